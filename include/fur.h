@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur.h - durable transactions on a persistent heap, at the speed of hardware transactional memory.
+ *
+ * READ THIS FIRST
+ *
+ *  - A heap is one file.  fur_open() maps it at the address recorded in it, so raw pointers into the heap stay valid over
+ *    restarts and may be stored in the heap.
+ *  - Shared data is read with fur_load() or fur_read() and written with fur_store() or fur_write(), inside a transaction.  A
+ *    plain assignment into the heap is not logged: it is lost at the next open.
+ *  - A read-only transaction (fur_begin_ro ... fur_end_ro) runs as plain loads, outside any hardware transaction: no
+ *    capacity limit and no abort.  Updates that overlap it wait for it before they commit, so keep it from sleeping:
+ *    fur_options.reader_report_ns tells you who did not.
+ *  - An update (fur_begin_update ... fur_commit) may run its body several times: hardware rewinds it to fur_begin_update, as
+ *    if it had not run.  Memory it wrote is rewound too; system calls are not, so an update should make none (the transaction
+ *    then runs under the fallback lock).
+ *  - When fur_commit() or fur_end_ro() has returned 0, everything that transaction wrote or read is durable.
+ *  - Transactions nest by flattening: an inner begin joins the outer transaction, the outermost commit commits all.
+ *
+ * VISIBLE AND DURABLE
+ *
+ *                       visible to others            durable
+ *    fur_store          with fur_commit              with fur_commit
+ *    fur_commit         atomically, before return    before return, with everything it read
+ *    fur_abort          never                        never
+ *    fur_end_ro         -                            before return: everything it read
+ *    fur_close          -                            heap file complete by itself, log empty
+ *
+ * ERRORS
+ *
+ *    Functions return 0 or a negative FUR_E* code; fur_strerror() names the code and fur_errormsg() gives the calling thread's
+ *    last failure in full: the file, what is wrong, what to do.  The library never prints and never exits.
+ */
+#ifndef FUR_H
+#define FUR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FUR_VERSION_MAJOR 0
+#define FUR_VERSION_MINOR 1
+
+#define FUR_API      __attribute__((visibility("default")))
+#define FUR_MUST_USE __attribute__((warn_unused_result))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ errors */
+
+enum fur_error {
+	FUR_OK = 0,
+	FUR_EINVAL = -1,    /* an argument or option is not acceptable */
+	FUR_ESYS = -2,      /* a system call failed; fur_errormsg() has its reason */
+	FUR_ENOENT = -3,    /* no such heap file */
+	FUR_EEXIST = -4,    /* fur_create: the file exists */
+	FUR_ENOTHEAP = -5,  /* the file is not a libfur heap (empty, or foreign) */
+	FUR_EVERSION = -6,  /* made by a version, or for a machine, that this library does not read */
+	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not hold */
+	FUR_EBUSY = -8,     /* open elsewhere, or still in use */
+	FUR_EADDRESS = -9,  /* the heap's address range is taken in this process */
+	FUR_ENOSPC = -10,   /* no room: disk or file system */
+	FUR_ETHREADS = -11, /* more threads registered than the heap was made for */
+	FUR_ENESTED = -12,  /* this thread has a transaction open that forbids this one */
+	FUR_ENOTX = -13,    /* no such transaction is open on this thread */
+	FUR_ERANGE = -14,   /* the update stored to an address outside the heap; it was rolled back */
+	FUR_ETOOBIG = -15,  /* the update does not fit the thread's redo log; it was rolled back */
+	FUR_EABORTED = -16, /* the update was aborted with fur_abort(), here or in a nested transaction */
+	FUR_EIO = -17,      /* the medium refused a write: nothing more on this heap can be made durable */
+	FUR_ENOMEM = -18,   /* out of memory (DRAM) */
+	FUR_EFREE = -19,    /* fur_free of something fur_alloc did not return; it was rolled back */
+};
+
+/* fur_strerror - one short line for an error code.  Never NULL. */
+FUR_API const char *fur_strerror(int error);
+
+/* fur_errormsg - the calling thread's last failure in full.  Never NULL; valid until the thread's next failure. */
+FUR_API const char *fur_errormsg(void);
+
+/* ----------------------------------------------------------------- options */
+
+enum fur_isolation {
+	FUR_OPACITY,  /* every transaction, also one that aborts, sees a state some serial order explains */
+	FUR_SNAPSHOT, /* snapshot isolation: on POWER, updates too read without capacity limit.  Runs as opacity elsewhere. */
+};
+
+enum fur_htm {
+	FUR_HTM_AUTO, /* the best this processor has; what was chosen, and why, is in fur_info */
+	FUR_HTM_NONE, /* every update runs under the fallback lock */
+	FUR_HTM_TSX,  /* Intel TSX (RTM), with TSXLDTRK where present */
+	FUR_HTM_POWER /* POWER8 or POWER9 with suspend and resume */
+};
+
+enum fur_pm {
+	FUR_PM_AUTO,     /* PMEM or EADR where the file is on a DAX file system, else SYNC */
+	FUR_PM_PMEM,     /* persistent memory: cache lines are written back */
+	FUR_PM_EADR,     /* persistent memory with the caches in the persistence domain: no write-back needed */
+	FUR_PM_EMULATED, /* any file taken for persistent memory.  Survives a killed process; NOT a power failure. */
+	FUR_PM_SYNC      /* an ordinary file: fdatasync, shared by the commits that wait for it */
+};
+
+struct fur_heap;
+struct fur_thread;
+struct fur_ro;
+struct fur_update;
+typedef struct fur_heap fur_heap;
+typedef struct fur_thread fur_thread; /* one thread's registration with one heap */
+typedef struct fur_ro fur_ro;         /* an open read-only transaction */
+typedef struct fur_update fur_update; /* an open update transaction */
+
+/* What fur_options.reader_report is told: an update has waited for this reader for `waited_ns` nanoseconds. */
+struct fur_reader_report {
+	uint32_t thread;    /* the reader's slot, see fur_thread_slot() */
+	uint64_t waited_ns; /* how long the update has waited so far */
+	void *name;         /* what the reader's thread gave fur_thread_set_name(), or NULL */
+};
+
+/* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the default. */
+struct fur_options {
+	size_t size; /* sizeof(struct fur_options), set by fur_options_init() */
+
+	/* Fixed when the heap is made; fur_open() takes them from the file. */
+	uint64_t heap_bytes;  /* the heap itself, allocator included; default 64 MiB */
+	uint64_t log_bytes;   /* redo log of each thread, a power of two; default 1 MiB.  Bounds one update's writes. */
+	uint64_t ring_slots;  /* durability markers, a power of two; default 32768.  Bounds updates between replays. */
+	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
+	uint64_t address;     /* where the heap is mapped, page aligned; default: chosen, and recorded in the file */
+
+	/* Chosen at each open.  FUR_HTM and FUR_PM in the environment override htm and pm. */
+	enum fur_isolation isolation;
+	enum fur_htm htm;
+	enum fur_pm pm;
+	uint32_t pm_latency_ns; /* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
+	uint32_t pm_gap_ns;     /* EMULATED: between two lines of one thread; default 0: write-backs overlap */
+	uint32_t retries;       /* hardware attempts before the fallback lock; default 10 */
+	bool no_populate;       /* do not prefault the private heap pages (by default done when HTM is used) */
+	bool phase_times;       /* measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
+
+	uint64_t reader_report_ns; /* report a reader that held an update up this long; default 100 ms */
+	/* Called by the update that waits, outside hardware transactions and at most once per wait.  It must not use this heap. */
+	void (*reader_report)(const struct fur_reader_report *report, void *arg);
+	void *reader_report_arg;
+};
+
+#define FUR_NO_LATENCY UINT32_MAX
+
+/* fur_options_init - set every option to its default. */
+FUR_API void fur_options_init(struct fur_options *options);
+
+/* ------------------------------------------------------------------- heaps */
+
+/* fur_create - make a heap file and open it.
+ * Durable: the empty heap, before return.   Crash: the file exists complete, or not at all.
+ * The file is allocated whole, so work on it never meets a full disk.
+ * Errors: FUR_EEXIST, FUR_EINVAL (sizes), FUR_ENOSPC (does not fit; nothing is left behind), FUR_EADDRESS, FUR_ESYS. */
+FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *options, fur_heap **heap);
+
+/* fur_open - open a heap file; replay its log first if it was not closed.
+ * After return the heap holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
+ * Nothing is written to a file that is refused.
+ * Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere), FUR_EADDRESS, FUR_ESYS. */
+FUR_API FUR_MUST_USE int fur_open(const char *path, const struct fur_options *options, fur_heap **heap);
+
+/* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone, unless FUR_EBUSY.
+ * Durable: everything.   Errors: FUR_EBUSY while a thread has a transaction open, FUR_EIO. */
+FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
+
+/* fur_base, fur_bytes - where the heap is mapped, and how large it is. */
+FUR_API void *fur_base(const fur_heap *heap);
+FUR_API uint64_t fur_bytes(const fur_heap *heap);
+
+/* What is running, and why. */
+struct fur_info {
+	size_t size; /* sizeof(struct fur_info), set by the caller */
+	enum fur_htm htm;
+	enum fur_isolation isolation; /* what transactions get, which may be more than was asked for */
+	enum fur_pm pm;
+	char htm_reason[160]; /* why this back end */
+	char pm_reason[160];  /* why this domain, and what it does not survive */
+	uint64_t heap_bytes, log_bytes, ring_slots, address;
+	uint32_t max_threads;
+	/* What fur_open() had to do. */
+	bool recovered;            /* the heap had not been closed */
+	uint64_t replayed_updates; /* updates replayed then */
+	uint64_t replayed_entries; /* their redo-log entries */
+	uint64_t replay_ns;
+};
+
+FUR_API void fur_get_info(const fur_heap *heap, struct fur_info *info);
+FUR_API const char *fur_htm_name(enum fur_htm htm);
+FUR_API const char *fur_pm_name(enum fur_pm pm);
+FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
+
+/* ----------------------------------------------------------------- threads */
+
+/* fur_thread_register - the calling thread's registration with this heap, made if there is none.
+ * The slot goes back when the thread ends, also if it does not say so; a transaction still open then is rolled back.
+ * A registration is used by its own thread only.   Errors: FUR_ETHREADS, FUR_ENOMEM. */
+FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
+
+/* fur_thread_unregister - give the slot back now.   Errors: FUR_EBUSY inside a transaction. */
+FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
+
+FUR_API uint32_t fur_thread_slot(const fur_thread *thread);
+
+/* fur_thread_set_name - what reader reports call this thread.  The pointer is kept, not copied. */
+FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
+
+/* ------------------------------------------------------------ transactions */
+
+/* fur_begin_ro - begin a read-only transaction.
+ * Waits only while the fallback lock is held.  Inside an update it joins that update.
+ * Errors: FUR_ENESTED with an update open on another heap; FUR_EIO. */
+FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
+
+/* fur_end_ro - end it.
+ * Durable: everything it read, before return.   Errors: FUR_ENOTX; FUR_EIO: what it read may not be durable. */
+FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
+
+/* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins it.
+ * Control may come back here several times, with memory as it was; only the last time counts.
+ * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap; FUR_EIO. */
+FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **update);
+
+/* fur_commit - make the open update visible, then durable, and end it.
+ * Visible:  atomically, before return.   Durable: before return, with everything it read.
+ * Crash:    before return, all or nothing; after return, all.
+ * Nested:   ends the inner transaction only; the outermost commit does the work and has the result.
+ * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EABORTED: rolled back, nothing is visible.  FUR_ENOTX: no update is open.
+ *           FUR_EIO: visible, but it may not survive a power failure.
+ * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
+FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
+
+/* fur_abort - roll the open update back and end it; returns FUR_EABORTED, or FUR_ENOTX.
+ * Private memory keeps what the body wrote to it.  Nested: the outermost commit rolls everything back. */
+FUR_API int fur_abort(fur_update *update);
+
+/* ------------------------------------------------------------------ access */
+
+/* fur_write - store `bytes` bytes, logged as they are.  Not atomic against plain readers of other threads' making; inside
+ * transactions it is as atomic as the transaction.   fur_read - its counterpart. */
+FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t bytes);
+FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
+
+FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
+
+/* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64), contents undefined.
+ * Part of the update: an abort or a crash leaks nothing.   NULL when the heap is full. */
+FUR_API void *fur_alloc(fur_update *update, size_t bytes);
+
+/* fur_free - give it back.  NULL is fine.  It may be reused as soon as this update has committed: by then every reader that
+ * could have seen it has ended.  Anything else than what fur_alloc returned makes the commit fail with FUR_EFREE. */
+FUR_API void fur_free(fur_update *update, void *memory);
+
+/* fur_usable_bytes - how large the block really is; 0 for what is not an allocated block. */
+FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory);
+
+/* Roots: FUR_ROOTS words from which a program finds its data again. */
+#define FUR_ROOTS 64
+FUR_API void *fur_root(const fur_heap *heap, unsigned index); /* read it inside a transaction */
+FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value);
+
+/* -------------------------------------------------------------- statistics */
+
+enum fur_abort_cause {
+	FUR_ABORT_CONFLICT, /* another access to a line of this transaction */
+	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
+	FUR_ABORT_LOCK,     /* the fallback lock was held, or was taken */
+	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */
+	FUR_ABORT_FULL,     /* redo log or ring full: room was made, and it ran again */
+	FUR_ABORT_FAULT,    /* no cause given: an interrupt, a page fault, a forbidden instruction */
+	FUR_ABORT_USER,     /* fur_abort(), or an error that rolled the update back */
+	FUR_ABORT_CAUSES
+};
+
+enum fur_phase {
+	FUR_PHASE_BODY,       /* from begin to commit, attempts that aborted included */
+	FUR_PHASE_ISOLATION,  /* isolation wait */
+	FUR_PHASE_LOG,        /* making the redo log ready: copies, checksums, drawing the slot */
+	FUR_PHASE_FLUSH,      /* write-backs of log and marker, and the fence */
+	FUR_PHASE_DURABILITY, /* durability wait of updates */
+	FUR_PHASE_RO_BODY,    /* read-only transactions, begin to end */
+	FUR_PHASE_RO_WAIT,    /* durability wait of read-only transactions */
+	FUR_PHASE_LOCK,       /* waiting for the fallback lock and for readers to drain */
+	FUR_PHASES
+};
+
+struct fur_stats {
+	size_t size; /* sizeof(struct fur_stats), set by the caller */
+	uint64_t ro_commits;
+	uint64_t update_commits; /* of them: */
+	uint64_t lock_commits;   /*   under the fallback lock */
+	uint64_t empty_commits;  /*   that wrote nothing */
+	uint64_t aborts[FUR_ABORT_CAUSES];
+	uint64_t phase_ns[FUR_PHASES]; /* sums; with fur_options.phase_times */
+	uint64_t replays;              /* times room was made by replaying */
+	uint64_t replayed_updates;
+	uint64_t long_readers;      /* readers that held an update up for reader_report_ns */
+	uint64_t longest_reader_ns; /* the longest such wait */
+	uint64_t threads;           /* registered now */
+	uint64_t log_entries;       /* redo-log entries of committed updates */
+};
+
+/* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions run. */
+FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
+FUR_API const char *fur_abort_name(enum fur_abort_cause cause);
+FUR_API const char *fur_phase_name(enum fur_phase phase);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+/* ----------------------------------------------------- typed loads and stores
+ *
+ *    T    fur_load (tx, const T *p)       tx: fur_ro * or fur_update *;  T of 1, 2, 4 or 8 bytes
+ *    void fur_store(tx, T *p, T value)    tx: fur_update * only: a store in a read-only transaction does not compile
+ *    void fur_read (tx, to, from, bytes)
+ *
+ * A load is one plain load, never torn or repeated by the compiler.  A store is logged at its exact width.  A store outside
+ * the heap is not done and makes the commit fail with FUR_ERANGE. */
+#ifdef __cplusplus
+#include <type_traits>
+extern "C++" {
+namespace fur_detail
+{
+template <class Tx>
+constexpr bool is_transaction = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_update>;
+template <class T>
+constexpr bool is_word = std::is_trivially_copyable_v<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+} // namespace fur_detail
+template <class Tx, class T>
+inline T fur_load(Tx *, const T *p)
+{
+	static_assert(fur_detail::is_transaction<Tx>, "fur_load: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_word<T>, "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
+	T value;
+	__atomic_load(p, &value, __ATOMIC_RELAXED);
+	return value;
+}
+template <class T>
+inline void fur_store(fur_update *update, T *p, std::type_identity_t<T> value)
+{
+	static_assert(fur_detail::is_word<T>, "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
+	uint64_t bits = 0;
+	memcpy(&bits, &value, sizeof value);
+	fur_store_bits(update, p, bits, sizeof value);
+}
+template <class Tx>
+inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
+{
+	static_assert(fur_detail::is_transaction<Tx>, "fur_read: the first argument is a fur_ro * or a fur_update *");
+	fur_read_bytes(to, from, bytes);
+}
+}
+#else
+#define FUR_IS_WORD(p) (sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
+#define FUR_IS_TX(tx)  _Generic((tx), fur_ro * : 1, fur_update * : 1)
+#define fur_load(tx, p)                                                                                                            \
+	__extension__({                                                                                                            \
+		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p), "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");            \
+		(void)(tx);                                                                                                        \
+		__typeof__(*(p)) fur_value_;                                                                                       \
+		__atomic_load((p), &fur_value_, __ATOMIC_RELAXED);                                                                 \
+		fur_value_;                                                                                                        \
+	})
+#define fur_store(tx, p, value)                                                                                                    \
+	__extension__({                                                                                                            \
+		_Static_assert(_Generic((tx), fur_update * : 1, default : 0), "fur_store: needs an update transaction");           \
+		_Static_assert(FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");                           \
+		fur_update *fur_tx_ = (tx);                                                                                        \
+		__typeof__(*(p)) fur_value_ = (value);                                                                             \
+		uint64_t fur_bits_ = 0;                                                                                            \
+		memcpy(&fur_bits_, &fur_value_, sizeof fur_value_);                                                                \
+		fur_store_bits(fur_tx_, (p), fur_bits_, sizeof fur_value_);                                                        \
+	})
+#define fur_read(tx, to, from, bytes) ((void)sizeof(FUR_IS_TX(tx)), fur_read_bytes((to), (from), (bytes)))
+#endif
+
+#endif /* FUR_H */

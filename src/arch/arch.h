@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch.h - what differs between processors and machines: ticks, fences, atomics' extras, line sizes, sleeping.
+ *
+ * The only header, with the hardware-transaction wrappers beside it, that knows the processor.  Every word two threads share is a
+ * uint64_t touched through the functions below and nothing else, so that a machine can be slid under libfur by replacing
+ * this file.
+ *
+ * Orders, strongest first:
+ *   arch_fence()          everything before, performed before everything after; stores before later loads included
+ *                         (mfence; hwsync)
+ *   arch_fence_light()    all but store-to-load (nothing but a compiler barrier on x86; lwsync)
+ *   *_acquire, *_release  as in C11
+ *   the rest              relaxed
+ */
+#ifndef FUR_ARCH_H
+#define FUR_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Two facts that are not the same: what a write-back writes back, and how far apart unrelated words stay.  128 is POWER's line
+ * and covers the adjacent-line prefetch of x86; it is fixed on media. */
+#define ARCH_PAD 128
+
+#if defined(__x86_64__)
+#include "arch_x86.h"
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#include "arch_power.h"
+#else
+#error "libfur knows x86-64 and ppc64le; an unknown processor needs its fences and flushes written, not guessed"
+#endif
+
+#define ARCH_PADDED __attribute__((aligned(ARCH_PAD)))
+
+/* ------------------------------------------------------------ shared words */
+
+static inline uint64_t arch_load(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t arch_load_acquire(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+static inline void arch_store(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+static inline void arch_store_release(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t arch_fetch_add(uint64_t *p, uint64_t value)
+{
+	return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+}
+
+static inline bool arch_cas(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* -------------------------------------------------------------- write-back
+ *
+ * Start writing back every line of [start, start + bytes): clwb or the best there is (libpmem chooses) on x86, dcbf on POWER.
+ * The fence orders all write-backs before everything later: sfence; hwsync, since lwsync does not cover dcbf. */
+void arch_write_back(const void *start, size_t bytes);
+void arch_write_back_fence(void);
+
+/* ----------------------------------------------------------- time and sleep */
+
+/* Ticks a nanosecond, measured once against CLOCK_MONOTONIC.  Not for use inside a hardware transaction before the first call. */
+double arch_ticks_per_ns(void);
+uint64_t arch_ticks_to_ns(uint64_t ticks);
+uint64_t arch_ns_to_ticks(uint64_t ns);
+uint64_t arch_now_ns(void);
+
+/* Sleep until *word may have changed from `expected`; spurious returns allowed.  Never inside a hardware transaction. */
+void arch_futex_wait(uint32_t *word, uint32_t expected);
+void arch_futex_wake_all(uint32_t *word);
+
+/* A wait outside hardware transactions: spins, then yields, then sleeps a little, so that nobody burns a core on a
+ * descheduled thread.  Start from {0}; call once per look. */
+struct arch_backoff {
+	uint32_t turns;
+};
+void arch_backoff(struct arch_backoff *b);
+
+/* --------------------------------------------------------------- processor */
+
+struct arch_cpu {
+	bool rtm;       /* x86: CPUID lists RTM */
+	bool tsxldtrk;  /* x86: CPUID lists TSXLDTRK */
+	bool power_htm; /* ppc64le: AT_HWCAP2 has HTM */
+	bool suspend;   /* ppc64le: and suspend mode works */
+};
+struct arch_cpu arch_cpu_detect(void);
+
+#endif /* FUR_ARCH_H */

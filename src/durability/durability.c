@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * durability.c - the marker ring and the durability waits: durability.h says the rule, this keeps it.
+ */
+#include "durability.h"
+#include "../fur_error.h"
+
+#include <string.h>
+
+void durability_wait(const struct durability *d, const struct dset *set)
+{
+	for (uint32_t k = 0; k < set->n; k++) {
+		const struct dset_member *m = &set->members[k];
+		struct arch_backoff backoff = {0};
+		/* Acquire pairs with the release in leave(): after it, what that update made durable is. */
+		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
+			arch_backoff(&backoff);
+	}
+}
+
+void durability_wait_slots(const struct durability *d, struct dset *set)
+{
+	for (uint32_t k = 0; k < set->n; k++) {
+		struct dset_member *m = &set->members[k];
+		const struct nondurable *u = &d->nondurable[m->thread];
+		struct arch_backoff backoff = {0};
+		for (;;) {
+			/* `id` was seen before `slot` is read here, and `slot` is zeroed before `id` is given up, so a slot read
+			 * while `id` still stands is that update's own.  Acquire keeps the two loads in this order. */
+			m->slot = arch_load_acquire(&u->slot);
+			if (arch_load_acquire(&u->id) != m->id) {
+				m->slot = 0;
+				break;
+			}
+			if (m->slot)
+				break;
+			arch_backoff(&backoff);
+		}
+	}
+}
+
+uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
+{
+	/* INV-D4: without this wait a dependency could draw a later slot, and recovery would meet the dependent marker first. */
+	durability_wait_slots(d, set);
+	uint64_t slot = arch_fetch_add(&d->next_durts, 1);
+	/* Release: whoever waits for our slot draws after us. */
+	arch_store_release(&d->nondurable[me].slot, slot);
+	return slot;
+}
+
+int durability_replay(struct durability *d, struct arch_backoff *backoff)
+{
+	int error = (int)arch_load(&d->failed);
+	if (error)
+		return fur_fail(error, "this heap can no longer be made durable: close it and open it again");
+	if (pthread_mutex_trylock(&d->replaying)) {
+		arch_backoff(backoff);
+		return 0;
+	}
+	uint64_t before = arch_load(&d->tail);
+	error = d->ops->replay(d);
+	bool moved = arch_load(&d->tail) != before;
+	if (error)
+		arch_store(&d->failed, (uint64_t)error);
+	pthread_mutex_unlock(&d->replaying);
+	/* Nothing to replay yet: the slot at the tail is in flight, and its owner needs the processor more than we do. */
+	if (!moved)
+		arch_backoff(backoff);
+	return error;
+}
+
+int durability_wait_ring(struct durability *d, uint64_t durts)
+{
+	struct arch_backoff backoff = {0};
+	/* Acquire pairs with the release in replay_live(): the marker that had this slot a lap ago has been read for the last time. */
+	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
+		int error = durability_replay(d, &backoff);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Name D in the marker (INV-D3).  What is too far back to be named is waited for: then it is durable and need not be. */
+static void name_dependencies(struct durability *d, struct media_marker *marker, const struct dset *set, uint64_t slot)
+{
+	memset(marker->deps, 0, sizeof marker->deps);
+	for (uint32_t k = 0; k < set->n; k++) {
+		uint64_t back = slot - 1 - set->members[k].slot;
+		if (set->members[k].slot == 0)
+			continue;
+		if (back < MEDIA_DEPS)
+			marker->deps[back / 64] |= UINT64_C(1) << back % 64;
+		else
+			durability_wait(d, &(struct dset){1, &set->members[k]});
+	}
+}
+
+/* Write a marker whose other fields are set.  durTS goes last, with release: a live replayer that sees it sees the rest, and the
+ * log the marker names. */
+static void put_marker(struct durability *d, struct media_marker *marker, uint64_t slot)
+{
+	struct media_marker *place = durability_marker(d, slot);
+	marker->durts = slot;
+	marker->checksum = media_marker_checksum(d->super, marker, d->logs + marker->thread * d->super->log_bytes);
+	memcpy(&place->log_start, &marker->log_start, sizeof *marker - sizeof marker->durts);
+	arch_store_release(&place->durts, slot);
+	pm_flush(&d->pm, place, sizeof *place);
+}
+
+/* Leave nondurable[].  Slot before id, see durability_wait_slots(); release, so that whoever saw us in D and now does not has
+ * everything we did before behind it. */
+static void leave(struct durability *d, uint32_t me)
+{
+	arch_store_release(&d->nondurable[me].slot, 0);
+	arch_store_release(&d->nondurable[me].id, 0);
+}
+
+static int drain(struct durability *d)
+{
+	int error = pm_drain(&d->pm);
+	/* Before leave(): whoever waited for us must find the heap failed, for what it read of us is not durable. */
+	if (error)
+		arch_store_release(&d->failed, (uint64_t)(int64_t)error);
+	return error;
+}
+
+static uint64_t lap(uint64_t *into, uint64_t since)
+{
+	uint64_t now = arch_ticks();
+	*into += now - since;
+	return now;
+}
+
+int durability_commit(
+        struct durability *d, uint32_t me, struct dset *set, uint64_t slot, bool log_is_out, struct durability_times *times)
+{
+	struct redo_log *log = &d->redo[me];
+	struct media_marker marker = {.log_start = log->start,
+	        .log_bytes = (uint32_t)(log->head - log->start),
+	        .thread = (uint16_t)me,
+	        .kind = MEDIA_COMMIT};
+	uint64_t t = times ? arch_ticks() : 0;
+	log->end = log->head;
+
+	/* 1. Slot.  Before any write-back is issued: a locked instruction after clwb waits for it, and the update would pay two
+	 *    write latencies one after the other. */
+	if (slot == 0)
+		slot = durability_draw(d, me, set);
+	int error = durability_wait_ring(d, slot);
+	if (error) {
+		leave(d, me);
+		return error;
+	}
+	name_dependencies(d, &marker, set, slot);
+	if (!log_is_out)
+		redo_copy_out(log, d, log->start, log->head);
+	if (times)
+		t = lap(&times->log, t);
+
+	/* 2. Marker and log under one fence (INV-M3): a marker whose log did not get out is a hole. */
+	if (!log_is_out)
+		redo_flush(log, d, log->start, log->head);
+	put_marker(d, &marker, slot);
+	error = drain(d);
+	if (times)
+		t = lap(&times->flush, t);
+
+	/* 3. INV-D2: durable ourselves, wait for what we read.  Without it a failure now could leave our dependencies, and so us,
+	 *    behind although we had returned. */
+	durability_wait(d, set);
+	if (!error && arch_load(&d->failed))
+		error = fur_fail((int)arch_load(&d->failed), "an update this one has read from could not be made durable");
+	leave(d, me);
+	if (times)
+		lap(&times->wait, t);
+	return error;
+}
+
+int durability_abort(struct durability *d, uint32_t me, uint64_t slot)
+{
+	struct redo_log *log = &d->redo[me];
+	struct media_marker marker = {.log_start = log->start, .thread = (uint16_t)me, .kind = MEDIA_ABORT};
+	int error = durability_wait_ring(d, slot);
+	if (!error) {
+		put_marker(d, &marker, slot);
+		/* INV-D5: somebody may have named this slot.  If we left before the abort marker is durable, that update could return,
+		 * and a failure would drop it for a dependency that never was (models, -DNOMARK). */
+		error = drain(d);
+	}
+	leave(d, me);
+	return error;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * durability.h - from "committed" to "survives": redo logs, the marker ring, durability waits.  The contract of src/durability.
+ *
+ * The rule (docs/protocol.md, "Durability"; it replaces the timestamps of FUR 3.2.1).  Every transaction, read-only or update:
+ *
+ *   INV-D1  after its last access, and before it is no longer active or commits in hardware, collects D: the updates that are
+ *           committed and not yet durable (durability_collect);
+ *   INV-D2  returns to its caller only when every update of D is durable (durability_wait).
+ *
+ * Whatever it read from an update U, U had announced itself in nondurable[] before it became visible; so U is in D, or durable.
+ *
+ *   INV-D3  A marker names the slots of D, so that it can be flushed before theirs are: recovery keeps it only if it keeps those.
+ *   INV-D4  A slot is drawn after those of D: recovery, going up, has decided about D before it meets the marker.
+ *   INV-D5  nondurable[i] changes only when the update is durable, or will never be (its abort marker is durable).
+ *
+ * One update, after it is visible, goes through durability_commit() below, top to bottom.
+ */
+#ifndef FUR_DURABILITY_H
+#define FUR_DURABILITY_H
+
+#include "media.h"
+#include "pm.h"
+
+/* What other threads may see of an update that is not durable yet; a line a thread.  Read by everybody, at the end of every
+ * transaction; written by updates only, so that in read-only workloads it stays in every cache (FUR 3.2.1). */
+struct nondurable {
+	uint64_t id;   /* 0, or unique among this thread's updates */
+	uint64_t slot; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before `id` is. */
+} ARCH_PADDED;
+
+/* D: updates seen in nondurable[]. */
+struct dset {
+	uint32_t n;
+	struct dset_member {
+		uint32_t thread;
+		uint64_t id;
+		uint64_t slot; /* filled in by durability_commit; 0: durable meanwhile */
+	} * members;
+};
+
+/* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the open update is
+ * [start, head).  In a hardware transaction head and undo are rolled back with everything else. */
+struct redo_log {
+	uint64_t head, start;
+	uint64_t end;              /* where the newest committed record ended */
+	uint64_t limit;            /* head may not pass this: tail + log_bytes, as last looked at */
+	uint64_t undo_last;        /* position of the newest undo record of the open update, or UNDO_NONE */
+	uint64_t entries;          /* of the open update */
+	uint8_t *written;          /* where entries are written: `persistent`, or a DRAM mirror of it with the same places */
+	uint8_t *undo;             /* DRAM, same places: what an entry overwrote, see redo_append() */
+	uint8_t *persistent;       /* the log in the file */
+	uint64_t tail ARCH_PADDED; /* shared: everything below is replayed; moved by whoever replays */
+};
+#define UNDO_NONE UINT64_MAX
+
+struct durability;
+
+struct durability_ops {
+	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` held.  0 or FUR_E*. */
+	int (*replay)(struct durability *d);
+};
+
+struct durability {
+	struct pm pm;
+	struct media_super *super;
+	uint8_t *ring, *logs;
+	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
+	const struct durability_ops *ops;
+	bool populate; /* touch logs when a thread registers, not inside its transactions */
+	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
+
+	struct redo_log *redo;         /* [max_threads] */
+	struct nondurable *nondurable; /* [max_threads] */
+
+	uint64_t limit ARCH_PADDED;      /* slots of threads used so far: scans look no further */
+	uint64_t next_durts ARCH_PADDED; /* G: the next slot of the ring.  Only updates touch it. */
+	uint64_t tail ARCH_PADDED;       /* first durTS not replayed, as durable in the superblock */
+	uint64_t failed;                 /* 0, or the FUR_E* for which nothing more can be made durable */
+	pthread_mutex_t replaying ARCH_PADDED;
+	uint64_t replays, replayed_updates, replayed_entries; /* under `replaying` */
+};
+
+/* Times of the parts of a commit, in ticks; NULL where not measured. */
+struct durability_times {
+	uint64_t log, flush, wait;
+};
+
+static inline struct media_marker *durability_marker(const struct durability *d, uint64_t durts)
+{
+	return (struct media_marker *)(d->ring + (durts & (d->super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
+}
+
+/* ------------------------------------------------------------- redo log (redo.c) */
+
+int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread);
+void redo_fini(struct redo_log *log, const struct durability *d);
+
+/* Begin the record of an update.  Outside hardware transactions. */
+void redo_begin(struct redo_log *log, const struct durability *d);
+
+/* Append what is about to be stored to [to, to + bytes), remember what is there now, and store.  False: no room, and nothing
+ * was done.  At most MEDIA_ENTRY_MAX bytes, and never past the end of the log: redo_fits() says how many. */
+bool redo_append(
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to, const void *from, uint64_t bytes);
+uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
+
+/* Take the record back: the heap is as before the update. */
+void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
+
+/* Copy the record from the mirror to the file's log.  Nothing to do where entries are written in place. */
+void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
+void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
+
+/* Room in this thread's log, by replaying if need be.  FUR_ETOOBIG if the record alone fills the log. */
+FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
+
+/* ------------------------------------------------ ring and waits (durability.c) */
+
+/* Collect D.  Loads only, no fence: the caller orders it after its last access (INV-D1) and before what follows.  Callable inside
+ * a hardware transaction. */
+static inline void durability_collect(const struct durability *d, uint32_t me, struct dset *set)
+{
+	uint64_t limit = arch_load(&d->limit);
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < limit; i++) {
+		uint64_t id = arch_load(&d->nondurable[i].id);
+		if (__builtin_expect(id != 0, 0) && i != me) {
+			set->members[n].thread = i;
+			set->members[n++].id = id;
+		}
+	}
+	set->n = n;
+}
+
+/* Return when every update of the set is durable. */
+void durability_wait(const struct durability *d, const struct dset *set);
+
+/* Return when every update of the set has drawn its slot or is durable (INV-D4). */
+void durability_wait_slots(const struct durability *d, struct dset *set);
+
+/* durability_commit - the life of an update after it is visible.  It has announced itself in nondurable[me].id; its slot is
+ * `slot`, or 0 if it is still to be drawn; `log_is_out`: the record is copied to the file and its write-back started.  Returns when it and all of D are durable, and it has left nondurable[]. */
+FUR_MUST_USE int durability_commit(
+        struct durability *d, uint32_t me, struct dset *set, uint64_t slot, bool log_is_out, struct durability_times *times);
+
+/* Draw a slot and publish it, INV-D4 observed.  For those who must have it before they are visible. */
+uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set);
+
+/* An update that drew `slot` and aborted: say so, durably, before leaving nondurable[] (INV-D5). */
+FUR_MUST_USE int durability_abort(struct durability *d, uint32_t me, uint64_t slot);
+
+/* Wait until `durts` fits the ring, replaying if need be. */
+FUR_MUST_USE int durability_wait_ring(struct durability *d, uint64_t durts);
+
+/* One turn of making room: replay, or let whoever does. */
+FUR_MUST_USE int durability_replay(struct durability *d, struct arch_backoff *backoff);
+
+#endif /* FUR_DURABILITY_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pm.h - the persistence domain: what it takes for a store to survive.
+ *
+ *     pm_flush   starts the write-back of a range.  NOT durable until
+ *     pm_drain   has returned: then everything this thread flushed before is.
+ *
+ * A flush orders nothing by itself; two flushed lines may reach the medium in either order before the drain.  8 bytes, aligned, are
+ * written whole.
+ */
+#ifndef FUR_PM_H
+#define FUR_PM_H
+
+#include "../arch/arch.h"
+#include <fur.h>
+#include <pthread.h>
+
+struct pm {
+	enum fur_pm domain;
+	int fd;
+	uint64_t latency_ticks, gap_ticks; /* EMULATED */
+
+	/* SYNC: group commit.  A request is a ticket; whoever finds no sync running runs one for all tickets drawn so far. */
+	pthread_mutex_t mutex;
+	pthread_cond_t synced;
+	uint64_t requested, done;
+	bool running;
+	int error; /* errno of the first failed sync; sticky, for a failed fdatasync drops the pages (fsync(2)) */
+};
+
+/* pm_init - choose the domain for `fd` (AUTO: by what it is on), tell why in `reason`.  `shared` is the file's shared mapping.
+ * Errors: FUR_EINVAL: PMEM or EADR asked for where the mapping is not persistent memory. */
+int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason, size_t reason_bytes);
+void pm_fini(struct pm *pm);
+
+void pm_flush(struct pm *pm, const void *start, size_t bytes);
+
+/* Returns 0, or FUR_EIO (SYNC only), for ever after the first. */
+FUR_MUST_USE int pm_drain(struct pm *pm);
+
+/* Does the medium keep its pages writable between transactions?  If not, a store to it may fault, and so may not be made inside a
+ * hardware transaction. */
+bool pm_stores_in_transactions(const struct pm *pm);
+
+#endif /* FUR_PM_H */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * redo.c - the per-thread redo log, and the undo record kept beside it.
+ *
+ * Entries carry their exact width: one that logged 8 bytes for a 4-byte field would put back its neighbour as it was.
+ * The undo record of an entry lies at the same place in `undo`: first the position of the one before it, then the old bytes.  It
+ * is what fur_abort() and the lock path roll back with; hardware aborts do without.
+ */
+#include "../fur_error.h"
+#include "durability.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static void *map_private(size_t bytes)
+{
+	/* Mapped and not allocated: untouched pages cost nothing, and most logs are never filled. */
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
+{
+	uint64_t bytes = d->super->log_bytes;
+	memset(log, 0, sizeof *log);
+	log->persistent = d->logs + thread * bytes;
+	log->undo = map_private(bytes);
+	log->written = d->mirror ? map_private(bytes) : log->persistent;
+	if (log->undo && log->written) {
+		if (d->populate) {
+			madvise(log->undo, bytes, MADV_POPULATE_WRITE);
+			madvise(log->written, bytes, MADV_POPULATE_WRITE);
+		}
+		return 0;
+	}
+	redo_fini(log, d);
+	return fur_fail(FUR_ENOMEM, "no memory for the undo log of a thread (%llu bytes)", (unsigned long long)bytes);
+}
+
+void redo_fini(struct redo_log *log, const struct durability *d)
+{
+	if (log->undo)
+		munmap(log->undo, d->super->log_bytes);
+	if (log->written && log->written != log->persistent)
+		munmap(log->written, d->super->log_bytes);
+	memset(log, 0, sizeof *log);
+}
+
+static uint64_t place(const struct durability *d, uint64_t position)
+{
+	return position & (d->super->log_bytes - 1);
+}
+
+void redo_begin(struct redo_log *log, const struct durability *d)
+{
+	/* A record starts on a line of its own.  Two commits that flush the same line wait for each other in the memory controller:
+	 * bench/micro, BM_FlushSameLine against BM_FlushNextLine. */
+	log->start = log->head = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
+	log->undo_last = UNDO_NONE;
+	log->entries = 0;
+	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for the last time. */
+	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
+}
+
+uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes)
+{
+	uint64_t to_end = d->super->log_bytes - place(d, log->head) - 8;
+	if (bytes > MEDIA_ENTRY_MAX)
+		bytes = MEDIA_ENTRY_MAX;
+	return bytes < to_end ? bytes : to_end;
+}
+
+/* Constant sizes become one move; the rest is rare. */
+static inline void copy(void *to, const void *from, uint64_t bytes)
+{
+	switch (bytes) {
+	case 8: __atomic_store_n((uint64_t *)to, *(const uint64_t *)from, __ATOMIC_RELAXED); break;
+	case 4: __atomic_store_n((uint32_t *)to, *(const uint32_t *)from, __ATOMIC_RELAXED); break;
+	case 2: __atomic_store_n((uint16_t *)to, *(const uint16_t *)from, __ATOMIC_RELAXED); break;
+	case 1: *(volatile uint8_t *)to = *(const uint8_t *)from; break;
+	default: memcpy(to, from, bytes);
+	}
+}
+
+bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to, const void *from, uint64_t bytes)
+{
+	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
+	if (end > log->limit)
+		return false;
+	uint8_t *entry = log->written + place(d, position), *undo = log->undo + place(d, position);
+	uint64_t word = media_entry_word(heap_offset, bytes);
+	memcpy(entry, &word, 8);
+	memcpy(undo, &log->undo_last, 8);
+	copy(undo + 8, to, bytes);
+	copy(entry + 8, from, bytes);
+	copy(to, from, bytes);
+	log->undo_last = position;
+	log->head = end;
+	log->entries++;
+	return true;
+}
+
+void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
+{
+	/* Newest first: of two stores to one place the older one's record has the value to go back to. */
+	while (log->undo_last != UNDO_NONE) {
+		const uint8_t *entry = log->written + place(d, log->undo_last), *undo = log->undo + place(d, log->undo_last);
+		uint64_t word;
+		memcpy(&word, entry, 8);
+		copy(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
+		memcpy(&log->undo_last, undo, 8);
+	}
+	log->head = log->start;
+	log->entries = 0;
+}
+
+/* A record is one range, or two where it wraps: [start, end of the log) and [0, rest). */
+struct ranges {
+	uint64_t place[2], bytes[2];
+};
+
+static struct ranges split(const struct durability *d, uint64_t start, uint64_t end)
+{
+	uint64_t to_end = d->super->log_bytes - place(d, start), bytes = end - start;
+	uint64_t first = bytes < to_end ? bytes : to_end;
+	return (struct ranges){{place(d, start), 0}, {first, bytes - first}};
+}
+
+void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end)
+{
+	if (log->written == log->persistent)
+		return;
+	struct ranges r = split(d, start, end);
+	for (int k = 0; k < 2; k++)
+		memcpy(log->persistent + r.place[k], log->written + r.place[k], r.bytes[k]);
+}
+
+void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end)
+{
+	struct ranges r = split(d, start, end);
+	for (int k = 0; k < 2; k++)
+		pm_flush(&d->pm, log->persistent + r.place[k], r.bytes[k]);
+}
+
+int redo_make_room(struct redo_log *log, struct durability *d)
+{
+	struct arch_backoff backoff = {0};
+	while (arch_load_acquire(&log->tail) + d->super->log_bytes <= log->limit) {
+		/* All that is in the log is the open record: no replay can free it. */
+		if (arch_load(&log->tail) >= log->end)
+			return fur_fail(FUR_ETOOBIG,
+			        "an update does not fit the redo log of %llu bytes: make the heap with a larger log_bytes, "
+			        "or the update smaller",
+			        (unsigned long long)d->super->log_bytes);
+		int error = durability_replay(d, &backoff);
+		if (error)
+			return error;
+	}
+	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
+	return 0;
+}

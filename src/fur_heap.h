@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_heap.h - an open heap: the parts, put together.
+ */
+#ifndef FUR_HEAP_HANDLE_H
+#define FUR_HEAP_HANDLE_H
+
+#include "durability/durability.h"
+#include "heap/heap.h"
+#include "htm/htm.h"
+#include "replayer/replay.h"
+
+enum thread_state { THREAD_FREE, THREAD_REGISTERED };
+
+struct fur_heap {
+	struct heap_file file;
+	struct durability durability;
+	struct htm htm;
+	struct fur_thread *threads; /* [max_threads] */
+	pthread_mutex_t registering;
+	pthread_key_t self; /* the calling thread's registration; its destructor gives the slot back */
+	struct fur_info info;
+};
+
+/* fur_thread.c */
+void thread_ended(void *thread); /* the destructor of `self` */
+void thread_free_memory(struct fur_thread *thread);
+
+/* Point a durability at an opened file, nothing replayed yet.   Errors: FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
+FUR_MUST_USE int durability_attach(
+        struct durability *d, const struct heap_file *file, const struct fur_options *options, char *reason, size_t reason_bytes);
+void durability_detach(struct durability *d);
+
+/* Replay if the heap was not closed; `result` says what was done.  All in the file: needs no mapping of the heap. */
+FUR_MUST_USE int heap_recover(struct durability *d, struct replay_result *result, bool *recovered);
+
+/* Say in the file that it is open, or closed; durable before return. */
+FUR_MUST_USE int heap_set_state(struct durability *d, uint64_t state);
+
+#endif /* FUR_HEAP_HANDLE_H */

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_thread.c - registration: a thread's slot in every array, given back when the thread ends, also if it does not say so.
+ */
+#include "fur_error.h"
+#include "fur_heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { WINDOW_STACK_BYTES = 65536 };
+
+/* What a slot keeps from its first use on. */
+static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
+{
+	struct durability *d = &heap->durability;
+	uint32_t threads = d->super->max_threads;
+	size_t members = (threads * sizeof(struct dset_member) + ARCH_PAD - 1) & ~(size_t)(ARCH_PAD - 1);
+	size_t seqs = (threads * sizeof(uint64_t) + ARCH_PAD - 1) & ~(size_t)(ARCH_PAD - 1);
+	t->window.dset.members = aligned_alloc(ARCH_PAD, members);
+	t->window.seqs = aligned_alloc(ARCH_PAD, seqs);
+	if (!t->window.dset.members || !t->window.seqs)
+		return fur_fail(FUR_ENOMEM, "no memory to register a thread");
+	/* Touched now: a page fault in a hardware transaction aborts it. */
+	memset(t->window.dset.members, 0, members);
+	memset(t->window.seqs, 0, seqs);
+	if (heap->htm.kind == FUR_HTM_POWER) {
+		void *stack =
+		        mmap(NULL, WINDOW_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (stack == MAP_FAILED)
+			return fur_fail(FUR_ENOMEM, "no memory for a window stack");
+		/* ELFv2 wants 16-byte alignment and a frame header above the callee. */
+		t->window_stack = (uint8_t *)stack + WINDOW_STACK_BYTES - 256;
+	}
+	return redo_init(&d->redo[slot], d, slot);
+}
+
+void thread_free_memory(struct fur_thread *t)
+{
+	free(t->window.dset.members);
+	free(t->window.seqs);
+	if (t->window_stack)
+		munmap((uint8_t *)t->window_stack + 256 - WINDOW_STACK_BYTES, WINDOW_STACK_BYTES);
+}
+
+static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
+{
+	int error = thread_allocate_memory(heap, t, slot);
+	if (error) {
+		thread_free_memory(t);
+		memset(t, 0, sizeof *t);
+		return error;
+	}
+	t->htm = &heap->htm;
+	t->durability = &heap->durability;
+	t->heap = heap;
+	t->slot = slot;
+	t->seq = UINT64_MAX; /* += 2 for each transaction: odd, and never 0 */
+	t->update = (struct fur_update){
+	        .thread = t, .base = heap->file.base, .bytes = heap->file.super->heap_bytes, .log = &heap->durability.redo[slot]};
+	/* Scans look up to here from now on.  Before this thread's first transaction, whose full fence orders it: who scans after
+	 * that fence sees the new limit. */
+	arch_store_release(&heap->durability.limit, slot + 1);
+	return 0;
+}
+
+static int find_slot(struct fur_heap *heap, struct fur_thread **out)
+{
+	uint64_t limit = heap->durability.limit;
+	for (uint64_t i = 0; i < limit; i++)
+		if (heap->threads[i].state == THREAD_FREE) {
+			*out = &heap->threads[i];
+			return 0;
+		}
+	if (limit == heap->file.super->max_threads)
+		return fur_fail(FUR_ETHREADS,
+		        "%llu threads are registered, as many as this heap was made for: unregister one, or make the heap "
+		        "with a larger max_threads",
+		        (unsigned long long)limit);
+	*out = &heap->threads[limit];
+	return first_use(heap, *out, (uint32_t)limit);
+}
+
+FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
+{
+	if (!heap || !thread)
+		return fur_fail(FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
+	if ((*thread = pthread_getspecific(heap->self)))
+		return 0;
+	struct fur_thread *t = NULL;
+	pthread_mutex_lock(&heap->registering);
+	int error = find_slot(heap, &t);
+	if (!error && pthread_setspecific(heap->self, t))
+		error = fur_fail(FUR_ENOMEM, "no memory to register a thread");
+	if (!error) {
+		t->state = THREAD_REGISTERED;
+		t->name = NULL;
+		*thread = t;
+	}
+	pthread_mutex_unlock(&heap->registering);
+	return error;
+}
+
+static void give_back(struct fur_thread *t)
+{
+	struct fur_heap *heap = t->heap;
+	pthread_mutex_lock(&heap->registering);
+	t->state = THREAD_FREE;
+	pthread_mutex_unlock(&heap->registering);
+}
+
+void thread_ended(void *thread)
+{
+	/* The thread returned, or was cancelled, inside a transaction: others wait for it, so end it here. */
+	tx_abandon(thread);
+	give_back(thread);
+}
+
+FUR_API int fur_thread_unregister(fur_thread *t)
+{
+	if (!t)
+		return fur_fail(FUR_EINVAL, "fur_thread_unregister: thread must not be NULL");
+	if (t->ro.depth || t->update.depth)
+		return fur_fail(FUR_EBUSY, "this thread has a transaction open: end it before unregistering");
+	pthread_setspecific(t->heap->self, NULL);
+	give_back(t);
+	return 0;
+}
+
+FUR_API uint32_t fur_thread_slot(const fur_thread *thread)
+{
+	return thread->slot;
+}
+
+FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
+{
+	thread->name = name;
+}
+
+/* ------------------------------------------------- the allocator's public face */
+
+FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
+{
+	return tx && tx->depth ? alloc_block(tx, tx->base, tx->thread->slot, bytes) : NULL;
+}
+
+FUR_API void fur_free(fur_update *tx, void *memory)
+{
+	if (memory && !alloc_free(tx, tx->base, tx->thread->slot, memory))
+		tx_fail(tx, FUR_EFREE);
+}
+
+FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)
+{
+	return alloc_usable_bytes(heap->file.base, memory);
+}
+
+FUR_API void *fur_root(const fur_heap *heap, unsigned index)
+{
+	uint64_t word = index < FUR_ROOTS ? arch_load(&alloc_roots(heap->file.base)[index]) : 0;
+	return (void *)(uintptr_t)word;
+}
+
+FUR_API void fur_set_root(fur_update *tx, unsigned index, const void *value)
+{
+	if (index < FUR_ROOTS)
+		fur_store_bits(tx, &alloc_roots(tx->base)[index], (uintptr_t)value, 8);
+	else
+		tx_fail(tx, FUR_ERANGE);
+}

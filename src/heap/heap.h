@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap.h - the heap file, its mappings, and the transactional allocator.  The contract of src/heap.
+ *
+ *   INV-F1  A file that is refused is not written to.
+ *   INV-F2  The heap is mapped copy-on-write: no store of a running program reaches the file but through the log and replay.
+ *   INV-F3  A heap file is whole from the moment it has its name, and allocated whole.
+ */
+#ifndef FUR_HEAP_H
+#define FUR_HEAP_H
+
+#include "../durability/media.h"
+#include <fur.h>
+
+/* Lock bytes of the file (open file description locks, fcntl(2)): who works on it.  A replayer beside a working process has its own. */
+enum { HEAP_LOCK_WORKER = 0, HEAP_LOCK_REPLAYER = 1 };
+
+struct heap_file {
+	int fd;
+	bool dax;                  /* the shared mapping is persistent memory, flushed from user space */
+	struct media_super *super; /* the whole file, mapped shared */
+	uint64_t file_bytes;
+	uint8_t *base; /* the heap, mapped copy-on-write at super->address; NULL until heap_map() */
+};
+
+/* Make the file, whole and closed.   Errors: FUR_EEXIST, FUR_EINVAL, FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *options);
+
+/* Open, lock and check it; map it shared.   Errors as fur_open(). */
+FUR_MUST_USE int heap_open_file(const char *path, int lock_byte, struct heap_file *file);
+
+/* Map the heap copy-on-write at its address.  Writes nothing.   Errors: FUR_EADDRESS, FUR_ESYS. */
+FUR_MUST_USE int heap_map(struct heap_file *file);
+
+/* Prefault the heap's private pages, and the ring. */
+void heap_populate(const struct heap_file *file);
+
+void heap_close_file(struct heap_file *file);
+
+/* The tail of the log, from its two copies.   Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int heap_tail(const struct heap_file *file, uint64_t *tail);
+
+/* ------------------------------------------------------- allocator (alloc.c) */
+
+/* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is all zero. */
+void alloc_format(void *image, uint64_t bytes, uint32_t threads);
+uint64_t alloc_least_bytes(uint32_t threads);
+
+/* fur_alloc, fur_free, fur_usable_bytes for the heap at `base`, by the thread in `slot`.  alloc_free says false for what is no
+ * block. */
+void *alloc_block(fur_update *tx, void *base, uint32_t slot, uint64_t bytes);
+FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t slot, void *block);
+uint64_t alloc_usable_bytes(const void *base, const void *block);
+uint64_t *alloc_roots(void *base);
+
+/* Do the heap's first words say what the superblock says?   Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int alloc_check_header(const void *base, uint64_t bytes, uint32_t threads);
+
+/* A check of all the allocator's structures; counts what is in use.  No transaction may be running.
+ * Errors: FUR_ECORRUPT, with what is wrong; FUR_ENOMEM. */
+struct alloc_census {
+	uint64_t blocks, block_bytes; /* allocated, large ones included */
+	uint64_t free_blocks;         /* small blocks on free lists, or carved off for a thread */
+	uint64_t chunks, free_chunks;
+};
+FUR_MUST_USE int alloc_check(const void *base, struct alloc_census *census);
+
+#endif /* FUR_HEAP_H */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * detect.c - which back end, and why.
+ */
+#include "../fur_error.h"
+#include "htm.h"
+#include "tsx_insn.h"
+
+#include <stdio.h>
+
+#if defined(__x86_64__)
+/* CPUID may list RTM where every transaction aborts (microcode, hypervisor): ask the processor itself. */
+static bool tsx_probe(void)
+{
+	for (int k = 0; k < 1000; k++)
+		if (tsx_begin() == TSX_STARTED) {
+			tsx_end();
+			return true;
+		}
+	return false;
+}
+
+static const char *const missing = "this processor has no RTM (Intel TSX)";
+
+static const struct htm_ops *tsx_ops(const struct arch_cpu *cpu, bool forced, char *reason, size_t bytes)
+{
+	bool works = (cpu->rtm || forced) && tsx_probe();
+	if (!works) {
+		snprintf(reason, bytes, "%s: every update runs under the fallback lock",
+		        cpu->rtm ? "RTM is listed, but every transaction aborts" : missing);
+		return NULL;
+	}
+	snprintf(reason, bytes,
+	        cpu->tsxldtrk ? "RTM with TSXLDTRK: isolation waits run inside the transaction"
+	                      : "RTM without TSXLDTRK: an update that meets an active reader aborts and waits outside");
+	return cpu->tsxldtrk ? &htm_tsx : &htm_tsx_tracked;
+}
+
+static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+{
+	const struct htm_ops *ops = NULL;
+	if (asked != FUR_HTM_POWER)
+		ops = tsx_ops(cpu, false, reason, bytes);
+	if (ops)
+		h->kind = FUR_HTM_TSX;
+	return ops;
+}
+#else
+static const char *const missing = "this processor has no transactional memory with suspend mode (POWER8, POWER9)";
+
+static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+{
+	/* Asked for by name, it is tried even where the kernel does not announce it: `tbegin.` then fails and the lock path runs. */
+	if (asked == FUR_HTM_TSX || (!cpu->suspend && asked != FUR_HTM_POWER)) {
+		snprintf(reason, bytes, "%s: every update runs under the fallback lock", missing);
+		return NULL;
+	}
+	snprintf(reason, bytes,
+	        cpu->suspend ? "transactional memory with suspend and resume"
+	                     : "asked for, though the kernel does not announce it");
+	h->kind = FUR_HTM_POWER;
+	return &htm_power;
+}
+#endif
+
+int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes)
+{
+	struct arch_cpu cpu = arch_cpu_detect();
+	h->kind = FUR_HTM_NONE;
+	h->ops = NULL;
+	if (asked == FUR_HTM_NONE)
+		snprintf(reason, reason_bytes, "asked for: every update runs under the fallback lock");
+	else
+		h->ops = choose(h, asked, &cpu, reason, reason_bytes);
+	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
+		return fur_fail(FUR_EINVAL, "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
+		        fur_htm_name(asked), missing);
+	/* Rollback-only transactions are POWER's; elsewhere loads are tracked or excluded, and snapshot runs as opacity. */
+	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
+	h->updates_active = h->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
+	return 0;
+}

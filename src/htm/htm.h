@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * htm.h - hardware transactions, who is active, the isolation wait, the fallback lock.  The contract of src/htm.
+ *
+ *   INV-H1  A read-only transaction publishes active[i] before its first load, and takes it back after its last (reader.c).
+ *   INV-H2  An update becomes visible only after every transaction that was active when it scanned active[], and may have read
+ *           the old value of what it wrote, is no longer (the isolation wait).  Its stores are performed, that is, would abort on a
+ *           conflicting load, before it scans.
+ *   INV-H3  While the fallback lock is held and its holder's body runs, no transaction is active and none can commit in hardware
+ *           over what the body reads or writes (lock.c).
+ *
+ * Who appears in active[]: read-only transactions always; updates only where their loads are untracked (POWER, snapshot).
+ */
+#ifndef FUR_HTM_H
+#define FUR_HTM_H
+
+#include "../durability/durability.h"
+
+/* ------------------------------------------------------------------ shared */
+
+struct active {
+	uint64_t seq;  /* 0, or the odd sequence number of the transaction this thread runs */
+	uint64_t want; /* 0, or 1 + the lock's turn since which this thread waits to become active (lock.c) */
+} ARCH_PADDED;
+
+/* The single global lock (SGL): a fair queue of updates, phase-fair towards readers. */
+struct fallback_lock {
+	uint64_t held ARCH_PADDED; /* 0 or 1.  Alone on its line: every transaction reads it. */
+	uint64_t next ARCH_PADDED; /* next ticket */
+	uint64_t serving;          /* ticket whose turn it is */
+	uint64_t sleepers;
+	uint32_t turn; /* grows at every release; what sleepers sleep on */
+};
+
+struct htm_ops;
+
+struct htm {
+	const struct htm_ops *ops;
+	struct durability *durability;
+	struct active *active; /* [max_threads] */
+	struct fallback_lock lock;
+	enum fur_htm kind;
+	enum fur_isolation isolation; /* what is given */
+	bool updates_active;          /* updates appear in active[] too */
+	uint32_t retries;
+	bool phase_times;
+	uint64_t reader_report_ns;
+	void (*reader_report)(const struct fur_reader_report *, void *);
+	void *reader_report_arg;
+	struct fur_thread *threads; /* [max_threads] */
+	uint64_t long_readers, longest_reader_ns;
+};
+
+/* ------------------------------------------------------------ transactions */
+
+enum tx_mode { TX_NONE, TX_HARDWARE, TX_LOCK };
+
+struct fur_ro {
+	uint32_t depth; /* 0: not open */
+	bool joined;    /* inside an update */
+};
+
+struct fur_update {
+	struct fur_thread *thread;
+	uint8_t *base; /* of the heap */
+	uint64_t bytes;
+	struct redo_log *log;
+	uint32_t depth; /* 0: not open */
+	enum tx_mode mode;
+	int error; /* the FUR_E* for which the commit will roll back, or 0 */
+};
+
+/* What the commit leaves behind for the steps after it.  On POWER it is written while suspended, so it lies on lines a transaction
+ * never touches: a suspended store to a line of the transaction aborts it. */
+struct htm_window {
+	struct dset dset;
+	uint64_t *seqs;                       /* [max_threads] active[] as the isolation wait found it */
+	uint64_t update_id;                   /* written outside transactions only */
+	uint64_t slot;                        /* drawn in the window, else 0 */
+	bool announced;                       /* in nondurable[] */
+	bool log_is_out;                      /* copied, and its write-back started */
+	enum fur_abort_cause refused;         /* why the window could not be completed, or FUR_ABORT_CAUSES */
+	uint64_t committing, waiting, waited; /* ticks, with phase_times */
+} ARCH_PADDED;
+
+struct fur_thread {
+	struct htm *htm;
+	struct durability *durability;
+	struct fur_heap *heap;
+	uint32_t slot;
+	uint32_t state; /* of the registration: fur.c */
+	struct fur_ro ro;
+	struct fur_update update;
+	uint64_t seq; /* of active[], odd while active */
+	const char *name;
+	struct htm_window window;
+	uint64_t began;     /* ticks, with phase_times */
+	void *window_stack; /* POWER: its upper end */
+	struct thread_stats {
+		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
+		uint64_t aborts[FUR_ABORT_CAUSES];
+		uint64_t phase_ticks[FUR_PHASES];
+	} stats ARCH_PADDED;
+};
+
+/* What this OS thread has open, over all heaps: transactions on two heaps may deadlock through their isolation waits, so an update
+ * tolerates no other transaction beside it. */
+struct open_transactions {
+	const struct fur_update *update;
+	uint32_t readers;
+};
+extern __thread struct open_transactions open_transactions __attribute__((tls_model("initial-exec")));
+
+/* --------------------------------------------------------------- back ends */
+
+#define HTM_STARTED UINT64_MAX
+
+/* What a back end must do.  begin() returns HTM_STARTED inside a hardware transaction, or, any number of times later, the
+ * status of its abort. */
+struct htm_ops {
+	uint64_t (*begin)(struct fur_thread *t);
+	enum fur_abort_cause (*classify)(uint64_t status);
+	/* Steps from the last access to visible.  Returns when the update is visible, D collected; or never: it aborted. */
+	void (*commit)(struct fur_thread *t);
+	/* End a transaction whose stores have been undone, or that made none: D collected. */
+	void (*commit_empty)(struct fur_thread *t);
+	/* Abort, with a cause classify() will give back.  Does not return. */
+	void (*abort)(enum fur_abort_cause cause);
+	/* After an abort, outside: settle what the attempt owes (a slot drawn).  0 or FUR_E*. */
+	int (*aborted)(struct fur_thread *t);
+};
+extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
+
+/* Choose a back end by what was asked for and what the processor can do; say why. */
+FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
+
+/* ------------------------------------------------------------------ policy */
+
+enum htm_action {
+	HTM_RETRY,       /* now, after a short random pause */
+	HTM_WAIT_LOCK,   /* when the lock is free */
+	HTM_WAIT_READER, /* when those now active have ended */
+	HTM_MAKE_ROOM,   /* when the log has room */
+	HTM_TAKE_LOCK    /* no more hardware for this update */
+};
+
+struct htm_history {
+	uint32_t spent; /* of the budget */
+	uint32_t capacities, faults, locks, readers;
+};
+
+/* What to do after an abort.  Pure but for the history, which it keeps. */
+enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);
+
+/* ------------------------------------------------- isolation wait, and lock */
+
+/* The isolation wait of INV-H2, inside a window: wait until those of active[] who are active now have ended, for at most `looks`
+ * looks.  False: somebody has not.  The caller has put a full fence between its last store and this. */
+bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks);
+
+/* Wait, outside hardware transactions, until all who are active now have ended, `me` excepted; report slow ones. */
+void htm_wait_active(struct htm *h, uint32_t me);
+
+void lock_acquire(struct htm *h, uint32_t me);
+void lock_release(struct htm *h);
+/* Wait until the lock is free, or was, since the call. */
+void lock_wait_free(struct htm *h);
+/* As a reader that found the lock held: wait for a turn.  Returns when it may try again. */
+void lock_wait_reader(struct htm *h, uint32_t me);
+
+static inline bool lock_held(const struct htm *h)
+{
+	return arch_load_acquire(&h->lock.held) != 0;
+}
+
+/* --------------------------------------------------------------- statistics */
+
+static inline void stat_add(uint64_t *counter, uint64_t n)
+{
+	/* Written by one thread, read by fur_get_stats() at any time. */
+	arch_store(counter, arch_load(counter) + n);
+}
+
+/* Roll back and end whatever the thread has open; for threads that end inside a transaction. */
+void tx_abandon(struct fur_thread *t);
+
+/* Fail the open update with `error` at its commit. */
+void tx_fail(struct fur_update *tx, int error);
+
+#endif /* FUR_HTM_H */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * isolation.c - waiting for those who are active: inside a hardware transaction's window, and outside, where it may yield, sleep and
+ * report.
+ */
+#include "htm.h"
+
+bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks)
+{
+	uint64_t limit = arch_load(&h->durability->limit);
+	uint32_t n = 0;
+	/* First see who is active, then wait for them: whoever begins later need not be waited for, since our stores, performed
+	 * before this scan, abort us if it loads them. */
+	for (uint32_t i = 0; i < limit; i++) {
+		uint64_t seq = arch_load(&h->active[i].seq);
+		if (__builtin_expect(seq != 0, 0))
+			n = i + 1;
+		w->seqs[i] = seq;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		while (w->seqs[i] && arch_load(&h->active[i].seq) == w->seqs[i]) {
+			if (looks-- == 0)
+				return false;
+			arch_gap();
+		}
+	return true;
+}
+
+static void report_reader(struct htm *h, uint32_t i, uint64_t waited_ns)
+{
+	arch_fetch_add(&h->long_readers, 1);
+	if (h->reader_report) {
+		struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
+		h->reader_report(&report, h->reader_report_arg);
+	}
+}
+
+static void note_longest(struct htm *h, uint64_t waited_ns)
+{
+	uint64_t longest = arch_load(&h->longest_reader_ns);
+	while (waited_ns > longest && !arch_cas(&h->longest_reader_ns, longest, waited_ns))
+		longest = arch_load(&h->longest_reader_ns);
+}
+
+static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
+{
+	struct arch_backoff backoff = {0};
+	uint64_t started = 0, waited = 0;
+	bool reported = false;
+	while (arch_load_acquire(&h->active[i].seq) == seq) {
+		arch_backoff(&backoff);
+		/* Reading the clock only now and then keeps short waits short. */
+		if (backoff.turns % 64)
+			continue;
+		uint64_t now = arch_now_ns();
+		if (!started)
+			started = now;
+		waited = now - started;
+		if (!reported && waited >= h->reader_report_ns) {
+			reported = true;
+			report_reader(h, i, waited);
+		}
+	}
+	if (reported)
+		note_longest(h, arch_now_ns() - started);
+}
+
+void htm_wait_active(struct htm *h, uint32_t me)
+{
+	uint64_t limit = arch_load(&h->durability->limit);
+	for (uint32_t i = 0; i < limit; i++) {
+		uint64_t seq = arch_load_acquire(&h->active[i].seq);
+		if (i != me && seq)
+			wait_one(h, i, seq);
+	}
+}

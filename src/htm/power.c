@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * power.c - updates on POWER8 and POWER9, which can suspend a transaction altogether: between tsuspend. and tresume. loads and
+ * stores are untracked and immediate, so the redo log gets out and the slot is drawn during the isolation wait (FUR 3.2.2, 3.3).
+ * Source: Power ISA 3.0B, Book II, chapter 5 "Transactional Memory Facility".
+ *
+ *   opacity   tbegin. 0: loads are tracked; updates are opaque among themselves and do not appear in active[].
+ *   snapshot  tbegin. 1: rollback-only, loads untracked and unlimited; updates appear in active[].
+ *
+ * Three rules of the window, each of which aborts or corrupts when broken:
+ *   INV-P1  A suspended store to a line the transaction has touched aborts it.  So the window runs on a stack of its own, and writes
+ *           only lines that no transaction touches: active, nondurable, G, the file's log, struct htm_window.
+ *   INV-P2  A transaction doomed while suspended runs on until tresume., with its stores already rolled back.  What the window reads
+ *           of them (the log's head) may be the value from before tbegin.; it is bounded, and what is made of it is thrown away.
+ *   INV-P3  Suspended stores are not rolled back.  On another stack they cannot overwrite the frames the abort returns to, though
+ *           begin() has returned long ago: every store to those was transactional.
+ */
+#include "htm.h"
+
+#if defined(__powerpc64__)
+
+/* Looks at active[] before giving up: a context switch dooms the transaction sooner. */
+enum { WINDOW_LOOKS = 100000 };
+
+/* power_window(run, t, stack): suspend, run(t) on that stack, resume.  ELFv2: r3.. arguments, r31 kept over the call, r2 the TOC.
+ * Nothing is stored between tsuspend. and the switch of r1, nor between the switch back and tresume. */
+void power_window(void (*run)(struct fur_thread *), struct fur_thread *t, void *stack);
+__asm__(".text\n"
+        ".globl power_window\n"
+        ".hidden power_window\n"
+        ".type power_window, @function\n"
+        ".p2align 4\n"
+        "power_window:\n"
+        "	mflr 0\n"
+        "	std 0, 16(1)\n"
+        "	std 31, -8(1)\n" /* the protected zone below r1, ours until we return */
+        "	std 2, 24(1)\n"
+        "	mr 31, 1\n"
+        "	mr 12, 3\n"
+        "	mtctr 12\n"
+        "	mr 3, 4\n"
+        "	tsuspend.\n"
+        "	mr 1, 5\n"
+        "	bctrl\n"
+        "	mr 1, 31\n"
+        "	tresume.\n"
+        "	ld 2, 24(1)\n"
+        "	ld 31, -8(1)\n"
+        "	ld 0, 16(1)\n"
+        "	mtlr 0\n"
+        "	blr\n"
+        ".size power_window, .-power_window\n");
+
+/* True: inside the transaction.  False, at any later time: it aborted, registers and memory as they were. */
+#define power_tbegin(rollback_only)                                                                                                \
+	__extension__({                                                                                                            \
+		uint64_t started_;                                                                                                 \
+		__asm__ volatile("tbegin. %1\n\t"                                                                                  \
+		                 "beq- 1f\n\t"                                                                                     \
+		                 "li %0, 1\n\t"                                                                                    \
+		                 "b 2f\n"                                                                                          \
+		                 "1:\tli %0, 0\n"                                                                                  \
+		                 "2:"                                                                                              \
+		                 : "=r"(started_)                                                                                  \
+		                 : "i"(rollback_only)                                                                              \
+		                 : "cr0", "memory");                                                                               \
+		started_;                                                                                                          \
+	})
+
+static uint64_t texasr(void)
+{
+	uint64_t value;
+	__asm__ volatile("mfspr %0, 130" : "=r"(value)); /* not __TM_is_*: GCC 12's helpers read the wrong half on little-endian */
+	return value;
+}
+
+/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so the cause goes above it. */
+static void power_abort_with(enum fur_abort_cause cause)
+{
+	__asm__ volatile("tabort. %0" ::"r"((uint64_t)(1 + cause) << 1) : "cr0", "memory");
+	/* Outside a transaction tabort. does nothing; inside it does not come here. */
+	__builtin_trap();
+}
+
+#define TEXASR_BIT(n)    (UINT64_C(1) << (63 - (n)))
+#define TEXASR_FOOTPRINT TEXASR_BIT(10)
+#define TEXASR_CONFLICTS (TEXASR_BIT(11) | TEXASR_BIT(12) | TEXASR_BIT(13) | TEXASR_BIT(14))
+#define TEXASR_ABORT     TEXASR_BIT(31)
+/* The status when begin() found the lock held and made no attempt: as if aborted for it. */
+#define STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
+
+static enum fur_abort_cause power_classify(uint64_t status)
+{
+	uint64_t code = status >> 57;
+	if (status & TEXASR_ABORT)
+		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
+	if (status & TEXASR_FOOTPRINT)
+		return FUR_ABORT_CAPACITY;
+	if (status & TEXASR_CONFLICTS)
+		return FUR_ABORT_CONFLICT;
+	return FUR_ABORT_FAULT; /* the kernel's codes: reschedule, signal, page fault; and whatever is persistent */
+}
+
+static uint64_t begin(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	if (h->updates_active) {
+		/* As a reader's: published before the first load, and before the look at the lock (INV-H1, INV-H3). */
+		arch_store_fence(&h->active[t->slot].seq, t->seq += 2);
+		if (lock_held(h))
+			return STATUS(FUR_ABORT_LOCK);
+		return power_tbegin(1) ? HTM_STARTED : texasr();
+	}
+	if (!power_tbegin(0))
+		return texasr();
+	if (lock_held(h)) /* a tracked load: whoever takes the lock aborts us (INV-H3) */
+		power_abort_with(FUR_ABORT_LOCK);
+	return HTM_STARTED;
+}
+
+/* No longer active: nothing is read from here on.  Release orders the loads before it, and INV-D1's. */
+static void deactivate(struct fur_thread *t)
+{
+	if (t->htm->updates_active)
+		arch_store_release(&t->htm->active[t->slot].seq, 0);
+}
+
+/* Copy the log out and start its write-back.  The record's end was written inside the transaction: INV-P2. */
+static void log_out(struct fur_thread *t)
+{
+	struct redo_log *log = t->update.log;
+	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
+	if (end < start || end - start > t->durability->super->log_bytes)
+		end = start;
+	redo_copy_out(log, t->durability, start, end);
+	redo_flush(log, t->durability, start, end);
+	t->window.log_is_out = true;
+}
+
+/* Runs suspended, on the window stack. */
+static void window(struct fur_thread *t)
+{
+	struct durability *d = t->durability;
+	struct htm_window *w = &t->window;
+	if (t->htm->phase_times)
+		w->committing = arch_ticks();
+	durability_collect(d, t->slot, &w->dset); /* INV-D1 */
+	deactivate(t);
+	/* INV-H2: hwsync.  The transactional stores are performed, so that a load of them aborts us, before active[] is read. */
+	arch_fence();
+	log_out(t);
+	w->slot = arch_fetch_add(&d->next_durts, 1); /* from here an abort owes this slot an abort marker (INV-D5) */
+	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
+		w->refused = FUR_ABORT_FULL;
+		return;
+	}
+	if (t->htm->phase_times)
+		w->waiting = arch_ticks();
+	if (!htm_isolation_wait(t->htm, w, WINDOW_LOOKS)) {
+		w->refused = FUR_ABORT_READER;
+		return;
+	}
+	if (t->htm->phase_times)
+		w->waited = arch_ticks();
+	/* Slot before id, both before tend.: whoever reads our data afterwards finds us in nondurable[].  Release is lwsync. */
+	arch_store(&d->nondurable[t->slot].slot, w->slot);
+	arch_store_release(&d->nondurable[t->slot].id, w->update_id);
+	arch_fence_light();
+	w->announced = true;
+}
+
+static void window_empty(struct fur_thread *t)
+{
+	durability_collect(t->durability, t->slot, &t->window.dset);
+	deactivate(t);
+}
+
+static void power_tend(void)
+{
+	__asm__ volatile("tend." ::: "cr0", "memory");
+}
+
+static void commit(struct fur_thread *t)
+{
+	power_window(window, t, t->window_stack);
+	if (t->window.refused != FUR_ABORT_CAUSES)
+		power_abort_with(t->window.refused);
+	power_tend();
+}
+
+static void commit_empty(struct fur_thread *t)
+{
+	power_window(window_empty, t, t->window_stack);
+	power_tend();
+}
+
+static int aborted(struct fur_thread *t)
+{
+	int error = 0;
+	deactivate(t);
+	if (t->window.slot)
+		error = durability_abort(t->durability, t->slot, t->window.slot);
+	t->window.slot = 0;
+	t->window.announced = false;
+	return error;
+}
+
+const struct htm_ops htm_power = {begin, power_classify, commit, commit_empty, power_abort_with, aborted};
+#endif

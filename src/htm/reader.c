@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reader.c - read-only transactions: plain loads between two marks in active[], and almost no wait (FUR 3.1, 3.2.1).
+ */
+#include "../fur_error.h"
+#include "htm.h"
+
+__thread struct open_transactions open_transactions;
+
+static struct fur_thread *thread_of(fur_ro *ro)
+{
+	return (struct fur_thread *)((char *)ro - offsetof(struct fur_thread, ro));
+}
+
+static void become_active(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	struct active *mine = &h->active[t->slot];
+	for (;;) {
+		/* INV-H1, full fence: our entry is seen before our first load is made.  Otherwise an update may scan active[], miss us
+		 * and commit between two of our loads.  The same fence, against the look at the lock: INV-H3. */
+		arch_store_fence(&mine->seq, t->seq += 2);
+		if (__builtin_expect(!lock_held(h), 1))
+			break;
+		arch_store_release(&mine->seq, 0);
+		lock_wait_reader(h, t->slot);
+	}
+	if (__builtin_expect(arch_load(&mine->want) != 0, 0))
+		arch_store_release(&mine->want, 0);
+}
+
+static int begin_nested(struct fur_thread *t)
+{
+	if (t->ro.depth == 0 && t->update.depth == 0)
+		return fur_fail(FUR_ENESTED,
+		        "a read-only transaction was begun on one heap inside an update of another: end the update first");
+	if (t->ro.depth == 0)
+		t->ro.joined = true;
+	t->ro.depth++;
+	return 0;
+}
+
+FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
+{
+	*ro = &t->ro;
+	if (__builtin_expect(t->ro.depth | t->update.depth || open_transactions.update, 0))
+		return begin_nested(t);
+	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+		return fur_fail((int)arch_load(&t->durability->failed),
+		        "this heap can no longer be made durable: close it and open it again");
+	if (t->htm->phase_times)
+		t->began = arch_ticks();
+	become_active(t);
+	open_transactions.readers++;
+	t->ro.depth = 1;
+	return 0;
+}
+
+static int end_nested(fur_ro *ro)
+{
+	if (ro->depth == 0)
+		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
+	ro->depth--;
+	if (ro->depth == 0)
+		ro->joined = false;
+	return 0;
+}
+
+FUR_API int fur_end_ro(fur_ro *ro)
+{
+	if (__builtin_expect(!ro || ro->depth != 1 || ro->joined, 0))
+		return ro ? end_nested(ro) : fur_fail(FUR_ENOTX, "fur_end_ro: NULL is no transaction");
+	struct fur_thread *t = thread_of(ro);
+	struct dset *set = &t->window.dset;
+	/* INV-D1: our loads before the scan of nondurable[].  Otherwise we may read what an update committed after the scan, and
+	 * return it while it is not durable.  Free on x86. */
+	arch_fence_light();
+	durability_collect(t->durability, t->slot, set);
+	/* Release: loads, and the scan, before we are no longer active.  The other way round an update that waits for us could
+	 * announce itself between the two, and we would wait for it in turn. */
+	arch_store_release(&t->htm->active[t->slot].seq, 0);
+	open_transactions.readers--;
+	ro->depth = 0;
+	stat_add(&t->stats.ro_commits, 1);
+	uint64_t ended = 0;
+	if (t->htm->phase_times) {
+		ended = arch_ticks();
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], ended - t->began);
+	}
+	if (__builtin_expect(set->n != 0, 0)) {
+		durability_wait(t->durability, set); /* INV-D2 */
+		if (ended)
+			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
+		if (arch_load(&t->durability->failed))
+			return fur_fail((int)arch_load(&t->durability->failed),
+			        "what this transaction has read may not be durable: close the heap and open it again");
+	}
+	return 0;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * update.c - update transactions, from fur_begin_update to durability_commit(): attempts in hardware, the fallback lock, stores, commit
+ * and abort.
+ */
+#include "../fur_error.h"
+#include "htm.h"
+
+#include <string.h>
+
+static bool open_update(const fur_update *tx)
+{
+	return tx && tx->depth > 0;
+}
+
+/* ------------------------------------------------------------------- begin */
+
+static void random_pause(struct fur_thread *t, uint32_t spent)
+{
+	/* Two transactions that aborted each other should not meet again at once.  The slot and the clock are random enough. */
+	uint64_t pauses = (arch_ticks() ^ t->slot * 0x9e3779b97f4a7c15u) % (16u << (spent < 6 ? spent : 6));
+	while (pauses--)
+		arch_pause();
+}
+
+static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history)
+{
+	switch (action) {
+	case HTM_RETRY: random_pause(t, history->spent); return 0;
+	case HTM_WAIT_LOCK: return 0; /* prepare() waits for it before every attempt */
+	case HTM_WAIT_READER: htm_wait_active(t->htm, t->slot); return 0;
+	case HTM_MAKE_ROOM: return redo_make_room(&t->durability->redo[t->slot], t->durability);
+	case HTM_TAKE_LOCK: break;
+	}
+	return 0;
+}
+
+/* Before every attempt, outside hardware transactions. */
+static void prepare(struct fur_thread *t)
+{
+	struct htm_window *w = &t->window;
+	w->update_id++;
+	w->slot = 0;
+	w->announced = w->log_is_out = false;
+	w->refused = FUR_ABORT_CAUSES;
+	w->dset.n = 0;
+	redo_begin(t->update.log, t->durability);
+}
+
+static void begin_locked(struct fur_thread *t)
+{
+	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
+	lock_acquire(t->htm, t->slot);
+	if (started)
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
+	prepare(t);
+	t->update.mode = TX_LOCK;
+}
+
+/* One hardware attempt after the other, until one is under way or the lock is taken.  Never inlined, and nothing lives across begin()
+ * but what an abort brings back. */
+static int begin_hardware(struct fur_thread *t)
+{
+	const struct htm_ops *ops = t->htm->ops;
+	struct htm_history history = {0};
+	for (;;) {
+		lock_wait_free(t->htm); /* else the attempt could only abort */
+		prepare(t);
+		t->update.mode = TX_HARDWARE;
+		uint64_t status = ops->begin(t);
+		if (__builtin_expect(status == HTM_STARTED, 1))
+			return 0;
+		t->update.mode = TX_NONE;
+		enum fur_abort_cause cause = ops->classify(status);
+		stat_add(&t->stats.aborts[cause], 1);
+		int error = ops->aborted(t);
+		if (error)
+			return error;
+		enum htm_action action = htm_decide(cause, &history, t->htm->retries);
+		if (action == HTM_TAKE_LOCK)
+			break;
+		if ((error = act(t, action, &history))) {
+			/* The update alone fills the log.  Under the lock it finds that out at the store, and its commit says so. */
+			if (error != FUR_ETOOBIG)
+				return error;
+			break;
+		}
+	}
+	begin_locked(t);
+	return 0;
+}
+
+static int refuse_nesting(const struct fur_thread *t)
+{
+	if (t->ro.depth)
+		return fur_fail(FUR_ENESTED,
+		        "an update was begun inside a read-only transaction: end that first, or begin with fur_begin_update");
+	return fur_fail(
+	        FUR_ENESTED, "an update was begun while this thread has a transaction open on another heap: end that first");
+}
+
+FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
+{
+	struct fur_update *tx = &t->update;
+	*update = tx;
+	if (tx->depth) {
+		tx->depth++;
+		return 0;
+	}
+	if (t->ro.depth || open_transactions.readers || open_transactions.update)
+		return refuse_nesting(t);
+	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+		return fur_fail((int)arch_load(&t->durability->failed),
+		        "this heap can no longer be made durable: close it and open it again");
+	if (t->htm->phase_times)
+		t->began = arch_ticks();
+	tx->error = 0;
+	/* Set before the hardware transaction, so that an abort does not take them back; begin_hardware() may return an error. */
+	open_transactions.update = tx;
+	tx->depth = 1;
+	if (!t->htm->ops) {
+		begin_locked(t);
+		return 0;
+	}
+	int error = begin_hardware(t);
+	if (__builtin_expect(error != 0, 0)) {
+		open_transactions.update = NULL;
+		tx->depth = 0;
+	}
+	return error;
+}
+
+/* ------------------------------------------------------------------ stores */
+
+void tx_fail(struct fur_update *tx, int error)
+{
+	if (!tx->error)
+		tx->error = error;
+}
+
+/* The log is full.  In hardware: abort and make room outside.  Under the lock: make room here; whoever is in flight needs no lock
+ * to finish. */
+static bool make_room(struct fur_update *tx)
+{
+	if (tx->mode == TX_HARDWARE)
+		tx->thread->htm->ops->abort(FUR_ABORT_FULL);
+	int error = redo_make_room(tx->log, tx->thread->durability);
+	if (error)
+		tx_fail(tx, error);
+	return !error;
+}
+
+static inline bool inside(const struct fur_update *tx, const void *to, size_t bytes)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)to - tx->base);
+	return offset < tx->bytes && bytes <= tx->bytes - offset;
+}
+
+FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned bytes)
+{
+	if (__builtin_expect(!inside(tx, to, bytes) || tx->error, 0)) {
+		tx_fail(tx, FUR_ERANGE);
+		return;
+	}
+	const struct durability *d = tx->thread->durability;
+	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
+	while (__builtin_expect(!redo_append(tx->log, d, offset, to, &bits, bytes), 0))
+		if (!make_room(tx))
+			return;
+}
+
+FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
+{
+	if (__builtin_expect(!inside(tx, to, bytes) || tx->error, 0)) {
+		tx_fail(tx, FUR_ERANGE);
+		return;
+	}
+	const struct durability *d = tx->thread->durability;
+	while (bytes) {
+		uint64_t part = redo_fits(tx->log, d, bytes);
+		if (!redo_append(tx->log, d, (uint64_t)((uint8_t *)to - tx->base), to, from, part)) {
+			if (!make_room(tx))
+				return;
+			continue;
+		}
+		to = (uint8_t *)to + part;
+		from = (const uint8_t *)from + part;
+		bytes -= part;
+	}
+}
+
+FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+}
+
+/* ------------------------------------------------------------------ commit */
+
+static void close_update(struct fur_update *tx)
+{
+	tx->mode = TX_NONE;
+	tx->depth = 0;
+	open_transactions.update = NULL;
+}
+
+static void add_phases(struct fur_thread *t, const struct durability_times *times)
+{
+	const struct htm_window *w = &t->window;
+	uint64_t *sums = t->stats.phase_ticks;
+	stat_add(&sums[FUR_PHASE_BODY], w->committing - t->began);
+	stat_add(&sums[FUR_PHASE_LOG], w->waiting - w->committing + times->log);
+	stat_add(&sums[FUR_PHASE_ISOLATION], w->waited - w->waiting);
+	stat_add(&sums[FUR_PHASE_FLUSH], times->flush);
+	stat_add(&sums[FUR_PHASE_DURABILITY], times->wait);
+}
+
+/* Under the lock the update is visible when the lock is free; what must be true then is done before (INV-D1, INV-D4): D collected,
+ * slot drawn, announced. */
+static void commit_locked(struct fur_thread *t)
+{
+	struct htm_window *w = &t->window;
+	struct nondurable *mine = &t->durability->nondurable[t->slot];
+	if (t->htm->phase_times)
+		w->committing = w->waiting = w->waited = arch_ticks();
+	/* The body's loads before the scan, as in fur_end_ro(). */
+	arch_fence_light();
+	durability_collect(t->durability, t->slot, &w->dset);
+	if (t->update.log->entries) {
+		arch_store_release(&mine->id, w->update_id);
+		w->slot = durability_draw(t->durability, t->slot, &w->dset);
+	}
+	lock_release(t->htm);
+	stat_add(&t->stats.lock_commits, 1);
+}
+
+/* The update wrote nothing: it ends as a read-only transaction does. */
+static int finish_empty(struct fur_thread *t)
+{
+	durability_wait(t->durability, &t->window.dset);
+	stat_add(&t->stats.update_commits, 1);
+	stat_add(&t->stats.empty_commits, 1);
+	if (t->window.dset.n && arch_load(&t->durability->failed))
+		return fur_fail((int)arch_load(&t->durability->failed),
+		        "what this transaction has read may not be durable: close the heap and open it again");
+	return 0;
+}
+
+static int finish(struct fur_thread *t)
+{
+	struct durability_times times = {0};
+	struct htm_window *w = &t->window;
+	uint64_t visible = t->htm->phase_times ? arch_ticks() : 0, entries = t->update.log->entries;
+	int error = durability_commit(t->durability, t->slot, &w->dset, w->slot, w->log_is_out, visible ? &times : NULL);
+	w->slot = 0;
+	stat_add(&t->stats.update_commits, 1);
+	stat_add(&t->stats.log_entries, entries);
+	if (visible)
+		add_phases(t, &times);
+	return error;
+}
+
+static int roll_back(struct fur_update *tx)
+{
+	static const char *const reasons[] = {
+	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled back: only fur_alloc()ed memory "
+	                        "and roots can be stored to",
+	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make the heap with a larger log_bytes, "
+	                         "or the update smaller",
+	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and was rolled back",
+	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
+	};
+	struct fur_thread *t = tx->thread;
+	int error = tx->error;
+	redo_undo(tx->log, t->durability, tx->base);
+	/* What is undone may have been read by nobody; but we have read, and return: D matters all the same. */
+	if (tx->mode == TX_HARDWARE) {
+		t->htm->ops->commit_empty(t);
+	} else {
+		arch_fence_light();
+		durability_collect(t->durability, t->slot, &t->window.dset);
+		lock_release(t->htm);
+	}
+	close_update(tx);
+	durability_wait(t->durability, &t->window.dset);
+	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
+	const char *reason = (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
+	return fur_fail(error, "%s", reason ? reason : fur_strerror(error));
+}
+
+FUR_API int fur_commit(fur_update *tx)
+{
+	if (__builtin_expect(!open_update(tx), 0))
+		return fur_fail(FUR_ENOTX, "fur_commit without fur_begin_update");
+	if (tx->depth > 1) {
+		tx->depth--;
+		return 0;
+	}
+	if (__builtin_expect(tx->error != 0, 0))
+		return roll_back(tx);
+	struct fur_thread *t = tx->thread;
+	bool empty = tx->log->entries == 0;
+	if (tx->mode == TX_LOCK)
+		commit_locked(t);
+	else if (empty)
+		t->htm->ops->commit_empty(t);
+	else
+		t->htm->ops->commit(t);
+	close_update(tx);
+	return empty ? finish_empty(t) : finish(t);
+}
+
+FUR_API int fur_abort(fur_update *tx)
+{
+	if (!open_update(tx))
+		return fur_fail(FUR_ENOTX, "fur_abort without fur_begin_update");
+	tx_fail(tx, FUR_EABORTED);
+	if (tx->depth > 1) {
+		tx->depth--;
+		return FUR_EABORTED;
+	}
+	return roll_back(tx);
+}
+
+void tx_abandon(struct fur_thread *t)
+{
+	if (t->update.depth) {
+		t->update.depth = 1;
+		fur_abort(&t->update);
+	}
+	if (t->ro.depth) {
+		t->ro.depth = 1;
+		if (fur_end_ro(&t->ro))
+			return; /* the heap has failed; nobody is left to tell */
+	}
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * replay.c - replay.h, done: recovery after a failure, and replay beside running transactions.
+ */
+#include "replay.h"
+#include "../fur_error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFETCH_MARKERS = 8, PREFETCH_ENTRIES = 8 };
+
+static const uint8_t *log_of(const struct durability *d, const struct media_marker *m)
+{
+	return d->logs + m->thread * d->super->log_bytes;
+}
+
+/* Do the marker's fields make sense?  Checked before the checksum, which reads where they point. */
+static bool plausible(const struct durability *d, const struct media_marker *m)
+{
+	return m->thread < d->super->max_threads && m->log_bytes <= d->super->log_bytes && m->log_start % MEDIA_ENTRY_ALIGN == 0 &&
+	       m->log_bytes % MEDIA_ENTRY_ALIGN == 0 && (m->kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT);
+}
+
+/* INV-M1 */
+static bool valid(const struct durability *d, const struct media_marker *m, uint64_t durts)
+{
+	return m->durts == durts && plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));
+}
+
+/* One entry of a log; where it starts, how much it holds. */
+struct entry {
+	uint64_t offset, bytes;
+	const uint8_t *payload;
+};
+
+static struct entry entry_at(const struct durability *d, const uint8_t *log, uint64_t position)
+{
+	const uint8_t *at = log + (position & (d->super->log_bytes - 1));
+	uint64_t word;
+	memcpy(&word, at, 8);
+	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
+}
+
+/* Write the update's entries to the heap image and start their write-back.  A checksum that holds over an entry outside the heap
+ * means a bug or a forgery: refuse, before anything is written. */
+static int apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
+{
+	const uint8_t *log = log_of(d, m);
+	uint64_t end = m->log_start + m->log_bytes;
+	for (uint64_t p = m->log_start; p < end;) {
+		struct entry e = entry_at(d, log, p);
+		uint64_t to_end = d->super->log_bytes - (p & (d->super->log_bytes - 1));
+		if (e.bytes == 0 || e.bytes > MEDIA_ENTRY_MAX || media_entry_bytes(e.bytes) > to_end ||
+		        e.offset > d->super->heap_bytes - e.bytes)
+			return fur_fail(FUR_ECORRUPT,
+			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: "
+			        "restore the file from a copy",
+			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
+		__builtin_prefetch(d->image + e.offset, 1);
+		p += media_entry_bytes(e.bytes);
+	}
+	for (uint64_t p = m->log_start; p < end;) {
+		struct entry e = entry_at(d, log, p);
+		if (e.bytes == 8)
+			memcpy(d->image + e.offset, e.payload, 8);
+		else
+			memcpy(d->image + e.offset, e.payload, e.bytes);
+		pm_flush(&d->pm, d->image + e.offset, e.bytes);
+		result->entries++;
+		result->bytes += e.bytes;
+		p += media_entry_bytes(e.bytes);
+	}
+	result->updates++;
+	return 0;
+}
+
+/* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step apart at most, so that a
+ * failure in between leaves an older tail that is right. */
+static int store_tail(struct durability *d, uint64_t tail)
+{
+	int error = pm_drain(&d->pm);
+	for (int k = 0; k < 2 && !error; k++) {
+		arch_store(&d->super->tail[k][0], media_tail_encode(tail));
+		pm_flush(&d->pm, &d->super->tail[k][0], 8);
+		error = pm_drain(&d->pm);
+	}
+	return error;
+}
+
+/* ---------------------------------------------------------------- recovery */
+
+enum verdict { HOLE, KEPT, ABORTED };
+
+/* INV-R2; slots below the tail were replayed before. */
+static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdicts, uint64_t tail)
+{
+	for (unsigned word = 0; word < MEDIA_DEPS / 64; word++)
+		for (uint64_t bits = m->deps[word]; bits; bits &= bits - 1) {
+			uint64_t back = word * 64 + (unsigned)__builtin_ctzll(bits) + 1;
+			if (m->durts - back >= tail && back <= m->durts && verdicts[m->durts - back - tail] == HOLE)
+				return false;
+		}
+	return true;
+}
+
+static int recover_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+{
+	uint64_t slots = d->super->ring_slots, holes = 0;
+	for (uint64_t k = 0; k < slots; k++) {
+		const struct media_marker *m = durability_marker(d, tail + k);
+		__builtin_prefetch(durability_marker(d, tail + k + PREFETCH_MARKERS));
+		verdicts[k] = HOLE;
+		if (!valid(d, m, tail + k)) {
+			holes++;
+			continue;
+		}
+		result->holes += holes;
+		holes = 0;
+		if (m->kind == MEDIA_ABORT) {
+			verdicts[k] = ABORTED;
+		} else if (dependencies_kept(m, verdicts, tail)) {
+			verdicts[k] = KEPT;
+			int error = apply(d, m, result);
+			if (error)
+				return error;
+		} else {
+			result->dropped++;
+		}
+	}
+	return 0;
+}
+
+int replay_recover(struct durability *d, struct replay_result *result)
+{
+	uint64_t started = arch_now_ns(), tail = d->tail, slots = d->super->ring_slots;
+	memset(result, 0, sizeof *result);
+	uint8_t *verdicts = malloc(slots);
+	if (!verdicts)
+		return fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
+	int error = recover_window(d, tail, verdicts, result);
+	free(verdicts);
+	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written before the tail has moved. */
+	if (!error)
+		error = store_tail(d, tail + 2 * slots);
+	if (!error)
+		d->tail = d->next_durts = tail + 2 * slots;
+	result->ns = arch_now_ns() - started;
+	return error;
+}
+
+/* -------------------------------------------------------------------- live */
+
+/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it is. */
+static bool settled(const struct durability *d, const struct media_marker *m, uint64_t durts)
+{
+	/* Acquire pairs with put_marker(): the fields below, and the owner's nondurable[].slot, are at least as new. */
+	if (arch_load_acquire(&m->durts) != durts)
+		return false;
+	return m->thread < d->super->max_threads && arch_load_acquire(&d->nondurable[m->thread].slot) != durts;
+}
+
+int replay_live(struct durability *d)
+{
+	uint64_t tail = d->tail, end = arch_load(&d->next_durts), at = tail;
+	struct replay_result result = {0};
+	int error = 0;
+	if (end > tail + d->super->ring_slots)
+		end = tail + d->super->ring_slots;
+	for (; at < end; at++) {
+		const struct media_marker *m = durability_marker(d, at);
+		if (!settled(d, m, at))
+			break; /* INV-R3 */
+		if (!valid(d, m, at))
+			return fur_fail(FUR_ECORRUPT,
+			        "the marker or log of update %llu has changed since it was written: memory or the file is "
+			        "being overwritten",
+			        (unsigned long long)at);
+		if (m->kind == MEDIA_COMMIT && (error = apply(d, m, &result)))
+			return error;
+	}
+	if (at == tail)
+		return 0;
+	if ((error = store_tail(d, at)))
+		return error;
+	for (uint64_t s = tail; s < at; s++) {
+		const struct media_marker *m = durability_marker(d, s);
+		/* Release: the log is read for the last time before its owner may overwrite it. */
+		if (m->kind == MEDIA_COMMIT)
+			arch_store_release(&d->redo[m->thread].tail, m->log_start + m->log_bytes);
+	}
+	d->replays++;
+	d->replayed_updates += result.updates;
+	d->replayed_entries += result.entries;
+	/* Release: the markers likewise, before their slots are drawn again. */
+	arch_store_release(&d->tail, at);
+	return 0;
+}
+
+const struct durability_ops replay_ops = {.replay = replay_live};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * replay.h - from the log to the heap file.  The contract of src/replayer.
+ *
+ *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying a slot twice does no harm.
+ *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot it names was kept, lies below the tail, or has an abort
+ *           marker.  It looks at the whole window [tail, tail + ring_slots), and so needs no bound on the number of holes.
+ *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back in order.
+ */
+#ifndef FUR_REPLAY_H
+#define FUR_REPLAY_H
+
+#include "../durability/durability.h"
+
+struct replay_result {
+	uint64_t updates, entries, bytes; /* replayed */
+	uint64_t holes;                   /* slots below the last kept one that hold no update of ours, abort markers not counted */
+	uint64_t dropped;                 /* markers with a good checksum whose dependencies were lost */
+	uint64_t ns;
+};
+
+/* After a failure, nothing running on the heap: replay, make durable, restart the ring (INV-M2).
+ * Errors: FUR_ECORRUPT, FUR_EIO; the file's log is untouched then. */
+FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *result);
+
+/* Beside running transactions, `d->replaying` held: replay what is durable now. */
+FUR_MUST_USE int replay_live(struct durability *d);
+
+extern const struct durability_ops replay_ops;
+
+#endif /* FUR_REPLAY_H */
