@@ -186,7 +186,7 @@ int durability_abort(struct durability *d, uint32_t me, uint64_t slot)
 	if (!error) {
 		put_marker(d, &marker, slot);
 		/* INV-D5: somebody may have named this slot.  If we left before the abort marker is durable, that update could return,
-		 * and a failure would drop it for a dependency that never was (models, -DNOMARK). */
+		 * and a failure would drop it for a dependency that never was (model: NOMARK). */
 		error = drain(d);
 	}
 	leave(d, me);

@@ -75,7 +75,7 @@ static void commit(struct fur_thread *t)
 		t->window.committing = t->window.waiting = arch_ticks();
 	tsx_suspend_loads();
 	/* INV-H2: our stores leave the store buffer, and from then on abort us when a reader loads them, before active[] is read.
-	 * Without it a reader may begin after the scan, read an old value, and then a new one: Stress.TornReads, models. */
+	 * Without it a reader may begin after the scan, read an old value, and then a new one: Stress.TornReads; model: NOFENCE. */
 	arch_fence();
 	if (!htm_isolation_wait(h, &t->window, WINDOW_LOOKS))
 		tsx_abort_with(FUR_ABORT_READER);
