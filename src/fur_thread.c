@@ -57,8 +57,7 @@ static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
 	t->heap = heap;
 	t->slot = slot;
 	t->seq = UINT64_MAX; /* += 2 for each transaction: odd, and never 0 */
-	t->update = (struct fur_update){
-	        .thread = t, .base = heap->file.base, .bytes = heap->file.super->heap_bytes, .log = &heap->durability.redo[slot]};
+	t->update = (struct fur_update){.thread = t, .base = heap->file.base, .log = &heap->durability.redo[slot]};
 	/* Scans look up to here from now on.  Before this thread's first transaction, whose full fence orders it: who scans after
 	 * that fence sees the new limit. */
 	arch_store_release(&heap->durability.limit, slot + 1);

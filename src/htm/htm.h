@@ -62,8 +62,8 @@ struct fur_ro {
 
 struct fur_update {
 	struct fur_thread *thread;
-	uint8_t *base; /* of the heap */
-	uint64_t bytes;
+	uint8_t *base;  /* of the heap */
+	uint64_t bytes; /* of the heap while the update is open, else 0 */
 	struct redo_log *log;
 	uint32_t depth; /* 0: not open */
 	enum tx_mode mode;

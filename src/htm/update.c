@@ -13,6 +13,14 @@ static bool open_update(const fur_update *tx)
 	return tx && tx->depth > 0;
 }
 
+static void close_update(struct fur_update *tx)
+{
+	tx->mode = TX_NONE;
+	tx->depth = 0;
+	tx->bytes = 0; /* a store with a transaction that is over falls outside the heap, and is not done */
+	open_transactions.update = NULL;
+}
+
 /* ------------------------------------------------------------------- begin */
 
 static void random_pause(struct fur_thread *t, uint32_t spent)
@@ -115,6 +123,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
+	tx->bytes = t->durability->super->heap_bytes;
 	/* Set before the hardware transaction, so that an abort does not take them back; begin_hardware() may return an error. */
 	open_transactions.update = tx;
 	tx->depth = 1;
@@ -123,10 +132,8 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 		return 0;
 	}
 	int error = begin_hardware(t);
-	if (__builtin_expect(error != 0, 0)) {
-		open_transactions.update = NULL;
-		tx->depth = 0;
-	}
+	if (__builtin_expect(error != 0, 0))
+		close_update(tx);
 	return error;
 }
 
@@ -195,13 +202,6 @@ FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
 }
 
 /* ------------------------------------------------------------------ commit */
-
-static void close_update(struct fur_update *tx)
-{
-	tx->mode = TX_NONE;
-	tx->depth = 0;
-	open_transactions.update = NULL;
-}
 
 static void add_phases(struct fur_thread *t, const struct durability_times *times)
 {
