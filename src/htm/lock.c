@@ -81,10 +81,9 @@ void lock_release(struct htm *h)
 	struct fallback_lock *l = &h->lock;
 	/* Release: who sees the lock free sees the body's stores, and nondurable[] (INV-D1). */
 	arch_store_release(&l->held, 0);
+	arch_store_release(&l->serving, arch_load(&l->serving) + 1);
+	/* Full fence, by the sequentially consistent pair: `held` and `serving` before `sleepers`, see sleep_a_turn(). */
 	__atomic_fetch_add(&l->turn, 1, __ATOMIC_SEQ_CST);
-	arch_store_release(&l->serving, l->serving + 1);
-	/* Full fence: `held` and `serving` before `sleepers`, see sleep_a_turn(). */
-	arch_fence();
-	if (arch_load(&l->sleepers))
+	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
 		arch_futex_wake_all(&l->turn);
 }

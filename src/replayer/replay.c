@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_MARKERS = 8, PREFETCH_ENTRIES = 8 };
+/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names. */
+enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8 };
 
 static const uint8_t *log_of(const struct durability *d, const struct media_marker *m)
 {
@@ -26,6 +27,16 @@ static bool plausible(const struct durability *d, const struct media_marker *m)
 static bool valid(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
 	return m->durts == durts && plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));
+}
+
+/* Markers and logs come from other cores' caches, or from the medium: ask for them before they are needed. */
+static void prefetch_ahead(const struct durability *d, uint64_t durts)
+{
+	const struct media_marker *m = durability_marker(d, durts + PREFETCH_LOG);
+	__builtin_prefetch(durability_marker(d, durts + PREFETCH_MARKER));
+	/* It may be anything: only its thread decides whether the address is in the file. */
+	if (m->thread < d->super->max_threads)
+		__builtin_prefetch(log_of(d, m) + (m->log_start & (d->super->log_bytes - 1)));
 }
 
 /* One entry of a log; where it starts, how much it holds. */
@@ -109,7 +120,7 @@ static int recover_window(struct durability *d, uint64_t tail, uint8_t *verdicts
 	uint64_t slots = d->super->ring_slots, holes = 0;
 	for (uint64_t k = 0; k < slots; k++) {
 		const struct media_marker *m = durability_marker(d, tail + k);
-		__builtin_prefetch(durability_marker(d, tail + k + PREFETCH_MARKERS));
+		prefetch_ahead(d, tail + k);
 		verdicts[k] = HOLE;
 		if (!valid(d, m, tail + k)) {
 			holes++;
@@ -169,6 +180,7 @@ int replay_live(struct durability *d)
 		end = tail + d->super->ring_slots;
 	for (; at < end; at++) {
 		const struct media_marker *m = durability_marker(d, at);
+		prefetch_ahead(d, at);
 		if (!settled(d, m, at))
 			break; /* INV-R3 */
 		if (!valid(d, m, at))
