@@ -188,7 +188,8 @@ void repair_remove(Tx *tx, Tree *tree, Node *node, Node *parent)
 template <class Tx>
 void unlink(Tx *tx, Tree *tree, Node *node)
 {
-	Node *left = fur_load(tx, &node->left), *child = left ? left : fur_load(tx, &node->right), *parent = fur_load(tx, &node->parent);
+	Node *left = fur_load(tx, &node->left), *child = left ? left : fur_load(tx, &node->right),
+	     *parent = fur_load(tx, &node->parent);
 	replace_child(tx, tree, parent, node, child);
 	if (child)
 		fur_store(tx, &child->parent, parent);
@@ -219,7 +220,8 @@ Result remove(Tx *tx, Tree *tree, int64_t key)
 
 /* What is wrong with the tree, or null.  `size` counts its nodes. */
 template <class Tx>
-const char *verify(Tx *tx, const Node *node, const Node *parent, const int64_t *low, const int64_t *high, int &black, uint64_t &size)
+const char *verify(
+        Tx *tx, const Node *node, const Node *parent, const int64_t *low, const int64_t *high, int &black, uint64_t &size)
 {
 	black = 1;
 	if (!node)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver.cpp - see driver.hpp.
+ */
+#include "driver.hpp"
+
+#include <barrier>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+
+namespace bench
+{
+
+void Options::add_to(CLI::App &app)
+{
+	app.add_option("--tm", tm, "none, htm, fur-opacity, fur-snapshot")->capture_default_str();
+	app.add_option("--machine", machine, "native, power9 (an emulated machine)")->capture_default_str();
+	app.add_option("--threads", threads, "threads, pinned to cores in turn")->capture_default_str();
+	app.add_option("--seconds", seconds, "length of the measured window")->capture_default_str();
+	app.add_option("--seed", seed, "of the random numbers")->capture_default_str();
+	app.add_option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
+	app.add_flag("--reuse", tm_options.reuse, "open the heap file if it is there");
+	app.add_option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
+	app.add_option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync")->capture_default_str();
+	app.add_option(
+	           "--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back")
+	        ->capture_default_str();
+	app.add_option("--pm-gap-ns", tm_options.pm_gap_ns, "emulated: between two lines; the latency itself makes them serial")
+	        ->capture_default_str();
+	app.add_option("--json", json_path, "write the result as JSON to this file, - for standard output");
+	app.add_flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
+}
+
+void Options::check()
+{
+	static const char *const domains[] = {"auto", "pmem", "eadr", "emulated", "sync"};
+	if (machine == "power9")
+		throw Usage("--machine power9: this build has no emulated machine; use native");
+	if (machine != "native")
+		throw Usage("--machine " + machine + ": use native or power9");
+	if (threads < 1 || threads > 1000)
+		throw Usage("--threads " + std::to_string(threads) + ": use 1 to 1000");
+	if (!(seconds > 0 && seconds <= 86400))
+		throw Usage("--seconds: use more than 0, and a day at most");
+	bool known = false;
+	for (int k = 0; k < 5; k++)
+		if (pm == domains[k]) {
+			tm_options.pm = static_cast<fur_pm>(k);
+			known = true;
+		}
+	if (!known)
+		throw Usage("--pm " + pm + ": use auto, pmem, eadr, emulated or sync");
+	tm_options.threads = threads;
+	tm_options.isolation = tm == "fur-snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
+	tm_options.heap_bytes <<= 20;
+}
+
+static void pin(unsigned number)
+{
+	cpu_set_t all, one;
+	if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) == 0)
+		return;
+	unsigned want = number % static_cast<unsigned>(CPU_COUNT(&all));
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && want-- == 0) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+			return;
+		}
+}
+
+using Clock = std::chrono::steady_clock;
+
+static double since(Clock::time_point t)
+{
+	return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+/* Sleep, with a line of progress where somebody looks. */
+static void sleep_for(double seconds, const char *what)
+{
+	bool terminal = isatty(2);
+	auto started = Clock::now();
+	while (since(started) < seconds) {
+		if (terminal)
+			fprintf(stderr, "\r%s %.0f of %.0f s ", what, since(started), seconds);
+		double left = seconds - since(started);
+		std::this_thread::sleep_for(std::chrono::duration<double>(left < 0.2 ? (left > 0 ? left : 0) : 0.2));
+	}
+	if (terminal)
+		fprintf(stderr, "\r%40s\r", "");
+}
+
+static Window look(const std::vector<Progress> &all)
+{
+	Window w;
+	for (const Progress &p : all)
+		for (int k = 0; k < MAX_KINDS; k++)
+			w.done[k] += p.done[k].load(std::memory_order_relaxed);
+	return w;
+}
+
+Window run_threads(const Options &o, const std::function<void(unsigned, const std::atomic<bool> &, Progress &)> &body)
+{
+	std::vector<Progress> progress(o.threads);
+	std::atomic<bool> stop{false};
+	std::barrier start(static_cast<std::ptrdiff_t>(o.threads) + 1);
+	std::exception_ptr failure;
+	std::mutex failing;
+	std::vector<std::thread> threads;
+	for (unsigned i = 0; i < o.threads; i++)
+		threads.emplace_back([&, i] {
+			pin(i);
+			start.arrive_and_wait();
+			try {
+				body(i, stop, progress[i]);
+			} catch (...) {
+				std::lock_guard guard(failing);
+				failure = std::current_exception();
+				stop = true;
+			}
+		});
+	start.arrive_and_wait();
+	sleep_for(o.seconds < 2 ? o.seconds / 4 : 0.5, "warming up");
+	Window before = look(progress);
+	auto started = Clock::now();
+	sleep_for(o.seconds, "measuring");
+	Window after = look(progress);
+	after.seconds = since(started);
+	stop = true;
+	for (auto &t : threads)
+		t.join();
+	if (failure)
+		std::rethrow_exception(failure);
+	for (int k = 0; k < MAX_KINDS; k++)
+		after.done[k] -= before.done[k];
+	return after;
+}
+
+static void print_text(const json &r)
+{
+	for (const auto &[key, value] : r.items())
+		std::cout << key << std::string(key.size() < 16 ? 16 - key.size() : 1, ' ')
+		          << (value.is_string() ? value.get<std::string>() : value.dump()) << "\n";
+}
+
+int report(const Options &o, const json &result)
+{
+	if (o.json_path.empty()) {
+		print_text(result);
+	} else if (o.json_path == "-") {
+		std::cout << result.dump() << "\n";
+	} else {
+		std::ofstream file(o.json_path);
+		file << result.dump(2) << "\n";
+		if (!file.flush())
+			throw std::runtime_error(o.json_path + ": cannot write the result: check the path and the space left");
+	}
+	return result.at("verified").get<bool>() ? 0 : 1;
+}
+
+int main_of(const std::string &name, int argc, char **argv, const std::function<void(CLI::App &, Options &)> &add,
+        const std::function<int(Options &)> &run)
+{
+	CLI::App app(name);
+	Options o;
+	o.add_to(app);
+	add(app, o);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::Success &e) {
+		return app.exit(e);
+	} catch (const CLI::Error &e) {
+		std::cerr << name << ": " << e.what() << "; see --help\n";
+		return 2;
+	}
+	try {
+		o.check();
+		return run(o);
+	} catch (const Usage &e) {
+		std::cerr << name << ": " << e.what() << "\n";
+		return 2;
+	} catch (const std::exception &e) {
+		std::cerr << name << ": " << e.what() << "\n";
+		return 1;
+	}
+}
+
+} // namespace bench

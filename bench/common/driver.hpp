@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver.hpp - what all workloads share: the command line, pinned threads, the measured window, the result.
+ *
+ * Throughput is that of a window in the middle: threads run from a common start, are left to warm up, and are counted between two
+ * looks at their counters.
+ */
+#ifndef BENCH_DRIVER_HPP
+#define BENCH_DRIVER_HPP
+
+#include "tm.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace bench
+{
+
+struct Options {
+	std::string tm = "fur-opacity", machine = "native", json_path, pm = "emulated";
+	unsigned threads = 1;
+	double seconds = 2;
+	uint64_t seed = 1;
+	TmOptions tm_options;
+
+	/* The options every workload has. */
+	void add_to(CLI::App &app);
+	/* Errors the parser cannot see; throws Usage. */
+	void check();
+};
+
+enum { MAX_KINDS = 8 };
+
+/* What one thread has done, by kind of transaction; read by the driver while it runs. */
+struct alignas(128) Progress {
+	std::atomic<uint64_t> done[MAX_KINDS] = {};
+	void count(unsigned kind)
+	{
+		done[kind].store(done[kind].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+	}
+};
+
+struct Window {
+	double seconds = 0;
+	uint64_t done[MAX_KINDS] = {};
+};
+
+/* Run body(thread number, stop flag, progress) on `threads` pinned threads for the options' seconds; returns the measured window.
+ * An exception in a thread ends the run and is thrown on. */
+Window run_threads(const Options &o, const std::function<void(unsigned, const std::atomic<bool> &, Progress &)> &body);
+
+/* Print the result: JSON where asked for, a text to read otherwise.  Returns the exit status. */
+int report(const Options &o, const json &result);
+
+/* main() for a workload: parses, runs, turns exceptions into one line and an exit status. */
+int main_of(const std::string &name, int argc, char **argv, const std::function<void(CLI::App &, Options &)> &add,
+        const std::function<int(Options &)> &run);
+
+} // namespace bench
+
+#endif /* BENCH_DRIVER_HPP */

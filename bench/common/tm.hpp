@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tm.hpp - the transactional memories a workload can run on, behind one interface:
+ *
+ *     class SomeTm {
+ *         SomeTm(const TmOptions &);              throws Usage for what cannot run here
+ *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns };
+ *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
+ *         void describe(json &), void results(json &)
+ *     };
+ *
+ * and, for its transaction types, overloads of fur_load, fur_store, fur_alloc and fur_free.  Workloads are written on those alone.
+ */
+#ifndef BENCH_TM_HPP
+#define BENCH_TM_HPP
+
+#include "../../src/htm/tsx_insn.h"
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <fur.hpp>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace bench
+{
+
+using json = nlohmann::ordered_json;
+
+/* The command line asks for what cannot be: one line, exit status 2. */
+struct Usage : std::runtime_error {
+	using runtime_error::runtime_error;
+};
+
+struct TmOptions {
+	unsigned threads = 1;
+	std::string heap; /* file; empty: one of its own in /dev/shm, removed at the end */
+	bool reuse = false;
+	uint64_t heap_bytes = 0;
+	enum fur_pm pm = FUR_PM_EMULATED;
+	uint32_t pm_latency_ns = 0, pm_gap_ns = 0;
+	bool phases = false;
+	enum fur_isolation isolation = FUR_OPACITY;
+};
+
+/* ---------------------------------------------------- plain memory: none, htm */
+
+/* An allocator for memory that is not persistent: per thread, and all its state is ordinary memory, so that a hardware transaction
+ * rolls it back. */
+class PlainHeap
+{
+      public:
+	explicit PlainHeap(uint64_t bytes) : bytes_(bytes)
+	{
+		/* Populated: a page fault aborts a hardware transaction. */
+		void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (p == MAP_FAILED)
+			throw Usage("no memory for a heap of " + std::to_string(bytes) + " bytes");
+		base_ = static_cast<char *>(p);
+	}
+	~PlainHeap()
+	{
+		munmap(base_, bytes_);
+	}
+	PlainHeap(const PlainHeap &) = delete;
+
+	/* A piece for one thread. */
+	char *take(uint64_t bytes)
+	{
+		uint64_t at = next_.fetch_add(bytes);
+		return at + bytes <= bytes_ ? base_ + at : nullptr;
+	}
+	uint64_t bytes() const
+	{
+		return bytes_;
+	}
+
+      private:
+	char *base_;
+	uint64_t bytes_;
+	std::atomic<uint64_t> next_{0};
+};
+
+struct alignas(128) plain_tx {
+	static constexpr unsigned CLASSES = 64;
+	char *at = nullptr, *end = nullptr;
+	void *free_list[CLASSES] = {};
+};
+
+template <class T>
+inline T fur_load(plain_tx *, const T *p)
+{
+	T value;
+	__atomic_load(p, &value, __ATOMIC_RELAXED);
+	return value;
+}
+template <class T>
+inline void fur_store(plain_tx *, T *p, std::type_identity_t<T> value)
+{
+	__atomic_store(p, &value, __ATOMIC_RELAXED);
+}
+/* Blocks carry their class in the word before them. */
+inline void *fur_alloc(plain_tx *tx, size_t bytes)
+{
+	uint64_t cls = (bytes + 8 + 15) / 16;
+	if (cls >= plain_tx::CLASSES)
+		return nullptr;
+	char *block = static_cast<char *>(tx->free_list[cls]);
+	if (block) {
+		memcpy(&tx->free_list[cls], block, 8);
+		return block;
+	}
+	if (static_cast<uint64_t>(tx->end - tx->at) < cls * 16)
+		return nullptr;
+	memcpy(tx->at, &cls, 8);
+	block = tx->at + 8;
+	tx->at += cls * 16;
+	return block;
+}
+inline void fur_free(plain_tx *tx, void *p)
+{
+	uint64_t cls;
+	memcpy(&cls, static_cast<char *>(p) - 8, 8);
+	memcpy(p, &tx->free_list[cls], 8);
+	tx->free_list[cls] = p;
+}
+
+class PlainTm
+{
+      public:
+	explicit PlainTm(const TmOptions &o) : heap_(o.heap_bytes), threads_(o.threads) {}
+	void *root()
+	{
+		return root_;
+	}
+	void set_root(plain_tx *, void *p)
+	{
+		root_ = p;
+	}
+
+      protected:
+	void give_memory(plain_tx &tx)
+	{
+		/* One piece more than threads: for the thread that sets the data up. */
+		uint64_t bytes = heap_.bytes() / (threads_ + 1) & ~uint64_t(127);
+		tx.at = heap_.take(bytes);
+		tx.end = tx.at ? tx.at + bytes : nullptr;
+	}
+
+      private:
+	PlainHeap heap_;
+	unsigned threads_;
+	void *root_ = nullptr;
+};
+
+/* No synchronisation at all: what one thread could reach. */
+class NoneTm : public PlainTm
+{
+      public:
+	explicit NoneTm(const TmOptions &o) : PlainTm(o)
+	{
+		if (o.threads > 1)
+			throw Usage("--tm none has no synchronisation: it runs with --threads 1 only");
+	}
+	class Thread
+	{
+	      public:
+		explicit Thread(NoneTm &tm)
+		{
+			tm.give_memory(tx_);
+		}
+		template <class Body>
+		auto read(Body &&body)
+		{
+			return body(&tx_);
+		}
+		template <class Body>
+		auto update(Body &&body)
+		{
+			return body(&tx_);
+		}
+
+	      private:
+		plain_tx tx_;
+	};
+	void describe(json &j)
+	{
+		j["htm"] = "none", j["pm"] = "volatile";
+	}
+	void results(json &j)
+	{
+		j["lock_commits"] = 0, j["aborts"] = json::object(), j["phases_ns"] = json::object();
+	}
+};
+
+/* RTM with a lock to fall back on; nothing durable.  The limit for anything built on this hardware. */
+class HtmTm : public PlainTm
+{
+      public:
+	explicit HtmTm(const TmOptions &o) : PlainTm(o)
+	{
+		if (!usable())
+			throw Usage("--tm htm needs Intel TSX (RTM), which this processor does not have: use none, fur-opacity or "
+			            "fur-snapshot");
+	}
+	enum Cause { CONFLICT, CAPACITY, LOCK, FAULT, CAUSES };
+	struct Counters {
+		uint64_t aborts[CAUSES] = {}, locked = 0;
+	};
+
+	class Thread
+	{
+	      public:
+		explicit Thread(HtmTm &tm) : tm_(tm)
+		{
+			tm.give_memory(tx_);
+		}
+		~Thread()
+		{
+			for (int c = 0; c < CAUSES; c++)
+				tm_.aborts_[c] += counters_.aborts[c];
+			tm_.locked_ += counters_.locked;
+		}
+		template <class Body>
+		auto read(Body &&body)
+		{
+			return update(body);
+		}
+		template <class Body>
+		auto update(Body &&body)
+		{
+#if defined(__x86_64__)
+			for (int tries = 0; tries < 10; tries++) {
+				while (tm_.lock_.load(std::memory_order_acquire))
+					__builtin_ia32_pause();
+				unsigned status = tsx_begin();
+				if (status == TSX_STARTED) {
+					if (tm_.lock_.load(std::memory_order_relaxed))
+						tsx_abort(1);
+					auto result = body(&tx_);
+					tsx_end();
+					return result;
+				}
+				counters_.aborts[classify(status)]++;
+			}
+#endif
+			while (tm_.lock_.exchange(true))
+				while (tm_.lock_.load(std::memory_order_relaxed))
+					usleep(0);
+			auto result = body(&tx_);
+			tm_.lock_.store(false, std::memory_order_release);
+			counters_.locked++;
+			return result;
+		}
+
+	      private:
+		static Cause classify([[maybe_unused]] unsigned status)
+		{
+#if defined(__x86_64__)
+			return status & TSX_EXPLICIT   ? LOCK
+			       : status & TSX_CAPACITY ? CAPACITY
+			       : status & TSX_CONFLICT ? CONFLICT
+			                               : FAULT;
+#else
+			return FAULT;
+#endif
+		}
+		HtmTm &tm_;
+		plain_tx tx_;
+		Counters counters_;
+	};
+	void describe(json &j)
+	{
+		j["htm"] = "tsx", j["pm"] = "volatile";
+	}
+	void results(json &j)
+	{
+		static const char *const names[] = {"conflict", "capacity", "lock", "fault"};
+		j["aborts"] = json::object();
+		for (int c = 0; c < CAUSES; c++)
+			j["aborts"][names[c]] = aborts_[c].load();
+		j["lock_commits"] = locked_.load();
+		j["phases_ns"] = json::object();
+	}
+
+      private:
+	/* What libfur's detection says, without a heap: CPUID, and a transaction that commits. */
+	static bool usable()
+	{
+#if defined(__x86_64__)
+		if (!__builtin_cpu_supports("rtm"))
+			return false;
+		for (int k = 0; k < 1000; k++)
+			if (tsx_begin() == TSX_STARTED) {
+				tsx_end();
+				return true;
+			}
+#endif
+		return false;
+	}
+	alignas(128) std::atomic<bool> lock_{false};
+	alignas(128) std::atomic<uint64_t> aborts_[CAUSES] = {};
+	std::atomic<uint64_t> locked_{0};
+};
+
+/* -------------------------------------------------------------------- libfur */
+
+class FurTm
+{
+      public:
+	explicit FurTm(const TmOptions &o)
+	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), own_(o.heap.empty()),
+	      heap_(make(o))
+	{
+	}
+	~FurTm()
+	{
+		if (own_)
+			::unlink(path_.c_str());
+	}
+	FurTm(const FurTm &) = delete;
+
+	class Thread
+	{
+	      public:
+		explicit Thread(FurTm &tm) : thread_(tm.heap_) {}
+		template <class Body>
+		auto read(Body &&body)
+		{
+			return fur::read(thread_, body);
+		}
+		template <class Body>
+		auto update(Body &&body)
+		{
+			return fur::update(thread_, body);
+		}
+
+	      private:
+		fur::Thread thread_;
+	};
+	void *root()
+	{
+		return heap_.root<void>(0);
+	}
+	void set_root(fur_update *tx, void *p)
+	{
+		fur_set_root(tx, 0, p);
+	}
+	void describe(json &j)
+	{
+		fur_info i = heap_.info();
+		j["htm"] = fur_htm_name(i.htm);
+		j["htm_reason"] = i.htm_reason;
+		j["isolation"] = fur_isolation_name(i.isolation);
+		j["pm"] = fur_pm_name(i.pm);
+		j["pm_reason"] = i.pm_reason;
+		j["heap_bytes"] = i.heap_bytes;
+	}
+	void results(json &j)
+	{
+		fur_stats s = heap_.stats();
+		j["aborts"] = json::object();
+		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = s.aborts[c];
+		j["lock_commits"] = s.lock_commits;
+		j["phases_ns"] = json::object();
+		for (int p = 0; p < FUR_PHASES; p++)
+			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] = s.phase_ns[p];
+		j["heap_updates"] = s.update_commits;
+		j["heap_ro"] = s.ro_commits;
+		j["replays"] = s.replays;
+		j["long_readers"] = s.long_readers;
+	}
+
+      private:
+	fur::Heap make(const TmOptions &t)
+	{
+		fur::Options o;
+		o.heap_bytes = t.heap_bytes;
+		o.max_threads = t.threads + 1 < 8 ? 8 : t.threads + 1;
+		o.isolation = t.isolation;
+		o.pm = t.pm;
+		o.pm_latency_ns = t.pm_latency_ns ? t.pm_latency_ns : FUR_NO_LATENCY;
+		o.pm_gap_ns = t.pm_gap_ns;
+		o.phase_times = t.phases;
+		try {
+			if (t.reuse && access(path_.c_str(), F_OK) == 0)
+				return fur::Heap::open(path_, o);
+			return fur::Heap::create(path_, o);
+		} catch (const fur::Error &e) {
+			throw Usage(e.what());
+		}
+	}
+	std::string path_;
+	bool own_;
+	fur::Heap heap_;
+};
+
+} // namespace bench
+
+#endif /* BENCH_TM_HPP */

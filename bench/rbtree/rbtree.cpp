@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rbtree.cpp - the IntSet benchmark (FUR, Figure 9): lookups, inserts and removes of random keys on a red-black tree.
+ * Keys are drawn from twice as many as the tree starts with, so half of the updates change nothing.
+ */
+#include "rbtree.hpp"
+#include "../common/driver.hpp"
+
+#include <random>
+
+namespace
+{
+
+using bench::json;
+
+enum Kind { LOOKUP, INSERT, REMOVE, KINDS };
+const char *const kind_names[] = {"lookup", "insert", "remove"};
+
+struct Workload {
+	uint64_t keys = 10000;
+	double update = 10;
+};
+
+/* Which transaction comes next, and on which key. */
+class Choice
+{
+      public:
+	Choice(const Workload &w, uint64_t seed)
+	    : random_(seed), update_(static_cast<uint64_t>(w.update / 100 * 4294967296.0)), keys_(2 * w.keys)
+	{
+	}
+	Kind kind()
+	{
+		uint64_t r = random_();
+		return (r & 0xffffffff) >= update_ ? LOOKUP : r >> 63 ? INSERT : REMOVE;
+	}
+	int64_t key()
+	{
+		return static_cast<int64_t>((static_cast<unsigned __int128>(random_()) * keys_) >> 64);
+	}
+
+      private:
+	std::mt19937_64 random_;
+	uint64_t update_, keys_;
+};
+
+template <class Tm>
+class IntSet
+{
+      public:
+	IntSet(Tm &tm, const Workload &w, uint64_t seed) : tm_(tm), workload_(w), seed_(seed)
+	{
+		typename Tm::Thread self(tm);
+		tree_ = static_cast<rbtree::Tree *>(tm.root());
+		if (!tree_)
+			make(self);
+		fill(self);
+	}
+
+	void run(unsigned thread, const std::atomic<bool> &stop, bench::Progress &progress)
+	{
+		typename Tm::Thread self(tm_);
+		Choice choice(workload_, seed_ * 1000003 + thread + 1);
+		int64_t grown = 0;
+		while (!stop.load(std::memory_order_relaxed)) {
+			Kind kind = choice.kind();
+			grown += one(self, kind, choice.key());
+			progress.count(kind);
+		}
+		grown_ += grown;
+	}
+
+	/* Null, or what is wrong. */
+	std::string verify()
+	{
+		typename Tm::Thread self(tm_);
+		uint64_t size = 0;
+		const char *wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
+		if (wrong)
+			return wrong;
+		uint64_t expected = filled_ + static_cast<uint64_t>(grown_.load());
+		if (size != expected)
+			return "the tree has " + std::to_string(size) + " keys, the threads say " + std::to_string(expected);
+		return "";
+	}
+
+      private:
+	void make(typename Tm::Thread &self)
+	{
+		tree_ = self.update([&](auto *tx) {
+			auto *tree = static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
+			if (tree) {
+				fur_store(tx, &tree->root, nullptr);
+				tm_.set_root(tx, tree);
+			}
+			return tree;
+		});
+		if (!tree_)
+			throw bench::Usage("the heap is too small for the tree: give it a larger --heap-mib");
+	}
+
+	/* Up to `keys` keys; a tree found in a heap that is reused is verified first. */
+	void fill(typename Tm::Thread &self)
+	{
+		const char *wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, filled_); });
+		if (wrong)
+			throw std::runtime_error(std::string("the tree in the heap is damaged: ") + wrong);
+		Choice choice(workload_, seed_);
+		while (filled_ < workload_.keys)
+			filled_ += static_cast<uint64_t>(one(self, INSERT, choice.key()));
+	}
+
+	/* By how much the tree has grown. */
+	int one(typename Tm::Thread &self, Kind kind, int64_t key)
+	{
+		if (kind == LOOKUP) {
+			found_ = self.read([&](auto *tx) { return rbtree::contains(tx, tree_, key); });
+			return 0;
+		}
+		rbtree::Result r = self.update(
+		        [&](auto *tx) { return kind == INSERT ? rbtree::insert(tx, tree_, key) : rbtree::remove(tx, tree_, key); });
+		if (r == rbtree::Result::NO_MEMORY)
+			throw bench::Usage("the heap is too small for " + std::to_string(workload_.keys) +
+			                   " keys: give it a larger --heap-mib");
+		return r == rbtree::Result::UNCHANGED ? 0 : kind == INSERT ? 1 : -1;
+	}
+
+	Tm &tm_;
+	Workload workload_;
+	uint64_t seed_;
+	rbtree::Tree *tree_;
+	uint64_t filled_ = 0;
+	std::atomic<int64_t> grown_{0};
+	static inline thread_local volatile bool found_; /* so that a lookup is not optimised away */
+};
+
+template <class Tm>
+int run_on(bench::Options &o, const Workload &w)
+{
+	Tm tm(o.tm_options);
+	IntSet<Tm> set(tm, w, o.seed);
+	bench::Window window =
+	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { set.run(i, stop, p); });
+	std::string wrong = set.verify();
+	if (!wrong.empty())
+		std::cerr << "rbtree: not verified: " << wrong << "\n";
+
+	json r;
+	uint64_t total = 0;
+	r["workload"] = "rbtree";
+	r["tm"] = o.tm;
+	r["machine"] = o.machine;
+	tm.describe(r);
+	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
+	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
+	r["threads"] = o.threads;
+	r["seconds"] = window.seconds;
+	r["seed"] = o.seed;
+	r["keys"] = w.keys;
+	r["update_percent"] = w.update;
+	for (int k = 0; k < KINDS; k++) {
+		r["commits"][kind_names[k]] = window.done[k];
+		total += window.done[k];
+	}
+	r["throughput"] = static_cast<double>(total) / window.seconds;
+	tm.results(r);
+	r["verified"] = wrong.empty();
+	return bench::report(o, r);
+}
+
+/* Adding a system: its header, and a line here. */
+const std::pair<const char *, int (*)(bench::Options &, const Workload &)> systems[] = {
+        {"none", run_on<bench::NoneTm>},
+        {"htm", run_on<bench::HtmTm>},
+        {"fur-opacity", run_on<bench::FurTm>},
+        {"fur-snapshot", run_on<bench::FurTm>},
+};
+
+int run(bench::Options &o, const Workload &w)
+{
+	if (!(w.update >= 0 && w.update <= 100))
+		throw bench::Usage("--update: a percentage, 0 to 100");
+	if (w.keys < 1 || w.keys > (uint64_t(1) << 40))
+		throw bench::Usage("--keys: use 1 to 2^40");
+	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads' stocks. */
+	if (!o.tm_options.heap_bytes)
+		o.tm_options.heap_bytes = 2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
+	for (const auto &[name, on] : systems)
+		if (o.tm == name)
+			return on(o, w);
+	throw bench::Usage("--tm " + o.tm + ": use none, htm, fur-opacity or fur-snapshot");
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	Workload w;
+	return bench::main_of(
+	        "rbtree", argc, argv,
+	        [&](CLI::App &app, bench::Options &) {
+		        app.add_option("--keys", w.keys, "keys the tree starts with")->capture_default_str();
+		        app.add_option("--update", w.update, "percentage of updates, half inserts, half removes")
+		                ->capture_default_str();
+	        },
+	        [&](bench::Options &o) { return run(o, w); });
+}
