@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fixture.hpp - a heap file of its own for each test, and ways to hurt it.
+ */
+#ifndef FIXTURE_HPP
+#define FIXTURE_HPP
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <fur.hpp>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+/* Small, so that logs and rings wrap and fill. */
+inline fur::Options small_options()
+{
+	fur::Options o;
+	o.heap_bytes = 2 << 20;
+	o.log_bytes = 4096;
+	o.ring_slots = 64;
+	o.max_threads = 4;
+	o.pm = FUR_PM_EMULATED;
+	o.pm_latency_ns = FUR_NO_LATENCY;
+	return o;
+}
+
+class HeapFile : public ::testing::Test
+{
+      protected:
+	HeapFile()
+	{
+		static int n;
+		const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+		path_ = std::string(place) + "/fur-test-" + std::to_string(getpid()) + "-" + std::to_string(n++);
+		unlink(path_.c_str());
+	}
+	~HeapFile() override
+	{
+		unlink(path_.c_str());
+	}
+
+	fur::Heap create(const fur_options &o = small_options())
+	{
+		return fur::Heap::create(path_, o);
+	}
+	fur::Heap open(const fur_options &o = small_options())
+	{
+		return fur::Heap::open(path_, o);
+	}
+
+	/* Run `work` in a child that ends without closing anything, as after a kill. */
+	template <class Work>
+	void in_killed_child(Work &&work)
+	{
+		pid_t child = fork();
+		ASSERT_GE(child, 0);
+		if (child == 0) {
+			try {
+				work();
+			} catch (const std::exception &e) {
+				fprintf(stderr, "child: %s\n", e.what());
+				_exit(1);
+			}
+			_exit(::testing::Test::HasFailure() ? 1 : 0);
+		}
+		int status;
+		waitpid(child, &status, 0);
+		ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child failed";
+	}
+
+	std::string bytes() const
+	{
+		std::ifstream in(path_, std::ios::binary);
+		return std::string(std::istreambuf_iterator<char>(in), {});
+	}
+	void write_bytes(const std::string &all) const
+	{
+		std::ofstream out(path_, std::ios::binary | std::ios::trunc);
+		out.write(all.data(), static_cast<std::streamsize>(all.size()));
+	}
+	/* Overwrite part of the file. */
+	void poke(uint64_t offset, const void *from, size_t n) const
+	{
+		int fd = ::open(path_.c_str(), O_RDWR);
+		ASSERT_EQ(pwrite(fd, from, n, static_cast<off_t>(offset)), static_cast<ssize_t>(n));
+		close(fd);
+	}
+	void flip_bit(uint64_t offset, unsigned bit) const
+	{
+		int fd = ::open(path_.c_str(), O_RDWR);
+		unsigned char byte;
+		ASSERT_EQ(pread(fd, &byte, 1, static_cast<off_t>(offset)), 1);
+		byte = static_cast<unsigned char>(byte ^ 1u << bit);
+		ASSERT_EQ(pwrite(fd, &byte, 1, static_cast<off_t>(offset)), 1);
+		close(fd);
+	}
+	/* What opening says; closes what opened. */
+	int open_result(const fur_options &o = small_options())
+	{
+		fur_heap *heap;
+		int result = fur_open(path_.c_str(), &o, &heap);
+		if (result == 0) {
+			EXPECT_EQ(fur_close(heap), 0);
+		}
+		return result;
+	}
+	/* A refusal: the code, a message that names the file and says what to do, and the file as it was. */
+	void expect_refused(int code)
+	{
+		std::string before = bytes();
+		EXPECT_EQ(open_result(), code) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find(path_), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find(": ", path_.size() + 2), std::string::npos)
+		        << "no remedy: " << fur_errormsg();
+		EXPECT_TRUE(bytes() == before) << "a refused file was changed";
+	}
+
+	std::string path_;
+};
+
+#endif /* FIXTURE_HPP */

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line of fur-replayer, and of a benchmark: one line of error, and the exit status that says which.
+
+    replayer_test.py FUR_REPLAYER RBTREE
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+replayer, rbtree = sys.argv[1], sys.argv[2]
+bad = 0
+
+
+def expect(command, status, text):
+    global bad
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = done.stderr.split("\n")[0]
+    good = done.returncode == status and text in first and (status == 0 or first)
+    bad += not good
+    print(("ok   " if good else "FAIL ") + " ".join(os.path.basename(c) for c in command) + f": status {done.returncode}, {first!r}")
+
+
+with tempfile.TemporaryDirectory() as place:
+    heap = place + "/heap"
+    expect([replayer], 2, "no heap")
+    expect([replayer, "--nonsense"], 2, "nonsense")
+    expect([replayer, "--heap", heap], 1, heap + ": no such file")
+    expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
+    expect([replayer, "--once", "--heap", heap], 0, "")
+    expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
+    expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
+    with open(heap, "r+b") as f:
+        f.truncate(70000)
+    expect([replayer, "--heap", heap], 1, "truncated")
+    with open(heap, "wb") as f:
+        f.write(b"x" * 100000)
+    expect([replayer, "--heap", heap], 1, "not a libfur heap")
+    for arguments, text in ((["--tm", "x"], "--tm x"), (["--update", "101"], "--update"), (["--threads", "0"], "--threads"), (["--machine", "z"], "--machine"),
+                            (["--keys", "0"], "--keys"), (["--heap", "/nonexistent/heap"], "/nonexistent/heap"), (["--pm", "x"], "--pm"),
+                            (["--tm", "none", "--threads", "2"], "--threads 1"), (["--keys", "100000", "--heap-mib", "2"], "too small")):
+        expect([rbtree, "--seconds", "0.2", *arguments], 2, text)
+sys.exit(1 if bad else 0)
