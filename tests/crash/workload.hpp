@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * workload.hpp - work whose every acknowledged step can be checked after a kill.
+ *
+ * Update k of thread t, one transaction: moves money between two accounts, inserts or removes a key of a red-black tree, replaces a block
+ * of memory by a new one that says (t, k), and sets counter[t] = k.  What it does follows from (seed, t, k) alone, so whoever knows the
+ * counters knows what the heap must hold.  Around it the thread writes to memory that outlives it: `intended` = k before, `acknowledged`
+ * = k after fur_commit has returned.
+ *
+ * Reads, one transaction each: look a key up; or read another thread's counter, and, after fur_end_ro has returned, write down what was
+ * `seen`: from then on it must survive.
+ */
+#ifndef CRASH_WORKLOAD_HPP
+#define CRASH_WORKLOAD_HPP
+
+#include "../../bench/rbtree/rbtree.hpp"
+#include "../unit/internals.hpp"
+
+#include <atomic>
+#include <fur.hpp>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+namespace crash
+{
+
+enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
+
+/* In memory shared with the process that kills. */
+struct alignas(128) Acknowledged {
+	std::atomic<uint64_t> intended, acknowledged, seen[THREADS];
+	std::atomic<uint64_t> reads, found;
+};
+struct Shared {
+	Acknowledged thread[THREADS];
+	std::atomic<bool> running;
+};
+inline Shared *make_shared_memory()
+{
+	void *p = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? nullptr : new (p) Shared{};
+}
+
+/* In the heap, at root 0. */
+struct Line {
+	int64_t value, gap[15];
+};
+struct Block {
+	uint64_t thread, k, check[10];
+};
+struct Data {
+	rbtree::Tree tree;
+	Line account[ACCOUNTS];
+	Line counter[THREADS];
+	Block *block[THREADS][BLOCKS];
+};
+
+inline uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+/* What update k of thread t does. */
+struct Step {
+	int64_t key;
+	bool insert;
+	unsigned from, to, block;
+	int64_t amount;
+	Step(uint64_t seed, uint64_t t, uint64_t k)
+	{
+		uint64_t r = mix(mix(seed * 31 + t) + k);
+		key = static_cast<int64_t>(t * KEYS_PER_THREAD + r % KEYS_PER_THREAD);
+		insert = r >> 20 & 1;
+		from = r >> 21 & (ACCOUNTS - 1);
+		to = r >> 28 & (ACCOUNTS - 1);
+		block = r >> 36 & (BLOCKS - 1);
+		amount = r >> 40 & 63;
+	}
+};
+
+inline Data *set_up(fur_thread *self)
+{
+	return fur::update(self, [&](fur_update *tx) {
+		auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
+		std::vector<char> zero(sizeof(Data));
+		fur_write(tx, data, zero.data(), zero.size());
+		for (auto &a : data->account)
+			fur_store(tx, &a.value, OPENING_BALANCE);
+		fur_set_root(tx, 0, data);
+		return data;
+	});
+}
+
+inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k)
+{
+	Step s(seed, t, k);
+	fur::update(self, [&](fur_update *tx) {
+		/* The check half way, so that a torn update cannot hide behind an even sum. */
+		fur_store(tx, &data->account[s.from].value, fur_load(tx, &data->account[s.from].value) - s.amount);
+		if (s.insert)
+			(void)rbtree::insert(tx, &data->tree, s.key);
+		else
+			rbtree::remove(tx, &data->tree, s.key);
+		Block fresh{t, k, {}};
+		for (uint64_t i = 0; i < 10; i++)
+			fresh.check[i] = mix(t * 1000003 + k + i);
+		auto *place = static_cast<Block *>(fur_alloc(tx, sizeof(Block)));
+		fur_write(tx, place, &fresh, sizeof fresh);
+		fur_free(tx, fur_load(tx, &data->block[t][s.block]));
+		fur_store(tx, &data->block[t][s.block], place);
+		fur_store(tx, &data->account[s.to].value, fur_load(tx, &data->account[s.to].value) + s.amount);
+		fur_store(tx, &data->counter[t].value, static_cast<int64_t>(k));
+	});
+}
+
+/* The child's thread: works until killed, or `stop`.  `early`: acknowledge before the commit, the bug that the check must find. */
+inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads, unsigned update_percent, bool early,
+        const std::atomic<bool> &stop)
+{
+	fur::Thread self(heap);
+	auto *data = static_cast<Data *>(fur_root(heap, 0));
+	Acknowledged &mine = shared->thread[t];
+	uint64_t k = static_cast<uint64_t>(data->counter[t].value), r = mix(seed + t + k);
+	while (!stop.load(std::memory_order_relaxed)) {
+		r = r * 6364136223846793005u + 1442695040888963407u;
+		if ((r >> 33) % 100 < update_percent) {
+			k++;
+			mine.intended.store(k, std::memory_order_relaxed);
+			if (early)
+				mine.acknowledged.store(k, std::memory_order_relaxed);
+			update_once(self, data, seed, t, k);
+			mine.acknowledged.store(k, std::memory_order_relaxed);
+			continue;
+		}
+		if ((r >> 20) % 8 == 0) {
+			unsigned other = (r >> 24) % threads;
+			int64_t saw = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); });
+			mine.seen[other].store(static_cast<uint64_t>(saw), std::memory_order_relaxed);
+		} else {
+			int64_t key = static_cast<int64_t>((r >> 24) % (THREADS * KEYS_PER_THREAD));
+			if (fur::read(self, [&](fur_ro *tx) { return rbtree::contains(tx, &data->tree, key); }))
+				mine.found.store(mine.found.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+		}
+		mine.reads.store(mine.reads.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+	}
+}
+
+/* ------------------------------------------------------------------ the check */
+
+/* What the heap must hold, carried from kill to kill. */
+class Expected
+{
+      public:
+	explicit Expected(uint64_t seed) : seed_(seed) {}
+
+	/* Null, or what is wrong with the heap after recovery. */
+	std::string check(fur_heap *heap, const Shared *shared)
+	{
+		auto *data = static_cast<const Data *>(fur_root(heap, 0));
+		if (!data)
+			return "the data's root is gone";
+		std::string wrong;
+		for (unsigned t = 0; t < THREADS && wrong.empty(); t++)
+			wrong = check_counter(data, shared, t);
+		if (wrong.empty())
+			wrong = check_accounts(data);
+		if (wrong.empty())
+			wrong = check_tree(data);
+		if (wrong.empty())
+			wrong = check_memory(heap, data);
+		return wrong;
+	}
+	uint64_t updates() const
+	{
+		uint64_t n = 0;
+		for (uint64_t c : counter_)
+			n += c;
+		return n;
+	}
+
+      private:
+	/* Every acknowledged update is there; of what was not acknowledged, one a thread at most; and what anybody has seen. */
+	std::string check_counter(const Data *data, const Shared *shared, unsigned t)
+	{
+		uint64_t is = static_cast<uint64_t>(data->counter[t].value), acked = shared->thread[t].acknowledged,
+		         intended = shared->thread[t].intended;
+		if (is < acked)
+			return "thread " + std::to_string(t) + " was told that update " + std::to_string(acked) +
+			       " is durable; the heap has " + std::to_string(is);
+		if (is > intended)
+			return "thread " + std::to_string(t) + " had begun update " + std::to_string(intended) + "; the heap has " +
+			       std::to_string(is);
+		for (unsigned reader = 0; reader < THREADS; reader++)
+			if (shared->thread[reader].seen[t] > is)
+				return "thread " + std::to_string(reader) + " has read update " +
+				       std::to_string(shared->thread[reader].seen[t]) + " of thread " + std::to_string(t) +
+				       "; the heap has " + std::to_string(is);
+		for (; counter_[t] < is; counter_[t]++)
+			apply(t, counter_[t] + 1);
+		return "";
+	}
+	void apply(unsigned t, uint64_t k)
+	{
+		Step s(seed_, t, k);
+		balance_[s.from] -= s.amount;
+		balance_[s.to] += s.amount;
+		if (s.insert)
+			keys_.insert(s.key);
+		else
+			keys_.erase(s.key);
+		newest_[t][s.block] = k;
+	}
+	std::string check_accounts(const Data *data) const
+	{
+		for (unsigned a = 0; a < ACCOUNTS; a++)
+			if (data->account[a].value != balance_[a] + OPENING_BALANCE)
+				return "account " + std::to_string(a) + " holds " + std::to_string(data->account[a].value) +
+				       ", the updates give " + std::to_string(balance_[a] + OPENING_BALANCE);
+		return "";
+	}
+	std::string check_tree(const Data *data) const
+	{
+		auto *tx = static_cast<fur_ro *>(nullptr);
+		uint64_t size;
+		if (const char *wrong = rbtree::verify(tx, &data->tree, size))
+			return std::string("the tree: ") + wrong;
+		if (size != keys_.size())
+			return "the tree has " + std::to_string(size) + " keys, the updates give " + std::to_string(keys_.size());
+		for (int64_t key : keys_)
+			if (!rbtree::contains(tx, &data->tree, key))
+				return "key " + std::to_string(key) + " is missing";
+		return "";
+	}
+	/* The blocks say what they should, and nothing but what is reachable is allocated. */
+	std::string check_memory(fur_heap *heap, const Data *data) const
+	{
+		uint64_t reachable = 1 + keys_.size();
+		for (unsigned t = 0; t < THREADS; t++)
+			for (unsigned b = 0; b < BLOCKS; b++) {
+				const Block *block = data->block[t][b];
+				if (!block != !newest_[t][b])
+					return "a block is missing, or should not be";
+				if (!block)
+					continue;
+				reachable++;
+				if (block->thread != t || block->k != newest_[t][b])
+					return "a block is not the newest";
+				for (uint64_t i = 0; i < 10; i++)
+					if (block->check[i] != mix(t * 1000003 + block->k + i))
+						return "a block is torn";
+			}
+		alloc_census census;
+		if (alloc_check(fur_base(heap), &census))
+			return fur_errormsg();
+		if (census.blocks != reachable)
+			return std::to_string(census.blocks) + " blocks are allocated, " + std::to_string(reachable) +
+			       " are reachable";
+		return "";
+	}
+
+	uint64_t seed_, counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {};
+	int64_t balance_[ACCOUNTS] = {};
+	std::set<int64_t> keys_;
+};
+
+} // namespace crash
+
+#endif /* CRASH_WORKLOAD_HPP */

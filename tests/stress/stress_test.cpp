@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stress_test.cpp - isolation and progress with more threads than cores, logs and rings that are always full, aborts and nesting.  Each
+ * test runs on the fallback lock and on the best hardware there is, in both isolation levels.
+ */
+#include "../unit/fixture.hpp"
+#include "../unit/internals.hpp"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace
+{
+
+struct Machine {
+	fur_htm htm;
+	fur_isolation isolation;
+};
+
+std::string machine_name(const ::testing::TestParamInfo<Machine> &machine)
+{
+	return std::string(fur_htm_name(machine.param.htm)) + "_" + fur_isolation_name(machine.param.isolation);
+}
+
+class Stress : public HeapFile, public ::testing::WithParamInterface<Machine>
+{
+      protected:
+	static constexpr int ACCOUNTS = 32;
+	static constexpr int64_t OPENING = 1000;
+	struct Line {
+		int64_t value, gap[15];
+	};
+
+	fur::Options options(unsigned threads = 16)
+	{
+		fur::Options o = small_options();
+		o.max_threads = threads;
+		o.ring_slots = 64;
+		o.htm = GetParam().htm;
+		o.isolation = GetParam().isolation;
+		return o;
+	}
+	Line *set_up(fur::Heap &heap)
+	{
+		fur::Thread self(heap);
+		return fur::update(self, [&](fur_update *tx) {
+			auto *lines = static_cast<Line *>(fur_alloc(tx, sizeof(Line) * ACCOUNTS));
+			for (int a = 0; a < ACCOUNTS; a++)
+				fur_store(tx, &lines[a].value, OPENING);
+			fur_set_root(tx, 0, lines);
+			return lines;
+		});
+	}
+	template <class Tx>
+	int64_t sum(Tx *tx, const Line *lines)
+	{
+		int64_t s = 0;
+		for (int a = 0; a < ACCOUNTS; a++)
+			s += fur_load(tx, &lines[a].value);
+		return s;
+	}
+	template <class Body>
+	void run(unsigned threads, Body &&body)
+	{
+		std::vector<std::thread> all;
+		for (unsigned t = 0; t < threads; t++)
+			all.emplace_back([&, t] { body(t); });
+		for (auto &t : all)
+			t.join();
+	}
+	void reopen_and_check(fur::Heap &heap)
+	{
+		heap.close();
+		heap = open(options());
+		fur::Thread self(heap);
+		auto *lines = heap.root<Line>(0);
+		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }), OPENING * ACCOUNTS);
+		alloc_census census;
+		EXPECT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg();
+	}
+};
+
+TEST_P(Stress, Bank_EverySumIsExact)
+{
+	for (unsigned threads : {2u, 4u, 8u}) {
+		unlink(path_.c_str());
+		fur::Heap heap = create(options());
+		Line *lines = set_up(heap);
+		std::atomic<uint64_t> torn{0};
+		run(threads, [&](unsigned t) {
+			fur::Thread self(heap);
+			std::mt19937 random(t + 1);
+			for (int i = 0; i < 40000 / static_cast<int>(threads); i++) {
+				if (random() % 2) {
+					torn += fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }) != OPENING * ACCOUNTS;
+					continue;
+				}
+				unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS;
+				int64_t amount = random() % 100;
+				fur::update(self, [&](fur_update *tx) {
+					fur_store(tx, &lines[from].value, fur_load(tx, &lines[from].value) - amount);
+					fur_store(tx, &lines[to].value, fur_load(tx, &lines[to].value) + amount);
+				});
+			}
+		});
+		EXPECT_EQ(torn, 0u) << threads << " threads";
+		reopen_and_check(heap);
+	}
+}
+
+/* Two words on two lines, always equal; the reader looks at one, then the other. */
+TEST_P(Stress, TornReads_NeverSeen)
+{
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<bool> stop{false};
+	std::atomic<uint64_t> torn{0}, looked{0};
+	run(4, [&](unsigned t) {
+		fur::Thread self(heap);
+		if (t == 0) {
+			for (int64_t i = 1; i <= 30000; i++)
+				fur::update(self, [&](fur_update *tx) {
+					fur_store(tx, &lines[0].value, i);
+					fur_store(tx, &lines[ACCOUNTS - 1].value, i);
+				});
+			stop = true;
+			return;
+		}
+		while (!stop) {
+			auto [a, b] = fur::read(self, [&](fur_ro *tx) {
+				int64_t first = fur_load(tx, &lines[0].value);
+				return std::pair(first, fur_load(tx, &lines[ACCOUNTS - 1].value));
+			});
+			torn += a != b;
+			looked++;
+		}
+	});
+	EXPECT_EQ(torn, 0u);
+	EXPECT_GT(looked, 0u);
+}
+
+TEST_P(Stress, AbortsAndNesting_LeaveNoTrace)
+{
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	run(6, [&](unsigned t) {
+		fur::Thread self(heap);
+		std::mt19937 random(t + 1);
+		for (int i = 0; i < 3000; i++) {
+			fur_update *tx, *inner;
+			fur_ro *ro;
+			unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS, end = random() % 4;
+			fur::check(fur_begin_update(self, &tx));
+			fur_store(tx, &lines[from].value, fur_load(tx, &lines[from].value) - 1);
+			fur::check(fur_begin_update(self, &inner));
+			fur::check(fur_begin_ro(self, &ro));
+			int64_t old = fur_load(ro, &lines[to].value);
+			fur::check(fur_end_ro(ro));
+			fur_store(inner, &lines[to].value, old + 1);
+			int result = end == 0 ? fur_abort(inner) : fur_commit(inner);
+			result = end == 1 ? fur_abort(tx) : fur_commit(tx);
+			ASSERT_EQ(result, end < 2 ? FUR_EABORTED : 0);
+		}
+	});
+	reopen_and_check(heap);
+}
+
+TEST_P(Stress, Memory_IsNeverSharedOrLost)
+{
+	fur::Heap heap = create(options());
+	set_up(heap);
+	alloc_census before, after;
+	ASSERT_EQ(alloc_check(fur_base(heap), &before), 0);
+	std::atomic<uint64_t> wrong{0};
+	run(6, [&](unsigned t) {
+		fur::Thread self(heap);
+		std::mt19937 random(t + 1);
+		std::vector<std::pair<uint64_t *, size_t>> mine;
+		for (uint64_t i = 0; i < 4000; i++) {
+			if (random() % 2 && mine.size() < 50) {
+				size_t words = 2 + random() % 60;
+				auto *p = fur::update(self, [&](fur_update *tx) {
+					auto *q = static_cast<uint64_t *>(fur_alloc(tx, words * 8));
+					if (q) {
+						fur_store(tx, &q[0], uint64_t(t) << 32 | words);
+						fur_store(tx, &q[words - 1], uint64_t(t) << 32 | words);
+					}
+					return q;
+				});
+				if (p)
+					mine.emplace_back(p, words);
+			} else if (!mine.empty()) {
+				auto [p, words] = mine.back();
+				mine.pop_back();
+				fur::update(self, [&, p = p, words = words](fur_update *tx) {
+					wrong += fur_load(tx, &p[0]) != (uint64_t(t) << 32 | words) ||
+					         fur_load(tx, &p[words - 1]) != (uint64_t(t) << 32 | words);
+					fur_free(tx, p);
+				});
+			}
+		}
+		for (auto [p, words] : mine)
+			fur::update(self, [&, p = p](fur_update *tx) { fur_free(tx, p); });
+	});
+	EXPECT_EQ(wrong, 0u);
+	ASSERT_EQ(alloc_check(fur_base(heap), &after), 0) << fur_errormsg();
+	EXPECT_EQ(after.blocks, before.blocks);
+	reopen_and_check(heap);
+}
+
+TEST_P(Stress, Threads_ComeAndGoWithoutSayingSo)
+{
+	fur::Heap heap = create(options(4));
+	Line *lines = set_up(heap);
+	for (int generation = 0; generation < 30; generation++)
+		run(3, [&](unsigned t) {
+			fur::Thread self(heap);
+			fur_update *tx;
+			fur_ro *ro;
+			for (int i = 0; i < 20; i++)
+				fur::update(self, [&](fur_update *u) {
+					fur_store(u, &lines[t].value, fur_load(u, &lines[t].value) - 1);
+					fur_store(u, &lines[t + 8].value, fur_load(u, &lines[t + 8].value) + 1);
+				});
+			/* Some leave in the middle. */
+			if (t == 1) {
+				fur::check(fur_begin_update(self, &tx));
+				fur_store(tx, &lines[0].value, int64_t(12345));
+			} else if (t == 2) {
+				fur::check(fur_begin_ro(self, &ro));
+			}
+		});
+	EXPECT_EQ(heap.stats().threads, 1u) << "this thread's own, from setting up";
+	reopen_and_check(heap);
+}
+
+TEST_P(Stress, Readers_AreNotStarvedByWriters)
+{
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<bool> stop{false};
+	std::atomic<int> left{2};
+	run(6, [&](unsigned t) {
+		fur::Thread self(heap);
+		if (t >= 2) {
+			while (!stop)
+				fur::update(self, [&](fur_update *tx) { fur_store(tx, &lines[t].value, OPENING); });
+			return;
+		}
+		/* The test ends when the readers are through; if writers shut them out it never does. */
+		for (int i = 0; i < 300; i++)
+			EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }), OPENING * ACCOUNTS);
+		if (--left == 0)
+			stop = true;
+	});
+}
+
+TEST_P(Stress, LongReaders_AreSeenAndHarmless)
+{
+	fur::Options o = options();
+	o.reader_report_ns = 2000000;
+	fur::Heap heap = create(o);
+	Line *lines = set_up(heap);
+	std::atomic<bool> stop{false};
+	run(3, [&](unsigned t) {
+		fur::Thread self(heap);
+		if (t == 0) {
+			for (int i = 0; i < 5; i++)
+				fur::read(self, [&](fur_ro *tx) {
+					int64_t before = sum(tx, lines);
+					usleep(20000);
+					EXPECT_EQ(sum(tx, lines), before) << "a reader's snapshot changed under it";
+				});
+			stop = true;
+			return;
+		}
+		while (!stop)
+			fur::update(
+			        self, [&](fur_update *tx) { fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) + 1); });
+	});
+	EXPECT_GE(heap.stats().long_readers, 1u);
+}
+
+TEST_P(Stress, Sync_GroupCommit_SurvivesReopen)
+{
+	path_ = "/tmp/fur-stress-sync-" + std::to_string(getpid());
+	unlink(path_.c_str());
+	fur::Options o = options();
+	o.pm = FUR_PM_SYNC;
+	fur::Heap heap = create(o);
+	Line *lines = set_up(heap);
+	run(4, [&](unsigned t) {
+		fur::Thread self(heap);
+		for (int i = 0; i < 25; i++)
+			fur::update(self, [&](fur_update *tx) {
+				fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) - 1);
+				fur_store(tx, &lines[t + 8].value, fur_load(tx, &lines[t + 8].value) + 1);
+			});
+	});
+	heap.close();
+	heap = open(o);
+	EXPECT_EQ(heap.root<Line>(0)[1].value, OPENING - 25);
+	EXPECT_EQ(heap.root<Line>(0)[9].value, OPENING + 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, Stress,
+        ::testing::Values(
+                Machine{FUR_HTM_NONE, FUR_OPACITY}, Machine{FUR_HTM_AUTO, FUR_OPACITY}, Machine{FUR_HTM_AUTO, FUR_SNAPSHOT}),
+        machine_name);
+
+} // namespace
