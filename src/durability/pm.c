@@ -33,7 +33,8 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 			pm->latency_ticks = arch_ns_to_ticks(options->pm_latency_ns ? options->pm_latency_ns : 310);
 			pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
 		}
-		snprintf(reason, reason_bytes, "emulated: survives a killed process, NOT a power failure");
+		snprintf(
+		        reason, reason_bytes, "a file taken for persistent memory: survives a killed process, NOT a power failure");
 		break;
 	default:
 		snprintf(reason, reason_bytes, "%s: durable by fdatasync",

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * main_job.cpp - the quickstart's job: work on a heap, die in the middle, recover, and find everything that was promised.
+ *
+ *     quickstart-job --replayer PATH [--heap PATH] [--seconds 4]
+ */
+#include "workload.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <random>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+enum { WORKERS = 2, UPDATE_PERCENT = 20, SEED = 1 };
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point t)
+{
+	return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+/* What the child tells before it dies. */
+struct Told {
+	crash::Shared work;
+	fur_stats stats;
+	double ro_share; /* of the unsynchronised speed, from before the work */
+	std::atomic<bool> ready;
+};
+
+/* Lookups a second on the tree, one thread, run as `one` says. */
+template <class One>
+double lookups(One &&one)
+{
+	std::mt19937_64 random(1);
+	uint64_t n = 0, found = 0;
+	auto started = Clock::now();
+	while (since(started) < 0.2)
+		for (int k = 0; k < 1000; k++, n++)
+			found += one(static_cast<int64_t>(random() % (crash::THREADS * crash::KEYS_PER_THREAD)));
+	__asm__ volatile("" ::"r"(found)); /* so that the lookups are not optimised away */
+	return static_cast<double>(n) / since(started);
+}
+
+/* RO transactions against the same loads with nothing around them; in turns, the better of each. */
+double measure_ro_share(fur_heap *heap)
+{
+	fur::Thread self(heap);
+	auto *data = static_cast<crash::Data *>(fur_root(heap, 0));
+	double with = 0, without = 0;
+	for (int round = 0; round < 3; round++) {
+		without = std::max(without,
+		        lookups([&](int64_t key) { return rbtree::contains(static_cast<fur_ro *>(nullptr), &data->tree, key); }));
+		with = std::max(with, lookups([&](int64_t key) {
+			return fur::read(self, [&](fur_ro *tx) { return rbtree::contains(tx, &data->tree, key); });
+		}));
+	}
+	return with / without;
+}
+
+fur::Options options()
+{
+	fur::Options o;
+	o.pm = FUR_PM_EMULATED;
+	o.pm_latency_ns = FUR_NO_LATENCY;
+	o.heap_bytes = 32 << 20;
+	o.max_threads = 8;
+	return o;
+}
+
+void fill(fur_thread *self, crash::Data *data, crash::Shared *shared)
+{
+	/* Through ordinary updates, so that the check knows them. */
+	for (unsigned t = 0; t < crash::THREADS; t++) {
+		for (uint64_t k = 1; k <= 4000; k++)
+			crash::update_once(self, data, SEED, t, k);
+		shared->thread[t].intended = shared->thread[t].acknowledged = 4000;
+	}
+}
+
+[[noreturn]] void child(const std::string &path, Told *told)
+{
+	try {
+		fur::Heap heap = fur::Heap::open(path, options());
+		told->ro_share = measure_ro_share(heap);
+		told->ready = true;
+		std::atomic<bool> never{false};
+		std::vector<std::thread> threads;
+		for (unsigned t = 0; t < WORKERS; t++)
+			threads.emplace_back(
+			        [&, t] { crash::work(heap, &told->work, SEED, t, WORKERS, UPDATE_PERCENT, false, never); });
+		for (;;) {
+			told->stats = heap.stats();
+			usleep(20000);
+		}
+	} catch (const std::exception &e) {
+		std::cerr << "quickstart-job: the working process: " << e.what() << "\n";
+	}
+	_exit(1);
+}
+
+uint64_t total(const Told *told, bool updates)
+{
+	uint64_t n = 0;
+	for (unsigned t = 0; t < WORKERS; t++)
+		n += updates ? told->work.thread[t].acknowledged - 4000 : told->work.thread[t].reads.load();
+	return n;
+}
+
+/* Let it work, with a line of progress; then SIGKILL.  How long it worked. */
+double work_and_kill(pid_t pid, const Told *told, double seconds)
+{
+	while (!told->ready) {
+		usleep(10000);
+		if (waitpid(pid, nullptr, WNOHANG) == pid)
+			throw std::runtime_error("the working process ended by itself");
+	}
+	auto started = Clock::now();
+	while (since(started) < seconds) {
+		usleep(200000);
+		if (!isatty(1))
+			continue;
+		printf("\r  working: %.1f of %.0f s, %.1f M transactions ", since(started), seconds,
+		        static_cast<double>(total(told, true) + total(told, false)) / 1e6);
+		fflush(stdout);
+	}
+	double worked = since(started);
+	kill(pid, SIGKILL);
+	waitpid(pid, nullptr, 0);
+	printf("\n");
+	return worked;
+}
+
+void print_machine(fur_heap *heap)
+{
+	fur_info i{};
+	i.size = sizeof i;
+	fur_get_info(heap, &i);
+	printf("Hardware transactions   %s\n                        %s\n", fur_htm_name(i.htm), i.htm_reason);
+	printf("Persistence             %s\n                        %s\n", fur_pm_name(i.pm), i.pm_reason);
+	printf("Heap                    %llu MiB, mapped at 0x%llx\n\n", static_cast<unsigned long long>(i.heap_bytes >> 20),
+	        static_cast<unsigned long long>(i.address));
+}
+
+void print_work(const Told *told, double seconds)
+{
+	const fur_stats &s = told->stats;
+	printf("\n%d threads, %d %% updates of a bank, a search tree and memory blocks:\n", WORKERS, UPDATE_PERCENT);
+	printf("  reads                 %6.2f M/s   plain loads, outside hardware transactions\n",
+	        static_cast<double>(total(told, false)) / seconds / 1e6);
+	printf("  durable updates       %6.2f M/s   each on the medium before it returned\n",
+	        static_cast<double>(total(told, true)) / seconds / 1e6);
+	printf("  lookup speed          %6.0f %%     of the same lookup with no transaction\n", told->ro_share * 100);
+	printf("  under the lock        %6.1f %%     of updates; hardware ran the rest\n",
+	        100.0 * static_cast<double>(s.lock_commits) / static_cast<double>(s.update_commits ? s.update_commits : 1));
+	printf("  hardware aborts      ");
+	uint64_t all = 0;
+	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
+		if (s.aborts[c]) {
+			all += s.aborts[c];
+			printf(" %s %llu ", fur_abort_name(static_cast<fur_abort_cause>(c)),
+			        static_cast<unsigned long long>(s.aborts[c]));
+		}
+	printf("%s\n", all ? "" : "   none");
+}
+
+int run(const std::string &path, const std::string &replayer, double seconds)
+{
+	auto *told = new (mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Told{};
+	crash::Expected expected(SEED);
+	unlink(path.c_str());
+	{
+		fur::Heap heap = fur::Heap::create(path, options());
+		fur::Thread self(heap);
+		print_machine(heap);
+		fill(self, crash::set_up(self), &told->work);
+	}
+	pid_t pid = fork();
+	if (pid == 0)
+		child(path, told);
+	double worked = work_and_kill(pid, told, seconds);
+	print_work(told, worked);
+
+	printf("\nKilled with SIGKILL in the middle of it.  fur-replayer:\n  ");
+	fflush(stdout);
+	auto started = Clock::now();
+	pid = fork();
+	if (pid == 0) {
+		execl(replayer.c_str(), "fur-replayer", "--once", "--heap", path.c_str(), nullptr);
+		_exit(127);
+	}
+	int status;
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		throw std::runtime_error("fur-replayer failed");
+	printf("  recovery took         %6.1f ms    the whole program, start to end\n", since(started) * 1e3);
+
+	fur::Heap heap = fur::Heap::open(path, options());
+	std::string wrong = expected.check(heap, &told->work);
+	heap.close();
+	unlink(path.c_str());
+	if (!wrong.empty()) {
+		printf("\nWRONG: %s\n", wrong.c_str());
+		return 1;
+	}
+	printf("\nOK: every acknowledged update is there; balances, tree and memory check (%llu updates).\n",
+	        static_cast<unsigned long long>(expected.updates()));
+	return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	std::string replayer, heap = "/dev/shm/fur-quickstart";
+	double seconds = 4;
+	CLI::App app("Work on a heap, die in the middle, recover, and find everything that was promised");
+	app.add_option("--replayer", replayer, "the fur-replayer program")->required();
+	app.add_option("--heap", heap, "the heap file; replaced")->capture_default_str();
+	app.add_option("--seconds", seconds)->capture_default_str();
+	CLI11_PARSE(app, argc, argv);
+	try {
+		return run(heap, replayer, seconds);
+	} catch (const std::exception &e) {
+		std::cerr << "quickstart-job: " << e.what() << "\n";
+		return 1;
+	}
+}
