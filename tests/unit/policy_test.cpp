@@ -43,4 +43,39 @@ TEST(Classify, Tsx)
 }
 #endif
 
+#if defined(__powerpc64__)
+TEST(Classify, Power)
+{
+	EXPECT_EQ(htm_power.classify(UINT64_C(0x014000003c000000)), FUR_ABORT_FAULT) << "what QEMU's tbegin. leaves in TEXASR";
+	EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - 10)), FUR_ABORT_CAPACITY);
+	for (int bit : {11, 12, 13, 14})
+		EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - bit)), FUR_ABORT_CONFLICT);
+	for (int c : {FUR_ABORT_LOCK, FUR_ABORT_READER, FUR_ABORT_FULL})
+		EXPECT_EQ(htm_power.classify(static_cast<uint64_t>(1 + c) << 57 | UINT64_C(1) << 32), c);
+}
+
+class Power : public HeapFile
+{
+};
+
+TEST_F(Power, TbeginThatFails_FallsBackToTheLock)
+{
+	if (arch_cpu_detect().suspend)
+		GTEST_SKIP() << "this processor has transactional memory that works";
+	for (fur_isolation isolation : {FUR_OPACITY, FUR_SNAPSHOT}) {
+		unlink(path_.c_str());
+		fur::Options o = small_options();
+		o.htm = FUR_HTM_POWER;
+		o.isolation = isolation;
+		fur::Heap heap = create(o);
+		fur::Thread self(heap);
+		for (int i = 0; i < 10; i++)
+			fur::update(self, [&](fur_update *tx) { fur_set_root(tx, 0, tx); });
+		EXPECT_EQ(heap.stats().lock_commits, 10u);
+		EXPECT_GE(heap.stats().aborts[FUR_ABORT_FAULT], 10u) << "tbegin. was tried";
+		EXPECT_EQ(heap.info().isolation, isolation);
+	}
+}
+#endif
+
 } // namespace

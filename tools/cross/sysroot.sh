@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# sysroot.sh - a private sysroot for ppc64le, and the meson cross file that uses it.
+#
+#     tools/cross/sysroot.sh DIRECTORY
+#
+# Packages are fetched with an apt configuration of its own and unpacked with dpkg -x: nothing of the system's package state is
+# touched, and no foreign architecture has to be added to it.
+set -eu
+
+[ $# -eq 1 ] || {
+	echo "usage: tools/cross/sysroot.sh DIRECTORY" >&2
+	exit 2
+}
+mkdir -p "$1"
+root=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+packages='libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2 liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev libcli11-dev nlohmann-json3-dev'
+
+fetch() {
+	state=$root/apt
+	mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$root/debs"
+	: >"$state/status"
+	set -- -o APT::Architecture=ppc64el -o APT::Architectures::=ppc64el -o Dir::State="$state" -o Dir::State::lists="$state/lists" \
+		-o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" -o Debug::NoLocking=1 -o APT::Sandbox::User=root
+	# One index of several may be out of reach (a mirror being renewed); the download below says if that mattered.
+	apt-get "$@" update -qq || echo "sysroot.sh: not every package index could be read" >&2
+	# shellcheck disable=SC2086 # words on purpose
+	(cd "$root/debs" && apt-get "$@" download -qq $packages)
+	for deb in "$root"/debs/*.deb; do
+		dpkg -x "$deb" "$root"
+	done
+	echo "$packages" >"$root/complete"
+}
+
+[ "$(cat "$root/complete" 2>/dev/null)" = "$packages" ] || fetch
+# Debian's .pc files say /usr; pkg-config puts the sysroot before it.
+sed "s|@ROOT@|$root|g" "$here/ppc64le.ini.in" >"$root/cross.ini"
