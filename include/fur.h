@@ -356,26 +356,33 @@ inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 }
 }
 #else
-#define FUR_IS_WORD(p) (sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
-#define FUR_IS_TX(tx)  _Generic((tx), fur_ro * : 1, fur_update * : 1)
-#define fur_load(tx, p)                                                                                                            \
+#define FUR_IS_WORD(p)     (sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
+#define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
+/* Each use has names of its own, so that one may stand inside another. */
+#define FUR_PASTE(name, n) name##n
+#define FUR_NAME(name, n)  FUR_PASTE(name, n)
+#define FUR_LOAD(tx, p, value)                                                                                                     \
 	__extension__({                                                                                                            \
 		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p), "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");            \
+		__typeof__(*(p)) value;                                                                                            \
+		__atomic_load((p), &value, __ATOMIC_RELAXED);                                                                      \
 		(void)(tx);                                                                                                        \
-		__typeof__(*(p)) fur_value_;                                                                                       \
-		__atomic_load((p), &fur_value_, __ATOMIC_RELAXED);                                                                 \
-		fur_value_;                                                                                                        \
+		value;                                                                                                             \
 	})
-#define fur_store(tx, p, value)                                                                                                    \
+#define FUR_STORE(tx, p, v, update, value, bits)                                                                                   \
 	__extension__({                                                                                                            \
 		_Static_assert(_Generic((tx), fur_update * : 1, default : 0), "fur_store: needs an update transaction");           \
 		_Static_assert(FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");                           \
-		fur_update *fur_tx_ = (tx);                                                                                        \
-		__typeof__(*(p)) fur_value_ = (value);                                                                             \
-		uint64_t fur_bits_ = 0;                                                                                            \
-		memcpy(&fur_bits_, &fur_value_, sizeof fur_value_);                                                                \
-		fur_store_bits(fur_tx_, (p), fur_bits_, sizeof fur_value_);                                                        \
+		fur_update *update = (tx);                                                                                         \
+		__typeof__(*(p)) value = (v);                                                                                      \
+		uint64_t bits = 0;                                                                                                 \
+		memcpy(&bits, &value, sizeof value);                                                                               \
+		fur_store_bits(update, (p), bits, sizeof value);                                                                   \
 	})
+#define fur_load(tx, p) FUR_LOAD(tx, p, FUR_NAME(fur_value_, __COUNTER__))
+#define fur_store(tx, p, value)                                                                                                    \
+	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__), FUR_NAME(fur_value_, __COUNTER__),                             \
+	        FUR_NAME(fur_bits_, __COUNTER__))
 #define fur_read(tx, to, from, bytes) ((void)sizeof(FUR_IS_TX(tx)), fur_read_bytes((to), (from), (bytes)))
 #endif
 

@@ -10,7 +10,7 @@ import sys
 
 include, compiler, language = sys.argv[1], sys.argv[2].split(), sys.argv[3]
 standard = {"c": "-std=c11", "c++": "-std=c++20"}[language]
-flags = ["-x", language, standard, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", include, "-"]
+flags = ["-x", language, standard, "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, "-"]
 
 
 def compiles(text):
@@ -29,6 +29,7 @@ cases = [
     ("the header alone", "#include <fur.h>\n", True),
     ("loads in a read-only transaction", USE % ("fur_ro", "fur_ro", "(void)fur_load(tx, p); (void)fur_load(tx, c); fur_read(tx, v, p, 8);"), True),
     ("stores in an update", USE % ("fur_update", "fur_update", "fur_store(tx, p, 1); fur_store(tx, c, 'x'); fur_store(tx, v, p); (void)fur_load(tx, v);"), True),
+    ("a load inside a load inside a store", USE % ("fur_update", "fur_update", "fur_store(tx, p, fur_load(tx, (long *)fur_load(tx, v)) + 1); (void)c;"), True),
     ("a store in a read-only transaction", USE % ("fur_ro", "fur_ro", "fur_store(tx, p, 1); (void)c; (void)v;"), False),
     ("a write in a read-only transaction", USE % ("fur_ro", "fur_ro", "fur_write(tx, p, c, 1); (void)v;"), False),
     ("a load with something that is no transaction", USE % ("fur_heap", "fur_heap", "(void)fur_load(tx, p); (void)c; (void)v;"), False),

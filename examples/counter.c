@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * counter.c - a counter that survives: each run adds one.
+ *
+ *     cc counter.c $(pkg-config --cflags --libs libfur) -o counter && ./counter /tmp/counter.fur
+ */
+#include <fur.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Every error has a message that names the file, the problem and the remedy. */
+static void check(int result)
+{
+	if (result == 0)
+		return;
+	fprintf(stderr, "counter: %s\n", fur_errormsg());
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	fur_heap *heap;
+	fur_thread *self;
+	fur_update *tx;
+	fur_ro *ro;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: counter HEAP\n");
+		return 2;
+	}
+	int opened = fur_open(argv[1], NULL, &heap);
+	if (opened == FUR_ENOENT)
+		opened = fur_create(argv[1], NULL, &heap);
+	check(opened);
+	check(fur_thread_register(heap, &self));
+
+	/* Add one.  The counter lives in the heap; root 0 finds it again. */
+	check(fur_begin_update(self, &tx));
+	long *counter = fur_root(heap, 0);
+	if (!counter) {
+		counter = fur_alloc(tx, sizeof *counter);
+		fur_store(tx, counter, 0);
+		fur_set_root(tx, 0, counter);
+	}
+	fur_store(tx, counter, fur_load(tx, counter) + 1);
+	check(fur_commit(tx)); /* visible, and durable, from here */
+
+	check(fur_begin_ro(self, &ro));
+	long value = fur_load(ro, counter);
+	check(fur_end_ro(ro));
+	printf("this program has run %ld times\n", value);
+
+	check(fur_close(heap));
+	return 0;
+}
