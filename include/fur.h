@@ -285,6 +285,7 @@ enum fur_phase {
 	FUR_PHASE_RO_BODY,    /* read-only transactions, begin to end */
 	FUR_PHASE_RO_WAIT,    /* durability wait of read-only transactions */
 	FUR_PHASE_LOCK,       /* waiting for the fallback lock and for readers to drain */
+	FUR_PHASE_ROOM,       /* waiting for a slot of the ring, replay included */
 	FUR_PHASES
 };
 

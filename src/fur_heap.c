@@ -377,7 +377,7 @@ FUR_API const char *fur_abort_name(enum fur_abort_cause cause)
 FUR_API const char *fur_phase_name(enum fur_phase phase)
 {
 	static const char *const names[] = {
-	        "body", "isolation_wait", "log", "flush", "durability_wait", "ro_body", "ro_wait", "lock_wait"};
+	        "body", "isolation_wait", "log", "flush", "durability_wait", "ro_body", "ro_wait", "lock_wait", "room"};
 	_Static_assert(sizeof names / sizeof *names == FUR_PHASES, "a name for each phase");
 	return (unsigned)phase < FUR_PHASES ? names[phase] : "?";
 }

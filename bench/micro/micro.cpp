@@ -97,7 +97,7 @@ void BM_ReadWordsTransaction(benchmark::State &state)
 	fur::Thread self(h.heap);
 	uint64_t *words = h.words(WORDS);
 	for (auto _ : state)
-		benchmark::DoNotOptimize(fur::read(self, [&](fur_ro *tx) {
+		benchmark::DoNotOptimize(fur::read(self, [words](fur_ro *tx) {
 			uint64_t sum = 0;
 			for (size_t i = 0; i < WORDS; i++)
 				sum += fur_load(tx, &words[i]);
@@ -135,7 +135,8 @@ void BM_UpdatePhases(benchmark::State &state)
 				fur_store(tx, &words[i * 8], k);
 		});
 	fur_stats s = h.heap.stats();
-	for (int p : {FUR_PHASE_LOCK, FUR_PHASE_BODY, FUR_PHASE_ISOLATION, FUR_PHASE_LOG, FUR_PHASE_FLUSH, FUR_PHASE_DURABILITY})
+	for (int p : {FUR_PHASE_LOCK, FUR_PHASE_BODY, FUR_PHASE_ISOLATION, FUR_PHASE_LOG, FUR_PHASE_ROOM, FUR_PHASE_FLUSH,
+	             FUR_PHASE_DURABILITY})
 		state.counters[fur_phase_name(static_cast<fur_phase>(p))] =
 		        static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.update_commits);
 }

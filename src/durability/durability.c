@@ -149,11 +149,15 @@ int durability_commit(
 	 *    write latencies one after the other. */
 	if (slot == 0)
 		slot = durability_draw(d, me, set);
+	if (times)
+		t = lap(&times->log, t);
 	int error = durability_wait_ring(d, slot);
 	if (error) {
 		leave(d, me);
 		return error;
 	}
+	if (times)
+		t = lap(&times->room, t);
 	name_dependencies(d, &marker, set, slot);
 	if (!log_is_out)
 		redo_copy_out(log, d, log->start, log->head);
@@ -177,6 +181,7 @@ int durability_commit(
 	leave(d, me);
 	if (times)
 		lap(&times->wait, t);
+	redo_prefetch(log, d);
 	return error;
 }
 

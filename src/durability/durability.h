@@ -83,7 +83,7 @@ struct durability {
 
 /* Times of the parts of a commit, in ticks; NULL where not measured. */
 struct durability_times {
-	uint64_t log, flush, wait;
+	uint64_t room, log, flush, wait;
 };
 
 static inline struct media_marker *durability_marker(const struct durability *d, uint64_t durts)
@@ -98,6 +98,10 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d);
+
+/* Ask for the lines the next record goes to.  They were last used a lap ago and are in no cache; the first locked instruction of the
+ * next update would wait for every store to them. */
+void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
 /* Append what is about to be stored to [to, to + bytes), remember what is there now, and store.  False: no room, and nothing
  * was done.  At most MEDIA_ENTRY_MAX bytes, and never past the end of the log: redo_fits() says how many. */

@@ -66,6 +66,15 @@ void redo_begin(struct redo_log *log, const struct durability *d)
 	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
 }
 
+void redo_prefetch(const struct redo_log *log, const struct durability *d)
+{
+	enum { AHEAD_BYTES = 256 };
+	for (uint64_t k = 0; k < AHEAD_BYTES; k += ARCH_FLUSH_LINE) {
+		__builtin_prefetch(log->written + place(d, log->end + ARCH_FLUSH_LINE - 1 + k), 1);
+		__builtin_prefetch(log->undo + place(d, log->end + ARCH_FLUSH_LINE - 1 + k), 1);
+	}
+}
+
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes)
 {
 	uint64_t to_end = d->super->log_bytes - place(d, log->head) - 8;

@@ -210,6 +210,7 @@ static void add_phases(struct fur_thread *t, const struct durability_times *time
 	stat_add(&sums[FUR_PHASE_BODY], w->committing - t->began);
 	stat_add(&sums[FUR_PHASE_LOG], w->waiting - w->committing + times->log);
 	stat_add(&sums[FUR_PHASE_ISOLATION], w->waited - w->waiting);
+	stat_add(&sums[FUR_PHASE_ROOM], times->room);
 	stat_add(&sums[FUR_PHASE_FLUSH], times->flush);
 	stat_add(&sums[FUR_PHASE_DURABILITY], times->wait);
 }

@@ -7,9 +7,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names. */
-enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8 };
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names, then the heap lines. */
+enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8, PREFETCH_UPDATES = 3 };
 
 static const uint8_t *log_of(const struct durability *d, const struct media_marker *m)
 {
@@ -53,27 +58,33 @@ static struct entry entry_at(const struct durability *d, const uint8_t *log, uin
 	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
 }
 
-/* Write the update's entries to the heap image and start their write-back.  A checksum that holds over an entry outside the heap
- * means a bug or a forgery: refuse, before anything is written. */
-static int apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
+/* Look at the update's entries, and ask for the heap lines they go to.  A checksum that holds over an entry outside the heap means a
+ * bug or a forgery: refuse, before anything of it is written. */
+static int check_entries(const struct durability *d, const struct media_marker *m)
 {
 	const uint8_t *log = log_of(d, m);
-	uint64_t end = m->log_start + m->log_bytes;
-	for (uint64_t p = m->log_start; p < end;) {
+	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
 		struct entry e = entry_at(d, log, p);
 		uint64_t to_end = d->super->log_bytes - (p & (d->super->log_bytes - 1));
 		if (e.bytes == 0 || e.bytes > MEDIA_ENTRY_MAX || media_entry_bytes(e.bytes) > to_end ||
 		        e.offset > d->super->heap_bytes - e.bytes)
 			return fur_fail(FUR_ECORRUPT,
-			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: "
-			        "restore the file from a copy",
+			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the "
+			        "file from a copy",
 			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
 		__builtin_prefetch(d->image + e.offset, 1);
 		p += media_entry_bytes(e.bytes);
 	}
-	for (uint64_t p = m->log_start; p < end;) {
+	return 0;
+}
+
+/* Write its entries, checked before, to the heap image and start their write-back. */
+static void apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
+{
+	const uint8_t *log = log_of(d, m);
+	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
 		struct entry e = entry_at(d, log, p);
-		if (e.bytes == 8)
+		if (e.bytes == 8) /* a constant size is one store, not a call */
 			memcpy(d->image + e.offset, e.payload, 8);
 		else
 			memcpy(d->image + e.offset, e.payload, e.bytes);
@@ -83,7 +94,6 @@ static int apply(struct durability *d, const struct media_marker *m, struct repl
 		p += media_entry_bytes(e.bytes);
 	}
 	result->updates++;
-	return 0;
 }
 
 /* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step apart at most, so that a
@@ -115,9 +125,10 @@ static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdi
 	return true;
 }
 
-static int recover_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+/* Decide about every slot of the window, upwards.  Returns the log bytes of what is kept. */
+static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
 {
-	uint64_t slots = d->super->ring_slots, holes = 0;
+	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
 	for (uint64_t k = 0; k < slots; k++) {
 		const struct media_marker *m = durability_marker(d, tail + k);
 		prefetch_ahead(d, tail + k);
@@ -132,12 +143,34 @@ static int recover_window(struct durability *d, uint64_t tail, uint8_t *verdicts
 			verdicts[k] = ABORTED;
 		} else if (dependencies_kept(m, verdicts, tail)) {
 			verdicts[k] = KEPT;
-			int error = apply(d, m, result);
-			if (error)
-				return error;
+			log_bytes += m->log_bytes;
 		} else {
 			result->dropped++;
 		}
+	}
+	return log_bytes;
+}
+
+/* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
+static void populate_image(struct durability *d, uint64_t log_bytes)
+{
+	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
+	if (log_bytes / LEAST_ENTRY >= d->super->heap_bytes / PAGE / 2)
+		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
+}
+
+static int apply_window(struct durability *d, uint64_t tail, const uint8_t *verdicts, struct replay_result *result)
+{
+	uint64_t slots = d->super->ring_slots, checked = 0;
+	for (uint64_t k = 0; k < slots; k++) {
+		for (; checked < slots && checked <= k + PREFETCH_UPDATES; checked++) {
+			prefetch_ahead(d, tail + checked);
+			int error = verdicts[checked] == KEPT ? check_entries(d, durability_marker(d, tail + checked)) : 0;
+			if (error)
+				return error;
+		}
+		if (verdicts[k] == KEPT)
+			apply(d, durability_marker(d, tail + k), result);
 	}
 	return 0;
 }
@@ -149,7 +182,8 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	uint8_t *verdicts = malloc(slots);
 	if (!verdicts)
 		return fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
-	int error = recover_window(d, tail, verdicts, result);
+	populate_image(d, judge_window(d, tail, verdicts, result));
+	int error = apply_window(d, tail, verdicts, result);
 	free(verdicts);
 	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written before the tail has moved. */
 	if (!error)
@@ -188,8 +222,11 @@ int replay_live(struct durability *d)
 			        "the marker or log of update %llu has changed since it was written: memory or the file is "
 			        "being overwritten",
 			        (unsigned long long)at);
-		if (m->kind == MEDIA_COMMIT && (error = apply(d, m, &result)))
+		if (m->kind == MEDIA_ABORT)
+			continue;
+		if ((error = check_entries(d, m)))
 			return error;
+		apply(d, m, &result);
 	}
 	if (at == tail)
 		return 0;
