@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * softtsx.hpp - Intel TSX where there is none: the instructions raise SIGILL on a processor without them, and the handler does what
+ * hardware would, so that the compiled TSX back end runs, and can be made to abort at each of its instructions.
+ *
+ * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory that may change: the regions it was told
+ * of, and the thread's stack.  xend lets the others go on.  An abort puts memory and registers back, eax set to the status, and goes on
+ * at xbegin's fallback address.  So a transaction is atomic towards everybody, readers included.  A reader that is active while the world
+ * stands still cannot end, so an isolation wait inside the transaction always gives up: what lies behind that is tested, not the wait.
+ *
+ * Ends the program with a message where hardware would abort for ever: xend while suspended, suspend while suspended.
+ */
+#ifndef SOFTTSX_HPP
+#define SOFTTSX_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+namespace softtsx
+{
+
+enum Status : unsigned {
+	NO_ABORT = 0,
+	CONFLICT = 1u << 2 | 1u << 1,
+	CAPACITY = 1u << 3,
+	FAULT = 1u << 31 /* stands for 0, no cause */
+};
+
+/* False where the processor has the instructions: then there is nothing to emulate. */
+bool available();
+/* Once; before any thread. */
+void install();
+
+/* Every thread that runs transactions, or reads what they change. */
+void thread_begin();
+void thread_end();
+/* In the child of a fork: the forking thread is the only one there. */
+void after_fork();
+
+/* Memory that transactions change. */
+void add_region(void *start, size_t bytes);
+void clear_regions();
+
+/* Abort: at xbegin, always, with this status; or at any instruction, one time in `one_in`, with a random one, from a seed. */
+void always_abort(Status status);
+void random_aborts(uint64_t seed, unsigned one_in);
+
+struct Counters {
+	uint64_t begun, committed, aborted, suspends;
+};
+Counters counters();
+
+} // namespace softtsx
+
+#endif /* SOFTTSX_HPP */

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * softtsx_test.cpp - the TSX back ends, as compiled, on a processor that need not have TSX (softtsx.hpp).
+ */
+#include "../crash/workload.hpp"
+#include "../unit/fixture.hpp"
+#include "softtsx.hpp"
+
+#include <csignal>
+#include <functional>
+#include <random>
+#include <thread>
+
+namespace
+{
+
+class SoftTsx : public HeapFile, public ::testing::WithParamInterface<const htm_ops *>
+{
+      protected:
+	static constexpr int ACCOUNTS = 16;
+
+	void SetUp() override
+	{
+		if (!softtsx::available())
+			GTEST_SKIP() << "this processor has TSX: the stress suite runs it for real";
+		static bool installed = (softtsx::install(), true);
+		(void)installed;
+		softtsx::thread_begin();
+		softtsx::always_abort(softtsx::NO_ABORT);
+		softtsx::random_aborts(0, 0);
+	}
+	void TearDown() override
+	{
+		if (!softtsx::available())
+			return;
+		softtsx::random_aborts(0, 0);
+		softtsx::clear_regions();
+		softtsx::thread_end();
+	}
+	fur::Options options(uint64_t log_bytes = 4096)
+	{
+		fur::Options o = small_options();
+		o.log_bytes = log_bytes;
+		o.heap_bytes = 1 << 20;
+		o.htm = FUR_HTM_NONE;
+		return o;
+	}
+	/* Before any other thread: this heap's updates run on the back end under test, all it changes known. */
+	static void use_tsx(fur_heap *heap, const htm_ops *ops)
+	{
+		heap->htm.ops = ops;
+		heap->htm.kind = FUR_HTM_TSX;
+		durability *d = &heap->durability;
+		uint32_t n = d->super->max_threads;
+		/* Every slot is used once, so that its memory is there to be told of. */
+		std::vector<std::thread> all;
+		std::atomic<uint32_t> here{0};
+		for (uint32_t i = 0; i < n; i++)
+			all.emplace_back([&] {
+				fur::Thread t(heap);
+				here++;
+				while (here < n)
+					std::this_thread::yield();
+			});
+		for (auto &t : all)
+			t.join();
+		softtsx::clear_regions();
+		softtsx::add_region(heap->file.base, d->super->heap_bytes);
+		softtsx::add_region(d->logs, n * d->super->log_bytes);
+		softtsx::add_region(d->nondurable, n * sizeof(nondurable));
+		for (uint32_t i = 0; i < n; i++) {
+			fur_thread *t = &heap->threads[i];
+			/* What only the owner writes, and inside a transaction. */
+			softtsx::add_region(&t->ro, sizeof t->ro);
+			softtsx::add_region(&t->update, sizeof t->update);
+			softtsx::add_region(&t->window, sizeof t->window);
+			softtsx::add_region(t->window.dset.members, n * sizeof(dset::dset_member));
+			softtsx::add_region(t->window.seqs, n * sizeof(uint64_t));
+			/* Not its tail, which others move. */
+			softtsx::add_region(&d->redo[i], offsetof(redo_log, tail));
+			softtsx::add_region(d->redo[i].undo, d->super->log_bytes);
+		}
+	}
+	fur::Heap create_tsx()
+	{
+		fur::Heap heap = create(options());
+		use_tsx(heap, GetParam());
+		return heap;
+	}
+	int64_t *accounts(fur::Heap &heap)
+	{
+		fur::Thread self(heap);
+		return fur::update(self, [&](fur_update *tx) {
+			auto *p = static_cast<int64_t *>(fur_alloc(tx, ACCOUNTS * 64));
+			for (int a = 0; a < ACCOUNTS; a++)
+				fur_store(tx, &p[a * 8], 100);
+			fur_set_root(tx, 0, p);
+			return p;
+		});
+	}
+	void run(unsigned n, const std::function<void(unsigned)> &body)
+	{
+		std::vector<std::thread> all;
+		for (unsigned t = 0; t < n; t++)
+			all.emplace_back([&, t] {
+				softtsx::thread_begin();
+				body(t);
+				softtsx::thread_end();
+			});
+		/* Joining threads is not part of the world. */
+		for (auto &t : all)
+			t.join();
+	}
+	static bool suspends()
+	{
+		return GetParam() == &htm_tsx;
+	}
+};
+
+TEST_P(SoftTsx, Updates_CommitInHardware_AndSurvive)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	softtsx::Counters before = softtsx::counters();
+	for (int64_t i = 0; i < 100; i++)
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], i); });
+	softtsx::Counters after = softtsx::counters();
+	EXPECT_EQ(after.committed - before.committed, 100u);
+	EXPECT_EQ(after.suspends - before.suspends, suspends() ? 100u : 0u);
+	EXPECT_EQ(heap.stats().lock_commits, 0u);
+	heap.close();
+	heap = open(options());
+	EXPECT_EQ(heap.root<int64_t>(0)[0], 99);
+}
+
+TEST_P(SoftTsx, EmptyUpdate_WritesNoMarker)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	uint64_t drawn = heap.get()->durability.next_durts;
+	fur::update(self, [&](fur_update *tx) { return fur_load(tx, &p[0]); });
+	EXPECT_EQ(heap.get()->durability.next_durts, drawn);
+	EXPECT_EQ(heap.stats().empty_commits, 1u);
+}
+
+TEST_P(SoftTsx, UserAbort_IsUndoneInsideTheTransaction)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	fur_update *tx;
+	uint64_t commits = softtsx::counters().committed, drawn = heap.get()->durability.next_durts;
+	fur::check(fur_begin_update(self, &tx));
+	fur_store(tx, &p[0], int64_t(1));
+	fur_store(tx, &p[0], int64_t(2));
+	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	EXPECT_EQ(p[0], 100);
+	EXPECT_EQ(softtsx::counters().committed, commits + 1) << "hardware ends a transaction that has undone itself";
+	EXPECT_EQ(heap.get()->durability.next_durts, drawn) << "no slot is drawn for it";
+}
+
+TEST_P(SoftTsx, Errors_RollBackInHardware)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap), outside = 5;
+	fur::Thread self(heap);
+	fur_update *tx;
+	fur::check(fur_begin_update(self, &tx));
+	fur_store(tx, &p[0], int64_t(1));
+	fur_store(tx, &outside, int64_t(1));
+	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+	EXPECT_EQ(p[0], 100);
+	EXPECT_EQ(outside, 5);
+	EXPECT_EQ(heap.stats().lock_commits, 0u);
+}
+
+TEST_P(SoftTsx, FullLog_AbortsMakesRoomAndRunsAgain)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	for (int64_t i = 0; i < 500; i++)
+		fur::update(self, [&](fur_update *tx) {
+			for (int a = 0; a < ACCOUNTS; a++)
+				fur_store(tx, &p[a * 8], i);
+		});
+	fur_stats s = heap.stats();
+	EXPECT_GT(s.aborts[FUR_ABORT_FULL], 0u);
+	EXPECT_GT(s.replays, 0u);
+	EXPECT_EQ(s.lock_commits, 0u);
+}
+
+TEST_P(SoftTsx, UpdateLargerThanTheLog_IsToldSo)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	fur_update *tx;
+	fur::check(fur_begin_update(self, &tx));
+	for (int64_t i = 0; i < 1000; i++)
+		fur_store(tx, &p[i % ACCOUNTS * 8], i);
+	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
+	EXPECT_EQ(p[0], 100);
+}
+
+TEST_P(SoftTsx, Aborts_FollowThePolicy)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	struct Case {
+		softtsx::Status status;
+		fur_abort_cause cause;
+		uint64_t attempts;
+	};
+	uint64_t locked = 0;
+	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2}, Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 10},
+	             Case{softtsx::FAULT, FUR_ABORT_FAULT, 3}}) {
+		softtsx::always_abort(c.status);
+		uint64_t begun = softtsx::counters().begun;
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(c.cause)); });
+		softtsx::always_abort(softtsx::NO_ABORT);
+		EXPECT_EQ(softtsx::counters().begun - begun, c.attempts);
+		EXPECT_EQ(heap.stats().aborts[c.cause], c.attempts);
+		EXPECT_EQ(heap.stats().lock_commits, ++locked);
+		EXPECT_EQ(p[0], c.cause);
+	}
+}
+
+TEST_P(SoftTsx, ActiveReader_IsWaitedForOutside)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	std::atomic<bool> reading{false};
+	std::atomic<int64_t> second{0};
+	run(2, [&](unsigned t) {
+		fur::Thread self(heap);
+		if (t == 0) {
+			second = fur::read(self, [&](fur_ro *tx) {
+				int64_t first = fur_load(tx, &p[0]);
+				reading = true;
+				usleep(50000);
+				return fur_load(tx, &p[0]) - first;
+			});
+			return;
+		}
+		while (!reading)
+			std::this_thread::yield();
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(7)); });
+	});
+	EXPECT_EQ(second, 0) << "the reader saw the update in the middle of its transaction";
+	EXPECT_EQ(p[0], 7);
+	EXPECT_GE(heap.stats().aborts[FUR_ABORT_READER], 1u);
+}
+
+TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
+{
+	for (uint64_t seed = 1; seed <= 25; seed++) {
+		unlink(path_.c_str());
+		fur::Heap heap = create_tsx();
+		int64_t *p = accounts(heap);
+		softtsx::random_aborts(seed, 6);
+		std::atomic<uint64_t> wrong{0};
+		run(3, [&](unsigned t) {
+			fur::Thread self(heap);
+			std::mt19937 random(static_cast<unsigned>(seed * 10 + t));
+			void *mine = nullptr;
+			for (int i = 0; i < 60; i++) {
+				unsigned kind = random() % 3, from = random() % ACCOUNTS, to = random() % ACCOUNTS;
+				if (kind == 0) {
+					wrong += fur::read(self, [&](fur_ro *tx) {
+						int64_t sum = 0;
+						for (int a = 0; a < ACCOUNTS; a++)
+							sum += fur_load(tx, &p[a * 8]);
+						return sum;
+					}) != ACCOUNTS * 100;
+					continue;
+				}
+				mine = fur::update(self, [&](fur_update *tx) {
+					fur_store(tx, &p[from * 8], fur_load(tx, &p[from * 8]) - 1);
+					fur_free(tx, mine);
+					void *fresh = fur_alloc(tx, 48);
+					fur_store(tx, &p[to * 8], fur_load(tx, &p[to * 8]) + 1);
+					return fresh;
+				});
+			}
+			fur::update(self, [&](fur_update *tx) { fur_free(tx, mine); });
+		});
+		softtsx::random_aborts(0, 0);
+		ASSERT_EQ(wrong, 0u) << "seed " << seed;
+		alloc_census census;
+		ASSERT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg() << ", seed " << seed;
+		ASSERT_EQ(census.blocks, 1u) << "seed " << seed;
+		heap.close();
+		softtsx::clear_regions();
+		heap = open(options());
+		p = heap.root<int64_t>(0);
+		int64_t sum = 0;
+		for (int a = 0; a < ACCOUNTS; a++)
+			sum += p[a * 8];
+		ASSERT_EQ(sum, ACCOUNTS * 100) << "seed " << seed;
+	}
+}
+
+TEST_P(SoftTsx, Kills_LoseNothingAcknowledged)
+{
+	crash::Expected expected(7);
+	crash::Shared *shared = crash::make_shared_memory();
+	{
+		fur::Heap heap = create(options(16384)); /* room for the data's first contents */
+		fur::Thread self(heap);
+		crash::set_up(self);
+	}
+	const htm_ops *ops = GetParam();
+	for (unsigned kill_number = 1; kill_number <= 20; kill_number++) {
+		pid_t child = fork();
+		ASSERT_GE(child, 0);
+		if (child == 0) {
+			softtsx::after_fork();
+			fur::Heap heap = open(options());
+			use_tsx(heap, ops);
+			softtsx::random_aborts(kill_number, 20);
+			std::atomic<bool> never{false};
+			run(3, [&](unsigned t) { crash::work(heap, shared, 7, t, 3, 60, false, never); });
+			_exit(0);
+		}
+		usleep(30000 + kill_number * 1700);
+		kill(child, SIGKILL);
+		waitpid(child, nullptr, 0);
+		fur::Heap heap = open(options());
+		ASSERT_EQ(expected.check(heap, shared), "") << "kill " << kill_number;
+		heap.close();
+	}
+	EXPECT_GT(expected.updates(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(BackEnds, SoftTsx, ::testing::Values(&htm_tsx, &htm_tsx_tracked),
+        [](const auto &backend) { return std::string(backend.param == &htm_tsx ? "suspending" : "tracked"); });
+
+} // namespace
