@@ -68,7 +68,8 @@ void arch_backoff(struct arch_backoff *b)
 	} else {
 		/* Whoever is waited for is descheduled or slow: 50 us is short beside a time slice and long beside a wait. */
 		struct timespec nap = {.tv_nsec = 50000};
-		nanosleep(&nap, NULL);
+		/* Not nanosleep(): that is a cancellation point, and a thread cancelled here would leave others waiting for it. */
+		syscall(SYS_nanosleep, &nap, NULL);
 	}
 }
 

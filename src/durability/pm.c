@@ -80,6 +80,9 @@ void pm_flush(struct pm *pm, const void *start, size_t bytes)
 /* Group commit: one fdatasync serves every thread whose stores were made before it began. */
 static int sync_drain(struct pm *pm)
 {
+	int cancel;
+	/* fdatasync() and the wait are cancellation points; an update cancelled here would never leave nondurable[]. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&pm->mutex);
 	uint64_t ticket = ++pm->requested;
 	while (pm->done < ticket && !pm->error) {
@@ -101,6 +104,7 @@ static int sync_drain(struct pm *pm)
 	}
 	int error = pm->error;
 	pthread_mutex_unlock(&pm->mutex);
+	pthread_setcancelstate(cancel, &cancel);
 	return error ? fur_fail(FUR_EIO,
 	                       "fdatasync failed: %s; updates can no longer be made durable: close the heap, mend the disk, open "
 	                       "it again",

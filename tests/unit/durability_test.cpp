@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * durability_test.cpp - who waits for whom: an update that is visible and not yet durable is put into nondurable[] by hand, as thread 3's,
+ * and kept there for as long as the test likes.
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace
+{
+
+class Waits : public HeapFile
+{
+      protected:
+	enum { OTHER = 3, ID = 9 };
+
+	Waits() : heap_(create()), self_(heap_), d_(heap_.get()->durability)
+	{
+		/* Scans look at all four slots. */
+		std::vector<std::thread> all;
+		std::atomic<int> here{0};
+		for (int i = 0; i < 3; i++)
+			all.emplace_back([&] {
+				fur::Thread t(heap_);
+				here++;
+				while (here < 3)
+					std::this_thread::yield();
+			});
+		for (auto &t : all)
+			t.join();
+	}
+	void announce(uint64_t id = ID)
+	{
+		__atomic_store_n(&d_.nondurable[OTHER].id, id, __ATOMIC_SEQ_CST);
+	}
+	uint64_t draw()
+	{
+		uint64_t slot = __atomic_fetch_add(&d_.next_durts, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&d_.nondurable[OTHER].slot, slot, __ATOMIC_SEQ_CST);
+		return slot;
+	}
+	/* It has its marker; for our purpose an abort marker will do. */
+	void become_durable()
+	{
+		uint64_t slot = d_.nondurable[OTHER].slot;
+		if (slot) {
+			EXPECT_EQ(durability_abort(&d_, OTHER, slot), 0);
+		} else {
+			leave();
+		}
+	}
+	/* It never gets one. */
+	void leave()
+	{
+		__atomic_store_n(&d_.nondurable[OTHER].slot, uint64_t(0), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&d_.nondurable[OTHER].id, uint64_t(0), __ATOMIC_SEQ_CST);
+	}
+	/* A while in which whoever does not wait would be through. */
+	static void a_while()
+	{
+		usleep(30000);
+	}
+
+	/* Runs `work` on a thread; says whether it has returned. */
+	class Beside
+	{
+	      public:
+		template <class Work>
+		explicit Beside(Work work) : thread_([this, work] { work(), returned_ = true; })
+		{
+		}
+		~Beside()
+		{
+			thread_.join();
+		}
+		bool returned() const
+		{
+			return returned_;
+		}
+
+	      private:
+		std::atomic<bool> returned_{false};
+		std::thread thread_;
+	};
+
+	void update()
+	{
+		fur::Thread t(heap_);
+		fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 1, tx); });
+	}
+	void read()
+	{
+		fur::Thread t(heap_);
+		fur::read(t, [&](fur_ro *) { return fur_root(heap_, 1); });
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
+	durability &d_;
+};
+
+TEST_F(Waits, Reader_ReturnsOnlyWhenWhatItMayHaveReadIsDurable)
+{
+	announce();
+	draw();
+	Beside reader([this] { read(); });
+	a_while();
+	EXPECT_FALSE(reader.returned());
+	become_durable();
+}
+
+TEST_F(Waits, Reader_IsNotHeldUp_ByItsSlotBeingFilledInOrByOtherUpdates)
+{
+	announce();
+	Beside reader([this] { read(); });
+	a_while();
+	draw();
+	a_while();
+	EXPECT_FALSE(reader.returned()) << "a slot filled in is no change of owner";
+	/* The next update of that thread is none of this reader's. */
+	uint64_t slot = d_.nondurable[OTHER].slot;
+	leave();
+	announce(ID + 1);
+	while (!reader.returned())
+		std::this_thread::yield();
+	EXPECT_EQ(durability_abort(&d_, OTHER, slot), 0);
+}
+
+TEST_F(Waits, Update_NamesItsDependency_AndFlushesBeforeItIsDurable)
+{
+	announce();
+	uint64_t slot = draw();
+	{
+		Beside update_beside([this] { update(); });
+		media_marker *m = durability_marker(&d_, slot + 1);
+		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != slot + 1)
+			std::this_thread::yield();
+		EXPECT_EQ(m->deps[0], 1u) << "the slot just before its own";
+		a_while();
+		EXPECT_FALSE(update_beside.returned()) << "the marker is out; the return waits";
+		leave();
+	}
+	/* Thread 3 never wrote its marker: after a failure now, both are gone. */
+	replay_result result;
+	d_.tail = slot;
+	ASSERT_EQ(replay_recover(&d_, &result), 0);
+	EXPECT_EQ(result.dropped, 1u);
+	EXPECT_EQ(result.updates, 0u);
+}
+
+TEST_F(Waits, Update_DrawsItsSlotAfterItsDependencies)
+{
+	announce();
+	uint64_t next = d_.next_durts;
+	Beside update_beside([this] { update(); });
+	a_while();
+	EXPECT_EQ(__atomic_load_n(&d_.next_durts, __ATOMIC_SEQ_CST), next) << "its dependency has no slot yet";
+	EXPECT_EQ(draw(), next);
+	become_durable();
+}
+
+TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
+{
+	announce();
+	uint64_t slot = draw();
+	/* 300 slots later; the ring is smaller, so as far as it is concerned they are replayed. */
+	__atomic_store_n(&d_.next_durts, slot + 300, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&d_.tail, slot + 290, __ATOMIC_SEQ_CST);
+	Beside update_beside([this] { update(); });
+	media_marker *m = durability_marker(&d_, slot + 300);
+	a_while();
+	EXPECT_NE(__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE), slot + 300) << "no marker before the dependency is durable";
+	leave();
+	while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != slot + 300)
+		std::this_thread::yield();
+	EXPECT_EQ(m->deps[0] | m->deps[1] | m->deps[2] | m->deps[3], 0u);
+	while (!update_beside.returned())
+		std::this_thread::yield();
+	/* Nothing below is in the ring: let closing replay from the marker on. */
+	d_.tail = slot + 300;
+}
+
+} // namespace
