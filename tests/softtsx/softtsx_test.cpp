@@ -255,6 +255,46 @@ TEST_P(SoftTsx, ActiveReader_IsWaitedForOutside)
 	EXPECT_GE(heap.stats().aborts[FUR_ABORT_READER], 1u);
 }
 
+TEST_P(SoftTsx, Begin_WithTheLockHeld_Aborts)
+{
+	fur::Heap heap = create_tsx();
+	fur::Thread self(heap);
+	heap.get()->htm.lock.held = 1;
+	uint64_t status = GetParam()->begin(self);
+	if (status == HTM_STARTED)
+		GetParam()->commit_empty(self);
+	heap.get()->htm.lock.held = 0;
+	ASSERT_NE(status, HTM_STARTED) << "the lock's holder writes in place";
+	EXPECT_EQ(GetParam()->classify(status), FUR_ABORT_LOCK);
+}
+
+TEST_P(SoftTsx, Commit_CollectsWhatIsNotDurable_AndNamesIt)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	durability *d = &heap.get()->durability;
+	/* Thread 3's update, kept undurable by hand. */
+	uint64_t slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_SEQ_CST);
+	d->nondurable[3].slot = slot;
+	d->nondurable[3].id = 9;
+	std::atomic<bool> returned{false};
+	run(2, [&](unsigned t) {
+		if (t == 0) {
+			fur::Thread self(heap);
+			fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(1)); });
+			returned = true;
+			return;
+		}
+		media_marker *m = durability_marker(d, slot + 1);
+		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != slot + 1)
+			std::this_thread::yield();
+		EXPECT_EQ(m->deps[0], 1u);
+		usleep(20000);
+		EXPECT_FALSE(returned) << "the return waits for what it may have read";
+		EXPECT_EQ(durability_abort(d, 3, slot), 0);
+	});
+}
+
 TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
 {
 	for (uint64_t seed = 1; seed <= 25; seed++) {

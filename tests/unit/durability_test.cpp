@@ -183,4 +183,20 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 	d_.tail = slot + 300;
 }
 
+TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
+{
+	htm &h = heap_.get()->htm;
+	if (h.ops)
+		GTEST_SKIP() << "updates run in hardware here; the lock path is the stress suite's";
+	/* A reader that found the lock held many turns ago. */
+	for (int i = 0; i < 10; i++)
+		update();
+	__atomic_store_n(&h.active[OTHER].want, uint64_t(1) + h.lock.turn - 8, __ATOMIC_SEQ_CST);
+	Beside update_beside([this] { update(); });
+	a_while();
+	EXPECT_FALSE(update_beside.returned());
+	EXPECT_EQ(__atomic_load_n(&h.lock.held, __ATOMIC_SEQ_CST), 0u) << "so that the reader can become active";
+	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
+}
+
 } // namespace
