@@ -3,32 +3,40 @@
  * fur_error.c - error codes and the last message of each thread.
  */
 #include "fur_error.h"
+#include "arch/arch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static __thread char message[1024];
+/* The calling thread's last message. */
+struct message {
+	char text[1024];
+};
+ARCH_THREAD_LOCAL_DECLARE(struct message, last_message)
+ARCH_THREAD_LOCAL_DEFINE(struct message, last_message)
 
 int fur_fail(int error, const char *format, ...)
 {
 	va_list args;
+	char *message = last_message()->text;
 	va_start(args, format);
-	vsnprintf(message, sizeof message, format, args);
+	vsnprintf(message, sizeof last_message()->text, format, args);
 	va_end(args);
 	return error;
 }
 
 int fur_fail_at(int error, const char *prefix)
 {
-	char rest[sizeof message];
+	char *message = last_message()->text, rest[sizeof last_message()->text];
 	memcpy(rest, message, sizeof rest);
-	snprintf(message, sizeof message, "%s: %.*s", prefix, (int)(sizeof rest - strlen(prefix) % sizeof rest - 3), rest);
+	snprintf(message, sizeof rest, "%s: %.*s", prefix, (int)(sizeof rest - strlen(prefix) % sizeof rest - 3), rest);
 	return error;
 }
 
 FUR_API const char *fur_errormsg(void)
 {
+	const char *message = last_message()->text;
 	return message[0] ? message : "no failure on this thread";
 }
 

@@ -8,6 +8,7 @@
 #ifndef BENCH_DRIVER_HPP
 #define BENCH_DRIVER_HPP
 
+#include "machine.hpp"
 #include "tm.hpp"
 
 #include <CLI/CLI.hpp>

@@ -15,11 +15,13 @@
 #define BENCH_TM_HPP
 
 #include "../../src/htm/tsx_insn.h"
+#include "machine.hpp"
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <fur.hpp>
 #include <nlohmann/json.hpp>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
@@ -42,6 +44,7 @@ struct TmOptions {
 	uint64_t heap_bytes = 0;
 	enum fur_pm pm = FUR_PM_EMULATED;
 	uint32_t pm_latency_ns = 0, pm_gap_ns = 0;
+	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
 };
@@ -232,10 +235,10 @@ class HtmTm : public PlainTm
 		template <class Body>
 		auto update(Body &&body)
 		{
-#if defined(__x86_64__)
+#if defined(TSX_STARTED)
 			for (int tries = 0; tries < 10; tries++) {
 				while (tm_.lock_.load(std::memory_order_acquire))
-					__builtin_ia32_pause();
+					spin();
 				unsigned status = tsx_begin();
 				if (status == TSX_STARTED) {
 					if (tm_.lock_.load(std::memory_order_relaxed))
@@ -249,7 +252,7 @@ class HtmTm : public PlainTm
 #endif
 			while (tm_.lock_.exchange(true))
 				while (tm_.lock_.load(std::memory_order_relaxed))
-					usleep(0);
+					sched_yield();
 			auto result = body(&tx_);
 			tm_.lock_.store(false, std::memory_order_release);
 			counters_.locked++;
@@ -259,7 +262,7 @@ class HtmTm : public PlainTm
 	      private:
 		static Cause classify([[maybe_unused]] unsigned status)
 		{
-#if defined(__x86_64__)
+#if defined(TSX_STARTED)
 			return status & TSX_EXPLICIT   ? LOCK
 			       : status & TSX_CAPACITY ? CAPACITY
 			       : status & TSX_CONFLICT ? CONFLICT
@@ -290,8 +293,8 @@ class HtmTm : public PlainTm
 	/* What libfur's detection says, without a heap: CPUID, and a transaction that commits. */
 	static bool usable()
 	{
-#if defined(__x86_64__)
-		if (!__builtin_cpu_supports("rtm"))
+#if defined(TSX_STARTED)
+		if (!machine_has_htm())
 			return false;
 		for (int k = 0; k < 1000; k++)
 			if (tsx_begin() == TSX_STARTED) {
@@ -380,10 +383,11 @@ class FurTm
 	{
 		fur::Options o;
 		o.heap_bytes = t.heap_bytes;
-		o.max_threads = t.threads + 1 < 8 ? 8 : t.threads + 1;
+		/* One more for the thread that sets up, and one for what it does aside. */
+		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;
 		o.isolation = t.isolation;
 		o.pm = t.pm;
-		o.pm_latency_ns = t.pm_latency_ns ? t.pm_latency_ns : FUR_NO_LATENCY;
+		o.pm_latency_ns = t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
 		o.pm_gap_ns = t.pm_gap_ns;
 		o.phase_times = t.phases;
 		try {

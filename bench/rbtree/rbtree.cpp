@@ -50,11 +50,13 @@ class IntSet
       public:
 	IntSet(Tm &tm, const Workload &w, uint64_t seed) : tm_(tm), workload_(w), seed_(seed)
 	{
-		typename Tm::Thread self(tm);
-		tree_ = static_cast<rbtree::Tree *>(tm.root());
-		if (!tree_)
-			make(self);
-		fill(self);
+		bench::aside([&] {
+			typename Tm::Thread self(tm);
+			tree_ = static_cast<rbtree::Tree *>(tm.root());
+			if (!tree_)
+				make(self);
+			fill(self);
+		});
 	}
 
 	void run(unsigned thread, const std::atomic<bool> &stop, bench::Progress &progress)
@@ -73,9 +75,12 @@ class IntSet
 	/* Null, or what is wrong. */
 	std::string verify()
 	{
-		typename Tm::Thread self(tm_);
 		uint64_t size = 0;
-		const char *wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
+		const char *wrong = nullptr;
+		bench::aside([&] {
+			typename Tm::Thread self(tm_);
+			wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
+		});
 		if (wrong)
 			return wrong;
 		uint64_t expected = filled_ + static_cast<uint64_t>(grown_.load());

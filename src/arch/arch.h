@@ -24,7 +24,9 @@
  * and covers the adjacent-line prefetch of x86; it is fixed on media. */
 #define ARCH_PAD 128
 
-#if defined(__x86_64__)
+#if defined(FUR_EMULATED)
+#include "arch_emulated.h"
+#elif defined(__x86_64__)
 #include "arch_x86.h"
 #elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
 #include "arch_power.h"
@@ -91,6 +93,38 @@ struct arch_backoff {
 	uint32_t turns;
 };
 void arch_backoff(struct arch_backoff *b);
+
+/* ------------------------------------------------------- persistent memory
+ *
+ * Tell the machine that a mapping is a heap file's, or is no more.  Only an emulated one wants to know. */
+#if defined(FUR_EMULATED)
+#define arch_persistent(base, bytes) emu_persistent(base, bytes)
+#define arch_persistent_gone(base)   emu_persistent_gone(base)
+#else
+#define arch_persistent(base, bytes) ((void)(base), (void)(bytes))
+#define arch_persistent_gone(base)   ((void)(base))
+#endif
+
+/* ------------------------------------------------------ thread-local data
+ *
+ * DECLARE(type, name) makes name() the calling thread's own, zeroed at first; DEFINE(type, name) goes into one source file. */
+#if defined(FUR_EMULATED)
+#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                                                      \
+	extern struct emu_key name##_key;                                                                                          \
+	static inline type *name(void)                                                                                             \
+	{                                                                                                                          \
+		return (type *)emu_local(&name##_key, sizeof(type));                                                               \
+	}
+#define ARCH_THREAD_LOCAL_DEFINE(type, name) struct emu_key name##_key;
+#else
+#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                                                      \
+	extern __thread type name##_variable __attribute__((tls_model("initial-exec")));                                           \
+	static inline type *name(void)                                                                                             \
+	{                                                                                                                          \
+		return &name##_variable;                                                                                           \
+	}
+#define ARCH_THREAD_LOCAL_DEFINE(type, name) __thread type name##_variable;
+#endif
 
 /* --------------------------------------------------------------- processor */
 

@@ -6,7 +6,9 @@
 #ifndef FUR_ARCH_POWER_H
 #define FUR_ARCH_POWER_H
 
-#define ARCH_FLUSH_LINE 128 /* what dcbf writes back */
+#define ARCH_FLUSH_LINE    128 /* what dcbf writes back */
+#define ARCH_HAS_TSX       0
+#define ARCH_HAS_POWER_HTM 1
 
 static inline void arch_pause(void)
 {

@@ -6,7 +6,9 @@
 #ifndef FUR_ARCH_X86_H
 #define FUR_ARCH_X86_H
 
-#define ARCH_FLUSH_LINE 64 /* what clwb writes back */
+#define ARCH_FLUSH_LINE    64 /* what clwb writes back */
+#define ARCH_HAS_TSX       1
+#define ARCH_HAS_POWER_HTM 0
 
 static inline void arch_pause(void)
 {

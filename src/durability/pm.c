@@ -57,15 +57,20 @@ bool pm_stores_in_transactions(const struct pm *pm)
 }
 
 /* When this thread's last write-back may start, and when all of them are done, in ticks. */
-static __thread uint64_t emulated_next, emulated_done;
+struct write_backs {
+	uint64_t next, done;
+};
+ARCH_THREAD_LOCAL_DECLARE(struct write_backs, write_backs)
+ARCH_THREAD_LOCAL_DEFINE(struct write_backs, write_backs)
 
 static void emulated_flush(const struct pm *pm, const void *start, size_t bytes)
 {
 	uintptr_t first = (uintptr_t)start / ARCH_FLUSH_LINE, last = ((uintptr_t)start + bytes - 1) / ARCH_FLUSH_LINE;
 	uint64_t lines = last - first + 1, now = arch_ticks();
-	uint64_t begins = emulated_next > now ? emulated_next : now;
-	emulated_done = begins + (lines - 1) * pm->gap_ticks + pm->latency_ticks;
-	emulated_next = begins + lines * pm->gap_ticks;
+	struct write_backs *mine = write_backs();
+	uint64_t begins = mine->next > now ? mine->next : now;
+	mine->done = begins + (lines - 1) * pm->gap_ticks + pm->latency_ticks;
+	mine->next = begins + lines * pm->gap_ticks;
 }
 
 void pm_flush(struct pm *pm, const void *start, size_t bytes)
@@ -120,7 +125,7 @@ int pm_drain(struct pm *pm)
 	 * stores out of the store buffer, which no capacitor empties. */
 	arch_write_back_fence();
 	if (pm->latency_ticks)
-		while (arch_ticks() < emulated_done)
+		while (arch_ticks() < write_backs()->done)
 			arch_pause();
 	return 0;
 }

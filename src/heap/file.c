@@ -253,6 +253,7 @@ static int map_shared(struct heap_file *file)
 	if (p == MAP_FAILED)
 		return fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno));
 	file->super = p;
+	arch_persistent(p, file->file_bytes);
 	return 0;
 }
 
@@ -325,8 +326,10 @@ void heap_close_file(struct heap_file *file)
 {
 	if (file->base)
 		munmap(file->base, file->super->heap_bytes);
-	if (file->super)
+	if (file->super) {
+		arch_persistent_gone(file->super);
 		munmap(file->super, file->file_bytes);
+	}
 	if (file->fd >= 0)
 		close(file->fd); /* and with it the lock */
 	memset(file, 0, sizeof *file);

@@ -7,8 +7,9 @@
 #include "tsx_insn.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#if defined(__x86_64__)
+#if ARCH_HAS_TSX
 /* CPUID may list RTM where every transaction aborts (microcode, hypervisor): ask the processor itself. */
 static bool tsx_probe(void)
 {
@@ -20,39 +21,27 @@ static bool tsx_probe(void)
 	return false;
 }
 
-static const char *const missing = "this processor has no RTM (Intel TSX)";
-
-static const struct htm_ops *tsx_ops(const struct arch_cpu *cpu, bool forced, char *reason, size_t bytes)
+static const struct htm_ops *choose_tsx(struct htm *h, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
-	bool works = (cpu->rtm || forced) && tsx_probe();
-	if (!works) {
-		snprintf(reason, bytes, "%s: every update runs under the fallback lock",
-		        cpu->rtm ? "RTM is listed, but every transaction aborts" : missing);
+	if (!cpu->rtm || !tsx_probe()) {
+		snprintf(reason, bytes,
+		        cpu->rtm ? "RTM is listed, but every transaction aborts" : "this processor has no RTM (Intel TSX)");
 		return NULL;
 	}
 	snprintf(reason, bytes,
 	        cpu->tsxldtrk ? "RTM with TSXLDTRK: isolation waits run inside the transaction"
 	                      : "RTM without TSXLDTRK: an update that meets an active reader aborts and waits outside");
+	h->kind = FUR_HTM_TSX;
 	return cpu->tsxldtrk ? &htm_tsx : &htm_tsx_tracked;
 }
+#endif
 
-static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
-{
-	const struct htm_ops *ops = NULL;
-	if (asked != FUR_HTM_POWER)
-		ops = tsx_ops(cpu, false, reason, bytes);
-	if (ops)
-		h->kind = FUR_HTM_TSX;
-	return ops;
-}
-#else
-static const char *const missing = "this processor has no transactional memory with suspend mode (POWER8, POWER9)";
-
-static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+#if ARCH_HAS_POWER_HTM
+static const struct htm_ops *choose_power(struct htm *h, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
 {
 	/* Asked for by name, it is tried even where the kernel does not announce it: `tbegin.` then fails and the lock path runs. */
-	if (asked == FUR_HTM_TSX || (!cpu->suspend && asked != FUR_HTM_POWER)) {
-		snprintf(reason, bytes, "%s: every update runs under the fallback lock", missing);
+	if (!cpu->suspend && !by_name) {
+		snprintf(reason, bytes, "this processor has no transactional memory with suspend mode (POWER8, POWER9)");
 		return NULL;
 	}
 	snprintf(reason, bytes,
@@ -62,6 +51,22 @@ static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const str
 	return &htm_power;
 }
 #endif
+
+/* Only an emulated machine may have either. */
+static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+{
+	const struct htm_ops *ops = NULL;
+	snprintf(reason, bytes, "this processor has no such transactional memory");
+#if ARCH_HAS_POWER_HTM
+	if (asked == FUR_HTM_POWER || (asked == FUR_HTM_AUTO && (cpu->suspend || !ARCH_HAS_TSX)))
+		ops = choose_power(h, cpu, asked == FUR_HTM_POWER && !ARCH_HAS_TSX, reason, bytes);
+#endif
+#if ARCH_HAS_TSX
+	if (!ops && asked != FUR_HTM_POWER)
+		ops = choose_tsx(h, cpu, reason, bytes);
+#endif
+	return ops;
+}
 
 int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes)
 {
@@ -74,7 +79,9 @@ int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, 
 		h->ops = choose(h, asked, &cpu, reason, reason_bytes);
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
 		return fur_fail(FUR_EINVAL, "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
-		        fur_htm_name(asked), missing);
+		        fur_htm_name(asked), reason);
+	if (!h->ops && asked == FUR_HTM_AUTO)
+		snprintf(reason + strlen(reason), reason_bytes - strlen(reason), ": every update runs under the fallback lock");
 	/* Rollback-only transactions are POWER's; elsewhere loads are tracked or excluded, and snapshot runs as opacity. */
 	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
 	h->updates_active = h->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;

@@ -109,7 +109,7 @@ struct open_transactions {
 	const struct fur_update *update;
 	uint32_t readers;
 };
-extern __thread struct open_transactions open_transactions __attribute__((tls_model("initial-exec")));
+ARCH_THREAD_LOCAL_DECLARE(struct open_transactions, open_transactions)
 
 /* --------------------------------------------------------------- back ends */
 

@@ -17,75 +17,20 @@
  */
 #include "htm.h"
 
-#if defined(__powerpc64__)
+#if ARCH_HAS_POWER_HTM
+#include "power_insn.h"
 
 /* Looks at active[] before giving up: a context switch dooms the transaction sooner. */
 enum { WINDOW_LOOKS = 100000 };
 
-/* power_window(run, t, stack): suspend, run(t) on that stack, resume.  ELFv2: r3.. arguments, r31 kept over the call, r2 the TOC.
- * Nothing is stored between tsuspend. and the switch of r1, nor between the switch back and tresume. */
-void power_window(void (*run)(struct fur_thread *), struct fur_thread *t, void *stack);
-__asm__(".text\n"
-        ".globl power_window\n"
-        ".hidden power_window\n"
-        ".type power_window, @function\n"
-        ".p2align 4\n"
-        "power_window:\n"
-        "	mflr 0\n"
-        "	std 0, 16(1)\n"
-        "	std 31, -8(1)\n" /* the protected zone below r1, ours until we return */
-        "	std 2, 24(1)\n"
-        "	mr 31, 1\n"
-        "	mr 12, 3\n"
-        "	mtctr 12\n"
-        "	mr 3, 4\n"
-        "	tsuspend.\n"
-        "	mr 1, 5\n"
-        "	bctrl\n"
-        "	mr 1, 31\n"
-        "	tresume.\n"
-        "	ld 2, 24(1)\n"
-        "	ld 31, -8(1)\n"
-        "	ld 0, 16(1)\n"
-        "	mtlr 0\n"
-        "	blr\n"
-        ".size power_window, .-power_window\n");
-
-/* True: inside the transaction.  False, at any later time: it aborted, registers and memory as they were. */
-#define power_tbegin(rollback_only)                                                                                                \
-	__extension__({                                                                                                            \
-		uint64_t started_;                                                                                                 \
-		__asm__ volatile("tbegin. %1\n\t"                                                                                  \
-		                 "beq- 1f\n\t"                                                                                     \
-		                 "li %0, 1\n\t"                                                                                    \
-		                 "b 2f\n"                                                                                          \
-		                 "1:\tli %0, 0\n"                                                                                  \
-		                 "2:"                                                                                              \
-		                 : "=r"(started_)                                                                                  \
-		                 : "i"(rollback_only)                                                                              \
-		                 : "cr0", "memory");                                                                               \
-		started_;                                                                                                          \
-	})
-
-static uint64_t texasr(void)
-{
-	uint64_t value;
-	__asm__ volatile("mfspr %0, 130" : "=r"(value)); /* not __TM_is_*: GCC 12's helpers read the wrong half on little-endian */
-	return value;
-}
-
 /* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so the cause goes above it. */
 static void power_abort_with(enum fur_abort_cause cause)
 {
-	__asm__ volatile("tabort. %0" ::"r"((uint64_t)(1 + cause) << 1) : "cr0", "memory");
+	power_tabort((uint64_t)(1 + cause) << 1);
 	/* Outside a transaction tabort. does nothing; inside it does not come here. */
 	__builtin_trap();
 }
 
-#define TEXASR_BIT(n)    (UINT64_C(1) << (63 - (n)))
-#define TEXASR_FOOTPRINT TEXASR_BIT(10)
-#define TEXASR_CONFLICTS (TEXASR_BIT(11) | TEXASR_BIT(12) | TEXASR_BIT(13) | TEXASR_BIT(14))
-#define TEXASR_ABORT     TEXASR_BIT(31)
 /* The status when begin() found the lock held and made no attempt: as if aborted for it. */
 #define STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
 
@@ -173,11 +118,6 @@ static void window_empty(struct fur_thread *t)
 {
 	durability_collect(t->durability, t->slot, &t->window.dset);
 	deactivate(t);
-}
-
-static void power_tend(void)
-{
-	__asm__ volatile("tend." ::: "cr0", "memory");
 }
 
 static void commit(struct fur_thread *t)

@@ -5,7 +5,7 @@
 #include "../fur_error.h"
 #include "htm.h"
 
-__thread struct open_transactions open_transactions;
+ARCH_THREAD_LOCAL_DEFINE(struct open_transactions, open_transactions)
 
 static struct fur_thread *thread_of(fur_ro *ro)
 {
@@ -43,7 +43,7 @@ static int begin_nested(struct fur_thread *t)
 FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 {
 	*ro = &t->ro;
-	if (__builtin_expect(t->ro.depth | t->update.depth || open_transactions.update, 0))
+	if (__builtin_expect(t->ro.depth | t->update.depth || open_transactions()->update, 0))
 		return begin_nested(t);
 	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
 		return fur_fail((int)arch_load(&t->durability->failed),
@@ -51,7 +51,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	become_active(t);
-	open_transactions.readers++;
+	open_transactions()->readers++;
 	t->ro.depth = 1;
 	return 0;
 }
@@ -79,7 +79,7 @@ FUR_API int fur_end_ro(fur_ro *ro)
 	/* Release: loads, and the scan, before we are no longer active.  The other way round an update that waits for us could
 	 * announce itself between the two, and we would wait for it in turn. */
 	arch_store_release(&t->htm->active[t->slot].seq, 0);
-	open_transactions.readers--;
+	open_transactions()->readers--;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
 	uint64_t ended = 0;

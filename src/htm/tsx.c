@@ -16,7 +16,7 @@
  */
 #include "htm.h"
 
-#if defined(__x86_64__)
+#if ARCH_HAS_TSX
 #include "tsx_insn.h"
 
 /* How long a wait inside the transaction may last, in looks of some 30 ns.  An interrupt ends it anyway; a descheduled reader is

@@ -6,12 +6,49 @@
 #ifndef FUR_TSX_INSN_H
 #define FUR_TSX_INSN_H
 
-#if defined(__x86_64__)
+#if defined(FUR_EMULATED) || defined(__x86_64__)
 #include <stdint.h>
 
 #define TSX_STARTED (~0u)
 enum { TSX_EXPLICIT = 1 << 0, TSX_RETRY = 1 << 1, TSX_CONFLICT = 1 << 2, TSX_CAPACITY = 1 << 3, TSX_NESTED = 1 << 5 };
 
+#if defined(FUR_EMULATED)
+#include "../arch/emulated/emulated.h"
+
+static inline __attribute__((always_inline)) unsigned tsx_begin(void)
+{
+	uint64_t status = emu_tbegin(EMU_TX);
+	switch (status & 0xff) {
+	case EMU_STARTED: return TSX_STARTED;
+	case 1 + EMU_EXPLICIT: return TSX_EXPLICIT | (unsigned)(status >> 8) << 24;
+	case 1 + EMU_CONFLICT: return TSX_CONFLICT | TSX_RETRY;
+	case 1 + EMU_CAPACITY_READ:
+	case 1 + EMU_CAPACITY_WRITE: return TSX_CAPACITY;
+	case 1 + EMU_NESTED: return TSX_NESTED;
+	default: return 0;
+	}
+}
+
+static inline void tsx_end(void)
+{
+	emu_tend();
+}
+
+static inline void tsx_abort(unsigned code)
+{
+	emu_tabort((uint8_t)code);
+}
+
+static inline void tsx_suspend_loads(void)
+{
+	emu_suspend_loads();
+}
+
+static inline void tsx_resume_loads(void)
+{
+	emu_resume_loads();
+}
+#else
 /* Returns TSX_STARTED; or again, with the abort's status, everything but eax as it was.  An abort also restores the stack, so
  * the function that called this may have returned meanwhile. */
 static inline __attribute__((always_inline)) unsigned tsx_begin(void)
@@ -39,6 +76,7 @@ static inline __attribute__((always_inline)) void tsx_resume_loads(void)
 {
 	__asm__ volatile(".byte 0xf2, 0x0f, 0x01, 0xe9" /* xresldtrk */ ::: "memory");
 }
+#endif
 #endif
 
 #endif /* FUR_TSX_INSN_H */

@@ -18,7 +18,7 @@ static void close_update(struct fur_update *tx)
 	tx->mode = TX_NONE;
 	tx->depth = 0;
 	tx->bytes = 0; /* a store with a transaction that is over falls outside the heap, and is not done */
-	open_transactions.update = NULL;
+	open_transactions()->update = NULL;
 }
 
 /* ------------------------------------------------------------------- begin */
@@ -115,7 +115,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 		tx->depth++;
 		return 0;
 	}
-	if (t->ro.depth || open_transactions.readers || open_transactions.update)
+	if (t->ro.depth || open_transactions()->readers || open_transactions()->update)
 		return refuse_nesting(t);
 	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
 		return fur_fail((int)arch_load(&t->durability->failed),
@@ -125,7 +125,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	tx->error = 0;
 	tx->bytes = t->durability->super->heap_bytes;
 	/* Set before the hardware transaction, so that an abort does not take them back; begin_hardware() may return an error. */
-	open_transactions.update = tx;
+	open_transactions()->update = tx;
 	tx->depth = 1;
 	if (!t->htm->ops) {
 		begin_locked(t);

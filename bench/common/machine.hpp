@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * machine.hpp - where a benchmark runs: natively, or on an emulated machine.  A benchmark is built twice from the same sources; `NAME
+ * --machine power9` starts NAME-emulated, which has the machine in it.
+ */
+#ifndef BENCH_MACHINE_HPP
+#define BENCH_MACHINE_HPP
+
+#include <functional>
+#include <string>
+
+namespace bench
+{
+
+struct Options;
+
+/* Run on the machine the options name; throws Usage if it is not known, or too small. */
+int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run);
+
+/* Prepare or inspect data: on an emulated machine no time passes, and nothing of it is counted. */
+void aside(const std::function<void()> &f);
+
+/* Does it list hardware transactions?  They may abort all the same. */
+bool machine_has_htm();
+
+/* One turn of a loop that waits for another thread. */
+void spin();
+
+} // namespace bench
+
+#endif /* BENCH_MACHINE_HPP */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * machine_emulated.cpp - machine.hpp on an emulated machine: one of the descriptions that come with it, by name, or a file.
+ */
+#include "../../src/arch/emulated/emulated.h"
+#include "driver.hpp"
+
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <memory>
+
+namespace bench
+{
+
+namespace
+{
+
+struct Run {
+	Options &o;
+	const std::function<int(Options &)> &run;
+	int status;
+	std::exception_ptr failure;
+};
+
+void run_in(void *argument)
+{
+	auto &r = *static_cast<Run *>(argument);
+	try {
+		r.status = r.run(r.o);
+	} catch (...) {
+		r.failure = std::current_exception();
+	}
+}
+
+} // namespace
+
+int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
+{
+	char error[512];
+	bool file = o.machine.find_first_of("/.") != std::string::npos;
+	std::string path = file ? o.machine : std::string(FUR_MACHINES) + "/" + o.machine + ".toml";
+	std::unique_ptr<emu_machine, void (*)(emu_machine *)> machine(
+	        emu_machine_read(path.c_str(), error, sizeof error), emu_machine_free);
+	if (!machine)
+		throw Usage("--machine: " + std::string(error));
+	if (o.threads > emu_machine_threads(machine.get()))
+		throw Usage("--threads " + std::to_string(o.threads) + ": " + emu_machine_name(machine.get()) + " has " +
+		            std::to_string(emu_machine_threads(machine.get())));
+	if (o.tm_options.pm_latency_ns)
+		emu_machine_set_pm_write_ns(machine.get(), o.tm_options.pm_latency_ns);
+	o.tm_options.machine_has_pm = true;
+	emu_options options = {};
+	options.seed = o.seed;
+	Run r = {o, run, 1, nullptr};
+	auto started = std::chrono::steady_clock::now();
+	emu_end end = emu_run(machine.get(), &options, run_in, &r);
+	if (r.failure)
+		std::rethrow_exception(r.failure);
+	if (end == EMU_DEADLOCK)
+		throw std::runtime_error("every thread waits for another: a deadlock");
+	if (o.tm_options.phases) {
+		double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+		emu_counters n = emu_count();
+		std::cerr << n.accesses << " accesses simulated in " << seconds
+		          << " s: " << static_cast<double>(n.accesses) / seconds / 1e6 << " M/s; hardware transactions begun "
+		          << n.begun << ", committed " << n.committed << ", aborted " << n.aborted << "\n";
+	}
+	return r.status;
+}
+
+bool machine_has_htm()
+{
+	return true;
+}
+
+void spin()
+{
+	emu_pause();
+}
+
+void aside(const std::function<void()> &f)
+{
+	std::exception_ptr failure;
+	auto guarded = [&] {
+		try {
+			f();
+		} catch (...) {
+			failure = std::current_exception();
+		}
+	};
+	emu_unseen([](void *g) { (*static_cast<decltype(guarded) *>(g))(); }, &guarded);
+	if (failure)
+		std::rethrow_exception(failure);
+}
+
+} // namespace bench

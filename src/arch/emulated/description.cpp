@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * description.cpp - reading machine descriptions.  Every key must be there, be of its kind and make sense, and none may be unknown: a
+ * machine that is not the one that was meant gives figures that nobody can interpret.
+ */
+#include "description.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+#include <toml++/toml.h>
+
+namespace emu
+{
+namespace
+{
+
+class Reader
+{
+      public:
+	Reader(const std::string &path, toml::table &&file) : path_(path), file_(std::move(file)) {}
+
+	Description read()
+	{
+		Description d;
+		enter("");
+		d.name = text("name");
+		d.power = choice("isa", {"x86", "power"}) == 1;
+		enter("cores");
+		d.sockets = count("sockets", 1, 4);
+		d.cores_per_socket = count("per_socket", 1, EMU_MAX_CORES);
+		d.smt = count("smt", 1, 8);
+		if (d.cores() > EMU_MAX_CORES || d.cores() * d.smt >= EMU_MAX_THREADS)
+			fail(table_->at("per_socket"), "cores and threads: at most " + std::to_string(EMU_MAX_CORES) +
+			                                       " cores and " + std::to_string(EMU_MAX_THREADS - 1) +
+			                                       " hardware threads");
+		d.smt_slowdown = numbers("smt_slowdown", d.smt, 1);
+		enter("cache");
+		d.line_bytes = power_of_two("line_bytes", 32, 256);
+		d.l1_lines = count("l1_lines", 1, 1 << 20);
+		d.l1_ways = ways("l1_ways", d.l1_lines);
+		d.l2_lines = count("l2_lines", 1, 1 << 24);
+		d.l2_ways = ways("l2_ways", d.l2_lines);
+		enter("latency_ns");
+		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"), d.l3 = time("l3");
+		d.memory = time("memory");
+		d.transfer_same_socket = time("transfer_same_socket"), d.transfer_other_socket = time("transfer_other_socket");
+		d.atomic = time("atomic"), d.fence = time("fence"), d.light_fence = time("light_fence");
+		d.pause = time("pause"), d.wake = time("wake");
+		if (d.instruction + d.l1 == 0)
+			fail(table_->at("instruction"), "instruction and l1 are both 0: time would stand still");
+		if (d.pause == 0)
+			fail(table_->at("pause"), "pause is 0: a spinning thread would stop time");
+		enter("store_buffer");
+		d.store_entries = count("entries", 1, 256);
+		d.store_linger = time("linger_ns");
+		enter("htm");
+		d.begin = time("begin_ns"), d.commit = time("commit_ns"), d.abort = time("abort_ns");
+		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
+		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
+		d.read_lines = count("read_lines", 0, 1 << 30);
+		d.write_lines = count("write_lines", 0, 1 << 30);
+		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
+		d.rollback_only = flag("rollback_only");
+		enter("pm");
+		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"), d.pm_write_gap = time("write_gap_ns");
+		refuse_unknown(file_);
+		return d;
+	}
+
+      private:
+	static Time ps(double ns)
+	{
+		return static_cast<Time>(std::llround(ns * 1000));
+	}
+	[[noreturn]] void fail(const toml::node &at, const std::string &what) const
+	{
+		throw std::runtime_error(path_ + ":" + std::to_string(at.source().begin.line) + ": " + what);
+	}
+	void enter(const char *table)
+	{
+		section_ = table;
+		table_ = &file_;
+		if (!*table)
+			return;
+		const toml::node *node = file_.get(table);
+		if (!node)
+			throw std::runtime_error(path_ + ": the table [" + table + "] is missing");
+		seen_.insert(node);
+		if (!node->is_table())
+			fail(*node, std::string(table) + " must be a table");
+		table_ = node->as_table();
+	}
+	const toml::node &get(const char *key)
+	{
+		const toml::node *node = table_->get(key);
+		if (!node && *section_)
+			fail(*table_, std::string("[") + section_ + "] has no '" + key + "'");
+		if (!node)
+			throw std::runtime_error(path_ + ": '" + key + "' is missing");
+		seen_.insert(node);
+		return *node;
+	}
+	std::string text(const char *key)
+	{
+		const toml::node &node = get(key);
+		if (!node.is_string())
+			fail(node, std::string(key) + " must be a text in quotes");
+		return **node.as_string();
+	}
+	unsigned choice(const char *key, const std::vector<std::string> &names)
+	{
+		std::string is = text(key), all;
+		for (unsigned k = 0; k < names.size(); k++) {
+			if (is == names[k])
+				return k;
+			all += (k ? ", " : "") + names[k];
+		}
+		fail(get(key), std::string(key) + " is '" + is + "': use one of " + all);
+	}
+	bool flag(const char *key)
+	{
+		const toml::node &node = get(key);
+		if (!node.is_boolean())
+			fail(node, std::string(key) + " must be true or false");
+		return **node.as_boolean();
+	}
+	double number(const toml::node &node, const char *key, double least)
+	{
+		std::optional<double> value = node.value<double>();
+		if (!node.is_number() || !value || !std::isfinite(*value) || *value < least || *value > 1e9)
+			fail(node, std::string(key) + " must be a number, " + (least ? "at least 1" : "0 or more"));
+		return *value;
+	}
+	Time time(const char *key)
+	{
+		return ps(number(get(key), key, 0));
+	}
+	std::vector<double> numbers(const char *key, unsigned n, double least)
+	{
+		const toml::node &node = get(key);
+		const toml::array *array = node.as_array();
+		if (!array || array->size() != n)
+			fail(node, std::string(key) + " must be a list of " + std::to_string(n) + " numbers");
+		std::vector<double> values;
+		for (const toml::node &element : *array)
+			values.push_back(number(element, key, least));
+		return values;
+	}
+	unsigned count(const char *key, unsigned least, unsigned most)
+	{
+		const toml::node &node = get(key);
+		if (!node.is_integer() || **node.as_integer() < least || **node.as_integer() > most)
+			fail(node, std::string(key) + " must be a whole number from " + std::to_string(least) + " to " +
+			                   std::to_string(most));
+		return static_cast<unsigned>(**node.as_integer());
+	}
+	unsigned power_of_two(const char *key, unsigned least, unsigned most)
+	{
+		unsigned n = count(key, least, most);
+		if (n & (n - 1))
+			fail(get(key), std::string(key) + " must be a power of two");
+		return n;
+	}
+	unsigned ways(const char *key, unsigned lines)
+	{
+		unsigned n = count(key, 1, 64);
+		if (lines % n)
+			fail(get(key), std::string(key) + " must divide the number of lines, " + std::to_string(lines));
+		return n;
+	}
+	void refuse_unknown(const toml::table &table) const
+	{
+		for (const auto &[key, node] : table) {
+			if (!seen_.count(&node))
+				fail(node, "unknown key '" + std::string(key.str()) + "'");
+			if (node.is_table())
+				refuse_unknown(*node.as_table());
+		}
+	}
+
+	std::string path_;
+	toml::table file_;
+	const toml::table *table_ = nullptr;
+	const char *section_ = "";
+	std::set<const toml::node *> seen_;
+};
+
+Description read_description(const std::string &path)
+{
+	std::ifstream probe(path);
+	if (!probe)
+		throw std::runtime_error(path + ": " + strerror(errno));
+	try {
+		return Reader(path, toml::parse(probe, path)).read();
+	} catch (const toml::parse_error &e) {
+		throw std::runtime_error(path + ":" + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+	}
+}
+
+} // namespace
+} // namespace emu
+
+struct emu_machine *emu_machine_read(const char *path, char *error, size_t error_bytes)
+{
+	try {
+		return new emu_machine{emu::read_description(path)};
+	} catch (const std::exception &e) {
+		snprintf(error, error_bytes, "%s", e.what());
+		return nullptr;
+	}
+}
+
+void emu_machine_free(struct emu_machine *m)
+{
+	delete m;
+}
+
+const char *emu_machine_name(const struct emu_machine *m)
+{
+	return m->d.name.c_str();
+}
+
+unsigned emu_machine_threads(const struct emu_machine *m)
+{
+	return m->d.cores() * m->d.smt;
+}
+
+bool emu_machine_is_power(const struct emu_machine *m)
+{
+	return m->d.power;
+}
+
+bool emu_machine_suspends_loads(const struct emu_machine *m)
+{
+	return m->d.suspend == emu::Suspend::LOADS;
+}
+
+void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)
+{
+	m->d.pm_write = static_cast<emu::Time>(ns * 1000);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * description.hpp - a machine, as its file describes it (machines/power9.toml explains each value).
+ */
+#ifndef FUR_EMULATED_DESCRIPTION_HPP
+#define FUR_EMULATED_DESCRIPTION_HPP
+
+#include "emulated.h"
+
+#include <string>
+#include <vector>
+
+namespace emu
+{
+
+using Time = uint64_t; /* virtual, in picoseconds */
+
+enum class Suspend { NONE, LOADS, ALL };
+
+struct Description {
+	std::string name;
+	bool power = true;
+	unsigned sockets = 1, cores_per_socket = 1, smt = 1;
+	std::vector<double> smt_slowdown;
+	unsigned line_bytes = 128, l1_lines = 256, l1_ways = 8, l2_lines = 4096, l2_ways = 8;
+	Time instruction = 0, l1 = 0, l2 = 0, l3 = 0, memory = 0, transfer_same_socket = 0, transfer_other_socket = 0, atomic = 0,
+	     fence = 0, light_fence = 0, pause = 0, wake = 0;
+	unsigned store_entries = 32;
+	Time store_linger = 0;
+	Time begin = 0, commit = 0, abort = 0, suspend_resume[2] = {};
+	unsigned read_lines = 0, write_lines = 0;
+	Suspend suspend = Suspend::ALL;
+	bool rollback_only = true;
+	Time pm_read = 0, pm_write = 0, pm_write_gap = 0;
+
+	unsigned cores() const
+	{
+		return sockets * cores_per_socket;
+	}
+};
+
+} // namespace emu
+
+struct emu_machine {
+	emu::Description d;
+};
+
+#endif /* FUR_EMULATED_DESCRIPTION_HPP */

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * machine.hpp - the emulated machine's state, for the files of this directory.
+ *
+ * Nothing here uses templates of the standard library while a simulation runs: their code may be shared with the simulated program's,
+ * which is instrumented and would call the machine from within itself.
+ */
+#ifndef FUR_EMULATED_MACHINE_HPP
+#define FUR_EMULATED_MACHINE_HPP
+
+#include "description.hpp"
+
+#include <boost/context/detail/fcontext.hpp>
+#include <cstdlib>
+#include <cstring>
+
+namespace emu
+{
+
+using boost::context::detail::fcontext_t;
+
+constexpr size_t STACK_BYTES = 256 << 10;
+constexpr Time NEVER = ~Time(0);
+constexpr unsigned MAX_LINE = 256, MAX_STORES = 256, MAX_LOCALS = 64;
+
+/* ------------------------------------------------------------- containers */
+
+template <class T>
+struct Array {
+	T *data = nullptr;
+	size_t n = 0, room = 0;
+
+	void push(const T &value)
+	{
+		if (n == room) {
+			room = room ? 2 * room : 32;
+			data = static_cast<T *>(realloc(static_cast<void *>(data), room * sizeof(T)));
+			if (!data)
+				abort();
+		}
+		data[n++] = value;
+	}
+	T &operator[](size_t i)
+	{
+		return data[i];
+	}
+	T *begin()
+	{
+		return data;
+	}
+	T *end()
+	{
+		return data + n;
+	}
+	void remove(size_t i)
+	{
+		memmove(static_cast<void *>(data + i), static_cast<const void *>(data + i + 1), (--n - i) * sizeof(T));
+	}
+};
+
+/* Key, not 0, to value; nothing is ever taken out. */
+template <class V>
+struct Table {
+	struct Entry {
+		uint64_t key;
+		V *value;
+	};
+	Entry *entries = nullptr;
+	size_t mask = 0, n = 0;
+
+	static size_t hash(uint64_t key)
+	{
+		key *= 0x9e3779b97f4a7c15u;
+		return static_cast<size_t>(key ^ key >> 32);
+	}
+	V *find(uint64_t key) const
+	{
+		if (!entries)
+			return nullptr;
+		for (size_t i = hash(key) & mask; entries[i].key; i = (i + 1) & mask)
+			if (entries[i].key == key)
+				return entries[i].value;
+		return nullptr;
+	}
+	/* The value of a new key, zeroed. */
+	V *add(uint64_t key)
+	{
+		if (2 * n >= mask)
+			grow();
+		V *value = static_cast<V *>(calloc(1, sizeof(V)));
+		if (!value)
+			abort();
+		place(key, value);
+		n++;
+		return value;
+	}
+
+      private:
+	void place(uint64_t key, V *value)
+	{
+		size_t i = hash(key) & mask;
+		while (entries[i].key)
+			i = (i + 1) & mask;
+		entries[i] = {key, value};
+	}
+	void grow()
+	{
+		size_t old_mask = mask;
+		Entry *old = entries;
+		mask = mask ? 2 * mask + 1 : 4095;
+		entries = static_cast<Entry *>(calloc(mask + 1, sizeof(Entry)));
+		if (!entries)
+			abort();
+		for (size_t i = 0; old && i <= old_mask; i++)
+			if (old[i].key)
+				place(old[i].key, old[i].value);
+		free(old);
+	}
+};
+
+/* splitmix64: from one word, the same on every machine. */
+struct Random {
+	uint64_t state;
+	uint64_t next()
+	{
+		uint64_t z = state += 0x9e3779b97f4a7c15u;
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+		return z ^ z >> 31;
+	}
+	uint64_t below(uint64_t n)
+	{
+		return static_cast<uint64_t>(static_cast<unsigned __int128>(next()) * n >> 64);
+	}
+	bool one_in(uint64_t n)
+	{
+		return below(n) == 0;
+	}
+};
+
+/* ------------------------------------------------------------------ memory */
+
+struct Region { /* of persistent memory */
+	uint8_t *base, *durable, *image;
+	size_t bytes;
+};
+
+/* A line of memory: who caches it, whose transaction holds it. */
+struct Line {
+	uint64_t address;
+	uint64_t sharers;    /* cores with a copy */
+	uint64_t readers[2]; /* threads whose transaction has read it */
+	Time busy;           /* it is on its way from core to core until then */
+	uint64_t persisted;  /* number of the newest write-back that got out */
+	Region *region;
+	uint32_t id;      /* in the order of first touch: what places it in a cache, so that addresses do not matter */
+	int16_t owner;    /* core that has it alone and has written it, or -1 */
+	int16_t writer;   /* thread whose transaction has written it, or -1 */
+	int16_t only;     /* the one thread that has ever touched it, or -1 */
+	uint16_t sockets; /* that have had it */
+};
+
+/* Tags of a set-associative cache, the most recent first. */
+struct Cache {
+	uint32_t *tags = nullptr; /* 1 + line id */
+	unsigned sets = 0, ways = 0;
+
+	void make(unsigned lines, unsigned ways_)
+	{
+		ways = ways_;
+		sets = lines / ways;
+		tags = static_cast<uint32_t *>(calloc(lines, sizeof *tags));
+	}
+	/* Is it there?  Afterwards it is. */
+	bool touch(uint32_t id)
+	{
+		uint32_t *set = tags + static_cast<size_t>(id % sets) * ways, tag = id + 1;
+		if (set[0] == tag)
+			return true;
+		unsigned k = 1;
+		while (k < ways && set[k] != tag)
+			k++;
+		bool there = k < ways;
+		memmove(set + 1, set, (there ? k : ways - 1) * sizeof *set);
+		set[0] = tag;
+		return there;
+	}
+};
+
+struct Core {
+	Cache l1, l2;
+	unsigned busy;                    /* threads that run on it */
+	uint32_t slowdown;                /* for each of them, in 1024ths */
+	unsigned read_lines, write_lines; /* held by its transactions */
+	unsigned socket;
+};
+
+/* A store made and not performed yet. */
+struct Store {
+	uint8_t *at;
+	uint64_t value;
+	Line *line;
+	Time ready;
+	uint32_t epoch; /* stores of an earlier one are performed before it */
+	uint8_t bytes;
+	bool transactional;
+};
+
+struct WriteBack {
+	Time done;
+	uint64_t number;
+	Line *line;
+	uint8_t content[MAX_LINE];
+};
+
+/* ----------------------------------------------------------------- threads */
+
+struct Undo {
+	uint8_t *at;
+	uint64_t old;
+	uint64_t bytes;
+};
+
+struct Transaction {
+	bool active, rollback_only, suspended, loads_suspended, doomed;
+	uint8_t code, last_code;
+	int cause;
+	Array<Line *> reads, writes;
+	Array<Undo> undo;
+	fcontext_t context; /* of the begin, and the stack from there up */
+	uint8_t *stack;
+	size_t stack_bytes, stack_room;
+	void *exceptions[2];
+};
+
+enum class State { FREE, READY, BLOCKED, DONE };
+
+constexpr unsigned LINE_CACHE = 512, STORED_LATELY = 16;
+
+struct Thread {
+	int id;
+	State state;
+	Core *core;
+	fcontext_t context;
+	uint8_t *stack; /* its lower end */
+	Time clock;
+	uint32_t tie;
+
+	uint32_t stores, epoch;
+	Time next_ready;
+	Store store[MAX_STORES];
+	Transaction tx;
+	Array<WriteBack> write_backs;
+	Time next_write_back;
+	uint32_t until_stall;
+
+	void *(*start)(void *);
+	void *argument, *result;
+	bool detached;
+	int joiner;          /* thread, or -1 */
+	void *exceptions[2]; /* what the C++ runtime keeps of exceptions in flight */
+	void *local[MAX_LOCALS];
+	void *specific[MAX_LOCALS];
+	struct {
+		uint64_t address;
+		Line *line;
+	} lines[LINE_CACHE]; /* found lately */
+};
+
+struct Ready {
+	Time clock;
+	uint32_t tie;
+	int id;
+};
+
+struct Machine {
+	const emu_machine *described = nullptr;
+	const Description *d = nullptr;
+	emu_options options = {};
+	Thread *self = nullptr; /* who runs now; nullptr outside, and within the machine where it looks away */
+	Time next = NEVER;      /* of the next thread in line */
+	Ready ready[EMU_MAX_THREADS];
+	int waiting = 0; /* in `ready` */
+	Thread *threads[EMU_MAX_THREADS] = {};
+	int thread_count = 0;
+	Core cores[EMU_MAX_CORES + 1] = {};
+	Table<Line> lines;
+	uint64_t line_mask = 0;
+	uint32_t next_line = 0;
+	Array<Region *> regions;
+	Random random = {0};
+	emu_counters counters = {};
+	uint64_t write_backs = 0;
+	Line *stored_lately[STORED_LATELY] = {};
+	uint64_t crash_at = 0;
+	fcontext_t outside = nullptr, helper = nullptr;
+	uint8_t *stacks = nullptr, *helper_stack = nullptr;
+	emu_end end = EMU_DONE;
+	void (*on_event)(emu_event, int, int, void *) = nullptr;
+	void *on_event_arg = nullptr;
+	uint8_t *errno_page = nullptr;
+};
+extern Machine g;
+
+/* ------------------------------------------------------- scheduler (scheduler.cpp) */
+
+/* Let those with smaller clocks run.  Does not return if `t` was rewound meanwhile. */
+void give_way(Thread &t);
+/* Wait for wake().  All its stores are performed first: it goes through the system. */
+void block(Thread &t);
+void wake(Thread &t, Time at);
+Thread *new_thread(void *(*start)(void *), void *argument);
+[[noreturn]] void finish_thread(Thread &t);
+[[noreturn]] void end_run(emu_end how);
+void idle(Thread &t, bool is); /* leaves its core to its siblings, or comes back */
+
+/* ----------------------------------------------------------- memory (memory.cpp) */
+
+Line *find_line(Thread &t, uint64_t address);
+void touch_read(Thread &t, const void *p, size_t bytes);
+void touch_write(Thread &t, void *p, size_t bytes);
+/* The load of a read-modify-write: it waits until the core has the line alone. */
+void touch_exclusive(Thread &t, const void *p, size_t bytes);
+/* A store through the buffer. */
+void put(Thread &t, void *p, uint64_t value, unsigned bytes);
+/* What a load reads that is answered by the machine. */
+uint64_t get(Thread &t, const void *p, unsigned bytes);
+void perform_ready(Thread &t);
+/* Wait until all stores are performed. */
+void perform_all(Thread &t);
+/* What the thread has stored to the line, and all before it, is performed now: a write-back takes it along. */
+void perform_early(Thread &t, const Line &line);
+void stall(Thread &t);
+
+inline void charge(Thread &t, Time cost)
+{
+	t.clock += cost * t.core->slowdown >> 10;
+}
+
+inline bool own_stack(const Thread &t, const void *p)
+{
+	return static_cast<size_t>(static_cast<const uint8_t *>(p) - t.stack) < STACK_BYTES;
+}
+
+/* INV-E1: before every access. */
+inline void enter(Thread &t)
+{
+	if (__builtin_expect(t.until_stall != 0, 0) && --t.until_stall == 0)
+		stall(t);
+	if (t.clock > g.next)
+		give_way(t);
+	if (t.stores && t.next_ready <= t.clock)
+		perform_ready(t);
+	if (++g.counters.accesses == g.crash_at)
+		end_run(EMU_CRASHED);
+}
+
+/* ----------------------------------------------- transactions (transactions.cpp) */
+
+/* Undo and release it.  If it is not suspended, and its own, the caller then calls rewind(). */
+void doom(Thread &t, int cause);
+[[noreturn]] void rewind(Thread &t);
+void abort_self(Thread &t, int cause);
+/* A store of `t`, transactional or not, is about to be performed on the line. */
+void claim_write(Thread &t, Line &line, bool transactional);
+void claim_read(Thread &t, Line &line);
+void remember(Thread &t, uint8_t *at, size_t bytes);
+void start_helper();
+
+inline bool tracking(const Thread &t)
+{
+	return t.tx.active && !t.tx.suspended;
+}
+
+/* --------------------------------------------------- persistent memory (persistence.cpp) */
+
+Region *region_of(uint64_t address);
+void maybe_evict(Line &stored);
+void complete_write_backs(Thread &t);
+void make_images();
+
+void use_system(); /* system.cpp */
+
+} // namespace emu
+
+#endif /* FUR_EMULATED_MACHINE_HPP */

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * persistence.cpp - persistent memory: what is durable, and what a power failure leaves (INV-E5).
+ *
+ * Beside each region lies `durable`, what the medium holds.  A write-back carries the line as it was when it was issued, and gets out
+ * when it completes; a line that was stored to may be evicted, and so get out, at any time.  The lines of a running transaction are
+ * held in the cache and are never written back; a crash undoes them.
+ */
+#include "machine.hpp"
+
+#include <sys/mman.h>
+
+namespace emu
+{
+
+Region *region_of(uint64_t address)
+{
+	for (Region *r : g.regions)
+		if (address - reinterpret_cast<uintptr_t>(r->base) < r->bytes)
+			return r;
+	return nullptr;
+}
+
+static uint8_t *durable_at(const Line &line)
+{
+	return line.region->durable + (line.address - reinterpret_cast<uintptr_t>(line.region->base));
+}
+
+static void gets_out(Line &line, const uint8_t *content, uint64_t number)
+{
+	/* Write-backs of one line reach the medium in their order. */
+	if (number < line.persisted)
+		return;
+	line.persisted = number;
+	memcpy(durable_at(line), content, g.d->line_bytes);
+}
+
+/* Some time after it was stored to, a line is evicted: let it be at the next store to persistent memory, now and then. */
+void maybe_evict(Line &stored)
+{
+	enum { SELDOM = 16 };
+	uint64_t r = g.random.next();
+	g.stored_lately[r % STORED_LATELY] = &stored;
+	if (r >> 8 & (SELDOM - 1))
+		return;
+	Line *line = g.stored_lately[(r >> 16) % STORED_LATELY];
+	/* Not the line at hand: its store may still be to come (touch_write). */
+	if (line && line != &stored && line->writer < 0)
+		gets_out(*line, reinterpret_cast<uint8_t *>(line->address), ++g.write_backs);
+}
+
+void complete_write_backs(Thread &t)
+{
+	for (WriteBack &w : t.write_backs) {
+		if (t.clock < w.done)
+			t.clock = w.done;
+		gets_out(*w.line, w.content, w.number);
+	}
+	t.write_backs.n = 0;
+}
+
+/* ----------------------------------------------------------- power failure */
+
+/* Of the 8-byte words, those chosen by `r`. */
+static void mix(uint8_t *to, const uint8_t *from, uint64_t r)
+{
+	for (unsigned k = 0; k < g.d->line_bytes / 8; k++)
+		if (r >> k & 1)
+			memcpy(to + k * 8, from + k * 8, 8);
+}
+
+/* All of it, nothing, or some words: it was just being written. */
+static void perhaps(uint8_t *to, const uint8_t *from)
+{
+	uint64_t r = g.random.next();
+	switch (r & 3) {
+	case 0: break;
+	case 1: mix(to, from, r >> 8); break;
+	default: memcpy(to, from, g.d->line_bytes);
+	}
+}
+
+static void image_of(Region &r)
+{
+	r.image = static_cast<uint8_t *>(
+	        mmap(nullptr, r.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+	if (r.image == MAP_FAILED)
+		abort();
+	for (size_t at = 0; at < r.bytes; at += g.d->line_bytes) {
+		if (memcmp(r.durable + at, r.base + at, g.d->line_bytes))
+			perhaps(r.durable + at, r.base + at); /* it lay in a cache */
+		memcpy(r.image + at, r.durable + at, g.d->line_bytes);
+	}
+}
+
+void make_images()
+{
+	uint64_t now = g.counters.ns * 1000;
+	/* What was stored and not performed is gone; so is what running transactions have stored. */
+	for (int k = 0; k < g.thread_count; k++)
+		doom(*g.threads[k], EMU_DISALLOWED);
+	for (int k = 0; k < g.thread_count; k++)
+		for (WriteBack &w : g.threads[k]->write_backs)
+			if (w.done <= now)
+				gets_out(*w.line, w.content, w.number);
+			else if (w.number >= w.line->persisted)
+				perhaps(durable_at(*w.line), w.content);
+	for (Region *r : g.regions)
+		image_of(*r);
+}
+
+} // namespace emu
+
+using namespace emu;
+
+void emu_persistent(void *base, size_t bytes)
+{
+	emu_persistent_gone(base);
+	auto *r = static_cast<Region *>(calloc(1, sizeof(Region)));
+	if (!r)
+		abort();
+	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (copy == MAP_FAILED)
+		abort();
+	*r = {static_cast<uint8_t *>(base), static_cast<uint8_t *>(copy), nullptr, bytes};
+	memcpy(r->durable, base, bytes);
+	g.regions.push(r);
+	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
+		if (g.lines.entries[i].key)
+			g.lines.entries[i].value->region = region_of(g.lines.entries[i].key);
+}
+
+void emu_persistent_gone(void *base)
+{
+	for (size_t i = 0; i < g.regions.n; i++) {
+		Region *r = g.regions[i];
+		if (r->base != base)
+			continue;
+		for (int k = 0; k < g.thread_count; k++)
+			for (size_t w = g.threads[k]->write_backs.n; w--;)
+				if (g.threads[k]->write_backs[w].line->region == r)
+					g.threads[k]->write_backs.remove(w);
+		g.regions.remove(i);
+		for (size_t l = 0; g.lines.entries && l <= g.lines.mask; l++)
+			if (g.lines.entries[l].key && g.lines.entries[l].value->region == r)
+				g.lines.entries[l].value->region = nullptr;
+		munmap(r->durable, r->bytes);
+		if (r->image)
+			munmap(r->image, r->bytes);
+		free(r);
+		return;
+	}
+}
+
+void emu_write_back(const void *start, size_t bytes)
+{
+	Thread *t = g.self;
+	if (!t || bytes == 0)
+		return;
+	uint64_t first = reinterpret_cast<uintptr_t>(start) & g.line_mask,
+	         last = (reinterpret_cast<uintptr_t>(start) + bytes - 1) & g.line_mask;
+	for (uint64_t at = first; at <= last; at += g.d->line_bytes) {
+		enter(*t);
+		Line *line = find_line(*t, at);
+		perform_early(*t, *line);
+		charge(*t, g.d->instruction + g.d->l1);
+		if (tracking(*t)) {
+			abort_self(*t, EMU_DISALLOWED); /* clwb in a transaction; dcbf of what it wrote */
+			return;
+		}
+		if (!line->region)
+			continue;
+		if (line->writer >= 0)
+			doom(*g.threads[line->writer], EMU_CONFLICT);
+		Time begin = t->clock > t->next_write_back ? t->clock : t->next_write_back;
+		t->next_write_back = begin + g.d->pm_write_gap;
+		WriteBack w;
+		w.done = begin + g.d->pm_write;
+		w.number = ++g.write_backs;
+		w.line = line;
+		memcpy(w.content, reinterpret_cast<const void *>(at), g.d->line_bytes);
+		t->write_backs.push(w);
+	}
+}
+
+void emu_write_back_fence(void)
+{
+	Thread *t = g.self;
+	if (!t)
+		return;
+	enter(*t);
+	perform_all(*t);
+	complete_write_backs(*t);
+	t->epoch++;
+	charge(*t, g.d->fence);
+}
+
+const void *emu_persistent_image(const void *base)
+{
+	for (Region *r : g.regions)
+		if (r->base == base)
+			return r->image;
+	return nullptr;
+}

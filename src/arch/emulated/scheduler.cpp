@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scheduler.cpp - simulated threads as coroutines; the one with the smallest clock runs (INV-E1).
+ */
+#include "machine.hpp"
+
+#include <cerrno>
+#include <cxxabi.h>
+#include <sys/mman.h>
+#include <time.h>
+
+namespace emu
+{
+
+Machine g;
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+/* ------------------------------------------------- the ready threads: a heap */
+
+static bool before(const Ready &a, const Ready &b)
+{
+	return a.clock != b.clock ? a.clock < b.clock : a.tie < b.tie;
+}
+
+static void sift_down(int i)
+{
+	Ready moved = g.ready[i];
+	for (int child; (child = 2 * i + 1) < g.waiting; i = child) {
+		if (child + 1 < g.waiting && before(g.ready[child + 1], g.ready[child]))
+			child++;
+		if (!before(g.ready[child], moved))
+			break;
+		g.ready[i] = g.ready[child];
+	}
+	g.ready[i] = moved;
+}
+
+static void set_next()
+{
+	g.next = g.waiting ? g.ready[0].clock : NEVER;
+}
+
+static void add_ready(Thread &t)
+{
+	int i = g.waiting++;
+	Ready entry = {t.clock, t.tie = static_cast<uint32_t>(g.random.next()), t.id};
+	for (int up; i && before(entry, g.ready[up = (i - 1) / 2]); i = up)
+		g.ready[i] = g.ready[up];
+	g.ready[i] = entry;
+	set_next();
+}
+
+static Thread &take_ready()
+{
+	Thread &t = *g.threads[g.ready[0].id];
+	g.ready[0] = g.ready[--g.waiting];
+	if (g.waiting)
+		sift_down(0);
+	set_next();
+	return t;
+}
+
+/* ------------------------------------------------------------------ switching */
+
+/* The C++ runtime keeps the exceptions in flight per OS thread; each simulated thread has its own. */
+static void **exceptions()
+{
+	static void **of_this_thread = reinterpret_cast<void **>(abi::__cxa_get_globals());
+	return of_this_thread;
+}
+
+static void arrived(transfer_t from)
+{
+	/* Whoever jumped here says where it is to go on. */
+	*static_cast<fcontext_t *>(from.data) = from.fctx;
+}
+
+static void jump_to(Thread &t, fcontext_t &leaving, void **keep)
+{
+	void **current = exceptions();
+	if (keep)
+		memcpy(keep, current, sizeof t.exceptions);
+	memcpy(current, t.exceptions, sizeof t.exceptions);
+	g.self = &t;
+	g.counters.switches++;
+	arrived(jump_fcontext(t.context, &leaving));
+}
+
+static void after_switch(Thread &t)
+{
+	if (t.tx.doomed && !t.tx.suspended)
+		rewind(t);
+}
+
+void give_way(Thread &t)
+{
+	if (g.options.limit_ns && g.next > g.options.limit_ns * 1000)
+		end_run(EMU_LATE);
+	Ready mine = {t.clock, t.tie = static_cast<uint32_t>(g.random.next()), t.id};
+	if (!g.waiting || before(mine, g.ready[0]))
+		return;
+	Thread &next = *g.threads[g.ready[0].id];
+	g.ready[0] = mine;
+	sift_down(0);
+	set_next();
+	jump_to(next, t.context, t.exceptions);
+	after_switch(t);
+}
+
+static void run_next(Thread &t)
+{
+	if (!g.waiting)
+		end_run(EMU_DEADLOCK);
+	if (g.options.limit_ns && g.next > g.options.limit_ns * 1000)
+		end_run(EMU_LATE);
+	jump_to(take_ready(), t.context, t.exceptions);
+}
+
+void idle(Thread &t, bool is)
+{
+	Core &c = *t.core;
+	c.busy += is ? -1u : 1u;
+	const auto &factors = g.d->smt_slowdown;
+	size_t n = c.busy ? c.busy : 1;
+	double factor = &c == &g.cores[EMU_MAX_CORES] ? 1.0 : factors[(n < factors.size() ? n : factors.size()) - 1];
+	c.slowdown = static_cast<uint32_t>(factor * 1024);
+}
+
+void block(Thread &t)
+{
+	perform_all(t);
+	t.state = State::BLOCKED;
+	idle(t, true);
+	run_next(t);
+	after_switch(t);
+}
+
+void wake(Thread &t, Time at)
+{
+	if (t.state != State::BLOCKED)
+		return;
+	t.state = State::READY;
+	at += g.d->wake;
+	if (t.clock < at)
+		t.clock = at;
+	idle(t, false);
+	add_ready(t);
+}
+
+/* ------------------------------------------------------------------ life */
+
+static void thread_main(transfer_t from)
+{
+	arrived(from);
+	Thread &t = *g.self;
+	t.result = t.start(t.argument);
+	finish_thread(*g.self);
+}
+
+static uint8_t *map_stack(size_t bytes)
+{
+	void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (p == MAP_FAILED)
+		abort();
+	return static_cast<uint8_t *>(p);
+}
+
+Thread *new_thread(void *(*start)(void *), void *argument)
+{
+	int id = g.thread_count;
+	for (int k = 1; k < g.thread_count && id == g.thread_count; k++)
+		if (g.threads[k]->state == State::FREE)
+			id = k;
+	if (id == EMU_MAX_THREADS)
+		return nullptr;
+	if (id == g.thread_count) {
+		g.threads[id] = static_cast<Thread *>(calloc(1, sizeof(Thread)));
+		if (!g.threads[id])
+			return nullptr;
+		g.thread_count++;
+	}
+	Thread &t = *g.threads[id];
+	uint32_t epoch = t.epoch;
+	Transaction tx = t.tx;
+	Array<WriteBack> write_backs = t.write_backs;
+	memset(static_cast<void *>(&t), 0, sizeof t);
+	t.tx = tx; /* its arrays, empty */
+	t.write_backs = write_backs;
+	t.epoch = epoch;
+	t.id = id;
+	t.start = start;
+	t.argument = argument;
+	t.joiner = -1;
+	t.next_write_back = 0;
+	t.until_stall = g.options.perturb ? 1 + static_cast<uint32_t>(g.random.below(2 * g.options.perturb)) : 0;
+	t.stack = g.stacks + static_cast<size_t>(id) * STACK_BYTES;
+	t.context = make_fcontext(t.stack + STACK_BYTES - 64, STACK_BYTES - 64, thread_main);
+	/* Thread 0 starts and waits for the others: it has a core of its own.  The others fill the cores, then their siblings. */
+	t.core = id == 0 ? &g.cores[EMU_MAX_CORES] : &g.cores[static_cast<unsigned>(id - 1) % g.d->cores()];
+	t.clock = g.self ? g.self->clock : 0;
+	t.state = State::READY;
+	idle(t, false);
+	add_ready(t);
+	return &t;
+}
+
+void finish_thread(Thread &t)
+{
+	perform_all(t);
+	if (t.id == 0)
+		end_run(EMU_DONE);
+	idle(t, true);
+	t.state = t.detached ? State::FREE : State::DONE;
+	if (t.joiner >= 0)
+		wake(*g.threads[t.joiner], t.clock);
+	run_next(t);
+	__builtin_unreachable();
+}
+
+void end_run(emu_end how)
+{
+	Thread *t = g.self;
+	g.end = how;
+	g.counters.ns = t->clock / 1000;
+	g.self = nullptr;
+	fcontext_t nowhere;
+	jump_fcontext(g.outside, &nowhere);
+	__builtin_unreachable();
+}
+
+/* ------------------------------------------------------------------- a run */
+
+struct Main {
+	void (*f)(void *);
+	void *arg;
+};
+
+static void *run_main(void *argument)
+{
+	auto *main = static_cast<Main *>(argument);
+	main->f(main->arg);
+	return nullptr;
+}
+
+static void reset(const emu_machine *m, const emu_options &o)
+{
+	const Description &d = m->d;
+	g.described = m;
+	g.d = &d;
+	g.options = o;
+	g.random = {o.seed * 2 + 1};
+	g.crash_at = o.crash_after;
+	g.counters = {};
+	g.waiting = g.thread_count = 0;
+	g.next = NEVER;
+	g.line_mask = ~static_cast<uint64_t>(d.line_bytes - 1);
+	g.errno_page = reinterpret_cast<uint8_t *>(reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
+	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
+		Core &core = g.cores[c];
+		free(core.l1.tags);
+		free(core.l2.tags);
+		core = {};
+		core.slowdown = 1024;
+		if (c >= d.cores() && c != EMU_MAX_CORES)
+			continue;
+		core.l1.make(d.l1_lines, d.l1_ways);
+		core.l2.make(d.l2_lines, d.l2_ways);
+		core.socket = c == EMU_MAX_CORES ? 0 : c / d.cores_per_socket;
+	}
+	/* Lines keep nothing from one run to the next but their place in the table. */
+	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
+		free(g.lines.entries[i].value);
+	free(g.lines.entries);
+	g.lines = {};
+	g.next_line = 0;
+	g.write_backs = 0;
+	memset(g.stored_lately, 0, sizeof g.stored_lately);
+	for (int k = 0; k < EMU_MAX_THREADS; k++) {
+		free(g.threads[k]);
+		g.threads[k] = nullptr;
+	}
+	if (!g.stacks)
+		g.stacks = map_stack(STACK_BYTES * EMU_MAX_THREADS);
+}
+
+} // namespace emu
+
+using namespace emu;
+
+enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options, void (*f)(void *), void *arg)
+{
+	use_system();
+	reset(m, *options);
+	start_helper();
+	Main main = {f, arg};
+	new_thread(run_main, &main);
+	Thread &first = take_ready();
+	void *kept[2];
+	jump_to(first, g.outside, kept);
+	memcpy(exceptions(), kept, sizeof kept);
+	g.self = nullptr;
+	if (g.end == EMU_CRASHED)
+		make_images();
+	return g.end;
+}
+
+struct emu_counters emu_count(void)
+{
+	return g.counters;
+}
+
+const struct emu_machine *emu_current_machine(void)
+{
+	return g.described;
+}
+
+int emu_thread(void)
+{
+	return g.self ? g.self->id : -1;
+}
+
+void emu_on_event(void (*f)(enum emu_event, int, int, void *), void *arg)
+{
+	g.on_event = f;
+	g.on_event_arg = arg;
+}
+
+void emu_unseen(void (*f)(void *), void *arg)
+{
+	Thread *t = g.self;
+	g.self = nullptr;
+	f(arg);
+	g.self = t;
+}
+
+uint64_t emu_ticks(void)
+{
+	Thread *t = g.self;
+	if (!t) {
+		struct timespec now;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		return (static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec)) * 1000;
+	}
+	charge(*t, g.d->instruction);
+	return t->clock;
+}
+
+void emu_work(uint64_t ns)
+{
+	if (g.self)
+		charge(*g.self, ns * 1000);
+}
+
+void emu_pause(void)
+{
+	Thread *t = g.self;
+	if (!t)
+		return;
+	charge(*t, g.d->pause);
+	enter(*t);
+}
+
+void *emu_local(struct emu_key *key, size_t bytes)
+{
+	static uint32_t used;
+	static void *outside[MAX_LOCALS];
+	if (!key->index) {
+		if (used == MAX_LOCALS)
+			abort();
+		key->index = ++used;
+	}
+	void **place = (g.self ? g.self->local : outside) + key->index - 1;
+	if (!*place)
+		*place = aligned_alloc(256, (bytes + 255) & ~static_cast<size_t>(255)), memset(*place, 0, bytes);
+	return *place;
+}
+
+unsigned emu_line_bytes(void)
+{
+	return g.d ? g.d->line_bytes : 128;
+}

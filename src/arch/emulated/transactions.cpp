@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * transactions.cpp - transactional memory: tracking, conflicts (INV-E2), aborts (INV-E3).
+ * Sources: Power ISA 3.0B, Book II, chapter 5; Intel SDM volume 1, chapter 16; where they leave it to the implementation, POWER9 and the
+ * measurements named in machines/power9.toml and tsx.toml.
+ *
+ * A checkpoint is the thread's stack from the begin upwards, and its context.  Neither can be copied or put back by the thread while it
+ * runs on that stack, so a helper coroutine does both.
+ */
+#include "machine.hpp"
+
+#include <cxxabi.h>
+#include <sys/mman.h>
+
+namespace emu
+{
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+static void tell(emu_event event, int thread, int cause)
+{
+	if (!g.on_event)
+		return;
+	Thread *t = g.self;
+	g.self = nullptr;
+	g.on_event(event, thread, cause, g.on_event_arg);
+	g.self = t;
+}
+
+/* ---------------------------------------------------------------- tracking */
+
+static bool reads(const Line &line, int thread)
+{
+	return line.readers[thread / 64] >> (thread % 64) & 1;
+}
+
+static void release(Thread &t)
+{
+	for (Line *line : t.tx.reads)
+		line->readers[t.id / 64] &= ~(UINT64_C(1) << t.id % 64);
+	for (Line *line : t.tx.writes)
+		line->writer = -1;
+	t.core->read_lines -= static_cast<unsigned>(t.tx.reads.n);
+	t.core->write_lines -= static_cast<unsigned>(t.tx.writes.n);
+	t.tx.reads.n = t.tx.writes.n = t.tx.undo.n = 0;
+}
+
+static void put_back(const Undo &u)
+{
+	memcpy(u.at, &u.old, u.bytes);
+}
+
+void doom(Thread &t, int cause)
+{
+	if (!t.tx.active || t.tx.doomed)
+		return;
+	for (size_t i = t.tx.undo.n; i--;)
+		put_back(t.tx.undo[i]);
+	/* The lines it wrote were in its core's cache alone, and go from there. */
+	for (Line *line : t.tx.writes) {
+		line->owner = -1;
+		line->sharers &= ~(UINT64_C(1) << (t.core - g.cores));
+	}
+	release(t);
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < t.stores; i++)
+		if (!t.store[i].transactional)
+			t.store[kept++] = t.store[i];
+	t.stores = kept;
+	t.tx.doomed = true;
+	t.tx.cause = cause;
+	g.counters.aborted++;
+	tell(EMU_ABORT, t.id, cause);
+}
+
+void abort_self(Thread &t, int cause)
+{
+	doom(t, cause);
+	if (!t.tx.suspended)
+		rewind(t);
+}
+
+static void doom_readers(const Line &line, int but)
+{
+	for (int word = 0; word < 2; word++)
+		for (uint64_t rest = line.readers[word]; rest; rest &= rest - 1) {
+			int reader = word * 64 + __builtin_ctzll(rest);
+			if (reader != but)
+				doom(*g.threads[reader], EMU_CONFLICT);
+		}
+}
+
+void claim_write(Thread &t, Line &line, bool transactional)
+{
+	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
+		doom(*g.threads[line.writer], EMU_CONFLICT);
+	if (__builtin_expect((line.readers[0] | line.readers[1]) != 0, 0))
+		doom_readers(line, t.id);
+	if (transactional) {
+		if (line.writer == t.id)
+			return;
+		if (t.core->write_lines >= g.d->write_lines) {
+			doom(t, EMU_CAPACITY_WRITE);
+			return;
+		}
+		line.writer = static_cast<int16_t>(t.id);
+		t.core->write_lines++;
+		t.tx.writes.push(&line);
+	} else if (__builtin_expect(line.writer == t.id || reads(line, t.id), 0)) {
+		/* Suspended: Power ISA II 5.2, a conflict like anybody else's store. */
+		doom(t, EMU_SELF_CONFLICT);
+	}
+}
+
+void claim_read(Thread &t, Line &line)
+{
+	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
+		doom(*g.threads[line.writer], EMU_CONFLICT);
+	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || reads(line, t.id))
+		return;
+	if (t.core->read_lines >= g.d->read_lines)
+		abort_self(t, EMU_CAPACITY_READ);
+	line.readers[t.id / 64] |= UINT64_C(1) << t.id % 64;
+	t.core->read_lines++;
+	t.tx.reads.push(&line);
+}
+
+void remember(Thread &t, uint8_t *at, size_t bytes)
+{
+	while (bytes) {
+		size_t n = bytes < 8 ? bytes : 8;
+		Undo u = {at, 0, n};
+		memcpy(&u.old, at, n);
+		t.tx.undo.push(u);
+		at += n;
+		bytes -= n;
+	}
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+namespace
+{
+struct Request {
+	Thread *thread;
+	bool restore;
+};
+char began, rewound; /* their addresses say which it is */
+} // namespace
+
+static void checkpoint(Thread &t, fcontext_t context)
+{
+	auto *from = static_cast<uint8_t *>(context);
+	size_t bytes = static_cast<size_t>(t.stack + STACK_BYTES - from);
+	if (bytes > t.tx.stack_room) {
+		free(t.tx.stack);
+		t.tx.stack_room = bytes * 2;
+		t.tx.stack = static_cast<uint8_t *>(malloc(t.tx.stack_room));
+		if (!t.tx.stack)
+			abort();
+	}
+	memcpy(t.tx.stack, from, bytes);
+	t.tx.stack_bytes = bytes;
+	t.tx.context = context;
+}
+
+static void help(transfer_t from)
+{
+	for (;;) {
+		auto *request = static_cast<Request *>(from.data);
+		Thread &t = *request->thread;
+		bool restore = request->restore;
+		if (restore)
+			memcpy(t.tx.context, t.tx.stack, t.tx.stack_bytes);
+		else
+			checkpoint(t, from.fctx);
+		from = jump_fcontext(t.tx.context, restore ? &rewound : &began);
+	}
+}
+
+void start_helper()
+{
+	constexpr size_t bytes = 64 << 10;
+	if (!g.helper_stack)
+		g.helper_stack = static_cast<uint8_t *>(
+		        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
+	if (g.helper_stack == MAP_FAILED)
+		abort();
+	g.helper = make_fcontext(g.helper_stack + bytes, bytes, help);
+}
+
+void rewind(Thread &t)
+{
+	charge(t, g.d->abort);
+	t.tx.active = t.tx.suspended = t.tx.loads_suspended = t.tx.doomed = false;
+	memcpy(abi::__cxa_get_globals(), t.tx.exceptions, sizeof t.tx.exceptions);
+	Request request = {&t, true};
+	jump_fcontext(g.helper, &request);
+	__builtin_unreachable();
+}
+
+/* Half of a suspend and resume: it takes longer the more threads there are (FUR, section 4.2). */
+static Time suspend_time()
+{
+	unsigned threads = static_cast<unsigned>(g.thread_count > 1 ? g.thread_count - 1 : 1), most = g.d->cores() * g.d->smt;
+	Time one = g.d->suspend_resume[0], all = g.d->suspend_resume[1];
+	if (most <= 1 || threads >= most)
+		return (most <= 1 ? one : all) / 2;
+	return (one + (all - one) * (threads - 1) / (most - 1)) / 2;
+}
+
+} // namespace emu
+
+using namespace emu;
+
+/* The status is made from what the thread itself remembers, not from locals: those are as they were at the begin. */
+uint64_t emu_tbegin(enum emu_tx kind)
+{
+	Thread *t = g.self;
+	if (!t)
+		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
+	enter(*t);
+	if (t->tx.active) {
+		/* Hardware nests by flattening; libfur never nests, and a nested begin is more likely a mistake. */
+		abort_self(*t, EMU_NESTED);
+		return 1 + EMU_NESTED;
+	}
+	if (kind == EMU_ROLLBACK_ONLY && !g.d->rollback_only)
+		return 1 + EMU_DISALLOWED;
+	perform_all(*t);
+	t->epoch++;
+	charge(*t, g.d->begin);
+	memcpy(t->tx.exceptions, abi::__cxa_get_globals(), sizeof t->tx.exceptions);
+	Request request = {t, false};
+	transfer_t from = jump_fcontext(g.helper, &request);
+	g.helper = from.fctx;
+	t = g.self;
+	if (from.data == &rewound) {
+		uint64_t status = static_cast<uint64_t>(t->tx.code) << 8 | static_cast<uint64_t>(1 + t->tx.cause);
+		t->tx.last_code = t->tx.code;
+		t->tx.code = 0;
+		return status;
+	}
+	t->tx.active = true;
+	t->tx.rollback_only = kind == EMU_ROLLBACK_ONLY;
+	t->tx.code = 0;
+	g.counters.begun++;
+	tell(EMU_BEGIN, t->id, 0);
+	return EMU_STARTED;
+}
+
+uint64_t emu_texasr(void)
+{
+	const auto bit = [](unsigned n) { return UINT64_C(1) << (63 - n); };
+	if (!g.self)
+		return bit(7) | bit(8); /* failure persistent, disallowed */
+	uint64_t code = g.self->tx.last_code;
+	switch (g.self->tx.cause) {
+	case EMU_CONFLICT: return bit(13);
+	case EMU_SELF_CONFLICT: return bit(11);
+	case EMU_CAPACITY_READ:
+	case EMU_CAPACITY_WRITE: return bit(10) | bit(7);
+	case EMU_EXPLICIT: return code << 56 | bit(31);
+	case EMU_NESTED: return bit(9) | bit(7);
+	default: return bit(8) | bit(7);
+	}
+}
+
+void emu_tend(void)
+{
+	Thread *t = g.self;
+	if (!t || !t->tx.active)
+		return; /* Power ISA: outside a transaction tend. does nothing */
+	enter(*t);
+	if (t->tx.suspended || t->tx.loads_suspended) {
+		abort_self(*t, EMU_NESTED);
+		return;
+	}
+	/* Its stores are in memory, and nobody has minded. */
+	perform_all(*t);
+	charge(*t, g.d->commit);
+	release(*t);
+	t->tx.active = false;
+	t->epoch++;
+	g.counters.committed++;
+	tell(EMU_COMMIT, t->id, 0);
+}
+
+void emu_tabort(uint8_t code)
+{
+	Thread *t = g.self;
+	if (!t || !t->tx.active)
+		return;
+	enter(*t);
+	if (!t->tx.doomed)
+		t->tx.code = code;
+	abort_self(*t, EMU_EXPLICIT);
+}
+
+void emu_tsuspend(void)
+{
+	Thread *t = g.self;
+	if (!t || !t->tx.active)
+		return;
+	enter(*t);
+	if (t->tx.suspended || g.d->suspend != Suspend::ALL) {
+		abort_self(*t, EMU_NESTED);
+		return;
+	}
+	charge(*t, suspend_time());
+	t->tx.suspended = true;
+	tell(EMU_SUSPEND, t->id, 0);
+}
+
+void emu_tresume(void)
+{
+	Thread *t = g.self;
+	if (!t || !t->tx.active || !t->tx.suspended)
+		return;
+	enter(*t);
+	charge(*t, suspend_time());
+	t->tx.suspended = false;
+	tell(EMU_RESUME, t->id, 0);
+	if (t->tx.doomed)
+		rewind(*t);
+}
+
+bool emu_tcheck(void)
+{
+	return g.self && g.self->tx.doomed;
+}
+
+void emu_suspend_loads(void)
+{
+	Thread *t = g.self;
+	if (!t)
+		return;
+	enter(*t);
+	if (!t->tx.active || t->tx.loads_suspended || g.d->suspend == Suspend::NONE) {
+		abort_self(*t, EMU_NESTED);
+		return;
+	}
+	charge(*t, suspend_time());
+	t->tx.loads_suspended = true;
+	tell(EMU_SUSPEND, t->id, 0);
+}
+
+void emu_resume_loads(void)
+{
+	Thread *t = g.self;
+	if (!t)
+		return;
+	enter(*t);
+	charge(*t, suspend_time());
+	t->tx.loads_suspended = false;
+	tell(EMU_RESUME, t->id, 0);
+}
