@@ -247,6 +247,12 @@ FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
 
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
+/* fur_promote - make a read of the byte at `at` count as a write, against other updates: of two updates that overlap, one that writes what
+ * the other has promoted aborts one of them (read promotion).  For FUR_SNAPSHOT, under which an update may otherwise commit although what
+ * it has read is changed by another meanwhile (write skew); where updates are opaque it does nothing.  Writes and logs nothing.
+ * Granularity: the processor's line.   Outside the heap: the commit fails with FUR_ERANGE. */
+FUR_API void fur_promote(fur_update *update, void *at);
+
 /* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64), contents undefined.
  * Part of the update: an abort or a crash leaks nothing.   NULL when the heap is full. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);

@@ -123,6 +123,7 @@ inline void *fur_alloc(plain_tx *tx, size_t bytes)
 	tx->at += cls * 16;
 	return block;
 }
+inline void fur_promote(plain_tx *, void *) {} /* all its reads are tracked */
 inline void fur_free(plain_tx *tx, void *p)
 {
 	uint64_t cls;

@@ -4,6 +4,10 @@
  * After Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", chapter 13, with null leaves: where the book colours the
  * sentinel's parent, the deletion here carries the parent along.
  *
+ * Right under snapshot isolation, too: where an update relies on what it read and does not write, it promotes the read, so that of two
+ * updates that would be right alone and wrong together one aborts.  These reads are: a black node that makes a red neighbour lawful, and
+ * a node that is taken out (somebody may be hanging a new one under it).  A node's words share a line, so one stands for all.
+ *
  * Every function takes the open transaction first.  `Tx` is fur_ro, fur_update, or another system's type with overloads of fur_load,
  * fur_store, fur_alloc and fur_free.
  */
@@ -61,6 +65,14 @@ void paint(Tx *tx, Node *node, Colour colour)
 		fur_store(tx, &node->colour, colour);
 }
 
+/* The update relies on the node's being as it was read. */
+template <class Tx>
+void rely_on(Tx *tx, Node *node)
+{
+	if (node)
+		fur_promote(tx, &node->colour);
+}
+
 /* Put `with` where `node` hangs from `parent`. */
 template <class Tx>
 void replace_child(Tx *tx, Tree *tree, Node *parent, Node *node, Node *with)
@@ -104,6 +116,7 @@ void repair_insert(Tx *tx, Tree *tree, Node *node)
 			node = grand;
 			continue;
 		}
+		rely_on(tx, uncle); /* black, under a grandparent that turns red */
 		if (fur_load(tx, &(parent->*far)) == node) {
 			rotate(tx, tree, parent, near, far);
 			node = parent;
@@ -113,6 +126,7 @@ void repair_insert(Tx *tx, Tree *tree, Node *node)
 		paint(tx, grand, RED);
 		rotate(tx, tree, grand, far, near);
 	}
+	rely_on(tx, parent); /* black, over a red node */
 	paint(tx, fur_load(tx, &tree->root), BLACK);
 }
 
@@ -162,12 +176,15 @@ void repair_remove(Tx *tx, Tree *tree, Node *node, Node *parent)
 		}
 		Node *inner = fur_load(tx, &(sibling->*near)), *outer = fur_load(tx, &(sibling->*far));
 		if (!is_red(tx, inner) && !is_red(tx, outer)) {
+			rely_on(tx, inner); /* black, both, under a sibling that turns red */
+			rely_on(tx, outer);
 			paint(tx, sibling, RED);
 			node = parent;
 			parent = fur_load(tx, &node->parent);
 			continue;
 		}
 		if (!is_red(tx, outer)) {
+			rely_on(tx, outer); /* as above */
 			paint(tx, inner, BLACK);
 			paint(tx, sibling, RED);
 			rotate(tx, tree, sibling, far, near);
@@ -190,6 +207,7 @@ void unlink(Tx *tx, Tree *tree, Node *node)
 {
 	Node *left = fur_load(tx, &node->left), *child = left ? left : fur_load(tx, &node->right),
 	     *parent = fur_load(tx, &node->parent);
+	rely_on(tx, node); /* it goes: nobody may hang another under it */
 	replace_child(tx, tree, parent, node, child);
 	if (child)
 		fur_store(tx, &child->parent, parent);

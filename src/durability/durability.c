@@ -149,6 +149,8 @@ int durability_commit(
 	 *    write latencies one after the other. */
 	if (slot == 0)
 		slot = durability_draw(d, me, set);
+	else
+		durability_wait_slots(d, set); /* ours was drawn in the window; theirs are named below */
 	if (times)
 		t = lap(&times->log, t);
 	int error = durability_wait_ring(d, slot);

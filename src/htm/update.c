@@ -196,6 +196,21 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	}
 }
 
+FUR_API void fur_promote(fur_update *tx, void *at)
+{
+	if (__builtin_expect(!inside(tx, at, 1), 0)) {
+		tx_fail(tx, FUR_ERANGE);
+		return;
+	}
+	/* Loads are tracked under opacity; and under the lock nobody else runs. */
+	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
+		return;
+	/* A transactional store of what is there: it takes the line into the write set.  What is there cannot have changed since it
+	 * was read: an update that writes it waits for us before it commits, or is aborted by this store. */
+	uint8_t *byte = at;
+	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
 {
 	memcpy(to, from, bytes);

@@ -97,6 +97,7 @@ void emu_unseen(void (*f)(void *), void *arg);
 
 /* -------------------------------------------------------- time and ordering */
 
+uint64_t emu_time(void);    /* of the step under way, read by an observer: it takes no time */
 uint64_t emu_ticks(void);   /* picoseconds of virtual time; of real time outside */
 void emu_work(uint64_t ns); /* the thread computes for so long */
 void emu_pause(void);       /* of a spinning thread */
@@ -151,7 +152,7 @@ void emu_write_back(const void *start, size_t bytes);
 /* Returns when this thread's write-backs have completed. */
 void emu_write_back_fence(void);
 
-/* After EMU_CRASHED: what is in persistent memory at `base`.  What was under way, or waiting in a cache, got out or not by the seed. */
+/* After EMU_CRASHED: what is in persistent memory at `base`; NULL: wherever the first is mapped.  What was under way, or waiting in a cache, got out or not by the seed. */
 const void *emu_persistent_image(const void *base);
 
 unsigned emu_line_bytes(void);

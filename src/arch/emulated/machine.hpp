@@ -23,7 +23,16 @@ constexpr size_t STACK_BYTES = 256 << 10;
 constexpr Time NEVER = ~Time(0);
 constexpr unsigned MAX_LINE = 256, MAX_STORES = 256, MAX_LOCALS = 64;
 
-/* ------------------------------------------------------------- containers */
+/* ------------------------------------------------------------- containers
+ *
+ * The machine's own memory is the C library's; what simulated threads allocate is allocator.cpp's. */
+
+extern "C" {
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void __libc_free(void *);
+}
 
 template <class T>
 struct Array {
@@ -34,7 +43,7 @@ struct Array {
 	{
 		if (n == room) {
 			room = room ? 2 * room : 32;
-			data = static_cast<T *>(realloc(static_cast<void *>(data), room * sizeof(T)));
+			data = static_cast<T *>(__libc_realloc(static_cast<void *>(data), room * sizeof(T)));
 			if (!data)
 				abort();
 		}
@@ -87,7 +96,7 @@ struct Table {
 	{
 		if (2 * n >= mask)
 			grow();
-		V *value = static_cast<V *>(calloc(1, sizeof(V)));
+		V *value = static_cast<V *>(__libc_calloc(1, sizeof(V)));
 		if (!value)
 			abort();
 		place(key, value);
@@ -108,13 +117,13 @@ struct Table {
 		size_t old_mask = mask;
 		Entry *old = entries;
 		mask = mask ? 2 * mask + 1 : 4095;
-		entries = static_cast<Entry *>(calloc(mask + 1, sizeof(Entry)));
+		entries = static_cast<Entry *>(__libc_calloc(mask + 1, sizeof(Entry)));
 		if (!entries)
 			abort();
 		for (size_t i = 0; old && i <= old_mask; i++)
 			if (old[i].key)
 				place(old[i].key, old[i].value);
-		free(old);
+		__libc_free(old);
 	}
 };
 
@@ -169,7 +178,7 @@ struct Cache {
 	{
 		ways = ways_;
 		sets = lines / ways;
-		tags = static_cast<uint32_t *>(calloc(lines, sizeof *tags));
+		tags = static_cast<uint32_t *>(__libc_calloc(lines, sizeof *tags));
 	}
 	/* Is it there?  Afterwards it is. */
 	bool touch(uint32_t id)
@@ -291,6 +300,7 @@ struct Machine {
 	Random random = {0};
 	emu_counters counters = {};
 	uint64_t write_backs = 0;
+	Time observed = 0; /* of the step that an observer is told of */
 	Line *stored_lately[STORED_LATELY] = {};
 	uint64_t crash_at = 0;
 	fcontext_t outside = nullptr, helper = nullptr;
@@ -301,6 +311,19 @@ struct Machine {
 	uint8_t *errno_page = nullptr;
 };
 extern Machine g;
+
+/* While it lives, the machine looks away. */
+struct Away {
+	Thread *thread = g.self;
+	Away()
+	{
+		g.self = nullptr;
+	}
+	~Away()
+	{
+		g.self = thread;
+	}
+};
 
 /* ------------------------------------------------------- scheduler (scheduler.cpp) */
 
@@ -379,7 +402,8 @@ void maybe_evict(Line &stored);
 void complete_write_backs(Thread &t);
 void make_images();
 
-void use_system(); /* system.cpp */
+void use_system();      /* system.cpp */
+void reset_allocator(); /* allocator.cpp */
 
 } // namespace emu
 

@@ -116,7 +116,7 @@ using namespace emu;
 void emu_persistent(void *base, size_t bytes)
 {
 	emu_persistent_gone(base);
-	auto *r = static_cast<Region *>(calloc(1, sizeof(Region)));
+	auto *r = static_cast<Region *>(__libc_calloc(1, sizeof(Region)));
 	if (!r)
 		abort();
 	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -147,7 +147,7 @@ void emu_persistent_gone(void *base)
 		munmap(r->durable, r->bytes);
 		if (r->image)
 			munmap(r->image, r->bytes);
-		free(r);
+		__libc_free(r);
 		return;
 	}
 }
@@ -198,7 +198,7 @@ void emu_write_back_fence(void)
 const void *emu_persistent_image(const void *base)
 {
 	for (Region *r : g.regions)
-		if (r->base == base)
+		if (!base || r->base == base)
 			return r->image;
 	return nullptr;
 }

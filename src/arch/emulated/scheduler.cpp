@@ -177,7 +177,7 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	if (id == EMU_MAX_THREADS)
 		return nullptr;
 	if (id == g.thread_count) {
-		g.threads[id] = static_cast<Thread *>(calloc(1, sizeof(Thread)));
+		g.threads[id] = static_cast<Thread *>(__libc_calloc(1, sizeof(Thread)));
 		if (!g.threads[id])
 			return nullptr;
 		g.thread_count++;
@@ -225,6 +225,7 @@ void end_run(emu_end how)
 	Thread *t = g.self;
 	g.end = how;
 	g.counters.ns = t->clock / 1000;
+	g.observed = t->clock;
 	g.self = nullptr;
 	fcontext_t nowhere;
 	jump_fcontext(g.outside, &nowhere);
@@ -260,8 +261,8 @@ static void reset(const emu_machine *m, const emu_options &o)
 	g.errno_page = reinterpret_cast<uint8_t *>(reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
-		free(core.l1.tags);
-		free(core.l2.tags);
+		__libc_free(core.l1.tags);
+		__libc_free(core.l2.tags);
 		core = {};
 		core.slowdown = 1024;
 		if (c >= d.cores() && c != EMU_MAX_CORES)
@@ -272,14 +273,14 @@ static void reset(const emu_machine *m, const emu_options &o)
 	}
 	/* Lines keep nothing from one run to the next but their place in the table. */
 	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
-		free(g.lines.entries[i].value);
-	free(g.lines.entries);
+		__libc_free(g.lines.entries[i].value);
+	__libc_free(g.lines.entries);
 	g.lines = {};
 	g.next_line = 0;
 	g.write_backs = 0;
 	memset(g.stored_lately, 0, sizeof g.stored_lately);
 	for (int k = 0; k < EMU_MAX_THREADS; k++) {
-		free(g.threads[k]);
+		__libc_free(g.threads[k]);
 		g.threads[k] = nullptr;
 	}
 	if (!g.stacks)
@@ -293,6 +294,7 @@ using namespace emu;
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options, void (*f)(void *), void *arg)
 {
 	use_system();
+	reset_allocator();
 	reset(m, *options);
 	start_helper();
 	Main main = {f, arg};
@@ -346,6 +348,11 @@ uint64_t emu_ticks(void)
 	}
 	charge(*t, g.d->instruction);
 	return t->clock;
+}
+
+uint64_t emu_time(void)
+{
+	return g.self ? g.self->clock : g.observed;
 }
 
 void emu_work(uint64_t ns)

@@ -209,7 +209,7 @@ struct Start {
 static void *start_thread(void *argument)
 {
 	Start start = *static_cast<Start *>(argument);
-	free(argument);
+	__libc_free(argument);
 	void *result = start.f(start.argument);
 	run_destructors();
 	return result;
@@ -220,11 +220,11 @@ int pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*f)(
 	if (!g.self)
 		return REAL(pthread_create)(out, attributes, f, argument);
 	enter_system();
-	auto *start = static_cast<Start *>(malloc(sizeof(Start)));
+	auto *start = static_cast<Start *>(__libc_malloc(sizeof(Start)));
 	*start = {f, argument};
 	Thread *t = new_thread(start_thread, start);
 	if (!t) {
-		free(start);
+		__libc_free(start);
 		return EAGAIN;
 	}
 	*out = handle(*t);

@@ -24,6 +24,8 @@ static void tell(emu_event event, int thread, int cause)
 	if (!g.on_event)
 		return;
 	Thread *t = g.self;
+	if (t)
+		g.observed = t->clock;
 	g.self = nullptr;
 	g.on_event(event, thread, cause, g.on_event_arg);
 	g.self = t;
@@ -155,9 +157,9 @@ static void checkpoint(Thread &t, fcontext_t context)
 	auto *from = static_cast<uint8_t *>(context);
 	size_t bytes = static_cast<size_t>(t.stack + STACK_BYTES - from);
 	if (bytes > t.tx.stack_room) {
-		free(t.tx.stack);
+		__libc_free(t.tx.stack);
 		t.tx.stack_room = bytes * 2;
-		t.tx.stack = static_cast<uint8_t *>(malloc(t.tx.stack_room));
+		t.tx.stack = static_cast<uint8_t *>(__libc_malloc(t.tx.stack_room));
 		if (!t.tx.stack)
 			abort();
 	}

@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * explore.cpp - run libfur on the emulated machine, a schedule for each seed, under the oracle; with --crash, cut the power at a point
+ * chosen by the seed, recover with the real replayer, and ask the oracle again.
+ *
+ *     explore --tm fur-opacity --workload intset --threads 4 --seeds 1..1000 --crash
+ *
+ * Everything about a run follows from its seed and the options: machine, number of retries, share of updates, delays, schedule, crash.
+ * Each seed runs in a process of its own.  Exit status: 0 no violation, 1 a violation (what, the steps that led to it, the command that
+ * repeats it), 2 wrong usage.
+ *
+ * --plant BUG and --tm fur-paper are other programs, built from this file and a library with that bug, or that protocol, in it.
+ */
+#include "../../bench/rbtree/rbtree.hpp"
+#include "../../src/arch/emulated/emulated.h"
+#include "../unit/internals.hpp"
+#include "oracle.hpp"
+#include "variants.hpp"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace
+{
+
+enum { MOST_THREADS = 16, KEYS = 24, ACCOUNTS = 8, OPENING = 1000 };
+
+struct Options {
+	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all", history, seeds = "1..100";
+	unsigned threads = 4, operations = 30, jobs = 0;
+	uint64_t first = 1, last = 100, crash_at = 0;
+	bool crash = false, keep_going = false, snapshot = false;
+};
+
+/* splitmix64 */
+struct Random {
+	uint64_t state;
+	uint64_t next()
+	{
+		uint64_t z = state += 0x9e3779b97f4a7c15u;
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+		return z ^ z >> 31;
+	}
+	uint64_t below(uint64_t n)
+	{
+		return next() % n;
+	}
+};
+
+/* ------------------------------------------------------ what is in the heap */
+
+struct alignas(128) Line {
+	uint64_t value, gap[15];
+};
+struct Data {
+	rbtree::Tree tree;
+	uint64_t gap[15];
+	Line newest[MOST_THREADS];     /* number of the thread's last update */
+	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
+};
+
+/* A transaction whose accesses the oracle is told of. */
+template <class Tx>
+struct Recorded {
+	Tx *tx;
+	const char *base;
+	unsigned writes = 0;
+	uint64_t offset(const volatile void *p) const
+	{
+		return static_cast<uint64_t>(static_cast<const volatile char *>(p) - base);
+	}
+};
+
+template <class T>
+uint64_t bits_of(T value)
+{
+	static_assert(sizeof value == 8, "the oracle knows words of 8 bytes");
+	uint64_t bits;
+	memcpy(&bits, &value, 8);
+	return bits;
+}
+template <class Tx, class T>
+T fur_load(Recorded<Tx> *r, const T *p)
+{
+	T value = fur_load(r->tx, p);
+	oracle::read(r->offset(p), bits_of(value));
+	return value;
+}
+template <class T>
+void fur_store(Recorded<fur_update> *r, T *p, std::type_identity_t<T> value)
+{
+	fur_store(r->tx, p, value);
+	r->writes++;
+	oracle::write(r->offset(p), bits_of(value));
+}
+void fur_promote(Recorded<fur_update> *r, void *p)
+{
+	fur_promote(r->tx, p);
+	auto *word = reinterpret_cast<uint64_t *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(7));
+	/* To the oracle a write of what is there; under opacity, where it is none, as right a read. */
+	if (r->tx->thread->htm->isolation == FUR_SNAPSHOT)
+		oracle::write(r->offset(word), __atomic_load_n(word, __ATOMIC_RELAXED));
+}
+void *fur_alloc(Recorded<fur_update> *r, size_t bytes)
+{
+	void *p = fur_alloc(r->tx, bytes);
+	if (p)
+		oracle::forget(r->offset(p), bytes);
+	return p;
+}
+void fur_free(Recorded<fur_update> *r, void *p)
+{
+	oracle::forget(r->offset(p), sizeof(rbtree::Node));
+	fur_free(r->tx, p);
+}
+
+/* ---------------------------------------------------------------- one run */
+
+const uint64_t ADDRESS = UINT64_C(0x300000000000), HEAP_BYTES = 1 << 20;
+
+struct Plan { /* what a seed stands for */
+	std::string machine;
+	fur_htm htm;
+	uint32_t perturb, retries;
+	unsigned update_percent;
+	uint64_t crash_after;
+};
+
+/* What simulated threads look at.  One static object: on a stack, or allocated, it would share lines with this or that, and runs would differ
+ * with the environment. */
+struct alignas(256) Run {
+	fur_options options;
+	uint64_t seed;
+	unsigned threads, operations, update_percent;
+	bool bank;
+	fur_heap *heap;
+	alignas(256) char path[256];
+};
+Run run;
+
+[[noreturn]] void die(const std::string &what)
+{
+	std::cerr << what << std::endl;
+	_exit(3);
+}
+
+void must(int result)
+{
+	if (result)
+		die(std::string("explore: ") + fur_errormsg());
+}
+
+/* One thread's transactions. */
+class Worker
+{
+      public:
+	explicit Worker(unsigned number) : random_{run.seed * 1000003 + number}
+	{
+		must(fur_thread_register(run.heap, &self_));
+		data_ = static_cast<Data *>(fur_root(run.heap, 0));
+		base_ = static_cast<const char *>(fur_base(run.heap));
+		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
+	}
+
+	void work()
+	{
+		bool bank = run.bank;
+		for (unsigned k = 0; k < run.operations; k++) {
+			bool update = random_.below(100) < run.update_percent;
+			uint64_t r = random_.next();
+			if (update && bank)
+				this->update(r, [r](auto *tx, Data *d) { transfer(tx, d, r); });
+			else if (update)
+				this->update(r, [r](auto *tx, Data *d) {
+					(void)(r & 1 ? rbtree::insert(tx, &d->tree, key(r)) : rbtree::remove(tx, &d->tree, key(r)));
+				});
+			else if (bank)
+				read([](auto *tx, Data *d) { sum(tx, d); });
+			else
+				read([r](auto *tx, Data *d) {
+					rbtree::contains(tx, &d->tree, key(r));
+					rbtree::contains(tx, &d->tree, key(r >> 16));
+				});
+		}
+	}
+
+      private:
+	static int64_t key(uint64_t r)
+	{
+		return static_cast<int64_t>((r >> 8) % KEYS);
+	}
+	template <class Tx>
+	static void sum(Tx *tx, Data *d)
+	{
+		uint64_t total = 0;
+		for (auto &a : d->account)
+			total += fur_load(tx, &a[0]);
+	}
+	template <class Tx>
+	static void transfer(Tx *tx, Data *d, uint64_t r)
+	{
+		uint64_t *from = &d->account[(r >> 8) % ACCOUNTS][0], *to = &d->account[(r >> 16) % ACCOUNTS][0],
+		         amount = r >> 24 & 63;
+		fur_store(tx, from, fur_load(tx, from) - amount);
+		fur_store(tx, to, fur_load(tx, to) + amount);
+	}
+
+	template <class Body>
+	void read(Body body)
+	{
+		fur_ro *tx;
+		oracle::invoke(false);
+		must(fur_begin_ro(self_, &tx));
+		oracle::attempt();
+		Recorded<fur_ro> recorded{tx, base_};
+		body(&recorded, data_);
+		oracle::committing(false, 0);
+		must(fur_end_ro(tx));
+		oracle::returned(true);
+	}
+
+	template <class Body>
+	void update(uint64_t r, Body body)
+	{
+		fur_update *tx;
+		oracle::invoke(true);
+		must(fur_begin_update(self_, &tx));
+		oracle::attempt();
+		Recorded<fur_update> recorded{tx, base_};
+		body(&recorded, data_);
+		if (r >> 40 & 15 || !recorded.writes) {
+			/* An update that wrote nothing stays one. */
+			uint64_t number = 0;
+			if (recorded.writes)
+				fur_store(&recorded, mine_, number = fur_load(&recorded, mine_) + 1);
+			oracle::committing(tx->mode == TX_LOCK, number);
+			must(fur_commit(tx));
+			oracle::returned(true);
+		} else {
+			fur_abort(tx);
+			oracle::returned(false);
+		}
+	}
+
+	Random random_;
+	fur_thread *self_ = nullptr;
+	Data *data_ = nullptr;
+	const char *base_ = nullptr;
+	uint64_t *mine_ = nullptr;
+};
+
+fur_options heap_options(const Options &o)
+{
+	fur_options f;
+	fur_options_init(&f);
+	f.heap_bytes = HEAP_BYTES;
+	f.log_bytes = 4096;
+	f.ring_slots = 64;
+	f.max_threads = o.threads + 2;
+	f.address = ADDRESS;
+	f.htm = FUR_HTM_NONE;
+	f.pm = FUR_PM_EMULATED;
+	f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
+	f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
+	return f;
+}
+
+/* Simulated: thread 0. */
+void simulate(void *)
+{
+	must(fur_open(run.path, &run.options, &run.heap));
+	oracle::start(fur_base(run.heap), fur_bytes(run.heap));
+	std::vector<std::thread> threads;
+	for (unsigned i = 0; i < run.threads; i++)
+		threads.emplace_back([i] { Worker(i).work(); });
+	for (auto &t : threads)
+		t.join();
+	must(fur_close(run.heap));
+}
+
+/* The heap every run starts from: some keys, some money. */
+void make_template(const Options &o, const std::string &path)
+{
+	fur_options f = heap_options(o);
+	fur_heap *heap;
+	fur_thread *self;
+	must(fur_create(path.c_str(), &f, &heap));
+	must(fur_thread_register(heap, &self));
+	fur_update *tx;
+	must(fur_begin_update(self, &tx));
+	auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
+	static const Data empty = {};
+	fur_write(tx, data, &empty, sizeof empty / 2);
+	fur_write(tx, reinterpret_cast<char *>(data) + sizeof empty / 2, reinterpret_cast<const char *>(&empty) + sizeof empty / 2,
+	        sizeof empty - sizeof empty / 2);
+	for (auto &a : data->account)
+		fur_store(tx, &a[0], OPENING);
+	fur_set_root(tx, 0, data);
+	must(fur_commit(tx));
+	for (int64_t key = 0; key < KEYS; key += 2) {
+		must(fur_begin_update(self, &tx));
+		(void)rbtree::insert(tx, &data->tree, key);
+		must(fur_commit(tx));
+	}
+	must(fur_close(heap));
+}
+
+/* What holds whatever the transactions were. */
+std::string check_structure(const fur_heap *heap, const Data *data)
+{
+	auto *tx = static_cast<fur_ro *>(nullptr);
+	uint64_t size, money = 0;
+	if (const char *wrong = rbtree::verify(tx, &data->tree, size))
+		return std::string("the tree: ") + wrong;
+	for (auto &a : data->account)
+		money += a[0];
+	if (money != uint64_t(ACCOUNTS) * OPENING)
+		return "the accounts hold " + std::to_string(money) + ", not " + std::to_string(ACCOUNTS * OPENING);
+	alloc_census census;
+	if (alloc_check(fur_base(heap), &census))
+		return std::string("the allocator: ") + fur_errormsg();
+	if (census.blocks != 1 + size)
+		return std::to_string(census.blocks) + " blocks are allocated, " + std::to_string(1 + size) + " are reachable";
+	return "";
+}
+
+/* Not simulated: open the file, which replays it, and look. */
+std::string check_recovered(const Options &o, const std::string &path, bool crashed)
+{
+	fur_options f = heap_options(o);
+	fur_heap *heap;
+	if (fur_open(path.c_str(), &f, &heap))
+		return std::string("recovery failed: ") + fur_errormsg();
+	auto *data = static_cast<const Data *>(fur_root(heap, 0));
+	uint64_t newest[MOST_THREADS];
+	for (unsigned t = 0; t < MOST_THREADS; t++)
+		newest[t] = data->newest[t].value;
+	std::string wrong;
+	if (crashed)
+		wrong = oracle::check_durable(o.snapshot ? oracle::Isolation::SNAPSHOT : oracle::Isolation::OPACITY, fur_base(heap),
+		        newest, MOST_THREADS);
+	else
+		wrong = oracle::check_final(fur_base(heap));
+	return wrong.empty() ? check_structure(heap, data) : wrong;
+}
+
+void write_file(const std::string &path, const void *from, size_t bytes)
+{
+	std::ofstream file(path, std::ios::binary | std::ios::trunc);
+	file.write(static_cast<const char *>(from), static_cast<std::streamsize>(bytes));
+	if (!file.flush())
+		die("explore: " + path + ": cannot write: is /dev/shm full?");
+}
+
+Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
+{
+	Random r{seed * 7919};
+	Plan p;
+	static const char *const machines[] = {"power9", "tsx", "power9", "tsx-tracked"};
+	p.machine = o.machine == "all" ? machines[seed % 4] : o.machine;
+	static const uint32_t perturbs[] = {0, 400, 100, 30}, retries[] = {10, 3, 1};
+	p.perturb = perturbs[r.below(4)];
+	p.retries = retries[r.below(3)];
+	static const unsigned updates[] = {20, 50, 80};
+	p.update_percent = updates[r.below(3)];
+	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
+	p.crash_after = !o.crash ? 0 : o.crash_at ? o.crash_at : 1 + r.below(longest);
+	return p;
+}
+
+emu_machine *machine_named(const std::string &name)
+{
+	char error[512];
+	bool file = name.find_first_of("/.") != std::string::npos;
+	emu_machine *m =
+	        emu_machine_read((file ? name : std::string(FUR_MACHINES) + "/" + name + ".toml").c_str(), error, sizeof error);
+	if (!m) {
+		std::cerr << "explore: --machine: " << error << "\n";
+		_exit(2);
+	}
+	return m;
+}
+
+/* Nothing, or what is wrong. */
+std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const std::string &heap_template, const std::string &path,
+        uint64_t *accesses)
+{
+	std::filesystem::copy_file(heap_template, path, std::filesystem::copy_options::overwrite_existing);
+	run.options = heap_options(o);
+	run.options.htm = plan.htm;
+	run.options.retries = plan.retries;
+	run.seed = seed;
+	run.threads = o.threads;
+	run.operations = o.operations;
+	run.update_percent = plan.update_percent;
+	run.bank = o.workload == "bank";
+	snprintf(run.path, sizeof run.path, "%s", path.c_str());
+	emu_options options = {};
+	options.seed = seed;
+	options.perturb = plan.perturb;
+	options.crash_after = plan.crash_after;
+	options.limit_ns = UINT64_C(1000000000);
+	oracle::start("", 0);
+	oracle::current_thread = emu_thread;
+	oracle::current_ns = [] { return emu_time() / 1000; };
+	emu_on_event([](emu_event event, int thread, int cause, void *) { oracle::on_event(event, thread, cause); }, nullptr);
+	emu_machine *machine = machine_named(plan.machine);
+	emu_end end = emu_run(machine, &options, simulate, nullptr);
+	*accesses = emu_count().accesses;
+	if (end == EMU_DEADLOCK)
+		return "every thread waits for another: a deadlock";
+	if (end == EMU_LATE)
+		return "no end after a second of virtual time: no progress";
+	std::string wrong = oracle::check_isolation(o.snapshot ? oracle::Isolation::SNAPSHOT : oracle::Isolation::OPACITY);
+	if (!wrong.empty())
+		return wrong;
+	if (end == EMU_CRASHED) {
+		/* The machine is off: its mappings are gone, and the file is what the medium held. */
+		munmap(reinterpret_cast<void *>(ADDRESS), HEAP_BYTES);
+		if (const void *image = emu_persistent_image(nullptr))
+			write_file(path + ".image", image, std::filesystem::file_size(path));
+		else
+			std::filesystem::copy_file(path, path + ".image", std::filesystem::copy_options::overwrite_existing);
+		wrong = check_recovered(o, path + ".image", true);
+	} else {
+		wrong = check_recovered(o, path, false);
+	}
+	return wrong;
+}
+
+/* ------------------------------------------------------------- many runs */
+
+std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
+{
+	std::string c = "explore --tm " + o.tm + " --workload " + o.workload + " --threads " + std::to_string(o.threads) +
+	                " --seeds " + std::to_string(seed) + ".." + std::to_string(seed) + " --operations " +
+	                std::to_string(o.operations);
+	if (o.machine != "all")
+		c += " --machine " + o.machine;
+	if (o.crash)
+		c += " --crash --crash-at " + std::to_string(crash_at);
+	if (!o.isolation.empty())
+		c += " --isolation " + o.isolation;
+	if (!o.plant.empty())
+		c += " --plant " + o.plant;
+	return c;
+}
+
+/* The child's part: run, report, exit status. */
+[[noreturn]] void run_child(const Options &o, uint64_t seed, uint64_t longest, const std::string &heap_template, int report)
+{
+	std::string path = heap_template + "." + std::to_string(seed);
+	Plan plan = plan_of(o, seed, longest);
+	uint64_t accesses = 0;
+	std::string wrong = run_seed(o, plan, seed, heap_template, path, &accesses);
+	unlink(path.c_str());
+	unlink((path + ".image").c_str());
+	if (!o.history.empty()) {
+		std::ofstream file(o.history);
+		oracle::print(file, false);
+	}
+	oracle::Counts c = oracle::counts();
+	std::ostringstream text;
+	text << c.read_only << " " << c.updates << " " << c.attempts << " " << c.accesses << " " << accesses << "\n";
+	if (!wrong.empty()) {
+		text << "VIOLATION, seed " << seed << ", machine " << plan.machine;
+		if (plan.crash_after)
+			text << ", power failure after " << plan.crash_after << " accesses";
+		text << ": " << wrong << "\n\n";
+		oracle::print(text, true);
+		text << "\nrepeat with: " << command(o, seed, plan.crash_after) << "\n";
+	}
+	std::string all = text.str();
+	for (size_t at = 0; at < all.size();) {
+		ssize_t n = ::write(report, all.data() + at, all.size() - at);
+		if (n <= 0)
+			_exit(3);
+		at += static_cast<size_t>(n);
+	}
+	_exit(wrong.empty() ? 0 : 1);
+}
+
+struct Child {
+	uint64_t seed;
+	int report;
+};
+
+class Explorer
+{
+      public:
+	explicit Explorer(const Options &o) : o_(o), template_("/dev/shm/fur-explore-" + std::to_string(getpid()))
+	{
+		make_template(o, template_);
+	}
+	~Explorer()
+	{
+		unlink(template_.c_str());
+	}
+	int explore()
+	{
+		if (o_.crash && !o_.crash_at)
+			longest_ = measure();
+		for (uint64_t seed = o_.first; seed <= o_.last && (status_ == 0 || o_.keep_going); seed++) {
+			while (children_.size() >= o_.jobs)
+				reap();
+			if (status_ == 0 || o_.keep_going)
+				start(seed);
+		}
+		while (!children_.empty())
+			reap();
+		std::cout << runs_ << " seeds, " << violations_ << " violations; " << sums_[0] << " read-only transactions, "
+		          << sums_[1] << " updates in " << sums_[2] - sums_[0] << " attempts, " << sums_[4] << " accesses\n";
+		return status_;
+	}
+
+      private:
+	/* How many accesses a run without a crash makes: crashes are spread over as many. */
+	uint64_t measure()
+	{
+		int pipe_[2];
+		if (pipe(pipe_))
+			die("explore: no pipe");
+		pid_t child = fork();
+		if (child == 0) {
+			Options whole = o_;
+			whole.crash = false;
+			whole.history.clear();
+			run_child(whole, 1, 0, template_, pipe_[1]);
+		}
+		close(pipe_[1]);
+		std::string text = read_all(pipe_[0]);
+		int status;
+		waitpid(child, &status, 0);
+		std::istringstream in(text);
+		uint64_t n[5] = {};
+		for (auto &x : n)
+			in >> x;
+		return n[4] ? n[4] : 10000;
+	}
+	void start(uint64_t seed)
+	{
+		int pipe_[2];
+		if (pipe(pipe_))
+			die("explore: no pipe");
+		std::cout.flush();
+		pid_t child = fork();
+		if (child == 0) {
+			close(pipe_[0]);
+			run_child(o_, seed, longest_, template_, pipe_[1]);
+		}
+		close(pipe_[1]);
+		children_[child] = {seed, pipe_[0]};
+	}
+	static std::string read_all(int fd)
+	{
+		std::string text;
+		char buffer[4096];
+		ssize_t n;
+		while ((n = ::read(fd, buffer, sizeof buffer)) > 0)
+			text.append(buffer, static_cast<size_t>(n));
+		close(fd);
+		return text;
+	}
+	void reap()
+	{
+		/* A report fits the pipe, or its child waits: read before the child is waited for. */
+		auto [pid, child] = *children_.begin();
+		std::string text = read_all(child.report);
+		int status;
+		waitpid(pid, &status, 0);
+		children_.erase(pid);
+		runs_++;
+		std::istringstream in(text);
+		for (auto &sum : sums_) {
+			uint64_t n = 0;
+			in >> n;
+			sum += n;
+		}
+		bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		if (clean)
+			return;
+		violations_++;
+		status_ = 1;
+		std::string rest;
+		std::getline(in, rest);
+		std::getline(in, rest, '\0');
+		if (WIFSIGNALED(status))
+			rest = "VIOLATION, seed " + std::to_string(child.seed) + ": the program died of signal " +
+			       strsignal(WTERMSIG(status)) +
+			       "\nrepeat with: " + command(o_, child.seed, plan_of(o_, child.seed, longest_).crash_after) + "\n";
+		else if (rest.empty())
+			rest = "VIOLATION, seed " + std::to_string(child.seed) +
+			       ": a call failed that must not (above)\nrepeat with: " +
+			       command(o_, child.seed, plan_of(o_, child.seed, longest_).crash_after) + "\n";
+		std::cout << rest << std::flush;
+		for (const std::string end : {"", ".image"})
+			unlink((template_ + "." + std::to_string(child.seed) + end).c_str());
+	}
+
+	const Options &o_;
+	std::string template_;
+	uint64_t longest_ = 0, runs_ = 0, violations_ = 0, sums_[5] = {};
+	int status_ = 0;
+	std::map<pid_t, Child> children_;
+};
+
+/* -------------------------------------------------------------- command line */
+
+int wrong_usage(const std::string &what)
+{
+	std::cerr << "explore: " << what << "; see --help\n";
+	return 2;
+}
+
+bool parse_seeds(Options &o)
+{
+	char end = 0;
+	unsigned long long a, b;
+	if (sscanf(o.seeds.c_str(), "%llu..%llu%c", &a, &b, &end) != 2 || a > b)
+		return false;
+	o.first = a, o.last = b;
+	return true;
+}
+
+/* A variant is a program beside this one. */
+int run_variant(const std::string &name, char **argv)
+{
+	std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+	std::string other = (std::filesystem::path(self).parent_path() / ("explore-" + name)).string();
+	if (self == other)
+		return -1; /* that is us */
+	execv(other.c_str(), argv);
+	return wrong_usage(other + ": " + strerror(errno));
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	CLI::App app("explore: schedules and power failures of libfur on the emulated machine, checked");
+	Options o;
+	app.add_option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper")->capture_default_str();
+	app.add_option("--workload", o.workload, "intset, bank")->capture_default_str();
+	app.add_option("--threads", o.threads, "simulated threads")->capture_default_str();
+	app.add_option("--operations", o.operations, "transactions a thread")->capture_default_str();
+	app.add_option("--seeds", o.seeds, "from..to")->capture_default_str();
+	app.add_flag("--crash", o.crash, "cut the power once in each run, recover, check");
+	app.add_option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
+	app.add_option("--plant", o.plant, "with a bug planted; 'list' names them");
+	app.add_option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
+	app.add_option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn")
+	        ->capture_default_str();
+	app.add_option("--jobs", o.jobs, "processes at a time; default: one a processor");
+	app.add_option("--history", o.history, "write the run's history to this file (one seed)");
+	app.add_flag("--keep-going", o.keep_going, "do not stop at the first violation");
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::Success &e) {
+		return app.exit(e);
+	} catch (const CLI::Error &e) {
+		return wrong_usage(e.what());
+	}
+	if (o.plant == "list") {
+		for (const auto &bug : planted_bugs)
+			std::cout << bug.name << std::string(24 - strlen(bug.name), ' ') << bug.what << "\n";
+		return 0;
+	}
+	if (!parse_seeds(o))
+		return wrong_usage("--seeds " + o.seeds + ": use FROM..TO, such as 1..100");
+	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot" && o.tm != "fur-paper")
+		return wrong_usage("--tm " + o.tm + ": use fur-opacity, fur-snapshot or fur-paper");
+	if (o.workload != "intset" && o.workload != "bank")
+		return wrong_usage("--workload " + o.workload + ": use intset or bank");
+	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
+		return wrong_usage("--isolation " + o.isolation + ": use opacity or snapshot");
+	if (o.threads < 1 || o.threads >= MOST_THREADS)
+		return wrong_usage("--threads: use 1 to " + std::to_string(MOST_THREADS - 1));
+	if (!o.history.empty() && o.first != o.last)
+		return wrong_usage("--history is of one seed: use --seeds N..N");
+	if (!o.plant.empty()) {
+		bool known = false;
+		for (const auto &bug : planted_bugs)
+			known |= o.plant == bug.name;
+		if (!known)
+			return wrong_usage("--plant " + o.plant + ": see --plant list");
+	}
+	std::string variant = !o.plant.empty() ? "plant-" + o.plant : o.tm == "fur-paper" ? o.tm : "";
+	if (!variant.empty()) {
+		int status = run_variant(variant, argv);
+		if (status >= 0)
+			return status;
+	}
+	o.snapshot = o.isolation.empty() ? o.tm == "fur-snapshot" : o.isolation == "snapshot";
+	if (!o.jobs)
+		o.jobs = std::max(1u, std::thread::hardware_concurrency());
+	return Explorer(o).explore();
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * oracle.cpp - oracle.hpp, done.
+ */
+#include "oracle.hpp"
+
+#include "../../src/arch/emulated/emulated.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iomanip>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <vector>
+
+namespace oracle
+{
+
+int (*current_thread)();
+uint64_t (*current_ns)();
+
+namespace
+{
+
+struct Access {
+	uint64_t at, value;
+	bool unknown = false; /* a write of we do not know what */
+};
+
+/* One attempt; or a whole transaction, if it committed. */
+struct Tx {
+	int thread;
+	bool update;
+	uint64_t low = 0;  /* updates that had returned when it was invoked: the highest of their numbers in visible order */
+	uint64_t high = 0; /* updates that were visible at its last access */
+	uint64_t invoked = 0, returned = 0; /* steps; 0: has not */
+	uint64_t visible = 0;               /* number in visible order, or 0 */
+	uint64_t number = 0;                /* of the update in its thread */
+	bool aborted = false, committing = false, kept = true;
+	std::vector<Access> reads, writes; /* reads of what it had not written itself */
+	uint64_t explained = 0;            /* the k that explains its reads */
+};
+
+enum class Kind { INVOKE, ATTEMPT, READ, WRITE, COMMITTING, VISIBLE, ABORT, SUSPEND, RESUME, RETURN };
+
+struct Event {
+	Kind kind;
+	size_t tx;
+	uint64_t ns, at, value;
+};
+
+struct Run {
+	std::vector<uint8_t> initial;
+	std::vector<Tx> txs;
+	std::vector<Event> events;
+	std::map<int, size_t> open; /* thread -> its transaction */
+	std::vector<size_t> order;  /* visible updates */
+	uint64_t newest_returned = 0;
+	std::set<size_t> named;
+	Counts counts = {};
+} run;
+
+uint64_t initial_word(uint64_t at)
+{
+	uint64_t value = 0;
+	if (at + 8 <= run.initial.size())
+		memcpy(&value, run.initial.data() + at, 8);
+	return value;
+}
+
+void event(Kind kind, size_t tx, uint64_t at = 0, uint64_t value = 0)
+{
+	run.events.push_back({kind, tx, current_ns(), at, value});
+}
+
+Tx *open_tx(int thread)
+{
+	auto found = run.open.find(thread);
+	return found == run.open.end() ? nullptr : &run.txs[found->second];
+}
+
+size_t index_of(const Tx &tx)
+{
+	return static_cast<size_t>(&tx - run.txs.data());
+}
+
+void becomes_visible(Tx &tx)
+{
+	run.order.push_back(index_of(tx));
+	tx.visible = run.order.size();
+	event(Kind::VISIBLE, index_of(tx));
+}
+
+} // namespace
+
+void start(const void *initial, size_t bytes)
+{
+	run = {};
+	auto *at = static_cast<const uint8_t *>(initial);
+	run.initial.assign(at, at + bytes);
+}
+
+void invoke(bool update)
+{
+	Tx tx;
+	tx.thread = current_thread();
+	tx.update = update;
+	tx.low = run.newest_returned;
+	tx.high = run.order.size();
+	run.txs.push_back(tx);
+	size_t index = run.txs.size() - 1;
+	run.open[tx.thread] = index;
+	event(Kind::INVOKE, index);
+	run.txs[index].invoked = run.events.size();
+}
+
+void attempt()
+{
+	Tx &tx = *open_tx(current_thread());
+	/* The machine has told of the last one's abort; what it had read is kept for the check, as a transaction of its own. */
+	if (tx.aborted) {
+		Tx again;
+		again.thread = tx.thread;
+		again.update = tx.update;
+		again.low = tx.low;
+		again.high = run.order.size();
+		again.invoked = tx.invoked;
+		run.txs.push_back(again);
+		run.open[again.thread] = run.txs.size() - 1;
+	}
+	run.counts.attempts++;
+	event(Kind::ATTEMPT, run.open[current_thread()]);
+}
+
+void read(uint64_t at, uint64_t value)
+{
+	Tx &tx = *open_tx(current_thread());
+	run.counts.accesses++;
+	tx.high = run.order.size();
+	event(Kind::READ, index_of(tx), at, value);
+	for (const Access &w : tx.writes)
+		if (w.at == at)
+			return;
+	tx.reads.push_back({at, value});
+}
+
+void write(uint64_t at, uint64_t value)
+{
+	Tx &tx = *open_tx(current_thread());
+	run.counts.accesses++;
+	event(Kind::WRITE, index_of(tx), at, value);
+	tx.writes.push_back({at, value});
+}
+
+void forget(uint64_t at, size_t bytes)
+{
+	Tx &tx = *open_tx(current_thread());
+	for (uint64_t word = at; word < at + bytes; word += 8)
+		tx.writes.push_back({word, 0, true});
+}
+
+void committing(bool under_lock, uint64_t number)
+{
+	Tx &tx = *open_tx(current_thread());
+	tx.committing = true;
+	tx.number = number;
+	tx.high = run.order.size();
+	event(Kind::COMMITTING, index_of(tx));
+	/* Under the lock nobody sees its stores before it is released, and nothing else becomes visible meanwhile. */
+	if (under_lock && !tx.writes.empty())
+		becomes_visible(tx);
+}
+
+void returned(bool committed)
+{
+	Tx &tx = *open_tx(current_thread());
+	event(Kind::RETURN, index_of(tx));
+	tx.returned = run.events.size();
+	tx.aborted = !committed;
+	if (committed && tx.visible > run.newest_returned)
+		run.newest_returned = tx.visible;
+	if (tx.update)
+		run.counts.updates += committed;
+	else
+		run.counts.read_only++;
+	run.open.erase(tx.thread);
+}
+
+void on_event(int what, int thread, int)
+{
+	Tx *tx = open_tx(thread);
+	if (!tx)
+		return;
+	switch (what) {
+	case EMU_COMMIT:
+		if (tx->committing && !tx->visible && !tx->writes.empty())
+			becomes_visible(*tx);
+		break;
+	case EMU_ABORT:
+		tx->aborted = true;
+		event(Kind::ABORT, index_of(*tx));
+		break;
+	case EMU_SUSPEND: event(Kind::SUSPEND, index_of(*tx)); break;
+	case EMU_RESUME: event(Kind::RESUME, index_of(*tx)); break;
+	default: break;
+	}
+}
+
+Counts counts()
+{
+	return run.counts;
+}
+
+/* ------------------------------------------------------------------ checks */
+
+namespace
+{
+
+std::string hex(uint64_t n)
+{
+	char text[24];
+	snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(n));
+	return text;
+}
+
+std::string name_of(const Tx &tx)
+{
+	std::string kind = tx.update ? "update" : "read-only transaction";
+	return kind + " " + std::to_string(index_of(tx)) + " of thread " + std::to_string(tx.thread);
+}
+
+/* What each word held, and since which update. */
+class Versions
+{
+      public:
+	Versions()
+	{
+		for (size_t index : run.order) {
+			const Tx &tx = run.txs[index];
+			if (!tx.kept)
+				continue;
+			for (const Access &w : tx.writes)
+				versions_[w.at].push_back({tx.visible, w.value, w.unknown});
+		}
+	}
+	/* In state(k), and by which update. */
+	struct Version {
+		uint64_t since, value;
+		bool unknown;
+	};
+	Version at(uint64_t word, uint64_t k) const
+	{
+		auto found = versions_.find(word);
+		if (found != versions_.end()) {
+			const auto &list = found->second;
+			auto after = std::upper_bound(
+			        list.begin(), list.end(), k, [](uint64_t wanted, const Version &v) { return wanted < v.since; });
+			if (after != list.begin())
+				return *std::prev(after);
+		}
+		return {0, initial_word(word), false};
+	}
+	/* The first read that state(k) does not explain. */
+	const Access *unexplained(const Tx &tx, uint64_t k) const
+	{
+		for (const Access &r : tx.reads)
+			if (Version v = at(r.at, k); v.value != r.value && !v.unknown)
+				return &r;
+		return nullptr;
+	}
+	const auto &words() const
+	{
+		return versions_;
+	}
+
+      private:
+	std::map<uint64_t, std::vector<Version>> versions_;
+};
+
+bool overwritten_between(const Tx &tx, uint64_t low, uint64_t high)
+{
+	for (uint64_t c = low + 1; c < high; c++) {
+		const Tx &other = run.txs[run.order[c - 1]];
+		if (!other.kept)
+			continue;
+		for (const Access &mine : tx.writes)
+			for (const Access &theirs : other.writes)
+				if (mine.at == theirs.at)
+					return true;
+	}
+	return false;
+}
+
+/* The smallest k of [low, high] that explains tx. */
+std::optional<uint64_t> explanation(const Versions &v, const Tx &tx, uint64_t low, uint64_t high, bool snapshot_update)
+{
+	for (uint64_t k = low; k <= high; k++)
+		if (!v.unexplained(tx, k) && !(snapshot_update && overwritten_between(tx, k, tx.visible)))
+			return k;
+	return std::nullopt;
+}
+
+std::string complain(const Versions &v, const Tx &tx, uint64_t low, uint64_t high)
+{
+	run.named = {index_of(tx)};
+	std::string text = name_of(tx) + (tx.aborted ? " (an attempt that aborted)" : "");
+	text += " has read no state of memory: ";
+	const Access *worst = nullptr;
+	/* Name the read that the latest state does not explain, and who wrote what it should have seen. */
+	if (!(worst = v.unexplained(tx, high)))
+		worst = v.unexplained(tx, low);
+	if (worst) {
+		auto [since, value, unknown] = v.at(worst->at, high);
+		text += "word " + hex(worst->at) + " was read as " + hex(worst->value) + ", state(" + std::to_string(high) +
+		        ") has " + hex(value);
+		if (since) {
+			run.named.insert(run.order[since - 1]);
+			text += ", written by " + name_of(run.txs[run.order[since - 1]]);
+		}
+		for (const Access &r : tx.reads)
+			if (auto now = v.at(r.at, high); now.since && now.value == r.value)
+				run.named.insert(run.order[now.since - 1]);
+	} else {
+		text += "between state(" + std::to_string(low) + ") and state(" + std::to_string(high) +
+		        ") another update has written what it wrote";
+	}
+	return text;
+}
+
+/* Every transaction of which `which` is true has read one state, in an order that real time allows. */
+template <class Which>
+std::string check_reads(Isolation isolation, const Versions &v, Which which)
+{
+	std::vector<size_t> read_only;
+	for (Tx &tx : run.txs) {
+		if (!which(tx))
+			continue;
+		if (tx.visible) {
+			uint64_t high = tx.visible - 1, low = isolation == Isolation::OPACITY ? high : std::min(tx.low, high);
+			if (!explanation(v, tx, low, high, isolation == Isolation::SNAPSHOT))
+				return complain(v, tx, low, high);
+		} else if (tx.update) {
+			if (!explanation(v, tx, tx.low, tx.high, false))
+				return complain(v, tx, tx.low, tx.high);
+		} else {
+			read_only.push_back(index_of(tx));
+		}
+	}
+	/* Those that ended earlier first.  Taking the smallest k for each leaves the most room for the rest. */
+	auto end_of = [](const Tx &tx) { return tx.returned ? tx.returned : UINT64_MAX; };
+	std::stable_sort(
+	        read_only.begin(), read_only.end(), [&](size_t a, size_t b) { return end_of(run.txs[a]) < end_of(run.txs[b]); });
+	for (size_t i = 0; i < read_only.size(); i++) {
+		Tx &tx = run.txs[read_only[i]];
+		uint64_t low = tx.low;
+		for (size_t j = 0; j < i; j++)
+			if (const Tx &earlier = run.txs[read_only[j]]; earlier.returned && earlier.returned < tx.invoked)
+				low = std::max(low, earlier.explained);
+		auto k = explanation(v, tx, low, tx.high, false);
+		if (!k)
+			return complain(v, tx, low, tx.high);
+		tx.explained = *k;
+	}
+	return "";
+}
+
+} // namespace
+
+std::string check_isolation(Isolation isolation)
+{
+	for (Tx &tx : run.txs)
+		tx.kept = true;
+	return check_reads(isolation, Versions(), [](const Tx &) { return true; });
+}
+
+std::string check_durable(Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
+{
+	std::vector<uint64_t> begun(threads);
+	for (Tx &tx : run.txs) {
+		auto t = static_cast<size_t>(tx.thread);
+		if (!tx.update || !tx.number || t >= threads)
+			continue;
+		tx.kept = tx.number <= newest[t];
+		if (tx.visible)
+			begun[t] = std::max(begun[t], tx.number);
+		if (tx.returned && !tx.aborted && tx.visible && !tx.kept) {
+			run.named = {index_of(tx)};
+			return name_of(tx) + " had returned, and is lost";
+		}
+	}
+	for (size_t t = 0; t < threads; t++)
+		if (newest[t] > begun[t])
+			return "update " + std::to_string(newest[t]) + " of thread " + std::to_string(t) +
+			       " survives, which had not committed: the last that had is " + std::to_string(begun[t]);
+	Versions v;
+	std::string wrong =
+	        check_reads(isolation, v, [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
+	if (!wrong.empty()) {
+		for (const Tx &tx : run.txs)
+			if (tx.visible && !tx.kept)
+				run.named.insert(index_of(tx));
+		return "without what the power failure took, " + wrong;
+	}
+	for (const auto &[word, list] : v.words()) {
+		uint64_t is;
+		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
+		if (is != list.back().value && !list.back().unknown) {
+			run.named = {run.order[list.back().since - 1]};
+			return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
+			       name_of(run.txs[run.order[list.back().since - 1]]) + ", the last that survives to write it, wrote " +
+			       hex(list.back().value);
+		}
+	}
+	return "";
+}
+
+std::string check_final(const void *heap)
+{
+	for (Tx &tx : run.txs)
+		tx.kept = true;
+	Versions v;
+	for (const auto &[word, list] : v.words()) {
+		uint64_t is;
+		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
+		if (is != list.back().value && !list.back().unknown)
+			return "word " + hex(word) + " is " + hex(is) + " at the end; " +
+			       name_of(run.txs[run.order[list.back().since - 1]]) + " was the last to write it, " +
+			       hex(list.back().value);
+	}
+	return "";
+}
+
+/* ---------------------------------------------------------------- printing */
+
+void print(std::ostream &out, bool only_named)
+{
+	static const char *const names[] = {
+	        "invoke", "begin", "read", "write", "commit", "VISIBLE", "abort", "suspend", "resume", "RETURN"};
+	std::set<int> threads;
+	std::set<size_t> shown;
+	for (size_t index : run.named)
+		shown.insert(index);
+	for (const Event &e : run.events)
+		if (!only_named || shown.count(e.tx))
+			threads.insert(run.txs[e.tx].thread);
+	std::map<int, size_t> column;
+	out << std::setw(10) << "ns";
+	for (int t : threads) {
+		size_t place = column.size();
+		column[t] = place;
+		out << "  " << std::left << std::setw(38) << ("thread " + std::to_string(t)) << std::right;
+	}
+	out << "\n";
+	for (const Event &e : run.events) {
+		if (only_named && !shown.count(e.tx))
+			continue;
+		const Tx &tx = run.txs[e.tx];
+		std::string text = names[static_cast<int>(e.kind)];
+		if (e.kind == Kind::INVOKE)
+			text += tx.update ? " update" : " read-only";
+		if (e.kind == Kind::READ || e.kind == Kind::WRITE)
+			text += " [" + hex(e.at) + "] " + (e.kind == Kind::READ ? "-> " : "<- ") + hex(e.value);
+		if (e.kind == Kind::VISIBLE)
+			text += ": update " + std::to_string(tx.visible);
+		out << std::setw(10) << e.ns << "  " << std::string(column[tx.thread] * 40, ' ') << text << "\n";
+	}
+}
+
+} // namespace oracle

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plant bugs in libfur's sources, for explore --plant: each must be found by the oracle.
+
+    variants.py --list                 names, one a line
+    variants.py --header               a C++ table of them
+    variants.py --file BUG             the source file it is planted in
+    variants.py --plant BUG SRC        that file, below SRC, with the bug in it, to standard output
+
+A bug is a piece of source that must be there exactly once, and what replaces it: when the source changes under it, the build says so.
+"""
+import argparse
+import os
+import sys
+
+# name: (file, what is wrong, [(piece, replacement)], how it is found: options of explore)
+BUGS = {
+    "no-fence-power": (
+        "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
+        [("	arch_fence();\n	log_out(t);", "	log_out(t);")],
+        "--workload bank --machine power9"),
+    "no-fence-tsx": (
+        "htm/tsx.c", "TSX: active[] is scanned before the stores are performed (INV-H2)",
+        [("	arch_fence();\n	if (!htm_isolation_wait", "	if (!htm_isolation_wait")],
+        "--workload bank --machine tsx"),
+    "no-isolation-wait": (
+        "htm/isolation.c", "updates do not wait for readers (INV-H2)",
+        [("		uint64_t seq = arch_load(&h->active[i].seq);\n		if (__builtin", "		uint64_t seq = 0;\n		if (__builtin")],
+        "--workload bank"),
+    "no-reader-fence": (
+        "htm/reader.c", "a reader's first loads may come before it is seen to be active (INV-H1)",
+        [("arch_store_fence(&mine->seq, t->seq += 2);", "arch_store(&mine->seq, t->seq += 2);")],
+        "--workload bank"),
+    "reader-no-wait": (
+        "htm/reader.c", "a read-only transaction returns without waiting for D (INV-D2)",
+        [("		durability_wait(t->durability, set); /* INV-D2 */\n", "")],
+        "--workload bank --crash"),
+    "update-no-wait": (
+        "durability/durability.c", "an update returns without waiting for D (INV-D2)",
+        [("	durability_wait(d, set);\n	if (!error && arch_load(&d->failed))", "	if (!error && arch_load(&d->failed))")],
+        "--workload bank --crash"),
+    "early-d": (
+        "htm/reader.c", "D is collected before the last access (INV-D1)",
+        [("	become_active(t);\n	open", "	become_active(t);\n	durability_collect(t->durability, t->slot, &t->window.dset);\n	open"),
+         ("	durability_collect(t->durability, t->slot, set);\n	/* Release", "	/* Release")],
+        "--workload bank --crash"),
+    "no-dependencies": (
+        "durability/durability.c", "markers do not name D (INV-D3)",
+        [("			marker->deps[back / 64] |= UINT64_C(1) << back % 64;", "			;")],
+        "--workload bank --crash"),
+    "unknown-slots": (
+        "durability/durability.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
+        [("	else\n		durability_wait_slots(d, set); /* ours", "	else\n		; /* ours")],
+        "--workload bank --crash --machine power9"),
+    "no-slot-wait": (
+        "durability/durability.c", "a slot is drawn before the members of D have drawn theirs (INV-D4)",
+        [("	durability_wait_slots(d, set);\n", "")],
+        "--workload bank --crash --machine tsx"),
+    "marker-without-log": (
+        "replayer/replay.c", "recovery keeps a marker whose log did not get out (INV-M3)",
+        [("plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));", "plausible(d, m);")],
+        "--workload bank --crash"),
+    "no-abort-marker": (
+        "durability/durability.c", "an aborted update leaves no abort marker (INV-D5)",
+        [("		put_marker(d, &marker, slot);\n		pm_flush(&d->pm, durability_marker(d, slot), sizeof marker);\n		/* INV-D5",
+          "		put_marker(d, &marker, slot);\n		memset(durability_marker(d, slot), 0, sizeof marker);\n		arch_store_release(&durability_marker(d, slot)->durts, slot);\n		/* INV-D5")],
+        "--workload bank --crash --machine power9"),
+    "abort-marker-not-durable": (
+        "durability/durability.c", "an aborted update leaves nondurable[] before its abort marker is durable (INV-D5)",
+        [("		pm_flush(&d->pm, durability_marker(d, slot), sizeof marker);\n		/* INV-D5", "		/* INV-D5")],
+        "--workload bank --crash --machine power9"),
+    "tail-first": (
+        "replayer/replay.c", "the tail moves before the heap is durable (INV-R1)",
+        [("	int error = pm_drain(&d->pm);\n	for (int k", "	int error = 0;\n	for (int k"),
+         ("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
+        "--workload bank --crash"),
+    "early-lap": (
+        "durability/durability.c", "a slot of the ring is used again before it is replayed",
+        [("	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {",
+          "	while (durts >= arch_load_acquire(&d->tail) + 2 * d->super->ring_slots) {")],
+        "--workload bank --crash"),
+    "no-drain": (
+        "htm/lock.c", "the lock's holder does not wait for those who are active (INV-H3)",
+        [("	htm_wait_active(h, me);\n", "")],
+        "--workload bank"),
+    "no-look": (
+        "htm/reader.c", "a reader does not look at the lock (INV-H3)",
+        [("		if (__builtin_expect(!lock_held(h), 1))\n			break;", "		break;")],
+        "--workload bank"),
+    "no-subscription": (
+        "htm/power.c", "a hardware update does not subscribe to the lock (INV-H3)",
+        [("	if (lock_held(h)) /* a tracked load", "	if (0) /* a tracked load")],
+        "--workload bank --machine power9"),
+    "unlock-first": (
+        "htm/update.c", "an update under the lock is visible before it has announced itself (INV-D1)",
+        [("	arch_fence_light();\n	durability_collect(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {",
+          "	arch_fence_light();\n	lock_release(t->htm);\n	durability_collect(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {"),
+         ("		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}\n	lock_release(t->htm);", "		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}")],
+        "--workload bank --crash"),
+    "no-undo": (
+        "durability/redo.c", "fur_abort leaves the oldest store of the update in the heap",
+        [("	while (log->undo_last != UNDO_NONE) {", "	while (log->undo_last != UNDO_NONE && log->undo_last != log->start) {")],
+        "--workload bank"),
+}
+
+
+def planted(name, src):
+    path, _, pieces, _ = BUGS[name]
+    text = open(os.path.join(src, path)).read()
+    for piece, replacement in pieces:
+        if text.count(piece) != 1:
+            sys.exit(f"variants.py: {name}: this must be in src/{path} once, and is {text.count(piece)} times; "
+                     f"bring the bug up to date with the source:\n{piece}")
+        text = text.replace(piece, replacement)
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--header", action="store_true")
+    parser.add_argument("--file", metavar="BUG", choices=BUGS)
+    parser.add_argument("--options", metavar="BUG", choices=BUGS)
+    parser.add_argument("--plant", nargs=2, metavar=("BUG", "SRC"))
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(BUGS))
+    if args.header:
+        rows = "".join(f'        {{"{name}", "{bug[1]}", "{bug[3]}"}},\n' for name, bug in BUGS.items())
+        print("/* Made by variants.py. */\n"
+              "static const struct {\n        const char *name, *what, *options;\n} planted_bugs[] = {\n" + rows + "};")
+    if args.file:
+        print(BUGS[args.file][0])
+    if args.options:
+        print(BUGS[args.options][3])
+    if args.plant:
+        name, src = args.plant
+        if name not in BUGS:
+            parser.error(f"no bug '{name}': see --list")
+        sys.stdout.write(planted(name, src))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
