@@ -93,8 +93,10 @@ static void window(struct fur_thread *t)
 	deactivate(t);
 	/* INV-H2: hwsync.  The transactional stores are performed, so that a load of them aborts us, before active[] is read. */
 	arch_fence();
+	/* From here an abort owes this slot an abort marker (INV-D5).  Drawn before the log's write-back is issued: the fetch-and-add
+	 * begins with hwsync, which would wait for it. */
+	w->slot = arch_fetch_add(&d->next_durts, 1);
 	log_out(t);
-	w->slot = arch_fetch_add(&d->next_durts, 1); /* from here an abort owes this slot an abort marker (INV-D5) */
 	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
 		w->refused = FUR_ABORT_FULL;
 		return;

@@ -136,6 +136,9 @@ struct Plan { /* what a seed stands for */
 	uint32_t perturb, retries;
 	unsigned update_percent;
 	uint64_t crash_after;
+	/* 0: right then.  Else a few accesses after the first return since: of any transaction (1), or of one that has read from an
+	 * update that has not returned (2); what was returned must be durable. */
+	unsigned crash_near_return;
 };
 
 /* What simulated threads look at.  One static object: on a stack, or allocated, it would share lines with this or that, and runs would differ
@@ -145,6 +148,8 @@ struct alignas(256) Run {
 	uint64_t seed;
 	unsigned threads, operations, update_percent;
 	bool bank;
+	uint64_t crash_near_return; /* after so many accesses; 0: not */
+	bool crash_if_risky;
 	fur_heap *heap;
 	alignas(256) char path[256];
 };
@@ -217,6 +222,15 @@ class Worker
 		fur_store(tx, to, fur_load(tx, to) + amount);
 	}
 
+	/* Something has just been returned: now is the time for a power failure to take it back. */
+	void perhaps_crash(bool risky)
+	{
+		if (!run.crash_near_return || (run.crash_if_risky && !risky) || emu_count().accesses < run.crash_near_return)
+			return;
+		run.crash_near_return = 0;
+		emu_crash_in(1 + random_.below(30));
+	}
+
 	template <class Body>
 	void read(Body body)
 	{
@@ -228,7 +242,7 @@ class Worker
 		body(&recorded, data_);
 		oracle::committing(false, 0);
 		must(fur_end_ro(tx));
-		oracle::returned(true);
+		perhaps_crash(oracle::returned(true));
 	}
 
 	template <class Body>
@@ -247,7 +261,7 @@ class Worker
 				fur_store(&recorded, mine_, number = fur_load(&recorded, mine_) + 1);
 			oracle::committing(tx->mode == TX_LOCK, number);
 			must(fur_commit(tx));
-			oracle::returned(true);
+			perhaps_crash(oracle::returned(true));
 		} else {
 			fur_abort(tx);
 			oracle::returned(false);
@@ -376,6 +390,7 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	static const unsigned updates[] = {20, 50, 80};
 	p.update_percent = updates[r.below(3)];
 	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
+	p.crash_near_return = static_cast<unsigned>(r.below(3));
 	p.crash_after = !o.crash ? 0 : o.crash_at ? o.crash_at : 1 + r.below(longest);
 	return p;
 }
@@ -406,12 +421,14 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	run.operations = o.operations;
 	run.update_percent = plan.update_percent;
 	run.bank = o.workload == "bank";
+	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
+	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
 	emu_options options = {};
 	options.seed = seed;
 	options.perturb = plan.perturb;
-	options.crash_after = plan.crash_after;
-	options.limit_ns = UINT64_C(1000000000);
+	options.crash_after = plan.crash_near_return ? 0 : plan.crash_after;
+	options.limit_ns = UINT64_C(50000000);
 	oracle::start("", 0);
 	oracle::current_thread = emu_thread;
 	oracle::current_ns = [] { return emu_time() / 1000; };
@@ -422,7 +439,7 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	if (end == EMU_DEADLOCK)
 		return "every thread waits for another: a deadlock";
 	if (end == EMU_LATE)
-		return "no end after a second of virtual time: no progress";
+		return "no end after 50 ms of virtual time: no progress";
 	std::string wrong = oracle::check_isolation(o.snapshot ? oracle::Isolation::SNAPSHOT : oracle::Isolation::OPACITY);
 	if (!wrong.empty())
 		return wrong;

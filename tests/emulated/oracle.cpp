@@ -39,6 +39,7 @@ struct Tx {
 	uint64_t visible = 0;               /* number in visible order, or 0 */
 	uint64_t number = 0;                /* of the update in its thread */
 	bool aborted = false, committing = false, kept = true;
+	std::vector<size_t> from;          /* updates it has read from that had not returned then */
 	std::vector<Access> reads, writes; /* reads of what it had not written itself */
 	uint64_t explained = 0;            /* the k that explains its reads */
 };
@@ -55,8 +56,9 @@ struct Run {
 	std::vector<uint8_t> initial;
 	std::vector<Tx> txs;
 	std::vector<Event> events;
-	std::map<int, size_t> open; /* thread -> its transaction */
-	std::vector<size_t> order;  /* visible updates */
+	std::map<int, size_t> open;        /* thread -> its transaction */
+	std::vector<size_t> order;         /* visible updates */
+	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
 	uint64_t newest_returned = 0;
 	std::set<size_t> named;
 	Counts counts = {};
@@ -89,6 +91,8 @@ size_t index_of(const Tx &tx)
 void becomes_visible(Tx &tx)
 {
 	run.order.push_back(index_of(tx));
+	for (const Access &w : tx.writes)
+		run.writer[w.at] = index_of(tx);
 	tx.visible = run.order.size();
 	event(Kind::VISIBLE, index_of(tx));
 }
@@ -143,6 +147,8 @@ void read(uint64_t at, uint64_t value)
 	for (const Access &w : tx.writes)
 		if (w.at == at)
 			return;
+	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].returned)
+		tx.from.push_back(by->second);
 	tx.reads.push_back({at, value});
 }
 
@@ -173,7 +179,7 @@ void committing(bool under_lock, uint64_t number)
 		becomes_visible(tx);
 }
 
-void returned(bool committed)
+bool returned(bool committed)
 {
 	Tx &tx = *open_tx(current_thread());
 	event(Kind::RETURN, index_of(tx));
@@ -186,6 +192,7 @@ void returned(bool committed)
 	else
 		run.counts.read_only++;
 	run.open.erase(tx.thread);
+	return std::any_of(tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
 }
 
 void on_event(int what, int thread, int)

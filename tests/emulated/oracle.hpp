@@ -41,7 +41,8 @@ void read(uint64_t at, uint64_t value);            /* after the load */
 void write(uint64_t at, uint64_t value);           /* after the store */
 void forget(uint64_t at, size_t bytes);            /* memory allocated or freed: anything may be in it */
 void committing(bool under_lock, uint64_t number); /* before its end is called; `number`: of the update, in its thread */
-void returned(bool committed);                     /* its end has returned */
+/* Its end has returned.  True: it has read from an update that has not. */
+bool returned(bool committed);
 
 /* The machine's: pass to emu_on_event(). */
 void on_event(int event, int thread, int cause);

@@ -17,7 +17,8 @@ import sys
 BUGS = {
     "no-fence-power": (
         "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
-        [("	arch_fence();\n	log_out(t);", "	log_out(t);")],
+        [("	arch_fence();\n	/* From here", "	/* From here"),
+         ("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	log_out", "	w->slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_RELAXED);\n	log_out")],
         "--workload bank --machine power9"),
     "no-fence-tsx": (
         "htm/tsx.c", "TSX: active[] is scanned before the stores are performed (INV-H2)",
@@ -73,12 +74,12 @@ BUGS = {
         "replayer/replay.c", "the tail moves before the heap is durable (INV-R1)",
         [("	int error = pm_drain(&d->pm);\n	for (int k", "	int error = 0;\n	for (int k"),
          ("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
-        "--workload bank --crash"),
+        "--workload bank --crash --operations 100"),
     "early-lap": (
         "durability/durability.c", "a slot of the ring is used again before it is replayed",
         [("	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {",
           "	while (durts >= arch_load_acquire(&d->tail) + 2 * d->super->ring_slots) {")],
-        "--workload bank --crash"),
+        "--workload bank --crash --operations 100"),
     "no-drain": (
         "htm/lock.c", "the lock's holder does not wait for those who are active (INV-H3)",
         [("	htm_wait_active(h, me);\n", "")],

@@ -73,6 +73,9 @@ enum emu_end {
  * better end soon. */
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options, void (*f)(void *), void *arg);
 
+/* Power failure after so many more accesses; by the program itself, or an observer. */
+void emu_crash_in(uint64_t accesses);
+
 struct emu_counters {
 	uint64_t accesses, transactional; /* loads and stores made; and those inside hardware transactions */
 	uint64_t switches;

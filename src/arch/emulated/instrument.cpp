@@ -69,11 +69,13 @@ static void store(void *p, uint64_t value, unsigned bytes, int order)
 		emu_fence();
 }
 
-/* A locked instruction on x86; on POWER, with the order the callers use, between sync and lwsync or isync. */
-static void begin_rmw(Thread &t, void *p, unsigned bytes)
+/* A locked instruction on x86: a full fence.  On POWER what the order says: sequentially consistent begins with hwsync, which also waits for
+ * write-backs; relaxed orders nothing. */
+static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 {
-	perform_all(t);
-	if (g.d->power)
+	if (!g.d->power || order != RELAXED)
+		perform_all(t);
+	if (g.d->power && order == SEQ_CST)
 		complete_write_backs(t);
 	/* The line is had exclusively before the word is looked at; and after this nothing comes between. */
 	charge(t, g.d->atomic);
@@ -96,11 +98,11 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes)
 		else                                                                                                               \
 			store(const_cast<type *>(p), value, bits / 8, order);                                                      \
 	}                                                                                                                          \
-	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type value, int, int)                  \
+	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type value, int order, int)            \
 	{                                                                                                                          \
 		bool outside = local(g.self, const_cast<type *>(p));                                                               \
 		if (!outside)                                                                                                      \
-			begin_rmw(*g.self, const_cast<type *>(p), bits / 8);                                                       \
+			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                                                \
 		type is = *p;                                                                                                      \
 		if (is != *expected) {                                                                                             \
 			*expected = is;                                                                                            \
@@ -129,10 +131,10 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes)
 	RMW(bits, type, fetch_nand, static_cast<type>(~(is & operand)))
 
 #define RMW(bits, type, name, result)                                                                                              \
-	type __tsan_atomic##bits##_##name(volatile type *p, type operand, int)                                                     \
+	type __tsan_atomic##bits##_##name(volatile type *p, type operand, int order)                                               \
 	{                                                                                                                          \
 		if (!local(g.self, const_cast<type *>(p))) {                                                                       \
-			begin_rmw(*g.self, const_cast<type *>(p), bits / 8);                                                       \
+			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                                                \
 			touch_write(*g.self, const_cast<type *>(p), bits / 8);                                                     \
 		}                                                                                                                  \
 		type is = *p;                                                                                                      \

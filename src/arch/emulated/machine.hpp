@@ -157,15 +157,16 @@ struct Region { /* of persistent memory */
 /* A line of memory: who caches it, whose transaction holds it. */
 struct Line {
 	uint64_t address;
-	uint64_t sharers;    /* cores with a copy */
-	uint64_t readers[2]; /* threads whose transaction has read it */
-	Time busy;           /* it is on its way from core to core until then */
-	uint64_t persisted;  /* number of the newest write-back that got out */
+	uint64_t sharers;      /* cores with a copy */
+	uint64_t readers[2];   /* threads whose transaction has read it */
+	Time busy;             /* it is on its way from core to core until then */
+	uint64_t persisted;    /* number of the newest write-back that got out */
+	uint64_t early_number; /* those are the stores below this number */
 	Region *region;
 	uint32_t id;      /* in the order of first touch: what places it in a cache, so that addresses do not matter */
 	int16_t owner;    /* core that has it alone and has written it, or -1 */
 	int16_t writer;   /* thread whose transaction has written it, or -1 */
-	int16_t only;     /* the one thread that has ever touched it, or -1 */
+	int16_t early;    /* thread that has performed a plain store to it before earlier ones of its own, or -1 */
 	uint16_t sockets; /* that have had it */
 };
 
@@ -210,7 +211,8 @@ struct Store {
 	uint64_t value;
 	Line *line;
 	Time ready;
-	uint32_t epoch; /* stores of an earlier one are performed before it */
+	uint64_t number; /* of its thread's buffered stores */
+	uint32_t epoch;  /* stores of an earlier one are performed before it */
 	uint8_t bytes;
 	bool transactional;
 };
@@ -256,6 +258,7 @@ struct Thread {
 	uint32_t tie;
 
 	uint32_t stores, epoch;
+	uint64_t pushed;
 	Time next_ready;
 	Store store[MAX_STORES];
 	Transaction tx;
@@ -288,6 +291,7 @@ struct Machine {
 	emu_options options = {};
 	Thread *self = nullptr; /* who runs now; nullptr outside, and within the machine where it looks away */
 	Time next = NEVER;      /* of the next thread in line */
+	Time limit = NEVER;
 	Ready ready[EMU_MAX_THREADS];
 	int waiting = 0; /* in `ready` */
 	Thread *threads[EMU_MAX_THREADS] = {};
@@ -329,6 +333,8 @@ struct Away {
 
 /* Let those with smaller clocks run.  Does not return if `t` was rewound meanwhile. */
 void give_way(Thread &t);
+/* The thread stands still until then; the others run. */
+void wait_until(Thread &t, Time then);
 /* Wait for wake().  All its stores are performed first: it goes through the system. */
 void block(Thread &t);
 void wake(Thread &t, Time at);

@@ -3,8 +3,8 @@
  * memory.cpp - loads and stores: how long they take, when they are performed (INV-E4), whom they conflict with.
  *
  * Two ways for a store.  put() takes the value and buffers it: atomic stores go there, and so all of fur_store.  A plain store is made by
- * the program itself right after touch_write(), so it is performed at once.  That is one of the orders the processor allows: where
- * earlier stores must come first they are performed first, and a line that no other thread has ever touched shows no order.
+ * the program itself right after touch_write(), so it is performed at once.  Where earlier stores must be seen first they are performed when
+ * another thread looks at the line, and until then the order shows to nobody.
  */
 #include "machine.hpp"
 
@@ -18,8 +18,7 @@ static Line *new_line(uint64_t address)
 	Line *line = g.lines.add(address);
 	line->address = address;
 	line->id = g.next_line++;
-	line->owner = line->writer = -1;
-	line->only = -2;
+	line->owner = line->writer = line->early = -1;
 	line->region = region_of(address);
 	return line;
 }
@@ -34,18 +33,13 @@ static void perform_now(Thread &t)
 	t.next_ready = NEVER;
 }
 
-/* A line that only one thread has touched is about to be touched by another.  What that one has stored before must be seen by
- * then in order: perform it all. */
-static void becomes_shared(Line &line, Thread &t)
+/* A plain store to this line was performed before what its thread had stored earlier.  Nobody has seen it yet; now somebody looks. */
+static void settle(Line &line, Thread &t)
 {
-	if (line.only == -2) {
-		line.only = static_cast<int16_t>(t.id);
-		return;
-	}
-	Thread *owner = g.threads[line.only];
-	line.only = -1;
-	if (owner->stores && owner != &t) {
-		perform_now(*owner);
+	Thread &early = *g.threads[line.early];
+	line.early = -1;
+	if (early.stores && early.store[0].number < line.early_number) {
+		perform_now(early);
 		if (t.tx.doomed && !t.tx.suspended)
 			rewind(t); /* by one of those stores */
 	}
@@ -60,8 +54,8 @@ Line *find_line(Thread &t, uint64_t address)
 		found.address = address;
 	}
 	Line &line = *found.line;
-	if (__builtin_expect(line.only != -1 && line.only != t.id, 0))
-		becomes_shared(line, t);
+	if (__builtin_expect(line.early >= 0 && line.early != t.id, 0))
+		settle(line, t);
 	return &line;
 }
 
@@ -228,7 +222,7 @@ void perform_all(Thread &t)
 			if (t.store[i].ready > last)
 				last = t.store[i].ready;
 		if (t.clock < last)
-			t.clock = last;
+			wait_until(t, last);
 		perform_ready(t);
 	}
 }
@@ -241,7 +235,7 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	if (t.stores == g.d->store_entries) {
 		Time first = t.store[0].ready;
 		if (t.clock < first)
-			t.clock = first;
+			wait_until(t, first);
 		perform_ready(t);
 	}
 	if (!g.d->power)
@@ -255,8 +249,9 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	}
 	if (g.options.perturb && g.random.one_in(8))
 		extra += g.random.below(UINT64_C(1000) << g.random.below(12));
-	Store &s = t.store[t.stores++] = {
-	        static_cast<uint8_t *>(p), value, line, ready + extra, t.epoch, static_cast<uint8_t>(bytes), transactional};
+	Store &s = t.store[t.stores++];
+	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch, static_cast<uint8_t>(bytes),
+	        transactional};
 	if (s.ready < t.next_ready || t.stores == 1)
 		t.next_ready = s.ready;
 	t.core->l1.touch(line->id);
@@ -331,6 +326,8 @@ void touch_read(Thread &t, const void *p, size_t bytes)
 
 void touch_exclusive(Thread &t, const void *p, size_t bytes)
 {
+	if (t.stores && buffered(t, p, bytes))
+		perform_all(t);
 	g.counters.transactional += tracking(t);
 	each_line(t, p, bytes, [&t](Line &line, uint8_t *, size_t) {
 		claim_read(t, line);
@@ -341,14 +338,10 @@ void touch_exclusive(Thread &t, const void *p, size_t bytes)
 void touch_write(Thread &t, void *p, size_t bytes)
 {
 	bool transactional = tracking(t);
-	if (t.stores) {
-		bool shared = false;
-		each_line(t, p, bytes, [&shared](Line &line, uint8_t *, size_t) { shared |= line.only == -1; });
-		/* On POWER a plain store may pass those before it, unless a barrier lies between. */
-		bool ordered = !g.d->power || t.store[0].epoch != t.epoch;
-		if (buffered(t, p, bytes) || (shared && ordered))
-			perform_all(t);
-	}
+	if (t.stores && buffered(t, p, bytes))
+		perform_all(t);
+	/* On POWER a plain store may pass those before it, unless a barrier lies between. */
+	bool early = t.stores && (!g.d->power || t.store[0].epoch != t.epoch);
 	g.counters.transactional += transactional;
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
 		charge(t, g.d->instruction + g.d->l1);
@@ -362,6 +355,10 @@ void touch_write(Thread &t, void *p, size_t bytes)
 		claim_write(t, line, transactional);
 		if (t.tx.doomed && !t.tx.suspended)
 			rewind(t);
+		if (early) {
+			line.early = static_cast<int16_t>(t.id);
+			line.early_number = t.pushed;
+		}
 		if (transactional)
 			remember(t, at, n);
 		take(*t.core, line, true);

@@ -51,10 +51,13 @@ void maybe_evict(Line &stored)
 
 void complete_write_backs(Thread &t)
 {
-	for (WriteBack &w : t.write_backs) {
-		if (t.clock < w.done)
-			t.clock = w.done;
+	/* One by one: others run, and the power may fail, while we wait. */
+	for (size_t k = 0; k < t.write_backs.n; k++) {
+		if (t.clock < t.write_backs[k].done)
+			wait_until(t, t.write_backs[k].done);
+		WriteBack &w = t.write_backs[k];
 		gets_out(*w.line, w.content, w.number);
+		w.number = 0; /* it is out: after a failure there is nothing to decide */
 	}
 	t.write_backs.n = 0;
 }

@@ -41,6 +41,8 @@ static void sift_down(int i)
 static void set_next()
 {
 	g.next = g.waiting ? g.ready[0].clock : NEVER;
+	if (g.next > g.limit)
+		g.next = g.limit; /* so that a thread that spins alone stops there, too */
 }
 
 static void add_ready(Thread &t)
@@ -97,7 +99,7 @@ static void after_switch(Thread &t)
 
 void give_way(Thread &t)
 {
-	if (g.options.limit_ns && g.next > g.options.limit_ns * 1000)
+	if (t.clock > g.limit && g.next >= g.limit)
 		end_run(EMU_LATE);
 	Ready mine = {t.clock, t.tie = static_cast<uint32_t>(g.random.next()), t.id};
 	if (!g.waiting || before(mine, g.ready[0]))
@@ -110,11 +112,18 @@ void give_way(Thread &t)
 	after_switch(t);
 }
 
+void wait_until(Thread &t, Time then)
+{
+	t.clock = then;
+	if (&t == g.self && t.clock > g.next)
+		give_way(t);
+}
+
 static void run_next(Thread &t)
 {
 	if (!g.waiting)
 		end_run(EMU_DEADLOCK);
-	if (g.options.limit_ns && g.next > g.options.limit_ns * 1000)
+	if (g.ready[0].clock > g.limit)
 		end_run(EMU_LATE);
 	jump_to(take_ready(), t.context, t.exceptions);
 }
@@ -257,6 +266,7 @@ static void reset(const emu_machine *m, const emu_options &o)
 	g.counters = {};
 	g.waiting = g.thread_count = 0;
 	g.next = NEVER;
+	g.limit = o.limit_ns ? o.limit_ns * 1000 : NEVER - 1;
 	g.line_mask = ~static_cast<uint64_t>(d.line_bytes - 1);
 	g.errno_page = reinterpret_cast<uint8_t *>(reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
@@ -322,6 +332,11 @@ const struct emu_machine *emu_current_machine(void)
 int emu_thread(void)
 {
 	return g.self ? g.self->id : -1;
+}
+
+void emu_crash_in(uint64_t accesses)
+{
+	g.crash_at = g.counters.accesses + accesses;
 }
 
 void emu_on_event(void (*f)(enum emu_event, int, int, void *), void *arg)
