@@ -60,7 +60,9 @@ struct Run {
 	std::vector<size_t> order;         /* visible updates */
 	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
 	uint64_t newest_returned = 0;
-	std::set<size_t> named;
+	std::set<size_t> named; /* in the violation found last */
+	size_t blamed = 0;
+	uint64_t failed_ns = 0;
 	Counts counts = {};
 } run;
 
@@ -312,6 +314,7 @@ std::optional<uint64_t> explanation(const Versions &v, const Tx &tx, uint64_t lo
 std::string complain(const Versions &v, const Tx &tx, uint64_t low, uint64_t high)
 {
 	run.named = {index_of(tx)};
+	run.blamed = index_of(tx);
 	std::string text = name_of(tx) + (tx.aborted ? " (an attempt that aborted)" : "");
 	text += " has read no state of memory: ";
 	const Access *worst = nullptr;
@@ -384,6 +387,7 @@ std::string check_isolation(Isolation isolation)
 
 std::string check_durable(Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
 {
+	run.failed_ns = current_ns();
 	std::vector<uint64_t> begun(threads);
 	for (Tx &tx : run.txs) {
 		auto t = static_cast<size_t>(tx.thread);
@@ -405,9 +409,13 @@ std::string check_durable(Isolation isolation, const void *heap, const uint64_t 
 	std::string wrong =
 	        check_reads(isolation, v, [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
 	if (!wrong.empty()) {
-		for (const Tx &tx : run.txs)
-			if (tx.visible && !tx.kept)
-				run.named.insert(index_of(tx));
+		/* To blame: who has read what is lost, and those who wrote that. */
+		run.named = {run.blamed};
+		for (const Access &r : run.txs[run.blamed].reads)
+			for (size_t index : run.order)
+				for (const Access &w : run.txs[index].writes)
+					if (!run.txs[index].kept && w.at == r.at)
+						run.named.insert(index);
 		return "without what the power failure took, " + wrong;
 	}
 	for (const auto &[word, list] : v.words()) {
@@ -473,6 +481,8 @@ void print(std::ostream &out, bool only_named)
 			text += ": update " + std::to_string(tx.visible);
 		out << std::setw(10) << e.ns << "  " << std::string(column[tx.thread] * 40, ' ') << text << "\n";
 	}
+	if (run.failed_ns)
+		out << std::setw(10) << run.failed_ns << "  POWER FAILURE\n";
 }
 
 } // namespace oracle

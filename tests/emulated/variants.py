@@ -37,7 +37,7 @@ BUGS = {
         [("		durability_wait(t->durability, set); /* INV-D2 */\n", "")],
         "--workload bank --crash"),
     "update-no-wait": (
-        "durability/durability.c", "an update returns without waiting for D (INV-D2)",
+        "durability/commit.c", "an update returns without waiting for D (INV-D2)",
         [("	durability_wait(d, set);\n	if (!error && arch_load(&d->failed))", "	if (!error && arch_load(&d->failed))")],
         "--workload bank --crash"),
     "early-d": (
@@ -46,11 +46,11 @@ BUGS = {
          ("	durability_collect(t->durability, t->slot, set);\n	/* Release", "	/* Release")],
         "--workload bank --crash"),
     "no-dependencies": (
-        "durability/durability.c", "markers do not name D (INV-D3)",
+        "durability/commit.c", "markers do not name D (INV-D3)",
         [("			marker->deps[back / 64] |= UINT64_C(1) << back % 64;", "			;")],
         "--workload bank --crash"),
     "unknown-slots": (
-        "durability/durability.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
+        "durability/commit.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
         [("	else\n		durability_wait_slots(d, set); /* ours", "	else\n		; /* ours")],
         "--workload bank --crash --machine power9"),
     "no-slot-wait": (
@@ -62,12 +62,12 @@ BUGS = {
         [("plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));", "plausible(d, m);")],
         "--workload bank --crash"),
     "no-abort-marker": (
-        "durability/durability.c", "an aborted update leaves no abort marker (INV-D5)",
+        "durability/commit.c", "an aborted update leaves no abort marker (INV-D5)",
         [("		put_marker(d, &marker, slot);\n		pm_flush(&d->pm, durability_marker(d, slot), sizeof marker);\n		/* INV-D5",
           "		put_marker(d, &marker, slot);\n		memset(durability_marker(d, slot), 0, sizeof marker);\n		arch_store_release(&durability_marker(d, slot)->durts, slot);\n		/* INV-D5")],
         "--workload bank --crash --machine power9"),
     "abort-marker-not-durable": (
-        "durability/durability.c", "an aborted update leaves nondurable[] before its abort marker is durable (INV-D5)",
+        "durability/commit.c", "an aborted update leaves nondurable[] before its abort marker is durable (INV-D5)",
         [("		pm_flush(&d->pm, durability_marker(d, slot), sizeof marker);\n		/* INV-D5", "		/* INV-D5")],
         "--workload bank --crash --machine power9"),
     "tail-first": (
