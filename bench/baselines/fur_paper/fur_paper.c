@@ -60,7 +60,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	if (t->ro.depth || t->update.depth)
 		return fur_fail(FUR_ENESTED, "this variant does not nest");
 	for (;;) {
-		t->seq = get_time();                             /* 15 */
+		t->seq = get_time();                                    /* 15 */
 		arch_store_fence(&t->htm->active[t->slot].seq, t->seq); /* 16, 18 */
 		if (!lock_held(t->htm))
 			break;
@@ -110,9 +110,9 @@ static enum fur_abort_cause classify(uint64_t status)
 static uint64_t begin(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	t->seq = get_time();                                   /* 5 */
-	t->window.slot = 0;                                    /* 7 */
-	arch_store_fence(&h->active[t->slot].seq, t->seq);     /* 6, 9 */
+	t->seq = get_time();                               /* 5 */
+	t->window.slot = 0;                                /* 7 */
+	arch_store_fence(&h->active[t->slot].seq, t->seq); /* 6, 9 */
 	if (lock_held(h))
 		return STATUS(FUR_ABORT_LOCK);
 	if (!power_tbegin(h->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
@@ -172,7 +172,7 @@ static void commit_empty(struct fur_thread *t)
 static int aborted(struct fur_thread *t)
 {
 	int error = 0;
-	deactivate(t); /* 51 */
+	deactivate(t);      /* 51 */
 	if (t->window.slot) /* 52, 53 */
 		error = durability_abort(t->durability, t->slot, t->window.slot);
 	t->window.slot = 0;

@@ -24,7 +24,7 @@ void __libc_free(void *);
 namespace
 {
 
-constexpr size_t ARENA_BYTES = UINT64_C(1) << 40, RUN_BYTES = 64 << 20, HEADER = 16, CLASSES = 40;
+constexpr size_t ARENA_BYTES = UINT64_C(1) << 42, RUN_BYTES = 16 << 20, HEADER = 16, CLASSES = 42;
 
 struct Header {
 	uint64_t size_class;

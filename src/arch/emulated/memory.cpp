@@ -216,14 +216,9 @@ void perform_early(Thread &t, const Line &line)
 void perform_all(Thread &t)
 {
 	while (t.stores) {
-		/* Those that can go at once go together: their transfers overlap. */
-		Time last = 0;
-		for (unsigned i = 0; i < t.stores && t.store[i].epoch == t.store[0].epoch; i++)
-			if (t.store[i].ready > last)
-				last = t.store[i].ready;
-		if (t.clock < last)
-			wait_until(t, last);
 		perform_ready(t);
+		if (t.stores)
+			wait_until(t, t.next_ready);
 	}
 }
 
@@ -247,8 +242,8 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 			ready = line->busy;
 		line->busy = ready += cost;
 	}
-	if (g.options.perturb && g.random.one_in(8))
-		extra += g.random.below(UINT64_C(1000) << g.random.below(12));
+	if (g.options.perturb && g.random.one_in(4))
+		extra += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
 	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch, static_cast<uint8_t>(bytes),
 	        transactional};

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""explore itself: the same seed gives the same history byte for byte, a violation can be repeated, wrong usage is refused.
+
+    explore_test.py EXPLORE
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+explore = sys.argv[1]
+
+
+def run(args, **more):
+    return subprocess.run([explore, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def same_history():
+    """Whatever ran before in the process, the environment, where things are mapped."""
+    with tempfile.TemporaryDirectory() as place:
+        histories = []
+        for k, more in enumerate([{}, {"env": {**os.environ, "PADDING": "x" * 777}}]):
+            path = os.path.join(place, str(k))
+            for seed, workload in ((5, "bank"), (6, "intset"), (9, "bank")):
+                result = run(["--workload", workload, "--seeds", f"{seed}..{seed}", "--history", path + str(seed)], **more)
+                assert result.returncode == 0, result.stdout + result.stderr
+            histories.append([open(path + str(seed), "rb").read() for seed in (5, 6, 9)])
+        assert histories[0] == histories[1], "the same seed gave two histories"
+        assert all(len(h) > 1000 for h in histories[0])
+        assert histories[0][0] != histories[0][2], "two seeds gave one history"
+
+
+def violation_repeats():
+    first = run(["--plant", "no-look", "--workload", "bank", "--seeds", "1..200"])
+    assert first.returncode == 1, first.stdout
+    command = re.search(r"repeat with: explore (.*)", first.stdout).group(1).split()
+    again = run(command)
+    assert again.returncode == 1, again.stdout
+    said = lambda r: re.search(r"VIOLATION[^\n]*", r.stdout).group(0)
+    assert said(first) == said(again), (said(first), said(again))
+
+
+def usage():
+    for args, says in [(["--seeds", "9..1"], "--seeds 9..1"), (["--seeds", "x"], "--seeds x"), (["--tm", "best"], "--tm best"),
+                       (["--workload", "w"], "--workload w"), (["--plant", "p"], "--plant p"), (["--threads", "99"], "--threads"),
+                       (["--isolation", "none"], "--isolation none"), (["--bogus"], "bogus")]:
+        result = run(args)
+        assert result.returncode == 2, (args, result.returncode, result.stderr)
+        assert says in result.stderr and result.stderr.count("\n") == 1, (args, result.stderr)
+    result = run(["--machine", "nosuch", "--seeds", "1..1"])
+    assert result.returncode != 0 and "nosuch" in result.stderr + result.stdout
+    assert len(run(["--plant", "list"]).stdout.splitlines()) >= 9
+
+
+same_history()
+violation_repeats()
+usage()
+print("ok")
