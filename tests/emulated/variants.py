@@ -98,6 +98,10 @@ BUGS = {
           "	arch_fence_light();\n	lock_release(t->htm);\n	durability_collect(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {"),
          ("		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}\n	lock_release(t->htm);", "		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}")],
         "--workload bank --crash"),
+    "no-promotion": (
+        "htm/update.c", "fur_promote does nothing",
+        [("	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);\n", "	(void)byte;\n")],
+        "--tm fur-snapshot --workload intset --machine power9"),
     "no-undo": (
         "durability/redo.c", "fur_abort leaves the oldest store of the update in the heap",
         [("	while (log->undo_last != UNDO_NONE) {", "	while (log->undo_last != UNDO_NONE && log->undo_last != log->start) {")],

@@ -83,6 +83,21 @@ TEST_F(Api, Store_EachWidth_LeavesNeighboursAlone)
 	}
 }
 
+TEST_F(Api, Promote_ChangesNothing_AndIsRefusedOutsideTheHeap)
+{
+	uint64_t *p = block(), outside = 7;
+	uint64_t entries = heap_.stats().log_entries;
+	fur::update(self_, [&](fur_update *tx) { fur_promote(tx, p); });
+	EXPECT_EQ(heap_.stats().log_entries, entries) << "nothing is logged";
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	fur_store(tx, &p[1], uint64_t(9));
+	fur_promote(tx, &outside);
+	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+	EXPECT_EQ(outside, 7u);
+	EXPECT_NE(p[1], 9u) << "rolled back";
+}
+
 TEST_F(Api, Write_AnyLength_SurvivesReplayAndWraps)
 {
 	heap_.close();
