@@ -65,6 +65,10 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 		std::cerr << n.accesses << " accesses simulated in " << seconds
 		          << " s: " << static_cast<double>(n.accesses) / seconds / 1e6 << " M/s; hardware transactions begun "
 		          << n.begun << ", committed " << n.committed << ", aborted " << n.aborted << "\n";
+		const void *line;
+		unsigned aborts;
+		for (unsigned rank = 0; rank < 8 && emu_hot_line(rank, &line, &aborts); rank++)
+			std::cerr << aborts << " aborts for the line at " << line << "\n";
 	}
 	return r.status;
 }

@@ -84,6 +84,9 @@ struct emu_counters {
 };
 struct emu_counters emu_count(void);
 
+/* After a run: the line that most transactions were aborted for, then the next, ...; false: no more.  What a program fights over. */
+bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts);
+
 /* The machine of the run under way, or of the last. */
 const struct emu_machine *emu_current_machine(void);
 

@@ -168,6 +168,7 @@ struct Line {
 	int16_t writer;   /* thread whose transaction has written it, or -1 */
 	int16_t early;    /* thread that has performed a plain store to it before earlier ones of its own, or -1 */
 	uint16_t sockets; /* that have had it */
+	uint32_t aborts;  /* transactions aborted for it */
 };
 
 /* Tags of a set-associative cache, the most recent first. */

@@ -372,6 +372,26 @@ void stall(Thread &t)
 
 using namespace emu;
 
+bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
+{
+	/* Asked seldom: look through all of them each time.  Ties go by the order of first touch. */
+	auto hotter = [](const Line &a, const Line &b) { return a.aborts != b.aborts ? a.aborts > b.aborts : a.id < b.id; };
+	const Line *best = nullptr;
+	for (unsigned r = 0; r <= rank; r++) {
+		const Line *last = best;
+		best = nullptr;
+		for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
+			if (const Line *l = g.lines.entries[i].value;
+			        l && l->aborts && (!last || hotter(*last, *l)) && (!best || hotter(*l, *best)))
+				best = l;
+		if (!best)
+			return false;
+	}
+	*line = reinterpret_cast<const void *>(best->address);
+	*aborts = best->aborts;
+	return true;
+}
+
 void emu_fence(void)
 {
 	Thread *t = g.self;

@@ -84,20 +84,28 @@ void abort_self(Thread &t, int cause)
 		rewind(t);
 }
 
-static void doom_readers(const Line &line, int but)
+static void doom_readers(Line &line, int but)
 {
 	for (int word = 0; word < 2; word++)
 		for (uint64_t rest = line.readers[word]; rest; rest &= rest - 1) {
 			int reader = word * 64 + __builtin_ctzll(rest);
-			if (reader != but)
+			if (reader != but) {
+				line.aborts++;
 				doom(*g.threads[reader], EMU_CONFLICT);
+			}
 		}
+}
+
+static void doom_writer(Line &line)
+{
+	line.aborts++;
+	doom(*g.threads[line.writer], EMU_CONFLICT);
 }
 
 void claim_write(Thread &t, Line &line, bool transactional)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
-		doom(*g.threads[line.writer], EMU_CONFLICT);
+		doom_writer(line);
 	if (__builtin_expect((line.readers[0] | line.readers[1]) != 0, 0))
 		doom_readers(line, t.id);
 	if (transactional) {
@@ -119,7 +127,7 @@ void claim_write(Thread &t, Line &line, bool transactional)
 void claim_read(Thread &t, Line &line)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
-		doom(*g.threads[line.writer], EMU_CONFLICT);
+		doom_writer(line);
 	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || reads(line, t.id))
 		return;
 	if (t.core->read_lines >= g.d->read_lines)
