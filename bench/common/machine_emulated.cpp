@@ -9,6 +9,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <unistd.h>
 
 namespace bench
 {
@@ -40,6 +41,9 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	char error[512];
 	bool file = o.machine.find_first_of("/.") != std::string::npos;
 	std::string path = file ? o.machine : std::string(FUR_MACHINES) + "/" + o.machine + ".toml";
+	if (!file && access(path.c_str(), F_OK))
+		throw Usage(
+		        "--machine " + o.machine + ": use native, power9, tsx, tsx-tracked, or a file that describes a machine");
 	std::unique_ptr<emu_machine, void (*)(emu_machine *)> machine(
 	        emu_machine_read(path.c_str(), error, sizeof error), emu_machine_free);
 	if (!machine)
@@ -73,9 +77,9 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	return r.status;
 }
 
-bool machine_has_htm()
+const char *machine_htm()
 {
-	return true;
+	return emu_machine_is_power(emu_current_machine()) ? "power" : "tsx";
 }
 
 void spin()

@@ -22,12 +22,12 @@ int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run
 	            " is not there: build with -Demulated=enabled (needs Boost.Context and toml++), or use native");
 }
 
-bool machine_has_htm()
+const char *machine_htm()
 {
 #if defined(__x86_64__)
-	return __builtin_cpu_supports("rtm");
+	return __builtin_cpu_supports("rtm") ? "tsx" : nullptr;
 #else
-	return false;
+	return nullptr;
 #endif
 }
 

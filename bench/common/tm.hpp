@@ -6,6 +6,7 @@
  *         SomeTm(const TmOptions &);              throws Usage for what cannot run here
  *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns };
  *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
+ *         void begin_run();                       counts start here
  *         void describe(json &), void results(json &)
  *     };
  *
@@ -190,6 +191,7 @@ class NoneTm : public PlainTm
 	      private:
 		plain_tx tx_;
 	};
+	void begin_run() {}
 	void describe(json &j)
 	{
 		j["htm"] = "none", j["pm"] = "volatile";
@@ -276,9 +278,15 @@ class HtmTm : public PlainTm
 		plain_tx tx_;
 		Counters counters_;
 	};
+	void begin_run()
+	{
+		for (auto &n : aborts_)
+			n = 0;
+		locked_ = 0;
+	}
 	void describe(json &j)
 	{
-		j["htm"] = "tsx", j["pm"] = "volatile";
+		j["htm"] = machine_htm(), j["pm"] = "volatile";
 	}
 	void results(json &j)
 	{
@@ -295,7 +303,7 @@ class HtmTm : public PlainTm
 	static bool usable()
 	{
 #if defined(TSX_STARTED)
-		if (!machine_has_htm())
+		if (!machine_htm())
 			return false;
 		for (int k = 0; k < 1000; k++)
 			if (tsx_begin() == TSX_STARTED) {
@@ -353,6 +361,10 @@ class FurTm
 	{
 		fur_set_root(tx, 0, p);
 	}
+	void begin_run()
+	{
+		before_ = heap_.stats();
+	}
 	void describe(json &j)
 	{
 		fur_info i = heap_.info();
@@ -368,14 +380,14 @@ class FurTm
 		fur_stats s = heap_.stats();
 		j["aborts"] = json::object();
 		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = s.aborts[c];
-		j["lock_commits"] = s.lock_commits;
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = s.aborts[c] - before_.aborts[c];
+		j["lock_commits"] = s.lock_commits - before_.lock_commits;
 		j["phases_ns"] = json::object();
 		for (int p = 0; p < FUR_PHASES; p++)
-			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] = s.phase_ns[p];
-		j["heap_updates"] = s.update_commits;
-		j["heap_ro"] = s.ro_commits;
-		j["replays"] = s.replays;
+			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] = s.phase_ns[p] - before_.phase_ns[p];
+		j["heap_updates"] = s.update_commits - before_.update_commits;
+		j["heap_ro"] = s.ro_commits - before_.ro_commits;
+		j["replays"] = s.replays - before_.replays;
 		j["long_readers"] = s.long_readers;
 	}
 
@@ -402,6 +414,7 @@ class FurTm
 	std::string path_;
 	bool own_;
 	fur::Heap heap_;
+	fur_stats before_{};
 };
 
 } // namespace bench

@@ -144,6 +144,7 @@ int run_on(bench::Options &o, const Workload &w)
 {
 	Tm tm(o.tm_options);
 	IntSet<Tm> set(tm, w, o.seed);
+	tm.begin_run();
 	bench::Window window =
 	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { set.run(i, stop, p); });
 	std::string wrong = set.verify();

@@ -40,7 +40,9 @@ struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all", history, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
-	bool crash = false, keep_going = false, snapshot = false;
+	bool crash = false, keep_going = false;
+	bool snapshot = false;                                /* what the heap is opened with */
+	oracle::Isolation asked = oracle::Isolation::OPACITY; /* what the oracle asks for */
 };
 
 /* splitmix64 */
@@ -67,6 +69,7 @@ struct alignas(128) Line {
 struct Data {
 	rbtree::Tree tree;
 	uint64_t gap[15];
+	Line pair[2];                  /* each is written by who has read the other: write skew, if that is allowed */
 	Line newest[MOST_THREADS];     /* number of the thread's last update */
 	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
 };
@@ -185,7 +188,11 @@ class Worker
 		for (unsigned k = 0; k < run.operations; k++) {
 			bool update = random_.below(100) < run.update_percent;
 			uint64_t r = random_.next();
-			if (update && bank)
+			if (update && bank && r >> 62 == 0)
+				this->update(r, [r](auto *tx, Data *d) {
+					fur_store(tx, &d->pair[r & 1].value, fur_load(tx, &d->pair[~r & 1].value) + 1);
+				});
+			else if (update && bank)
 				this->update(r, [r](auto *tx, Data *d) { transfer(tx, d, r); });
 			else if (update)
 				this->update(r, [r](auto *tx, Data *d) {
@@ -363,8 +370,7 @@ std::string check_recovered(const Options &o, const std::string &path, bool cras
 		newest[t] = data->newest[t].value;
 	std::string wrong;
 	if (crashed)
-		wrong = oracle::check_durable(o.snapshot ? oracle::Isolation::SNAPSHOT : oracle::Isolation::OPACITY, fur_base(heap),
-		        newest, MOST_THREADS);
+		wrong = oracle::check_durable(o.asked, fur_base(heap), newest, MOST_THREADS);
 	else
 		wrong = oracle::check_final(fur_base(heap));
 	return wrong.empty() ? check_structure(heap, data) : wrong;
@@ -440,7 +446,7 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 		return "every thread waits for another: a deadlock";
 	if (end == EMU_LATE)
 		return "no end after 50 ms of virtual time: no progress";
-	std::string wrong = oracle::check_isolation(o.snapshot ? oracle::Isolation::SNAPSHOT : oracle::Isolation::OPACITY);
+	std::string wrong = oracle::check_isolation(o.asked);
 	if (!wrong.empty())
 		return wrong;
 	if (end == EMU_CRASHED) {
@@ -719,7 +725,10 @@ int main(int argc, char **argv)
 		if (status >= 0)
 			return status;
 	}
-	o.snapshot = o.isolation.empty() ? o.tm == "fur-snapshot" : o.isolation == "snapshot";
+	bool asked = o.isolation == "snapshot";
+	o.snapshot = o.tm == "fur-snapshot" || (o.tm == "fur-paper" && asked);
+	if (asked || (o.isolation.empty() && o.snapshot))
+		o.asked = oracle::Isolation::SNAPSHOT;
 	if (!o.jobs)
 		o.jobs = std::max(1u, std::thread::hardware_concurrency());
 	return Explorer(o).explore();
