@@ -141,6 +141,46 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 	return after;
 }
 
+ProgressBar::ProgressBar(const char *what, uint64_t steps)
+    : what_(what), steps_(steps), every_(steps / 200 + 1), terminal_(isatty(2))
+{
+}
+
+ProgressBar::~ProgressBar()
+{
+	if (terminal_)
+		fprintf(stderr, "\r%60s\r", "");
+}
+
+void ProgressBar::show() const
+{
+	if (!terminal_)
+		return;
+	int percent = static_cast<int>(100 * done_ / (steps_ ? steps_ : 1)), filled = percent * 40 / 100;
+	fprintf(stderr, "\r%s [%.*s%*s] %d %%", what_, filled, "########################################", 40 - filled, "",
+	        percent);
+}
+
+json common_result(const Options &o, const char *workload, const Window &window, const char *const *kinds, unsigned n)
+{
+	json r;
+	uint64_t total = 0;
+	r["workload"] = workload;
+	r["tm"] = o.tm;
+	r["machine"] = o.machine;
+	r["threads"] = o.threads;
+	r["seconds"] = window.seconds;
+	r["seed"] = o.seed;
+	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
+	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
+	for (unsigned k = 0; k < n; k++) {
+		r["commits"][kinds[k]] = window.done[k];
+		total += window.done[k];
+	}
+	r["throughput"] = static_cast<double>(total) / window.seconds;
+	return r;
+}
+
 static void print_text(const json &r)
 {
 	for (const auto &[key, value] : r.items())

@@ -54,6 +54,28 @@ struct Window {
  * An exception in a thread ends the run and is thrown on. */
 Window run_threads(const Options &o, const std::function<void(unsigned, const std::atomic<bool> &, Progress &)> &body);
 
+/* How far a long step has come, where somebody looks. */
+class ProgressBar
+{
+      public:
+	ProgressBar(const char *what, uint64_t steps);
+	~ProgressBar();
+	void step()
+	{
+		if (++done_ % every_ == 0)
+			show();
+	}
+
+      private:
+	void show() const;
+	const char *what_;
+	uint64_t steps_, every_, done_ = 0;
+	bool terminal_;
+};
+
+/* What every result begins with; `kinds`: names of what the window counts. */
+json common_result(const Options &o, const char *workload, const Window &window, const char *const *kinds, unsigned n);
+
 /* Print the result: JSON where asked for, a text to read otherwise.  Returns the exit status. */
 int report(const Options &o, const json &result);
 

@@ -4,7 +4,9 @@
  *
  *     class SomeTm {
  *         SomeTm(const TmOptions &);              throws Usage for what cannot run here
- *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns };
+ *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns;
+ *                        update_or_abort(body): an update; if body(tx) returns false it is rolled back };
+ *         static constexpr bool rolls_back;       else there is no update_or_abort
  *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
  *         void begin_run();                       counts start here
  *         void describe(json &), void results(json &)
@@ -71,7 +73,7 @@ class PlainHeap
 	}
 	PlainHeap(const PlainHeap &) = delete;
 
-	/* A piece for one thread. */
+	/* A piece for one thread; in a transaction it is taken back by an abort. */
 	char *take(uint64_t bytes)
 	{
 		uint64_t at = next_.fetch_add(bytes);
@@ -89,7 +91,8 @@ class PlainHeap
 };
 
 struct alignas(128) plain_tx {
-	static constexpr unsigned CLASSES = 64;
+	static constexpr unsigned CLASSES = 256; /* of 16 bytes */
+	PlainHeap *heap = nullptr;
 	char *at = nullptr, *end = nullptr;
 	void *free_list[CLASSES] = {};
 };
@@ -117,8 +120,14 @@ inline void *fur_alloc(plain_tx *tx, size_t bytes)
 		memcpy(&tx->free_list[cls], block, 8);
 		return block;
 	}
-	if (static_cast<uint64_t>(tx->end - tx->at) < cls * 16)
-		return nullptr;
+	if (static_cast<uint64_t>(tx->end - tx->at) < cls * 16) {
+		enum { PIECE = 1 << 16 };
+		if (!(tx->at = tx->heap->take(PIECE))) {
+			tx->end = nullptr;
+			return nullptr;
+		}
+		tx->end = tx->at + PIECE;
+	}
 	memcpy(tx->at, &cls, 8);
 	block = tx->at + 8;
 	tx->at += cls * 16;
@@ -136,7 +145,8 @@ inline void fur_free(plain_tx *tx, void *p)
 class PlainTm
 {
       public:
-	explicit PlainTm(const TmOptions &o) : heap_(o.heap_bytes), threads_(o.threads) {}
+	static constexpr bool rolls_back = false;
+	explicit PlainTm(const TmOptions &o) : heap_(o.heap_bytes) {}
 	void *root()
 	{
 		return root_;
@@ -147,17 +157,9 @@ class PlainTm
 	}
 
       protected:
-	void give_memory(plain_tx &tx)
-	{
-		/* One piece more than threads: for the thread that sets the data up. */
-		uint64_t bytes = heap_.bytes() / (threads_ + 1) & ~uint64_t(127);
-		tx.at = heap_.take(bytes);
-		tx.end = tx.at ? tx.at + bytes : nullptr;
-	}
+	PlainHeap heap_;
 
       private:
-	PlainHeap heap_;
-	unsigned threads_;
 	void *root_ = nullptr;
 };
 
@@ -175,7 +177,7 @@ class NoneTm : public PlainTm
 	      public:
 		explicit Thread(NoneTm &tm)
 		{
-			tm.give_memory(tx_);
+			tx_.heap = &tm.heap_;
 		}
 		template <class Body>
 		auto read(Body &&body)
@@ -222,7 +224,7 @@ class HtmTm : public PlainTm
 	      public:
 		explicit Thread(HtmTm &tm) : tm_(tm)
 		{
-			tm.give_memory(tx_);
+			tx_.heap = &tm.heap_;
 		}
 		~Thread()
 		{
@@ -323,6 +325,7 @@ class HtmTm : public PlainTm
 class FurTm
 {
       public:
+	static constexpr bool rolls_back = true;
 	explicit FurTm(const TmOptions &o)
 	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), own_(o.heap.empty()),
 	      heap_(make(o))
@@ -348,6 +351,16 @@ class FurTm
 		auto update(Body &&body)
 		{
 			return fur::update(thread_, body);
+		}
+		template <class Body>
+		void update_or_abort(Body &&body)
+		{
+			fur_update *tx;
+			fur::check(fur_begin_update(thread_, &tx));
+			if (body(tx))
+				fur::check(fur_commit(tx));
+			else
+				fur_abort(tx);
 		}
 
 	      private:

@@ -4,7 +4,7 @@
  * Keys are drawn from twice as many as the tree starts with, so half of the updates change nothing.
  */
 #include "rbtree.hpp"
-#include "../common/driver.hpp"
+#include "../common/systems.hpp"
 
 #include <random>
 
@@ -151,36 +151,14 @@ int run_on(bench::Options &o, const Workload &w)
 	if (!wrong.empty())
 		std::cerr << "rbtree: not verified: " << wrong << "\n";
 
-	json r;
-	uint64_t total = 0;
-	r["workload"] = "rbtree";
-	r["tm"] = o.tm;
-	r["machine"] = o.machine;
+	json r = bench::common_result(o, "rbtree", window, kind_names, KINDS);
 	tm.describe(r);
-	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
-	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
-	r["threads"] = o.threads;
-	r["seconds"] = window.seconds;
-	r["seed"] = o.seed;
 	r["keys"] = w.keys;
 	r["update_percent"] = w.update;
-	for (int k = 0; k < KINDS; k++) {
-		r["commits"][kind_names[k]] = window.done[k];
-		total += window.done[k];
-	}
-	r["throughput"] = static_cast<double>(total) / window.seconds;
 	tm.results(r);
 	r["verified"] = wrong.empty();
 	return bench::report(o, r);
 }
-
-/* Adding a system: its header, and a line here. */
-const std::pair<const char *, int (*)(bench::Options &, const Workload &)> systems[] = {
-        {"none", run_on<bench::NoneTm>},
-        {"htm", run_on<bench::HtmTm>},
-        {"fur-opacity", run_on<bench::FurTm>},
-        {"fur-snapshot", run_on<bench::FurTm>},
-};
 
 int run(bench::Options &o, const Workload &w)
 {
@@ -191,10 +169,7 @@ int run(bench::Options &o, const Workload &w)
 	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads' stocks. */
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = 2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
-	for (const auto &[name, on] : systems)
-		if (o.tm == name)
-			return on(o, w);
-	throw bench::Usage("--tm " + o.tm + ": use none, htm, fur-opacity or fur-snapshot");
+	return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 
 } // namespace

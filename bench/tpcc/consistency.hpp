@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and that every tree is one.  Included by tpcc.hpp.
+ */
+#ifndef TPCC_CONSISTENCY_HPP
+#define TPCC_CONSISTENCY_HPP
+
+#include <map>
+
+namespace tpcc
+{
+
+/* What the rows of one district, or of one customer, add up to. */
+struct DistrictSums {
+	int64_t history = 0, ytd = 0;
+	uint64_t next_order = 0, newest = 0, orders = 0, lines_of_orders = 0, lines = 0;
+	uint64_t waiting = 0, oldest_waiting = UINT64_MAX, newest_waiting = 0;
+};
+struct CustomerSums {
+	int64_t paid = 0, delivered = 0;
+};
+
+template <class Tx>
+class Checker
+{
+      public:
+	Checker(Tx *tx, const Database *db) : tx_(tx), db_(db) {}
+
+	const char *check()
+	{
+		wrong_ = trees();
+		if (!wrong_)
+			districts();
+		if (!wrong_)
+			warehouses();
+		if (!wrong_)
+			customers();
+		return wrong_;
+	}
+	/* 3.3.2.11: all orders but the newest three in ten are delivered. */
+	const char *check_loaded()
+	{
+		if (check())
+			return wrong_;
+		for (const auto &[key, s] : districts_)
+			if (s.orders - s.waiting != db_->customers * 7 / 10)
+				return "3.3.2.11: not seven in ten orders are delivered at first";
+		return nullptr;
+	}
+
+      private:
+	void need(bool good, const char *what)
+	{
+		if (!good && !wrong_)
+			wrong_ = what;
+	}
+	template <class T>
+	T get(const T *word)
+	{
+		return fur_load(tx_, word);
+	}
+
+	const char *trees()
+	{
+		auto nothing = [](uint64_t, uint64_t) {};
+		for (const btree::Tree *t : {&db_->item, &db_->stock, &db_->by_name, &db_->by_customer})
+			if (const char *wrong = btree::each(tx_, t, nothing))
+				return wrong;
+		const char *wrong = btree::each(tx_, &db_->history, [&](uint64_t key, uint64_t value) {
+			auto *h = reinterpret_cast<const History *>(value);
+			districts_[district_key(get(&h->warehouse), get(&h->district))].history += get(&h->amount);
+			customers_[district_of(key) | (key >> 28 & 0xffff)].paid += get(&h->amount);
+		});
+		if (wrong || (wrong = orders()))
+			return wrong;
+		return btree::each(tx_, &db_->order_line, [&](uint64_t key, uint64_t) { districts_[district_of(key)].lines++; });
+	}
+	static uint64_t district_of(uint64_t key)
+	{
+		return key >> 44 << 44;
+	}
+
+	const char *orders()
+	{
+		const char *wrong = btree::each(tx_, &db_->new_order, [&](uint64_t key, uint64_t) {
+			DistrictSums &s = districts_[district_of(key)];
+			uint64_t number = key - district_of(key);
+			s.waiting++;
+			s.oldest_waiting = number < s.oldest_waiting ? number : s.oldest_waiting;
+			s.newest_waiting = number > s.newest_waiting ? number : s.newest_waiting;
+		});
+		return wrong ? wrong : btree::each(tx_, &db_->order, [&](uint64_t key, uint64_t value) {
+			one_order(key, reinterpret_cast<const Order *>(value));
+		});
+	}
+	void one_order(uint64_t key, const Order *o)
+	{
+		DistrictSums &s = districts_[district_of(key)];
+		uint64_t number = key - district_of(key), lines = get(&o->lines), ignored;
+		bool delivered = get(&o->carrier) != 0;
+		s.orders++;
+		s.newest = number > s.newest ? number : s.newest;
+		s.lines_of_orders += lines;
+		need(delivered != btree::find(tx_, &db_->new_order, key, ignored),
+		        "3.3.2.5: an order has a carrier and waits, or has none and does not wait");
+		for (uint64_t n = 1; n <= lines + 1; n++) {
+			uint64_t value;
+			bool there = btree::find(tx_, &db_->order_line, district_of(key) | number << 8 | n, value);
+			need(there == (n <= lines), "3.3.2.6: an order has not as many lines as it says");
+			if (!there)
+				continue;
+			auto *line = reinterpret_cast<const OrderLine *>(value);
+			need((get(&line->delivered) != 0) == delivered,
+			        "3.3.2.7: a line is delivered and its order is not, or not and it is");
+			if (delivered)
+				customers_[district_of(key) | get(&o->customer)].delivered += get(&line->amount);
+		}
+	}
+
+	void districts()
+	{
+		need_tree(btree::each(tx_, &db_->district, [&](uint64_t key, uint64_t value) {
+			auto *d = reinterpret_cast<const District *>(value);
+			DistrictSums &s = districts_[key];
+			s.ytd = get(&d->ytd);
+			s.next_order = get(&d->next_order);
+			need(s.next_order - 1 == s.newest, "3.3.2.2: a district's next order is not one more than its newest");
+			need(!s.waiting || s.newest == s.newest_waiting, "3.3.2.2: the newest order is not the newest that waits");
+			need(!s.waiting || s.newest_waiting - s.oldest_waiting + 1 == s.waiting,
+			        "3.3.2.3: there is a gap in the orders that wait");
+			need(s.lines_of_orders == s.lines, "3.3.2.4: a district has not as many order lines as its orders say");
+			need(s.ytd == s.history, "3.3.2.9: a district has not taken in what its history says");
+			uint64_t w = key >> 48;
+			warehouse_ytd_[w] += s.ytd;
+			warehouse_history_[w] += s.history;
+		}));
+	}
+	void warehouses()
+	{
+		need_tree(btree::each(tx_, &db_->warehouse, [&](uint64_t w, uint64_t value) {
+			int64_t ytd = get(&reinterpret_cast<const Warehouse *>(value)->ytd);
+			need(ytd == warehouse_ytd_[w], "3.3.2.1: a warehouse has not taken in what its districts have");
+			need(ytd == warehouse_history_[w], "3.3.2.8: a warehouse has not taken in what its history says");
+		}));
+	}
+	void customers()
+	{
+		need_tree(btree::each(tx_, &db_->customer, [&](uint64_t key, uint64_t value) {
+			auto *c = reinterpret_cast<const Customer *>(value);
+			const CustomerSums &s = customers_[key];
+			need(get(&c->balance) == s.delivered - s.paid,
+			        "3.3.2.10: a customer's balance is not what was delivered less what was paid");
+			need(get(&c->balance) + get(&c->ytd_payment) == s.delivered,
+			        "3.3.2.12: a customer's balance and payments are not what was delivered");
+		}));
+	}
+	void need_tree(const char *wrong)
+	{
+		need(!wrong, wrong);
+	}
+
+	Tx *tx_;
+	const Database *db_;
+	const char *wrong_ = nullptr;
+	std::map<uint64_t, DistrictSums> districts_;
+	std::map<uint64_t, CustomerSums> customers_;
+	std::map<uint64_t, int64_t> warehouse_ytd_, warehouse_history_;
+};
+
+template <class Tx>
+const char *check(Tx *tx, const Database *db)
+{
+	return Checker<Tx>(tx, db).check();
+}
+
+template <class Tx>
+const char *check_loaded(Tx *tx, const Database *db)
+{
+	return Checker<Tx>(tx, db).check_loaded();
+}
+
+} // namespace tpcc
+
+#endif /* TPCC_CONSISTENCY_HPP */

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tpcc.cpp - the TPC-C benchmark: loads the database, runs a mix of the five transactions, checks the consistency conditions of clause 3.3.2.
+ * No terminals, no think times: throughput of transactions, as in FUR's evaluation (section 4).
+ */
+#include "tpcc.hpp"
+#include "../common/systems.hpp"
+
+#include <array>
+#include <new>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+namespace
+{
+
+using bench::json;
+
+enum Type { STOCK_LEVEL, DELIVERY, ORDER_STATUS, PAYMENT, NEW_ORDER, TYPES };
+const char *const type_names[] = {"stocklevel", "delivery", "orderstatus", "payment", "neworder"};
+
+/* Percentages, in the order of the types. */
+using Mix = std::array<double, TYPES>;
+const std::pair<const char *, Mix> named_mixes[] = {
+        {"standard", {4, 4, 4, 43, 45}}, {"stocklevel", {100, 0, 0, 0, 0}}, {"delivery", {0, 100, 0, 0, 0}},
+        {"orderstatus", {0, 0, 100, 0, 0}}, {"payment", {0, 0, 0, 100, 0}}, {"neworder", {0, 0, 0, 0, 100}},
+        {"orderstatus95", {0, 0, 95, 5, 0}},       /* FUR, Figure 4 */
+        {"read-dominated", {42.5, 5, 42.5, 5, 5}}, /* Figure 8: 85 % read-only */
+};
+
+struct Workload {
+	uint64_t warehouses = 1;
+	std::string mix_name = "standard", scale_name = "paper";
+	Mix mix{};
+	tpcc::Scale scale;
+	bool home = false, footprints = false;
+};
+
+Mix parse_mix(const std::string &text)
+{
+	for (const auto &[name, mix] : named_mixes)
+		if (text == name)
+			return mix;
+	Mix mix{};
+	double sum = 0;
+	std::istringstream in(text);
+	for (std::string part; std::getline(in, part, ',');) {
+		size_t equals = part.find('='), type = 0;
+		while (type < TYPES && part.substr(0, equals) != type_names[type])
+			type++;
+		char *end = nullptr;
+		double percent = equals == std::string::npos ? -1 : strtod(part.c_str() + equals + 1, &end);
+		if (type == TYPES || !end || *end || !(percent >= 0))
+			throw bench::Usage(
+			        "--mix " + text + ": '" + part +
+			        "' is not a mix: use standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... of "
+			        "stocklevel, delivery, orderstatus, payment, neworder");
+		mix[type] += percent;
+		sum += percent;
+	}
+	if (sum < 99.999 || sum > 100.001) {
+		std::ostringstream is;
+		is << sum;
+		throw bench::Usage("--mix " + text + ": the percentages add up to " + is.str() + ", not 100");
+	}
+	return mix;
+}
+
+tpcc::Scale parse_scale(const std::string &name)
+{
+	tpcc::Scale paper{3000, 100000, 1, 3, 100, false, false};
+	if (name == "paper")
+		return paper;
+	if (name == "spec")
+		return {};
+	if (name == "tiny") /* spec's rules on little data: for tests */
+		return {60, 1000, 5, 15, 20, true, true};
+	throw bench::Usage("--scale " + name + ": use paper, spec or tiny");
+}
+
+/* What the database needs, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60 %. */
+uint64_t heap_bytes_of(const Workload &w)
+{
+	uint64_t customers = tpcc::DISTRICTS * w.scale.customers,
+	         lines = customers * (w.scale.least_lines + w.scale.most_lines) / 2;
+	uint64_t tree = 40, warehouse = customers * (128 + 64 + 64 + 5 * tree) + lines * (64 + tree) + w.scale.items * (64 + tree);
+	/* Half as much again for leaves that split, and for the stock of each thread. */
+	return w.warehouses * warehouse * 3 / 2 + w.scale.items * (64 + tree) + (uint64_t(64) << 20);
+}
+
+/* What new orders and payments add while it runs: 100 MB a second of each thread, at most 8 GB. */
+uint64_t growth_of(const bench::Options &o, const Workload &w)
+{
+	double bytes = (o.seconds + 0.5) * o.threads * 1e8 * (w.mix[PAYMENT] + w.mix[NEW_ORDER]) / 100;
+	return bytes < 8e9 ? static_cast<uint64_t>(bytes) : UINT64_C(8000000000);
+}
+
+/* Clause 2.1.6. */
+class Random
+{
+      public:
+	explicit Random(uint64_t seed) : engine_(seed) {}
+	uint64_t uniform(uint64_t low, uint64_t high)
+	{
+		return low + static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) * (high - low + 1)) >> 64);
+	}
+	uint64_t non_uniform(uint64_t a, uint64_t low, uint64_t high)
+	{
+		return ((uniform(0, a) | uniform(low, high)) + 42) % (high - low + 1) + low;
+	}
+	bool percent(double p)
+	{
+		return static_cast<double>(engine_() >> 11) < p / 100 * 9007199254740992.0;
+	}
+
+      private:
+	std::mt19937_64 engine_;
+};
+
+/* Inputs of the transactions, clauses 2.4.1 to 2.8.1. */
+class Inputs
+{
+      public:
+	Inputs(const Workload &w, uint64_t seed, unsigned thread)
+	    : w_(w), random_(seed * 1000003 + thread), home_(thread % w.warehouses + 1)
+	{
+	}
+
+	Type type()
+	{
+		double at = static_cast<double>(random_.uniform(0, 999999)) / 10000;
+		for (unsigned t = 0; t < TYPES; t++)
+			if ((at -= w_.mix[t]) < 0)
+				return static_cast<Type>(t);
+		return NEW_ORDER;
+	}
+	tpcc::NewOrder new_order(bool &roll_back)
+	{
+		tpcc::NewOrder in;
+		in.w = warehouse(), in.d = district(), in.c = customer(), in.date = ++date_;
+		in.lines = random_.uniform(w_.scale.least_lines, w_.scale.most_lines);
+		roll_back = w_.scale.rollbacks && random_.percent(1);
+		for (uint64_t n = 0; n < in.lines; n++) {
+			in.line[n].item = random_.non_uniform(8191, 1, w_.scale.items);
+			in.line[n].supplier = w_.warehouses > 1 && random_.percent(1) ? other(in.w) : in.w;
+			in.line[n].quantity = random_.uniform(1, 10);
+		}
+		if (roll_back)
+			in.line[in.lines - 1].item = w_.scale.items + 1;
+		return in;
+	}
+	tpcc::Payment payment()
+	{
+		tpcc::Payment in;
+		in.w = in.customer_w = warehouse(), in.d = in.customer_d = district(), in.date = ++date_;
+		if (w_.warehouses > 1 && random_.percent(15))
+			in.customer_w = other(in.w), in.customer_d = district();
+		in.by_name = by_name();
+		in.c = customer(), in.name = name();
+		in.amount = static_cast<int64_t>(random_.uniform(100, 500000));
+		return in;
+	}
+	tpcc::OrderStatus order_status()
+	{
+		return {warehouse(), district(), customer(), name(), by_name()};
+	}
+	tpcc::Delivery delivery()
+	{
+		return {warehouse(), random_.uniform(1, 10), ++date_};
+	}
+	tpcc::StockLevel stock_level()
+	{
+		return {warehouse(), district(), w_.scale.stock_orders, static_cast<int64_t>(random_.uniform(10, 20))};
+	}
+
+      private:
+	uint64_t warehouse()
+	{
+		return w_.home ? home_ : random_.uniform(1, w_.warehouses);
+	}
+	uint64_t other(uint64_t w)
+	{
+		return (w + random_.uniform(0, w_.warehouses - 2)) % w_.warehouses + 1;
+	}
+	uint64_t district()
+	{
+		return random_.uniform(1, tpcc::DISTRICTS);
+	}
+	uint64_t customer()
+	{
+		return random_.non_uniform(1023, 1, w_.scale.customers);
+	}
+	bool by_name()
+	{
+		return w_.scale.by_name && random_.percent(60);
+	}
+	/* Of a name that somebody has: the first customers have names 0, 1, ... */
+	uint64_t name()
+	{
+		uint64_t names = w_.scale.customers < tpcc::NAMES ? w_.scale.customers : uint64_t(tpcc::NAMES);
+		return random_.non_uniform(255, 0, names - 1);
+	}
+
+	const Workload &w_;
+	Random random_;
+	uint64_t home_, date_ = 0;
+};
+
+/* A transaction that counts its accesses, for Table 1 of the paper. */
+struct Footprint {
+	uint64_t reads = 0, writes = 0;
+};
+template <class Tx>
+struct Counted {
+	Tx *tx;
+	Footprint *n;
+};
+template <class Tx, class T>
+T fur_load(Counted<Tx> *c, const T *p)
+{
+	c->n->reads++;
+	return fur_load(c->tx, p);
+}
+template <class Tx, class T>
+void fur_store(Counted<Tx> *c, T *p, std::type_identity_t<T> value)
+{
+	c->n->writes++;
+	fur_store(c->tx, p, value);
+}
+template <class Tx>
+void *fur_alloc(Counted<Tx> *c, size_t bytes)
+{
+	return fur_alloc(c->tx, bytes);
+}
+template <class Tx>
+void fur_free(Counted<Tx> *c, void *p)
+{
+	fur_free(c->tx, p);
+}
+
+/* What a transaction's body is handed: the transaction itself, or one that counts. */
+struct Plain {
+	template <class Tx>
+	Tx *operator()(Tx *tx)
+	{
+		return tx;
+	}
+};
+struct Counting {
+	Footprint n;
+	alignas(Counted<fur_ro>) char room[sizeof(Counted<fur_ro>)];
+	/* Of the last attempt, which is the one that commits. */
+	template <class Tx>
+	Counted<Tx> *operator()(Tx *tx)
+	{
+		n = {};
+		return new (room) Counted<Tx>{tx, &n};
+	}
+};
+
+template <class Tm>
+class Tpcc
+{
+      public:
+	Tpcc(Tm &tm, const Workload &w, uint64_t seed) : tm_(tm), w_(w), seed_(seed)
+	{
+		bench::aside([&] {
+			typename Tm::Thread self(tm);
+			db_ = static_cast<tpcc::Database *>(tm.root());
+			if (db_)
+				check_reused(self);
+			else
+				load(self);
+		});
+	}
+
+	void run(unsigned thread, const std::atomic<bool> &stop, bench::Progress &progress)
+	{
+		typename Tm::Thread self(tm_);
+		Inputs inputs(w_, seed_, thread + 1);
+		while (!stop.load(std::memory_order_relaxed)) {
+			Type type = inputs.type();
+			Plain plain;
+			one(self, inputs, type, plain);
+			progress.count(type);
+		}
+	}
+
+	std::string check()
+	{
+		std::string wrong;
+		bench::aside([&] {
+			typename Tm::Thread self(tm_);
+			const char *what = self.read([&](auto *tx) { return tpcc::check(tx, db_); });
+			wrong = what ? what : "";
+		});
+		return wrong;
+	}
+
+	/* Mean reads and writes of each type. */
+	json footprints()
+	{
+		json all;
+		bench::aside([&] {
+			typename Tm::Thread self(tm_);
+			Inputs inputs(w_, seed_, 0);
+			for (unsigned t = 0; t < TYPES; t++) {
+				enum { TIMES = 20 };
+				Footprint sum;
+				for (int k = 0; k < TIMES; k++) {
+					Counting counting;
+					one(self, inputs, static_cast<Type>(t), counting);
+					sum.reads += counting.n.reads, sum.writes += counting.n.writes;
+				}
+				all[type_names[t]] = {{"reads", sum.reads / TIMES}, {"writes", sum.writes / TIMES}};
+			}
+		});
+		return all;
+	}
+
+      private:
+	/* `with` makes what the body is handed of the transaction that is open. */
+	template <class With>
+	void one(typename Tm::Thread &self, Inputs &inputs, Type type, With &with)
+	{
+		switch (type) {
+		case STOCK_LEVEL: {
+			auto in = inputs.stock_level();
+			uint64_t seen[1024];
+			shown_ = self.read([&](auto *tx) { return tpcc::stock_level(with(tx), db_, in, seen, 1024); });
+			break;
+		}
+		case ORDER_STATUS: {
+			auto in = inputs.order_status();
+			shown_ = static_cast<uint64_t>(self.read([&](auto *tx) { return tpcc::order_status(with(tx), db_, in); }));
+			break;
+		}
+		case DELIVERY: {
+			auto in = inputs.delivery();
+			shown_ = self.update([&](auto *tx) { return tpcc::delivery(with(tx), db_, in); });
+			break;
+		}
+		case PAYMENT: {
+			auto in = inputs.payment();
+			self.update([&](auto *tx) {
+				tpcc::payment(with(tx), db_, in);
+				return 0;
+			});
+			break;
+		}
+		default: new_order(self, inputs, with);
+		}
+	}
+	template <class With>
+	void new_order(typename Tm::Thread &self, Inputs &inputs, With &with)
+	{
+		bool roll_back;
+		auto in = inputs.new_order(roll_back);
+		if (!roll_back)
+			self.update([&](auto *tx) { return tpcc::new_order(with(tx), db_, in); });
+		else if constexpr (Tm::rolls_back)
+			self.update_or_abort([&](auto *tx) { return tpcc::new_order(with(tx), db_, in); });
+		/* Else the system cannot, and goes without. */
+	}
+
+	/* ------------------------------------------------------------- loading */
+
+	/* f(tx) in one update. */
+	template <class F>
+	void update(typename Tm::Thread &self, F &&f)
+	{
+		self.update([&](auto *tx) {
+			f(tx);
+			return 0;
+		});
+	}
+
+	void load(typename Tm::Thread &self)
+	{
+		update(self, [&](auto *tx) {
+			db_ = static_cast<tpcc::Database *>(fur_alloc(tx, sizeof(tpcc::Database)));
+			if (!db_)
+				throw btree::NoMemory();
+			for (btree::Tree tpcc::Database::*t : trees)
+				fur_store(tx, &(db_->*t).root, nullptr);
+			fur_store(tx, &db_->warehouses, w_.warehouses);
+			fur_store(tx, &db_->customers, w_.scale.customers);
+			fur_store(tx, &db_->items, w_.scale.items);
+		});
+		Random random(seed_);
+		bench::ProgressBar bar(
+		        "loading", w_.warehouses * (w_.scale.items + 2 * tpcc::DISTRICTS * w_.scale.customers) + w_.scale.items);
+		for (uint64_t i = 1; i <= w_.scale.items; i++, bar.step())
+			update(self, [&](auto *tx) {
+				auto *item = tpcc::new_row<tpcc::Item>(tx, db_->item, i);
+				fur_store(tx, &item->image, i % 10000);
+				fur_store(tx, &item->price, static_cast<int64_t>(100 + i * 7919 % 9901));
+			});
+		for (uint64_t w = 1; w <= w_.warehouses; w++)
+			load_warehouse(self, w, random, bar);
+		/* The root goes in last: a load that was cut short is not taken for a database. */
+		update(self, [&](auto *tx) { tm_.set_root(tx, db_); });
+		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check_loaded(tx, db_); }))
+			throw std::runtime_error(std::string("the database is not right after loading: ") + wrong);
+	}
+
+	void load_warehouse(typename Tm::Thread &self, uint64_t w, Random &random, bench::ProgressBar &bar)
+	{
+		int64_t paid = static_cast<int64_t>(w_.scale.customers) * 1000;
+		update(self, [&](auto *tx) {
+			auto *row = tpcc::new_row<tpcc::Warehouse>(tx, db_->warehouse, w);
+			fur_store(tx, &row->ytd, paid * int64_t(tpcc::DISTRICTS));
+			fur_store(tx, &row->tax, static_cast<int64_t>(random.uniform(0, 2000)));
+		});
+		for (uint64_t i = 1; i <= w_.scale.items; i++, bar.step())
+			update(self, [&](auto *tx) {
+				auto *stock = tpcc::new_row<tpcc::Stock>(tx, db_->stock, tpcc::stock_key(w, i));
+				fur_store(tx, &stock->quantity, static_cast<int64_t>(10 + (i * 31 + w) % 91));
+				for (int64_t *zero : {&stock->ytd, &stock->orders, &stock->remote})
+					fur_store(tx, zero, int64_t(0));
+			});
+		for (uint64_t d = 1; d <= tpcc::DISTRICTS; d++) {
+			update(self, [&](auto *tx) {
+				auto *row = tpcc::new_row<tpcc::District>(tx, db_->district, tpcc::district_key(w, d));
+				fur_store(tx, &row->ytd, paid);
+				fur_store(tx, &row->tax, static_cast<int64_t>(random.uniform(0, 2000)));
+				fur_store(tx, &row->next_order, w_.scale.customers + 1);
+			});
+			for (uint64_t c = 1; c <= w_.scale.customers; c++, bar.step())
+				load_customer(self, w, d, c, random);
+			/* Orders in the order of a permutation of the customers: any that has no common factor with their number. */
+			uint64_t n = w_.scale.customers, stride = 7919 % n | 1;
+			while (std::gcd(stride, n) != 1)
+				stride += 2;
+			for (uint64_t o = 1; o <= n; o++, bar.step())
+				load_order(self, w, d, o, o * stride % n + 1, random);
+		}
+	}
+
+	void load_customer(typename Tm::Thread &self, uint64_t w, uint64_t d, uint64_t c, Random &random)
+	{
+		uint64_t name = c <= tpcc::NAMES ? c - 1 : random.non_uniform(255, 0, tpcc::NAMES - 1);
+		bool bad = random.percent(10);
+		auto discount = static_cast<int64_t>(random.uniform(0, 5000));
+		update(self, [&](auto *tx) {
+			auto *row = tpcc::new_row<tpcc::Customer>(tx, db_->customer, tpcc::customer_key(w, d, c));
+			fur_store(tx, &row->balance, int64_t(-1000));
+			fur_store(tx, &row->ytd_payment, int64_t(1000));
+			fur_store(tx, &row->payments, int64_t(1));
+			fur_store(tx, &row->deliveries, int64_t(0));
+			fur_store(tx, &row->discount, discount);
+			fur_store(tx, &row->bad_credit, int64_t(bad));
+			fur_store(tx, &row->last_name, name);
+			btree::insert(tx, &db_->by_name, tpcc::name_key(w, d, name, c), c);
+			auto *history = tpcc::new_row<tpcc::History>(tx, db_->history, tpcc::history_key(w, d, c, 1));
+			fur_store(tx, &history->warehouse, w);
+			fur_store(tx, &history->district, d);
+			fur_store(tx, &history->date, uint64_t(0));
+			fur_store(tx, &history->amount, int64_t(1000));
+		});
+	}
+
+	void load_order(typename Tm::Thread &self, uint64_t w, uint64_t d, uint64_t o, uint64_t c, Random &random)
+	{
+		bool delivered = o <= w_.scale.customers * 7 / 10;
+		uint64_t lines = random.uniform(w_.scale.least_lines, w_.scale.most_lines),
+		         first = random.uniform(1, w_.scale.items);
+		update(self, [&](auto *tx) {
+			auto *order = tpcc::new_row<tpcc::Order>(tx, db_->order, tpcc::order_key(w, d, o));
+			fur_store(tx, &order->customer, c);
+			fur_store(tx, &order->date, uint64_t(0));
+			fur_store(tx, &order->carrier, delivered ? o % 10 + 1 : 0);
+			fur_store(tx, &order->lines, lines);
+			btree::insert(tx, &db_->by_customer, tpcc::by_customer_key(w, d, c, o), o);
+			if (!delivered)
+				btree::insert(tx, &db_->new_order, tpcc::order_key(w, d, o), 1);
+			for (uint64_t n = 1; n <= lines; n++) {
+				auto *line = tpcc::new_row<tpcc::OrderLine>(tx, db_->order_line, tpcc::line_key(w, d, o, n));
+				fur_store(tx, &line->item, (first + n * 7919) % w_.scale.items + 1);
+				fur_store(tx, &line->supplier, w);
+				fur_store(tx, &line->quantity, uint64_t(5));
+				fur_store(tx, &line->delivered, uint64_t(delivered));
+				fur_store(tx, &line->amount, delivered ? int64_t(0) : static_cast<int64_t>(1 + first * n % 999999));
+			}
+		});
+	}
+
+	void check_reused(typename Tm::Thread &self)
+	{
+		uint64_t is[3];
+		self.read([&](auto *tx) {
+			is[0] = fur_load(tx, &db_->warehouses), is[1] = fur_load(tx, &db_->customers),
+			is[2] = fur_load(tx, &db_->items);
+			return 0;
+		});
+		if (is[0] != w_.warehouses || is[1] != w_.scale.customers || is[2] != w_.scale.items)
+			throw bench::Usage("the heap holds a database of " + std::to_string(is[0]) + " warehouses, " +
+			                   std::to_string(is[1]) + " customers a district and " + std::to_string(is[2]) +
+			                   " items: ask for the same --warehouses and --scale, or another heap");
+		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check(tx, db_); }))
+			throw std::runtime_error(std::string("the database in the heap is not consistent: ") + wrong);
+	}
+
+	static constexpr btree::Tree tpcc::Database::*trees[] = {&tpcc::Database::warehouse, &tpcc::Database::district,
+	        &tpcc::Database::customer, &tpcc::Database::history, &tpcc::Database::new_order, &tpcc::Database::order,
+	        &tpcc::Database::order_line, &tpcc::Database::item, &tpcc::Database::stock, &tpcc::Database::by_name,
+	        &tpcc::Database::by_customer};
+
+	Tm &tm_;
+	const Workload &w_;
+	uint64_t seed_;
+	tpcc::Database *db_ = nullptr;
+	static inline volatile uint64_t shown_; /* what a terminal would show: not optimised away */
+};
+
+template <class Tm>
+int run_on(bench::Options &o, const Workload &w)
+{
+	Tm tm(o.tm_options);
+	Tpcc<Tm> tpcc(tm, w, o.seed);
+	tm.begin_run();
+	bench::Window window =
+	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { tpcc.run(i, stop, p); });
+	json r = bench::common_result(o, "tpcc", window, type_names, TYPES);
+	tm.describe(r);
+	r["warehouses"] = w.warehouses;
+	r["mix"] = w.mix_name;
+	r["scale"] = w.scale_name;
+	r["home"] = w.home;
+	tm.results(r);
+	if (w.footprints)
+		r["footprints"] = tpcc.footprints();
+	std::string wrong = tpcc.check();
+	if (!wrong.empty())
+		std::cerr << "tpcc: not verified: " << wrong << "\n";
+	r["verified"] = wrong.empty();
+	return bench::report(o, r);
+}
+
+int run(bench::Options &o, Workload &w)
+{
+	w.mix = parse_mix(w.mix_name);
+	w.scale = parse_scale(w.scale_name);
+	if (w.warehouses < 1 || w.warehouses > 4096)
+		throw bench::Usage("--warehouses: use 1 to 4096");
+	uint64_t needs = heap_bytes_of(w);
+	if (o.tm_options.heap_bytes && o.tm_options.heap_bytes < needs)
+		throw bench::Usage("--heap-mib " + std::to_string(o.tm_options.heap_bytes >> 20) + ": " +
+		                   std::to_string(w.warehouses) + " warehouses at --scale " + w.scale_name + " need at least " +
+		                   std::to_string(needs >> 20));
+	if (!o.tm_options.heap_bytes)
+		o.tm_options.heap_bytes = needs + growth_of(o, w);
+	try {
+		return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
+	} catch (const btree::NoMemory &) {
+		throw bench::Usage("the heap is too small for " + std::to_string(w.warehouses) +
+		                   " warehouses and what the run adds: give it a larger --heap-mib");
+	} catch (const tpcc::Broken &e) {
+		throw std::runtime_error(std::string("the database is not consistent: ") + e.what);
+	}
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	Workload w;
+	return bench::main_of(
+	        "tpcc", argc, argv,
+	        [&](CLI::App &app, bench::Options &) {
+		        app.add_option("--warehouses", w.warehouses, "warehouses")->capture_default_str();
+		        app.add_option("--mix", w.mix_name,
+		                   "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, delivery, "
+		                   "orderstatus, payment, neworder)")
+		                ->capture_default_str();
+		        app.add_option(
+		                   "--scale", w.scale_name, "paper: the FUR paper's; spec: the specification's; tiny: for tests")
+		                ->capture_default_str();
+		        app.add_flag("--home", w.home, "each thread stays with a warehouse of its own");
+		        app.add_flag("--footprints", w.footprints, "measure reads and writes of each type, after the run");
+	        },
+	        [&](bench::Options &o) { return run(o, w); });
+}
