@@ -18,7 +18,8 @@ namespace bench
 
 void Options::add_to(CLI::App &app)
 {
-	app.add_option("--tm", tm, "none, htm, fur-opacity, fur-snapshot")->capture_default_str();
+	app.add_option("--tm", tm, "none, htm, fur-opacity, fur-snapshot; fur-paper (Algorithm 1 as printed, emulated POWER only)")
+	        ->capture_default_str();
 	app.add_option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it")
 	        ->capture_default_str();
 	app.add_option("--threads", threads, "threads, pinned to cores in turn")->capture_default_str();

@@ -12,11 +12,13 @@ namespace bench
 
 int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run)
 {
+	if (o.machine == "native" && o.tm == "fur-paper")
+		throw Usage("--tm fur-paper is POWER's: use --machine power9");
 	if (o.machine == "native")
 		return run(o);
 	std::error_code none;
 	std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
-	std::string other = self.string() + "-emulated";
+	std::string other = self.string() + (o.tm == "fur-paper" ? "-fur-paper" : "-emulated");
 	execv(other.c_str(), argv);
 	throw Usage("--machine " + o.machine + ": " + other +
 	            " is not there: build with -Demulated=enabled (needs Boost.Context and toml++), or use native");

@@ -18,9 +18,10 @@ int on_system(const Options &o, F &&f)
 		return f.template operator()<NoneTm>();
 	if (o.tm == "htm")
 		return f.template operator()<HtmTm>();
-	if (o.tm == "fur-opacity" || o.tm == "fur-snapshot")
+	/* fur-paper is this on another machine's build: bench/baselines/fur_paper. */
+	if (o.tm == "fur-opacity" || o.tm == "fur-snapshot" || o.tm == "fur-paper")
 		return f.template operator()<FurTm>();
-	throw Usage("--tm " + o.tm + ": use none, htm, fur-opacity or fur-snapshot");
+	throw Usage("--tm " + o.tm + ": use none, htm, fur-opacity, fur-snapshot or fur-paper");
 }
 
 } // namespace bench

@@ -3,13 +3,11 @@
  * tpcc.cpp - the TPC-C benchmark: loads the database, runs a mix of the five transactions, checks the consistency conditions of clause 3.3.2.
  * No terminals, no think times: throughput of transactions, as in FUR's evaluation (section 4).
  */
-#include "tpcc.hpp"
 #include "../common/systems.hpp"
+#include "load.hpp"
 
 #include <array>
 #include <new>
-#include <numeric>
-#include <random>
 #include <sstream>
 
 namespace
@@ -96,27 +94,7 @@ uint64_t growth_of(const bench::Options &o, const Workload &w)
 	return bytes < 8e9 ? static_cast<uint64_t>(bytes) : UINT64_C(8000000000);
 }
 
-/* Clause 2.1.6. */
-class Random
-{
-      public:
-	explicit Random(uint64_t seed) : engine_(seed) {}
-	uint64_t uniform(uint64_t low, uint64_t high)
-	{
-		return low + static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) * (high - low + 1)) >> 64);
-	}
-	uint64_t non_uniform(uint64_t a, uint64_t low, uint64_t high)
-	{
-		return ((uniform(0, a) | uniform(low, high)) + 42) % (high - low + 1) + low;
-	}
-	bool percent(double p)
-	{
-		return static_cast<double>(engine_() >> 11) < p / 100 * 9007199254740992.0;
-	}
-
-      private:
-	std::mt19937_64 engine_;
-};
+using tpcc::Random;
 
 /* Inputs of the transactions, clauses 2.4.1 to 2.8.1. */
 class Inputs
@@ -364,126 +342,24 @@ class Tpcc
 		/* Else the system cannot, and goes without. */
 	}
 
-	/* ------------------------------------------------------------- loading */
-
-	/* f(tx) in one update. */
-	template <class F>
-	void update(typename Tm::Thread &self, F &&f)
-	{
-		self.update([&](auto *tx) {
-			f(tx);
-			return 0;
-		});
-	}
-
 	void load(typename Tm::Thread &self)
 	{
-		update(self, [&](auto *tx) {
-			db_ = static_cast<tpcc::Database *>(fur_alloc(tx, sizeof(tpcc::Database)));
-			if (!db_)
-				throw btree::NoMemory();
-			for (btree::Tree tpcc::Database::*t : trees)
-				fur_store(tx, &(db_->*t).root, nullptr);
-			fur_store(tx, &db_->warehouses, w_.warehouses);
-			fur_store(tx, &db_->customers, w_.scale.customers);
-			fur_store(tx, &db_->items, w_.scale.items);
-		});
-		Random random(seed_);
-		bench::ProgressBar bar(
-		        "loading", w_.warehouses * (w_.scale.items + 2 * tpcc::DISTRICTS * w_.scale.customers) + w_.scale.items);
-		for (uint64_t i = 1; i <= w_.scale.items; i++, bar.step())
-			update(self, [&](auto *tx) {
-				auto *item = tpcc::new_row<tpcc::Item>(tx, db_->item, i);
-				fur_store(tx, &item->image, i % 10000);
-				fur_store(tx, &item->price, static_cast<int64_t>(100 + i * 7919 % 9901));
-			});
-		for (uint64_t w = 1; w <= w_.warehouses; w++)
-			load_warehouse(self, w, random, bar);
+		bench::ProgressBar bar("loading", tpcc::rows_to_load(w_.warehouses, w_.scale));
+		db_ = tpcc::load(
+		        [&](auto &&f) {
+			        self.update([&](auto *tx) {
+				        f(tx);
+				        return 0;
+			        });
+		        },
+		        w_.warehouses, w_.scale, seed_, [&bar] { bar.step(); });
 		/* The root goes in last: a load that was cut short is not taken for a database. */
-		update(self, [&](auto *tx) { tm_.set_root(tx, db_); });
+		self.update([&](auto *tx) {
+			tm_.set_root(tx, db_);
+			return 0;
+		});
 		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check_loaded(tx, db_); }))
 			throw std::runtime_error(std::string("the database is not right after loading: ") + wrong);
-	}
-
-	void load_warehouse(typename Tm::Thread &self, uint64_t w, Random &random, bench::ProgressBar &bar)
-	{
-		int64_t paid = static_cast<int64_t>(w_.scale.customers) * 1000;
-		update(self, [&](auto *tx) {
-			auto *row = tpcc::new_row<tpcc::Warehouse>(tx, db_->warehouse, w);
-			fur_store(tx, &row->ytd, paid * int64_t(tpcc::DISTRICTS));
-			fur_store(tx, &row->tax, static_cast<int64_t>(random.uniform(0, 2000)));
-		});
-		for (uint64_t i = 1; i <= w_.scale.items; i++, bar.step())
-			update(self, [&](auto *tx) {
-				auto *stock = tpcc::new_row<tpcc::Stock>(tx, db_->stock, tpcc::stock_key(w, i));
-				fur_store(tx, &stock->quantity, static_cast<int64_t>(10 + (i * 31 + w) % 91));
-				for (int64_t *zero : {&stock->ytd, &stock->orders, &stock->remote})
-					fur_store(tx, zero, int64_t(0));
-			});
-		for (uint64_t d = 1; d <= tpcc::DISTRICTS; d++) {
-			update(self, [&](auto *tx) {
-				auto *row = tpcc::new_row<tpcc::District>(tx, db_->district, tpcc::district_key(w, d));
-				fur_store(tx, &row->ytd, paid);
-				fur_store(tx, &row->tax, static_cast<int64_t>(random.uniform(0, 2000)));
-				fur_store(tx, &row->next_order, w_.scale.customers + 1);
-			});
-			for (uint64_t c = 1; c <= w_.scale.customers; c++, bar.step())
-				load_customer(self, w, d, c, random);
-			/* Orders in the order of a permutation of the customers: any that has no common factor with their number. */
-			uint64_t n = w_.scale.customers, stride = 7919 % n | 1;
-			while (std::gcd(stride, n) != 1)
-				stride += 2;
-			for (uint64_t o = 1; o <= n; o++, bar.step())
-				load_order(self, w, d, o, o * stride % n + 1, random);
-		}
-	}
-
-	void load_customer(typename Tm::Thread &self, uint64_t w, uint64_t d, uint64_t c, Random &random)
-	{
-		uint64_t name = c <= tpcc::NAMES ? c - 1 : random.non_uniform(255, 0, tpcc::NAMES - 1);
-		bool bad = random.percent(10);
-		auto discount = static_cast<int64_t>(random.uniform(0, 5000));
-		update(self, [&](auto *tx) {
-			auto *row = tpcc::new_row<tpcc::Customer>(tx, db_->customer, tpcc::customer_key(w, d, c));
-			fur_store(tx, &row->balance, int64_t(-1000));
-			fur_store(tx, &row->ytd_payment, int64_t(1000));
-			fur_store(tx, &row->payments, int64_t(1));
-			fur_store(tx, &row->deliveries, int64_t(0));
-			fur_store(tx, &row->discount, discount);
-			fur_store(tx, &row->bad_credit, int64_t(bad));
-			fur_store(tx, &row->last_name, name);
-			btree::insert(tx, &db_->by_name, tpcc::name_key(w, d, name, c), c);
-			auto *history = tpcc::new_row<tpcc::History>(tx, db_->history, tpcc::history_key(w, d, c, 1));
-			fur_store(tx, &history->warehouse, w);
-			fur_store(tx, &history->district, d);
-			fur_store(tx, &history->date, uint64_t(0));
-			fur_store(tx, &history->amount, int64_t(1000));
-		});
-	}
-
-	void load_order(typename Tm::Thread &self, uint64_t w, uint64_t d, uint64_t o, uint64_t c, Random &random)
-	{
-		bool delivered = o <= w_.scale.customers * 7 / 10;
-		uint64_t lines = random.uniform(w_.scale.least_lines, w_.scale.most_lines),
-		         first = random.uniform(1, w_.scale.items);
-		update(self, [&](auto *tx) {
-			auto *order = tpcc::new_row<tpcc::Order>(tx, db_->order, tpcc::order_key(w, d, o));
-			fur_store(tx, &order->customer, c);
-			fur_store(tx, &order->date, uint64_t(0));
-			fur_store(tx, &order->carrier, delivered ? o % 10 + 1 : 0);
-			fur_store(tx, &order->lines, lines);
-			btree::insert(tx, &db_->by_customer, tpcc::by_customer_key(w, d, c, o), o);
-			if (!delivered)
-				btree::insert(tx, &db_->new_order, tpcc::order_key(w, d, o), 1);
-			for (uint64_t n = 1; n <= lines; n++) {
-				auto *line = tpcc::new_row<tpcc::OrderLine>(tx, db_->order_line, tpcc::line_key(w, d, o, n));
-				fur_store(tx, &line->item, (first + n * 7919) % w_.scale.items + 1);
-				fur_store(tx, &line->supplier, w);
-				fur_store(tx, &line->quantity, uint64_t(5));
-				fur_store(tx, &line->delivered, uint64_t(delivered));
-				fur_store(tx, &line->amount, delivered ? int64_t(0) : static_cast<int64_t>(1 + first * n % 999999));
-			}
-		});
 	}
 
 	void check_reused(typename Tm::Thread &self)
@@ -501,11 +377,6 @@ class Tpcc
 		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check(tx, db_); }))
 			throw std::runtime_error(std::string("the database in the heap is not consistent: ") + wrong);
 	}
-
-	static constexpr btree::Tree tpcc::Database::*trees[] = {&tpcc::Database::warehouse, &tpcc::Database::district,
-	        &tpcc::Database::customer, &tpcc::Database::history, &tpcc::Database::new_order, &tpcc::Database::order,
-	        &tpcc::Database::order_line, &tpcc::Database::item, &tpcc::Database::stock, &tpcc::Database::by_name,
-	        &tpcc::Database::by_customer};
 
 	Tm &tm_;
 	const Workload &w_;

@@ -27,16 +27,24 @@ static void sleep_a_turn(struct fallback_lock *l, uint64_t *word, uint64_t while
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-enum { SPINS = 300 };
+/* One look further: spin, then sleep. */
+static void wait_a_turn(struct fallback_lock *l, unsigned look, unsigned spins, uint64_t *word, uint64_t while_value)
+{
+	if (look < spins)
+		arch_pause();
+	else
+		sleep_a_turn(l, word, while_value);
+}
+
+/* In pauses.  Who is next for the lock stays awake about as long as waking up takes, which is the most that can be lost either way: if it
+ * slept sooner, updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  The
+ * others soon sleep: with more threads than cores, the holder needs theirs. */
+enum { SPINS = 300, SPINS_NEXT = 3000 };
 
 void lock_wait_free(struct htm *h)
 {
-	for (unsigned k = 0; lock_held(h); k++) {
-		if (k < SPINS)
-			arch_pause();
-		else
-			sleep_a_turn(&h->lock, &h->lock.held, 1);
-	}
+	for (unsigned k = 0; lock_held(h); k++)
+		wait_a_turn(&h->lock, k, SPINS, &h->lock.held, 1);
 }
 
 void lock_wait_reader(struct htm *h, uint32_t me)
@@ -62,12 +70,12 @@ static void admit_readers(struct htm *h, uint32_t me)
 void lock_acquire(struct htm *h, uint32_t me)
 {
 	struct fallback_lock *l = &h->lock;
-	uint64_t ticket = arch_fetch_add(&l->next, 1), serving;
+	uint64_t ticket = arch_fetch_add(&l->next, 1), serving, before = 0;
 	for (unsigned k = 0; (serving = arch_load_acquire(&l->serving)) != ticket; k++) {
-		if (k < SPINS)
-			arch_pause();
-		else
-			sleep_a_turn(l, &l->serving, serving);
+		if (serving != before)
+			k = 0; /* one place further */
+		before = serving;
+		wait_a_turn(l, k, ticket - serving == 1 ? SPINS_NEXT : SPINS, &l->serving, serving);
 	}
 	admit_readers(h, me);
 	/* `held` is seen before active[] is scanned.  Without the fence the scan may pass a reader that does not see the lock

@@ -12,6 +12,7 @@
  * --plant BUG and --tm fur-paper are other programs, built from this file and a library with that bug, or that protocol, in it.
  */
 #include "../../bench/rbtree/rbtree.hpp"
+#include "../../bench/tpcc/load.hpp"
 #include "../../src/arch/emulated/emulated.h"
 #include "../unit/internals.hpp"
 #include "oracle.hpp"
@@ -67,8 +68,9 @@ struct alignas(128) Line {
 	uint64_t value, gap[15];
 };
 struct Data {
+	tpcc::Database *database; /* tpcc only */
 	rbtree::Tree tree;
-	uint64_t gap[15];
+	uint64_t gap[14];
 	Line pair[2];                  /* each is written by who has read the other: write skew, if that is allowed */
 	Line newest[MOST_THREADS];     /* number of the thread's last update */
 	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
@@ -116,22 +118,32 @@ void fur_promote(Recorded<fur_update> *r, void *p)
 	if (r->tx->thread->htm->isolation == FUR_SNAPSHOT)
 		oracle::write(r->offset(word), __atomic_load_n(word, __ATOMIC_RELAXED));
 }
+size_t usable(void *p);
+
 void *fur_alloc(Recorded<fur_update> *r, size_t bytes)
 {
 	void *p = fur_alloc(r->tx, bytes);
 	if (p)
-		oracle::forget(r->offset(p), bytes);
+		oracle::forget(r->offset(p), usable(p));
 	return p;
 }
 void fur_free(Recorded<fur_update> *r, void *p)
 {
-	oracle::forget(r->offset(p), sizeof(rbtree::Node));
+	oracle::forget(r->offset(p), usable(p));
 	fur_free(r->tx, p);
 }
 
 /* ---------------------------------------------------------------- one run */
 
-const uint64_t ADDRESS = UINT64_C(0x300000000000), HEAP_BYTES = 1 << 20;
+const uint64_t ADDRESS = UINT64_C(0x300000000000);
+const tpcc::Scale MICRO = {3, 20, 1, 3, 5, true, true};
+
+enum class Work { INTSET, BANK, TPCC };
+
+uint64_t heap_bytes(const Options &o)
+{
+	return o.workload == "tpcc" ? 4 << 20 : 1 << 20;
+}
 
 struct Plan { /* what a seed stands for */
 	std::string machine;
@@ -150,13 +162,29 @@ struct alignas(256) Run {
 	fur_options options;
 	uint64_t seed;
 	unsigned threads, operations, update_percent;
-	bool bank;
+	Work work;
 	uint64_t crash_near_return; /* after so many accesses; 0: not */
 	bool crash_if_risky;
 	fur_heap *heap;
 	alignas(256) char path[256];
 };
 Run run;
+
+/* How large a block is; asked by an observer. */
+size_t usable(void *p)
+{
+	struct Question {
+		void *p;
+		size_t bytes;
+	} q = {p, 0};
+	emu_unseen(
+	        [](void *question) {
+		        auto *asked = static_cast<Question *>(question);
+		        asked->bytes = fur_usable_bytes(run.heap, asked->p);
+	        },
+	        &q);
+	return q.bytes;
+}
 
 [[noreturn]] void die(const std::string &what)
 {
@@ -184,11 +212,13 @@ class Worker
 
 	void work()
 	{
-		bool bank = run.bank;
+		bool bank = run.work == Work::BANK;
 		for (unsigned k = 0; k < run.operations; k++) {
 			bool update = random_.below(100) < run.update_percent;
 			uint64_t r = random_.next();
-			if (update && bank && r >> 62 == 0)
+			if (run.work == Work::TPCC)
+				tpcc_one(update, r);
+			else if (update && bank && r >> 62 == 0)
 				this->update(r, [r](auto *tx, Data *d) {
 					fur_store(tx, &d->pair[r & 1].value, fur_load(tx, &d->pair[~r & 1].value) + 1);
 				});
@@ -212,6 +242,33 @@ class Worker
 	static int64_t key(uint64_t r)
 	{
 		return static_cast<int64_t>((r >> 8) % KEYS);
+	}
+	void tpcc_one(bool update, uint64_t r)
+	{
+		uint64_t d = 1 + (r >> 8) % 2, c = 1 + (r >> 12) % MICRO.customers; /* two districts of the ten: more to meet at */
+		if (!update && r & 1)
+			return read([=](auto *tx, Data *data) {
+				tpcc::order_status(tx, data->database, {1, d, c, c - 1, (r >> 20 & 1) != 0});
+			});
+		if (!update)
+			return read([=](auto *tx, Data *data) {
+				uint64_t seen[64];
+				tpcc::stock_level(tx, data->database, {1, d, MICRO.stock_orders, 15}, seen, 64);
+			});
+		if (r % 8 == 0)
+			return this->update(r, [=](auto *tx, Data *data) {
+				tpcc::delivery(tx, data->database, {1, 1 + (r >> 30) % 10, r >> 32});
+			});
+		if (r & 1)
+			return this->update(r, [=](auto *tx, Data *data) {
+				tpcc::payment(tx, data->database,
+				        {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0, static_cast<int64_t>(1 + (r >> 40))});
+			});
+		tpcc::NewOrder in = {1, d, c, 1 + (r >> 21) % 3, r >> 32, {}};
+		for (uint64_t n = 0; n < in.lines; n++)
+			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items, in.line[n].supplier = 1,
+			in.line[n].quantity = 1 + n;
+		this->update(r, [in](auto *tx, Data *data) { tpcc::new_order(tx, data->database, in); });
 	}
 	template <class Tx>
 	static void sum(Tx *tx, Data *d)
@@ -286,8 +343,8 @@ fur_options heap_options(const Options &o)
 {
 	fur_options f;
 	fur_options_init(&f);
-	f.heap_bytes = HEAP_BYTES;
-	f.log_bytes = 4096;
+	f.heap_bytes = heap_bytes(o);
+	f.log_bytes = o.workload == "tpcc" ? 65536 : 4096; /* a new order's writes */
 	f.ring_slots = 64;
 	f.max_threads = o.threads + 2;
 	f.address = ADDRESS;
@@ -335,6 +392,15 @@ void make_template(const Options &o, const std::string &path)
 		(void)rbtree::insert(tx, &data->tree, key);
 		must(fur_commit(tx));
 	}
+	if (o.workload == "tpcc") {
+		auto one = [&](auto &&body) {
+			must(fur_begin_update(self, &tx));
+			body(tx);
+			must(fur_commit(tx));
+		};
+		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
+		one([&](fur_update *update) { fur_store(update, &data->database, database); });
+	}
 	must(fur_close(heap));
 }
 
@@ -352,6 +418,10 @@ std::string check_structure(const fur_heap *heap, const Data *data)
 	alloc_census census;
 	if (alloc_check(fur_base(heap), &census))
 		return std::string("the allocator: ") + fur_errormsg();
+	if (data->database) {
+		const char *wrong = tpcc::check(tx, data->database);
+		return wrong ? wrong : "";
+	}
 	if (census.blocks != 1 + size)
 		return std::to_string(census.blocks) + " blocks are allocated, " + std::to_string(1 + size) + " are reachable";
 	return "";
@@ -426,7 +496,7 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	run.threads = o.threads;
 	run.operations = o.operations;
 	run.update_percent = plan.update_percent;
-	run.bank = o.workload == "bank";
+	run.work = o.workload == "bank" ? Work::BANK : o.workload == "tpcc" ? Work::TPCC : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
@@ -451,7 +521,7 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 		return wrong;
 	if (end == EMU_CRASHED) {
 		/* The machine is off: its mappings are gone, and the file is what the medium held. */
-		munmap(reinterpret_cast<void *>(ADDRESS), HEAP_BYTES);
+		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
 		if (const void *image = emu_persistent_image(nullptr))
 			write_file(path + ".image", image, std::filesystem::file_size(path));
 		else
@@ -675,7 +745,7 @@ int main(int argc, char **argv)
 	CLI::App app("explore: schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
 	app.add_option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper")->capture_default_str();
-	app.add_option("--workload", o.workload, "intset, bank")->capture_default_str();
+	app.add_option("--workload", o.workload, "intset, bank, tpcc")->capture_default_str();
 	app.add_option("--threads", o.threads, "simulated threads")->capture_default_str();
 	app.add_option("--operations", o.operations, "transactions a thread")->capture_default_str();
 	app.add_option("--seeds", o.seeds, "from..to")->capture_default_str();
@@ -704,8 +774,8 @@ int main(int argc, char **argv)
 		return wrong_usage("--seeds " + o.seeds + ": use FROM..TO, such as 1..100");
 	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot" && o.tm != "fur-paper")
 		return wrong_usage("--tm " + o.tm + ": use fur-opacity, fur-snapshot or fur-paper");
-	if (o.workload != "intset" && o.workload != "bank")
-		return wrong_usage("--workload " + o.workload + ": use intset or bank");
+	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
+		return wrong_usage("--workload " + o.workload + ": use intset, bank or tpcc");
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return wrong_usage("--isolation " + o.isolation + ": use opacity or snapshot");
 	if (o.threads < 1 || o.threads >= MOST_THREADS)
