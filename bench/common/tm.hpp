@@ -414,7 +414,7 @@ class FurTm
 		o.isolation = t.isolation;
 		o.pm = t.pm;
 		o.pm_latency_ns = t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
-		o.pm_gap_ns = t.pm_gap_ns;
+		o.pm_gap_ns = t.machine_has_pm ? 0 : t.pm_gap_ns;
 		o.phase_times = t.phases;
 		try {
 			if (t.reuse && access(path_.c_str(), F_OK) == 0)

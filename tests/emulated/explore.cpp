@@ -767,7 +767,7 @@ int main(int argc, char **argv)
 	}
 	if (o.plant == "list") {
 		for (const auto &bug : planted_bugs)
-			std::cout << bug.name << std::string(24 - strlen(bug.name), ' ') << bug.what << "\n";
+			std::cout << bug.name << std::string(26 - strlen(bug.name), ' ') << bug.what << "\n";
 		return 0;
 	}
 	if (!parse_seeds(o))

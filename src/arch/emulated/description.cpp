@@ -243,3 +243,13 @@ void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)
 {
 	m->d.pm_write = static_cast<emu::Time>(ns * 1000);
 }
+
+double emu_machine_pm_write_ns(const struct emu_machine *m)
+{
+	return static_cast<double>(m->d.pm_write) / 1000;
+}
+
+double emu_machine_pm_gap_ns(const struct emu_machine *m)
+{
+	return static_cast<double>(m->d.pm_write_gap) / 1000;
+}

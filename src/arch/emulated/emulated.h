@@ -48,6 +48,8 @@ bool emu_machine_is_power(const struct emu_machine *m);
 bool emu_machine_suspends_loads(const struct emu_machine *m); /* on x86: TSXLDTRK */
 /* Nanoseconds from write-back to durable; the description's own if never set. */
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns);
+double emu_machine_pm_write_ns(const struct emu_machine *m);
+double emu_machine_pm_gap_ns(const struct emu_machine *m); /* between two lines of one thread */
 
 /* ------------------------------------------------------------------- a run */
 
