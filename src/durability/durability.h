@@ -119,7 +119,7 @@ void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint
 /* Room in this thread's log, by replaying if need be.  FUR_ETOOBIG if the record alone fills the log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
-/* ------------------------------------------------ ring and waits (durability.c) */
+/* -------------------------------------- ring, waits, commit (durability.c, commit.c) */
 
 /* Collect D.  Loads only, no fence: the caller orders it after its last access (INV-D1) and before what follows.  Callable inside
  * a hardware transaction. */
@@ -144,7 +144,8 @@ void durability_wait(const struct durability *d, const struct dset *set);
 void durability_wait_slots(const struct durability *d, struct dset *set);
 
 /* durability_commit - the life of an update after it is visible.  It has announced itself in nondurable[me].id; its slot is
- * `slot`, or 0 if it is still to be drawn; `log_is_out`: the record is copied to the file and its write-back started.  Returns when it and all of D are durable, and it has left nondurable[]. */
+ * `slot`, or 0 if it is still to be drawn; `log_is_out`: the record is copied to the file and its write-back started.  Returns when it
+ * and all of D are durable, and it has left nondurable[]. */
 FUR_MUST_USE int durability_commit(
         struct durability *d, uint32_t me, struct dset *set, uint64_t slot, bool log_is_out, struct durability_times *times);
 
