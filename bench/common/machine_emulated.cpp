@@ -9,7 +9,6 @@
 #include <exception>
 #include <iostream>
 #include <memory>
-#include <unistd.h>
 
 namespace bench
 {
@@ -39,15 +38,10 @@ void run_in(void *argument)
 int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 {
 	char error[512];
-	bool file = o.machine.find_first_of("/.") != std::string::npos;
-	std::string path = file ? o.machine : std::string(FUR_MACHINES) + "/" + o.machine + ".toml";
-	if (!file && access(path.c_str(), F_OK))
-		throw Usage(
-		        "--machine " + o.machine + ": use native, power9, tsx, tsx-tracked, or a file that describes a machine");
 	std::unique_ptr<emu_machine, void (*)(emu_machine *)> machine(
-	        emu_machine_read(path.c_str(), error, sizeof error), emu_machine_free);
+	        emu_machine_read(o.machine.c_str(), error, sizeof error), emu_machine_free);
 	if (!machine)
-		throw Usage("--machine: " + std::string(error));
+		throw Usage("--machine " + std::string(error));
 	if (o.tm == "fur-paper" && !emu_machine_is_power(machine.get()))
 		throw Usage("--tm fur-paper needs POWER's transactional memory: use --machine power9");
 	if (o.threads > emu_machine_threads(machine.get()))

@@ -471,19 +471,6 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	return p;
 }
 
-emu_machine *machine_named(const std::string &name)
-{
-	char error[512];
-	bool file = name.find_first_of("/.") != std::string::npos;
-	emu_machine *m =
-	        emu_machine_read((file ? name : std::string(FUR_MACHINES) + "/" + name + ".toml").c_str(), error, sizeof error);
-	if (!m) {
-		std::cerr << "explore: --machine: " << error << "\n";
-		_exit(2);
-	}
-	return m;
-}
-
 /* Nothing, or what is wrong. */
 std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const std::string &heap_template, const std::string &path,
         uint64_t *accesses)
@@ -509,7 +496,10 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	oracle::current_thread = emu_thread;
 	oracle::current_ns = [] { return emu_time() / 1000; };
 	emu_on_event([](emu_event event, int thread, int cause, void *) { oracle::on_event(event, thread, cause); }, nullptr);
-	emu_machine *machine = machine_named(plan.machine);
+	char error[512];
+	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
+	if (!machine)
+		die(std::string("explore: --machine ") + error);
 	emu_end end = emu_run(machine, &options, simulate, nullptr);
 	*accesses = emu_count().accesses;
 	if (end == EMU_DEADLOCK)
@@ -782,6 +772,13 @@ int main(int argc, char **argv)
 		return wrong_usage("--threads: use 1 to " + std::to_string(MOST_THREADS - 1));
 	if (!o.history.empty() && o.first != o.last)
 		return wrong_usage("--history is of one seed: use --seeds N..N");
+	if (o.machine != "all") {
+		char error[512];
+		emu_machine *m = emu_machine_read(o.machine.c_str(), error, sizeof error);
+		if (!m)
+			return wrong_usage(std::string("--machine ") + error);
+		emu_machine_free(m);
+	}
 	if (!o.plant.empty()) {
 		bool known = false;
 		for (const auto &bug : planted_bugs)

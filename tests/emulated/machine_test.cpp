@@ -41,7 +41,7 @@ struct Spec {
 emu_machine *machine_named(const std::string &name)
 {
 	char error[512];
-	emu_machine *m = emu_machine_read((std::string(FUR_MACHINES) + "/" + name + ".toml").c_str(), error, sizeof error);
+	emu_machine *m = emu_machine_read(name.c_str(), error, sizeof error);
 	if (!m)
 		ADD_FAILURE() << error;
 	return m;

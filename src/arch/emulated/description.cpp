@@ -189,9 +189,13 @@ class Reader
 	std::set<const toml::node *> seen_;
 };
 
-Description read_description(const std::string &path)
+Description read_description(const std::string &machine)
 {
+	bool file = machine.find_first_of("/.") != std::string::npos;
+	std::string path = file ? machine : std::string(FUR_MACHINES) + "/" + machine + ".toml";
 	std::ifstream probe(path);
+	if (!probe && !file)
+		throw std::runtime_error(machine + ": no such machine: use power9, tsx, tsx-tracked, or a file that describes one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {
@@ -204,10 +208,10 @@ Description read_description(const std::string &path)
 } // namespace
 } // namespace emu
 
-struct emu_machine *emu_machine_read(const char *path, char *error, size_t error_bytes)
+struct emu_machine *emu_machine_read(const char *machine, char *error, size_t error_bytes)
 {
 	try {
-		return new emu_machine{emu::read_description(path)};
+		return new emu_machine{emu::read_description(machine)};
 	} catch (const std::exception &e) {
 		snprintf(error, error_bytes, "%s", e.what());
 		return nullptr;

@@ -38,8 +38,9 @@ enum { EMU_MAX_THREADS = 128, EMU_MAX_CORES = 63 };
 
 struct emu_machine; /* a description, as read */
 
-/* Read a description file.  NULL, and one line in `error`: the file, the line, what is wrong. */
-struct emu_machine *emu_machine_read(const char *path, char *error, size_t error_bytes);
+/* Read a description: one of those in machines/, by its name, or a file, by a path with a / or a . in it.  NULL, and one line in `error`: the
+ * file, the line, what is wrong. */
+struct emu_machine *emu_machine_read(const char *machine, char *error, size_t error_bytes);
 void emu_machine_free(struct emu_machine *m);
 
 const char *emu_machine_name(const struct emu_machine *m);
