@@ -46,7 +46,7 @@ struct Options {
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* what the oracle asks for */
 };
 
-/* splitmix64 */
+/* splitmix64.  Its own, not the machine's: that must not be compiled here, where every access is seen by the machine. */
 struct Random {
 	uint64_t state;
 	uint64_t next()

@@ -13,13 +13,7 @@
 
 using namespace emu;
 
-extern "C" {
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-}
+extern "C" void *__libc_memalign(size_t, size_t);
 
 namespace
 {

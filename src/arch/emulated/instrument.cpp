@@ -80,7 +80,7 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 	/* The line is had exclusively before the word is looked at; and after this nothing comes between. */
 	charge(t, g.d->atomic);
 	enter(t);
-	touch_exclusive(t, p, bytes);
+	touch_read(t, p, bytes, true);
 }
 
 #define ATOMIC(bits, type)                                                                                                         \

@@ -347,10 +347,9 @@ void idle(Thread &t, bool is); /* leaves its core to its siblings, or comes back
 /* ----------------------------------------------------------- memory (memory.cpp) */
 
 Line *find_line(Thread &t, uint64_t address);
-void touch_read(Thread &t, const void *p, size_t bytes);
+/* `exclusive`: the load of a read-modify-write, which waits until the core has the line alone. */
+void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive = false);
 void touch_write(Thread &t, void *p, size_t bytes);
-/* The load of a read-modify-write: it waits until the core has the line alone. */
-void touch_exclusive(Thread &t, const void *p, size_t bytes);
 /* A store through the buffer. */
 void put(Thread &t, void *p, uint64_t value, unsigned bytes);
 /* What a load reads that is answered by the machine. */

@@ -107,6 +107,22 @@ static void take(const Core &core, Line &line, bool write)
 	}
 }
 
+/* When the core has the line, asked for now.  One core at a time can own it: writers queue up for a hot line, and so do readers behind a
+ * writer. */
+static Time had_at(const Core &core, Line &line, Time now, bool write)
+{
+	Time at = (line.busy > now ? line.busy : now) + miss(core, line, write);
+	if (write)
+		line.busy = at;
+	return at;
+}
+
+static void fill(Core &core, const Line &line)
+{
+	core.l1.touch(line.id);
+	core.l2.touch(line.id);
+}
+
 /* Time for an access that is waited for. */
 static Time access_time(Thread &t, Line &line, bool write)
 {
@@ -116,15 +132,10 @@ static Time access_time(Thread &t, Line &line, bool write)
 			return g.d->l1;
 		return core.l2.touch(line.id) ? g.d->l2 : g.d->l3;
 	}
-	Time cost = miss(core, line, write), now = t.clock;
-	/* One core at a time can have it: writers queue up for a hot line, and so do readers behind a writer. */
-	Time begin = line.busy > now ? line.busy : now;
-	if (write)
-		line.busy = begin + cost;
+	Time at = had_at(core, line, t.clock, write);
 	take(core, line, write);
-	core.l1.touch(line.id);
-	core.l2.touch(line.id);
-	return begin - now + cost;
+	fill(core, line);
+	return at - t.clock;
 }
 
 /* ------------------------------------------------------------ store buffer */
@@ -168,11 +179,9 @@ static bool overlap(const Store &s, const uint8_t *at, size_t bytes)
 	return s.at < at + bytes && at < s.at + s.bytes;
 }
 
-/* May store i be performed before those that were made before it? */
+/* May store i, of the oldest epoch, be performed before those that were made before it? */
 static bool may_pass(const Thread &t, unsigned i)
 {
-	if (t.store[i].epoch != t.store[0].epoch)
-		return false;
 	for (unsigned k = 0; k < i; k++)
 		if (overlap(t.store[k], t.store[i].at, t.store[i].bytes))
 			return false;
@@ -236,12 +245,8 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	if (!g.d->power)
 		t.epoch++; /* total store order */
 	Time ready = t.clock, extra = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
-	if (!has(*t.core, *line, true)) {
-		Time cost = miss(*t.core, *line, true);
-		if (line->busy > ready)
-			ready = line->busy;
-		line->busy = ready += cost;
-	}
+	if (!has(*t.core, *line, true))
+		ready = had_at(*t.core, *line, ready, true);
 	if (g.options.perturb && g.random.one_in(4))
 		extra += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
@@ -249,8 +254,7 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	        transactional};
 	if (s.ready < t.next_ready || t.stores == 1)
 		t.next_ready = s.ready;
-	t.core->l1.touch(line->id);
-	t.core->l2.touch(line->id);
+	fill(*t.core, *line);
 	g.counters.transactional += transactional;
 }
 
@@ -308,25 +312,14 @@ static void each_line(Thread &t, const void *p, size_t bytes, F f)
 	}
 }
 
-void touch_read(Thread &t, const void *p, size_t bytes)
+void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive)
 {
 	if (t.stores && buffered(t, p, bytes))
 		perform_all(t);
 	g.counters.transactional += tracking(t);
-	each_line(t, p, bytes, [&t](Line &line, uint8_t *, size_t) {
+	each_line(t, p, bytes, [&t, exclusive](Line &line, uint8_t *, size_t) {
 		claim_read(t, line);
-		charge(t, g.d->instruction + access_time(t, line, false));
-	});
-}
-
-void touch_exclusive(Thread &t, const void *p, size_t bytes)
-{
-	if (t.stores && buffered(t, p, bytes))
-		perform_all(t);
-	g.counters.transactional += tracking(t);
-	each_line(t, p, bytes, [&t](Line &line, uint8_t *, size_t) {
-		claim_read(t, line);
-		charge(t, g.d->instruction + access_time(t, line, true));
+		charge(t, g.d->instruction + access_time(t, line, exclusive));
 	});
 }
 
@@ -342,10 +335,8 @@ void touch_write(Thread &t, void *p, size_t bytes)
 		charge(t, g.d->instruction + g.d->l1);
 		if (!has(*t.core, line, true)) {
 			/* The store waits in the buffer, not the thread; but others wait for the line. */
-			Time begin = line.busy > t.clock ? line.busy : t.clock;
-			line.busy = begin + miss(*t.core, line, true);
-			t.core->l1.touch(line.id);
-			t.core->l2.touch(line.id);
+			had_at(*t.core, line, t.clock, true);
+			fill(*t.core, line);
 		}
 		claim_write(t, line, transactional);
 		if (t.tx.doomed && !t.tx.suspended)

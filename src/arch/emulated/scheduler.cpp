@@ -203,7 +203,6 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	t.start = start;
 	t.argument = argument;
 	t.joiner = -1;
-	t.next_write_back = 0;
 	t.until_stall = g.options.perturb ? 1 + static_cast<uint32_t>(g.random.below(2 * g.options.perturb)) : 0;
 	t.stack = g.stacks + static_cast<size_t>(id) * STACK_BYTES;
 	t.context = make_fcontext(t.stack + STACK_BYTES - 64, STACK_BYTES - 64, thread_main);
@@ -347,10 +346,8 @@ void emu_on_event(void (*f)(enum emu_event, int, int, void *), void *arg)
 
 void emu_unseen(void (*f)(void *), void *arg)
 {
-	Thread *t = g.self;
-	g.self = nullptr;
+	Away away;
 	f(arg);
-	g.self = t;
 }
 
 uint64_t emu_ticks(void)

@@ -80,6 +80,13 @@ static Thread *wake_one(Waiters &w, const Thread &by)
 	return t;
 }
 
+/* A mutex goes to who has waited longest, if anybody has. */
+static void hand_over(Waiters &mutex, const Thread &by)
+{
+	Thread *next = wake_one(mutex, by);
+	mutex.owner = next ? next->id + 1 : 0;
+}
+
 static uint64_t ns_of(const struct timespec *ts)
 {
 	return static_cast<uint64_t>(ts->tv_sec) * 1000000000u + static_cast<uint64_t>(ts->tv_nsec);
@@ -315,10 +322,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex) noexcept
 		return REAL(pthread_mutex_unlock)(mutex);
 	Thread &t = enter_system();
 	charge(t, g.d->atomic);
-	Waiters &w = waiters_at(mutex);
-	w.owner = 0;
-	if (Thread *next = wake_one(w, t))
-		w.owner = next->id + 1;
+	hand_over(waiters_at(mutex), t);
 	return 0;
 }
 
@@ -327,10 +331,7 @@ int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 	if (!g.self)
 		return REAL(pthread_cond_wait)(condition, mutex);
 	Thread &t = enter_system();
-	Waiters &m = waiters_at(mutex);
-	m.owner = 0;
-	if (Thread *next = wake_one(m, t))
-		m.owner = next->id + 1;
+	hand_over(waiters_at(mutex), t);
 	wait_at(waiters_at(condition), t);
 	return pthread_mutex_lock(mutex);
 }

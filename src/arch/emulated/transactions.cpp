@@ -23,12 +23,10 @@ static void tell(emu_event event, int thread, int cause)
 {
 	if (!g.on_event)
 		return;
-	Thread *t = g.self;
-	if (t)
-		g.observed = t->clock;
-	g.self = nullptr;
+	if (g.self)
+		g.observed = g.self->clock;
+	Away away;
 	g.on_event(event, thread, cause, g.on_event_arg);
-	g.self = t;
 }
 
 /* ---------------------------------------------------------------- tracking */
@@ -49,17 +47,12 @@ static void release(Thread &t)
 	t.tx.reads.n = t.tx.writes.n = t.tx.undo.n = 0;
 }
 
-static void put_back(const Undo &u)
-{
-	memcpy(u.at, &u.old, u.bytes);
-}
-
 void doom(Thread &t, int cause)
 {
 	if (!t.tx.active || t.tx.doomed)
 		return;
 	for (size_t i = t.tx.undo.n; i--;)
-		put_back(t.tx.undo[i]);
+		memcpy(t.tx.undo[i].at, &t.tx.undo[i].old, t.tx.undo[i].bytes);
 	/* The lines it wrote were in its core's cache alone, and go from there. */
 	for (Line *line : t.tx.writes) {
 		line->owner = -1;
