@@ -194,6 +194,8 @@ TEST(PowerTm, OutsideATransaction_EndAbortSuspendDoNothing)
 		emu_tabort(1);
 		emu_tsuspend();
 		emu_tresume();
+		emu_suspend_loads();
+		emu_resume_loads();
 	}}),
 	        EMU_DONE);
 }

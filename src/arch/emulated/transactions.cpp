@@ -302,61 +302,56 @@ void emu_tabort(uint8_t code)
 	abort_self(*t, EMU_EXPLICIT);
 }
 
-void emu_tsuspend(void)
+/* `what`: all tracking, or that of loads. */
+static void suspend(bool Transaction::*what, bool possible)
 {
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return;
 	enter(*t);
-	if (t->tx.suspended || g.d->suspend != Suspend::ALL) {
+	if (t->tx.*what || !possible) {
 		abort_self(*t, EMU_NESTED);
 		return;
 	}
 	charge(*t, suspend_time());
-	t->tx.suspended = true;
+	t->tx.*what = true;
 	tell(EMU_SUSPEND, t->id, 0);
+}
+
+static void resume(bool Transaction::*what)
+{
+	Thread *t = g.self;
+	if (!t || !t->tx.active || !(t->tx.*what))
+		return;
+	enter(*t);
+	charge(*t, suspend_time());
+	t->tx.*what = false;
+	tell(EMU_RESUME, t->id, 0);
+	if (t->tx.doomed && !t->tx.suspended)
+		rewind(*t);
+}
+
+void emu_tsuspend(void)
+{
+	suspend(&Transaction::suspended, g.d && g.d->suspend == Suspend::ALL);
 }
 
 void emu_tresume(void)
 {
-	Thread *t = g.self;
-	if (!t || !t->tx.active || !t->tx.suspended)
-		return;
-	enter(*t);
-	charge(*t, suspend_time());
-	t->tx.suspended = false;
-	tell(EMU_RESUME, t->id, 0);
-	if (t->tx.doomed)
-		rewind(*t);
+	resume(&Transaction::suspended);
+}
+
+void emu_suspend_loads(void)
+{
+	suspend(&Transaction::loads_suspended, g.d && g.d->suspend != Suspend::NONE);
+}
+
+void emu_resume_loads(void)
+{
+	resume(&Transaction::loads_suspended);
 }
 
 bool emu_tcheck(void)
 {
 	return g.self && g.self->tx.doomed;
-}
-
-void emu_suspend_loads(void)
-{
-	Thread *t = g.self;
-	if (!t)
-		return;
-	enter(*t);
-	if (!t->tx.active || t->tx.loads_suspended || g.d->suspend == Suspend::NONE) {
-		abort_self(*t, EMU_NESTED);
-		return;
-	}
-	charge(*t, suspend_time());
-	t->tx.loads_suspended = true;
-	tell(EMU_SUSPEND, t->id, 0);
-}
-
-void emu_resume_loads(void)
-{
-	Thread *t = g.self;
-	if (!t)
-		return;
-	enter(*t);
-	charge(*t, suspend_time());
-	t->tx.loads_suspended = false;
-	tell(EMU_RESUME, t->id, 0);
 }
