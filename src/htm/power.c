@@ -23,29 +23,6 @@
 /* Looks at active[] before giving up: a context switch dooms the transaction sooner. */
 enum { WINDOW_LOOKS = 100000 };
 
-/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so the cause goes above it. */
-static void power_abort_with(enum fur_abort_cause cause)
-{
-	power_tabort((uint64_t)(1 + cause) << 1);
-	/* Outside a transaction tabort. does nothing; inside it does not come here. */
-	__builtin_trap();
-}
-
-/* The status when begin() found the lock held and made no attempt: as if aborted for it. */
-#define STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
-
-static enum fur_abort_cause power_classify(uint64_t status)
-{
-	uint64_t code = status >> 57;
-	if (status & TEXASR_ABORT)
-		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
-	if (status & TEXASR_FOOTPRINT)
-		return FUR_ABORT_CAPACITY;
-	if (status & TEXASR_CONFLICTS)
-		return FUR_ABORT_CONFLICT;
-	return FUR_ABORT_FAULT; /* the kernel's codes: reschedule, signal, page fault; and whatever is persistent */
-}
-
 static uint64_t begin(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
@@ -53,7 +30,7 @@ static uint64_t begin(struct fur_thread *t)
 		/* As a reader's: published before the first load, and before the look at the lock (INV-H1, INV-H3). */
 		arch_store_fence(&h->active[t->slot].seq, t->seq += 2);
 		if (lock_held(h))
-			return STATUS(FUR_ABORT_LOCK);
+			return POWER_STATUS(FUR_ABORT_LOCK);
 		return power_tbegin(1) ? HTM_STARTED : texasr();
 	}
 	if (!power_tbegin(0))

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * power_insn.h - the transactional instructions of POWER8 and POWER9, and their status.  Included by power.c alone.
+ * power_insn.h - the transactional instructions of POWER8 and POWER9, and their status.  Included by one file of a program: power.c, or what
+ * stands in its place.
  * Source: Power ISA 3.0B, Book II, chapter 5; TEXASR: 5.3.2.
  */
 #ifndef FUR_POWER_INSN_H
 #define FUR_POWER_INSN_H
 
-#include <stdint.h>
-
-struct fur_thread;
+#include "htm.h"
 
 #define TEXASR_BIT(n)    (UINT64_C(1) << (63 - (n)))
 #define TEXASR_FOOTPRINT TEXASR_BIT(10)
@@ -109,5 +108,30 @@ static inline void power_tend(void)
 	__asm__ volatile("tend." ::: "cr0", "memory");
 }
 #endif
+
+/* ------------------------------------------------- causes of aborts as status */
+
+/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so the cause goes above it. */
+static inline void power_abort_with(enum fur_abort_cause cause)
+{
+	power_tabort((uint64_t)(1 + cause) << 1);
+	/* Outside a transaction tabort. does nothing; inside it does not come here. */
+	__builtin_trap();
+}
+
+/* The status when begin() found the lock held and made no attempt: as if aborted for it. */
+#define POWER_STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
+
+static inline enum fur_abort_cause power_classify(uint64_t status)
+{
+	uint64_t code = status >> 57;
+	if (status & TEXASR_ABORT)
+		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
+	if (status & TEXASR_FOOTPRINT)
+		return FUR_ABORT_CAPACITY;
+	if (status & TEXASR_CONFLICTS)
+		return FUR_ABORT_CONFLICT;
+	return FUR_ABORT_FAULT; /* the kernel's codes: reschedule, signal, page fault; and whatever is persistent */
+}
 
 #endif /* FUR_POWER_INSN_H */

@@ -89,23 +89,6 @@ FUR_API int fur_end_ro(fur_ro *ro)
 /* ------------------------------------------------------------------ updates */
 
 enum { WINDOW_LOOKS = 100000 };
-#define STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
-
-static void abort_with(enum fur_abort_cause cause)
-{
-	power_tabort((uint64_t)(1 + cause) << 1);
-	__builtin_trap();
-}
-
-static enum fur_abort_cause classify(uint64_t status)
-{
-	uint64_t code = status >> 57;
-	if (status & TEXASR_ABORT)
-		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
-	if (status & TEXASR_FOOTPRINT)
-		return FUR_ABORT_CAPACITY;
-	return status & TEXASR_CONFLICTS ? FUR_ABORT_CONFLICT : FUR_ABORT_FAULT;
-}
 
 static uint64_t begin(struct fur_thread *t)
 {
@@ -114,11 +97,11 @@ static uint64_t begin(struct fur_thread *t)
 	t->window.slot = 0;                                /* 7 */
 	arch_store_fence(&h->active[t->slot].seq, t->seq); /* 6, 9 */
 	if (lock_held(h))
-		return STATUS(FUR_ABORT_LOCK);
+		return POWER_STATUS(FUR_ABORT_LOCK);
 	if (!power_tbegin(h->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
 		return texasr();
 	if (h->isolation == FUR_OPACITY && lock_held(h))
-		abort_with(FUR_ABORT_LOCK);
+		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
 
@@ -158,7 +141,7 @@ static void commit(struct fur_thread *t)
 {
 	power_window(window, t, t->window_stack); /* 27, 34 */
 	if (t->window.refused != FUR_ABORT_CAUSES)
-		abort_with(t->window.refused);
+		power_abort_with(t->window.refused);
 	power_tend(); /* 35 */
 }
 
@@ -179,7 +162,7 @@ static int aborted(struct fur_thread *t)
 	return error;
 }
 
-const struct htm_ops htm_power = {begin, classify, commit, commit_empty, abort_with, aborted};
+const struct htm_ops htm_power = {begin, power_classify, commit, commit_empty, power_abort_with, aborted};
 
 /* ------------------------------------------------------------------- markers */
 
