@@ -240,7 +240,7 @@ struct OrderStatus {
 	bool by_name;
 };
 
-/* Clause 2.6: the customer's newest order.  Returns the sum of its lines. */
+/* Clause 2.6: the customer's newest order.  Returns the sum of all that a terminal would show. */
 template <class Tx>
 int64_t order_status(Tx *tx, const Database *db, const OrderStatus &in)
 {
@@ -251,7 +251,8 @@ int64_t order_status(Tx *tx, const Database *db, const OrderStatus &in)
 	        key < by_customer_key(in.w, in.d, c, 0))
 		return sum;
 	auto *order = row<Order>(tx, db->order, order_key(in.w, in.d, number));
-	uint64_t lines = fur_load(tx, &order->lines) + 0 * fur_load(tx, &order->carrier);
+	uint64_t lines = fur_load(tx, &order->lines);
+	sum += static_cast<int64_t>(fur_load(tx, &order->carrier));
 	for (uint64_t n = 1; n <= lines; n++) {
 		auto *line = row<OrderLine>(tx, db->order_line, line_key(in.w, in.d, number, n));
 		sum += fur_load(tx, &line->amount) +
@@ -301,7 +302,7 @@ template <class Tx>
 uint64_t stock_level(Tx *tx, const Database *db, const StockLevel &in, uint64_t *seen, uint64_t room)
 {
 	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
-	uint64_t past = fur_load(tx, &district->next_order), from = past > in.orders ? past - in.orders : 1, low = 0;
+	uint64_t past = fur_load(tx, &district->next_order), from = past > in.orders ? past - in.orders : 1;
 	uint64_t at = line_key(in.w, in.d, from, 0), end = line_key(in.w, in.d, past, 0), key, value, items = 0;
 	while (btree::next(tx, &db->order_line, at, key, value) && key < end) {
 		uint64_t item = fur_load(tx, &reinterpret_cast<OrderLine *>(value)->item), k = 0;
@@ -311,9 +312,9 @@ uint64_t stock_level(Tx *tx, const Database *db, const StockLevel &in, uint64_t 
 		while (k < items && seen[k] != item) /* each item once */
 			k++;
 		if (k == items && items < room)
-			seen[items++] = item, low++;
+			seen[items++] = item;
 	}
-	return low;
+	return items;
 }
 
 /* ---------------------------------------------------------------- consistency */

@@ -380,9 +380,7 @@ void make_template(const Options &o, const std::string &path)
 	must(fur_begin_update(self, &tx));
 	auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
 	static const Data empty = {};
-	fur_write(tx, data, &empty, sizeof empty / 2);
-	fur_write(tx, reinterpret_cast<char *>(data) + sizeof empty / 2, reinterpret_cast<const char *>(&empty) + sizeof empty / 2,
-	        sizeof empty - sizeof empty / 2);
+	fur_write(tx, data, &empty, sizeof empty);
 	for (auto &a : data->account)
 		fur_store(tx, &a[0], OPENING);
 	fur_set_root(tx, 0, data);

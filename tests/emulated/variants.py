@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Plant bugs in libfur's sources, for explore --plant: each must be found by the oracle.
 
-    variants.py --list                 names, one a line
+    variants.py --table                name, source file and how it is found (options of explore), a line a bug, between tabs
     variants.py --header               a C++ table of them
-    variants.py --file BUG             the source file it is planted in
     variants.py --plant BUG SRC        that file, below SRC, with the bug in it, to standard output
 
 A bug is a piece of source that must be there exactly once, and what replaces it: when the source changes under it, the build says so.
@@ -13,7 +12,7 @@ import argparse
 import os
 import sys
 
-# name: (file, what is wrong, [(piece, replacement)], how it is found: options of explore)
+# name: (file, what is wrong, [(piece, replacement)], how it is found)
 BUGS = {
     "no-fence-power": (
         "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
@@ -80,6 +79,10 @@ BUGS = {
         [("	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {",
           "	while (durts >= arch_load_acquire(&d->tail) + 2 * d->super->ring_slots) {")],
         "--workload bank --crash --operations 100"),
+    "no-lock-fence": (
+        "htm/lock.c", "the lock's holder may scan active[] before the lock is seen to be held (INV-H3)",
+        [("	arch_store_fence(&l->held, 1);", "	arch_store(&l->held, 1);")],
+        "--workload bank"),
     "no-drain": (
         "htm/lock.c", "the lock's holder does not wait for those who are active (INV-H3)",
         [("	htm_wait_active(h, me);\n", "")],
@@ -122,26 +125,20 @@ def planted(name, src):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--header", action="store_true")
-    parser.add_argument("--file", metavar="BUG", choices=BUGS)
-    parser.add_argument("--options", metavar="BUG", choices=BUGS)
     parser.add_argument("--plant", nargs=2, metavar=("BUG", "SRC"))
     args = parser.parse_args()
-    if args.list:
-        print("\n".join(BUGS))
+    if args.table:
+        print("\n".join(f"{name}\t{bug[0]}\t{bug[3]}" for name, bug in BUGS.items()))
     if args.header:
-        rows = "".join(f'        {{"{name}", "{bug[1]}", "{bug[3]}"}},\n' for name, bug in BUGS.items())
+        rows = "".join(f'        {{"{name}", "{bug[1]}"}},\n' for name, bug in BUGS.items())
         print("/* Made by variants.py. */\n"
-              "static const struct {\n        const char *name, *what, *options;\n} planted_bugs[] = {\n" + rows + "};")
-    if args.file:
-        print(BUGS[args.file][0])
-    if args.options:
-        print(BUGS[args.options][3])
+              "static const struct {\n        const char *name, *what;\n} planted_bugs[] = {\n" + rows + "};")
     if args.plant:
         name, src = args.plant
         if name not in BUGS:
-            parser.error(f"no bug '{name}': see --list")
+            parser.error(f"no bug '{name}': see --table")
         sys.stdout.write(planted(name, src))
     return 0
 
