@@ -18,7 +18,9 @@ namespace bench
 
 void Options::add_to(CLI::App &app)
 {
-	app.add_option("--tm", tm, "none, htm, fur-opacity, fur-snapshot; fur-paper (Algorithm 1 as printed, emulated POWER only)")
+	app.add_option("--tm", tm,
+	           "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated POWER only: spht-sihtm, fur-paper "
+	           "(Algorithm 1 as printed)")
 	        ->capture_default_str();
 	app.add_option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it")
 	        ->capture_default_str();

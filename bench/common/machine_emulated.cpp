@@ -42,8 +42,8 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	        emu_machine_read(o.machine.c_str(), error, sizeof error), emu_machine_free);
 	if (!machine)
 		throw Usage("--machine " + std::string(error));
-	if (o.tm == "fur-paper" && !emu_machine_is_power(machine.get()))
-		throw Usage("--tm fur-paper needs POWER's transactional memory: use --machine power9");
+	if ((o.tm == "fur-paper" || o.tm == "spht-sihtm") && !emu_machine_is_power(machine.get()))
+		throw Usage("--tm " + o.tm + " needs POWER's transactional memory: use --machine power9");
 	if (o.threads > emu_machine_threads(machine.get()))
 		throw Usage("--threads " + std::to_string(o.threads) + ": " + emu_machine_name(machine.get()) + " has " +
 		            std::to_string(emu_machine_threads(machine.get())));

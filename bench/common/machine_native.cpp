@@ -12,8 +12,8 @@ namespace bench
 
 int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run)
 {
-	if (o.machine == "native" && o.tm == "fur-paper")
-		throw Usage("--tm fur-paper is POWER's: use --machine power9");
+	if (o.machine == "native" && (o.tm == "fur-paper" || o.tm == "spht-sihtm"))
+		throw Usage("--tm " + o.tm + " is POWER's: use --machine power9");
 	if (o.machine == "native")
 		return run(o);
 	std::error_code none;

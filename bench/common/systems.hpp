@@ -5,6 +5,10 @@
 #ifndef BENCH_SYSTEMS_HPP
 #define BENCH_SYSTEMS_HPP
 
+#include "../baselines/pisces/pisces.hpp"
+#include "../baselines/specpmt/specpmt.hpp"
+#include "../baselines/spht/spht.hpp"
+#include "../baselines/spht_sihtm/spht_sihtm.hpp"
 #include "driver.hpp"
 
 namespace bench
@@ -21,7 +25,17 @@ int on_system(const Options &o, F &&f)
 	/* fur-paper is this on another machine's build: bench/baselines/fur_paper. */
 	if (o.tm == "fur-opacity" || o.tm == "fur-snapshot" || o.tm == "fur-paper")
 		return f.template operator()<FurTm>();
-	throw Usage("--tm " + o.tm + ": use none, htm, fur-opacity, fur-snapshot or fur-paper");
+	if (o.tm == "spht")
+		return f.template operator()<baselines::SphtTm<>>();
+#if defined(FUR_EMULATED)
+	if (o.tm == "spht-sihtm")
+		return f.template operator()<baselines::SphtSihtmTm<>>();
+#endif
+	if (o.tm == "pisces")
+		return f.template operator()<baselines::PiscesTm<>>();
+	if (o.tm == "specpmt")
+		return f.template operator()<baselines::SpecpmtTm<>>();
+	throw Usage("--tm " + o.tm + ": use none, htm, spht, spht-sihtm, pisces, specpmt, fur-opacity, fur-snapshot or fur-paper");
 }
 
 } // namespace bench

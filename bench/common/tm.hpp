@@ -17,7 +17,7 @@
 #ifndef BENCH_TM_HPP
 #define BENCH_TM_HPP
 
-#include "../../src/htm/tsx_insn.h"
+#include "hardware.hpp"
 #include "machine.hpp"
 #include <atomic>
 #include <cstdint>
@@ -50,6 +50,8 @@ struct TmOptions {
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
+	uint64_t log_bytes = 0; /* of each thread; 0: 1 MiB */
+	unsigned retries = 10;  /* hardware attempts before the lock; none: always under it */
 };
 
 /* ---------------------------------------------------- plain memory: none, htm */
@@ -210,13 +212,12 @@ class HtmTm : public PlainTm
       public:
 	explicit HtmTm(const TmOptions &o) : PlainTm(o)
 	{
-		if (!usable())
+		if (!hardware_transactions_work())
 			throw Usage("--tm htm needs Intel TSX (RTM), which this processor does not have: use none, fur-opacity or "
 			            "fur-snapshot");
 	}
-	enum Cause { CONFLICT, CAPACITY, LOCK, FAULT, CAUSES };
 	struct Counters {
-		uint64_t aborts[CAUSES] = {}, locked = 0;
+		uint64_t aborts[FUR_ABORT_CAUSES] = {}, locked = 0;
 	};
 
 	class Thread
@@ -228,7 +229,7 @@ class HtmTm : public PlainTm
 		}
 		~Thread()
 		{
-			for (int c = 0; c < CAUSES; c++)
+			for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 				tm_.aborts_[c] += counters_.aborts[c];
 			tm_.locked_ += counters_.locked;
 		}
@@ -240,21 +241,19 @@ class HtmTm : public PlainTm
 		template <class Body>
 		auto update(Body &&body)
 		{
-#if defined(TSX_STARTED)
 			for (int tries = 0; tries < 10; tries++) {
 				while (tm_.lock_.load(std::memory_order_acquire))
 					spin();
 				unsigned status = tsx_begin();
 				if (status == TSX_STARTED) {
 					if (tm_.lock_.load(std::memory_order_relaxed))
-						tsx_abort(1);
+						tsx_abort(1 + FUR_ABORT_LOCK);
 					auto result = body(&tx_);
 					tsx_end();
 					return result;
 				}
-				counters_.aborts[classify(status)]++;
+				counters_.aborts[abort_cause(status)]++;
 			}
-#endif
 			while (tm_.lock_.exchange(true))
 				while (tm_.lock_.load(std::memory_order_relaxed))
 					sched_yield();
@@ -265,17 +264,6 @@ class HtmTm : public PlainTm
 		}
 
 	      private:
-		static Cause classify([[maybe_unused]] unsigned status)
-		{
-#if defined(TSX_STARTED)
-			return status & TSX_EXPLICIT   ? LOCK
-			       : status & TSX_CAPACITY ? CAPACITY
-			       : status & TSX_CONFLICT ? CONFLICT
-			                               : FAULT;
-#else
-			return FAULT;
-#endif
-		}
 		HtmTm &tm_;
 		plain_tx tx_;
 		Counters counters_;
@@ -292,31 +280,16 @@ class HtmTm : public PlainTm
 	}
 	void results(json &j)
 	{
-		static const char *const names[] = {"conflict", "capacity", "lock", "fault"};
 		j["aborts"] = json::object();
-		for (int c = 0; c < CAUSES; c++)
-			j["aborts"][names[c]] = aborts_[c].load();
+		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = aborts_[c].load();
 		j["lock_commits"] = locked_.load();
 		j["phases_ns"] = json::object();
 	}
 
       private:
-	/* What libfur's detection says, without a heap: CPUID, and a transaction that commits. */
-	static bool usable()
-	{
-#if defined(TSX_STARTED)
-		if (!machine_htm())
-			return false;
-		for (int k = 0; k < 1000; k++)
-			if (tsx_begin() == TSX_STARTED) {
-				tsx_end();
-				return true;
-			}
-#endif
-		return false;
-	}
 	alignas(128) std::atomic<bool> lock_{false};
-	alignas(128) std::atomic<uint64_t> aborts_[CAUSES] = {};
+	alignas(128) std::atomic<uint64_t> aborts_[FUR_ABORT_CAUSES] = {};
 	std::atomic<uint64_t> locked_{0};
 };
 

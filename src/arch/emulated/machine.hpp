@@ -306,6 +306,10 @@ struct Machine {
 	emu_counters counters = {};
 	uint64_t write_backs = 0;
 	Time observed = 0; /* of the step that an observer is told of */
+	/* Who has the machine look away; and the ticks it was shown meanwhile, by which all ticks are ahead of the clocks since: they
+	 * do not go back. */
+	const Thread *unseen = nullptr;
+	Time unseen_ticks = 0;
 	Line *stored_lately[STORED_LATELY] = {};
 	uint64_t crash_at = 0;
 	fcontext_t outside = nullptr, helper = nullptr;

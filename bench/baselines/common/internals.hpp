@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * internals.hpp - the parts of libfur the baselines share with it: the processor, and the persistence domain with its emulated latencies.
+ */
+#ifndef BASELINES_INTERNALS_HPP
+#define BASELINES_INTERNALS_HPP
+
+#include <pthread.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
+extern "C" {
+#include "../../../src/durability/pm.h"
+}
+#pragma GCC diagnostic pop
+
+#endif /* BASELINES_INTERNALS_HPP */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * specpmt.hpp - SpecPMT: a speculative log of new values, one fence a commit, data never flushed; on a time-based software transactional
+ * memory as TinySTM is: encounter-time locking, write-through, snapshots that are extended.  Durable opacity.
+ * Sources: "SpecPMT: Speculative Logging for Resolving Crash Consistency Overhead of Persistent Memory" (ASPLOS '23); "Dynamic Performance
+ * Tuning of Word-Based Software Transactional Memory" (PPoPP '08).
+ *
+ * What a body writes goes to the working copy in place, and to the log.  A commit draws its time, is validated, closes the record with time
+ * and checksum, and releases its locks only when that is durable: nobody reads what a power failure would take.  Recovery replays the
+ * records in order of their times.
+ */
+#ifndef BASELINES_SPECPMT_HPP
+#define BASELINES_SPECPMT_HPP
+
+#include "../common/software.hpp"
+
+namespace baselines
+{
+
+/* Versioned locks by line, hashed.  Free: time << 4 | incarnation << 1, which an abort raises, for it puts old values back under an old
+ * time; held: owner << 1 | 1. */
+class Locks
+{
+      public:
+	enum : uint64_t { SLOTS = 1 << 20, HELD = 1, INCARNATION = 2, INCARNATIONS = 14 };
+	static uint64_t free_at(uint64_t time)
+	{
+		return time << 4;
+	}
+	static uint64_t time(uint64_t word)
+	{
+		return word >> 4;
+	}
+	std::atomic<uint64_t> &of(const uint64_t *p)
+	{
+		return slot_[line_hash(p, SLOTS)];
+	}
+
+      private:
+	Table<std::atomic<uint64_t>> slot_{SLOTS};
+};
+
+struct SpecpmtShared {
+	struct alignas(ARCH_PAD) Thread {
+		std::atomic<uint64_t> committing{NEVER}; /* its record has a time above this one and may not be out */
+	};
+	explicit SpecpmtShared(Medium &m) : thread(m.threads()), clock(m.first_stamp() + 1) {}
+	Locks locks;
+	std::vector<Thread> thread;
+	alignas(ARCH_PAD) std::atomic<uint64_t> clock;
+};
+
+struct specpmt_tx {
+	struct Read {
+		std::atomic<uint64_t> *lock;
+		uint64_t seen;
+	};
+	struct Old {
+		uint64_t *word, value;
+	};
+	Place place;
+	SpecpmtShared *shared;
+	Log *log;
+	uint64_t held;     /* a lock of ours */
+	uint64_t snapshot; /* what is read was so at this time */
+	bool keeps_reads;  /* else the snapshot cannot be extended */
+	std::vector<Read> reads, locked;
+	std::vector<Old> undo;
+	Restart restart;
+
+	uint64_t load(const uint64_t *word)
+	{
+		std::atomic<uint64_t> &lock = shared->locks.of(word);
+		uint64_t before = lock.load(std::memory_order_acquire);
+		for (;;) {
+			if (before & Locks::HELD) {
+				if (before != held)
+					restart.now(FUR_ABORT_CONFLICT);
+				return __atomic_load_n(word, __ATOMIC_RELAXED);
+			}
+			uint64_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
+			/* The value is read before the second look, which finds whoever wrote it meanwhile. */
+			std::atomic_thread_fence(std::memory_order_acquire);
+			uint64_t after = lock.load(std::memory_order_relaxed);
+			if (after != before) {
+				before = after;
+				std::atomic_thread_fence(std::memory_order_acquire);
+				continue;
+			}
+			if (Locks::time(before) > snapshot) {
+				extend();
+				before = lock.load(std::memory_order_acquire);
+				continue;
+			}
+			/* The words of a node come one after another. */
+			if (keeps_reads && (reads.empty() || reads.back().lock != &lock))
+				reads.push_back({&lock, before});
+			return value;
+		}
+	}
+	void store(uint64_t *word, uint64_t value)
+	{
+		std::atomic<uint64_t> &lock = shared->locks.of(word);
+		uint64_t before = lock.load(std::memory_order_relaxed);
+		while (before != held) {
+			if (before & Locks::HELD)
+				restart.now(FUR_ABORT_CONFLICT);
+			if (Locks::time(before) > snapshot) {
+				/* Written since: all right if what we have read still stands. */
+				extend();
+				before = lock.load(std::memory_order_relaxed);
+				continue;
+			}
+			if (lock.compare_exchange_strong(before, held)) {
+				locked.push_back({&lock, before});
+				break;
+			}
+		}
+		if (!log->add(word, value))
+			restart.now(FUR_ABORT_FULL);
+		undo.push_back({word, *word});
+		__atomic_store_n(word, value, __ATOMIC_RELAXED);
+	}
+	void promote(uint64_t *) {} /* its reads are validated */
+
+	bool valid() const
+	{
+		for (const Read &r : reads) {
+			uint64_t now = r.lock->load(std::memory_order_acquire);
+			if (now != r.seen && !(now == held && was(r.lock) == r.seen))
+				return false;
+		}
+		return true;
+	}
+	void roll_back()
+	{
+		for (; !undo.empty(); undo.pop_back())
+			__atomic_store_n(undo.back().word, undo.back().value, __ATOMIC_RELAXED);
+		for (const Read &l : locked) {
+			bool spent = (l.seen & Locks::INCARNATIONS) == Locks::INCARNATIONS;
+			l.lock->store(spent ? Locks::free_at(shared->clock.fetch_add(1) + 1) : l.seen + Locks::INCARNATION,
+			        std::memory_order_release);
+		}
+		locked.clear();
+	}
+
+      private:
+	/* What a lock of ours was before. */
+	uint64_t was(const std::atomic<uint64_t> *lock) const
+	{
+		for (const Read &l : locked)
+			if (l.lock == lock)
+				return l.seen;
+		return 0;
+	}
+	void extend()
+	{
+		uint64_t now = shared->clock.load(std::memory_order_acquire);
+		if (!keeps_reads || !valid())
+			restart.now(FUR_ABORT_CONFLICT);
+		snapshot = now;
+	}
+};
+
+template <class Watch = Nobody>
+class SpecpmtTm : public DurableTm
+{
+      public:
+	explicit SpecpmtTm(const TmOptions &o) : DurableTm(o, "specpmt", Medium::Working::PRIVATE), shared_(medium) {}
+
+	class Thread : public SoftwareSession<Thread, specpmt_tx, Watch>
+	{
+	      public:
+		using Base = SoftwareSession<Thread, specpmt_tx, Watch>;
+		explicit Thread(SpecpmtTm &tm) : Base(tm), shared_(tm.shared_), self_(shared_.thread[number_])
+		{
+			tx_.shared = &shared_, tx_.held = uint64_t(number_ + 1) << 1 | Locks::HELD;
+		}
+
+		void begin(bool update)
+		{
+			tx_.reads.clear();
+			/* A reader goes without at first. */
+			tx_.keeps_reads = update || failed_;
+			failed_ = true;
+			tx_.snapshot = shared_.clock.load(std::memory_order_acquire);
+		}
+		bool commit_read()
+		{
+			failed_ = false;
+			return true;
+		}
+		bool commit_update()
+		{
+			self_.committing.store(shared_.clock.load(std::memory_order_relaxed), std::memory_order_relaxed);
+			/* Seen by who reclaims before our time is drawn. */
+			arch_fence();
+			uint64_t time = shared_.clock.fetch_add(1) + 1;
+			Watch::visible();
+			/* Nobody else has drawn one since our snapshot: nothing to check. */
+			if (time != tx_.snapshot + 1 && !tx_.valid()) {
+				Watch::withdrawn();
+				self_.committing.store(NEVER, std::memory_order_release);
+				return false;
+			}
+			medium_.flush_entries(number_);
+			medium_.seal(number_, time);
+			medium_.drain();
+			medium_.publish(number_);
+			self_.committing.store(NEVER, std::memory_order_release);
+			for (const specpmt_tx::Read &l : tx_.locked)
+				l.lock->store(Locks::free_at(time), std::memory_order_release);
+			tx_.locked.clear();
+			tx_.undo.clear();
+			failed_ = false;
+			this->spent(FUR_PHASE_FLUSH);
+			return true;
+		}
+		void roll_back()
+		{
+			tx_.roll_back();
+		}
+		void reclaim()
+		{
+			uint64_t upto = shared_.clock.load();
+			arch_fence();
+			for (auto &t : shared_.thread)
+				upto = std::min(upto, t.committing.load(std::memory_order_acquire));
+			medium_.reclaim(upto, Medium::Reclaim::REPLAY);
+		}
+
+	      private:
+		using Base::medium_, Base::number_, Base::tx_;
+		SpecpmtShared &shared_;
+		SpecpmtShared::Thread &self_;
+		bool failed_ = false; /* the attempt before this one */
+	};
+
+      private:
+	SpecpmtShared shared_;
+};
+
+} // namespace baselines
+
+#endif /* BASELINES_SPECPMT_HPP */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group_commit.hpp - SPHT's durability: a total order of updates by their stamps, one durable word that says up to which they count, moved
+ * by the last of a group for all of it; and forward links, so that replay need not compare the logs.
+ * Source: "SPHT: Scalable Persistent Hardware Transactions" (FAST '21), sections 3.2 and 3.3.
+ *
+ * state[i].time is a stamp that thread i's next update cannot be below: low on purpose while its transaction runs, then its stamp; and a bit,
+ * STABLE: there is nothing of thread i under way below that.
+ */
+#ifndef BASELINES_GROUP_COMMIT_HPP
+#define BASELINES_GROUP_COMMIT_HPP
+
+#include "../common/session.hpp"
+
+namespace baselines
+{
+
+class GroupCommit
+{
+      public:
+	explicit GroupCommit(Medium &m)
+	    : medium_(m), state_(m.threads()), first_((m.first_stamp() >> 8) + 1), base_(arch_ticks()), durable_(m.header().durable)
+	{
+	}
+
+	/* A time no two threads get. */
+	uint64_t stamp(unsigned me) const
+	{
+		return (first_ + arch_ticks() - base_) << 8 | me;
+	}
+	/* The stamp of a transaction that is about to commit.  After all its accesses: one that conflicts with it, and comes later, must
+	 * find a later time; so its loads have been made (lfence) and its stores are performed (the fence). */
+	uint64_t commit_stamp(unsigned me) const
+	{
+		arch_fence();
+#if defined(__x86_64__) && !defined(FUR_EMULATED)
+		__builtin_ia32_lfence();
+#endif
+		return stamp(me);
+	}
+
+	/* A transaction is about to run. */
+	void begin(unsigned me, bool update)
+	{
+		state_[me].update.store(update ? RUNNING : NONE, std::memory_order_relaxed);
+		/* Seen by whoever commits meanwhile, before our first load. */
+		arch_store_fence(&state_[me].time, stamp(me) << 1);
+	}
+	/* It has ended, with nothing to be made durable. */
+	void end(unsigned me)
+	{
+		state_[me].update.store(NONE, std::memory_order_relaxed);
+		arch_store_release(&state_[me].time, arch_load(&state_[me].time) | STABLE);
+	}
+
+	/* A transaction that wrote nothing returns: everything it can have read is durable then. */
+	void read_only(unsigned me, uint64_t mine)
+	{
+		state_[me].update.store(NONE, std::memory_order_relaxed);
+		arch_store_release(&state_[me].time, mine << 1 | STABLE);
+		uint64_t newest = 0;
+		for (unsigned other = 0; other < state_.size(); other++)
+			if (other != me) {
+				wait_stable(other, mine);
+				/* Written, but perhaps not counted yet: its group has not closed. */
+				uint64_t time = arch_load_acquire(&state_[other].time) >> 1;
+				if (time < mine && state_[other].update.load(std::memory_order_relaxed))
+					newest = std::max(newest, time);
+			}
+		struct arch_backoff backoff = {};
+		while (durable() < newest)
+			arch_backoff(&backoff);
+	}
+
+	/* An update has committed: its stamp is known, its record is not yet out. */
+	void committed(unsigned me, uint64_t mine)
+	{
+		arch_store_release(&state_[me].time, mine << 1);
+	}
+	/* Its record is out, at this position of its log: return when it counts. */
+	void written(unsigned me, uint64_t mine, uint64_t position)
+	{
+		State &self = state_[me];
+		uint64_t before = self.newest.load(std::memory_order_relaxed);
+		self.newest_position.store(position, std::memory_order_relaxed);
+		self.newest.store(mine, std::memory_order_release);
+		arch_store_release(&self.time, mine << 1 | STABLE);
+		for (unsigned other = 0; other < state_.size(); other++)
+			if (other != me)
+				wait_stable(other, mine);
+		link(me, mine, position, before);
+		self.update.store(LINKED, std::memory_order_release);
+		struct arch_backoff backoff = {};
+		while (durable() < mine) {
+			/* An update that is newer will speak for us.  It may end without: look again. */
+			if (newer_update(me, mine))
+				arch_backoff(&backoff);
+			else
+				close(mine);
+		}
+		self.update.store(NONE, std::memory_order_release);
+	}
+
+	uint64_t durable() const
+	{
+		return arch_load_acquire(&durable_);
+	}
+
+	/* Carry over what counts, and make room in the logs.  Not with a transaction of one's own under way. */
+	void reclaim()
+	{
+		/* An update that has begun may be about to write a link into a record that goes: wait for those, and the next will look at
+		 * the floor. */
+		medium_.reclaim(durable(), Medium::Reclaim::REPLAY, [this] {
+			for (State &s : state_) {
+				struct arch_backoff backoff = {};
+				uint64_t time = arch_load_acquire(&s.time) & ~STABLE;
+				while (s.update.load(std::memory_order_acquire) == RUNNING &&
+				        (arch_load_acquire(&s.time) & ~STABLE) == time)
+					arch_backoff(&backoff);
+			}
+		});
+	}
+
+      private:
+	enum : uint64_t { STABLE = 1 };
+	enum Update : uint64_t { NONE, RUNNING, LINKED }; /* an update is under way, and will link its record, or has */
+	struct alignas(ARCH_PAD) State {
+		uint64_t time = STABLE; /* stamp << 1 | STABLE */
+		std::atomic<uint64_t> update{NONE};
+		std::atomic<uint64_t> newest{0}, newest_position{0}; /* the last record of this thread */
+	};
+
+	/* Until this thread has nothing under way below `mine`. */
+	void wait_stable(unsigned other, uint64_t mine) const
+	{
+		struct arch_backoff backoff = {};
+		for (;;) {
+			uint64_t time = arch_load_acquire(&state_[other].time);
+			if ((time & STABLE) || time >> 1 > mine)
+				return;
+			arch_backoff(&backoff);
+		}
+	}
+	bool newer_update(unsigned me, uint64_t mine) const
+	{
+		for (unsigned other = 0; other < state_.size(); other++)
+			if (other != me && arch_load_acquire(&state_[other].time) >> 1 > mine &&
+			        state_[other].update.load(std::memory_order_relaxed))
+				return true;
+		return false;
+	}
+	/* Everything up to `mine` is written: say so, for good. */
+	void close(uint64_t mine)
+	{
+		std::lock_guard guard(closing_);
+		if (durable() >= mine)
+			return;
+		arch_store(&medium_.header().durable, mine);
+		medium_.flush(&medium_.header().durable, sizeof(uint64_t));
+		medium_.drain();
+		arch_store_release(&durable_, mine);
+	}
+
+	/* Forward linking: put where we are into the record before ours.  All older records are written by now (wait_stable). */
+	void link(unsigned me, uint64_t mine, uint64_t position, uint64_t before)
+	{
+		uint64_t best = 0, where = 0;
+		for (unsigned other = 0; other < state_.size(); other++) {
+			uint64_t stamp = other == me ? before : state_[other].newest.load(std::memory_order_acquire),
+			         at = state_[other].newest_position.load(std::memory_order_relaxed);
+			Log &log = medium_.log(other);
+			if (other == me)
+				at = position - log.record(position)->back;
+			/* It has gone on since: back to its last one before ours. */
+			while (stamp > mine) {
+				uint64_t back = __atomic_load_n(&log.record(at)->back, __ATOMIC_RELAXED);
+				at -= back;
+				stamp = back && at >= log.floor() ? __atomic_load_n(&log.record(at)->stamp, __ATOMIC_RELAXED) : 0;
+			}
+			/* `newest` may be of one record and its position of the next: the record itself tells. */
+			if (stamp > best && at >= log.floor() && __atomic_load_n(&log.record(at)->stamp, __ATOMIC_RELAXED) == stamp)
+				best = stamp, where = Link::to(other, at);
+		}
+		if (where)
+			__atomic_store_n(&medium_.log(Link::thread(where)).record(Link::position(where))->link,
+			        Link::to(me, position), __ATOMIC_RELEASE);
+	}
+
+	Medium &medium_;
+	std::vector<State> state_;
+	const uint64_t first_, base_;
+	alignas(ARCH_PAD) uint64_t durable_;
+	std::mutex closing_;
+};
+
+} // namespace baselines
+
+#endif /* BASELINES_GROUP_COMMIT_HPP */

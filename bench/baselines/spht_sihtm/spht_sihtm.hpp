@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * spht_sihtm.hpp - SI-HTM's transactions with SPHT's durability, unchanged: the naive union of FUR's section 2.4.  Durable snapshot isolation.
+ * Updates are rollback-only transactions, whose loads have no limit; before one commits it suspends itself and waits for every transaction
+ * active at that moment.  Read-only ones run outside hardware.  On the emulated POWER only.
+ * Source: "Stretching the capacity of Hardware Transactional Memory in IBM POWER architectures" (PPoPP '19).
+ */
+#ifndef BASELINES_SPHT_SIHTM_HPP
+#define BASELINES_SPHT_SIHTM_HPP
+
+#include "../spht/spht.hpp"
+
+#if defined(FUR_EMULATED)
+#include "../../../src/arch/emulated/emulated.h"
+
+namespace baselines
+{
+
+template <class Watch = Nobody>
+class SphtSihtmTm : public DurableTm
+{
+      public:
+	explicit SphtSihtmTm(const TmOptions &o)
+	    : DurableTm(o, "spht-sihtm", Medium::Working::PRIVATE, true), order_(medium), retries_(o.retries),
+	      active_(medium.threads())
+	{
+		htm = "power", isolation = "snapshot";
+	}
+
+	class Thread : public SphtSession
+	{
+	      public:
+		explicit Thread(SphtSihtmTm &tm) : SphtSession(tm, tm.order_), tm_(tm), active_(tm.active_[number_].state) {}
+		template <class Body>
+		auto read(Body &&body)
+		{
+			mark();
+			log_.begin();
+			/* For the lock's sake this is inside: who waits for it must not hold up those who have committed. */
+			activate(false);
+			auto result = body(&tx_);
+			arch_store_release(&active_, 0);
+			uint64_t stamp = order_.commit_stamp(number_);
+			spent(FUR_PHASE_RO_BODY);
+			finish(false, stamp);
+			return result;
+		}
+		template <class Body>
+		auto update(Body &&body)
+		{
+			return *transact(body, [](auto &) { return true; });
+		}
+		template <class Body>
+		void update_or_abort(Body &&body)
+		{
+			transact(body, [](bool kept) { return kept; });
+		}
+
+	      private:
+		enum : uint64_t { ACTIVE = 1, COMMITTING = 2, STATE = 3 };
+
+		template <class Body, class Keep>
+		auto transact(Body &body, Keep keep) -> Result<Body, spht_tx>
+		{
+			mark();
+			tx_.refuse = [](spht_tx *) { emu_tabort(1 + FUR_ABORT_FULL); };
+			for (unsigned tries = 0; tries < tm_.retries_; tries++) {
+				log_.begin();
+				activate(true);
+				uint64_t status = emu_tbegin(EMU_ROLLBACK_ONLY);
+				if (status == EMU_STARTED) {
+					/* What is thrown is thrown under the lock, at last. */
+					auto result = this->or_else(body, [] { emu_tabort(1 + FUR_ABORT_FAULT); });
+					if (!keep(result))
+						emu_tabort(1 + FUR_ABORT_USER);
+					/* Outside the transaction from here on: what is stored now stays, and goes to lines it has not
+					 * touched. */
+					emu_tsuspend();
+					uint64_t stamp = wait_isolated();
+					emu_tresume();
+					emu_tend();
+					arch_store_release(&active_, 0);
+					spent(FUR_PHASE_BODY);
+					finish(true, stamp);
+					return result;
+				}
+				arch_store_release(&active_, 0);
+				order_.end(number_);
+				fur_abort_cause cause = cause_of(status);
+				counters_.aborts[cause]++;
+				if (cause == FUR_ABORT_USER)
+					return std::nullopt;
+				if (cause == FUR_ABORT_FULL)
+					make_room();
+			}
+			spent(FUR_PHASE_BODY);
+			for (;;) {
+				tm_.lock();
+				spent(FUR_PHASE_LOCK);
+				auto result = this->template locked<Watch>(true, body, keep, [this] { tm_.unlock(); });
+				if (result)
+					return result;
+			}
+		}
+		/* Appear in active_, with the lock free. */
+		void activate(bool update)
+		{
+			for (;;) {
+				struct arch_backoff backoff = {};
+				while (arch_load_acquire(&tm_.lock_))
+					arch_backoff(&backoff);
+				order_.begin(number_, update);
+				/* Seen before the look at the lock, and before the first load: whoever takes the lock, or commits, finds us
+				 * or is found. */
+				arch_store_fence(&active_, (round_ += 4) | ACTIVE);
+				if (!arch_load_acquire(&tm_.lock_))
+					return;
+				arch_store_release(&active_, 0);
+				order_.end(number_);
+			}
+		}
+		/* Suspended.  Everything read so far is read; everybody who may have read what we overwrite ends.  No variable here has its
+		 * address taken: it would be on the transaction's own stack. */
+		uint64_t wait_isolated()
+		{
+			arch_store_release(&active_, round_ | COMMITTING);
+			/* Our stores are performed, so that a load of them aborts us, before active_ is read. */
+			arch_fence();
+			for (unsigned other = 0; other < tm_.active_.size(); other++) {
+				uint64_t seen = arch_load_acquire(&tm_.active_[other].state);
+				if (other == number_ || (seen & STATE) != ACTIVE)
+					continue;
+				while (arch_load_acquire(&tm_.active_[other].state) == seen && !emu_tcheck())
+					arch_pause();
+			}
+			return order_.commit_stamp(number_);
+		}
+		static fur_abort_cause cause_of(uint64_t status)
+		{
+			switch ((status & 0xff) - 1) {
+			case EMU_EXPLICIT: return static_cast<fur_abort_cause>((status >> 8) - 1);
+			case EMU_CAPACITY_READ:
+			case EMU_CAPACITY_WRITE: return FUR_ABORT_CAPACITY;
+			case EMU_CONFLICT:
+			case EMU_SELF_CONFLICT: return FUR_ABORT_CONFLICT;
+			default: return FUR_ABORT_FAULT;
+			}
+		}
+		using Session::counters_, Session::log_, Session::number_, SphtSession::order_, SphtSession::tx_;
+		SphtSihtmTm &tm_;
+		uint64_t &active_, round_ = 0;
+	};
+
+      private:
+	struct alignas(ARCH_PAD) Active {
+		uint64_t state = 0; /* a number that changes, and ACTIVE or COMMITTING; 0: neither */
+	};
+	/* Alone: nobody active, nobody about to commit. */
+	void lock()
+	{
+		struct arch_backoff backoff = {};
+		while (!arch_cas(&lock_, 0, 1))
+			arch_backoff(&backoff);
+		for (Active &a : active_)
+			while (arch_load_acquire(&a.state))
+				arch_backoff(&backoff);
+	}
+	void unlock()
+	{
+		arch_store_release(&lock_, 0);
+	}
+	GroupCommit order_;
+	const unsigned retries_;
+	std::vector<Active> active_;
+	alignas(ARCH_PAD) uint64_t lock_ = 0;
+};
+
+} // namespace baselines
+#endif
+
+#endif /* BASELINES_SPHT_SIHTM_HPP */

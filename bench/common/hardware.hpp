@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hardware.hpp - what systems other than libfur need of hardware transactions: plain ones with explicit aborts, RTM's; on an emulated
+ * machine whichever it has.
+ */
+#ifndef BENCH_HARDWARE_HPP
+#define BENCH_HARDWARE_HPP
+
+#include "../../src/htm/tsx_insn.h"
+#include "machine.hpp"
+
+#include <fur.h>
+
+namespace bench
+{
+
+#if !defined(TSX_STARTED)
+/* A processor without: nothing ever starts. */
+#define TSX_STARTED (~0u)
+enum { TSX_EXPLICIT = 1 << 0, TSX_CONFLICT = 1 << 2, TSX_CAPACITY = 1 << 3 };
+inline unsigned tsx_begin()
+{
+	return 0;
+}
+inline void tsx_end() {}
+#define tsx_abort(code) ((void)(code))
+#endif
+
+/* An explicit abort's code says its cause: 1 + fur_abort_cause. */
+inline fur_abort_cause abort_cause(unsigned status)
+{
+	return status & TSX_EXPLICIT   ? static_cast<fur_abort_cause>((status >> 24) - 1)
+	       : status & TSX_CAPACITY ? FUR_ABORT_CAPACITY
+	       : status & TSX_CONFLICT ? FUR_ABORT_CONFLICT
+	                               : FUR_ABORT_FAULT;
+}
+
+/* Does the processor list them, and does one commit? */
+inline bool hardware_transactions_work()
+{
+	if (!machine_htm())
+		return false;
+	for (int k = 0; k < 1000; k++)
+		if (tsx_begin() == TSX_STARTED) {
+			tsx_end();
+			return true;
+		}
+	return false;
+}
+
+} // namespace bench
+
+#endif /* BENCH_HARDWARE_HPP */
