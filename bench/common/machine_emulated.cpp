@@ -78,7 +78,8 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 
 const char *machine_htm()
 {
-	return emu_machine_is_power(emu_current_machine()) ? "power" : "tsx";
+	const emu_machine *m = emu_current_machine();
+	return !m ? nullptr : emu_machine_is_power(m) ? "power" : "tsx";
 }
 
 void spin()

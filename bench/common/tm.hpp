@@ -5,7 +5,7 @@
  *     class SomeTm {
  *         SomeTm(const TmOptions &);              throws Usage for what cannot run here
  *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns;
- *                        update_or_abort(body): an update; if body(tx) returns false it is rolled back };
+ *                        update_or_abort(body): an update, rolled back if body(tx) returns false; was it committed? };
  *         static constexpr bool rolls_back;       else there is no update_or_abort
  *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
  *         void begin_run();                       counts start here
@@ -326,14 +326,16 @@ class FurTm
 			return fur::update(thread_, body);
 		}
 		template <class Body>
-		void update_or_abort(Body &&body)
+		bool update_or_abort(Body &&body)
 		{
 			fur_update *tx;
 			fur::check(fur_begin_update(thread_, &tx));
-			if (body(tx))
-				fur::check(fur_commit(tx));
-			else
+			if (!body(tx)) {
 				fur_abort(tx);
+				return false;
+			}
+			fur::check(fur_commit(tx));
+			return true;
 		}
 
 	      private:

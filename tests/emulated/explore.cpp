@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * explore.cpp - run libfur on the emulated machine, a schedule for each seed, under the oracle; with --crash, cut the power at a point
- * chosen by the seed, recover with the real replayer, and ask the oracle again.
+ * explore.cpp - run libfur, or a system it is measured against, on the emulated machine, a schedule for each seed, under the oracle; with
+ * --crash, cut the power at a point chosen by the seed, recover as the system does, and ask the oracle again.
  *
  *     explore --tm fur-opacity --workload intset --threads 4 --seeds 1..1000 --crash
  *
@@ -11,6 +11,7 @@
  *
  * --plant BUG and --tm fur-paper are other programs, built from this file and a library with that bug, or that protocol, in it.
  */
+#include "../../bench/common/systems.hpp"
 #include "../../bench/rbtree/rbtree.hpp"
 #include "../../bench/tpcc/load.hpp"
 #include "../../src/arch/emulated/emulated.h"
@@ -76,6 +77,12 @@ struct Data {
 	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
 };
 
+/* How large a block is, and does a promoted read count as a write?  Asked by an observer. */
+template <class Tx>
+size_t usable(const Tx *tx, void *p);
+template <class Tx>
+bool promotes(const Tx *tx);
+
 /* A transaction whose accesses the oracle is told of. */
 template <class Tx>
 struct Recorded {
@@ -103,33 +110,35 @@ T fur_load(Recorded<Tx> *r, const T *p)
 	oracle::read(r->offset(p), bits_of(value));
 	return value;
 }
-template <class T>
-void fur_store(Recorded<fur_update> *r, T *p, std::type_identity_t<T> value)
+template <class Tx, class T>
+void fur_store(Recorded<Tx> *r, T *p, std::type_identity_t<T> value)
 {
 	fur_store(r->tx, p, value);
 	r->writes++;
 	oracle::write(r->offset(p), bits_of(value));
 }
-void fur_promote(Recorded<fur_update> *r, void *p)
+template <class Tx>
+void fur_promote(Recorded<Tx> *r, void *p)
 {
 	fur_promote(r->tx, p);
 	auto *word = reinterpret_cast<uint64_t *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(7));
 	/* To the oracle a write of what is there; under opacity, where it is none, as right a read. */
-	if (r->tx->thread->htm->isolation == FUR_SNAPSHOT)
-		oracle::write(r->offset(word), __atomic_load_n(word, __ATOMIC_RELAXED));
+	if (promotes(r->tx))
+		oracle::write(r->offset(word), fur_load(r->tx, word));
 }
-size_t usable(void *p);
 
-void *fur_alloc(Recorded<fur_update> *r, size_t bytes)
+template <class Tx>
+void *fur_alloc(Recorded<Tx> *r, size_t bytes)
 {
 	void *p = fur_alloc(r->tx, bytes);
 	if (p)
-		oracle::forget(r->offset(p), usable(p));
+		oracle::forget(r->offset(p), usable(r->tx, p));
 	return p;
 }
-void fur_free(Recorded<fur_update> *r, void *p)
+template <class Tx>
+void fur_free(Recorded<Tx> *r, void *p)
 {
-	oracle::forget(r->offset(p), usable(p));
+	oracle::forget(r->offset(p), usable(r->tx, p));
 	fur_free(r->tx, p);
 }
 
@@ -143,6 +152,10 @@ enum class Work { INTSET, BANK, TPCC };
 uint64_t heap_bytes(const Options &o)
 {
 	return o.workload == "tpcc" ? 4 << 20 : 1 << 20;
+}
+uint64_t log_bytes(const Options &o)
+{
+	return o.workload == "tpcc" ? 65536 : 4096; /* a new order's writes */
 }
 
 struct Plan { /* what a seed stands for */
@@ -159,32 +172,17 @@ struct Plan { /* what a seed stands for */
 /* What simulated threads look at.  One static object: on a stack, or allocated, it would share lines with this or that, and runs would differ
  * with the environment. */
 struct alignas(256) Run {
-	fur_options options;
+	fur_htm htm;
+	uint32_t retries;
 	uint64_t seed;
 	unsigned threads, operations, update_percent;
 	Work work;
 	uint64_t crash_near_return; /* after so many accesses; 0: not */
 	bool crash_if_risky;
-	fur_heap *heap;
+	const Options *o;
 	alignas(256) char path[256];
 };
 Run run;
-
-/* How large a block is; asked by an observer. */
-size_t usable(void *p)
-{
-	struct Question {
-		void *p;
-		size_t bytes;
-	} q = {p, 0};
-	emu_unseen(
-	        [](void *question) {
-		        auto *asked = static_cast<Question *>(question);
-		        asked->bytes = fur_usable_bytes(run.heap, asked->p);
-	        },
-	        &q);
-	return q.bytes;
-}
 
 [[noreturn]] void die(const std::string &what)
 {
@@ -198,15 +196,275 @@ void must(int result)
 		die(std::string("explore: ") + fur_errormsg());
 }
 
+/* ---------------------------------------------------------------- subjects
+ *
+ * What is explored: a heap that is made, or opened, and threads on it, as in bench/common/tm.hpp.  The heap is opened by simulated threads, and
+ * again by nobody, to see what recovery makes of it. */
+
+class Fur
+{
+      public:
+	static void make(const Options &o, const std::string &path)
+	{
+		fur_options f = options(o, FUR_HTM_NONE, 0);
+		fur_heap *heap;
+		must(fur_create(path.c_str(), &f, &heap));
+		must(fur_close(heap));
+	}
+	Fur(const Options &o, const char *path, fur_htm htm, uint32_t retries)
+	{
+		fur_options f = options(o, htm, retries);
+		if (fur_open(path, &f, &heap_))
+			throw std::runtime_error(fur_errormsg());
+	}
+	~Fur()
+	{
+		must(fur_close(heap_));
+	}
+	Fur(const Fur &) = delete;
+
+	class Thread
+	{
+	      public:
+		explicit Thread(Fur &fur)
+		{
+			must(fur_thread_register(fur.heap_, &self_));
+		}
+		template <class Body>
+		void read(Body body)
+		{
+			fur_ro *tx;
+			must(fur_begin_ro(self_, &tx));
+			body(tx);
+			must(fur_end_ro(tx));
+		}
+		template <class Body>
+		bool update_or_abort(Body body)
+		{
+			fur_update *tx;
+			must(fur_begin_update(self_, &tx));
+			if (!body(tx)) {
+				fur_abort(tx);
+				return false;
+			}
+			must(fur_commit(tx));
+			return true;
+		}
+
+	      private:
+		fur_thread *self_ = nullptr;
+	};
+	void *root() const
+	{
+		return fur_root(heap_, 0);
+	}
+	void set_root(fur_update *tx, void *p)
+	{
+		fur_set_root(tx, 0, p);
+	}
+	char *base() const
+	{
+		return static_cast<char *>(fur_base(heap_));
+	}
+	uint64_t bytes() const
+	{
+		return fur_bytes(heap_);
+	}
+	/* Blocks allocated, or what is wrong with them. */
+	uint64_t blocks(std::string &wrong) const
+	{
+		alloc_census census;
+		if (alloc_check(fur_base(heap_), &census))
+			wrong = std::string("the allocator: ") + fur_errormsg();
+		return census.blocks;
+	}
+	/* Does the machine see its commit? */
+	static bool under_lock(const fur_update *tx)
+	{
+		return tx->mode == TX_LOCK;
+	}
+	/* After a power failure its mappings are gone. */
+	static void unmap(const Options &o)
+	{
+		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
+	}
+
+      private:
+	static fur_options options(const Options &o, fur_htm htm, uint32_t retries)
+	{
+		fur_options f;
+		fur_options_init(&f);
+		f.heap_bytes = heap_bytes(o);
+		f.log_bytes = log_bytes(o);
+		f.ring_slots = 64;
+		f.max_threads = o.threads + 2;
+		f.address = ADDRESS;
+		f.htm = htm;
+		f.retries = retries;
+		f.pm = FUR_PM_EMULATED;
+		f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
+		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
+		return f;
+	}
+	fur_heap *heap_ = nullptr;
+};
+
+template <>
+size_t usable(const fur_update *tx, void *p)
+{
+	struct Question {
+		const fur_heap *heap;
+		void *p;
+		size_t bytes;
+	} q = {tx->thread->heap, p, 0};
+	emu_unseen(
+	        [](void *question) {
+		        auto *asked = static_cast<Question *>(question);
+		        asked->bytes = fur_usable_bytes(asked->heap, asked->p);
+	        },
+	        &q);
+	return q.bytes;
+}
+template <>
+bool promotes(const fur_update *tx)
+{
+	return tx->thread->htm->isolation == FUR_SNAPSHOT;
+}
+
+/* One of the systems of bench/baselines, which tells the oracle what the machine cannot know. */
+struct Watch {
+	static void visible()
+	{
+		tell(oracle::visible);
+	}
+	static void withdrawn()
+	{
+		tell(oracle::withdrawn);
+	}
+	static void pending()
+	{
+		tell(oracle::pending);
+	}
+	static void aborted()
+	{
+		tell(oracle::aborted);
+	}
+
+      private:
+	/* Of simulated threads: what prepares and looks is not part of the run. */
+	static void tell(void (*what)())
+	{
+		if (emu_thread() >= 0)
+			what();
+	}
+};
+
+template <template <class> class Tm>
+class Baseline
+{
+      public:
+	static void make(const Options &o, const std::string &path)
+	{
+		Tm<Watch> tm(options(o, path.c_str(), 0, false));
+	}
+	Baseline(const Options &o, const char *path, fur_htm htm, uint32_t retries)
+	    : tm_(options(o, path, htm == FUR_HTM_NONE ? 0 : retries, true))
+	{
+	}
+	class Thread : public Tm<Watch>::Thread
+	{
+	      public:
+		explicit Thread(Baseline &b) : Tm<Watch>::Thread(b.tm_) {}
+	};
+	void *root()
+	{
+		return tm_.root();
+	}
+	template <class Tx>
+	void set_root(Tx *tx, void *p)
+	{
+		tm_.set_root(tx, p);
+	}
+	char *base() const
+	{
+		return tm_.medium.heap();
+	}
+	uint64_t bytes() const
+	{
+		return tm_.medium.heap_bytes();
+	}
+	uint64_t blocks(std::string &) const
+	{
+		return baselines::blocks_in_use(tm_.medium);
+	}
+	template <class Tx>
+	static bool under_lock(const Tx *)
+	{
+		return false; /* it tells the oracle by itself */
+	}
+	static void unmap(const Options &o)
+	{
+		baselines::Medium::forget(options(o, "", 0, true));
+	}
+
+      private:
+	static bench::TmOptions options(const Options &o, const char *path, unsigned retries, bool reuse)
+	{
+		bench::TmOptions t;
+		t.threads = o.threads;
+		t.heap = path;
+		t.reuse = reuse;
+		t.heap_bytes = 2 * heap_bytes(o); /* its pieces are coarse */
+		t.log_bytes = log_bytes(o);
+		t.machine_has_pm = true;
+		t.retries = retries;
+		return t;
+	}
+	Tm<Watch> tm_;
+};
+
+template <class Tx>
+size_t usable(const Tx *, void *p)
+{
+	struct Question {
+		void *p;
+		size_t bytes;
+	} q = {p, 0};
+	emu_unseen(
+	        [](void *question) {
+		        auto *asked = static_cast<Question *>(question);
+		        asked->bytes = baselines::usable_bytes(asked->p);
+	        },
+	        &q);
+	return q.bytes;
+}
+template <>
+bool promotes(const baselines::spht_tx *tx)
+{
+	return tx->promotes;
+}
+template <>
+bool promotes(const baselines::pisces_tx *)
+{
+	return true;
+}
+template <>
+bool promotes(const baselines::specpmt_tx *)
+{
+	return false;
+}
+
+/* ------------------------------------------------------------------ the work */
+
 /* One thread's transactions. */
+template <class Subject>
 class Worker
 {
       public:
-	explicit Worker(unsigned number) : random_{run.seed * 1000003 + number}
+	Worker(Subject &subject, unsigned number)
+	    : random_{run.seed * 1000003 + number}, self_(subject), data_(static_cast<Data *>(subject.root())),
+	      base_(subject.base())
 	{
-		must(fur_thread_register(run.heap, &self_));
-		data_ = static_cast<Data *>(fur_root(run.heap, 0));
-		base_ = static_cast<const char *>(fur_base(run.heap));
 		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
 	}
 
@@ -298,114 +556,98 @@ class Worker
 	template <class Body>
 	void read(Body body)
 	{
-		fur_ro *tx;
 		oracle::invoke(false);
-		must(fur_begin_ro(self_, &tx));
-		oracle::attempt();
-		Recorded<fur_ro> recorded{tx, base_};
-		body(&recorded, data_);
-		oracle::committing(false, 0);
-		must(fur_end_ro(tx));
+		self_.read([&](auto *tx) {
+			oracle::attempt();
+			Recorded recorded{tx, base_};
+			body(&recorded, data_);
+			oracle::committing(false, 0);
+			return 0;
+		});
 		perhaps_crash(oracle::returned(true));
 	}
 
 	template <class Body>
 	void update(uint64_t r, Body body)
 	{
-		fur_update *tx;
 		oracle::invoke(true);
-		must(fur_begin_update(self_, &tx));
-		oracle::attempt();
-		Recorded<fur_update> recorded{tx, base_};
-		body(&recorded, data_);
-		if (r >> 40 & 15 || !recorded.writes) {
+		bool committed = self_.update_or_abort([&](auto *tx) {
+			oracle::attempt();
+			Recorded recorded{tx, base_};
+			body(&recorded, data_);
 			/* An update that wrote nothing stays one. */
+			if (recorded.writes && !(r >> 40 & 15))
+				return false;
 			uint64_t number = 0;
 			if (recorded.writes)
 				fur_store(&recorded, mine_, number = fur_load(&recorded, mine_) + 1);
-			oracle::committing(tx->mode == TX_LOCK, number);
-			must(fur_commit(tx));
-			perhaps_crash(oracle::returned(true));
-		} else {
-			fur_abort(tx);
-			oracle::returned(false);
-		}
+			oracle::committing(Subject::under_lock(tx), number);
+			return true;
+		});
+		bool risky = oracle::returned(committed);
+		if (committed)
+			perhaps_crash(risky);
 	}
 
 	Random random_;
-	fur_thread *self_ = nullptr;
-	Data *data_ = nullptr;
-	const char *base_ = nullptr;
+	typename Subject::Thread self_;
+	Data *data_;
+	const char *base_;
 	uint64_t *mine_ = nullptr;
 };
 
-fur_options heap_options(const Options &o)
-{
-	fur_options f;
-	fur_options_init(&f);
-	f.heap_bytes = heap_bytes(o);
-	f.log_bytes = o.workload == "tpcc" ? 65536 : 4096; /* a new order's writes */
-	f.ring_slots = 64;
-	f.max_threads = o.threads + 2;
-	f.address = ADDRESS;
-	f.htm = FUR_HTM_NONE;
-	f.pm = FUR_PM_EMULATED;
-	f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
-	f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
-	return f;
-}
-
 /* Simulated: thread 0. */
+template <class Subject>
 void simulate(void *)
 {
-	must(fur_open(run.path, &run.options, &run.heap));
-	oracle::start(fur_base(run.heap), fur_bytes(run.heap));
+	Subject subject(*run.o, run.path, run.htm, run.retries);
+	oracle::start(subject.base(), subject.bytes());
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
-		threads.emplace_back([i] { Worker(i).work(); });
+		threads.emplace_back([i, &subject] { Worker<Subject>(subject, i).work(); });
 	for (auto &t : threads)
 		t.join();
-	must(fur_close(run.heap));
 }
 
 /* The heap every run starts from: some keys, some money. */
+template <class Subject>
 void make_template(const Options &o, const std::string &path)
 {
-	fur_options f = heap_options(o);
-	fur_heap *heap;
-	fur_thread *self;
-	must(fur_create(path.c_str(), &f, &heap));
-	must(fur_thread_register(heap, &self));
-	fur_update *tx;
-	must(fur_begin_update(self, &tx));
-	auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
-	static const Data empty = {};
-	fur_write(tx, data, &empty, sizeof empty);
-	for (auto &a : data->account)
-		fur_store(tx, &a[0], OPENING);
-	fur_set_root(tx, 0, data);
-	must(fur_commit(tx));
-	for (int64_t key = 0; key < KEYS; key += 2) {
-		must(fur_begin_update(self, &tx));
-		(void)rbtree::insert(tx, &data->tree, key);
-		must(fur_commit(tx));
-	}
-	if (o.workload == "tpcc") {
-		auto one = [&](auto &&body) {
-			must(fur_begin_update(self, &tx));
+	Subject::make(o, path);
+	Subject subject(o, path.c_str(), FUR_HTM_NONE, 0);
+	typename Subject::Thread self(subject);
+	auto one = [&](auto &&body) {
+		self.update_or_abort([&](auto *tx) {
 			body(tx);
-			must(fur_commit(tx));
-		};
+			return true;
+		});
+	};
+	Data *data = nullptr;
+	one([&](auto *tx) { data = static_cast<Data *>(fur_alloc(tx, sizeof(Data))); });
+	auto *word = reinterpret_cast<uint64_t *>(data);
+	for (size_t done = 0, step = 64; done < sizeof(Data) / 8; done += step) /* a log holds no more */
+		one([&](auto *tx) {
+			for (size_t n = done; n < std::min(done + step, sizeof(Data) / 8); n++)
+				fur_store(tx, word + n, 0);
+		});
+	one([&](auto *tx) {
+		for (auto &a : data->account)
+			fur_store(tx, &a[0], OPENING);
+		subject.set_root(tx, data);
+	});
+	for (int64_t key = 0; key < KEYS; key += 2)
+		one([&](auto *tx) { (void)rbtree::insert(tx, &data->tree, key); });
+	if (o.workload == "tpcc") {
 		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
-		one([&](fur_update *update) { fur_store(update, &data->database, database); });
+		one([&](auto *tx) { fur_store(tx, &data->database, database); });
 	}
-	must(fur_close(heap));
 }
 
 /* What holds whatever the transactions were. */
-std::string check_structure(const fur_heap *heap, const Data *data)
+template <class Subject>
+std::string check_structure(const Subject &subject, const Data *data)
 {
-	auto *tx = static_cast<fur_ro *>(nullptr);
+	auto *tx = static_cast<fur_ro *>(nullptr); /* nobody else is there: any transaction reads as it is */
 	uint64_t size, money = 0;
 	if (const char *wrong = rbtree::verify(tx, &data->tree, size))
 		return std::string("the tree: ") + wrong;
@@ -413,35 +655,36 @@ std::string check_structure(const fur_heap *heap, const Data *data)
 		money += a[0];
 	if (money != uint64_t(ACCOUNTS) * OPENING)
 		return "the accounts hold " + std::to_string(money) + ", not " + std::to_string(ACCOUNTS * OPENING);
-	alloc_census census;
-	if (alloc_check(fur_base(heap), &census))
-		return std::string("the allocator: ") + fur_errormsg();
+	std::string damage;
+	uint64_t blocks = subject.blocks(damage);
+	if (!damage.empty())
+		return damage;
 	if (data->database) {
 		const char *wrong = tpcc::check(tx, data->database);
 		return wrong ? wrong : "";
 	}
-	if (census.blocks != 1 + size)
-		return std::to_string(census.blocks) + " blocks are allocated, " + std::to_string(1 + size) + " are reachable";
+	if (blocks != 1 + size)
+		return std::to_string(blocks) + " blocks are allocated, " + std::to_string(1 + size) + " are reachable";
 	return "";
 }
 
 /* Not simulated: open the file, which replays it, and look. */
+template <class Subject>
 std::string check_recovered(const Options &o, const std::string &path, bool crashed)
 {
-	fur_options f = heap_options(o);
-	fur_heap *heap;
-	if (fur_open(path.c_str(), &f, &heap))
-		return std::string("recovery failed: ") + fur_errormsg();
-	auto *data = static_cast<const Data *>(fur_root(heap, 0));
+	std::optional<Subject> subject;
+	try {
+		subject.emplace(o, path.c_str(), FUR_HTM_NONE, 0);
+	} catch (const std::exception &e) {
+		return std::string("recovery failed: ") + e.what();
+	}
+	auto *data = static_cast<const Data *>(subject->root());
 	uint64_t newest[MOST_THREADS];
 	for (unsigned t = 0; t < MOST_THREADS; t++)
 		newest[t] = data->newest[t].value;
-	std::string wrong;
-	if (crashed)
-		wrong = oracle::check_durable(o.asked, fur_base(heap), newest, MOST_THREADS);
-	else
-		wrong = oracle::check_final(fur_base(heap));
-	return wrong.empty() ? check_structure(heap, data) : wrong;
+	std::string wrong = crashed ? oracle::check_durable(o.asked, subject->base(), newest, MOST_THREADS)
+	                            : oracle::check_final(subject->base());
+	return wrong.empty() ? check_structure(*subject, data) : wrong;
 }
 
 void write_file(const std::string &path, const void *from, size_t bytes)
@@ -457,7 +700,7 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	Random r{seed * 7919};
 	Plan p;
 	static const char *const machines[] = {"power9", "tsx", "power9", "tsx-tracked"};
-	p.machine = o.machine != "all" ? o.machine : o.tm == "fur-paper" ? "power9" : machines[seed % 4];
+	p.machine = o.machine != "all" ? o.machine : o.tm == "fur-paper" || o.tm == "spht-sihtm" ? "power9" : machines[seed % 4];
 	static const uint32_t perturbs[] = {0, 400, 100, 30}, retries[] = {10, 3, 1};
 	p.perturb = perturbs[r.below(4)];
 	p.retries = retries[r.below(3)];
@@ -470,13 +713,14 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 }
 
 /* Nothing, or what is wrong. */
+template <class Subject>
 std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const std::string &heap_template, const std::string &path,
         uint64_t *accesses)
 {
 	std::filesystem::copy_file(heap_template, path, std::filesystem::copy_options::overwrite_existing);
-	run.options = heap_options(o);
-	run.options.htm = plan.htm;
-	run.options.retries = plan.retries;
+	run.o = &o;
+	run.htm = plan.htm;
+	run.retries = plan.retries;
 	run.seed = seed;
 	run.threads = o.threads;
 	run.operations = o.operations;
@@ -498,7 +742,7 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
 	if (!machine)
 		die(std::string("explore: --machine ") + error);
-	emu_end end = emu_run(machine, &options, simulate, nullptr);
+	emu_end end = emu_run(machine, &options, simulate<Subject>, nullptr);
 	*accesses = emu_count().accesses;
 	if (end == EMU_DEADLOCK)
 		return "every thread waits for another: a deadlock";
@@ -509,14 +753,14 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 		return wrong;
 	if (end == EMU_CRASHED) {
 		/* The machine is off: its mappings are gone, and the file is what the medium held. */
-		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
+		Subject::unmap(o);
 		if (const void *image = emu_persistent_image(nullptr))
 			write_file(path + ".image", image, std::filesystem::file_size(path));
 		else
 			std::filesystem::copy_file(path, path + ".image", std::filesystem::copy_options::overwrite_existing);
-		wrong = check_recovered(o, path + ".image", true);
+		wrong = check_recovered<Subject>(o, path + ".image", true);
 	} else {
-		wrong = check_recovered(o, path, false);
+		wrong = check_recovered<Subject>(o, path, false);
 	}
 	return wrong;
 }
@@ -540,12 +784,13 @@ std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
 }
 
 /* The child's part: run, report, exit status. */
+template <class Subject>
 [[noreturn]] void run_child(const Options &o, uint64_t seed, uint64_t longest, const std::string &heap_template, int report)
 {
 	std::string path = heap_template + "." + std::to_string(seed);
 	Plan plan = plan_of(o, seed, longest);
 	uint64_t accesses = 0;
-	std::string wrong = run_seed(o, plan, seed, heap_template, path, &accesses);
+	std::string wrong = run_seed<Subject>(o, plan, seed, heap_template, path, &accesses);
 	unlink(path.c_str());
 	unlink((path + ".image").c_str());
 	if (!o.history.empty()) {
@@ -578,12 +823,13 @@ struct Child {
 	int report;
 };
 
+template <class Subject>
 class Explorer
 {
       public:
 	explicit Explorer(const Options &o) : o_(o), template_("/dev/shm/fur-explore-" + std::to_string(getpid()))
 	{
-		make_template(o, template_);
+		make_template<Subject>(o, template_);
 	}
 	~Explorer()
 	{
@@ -618,7 +864,7 @@ class Explorer
 			Options whole = o_;
 			whole.crash = false;
 			whole.history.clear();
-			run_child(whole, 1, 0, template_, pipe_[1]);
+			run_child<Subject>(whole, 1, 0, template_, pipe_[1]);
 		}
 		close(pipe_[1]);
 		std::string text = read_all(pipe_[0]);
@@ -639,7 +885,7 @@ class Explorer
 		pid_t child = fork();
 		if (child == 0) {
 			close(pipe_[0]);
-			run_child(o_, seed, longest_, template_, pipe_[1]);
+			run_child<Subject>(o_, seed, longest_, template_, pipe_[1]);
 		}
 		close(pipe_[1]);
 		children_[child] = {seed, pipe_[0]};
@@ -697,6 +943,12 @@ class Explorer
 	std::map<pid_t, Child> children_;
 };
 
+template <class Subject>
+int explore(const Options &o)
+{
+	return Explorer<Subject>(o).explore();
+}
+
 /* -------------------------------------------------------------- command line */
 
 int wrong_usage(const std::string &what)
@@ -732,7 +984,8 @@ int main(int argc, char **argv)
 {
 	CLI::App app("explore: schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
-	app.add_option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper")->capture_default_str();
+	app.add_option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt")
+	        ->capture_default_str();
 	app.add_option("--workload", o.workload, "intset, bank, tpcc")->capture_default_str();
 	app.add_option("--threads", o.threads, "simulated threads")->capture_default_str();
 	app.add_option("--operations", o.operations, "transactions a thread")->capture_default_str();
@@ -760,8 +1013,19 @@ int main(int argc, char **argv)
 	}
 	if (!parse_seeds(o))
 		return wrong_usage("--seeds " + o.seeds + ": use FROM..TO, such as 1..100");
-	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot" && o.tm != "fur-paper")
-		return wrong_usage("--tm " + o.tm + ": use fur-opacity, fur-snapshot or fur-paper");
+	static const std::map<std::string, int (*)(const Options &)> subjects = {
+	        {"fur-opacity", explore<Fur>},
+	        {"fur-snapshot", explore<Fur>},
+	        {"fur-paper", explore<Fur>},
+	        {"spht", explore<Baseline<baselines::SphtTm>>},
+	        {"spht-sihtm", explore<Baseline<baselines::SphtSihtmTm>>},
+	        {"pisces", explore<Baseline<baselines::PiscesTm>>},
+	        {"specpmt", explore<Baseline<baselines::SpecpmtTm>>},
+	};
+	auto subject = subjects.find(o.tm);
+	if (subject == subjects.end())
+		return wrong_usage(
+		        "--tm " + o.tm + ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces or specpmt");
 	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
 		return wrong_usage("--workload " + o.workload + ": use intset, bank or tpcc");
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
@@ -791,10 +1055,10 @@ int main(int argc, char **argv)
 			return status;
 	}
 	bool asked = o.isolation == "snapshot";
-	o.snapshot = o.tm == "fur-snapshot" || (o.tm == "fur-paper" && asked);
+	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" || (o.tm == "fur-paper" && asked);
 	if (asked || (o.isolation.empty() && o.snapshot))
 		o.asked = oracle::Isolation::SNAPSHOT;
 	if (!o.jobs)
 		o.jobs = std::max(1u, std::thread::hardware_concurrency());
-	return Explorer(o).explore();
+	return subject->second(o);
 }

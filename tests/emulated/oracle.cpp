@@ -38,7 +38,7 @@ struct Tx {
 	uint64_t invoked = 0, returned = 0; /* steps; 0: has not */
 	uint64_t visible = 0;               /* number in visible order, or 0 */
 	uint64_t number = 0;                /* of the update in its thread */
-	bool aborted = false, committing = false, kept = true;
+	bool aborted = false, committing = false, pending = false, kept = true;
 	std::vector<size_t> from;          /* updates it has read from that had not returned then */
 	std::vector<Access> reads, writes; /* reads of what it had not written itself */
 	uint64_t explained = 0;            /* the k that explains its reads */
@@ -195,6 +195,39 @@ bool returned(bool committed)
 		run.counts.read_only++;
 	run.open.erase(tx.thread);
 	return std::any_of(tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
+}
+
+void visible()
+{
+	if (Tx &tx = *open_tx(current_thread()); !tx.writes.empty())
+		becomes_visible(tx);
+}
+
+void withdrawn()
+{
+	Tx &tx = *open_tx(current_thread());
+	if (!tx.visible)
+		return;
+	/* Its place is taken by an update that did nothing. */
+	Tx nothing;
+	nothing.thread = tx.thread;
+	nothing.update = true;
+	nothing.visible = tx.visible;
+	run.order[tx.visible - 1] = run.txs.size();
+	tx.visible = 0;
+	run.txs.push_back(nothing);
+}
+
+void pending()
+{
+	open_tx(current_thread())->pending = true;
+}
+
+void aborted()
+{
+	Tx &tx = *open_tx(current_thread());
+	tx.aborted = true;
+	event(Kind::ABORT, index_of(tx));
 }
 
 void on_event(int what, int thread, int)
@@ -388,6 +421,13 @@ std::string check_isolation(Isolation isolation)
 std::string check_durable(Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
 {
 	run.failed_ns = current_ns();
+	/* What was about to become visible and has survived came last: nobody had seen it. */
+	for (auto [thread, index] : run.open) {
+		Tx &tx = run.txs[index];
+		auto t = static_cast<size_t>(thread);
+		if (tx.pending && !tx.visible && tx.number && t < threads && tx.number <= newest[t])
+			becomes_visible(tx);
+	}
 	std::vector<uint64_t> begun(threads);
 	for (Tx &tx : run.txs) {
 		auto t = static_cast<size_t>(tx.thread);

@@ -44,6 +44,12 @@ void committing(bool under_lock, uint64_t number); /* before its end is called; 
 /* Its end has returned.  True: it has read from an update that has not. */
 bool returned(bool committed);
 
+/* What only software knows, by the thread whose transaction it is: */
+void visible();   /* the update that is committing becomes visible now, after all that did before */
+void withdrawn(); /* it does not after all: its attempt will have aborted */
+void pending();   /* it is not yet visible, and a power failure may leave it done */
+void aborted();   /* the attempt has been rolled back */
+
 /* The machine's: pass to emu_on_event(). */
 void on_event(int event, int thread, int cause);
 

@@ -7,7 +7,7 @@
 
 #include "session.hpp"
 
-#include <cstdlib>
+#include <sys/mman.h>
 
 namespace baselines
 {
@@ -24,14 +24,17 @@ class Table
 	}
 	~Table()
 	{
-		free(at_);
+		if (at_)
+			munmap(at_, size_ * sizeof(T));
 	}
 	Table(const Table &) = delete;
 	void make(uint64_t size)
 	{
-		at_ = static_cast<T *>(calloc(size, sizeof(T)));
-		if (!at_)
+		void *at =
+		        mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (at == MAP_FAILED)
 			throw Usage("no memory for a table of " + std::to_string(size * sizeof(T)) + " bytes");
+		at_ = static_cast<T *>(at);
 		size_ = size;
 	}
 	T &operator[](uint64_t n) const
@@ -85,9 +88,9 @@ class SoftwareSession : public Session
 		return *transact(true, body, [](auto &) { return true; });
 	}
 	template <class Body>
-	void update_or_abort(Body &&body)
+	bool update_or_abort(Body &&body)
 	{
-		transact(true, body, [](bool kept) { return kept; });
+		return transact(true, body, [](bool kept) { return kept; }).value_or(false);
 	}
 
       protected:

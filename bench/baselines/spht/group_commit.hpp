@@ -58,18 +58,11 @@ class GroupCommit
 	{
 		state_[me].update.store(NONE, std::memory_order_relaxed);
 		arch_store_release(&state_[me].time, mine << 1 | STABLE);
-		uint64_t newest = 0;
 		for (unsigned other = 0; other < state_.size(); other++)
 			if (other != me) {
 				wait_stable(other, mine);
-				/* Written, but perhaps not counted yet: its group has not closed. */
-				uint64_t time = arch_load_acquire(&state_[other].time) >> 1;
-				if (time < mine && state_[other].update.load(std::memory_order_relaxed))
-					newest = std::max(newest, time);
+				wait_counted(state_[other], mine);
 			}
-		struct arch_backoff backoff = {};
-		while (durable() < newest)
-			arch_backoff(&backoff);
 	}
 
 	/* An update has committed: its stamp is known, its record is not yet out. */
@@ -81,14 +74,12 @@ class GroupCommit
 	void written(unsigned me, uint64_t mine, uint64_t position)
 	{
 		State &self = state_[me];
-		uint64_t before = self.newest.load(std::memory_order_relaxed);
-		self.newest_position.store(position, std::memory_order_relaxed);
-		self.newest.store(mine, std::memory_order_release);
+		self.newest.store(1 + position, std::memory_order_release);
 		arch_store_release(&self.time, mine << 1 | STABLE);
 		for (unsigned other = 0; other < state_.size(); other++)
 			if (other != me)
 				wait_stable(other, mine);
-		link(me, mine, position, before);
+		link(me, mine, position);
 		self.update.store(LINKED, std::memory_order_release);
 		struct arch_backoff backoff = {};
 		while (durable() < mine) {
@@ -128,7 +119,7 @@ class GroupCommit
 	struct alignas(ARCH_PAD) State {
 		uint64_t time = STABLE; /* stamp << 1 | STABLE */
 		std::atomic<uint64_t> update{NONE};
-		std::atomic<uint64_t> newest{0}, newest_position{0}; /* the last record of this thread */
+		std::atomic<uint64_t> newest{0}; /* 1 + position of this thread's last record */
 	};
 
 	/* Until this thread has nothing under way below `mine`. */
@@ -141,6 +132,16 @@ class GroupCommit
 				return;
 			arch_backoff(&backoff);
 		}
+	}
+	/* Until what this thread has written below `mine` counts: its record may be out, and its group not closed. */
+	void wait_counted(const State &other, uint64_t mine) const
+	{
+		struct arch_backoff backoff = {};
+		uint64_t time = arch_load_acquire(&other.time);
+		if (time >> 1 < mine)
+			while (durable() < time >> 1 && other.update.load(std::memory_order_acquire) != NONE &&
+			        arch_load_acquire(&other.time) == time)
+				arch_backoff(&backoff);
 	}
 	bool newer_update(unsigned me, uint64_t mine) const
 	{
@@ -163,28 +164,32 @@ class GroupCommit
 	}
 
 	/* Forward linking: put where we are into the record before ours.  All older records are written by now (wait_stable). */
-	void link(unsigned me, uint64_t mine, uint64_t position, uint64_t before)
+	void link(unsigned me, uint64_t mine, uint64_t position)
 	{
-		uint64_t best = 0, where = 0;
-		for (unsigned other = 0; other < state_.size(); other++) {
-			uint64_t stamp = other == me ? before : state_[other].newest.load(std::memory_order_acquire),
-			         at = state_[other].newest_position.load(std::memory_order_relaxed);
-			Log &log = medium_.log(other);
-			if (other == me)
-				at = position - log.record(position)->back;
-			/* It has gone on since: back to its last one before ours. */
-			while (stamp > mine) {
-				uint64_t back = __atomic_load_n(&log.record(at)->back, __ATOMIC_RELAXED);
-				at -= back;
-				stamp = back && at >= log.floor() ? __atomic_load_n(&log.record(at)->stamp, __ATOMIC_RELAXED) : 0;
-			}
-			/* `newest` may be of one record and its position of the next: the record itself tells. */
-			if (stamp > best && at >= log.floor() && __atomic_load_n(&log.record(at)->stamp, __ATOMIC_RELAXED) == stamp)
-				best = stamp, where = Link::to(other, at);
+		Record *best = nullptr;
+		for (unsigned other = 0; other < state_.size(); other++)
+			if (Record *r = last_before(other, mine); r && (!best || r->stamp > best->stamp))
+				best = r;
+		if (best)
+			__atomic_store_n(&best->link, Link::to(me, position), __ATOMIC_RELEASE);
+	}
+	/* A thread's last record below this stamp: it may have gone on since.  Null: none that is still there. */
+	Record *last_before(unsigned thread, uint64_t mine)
+	{
+		Log &log = medium_.log(thread);
+		uint64_t at = state_[thread].newest.load(std::memory_order_acquire);
+		if (at-- == 0)
+			return nullptr;
+		for (;;) {
+			if (at < log.floor())
+				return nullptr;
+			Record *r = log.record(at);
+			if (r->stamp < mine)
+				return r;
+			if (r->back == 0)
+				return nullptr;
+			at -= r->back;
 		}
-		if (where)
-			__atomic_store_n(&medium_.log(Link::thread(where)).record(Link::position(where))->link,
-			        Link::to(me, position), __ATOMIC_RELEASE);
 	}
 
 	Medium &medium_;

@@ -23,7 +23,7 @@ struct spht_tx {
 	Place place;
 	Log *log;
 	std::vector<Old> undo;
-	bool locked = false;
+	bool locked = false, promotes = false;
 	jmp_buf full;
 	void (*refuse)(spht_tx *tx); /* the log has no room: does not return */
 
@@ -39,7 +39,13 @@ struct spht_tx {
 			undo.push_back({word, *word});
 		__atomic_store_n(word, value, __ATOMIC_RELAXED);
 	}
-	void promote(uint64_t *) {} /* its reads are tracked */
+	/* SPHT's reads are tracked.  SI-HTM's are not: a transactional store of what is there takes the line into the write set.  What is
+	 * there cannot have changed since it was read: who writes it waits for us before it commits, or is aborted by this store. */
+	void promote(uint64_t *word)
+	{
+		if (promotes && !locked)
+			__atomic_store_n(word, load(word), __ATOMIC_RELAXED);
+	}
 
 	void roll_back()
 	{
@@ -177,9 +183,9 @@ class SphtTm : public DurableTm
 			return *transact(true, body, [](auto &) { return true; });
 		}
 		template <class Body>
-		void update_or_abort(Body &&body)
+		bool update_or_abort(Body &&body)
 		{
-			transact(true, body, [](bool kept) { return kept; });
+			return transact(true, body, [](bool kept) { return kept; }).value_or(false);
 		}
 
 	      private:

@@ -30,7 +30,10 @@ class SphtSihtmTm : public DurableTm
 	class Thread : public SphtSession
 	{
 	      public:
-		explicit Thread(SphtSihtmTm &tm) : SphtSession(tm, tm.order_), tm_(tm), active_(tm.active_[number_].state) {}
+		explicit Thread(SphtSihtmTm &tm) : SphtSession(tm, tm.order_), tm_(tm), active_(tm.active_[number_].state)
+		{
+			tx_.promotes = true;
+		}
 		template <class Body>
 		auto read(Body &&body)
 		{
@@ -51,9 +54,9 @@ class SphtSihtmTm : public DurableTm
 			return *transact(body, [](auto &) { return true; });
 		}
 		template <class Body>
-		void update_or_abort(Body &&body)
+		bool update_or_abort(Body &&body)
 		{
-			transact(body, [](bool kept) { return kept; });
+			return transact(body, [](bool kept) { return kept; }).value_or(false);
 		}
 
 	      private:
