@@ -126,7 +126,7 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 			}
 		});
 	start.arrive_and_wait();
-	sleep_for(o.seconds < 2 ? o.seconds / 4 : 0.5, "warming up");
+	sleep_for(o.warm_up_seconds(), "warming up");
 	Window before = look(progress);
 	auto started = Clock::now();
 	sleep_for(o.seconds, "measuring");
@@ -137,8 +137,11 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 		t.join();
 	if (failure)
 		std::rethrow_exception(failure);
-	for (int k = 0; k < MAX_KINDS; k++)
+	Window all = look(progress);
+	for (int k = 0; k < MAX_KINDS; k++) {
 		after.done[k] -= before.done[k];
+		after.whole_run[k] = all.done[k];
+	}
 	return after;
 }
 
@@ -176,6 +179,7 @@ json common_result(const Options &o, const char *workload, const Window &window,
 	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
 	for (unsigned k = 0; k < n; k++) {
 		r["commits"][kinds[k]] = window.done[k];
+		r["run_commits"][kinds[k]] = window.whole_run[k];
 		total += window.done[k];
 	}
 	r["throughput"] = static_cast<double>(total) / window.seconds;
