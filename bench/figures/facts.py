@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Callable
 
 import plan
-from results import Points, Refused, mean
+from results import Point, Points, Refused, mean
 
 EXPLANATIONS = Path(__file__).with_name("explanations.toml")
 AGREES_WITHIN = 0.30
@@ -30,7 +30,7 @@ class Figures:
     def at(self, workload: str, tm: str, threads: int) -> float:
         return self._point(workload, tm, threads).throughput
 
-    def _point(self, workload: str, tm: str, threads: int):
+    def _point(self, workload: str, tm: str, threads: int) -> Point:
         try:
             return self.points[workload, tm, threads]
         except KeyError:
@@ -104,57 +104,85 @@ class Fact:
         return abs(measured / self.paper - 1) <= AGREES_WITHIN and (measured - 1) * (self.paper - 1) >= 0
 
 
-def wait_cascade(f: Figures) -> float:
-    workload, tms = "orderstatus95", ("spht-sihtm", "spht")
-    waits = [[f.read_wait_ns(workload, tm, threads) for tm in tms] for threads in f.shared(workload, *tms) if threads > 1]
-    if not waits:
-        raise NotMeasured("spht, 2 threads")
-    return max(naive / plain if plain else float("inf") for naive, plain in waits)
+Computed = Callable[[Figures], float]
 
 
-def durability(tm: str) -> Callable[[Figures], float]:
+def over(workload: str, threads: int, above: tuple[str, ...], below: tuple[str, ...]) -> Computed:
+    """The best of some systems over the best of others, at a number of threads."""
+    return lambda f: f.best(workload, threads, *above) / f.best(workload, threads, *below)
+
+
+def peaks(workload: str, above: tuple[str, ...], below: tuple[str, ...]) -> Computed:
+    return lambda f: f.peak(workload, *above) / f.peak(workload, *below)
+
+
+def beyond_cores(workload: str, tm: str) -> Computed:
+    """64 threads over 32, which have a core each."""
+    return lambda f: f.at(workload, tm, 64) / f.at(workload, tm, 32)
+
+
+def lesser_fur(workload: str) -> Computed:
+    return lambda f: min(f.peak(workload, tm) for tm in FUR) / f.peak(workload, *PERSISTENT)
+
+
+def durability(tm: str) -> Computed:
+    """Log flush and durability wait together: systems draw the line between the two elsewhere."""
     return lambda f: f.overhead("payment", tm, 8, "log", "flush", "durability_wait")
 
 
+def capacity(tm: str) -> Computed:
+    return lambda f: f.capacity_share("delivery", tm, 1)
+
+
+def wait_cascade(f: Figures) -> float:
+    workload, tms = "orderstatus95", ("spht-sihtm", "spht")
+    waits = [[f.read_wait_ns(workload, tm, threads) for tm in tms] for threads in f.shared(workload, *tms)]
+    ratios = [naive / plain for naive, plain in waits if plain]
+    if not ratios:
+        raise NotMeasured("a durability wait of spht")
+    return max(ratios)
+
+
 FACTS = (
-    Fact(1, "htm-smt", "HTM falls beyond 32 threads: 64 threads over 32", lambda f: f.at("payment-orderstatus", "htm", 64) / f.at("payment-orderstatus", "htm", 32), above=False),
-    Fact(1, "spht-smt", "SPHT falls beyond 32 threads: 64 threads over 32", lambda f: f.at("payment-orderstatus", "spht", 64) / f.at("payment-orderstatus", "spht", 32), above=False),
-    Fact(1, "spht-waits", "SPHT pays for waits before that: SPHT over HTM, 32 threads", lambda f: f.at("payment-orderstatus", "spht", 32) / f.at("payment-orderstatus", "htm", 32), above=False),
-    Fact(1, "pisces-best", "Pisces is the best of the old: over the better of HTM and SPHT, 64 threads", lambda f: f.at("payment-orderstatus", "pisces", 64) / f.best("payment-orderstatus", 64, "htm", "spht")),
-    Fact(4, "naive-union", "SPHT+SI-HTM is below SPHT: peak over peak", lambda f: f.peak("orderstatus95", "spht-sihtm") / f.peak("orderstatus95", "spht"), above=False),
-    Fact(4, "wait-cascade", "its readers' durability wait is up to 7 times as long", wait_cascade, 7),
-    Fact(6, "stocklevel-pisces", "stocklevel: FUR over Pisces, 64 threads", lambda f: f.best("stocklevel", 64, *FUR) / f.at("stocklevel", "pisces", 64), 1.18),
-    Fact(6, "stocklevel-specpmt", "stocklevel: FUR over SpecPMT, 64 threads", lambda f: f.best("stocklevel", 64, *FUR) / f.at("stocklevel", "specpmt", 64), 1.84),
-    Fact(6, "stocklevel-htm-capacity", "stocklevel: HTM always aborts for capacity: share under the lock, 64 threads", lambda f: f.lock_share("stocklevel", "htm", 64), 1),
-    Fact(6, "stocklevel-spht-capacity", "stocklevel: SPHT always aborts for capacity: share under the lock, 64 threads", lambda f: f.lock_share("stocklevel", "spht", 64), 1),
-    Fact(6, "orderstatus-htm", "orderstatus: FUR over HTM, 32 threads", lambda f: f.best("orderstatus", 32, *FUR) / f.at("orderstatus", "htm", 32), 1.30),
-    Fact(6, "orderstatus-spht", "orderstatus: FUR over SPHT, 32 threads", lambda f: f.best("orderstatus", 32, *FUR) / f.at("orderstatus", "spht", 32), 1.30),
-    Fact(6, "orderstatus-htm-smt", "orderstatus: HTM collapses beyond: 64 threads over 32", lambda f: f.at("orderstatus", "htm", 64) / f.at("orderstatus", "htm", 32), above=False),
-    Fact(6, "orderstatus-spht-smt", "orderstatus: SPHT collapses beyond: 64 threads over 32", lambda f: f.at("orderstatus", "spht", 64) / f.at("orderstatus", "spht", 32), above=False),
-    Fact(7, "payment-specpmt", "payment: SpecPMT over the best FUR, peaks", lambda f: f.peak("payment", "specpmt") / f.peak("payment", *FUR), 1.31),
+    Fact(1, "htm-smt", "HTM falls beyond 32 threads: 64 over 32", beyond_cores("payment-orderstatus", "htm"), above=False),
+    Fact(1, "spht-smt", "SPHT falls beyond 32 threads: 64 over 32", beyond_cores("payment-orderstatus", "spht"), above=False),
+    Fact(1, "spht-waits", "SPHT pays for waits before that: over HTM, 32 threads", over("payment-orderstatus", 32, ("spht",), ("htm",)), above=False),
+    Fact(1, "pisces-best", "Pisces is the best of the old: over the better of HTM and SPHT, 64 threads",
+         over("payment-orderstatus", 64, ("pisces",), ("htm", "spht"))),
+    Fact(4, "naive-union", "SPHT+SI-HTM is below SPHT: peaks", peaks("orderstatus95", ("spht-sihtm",), ("spht",)), above=False),
+    Fact(4, "wait-cascade", "SPHT+SI-HTM's readers wait up to 7 times as long for durability as SPHT's", wait_cascade, 7),
+    Fact(6, "stocklevel-pisces", "stocklevel: FUR over Pisces, 64 threads", over("stocklevel", 64, FUR, ("pisces",)), 1.18),
+    Fact(6, "stocklevel-specpmt", "stocklevel: FUR over SpecPMT, 64 threads", over("stocklevel", 64, FUR, ("specpmt",)), 1.84),
+    Fact(6, "stocklevel-htm-capacity", "stocklevel: HTM always aborts for capacity: share under the lock, 64 threads",
+         lambda f: f.lock_share("stocklevel", "htm", 64), 1),
+    Fact(6, "stocklevel-spht-capacity", "stocklevel: SPHT always aborts for capacity: share under the lock, 64 threads",
+         lambda f: f.lock_share("stocklevel", "spht", 64), 1),
+    Fact(6, "orderstatus-htm", "orderstatus: FUR over HTM, 32 threads", over("orderstatus", 32, FUR, ("htm",)), 1.30),
+    Fact(6, "orderstatus-spht", "orderstatus: FUR over SPHT, 32 threads", over("orderstatus", 32, FUR, ("spht",)), 1.30),
+    Fact(6, "orderstatus-htm-smt", "orderstatus: HTM collapses beyond 32 threads: 64 over 32", beyond_cores("orderstatus", "htm"), above=False),
+    Fact(6, "orderstatus-spht-smt", "orderstatus: SPHT collapses beyond 32 threads: 64 over 32", beyond_cores("orderstatus", "spht"), above=False),
+    Fact(7, "payment-specpmt", "payment: SpecPMT over the best FUR, peaks", peaks("payment", ("specpmt",), FUR), 1.31),
     Fact(7, "payment-opacity", "payment: FUR opacity over SPHT, mean over threads", lambda f: f.mean_ratio("payment", "fur-opacity", "spht"), 1.15),
     Fact(7, "payment-snapshot", "payment: FUR snapshot over SPHT, mean over threads", lambda f: f.mean_ratio("payment", "fur-snapshot", "spht"), 1.13),
     Fact(7, "payment-peak", "payment: threads at the peak of FUR opacity", lambda f: f.peak_threads("payment", "fur-opacity"), 8),
-    Fact(7, "payment-durability-opacity", "payment, 8 threads: FUR opacity, log flush and durability wait, of the body (1 % and 60 to 76 %)", durability("fur-opacity"), 0.69),
-    Fact(7, "payment-durability-snapshot", "payment, 8 threads: FUR snapshot, the same (1 % and 60 to 76 %)", durability("fur-snapshot"), 0.69),
-    Fact(7, "payment-durability-spht", "payment, 8 threads: SPHT, the same (55 % and 174 %)", durability("spht"), 2.29),
-    *(Fact(7, f"delivery-capacity-{tm}", f"delivery, 1 thread: attempts of {plan.SYSTEM[tm].label} aborted for capacity",
-           lambda f, tm=tm: f.capacity_share("delivery", tm, 1), 0.81) for tm in FULL_HARDWARE),
-    Fact(7, "delivery-capacity-fur-snapshot", "delivery, 1 thread: attempts of FUR snapshot aborted for (write) capacity", lambda f: f.capacity_share("delivery", "fur-snapshot", 1), 0.5),
+    *(Fact(7, f"payment-durability-{tm}", f"payment, 8 threads: log flush ({flush}) and durability wait ({wait}) of {plan.SYSTEM[tm].label}, of the body",
+           durability(tm), paper)
+      for tm, flush, wait, paper in (("fur-opacity", "1 %", "60 to 76 %", 0.69), ("fur-snapshot", "1 %", "60 to 76 %", 0.69), ("spht", "55 %", "174 %", 2.29))),
+    *(Fact(7, f"delivery-capacity-{tm}", f"delivery, 1 thread: attempts of {plan.SYSTEM[tm].label} aborted for capacity", capacity(tm), 0.81)
+      for tm in FULL_HARDWARE),
+    Fact(7, "delivery-capacity-fur-snapshot", "delivery, 1 thread: attempts of FUR snapshot aborted for capacity, about half", capacity("fur-snapshot"), 0.5),
     Fact(7, "delivery-software", "delivery: software leads full HTM up to 12 threads: the better over the best, 8 threads",
-         lambda f: f.best("delivery", 8, "pisces", "specpmt") / f.best("delivery", 8, *FULL_HARDWARE)),
+         over("delivery", 8, ("pisces", "specpmt"), FULL_HARDWARE)),
     Fact(7, "delivery-snapshot", "delivery: FUR snapshot leads from 12 threads: over the best other, 16 threads",
-         lambda f: f.at("delivery", "fur-snapshot", 16) / f.best("delivery", 16, *PERSISTENT, "fur-opacity")),
-    *(Fact(8, f"read-dominated-{tm}", f"read-dominated: FUR over {plan.SYSTEM[tm].label}, peaks",
-           lambda f, tm=tm: f.peak("read-dominated", *FUR) / f.peak("read-dominated", tm), paper)
+         over("delivery", 16, ("fur-snapshot",), (*PERSISTENT, "fur-opacity"))),
+    *(Fact(8, f"read-dominated-{tm}", f"read-dominated: FUR over {plan.SYSTEM[tm].label}, peaks", peaks("read-dominated", FUR, (tm,)), paper)
       for tm, paper in (("spht", 3.68), ("pisces", 3.99), ("specpmt", 6.17))),
     Fact(8, "read-dominated-wait", "read-dominated: SPHT's readers wait up to 10 times as long as they work", lambda f: f.most_read_wait("read-dominated", "spht"), 10),
-    Fact(8, "standard-first", "standard mix: FUR snapshot is first: over the best other, peaks",
-         lambda f: f.peak("standard", "fur-snapshot") / f.peak("standard", *PERSISTENT, "fur-opacity")),
+    Fact(8, "standard-first", "standard mix: FUR snapshot is first: over the best other, peaks", peaks("standard", ("fur-snapshot",), (*PERSISTENT, "fur-opacity"))),
     *(Fact(9, f"tree-level-{percent}", f"{percent} % updates: both variants are level: FUR opacity over FUR snapshot, peaks",
-           lambda f, name=f"rbtree-{percent}": f.peak(name, "fur-opacity") / f.peak(name, "fur-snapshot"), 1.0) for percent in (1, 10, 50)),
+           peaks(f"rbtree-{percent}", ("fur-opacity",), ("fur-snapshot",)), 1) for percent in (1, 10, 50)),
     *(Fact(9, f"tree-ahead-{percent}", f"{percent} % updates: well ahead of every persistent baseline: the lesser FUR over the best, peaks",
-           lambda f, name=f"rbtree-{percent}": min(f.peak(name, tm) for tm in FUR) / f.peak(name, *PERSISTENT)) for percent in (1, 10, 50)),
+           lesser_fur(f"rbtree-{percent}")) for percent in (1, 10, 50)),
 )
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 try:
     import matplotlib  # pylint: disable=unused-import
 except ImportError:
-    sys.exit(print("figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr) or 2)
+    print("figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr)
+    sys.exit(2)
 
 import facts
 import plan
@@ -64,7 +64,7 @@ def positive(text: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
+    def error(self, message: str) -> NoReturn:
         raise Refused(f"{message}; see --help")
 
 
@@ -113,7 +113,8 @@ def check_writable(directory: Path) -> None:
 
 def planned(figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace) -> list[plan.Run]:
     """Each once, though figures share them."""
-    runs = [run for figure in figures for run in plan.runs_of(figure, systems[figure.workloads[0].program], options.threads, options.machine, options.setting, options.seeds)]
+    runs = [run for figure in figures
+            for run in plan.runs_of(figure, systems[figure.workloads[0].program], options.threads, options.machine, options.setting, options.seeds)]
     return list(dict.fromkeys(runs))
 
 
@@ -123,6 +124,8 @@ def available(programs: Programs, names: set[str], systems: list[str]) -> dict[s
     for name in sorted(names):
         refusals = {tm: programs.refusal(name, tm) for tm in systems}
         found[name] = [tm for tm, why in refusals.items() if why is None]
+        if not found[name]:
+            raise Refused(refusals[systems[0]])
         for tm, why in refusals.items():
             if why is not None:
                 say(f"{tm} is left out: {why}")
@@ -182,8 +185,8 @@ def recall(options: argparse.Namespace, figures: list[plan.Figure], journal: Jou
 def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[dict]) -> str:
     where = "This machine, real time" if options.machine == "native" else f"Emulated {options.machine}, virtual time"
     latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
-    memory = ", ".join(f"a line's write-back to persistent memory takes {latency} ns, {gap} ns between lines" if latency else "write-backs are this machine's own"
-                       for latency, gap in latencies)
+    memory = ", ".join(f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next" if latency
+                       else "write-backs are this machine's own" for latency, gap in latencies)
     database = f"{options.setting.database_text}. " if figure.workloads[0].program == "tpcc" else ""
     windows = sorted(result["seconds"] * 1000 for result in results)
     seeds = f", means of {options.seeds} runs" if options.seeds > 1 else ""
@@ -258,6 +261,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nfigures.py: stopped; the same command goes on from here", file=sys.stderr)
         return 130
+    except OSError as error:
+        print(f"figures.py: {error}: what was finished is kept, the same command goes on from here", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

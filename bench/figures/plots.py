@@ -103,7 +103,7 @@ def top_of(lines: dict[str, list[tuple[int, float]]]) -> float:
     return 1.08 * (min(max(best.values()), 1.6 * durable) if durable else max(best.values())) or 1
 
 
-def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]], places: int) -> None:
+def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]]) -> None:
     """Each line's system, right of the panel; of one that leaves it, how far it goes."""
     top = axes.get_ylim()[1]
     ends = [min(line[-1][1], top) for line in lines.values()]
@@ -111,8 +111,9 @@ def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]], places: in
     for (tm, line), end, height in zip(lines.items(), ends, spread(ends, top * 0.155 / inches)):
         system, most = plan.SYSTEM[tm], max(y for _, y in line)
         text = system.label if most <= top else f"{system.label}, up to {most:.3g}"
-        axes.annotate(text, (line[-1][0], end), (places - 0.6, height), color=system.colour, va="center", fontsize=8, annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": system.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3})
+        axes.annotate(text, (line[-1][0], end), (1.03, height), textcoords=axes.get_yaxis_transform(), color=system.colour, va="center", fontsize=8,
+                      annotation_clip=False,
+                      arrowprops={"arrowstyle": "-", "color": system.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)})
 
 
 def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, threads: list[int]) -> None:
@@ -127,7 +128,7 @@ def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, thread
     axes.set_title(workload.title, loc="left")
     axes.set_xlabel("threads")
     axes.set_ylabel(f"{unit} transactions a second")
-    label_ends(axes, lines, len(threads))
+    label_ends(axes, lines)
 
 
 def small_panels(canvas: Canvas, place: SubplotSpec, systems: list[plan.System], threads: list[int], title: str, unit: str) -> list[Axes]:
@@ -246,9 +247,11 @@ def detailed(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
 def plain(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
     """Throughput alone, side by side."""
     columns = len(figure.workloads)
-    width, height = max(4.9 * columns, 7.5), 4.6
+    # Inches: a panel, and its labels.
+    panel, labels, height = 3.6 if columns > 1 else 5.0, 2.35, 4.6
+    width = 0.65 + (panel + labels) * columns - 0.5
     canvas = pyplot.figure(figsize=(width, height))
-    grid = canvas.add_gridspec(1, columns, left=0.65 / width, right=1 - 1.3 / width, top=1 - 0.75 / height, bottom=0.85 / height, wspace=0.52)
+    grid = canvas.add_gridspec(1, columns, left=0.65 / width, right=1 - (labels - 0.5) / width, top=1 - 0.75 / height, bottom=0.85 / height, wspace=labels / panel)
     for k, workload in enumerate(figure.workloads):
         throughput_panel(canvas.add_subplot(grid[0, k]), points, workload, threads)
     return canvas
@@ -261,8 +264,9 @@ def draw(figure: plan.Figure, points: Points, caption: str, path: Path) -> None:
     with pyplot.rc_context(STYLE):
         canvas = (detailed if rows_of(figure) else plain)(figure, points, threads)
         height = canvas.get_figheight()
-        canvas.suptitle(f"Figure {figure.number}. {figure.title}", x=0.12 / canvas.get_figwidth(), y=1 - 0.1 / height, ha="left", va="top", fontsize=12, fontweight="bold")
-        canvas.text(0.12 / canvas.get_figwidth(), 0.1 / height, caption, fontsize=8, color="#444444", va="bottom")
+        left = 0.12 / canvas.get_figwidth()
+        canvas.suptitle(f"Figure {figure.number}. {figure.title}", x=left, y=1 - 0.1 / height, ha="left", va="top", fontsize=12, fontweight="bold")
+        canvas.text(left, 0.1 / height, caption, fontsize=8, color="#444444", va="bottom")
         legend(canvas, figure, height)
         part = path.with_suffix(".part")
         canvas.savefig(part, format="png")

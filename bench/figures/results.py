@@ -20,6 +20,7 @@ from typing import Any, Callable
 import plan
 
 LIMIT_SECONDS = 1800  # a run that takes longer does not end
+RESULT_HAS = {"seconds", "throughput", "commits", "run_commits", "aborts", "lock_commits", "phases_ns", "pm_latency_ns", "pm_gap_ns"}
 
 
 class Refused(Exception):
@@ -110,8 +111,9 @@ class Journal:
         for number, line in enumerate(lines, 1):
             try:
                 record = Record(**json.loads(line))
-                record.result["throughput"], record.result["commits"]  # pylint: disable=pointless-statement
-            except (ValueError, TypeError, KeyError) as error:
+                if not RESULT_HAS <= record.result.keys():
+                    raise ValueError("no result")
+            except (ValueError, TypeError, AttributeError) as error:
                 raise Refused(f"{self.path}:{number}: damaged, not the result of a run: remove that line, or the file to measure all again") from error
             self._keep(record)
 
@@ -191,7 +193,11 @@ class Runner:
                 self.children.discard(child)
         if child.returncode:
             return Failure(run, last_line(errors), child.returncode == 2)
-        return Record(run.command, self.programs.version(run.program, run.tm), round(time.monotonic() - started, 3), json.loads(out))
+        try:
+            result = json.loads(out)
+        except ValueError:
+            return Failure(run, "its result is not JSON", False)
+        return Record(run.command, self.programs.version(run.program, run.tm), round(time.monotonic() - started, 3), result)
 
     @staticmethod
     def _end(child: subprocess.Popen[str]) -> None:

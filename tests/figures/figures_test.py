@@ -110,6 +110,7 @@ def usage(place):
     out = ["--out", os.path.join(place, "usage")]
     for args, says in [(["--figure", "3"], "there is no figure 3"), (["--figure", "x"], "'x' is not a list"), (["--systems", "best"], "there is no system 'best'"),
                        (["--threads", "0"], "'0' is not a list"), (["--jobs", "0"], "'0' is not a positive number"), (["--bogus"], "--bogus"),
+                       (["--machine", "vax"], "--machine vax"),
                        (["--build", os.path.join(place, "nowhere")], "nowhere: no such build directory"), (["--build", place], "no such program"),
                        (["--out", os.path.join(in_the_way, "out")], "cannot write there")]:
         refused(run(*SMALL, *out, *args), says)
