@@ -29,6 +29,10 @@ void Options::add_to(CLI::App &app)
 	app.add_option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
 	app.add_flag("--reuse", tm_options.reuse, "open the heap file if it is there");
 	app.add_option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
+	app.add_option("--log-mib", tm_options.log_bytes, "log of each thread in MiB, a power of two; default: the library's");
+	app.add_option("--ring-slots", tm_options.ring_slots,
+	        "durability markers, a power of two; default: the library's.  Replay is not in the way while log and ring do not "
+	        "fill");
 	app.add_option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync")->capture_default_str();
 	app.add_option(
 	           "--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back")
@@ -57,6 +61,9 @@ void Options::check()
 	tm_options.threads = threads;
 	tm_options.isolation = tm == "fur-snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 	tm_options.heap_bytes <<= 20;
+	if (tm_options.log_bytes > 2048)
+		throw Usage("--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
+	tm_options.log_bytes <<= 20;
 }
 
 static void pin(unsigned number)

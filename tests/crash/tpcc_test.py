@@ -68,8 +68,11 @@ def kills():
 
 def usage():
     for args, says in [(["--mix", "standard,"], "is not a mix"), (["--mix", "payment=50,neworder=49"], "add up to 99, not 100"),
-                       (["--mix", "pay=100"], "'pay=100' is not a mix"), (["--first-thread", "pay"], "--first-thread pay: 'pay' is not a mix"), (["--scale", "huge"], "--scale huge"), (["--warehouses", "0"], "--warehouses"),
-                       (["--heap-mib", "1"], "need at least"), (["--tm", "best"], "--tm best"), (["--tm", "none", "--threads", "2"], "--threads 1"),
+                       (["--mix", "pay=100"], "'pay=100' is not a mix"), (["--first-thread", "pay"], "--first-thread pay: 'pay' is not a mix"),
+                       (["--scale", "huge"], "--scale huge"), (["--warehouses", "0"], "--warehouses"),
+                       (["--heap-mib", "1"], "need at least"), (["--tm", "best"], "--tm best"),
+                       (["--log-mib", "4096"], "--log-mib 4096"), (["--log-mib", "3"], "log_bytes is"), (["--ring-slots", "5"], "ring_slots is"),
+                       (["--tm", "none", "--threads", "2"], "--threads 1"),
                        (["--machine", "vax"], "--machine vax")]:
         result = run(*args)
         assert result.returncode == 2, (args, result.returncode, result.stderr)
