@@ -223,6 +223,13 @@ def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[
     write_atomically(options.out / "figures.md", "\n".join(pages))
 
 
+def say_replayed(runs: dict[plan.Run, Record]) -> None:
+    """Points that are not what they should be."""
+    for run, record in runs.items():
+        if record.result.get("replays"):
+            say(f"{run.command}: log or ring were full, {record.result['replays']} replays are in this throughput")
+
+
 def report(failures: list[Failure]) -> int:
     for failure in failures:
         print(f"figures.py: {failure.run.command}: {'left out' if failure.refused else 'FAILED'}: {failure.why}", file=sys.stderr)
@@ -247,6 +254,7 @@ def run(arguments: list[str]) -> int:
     else:
         runs, failures = measure(options, figures, journal)
     present(options, figures, runs, explanations)
+    say_replayed(runs)
     say(f"{options.out}/figures.md")
     return report(failures)
 
