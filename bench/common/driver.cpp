@@ -31,6 +31,10 @@ void Options::add_to(CLI::App &app)
 	app.add_option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
 	app.add_flag("--reuse", tm_options.reuse, "open the heap file if it is there");
 	app.add_option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
+	app.add_option("--log-mib", tm_options.log_bytes, "log of each thread in MiB, a power of two; default: the library's");
+	app.add_option("--ring-slots", tm_options.ring_slots,
+	        "durability markers, a power of two; default: the library's.  Replay is not in the way while log and ring do not "
+	        "fill");
 	app.add_option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync")->capture_default_str();
 	app.add_option(
 	           "--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back")
@@ -59,6 +63,9 @@ void Options::check()
 	tm_options.threads = threads;
 	tm_options.isolation = tm == "fur-snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 	tm_options.heap_bytes <<= 20;
+	if (tm_options.log_bytes > 2048)
+		throw Usage("--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
+	tm_options.log_bytes <<= 20;
 }
 
 static void pin(unsigned number)
@@ -128,7 +135,7 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 			}
 		});
 	start.arrive_and_wait();
-	sleep_for(o.seconds < 2 ? o.seconds / 4 : 0.5, "warming up");
+	sleep_for(o.warm_up_seconds(), "warming up");
 	Window before = look(progress);
 	auto started = Clock::now();
 	sleep_for(o.seconds, "measuring");
@@ -139,8 +146,11 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 		t.join();
 	if (failure)
 		std::rethrow_exception(failure);
-	for (int k = 0; k < MAX_KINDS; k++)
+	Window all = look(progress);
+	for (int k = 0; k < MAX_KINDS; k++) {
 		after.done[k] -= before.done[k];
+		after.whole_run[k] = all.done[k];
+	}
 	return after;
 }
 
@@ -178,6 +188,7 @@ json common_result(const Options &o, const char *workload, const Window &window,
 	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
 	for (unsigned k = 0; k < n; k++) {
 		r["commits"][kinds[k]] = window.done[k];
+		r["run_commits"][kinds[k]] = window.whole_run[k];
 		total += window.done[k];
 	}
 	r["throughput"] = static_cast<double>(total) / window.seconds;

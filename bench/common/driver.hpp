@@ -32,6 +32,10 @@ struct Options {
 	void add_to(CLI::App &app);
 	/* Errors the parser cannot see; throws Usage. */
 	void check();
+	double warm_up_seconds() const
+	{
+		return seconds < 2 ? seconds / 4 : 0.5;
+	}
 };
 
 enum { MAX_KINDS = 8 };
@@ -48,6 +52,7 @@ struct alignas(128) Progress {
 struct Window {
 	double seconds = 0;
 	uint64_t done[MAX_KINDS] = {};
+	uint64_t whole_run[MAX_KINDS] = {}; /* warming up and coming to an end, too: what aborts and phases are counted over */
 };
 
 /* Run body(thread number, stop flag, progress) on `threads` pinned threads for the options' seconds; returns the measured window.

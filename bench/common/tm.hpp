@@ -44,13 +44,12 @@ struct TmOptions {
 	unsigned threads = 1;
 	std::string heap; /* file; empty: one of its own in /dev/shm, removed at the end */
 	bool reuse = false;
-	uint64_t heap_bytes = 0;
+	uint64_t heap_bytes = 0, log_bytes = 0, ring_slots = 0; /* 0: the default */
 	enum fur_pm pm = FUR_PM_EMULATED;
 	uint32_t pm_latency_ns = 0, pm_gap_ns = 0;
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
-	uint64_t log_bytes = 0; /* of each thread; 0: 1 MiB */
 	unsigned retries = 10;  /* hardware attempts before the lock; none: always under it */
 };
 
@@ -384,6 +383,8 @@ class FurTm
 	{
 		fur::Options o;
 		o.heap_bytes = t.heap_bytes;
+		o.log_bytes = t.log_bytes;
+		o.ring_slots = t.ring_slots;
 		/* One more for the thread that sets up, and one for what it does aside. */
 		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;
 		o.isolation = t.isolation;

@@ -33,6 +33,18 @@ def runs():
             assert r["footprints"][kind]["writes"] == 0 and r["footprints"][kind]["reads"] > 10, r["footprints"]
 
 
+def first_thread():
+    """Thread 0 has a mix of its own, the others have the other; commits of the whole run include the window's."""
+    for threads, kinds in (("1", {"payment"}), ("2", {"payment", "orderstatus"})):
+        result = run("--tm", "none" if threads == "1" else "fur-opacity", "--scale", "tenth", "--threads", threads, "--mix", "orderstatus",
+                     "--first-thread", "payment", "--seconds", "0.1", "--json", "-")
+        assert result.returncode == 0, result.stderr
+        r = json.loads(result.stdout)
+        assert {kind for kind, n in r["run_commits"].items() if n} == kinds, r
+        assert all(r["run_commits"][kind] >= n for kind, n in r["commits"].items()), r
+        assert r["mix"] == "orderstatus" and r["first_thread"] == "payment", r
+
+
 def kills(tm, times):
     """Killed at random instants, recovered by the next open, libfur's heap by its replayer too, and consistent each time."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
@@ -60,8 +72,11 @@ def kills(tm, times):
 
 def usage():
     for args, says in [(["--mix", "standard,"], "is not a mix"), (["--mix", "payment=50,neworder=49"], "add up to 99, not 100"),
-                       (["--mix", "pay=100"], "'pay=100' is not a mix"), (["--scale", "huge"], "--scale huge"), (["--warehouses", "0"], "--warehouses"),
-                       (["--heap-mib", "1"], "need at least"), (["--tm", "best"], "--tm best"), (["--tm", "spht-sihtm"], "is POWER's"), (["--tm", "none", "--threads", "2"], "--threads 1"),
+                       (["--mix", "pay=100"], "'pay=100' is not a mix"), (["--first-thread", "pay"], "--first-thread pay: 'pay' is not a mix"),
+                       (["--scale", "huge"], "--scale huge"), (["--warehouses", "0"], "--warehouses"),
+                       (["--heap-mib", "1"], "need at least"), (["--tm", "best"], "--tm best"), (["--tm", "spht-sihtm"], "is POWER's"),
+                       (["--log-mib", "4096"], "--log-mib 4096"), (["--log-mib", "3"], "log_bytes is"), (["--ring-slots", "5"], "ring_slots is"),
+                       (["--tm", "none", "--threads", "2"], "--threads 1"),
                        (["--machine", "vax"], "--machine vax")]:
         result = run(*args)
         assert result.returncode == 2, (args, result.returncode, result.stderr)
@@ -69,6 +84,7 @@ def usage():
 
 
 runs()
+first_thread()
 usage()
 for system, number in (("fur-opacity", 8), ("spht", 4), ("pisces", 4), ("specpmt", 4)):
     kills(system, number)

@@ -27,6 +27,20 @@ static uint64_t get_time(void)
 	return arch_ticks() | 1;
 }
 
+/* For the phases: 0 where they are not measured. */
+static uint64_t now(const struct fur_thread *t)
+{
+	return t->htm->phase_times ? arch_ticks() : 0;
+}
+
+/* Add the time since `since` to a phase; returns now. */
+static uint64_t lap(uint64_t *phase, uint64_t since)
+{
+	uint64_t ticks = arch_ticks();
+	*phase += ticks - since;
+	return ticks;
+}
+
 /* 45 to 49.  `slot`: of the update that waits, 0 for a read-only transaction. */
 static void durability_wait_pruned(struct fur_thread *t, uint64_t slot)
 {
@@ -59,6 +73,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	*ro = &t->ro;
 	if (t->ro.depth || t->update.depth)
 		return fur_fail(FUR_ENESTED, "this variant does not nest");
+	t->began = now(t);
 	for (;;) {
 		t->seq = get_time();                                    /* 15 */
 		arch_store_fence(&t->htm->active[t->slot].seq, t->seq); /* 16, 18 */
@@ -82,7 +97,10 @@ FUR_API int fur_end_ro(fur_ro *ro)
 	open_transactions()->readers--;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
+	uint64_t ended = now(t);
 	durability_wait_pruned(t, 0); /* 25 */
+	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], ended - t->began);
+	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], now(t) - ended);
 	return 0;
 }
 
@@ -116,6 +134,7 @@ static void window(struct fur_thread *t)
 	struct htm_window *w = &t->window;
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
+	w->committing = now(t);
 	deactivate(t); /* 28 */
 	arch_fence();  /* 29 */
 	if (end < start || end - start > d->super->log_bytes)
@@ -128,10 +147,12 @@ static void window(struct fur_thread *t)
 		w->refused = FUR_ABORT_FULL;
 		return;
 	}
+	w->waiting = now(t);
 	if (!htm_isolation_wait(t->htm, w, WINDOW_LOOKS)) { /* 32 */
 		w->refused = FUR_ABORT_READER;
 		return;
 	}
+	w->waited = now(t);
 	arch_store(&d->nondurable[t->slot].slot, w->slot);
 	arch_store_release(&d->nondurable[t->slot].id, STAMPED | get_time()); /* 33 */
 	arch_fence_light();
@@ -191,24 +212,32 @@ int durability_commit(
 {
 	struct redo_log *log = &d->redo[me];
 	struct fur_thread *t = (struct fur_thread *)((char *)set - offsetof(struct fur_thread, window.dset));
-	(void)times;
+	uint64_t since = times ? arch_ticks() : 0;
 	log->end = log->head;
 	if (slot == 0)
 		slot = durability_draw(d, me, set);
 	int error = durability_wait_ring(d, slot);
+	if (times)
+		since = lap(&times->room, since);
 	if (!error && !log_is_out) {
 		redo_copy_out(log, d, log->start, log->head);
 		redo_flush(log, d, log->start, log->head);
 	}
 	if (!error)
 		error = pm_drain(&d->pm); /* 36 */
-	durability_wait_pruned(t, slot);  /* 37 */
-	durability_wait(d, set);          /* under the lock: it has collected D as libfur does */
+	if (times)
+		since = lap(&times->flush, since);
+	durability_wait_pruned(t, slot); /* 37 */
+	durability_wait(d, set);         /* under the lock: it has collected D as libfur does */
+	if (times)
+		since = lap(&times->wait, since);
 	if (!error) {
 		put_marker(d, me, slot, log->head - log->start, MEDIA_COMMIT); /* 38 */
 		error = pm_drain(&d->pm);
 	}
 	leave(d, me); /* 39 */
+	if (times)
+		lap(&times->flush, since);
 	return error;
 }
 

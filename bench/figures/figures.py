@@ -1,0 +1,278 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Re-make the FUR paper's figures: run the benchmarks, draw, and compare with what the paper says.
+
+Results go to a directory: runs.jsonl, the journal of finished runs, from which a stopped measurement goes on; results.json, all
+that the figures are made of; a PNG a figure; figures.md, with a table of the paper's facts beside what was measured.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+try:
+    import matplotlib  # pylint: disable=unused-import
+except ImportError:
+    print("figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr)
+    sys.exit(2)
+
+import facts
+import plan
+import plots
+from results import Failure, Journal, Points, Programs, Record, Refused, Runner, gather, write_atomically
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def numbers(text: str) -> list[int]:
+    try:
+        values = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        values = [0]
+    if values[0] < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of positive numbers: use for example 1,8,64")
+    return values
+
+
+def figure_numbers(text: str) -> list[int]:
+    known = [*plan.FIGURES, *plan.WITHOUT_PROGRAM]
+    values = numbers(text)
+    for value in values:
+        if value not in known:
+            raise argparse.ArgumentTypeError(f"there is no figure {value}: use {', '.join(map(str, known))}")
+    return values
+
+
+def system_names(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in plan.SYSTEM:
+            raise argparse.ArgumentTypeError(f"there is no system '{name}': use {', '.join(plan.SYSTEM)}")
+    return [name for name in plan.SYSTEM if name in names]
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return int(text)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Refused(f"{message}; see --help")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(prog="figures.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("--figure", type=figure_numbers, metavar="N,...", help="figures; default: all")
+    parser.add_argument("--systems", type=system_names, default=list(plan.SYSTEM), metavar="TM,...", help="systems; default: all that the programs have")
+    parser.add_argument("--threads", type=numbers, metavar="N,...", help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2")
+    parser.add_argument("--machine", default="power9", help="an emulated machine, in virtual time; default: %(default)s")
+    parser.add_argument("--native", action="store_const", const="native", dest="machine", help="this machine, in real time, one run at a time")
+    parser.add_argument("--quick", action="store_true", help="a smoke test of some minutes: few threads, short runs, a small database")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each point, whose mean is taken; default: 1, natively 3")
+    parser.add_argument("--jobs", type=positive, default=2, metavar="N", help="runs at a time, up to 2 GB each; default: %(default)s")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR", help="build directory; default: %(default)s")
+    parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR", help="directory of the results; default: %(default)s")
+    parser.add_argument("--plot-only", action="store_true", help="run nothing: draw what the journal has")
+    options = parser.parse_args(arguments)
+    native = options.machine == "native"
+    options.setting = plan.setting(options.machine, options.quick)
+    options.threads = options.threads or list(options.setting.threads)
+    options.seeds = options.seeds or (3 if native else 1)
+    options.jobs = 1 if native else options.jobs
+    return options
+
+
+def say(text: str) -> None:
+    print(f"figures.py: {text}", flush=True)
+
+
+def wanted_figures(options: argparse.Namespace) -> list[plan.Figure]:
+    wanted = options.figure or [*plan.FIGURES, *plan.WITHOUT_PROGRAM]
+    for number in wanted:
+        if number in plan.WITHOUT_PROGRAM:
+            say(f"Figure {number} is left out: its program {plan.WITHOUT_PROGRAM[number]} does not exist yet")
+    return [plan.FIGURES[number] for number in wanted if number in plan.FIGURES]
+
+
+def check_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise Refused(f"{directory}: cannot write there: {error.strerror}: make it writable, or name another directory with --out") from error
+
+
+def planned(figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace) -> list[plan.Run]:
+    """Each once, though figures share them."""
+    runs = [run for figure in figures
+            for run in plan.runs_of(figure, systems[figure.workloads[0].program], options.threads, options.machine, options.setting, options.seeds)]
+    return list(dict.fromkeys(runs))
+
+
+def available(programs: Programs, names: set[str], systems: list[str]) -> dict[str, list[str]]:
+    """The systems that each program runs with; says which are left out, and why."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        refusals = {tm: programs.refusal(name, tm) for tm in systems}
+        found[name] = [tm for tm, why in refusals.items() if why is None]
+        if not found[name]:
+            raise Refused(refusals[systems[0]])
+        for tm, why in refusals.items():
+            if why is not None:
+                say(f"{tm} is left out: {why}")
+    return found
+
+
+class Progress:
+    """One line that is rewritten on a terminal; elsewhere a line a run."""
+
+    def __init__(self, todo: list[plan.Run], known: list[Record], done: int, jobs: int) -> None:
+        self.left, self.total, self.done, self.jobs = list(todo), len(todo) + done, done, jobs
+        self.seconds: dict[str, list[float]] = {}
+        for record in known:
+            self._learn(Path(record.command.split()[0]).name, record.host_seconds)
+        self.terminal = sys.stdout.isatty()
+
+    def _learn(self, program: str, seconds: float) -> None:
+        self.seconds.setdefault(program, []).append(seconds)
+
+    def finished(self, run: plan.Run, seconds: float) -> None:
+        self.left.remove(run)
+        self.done += 1
+        self._learn(run.program, seconds)
+        text = f"{self.done}/{self.total} runs, {self._remaining()} left: {run.workload} {run.tm} {run.threads}"
+        if self.terminal:
+            filled = 30 * self.done // self.total
+            print(f"\r[{'#' * filled}{' ' * (30 - filled)}] {text:<70.70}", end="" if self.left else "\n", flush=True)
+        else:
+            say(text)
+
+    def _remaining(self) -> str:
+        every = [seconds for values in self.seconds.values() for seconds in values]
+        estimate = sum(sum(values) / len(values) for values in (self.seconds.get(run.program, every) for run in self.left)) / self.jobs
+        return f"about {estimate / 3600:.1f} h" if estimate >= 5400 else f"about {max(round(estimate / 60), 1)} min" if self.left else "nothing"
+
+
+def measure(options: argparse.Namespace, figures: list[plan.Figure], journal: Journal) -> tuple[dict[plan.Run, Record], list[Failure]]:
+    names = {workload.program for figure in figures for workload in figure.workloads}
+    programs = Programs(options.build, options.machine, names)
+    journal.open_to_append()
+    runs = planned(figures, available(programs, names, options.systems), options)
+    keys = {run: (run.command, programs.version(run.program, run.tm)) for run in runs}
+    todo = [run for run in runs if keys[run] not in journal.records]
+    say(f"{len(runs)} runs, {len(runs) - len(todo)} of them done before; results in {options.out}")
+    known = [journal.records[key] for key in keys.values() if key in journal.records]
+    progress = Progress(todo, known, len(known), options.jobs)
+    failures = Runner(programs, journal, options.jobs).run_all(todo, progress.finished)
+    return {run: journal.records[key] for run, key in keys.items() if key in journal.records}, failures
+
+
+def recall(options: argparse.Namespace, figures: list[plan.Figure], journal: Journal) -> dict[plan.Run, Record]:
+    """What the journal has of the plan, whatever the programs' version."""
+    every = {name: options.systems for name in plan.PROGRAMS}
+    return {run: journal.latest[run.command] for run in planned(figures, every, options) if run.command in journal.latest}
+
+
+def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[dict]) -> str:
+    where = "This machine, real time" if options.machine == "native" else f"Emulated {options.machine}, virtual time"
+    latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
+    memory = ", ".join(f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next" if latency
+                       else "write-backs are this machine's own" for latency, gap in latencies)
+    database = f"{options.setting.database_text}. " if figure.workloads[0].program == "tpcc" else ""
+    windows = sorted(result["seconds"] * 1000 for result in results)
+    seeds = f", means of {options.seeds} runs" if options.seeds > 1 else ""
+    return f"{where}; {memory}.\n{database}Windows of {windows[0]:.3g} to {windows[-1]:.3g} ms{seeds}."
+
+
+def write_results(options: argparse.Namespace, runs: dict[plan.Run, Record], comparisons: list[facts.Comparison]) -> None:
+    folded = {
+        "machine": options.machine,
+        "runs": [{"workload": run.workload, "command": f"{options.build}/{record.command}", "version": record.version,
+                  "host_seconds": record.host_seconds, "result": record.result} for run, record in runs.items()],
+        "facts": [{"figure": c.fact.figure, "name": c.fact.name, "claim": c.fact.claim, "paper": c.fact.paper, "measured": c.measured,
+                   "agrees": c.agrees, "why": c.why} for c in comparisons],
+    }
+    write_atomically(options.out / "results.json", json.dumps(folded, indent=1) + "\n")
+
+
+def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[plan.Run, Record], explanations: dict[str, str]) -> None:
+    points: Points = gather(figures, runs)
+    comparisons = facts.compare(points, explanations)
+    comparisons = [c for c in comparisons if c.fact.figure in {figure.number for figure in figures}]
+    write_results(options, runs, comparisons)
+    pages = ["# The paper's figures, measured\n"]
+    for figure in figures:
+        names = {workload.name for workload in figure.workloads}
+        results = [record.result for run, record in runs.items() if run.workload in names]
+        if not results:
+            say(f"Figure {figure.number} is left out: no run of it has finished")
+            continue
+        caption = caption_of(options, figure, results)
+        image = f"figure-{figure.number}-{Path(options.machine).stem}.png"
+        plots.draw(figure, points, caption, options.out / image)
+        pages.append(f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n{facts.table(figure, comparisons)}\n")
+    write_atomically(options.out / "figures.md", "\n".join(pages))
+
+
+def say_replayed(runs: dict[plan.Run, Record]) -> None:
+    """Points that are not what they should be."""
+    for run, record in runs.items():
+        if record.result.get("replays"):
+            say(f"{run.command}: log or ring were full, {record.result['replays']} replays are in this throughput")
+
+
+def report(failures: list[Failure]) -> int:
+    for failure in failures:
+        print(f"figures.py: {failure.run.command}: {'left out' if failure.refused else 'FAILED'}: {failure.why}", file=sys.stderr)
+    return 1 if any(not failure.refused for failure in failures) else 0
+
+
+def interrupt(*_: int | FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def run(arguments: list[str]) -> int:
+    options = parse(arguments)
+    explanations = facts.read_explanations()
+    check_writable(options.out)
+    journal = Journal(options.out)
+    figures = wanted_figures(options)
+    failures: list[Failure] = []
+    if not figures:
+        return 0
+    if options.plot_only:
+        runs = recall(options, figures, journal)
+    else:
+        runs, failures = measure(options, figures, journal)
+    present(options, figures, runs, explanations)
+    say_replayed(runs)
+    say(f"{options.out}/figures.md")
+    return report(failures)
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        return run(sys.argv[1:])
+    except Refused as refused:
+        print(f"figures.py: {refused}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nfigures.py: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"figures.py: {error}: what was finished is kept, the same command goes on from here", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured: the systems, the workloads, the figures of the paper, and the runs that each needs."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class System:
+    """A transactional memory. `reads` and `updates`: where its transactions commit when not under the lock."""
+    tm: str
+    label: str
+    colour: str
+    marker: str
+    reads: str
+    updates: str
+
+
+# In the paper's order.
+SYSTEMS = (
+    System("htm", "HTM (volatile)", "#7f7f7f", "x", "hardware", "hardware"),
+    System("spht", "SPHT", "#d55e00", "s", "hardware", "hardware"),
+    System("spht-sihtm", "SPHT+SI-HTM", "#e69f00", "D", "untracked", "hardware"),
+    System("pisces", "Pisces", "#009e73", "^", "software", "software"),
+    System("specpmt", "SpecPMT", "#cc79a7", "v", "software", "software"),
+    System("fur-paper", "FUR as printed", "#56b4e9", "P", "untracked", "hardware"),
+    System("fur-opacity", "FUR opacity", "#0072b2", "o", "untracked", "hardware"),
+    System("fur-snapshot", "FUR snapshot", "#332288", "*", "untracked", "hardware"),
+)
+SYSTEM = {system.tm: system for system in SYSTEMS}
+
+PROGRAMS = {"tpcc": "bench/tpcc/tpcc", "rbtree": "bench/rbtree/rbtree"}
+# The least that a program can be asked for, to learn whether it has a system.
+PROBES = {"tpcc": ("--scale", "tiny", "--seconds", "0.0001"), "rbtree": ("--keys", "10", "--seconds", "0.0001")}
+READ_ONLY = ("stocklevel", "orderstatus", "lookup")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload of a program. `shows`: the kinds that throughput is of; empty: all."""
+    name: str
+    title: str
+    program: str
+    arguments: tuple[str, ...]
+    shows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper. `profile`: "" none, "time" spent a transaction, "overhead" over the body of a transaction."""
+    number: int
+    title: str
+    workloads: tuple[Workload, ...]
+    least_threads: int = 1
+    most_threads: int = 1000
+    outcomes: bool = False
+    profile: str = ""
+
+
+def tpcc(name: str, title: str, *arguments: str, shows: tuple[str, ...] = ()) -> Workload:
+    return Workload(name, title, "tpcc", arguments or ("--mix", name), shows)
+
+
+def rbtree(percent: int) -> Workload:
+    return Workload(f"rbtree-{percent}", f"{percent} % updates", "rbtree", ("--keys", "10000", "--update", str(percent)))
+
+
+FIGURES = {figure.number: figure for figure in (
+    Figure(1, "Read-only transactions beside one updating thread", least_threads=2, workloads=(
+        tpcc("payment-orderstatus", "orderstatus; thread 1: payment", "--mix", "orderstatus", "--first-thread", "payment", shows=("orderstatus",)),)),
+    # The paper switches SMT off: a thread a core.
+    Figure(4, "SPHT, and its union with SI-HTM", most_threads=32, profile="time", workloads=(
+        tpcc("orderstatus95", "95 % orderstatus, 5 % payment, own warehouses", "--mix", "orderstatus95", "--home"),)),
+    Figure(6, "Read-only workloads", outcomes=True, workloads=(tpcc("stocklevel", "stocklevel"), tpcc("orderstatus", "orderstatus"))),
+    Figure(7, "Update-only workloads", outcomes=True, profile="overhead", workloads=(tpcc("payment", "payment"), tpcc("delivery", "delivery"))),
+    Figure(8, "Mixed workloads", outcomes=True, profile="overhead", workloads=(
+        tpcc("read-dominated", "read-dominated mix"), tpcc("standard", "standard mix"))),
+    Figure(9, "Red-black tree of 10,000 keys", workloads=(rbtree(1), rbtree(10), rbtree(50))),
+)}
+# Figures whose program does not exist yet. To add one: its program above, a Figure with its workloads.
+WITHOUT_PROGRAM = {10: "bench/replay/replay"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How much is measured. A run's window is thread_ms / threads, within bounds: as many transactions, and so as warm caches, with any
+    number of threads; and as long a wait. thread_ms: by name of workload, else of program."""
+    threads: tuple[int, ...]
+    database: tuple[str, ...]
+    database_text: str
+    thread_ms: dict[str, float]
+    bounds_ms: tuple[float, float]
+    log_mib: int  # of all threads together
+
+    def seconds(self, workload: Workload, threads: int) -> str:
+        least, most = self.bounds_ms
+        thread_ms = self.thread_ms.get(workload.name, self.thread_ms[workload.program])
+        return f"{min(max(thread_ms / threads, least), most) / 1000:.6g}"
+
+    def log(self, threads: int) -> list[str]:
+        """As the paper has it, nothing is replayed while it measures: log and ring hold a whole run."""
+        share = self.log_mib
+        while share > 1 and share * threads > self.log_mib:
+            share //= 2
+        return ["--log-mib", str(share), "--ring-slots", str(RING_SLOTS)]
+
+
+RING_SLOTS = 1 << 18
+TENTH = ("--scale", "tenth", "--warehouses", "64")
+TENTH_TEXT = "TPC-C: 64 warehouses, the paper's rules on a tenth of its customers and items"
+# delivery: not so long that no order is left to deliver.
+FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 64)
+QUICK = Setting((1, 8, 64), ("--scale", "tiny", "--warehouses", "64"), "TPC-C: 64 warehouses, --scale tiny (a smoke test, not a result)",
+                {"tpcc": 20, "rbtree": 20}, (0.3, 20), 16)
+# Real seconds: what the machine next door does is in them.
+NATIVE = Setting((1, 2), TENTH, TENTH_TEXT, {"tpcc": 2000, "rbtree": 2000}, (1000, 1000), 1024)
+NATIVE_QUICK = Setting((1, 2), QUICK.database, QUICK.database_text, {"tpcc": 200, "rbtree": 200}, (100, 200), 256)
+
+
+def setting(machine: str, quick: bool) -> Setting:
+    if machine == "native":
+        return NATIVE_QUICK if quick else NATIVE
+    return QUICK if quick else FULL
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program: a point of a figure, or of several."""
+    program: str
+    workload: str
+    tm: str
+    threads: int
+    arguments: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """From the build directory."""
+        return " ".join((PROGRAMS[self.program], *self.arguments))
+
+
+def run_of(figure: Figure, workload: Workload, tm: str, threads: int, machine: str, measured: Setting, seed: int) -> Run:
+    arguments = ["--machine", machine, "--tm", tm, "--threads", str(threads), *workload.arguments]
+    if workload.program == "tpcc":
+        arguments += measured.database
+    arguments += [*measured.log(threads), "--seconds", measured.seconds(workload, threads), "--seed", str(seed)]
+    if figure.profile:
+        arguments.append("--phases")
+    return Run(workload.program, workload.name, tm, threads, (*arguments, "--json", "-"))
+
+
+def runs_of(figure: Figure, systems: list[str], threads: list[int], machine: str, measured: Setting, seeds: int) -> list[Run]:
+    """Few threads first: the shape of a figure shows early."""
+    return [run_of(figure, workload, tm, n, machine, measured, seed)
+            for n in threads if figure.least_threads <= n <= figure.most_threads
+            for workload in figure.workloads for tm in systems for seed in range(1, seeds + 1)]
