@@ -22,7 +22,7 @@ enum {
 	CLASSES = 36,
 	SMALL_MOST = 16384,  /* larger blocks are runs of chunks */
 	BATCH_BYTES = 16384, /* what a thread takes or gives at once, ... */
-	BATCH_MOST = 64,     /* ... in blocks at most */
+	BATCH_MOST = 256,    /* ... in blocks at most */
 	BATCH_LEAST = 2,
 };
 #define HEAP_MAGIC UINT64_C(0x31706165482d7566)

@@ -77,6 +77,7 @@ struct htm_window {
 	uint64_t *seqs;                       /* [max_threads] active[] as the isolation wait found it */
 	uint64_t update_id;                   /* written outside transactions only */
 	uint64_t slot;                        /* drawn in the window, else 0 */
+	uint64_t began;                       /* ticks, when this attempt did */
 	bool announced;                       /* in nondurable[] */
 	bool log_is_out;                      /* copied, and its write-back started */
 	enum fur_abort_cause refused;         /* why the window could not be completed, or FUR_ABORT_CAUSES */

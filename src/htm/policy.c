@@ -13,11 +13,11 @@ enum {
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget)
 {
 	switch (cause) {
-	case FUR_ABORT_CONFLICT: return ++history->spent < budget ? HTM_RETRY : HTM_TAKE_LOCK;
+	case FUR_ABORT_CONFLICT: return ++history->spent < 4 * budget ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_CAPACITY: return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
 		/* Somebody else's fallback is no reason for ours, but with many of them in a row the queue is fairer. */
-		return ++history->locks < budget ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
+		return ++history->locks < 16 * budget ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
 	case FUR_ABORT_FAULT: return ++history->faults < FAULT_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;

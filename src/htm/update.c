@@ -23,18 +23,21 @@ static void close_update(struct fur_update *tx)
 
 /* ------------------------------------------------------------------- begin */
 
-static void random_pause(struct fur_thread *t, uint32_t spent)
+/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets the other finish, which takes about as
+ * long as the attempt did, and longer each time.  The slot and the clock are random enough. */
+static void random_pause(struct fur_thread *t, uint32_t spent, uint64_t began)
 {
-	/* Two transactions that aborted each other should not meet again at once.  The slot and the clock are random enough. */
-	uint64_t pauses = (arch_ticks() ^ t->slot * 0x9e3779b97f4a7c15u) % (16u << (spent < 6 ? spent : 6));
-	while (pauses--)
+	enum { DOUBLINGS = 6 };
+	uint64_t now = arch_ticks(), most = (now - began) << (spent < DOUBLINGS ? spent : DOUBLINGS) << 1;
+	uint64_t until = now + (now ^ t->slot * UINT64_C(0x9e3779b97f4a7c15)) % (most + 1);
+	while (arch_ticks() < until)
 		arch_pause();
 }
 
-static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history)
+static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history, uint64_t began)
 {
 	switch (action) {
-	case HTM_RETRY: random_pause(t, history->spent); return 0;
+	case HTM_RETRY: random_pause(t, history->spent, began); return 0;
 	case HTM_WAIT_LOCK: return 0; /* prepare() waits for it before every attempt */
 	case HTM_WAIT_READER: htm_wait_active(t->htm, t->slot); return 0;
 	case HTM_MAKE_ROOM: return redo_make_room(&t->durability->redo[t->slot], t->durability);
@@ -52,6 +55,7 @@ static void prepare(struct fur_thread *t)
 	w->announced = w->log_is_out = false;
 	w->refused = FUR_ABORT_CAUSES;
 	w->dset.n = 0;
+	w->began = arch_ticks();
 	redo_begin(t->update.log, t->durability);
 }
 
@@ -80,6 +84,9 @@ static int begin_hardware(struct fur_thread *t)
 			return 0;
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
+		/* To the hardware a conflict: whoever took the lock wrote what we had read of it. */
+		if (cause == FUR_ABORT_CONFLICT && lock_held(t->htm))
+			cause = FUR_ABORT_LOCK;
 		stat_add(&t->stats.aborts[cause], 1);
 		int error = ops->aborted(t);
 		if (error)
@@ -87,7 +94,7 @@ static int begin_hardware(struct fur_thread *t)
 		enum htm_action action = htm_decide(cause, &history, t->htm->retries);
 		if (action == HTM_TAKE_LOCK)
 			break;
-		if ((error = act(t, action, &history))) {
+		if ((error = act(t, action, &history, t->window.began))) {
 			/* The update alone fills the log.  Under the lock it finds that out at the store, and its commit says so. */
 			if (error != FUR_ETOOBIG)
 				return error;
