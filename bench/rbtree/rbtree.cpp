@@ -4,7 +4,7 @@
  * Keys are drawn from twice as many as the tree starts with, so half of the updates change nothing.
  */
 #include "rbtree.hpp"
-#include "../common/systems.hpp"
+#include "../baselines/peers.hpp"
 
 #include <optional>
 #include <random>
@@ -131,10 +131,9 @@ class IntSet
 		grown_ += grown;
 	}
 
-	/* Null, or what is wrong. */
-	std::string verify()
+	/* Empty, or what is wrong; counts the keys. */
+	std::string verify(uint64_t &size)
 	{
-		uint64_t size = 0;
 		const char *wrong = nullptr;
 		bench::aside([&] {
 			typename Tm::Thread self(tm_);
@@ -191,7 +190,8 @@ int run_on(bench::Options &o, const Workload &w)
 	tm.begin_run();
 	bench::Window window =
 	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { set.run(i, stop, p); });
-	std::string wrong = set.verify();
+	uint64_t size = 0;
+	std::string wrong = set.verify(size);
 	if (!wrong.empty())
 		std::cerr << "rbtree: not verified: " << wrong << "\n";
 
@@ -199,6 +199,7 @@ int run_on(bench::Options &o, const Workload &w)
 	tm.describe(r);
 	r["keys"] = w.keys;
 	r["update_percent"] = w.update;
+	r["keys_at_end"] = size;
 	tm.results(r);
 	r["verified"] = wrong.empty();
 	return bench::report(o, r);
@@ -213,7 +214,7 @@ int run(bench::Options &o, const Workload &w)
 	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads' stocks. */
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = 2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
-	return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
+	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 
 } // namespace
