@@ -20,7 +20,7 @@ void Options::add_to(CLI::App &app)
 {
 	app.add_option("--tm", tm,
 	           "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated POWER only: spht-sihtm, fur-paper "
-	           "(Algorithm 1 as printed)")
+	           "(Algorithm 1 as printed); in rbtree only: lmdb, libpmemobj")
 	        ->capture_default_str();
 	app.add_option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it")
 	        ->capture_default_str();
@@ -66,6 +66,23 @@ void Options::check()
 	if (tm_options.log_bytes > 2048)
 		throw Usage("--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
 	tm_options.log_bytes <<= 20;
+	if (peer_package(tm))
+		check_peer();
+}
+
+const char *peer_package(const std::string &tm)
+{
+	return tm == "lmdb" ? "liblmdb-dev" : tm == "libpmemobj" ? "libpmemobj-dev" : nullptr;
+}
+
+void Options::check_peer() const
+{
+	if (machine != "native")
+		throw Usage("--machine " + machine + ": --tm " + tm + " runs natively only");
+	if (tm_options.pm == FUR_PM_PMEM || tm_options.pm == FUR_PM_EADR)
+		throw Usage("--pm " + pm + ": --tm " + tm + " has auto, emulated and sync");
+	if (tm_options.pm_latency_ns || tm_options.pm_gap_ns)
+		throw Usage("--pm-latency-ns, --pm-gap-ns: no latency can be added to the write-backs of --tm " + tm);
 }
 
 static void pin(unsigned number)

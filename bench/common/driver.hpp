@@ -36,7 +36,13 @@ struct Options {
 	{
 		return seconds < 2 ? seconds / 4 : 0.5;
 	}
+
+      private:
+	void check_peer() const;
 };
+
+/* Libraries that are systems for the IntSet, natively only (bench/baselines/peers.hpp): the package one comes in; null: no peer. */
+const char *peer_package(const std::string &tm);
 
 enum { MAX_KINDS = 8 };
 

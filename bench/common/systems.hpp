@@ -35,6 +35,8 @@ int on_system(const Options &o, F &&f)
 		return f.template operator()<baselines::PiscesTm<>>();
 	if (o.tm == "specpmt")
 		return f.template operator()<baselines::SpecpmtTm<>>();
+	if (peer_package(o.tm))
+		throw Usage("--tm " + o.tm + " runs the IntSet only: use the benchmark rbtree");
 	throw Usage("--tm " + o.tm + ": use none, htm, spht, spht-sihtm, pisces, specpmt, fur-opacity, fur-snapshot or fur-paper");
 }
 

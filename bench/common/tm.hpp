@@ -10,6 +10,8 @@
  *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
  *         void begin_run();                       counts start here
  *         void describe(json &), void results(json &)
+ *         class Set;                              only where it has a set of integers of its own (bench/rbtree/intset.hpp), and
+ *                                                 then read, update and root are not needed
  *     };
  *
  * and, for its transaction types, overloads of fur_load, fur_store, fur_alloc and fur_free.  Workloads are written on those alone.

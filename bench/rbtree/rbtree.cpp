@@ -4,8 +4,9 @@
  * Keys are drawn from twice as many as the tree starts with, so half of the updates change nothing.
  */
 #include "rbtree.hpp"
-#include "../common/systems.hpp"
+#include "../baselines/peers.hpp"
 
+#include <optional>
 #include <random>
 
 namespace
@@ -44,6 +45,66 @@ class Choice
 	uint64_t update_, keys_;
 };
 
+/* The set, on a transactional memory: the red-black tree. */
+template <class Tm>
+class TreeSet
+{
+      public:
+	using Self = typename Tm::Thread;
+	TreeSet(Tm &tm, Self &self) : tree_(static_cast<rbtree::Tree *>(tm.root()))
+	{
+		if (!tree_)
+			make(tm, self);
+	}
+	bool contains(Self &self, int64_t key)
+	{
+		return self.read([&](auto *tx) { return rbtree::contains(tx, tree_, key); });
+	}
+	intset::Result insert(Self &self, int64_t key)
+	{
+		return self.update([&](auto *tx) { return rbtree::insert(tx, tree_, key); });
+	}
+	intset::Result remove(Self &self, int64_t key)
+	{
+		return self.update([&](auto *tx) { return rbtree::remove(tx, tree_, key); });
+	}
+	const char *verify(Self &self, uint64_t &size)
+	{
+		return self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
+	}
+
+      private:
+	void make(Tm &tm, Self &self)
+	{
+		tree_ = self.update([&](auto *tx) {
+			auto *tree = static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
+			if (tree) {
+				fur_store(tx, &tree->root, nullptr);
+				tm.set_root(tx, tree);
+			}
+			return tree;
+		});
+		if (!tree_)
+			throw bench::Usage("the heap is too small for the tree: give it a larger --heap-mib");
+	}
+
+	rbtree::Tree *tree_;
+};
+
+/* A system that has a set of its own brings it. */
+template <class Tm>
+struct SetOf {
+	using Set = TreeSet<Tm>;
+};
+template <class Tm>
+requires requires
+{
+	typename Tm::Set;
+}
+struct SetOf<Tm> {
+	using Set = typename Tm::Set;
+};
+
 template <class Tm>
 class IntSet
 {
@@ -52,9 +113,7 @@ class IntSet
 	{
 		bench::aside([&] {
 			typename Tm::Thread self(tm);
-			tree_ = static_cast<rbtree::Tree *>(tm.root());
-			if (!tree_)
-				make(self);
+			set_.emplace(tm, self);
 			fill(self);
 		});
 	}
@@ -72,68 +131,52 @@ class IntSet
 		grown_ += grown;
 	}
 
-	/* Null, or what is wrong. */
-	std::string verify()
+	/* Empty, or what is wrong; counts the keys. */
+	std::string verify(uint64_t &size)
 	{
-		uint64_t size = 0;
 		const char *wrong = nullptr;
 		bench::aside([&] {
 			typename Tm::Thread self(tm_);
-			wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
+			wrong = set_->verify(self, size);
 		});
 		if (wrong)
 			return wrong;
 		uint64_t expected = filled_ + static_cast<uint64_t>(grown_.load());
 		if (size != expected)
-			return "the tree has " + std::to_string(size) + " keys, the threads say " + std::to_string(expected);
+			return "the set has " + std::to_string(size) + " keys, the threads say " + std::to_string(expected);
 		return "";
 	}
 
       private:
-	void make(typename Tm::Thread &self)
-	{
-		tree_ = self.update([&](auto *tx) {
-			auto *tree = static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
-			if (tree) {
-				fur_store(tx, &tree->root, nullptr);
-				tm_.set_root(tx, tree);
-			}
-			return tree;
-		});
-		if (!tree_)
-			throw bench::Usage("the heap is too small for the tree: give it a larger --heap-mib");
-	}
-
-	/* Up to `keys` keys; a tree found in a heap that is reused is verified first. */
+	/* Up to `keys` keys; a set found in a heap that is reused is verified first. */
 	void fill(typename Tm::Thread &self)
 	{
-		const char *wrong = self.read([&](auto *tx) { return rbtree::verify(tx, tree_, filled_); });
+		const char *wrong = set_->verify(self, filled_);
 		if (wrong)
-			throw std::runtime_error(std::string("the tree in the heap is damaged: ") + wrong);
+			throw std::runtime_error(std::string("the set in the heap is damaged: ") + wrong);
 		Choice choice(workload_, seed_);
 		while (filled_ < workload_.keys)
 			filled_ += static_cast<uint64_t>(one(self, INSERT, choice.key()));
 	}
 
-	/* By how much the tree has grown. */
+	/* By how much the set has grown. */
 	int one(typename Tm::Thread &self, Kind kind, int64_t key)
 	{
 		if (kind == LOOKUP) {
-			found_ = self.read([&](auto *tx) { return rbtree::contains(tx, tree_, key); });
+			found_ = set_->contains(self, key);
 			return 0;
 		}
-		rbtree::Result r = self.update(
-		        [&](auto *tx) { return kind == INSERT ? rbtree::insert(tx, tree_, key) : rbtree::remove(tx, tree_, key); });
-		if (r == rbtree::Result::NO_MEMORY)
+		intset::Result r = kind == INSERT ? set_->insert(self, key) : set_->remove(self, key);
+		if (r == intset::Result::NO_MEMORY)
 			throw bench::Usage("the heap is too small for " + std::to_string(workload_.keys) +
 			                   " keys: give it a larger --heap-mib");
-		return r == rbtree::Result::UNCHANGED ? 0 : kind == INSERT ? 1 : -1;
+		return r == intset::Result::UNCHANGED ? 0 : kind == INSERT ? 1 : -1;
 	}
 
 	Tm &tm_;
 	Workload workload_;
 	uint64_t seed_;
-	rbtree::Tree *tree_;
+	std::optional<typename SetOf<Tm>::Set> set_;
 	uint64_t filled_ = 0;
 	std::atomic<int64_t> grown_{0};
 	static inline thread_local volatile bool found_; /* so that a lookup is not optimised away */
@@ -147,7 +190,8 @@ int run_on(bench::Options &o, const Workload &w)
 	tm.begin_run();
 	bench::Window window =
 	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { set.run(i, stop, p); });
-	std::string wrong = set.verify();
+	uint64_t size = 0;
+	std::string wrong = set.verify(size);
 	if (!wrong.empty())
 		std::cerr << "rbtree: not verified: " << wrong << "\n";
 
@@ -155,6 +199,7 @@ int run_on(bench::Options &o, const Workload &w)
 	tm.describe(r);
 	r["keys"] = w.keys;
 	r["update_percent"] = w.update;
+	r["keys_at_end"] = size;
 	tm.results(r);
 	r["verified"] = wrong.empty();
 	return bench::report(o, r);
@@ -169,7 +214,7 @@ int run(bench::Options &o, const Workload &w)
 	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads' stocks. */
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = 2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
-	return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
+	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 
 } // namespace

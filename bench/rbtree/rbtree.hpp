@@ -14,6 +14,7 @@
 #ifndef RBTREE_HPP
 #define RBTREE_HPP
 
+#include "intset.hpp"
 #include <cstdint>
 #include <fur.h>
 
@@ -130,7 +131,7 @@ void repair_insert(Tx *tx, Tree *tree, Node *node)
 	paint(tx, fur_load(tx, &tree->root), BLACK);
 }
 
-enum class Result { UNCHANGED, CHANGED, NO_MEMORY };
+using intset::Result;
 
 template <class Tx>
 Result insert(Tx *tx, Tree *tree, int64_t key)

@@ -58,7 +58,7 @@ static uint64_t place(const struct durability *d, uint64_t position)
 void redo_begin(struct redo_log *log, const struct durability *d)
 {
 	/* A record starts on a line of its own.  Two commits that flush the same line wait for each other in the memory controller:
-	 * bench/micro, BM_FlushSameLine against BM_FlushNextLine. */
+	 * bench/micro, BM_FlushSameLines/1 against BM_FlushLines/1. */
 	log->start = log->head = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
