@@ -135,7 +135,7 @@ struct fur_options {
 	enum fur_pm pm;
 	uint32_t pm_latency_ns; /* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
 	uint32_t pm_gap_ns;     /* EMULATED: between two lines of one thread; default 0: write-backs overlap */
-	uint32_t retries;       /* hardware attempts before the fallback lock; default 10 */
+	uint32_t retries;       /* hardware attempts that end in a conflict before the fallback lock; default 20 */
 	bool no_populate;       /* do not prefault the private heap pages (by default done when HTM is used) */
 	bool phase_times;       /* measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
 

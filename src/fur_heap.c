@@ -64,7 +64,7 @@ static int complete_options(const struct fur_options *given, struct fur_options 
 	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER || (unsigned)o->pm > FUR_PM_SYNC)
 		return fur_fail(FUR_EINVAL, "isolation, htm or pm in fur_options is none of its enum's values");
 	if (!o->retries)
-		o->retries = 10;
+		o->retries = 20;
 	if (!o->reader_report_ns)
 		o->reader_report_ns = 100000000;
 	return read_environment(o);

@@ -52,7 +52,7 @@ struct TmOptions {
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
-	unsigned retries = 10;  /* hardware attempts before the lock; none: always under it */
+	unsigned retries = 10; /* hardware attempts before the lock; none: always under it */
 };
 
 /* ---------------------------------------------------- plain memory: none, htm */

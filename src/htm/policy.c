@@ -8,16 +8,18 @@
 enum {
 	CAPACITY_TRIES = 2, /* the first may be the fault of whoever shares the cache; the second is ours */
 	FAULT_TRIES = 3,    /* an interrupt does not come again; a page fault does, until touched outside: under the lock */
+	LOCK_TURNS = 200,
 };
 
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget)
 {
 	switch (cause) {
-	case FUR_ABORT_CONFLICT: return ++history->spent < 4 * budget ? HTM_RETRY : HTM_TAKE_LOCK;
+	case FUR_ABORT_CONFLICT: return ++history->spent < budget ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_CAPACITY: return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
-		/* Somebody else's fallback is no reason for ours, but with many of them in a row the queue is fairer. */
-		return ++history->locks < 16 * budget ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
+		/* Somebody else's fallback is no reason for ours: if it were, one would bring on the next.  With very many of them in a row
+		 * the queue is fairer. */
+		return ++history->locks < LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
 	case FUR_ABORT_FAULT: return ++history->faults < FAULT_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
