@@ -184,7 +184,10 @@ class Medium
 	{
 		return first_stamp_;
 	}
-	bool recovered() const
+	struct Recovered {
+		uint64_t records = 0, entries = 0, ns = 0;
+	};
+	const Recovered &recovered() const
 	{
 		return recovered_;
 	}
@@ -226,12 +229,14 @@ class Medium
 	Record *valid(unsigned thread, uint64_t position);
 	uint64_t checksum(unsigned thread, uint64_t position);
 	void apply(unsigned thread, uint64_t position);
+	void prefetch(unsigned thread, uint64_t position);
 	template <class F>
 	void in_order(std::vector<uint64_t> &cursor, uint64_t upto, F &&visit);
 	void flush_log(unsigned thread, uint64_t from, uint64_t to);
 
 	std::string path_;
-	bool own_, recovered_ = false;
+	bool own_;
+	Recovered recovered_;
 	int fd_ = -1;
 	pm pm_{};
 	char reason_[160] = "";
