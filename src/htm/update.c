@@ -24,12 +24,14 @@ static void close_update(struct fur_update *tx)
 /* ------------------------------------------------------------------- begin */
 
 /* Two transactions that aborted each other should not meet again at once: whoever was aborted lets the other finish, which takes some times
- * as long as the attempt did, and more each time.  The slot and the clock are random enough. */
+ * as long as the attempt did, and more each time; but not for ever, where the attempt was long because the thread was not running.  The
+ * slot and the clock are random enough. */
 static void random_pause(struct fur_thread *t, uint32_t spent, uint64_t began)
 {
-	enum { DOUBLINGS = 6 };
-	uint64_t now = arch_ticks(), most = 2 * (now - began) << (spent < DOUBLINGS ? spent : DOUBLINGS);
-	uint64_t until = now + (now ^ t->slot * UINT64_C(0x9e3779b97f4a7c15)) % (most + 1);
+	enum { DOUBLINGS = 6, MOST_NS = 1000000 };
+	uint64_t now = arch_ticks(), longest = arch_ns_to_ticks(MOST_NS),
+	         pause = 2 * (now - began) << (spent < DOUBLINGS ? spent : DOUBLINGS);
+	uint64_t until = now + (now ^ t->slot * UINT64_C(0x9e3779b97f4a7c15)) % ((pause < longest ? pause : longest) + 1);
 	while (arch_ticks() < until)
 		arch_pause();
 }

@@ -216,7 +216,7 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 		uint64_t attempts;
 	};
 	uint64_t locked = 0;
-	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2}, Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 10},
+	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2}, Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 20},
 	             Case{softtsx::FAULT, FUR_ABORT_FAULT, 3}}) {
 		softtsx::always_abort(c.status);
 		uint64_t begun = softtsx::counters().begun;
