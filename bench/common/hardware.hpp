@@ -11,9 +11,6 @@
 
 #include <fur.h>
 
-namespace bench
-{
-
 #if !defined(TSX_STARTED)
 /* A processor without: nothing ever starts. */
 #define TSX_STARTED (~0u)
@@ -25,6 +22,9 @@ inline unsigned tsx_begin()
 inline void tsx_end() {}
 #define tsx_abort(code) ((void)(code))
 #endif
+
+namespace bench
+{
 
 /* An explicit abort's code says its cause: 1 + fur_abort_cause. */
 inline fur_abort_cause abort_cause(unsigned status)
