@@ -23,6 +23,7 @@ enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, MAPPINGS = 1024, CHUNK = 65536 
 
 static struct pme_control *control; /* null: not started by pm-emulate */
 static int memory = -1;
+static ino_t memory_inode;
 
 /* A region as this process sees it. */
 static struct view {
@@ -51,10 +52,26 @@ static __thread struct self {
 } self __attribute__((tls_model("initial-exec")));
 static pthread_key_t ends;
 
+/* The shared memory's descriptor.  Out of the way of the program's own, and opened again when the program has closed all it has. */
+static int memory_fd(void)
+{
+	struct stat st;
+	if (memory >= 0 && fstat(memory, &st) == 0 && st.st_ino == memory_inode)
+		return memory;
+	int low = open(getenv(PME_ENVIRONMENT), O_RDWR | O_CLOEXEC);
+	memory = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 500);
+	if (memory < 0)
+		memory = low;
+	else
+		close(low);
+	memory_inode = memory >= 0 && fstat(memory, &st) == 0 ? st.st_ino : 0;
+	return memory;
+}
+
 static void *map_memory(uint64_t at, uint64_t bytes)
 {
 	/* Not mmap(): that is preload.c's. */
-	void *p = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, at);
+	void *p = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd(), at);
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -551,7 +568,7 @@ void shadow_sync_range(const void *start, size_t bytes)
 /* The file's next data, or the medium's, whichever comes first: where both have holes they agree. */
 static uint64_t next_of_both(int fd, uint32_t region, uint64_t at)
 {
-	uint64_t a = next_data(fd, at), b = next_data(memory, region_at(region) + at);
+	uint64_t a = next_data(fd, at), b = next_data(memory_fd(), region_at(region) + at);
 	b = b < region_at(region) + PME_MOST_BYTES ? b - region_at(region) : UINT64_MAX;
 	return (a < b ? a : b) & ~(uint64_t)(LINE - 1);
 }
@@ -590,8 +607,7 @@ bool shadow_active(void)
 /* Priority 101: before the program's own constructors, which may map files. */
 __attribute__((constructor(101))) static void begin(void)
 {
-	const char *path = getenv(PME_ENVIRONMENT);
-	if (!path || (memory = open(path, O_RDWR | O_CLOEXEC)) < 0)
+	if (!getenv(PME_ENVIRONMENT) || memory_fd() < 0)
 		return;
 	struct pme_control *c = map_memory(0, sizeof *c);
 	if (!c)
