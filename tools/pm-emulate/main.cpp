@@ -406,7 +406,7 @@ int parse(int argc, char **argv, Options &o)
 	app.add_option("--check", o.check, "shell command that checks after each failure; {} stands for the files");
 	app.add_option("--before", o.before, "shell command that prepares each run");
 	app.add_flag("--keep-going", o.keep_going, "do not stop at the first violation");
-	app.add_flag("--no-perturb", o.no_perturb, "with --check: do not hold threads up at random");
+	app.add_flag("--no-perturb", o.no_perturb, "with --check: do not hold threads up and evict lines at random");
 	app.add_option("--timeout", o.timeout_s, "seconds for a run or check; default: 60 with --check, else no limit")
 	        ->check(CLI::PositiveNumber);
 	app.add_option("--json", o.json_path, "write the report to this file, - for standard output");

@@ -19,11 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, MAPPINGS = 1024, CHUNK = 65536 };
+enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, MAPPINGS = 1024, CHUNK = 65536, RECENT = 32 };
 
 static struct pme_control *control; /* null: not started by pm-emulate */
 static int memory = -1;
 static ino_t memory_inode;
+static char memory_path[64];
 
 /* A region as this process sees it. */
 static struct view {
@@ -48,6 +49,7 @@ static __thread struct self {
 	struct pme_write_back *under_way;
 	uint32_t id, fence;
 	uint64_t random;
+	uintptr_t recent[RECENT]; /* lines it has written back, some of them */
 	struct model_thread model;
 } self __attribute__((tls_model("initial-exec")));
 static pthread_key_t ends;
@@ -58,7 +60,7 @@ static int memory_fd(void)
 	struct stat st;
 	if (memory >= 0 && fstat(memory, &st) == 0 && st.st_ino == memory_inode)
 		return memory;
-	int low = open(getenv(PME_ENVIRONMENT), O_RDWR | O_CLOEXEC);
+	int low = open(memory_path, O_RDWR | O_CLOEXEC);
 	memory = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 500);
 	if (memory < 0)
 		memory = low;
@@ -443,6 +445,27 @@ static void complete(void)
 	unlock();
 }
 
+/* Now and then a line leaves the cache by itself, as it is: one that this thread has written back before, for it is likely to have been
+ * stored to since. */
+static void evict(void)
+{
+	if (!control->settings.perturb)
+		return;
+	uint64_t r = next_random();
+	uintptr_t at = self.recent[r >> 32 & (RECENT - 1)];
+	const struct mapping *m = r % 8 == 0 && at ? mapping_at(at) : NULL;
+	if (!m)
+		return;
+	uint64_t offset = m->offset + (at - m->base), content[WORDS];
+	lock();
+	struct view *v = view_of(m->region, offset + LINE);
+	uint64_t number = __atomic_add_fetch(&control->number, 1, __ATOMIC_SEQ_CST);
+	copy_line(content, (const void *)at);
+	copy_line((uint64_t *)(v->medium + offset), content);
+	__atomic_store_n(&v->lines[offset / LINE].number, number, __ATOMIC_RELEASE);
+	unlock();
+}
+
 /* What is worth reporting of a write-back that begins. */
 static void look(uint32_t region, uint64_t offset, struct view *v, const uint64_t *content)
 {
@@ -476,6 +499,7 @@ void shadow_flush(const void *start, size_t bytes)
 	if (!bytes)
 		return;
 	start_of_call();
+	evict();
 	perturb();
 	fail_if_chosen(PME_AT_FLUSH, __atomic_add_fetch(&control->counters.flushes, 1, __ATOMIC_RELAXED));
 	uintptr_t at = (uintptr_t)start & ~(uintptr_t)(LINE - 1), end = (uintptr_t)start + bytes;
@@ -490,6 +514,7 @@ void shadow_flush(const void *start, size_t bytes)
 		}
 		uint64_t offset = m->offset + (at - m->base);
 		begin_write_back(m->region, offset, (const void *)at);
+		self.recent[at / LINE % RECENT] = at;
 		fetched += model_miss(m->region, offset);
 		lines++;
 	}
@@ -502,6 +527,7 @@ void shadow_flush(const void *start, size_t bytes)
 void shadow_fence(void)
 {
 	start_of_call();
+	evict();
 	perturb();
 	fail_if_chosen(PME_AT_FENCE, __atomic_add_fetch(&control->counters.fences, 1, __ATOMIC_RELAXED));
 	if (!self.shared->n)
@@ -607,7 +633,11 @@ bool shadow_active(void)
 /* Priority 101: before the program's own constructors, which may map files. */
 __attribute__((constructor(101))) static void begin(void)
 {
-	if (!getenv(PME_ENVIRONMENT) || memory_fd() < 0)
+	const char *path = getenv(PME_ENVIRONMENT);
+	if (!path || strlen(path) >= sizeof memory_path)
+		return;
+	strcpy(memory_path, path);
+	if (memory_fd() < 0)
 		return;
 	struct pme_control *c = map_memory(0, sizeof *c);
 	if (!c)

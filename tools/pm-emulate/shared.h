@@ -11,7 +11,7 @@
  *   INV-P1  medium holds the content of a line as a write-back numbered lines[].number or lower carried it, and is changed in aligned
  *           words of 8 bytes: a program killed at any instant leaves something persistent memory could have left.
  *   INV-P2  A fence returns only when the medium has every line that its thread has written back before.
- *   INV-P3  After `failed` is set, no write-back, fence or sync returns.
+ *   INV-P3  A write-back, fence or sync that begins after `failed` is set does not return.
  */
 #ifndef PM_EMULATE_SHARED_H
 #define PM_EMULATE_SHARED_H
