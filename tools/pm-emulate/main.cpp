@@ -101,11 +101,11 @@ std::string find_library()
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	std::string here(self, n > 0 ? static_cast<size_t>(n) : 0);
-	std::string beside = here.substr(0, here.rfind('/') + 1) + "libpm-emulate.so";
-	for (const std::string &path : {beside, std::string(PM_EMULATE_LIBRARY)})
+	here.resize(here.rfind('/') + 1);
+	for (const std::string &path : {here + "libpm-emulate.so", here + PM_EMULATE_LIBRARY})
 		if (access(path.c_str(), R_OK) == 0)
 			return path;
-	throw std::runtime_error(beside + ": missing: install pm-emulate again");
+	throw std::runtime_error(here + PM_EMULATE_LIBRARY + ": missing: install pm-emulate again");
 }
 
 pme_settings settings_of(const Options &o, Point point, uint64_t seed)
