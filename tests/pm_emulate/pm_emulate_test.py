@@ -120,6 +120,20 @@ def heaps(place):
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
 
 
+def processes(place):
+    """Two processes on one file die together, at a point that is counted over both; what is left is left alone."""
+    path = f"{place}/two"
+    append = f"{pmem_bugs} append {path} right"
+    good("--quiet", "--fail-at", "fence:300", "--", "sh", "-c", f"{append} 400 & {append} 400; wait")
+    with open(path, "rb") as f:
+        first = f.read()
+        f.seek(0)
+        assert 0 < int.from_bytes(first[:8], "little") < 400 and f.read() == first
+    os.unlink(path)
+    r = report(place, "--", "sh", "-c", f"{append} 50 & {append} 50; wait")
+    assert r["flushes"] == 200 and r["fences"] == 200 and len(r["files"]) == 1, r
+
+
 def sync_domain(place):
     """An ordinary file, durable by fdatasync: what it has not covered is lost."""
     heap, acks = f"{place}/sync-heap", f"{place}/sync-acks"
@@ -162,6 +176,7 @@ with tempfile.TemporaryDirectory(dir=shm) as memory, tempfile.TemporaryDirectory
     images(disk)
     finds(memory)
     heaps(memory)
+    processes(memory)
     sync_domain(disk)
     usage(memory)
 print("ok")

@@ -11,6 +11,7 @@
 /* With it mmap() is another name of mmap64(), and both are to be defined here. */
 #undef _FILE_OFFSET_BITS
 
+#include "region.h"
 #include "shadow.h"
 
 #include <errno.h>
@@ -34,17 +35,17 @@
 static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	int type = flags & MAP_TYPE;
-	bool ours = fd >= 0 && !(flags & MAP_ANONYMOUS) && (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) && shadow_active() &&
-	            shadow_wants(fd);
+	bool ours = fd >= 0 && !(flags & MAP_ANONYMOUS) && (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) && region_active() &&
+	            region_wants(fd);
 	if (ours)
 		flags = (flags & ~(MAP_TYPE | MAP_SYNC)) | MAP_SHARED;
 	void *p = (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
-	if (p == MAP_FAILED || !shadow_active())
+	if (p == MAP_FAILED || !region_active())
 		return p;
 	if (flags & MAP_FIXED)
-		shadow_unmap(p, bytes);
+		region_unmap(p, bytes);
 	if (ours)
-		shadow_map(p, bytes, fd, (uint64_t)offset);
+		region_map(p, bytes, fd, (uint64_t)offset);
 	return p;
 }
 
@@ -60,8 +61,8 @@ EXPORT void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 
 EXPORT int munmap(void *base, size_t bytes)
 {
-	if (shadow_active())
-		shadow_unmap(base, bytes);
+	if (region_active())
+		region_unmap(base, bytes);
 	return (int)syscall(SYS_munmap, base, bytes);
 }
 
@@ -72,8 +73,8 @@ EXPORT void *mremap(void *base, size_t bytes, size_t new_bytes, int flags, ...)
 	void *to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
 	va_end(more);
 	void *p = (void *)syscall(SYS_mremap, base, bytes, new_bytes, flags, to);
-	if (p != MAP_FAILED && shadow_active())
-		shadow_move(base, bytes, p, new_bytes);
+	if (p != MAP_FAILED && region_active())
+		region_move(base, bytes, p, new_bytes);
 	return p;
 }
 
@@ -81,7 +82,7 @@ EXPORT void *mremap(void *base, size_t bytes, size_t new_bytes, int flags, ...)
 EXPORT int msync(void *start, size_t bytes, int flags)
 {
 	int failed = (int)syscall(SYS_msync, start, bytes, flags);
-	if (!failed && shadow_active() && flags & MS_SYNC && shadow_is_persistent(start, bytes))
+	if (!failed && region_active() && flags & MS_SYNC && region_is_persistent(start, bytes))
 		shadow_sync_range(start, bytes);
 	return failed;
 }
@@ -89,7 +90,7 @@ EXPORT int msync(void *start, size_t bytes, int flags)
 EXPORT int fsync(int fd)
 {
 	int failed = (int)syscall(SYS_fsync, fd);
-	if (!failed && shadow_active())
+	if (!failed && region_active())
 		shadow_sync_file(fd);
 	return failed;
 }
@@ -97,7 +98,7 @@ EXPORT int fsync(int fd)
 EXPORT int fdatasync(int fd)
 {
 	int failed = (int)syscall(SYS_fdatasync, fd);
-	if (!failed && shadow_active())
+	if (!failed && region_active())
 		shadow_sync_file(fd);
 	return failed;
 }
@@ -106,13 +107,13 @@ EXPORT int fdatasync(int fd)
 
 EXPORT void pmem_flush(const void *start, size_t bytes)
 {
-	if (shadow_active())
+	if (region_active())
 		shadow_flush(start, bytes);
 }
 
 EXPORT void pmem_drain(void)
 {
-	if (shadow_active())
+	if (region_active())
 		shadow_fence();
 }
 
@@ -149,7 +150,7 @@ EXPORT int pmem_msync(const void *start, size_t bytes)
 
 EXPORT int pmem_is_pmem(const void *start, size_t bytes)
 {
-	return shadow_active() && bytes && shadow_is_persistent(start, bytes);
+	return region_active() && bytes && region_is_persistent(start, bytes);
 }
 
 EXPORT int pmem_has_auto_flush(void)
@@ -174,7 +175,7 @@ static void *copied(void *to, size_t bytes, unsigned flags)
 
 EXPORT void *pmem_memmove(void *to, const void *from, size_t bytes, unsigned flags)
 {
-	if (shadow_active())
+	if (region_active())
 		shadow_read(from, bytes);
 	memmove(to, from, bytes);
 	return copied(to, bytes, flags);
