@@ -3,7 +3,7 @@
 """Let the power fail under the victim at many points, and check after each: fresh heaps, or (--again) one that is reopened, recovered and
 carried on from point to point, with failures in recovery, too.
 
-    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--again] [--must-find] [--directory /dev/shm]
+    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--readers 1] [--again] [--must-find] [--directory /dev/shm]
 
 --must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
@@ -21,6 +21,7 @@ parser.add_argument("--workload", default="mixed")
 parser.add_argument("--points", default=60, type=int)
 parser.add_argument("--seed", default=1, type=int)
 parser.add_argument("--updates", default=200, type=int)
+parser.add_argument("--readers", default=1, type=int)
 parser.add_argument("--timeout", default=60, type=int)
 parser.add_argument("--again", action="store_true")
 parser.add_argument("--must-find", action="store_true")
@@ -29,7 +30,7 @@ a = parser.parse_args()
 
 place = tempfile.mkdtemp(prefix="fur-pm-emulate-", dir=a.directory)
 heap, acks = f"{place}/heap", f"{place}/acks"
-victim = ["--heap", heap, "--acks", acks, "--workload", a.workload, "--seed", str(a.seed), "--updates", str(a.updates)]
+victim = ["--heap", heap, "--acks", acks, "--workload", a.workload, "--seed", str(a.seed), "--updates", str(a.updates), "--readers", str(a.readers)]
 before = f"rm -f {heap} {acks}"
 if a.again:
     # A heap the power failed under, which nobody has recovered yet: the run begins with recovery.
