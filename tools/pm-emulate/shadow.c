@@ -103,6 +103,7 @@ static void thread_ends(void *slot)
 	for (uint32_t k = 0; k < t->n; k++)
 		left_under_way(&self.under_way[k]);
 	t->n = 0;
+	t->fence = self.fence + 1;
 	syscall(SYS_munmap, self.under_way, PME_UNDER_WAY_BYTES);
 	self.shared = NULL;
 	/* Release: the slot is as it should be found before somebody takes it. */
@@ -121,6 +122,7 @@ static void become_a_thread(void)
 			region_give_up("no memory for a thread's write-backs");
 		self.shared = t;
 		self.id = k + 1;
+		self.fence = t->fence % PME_UNFENCED;
 		self.random = region_control->settings.seed * UINT64_C(0x2545f4914f6cdd1d) + self.id;
 		pthread_setspecific(ends, t);
 		return;

@@ -90,6 +90,7 @@ struct pme_region {
 struct pme_thread {
 	uint32_t process; /* 0: free */
 	uint32_t n;       /* write-backs under way */
+	uint32_t fence;   /* which of the slot's fences comes next, when it is free */
 };
 
 struct pme_control {
