@@ -196,23 +196,36 @@ int replay_recover(struct durability *d, struct replay_result *result)
 
 /* -------------------------------------------------------------------- live */
 
-/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it is. */
+/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it is.  Beside another process we do
+ * not see that: there it is enough that the marker is written, and write_out() makes it durable. */
 static bool settled(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
-	/* Acquire pairs with put_marker(): the fields below, and the owner's nondurable[].slot, are at least as new. */
+	/* Acquire pairs with put_marker(): the fields below, the log, and the owner's nondurable[].slot, are at least as new. */
 	if (arch_load_acquire(&m->durts) != durts)
 		return false;
+	if (d->beside)
+		return true;
 	return m->thread < d->super->max_threads && arch_load_acquire(&d->nondurable[m->thread].slot) != durts;
 }
 
-int replay_live(struct durability *d)
+/* Start the write-back of a marker and its log: the process that wrote them may not have come to that yet. */
+static void write_out(struct durability *d, const struct media_marker *m)
 {
-	uint64_t tail = d->tail, end = arch_load(&d->next_durts), at = tail;
-	struct replay_result result = {0};
-	int error = 0;
-	if (end > tail + d->super->ring_slots)
-		end = tail + d->super->ring_slots;
-	for (; at < end; at++) {
+	const uint8_t *log = log_of(d, m);
+	uint64_t place = m->log_start & (d->super->log_bytes - 1), to_end = d->super->log_bytes - place;
+	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
+	pm_flush(&d->pm, m, sizeof *m);
+	pm_flush(&d->pm, log + place, first);
+	pm_flush(&d->pm, log, m->log_bytes - first);
+}
+
+/* How far can we replay now? */
+static int find_end(struct durability *d, uint64_t tail, uint64_t *end)
+{
+	uint64_t at = tail, limit = tail + d->super->ring_slots;
+	if (!d->beside && arch_load(&d->next_durts) < limit)
+		limit = arch_load(&d->next_durts);
+	for (; at < limit; at++) {
 		const struct media_marker *m = durability_marker(d, at);
 		prefetch_ahead(d, at);
 		if (!settled(d, m, at))
@@ -222,28 +235,48 @@ int replay_live(struct durability *d)
 			        "the marker or log of update %llu has changed since it was written: memory or the file is "
 			        "being overwritten",
 			        (unsigned long long)at);
-		if (m->kind == MEDIA_ABORT)
-			continue;
-		if ((error = check_entries(d, m)))
-			return error;
-		apply(d, m, &result);
+		if (d->beside)
+			write_out(d, m);
 	}
-	if (at == tail)
-		return 0;
-	if ((error = store_tail(d, at)))
-		return error;
-	for (uint64_t s = tail; s < at; s++) {
+	*end = at;
+	return 0;
+}
+
+static void give_back_room(struct durability *d, uint64_t tail, uint64_t end, const struct replay_result *result)
+{
+	for (uint64_t s = tail; s < end; s++) {
 		const struct media_marker *m = durability_marker(d, s);
+		if (m->kind != MEDIA_COMMIT)
+			continue;
 		/* Release: the log is read for the last time before its owner may overwrite it. */
-		if (m->kind == MEDIA_COMMIT)
+		arch_store_release(&d->control->logs[m->thread].tail, m->log_start + m->log_bytes);
+		if (!d->beside)
 			arch_store_release(&d->redo[m->thread].tail, m->log_start + m->log_bytes);
 	}
-	d->replays++;
-	d->replayed_updates += result.updates;
-	d->replayed_entries += result.entries;
 	/* Release: the markers likewise, before their slots are drawn again. */
-	arch_store_release(&d->tail, at);
-	return 0;
+	arch_store_release(&d->tail, end);
+	control_publish(d, result->updates, result->entries);
+}
+
+int replay_live(struct durability *d)
+{
+	uint64_t tail = d->tail, end = tail;
+	struct replay_result result = {0};
+	int error = find_end(d, tail, &end);
+	/* INV-R4 */
+	if (!error && d->beside && end > tail)
+		error = pm_drain(&d->pm);
+	for (uint64_t at = tail; at < end && !error; at++) {
+		const struct media_marker *m = durability_marker(d, at);
+		prefetch_ahead(d, at);
+		if (m->kind == MEDIA_COMMIT && !(error = check_entries(d, m)))
+			apply(d, m, &result);
+	}
+	if (!error && end > tail)
+		error = store_tail(d, end);
+	if (!error && end > tail)
+		give_back_room(d, tail, end, &result);
+	return error;
 }
 
 const struct durability_ops replay_ops = {.replay = replay_live};
