@@ -2,8 +2,8 @@
  *
  * replay.c - replay.h, done: recovery after a failure, and replay beside running transactions.
  */
-#include "replay.h"
 #include "../fur_error.h"
+#include "apply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names, then the heap lines. */
-enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8, PREFETCH_UPDATES = 3 };
-
-static const uint8_t *log_of(const struct durability *d, const struct media_marker *m)
-{
-	return d->logs + m->thread * d->super->log_bytes;
-}
 
 /* Do the marker's fields make sense?  Checked before the checksum, which reads where they point. */
 static bool plausible(const struct durability *d, const struct media_marker *m)
@@ -31,69 +23,7 @@ static bool plausible(const struct durability *d, const struct media_marker *m)
 /* INV-M1 */
 static bool valid(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
-	return m->durts == durts && plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));
-}
-
-/* Markers and logs come from other cores' caches, or from the medium: ask for them before they are needed. */
-static void prefetch_ahead(const struct durability *d, uint64_t durts)
-{
-	const struct media_marker *m = durability_marker(d, durts + PREFETCH_LOG);
-	__builtin_prefetch(durability_marker(d, durts + PREFETCH_MARKER));
-	/* It may be anything: only its thread decides whether the address is in the file. */
-	if (m->thread < d->super->max_threads)
-		__builtin_prefetch(log_of(d, m) + (m->log_start & (d->super->log_bytes - 1)));
-}
-
-/* One entry of a log; where it starts, how much it holds. */
-struct entry {
-	uint64_t offset, bytes;
-	const uint8_t *payload;
-};
-
-static struct entry entry_at(const struct durability *d, const uint8_t *log, uint64_t position)
-{
-	const uint8_t *at = log + (position & (d->super->log_bytes - 1));
-	uint64_t word;
-	memcpy(&word, at, 8);
-	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
-}
-
-/* Look at the update's entries, and ask for the heap lines they go to.  A checksum that holds over an entry outside the heap means a
- * bug or a forgery: refuse, before anything of it is written. */
-static int check_entries(const struct durability *d, const struct media_marker *m)
-{
-	const uint8_t *log = log_of(d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		uint64_t to_end = d->super->log_bytes - (p & (d->super->log_bytes - 1));
-		if (e.bytes == 0 || e.bytes > MEDIA_ENTRY_MAX || media_entry_bytes(e.bytes) > to_end ||
-		        e.offset > d->super->heap_bytes - e.bytes)
-			return fur_fail(FUR_ECORRUPT,
-			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the "
-			        "file from a copy",
-			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
-		__builtin_prefetch(d->image + e.offset, 1);
-		p += media_entry_bytes(e.bytes);
-	}
-	return 0;
-}
-
-/* Write its entries, checked before, to the heap image and start their write-back. */
-static void apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
-{
-	const uint8_t *log = log_of(d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		if (e.bytes == 8) /* a constant size is one store, not a call */
-			memcpy(d->image + e.offset, e.payload, 8);
-		else
-			memcpy(d->image + e.offset, e.payload, e.bytes);
-		pm_flush(&d->pm, d->image + e.offset, e.bytes);
-		result->entries++;
-		result->bytes += e.bytes;
-		p += media_entry_bytes(e.bytes);
-	}
-	result->updates++;
+	return m->durts == durts && plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, apply_log(d, m));
 }
 
 /* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step apart at most, so that a
@@ -131,7 +61,7 @@ static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t 
 	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
 	for (uint64_t k = 0; k < slots; k++) {
 		const struct media_marker *m = durability_marker(d, tail + k);
-		prefetch_ahead(d, tail + k);
+		apply_preload(d, tail + k);
 		verdicts[k] = HOLE;
 		if (!valid(d, m, tail + k)) {
 			holes++;
@@ -159,20 +89,13 @@ static void populate_image(struct durability *d, uint64_t log_bytes)
 		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
 }
 
-static int apply_window(struct durability *d, uint64_t tail, const uint8_t *verdicts, struct replay_result *result)
+/* What is left of the verdicts is whether to apply. */
+static int apply_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
 {
-	uint64_t slots = d->super->ring_slots, checked = 0;
-	for (uint64_t k = 0; k < slots; k++) {
-		for (; checked < slots && checked <= k + PREFETCH_UPDATES; checked++) {
-			prefetch_ahead(d, tail + checked);
-			int error = verdicts[checked] == KEPT ? check_entries(d, durability_marker(d, tail + checked)) : 0;
-			if (error)
-				return error;
-		}
-		if (verdicts[k] == KEPT)
-			apply(d, durability_marker(d, tail + k), result);
-	}
-	return 0;
+	uint64_t slots = d->super->ring_slots;
+	for (uint64_t k = 0; k < slots; k++)
+		verdicts[k] = verdicts[k] == KEPT;
+	return apply_updates(d, &(struct apply_range){tail, tail + slots, verdicts}, result);
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
@@ -211,7 +134,7 @@ static bool settled(const struct durability *d, const struct media_marker *m, ui
 /* Start the write-back of a marker and its log: the process that wrote them may not have come to that yet. */
 static void write_out(struct durability *d, const struct media_marker *m)
 {
-	const uint8_t *log = log_of(d, m);
+	const uint8_t *log = apply_log(d, m);
 	uint64_t place = m->log_start & (d->super->log_bytes - 1), to_end = d->super->log_bytes - place;
 	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
 	pm_flush(&d->pm, m, sizeof *m);
@@ -227,7 +150,7 @@ static int find_end(struct durability *d, uint64_t tail, uint64_t *end)
 		limit = arch_load(&d->next_durts);
 	for (; at < limit; at++) {
 		const struct media_marker *m = durability_marker(d, at);
-		prefetch_ahead(d, at);
+		apply_preload(d, at);
 		if (!settled(d, m, at))
 			break; /* INV-R3 */
 		if (!valid(d, m, at))
@@ -263,15 +186,11 @@ int replay_live(struct durability *d)
 	uint64_t tail = d->tail, end = tail;
 	struct replay_result result = {0};
 	int error = find_end(d, tail, &end);
-	/* INV-R4 */
+	/* INV-R6 */
 	if (!error && d->beside && end > tail)
 		error = pm_drain(&d->pm);
-	for (uint64_t at = tail; at < end && !error; at++) {
-		const struct media_marker *m = durability_marker(d, at);
-		prefetch_ahead(d, at);
-		if (m->kind == MEDIA_COMMIT && !(error = check_entries(d, m)))
-			apply(d, m, &result);
-	}
+	if (!error && end > tail)
+		error = apply_updates(d, &(struct apply_range){tail, end, NULL}, &result);
 	if (!error && end > tail)
 		error = store_tail(d, end);
 	if (!error && end > tail)

@@ -352,7 +352,7 @@ again:
 }
 
 /* Live replay, INV-R1, INV-R3: in order, only what has left nondurable[].  BESIDE: by another process, which does not see nondurable[], and
- * makes marker and log durable itself, INV-R4. */
+ * makes marker and log durable itself, INV-R6. */
 #ifdef BESIDE
 #define SETTLED(w) true
 #else
