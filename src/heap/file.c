@@ -206,8 +206,21 @@ static int lock_file(int fd, int byte)
 	return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
 }
 
-/* Does the superblock describe a file like this one?  Each number is checked, so that nothing later reads outside the mapping. */
-static int check_super(const struct media_super *s, uint64_t file_bytes)
+/* Do the regions lie in the file one behind the other, each as large as its parts?  A right checksum says that libfur wrote these numbers,
+ * not that it was this libfur. */
+static bool regions_fit(const struct media_super *s)
+{
+	const uint64_t offset[] = {s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
+	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes};
+	if (s->control_offset < sizeof *s || s->file_bytes > 2 * MOST_BYTES)
+		return false;
+	for (int k = 0; k < 4; k++)
+		if (offset[k] % MEDIA_PAGE_BYTES || offset[k] > offset[k + 1] || bytes[k] > offset[k + 1] - offset[k])
+			return false;
+	return true;
+}
+
+int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 {
 	if (memcmp(s->magic, MEDIA_MAGIC, sizeof s->magic))
 		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
@@ -218,8 +231,10 @@ static int check_super(const struct media_super *s, uint64_t file_bytes)
 		        s->version, MEDIA_VERSION);
 	if (s->checksum != media_super_checksum(s))
 		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (checksum): restore the file from a copy");
-	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || !power_of_two(s->ring_slots) ||
-	        s->max_threads == 0 || s->max_threads > MOST_THREADS)
+	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || s->log_bytes < LEAST_LOG_BYTES ||
+	        s->log_bytes > UINT32_MAX || !power_of_two(s->ring_slots) || s->ring_slots > UINT32_MAX || s->max_threads == 0 ||
+	        s->max_threads > MOST_THREADS || s->heap_bytes > MOST_BYTES || s->address % MEDIA_PAGE_BYTES ||
+	        s->heap_bytes < alloc_least_bytes(s->max_threads) || !regions_fit(s))
 		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (sizes): restore the file from a copy");
 	if (file_bytes < s->file_bytes)
 		return fur_fail(FUR_ECORRUPT, "truncated: %llu bytes of %llu are there: restore the file from a copy",
@@ -227,9 +242,8 @@ static int check_super(const struct media_super *s, uint64_t file_bytes)
 	return 0;
 }
 
-static int read_super(int fd, uint64_t *file_bytes)
+int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 {
-	struct media_super s;
 	struct stat st;
 	if (fstat(fd, &st))
 		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
@@ -237,10 +251,10 @@ static int read_super(int fd, uint64_t *file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
 	if (st.st_size == 0)
 		return fur_fail(FUR_ENOTHEAP, "the file is empty, not a libfur heap: remove it and create one");
-	if ((size_t)st.st_size < sizeof s || pread(fd, &s, sizeof s, 0) != sizeof s)
+	if ((size_t)st.st_size < sizeof *s || pread(fd, s, sizeof *s, 0) != sizeof *s)
 		return fur_fail(FUR_ENOTHEAP, "too short (%lld bytes) for a libfur heap: check the path", (long long)st.st_size);
 	*file_bytes = (uint64_t)st.st_size;
-	return check_super(&s, *file_bytes);
+	return 0;
 }
 
 static int map_shared(struct heap_file *file)
@@ -268,7 +282,10 @@ int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */
-	int error = read_super(file->fd, &file->file_bytes);
+	struct media_super super;
+	int error = heap_read_super(file->fd, &super, &file->file_bytes);
+	if (!error)
+		error = heap_check_super(&super, file->file_bytes);
 	if (!error && !(error = lock_file(file->fd, lock_byte)))
 		error = map_shared(file);
 	uint64_t tail;

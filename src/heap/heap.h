@@ -29,6 +29,13 @@ FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *op
 /* Open, lock and check it; map it shared.   Errors as fur_open(). */
 FUR_MUST_USE int heap_open_file(const char *path, int lock_byte, struct heap_file *file);
 
+/* The first bytes of a file, and how long it is.  Only reads.   Errors: FUR_ENOTHEAP, FUR_ESYS. */
+FUR_MUST_USE int heap_read_super(int fd, struct media_super *super, uint64_t *file_bytes);
+
+/* Does the superblock describe a file of this length?  Each number is checked, so that nothing later reads outside the mapping.
+ * Errors: FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT. */
+FUR_MUST_USE int heap_check_super(const struct media_super *super, uint64_t file_bytes);
+
 /* Map the heap copy-on-write at its address.  Writes nothing.   Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
 
