@@ -72,4 +72,9 @@ struct alloc_census {
 };
 FUR_MUST_USE int alloc_check(const void *base, struct alloc_census *census);
 
+/* The same, and tell() for each problem, up to so many.   Errors: FUR_ECORRUPT, FUR_ENOMEM. */
+enum { ALLOC_MOST_PROBLEMS = 100 };
+FUR_MUST_USE int alloc_check_all(
+        const void *base, struct alloc_census *census, void (*tell)(void *arg, const char *problem), void *arg);
+
 #endif /* FUR_HEAP_H */
