@@ -45,7 +45,7 @@ static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdi
 	return true;
 }
 
-static enum inspect_verdict judge(const struct media_super *s, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
+enum inspect_verdict inspect_judge_slot(const struct media_super *s, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
 {
 	const struct media_marker *m = inspect_marker(s, durts);
 	if (!inspect_valid(s, m, durts))
@@ -60,7 +60,7 @@ void inspect_judge(const struct media_super *s, uint64_t tail, uint8_t *verdicts
 	*w = (struct inspect_window){.tail = tail, .end = tail};
 	uint64_t holes = 0;
 	for (uint64_t k = 0; k < s->ring_slots; k++) {
-		verdicts[k] = (uint8_t)judge(s, tail, tail + k, verdicts);
+		verdicts[k] = (uint8_t)inspect_judge_slot(s, tail, tail + k, verdicts);
 		w->broken += verdicts[k] == INSPECT_BROKEN;
 		if (verdicts[k] <= INSPECT_BROKEN) {
 			holes++;
@@ -91,22 +91,43 @@ static uint64_t record_line(const struct media_super *s, uint64_t tail, const ui
 	return MOST_LINE;
 }
 
+/* A thread's newest record before the slot at hand. */
+struct newest {
+	uint64_t durts, end;
+};
+
+/* The last record of each thread below the tail.  Replayed, but its marker is still in the ring unless the window has come round to it.
+ * If its log has been reused, nothing can be said. */
+static void find_newest_below(const struct media_super *s, uint64_t tail, struct newest *newest)
+{
+	for (uint64_t durts = tail > s->ring_slots ? tail - s->ring_slots : 0; durts < tail; durts++) {
+		const struct media_marker *m = inspect_marker(s, durts);
+		if (m->durts == durts && inspect_plausible(s, m))
+			newest[m->thread] = (struct newest){durts, m->log_start + m->log_bytes};
+	}
+	for (uint32_t t = 0; t < s->max_threads; t++)
+		if (newest[t].durts && !inspect_valid(s, inspect_marker(s, newest[t].durts), newest[t].durts))
+			newest[t].durts = 0;
+}
+
 int inspect_gaps(const struct media_super *s, uint64_t tail, const uint8_t *verdicts,
         void (*tell)(void *arg, const struct inspect_gap *gap), void *arg)
 {
-	struct newest {
-		uint64_t durts, end;
-	} *newest = calloc(s->max_threads, sizeof *newest);
+	struct newest *newest = calloc(s->max_threads, sizeof *newest);
 	if (!newest)
 		return fur_fail(FUR_ENOMEM, "no memory to check the logs of %u threads", s->max_threads);
-	uint64_t line = record_line(s, tail, verdicts);
+	uint64_t line = record_line(s, tail, verdicts), last_hole = 0;
+	find_newest_below(s, tail, newest);
 	for (uint64_t k = 0; k < s->ring_slots; k++) {
-		if (verdicts[k] <= INSPECT_BROKEN)
+		if (verdicts[k] <= INSPECT_BROKEN) {
+			last_hole = tail + k;
 			continue;
+		}
 		const struct media_marker *m = inspect_marker(s, tail + k);
 		struct newest *before = &newest[m->thread];
 		uint64_t expected = (before->end + line - 1) & ~(line - 1);
-		if (before->durts && m->log_start > expected)
+		/* Without a hole it was below the tail, and is replayed. */
+		if (before->durts && before->durts < last_hole && m->log_start > expected)
 			tell(arg, &(struct inspect_gap){m->thread, before->durts, m->durts, expected, m->log_start});
 		*before = (struct newest){m->durts, m->log_start + m->log_bytes};
 	}
