@@ -106,7 +106,7 @@ static int allocate(int fd, const struct media_super *s)
 		return 0;
 	struct statvfs fs;
 	unsigned long long left = fstatvfs(fd, &fs) ? 0 : (unsigned long long)fs.f_bavail * fs.f_frsize;
-	if (error == ENOSPC || error == EFBIG)
+	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
 		return fur_fail(FUR_ENOSPC,
 		        "the heap file needs %llu bytes and the file system has %llu left: choose a smaller heap_bytes, "
 		        "fewer or smaller logs, or another place; nothing was created",
@@ -127,7 +127,8 @@ static int fill(int fd, struct media_super *s)
 	memcpy(file, s, sizeof *s);
 	munmap(file, s->file_bytes);
 	if (fsync(fd))
-		return fur_fail(errno == ENOSPC ? FUR_ENOSPC : FUR_ESYS, "cannot write the new file: %s", strerror(errno));
+		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS, "cannot write the new file: %s",
+		        strerror(errno));
 	return 0;
 }
 
@@ -142,6 +143,16 @@ static int open_unnamed(const char *path, char *name, size_t name_bytes)
 	snprintf(name, name_bytes, "%s.XXXXXX", path);
 	fd = mkostemp(name, O_CLOEXEC);
 	return fd;
+}
+
+/* A directory has no room for a name, or the file system none for an inode: as full as for the contents. */
+static int fail_create(int error)
+{
+	if (error == ENOSPC || error == EDQUOT)
+		return fur_fail(FUR_ENOSPC,
+		        "the file system has no room for another file: make room, or choose another place; nothing was "
+		        "created");
+	return fur_fail(FUR_ESYS, "cannot create: %s", strerror(error));
 }
 
 /* Give the file its name: it exists whole, or not at all (INV-F3).  Never over another file. */
@@ -161,12 +172,14 @@ static int publish(int fd, const char *unnamed, const char *path)
 				failed = 1, error = errno;
 			close(dir);
 		}
+		if (failed)
+			unlink(path);
 	}
 	if (!failed)
 		return 0;
 	if (error == EEXIST)
 		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
-	return fur_fail(FUR_ESYS, "cannot create: %s", strerror(error));
+	return fail_create(error);
 }
 
 int heap_create_file(const char *path, const struct fur_options *options)
@@ -185,7 +198,7 @@ int heap_create_file(const char *path, const struct fur_options *options)
 		s.address = choose_address(&s);
 	int fd = open_unnamed(path, unnamed, sizeof unnamed);
 	if (fd < 0)
-		return fur_fail(FUR_ESYS, "cannot create: %s", strerror(errno));
+		return fail_create(errno);
 	if (!(error = allocate(fd, &s)) && !(error = fill(fd, &s)))
 		error = publish(fd, unnamed, path);
 	if (unnamed[0])
@@ -230,9 +243,11 @@ int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 		return fur_fail(FUR_EVERSION, "heap format version %u, this library reads version %u: use the libfur that made it",
 		        s->version, MEDIA_VERSION);
 	if (s->checksum != media_super_checksum(s))
-		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (checksum): restore the file from a copy");
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (checksum): fur-check --repair may mend it; else restore the file from a copy");
 	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || s->log_bytes < LEAST_LOG_BYTES ||
-	        s->log_bytes > UINT32_MAX || !power_of_two(s->ring_slots) || s->ring_slots > UINT32_MAX || s->max_threads == 0 ||
+	        s->log_bytes > UINT32_MAX || !power_of_two(s->ring_slots) || s->ring_slots < LEAST_RING_SLOTS ||
+	        s->ring_slots < 2 * (uint64_t)s->max_threads || s->ring_slots > UINT32_MAX || s->max_threads == 0 ||
 	        s->max_threads > MOST_THREADS || s->heap_bytes > MOST_BYTES || s->address % MEDIA_PAGE_BYTES ||
 	        s->heap_bytes < alloc_least_bytes(s->max_threads) || !regions_fit(s))
 		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (sizes): restore the file from a copy");
@@ -302,7 +317,10 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 	int bad_a = media_tail_decode(file->super->tail[0][0], &a), bad_b = media_tail_decode(file->super->tail[1][0], &b);
 	/* The first copy is written, and durable, before the second: they differ by one step at most.  The older is always right, for
 	 * replaying again does no harm. */
-	if (bad_a || bad_b || a < b || a - b > 2 * file->super->ring_slots)
+	if (bad_a != bad_b)
+		return fur_fail(
+		        FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: mend it with fur-check --repair");
+	if (bad_a || a < b || a - b > 2 * file->super->ring_slots)
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
 	*tail = b;
 	return 0;

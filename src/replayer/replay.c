@@ -129,8 +129,8 @@ static void refuse_gap(void *error, const struct inspect_gap *gap)
 {
 	if (*(int *)error == 0)
 		*(int *)error = fur_fail(FUR_ECORRUPT,
-		        "an update of thread %u, between %llu and %llu, had returned, and its marker or log is damaged: see what "
-		        "fur-check says, and restore the file from a copy",
+		        "an update of thread %u, between %llu and %llu, had returned, and its marker or log is damaged: "
+		        "fur-check --repair may mend it; else restore the file from a copy",
 		        gap->thread, (unsigned long long)gap->after, (unsigned long long)gap->before);
 }
 
