@@ -85,7 +85,7 @@ class RingChecker
 		        must);
 		report_.problems.push_back({where, what, "mend it with --repair",
 		        Repair{offset, {must}, std::string(where) + ": byte " + text(offset) + " set, for update " + text(durts)},
-		        false});
+		        true});
 	}
 
 	bool holds(uint64_t durts) const
@@ -131,21 +131,41 @@ class RingChecker
 		return false;
 	}
 
+	/* A marker that is right but for its number: overwritten since, or not written before its process was killed, for the number is
+	 * written last. */
+	bool mend_number(uint64_t durts)
+	{
+		media_marker *m = const_cast<media_marker *>(marker(durts));
+		uint64_t is = m->durts;
+		m->durts = durts;
+		if (!holds(durts)) {
+			m->durts = is;
+			return false;
+		}
+		Repair repair{
+		        offset_of(m), std::vector<uint8_t>(sizeof durts), "ring: the number of update " + text(durts) + " set"};
+		memcpy(repair.bytes.data(), &durts, sizeof durts);
+		report_.problems.push_back({"ring",
+		        "update " + text(durts) + " of thread " + text(m->thread) + ": its slot says " + text(is) + "; with " +
+		                text(durts) + " its checksum holds",
+		        "mend it with --repair", repair, possible(durts, is)});
+		return true;
+	}
+
 	void mend_markers()
 	{
-		/* Enough for damage here and there; where whole regions are gone, changing bytes is no use. */
+		/* What may have been torn, or not yet have been written, is a problem only if its thread went on.
+		 * Enough tries for damage here and there; where whole regions are gone, changing bytes is no use. */
 		enum { MOST_TRIED = 64 };
 		std::vector<std::pair<uint64_t, size_t>> mended; /* durTS, number of the problem */
 		unsigned tried = 0;
 		for (uint64_t durts = tail_; durts < tail_ + super_.ring_slots && tried < MOST_TRIED; durts++) {
-			bool misnumbered = ring_.verdict(durts) == INSPECT_HOLE && !possible(durts, marker(durts)->durts);
-			if (ring_.verdict(durts) != INSPECT_BROKEN && !misnumbered)
+			bool broken = ring_.verdict(durts) == INSPECT_BROKEN;
+			if (!broken && (ring_.verdict(durts) != INSPECT_HOLE || !mend_number(durts)))
 				continue;
-			tried++;
-			if (!mend_marker_byte(durts) && !mend_log_byte(durts))
+			tried += broken;
+			if (broken && !mend_marker_byte(durts) && !mend_log_byte(durts))
 				continue;
-			/* What may have been torn is a problem only if its thread went on; a number that no slot here has is damage. */
-			report_.problems.back().note = !misnumbered;
 			mended.push_back({durts, report_.problems.size() - 1});
 		}
 		if (mended.empty())
