@@ -4,6 +4,7 @@
  */
 #include "../fur_error.h"
 #include "apply.h"
+#include "inspect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +14,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Do the marker's fields make sense?  Checked before the checksum, which reads where they point. */
-static bool plausible(const struct durability *d, const struct media_marker *m)
-{
-	return m->thread < d->super->max_threads && m->log_bytes <= d->super->log_bytes && m->log_start % MEDIA_ENTRY_ALIGN == 0 &&
-	       m->log_bytes % MEDIA_ENTRY_ALIGN == 0 && (m->kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT);
-}
-
-/* INV-M1 */
 static bool valid(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
-	return m->durts == durts && plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, apply_log(d, m));
+	return inspect_valid(d->super, m, durts);
 }
 
 /* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step apart at most, so that a
@@ -41,44 +34,42 @@ static int store_tail(struct durability *d, uint64_t tail)
 
 /* ---------------------------------------------------------------- recovery */
 
-enum verdict { HOLE, KEPT, ABORTED };
-
-/* INV-R2; slots below the tail were replayed before. */
-static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdicts, uint64_t tail)
-{
-	for (unsigned word = 0; word < MEDIA_DEPS / 64; word++)
-		for (uint64_t bits = m->deps[word]; bits; bits &= bits - 1) {
-			uint64_t back = word * 64 + (unsigned)__builtin_ctzll(bits) + 1;
-			if (m->durts - back >= tail && back <= m->durts && verdicts[m->durts - back - tail] == HOLE)
-				return false;
-		}
-	return true;
-}
-
 /* Decide about every slot of the window, upwards.  Returns the log bytes of what is kept. */
 static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
 {
 	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
 	for (uint64_t k = 0; k < slots; k++) {
-		const struct media_marker *m = durability_marker(d, tail + k);
 		apply_preload(d, tail + k);
-		verdicts[k] = HOLE;
-		if (!valid(d, m, tail + k)) {
+		verdicts[k] = (uint8_t)inspect_judge_slot(d->super, tail, tail + k, verdicts);
+		if (verdicts[k] <= INSPECT_BROKEN) {
 			holes++;
 			continue;
 		}
 		result->holes += holes;
 		holes = 0;
-		if (m->kind == MEDIA_ABORT) {
-			verdicts[k] = ABORTED;
-		} else if (dependencies_kept(m, verdicts, tail)) {
-			verdicts[k] = KEPT;
-			log_bytes += m->log_bytes;
-		} else {
+		if (verdicts[k] == INSPECT_KEPT)
+			log_bytes += durability_marker(d, tail + k)->log_bytes;
+		else if (verdicts[k] == INSPECT_DROPPED)
 			result->dropped++;
-		}
 	}
 	return log_bytes;
+}
+
+static void refuse_gap(void *error, const struct inspect_gap *gap)
+{
+	if (*(int *)error == 0)
+		*(int *)error = fur_fail(FUR_ECORRUPT,
+		        "an update of thread %u, between %llu and %llu, had returned, and its marker or log is damaged: "
+		        "fur-check --repair may mend it; else restore the file from a copy",
+		        gap->thread, (unsigned long long)gap->after, (unsigned long long)gap->before);
+}
+
+/* INV-R7.  Updates that came later may have read it without naming it, for it was durable: to replay them would leave a heap that never
+ * was. */
+static int refuse_damage(const struct durability *d, uint64_t tail, const uint8_t *verdicts)
+{
+	int damage = 0, error = inspect_gaps(d->super, tail, verdicts, refuse_gap, &damage);
+	return error ? error : damage;
 }
 
 /* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
@@ -94,7 +85,7 @@ static int apply_window(struct durability *d, uint64_t tail, uint8_t *verdicts, 
 {
 	uint64_t slots = d->super->ring_slots;
 	for (uint64_t k = 0; k < slots; k++)
-		verdicts[k] = verdicts[k] == KEPT;
+		verdicts[k] = verdicts[k] == INSPECT_KEPT;
 	return apply_updates(d, &(struct apply_range){tail, tail + slots, verdicts}, result);
 }
 
@@ -105,8 +96,12 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	uint8_t *verdicts = malloc(slots);
 	if (!verdicts)
 		return fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
-	populate_image(d, judge_window(d, tail, verdicts, result));
-	int error = apply_window(d, tail, verdicts, result);
+	uint64_t log_bytes = judge_window(d, tail, verdicts, result);
+	int error = refuse_damage(d, tail, verdicts);
+	if (!error) {
+		populate_image(d, log_bytes);
+		error = apply_window(d, tail, verdicts, result);
+	}
 	free(verdicts);
 	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written before the tail has moved. */
 	if (!error)

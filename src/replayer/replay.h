@@ -8,6 +8,7 @@
  *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back in order.
  *   INV-R6  A replay beside another process makes markers and logs durable itself, before it writes anything of them to the heap: else a
  *           power failure could find half of an update in the heap, and nothing in the log to complete it from.
+ *   INV-R7  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
