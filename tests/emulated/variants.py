@@ -51,7 +51,7 @@ BUGS = {
     "unknown-slots": (
         "durability/commit.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
         [("	else\n		durability_wait_slots(d, set); /* ours", "	else\n		; /* ours")],
-        "--workload bank --crash --machine power9"),
+        "--workload bank --crash --machine power9 --threads 6"),
     "no-slot-wait": (
         "durability/durability.c", "a slot is drawn before the members of D have drawn theirs (INV-D4)",
         [("	durability_wait_slots(d, set);\n", "")],
