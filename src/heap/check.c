@@ -7,6 +7,8 @@
 #include "heap.h"
 #include "layout.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +18,23 @@ struct checker {
 	const struct chunk *table;
 	uint8_t *seen; /* a byte for every 16 of the heap: a block found free starts here */
 	struct alloc_census *census;
+	void (*tell)(void *arg, const char *problem);
+	void *arg;
+	uint64_t problems;
 };
 
-#define BAD(...) fur_fail(FUR_ECORRUPT, "the allocator is damaged: " __VA_ARGS__)
+/* One more problem.  Returns an error, for those who cannot go on behind it. */
+__attribute__((format(printf, 2, 3))) static int bad(struct checker *c, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (c->problems++ < ALLOC_MOST_PROBLEMS)
+		c->tell(c->arg, text);
+	return FUR_ECORRUPT;
+}
 
 static bool small_block(const struct checker *c, uint64_t address, unsigned class)
 {
@@ -32,11 +48,11 @@ static bool small_block(const struct checker *c, uint64_t address, unsigned clas
 static int see_free(struct checker *c, uint64_t address, unsigned class)
 {
 	if (!small_block(c, address, class))
-		return BAD("a free list of %llu-byte blocks holds 0x%llx, which is none", (unsigned long long)class_bytes(class),
+		return bad(c, "a free list of %llu-byte blocks holds 0x%llx, which is none", (unsigned long long)class_bytes(class),
 		        (unsigned long long)address);
 	uint8_t *mark = &c->seen[(address - (uintptr_t)c->base) / 16];
 	if (*mark)
-		return BAD("the block at 0x%llx is free twice", (unsigned long long)address);
+		return bad(c, "the block at 0x%llx is free twice", (unsigned long long)address);
 	*mark = 1;
 	c->census->free_blocks++;
 	return 0;
@@ -53,7 +69,7 @@ static int see_list(struct checker *c, uint64_t list, unsigned class)
 static int see_range(struct checker *c, uint64_t at, uint64_t end, unsigned class)
 {
 	if (at > end || end - at > CHUNK_BYTES)
-		return BAD("a carved range runs from 0x%llx to 0x%llx", (unsigned long long)at, (unsigned long long)end);
+		return bad(c, "a carved range runs from 0x%llx to 0x%llx", (unsigned long long)at, (unsigned long long)end);
 	int error = 0;
 	for (; at < end && !error; at += class_bytes(class))
 		error = see_free(c, at, class);
@@ -70,18 +86,18 @@ static int see_depot(struct checker *c, uint64_t list, unsigned class)
 	return error;
 }
 
-static int check_class(struct checker *c, unsigned class)
+/* Each list by itself: one that is broken says nothing about the others. */
+static void check_class(struct checker *c, unsigned class)
 {
 	const struct class_state *s = &c->h->classes[class];
-	int error = see_range(c, s->carve, s->carve_end, class);
-	if (!error)
-		error = see_depot(c, s->depot, class);
-	for (uint32_t i = 0; i < c->h->threads && !error; i++) {
+	see_range(c, s->carve, s->carve_end, class);
+	see_depot(c, s->depot, class);
+	for (uint32_t i = 0; i < c->h->threads; i++) {
 		const struct cache *k = &((const struct thread_caches *)((uintptr_t)c->base + caches_offset()))[i].classes[class];
-		if (!(error = see_list(c, k->list, class)) && !(error = see_list(c, k->full, class)))
-			error = see_range(c, k->carve, k->carve_end, class);
+		see_list(c, k->list, class);
+		see_list(c, k->full, class);
+		see_range(c, k->carve, k->carve_end, class);
 	}
-	return error;
 }
 
 /* The table must tile the heap; free runs must be on the list, and nothing else. */
@@ -93,11 +109,11 @@ static int check_table(struct checker *c)
 		uint64_t kind = at->kind & 0xff, run = kind == CHUNK_META || kind == CHUNK_SMALL ? 1 : at->run;
 		if (kind < CHUNK_META || kind > CHUNK_FREE || run == 0 || run > c->h->chunks - k ||
 		        (kind == CHUNK_META) != (k < c->h->first_chunk) || at->kind >> 8 >= CLASSES)
-			return BAD("chunk %llu is of kind %llu, run %llu", (unsigned long long)k, (unsigned long long)at->kind,
+			return bad(c, "chunk %llu is of kind %llu, run %llu", (unsigned long long)k, (unsigned long long)at->kind,
 			        (unsigned long long)run);
 		for (uint64_t j = 1; j < run; j++)
 			if (c->table[k + j].kind != (kind == CHUNK_FREE && j == run - 1 ? CHUNK_FREE : CHUNK_INNER))
-				return BAD("chunk %llu lies inside the run at %llu and is of kind %llu",
+				return bad(c, "chunk %llu lies inside the run at %llu and is of kind %llu",
 				        (unsigned long long)(k + j), (unsigned long long)k,
 				        (unsigned long long)c->table[k + j].kind);
 		if (kind == CHUNK_FREE) {
@@ -111,8 +127,9 @@ static int check_table(struct checker *c)
 	}
 	for (uint64_t k = c->h->free_runs; k; prev = k, k = c->table[k].next)
 		if (k >= c->h->chunks || c->table[k].kind != CHUNK_FREE || c->table[k].prev != prev || ++listed > runs)
-			return BAD("the list of free runs is broken at chunk %llu", (unsigned long long)k);
-	return listed == runs ? 0 : BAD("%llu free runs, %llu on the list", (unsigned long long)runs, (unsigned long long)listed);
+			return bad(c, "the list of free runs is broken at chunk %llu", (unsigned long long)k);
+	return listed == runs ? 0
+	                      : bad(c, "%llu free runs, %llu on the list", (unsigned long long)runs, (unsigned long long)listed);
 }
 
 /* What is carved and not free is in use. */
@@ -135,24 +152,40 @@ int alloc_check_header(const void *base, uint64_t bytes, uint32_t threads)
 	const struct heap_header *h = base;
 	if (h->magic != HEAP_MAGIC || h->bytes != bytes || h->threads != threads || h->chunks != bytes / CHUNK_BYTES ||
 	        h->table != caches_offset() + threads * sizeof(struct thread_caches))
-		return BAD("its header does not fit this file: restore the file from a copy");
+		return fur_fail(
+		        FUR_ECORRUPT, "the allocator is damaged: its header does not fit this file: restore the file from a copy");
 	return 0;
 }
 
-int alloc_check(const void *base, struct alloc_census *census)
+int alloc_check_all(const void *base, struct alloc_census *census, void (*tell)(void *arg, const char *problem), void *arg)
 {
-	struct checker c = {.base = base, .h = base, .census = census};
+	struct checker c = {.base = base, .h = base, .census = census, .tell = tell, .arg = arg};
 	memset(census, 0, sizeof *census);
 	c.table = (const struct chunk *)((uintptr_t)base + c.h->table);
 	c.seen = calloc(c.h->bytes / 16, 1);
 	if (!c.seen)
 		return fur_fail(FUR_ENOMEM, "no memory to check the heap");
 	census->chunks = c.h->chunks;
-	int error = check_table(&c);
-	for (unsigned class = 0; class < CLASSES && !error; class ++)
-		error = check_class(&c, class);
-	if (!error)
+	/* What is a block follows from the table. */
+	if (check_table(&c) == 0)
+		for (unsigned class = 0; class < CLASSES; class ++)
+			check_class(&c, class);
+	if (c.problems == 0)
 		count_used(&c);
 	free(c.seen);
-	return error;
+	return c.problems ? FUR_ECORRUPT : 0;
+}
+
+static void keep_first(void *arg, const char *problem)
+{
+	bool *told = arg;
+	if (!*told)
+		fur_fail(FUR_ECORRUPT, "the allocator is damaged: %s", problem);
+	*told = true;
+}
+
+int alloc_check(const void *base, struct alloc_census *census)
+{
+	bool told = false;
+	return alloc_check_all(base, census, keep_first, &told);
 }

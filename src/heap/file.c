@@ -38,7 +38,6 @@ enum {
 	MOST_THREADS = 1024,
 	LEAST_LOG_BYTES = 4096,
 	LEAST_RING_SLOTS = 64,
-	CONTROL_BYTES_PER_THREAD = 128,
 };
 static const uint64_t DEFAULT_HEAP_BYTES = 64 << 20, DEFAULT_LOG_BYTES = 1 << 20, DEFAULT_RING_SLOTS = 1 << 15;
 static const uint64_t MOST_BYTES = UINT64_C(1) << 47;
@@ -80,7 +79,7 @@ static void lay_out(struct media_super *s)
 	s->endian = MEDIA_ENDIAN;
 	s->slot_bytes = MEDIA_SLOT_BYTES;
 	s->control_offset = MEDIA_PAGE_BYTES;
-	s->control_bytes = round_up(s->max_threads * CONTROL_BYTES_PER_THREAD + 4096);
+	s->control_bytes = round_up(CONTROL_BYTES(s->max_threads));
 	s->ring_offset = s->control_offset + s->control_bytes;
 	s->logs_offset = s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES);
 	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes);
@@ -106,7 +105,7 @@ static int allocate(int fd, const struct media_super *s)
 		return 0;
 	struct statvfs fs;
 	unsigned long long left = fstatvfs(fd, &fs) ? 0 : (unsigned long long)fs.f_bavail * fs.f_frsize;
-	if (error == ENOSPC || error == EFBIG)
+	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
 		return fur_fail(FUR_ENOSPC,
 		        "the heap file needs %llu bytes and the file system has %llu left: choose a smaller heap_bytes, "
 		        "fewer or smaller logs, or another place; nothing was created",
@@ -127,7 +126,8 @@ static int fill(int fd, struct media_super *s)
 	memcpy(file, s, sizeof *s);
 	munmap(file, s->file_bytes);
 	if (fsync(fd))
-		return fur_fail(errno == ENOSPC ? FUR_ENOSPC : FUR_ESYS, "cannot write the new file: %s", strerror(errno));
+		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS, "cannot write the new file: %s",
+		        strerror(errno));
 	return 0;
 }
 
@@ -142,6 +142,16 @@ static int open_unnamed(const char *path, char *name, size_t name_bytes)
 	snprintf(name, name_bytes, "%s.XXXXXX", path);
 	fd = mkostemp(name, O_CLOEXEC);
 	return fd;
+}
+
+/* A directory has no room for a name, or the file system none for an inode: as full as for the contents. */
+static int fail_create(int error)
+{
+	if (error == ENOSPC || error == EDQUOT)
+		return fur_fail(FUR_ENOSPC,
+		        "the file system has no room for another file: make room, or choose another place; nothing was "
+		        "created");
+	return fur_fail(FUR_ESYS, "cannot create: %s", strerror(error));
 }
 
 /* Give the file its name: it exists whole, or not at all (INV-F3).  Never over another file. */
@@ -161,12 +171,14 @@ static int publish(int fd, const char *unnamed, const char *path)
 				failed = 1, error = errno;
 			close(dir);
 		}
+		if (failed)
+			unlink(path);
 	}
 	if (!failed)
 		return 0;
 	if (error == EEXIST)
 		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
-	return fur_fail(FUR_ESYS, "cannot create: %s", strerror(error));
+	return fail_create(error);
 }
 
 int heap_create_file(const char *path, const struct fur_options *options)
@@ -185,7 +197,7 @@ int heap_create_file(const char *path, const struct fur_options *options)
 		s.address = choose_address(&s);
 	int fd = open_unnamed(path, unnamed, sizeof unnamed);
 	if (fd < 0)
-		return fur_fail(FUR_ESYS, "cannot create: %s", strerror(errno));
+		return fail_create(errno);
 	if (!(error = allocate(fd, &s)) && !(error = fill(fd, &s)))
 		error = publish(fd, unnamed, path);
 	if (unnamed[0])
@@ -196,18 +208,39 @@ int heap_create_file(const char *path, const struct fur_options *options)
 
 /* -------------------------------------------------------------------- open */
 
-static int lock_file(int fd, int byte)
+static int lock_file(int fd, enum heap_lock byte)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-		return 0;
-	if (errno == EAGAIN || errno == EACCES)
-		return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: close it there first");
-	return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+	enum { LOOKS = 100 };
+	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
+	/* A replayer that has waited for the worker's end holds this lock for a moment. */
+	for (int looks = 0;
+	        error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && looks < LOOKS && heap_lock_held(fd, HEAP_LOCK_REPLAYER);
+	        looks++) {
+		usleep(1000);
+		error = heap_lock_try(fd, byte);
+	}
+	if (error == FUR_EBUSY && byte == HEAP_LOCK_REPLAYER)
+		return fur_fail(error, "a replayer serves this heap already: one is enough, stop that first");
+	if (error == FUR_EBUSY)
+		return fur_fail(error, "the heap is open in another process, or twice in this one: close it there first");
+	return error ? fur_fail(error, "cannot lock: %s", strerror(errno)) : 0;
 }
 
-/* Does the superblock describe a file like this one?  Each number is checked, so that nothing later reads outside the mapping. */
-static int check_super(const struct media_super *s, uint64_t file_bytes)
+/* Do the regions lie in the file one behind the other, each as large as its parts?  A right checksum says that libfur wrote these numbers,
+ * not that it was this libfur. */
+static bool regions_fit(const struct media_super *s)
+{
+	const uint64_t offset[] = {s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
+	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes};
+	if (s->control_offset < sizeof *s || s->file_bytes > 2 * MOST_BYTES)
+		return false;
+	for (int k = 0; k < 4; k++)
+		if (offset[k] % MEDIA_PAGE_BYTES || offset[k] > offset[k + 1] || bytes[k] > offset[k + 1] - offset[k])
+			return false;
+	return true;
+}
+
+int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 {
 	if (memcmp(s->magic, MEDIA_MAGIC, sizeof s->magic))
 		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
@@ -217,9 +250,13 @@ static int check_super(const struct media_super *s, uint64_t file_bytes)
 		return fur_fail(FUR_EVERSION, "heap format version %u, this library reads version %u: use the libfur that made it",
 		        s->version, MEDIA_VERSION);
 	if (s->checksum != media_super_checksum(s))
-		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (checksum): restore the file from a copy");
-	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || !power_of_two(s->ring_slots) ||
-	        s->max_threads == 0 || s->max_threads > MOST_THREADS)
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (checksum): fur-check --repair may mend it; else restore the file from a copy");
+	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || s->log_bytes < LEAST_LOG_BYTES ||
+	        s->log_bytes > UINT32_MAX || !power_of_two(s->ring_slots) || s->ring_slots < LEAST_RING_SLOTS ||
+	        s->ring_slots < 2 * (uint64_t)s->max_threads || s->ring_slots > UINT32_MAX || s->max_threads == 0 ||
+	        s->max_threads > MOST_THREADS || s->heap_bytes > MOST_BYTES || s->address % MEDIA_PAGE_BYTES ||
+	        s->heap_bytes < alloc_least_bytes(s->max_threads) || !regions_fit(s))
 		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (sizes): restore the file from a copy");
 	if (file_bytes < s->file_bytes)
 		return fur_fail(FUR_ECORRUPT, "truncated: %llu bytes of %llu are there: restore the file from a copy",
@@ -227,9 +264,8 @@ static int check_super(const struct media_super *s, uint64_t file_bytes)
 	return 0;
 }
 
-static int read_super(int fd, uint64_t *file_bytes)
+int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 {
-	struct media_super s;
 	struct stat st;
 	if (fstat(fd, &st))
 		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
@@ -237,10 +273,10 @@ static int read_super(int fd, uint64_t *file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
 	if (st.st_size == 0)
 		return fur_fail(FUR_ENOTHEAP, "the file is empty, not a libfur heap: remove it and create one");
-	if ((size_t)st.st_size < sizeof s || pread(fd, &s, sizeof s, 0) != sizeof s)
+	if ((size_t)st.st_size < sizeof *s || pread(fd, s, sizeof *s, 0) != sizeof *s)
 		return fur_fail(FUR_ENOTHEAP, "too short (%lld bytes) for a libfur heap: check the path", (long long)st.st_size);
 	*file_bytes = (uint64_t)st.st_size;
-	return check_super(&s, *file_bytes);
+	return 0;
 }
 
 static int map_shared(struct heap_file *file)
@@ -257,7 +293,7 @@ static int map_shared(struct heap_file *file)
 	return 0;
 }
 
-int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
+int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
 	memset(file, 0, sizeof *file);
 	file->fd = open(path, O_RDWR | O_CLOEXEC);
@@ -268,8 +304,11 @@ int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */
-	int error = read_super(file->fd, &file->file_bytes);
-	if (!error && !(error = lock_file(file->fd, lock_byte)))
+	struct media_super super;
+	int error = heap_read_super(file->fd, &super, &file->file_bytes);
+	if (!error)
+		error = heap_check_super(&super, file->file_bytes);
+	if (!error && !(error = lock_file(file->fd, lock)))
 		error = map_shared(file);
 	uint64_t tail;
 	if (!error)
@@ -282,12 +321,13 @@ int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
 int heap_tail(const struct heap_file *file, uint64_t *tail)
 {
 	uint64_t a, b;
+	/* If one of them does not even decode, the other may be right. */
 	int bad_a = media_tail_decode(file->super->tail[0][0], &a), bad_b = media_tail_decode(file->super->tail[1][0], &b);
-	/* The first copy is written, and durable, before the second: they differ by one step at most.  The older is always right, for
-	 * replaying again does no harm. */
-	if (bad_a || bad_b || a < b || a - b > 2 * file->super->ring_slots)
+	if (bad_a != bad_b)
+		return fur_fail(
+		        FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: mend it with fur-check --repair");
+	if (media_tail(file->super, tail))
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
-	*tail = b;
 	return 0;
 }
 

@@ -9,11 +9,9 @@
 #ifndef FUR_HEAP_H
 #define FUR_HEAP_H
 
+#include "../durability/control.h"
 #include "../durability/media.h"
 #include <fur.h>
-
-/* Lock bytes of the file (open file description locks, fcntl(2)): who works on it.  A replayer beside a working process has its own. */
-enum { HEAP_LOCK_WORKER = 0, HEAP_LOCK_REPLAYER = 1 };
 
 struct heap_file {
 	int fd;
@@ -27,7 +25,14 @@ struct heap_file {
 FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *options);
 
 /* Open, lock and check it; map it shared.   Errors as fur_open(). */
-FUR_MUST_USE int heap_open_file(const char *path, int lock_byte, struct heap_file *file);
+FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file);
+
+/* The first bytes of a file, and how long it is.  Only reads.   Errors: FUR_ENOTHEAP, FUR_ESYS. */
+FUR_MUST_USE int heap_read_super(int fd, struct media_super *super, uint64_t *file_bytes);
+
+/* Does the superblock describe a file of this length?  Each number is checked, so that nothing later reads outside the mapping.
+ * Errors: FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT. */
+FUR_MUST_USE int heap_check_super(const struct media_super *super, uint64_t file_bytes);
 
 /* Map the heap copy-on-write at its address.  Writes nothing.   Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
@@ -64,5 +69,10 @@ struct alloc_census {
 	uint64_t chunks, free_chunks;
 };
 FUR_MUST_USE int alloc_check(const void *base, struct alloc_census *census);
+
+/* The same, and tell() for each problem, up to so many.   Errors: FUR_ECORRUPT, FUR_ENOMEM. */
+enum { ALLOC_MOST_PROBLEMS = 100 };
+FUR_MUST_USE int alloc_check_all(
+        const void *base, struct alloc_census *census, void (*tell)(void *arg, const char *problem), void *arg);
 
 #endif /* FUR_HEAP_H */

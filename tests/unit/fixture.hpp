@@ -75,8 +75,11 @@ class HeapFile : public ::testing::Test
 
 	std::string bytes() const
 	{
-		std::ifstream in(path_, std::ios::binary);
-		return std::string(std::istreambuf_iterator<char>(in), {});
+		std::ifstream in(path_, std::ios::binary | std::ios::ate);
+		std::string all(in ? static_cast<size_t>(in.tellg()) : 0, '\0');
+		in.seekg(0);
+		in.read(all.data(), static_cast<std::streamsize>(all.size()));
+		return all;
 	}
 	void write_bytes(const std::string &all) const
 	{

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * space_test.cpp - a full file system: creating a heap says so and leaves nothing behind, at whatever size; and afterwards nothing needs
+ * room any more (INV-F3).
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+
+#include <csignal>
+#include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+/* The test's own fsync(): what a disk says that fails when the new name is written. */
+static bool directory_sync_fails;
+extern "C" int fsync(int fd)
+{
+	struct stat st;
+	if (directory_sync_fails && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace
+{
+
+class Space : public HeapFile
+{
+      protected:
+	enum { NO_NAMESPACE = 77 };
+
+	static uint64_t file_bytes_of(const std::string &path)
+	{
+		struct stat st;
+		return stat(path.c_str(), &st) ? 0 : static_cast<uint64_t>(st.st_size);
+	}
+	static int entries(const std::string &directory)
+	{
+		int n = 0;
+		if (DIR *d = opendir(directory.c_str())) {
+			while (dirent *e = readdir(d))
+				n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+			closedir(d);
+		}
+		return n;
+	}
+
+	static bool write_file(const char *path, const std::string &text)
+	{
+		int fd = ::open(path, O_WRONLY);
+		bool done = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+		close(fd);
+		return done;
+	}
+	/* In a child: file systems of our own.  False: this machine lets nobody. */
+	static bool own_mounts()
+	{
+		std::string uid = std::to_string(geteuid()), gid = std::to_string(getegid());
+		if (unshare(CLONE_NEWNS) && (unshare(CLONE_NEWUSER | CLONE_NEWNS) || !write_file("/proc/self/setgroups", "deny") ||
+		                                    !write_file("/proc/self/uid_map", "0 " + uid + " 1") ||
+		                                    !write_file("/proc/self/gid_map", "0 " + gid + " 1")))
+			return false;
+		return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+	}
+	/* `work` with a place for file systems of any size; skipped where that cannot be had. */
+	template <class Work>
+	void with_mounts(Work work)
+	{
+		std::string place = path_ + "-mount";
+		ASSERT_EQ(mkdir(place.c_str(), 0700), 0);
+		pid_t child = fork();
+		ASSERT_GE(child, 0);
+		if (child == 0) {
+			if (!own_mounts() || mount("none", place.c_str(), "tmpfs", 0, "size=64k"))
+				_exit(NO_NAMESPACE);
+			umount(place.c_str());
+			work(place);
+			_exit(HasFailure() ? 1 : 0);
+		}
+		int status;
+		waitpid(child, &status, 0);
+		rmdir(place.c_str());
+		ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+		if (WEXITSTATUS(status) == NO_NAMESPACE)
+			GTEST_SKIP() << "this machine lets tests mount nothing, not even in a namespace of their own";
+		EXPECT_EQ(WEXITSTATUS(status), 0);
+	}
+	static void mount_tmpfs(const std::string &place, const std::string &options)
+	{
+		ASSERT_EQ(mount("none", place.c_str(), "tmpfs", 0, options.c_str()), 0) << strerror(errno);
+	}
+
+	static int try_create(const std::string &path)
+	{
+		fur::Options o = small_options();
+		fur_heap *h;
+		int result = fur_create(path.c_str(), &o, &h);
+		if (result == 0) {
+			EXPECT_EQ(fur_close(h), 0);
+		}
+		return result;
+	}
+	static void expect_full(const std::string &path)
+	{
+		EXPECT_EQ(try_create(path), FUR_ENOSPC) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find(path), std::string::npos) << fur_errormsg();
+		EXPECT_NE(access(path.c_str(), F_OK), 0) << "left behind";
+	}
+};
+
+TEST_F(Space, Create_AtEveryFileSizeLimit_LeavesNothing)
+{
+	create().close();
+	uint64_t needs = file_bytes_of(path_);
+	unlink(path_.c_str());
+	in_killed_child([&] {
+		signal(SIGXFSZ, SIG_IGN);
+		for (uint64_t size = 0; size < needs; size += size < 8192 ? 1024 : 65536) {
+			rlimit limit = {size, RLIM_INFINITY};
+			ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+			expect_full(path_);
+		}
+	});
+	EXPECT_EQ(try_create(path_), 0);
+}
+
+TEST_F(Space, Create_AtEverySizeOfFileSystem_LeavesNothing)
+{
+	create().close();
+	uint64_t needs = file_bytes_of(path_), page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	with_mounts([&](const std::string &place) {
+		for (uint64_t size = 65536; size < needs + 65536; size += 65536) {
+			mount_tmpfs(place, "size=" + std::to_string(size));
+			if (size < needs) {
+				expect_full(place + "/heap");
+			} else {
+				EXPECT_EQ(try_create(place + "/heap"), 0) << fur_errormsg();
+			}
+			EXPECT_EQ(entries(place), size < needs ? 0 : 1);
+			umount(place.c_str());
+		}
+		/* One page too few. */
+		mount_tmpfs(place, "size=" + std::to_string(needs - page));
+		expect_full(place + "/heap");
+		umount(place.c_str());
+	});
+}
+
+TEST_F(Space, Create_WithoutRoomForAnotherFile_SaysThatItIsFull)
+{
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "nr_inodes=1");
+		expect_full(place + "/heap");
+		EXPECT_EQ(entries(place), 0);
+	});
+}
+
+TEST_F(Space, Create_WhenTheNameCannotBeMadeDurable_LeavesNothing)
+{
+	directory_sync_fails = true;
+	expect_full(path_);
+	directory_sync_fails = false;
+	EXPECT_EQ(try_create(path_), 0);
+}
+
+/* What a program does with a heap, from open to close, with more updates than ring and logs hold. */
+void use(const std::string &path, fur_pm pm, bool close)
+{
+	fur::Options o = small_options();
+	o.pm = pm;
+	auto *heap = new fur::Heap(fur::Heap::open(path, o));
+	{
+		fur::Thread self(*heap);
+		for (int k = 0; k < 300; k++)
+			fur::update(self, [&](fur_update *tx) {
+				fur_free(tx, fur_root(*heap, 0));
+				auto *block = static_cast<uint64_t *>(fur_alloc(tx, 200));
+				fur_store(tx, block, uint64_t(k));
+				fur_set_root(tx, 0, block);
+			});
+	}
+	if (close)
+		heap->close();
+}
+
+TEST_F(Space, NothingGrows_OnAFullFileSystem)
+{
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "size=16m");
+		std::string path = place + "/heap";
+		ASSERT_EQ(try_create(path), 0);
+		int filler = ::open((place + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
+		std::string block(4096, 'x');
+		while (write(filler, block.data(), block.size()) > 0)
+			;
+		ASSERT_EQ(errno, ENOSPC);
+		struct stat before, after;
+		ASSERT_EQ(stat(path.c_str(), &before), 0);
+		EXPECT_GE(before.st_blocks * 512, before.st_size) << "not allocated whole";
+		for (fur_pm pm : {FUR_PM_EMULATED, FUR_PM_SYNC}) {
+			use(path, pm, true);
+			in_killed_child([&] { use(path, pm, false); });
+			use(path, pm, true);
+		}
+		ASSERT_EQ(stat(path.c_str(), &after), 0);
+		EXPECT_EQ(before.st_size, after.st_size);
+		EXPECT_EQ(before.st_blocks, after.st_blocks);
+	});
+}
+
+} // namespace

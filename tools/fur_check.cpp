@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be mended safely.
+ */
+#include "heap_check.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+namespace
+{
+
+using json = nlohmann::ordered_json;
+using namespace tools;
+using std::to_string;
+
+enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
+
+/* ---------------------------------------------------------------------- JSON */
+
+json lost_json(const Lost &l)
+{
+	json ranges = json::array();
+	for (Range r : l.ranges)
+		ranges.push_back({{"offset", r.offset}, {"bytes", r.bytes}});
+	return {{"durts", l.durts}, {"durts_last", l.durts_last}, {"thread", l.thread ? json(*l.thread) : json()},
+	        {"certain", l.certain}, {"why", l.why}, {"heap_ranges", ranges}, {"heap_ranges_complete", l.ranges_complete}};
+}
+
+json report_json(const std::string &path, const Report &r, const std::vector<std::string> &done)
+{
+	json all = {{"path", path}, {"sound", r.sound()}, {"state", r.state.empty() ? json() : json(r.state)}};
+	all["problems"] = json::array();
+	for (const Problem &p : r.problems)
+		all["problems"].push_back({{"where", p.where}, {"what", p.what}, {"remedy", p.remedy},
+		        {"mendable", p.repair.has_value()}, {"note", p.note}});
+	all["lost"] = json::array();
+	for (const Lost &l : r.lost)
+		all["lost"].push_back(lost_json(l));
+	all["repaired"] = done;
+	all["to_replay"] = r.to_replay;
+	all["holes"] = r.holes;
+	all["aborted"] = r.aborted;
+	if (r.census)
+		all["allocator"] = {{"blocks", r.census->blocks}, {"block_bytes", r.census->block_bytes},
+		        {"free_blocks", r.census->free_blocks}, {"chunks", r.census->chunks},
+		        {"free_chunks", r.census->free_chunks}};
+	else
+		all["allocator"] = nullptr;
+	return all;
+}
+
+/* ---------------------------------------------------------------------- text */
+
+std::string lost_text(const Lost &l)
+{
+	enum { MOST_RANGES = 8 };
+	std::string s = l.durts == l.durts_last ? "update " + to_string(l.durts)
+	                                        : "an update from " + to_string(l.durts) + " to " + to_string(l.durts_last);
+	if (l.thread)
+		s += " of thread " + to_string(*l.thread);
+	s += ": " + l.why;
+	for (size_t k = 0; k < l.ranges.size() && k < MOST_RANGES; k++)
+		s += (k ? ", " : "; it stored to heap bytes ") + to_string(l.ranges[k].offset) + " to " +
+		     to_string(l.ranges[k].offset + l.ranges[k].bytes);
+	if (l.ranges.size() > MOST_RANGES)
+		s += " and " + to_string(l.ranges.size() - MOST_RANGES) + " more (--json has all)";
+	if (!l.ranges.empty() && !l.ranges_complete)
+		s += ", as far as its log tells";
+	return s;
+}
+
+void print(const std::string &path, const Report &r, const std::vector<std::string> &done)
+{
+	for (const std::string &what : done)
+		std::cout << path << ": repaired: " << what << "\n";
+	for (const Problem &p : r.problems)
+		std::cout << path << ": " << p.where << ": " << p.what << "; "
+		          << (p.note ? "it was in flight when power failed, or is damaged; --repair keeps it" : p.remedy) << "\n";
+	for (const Lost &l : r.lost)
+		std::cout << path << (l.certain ? ": lost: " : ": lost or never finished: ") << lost_text(l) << "\n";
+	if (!r.sound())
+		return;
+	std::cout << path << ": sound, " << r.state;
+	if (r.state != "closed")
+		std::cout << ": " << r.to_replay << " updates to replay, " << r.holes << (r.holes == 1 ? " hole" : " holes")
+		          << " of updates that were in flight";
+	if (r.census)
+		std::cout << "; " << r.census->blocks << " blocks of " << r.census->block_bytes << " bytes in use";
+	std::cout << "\n";
+}
+
+/* ----------------------------------------------------------------------- run */
+
+int run(const std::string &path, bool repair, bool as_json)
+{
+	explain_sigbus("fur-check", path);
+	std::vector<std::string> done;
+	Report report;
+	{
+		HeapView heap(path, repair ? Purpose::REPAIR : Purpose::CHECK);
+		report = check_heap(heap);
+		if (repair)
+			done = repair_heap(heap, report);
+	}
+	if (!done.empty()) {
+		HeapView heap(path, Purpose::CHECK);
+		report = check_heap(heap);
+	}
+	if (as_json)
+		std::cout << report_json(path, report, done).dump(2) << "\n";
+	else
+		print(path, report, done);
+	std::cout.flush();
+	if (report.sound())
+		return 0;
+	auto n = std::count_if(report.problems.begin(), report.problems.end(), [](const Problem &p) { return !p.note; });
+	std::cerr << "fur-check: " << path << ": " << n << (n == 1 ? " problem: " : " problems: ")
+	          << (report.all_mendable() ? "mend with fur-check --repair"
+	                                    : "restore the file from a copy; nothing here can bring back what is lost")
+	          << "\n";
+	return EXIT_BAD_DATA;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	std::string path;
+	bool as_json = false, repair = false;
+	CLI::App app("Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and the allocator as recovery "
+	             "would leave "
+	             "it.  Changes nothing, except with --repair.",
+	        "fur-check");
+	app.footer("Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.\n");
+	app.add_option("PATH", path, "the heap file")->required();
+	app.add_flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
+	app.add_flag("--json", as_json, "print a JSON object");
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError &e) {
+		return app.exit(e) == 0 ? 0 : EXIT_USAGE;
+	}
+	try {
+		return run(path, repair, as_json);
+	} catch (const std::exception &e) {
+		std::cerr << "fur-check: " << e.what() << "\n";
+		return EXIT_BAD_DATA;
+	}
+}

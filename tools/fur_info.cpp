@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_info.cpp - fur-info: what is in a heap file, and how full.  Only reads; takes no lock.
+ */
+#include "heap_view.hpp"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+namespace
+{
+
+using tools::HeapView;
+using json = nlohmann::ordered_json;
+using std::to_string;
+
+enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
+
+struct State {
+	const char *name, *marked;
+	bool live, worker, replayer;
+};
+
+State state_of(const HeapView &heap)
+{
+	uint64_t word = __atomic_load_n(&heap.super()->state, __ATOMIC_RELAXED);
+	State s = {};
+	s.marked = word == MEDIA_CLOSED ? "closed" : word == MEDIA_OPEN ? "open" : "damaged";
+	s.worker = heap.used_by_worker();
+	s.replayer = heap.used_by_replayer();
+	s.live = s.worker || s.replayer;
+	s.name = s.live ? "in use" : word == MEDIA_CLOSED ? "closed" : "needs recovery";
+	return s;
+}
+
+uint64_t tail_of(const HeapView &heap)
+{
+	heap_file file = {};
+	file.super = const_cast<media_super *>(heap.super());
+	uint64_t tail;
+	if (heap_tail(&file, &tail))
+		throw tools::Refused(heap.path + ": " + fur_errormsg());
+	return tail;
+}
+
+/* The ring from the tail on.  In a heap that is worked on the tail moves: take one look during which it did not, if that can be had. */
+tools::Ring look_at_ring(const HeapView &heap, bool live)
+{
+	enum { TRIES = 20 };
+	uint64_t tail = tail_of(heap);
+	for (int k = 1;; k++) {
+		tools::Ring ring = heap.ring(tail);
+		uint64_t now = live ? tail_of(heap) : tail;
+		if (now == tail || k == TRIES)
+			return ring;
+		tail = now;
+	}
+}
+
+json super_json(const HeapView &heap)
+{
+	const media_super &s = *heap.super();
+	return {{"version", s.version}, {"uuid", tools::uuid_text(s)}, {"file_bytes", heap.file_bytes}, {"address", s.address},
+	        {"max_threads", s.max_threads},
+	        {"regions", {{"control", {{"offset", s.control_offset}, {"bytes", s.control_bytes}}},
+	                            {"ring", {{"offset", s.ring_offset}, {"slots", s.ring_slots}, {"slot_bytes", s.slot_bytes}}},
+	                            {"logs", {{"offset", s.logs_offset}, {"bytes_each", s.log_bytes}}},
+	                            {"heap", {{"offset", s.heap_offset}, {"bytes", s.heap_bytes}}}}}};
+}
+
+/* The newest update or abort in the ring, replayed or not; null in a heap that had none. */
+json last_durts(const HeapView &heap, const tools::Ring &ring)
+{
+	if (ring.window.end != ring.window.tail)
+		return ring.window.end - 1;
+	uint64_t last = 0;
+	for (uint64_t k = 0; k < ring.verdicts.size(); k++) {
+		media_marker m = *inspect_marker(heap.super(), k);
+		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k && inspect_valid(heap.super(), &m, m.durts))
+			last = m.durts;
+	}
+	return last ? json(last) : json();
+}
+
+json ring_json(const HeapView &heap, const tools::Ring &ring)
+{
+	const inspect_window &w = ring.window;
+	return {{"slots", ring.verdicts.size()}, {"used", w.end - w.tail}, {"tail", w.tail}, {"last_durts", last_durts(heap, ring)},
+	        {"updates", w.updates}, {"holes", w.holes}, {"broken", w.broken}, {"aborted", w.aborts}, {"dropped", w.dropped}};
+}
+
+json logs_json(const HeapView &heap, const tools::Ring &ring)
+{
+	json all = json::array();
+	for (size_t t = 0; t < ring.logs.size(); t++) {
+		const tools::LogUse &log = ring.logs[t];
+		all.push_back({{"thread", t}, {"updates", log.updates}, {"used_bytes", log.bytes},
+		        {"used_percent", 100.0 * static_cast<double>(log.bytes) / static_cast<double>(heap.super()->log_bytes)},
+		        {"from", log.from}, {"to", log.to}});
+	}
+	return all;
+}
+
+/* The allocator can be counted where nobody changes it. */
+json allocator_json(const HeapView &heap, const State &state, const tools::Ring &ring)
+{
+	if (state.live)
+		return {{"counted", false}, {"reason", "the heap is in use"}};
+	alloc_census c;
+	std::string first;
+	bool closed = heap.super()->state == MEDIA_CLOSED;
+	int error = heap.check_allocator(closed ? nullptr : &ring, c, [&](const char *problem) {
+		if (first.empty())
+			first = problem;
+	});
+	if (error == FUR_ECORRUPT)
+		return {{"counted", false}, {"reason", "damaged: " + first + ": see fur-check"}};
+	if (error)
+		return {{"counted", false}, {"reason", fur_errormsg()}};
+	return {{"counted", true}, {"after_recovery", !closed}, {"blocks", c.blocks}, {"block_bytes", c.block_bytes},
+	        {"free_blocks", c.free_blocks}, {"chunks", c.chunks}, {"free_chunks", c.free_chunks}, {"chunk_bytes", CHUNK_BYTES}};
+}
+
+json look(const HeapView &heap)
+{
+	State state = state_of(heap);
+	tools::Ring ring = look_at_ring(heap, state.live);
+	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked}, {"snapshot", state.live},
+	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer}}}};
+	all.update(super_json(heap));
+	all["ring"] = ring_json(heap, ring);
+	all["logs"] = logs_json(heap, ring);
+	all["allocator"] = allocator_json(heap, state, ring);
+	return all;
+}
+
+/* ---------------------------------------------------------------------- text */
+
+std::string number(const json &value)
+{
+	return to_string(value.get<uint64_t>());
+}
+
+std::string explain_state(const json &i)
+{
+	if (i["state"] == "closed")
+		return "closed";
+	if (i["state"] == "needs recovery")
+		return i["marked"] == "open" ? "needs recovery: it was not closed, and no process has it open"
+		                             : "needs recovery: its state word is damaged, which counts as not closed";
+	std::string by = i["used_by"]["worker"] == false    ? "by a replayer"
+	                 : i["used_by"]["replayer"] == true ? "by a process, with a replayer beside it"
+	                                                    : "by a process";
+	return "in use " + by + "; the numbers below are a snapshot";
+}
+
+std::string explain_logs(const json &i)
+{
+	uint64_t in_use = 0, bytes = 0, fullest = 0;
+	for (size_t t = 0; t < i["logs"].size(); t++) {
+		const json &log = i["logs"][t];
+		in_use += log["updates"] != 0;
+		bytes += log["used_bytes"].get<uint64_t>();
+		if (log["used_bytes"] > i["logs"][fullest]["used_bytes"])
+			fullest = t;
+	}
+	if (!in_use)
+		return "nothing to replay in " + to_string(i["logs"].size()) + " logs";
+	return number(in_use) + " of " + to_string(i["logs"].size()) + " hold something to replay, " + number(bytes) +
+	       " bytes; the fullest is thread " + number(fullest) + "'s, " +
+	       to_string(static_cast<int>(i["logs"][fullest]["used_percent"].get<double>())) + " %";
+}
+
+std::string explain_ring(const json &r)
+{
+	return number(r["used"]) + " of " + number(r["slots"]) + " slots from the tail on; " + number(r["updates"]) + " updates, " +
+	       number(r["aborted"]) + " abort markers, " + number(r["holes"]) + " holes, " + number(r["dropped"]) +
+	       " dropped for a lost dependency" + (r["broken"] == 0 ? "" : ", " + number(r["broken"]) + " broken: see fur-check");
+}
+
+std::string explain_allocator(const json &a)
+{
+	if (a["counted"] == false)
+		return "not counted: " + a["reason"].get<std::string>();
+	return number(a["blocks"]) + " blocks of " + number(a["block_bytes"]) + " bytes in use, " + number(a["free_blocks"]) +
+	       " small blocks free, " + number(a["free_chunks"]) + " of " + number(a["chunks"]) + " chunks of " +
+	       number(a["chunk_bytes"]) + " bytes free" + (a["after_recovery"] == true ? ", as recovery would leave it" : "");
+}
+
+void print(const json &i)
+{
+	auto region = [&](const char *name) { return std::string(name) + " at " + number(i["regions"][name]["offset"]); };
+	auto line = [](const char *what, const std::string &text) { std::cout << "  " << what << text << "\n"; };
+	char address[32];
+	snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(i["address"].get<uint64_t>()));
+	const json &r = i["regions"];
+	std::cout << i["path"].get<std::string>() << "\n";
+	line("state      ", explain_state(i));
+	line("format     ", "version " + number(i["version"]) + ", uuid " + i["uuid"].get<std::string>());
+	line("file       ", number(i["file_bytes"]) + " bytes: " + region("control") + ", " + region("ring") + ", " +
+	                            region("logs") + ", " + region("heap"));
+	line("heap       ", number(r["heap"]["bytes"]) + " bytes, mapped at " + address);
+	line("threads    ",
+	        number(i["max_threads"]) + " at most, each with a log of " + number(r["logs"]["bytes_each"]) + " bytes");
+	line("durTS      ",
+	        "tail " + number(i["ring"]["tail"]) +
+	                (i["ring"]["last_durts"].is_null() ? ", none used yet" : ", last " + number(i["ring"]["last_durts"])));
+	line("ring       ", explain_ring(i["ring"]));
+	line("logs       ", explain_logs(i));
+	line("allocator  ", explain_allocator(i["allocator"]));
+}
+
+int run(const std::string &path, bool as_json)
+{
+	tools::explain_sigbus("fur-info", path);
+	HeapView heap(path, tools::Purpose::LOOK);
+	if (heap_check_super(&heap.raw(), heap.file_bytes))
+		throw tools::Refused(path + ": " + fur_errormsg());
+	heap.map(heap.raw());
+	json all = look(heap);
+	if (as_json)
+		std::cout << all.dump(2) << "\n";
+	else
+		print(all);
+	return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	std::string path;
+	bool as_json = false;
+	CLI::App app("Print what is in a libfur heap file, and how full it is.  Only reads; works beside a running process.",
+	        "fur-info");
+	app.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.\n");
+	app.add_option("PATH", path, "the heap file")->required();
+	app.add_flag("--json", as_json, "print a JSON object");
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError &e) {
+		return app.exit(e) == 0 ? 0 : EXIT_USAGE;
+	}
+	try {
+		return run(path, as_json);
+	} catch (const std::exception &e) {
+		std::cerr << "fur-info: " << e.what() << "\n";
+		return EXIT_BAD_DATA;
+	}
+}

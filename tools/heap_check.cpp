@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap_check.cpp - heap_check.hpp, done: superblock, length, state, tail, ring and logs, allocator, in this order, for each is read by
+ * what the ones before it say.
+ */
+#include "heap_check.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
+namespace tools
+{
+
+static const char *const RESTORE = "restore the file from a copy";
+
+static std::string text(uint64_t n)
+{
+	return std::to_string(n);
+}
+
+static std::string hex(uint64_t n)
+{
+	char s[32];
+	snprintf(s, sizeof s, "0x%llx", static_cast<unsigned long long>(n));
+	return s;
+}
+
+bool Report::sound() const
+{
+	return std::all_of(problems.begin(), problems.end(), [](const Problem &p) { return p.note; });
+}
+
+bool Report::all_mendable() const
+{
+	return std::all_of(problems.begin(), problems.end(), [](const Problem &p) { return p.repair.has_value(); });
+}
+
+namespace
+{
+
+class Checker
+{
+      public:
+	explicit Checker(HeapView &heap) : heap_(heap), super_(heap.raw()) {}
+
+	Report run()
+	{
+		if (check_superblock() && check_length()) {
+			heap_.map(super_);
+			check_state();
+			if (std::optional<uint64_t> tail = check_tail()) {
+				Ring ring = check_ring(heap_, *tail, closed_, report_);
+				check_allocator(closed_ ? nullptr : &ring);
+			} else {
+				report_.not_counted = "the tail is lost";
+			}
+		}
+		return std::move(report_);
+	}
+
+      private:
+	void problem(const char *where, const std::string &what, const std::string &remedy, std::optional<Repair> repair = {})
+	{
+		report_.problems.push_back({where, what, remedy, std::move(repair), false});
+	}
+	void mendable(const char *where, const std::string &what, Repair repair)
+	{
+		problem(where, what, "mend it with --repair", std::move(repair));
+	}
+
+	/* ------------------------------------------------------------ superblock */
+
+	/* Its length is looked at later. */
+	static int super_error(const media_super &s)
+	{
+		return heap_check_super(&s, UINT64_MAX);
+	}
+
+	/* The one byte whose change makes the checksum hold, over numbers that fit.  The checksum has 64 bits and 32,640 changes are tried:
+	 * one that fits by chance, while something else is wrong, has a probability of 2^-49. */
+	std::optional<uint64_t> mend_byte()
+	{
+		constexpr uint64_t BYTES = offsetof(media_super, gap0);
+		media_super s = super_;
+		auto *raw = reinterpret_cast<uint8_t *>(&s);
+		for (uint64_t at = 0; at < BYTES; at++) {
+			uint8_t was = raw[at];
+			for (unsigned value = 0; value < 256; value++) {
+				raw[at] = static_cast<uint8_t>(value);
+				if (s.checksum == media_super_checksum(&s) && super_error(s) == 0) {
+					super_ = s;
+					return at;
+				}
+			}
+			raw[at] = was;
+		}
+		return {};
+	}
+
+	bool check_superblock()
+	{
+		int error = super_error(super_);
+		if (error == 0)
+			return true;
+		std::string message = fur_errormsg();
+		if (std::optional<uint64_t> at = mend_byte()) {
+			uint8_t is = reinterpret_cast<const uint8_t *>(&heap_.raw())[*at],
+			        must = reinterpret_cast<const uint8_t *>(&super_)[*at];
+			mendable("superblock",
+			        "byte " + text(*at) + " is " + hex(is) + "; with " + hex(must) + " the checksum holds",
+			        {*at, {must}, "superblock: byte " + text(*at) + " set to " + hex(must)});
+			return true;
+		}
+		/* Not a heap, or not ours to read: no damage that we could speak of. */
+		if (error != FUR_ECORRUPT && !looks_like_ours())
+			throw Refused(heap_.path + ": " + message);
+		list_superblock_problems();
+		report_.not_counted = "the superblock is damaged";
+		return false;
+	}
+
+	/* Most of what never changes is there. */
+	bool looks_like_ours() const
+	{
+		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) + (super_.version == MEDIA_VERSION) +
+		            (super_.endian == MEDIA_ENDIAN) + (super_.slot_bytes == MEDIA_SLOT_BYTES);
+		return right >= 3 && super_.checksum != media_super_checksum(&super_);
+	}
+
+	void list_superblock_problems()
+	{
+		auto bad = [&](bool is, const std::string &what) {
+			if (is)
+				problem("superblock", what, RESTORE);
+		};
+		bad(memcmp(super_.magic, MEDIA_MAGIC, 8) != 0, "it does not begin as a heap file does");
+		bad(super_.version != MEDIA_VERSION, "version " + text(super_.version) + ", not " + text(MEDIA_VERSION));
+		bad(super_.endian != MEDIA_ENDIAN, "its mark of the byte order is " + hex(super_.endian));
+		bad(super_.slot_bytes != MEDIA_SLOT_BYTES, "ring slots of " + text(super_.slot_bytes) + " bytes");
+		bool sums = super_.checksum == media_super_checksum(&super_);
+		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: nothing in the file can be told "
+		           "from it");
+		media_super s = super_;
+		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
+		s.version = MEDIA_VERSION, s.endian = MEDIA_ENDIAN, s.slot_bytes = MEDIA_SLOT_BYTES;
+		s.checksum = media_super_checksum(&s);
+		bad(super_error(s) != 0, "its sizes and offsets do not fit each other");
+	}
+
+	/* ----------------------------------------------------------------- length */
+
+	bool check_length()
+	{
+		uint64_t is = heap_.file_bytes, must = super_.file_bytes;
+		if (is > must)
+			mendable("file", text(is - must) + " bytes too long: nothing reads what lies behind byte " + text(must),
+			        {must, {}, "file: cut to " + text(must) + " bytes"});
+		if (is >= must)
+			return true;
+		problem("file", "truncated: " + text(is) + " bytes of " + text(must) + " are there; missing: " + missing_from(is),
+		        RESTORE);
+		report_.not_counted = "the file is truncated";
+		return false;
+	}
+
+	std::string missing_from(uint64_t end) const
+	{
+		struct Region {
+			const char *name;
+			uint64_t offset, bytes;
+		} const regions[] = {{"control region", super_.control_offset, super_.control_bytes},
+		        {"ring", super_.ring_offset, super_.ring_slots * MEDIA_SLOT_BYTES},
+		        {"logs", super_.logs_offset, super_.max_threads * super_.log_bytes}};
+		std::string all;
+		for (const Region &r : regions)
+			if (end < r.offset + r.bytes)
+				all += std::string(r.name) + (end > r.offset ? " in part, " : ", ");
+		uint64_t from = end > super_.heap_offset ? end - super_.heap_offset : 0;
+		return all + "heap bytes " + text(from) + " to " + text(super_.heap_bytes);
+	}
+
+	/* ------------------------------------------------------------ state, tail */
+
+	static std::vector<uint8_t> word(uint64_t value)
+	{
+		std::vector<uint8_t> bytes(sizeof value);
+		memcpy(bytes.data(), &value, sizeof value);
+		return bytes;
+	}
+
+	void check_state()
+	{
+		uint64_t state = heap_.super()->state;
+		closed_ = state == MEDIA_CLOSED;
+		report_.state = closed_ ? "closed" : "needs recovery";
+		/* Of the two values it may have had, "open" is the harmless one: from the tail of a closed heap on there is nothing to replay. */
+		if (!closed_ && state != MEDIA_OPEN)
+			mendable("state", "the word is " + hex(state) + ", neither closed nor open; it counts as open",
+			        {offsetof(media_super, state), word(MEDIA_OPEN),
+			                "state: set to open, so that the next open replays"});
+	}
+
+	/* Each copy is written, and durable, before the other is touched, and only when all below is durable in the heap (INV-R1).  So if
+	 * one is damaged the other is right: the first is at most newer, the second at most older, and replaying again is harmless. */
+	std::optional<uint64_t> check_tail()
+	{
+		uint64_t tail[2];
+		bool bad[2];
+		for (int k = 0; k < 2; k++)
+			bad[k] = media_tail_decode(heap_.super()->tail[k][0], &tail[k]) != 0;
+		if (bad[0] && bad[1]) {
+			problem("tail", "both copies are damaged", RESTORE);
+			return {};
+		}
+		if (bad[0] || bad[1]) {
+			int broken = bad[0] ? 0 : 1;
+			uint64_t good = tail[1 - broken];
+			const char *which = broken ? "second" : "first";
+			mendable("tail", std::string("the ") + which + " copy is damaged; the other says " + text(good),
+			        {offsetof(media_super, tail) + static_cast<uint64_t>(broken) * sizeof(media_super::tail[0]),
+			                word(media_tail_encode(good)),
+			                std::string("tail: ") + which + " copy set to " + text(good)});
+			return good;
+		}
+		if (tail[0] < tail[1] || tail[0] - tail[1] > 2 * super_.ring_slots) {
+			problem("tail",
+			        "its copies, " + text(tail[0]) + " and " + text(tail[1]) +
+			                ", cannot both be right, and nothing says which is",
+			        RESTORE);
+			return {};
+		}
+		return tail[1];
+	}
+
+	/* -------------------------------------------------------------- allocator */
+
+	void check_allocator(const Ring *ring)
+	{
+		alloc_census census;
+		int error = heap_.check_allocator(ring, census, [&](const char *what) { problem("allocator", what, RESTORE); });
+		if (error == 0)
+			report_.census = census;
+		else
+			report_.not_counted = error == FUR_ECORRUPT ? "the allocator is damaged" : fur_errormsg();
+		/* Not to have looked is not the same as to have found nothing. */
+		if (error && error != FUR_ECORRUPT)
+			problem("allocator", std::string("not checked: ") + fur_errormsg(), "try again");
+	}
+
+	HeapView &heap_;
+	media_super super_; /* as it is, or as it must be */
+	bool closed_ = false;
+	Report report_;
+};
+
+void write_all(int fd, const Repair &r, const std::string &path)
+{
+	if (r.bytes.empty() ? ftruncate(fd, static_cast<off_t>(r.offset)) != 0
+	                    : pwrite(fd, r.bytes.data(), r.bytes.size(), static_cast<off_t>(r.offset)) !=
+	                              static_cast<ssize_t>(r.bytes.size()))
+		throw Refused(path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+}
+
+} // namespace
+
+Report check_heap(HeapView &heap)
+{
+	return Checker(heap).run();
+}
+
+std::vector<std::string> repair_heap(const HeapView &heap, const Report &report)
+{
+	std::vector<std::string> done;
+	for (const Problem &p : report.problems)
+		if (p.repair) {
+			write_all(heap.fd, *p.repair, heap.path);
+			done.push_back(p.repair->what);
+		}
+	if (fsync(heap.fd))
+		throw Refused(heap.path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+	return done;
+}
+
+} // namespace tools

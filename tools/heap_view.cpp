@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap_view.cpp - heap_view.hpp, done.
+ */
+#include "heap_view.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace tools
+{
+
+static std::string sigbus_message;
+
+void explain_sigbus(const char *program, const std::string &path)
+{
+	sigbus_message = std::string(program) + ": " + path +
+	                 ": the file became shorter, or its disk cannot be read, while it was looked at: try again, or restore it "
+	                 "from a copy\n";
+	struct sigaction action = {};
+	action.sa_handler = [](int) {
+		(void)!write(2, sigbus_message.data(), sigbus_message.size());
+		_exit(1);
+	};
+	sigaction(SIGBUS, &action, nullptr);
+}
+
+HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
+{
+	fd = open(path.c_str(), (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		throw Refused(path + ": no such file: check the path");
+	if (fd < 0)
+		throw Refused(path + ": cannot open: " + strerror(errno) + ": check the path and its permissions");
+	try {
+		if (heap_read_super(fd, &raw_, &file_bytes))
+			throw Refused(path + ": " + fur_errormsg());
+		take_lock(purpose);
+	} catch (...) {
+		close(fd);
+		throw;
+	}
+}
+
+HeapView::~HeapView()
+{
+	if (mapped_)
+		munmap(mapped_, file_bytes);
+	close(fd);
+}
+
+void HeapView::take_lock(Purpose purpose)
+{
+	if (purpose == Purpose::LOOK)
+		return;
+	/* A check shares the lock with other checks; whoever works on a heap has it alone. */
+	for (int byte : {HEAP_LOCK_WORKER, HEAP_LOCK_REPLAYER}) {
+		struct flock lock = {};
+		lock.l_type = purpose == Purpose::REPAIR ? F_WRLCK : F_RDLCK;
+		lock.l_whence = SEEK_SET;
+		lock.l_start = byte;
+		lock.l_len = 1;
+		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+			continue;
+		if (errno == EAGAIN || errno == EACCES)
+			throw Refused(path + ": the heap is in use by another process: end that first (fur-info works beside it)");
+		throw Refused(
+		        path + ": cannot lock: " + strerror(errno) + ": copy the file to a local file system and check the copy");
+	}
+}
+
+bool HeapView::locked(int byte) const
+{
+	struct flock lock = {};
+	lock.l_type = F_RDLCK;
+	lock.l_whence = SEEK_SET;
+	lock.l_start = byte;
+	lock.l_len = 1;
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool HeapView::used_by_worker() const
+{
+	return locked(HEAP_LOCK_WORKER);
+}
+
+bool HeapView::used_by_replayer() const
+{
+	return locked(HEAP_LOCK_REPLAYER);
+}
+
+void HeapView::map(const media_super &super)
+{
+	/* Private, so that even a mistake here could not reach the file; unchanged pages are the file's, as they are now. */
+	void *p = mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED)
+		throw Refused(path + ": cannot map the file: " + strerror(errno) + ": free some memory");
+	mapped_ = static_cast<media_super *>(p);
+	/* Only where it differs: a page written to no longer follows the file. */
+	if (memcmp(&super, &raw_, offsetof(media_super, gap0)))
+		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, gap0));
+}
+
+/* ---------------------------------------------------------------------- ring */
+
+static void count_log(const media_super *s, const media_marker *m, LogUse &log)
+{
+	uint64_t to = m->log_start + m->log_bytes;
+	log.from = log.updates++ ? log.from : m->log_start;
+	log.to = std::max(log.to, to);
+	log.bytes = std::min(log.to - log.from, s->log_bytes);
+}
+
+Ring HeapView::ring(uint64_t tail) const
+{
+	Ring r;
+	r.verdicts.resize(mapped_->ring_slots);
+	r.logs.resize(mapped_->max_threads);
+	inspect_judge(mapped_, tail, r.verdicts.data(), &r.window);
+	for (uint64_t durts = tail; durts < r.window.end; durts++)
+		if (r.verdict(durts) == INSPECT_KEPT) {
+			/* By value: a process that goes on may be overwriting it. */
+			media_marker m = *inspect_marker(mapped_, durts);
+			if (inspect_plausible(mapped_, &m))
+				count_log(mapped_, &m, r.logs[m.thread]);
+		}
+	return r;
+}
+
+bool for_entries(const media_super *super, uint32_t thread, uint64_t from, uint64_t to,
+        const std::function<void(const inspect_entry &)> &tell)
+{
+	inspect_entry e;
+	for (; from < to; from = e.next) {
+		if (!inspect_entry_at(super, thread, from, to, &e))
+			return false;
+		tell(e);
+	}
+	return true;
+}
+
+/* ----------------------------------------------------------------- allocator */
+
+int HeapView::check_allocator(const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const
+{
+	heap_file file = {};
+	file.fd = fd;
+	file.super = mapped_;
+	file.file_bytes = file_bytes;
+	if (int error = heap_map(&file))
+		return error;
+	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end; durts++)
+		if (ring->verdict(durts) == INSPECT_KEPT) {
+			const media_marker *m = inspect_marker(mapped_, durts);
+			for_entries(mapped_, m->thread, m->log_start, m->log_start + m->log_bytes,
+			        [&](const inspect_entry &e) { memcpy(file.base + e.offset, e.payload, e.bytes); });
+		}
+	int error = alloc_check_header(file.base, mapped_->heap_bytes, mapped_->max_threads);
+	if (error)
+		tell("the header of the heap does not fit this file");
+	else
+		error = alloc_check_all(
+		        file.base, &census, [](void *f, const char *text) { (*static_cast<decltype(&tell)>(f))(text); },
+		        const_cast<std::function<void(const char *)> *>(&tell));
+	munmap(file.base, mapped_->heap_bytes);
+	return error;
+}
+
+std::string uuid_text(const media_super &super)
+{
+	static const char digits[] = "0123456789abcdef";
+	std::string text;
+	for (int k = 0; k < 16; k++) {
+		text += digits[super.uuid[k] >> 4];
+		text += digits[super.uuid[k] & 15];
+		if (k == 3 || k == 5 || k == 7 || k == 9)
+			text += '-';
+	}
+	return text;
+}
+
+} // namespace tools
