@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Let the power fail under the victim at many points, and check after each: fresh heaps, or (--again) one that is reopened, recovered and
-carried on from point to point, with failures in recovery, too.
+"""Let the power fail under the victim at many points, and check after each.  The victim begins with no heap; or (--again) with one the
+power has failed under, which it recovers first; or (--daemon) with a replayer beside it, which the power fails under, too.
 
-    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--readers 1] [--again] [--must-find] [--directory /dev/shm]
+    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--readers 1] [--again | --daemon REPLAYER]
+               [--must-find] [--directory /dev/shm]
 
 --must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
@@ -24,6 +25,7 @@ parser.add_argument("--updates", default=200, type=int)
 parser.add_argument("--readers", default=1, type=int)
 parser.add_argument("--timeout", default=60, type=int)
 parser.add_argument("--again", action="store_true")
+parser.add_argument("--daemon", metavar="REPLAYER")
 parser.add_argument("--must-find", action="store_true")
 parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 a = parser.parse_args()
@@ -32,14 +34,19 @@ place = tempfile.mkdtemp(prefix="fur-pm-emulate-", dir=a.directory)
 heap, acks = f"{place}/heap", f"{place}/acks"
 victim = ["--heap", heap, "--acks", acks, "--workload", a.workload, "--seed", str(a.seed), "--updates", str(a.updates), "--readers", str(a.readers)]
 before = f"rm -f {heap} {acks}"
-if a.again:
-    # A heap the power failed under, which nobody has recovered yet: the run begins with recovery.
-    subprocess.run([a.pm_emulate, "--quiet", "--fail-at", "fence:150", "--seed", str(a.seed), "--file", heap, "--", a.victim, "run", *victim], check=True)
-    os.rename(heap, heap + ".first")
-    os.rename(acks, acks + ".first")
+program = [a.victim, "run", *victim]
+if a.again or a.daemon:
+    prepared = f"mv {heap} {heap}.first && mv {acks} {acks}.first"
+    if a.again:
+        # Nobody has recovered it yet: the run begins with that.
+        subprocess.run([a.pm_emulate, "--quiet", "--fail-at", "fence:150", "--seed", str(a.seed), "--file", heap, "--", *program], check=True)
+    else:
+        subprocess.run([*program[:-3], "1", *program[-2:]], check=True)  # one update
+        program = ["sh", "-c", f"{a.daemon} --quiet --heap {heap} & {' '.join(program)}; s=$?; kill $!; wait; exit $s"]
+    subprocess.run(prepared, shell=True, check=True)
     before = f"cp {heap}.first {heap} && cp {acks}.first {acks}"
 command = [a.pm_emulate, "--explore", str(a.points), "--seed", str(a.seed), "--timeout", str(a.timeout), "--file", heap, "--before", before,
-           "--check", " ".join([a.victim, "check", *victim]), "--", a.victim, "run", *victim]
+           "--check", " ".join([a.victim, "check", *victim]), "--", *program]
 # The bugs are in code that every machine runs when it is told that it has no hardware transactions.
 done = subprocess.run(command, stderr=subprocess.PIPE if a.must_find else None, text=True, env=dict(os.environ, FUR_HTM="none") if a.must_find else None)
 if not a.must_find:
