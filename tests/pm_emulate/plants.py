@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(here, "..", "emulated"))
 sys.dont_write_bytecode = True
 import variants  # noqa: E402
 
-FROM_THE_LIST = ["reader-no-wait", "update-no-wait", "unlock-first", "no-dependencies", "marker-without-log", "tail-first", "early-lap"]
+FROM_THE_LIST = ["reader-no-wait", "update-no-wait", "unlock-first", "no-dependencies", "marker-without-log", "tail-first", "no-write-back", "early-lap"]
 
 # As in variants.py: name: (file, what is wrong, [(piece, replacement)], None)
 OWN = {
