@@ -5,8 +5,8 @@
  *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying a slot twice does no harm.
  *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot it names was kept, lies below the tail, or has an abort
  *           marker.  It looks at the whole window [tail, tail + ring_slots), and so needs no bound on the number of holes.
- *   INV-R4  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
  *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back in order.
+ *   INV-R4  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
