@@ -90,6 +90,7 @@ int durability_attach(
 	if (error)
 		return error;
 	d->super = s;
+	d->control = (struct control *)((uint8_t *)s + s->control_offset);
 	d->ring = (uint8_t *)s + s->ring_offset;
 	d->logs = (uint8_t *)s + s->logs_offset;
 	d->image = (uint8_t *)s + s->heap_offset;
@@ -193,11 +194,20 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o)
 	if (!error)
 		error = alloc_check_header(heap->durability.image, heap->file.super->heap_bytes, heap->file.super->max_threads);
 	if (!error)
-		error = heap_recover(&heap->durability, &replayed, &heap->info.recovered);
-	if (!error)
-		error = heap_set_state(&heap->durability, MEDIA_OPEN);
+		error = control_take(&heap->durability);
 	if (error)
 		return error;
+	error = heap_recover(&heap->durability, &replayed, &heap->info.recovered);
+	if (!error)
+		error = heap_set_state(&heap->durability, MEDIA_OPEN);
+	if (!error) {
+		heap->durability.next_durts = heap->durability.tail; /* a replayer may have moved it since the file was opened */
+		control_reset(&heap->durability);
+	}
+	control_give_back(&heap->durability);
+	if (error)
+		return error;
+	control_opened(&heap->durability);
 	bool populate = heap->htm.ops && !o->no_populate;
 	heap->durability.populate = populate;
 	heap->durability.mirror = !pm_stores_in_transactions(&heap->durability.pm) || heap->htm.kind == FUR_HTM_POWER;
@@ -281,7 +291,10 @@ static int replay_rest(struct durability *d)
 	int error = (int)(int64_t)d->failed;
 	while (!error && d->tail < d->next_durts)
 		error = durability_replay(d, &backoff);
-	return error ? error : heap_set_state(d, MEDIA_CLOSED);
+	if (!error)
+		error = heap_set_state(d, MEDIA_CLOSED);
+	d->control->worker_pid = 0;
+	return error;
 }
 
 FUR_API int fur_close(fur_heap *heap)
@@ -344,8 +357,8 @@ FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 	size_t size = stats->size && stats->size < sizeof s ? stats->size : sizeof s;
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
 		add_thread(&s, &heap->threads[i]);
-	s.replays = arch_load(&d->replays);
-	s.replayed_updates = arch_load(&d->replayed_updates);
+	s.replays = arch_load(&d->control->replays);
+	s.replayed_updates = arch_load(&d->control->replayed_updates);
 	s.long_readers = arch_load(&heap->htm.long_readers);
 	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
 	s.size = size;

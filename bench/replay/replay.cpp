@@ -6,8 +6,8 @@
  *     linked   each record says which is next: as SPHT (the same logs, with links)
  *     ring     the markers of the ring, one after the other: libfur's own recovery
  *
- * --threads is the number of threads that wrote the logs: they are made in advance, with updates of 1 to 20 words at random addresses, each by a
- * thread drawn at random.  What is timed is recovery from them, checksums and all.  The heap is compared with what was logged afterwards.
+ * The logs are made in advance, with updates of 1 to 20 words at random addresses, each by one of the --producers, drawn at random.  What is timed
+ * is recovery from them, checksums and all.  The heap is compared with what was logged afterwards.
  */
 #include "../baselines/common/medium.hpp"
 #include "../common/driver.hpp"
@@ -29,31 +29,48 @@ namespace
 
 using bench::json;
 
-enum : uint64_t { MOST_WORDS = 20, HEAP_BYTES = 128 << 20, LOG_BYTES = 128 << 20, KEPT_BYTES = 1 << 20 };
+enum : uint64_t { MOST_WORDS = 20, HEAP_BYTES = 128 << 20, KEPT_BYTES = 1 << 20, LEAST_LOGS_MIB = 16, UPDATES_PER_MIB = 3125 };
 
 struct Workload {
-	uint64_t updates = 0; /* 0: what fills the logs well; on an emulated machine a tenth of that */
+	std::string scheme = "ring";
+	unsigned producers = 1;
+	uint64_t logs_mib = 0; /* of all producers together */
+	uint64_t updates = 0;  /* 0: what fills the logs well; on an emulated machine a tenth of that */
+
+	/* Of each producer: a power of two. */
+	uint64_t log_bytes() const
+	{
+		uint64_t bytes = logs_mib << 20;
+		while (bytes * producers > logs_mib << 20)
+			bytes /= 2;
+		return bytes;
+	}
+	/* That fit, though no producer has exactly its share. */
+	uint64_t most_updates() const
+	{
+		return UPDATES_PER_MIB * (log_bytes() * producers >> 20);
+	}
 };
 
 /* What was logged: the same for every replayer with the same seed. */
 class Updates
 {
       public:
-	Updates(const bench::Options &o, uint64_t number) : number_(number), threads_(o.threads), random_(o.seed) {}
+	Updates(const Workload &w, uint64_t seed) : number_(w.updates), producers_(w.producers), random_(seed) {}
 
-	/* f(thread, words, word[], value[]), for each; words are numbered from the start of the heap. */
+	/* f(producer, words, word[], value[]), for each; words are numbered from the start of the heap. */
 	template <class F>
 	void each(F &&f)
 	{
 		for (uint64_t k = 0; k < number_; k++) {
-			auto thread = static_cast<unsigned>(below(threads_));
+			auto producer = static_cast<unsigned>(below(producers_));
 			uint64_t words = 1 + below(MOST_WORDS), word[MOST_WORDS], value[MOST_WORDS];
 			for (uint64_t n = 0; n < words; n++) {
 				/* Above what the allocator keeps at the heap's start. */
 				word[n] = (KEPT_BYTES + below(HEAP_BYTES - KEPT_BYTES)) / 8;
 				value[n] = random_();
 			}
-			f(thread, words, word, value);
+			f(producer, words, word, value);
 		}
 	}
 
@@ -62,18 +79,9 @@ class Updates
 	{
 		return static_cast<uint64_t>((static_cast<unsigned __int128>(random_()) * n) >> 64);
 	}
-	uint64_t number_, threads_;
+	uint64_t number_, producers_;
 	std::mt19937_64 random_;
 };
-
-/* Of each thread: a power of two. */
-uint64_t log_bytes(unsigned threads)
-{
-	uint64_t bytes = LOG_BYTES;
-	while (bytes * threads > LOG_BYTES)
-		bytes /= 2;
-	return bytes;
-}
 
 struct Replayed {
 	uint64_t updates = 0, entries = 0, ns = 0;
@@ -84,10 +92,11 @@ struct Replayed {
 class Merged
 {
       public:
-	Merged(const bench::Options &o, bool linked) : o_(o.tm_options), linked_(linked)
+	Merged(const bench::Options &o, const Workload &w) : o_(o.tm_options), linked_(w.scheme == "linked")
 	{
 		o_.heap_bytes = HEAP_BYTES;
-		o_.log_bytes = log_bytes(o.threads);
+		o_.log_bytes = w.log_bytes();
+		o_.threads = w.producers;
 	}
 	void write(Updates updates)
 	{
@@ -96,17 +105,17 @@ class Merged
 		auto *heap = reinterpret_cast<uint64_t *>(medium.heap());
 		baselines::Record *last = nullptr;
 		uint64_t stamp = medium.first_stamp();
-		updates.each([&](unsigned thread, uint64_t words, const uint64_t *word, const uint64_t *value) {
-			baselines::Log &log = medium.log(thread);
+		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word, const uint64_t *value) {
+			baselines::Log &log = medium.log(producer);
 			log.begin();
 			for (uint64_t n = 0; n < words; n++)
 				if (!log.add(&heap[word[n]], value[n]))
 					throw bench::Usage("--updates: they do not fit the logs");
-			medium.flush_entries(thread);
-			uint64_t position = medium.seal(thread, ++stamp);
-			medium.publish(thread);
+			medium.flush_entries(producer);
+			uint64_t position = medium.seal(producer, ++stamp);
+			medium.publish(producer);
 			if (last && linked_)
-				last->link = baselines::Link::to(thread, position);
+				last->link = baselines::Link::to(producer, position);
 			last = log.record(position);
 		});
 		medium.drain();
@@ -137,14 +146,14 @@ class Merged
 class Ring
 {
       public:
-	Ring(const bench::Options &o, uint64_t updates) : path_(o.tm_options.heap)
+	Ring(const bench::Options &o, const Workload &w) : path_(o.tm_options.heap)
 	{
 		fur_options_init(&options_);
 		options_.heap_bytes = HEAP_BYTES;
-		options_.log_bytes = log_bytes(o.threads);
-		options_.max_threads = o.threads;
+		options_.log_bytes = w.log_bytes();
+		options_.max_threads = w.producers;
 		options_.ring_slots = 64;
-		while (options_.ring_slots < updates + 1)
+		while (options_.ring_slots < w.updates + 1)
 			options_.ring_slots *= 2;
 		options_.htm = FUR_HTM_NONE;
 		options_.no_populate = true;
@@ -201,13 +210,13 @@ class Ring
 		uint64_t id = 0;
 		for (uint32_t t = 0; t < options_.max_threads; t++)
 			failed |= redo_init(&d.redo[t], &d, t) != 0;
-		updates.each([&](unsigned thread, uint64_t words, const uint64_t *word, const uint64_t *value) {
-			redo_log &log = d.redo[thread];
+		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word, const uint64_t *value) {
+			redo_log &log = d.redo[producer];
 			redo_begin(&log, &d);
 			for (uint64_t n = 0; n < words; n++)
 				failed |= !redo_append(&log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);
-			arch_store(&d.nondurable[thread].id, ++id);
-			failed = failed || durability_commit(&d, thread, &nobody, 0, false, nullptr);
+			arch_store(&d.nondurable[producer].id, ++id);
+			failed = failed || durability_commit(&d, producer, &nobody, 0, false, nullptr);
 		});
 		return failed || d.replays;
 	}
@@ -233,21 +242,22 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 }
 
 template <class Replayer>
-int run_on(const bench::Options &o, Replayer replayer, const Updates &updates, uint64_t number)
+int run_on(const bench::Options &o, const Workload &w, Replayer replayer)
 {
+	Updates updates(w, o.seed);
 	bench::aside([&] { replayer.write(updates); });
 	replayer.open();
 	Replayed done = replayer.replayed();
 	uint64_t wrong = 0;
 	bench::aside([&] { wrong = wrong_words(updates, replayer.heap()); });
-	if (wrong || done.updates != number)
-		std::cerr << "replay: not verified: " << wrong << " words are wrong, " << done.updates << " updates of " << number
-		          << " were replayed\n";
+	if (wrong || done.updates != w.updates)
+		std::cerr << "replay: not verified: " << wrong << " words are wrong, " << done.updates << " updates of "
+		          << w.updates << " were replayed\n";
 	json r;
 	r["workload"] = "replay";
-	r["tm"] = o.tm;
+	r["scheme"] = w.scheme;
 	r["machine"] = o.machine;
-	r["threads"] = o.threads;
+	r["producers"] = w.producers;
 	r["seconds"] = static_cast<double>(done.ns) / 1e9;
 	r["seed"] = o.seed;
 	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
@@ -255,20 +265,29 @@ int run_on(const bench::Options &o, Replayer replayer, const Updates &updates, u
 	r["updates"] = done.updates;
 	r["entries"] = done.entries;
 	r["throughput"] = static_cast<double>(done.entries) / static_cast<double>(done.ns) * 1e9;
-	r["verified"] = wrong == 0 && done.updates == number;
+	r["verified"] = wrong == 0 && done.updates == w.updates;
 	return bench::report(o, r);
 }
 
-int run(bench::Options &o, const Workload &w)
+void check(Workload &w, bool native)
 {
-	if (o.tm != "scan" && o.tm != "linked" && o.tm != "ring")
-		throw bench::Usage("--tm " + o.tm + ": use scan, linked or ring");
-	if (o.threads > 64)
-		throw bench::Usage("--threads: use 1 to 64");
-	if (w.updates > 400000)
-		throw bench::Usage(
-		        "--updates: 400,000 at most, or they do not fit the logs of " + std::to_string(LOG_BYTES >> 20) + " MiB");
-	uint64_t number = w.updates ? w.updates : o.machine == "native" ? 400000 : 40000;
+	if (w.scheme != "scan" && w.scheme != "linked" && w.scheme != "ring")
+		throw bench::Usage("--scheme " + w.scheme + ": use ring, linked or scan");
+	if (w.producers < 1 || w.producers > 64)
+		throw bench::Usage("--producers " + std::to_string(w.producers) + ": use 1 to 64");
+	if (w.logs_mib < LEAST_LOGS_MIB || (w.logs_mib & (w.logs_mib - 1)))
+		throw bench::Usage("--log-mib " + std::to_string(w.logs_mib) + ": use a power of two from " +
+		                   std::to_string(LEAST_LOGS_MIB) + " to 2048");
+	if (w.updates > w.most_updates())
+		throw bench::Usage("--updates: " + std::to_string(w.most_updates()) + " at most, or they do not fit the logs");
+	if (w.updates == 0)
+		w.updates = native ? w.most_updates() : w.most_updates() / 10;
+}
+
+int run(bench::Options &o, Workload &w)
+{
+	w.logs_mib = o.tm_options.log_bytes >> 20;
+	check(w, o.machine == "native");
 	if (o.tm_options.heap.empty())
 		o.tm_options.heap = "/dev/shm/fur-replay-" + std::to_string(getpid());
 	else if (access(o.tm_options.heap.c_str(), F_OK) == 0)
@@ -280,11 +299,7 @@ int run(bench::Options &o, const Workload &w)
 			unlink(path.c_str());
 		}
 	} removed{o.tm_options.heap};
-	o.tm_options.threads = o.threads;
-	Updates updates(o, number);
-	if (o.tm == "ring")
-		return run_on(o, Ring(o, number), updates, number);
-	return run_on(o, Merged(o, o.tm == "linked"), updates, number);
+	return w.scheme == "ring" ? run_on(o, w, Ring(o, w)) : run_on(o, w, Merged(o, w));
 }
 
 } // namespace
@@ -295,10 +310,17 @@ int main(int argc, char **argv)
 	return bench::main_of(
 	        "replay", argc, argv,
 	        [&](CLI::App &app, bench::Options &o) {
-		        o.tm = "ring";
-		        app.get_option("--tm")->description("how the order is found: scan, linked, ring")->default_str("ring");
-		        app.get_option("--threads")->description("threads that wrote the logs");
-		        app.add_option("--updates", w.updates, "in the logs; default: 400,000, on an emulated machine 40,000");
+		        for (const char *other :
+		                {"--tm", "--threads", "--seconds", "--reuse", "--heap-mib", "--ring-slots", "--phases"})
+			        app.remove_option(app.get_option(other));
+		        o.tm_options.log_bytes = 128;
+		        app.get_option("--log-mib")
+		                ->description("logs of all producers together in MiB, a power of two")
+		                ->capture_default_str();
+		        app.add_option("--scheme", w.scheme, "how the order is found: ring, linked, scan")->capture_default_str();
+		        app.add_option("--producers", w.producers, "threads that wrote the logs")->capture_default_str();
+		        app.add_option("--updates", w.updates,
+		                "in the logs; default: what they have room for, on an emulated machine a tenth of it");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

@@ -87,6 +87,10 @@ uint64_t arch_now_ns(void);
 void arch_futex_wait(uint32_t *word, uint32_t expected);
 void arch_futex_wake_all(uint32_t *word);
 
+/* The same for a word that processes share; `timeout_ns` 0: no timeout. */
+void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void arch_futex_wake_all_shared(uint32_t *word);
+
 /* A wait outside hardware transactions: spins, then yields, then sleeps a little, so that nobody burns a core on a
  * descheduled thread.  Start from {0}; call once per look. */
 struct arch_backoff {

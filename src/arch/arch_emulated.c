@@ -41,6 +41,21 @@ void arch_futex_wake_all(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	/* The machine's futex knows no timeout: a nap, then, as in arch_backoff(). */
+	struct timespec nap = {.tv_nsec = 5000};
+	if (timeout_ns)
+		syscall(SYS_nanosleep, &nap, NULL);
+	else
+		syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
+}
+
+void arch_futex_wake_all_shared(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 void arch_backoff(struct arch_backoff *b)
 {
 	enum { SPINS = 256 };

@@ -85,6 +85,7 @@ int durability_commit(
 	}
 	if (times)
 		t = lap(&times->room, t);
+	log->slot = slot;
 	name_dependencies(d, &marker, set, slot);
 	if (!log_is_out)
 		redo_copy_out(log, d, log->start, log->head);
@@ -108,6 +109,8 @@ int durability_commit(
 	leave(d, me);
 	if (times)
 		lap(&times->wait, t);
+	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_ASLEEP_NOT, 0))
+		control_wake(d, me, slot);
 	redo_prefetch(log, d);
 	return error;
 }

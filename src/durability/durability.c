@@ -49,6 +49,25 @@ uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
 	return slot;
 }
 
+/* A replayer beside us does it, unless there is none, or it does not answer. */
+static int replay_or_wait(struct durability *d)
+{
+	if (!d->impatient && d->control->replayer_pid && heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER)) {
+		d->impatient = !control_wait_for_replayer(d);
+		return 0;
+	}
+	int error = control_try_take(d);
+	if (error == FUR_EBUSY) { /* in the middle of it */
+		control_wait_for_replayer(d);
+		return 0;
+	}
+	if (error)
+		return error;
+	error = d->ops->replay(d);
+	control_give_back(d);
+	return error;
+}
+
 int durability_replay(struct durability *d, struct arch_backoff *backoff)
 {
 	int error = (int)arch_load(&d->failed);
@@ -59,7 +78,10 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 		return 0;
 	}
 	uint64_t before = arch_load(&d->tail);
-	error = d->ops->replay(d);
+	if (control_refresh(d))
+		d->impatient = false;
+	else
+		error = replay_or_wait(d);
 	bool moved = arch_load(&d->tail) != before;
 	if (error)
 		arch_store(&d->failed, (uint64_t)error);

@@ -19,6 +19,7 @@
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
 
+#include "control.h"
 #include "media.h"
 #include "pm.h"
 
@@ -44,6 +45,7 @@ struct dset {
 struct redo_log {
 	uint64_t head, start;
 	uint64_t end;              /* where the newest committed record ended */
+	uint64_t slot;             /* its durTS */
 	uint64_t limit;            /* head may not pass this: tail + log_bytes, as last looked at */
 	uint64_t undo_last;        /* position of the newest undo record of the open update, or UNDO_NONE */
 	uint64_t entries;          /* of the open update */
@@ -57,28 +59,30 @@ struct redo_log {
 struct durability;
 
 struct durability_ops {
-	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` held.  0 or FUR_E*. */
+	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` and the right to replay.  0 or FUR_E*. */
 	int (*replay)(struct durability *d);
 };
 
 struct durability {
 	struct pm pm;
 	struct media_super *super;
+	struct control *control;
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
 	const struct durability_ops *ops;
-	bool populate; /* touch logs when a thread registers, not inside its transactions */
-	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
+	bool populate;  /* touch logs when a thread registers, not inside its transactions */
+	bool mirror;    /* entries are written to DRAM, and copied to the file's log at commit */
+	bool beside;    /* this process replays beside the one that works: redo and nondurable say nothing here */
+	bool impatient; /* the replayer beside has not answered last time */
 
 	struct redo_log *redo;         /* [max_threads] */
 	struct nondurable *nondurable; /* [max_threads] */
 
 	uint64_t limit ARCH_PADDED;      /* slots of threads used so far: scans look no further */
 	uint64_t next_durts ARCH_PADDED; /* G: the next slot of the ring.  Only updates touch it. */
-	uint64_t tail ARCH_PADDED;       /* first durTS not replayed, as durable in the superblock */
+	uint64_t tail ARCH_PADDED;       /* first durTS not replayed, as last looked at: see control_refresh() */
 	uint64_t failed;                 /* 0, or the FUR_E* for which nothing more can be made durable */
 	pthread_mutex_t replaying ARCH_PADDED;
-	uint64_t replays, replayed_updates, replayed_entries; /* under `replaying` */
 };
 
 /* Times of the parts of a commit, in ticks; NULL where not measured. */

@@ -37,3 +37,15 @@ uint64_t media_marker_checksum(const struct media_super *super, const struct med
 		sum = XXH3_64bits_withSeed(log, marker->log_bytes - first, sum);
 	return sum;
 }
+
+int media_tail(const struct media_super *super, uint64_t *tail)
+{
+	uint64_t a, b;
+	int bad_a = media_tail_decode(super->tail[0][0], &a), bad_b = media_tail_decode(super->tail[1][0], &b);
+	/* The first copy is written, and durable, before the second: they differ by one step at most.  The older is always right, for
+	 * replaying again does no harm. */
+	if (bad_a || bad_b || a < b || a - b > 2 * super->ring_slots)
+		return -1;
+	*tail = b;
+	return 0;
+}

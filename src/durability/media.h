@@ -95,6 +95,9 @@ uint64_t media_tail_encode(uint64_t durts);
 /* Returns 0 and the durTS, or -1. */
 int media_tail_decode(uint64_t word, uint64_t *durts);
 
+/* The tail, from its two copies; -1 if they cannot be right. */
+int media_tail(const struct media_super *super, uint64_t *tail);
+
 uint64_t media_super_checksum(const struct media_super *super);
 
 /* The checksum of a marker over a log of `ring_bytes` bytes at `log`.  The caller has checked that the range fits the log. */

@@ -159,6 +159,11 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	while (arch_load_acquire(&log->tail) + d->super->log_bytes <= log->limit) {
+		/* A replayer that died after it had moved the ring's tail, and before our log's: what it replayed is free. */
+		if (arch_load(&log->tail) < log->end && arch_load_acquire(&d->tail) > log->slot) {
+			arch_store_release(&log->tail, log->end);
+			continue;
+		}
 		/* All that is in the log is the open record: no replay can free it. */
 		if (arch_load(&log->tail) >= log->end)
 			return fur_fail(FUR_ETOOBIG,

@@ -38,7 +38,6 @@ enum {
 	MOST_THREADS = 1024,
 	LEAST_LOG_BYTES = 4096,
 	LEAST_RING_SLOTS = 64,
-	CONTROL_BYTES_PER_THREAD = 128,
 };
 static const uint64_t DEFAULT_HEAP_BYTES = 64 << 20, DEFAULT_LOG_BYTES = 1 << 20, DEFAULT_RING_SLOTS = 1 << 15;
 static const uint64_t MOST_BYTES = UINT64_C(1) << 47;
@@ -80,7 +79,7 @@ static void lay_out(struct media_super *s)
 	s->endian = MEDIA_ENDIAN;
 	s->slot_bytes = MEDIA_SLOT_BYTES;
 	s->control_offset = MEDIA_PAGE_BYTES;
-	s->control_bytes = round_up(s->max_threads * CONTROL_BYTES_PER_THREAD + 4096);
+	s->control_bytes = round_up(CONTROL_BYTES(s->max_threads));
 	s->ring_offset = s->control_offset + s->control_bytes;
 	s->logs_offset = s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES);
 	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes);
@@ -209,14 +208,22 @@ int heap_create_file(const char *path, const struct fur_options *options)
 
 /* -------------------------------------------------------------------- open */
 
-static int lock_file(int fd, int byte)
+static int lock_file(int fd, enum heap_lock byte)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-		return 0;
-	if (errno == EAGAIN || errno == EACCES)
-		return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: close it there first");
-	return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+	enum { LOOKS = 100 };
+	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
+	/* A replayer that has waited for the worker's end holds this lock for a moment. */
+	for (int looks = 0;
+	        error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && looks < LOOKS && heap_lock_held(fd, HEAP_LOCK_REPLAYER);
+	        looks++) {
+		usleep(1000);
+		error = heap_lock_try(fd, byte);
+	}
+	if (error == FUR_EBUSY && byte == HEAP_LOCK_REPLAYER)
+		return fur_fail(error, "a replayer serves this heap already: one is enough, stop that first");
+	if (error == FUR_EBUSY)
+		return fur_fail(error, "the heap is open in another process, or twice in this one: close it there first");
+	return error ? fur_fail(error, "cannot lock: %s", strerror(errno)) : 0;
 }
 
 /* Do the regions lie in the file one behind the other, each as large as its parts?  A right checksum says that libfur wrote these numbers,
@@ -286,7 +293,7 @@ static int map_shared(struct heap_file *file)
 	return 0;
 }
 
-int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
+int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
 	memset(file, 0, sizeof *file);
 	file->fd = open(path, O_RDWR | O_CLOEXEC);
@@ -301,7 +308,7 @@ int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
 	int error = heap_read_super(file->fd, &super, &file->file_bytes);
 	if (!error)
 		error = heap_check_super(&super, file->file_bytes);
-	if (!error && !(error = lock_file(file->fd, lock_byte)))
+	if (!error && !(error = lock_file(file->fd, lock)))
 		error = map_shared(file);
 	uint64_t tail;
 	if (!error)
@@ -314,15 +321,13 @@ int heap_open_file(const char *path, int lock_byte, struct heap_file *file)
 int heap_tail(const struct heap_file *file, uint64_t *tail)
 {
 	uint64_t a, b;
+	/* If one of them does not even decode, the other may be right. */
 	int bad_a = media_tail_decode(file->super->tail[0][0], &a), bad_b = media_tail_decode(file->super->tail[1][0], &b);
-	/* The first copy is written, and durable, before the second: they differ by one step at most.  The older is always right, for
-	 * replaying again does no harm. */
 	if (bad_a != bad_b)
 		return fur_fail(
 		        FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: mend it with fur-check --repair");
-	if (bad_a || a < b || a - b > 2 * file->super->ring_slots)
+	if (media_tail(file->super, tail))
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
-	*tail = b;
 	return 0;
 }
 

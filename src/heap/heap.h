@@ -9,11 +9,9 @@
 #ifndef FUR_HEAP_H
 #define FUR_HEAP_H
 
+#include "../durability/control.h"
 #include "../durability/media.h"
 #include <fur.h>
-
-/* Lock bytes of the file (open file description locks, fcntl(2)): who works on it.  A replayer beside a working process has its own. */
-enum { HEAP_LOCK_WORKER = 0, HEAP_LOCK_REPLAYER = 1 };
 
 struct heap_file {
 	int fd;
@@ -27,7 +25,7 @@ struct heap_file {
 FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *options);
 
 /* Open, lock and check it; map it shared.   Errors as fur_open(). */
-FUR_MUST_USE int heap_open_file(const char *path, int lock_byte, struct heap_file *file);
+FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file);
 
 /* The first bytes of a file, and how long it is.  Only reads.   Errors: FUR_ENOTHEAP, FUR_ESYS. */
 FUR_MUST_USE int heap_read_super(int fd, struct media_super *super, uint64_t *file_bytes);

@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main.c - fur-replayer: bring a heap file up to date from its log, without the program that made it.
+ * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap; after it, bring the heap up to date.
  */
 #include "../fur_error.h"
-#include "../fur_heap.h"
+#include "serve.h"
 
 #include <argp.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(HAVE_SYSTEMD)
+#include <systemd/sd-daemon.h>
+#else
+#define sd_notifyf(unset, ...) ((void)0)
+#endif
 
 enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 
 struct arguments {
 	const char *heap;
-	bool once, quiet;
+	bool once, status, quiet;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -22,11 +31,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'H': a->heap = arg; return 0;
 	case 'o': a->once = true; return 0;
+	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s': name the heap with --heap", arg); return 0;
 	case ARGP_KEY_END:
 		if (!a->heap)
 			argp_error(state, "no heap: name it with --heap PATH");
+		if (a->once && a->status)
+			argp_error(state, "--once and --status: one at a time");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -34,8 +46,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
         {"heap", 'H', "PATH", 0, "the heap file", 0},
-        {"once", 'o', NULL, 0, "replay what is in the log, and exit (the default)", 0},
-        {"quiet", 'q', NULL, 0, "print nothing when all is well", 0},
+        {"once", 'o', NULL, 0, "replay the log of a heap that no program has open, and exit", 0},
+        {"status", 's', NULL, 0, "say who works on the heap, who replays it, and how much there is to replay", 0},
+        {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
 };
 
@@ -46,17 +59,15 @@ static int fail(const char *path, int error)
 	return EXIT_BAD_DATA;
 }
 
-static void report(const char *path, bool recovered, const struct replay_result *r)
+static void report(const char *path, const struct replay_result *r)
 {
-	if (!recovered) {
-		printf("%s: closed cleanly, nothing to replay\n", path);
-		return;
-	}
-	printf("%s: replayed %llu updates, %llu log entries, %llu bytes in %.3f ms; %llu holes, %llu updates dropped for a lost "
-	       "dependency\n",
-	        path, (unsigned long long)r->updates, (unsigned long long)r->entries, (unsigned long long)r->bytes,
-	        (double)r->ns / 1e6, (unsigned long long)r->holes, (unsigned long long)r->dropped);
+	printf("%s: replayed %" PRIu64 " updates, %" PRIu64 " log entries, %" PRIu64 " bytes in %.3f ms; %" PRIu64
+	       " holes, %" PRIu64 " updates dropped for a lost dependency\n",
+	        path, r->updates, r->entries, r->bytes, (double)r->ns / 1e6, r->holes, r->dropped);
+	fflush(stdout);
 }
+
+/* -------------------------------------------------------------------- once */
 
 static int replay(const struct heap_file *file, struct replay_result *result, bool *recovered)
 {
@@ -68,34 +79,142 @@ static int replay(const struct heap_file *file, struct replay_result *result, bo
 	int error = durability_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
-	error = heap_recover(&d, result, recovered);
-	if (!error && *recovered)
-		error = heap_set_state(&d, MEDIA_CLOSED);
+	error = control_take(&d);
+	if (!error) {
+		error = heap_recover(&d, result, recovered);
+		if (!error && *recovered)
+			error = heap_set_state(&d, MEDIA_CLOSED);
+		control_give_back(&d);
+	}
 	durability_detach(&d);
 	return error;
+}
+
+static int once(const struct arguments *a)
+{
+	struct heap_file file;
+	struct replay_result result;
+	bool recovered;
+	int error = heap_open_file(a->heap, HEAP_LOCK_WORKER, &file);
+	if (error)
+		return fail(a->heap, error);
+	error = replay(&file, &result, &recovered);
+	heap_close_file(&file);
+	if (error)
+		return fail(a->heap, error);
+	if (!a->quiet && recovered)
+		report(a->heap, &result);
+	else if (!a->quiet)
+		printf("%s: closed cleanly, nothing to replay\n", a->heap);
+	return EXIT_SUCCESS;
+}
+
+/* ------------------------------------------------------------------- serve */
+
+static struct server *server;
+
+static void stop(int signal)
+{
+	(void)signal;
+	server_stop(server);
+}
+
+/* The file became shorter while it was mapped. */
+static void lost(int signal)
+{
+	static const char text[] =
+	        "fur-replayer: the heap file cannot be read any more (truncated, or a failing disk): restore it from a copy\n";
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+		_exit(EXIT_BAD_DATA);
+	_exit(EXIT_BAD_DATA);
+}
+
+static void say_recovered(void *self, const struct replay_result *result)
+{
+	const struct arguments *a = self;
+	if (!a->quiet) {
+		printf("%s: its process has died\n", a->heap);
+		report(a->heap, result);
+	}
+	sd_notifyf(0, "STATUS=recovered; waiting for a process to open the heap");
+}
+
+static void say_attached(void *self, uint64_t pid)
+{
+	const struct arguments *a = self;
+	if (!a->quiet)
+		printf("%s: opened by process %" PRIu64 "\n", a->heap, pid);
+	fflush(stdout);
+	sd_notifyf(0, "STATUS=replaying beside process %" PRIu64, pid);
+}
+
+static void say_detached(void *self)
+{
+	const struct arguments *a = self;
+	if (!a->quiet)
+		printf("%s: closed\n", a->heap);
+	fflush(stdout);
+	sd_notifyf(0, "STATUS=waiting for a process to open the heap");
+}
+
+static int serve(struct arguments *a)
+{
+	const struct server_events events = {say_recovered, say_attached, say_detached, a};
+	struct fur_options o;
+	fur_options_init(&o);
+	int error = server_start(a->heap, &o, &events, &server);
+	if (error)
+		return fail(a->heap, error);
+	struct sigaction action = {.sa_handler = stop};
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	action.sa_handler = lost;
+	sigaction(SIGBUS, &action, NULL);
+	if (!a->quiet)
+		printf("%s: waiting for work\n", a->heap);
+	fflush(stdout);
+	sd_notifyf(0, "READY=1\nSTATUS=waiting for a process to open the heap");
+	error = server_run(server);
+	sd_notifyf(0, "STOPPING=1");
+	int status = error ? fail(a->heap, error) : EXIT_SUCCESS;
+	server_end(server);
+	return status;
+}
+
+/* ------------------------------------------------------------------ status */
+
+static int status(const struct arguments *a)
+{
+	struct server_status s;
+	int error = server_status(a->heap, &s);
+	if (error)
+		return fail(a->heap, error);
+	if (s.worker_pid)
+		printf("%s: open in process %" PRIu64 "\n", a->heap, s.worker_pid);
+	else
+		printf("%s: %s\n", a->heap,
+		        s.closed ? "closed cleanly" : "not open, and to be recovered: run fur-replayer --once, or open it");
+	if (s.replayer_pid)
+		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid, s.asleep ? "asleep" : "awake");
+	else
+		printf("no replayer: the process that works on the heap replays by itself\n");
+	printf("%" PRIu64 " of %" PRIu64 " ring slots to replay; %" PRIu64 " replays of %" PRIu64 " updates since it was opened\n",
+	        s.slots, s.ring_slots, s.replays, s.replayed_updates);
+	return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {options, parse, NULL,
-	        "Replay the log of a libfur heap that was not closed, so that the file holds every acknowledged update.\v"
+	        "Carry the log of a libfur heap over to the heap, beside the program that works on it; when that has died, bring "
+	        "the heap up to "
+	        "date and mark it closed, and wait for the next.  Ends on SIGTERM or SIGINT, after the replay at hand.\v"
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
 	struct arguments a = {0};
 	argp_err_exit_status = EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
-	struct heap_file file;
-	struct replay_result result;
-	bool recovered;
-	int error = heap_open_file(a.heap, HEAP_LOCK_WORKER, &file);
-	if (error)
-		return fail(a.heap, error);
-	error = replay(&file, &result, &recovered);
-	heap_close_file(&file);
-	if (error)
-		return fail(a.heap, error);
-	if (!a.quiet)
-		report(a.heap, recovered, &result);
-	return EXIT_SUCCESS;
+	return a.status ? status(&a) : a.once ? once(&a) : serve(&a);
 }

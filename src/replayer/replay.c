@@ -2,8 +2,8 @@
  *
  * replay.c - replay.h, done: recovery after a failure, and replay beside running transactions.
  */
-#include "replay.h"
 #include "../fur_error.h"
+#include "apply.h"
 #include "inspect.h"
 
 #include <stdlib.h>
@@ -14,79 +14,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names, then the heap lines. */
-enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8, PREFETCH_UPDATES = 3 };
-
-static const uint8_t *log_of(const struct durability *d, const struct media_marker *m)
-{
-	return d->logs + m->thread * d->super->log_bytes;
-}
-
 static bool valid(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
 	return inspect_valid(d->super, m, durts);
-}
-
-/* Markers and logs come from other cores' caches, or from the medium: ask for them before they are needed. */
-static void prefetch_ahead(const struct durability *d, uint64_t durts)
-{
-	const struct media_marker *m = durability_marker(d, durts + PREFETCH_LOG);
-	__builtin_prefetch(durability_marker(d, durts + PREFETCH_MARKER));
-	/* It may be anything: only its thread decides whether the address is in the file. */
-	if (m->thread < d->super->max_threads)
-		__builtin_prefetch(log_of(d, m) + (m->log_start & (d->super->log_bytes - 1)));
-}
-
-/* One entry of a log; where it starts, how much it holds. */
-struct entry {
-	uint64_t offset, bytes;
-	const uint8_t *payload;
-};
-
-static struct entry entry_at(const struct durability *d, const uint8_t *log, uint64_t position)
-{
-	const uint8_t *at = log + (position & (d->super->log_bytes - 1));
-	uint64_t word;
-	memcpy(&word, at, 8);
-	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
-}
-
-/* Look at the update's entries, and ask for the heap lines they go to.  A checksum that holds over an entry outside the heap means a
- * bug or a forgery: refuse, before anything of it is written. */
-static int check_entries(const struct durability *d, const struct media_marker *m)
-{
-	const uint8_t *log = log_of(d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		uint64_t to_end = d->super->log_bytes - (p & (d->super->log_bytes - 1));
-		if (e.bytes == 0 || e.bytes > MEDIA_ENTRY_MAX || media_entry_bytes(e.bytes) > to_end ||
-		        e.offset > d->super->heap_bytes - e.bytes)
-			return fur_fail(FUR_ECORRUPT,
-			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the "
-			        "file from a copy",
-			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
-		__builtin_prefetch(d->image + e.offset, 1);
-		p += media_entry_bytes(e.bytes);
-	}
-	return 0;
-}
-
-/* Write its entries, checked before, to the heap image and start their write-back. */
-static void apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
-{
-	const uint8_t *log = log_of(d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		if (e.bytes == 8) /* a constant size is one store, not a call */
-			memcpy(d->image + e.offset, e.payload, 8);
-		else
-			memcpy(d->image + e.offset, e.payload, e.bytes);
-		pm_flush(&d->pm, d->image + e.offset, e.bytes);
-		result->entries++;
-		result->bytes += e.bytes;
-		p += media_entry_bytes(e.bytes);
-	}
-	result->updates++;
 }
 
 /* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step apart at most, so that a
@@ -109,7 +39,7 @@ static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t 
 {
 	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
 	for (uint64_t k = 0; k < slots; k++) {
-		prefetch_ahead(d, tail + k);
+		apply_preload(d, tail + k);
 		verdicts[k] = (uint8_t)inspect_judge_slot(d->super, tail, tail + k, verdicts);
 		if (verdicts[k] <= INSPECT_BROKEN) {
 			holes++;
@@ -134,7 +64,7 @@ static void refuse_gap(void *error, const struct inspect_gap *gap)
 		        gap->thread, (unsigned long long)gap->after, (unsigned long long)gap->before);
 }
 
-/* INV-R4.  Updates that came later may have read it without naming it, for it was durable: to replay them would leave a heap that never
+/* INV-R7.  Updates that came later may have read it without naming it, for it was durable: to replay them would leave a heap that never
  * was. */
 static int refuse_damage(const struct durability *d, uint64_t tail, const uint8_t *verdicts)
 {
@@ -150,20 +80,13 @@ static void populate_image(struct durability *d, uint64_t log_bytes)
 		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
 }
 
-static int apply_window(struct durability *d, uint64_t tail, const uint8_t *verdicts, struct replay_result *result)
+/* What is left of the verdicts is whether to apply. */
+static int apply_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
 {
-	uint64_t slots = d->super->ring_slots, checked = 0;
-	for (uint64_t k = 0; k < slots; k++) {
-		for (; checked < slots && checked <= k + PREFETCH_UPDATES; checked++) {
-			prefetch_ahead(d, tail + checked);
-			int error = verdicts[checked] == INSPECT_KEPT ? check_entries(d, durability_marker(d, tail + checked)) : 0;
-			if (error)
-				return error;
-		}
-		if (verdicts[k] == INSPECT_KEPT)
-			apply(d, durability_marker(d, tail + k), result);
-	}
-	return 0;
+	uint64_t slots = d->super->ring_slots;
+	for (uint64_t k = 0; k < slots; k++)
+		verdicts[k] = verdicts[k] == INSPECT_KEPT;
+	return apply_updates(d, &(struct apply_range){tail, tail + slots, verdicts}, result);
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
@@ -191,25 +114,38 @@ int replay_recover(struct durability *d, struct replay_result *result)
 
 /* -------------------------------------------------------------------- live */
 
-/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it is. */
+/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it is.  Beside another process we do
+ * not see that: there it is enough that the marker is written, and write_out() makes it durable. */
 static bool settled(const struct durability *d, const struct media_marker *m, uint64_t durts)
 {
-	/* Acquire pairs with put_marker(): the fields below, and the owner's nondurable[].slot, are at least as new. */
+	/* Acquire pairs with put_marker(): the fields below, the log, and the owner's nondurable[].slot, are at least as new. */
 	if (arch_load_acquire(&m->durts) != durts)
 		return false;
+	if (d->beside)
+		return true;
 	return m->thread < d->super->max_threads && arch_load_acquire(&d->nondurable[m->thread].slot) != durts;
 }
 
-int replay_live(struct durability *d)
+/* Start the write-back of a marker and its log: the process that wrote them may not have come to that yet. */
+static void write_out(struct durability *d, const struct media_marker *m)
 {
-	uint64_t tail = d->tail, end = arch_load(&d->next_durts), at = tail;
-	struct replay_result result = {0};
-	int error = 0;
-	if (end > tail + d->super->ring_slots)
-		end = tail + d->super->ring_slots;
-	for (; at < end; at++) {
+	const uint8_t *log = apply_log(d, m);
+	uint64_t place = m->log_start & (d->super->log_bytes - 1), to_end = d->super->log_bytes - place;
+	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
+	pm_flush(&d->pm, m, sizeof *m);
+	pm_flush(&d->pm, log + place, first);
+	pm_flush(&d->pm, log, m->log_bytes - first);
+}
+
+/* How far can we replay now? */
+static int find_end(struct durability *d, uint64_t tail, uint64_t *end)
+{
+	uint64_t at = tail, limit = tail + d->super->ring_slots;
+	if (!d->beside && arch_load(&d->next_durts) < limit)
+		limit = arch_load(&d->next_durts);
+	for (; at < limit; at++) {
 		const struct media_marker *m = durability_marker(d, at);
-		prefetch_ahead(d, at);
+		apply_preload(d, at);
 		if (!settled(d, m, at))
 			break; /* INV-R3 */
 		if (!valid(d, m, at))
@@ -217,28 +153,44 @@ int replay_live(struct durability *d)
 			        "the marker or log of update %llu has changed since it was written: memory or the file is "
 			        "being overwritten",
 			        (unsigned long long)at);
-		if (m->kind == MEDIA_ABORT)
-			continue;
-		if ((error = check_entries(d, m)))
-			return error;
-		apply(d, m, &result);
+		if (d->beside)
+			write_out(d, m);
 	}
-	if (at == tail)
-		return 0;
-	if ((error = store_tail(d, at)))
-		return error;
-	for (uint64_t s = tail; s < at; s++) {
+	*end = at;
+	return 0;
+}
+
+static void give_back_room(struct durability *d, uint64_t tail, uint64_t end, const struct replay_result *result)
+{
+	for (uint64_t s = tail; s < end; s++) {
 		const struct media_marker *m = durability_marker(d, s);
+		if (m->kind != MEDIA_COMMIT)
+			continue;
 		/* Release: the log is read for the last time before its owner may overwrite it. */
-		if (m->kind == MEDIA_COMMIT)
+		arch_store_release(&d->control->logs[m->thread].tail, m->log_start + m->log_bytes);
+		if (!d->beside)
 			arch_store_release(&d->redo[m->thread].tail, m->log_start + m->log_bytes);
 	}
-	d->replays++;
-	d->replayed_updates += result.updates;
-	d->replayed_entries += result.entries;
 	/* Release: the markers likewise, before their slots are drawn again. */
-	arch_store_release(&d->tail, at);
-	return 0;
+	arch_store_release(&d->tail, end);
+	control_publish(d, result->updates, result->entries);
+}
+
+int replay_live(struct durability *d)
+{
+	uint64_t tail = d->tail, end = tail;
+	struct replay_result result = {0};
+	int error = find_end(d, tail, &end);
+	/* INV-R6 */
+	if (!error && d->beside && end > tail)
+		error = pm_drain(&d->pm);
+	if (!error && end > tail)
+		error = apply_updates(d, &(struct apply_range){tail, end, NULL}, &result);
+	if (!error && end > tail)
+		error = store_tail(d, end);
+	if (!error && end > tail)
+		give_back_room(d, tail, end, &result);
+	return error;
 }
 
 const struct durability_ops replay_ops = {.replay = replay_live};

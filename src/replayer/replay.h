@@ -6,7 +6,9 @@
  *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot it names was kept, lies below the tail, or has an abort
  *           marker.  It looks at the whole window [tail, tail + ring_slots), and so needs no bound on the number of holes.
  *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back in order.
- *   INV-R4  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
+ *   INV-R6  A replay beside another process makes markers and logs durable itself, before it writes anything of them to the heap: else a
+ *           power failure could find half of an update in the heap, and nothing in the log to complete it from.
+ *   INV-R7  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
@@ -24,7 +26,7 @@ struct replay_result {
  * Errors: FUR_ECORRUPT, FUR_EIO; the file's log is untouched then. */
 FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *result);
 
-/* Beside running transactions, `d->replaying` held: replay what is durable now. */
+/* Beside running transactions, under the right to replay, and `d->replaying` if they are this process's: replay what is durable now. */
 FUR_MUST_USE int replay_live(struct durability *d);
 
 extern const struct durability_ops replay_ops;

@@ -3,16 +3,18 @@
  * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged update must be there, and the heap
  * exactly what its updates give.
  *
- *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync] [--plant none|ack-early|lose-marker|flip-log]
+ *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync] [--daemon] [--plant none|ack-early|lose-marker|flip-log]
  *
  * The kill comes 0 to 30 ms after the process was made, so opening and recovery are hit too; every third time recovery is
- * fur-replayer's, and is killed as well, then run again.  --plant puts a bug in, which the check must find.
+ * fur-replayer's, and is killed as well, then run again.  With --daemon a fur-replayer serves the heap all the time: it, the working
+ * process or both are killed, or it is stopped for a while, and a second one is refused.  --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
 #include "workload.hpp"
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <fcntl.h>
 #include <iostream>
 #include <random>
 #include <sys/wait.h>
@@ -26,6 +28,7 @@ struct Settings {
 	std::string replayer, plant = "none", pm = "emulated", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1;
+	bool daemon = false;
 };
 
 class Killer
@@ -38,6 +41,7 @@ class Killer
 	}
 	~Killer()
 	{
+		stop_daemon(SIGKILL);
 		unlink(path_.c_str());
 	}
 
@@ -60,8 +64,8 @@ class Killer
 			}
 			if (!wrong.empty()) {
 				std::cout << "after kill " << k << ": " << wrong << "\nrepeat with: kill-test --seed " << s_.seed
-				          << " --kills " << k << " --plant " << s_.plant << " --pm " << s_.pm << " --replayer "
-				          << s_.replayer << "\n";
+				          << " --kills " << k << " --plant " << s_.plant << " --pm " << s_.pm
+				          << (s_.daemon ? " --daemon" : "") << " --replayer " << s_.replayer << "\n";
 				return 1;
 			}
 		}
@@ -105,11 +109,92 @@ class Killer
 		_exit(9);
 	}
 
+	pid_t start(std::initializer_list<const char *> arguments, bool silent = false)
+	{
+		std::vector<const char *> argv{"fur-replayer", "--quiet", "--heap", path_.c_str()};
+		argv.insert(argv.end(), arguments);
+		argv.push_back(nullptr);
+		pid_t pid = fork();
+		if (pid == 0) {
+			if (silent)
+				close(STDERR_FILENO);
+			execv(s_.replayer.c_str(), const_cast<char **>(argv.data()));
+			_exit(127);
+		}
+		return pid;
+	}
+
+	/* What happens to the daemon while a process works: killed and another started, stopped for a while, or nothing. */
+	void disturb_daemon()
+	{
+		if (!daemon_)
+			daemon_ = start({});
+		usleep(static_cast<useconds_t>(random_() % 15000));
+		switch (random_() % 4) {
+		case 0: stop_daemon(SIGKILL); break;
+		case 1:
+			stop_daemon(SIGKILL);
+			usleep(static_cast<useconds_t>(random_() % 5000));
+			daemon_ = start({});
+			break;
+		case 2:
+			kill(daemon_, SIGSTOP);
+			usleep(static_cast<useconds_t>(random_() % 10000));
+			kill(daemon_, SIGCONT);
+			break;
+		default: break;
+		}
+	}
+
+	/* SIGTERM: it ends by itself, and well. */
+	void stop_daemon(int signal)
+	{
+		int status;
+		if (!daemon_)
+			return;
+		kill(daemon_, signal);
+		waitpid(daemon_, &status, 0);
+		daemon_ = 0;
+		if (signal == SIGTERM && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+			throw std::runtime_error("the daemon failed");
+	}
+
+	/* One replayer a heap: only a living one refuses. */
+	void try_second_daemon()
+	{
+		int status;
+		while (!heap_has_replayer())
+			usleep(1000);
+		pid_t second = start({}, true);
+		waitpid(second, &status, 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
+			throw std::runtime_error("two replayers on one heap");
+	}
+	bool heap_has_replayer() const
+	{
+		int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+		bool held = heap_lock_held(fd, HEAP_LOCK_REPLAYER);
+		close(fd);
+		return held;
+	}
+
+	/* The daemon finishes what the dead process left, without being asked. */
+	void wait_until_closed()
+	{
+		heap_file file;
+		fur::check(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file));
+		while (__atomic_load_n(&file.super->state, __ATOMIC_ACQUIRE) != MEDIA_CLOSED)
+			usleep(1000);
+		heap_close_file(&file);
+	}
+
 	void kill_once()
 	{
 		pid_t pid = fork();
 		if (pid == 0)
 			child();
+		if (s_.daemon)
+			disturb_daemon();
 		usleep(static_cast<useconds_t>(random_() % 30000));
 		kill(pid, SIGKILL);
 		int status;
@@ -145,11 +230,7 @@ class Killer
 
 	void run_replayer(bool killed)
 	{
-		pid_t pid = fork();
-		if (pid == 0) {
-			execl(s_.replayer.c_str(), "fur-replayer", "--quiet", "--once", "--heap", path_.c_str(), nullptr);
-			_exit(127);
-		}
+		pid_t pid = start({"--once"});
 		if (killed) {
 			usleep(static_cast<useconds_t>(random_() % 3000));
 			kill(pid, SIGKILL);
@@ -174,7 +255,16 @@ class Killer
 
 	std::string recover_and_check(unsigned k)
 	{
-		if (k % 3 == 0) {
+		if (daemon_ && k % 3 == 0) {
+			if (k % 2 == 0) { /* both died */
+				stop_daemon(SIGKILL);
+				daemon_ = start({});
+			}
+			try_second_daemon();
+			wait_until_closed();
+			if (k % 4 == 1)
+				stop_daemon(SIGTERM);
+		} else if (!daemon_ && k % 3 == 0) {
 			run_replayer(true);
 			run_replayer(false);
 		}
@@ -191,6 +281,7 @@ class Killer
 	crash::Shared *shared_;
 	std::string path_;
 	unsigned recovered_ = 0;
+	pid_t daemon_ = 0;
 };
 
 } // namespace
@@ -203,6 +294,7 @@ int main(int argc, char **argv)
 	app.add_option("--kills", s.kills)->capture_default_str();
 	app.add_option("--seed", s.seed)->capture_default_str();
 	app.add_option("--directory", s.directory, "where the heap file goes")->capture_default_str();
+	app.add_flag("--daemon", s.daemon, "a fur-replayer serves the heap, and is killed, too");
 	app.add_option("--pm", s.pm)->check(CLI::IsMember({"emulated", "sync"}))->capture_default_str();
 	app.add_option("--plant", s.plant, "a bug the check must find")
 	        ->check(CLI::IsMember({"none", "ack-early", "lose-marker", "flip-log"}))

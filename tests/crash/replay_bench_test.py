@@ -18,19 +18,29 @@ def run(*args):
 
 
 def replays():
-    for tm in ("scan", "linked", "ring"):
-        for threads in ("1", "5", "64"):
-            result = run("--tm", tm, "--threads", threads, "--updates", "3000", "--json", "-")
-            assert result.returncode == 0, (tm, threads, result.stdout, result.stderr)
+    for scheme in ("scan", "linked", "ring"):
+        for producers in ("1", "5", "64"):
+            result = run("--scheme", scheme, "--producers", producers, "--log-mib", "16", "--updates", "3000", "--json", "-")
+            assert result.returncode == 0, (scheme, producers, result.stdout, result.stderr)
             r = json.loads(result.stdout)
+            assert (r["workload"], r["scheme"], r["producers"]) == ("replay", scheme, int(producers)), r
             assert r["verified"] is True and r["updates"] == 3000 and r["entries"] > 3000 and r["throughput"] > 0, r
-    one = [json.loads(run("--tm", tm, "--threads", "5", "--updates", "3000", "--json", "-").stdout)["entries"] for tm in ("scan", "linked", "ring")]
+    one = [json.loads(run("--scheme", scheme, "--producers", "5", "--updates", "3000", "--json", "-").stdout)["entries"]
+           for scheme in ("scan", "linked", "ring")]
     assert len(set(one)) == 1, f"the same seed gave different logs: {one}"
+
+
+def full_logs_fit():
+    for scheme in ("scan", "ring"):
+        result = run("--scheme", scheme, "--producers", "63", "--log-mib", "16", "--json", "-")
+        assert result.returncode == 0 and json.loads(result.stdout)["updates"] > 20000, (result.stdout, result.stderr)
 
 
 def usage():
     with tempfile.NamedTemporaryFile() as taken:
-        for args, says in [(["--tm", "best"], "--tm best"), (["--threads", "65"], "--threads"), (["--updates", "400001"], "--updates"),
+        for args, says in [(["--scheme", "best"], "--scheme best"), (["--producers", "65"], "--producers 65"), (["--producers", "0"], "--producers 0"),
+                           (["--producers", "x"], "--producers"), (["--updates", "400001"], "--updates"), (["--log-mib", "24"], "--log-mib 24"),
+                           (["--log-mib", "16", "--updates", "50001"], "--updates"), (["--tm", "ring"], "--tm"), (["--seconds", "1"], "--seconds"),
                            (["--heap", taken.name], "the file exists")]:
             result = run(*args)
             assert result.returncode == 2, (args, result.returncode, result.stderr)
@@ -39,5 +49,6 @@ def usage():
 
 
 replays()
+full_logs_fit()
 usage()
 print("ok")

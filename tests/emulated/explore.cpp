@@ -28,6 +28,7 @@
 #include <map>
 #include <sstream>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -42,7 +43,7 @@ struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all", history, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
-	bool crash = false, keep_going = false;
+	bool crash = false, keep_going = false, replayer = false;
 	bool snapshot = false;                                /* what the heap is opened with */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* what the oracle asks for */
 };
@@ -282,6 +283,30 @@ class Fur
 	static bool under_lock(const fur_update *tx)
 	{
 		return tx->mode == TX_LOCK;
+	}
+	/* As a process beside this one would that serves the heap: it has its own open file, and knows of the file's contents only.  It comes
+	 * and goes: the worker finds it there, or not, or not answering. */
+	void replay_beside(const std::atomic<bool> &over)
+	{
+		auto d = std::make_unique<durability>(heap_->durability);
+		d->beside = true;
+		d->redo = nullptr;
+		d->nondurable = nullptr;
+		d->pm.fd = ::open(run.path, O_RDWR);
+		for (uint64_t turns = 0; !over; turns++) {
+			if (turns % 16 == 0)
+				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
+			d->control->replayer_pid = 1;
+			if (control_try_take(d.get()) == 0) {
+				must(replay_live(d.get()));
+				control_give_back(d.get());
+			}
+			if (turns % 16 == 11)
+				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+			timespec nap = {0, static_cast<long>(turns * 7919 % 1000)};
+			syscall(SYS_nanosleep, &nap, nullptr);
+		}
+		::close(d->pm.fd);
 	}
 	/* After a power failure its mappings are gone. */
 	static void unmap(const Options &o)
@@ -605,8 +630,16 @@ void simulate(void *)
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
 		threads.emplace_back([i, &subject] { Worker<Subject>(subject, i).work(); });
+	std::atomic<bool> over{false};
+	std::thread replayer;
+	if constexpr (requires { subject.replay_beside(over); })
+		if (run.o->replayer)
+			replayer = std::thread([&] { subject.replay_beside(over); });
 	for (auto &t : threads)
 		t.join();
+	over = true;
+	if (replayer.joinable())
+		replayer.join();
 }
 
 /* The heap every run starts from: some keys, some money. */
@@ -780,6 +813,8 @@ std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --isolation " + o.isolation;
 	if (!o.plant.empty())
 		c += " --plant " + o.plant;
+	if (o.replayer)
+		c += " --replayer";
 	return c;
 }
 
@@ -993,6 +1028,7 @@ int main(int argc, char **argv)
 	app.add_option("--seeds", o.seeds, "from..to")->capture_default_str();
 	app.add_flag("--crash", o.crash, "cut the power once in each run, recover, check");
 	app.add_option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
+	app.add_flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
 	app.add_option("--plant", o.plant, "with a bug planted; 'list' names them");
 	app.add_option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
 	app.add_option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn")

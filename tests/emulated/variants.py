@@ -51,14 +51,14 @@ BUGS = {
     "unknown-slots": (
         "durability/commit.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
         [("	else\n		durability_wait_slots(d, set); /* ours", "	else\n		; /* ours")],
-        "--workload bank --crash --machine power9"),
+        "--workload bank --crash --machine power9 --threads 6"),
     "no-slot-wait": (
         "durability/durability.c", "a slot is drawn before the members of D have drawn theirs (INV-D4)",
         [("	durability_wait_slots(d, set);\n", "")],
         "--workload bank --crash --machine tsx"),
     "marker-without-log": (
         "replayer/replay.c", "recovery keeps a marker whose log did not get out (INV-M3)",
-        [("plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, log_of(d, m));", "plausible(d, m);")],
+        [("plausible(d, m) && m->checksum == media_marker_checksum(d->super, m, apply_log(d, m));", "plausible(d, m);")],
         "--workload bank --crash"),
     "no-abort-marker": (
         "durability/commit.c", "an aborted update leaves no abort marker (INV-D5)",
@@ -72,7 +72,11 @@ BUGS = {
     "tail-first": (
         "replayer/replay.c", "the tail moves before the heap is durable (INV-R1)",
         [("	int error = pm_drain(&d->pm);\n	for (int k", "	int error = 0;\n	for (int k"),
-         ("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
+         ("		error = pm_drain(&d->pm);\n	}\n	return error;", "	}\n	return error;")],
+        "--workload bank --crash --operations 100"),
+    "no-write-back": (
+        "replayer/apply.c", "what is replayed is not written back (INV-R5)",
+        [("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
         "--workload bank --crash --operations 100"),
     "early-lap": (
         "durability/durability.c", "a slot of the ring is used again before it is replayed",

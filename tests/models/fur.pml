@@ -30,6 +30,7 @@
  *   NOMARK         nondurable[] left before the abort marker is durable
  *   EARLYLAP       a slot reused before it is replayed
  *   TAILFIRST      tail moved before the heap is durable
+ *   NOWRITEOUT     replayed beside the worker before its marker and log are durable
  *   NOSUBSCRIBE    hardware updates do not look at the lock
  *   NOLOOK         readers do not look at the lock
  *   NODRAIN        the lock's holder does not wait until active[] is clear
@@ -85,7 +86,8 @@ byte stamp[NW];       /* {NON-DURABLE, time} */
 #define REC(w) ((image[w] && BELOW(w)) || (INRING(w) && (!deps[w] || BELOW(1 - (w)) || gone[1 - (w)] || INRING(1 - (w)))))
 #define RECID(id) ((id) == 0 || REC((id) - 1))
 
-#define UPDATE_OK(w) ((!returned[w] || REC(w)) && (!(committed[w] && REC(w)) || from[w] == (w) + 1 || RECID(from[w])))
+/* What is in the heap's image is to survive: there is nothing to take it back with. */
+#define UPDATE_OK(w) ((!image[w] || REC(w)) && (!returned[w] || REC(w)) && (!(committed[w] && REC(w)) || from[w] == (w) + 1 || RECID(from[w])))
 #define READER_OK(r) (!rreturned[r] || (RECID(rv0[r]) && RECID(rv1[r])))
 
 proctype monitor()
@@ -153,7 +155,12 @@ inline become_durable() {
 		/* A marker can name lower slots only. */
 		if :: D && nd[OTHER] && slot[OTHER] != 0 && slot[OTHER] < slot[me] -> deps[me] = true :: else fi;
 #endif
-		ring[PLACE(slot[me])] = me + 1; out[me] = true }
+		ring[PLACE(slot[me])] = me + 1;
+#ifdef BESIDE
+	}
+	atomic { /* seen before it is durable */
+#endif
+		out[me] = true }
 #if !defined(NOWAITD) && !defined(PAPER)
 	if :: D -> !nd[OTHER] :: else fi;
 #endif
@@ -344,17 +351,26 @@ again:
 	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rreturned[me - NW] = true }
 }
 
-/* Live replay, INV-R1, INV-R3: in order, only what has left nondurable[]. */
+/* Live replay, INV-R1, INV-R3: in order, only what has left nondurable[].  BESIDE: by another process, which does not see nondurable[], and
+ * makes marker and log durable itself, INV-R6. */
+#ifdef BESIDE
+#define SETTLED(w) true
+#else
+#define SETTLED(w) (!nd[w])
+#endif
 proctype replayer()
 {
 	byte w;
 end:	do
-	:: atomic { tail < G && ring[PLACE(tail)] != 0 && slot[ring[PLACE(tail)] - 1] == tail && !nd[ring[PLACE(tail)] - 1] -> w = ring[PLACE(tail)] - 1 };
+	:: atomic { tail < G && ring[PLACE(tail)] != 0 && slot[ring[PLACE(tail)] - 1] == tail && SETTLED(ring[PLACE(tail)] - 1) -> w = ring[PLACE(tail)] - 1 };
+#if defined(BESIDE) && !defined(NOWRITEOUT)
+		if :: !gone[w] -> out[w] = true :: else fi;
+#endif
 #ifdef TAILFIRST
 		tail++;
-		image[w] = out[w]
+		image[w] = !gone[w]
 #else
-		image[w] = out[w];
+		image[w] = !gone[w];
 		tail++
 #endif
 	od

@@ -32,6 +32,7 @@ MUTATIONS = [
     ("NOMARK", "power", []), ("NOMARK", "rot", []),
     ("EARLYLAP", "tsx", ["RING=1"]), ("EARLYLAP", "rot", ["RING=1"]),
     ("TAILFIRST", "tsx", []), ("TAILFIRST", "power", []),
+    ("NOWRITEOUT", "tsx", ["BESIDE"]), ("NOWRITEOUT", "power", ["BESIDE"]), ("NOWRITEOUT", "rot", ["BESIDE"]),
     ("NOSUBSCRIBE", "tsx", []), ("NOSUBSCRIBE", "power", []), ("NOSUBSCRIBE", "rot", []),
     ("NOLOOK", "tsx", ["ISO"]), ("NOLOOK", "rot", ["ISO"]),
     ("NODRAIN", "tsx", ["ISO"]), ("NODRAIN", "rot", ["ISO"]),
@@ -44,7 +45,7 @@ def cases(long):
     """name -> (defines, must_hold)"""
     found = {}
     for machine, defines in MACHINES.items():
-        for workload in ([], ["ISO"], ["RING=1"]) + (([ "NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()):
+        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"]) + (([ "NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
             found[name] = (defines + workload, True)
     for mutation, machine, workload in MUTATIONS:

@@ -58,6 +58,13 @@ class Waits : public HeapFile
 		__atomic_store_n(&d_.nondurable[OTHER].slot, uint64_t(0), __ATOMIC_SEQ_CST);
 		__atomic_store_n(&d_.nondurable[OTHER].id, uint64_t(0), __ATOMIC_SEQ_CST);
 	}
+	/* As if everything below had been replayed. */
+	void move_tail(uint64_t durts)
+	{
+		d_.super->tail[0][0] = d_.super->tail[1][0] = media_tail_encode(durts);
+		__atomic_store_n(&d_.control->tail, durts, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&d_.tail, durts, __ATOMIC_SEQ_CST);
+	}
 	/* A while in which whoever does not wait would be through. */
 	static void a_while()
 	{
@@ -145,7 +152,7 @@ TEST_F(Waits, Update_NamesItsDependency_AndFlushesBeforeItIsDurable)
 	}
 	/* Thread 3 never wrote its marker: after a failure now, both are gone. */
 	replay_result result;
-	d_.tail = slot;
+	move_tail(slot);
 	ASSERT_EQ(replay_recover(&d_, &result), 0);
 	EXPECT_EQ(result.dropped, 1u);
 	EXPECT_EQ(result.updates, 0u);
@@ -168,7 +175,7 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 	uint64_t slot = draw();
 	/* 300 slots later; the ring is smaller, so as far as it is concerned they are replayed. */
 	__atomic_store_n(&d_.next_durts, slot + 300, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&d_.tail, slot + 290, __ATOMIC_SEQ_CST);
+	move_tail(slot + 290);
 	Beside update_beside([this] { update(); });
 	media_marker *m = durability_marker(&d_, slot + 300);
 	a_while();
@@ -180,7 +187,7 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 	while (!update_beside.returned())
 		std::this_thread::yield();
 	/* Nothing below is in the ring: let closing replay from the marker on. */
-	d_.tail = slot + 300;
+	move_tail(slot + 300);
 }
 
 TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * control.c - control.h, done.
+ */
+#include "../fur_error.h"
+#include "durability.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -------------------------------------------------------------------- locks */
+
+static int lock_call(int fd, int command, short type, enum heap_lock byte, struct flock *lock)
+{
+	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+	return fcntl(fd, command, lock);
+}
+
+int heap_lock_try(int fd, enum heap_lock byte)
+{
+	struct flock lock;
+	if (lock_call(fd, F_OFD_SETLK, F_WRLCK, byte, &lock) == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? FUR_EBUSY : FUR_ESYS;
+}
+
+int heap_lock_wait(int fd, enum heap_lock byte)
+{
+	struct flock lock;
+	while (lock_call(fd, F_OFD_SETLKW, F_WRLCK, byte, &lock))
+		if (errno != EINTR)
+			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+	return 0;
+}
+
+void heap_lock_give_back(int fd, enum heap_lock byte)
+{
+	struct flock lock;
+	lock_call(fd, F_OFD_SETLK, F_UNLCK, byte, &lock);
+}
+
+bool heap_lock_held(int fd, enum heap_lock byte)
+{
+	struct flock lock;
+	return lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* ------------------------------------------------------ the right to replay */
+
+/* INV-C2.  Whoever replayed last may have died between writing the tail and its being durable, and we are about to give away the ring
+ * slots below it: write it back again. */
+static int start_from_medium(struct durability *d)
+{
+	uint64_t tail;
+	if (media_tail(d->super, &tail))
+		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
+	int error = 0;
+	if (tail != arch_load(&d->control->tail)) {
+		pm_flush(&d->pm, d->super->tail, sizeof d->super->tail);
+		error = pm_drain(&d->pm);
+	}
+	if (error)
+		return error;
+	arch_store_release(&d->control->tail, tail);
+	/* Release, as in replay_live(): the slots below were read for the last time. */
+	arch_store_release(&d->tail, tail);
+	return 0;
+}
+
+int control_try_take(struct durability *d)
+{
+	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
+	if (!error && (error = start_from_medium(d)))
+		control_give_back(d);
+	return error;
+}
+
+int control_take(struct durability *d)
+{
+	enum { PATIENCE_NS = 1000000000 };
+	const uint64_t until = arch_now_ns() + 10 * (uint64_t)PATIENCE_NS;
+	struct arch_backoff backoff = {0};
+	for (;;) {
+		int error = control_try_take(d);
+		if (error != FUR_EBUSY)
+			return error;
+		if (arch_now_ns() > until)
+			return fur_fail(FUR_EBUSY,
+			        "a replayer (process %llu) has been replaying this heap for ten seconds: if it is stopped, "
+			        "continue or "
+			        "kill it",
+			        (unsigned long long)d->control->replayer_pid);
+		arch_backoff(&backoff);
+	}
+}
+
+void control_give_back(struct durability *d)
+{
+	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
+}
+
+/* ----------------------------------------------------------- a working process */
+
+void control_reset(struct durability *d)
+{
+	struct control *c = d->control;
+	/* wake_at and replayer_pid are the replayer's own; the futexes only ever count. */
+	c->replays = c->replayed_updates = c->replayed_entries = 0;
+	for (uint32_t i = 0; i < d->super->max_threads; i++)
+		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
+	arch_store_release(&c->tail, d->tail);
+}
+
+void control_opened(struct durability *d)
+{
+	d->control->worker_pid = (uint64_t)getpid();
+	__atomic_fetch_add(&d->control->opened, 1, __ATOMIC_SEQ_CST);
+	arch_futex_wake_all_shared(&d->control->opened);
+}
+
+void control_wake(struct durability *d, uint32_t me, uint64_t slot)
+{
+	struct control *c = d->control;
+	uint64_t wake_at = arch_load(&c->wake_at), log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
+	/* Its own log may fill long before the ring does. */
+	if (slot < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
+		return;
+	/* One of those who see it calls. */
+	if (wake_at != CONTROL_ASLEEP_NOT && arch_cas(&c->wake_at, wake_at, CONTROL_ASLEEP_NOT))
+		control_call(c);
+}
+
+bool control_refresh(struct durability *d)
+{
+	/* Acquire pairs with control_publish(): what lies below was read by the replayer for the last time before we write it again. */
+	uint64_t tail = arch_load_acquire(&d->control->tail);
+	if (tail <= arch_load(&d->tail))
+		return false;
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
+		uint64_t log_tail = arch_load_acquire(&d->control->logs[i].tail);
+		if (log_tail > arch_load(&d->redo[i].tail))
+			arch_store_release(&d->redo[i].tail, log_tail);
+	}
+	arch_store_release(&d->tail, tail);
+	return true;
+}
+
+bool control_wait_for_replayer(struct durability *d)
+{
+	enum { AT_MOST_NS = 100000000 };
+	struct control *c = d->control;
+	uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
+	if (control_refresh(d))
+		return true;
+	control_call(c);
+	/* `moved` was read before the tail: if something is replayed in between, this returns at once. */
+	arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
+	return control_refresh(d);
+}
+
+/* ------------------------------------------------------------------- replayer */
+
+void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
+{
+	struct control *c = d->control;
+	c->replays++;
+	c->replayed_updates += updates;
+	c->replayed_entries += entries;
+	/* Release: the logs' tails come before it, so that who sees the tail knows them, too; and all that was read of the ring. */
+	arch_store_release(&c->tail, d->tail);
+	__atomic_fetch_add(&c->moved, 1, __ATOMIC_SEQ_CST);
+	/* Nobody sleeps on it but who has no room: a system call a replay is no burden. */
+	arch_futex_wake_all_shared(&c->moved);
+}
+
+void control_call(struct control *c)
+{
+	__atomic_fetch_add(&c->calls, 1, __ATOMIC_SEQ_CST);
+	arch_futex_wake_all_shared(&c->calls);
+}

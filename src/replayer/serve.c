@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * serve.c - serve.h, done.
+ *
+ * Two threads.  The watch sleeps in the worker's lock and learns so, without polling, that the worker has ended, however it did; then it sleeps
+ * until the next one opens the heap.  The server replays, and sleeps between.
+ */
+#include "serve.h"
+#include "../fur_error.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct server {
+	struct heap_file file;
+	struct durability d;
+	struct server_events events;
+	pthread_t watch;
+	uint32_t ended;  /* workers that the watch has seen the end of */
+	uint32_t opened; /* control->opened, as last told to events */
+	uint32_t stopping;
+	bool working; /* a worker has been announced */
+};
+
+/* ------------------------------------------------------------------- watch */
+
+static void *watch(void *argument)
+{
+	struct server *s = argument;
+	struct control *c = s->d.control;
+	int type;
+	/* It owns nothing that server_end() does not give back, and a raw futex call is no cancellation point. */
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	for (;;) {
+		/* Read before the lock: if a worker opens and dies in between, we come round once more, which does no harm. */
+		uint32_t opened = __atomic_load_n(&c->opened, __ATOMIC_ACQUIRE);
+		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
+			return NULL; /* never, for a lock that only we and workers take */
+		heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER);
+		__atomic_fetch_add(&s->ended, 1, __ATOMIC_SEQ_CST);
+		control_call(c);
+		while (__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE) == opened)
+			arch_futex_wait_shared(&c->opened, opened, 0);
+		control_call(c); /* for events.attached */
+	}
+}
+
+static int start_watch(struct server *s)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	/* Signals are the server's: it sleeps where it can be woken. */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int failed = pthread_create(&s->watch, NULL, watch, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return failed ? fur_fail(FUR_ESYS, "cannot start a thread: %s", strerror(failed)) : 0;
+}
+
+/* ------------------------------------------------------------------ server */
+
+static int still_there(const struct server *s)
+{
+	struct stat st;
+	if (fstat(s->file.fd, &st))
+		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
+	if (st.st_nlink == 0)
+		return fur_fail(FUR_ENOENT, "the heap file has been removed: nothing is left to replay for");
+	if ((uint64_t)st.st_size < s->file.file_bytes)
+		return fur_fail(FUR_ECORRUPT, "the heap file has been truncated to %lld bytes: restore it from a copy",
+		        (long long)st.st_size);
+	return 0;
+}
+
+/* INV-S3.  Under the right to replay. */
+static int after_worker(struct server *s)
+{
+	struct replay_result result;
+	bool recovered;
+	if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
+		return 0; /* the next one is there, and recovers, or has */
+	int error = still_there(s);
+	if (!error)
+		error = heap_recover(&s->d, &result, &recovered);
+	if (!error && recovered)
+		error = heap_set_state(&s->d, MEDIA_CLOSED);
+	if (error)
+		return error;
+	s->d.control->worker_pid = 0;
+	if (recovered)
+		s->events.recovered(s->events.self, &result);
+	else if (s->working)
+		s->events.detached(s->events.self);
+	s->working = false;
+	return 0;
+}
+
+static void tell_of_new_worker(struct server *s)
+{
+	uint32_t opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
+	if (opened == s->opened)
+		return;
+	s->opened = opened;
+	s->working = true;
+	s->events.attached(s->events.self, s->d.control->worker_pid);
+}
+
+/* One turn of work: all there is now.  `replayed`: slots. */
+static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
+{
+	uint32_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
+	int error = still_there(s);
+	if (!error)
+		error = control_take(&s->d);
+	if (error)
+		return error;
+	uint64_t tail = s->d.tail;
+	tell_of_new_worker(s);
+	if (ended != *seen) {
+		*seen = ended;
+		error = after_worker(s);
+	}
+	/* Only what a worker wrote since it opened the heap: before that its log is recovery's, not ours. */
+	if (!error && s->d.super->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
+		error = replay_live(&s->d);
+	*replayed = s->d.tail - tail;
+	control_give_back(&s->d);
+	return error;
+}
+
+/* Sleep until called.  `calls` was read before the last look for work, so a call since then is not missed; the worker's check of wake_at
+ * may be: control_wake() says why that does no harm. */
+static void sleep_until_called(struct server *s, uint32_t calls)
+{
+	struct control *c = s->d.control;
+	arch_store_release(&c->wake_at, s->d.tail + s->d.super->ring_slots / CONTROL_WAKE_PART);
+	if (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE))
+		arch_futex_wait_shared(&c->calls, calls, 0);
+	arch_store_release(&c->wake_at, CONTROL_ASLEEP_NOT);
+}
+
+int server_run(struct server *s)
+{
+	uint32_t seen = 0;
+	int error = 0;
+	while (!error && !__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE)) {
+		uint32_t calls = __atomic_load_n(&s->d.control->calls, __ATOMIC_ACQUIRE);
+		uint64_t replayed = 0;
+		error = turn(s, &seen, &replayed);
+		/* A batch is cheap by the slot, a few slots are not: with little to do, let it gather. */
+		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
+			sleep_until_called(s, calls);
+	}
+	return error;
+}
+
+void server_stop(struct server *s)
+{
+	__atomic_store_n(&s->stopping, 1, __ATOMIC_RELEASE);
+	control_call(s->d.control);
+}
+
+/* ------------------------------------------------------------- start and end */
+
+int server_start(const char *path, const struct fur_options *options, const struct server_events *events, struct server **out)
+{
+	char reason[160];
+	struct server *s = calloc(1, sizeof *s);
+	if (!s)
+		return fur_fail(FUR_ENOMEM, "no memory for the replayer");
+	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file);
+	if (error) {
+		free(s);
+		return error;
+	}
+	error = durability_attach(&s->d, &s->file, options, reason, sizeof reason);
+	s->d.beside = true;
+	s->events = *events;
+	if (!error) {
+		/* Before the watch: a worker that opens from now on is announced. */
+		s->opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
+		if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
+			s->opened--;
+		s->d.control->wake_at = CONTROL_ASLEEP_NOT;
+		s->d.control->replayer_pid = (uint64_t)getpid();
+		error = start_watch(s);
+	}
+	if (error) {
+		if (s->d.super)
+			durability_detach(&s->d);
+		heap_close_file(&s->file);
+		free(s);
+		return error;
+	}
+	*out = s;
+	return 0;
+}
+
+void server_end(struct server *s)
+{
+	pthread_cancel(s->watch);
+	pthread_join(s->watch, NULL);
+	s->d.control->replayer_pid = 0;
+	durability_detach(&s->d);
+	heap_close_file(&s->file);
+	free(s);
+}
+
+/* ------------------------------------------------------------------ status */
+
+int server_status(const char *path, struct server_status *status)
+{
+	struct heap_file file;
+	int error = heap_open_file(path, HEAP_LOCK_NONE, &file);
+	if (error)
+		return error;
+	const struct media_super *super = file.super;
+	const struct control *c = (const struct control *)((const uint8_t *)super + super->control_offset);
+	const struct durability d = {.super = file.super, .ring = (uint8_t *)file.super + super->ring_offset};
+	uint64_t tail, slots = 0;
+	error = heap_tail(&file, &tail);
+	while (!error && slots < super->ring_slots && arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
+		slots++;
+	*status = (struct server_status){
+	        .worker_pid = heap_lock_held(file.fd, HEAP_LOCK_WORKER) ? c->worker_pid : 0,
+	        .replayer_pid = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER) ? c->replayer_pid : 0,
+	        .closed = super->state == MEDIA_CLOSED,
+	        .asleep = arch_load(&c->wake_at) != CONTROL_ASLEEP_NOT,
+	        .slots = slots,
+	        .ring_slots = super->ring_slots,
+	        .replays = c->replays,
+	        .replayed_updates = c->replayed_updates,
+	};
+	heap_close_file(&file);
+	return error;
+}
