@@ -143,6 +143,12 @@ struct fur_options {
 	/* Called by the update that waits, outside hardware transactions and at most once per wait.  It must not use this heap. */
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
+
+	/* The heap's pages that this process has written are its own copies, in DRAM.  When they are more than this many bytes, they are
+	 * brought up to date in the file and handed back; transactions wait meanwhile, some milliseconds.  Exceeded by what is written
+	 * between two looks, about an eighth for each thread.  For heaps larger than memory; a hardware update that stores to a page
+	 * that is not there aborts and fetches it.  Default 0: no limit, and with HTM all pages are copied at the open. */
+	uint64_t dram_bytes;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
@@ -309,6 +315,8 @@ struct fur_stats {
 	uint64_t longest_reader_ns; /* the longest such wait */
 	uint64_t threads;           /* registered now */
 	uint64_t log_entries;       /* redo-log entries of committed updates */
+	uint64_t times_handed_back; /* with fur_options.dram_bytes: pages of the heap, to the file */
+	uint64_t bytes_handed_back;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions run. */

@@ -174,6 +174,7 @@ static void take_apart(struct fur_heap *heap)
 {
 	for (uint64_t i = 0; heap->threads && i < heap->durability.limit; i++)
 		thread_free_memory(&heap->threads[i]);
+	page_limit_end(heap);
 	free(heap->htm.active);
 	free(heap->threads);
 	if (heap->durability.super)
@@ -207,8 +208,11 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o)
 	control_give_back(&heap->durability);
 	if (error)
 		return error;
+	error = page_limit_start(heap, o->dram_bytes);
+	if (error)
+		return error;
 	control_opened(&heap->durability);
-	bool populate = heap->htm.ops && !o->no_populate;
+	bool populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
 	heap->durability.populate = populate;
 	heap->durability.mirror = !pm_stores_in_transactions(&heap->durability.pm) || heap->htm.kind == FUR_HTM_POWER;
 	if (populate)
@@ -359,6 +363,8 @@ FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 		add_thread(&s, &heap->threads[i]);
 	s.replays = arch_load(&d->control->replays);
 	s.replayed_updates = arch_load(&d->control->replayed_updates);
+	s.times_handed_back = arch_load(&heap->page_limit.times);
+	s.bytes_handed_back = arch_load(&heap->page_limit.bytes_handed_back);
 	s.long_readers = arch_load(&heap->htm.long_readers);
 	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
 	s.size = size;

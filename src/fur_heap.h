@@ -10,6 +10,15 @@
 #include "htm/htm.h"
 #include "replayer/replay.h"
 
+/* fur_pages.c */
+struct page_limit {
+	uint64_t bytes; /* 0: none */
+	uint64_t page_bytes;
+	int statm, pagemap;
+	pthread_mutex_t mutex; /* one thread counts and hands back; below, what it did */
+	uint64_t times, bytes_handed_back;
+};
+
 enum thread_state { THREAD_FREE, THREAD_REGISTERED };
 
 struct fur_heap {
@@ -19,8 +28,13 @@ struct fur_heap {
 	struct fur_thread *threads; /* [max_threads] */
 	pthread_mutex_t registering;
 	pthread_key_t self; /* the calling thread's registration; its destructor gives the slot back */
+	struct page_limit page_limit;
 	struct fur_info info;
 };
+
+/* Keep the heap's private pages within `bytes`, if not 0, from now on.   Errors: FUR_ESYS. */
+FUR_MUST_USE int page_limit_start(struct fur_heap *heap, uint64_t bytes);
+void page_limit_end(struct fur_heap *heap);
 
 /* fur_thread.c */
 void thread_ended(void *thread); /* the destructor of `self` */

@@ -94,14 +94,29 @@ void print(const std::string &path, const Report &r, const std::vector<std::stri
 
 /* ----------------------------------------------------------------------- run */
 
-int run(const std::string &path, bool repair, bool as_json)
+/* What to do about it. */
+std::string remedy(const Report &r)
+{
+	if (r.all_mendable())
+		return "mend with fur-check --repair";
+	std::string text = "restore the file from a copy";
+	if (std::optional<uint64_t> first = r.first_to_forget())
+		text += ", or do without update " + to_string(*first) + " and all later ones: fur-check --forget-from " +
+		        to_string(*first);
+	return text;
+}
+
+int run(const std::string &path, bool repair, std::optional<uint64_t> forget_from, bool as_json)
 {
 	explain_sigbus("fur-check", path);
 	std::vector<std::string> done;
 	Report report;
 	{
-		HeapView heap(path, repair ? Purpose::REPAIR : Purpose::CHECK);
-		report = check_heap(heap);
+		HeapView heap(path, repair || forget_from ? Purpose::REPAIR : Purpose::CHECK);
+		if (forget_from)
+			done = forget(heap, *forget_from);
+		else
+			report = check_heap(heap);
 		if (repair)
 			done = repair_heap(heap, report);
 	}
@@ -117,10 +132,7 @@ int run(const std::string &path, bool repair, bool as_json)
 	if (report.sound())
 		return 0;
 	auto n = std::count_if(report.problems.begin(), report.problems.end(), [](const Problem &p) { return !p.note; });
-	std::cerr << "fur-check: " << path << ": " << n << (n == 1 ? " problem: " : " problems: ")
-	          << (report.all_mendable() ? "mend with fur-check --repair"
-	                                    : "restore the file from a copy; nothing here can bring back what is lost")
-	          << "\n";
+	std::cerr << "fur-check: " << path << ": " << n << (n == 1 ? " problem: " : " problems: ") << remedy(report) << "\n";
 	return EXIT_BAD_DATA;
 }
 
@@ -130,13 +142,17 @@ int main(int argc, char **argv)
 {
 	std::string path;
 	bool as_json = false, repair = false;
+	std::optional<uint64_t> forget_from;
 	CLI::App app("Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and the allocator as recovery "
 	             "would leave "
 	             "it.  Changes nothing, except with --repair.",
 	        "fur-check");
 	app.footer("Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.\n");
 	app.add_option("PATH", path, "the heap file")->required();
-	app.add_flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
+	auto *mend = app.add_flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
+	app.add_option("--forget-from", forget_from,
+	           "give up this update (a durTS) and all later ones that are not replayed, so that the heap opens")
+	        ->excludes(mend);
 	app.add_flag("--json", as_json, "print a JSON object");
 	try {
 		app.parse(argc, argv);
@@ -144,7 +160,7 @@ int main(int argc, char **argv)
 		return app.exit(e) == 0 ? 0 : EXIT_USAGE;
 	}
 	try {
-		return run(path, repair, as_json);
+		return run(path, repair, forget_from, as_json);
 	} catch (const std::exception &e) {
 		std::cerr << "fur-check: " << e.what() << "\n";
 		return EXIT_BAD_DATA;

@@ -5,6 +5,7 @@
 #include "heap_view.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@ enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 struct State {
 	const char *name, *marked;
 	bool live, worker, replayer;
+	uint64_t worker_pid, replayer_pid; /* as they say; 0 if they do not */
 };
 
 State state_of(const HeapView &heap)
@@ -30,6 +32,12 @@ State state_of(const HeapView &heap)
 	s.worker = heap.used_by_worker();
 	s.replayer = heap.used_by_replayer();
 	s.live = s.worker || s.replayer;
+	if (heap.super()->control_bytes >= sizeof(control)) {
+		const auto *c = reinterpret_cast<const control *>(
+		        reinterpret_cast<const uint8_t *>(heap.super()) + heap.super()->control_offset);
+		s.worker_pid = s.worker ? c->worker_pid : 0;
+		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
+	}
 	s.name = s.live ? "in use" : word == MEDIA_CLOSED ? "closed" : "needs recovery";
 	return s;
 }
@@ -127,7 +135,8 @@ json look(const HeapView &heap)
 	State state = state_of(heap);
 	tools::Ring ring = look_at_ring(heap, state.live);
 	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked}, {"snapshot", state.live},
-	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer}}}};
+	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer}, {"worker_pid", state.worker_pid},
+	                            {"replayer_pid", state.replayer_pid}}}};
 	all.update(super_json(heap));
 	all["ring"] = ring_json(heap, ring);
 	all["logs"] = logs_json(heap, ring);
@@ -149,9 +158,14 @@ std::string explain_state(const json &i)
 	if (i["state"] == "needs recovery")
 		return i["marked"] == "open" ? "needs recovery: it was not closed, and no process has it open"
 		                             : "needs recovery: its state word is damaged, which counts as not closed";
-	std::string by = i["used_by"]["worker"] == false    ? "by a replayer"
-	                 : i["used_by"]["replayer"] == true ? "by a process, with a replayer beside it"
-	                                                    : "by a process";
+	auto who = [&](const char *what) {
+		const json &pid = i["used_by"][std::string(what) + "_pid"];
+		return std::string("a ") + (!strcmp(what, "worker") ? "process" : what) +
+		       (pid == 0 ? "" : " (" + number(pid) + ")");
+	};
+	std::string by = i["used_by"]["worker"] == false    ? "by " + who("replayer")
+	                 : i["used_by"]["replayer"] == true ? "by " + who("worker") + ", with " + who("replayer") + " beside it"
+	                                                    : "by " + who("worker");
 	return "in use " + by + "; the numbers below are a snapshot";
 }
 

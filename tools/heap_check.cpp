@@ -37,6 +37,17 @@ bool Report::all_mendable() const
 	return std::all_of(problems.begin(), problems.end(), [](const Problem &p) { return p.repair.has_value(); });
 }
 
+std::optional<uint64_t> Report::first_to_forget() const
+{
+	uint64_t first = UINT64_MAX;
+	for (const Lost &l : lost)
+		if (l.certain)
+			first = std::min(first, l.durts);
+	bool else_fine = std::all_of(problems.begin(), problems.end(),
+	        [](const Problem &p) { return p.note || p.repair || p.where == "ring" || p.where == "allocator"; });
+	return first != UINT64_MAX && else_fine ? std::optional<uint64_t>(first) : std::nullopt;
+}
+
 namespace
 {
 
@@ -263,7 +274,43 @@ void write_all(int fd, const Repair &r, const std::string &path)
 		throw Refused(path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
 }
 
+void sync(const HeapView &heap)
+{
+	if (fsync(heap.fd))
+		throw Refused(heap.path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+}
+
 } // namespace
+
+std::vector<std::string> forget(HeapView &heap, uint64_t from)
+{
+	if (heap_check_super(&heap.raw(), heap.file_bytes))
+		throw Refused(heap.path + ": " + fur_errormsg());
+	heap.map(heap.raw());
+	heap_file file = {};
+	file.super = const_cast<media_super *>(heap.super());
+	uint64_t tail, upto = 0, forgotten = 0;
+	if (heap_tail(&file, &tail))
+		throw Refused(heap.path + ": " + fur_errormsg());
+	uint64_t end = tail + heap.super()->ring_slots;
+	if (heap.super()->state == MEDIA_CLOSED || from < tail || from >= end)
+		throw Refused(heap.path + ": update " + text(from) +
+		              " is not among those to be replayed: name one that fur-check says is lost");
+	/* From the newest down: until the last write the heap is refused as before. */
+	for (uint64_t durts = end; durts-- > from;) {
+		const media_marker *m = inspect_marker(heap.super(), durts);
+		if (m->durts != durts)
+			continue;
+		uint64_t offset = static_cast<uint64_t>(
+		        reinterpret_cast<const uint8_t *>(m) - reinterpret_cast<const uint8_t *>(heap.super()));
+		write_all(heap.fd, {offset, std::vector<uint8_t>(sizeof *m), {}}, heap.path);
+		upto = std::max(upto, durts);
+		forgotten++;
+	}
+	sync(heap);
+	return {forgotten ? "updates " + text(from) + " to " + text(upto) + " given up, " + text(forgotten) + " markers"
+	                  : "nothing from update " + text(from) + " on"};
+}
 
 Report check_heap(HeapView &heap)
 {
@@ -278,8 +325,7 @@ std::vector<std::string> repair_heap(const HeapView &heap, const Report &report)
 			write_all(heap.fd, *p.repair, heap.path);
 			done.push_back(p.repair->what);
 		}
-	if (fsync(heap.fd))
-		throw Refused(heap.path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+	sync(heap);
 	return done;
 }
 

@@ -56,6 +56,8 @@ struct Report {
 	/* Notes are no problems. */
 	bool sound() const;
 	bool all_mendable() const;
+	/* The first update that must be given up, if what is lost is the only problem that cannot be mended. */
+	std::optional<uint64_t> first_to_forget() const;
 };
 
 /* What the ring and the logs of a mapped heap lack, from `tail` on; mends, in the mapping, what can be mended.  Returns the ring as it then
@@ -67,6 +69,10 @@ Report check_heap(HeapView &heap);
 
 /* Do what the report says can be done, durably; what was done.   Throws Refused. */
 std::vector<std::string> repair_heap(const HeapView &heap, const Report &report);
+
+/* Give up update `from` and every later one that is not replayed, whether acknowledged or not, so that recovery has nothing to refuse: what
+ * comes before an update never depends on it.  What was done.   Throws Refused. */
+std::vector<std::string> forget(HeapView &heap, uint64_t from);
 
 } // namespace tools
 

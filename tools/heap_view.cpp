@@ -97,6 +97,9 @@ bool HeapView::used_by_replayer() const
 void HeapView::map(const media_super &super)
 {
 	/* Private, so that even a mistake here could not reach the file; unchanged pages are the file's, as they are now. */
+	if (mapped_)
+		munmap(mapped_, file_bytes);
+	mapped_ = nullptr;
 	void *p = mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	if (p == MAP_FAILED)
 		throw Refused(path + ": cannot map the file: " + strerror(errno) + ": free some memory");

@@ -41,6 +41,8 @@ void Options::add_to(CLI::App &app)
 	        ->capture_default_str();
 	app.add_option("--pm-gap-ns", tm_options.pm_gap_ns, "emulated: between two lines; the latency itself makes them serial")
 	        ->capture_default_str();
+	app.add_option(
+	        "--dram-mib", tm_options.dram_bytes, "libfur: private pages beyond so many MiB are handed back; default: no limit");
 	app.add_option("--json", json_path, "write the result as JSON to this file, - for standard output");
 	app.add_flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
 }
@@ -66,6 +68,7 @@ void Options::check()
 	if (tm_options.log_bytes > 2048)
 		throw Usage("--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
 	tm_options.log_bytes <<= 20;
+	tm_options.dram_bytes <<= 20;
 	if (peer_package(tm))
 		check_peer();
 }

@@ -49,6 +49,7 @@ struct TmOptions {
 	uint64_t heap_bytes = 0, log_bytes = 0, ring_slots = 0; /* 0: the default */
 	enum fur_pm pm = FUR_PM_EMULATED;
 	uint32_t pm_latency_ns = 0, pm_gap_ns = 0;
+	uint64_t dram_bytes = 0;     /* MiB until Options::check() */
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
@@ -377,6 +378,8 @@ class FurTm
 		j["heap_updates"] = s.update_commits - before_.update_commits;
 		j["heap_ro"] = s.ro_commits - before_.ro_commits;
 		j["replays"] = s.replays - before_.replays;
+		j["bytes_handed_back"] = s.bytes_handed_back;
+		j["times_handed_back"] = s.times_handed_back;
 		j["long_readers"] = s.long_readers;
 	}
 
@@ -386,6 +389,7 @@ class FurTm
 		fur::Options o;
 		o.heap_bytes = t.heap_bytes;
 		o.log_bytes = t.log_bytes;
+		o.dram_bytes = t.dram_bytes;
 		o.ring_slots = t.ring_slots;
 		/* One more for the thread that sets up, and one for what it does aside. */
 		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;

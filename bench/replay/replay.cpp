@@ -218,7 +218,7 @@ class Ring
 			arch_store(&d.nondurable[producer].id, ++id);
 			failed = failed || durability_commit(&d, producer, &nobody, 0, false, nullptr);
 		});
-		return failed || d.replays;
+		return failed || d.control->replays;
 	}
 	std::string path_;
 	fur_options options_;

@@ -49,6 +49,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
+	/* Called by a thread that has committed an update of so many log entries, between its transactions; or NULL. */
+	void (*after_update)(struct fur_thread *t, uint64_t entries);
 };
 
 /* ------------------------------------------------------------ transactions */
@@ -94,6 +96,7 @@ struct fur_thread {
 	struct fur_update update;
 	uint64_t seq; /* of active[], odd while active */
 	const char *name;
+	uint64_t entries_since_look; /* fur_pages.c */
 	struct htm_window window;
 	uint64_t began;     /* ticks, with phase_times */
 	void *window_stack; /* POWER: its upper end */

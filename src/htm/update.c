@@ -281,6 +281,8 @@ static int finish(struct fur_thread *t)
 	stat_add(&t->stats.log_entries, entries);
 	if (visible)
 		add_phases(t, &times);
+	if (__builtin_expect(t->htm->after_update != NULL, 0))
+		t->htm->after_update(t, entries);
 	return error;
 }
 

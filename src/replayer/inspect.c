@@ -93,21 +93,39 @@ static uint64_t record_line(const struct media_super *s, uint64_t tail, const ui
 
 /* A thread's newest record before the slot at hand. */
 struct newest {
-	uint64_t durts, end;
+	uint64_t durts, end; /* durts 0: not known */
+	bool wanted;
 };
 
-/* The last record of each thread below the tail.  Replayed, but its marker is still in the ring unless the window has come round to it.
- * If its log has been reused, nothing can be said. */
-static void find_newest_below(const struct media_super *s, uint64_t tail, struct newest *newest)
+/* The last record of each thread below the tail, for those in the window: it is replayed, but its marker may still be in the ring.
+ * Believed only if no slot above it has been taken by the window since, for a newer one may have been there: so from the tail down, as far
+ * as all markers are whole. */
+static void find_newest_below(const struct media_super *s, uint64_t tail, const uint8_t *verdicts, struct newest *newest)
 {
-	for (uint64_t durts = tail > s->ring_slots ? tail - s->ring_slots : 0; durts < tail; durts++) {
+	uint32_t wanted = 0;
+	for (uint64_t k = 0; k < s->ring_slots; k++)
+		if (verdicts[k] > INSPECT_BROKEN) {
+			struct newest *n = &newest[inspect_marker(s, tail + k)->thread];
+			wanted += !n->wanted;
+			n->wanted = true;
+		}
+	for (uint64_t durts = tail; wanted && durts-- > tail - s->ring_slots;) {
 		const struct media_marker *m = inspect_marker(s, durts);
-		if (m->durts == durts && inspect_plausible(s, m))
-			newest[m->thread] = (struct newest){durts, m->log_start + m->log_bytes};
+		if (!inspect_valid(s, m, durts))
+			return;
+		struct newest *n = &newest[m->thread];
+		if (n->durts)
+			continue;
+		wanted -= n->wanted;
+		*n = (struct newest){durts, m->log_start + m->log_bytes, n->wanted};
 	}
-	for (uint32_t t = 0; t < s->max_threads; t++)
-		if (newest[t].durts && !inspect_valid(s, inspect_marker(s, newest[t].durts), newest[t].durts))
-			newest[t].durts = 0;
+}
+
+/* Did the process begin to work at the tail?  Then nothing of it lies below, and its positions begin at 0. */
+static bool begins_at(const struct media_super *s, uint64_t tail)
+{
+	uint64_t below = inspect_marker(s, tail - 1)->durts;
+	return below != tail - 1 && below != tail - 1 + s->ring_slots;
 }
 
 int inspect_gaps(const struct media_super *s, uint64_t tail, const uint8_t *verdicts,
@@ -117,7 +135,11 @@ int inspect_gaps(const struct media_super *s, uint64_t tail, const uint8_t *verd
 	if (!newest)
 		return fur_fail(FUR_ENOMEM, "no memory to check the logs of %u threads", s->max_threads);
 	uint64_t line = record_line(s, tail, verdicts), last_hole = 0;
-	find_newest_below(s, tail, newest);
+	if (begins_at(s, tail))
+		for (uint32_t t = 0; t < s->max_threads; t++)
+			newest[t].durts = tail - 1;
+	else
+		find_newest_below(s, tail, verdicts, newest);
 	for (uint64_t k = 0; k < s->ring_slots; k++) {
 		if (verdicts[k] <= INSPECT_BROKEN) {
 			last_hole = tail + k;
@@ -126,10 +148,10 @@ int inspect_gaps(const struct media_super *s, uint64_t tail, const uint8_t *verd
 		const struct media_marker *m = inspect_marker(s, tail + k);
 		struct newest *before = &newest[m->thread];
 		uint64_t expected = (before->end + line - 1) & ~(line - 1);
-		/* Without a hole it was below the tail, and is replayed. */
+		/* Without a hole since, it was below the tail, and is replayed. */
 		if (before->durts && before->durts < last_hole && m->log_start > expected)
 			tell(arg, &(struct inspect_gap){m->thread, before->durts, m->durts, expected, m->log_start});
-		*before = (struct newest){m->durts, m->log_start + m->log_bytes};
+		*before = (struct newest){m->durts, m->log_start + m->log_bytes, true};
 	}
 	free(newest);
 	return 0;

@@ -88,6 +88,7 @@ class Killer
 		o.max_threads = 8;
 		o.pm = s_.pm == "sync" ? FUR_PM_SYNC : FUR_PM_EMULATED;
 		o.pm_latency_ns = FUR_NO_LATENCY;
+		o.dram_bytes = s_.seed % 2 ? 256 << 10 : 0; /* of 4 MiB: pages come and go */
 		return o;
 	}
 

@@ -43,7 +43,7 @@ struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all", history, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
-	bool crash = false, keep_going = false, replayer = false;
+	bool crash = false, keep_going = false, replayer = false, dram = false;
 	bool snapshot = false;                                /* what the heap is opened with */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* what the oracle asks for */
 };
@@ -328,6 +328,7 @@ class Fur
 		f.retries = retries;
 		f.pm = FUR_PM_EMULATED;
 		f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
+		f.dram_bytes = o.dram ? 1 : 0; /* a page is too many */
 		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
 		return f;
 	}
@@ -813,6 +814,8 @@ std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --isolation " + o.isolation;
 	if (!o.plant.empty())
 		c += " --plant " + o.plant;
+	if (o.dram)
+		c += " --dram";
 	if (o.replayer)
 		c += " --replayer";
 	return c;
@@ -1029,6 +1032,7 @@ int main(int argc, char **argv)
 	app.add_flag("--crash", o.crash, "cut the power once in each run, recover, check");
 	app.add_option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
 	app.add_flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
+	app.add_flag("--dram", o.dram, "libfur: private pages are handed back again and again");
 	app.add_option("--plant", o.plant, "with a bug planted; 'list' names them");
 	app.add_option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
 	app.add_option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn")

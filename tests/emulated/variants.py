@@ -78,6 +78,10 @@ BUGS = {
         "replayer/apply.c", "what is replayed is not written back (INV-R5)",
         [("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
         "--workload bank --crash --operations 100"),
+    "handed-back-unsettled": (
+        "fur_pages.c", "private pages are handed back before what was stored to them is in the file (INV-P2)",
+        [("	if (settle(t->durability) == 0 && madvise(", "	if (madvise(")],
+        "--workload bank --dram"),
     "early-lap": (
         "durability/durability.c", "a slot of the ring is used again before it is replayed",
         [("	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {",

@@ -334,6 +334,27 @@ TEST_F(Crashed, UpdateLost_IsToldExactly_AndNotMended)
 	expect_refused(FUR_ECORRUPT);
 }
 
+TEST_F(Crashed, Forgetting_KeepsAllBeforeIt)
+{
+	uint64_t durts = std::next(updates_.begin(), 20)->first;
+	const Update &u = updates_[durts];
+	poke(log_offset(u.marker.thread, u.marker.log_start) + 9, "2 bytes", 7);
+	EXPECT_EQ(check().first_to_forget(), durts);
+	{
+		tools::HeapView view(path_, tools::Purpose::REPAIR);
+		EXPECT_THROW(tools::forget(view, 1), tools::Refused);
+		tools::forget(view, durts);
+	}
+	EXPECT_TRUE(check().sound());
+	EXPECT_TRUE(repair().empty()) << "brought back what was given up";
+	EXPECT_EQ(open_result(), 0) << fur_errormsg();
+	std::set<uint64_t> lost;
+	for (auto later = updates_.find(durts); later != updates_.end(); ++later)
+		lost.insert(later->first);
+	EXPECT_TRUE(heap_bytes_now() == replayed(lost));
+	EXPECT_TRUE(check().sound());
+}
+
 TEST_F(Crashed, MarkerWipedOut_IsToldByTheGapInTheLog)
 {
 	uint64_t durts = std::next(updates_.begin(), 20)->first;

@@ -33,6 +33,9 @@ with tempfile.TemporaryDirectory() as place:
         run(f"{place}/{name}", heap)
         if name == "counter" and "run 2 times" not in run(f"{place}/{name}", heap):
             sys.exit("the counter did not survive")
+    for tool in ("fur-replayer", "fur-info", "fur-check"):
+        program = next(os.path.join(d, tool) for d, _, files in os.walk(place) if tool in files)
+        run(program, *(["--once", "--heap"] if tool == "fur-replayer" else []), f"{place}/counter.fur")
     exported = [l.split()[-1] for l in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()]
     foreign = [s for s in exported if not s.startswith("fur_")]
     if foreign or "fur_commit" not in exported:

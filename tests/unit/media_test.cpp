@@ -99,22 +99,31 @@ class Recovery : public HeapFile
 	/* Update `k` (its durTS is first_ + k) of thread k % 4, which depends on those `deps` slots back. */
 	media_marker *put(uint64_t k, std::initializer_list<unsigned> deps = {}, media_kind kind = MEDIA_COMMIT)
 	{
-		uint64_t start = at_[k % 4];
-		uint8_t *log = d_.logs + (k % 4) * d_.super->log_bytes;
+		return put_as(k % 4, k, deps, kind);
+	}
+	media_marker *put_as(uint64_t thread, uint64_t k, std::initializer_list<unsigned> deps = {}, media_kind kind = MEDIA_COMMIT)
+	{
+		uint64_t start = at_[thread];
+		uint8_t *log = d_.logs + thread * d_.super->log_bytes;
 		uint64_t entry[2] = {media_entry_word(words_ + (k % 512) * 8, 8), k + 1};
 		memcpy(log + (start & (d_.super->log_bytes - 1)), entry, sizeof entry);
-		at_[k % 4] += 16;
+		at_[thread] += 16;
 		media_marker m{};
 		m.durts = first_ + k;
 		m.log_start = start;
 		m.log_bytes = kind == MEDIA_COMMIT ? 16 : 0;
-		m.thread = static_cast<uint16_t>(k % 4);
+		m.thread = static_cast<uint16_t>(thread);
 		m.kind = kind;
 		for (unsigned back : deps)
 			m.deps[(back - 1) / 64] |= uint64_t(1) << (back - 1) % 64;
 		m.checksum = media_marker_checksum(d_.super, &m, log);
 		*durability_marker(&d_, m.durts) = m;
 		return durability_marker(&d_, m.durts);
+	}
+	/* A record of a thread whose marker is gone. */
+	void skip(unsigned thread)
+	{
+		at_[thread] = (at_[thread] + 127) / 128 * 128 + 128;
 	}
 	uint64_t word(uint64_t k) const
 	{
@@ -259,6 +268,64 @@ TEST_F(Recovery, ForgedEntryOutsideTheHeap_IsRefused)
 	memcpy(d_.logs + m->log_start, &bad, 8);
 	m->checksum = media_marker_checksum(d_.super, m, d_.logs);
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+}
+
+/* Each put() of a thread advances its log by 16 bytes; skip() as if by a record whose marker is gone. */
+TEST_F(Recovery, GapInAThreadsLog_IsDamage)
+{
+	put(0);
+	put(1);
+	skip(0);
+	put(8); /* thread 0 */
+	std::string before(reinterpret_cast<char *>(d_.image), d_.super->heap_bytes);
+	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+	EXPECT_TRUE(before == std::string(reinterpret_cast<char *>(d_.image), d_.super->heap_bytes));
+	EXPECT_EQ(d_.tail, first_);
+}
+
+TEST_F(Recovery, GapBeforeAThreadsFirstRecord_IsDamage)
+{
+	skip(1);
+	put(5);
+	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+}
+
+TEST_F(Recovery, NoHoleInTheWindow_NoDamage)
+{
+	/* What is missing lies below the tail. */
+	for (uint64_t k = 0; k < 4; k++)
+		put(k);
+	skip(0);
+	first_ += 4, d_.tail = first_;
+	put(0), put(1), put(2), put(3);
+	EXPECT_EQ(recover(), (Set{0, 1, 2, 3}));
+}
+
+TEST_F(Recovery, GapAgainstARecordBelowTheTail_IsDamage)
+{
+	for (uint64_t k = 0; k < 4; k++)
+		put(k);
+	skip(1);
+	first_ += 4, d_.tail = first_;
+	put(0), put(1 + 4), put(2);
+	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+}
+
+TEST_F(Recovery, ThreadIdleForALap_IsNoDamage)
+{
+	/* Thread 0 at 1 and 4, then not until 63 of the next lap.  The slot of its record at 4 has been taken, that of 1 is in flight. */
+	put_as(0, 1), skip(0), put_as(0, 4);
+	for (uint64_t k = 0; k < 62; k++)
+		if (k != 1 && k != 4)
+			put_as(1, k);
+	first_ += 62, d_.tail = first_;
+	put_as(1, 0), put_as(1, 1);
+	for (uint64_t k = 2; k < 61; k++)
+		if (k != 3)
+			put_as(1, k);
+	put_as(0, 61);
+	EXPECT_EQ(replay_recover(&d_, &result_), 0) << fur_errormsg();
+	EXPECT_EQ(result_.holes, 1u);
 }
 
 TEST_F(Recovery, Live_StopsAtASlotInFlight)

@@ -81,7 +81,8 @@ def in_use_then_killed(heap):
         time.sleep(0.01)
     assert (i["state"], i["snapshot"], i["used_by"]["worker"]) == ("in use", True, True), i
     assert not i["allocator"]["counted"], i
-    expect(0, "in use by a process; the numbers below are a snapshot", info, heap)
+    assert i["used_by"]["worker_pid"] == worker.pid, i
+    expect(0, f"in use by a process ({worker.pid}); the numbers below are a snapshot", info, heap)
     for _ in range(20):
         run(info, heap).check_returncode()
     expect(1, heap + ": the heap is in use", check, heap)
