@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <map>
+#include <set>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -105,19 +106,32 @@ static std::map<pid_t, pid_t> parents()
 	return all;
 }
 
-/* Kill all that descend from us, and reap them.  A process cannot be another's in between: only we reap. */
+/* All that descend from us. */
+static std::set<pid_t> descendants()
+{
+	std::map<pid_t, pid_t> all = parents();
+	std::set<pid_t> ours;
+	for (auto [pid, parent] : all) {
+		pid_t up = parent;
+		while (up > 1 && up != getpid())
+			up = all.count(up) ? all[up] : 0;
+		if (up == getpid())
+			ours.insert(pid);
+	}
+	return ours;
+}
+
+/* Kill all that descend from us, and reap them.  They are stopped first, those they have started meanwhile included: with the power off,
+ * nobody sees another die.  A number cannot be another process's in between: only we reap. */
 static void kill_descendants()
 {
+	for (std::set<pid_t> stopped, now; (now = descendants()) != stopped; stopped = now)
+		for (pid_t pid : now)
+			kill(pid, SIGSTOP);
 	for (bool any = true; any;) {
 		any = false;
-		std::map<pid_t, pid_t> all = parents();
-		for (auto [pid, parent] : all) {
-			pid_t up = parent;
-			while (up > 1 && up != getpid())
-				up = all.count(up) ? all[up] : 0;
-			if (up == getpid())
-				any = kill(pid, SIGKILL) == 0 || any;
-		}
+		for (pid_t pid : descendants())
+			any = kill(pid, SIGKILL) == 0 || any;
 		while (waitpid(-1, nullptr, WNOHANG) > 0)
 			;
 		if (any)
