@@ -5,22 +5,44 @@
 #include "apply.h"
 #include "../fur_error.h"
 
+#include <signal.h>
 #include <string.h>
 
-/* How far ahead of the slot at hand, in slots: first the marker, then, when it is there, the log it names, then the heap lines. */
-enum { PREFETCH_MARKER = 16, PREFETCH_LOG = 8, PREFETCH_UPDATES = 3 };
+enum {
+	GRANULE_BYTES = 4096,  /* of the heap, with one writer.  Lines are never shared: it is a multiple of every machine's */
+	MARKER_LOG_MOST = 512, /* bytes of a log that are asked for before its marker is looked at; the rest follows by itself */
+	PIECE_LINES_MOST = 4,  /* the same, of the heap lines of an entry */
+	DIRTY_LINES = 2048,    /* that wait for their write-back; a power of two */
+};
 
-/* Markers and logs come from other cores' caches, or from the medium: ask for them before they are needed. */
-void apply_preload(const struct durability *d, uint64_t durts)
+/* ----------------------------------------------------------------- preload */
+
+static void preload_log(const struct durability *d, const struct media_marker *m)
 {
-	const struct media_marker *m = durability_marker(d, durts + PREFETCH_LOG);
-	__builtin_prefetch(durability_marker(d, durts + PREFETCH_MARKER));
 	/* It may be anything: only its thread decides whether the address is in the file. */
-	if (m->thread < d->super->max_threads)
-		__builtin_prefetch(apply_log(d, m) + (m->log_start & (d->super->log_bytes - 1)));
+	if (m->thread >= d->super->max_threads)
+		return;
+	const uint8_t *log = apply_log(d, m);
+	uint64_t bytes = m->log_bytes < MARKER_LOG_MOST ? m->log_bytes : MARKER_LOG_MOST;
+	for (uint64_t k = 0; k < bytes; k += ARCH_FLUSH_LINE)
+		arch_prefetch(log + ((m->log_start + k) & (d->super->log_bytes - 1)));
 }
 
-/* One entry of a log; where it starts, how much it holds. */
+void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
+{
+	uint64_t distance = d->replay_options.preload;
+	if (distance == 0)
+		return;
+	/* The marker twice as far ahead: it must be there when it is asked where its log is. */
+	if (at + 2 * distance < end)
+		arch_prefetch(durability_marker(d, at + 2 * distance));
+	if (at + distance < end)
+		preload_log(d, durability_marker(d, at + distance));
+}
+
+/* ----------------------------------------------------------------- entries */
+
+/* One entry of a log; where it goes, how much it holds. */
 struct entry {
 	uint64_t offset, bytes;
 	const uint8_t *payload;
@@ -34,9 +56,7 @@ static struct entry entry_at(const struct durability *d, const uint8_t *log, uin
 	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
 }
 
-/* Look at the update's entries, and ask for the heap lines they go to.  A checksum that holds over an entry outside the heap means a
- * bug or a forgery: refuse, before anything of it is written. */
-static int check_entries(const struct durability *d, const struct media_marker *m)
+int apply_check(const struct durability *d, const struct media_marker *m)
 {
 	const uint8_t *log = apply_log(d, m);
 	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
@@ -48,47 +68,220 @@ static int check_entries(const struct durability *d, const struct media_marker *
 			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the "
 			        "file from a copy",
 			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
-		__builtin_prefetch(d->image + e.offset, 1);
 		p += media_entry_bytes(e.bytes);
 	}
 	return 0;
 }
 
-/* Write its entries, checked before, to the heap image and start their write-back. */
-static void apply(struct durability *d, const struct media_marker *m, struct replay_result *result)
+/* ------------------------------------------------------------------ writer */
+
+/* Part of an entry, or all of it. */
+struct piece {
+	uint8_t *to;
+	const uint8_t *from;
+	uint64_t bytes;
+};
+
+struct writer {
+	struct durability *d;
+	unsigned number, writers;
+	struct replay_result result;
+	uint64_t taken, distance;                /* pieces; those up to `distance` back are asked for and not written yet */
+	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last ones taken */
+	uintptr_t dirty[DIRTY_LINES];            /* lines stored to and not written back yet, each at its place; or 0 */
+};
+
+/* Write the piece's lines back, later.  A line stays in its place until another wants it, and is written back then: with all that was stored to
+ * it meanwhile, once. */
+static void unload(struct writer *w, const struct piece *p)
 {
-	const uint8_t *log = apply_log(d, m);
+	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;
+	for (uintptr_t line = (uintptr_t)p->to & ~(line_bytes - 1); line < end; line += line_bytes) {
+		uintptr_t *place = &w->dirty[line / line_bytes % DIRTY_LINES];
+		if (*place == line)
+			continue;
+		if (*place)
+			pm_flush(&w->d->pm, (void *)*place, line_bytes);
+		*place = line;
+	}
+}
+
+static void unload_rest(struct writer *w)
+{
+	for (unsigned k = 0; k < DIRTY_LINES; k++)
+		if (w->dirty[k])
+			pm_flush(&w->d->pm, (void *)w->dirty[k], ARCH_FLUSH_LINE);
+}
+
+static void write_piece(struct writer *w, const struct piece *p)
+{
+	if (p->bytes == 8) /* a constant size is one store, not a call */
+		memcpy(p->to, p->from, 8);
+	else
+		memcpy(p->to, p->from, p->bytes);
+	unload(w, p);
+}
+
+static void preload_piece(const struct piece *p)
+{
+	uintptr_t line_bytes = ARCH_FLUSH_LINE, at = (uintptr_t)p->to & ~(line_bytes - 1), end = (uintptr_t)p->to + p->bytes;
+	for (unsigned k = 0; k < PIECE_LINES_MOST && at < end; k++, at += line_bytes)
+		arch_prefetch_to_write((void *)at);
+}
+
+/* Ask for the piece's lines, and write the piece that was taken `distance` ago. */
+static void take(struct writer *w, struct piece p)
+{
+	w->result.bytes += p.bytes;
+	if (w->distance == 0) {
+		write_piece(w, &p);
+		return;
+	}
+	preload_piece(&p);
+	if (w->taken >= w->distance)
+		write_piece(w, &w->ahead[(w->taken - w->distance) % REPLAY_PRELOAD_MOST]);
+	w->ahead[w->taken++ % REPLAY_PRELOAD_MOST] = p;
+}
+
+static void take_rest(struct writer *w)
+{
+	for (uint64_t k = w->taken > w->distance ? w->taken - w->distance : 0; k < w->taken; k++)
+		write_piece(w, &w->ahead[k % REPLAY_PRELOAD_MOST]);
+}
+
+static bool mine(const struct writer *w, uint64_t offset)
+{
+	/* Spread by a product: granules in use side by side, or in steps, are shared evenly. */
+	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES) * UINT32_C(0x9e3779b1);
+	return (uint64_t)mixed * w->writers >> 32 == w->number;
+}
+
+/* What of the entry lies in this writer's granules; it is shorter than a granule, and so lies in two at most. */
+static void take_share(struct writer *w, const struct entry *e)
+{
+	uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES, first = e->bytes < to_edge ? e->bytes : to_edge;
+	_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
+	if (mine(w, e->offset)) {
+		w->result.entries++;
+		take(w, (struct piece){w->d->image + e->offset, e->payload, first});
+	}
+	if (first < e->bytes && mine(w, e->offset + first))
+		take(w, (struct piece){w->d->image + e->offset + first, e->payload + first, e->bytes - first});
+}
+
+static void take_update(struct writer *w, const struct media_marker *m)
+{
+	const uint8_t *log = apply_log(w->d, m);
 	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		if (e.bytes == 8) /* a constant size is one store, not a call */
-			memcpy(d->image + e.offset, e.payload, 8);
-		else
-			memcpy(d->image + e.offset, e.payload, e.bytes);
-		pm_flush(&d->pm, d->image + e.offset, e.bytes);
-		result->entries++;
-		result->bytes += e.bytes;
+		struct entry e = entry_at(w->d, log, p);
+		if (w->writers == 1) {
+			w->result.entries++;
+			take(w, (struct piece){w->d->image + e.offset, e.payload, e.bytes});
+		} else {
+			take_share(w, &e);
+		}
 		p += media_entry_bytes(e.bytes);
 	}
-	result->updates++;
+	w->result.updates += w->number == 0;
 }
 
 static bool to_be_applied(const struct durability *d, const struct apply_range *range, uint64_t durts)
 {
-	return range->kept ? range->kept[durts - range->from] : durability_marker(d, durts)->kind == MEDIA_COMMIT;
+	return range->verdicts ? range->verdicts[durts - range->from] == APPLY_KEPT
+	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
+}
+
+static void write_range(struct writer *w, const struct apply_range *range)
+{
+	for (uint64_t at = range->from; at < range->to; at++) {
+		apply_preload(w->d, at, range->to);
+		if (to_be_applied(w->d, range, at))
+			take_update(w, durability_marker(w->d, at));
+	}
+	take_rest(w);
+	unload_rest(w);
+}
+
+/* ----------------------------------------------------------------- threads */
+
+struct worker {
+	void (*part)(void *arg, unsigned n);
+	void *arg;
+	unsigned n;
+	pthread_t thread;
+	bool runs;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	w->part(w->arg, w->n);
+	return NULL;
+}
+
+void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void *arg)
+{
+	struct worker worker[REPLAY_THREADS_MOST];
+	sigset_t all, old;
+	/* The program's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (unsigned n = 1; n < parts; n++) {
+		worker[n] = (struct worker){.part = part, .arg = arg, .n = n};
+		worker[n].runs = pthread_create(&worker[n].thread, NULL, work, &worker[n]) == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	part(arg, 0);
+	for (unsigned n = 1; n < parts; n++) {
+		if (!worker[n].runs)
+			part(arg, n);
+		else
+			pthread_join(worker[n].thread, NULL);
+	}
+}
+
+unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
+{
+	uint64_t n = log_bytes / d->replay_options.least_bytes;
+	if (n > d->replay_options.threads)
+		n = d->replay_options.threads;
+	return n < 1 ? 1 : n > REPLAY_THREADS_MOST ? REPLAY_THREADS_MOST : (unsigned)n;
+}
+
+struct application {
+	struct durability *d;
+	const struct apply_range *range;
+	unsigned writers;
+	struct {
+		struct replay_result result;
+		int error;
+	} done[REPLAY_THREADS_MOST];
+};
+
+static void write_part(void *arg, unsigned n)
+{
+	struct application *a = arg;
+	struct writer w = {.d = a->d, .number = n, .writers = a->writers, .distance = a->d->replay_options.preload};
+	if (w.distance > REPLAY_PRELOAD_MOST)
+		w.distance = REPLAY_PRELOAD_MOST;
+	write_range(&w, a->range);
+	a->done[n].result = w.result;
+	/* INV-R5.  Here, for a fence completes the write-backs of its own thread and no other: without it the tail could become durable
+	 * before what this helper wrote.  Where the whole file is synced at once the caller's drain does it. */
+	if (n > 0 && pm_drains_own(&a->d->pm))
+		a->done[n].error = pm_drain(&a->d->pm);
 }
 
 int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result)
 {
-	uint64_t checked = range->from;
-	for (uint64_t at = range->from; at < range->to; at++) {
-		for (; checked < range->to && checked <= at + PREFETCH_UPDATES; checked++) {
-			apply_preload(d, checked);
-			int error = to_be_applied(d, range, checked) ? check_entries(d, durability_marker(d, checked)) : 0;
-			if (error)
-				return error;
-		}
-		if (to_be_applied(d, range, at))
-			apply(d, durability_marker(d, at), result);
+	struct application a = {.d = d, .range = range, .writers = apply_threads(d, range->log_bytes)};
+	int error = 0;
+	apply_on_threads(a.writers, write_part, &a);
+	for (unsigned n = 0; n < a.writers; n++) {
+		result->updates += a.done[n].result.updates;
+		result->entries += a.done[n].result.entries;
+		result->bytes += a.done[n].result.bytes;
+		error = error ? error : a.done[n].error;
 	}
-	return 0;
+	return error;
 }

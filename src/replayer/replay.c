@@ -41,44 +41,92 @@ static int store_tail(struct durability *d, uint64_t tail)
 
 /* ---------------------------------------------------------------- recovery */
 
-enum verdict { HOLE, KEPT, ABORTED };
+/* What recovery looks at: slots [tail, end), and what it has found.  Above `end` no slot of this lap has been written. */
+struct window {
+	struct durability *d;
+	uint64_t tail, end;
+	uint8_t *verdicts;
+	uint64_t from, to; /* the part at hand */
+	unsigned parts;
+	uint64_t holes; /* since the last slot that is none */
+	struct replay_result *result;
+};
+
+/* A verdict on the way: valid, but with entries that make no sense. */
+enum { FORGED = APPLY_KEPT + 1 };
+
+/* Which slots have been written?  And how much log do they name, as far as the markers alone can tell? */
+static uint64_t measure_window(struct window *w)
+{
+	const struct durability *d = w->d;
+	uint64_t log_bytes = 0;
+	for (uint64_t s = w->tail, end = s + d->super->ring_slots; s < end; s++) {
+		const struct media_marker *m = durability_marker(d, s);
+		if (d->replay_options.preload && s + 2 * d->replay_options.preload < end)
+			arch_prefetch(durability_marker(d, s + 2 * d->replay_options.preload));
+		if (m->durts != s || !plausible(d, m))
+			continue;
+		log_bytes += m->log_bytes;
+		w->end = s + 1;
+	}
+	return log_bytes;
+}
+
+/* Look at each marker of a part of the part at hand by itself. */
+static void look_at_part(void *arg, unsigned n)
+{
+	struct window *w = arg;
+	const struct durability *d = w->d;
+	uint64_t slots = w->to - w->from, from = w->from + slots * n / w->parts, to = w->from + slots * (n + 1) / w->parts;
+	for (uint64_t s = from; s < to; s++) {
+		const struct media_marker *m = durability_marker(d, s);
+		uint8_t *verdict = &w->verdicts[s - w->tail];
+		apply_preload(d, s, to);
+		if (!valid(d, m, s))
+			*verdict = APPLY_HOLE;
+		else if (m->kind == MEDIA_ABORT)
+			*verdict = APPLY_ABORTED;
+		else
+			*verdict = apply_check(d, m) ? FORGED : APPLY_KEPT;
+	}
+}
 
 /* INV-R2; slots below the tail were replayed before. */
-static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdicts, uint64_t tail)
+static bool dependencies_kept(const struct window *w, const struct media_marker *m)
 {
 	for (unsigned word = 0; word < MEDIA_DEPS / 64; word++)
 		for (uint64_t bits = m->deps[word]; bits; bits &= bits - 1) {
 			uint64_t back = word * 64 + (unsigned)__builtin_ctzll(bits) + 1;
-			if (m->durts - back >= tail && back <= m->durts && verdicts[m->durts - back - tail] == HOLE)
+			if (m->durts - back >= w->tail && back <= m->durts && w->verdicts[m->durts - back - w->tail] == APPLY_HOLE)
 				return false;
 		}
 	return true;
 }
 
-/* Decide about every slot of the window, upwards.  Returns the log bytes of what is kept. */
-static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+/* Decide about every slot of the part at hand, upwards: what depends on a hole becomes one.  Adds up the log bytes of what is kept. */
+static int judge_part(struct window *w, uint64_t *log_bytes)
 {
-	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
-	for (uint64_t k = 0; k < slots; k++) {
-		const struct media_marker *m = durability_marker(d, tail + k);
-		apply_preload(d, tail + k);
-		verdicts[k] = HOLE;
-		if (!valid(d, m, tail + k)) {
-			holes++;
+	for (uint64_t s = w->from; s < w->to; s++) {
+		const struct media_marker *m = durability_marker(w->d, s);
+		uint8_t *verdict = &w->verdicts[s - w->tail];
+		if (*verdict == APPLY_HOLE) {
+			w->holes++;
 			continue;
 		}
-		result->holes += holes;
-		holes = 0;
-		if (m->kind == MEDIA_ABORT) {
-			verdicts[k] = ABORTED;
-		} else if (dependencies_kept(m, verdicts, tail)) {
-			verdicts[k] = KEPT;
-			log_bytes += m->log_bytes;
+		w->result->holes += w->holes;
+		w->holes = 0;
+		if (*verdict == APPLY_ABORTED)
+			continue;
+		if (!dependencies_kept(w, m)) {
+			*verdict = APPLY_HOLE;
+			w->result->dropped++;
+		} else if (*verdict == FORGED) {
+			return apply_check(w->d, m);
 		} else {
-			result->dropped++;
+			*log_bytes += m->log_bytes;
 		}
 	}
-	return log_bytes;
+	return 0;
 }
 
 /* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
@@ -89,25 +137,37 @@ static void populate_image(struct durability *d, uint64_t log_bytes)
 		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
 }
 
-/* What is left of the verdicts is whether to apply. */
-static int apply_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+/* Slots that one thread judges, and then applies, while their logs are in its cache. */
+enum { PART_SLOTS = 1024 };
+
+static int replay_window(struct window *w)
 {
-	uint64_t slots = d->super->ring_slots;
-	for (uint64_t k = 0; k < slots; k++)
-		verdicts[k] = verdicts[k] == KEPT;
-	return apply_updates(d, &(struct apply_range){tail, tail + slots, verdicts}, result);
+	uint64_t log_bytes = measure_window(w);
+	int error = 0;
+	populate_image(w->d, log_bytes);
+	w->parts = apply_threads(w->d, log_bytes);
+	/* With helpers all at once: they meet twice, and not for every part. */
+	uint64_t step = w->parts > 1 ? w->end - w->tail : PART_SLOTS;
+	for (w->from = w->tail; w->from < w->end && !error; w->from = w->to) {
+		w->to = w->from + step < w->end ? w->from + step : w->end;
+		apply_on_threads(w->parts, look_at_part, w);
+		struct apply_range range = {w->from, w->to, &w->verdicts[w->from - w->tail], 0};
+		error = judge_part(w, &range.log_bytes);
+		if (!error)
+			error = apply_updates(w->d, &range, w->result);
+	}
+	return error;
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
 {
 	uint64_t started = arch_now_ns(), tail = d->tail, slots = d->super->ring_slots;
 	memset(result, 0, sizeof *result);
-	uint8_t *verdicts = malloc(slots);
-	if (!verdicts)
+	struct window w = {.d = d, .tail = tail, .end = tail, .verdicts = malloc(slots), .result = result};
+	if (!w.verdicts)
 		return fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
-	populate_image(d, judge_window(d, tail, verdicts, result));
-	int error = apply_window(d, tail, verdicts, result);
-	free(verdicts);
+	int error = replay_window(&w);
+	free(w.verdicts);
 	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written before the tail has moved. */
 	if (!error)
 		error = store_tail(d, tail + 2 * slots);
@@ -130,13 +190,14 @@ static bool settled(const struct durability *d, const struct media_marker *m, ui
 
 int replay_live(struct durability *d)
 {
-	uint64_t tail = d->tail, end = arch_load(&d->next_durts), at = tail;
+	uint64_t tail = d->tail, end = arch_load(&d->next_durts), at = tail, log_bytes = 0;
 	struct replay_result result = {0};
+	int error;
 	if (end > tail + d->super->ring_slots)
 		end = tail + d->super->ring_slots;
 	for (; at < end; at++) {
 		const struct media_marker *m = durability_marker(d, at);
-		apply_preload(d, at);
+		apply_preload(d, at, end);
 		if (!settled(d, m, at))
 			break; /* INV-R3 */
 		if (!valid(d, m, at))
@@ -144,10 +205,13 @@ int replay_live(struct durability *d)
 			        "the marker or log of update %llu has changed since it was written: memory or the file is "
 			        "being overwritten",
 			        (unsigned long long)at);
+		if (m->kind == MEDIA_COMMIT && (error = apply_check(d, m)))
+			return error;
+		log_bytes += m->log_bytes;
 	}
 	if (at == tail)
 		return 0;
-	int error = apply_updates(d, &(struct apply_range){tail, at, NULL}, &result);
+	error = apply_updates(d, &(struct apply_range){tail, at, NULL, log_bytes}, &result);
 	if (!error)
 		error = store_tail(d, at);
 	if (error)
