@@ -62,8 +62,8 @@ struct durability_ops {
 };
 
 /* How replay goes about it. */
-#define REPLAY_THREADS_MOST 64
-#define REPLAY_PRELOAD_MOST 256
+#define REPLAY_THREADS_MOST 16
+#define REPLAY_PRELOAD_MOST 128
 struct replay_options {
 	uint32_t threads;     /* at most */
 	uint32_t preload;     /* how far ahead lines are asked for: logs, in updates; the heap, in entries; 0: not at all */

@@ -6,13 +6,14 @@
 #include "../fur_error.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
 	GRANULE_BYTES = 4096,  /* of the heap, with one writer.  Lines are never shared: it is a multiple of every machine's */
 	MARKER_LOG_MOST = 512, /* bytes of a log that are asked for before its marker is looked at; the rest follows by itself */
 	PIECE_LINES_MOST = 4,  /* the same, of the heap lines of an entry */
-	DIRTY_LINES = 2048,    /* that wait for their write-back; a power of two */
+	DIRTY_LINES = 1024,    /* that wait for their write-back; a power of two */
 };
 
 /* ----------------------------------------------------------------- preload */
@@ -84,7 +85,6 @@ struct piece {
 
 struct writer {
 	struct durability *d;
-	unsigned number, writers;
 	struct replay_result result;
 	uint64_t taken, distance;                /* pieces; those up to `distance` back are asked for and not written yet */
 	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last ones taken */
@@ -149,24 +149,16 @@ static void take_rest(struct writer *w)
 		write_piece(w, &w->ahead[k % REPLAY_PRELOAD_MOST]);
 }
 
-static bool mine(const struct writer *w, uint64_t offset)
+static void finish_writer(struct writer *w)
 {
-	/* Spread by a product: granules in use side by side, or in steps, are shared evenly. */
-	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES) * UINT32_C(0x9e3779b1);
-	return (uint64_t)mixed * w->writers >> 32 == w->number;
+	take_rest(w);
+	unload_rest(w);
 }
 
-/* What of the entry lies in this writer's granules; it is shorter than a granule, and so lies in two at most. */
-static void take_share(struct writer *w, const struct entry *e)
+static bool to_be_applied(const struct durability *d, const struct apply_range *range, uint64_t durts)
 {
-	uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES, first = e->bytes < to_edge ? e->bytes : to_edge;
-	_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
-	if (mine(w, e->offset)) {
-		w->result.entries++;
-		take(w, (struct piece){w->d->image + e->offset, e->payload, first});
-	}
-	if (first < e->bytes && mine(w, e->offset + first))
-		take(w, (struct piece){w->d->image + e->offset + first, e->payload + first, e->bytes - first});
+	return range->verdicts ? range->verdicts[durts - range->from] == APPLY_KEPT
+	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
 }
 
 static void take_update(struct writer *w, const struct media_marker *m)
@@ -174,21 +166,11 @@ static void take_update(struct writer *w, const struct media_marker *m)
 	const uint8_t *log = apply_log(w->d, m);
 	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
 		struct entry e = entry_at(w->d, log, p);
-		if (w->writers == 1) {
-			w->result.entries++;
-			take(w, (struct piece){w->d->image + e.offset, e.payload, e.bytes});
-		} else {
-			take_share(w, &e);
-		}
+		take(w, (struct piece){w->d->image + e.offset, e.payload, e.bytes});
+		w->result.entries++;
 		p += media_entry_bytes(e.bytes);
 	}
-	w->result.updates += w->number == 0;
-}
-
-static bool to_be_applied(const struct durability *d, const struct apply_range *range, uint64_t durts)
-{
-	return range->verdicts ? range->verdicts[durts - range->from] == APPLY_KEPT
-	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
+	w->result.updates++;
 }
 
 static void write_range(struct writer *w, const struct apply_range *range)
@@ -198,8 +180,6 @@ static void write_range(struct writer *w, const struct apply_range *range)
 		if (to_be_applied(w->d, range, at))
 			take_update(w, durability_marker(w->d, at));
 	}
-	take_rest(w);
-	unload_rest(w);
 }
 
 /* ----------------------------------------------------------------- threads */
@@ -248,40 +228,193 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
 	return n < 1 ? 1 : n > REPLAY_THREADS_MOST ? REPLAY_THREADS_MOST : (unsigned)n;
 }
 
+/* ----------------------------------------------------- several writers
+ *
+ * First each thread goes through a share of the slots and puts what it finds into baskets, one for each writer; then each writer empties
+ * those that are for it, in the order of the slots. */
+
+struct item {
+	uint64_t word; /* as in a log: where to, how much */
+	union {
+		uint8_t bytes[8];    /* where it is 8: who empties the basket need not fetch the log from who filled it */
+		const uint8_t *from; /* else: in the log */
+	};
+};
+
+/* Padded: each is counted up by a thread of its own at the same time. */
+struct apply_basket {
+	struct item *item;
+	uint64_t n, room;
+} ARCH_PADDED;
+
 struct application {
 	struct durability *d;
 	const struct apply_range *range;
-	unsigned writers;
+	struct apply_basket *baskets; /* [who filled it * threads + who empties it] */
 	struct {
 		struct replay_result result;
 		int error;
 	} done[REPLAY_THREADS_MOST];
 };
 
-static void write_part(void *arg, unsigned n)
+static int put_item(struct apply_basket *b, uint64_t offset, uint64_t bytes, const uint8_t *from)
+{
+	enum { FIRST = 4096 };
+	if (b->n == b->room) {
+		uint64_t room = b->room ? 2 * b->room : FIRST;
+		struct item *more = realloc(b->item, room * sizeof *more);
+		if (!more)
+			return FUR_ENOMEM;
+		b->item = more;
+		b->room = room;
+	}
+	struct item *item = &b->item[b->n++];
+	item->word = media_entry_word(offset, bytes);
+	if (bytes == 8)
+		memcpy(item->bytes, from, 8);
+	else
+		item->from = from;
+	return 0;
+}
+
+/* The granule's writer.  Spread by a product: granules in use side by side, or in steps, are shared evenly. */
+static unsigned writer_of(const struct apply_range *range, uint64_t offset)
+{
+	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES) * UINT32_C(0x9e3779b1);
+	return (unsigned)((uint64_t)mixed * range->threads >> 32);
+}
+
+static int sort_update(
+        const struct application *a, struct apply_basket *baskets, const struct media_marker *m, struct replay_result *result)
+{
+	const uint8_t *log = apply_log(a->d, m);
+	int error = 0;
+	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end && !error;) {
+		struct entry e = entry_at(a->d, log, p);
+		/* It is shorter than a granule, and so lies in two at most. */
+		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
+		uint64_t to_edge = GRANULE_BYTES - e.offset % GRANULE_BYTES, first = e.bytes < to_edge ? e.bytes : to_edge;
+		error = put_item(&baskets[writer_of(a->range, e.offset)], e.offset, first, e.payload);
+		if (first < e.bytes && !error)
+			error = put_item(&baskets[writer_of(a->range, e.offset + first)], e.offset + first, e.bytes - first,
+			        e.payload + first);
+		result->entries++;
+		p += media_entry_bytes(e.bytes);
+	}
+	result->updates++;
+	return error;
+}
+
+static void sort_share(void *arg, unsigned n)
 {
 	struct application *a = arg;
-	struct writer w = {.d = a->d, .number = n, .writers = a->writers, .distance = a->d->replay_options.preload};
-	if (w.distance > REPLAY_PRELOAD_MOST)
-		w.distance = REPLAY_PRELOAD_MOST;
-	write_range(&w, a->range);
-	a->done[n].result = w.result;
+	unsigned threads = a->range->threads;
+	struct replay_result result = {0};
+	int error = 0;
+	uint64_t slots = a->range->to - a->range->from;
+	uint64_t at = a->range->from + apply_share(slots, n, threads), to = a->range->from + apply_share(slots, n + 1, threads);
+	for (; at < to && !error; at++) {
+		apply_preload(a->d, at, to);
+		if (to_be_applied(a->d, a->range, at))
+			error = sort_update(a, &a->baskets[n * threads], durability_marker(a->d, at), &result);
+	}
+	a->done[n].result = result;
+	a->done[n].error = error;
+}
+
+static void empty_basket(struct writer *w, struct apply_basket *b)
+{
+	for (uint64_t k = 0; k < b->n; k++) {
+		const struct item *i = &b->item[k];
+		uint64_t bytes = media_entry_payload(i->word);
+		take(w, (struct piece){w->d->image + media_entry_offset(i->word), bytes == 8 ? i->bytes : i->from, bytes});
+	}
+}
+
+static void start_writer(struct writer *w, struct durability *d)
+{
+	memset(w, 0, sizeof *w);
+	w->d = d;
+	w->distance = d->replay_options.preload < REPLAY_PRELOAD_MOST ? d->replay_options.preload : REPLAY_PRELOAD_MOST;
+}
+
+static void write_share(void *arg, unsigned n)
+{
+	struct application *a = arg;
+	unsigned threads = a->range->threads;
+	struct writer w;
+	start_writer(&w, a->d);
+	/* INV-R4: who filled the first has the first slots. */
+	for (unsigned k = 0; k < threads; k++)
+		empty_basket(&w, &a->baskets[k * threads + n]);
+	finish_writer(&w);
+	a->done[n].result.bytes = w.result.bytes;
 	/* INV-R5.  Here, for a fence completes the write-backs of its own thread and no other: without it the tail could become durable
 	 * before what this helper wrote.  Where the whole file is synced at once the caller's drain does it. */
 	if (n > 0 && pm_drains_own(&a->d->pm))
 		a->done[n].error = pm_drain(&a->d->pm);
 }
 
-int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result)
+static void add(struct replay_result *result, const struct replay_result *more)
 {
-	struct application a = {.d = d, .range = range, .writers = apply_threads(d, range->log_bytes)};
-	int error = 0;
-	apply_on_threads(a.writers, write_part, &a);
-	for (unsigned n = 0; n < a.writers; n++) {
-		result->updates += a.done[n].result.updates;
-		result->entries += a.done[n].result.entries;
-		result->bytes += a.done[n].result.bytes;
-		error = error ? error : a.done[n].error;
+	result->updates += more->updates;
+	result->entries += more->entries;
+	result->bytes += more->bytes;
+}
+
+static int first_error(const struct application *a)
+{
+	for (unsigned n = 0; n < a->range->threads; n++)
+		if (a->done[n].error)
+			return a->done[n].error;
+	return 0;
+}
+
+static int apply_by_several(struct application *a, struct replay_result *result)
+{
+	unsigned threads = a->range->threads;
+	apply_on_threads(threads, sort_share, a);
+	int error = first_error(a);
+	if (!error) {
+		apply_on_threads(threads, write_share, a);
+		error = first_error(a);
+		for (unsigned n = 0; n < threads; n++)
+			add(result, &a->done[n].result);
 	}
 	return error;
+}
+
+int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result)
+{
+	if (range->threads > 1 && range->baskets) {
+		struct application a = {.d = d, .range = range, .baskets = range->baskets};
+		for (unsigned k = 0; k < range->threads * range->threads; k++)
+			a.baskets[k].n = 0;
+		int error = apply_by_several(&a, result);
+		if (error != FUR_ENOMEM)
+			return error;
+		/* Nothing is written yet, and one needs no memory. */
+	}
+	struct writer w;
+	start_writer(&w, d);
+	write_range(&w, range);
+	finish_writer(&w);
+	add(result, &w.result);
+	return 0;
+}
+
+struct apply_basket *apply_baskets(unsigned threads)
+{
+	size_t bytes = (size_t)threads * threads * sizeof(struct apply_basket);
+	struct apply_basket *baskets = threads > 1 ? aligned_alloc(ARCH_PAD, bytes) : NULL;
+	if (baskets)
+		memset(baskets, 0, bytes);
+	return baskets;
+}
+
+void apply_free_baskets(struct apply_basket *baskets, unsigned threads)
+{
+	for (unsigned k = 0; baskets && k < threads * threads; k++)
+		free(baskets[k].item);
+	free(baskets);
 }

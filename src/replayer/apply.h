@@ -9,7 +9,7 @@
  *     unload    the line's write-back, some time later: lines that are stored to again meanwhile are written back once
  *
  * The idea of preloading and unloading, and its distances, are those of PUL (Bernhardt et al., "Pre-load in Software for Caches Wouldn't
- * Always Play Along").  Helpers, if any, each run the whole pipeline over the whole range, for the granules of the heap that are theirs.
+ * Always Play Along").  With several threads each writes the granules of the heap that are its own.
  *
  *   INV-R4  Of two entries that store to the same byte, the one of the later durTS, or the later one of an update, is written last.  A
  *           granule has one writer, which takes the entries in order.
@@ -23,14 +23,21 @@
 enum apply_verdict { APPLY_HOLE, APPLY_ABORTED, APPLY_KEPT };
 
 /* Slots [from, to), and what is to be done with each: verdicts[k] is of from + k; NULL: none is a hole.  All entries are checked. */
+struct apply_basket;
+
 struct apply_range {
 	uint64_t from, to;
 	const uint8_t *verdicts;
-	uint64_t log_bytes; /* of what is to be applied: helpers must be worth it */
+	unsigned threads;             /* to do it, the caller included: apply_threads() */
+	struct apply_basket *baskets; /* for so many threads; NULL: it is done by one */
 };
 
 /* Write the updates' entries to the image, in order, and back.  Counts into `result`.  Errors: FUR_EIO, of a helper's drain. */
 FUR_MUST_USE int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result);
+
+/* What several threads need to sort entries: memory that is kept from one range to the next.  NULL: there is none, or no need. */
+struct apply_basket *apply_baskets(unsigned threads);
+void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 
 /* Do the entries of a valid marker's log make sense?  A checksum that holds over an entry outside the heap means a bug or a forgery.
  * Errors: FUR_ECORRUPT. */
@@ -45,6 +52,12 @@ void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void 
 
 /* How many threads are worth their start for so many bytes of log. */
 unsigned apply_threads(const struct durability *d, uint64_t log_bytes);
+
+/* Where the n-th of equal shares of [0, all) begins. */
+static inline uint64_t apply_share(uint64_t all, unsigned n, unsigned shares)
+{
+	return all / shares * n + all % shares * n / shares;
+}
 
 static inline const uint8_t *apply_log(const struct durability *d, const struct media_marker *m)
 {

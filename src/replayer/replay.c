@@ -45,9 +45,13 @@ static int store_tail(struct durability *d, uint64_t tail)
 struct window {
 	struct durability *d;
 	uint64_t tail, end;
+	uint64_t log_bytes; /* at most, of all updates in it */
 	uint8_t *verdicts;
 	uint64_t from, to; /* the part at hand */
-	unsigned parts;
+	unsigned threads;
+	struct {
+		uint64_t end, log_bytes;
+	} measured[REPLAY_THREADS_MOST];
 	uint64_t holes; /* since the last slot that is none */
 	struct replay_result *result;
 };
@@ -55,29 +59,61 @@ struct window {
 /* A verdict on the way: valid, but with entries that make no sense. */
 enum { FORGED = APPLY_KEPT + 1 };
 
-/* Which slots have been written?  And how much log do they name, as far as the markers alone can tell? */
-static uint64_t measure_window(struct window *w)
-{
-	const struct durability *d = w->d;
-	uint64_t log_bytes = 0;
-	for (uint64_t s = w->tail, end = s + d->super->ring_slots; s < end; s++) {
-		const struct media_marker *m = durability_marker(d, s);
-		if (d->replay_options.preload && s + 2 * d->replay_options.preload < end)
-			arch_prefetch(durability_marker(d, s + 2 * d->replay_options.preload));
-		if (m->durts != s || !plausible(d, m))
-			continue;
-		log_bytes += m->log_bytes;
-		w->end = s + 1;
-	}
-	return log_bytes;
-}
-
-/* Look at each marker of a part of the part at hand by itself. */
-static void look_at_part(void *arg, unsigned n)
+/* Which slots of a share of the ring have been written?  And how much log do they name, as far as the markers alone can tell? */
+static void measure_share(void *arg, unsigned n)
 {
 	struct window *w = arg;
 	const struct durability *d = w->d;
-	uint64_t slots = w->to - w->from, from = w->from + slots * n / w->parts, to = w->from + slots * (n + 1) / w->parts;
+	uint64_t slots = d->super->ring_slots, distance = 2 * d->replay_options.preload, end = w->tail, log_bytes = 0;
+	for (uint64_t s = w->tail + apply_share(slots, n, w->threads), to = w->tail + apply_share(slots, n + 1, w->threads); s < to;
+	        s++) {
+		const struct media_marker *m = durability_marker(d, s);
+		if (distance && s + distance < to)
+			arch_prefetch(durability_marker(d, s + distance));
+		if (m->durts != s || !plausible(d, m))
+			continue;
+		log_bytes += m->log_bytes;
+		end = s + 1;
+	}
+	w->measured[n].end = end;
+	w->measured[n].log_bytes = log_bytes;
+}
+
+static void measure_window(struct window *w)
+{
+	w->threads = apply_threads(w->d, w->d->super->ring_slots * MEDIA_SLOT_BYTES);
+	apply_on_threads(w->threads, measure_share, w);
+	for (unsigned n = 0; n < w->threads; n++) {
+		w->log_bytes += w->measured[n].log_bytes;
+		if (w->measured[n].end > w->end)
+			w->end = w->measured[n].end;
+	}
+	w->threads = apply_threads(w->d, w->log_bytes);
+}
+
+static void populate_share(void *arg, unsigned n)
+{
+	const struct window *w = arg;
+	uint64_t pages = w->d->super->heap_bytes / MEDIA_PAGE_BYTES, from = apply_share(pages, n, w->threads),
+	         to = apply_share(pages, n + 1, w->threads);
+	madvise(w->d->image + from * MEDIA_PAGE_BYTES, (to - from) * MEDIA_PAGE_BYTES, MADV_POPULATE_WRITE);
+}
+
+/* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
+static void populate_image(struct window *w)
+{
+	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
+	if (w->log_bytes / LEAST_ENTRY >= w->d->super->heap_bytes / PAGE / 2)
+		apply_on_threads(w->threads, populate_share, w);
+}
+
+/* Look at each marker of a share of the part at hand by itself. */
+static void look_at_share(void *arg, unsigned n)
+{
+	struct window *w = arg;
+	const struct durability *d = w->d;
+	uint64_t slots = w->to - w->from, from = w->from + apply_share(slots, n, w->threads),
+	         to = w->from + apply_share(slots, n + 1, w->threads);
 	for (uint64_t s = from; s < to; s++) {
 		const struct media_marker *m = durability_marker(d, s);
 		uint8_t *verdict = &w->verdicts[s - w->tail];
@@ -103,8 +139,8 @@ static bool dependencies_kept(const struct window *w, const struct media_marker 
 	return true;
 }
 
-/* Decide about every slot of the part at hand, upwards: what depends on a hole becomes one.  Adds up the log bytes of what is kept. */
-static int judge_part(struct window *w, uint64_t *log_bytes)
+/* Decide about every slot of the part at hand, upwards: what depends on a hole becomes one. */
+static int judge_part(struct window *w)
 {
 	for (uint64_t s = w->from; s < w->to; s++) {
 		const struct media_marker *m = durability_marker(w->d, s);
@@ -122,40 +158,30 @@ static int judge_part(struct window *w, uint64_t *log_bytes)
 			w->result->dropped++;
 		} else if (*verdict == FORGED) {
 			return apply_check(w->d, m);
-		} else {
-			*log_bytes += m->log_bytes;
 		}
 	}
 	return 0;
 }
 
-/* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
-static void populate_image(struct durability *d, uint64_t log_bytes)
-{
-	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
-	if (log_bytes / LEAST_ENTRY >= d->super->heap_bytes / PAGE / 2)
-		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
-}
-
-/* Slots that one thread judges, and then applies, while their logs are in its cache. */
-enum { PART_SLOTS = 1024 };
+/* Slots that are judged, and then applied, while their logs are in the cache.  Threads that meet after each part take larger ones. */
+enum { PART_SLOTS = 1024, PART_SLOTS_OF_THREADS = 8192 };
 
 static int replay_window(struct window *w)
 {
-	uint64_t log_bytes = measure_window(w);
+	measure_window(w);
+	populate_image(w);
+	uint64_t slots = w->threads > 1 ? PART_SLOTS_OF_THREADS : PART_SLOTS;
+	struct apply_basket *baskets = apply_baskets(w->threads);
 	int error = 0;
-	populate_image(w->d, log_bytes);
-	w->parts = apply_threads(w->d, log_bytes);
-	/* With helpers all at once: they meet twice, and not for every part. */
-	uint64_t step = w->parts > 1 ? w->end - w->tail : PART_SLOTS;
 	for (w->from = w->tail; w->from < w->end && !error; w->from = w->to) {
-		w->to = w->from + step < w->end ? w->from + step : w->end;
-		apply_on_threads(w->parts, look_at_part, w);
-		struct apply_range range = {w->from, w->to, &w->verdicts[w->from - w->tail], 0};
-		error = judge_part(w, &range.log_bytes);
+		w->to = w->from + slots < w->end ? w->from + slots : w->end;
+		apply_on_threads(w->threads, look_at_share, w);
+		struct apply_range range = {w->from, w->to, &w->verdicts[w->from - w->tail], w->threads, baskets};
+		error = judge_part(w);
 		if (!error)
 			error = apply_updates(w->d, &range, w->result);
 	}
+	apply_free_baskets(baskets, w->threads);
 	return error;
 }
 
@@ -211,7 +237,10 @@ int replay_live(struct durability *d)
 	}
 	if (at == tail)
 		return 0;
-	error = apply_updates(d, &(struct apply_range){tail, at, NULL, log_bytes}, &result);
+	unsigned threads = apply_threads(d, log_bytes);
+	struct apply_basket *baskets = apply_baskets(threads);
+	error = apply_updates(d, &(struct apply_range){tail, at, NULL, threads, baskets}, &result);
+	apply_free_baskets(baskets, threads);
 	if (!error)
 		error = store_tail(d, at);
 	if (error)
