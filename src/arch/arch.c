@@ -88,6 +88,7 @@ void arch_backoff(struct arch_backoff *b)
 #include <cpuid.h>
 #include <libpmem.h>
 
+/* Calls of libpmem's, and tools/pm-emulate counts on that: it stands in for them. */
 void arch_write_back(const void *start, size_t bytes)
 {
 	pmem_flush(start, bytes);
@@ -110,12 +111,27 @@ struct arch_cpu arch_cpu_detect(void)
 	return cpu;
 }
 #else
+#include <dlfcn.h>
 #include <sys/auxv.h>
+
+/* tools/pm-emulate stands in for libpmem's calls.  These are none of them, so its own are looked for, once, before main(). */
+static void (*emulated_write_back)(const void *, size_t);
+static void (*emulated_fence)(void);
+
+__attribute__((constructor)) static void find_emulation(void)
+{
+	*(void **)&emulated_write_back = dlsym(RTLD_DEFAULT, "pm_emulate_write_back");
+	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
+}
 
 /* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not: it leaves the line out of the
  * fence. */
 void arch_write_back(const void *start, size_t bytes)
 {
+	if (__builtin_expect(emulated_write_back != NULL, 0)) {
+		emulated_write_back(start, bytes);
+		return;
+	}
 	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
 	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
 		__asm__ volatile("dcbf 0, %0" : : "r"(line) : "memory");
@@ -123,6 +139,10 @@ void arch_write_back(const void *start, size_t bytes)
 
 void arch_write_back_fence(void)
 {
+	if (__builtin_expect(emulated_fence != NULL, 0)) {
+		emulated_fence();
+		return;
+	}
 	__asm__ volatile("sync" ::: "memory");
 }
 

@@ -26,6 +26,8 @@
 namespace crash
 {
 
+/* What an update does besides setting its counter, if not all of it. */
+enum Parts : unsigned { BANK = 1, TREE = 2, BLOCKS_OF_MEMORY = 4, EVERYTHING = 7 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 
 /* In memory shared with the process that kills. */
@@ -95,31 +97,35 @@ inline Data *set_up(fur_thread *self)
 	});
 }
 
-inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k)
+inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k, unsigned parts = EVERYTHING)
 {
 	Step s(seed, t, k);
 	fur::update(self, [&](fur_update *tx) {
 		/* The check half way, so that a torn update cannot hide behind an even sum. */
-		fur_store(tx, &data->account[s.from].value, fur_load(tx, &data->account[s.from].value) - s.amount);
-		if (s.insert)
+		if (parts & BANK)
+			fur_store(tx, &data->account[s.from].value, fur_load(tx, &data->account[s.from].value) - s.amount);
+		if (parts & TREE && s.insert)
 			(void)rbtree::insert(tx, &data->tree, s.key);
-		else
+		else if (parts & TREE)
 			rbtree::remove(tx, &data->tree, s.key);
-		Block fresh{t, k, {}};
-		for (uint64_t i = 0; i < 10; i++)
-			fresh.check[i] = mix(t * 1000003 + k + i);
-		auto *place = static_cast<Block *>(fur_alloc(tx, sizeof(Block)));
-		fur_write(tx, place, &fresh, sizeof fresh);
-		fur_free(tx, fur_load(tx, &data->block[t][s.block]));
-		fur_store(tx, &data->block[t][s.block], place);
-		fur_store(tx, &data->account[s.to].value, fur_load(tx, &data->account[s.to].value) + s.amount);
+		if (parts & BLOCKS_OF_MEMORY) {
+			Block fresh{t, k, {}};
+			for (uint64_t i = 0; i < 10; i++)
+				fresh.check[i] = mix(t * 1000003 + k + i);
+			auto *place = static_cast<Block *>(fur_alloc(tx, sizeof(Block)));
+			fur_write(tx, place, &fresh, sizeof fresh);
+			fur_free(tx, fur_load(tx, &data->block[t][s.block]));
+			fur_store(tx, &data->block[t][s.block], place);
+		}
+		if (parts & BANK)
+			fur_store(tx, &data->account[s.to].value, fur_load(tx, &data->account[s.to].value) + s.amount);
 		fur_store(tx, &data->counter[t].value, static_cast<int64_t>(k));
 	});
 }
 
 /* The child's thread: works until killed, or `stop`.  `early`: acknowledge before the commit, the bug that the check must find. */
 inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads, unsigned update_percent, bool early,
-        const std::atomic<bool> &stop)
+        const std::atomic<bool> &stop, unsigned parts = EVERYTHING)
 {
 	fur::Thread self(heap);
 	auto *data = static_cast<Data *>(fur_root(heap, 0));
@@ -132,7 +138,7 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 			mine.intended.store(k, std::memory_order_relaxed);
 			if (early)
 				mine.acknowledged.store(k, std::memory_order_relaxed);
-			update_once(self, data, seed, t, k);
+			update_once(self, data, seed, t, k, parts);
 			mine.acknowledged.store(k, std::memory_order_relaxed);
 			continue;
 		}
@@ -151,11 +157,30 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 
 /* ------------------------------------------------------------------ the check */
 
+/* Every acknowledged update of thread t is there, if the heap has `is`; of what was not acknowledged, one at most; and what anybody has
+ * seen.  Empty, or what is wrong. */
+inline std::string check_counter(const Shared *shared, unsigned t, uint64_t is)
+{
+	uint64_t acked = shared->thread[t].acknowledged, intended = shared->thread[t].intended;
+	if (is < acked)
+		return "thread " + std::to_string(t) + " was told that update " + std::to_string(acked) +
+		       " is durable; the heap has " + std::to_string(is);
+	if (is > intended)
+		return "thread " + std::to_string(t) + " had begun update " + std::to_string(intended) + "; the heap has " +
+		       std::to_string(is);
+	for (unsigned reader = 0; reader < THREADS; reader++)
+		if (shared->thread[reader].seen[t] > is)
+			return "thread " + std::to_string(reader) + " has read update " +
+			       std::to_string(shared->thread[reader].seen[t]) + " of thread " + std::to_string(t) +
+			       "; the heap has " + std::to_string(is);
+	return "";
+}
+
 /* What the heap must hold, carried from kill to kill. */
 class Expected
 {
       public:
-	explicit Expected(uint64_t seed) : seed_(seed) {}
+	explicit Expected(uint64_t seed, unsigned parts = EVERYTHING) : seed_(seed), parts_(parts) {}
 
 	/* Null, or what is wrong with the heap after recovery. */
 	std::string check(fur_heap *heap, const Shared *shared)
@@ -183,22 +208,12 @@ class Expected
 	}
 
       private:
-	/* Every acknowledged update is there; of what was not acknowledged, one a thread at most; and what anybody has seen. */
 	std::string check_counter(const Data *data, const Shared *shared, unsigned t)
 	{
-		uint64_t is = static_cast<uint64_t>(data->counter[t].value), acked = shared->thread[t].acknowledged,
-		         intended = shared->thread[t].intended;
-		if (is < acked)
-			return "thread " + std::to_string(t) + " was told that update " + std::to_string(acked) +
-			       " is durable; the heap has " + std::to_string(is);
-		if (is > intended)
-			return "thread " + std::to_string(t) + " had begun update " + std::to_string(intended) + "; the heap has " +
-			       std::to_string(is);
-		for (unsigned reader = 0; reader < THREADS; reader++)
-			if (shared->thread[reader].seen[t] > is)
-				return "thread " + std::to_string(reader) + " has read update " +
-				       std::to_string(shared->thread[reader].seen[t]) + " of thread " + std::to_string(t) +
-				       "; the heap has " + std::to_string(is);
+		uint64_t is = static_cast<uint64_t>(data->counter[t].value);
+		std::string wrong = crash::check_counter(shared, t, is);
+		if (!wrong.empty())
+			return wrong;
 		for (; counter_[t] < is; counter_[t]++)
 			apply(t, counter_[t] + 1);
 		return "";
@@ -206,13 +221,16 @@ class Expected
 	void apply(unsigned t, uint64_t k)
 	{
 		Step s(seed_, t, k);
-		balance_[s.from] -= s.amount;
-		balance_[s.to] += s.amount;
-		if (s.insert)
+		if (parts_ & BANK) {
+			balance_[s.from] -= s.amount;
+			balance_[s.to] += s.amount;
+		}
+		if (parts_ & TREE && s.insert)
 			keys_.insert(s.key);
-		else
+		else if (parts_ & TREE)
 			keys_.erase(s.key);
-		newest_[t][s.block] = k;
+		if (parts_ & BLOCKS_OF_MEMORY)
+			newest_[t][s.block] = k;
 	}
 	std::string check_accounts(const Data *data) const
 	{
@@ -262,7 +280,9 @@ class Expected
 		return "";
 	}
 
-	uint64_t seed_, counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {};
+	uint64_t seed_;
+	unsigned parts_;
+	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {};
 	int64_t balance_[ACCOUNTS] = {};
 	std::set<int64_t> keys_;
 };

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Let the power fail under the victim at many points, and check after each.  The victim begins with no heap; or (--again) with one the
+power has failed under, which it recovers first; or (--daemon) with a replayer beside it, which the power fails under, too.
+
+    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--readers 1] [--again | --daemon REPLAYER]
+               [--must-find] [--directory /dev/shm]
+
+--must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("pm_emulate")
+parser.add_argument("victim")
+parser.add_argument("--workload", default="mixed")
+parser.add_argument("--points", default=60, type=int)
+parser.add_argument("--seed", default=1, type=int)
+parser.add_argument("--updates", default=200, type=int)
+parser.add_argument("--readers", default=1, type=int)
+parser.add_argument("--timeout", default=60, type=int)
+parser.add_argument("--again", action="store_true")
+parser.add_argument("--daemon", metavar="REPLAYER")
+parser.add_argument("--must-find", action="store_true")
+parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+a = parser.parse_args()
+
+place = tempfile.mkdtemp(prefix="fur-pm-emulate-", dir=a.directory)
+heap, acks = f"{place}/heap", f"{place}/acks"
+victim = ["--heap", heap, "--acks", acks, "--workload", a.workload, "--seed", str(a.seed), "--updates", str(a.updates), "--readers", str(a.readers)]
+before = f"rm -f {heap} {acks}"
+program = [a.victim, "run", *victim]
+if a.again or a.daemon:
+    prepared = f"mv {heap} {heap}.first && mv {acks} {acks}.first"
+    if a.again:
+        # Nobody has recovered it yet: the run begins with that.
+        subprocess.run([a.pm_emulate, "--quiet", "--fail-at", "fence:150", "--seed", str(a.seed), "--file", heap, "--", *program], check=True)
+    else:
+        subprocess.run([*program[:-3], "1", *program[-2:]], check=True)  # one update
+        program = ["sh", "-c", f"{a.daemon} --quiet --heap {heap} & {' '.join(program)}; s=$?; kill $!; wait; exit $s"]
+    subprocess.run(prepared, shell=True, check=True)
+    before = f"cp {heap}.first {heap} && cp {acks}.first {acks}"
+command = [a.pm_emulate, "--explore", str(a.points), "--seed", str(a.seed), "--timeout", str(a.timeout), "--file", heap, "--before", before,
+           "--check", " ".join([a.victim, "check", *victim]), "--", *program]
+# The bugs are in code that every machine runs when it is told that it has no hardware transactions.
+done = subprocess.run(command, stderr=subprocess.PIPE if a.must_find else None, text=True, env=dict(os.environ, FUR_HTM="none") if a.must_find else None)
+if not a.must_find:
+    if done.returncode == 0:
+        shutil.rmtree(place)
+    sys.exit(done.returncode)
+shutil.rmtree(place)
+print(done.stderr)
+if done.returncode != 1 or "violation at" not in done.stderr or "repeat with:" not in done.stderr:
+    sys.exit(f"explore.py: exit status {done.returncode}: the planted bug was not found in {a.points} points")

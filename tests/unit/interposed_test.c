@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * interposed_test.c - every write-back and fence of libfur can be stood in for, as tools/pm-emulate does: libpmem's calls on x86-64, the
+ * hooks of src/arch/arch.c on POWER.  The program itself is what stands in; a commit without a write-back in it fails.
+ */
+#include <fur.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static long flushed, fenced;
+
+EXPORT void pmem_flush(const void *start, size_t bytes);
+EXPORT void pmem_drain(void);
+EXPORT void pm_emulate_write_back(const void *start, size_t bytes);
+EXPORT void pm_emulate_fence(void);
+
+void pmem_flush(const void *start, size_t bytes)
+{
+	(void)start, (void)bytes;
+	flushed++;
+}
+
+void pmem_drain(void)
+{
+	fenced++;
+}
+
+void pm_emulate_write_back(const void *start, size_t bytes)
+{
+	pmem_flush(start, bytes);
+}
+
+void pm_emulate_fence(void)
+{
+	pmem_drain();
+}
+
+static void must(int error)
+{
+	if (!error)
+		return;
+	printf("%s\n", fur_errormsg());
+	exit(1);
+}
+
+int main(void)
+{
+	char path[] = "/tmp/fur-interposed-XXXXXX";
+	struct fur_options o;
+	fur_heap *heap;
+	fur_thread *self;
+	fur_update *tx;
+	fur_options_init(&o);
+	o.pm = FUR_PM_EMULATED;
+	o.pm_latency_ns = FUR_NO_LATENCY;
+	o.heap_bytes = 4 << 20;
+	close(mkstemp(path));
+	unlink(path);
+	must(fur_create(path, &o, &heap));
+	unlink(path);
+	must(fur_thread_register(heap, &self));
+	long flushes = flushed, fences = fenced;
+	must(fur_begin_update(self, &tx));
+	fur_set_root(tx, 0, fur_base(heap));
+	must(fur_commit(tx));
+	/* The log, and the marker; one fence for both. */
+	printf("%ld flushes, %ld fences\n", flushed - flushes, fenced - fences);
+	return flushed - flushes == 2 && fenced - fences == 1 ? 0 : 1;
+}

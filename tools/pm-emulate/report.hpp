@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * report.hpp - what a run under emulation did, as text and as JSON.
+ */
+#ifndef PM_EMULATE_REPORT_HPP
+#define PM_EMULATE_REPORT_HPP
+
+#include "memory.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace pme
+{
+
+/* Counters and findings; `files`: what is not durable after the run. */
+nlohmann::json report_of(const pme_control &control, const std::vector<Difference> &files);
+std::string text_of(const nlohmann::json &report);
+
+/* What a power failure did. */
+nlohmann::json failure_of(const std::vector<Difference> &files);
+std::string failure_text(const std::vector<Difference> &files);
+
+void write_json(const std::string &path, const nlohmann::json &json);
+
+} // namespace pme
+
+#endif /* PM_EMULATE_REPORT_HPP */
