@@ -277,10 +277,11 @@ static int put_item(struct apply_basket *b, uint64_t offset, uint64_t bytes, con
 	return 0;
 }
 
-/* The granule's writer.  Spread by a product: granules in use side by side, or in steps, are shared evenly. */
+/* The granule's writer, in this range.  Spread by a product: granules in use side by side, or in steps, are shared evenly; and another one in the
+ * next range, so that one that is stored to much does not always go to the same. */
 static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 {
-	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES) * UINT32_C(0x9e3779b1);
+	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES + range->from) * UINT32_C(0x9e3779b1);
 	return (unsigned)((uint64_t)mixed * range->threads >> 32);
 }
 

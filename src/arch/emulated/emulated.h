@@ -15,8 +15,8 @@
  *           transaction wherever it went, and none made while suspended.
  *   INV-E4  A store is performed (seen, and in conflict with others) no earlier than it is made and no later than the next full fence
  *           or atomic read-modify-write of its thread; on x86 in order, on POWER in order only across a barrier.
- *   INV-E5  A store is durable after a write-back that was issued later has completed, at the latest when a write-back fence
- *           returns; perhaps sooner, by eviction; and never in pieces smaller than 8 aligned bytes.
+ *   INV-E5  A store is durable when its line has been written back later, and a write-back fence of that thread has returned; perhaps sooner,
+ *           by the write-back alone or by eviction; and never in pieces smaller than 8 aligned bytes.
  *
  * What it does not have: loads are performed in program order, so a missing load-load barrier of POWER goes unseen; no interrupts and
  * no page faults, so nothing aborts for those.
