@@ -119,7 +119,7 @@ def heaps(place):
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
     good("--quiet", "--fail-at", "flush:2000", "--file", heap, "--", victim, "run", "--heap", heap, "--acks", acks, "--updates", "1000000")
     # Recovery is under emulation, too: the power fails in it, then it is done again.
-    good("--quiet", "--fail-at", "fence:2", "--lines", "dropped", "--", replayer, "--quiet", "--heap", heap)
+    good("--quiet", "--fail-at", "fence:2", "--lines", "dropped", "--", replayer, "--quiet", "--once", "--heap", heap)
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
     # By a shell: the program is not what pm-emulate has started, and dies all the same.
     good("--quiet", "--fail-at", "flush:500", "--file", heap, "--", "sh", "-c", f"{victim} run --heap {heap} --acks {acks} --updates 1000000; true")

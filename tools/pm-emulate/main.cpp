@@ -165,7 +165,7 @@ int run_through(const Options &o, const std::string &library)
 	pme::End end = pme::run_program(command_of(o, o.seed), memory, library, o.timeout_s, nullptr);
 	const pme_control &c = *memory.control();
 	if (end.timed_out)
-		throw std::runtime_error(o.program[0] + ": did not end in " + std::to_string(o.timeout_s) + " s and was killed");
+		throw std::runtime_error(o.program[0] + ": did not end in the time of --timeout and was killed");
 	if (!c.regions && !end.well()) {
 		/* It has said why itself. */
 		std::cerr << "pm-emulate: " << o.program[0] << ": " << end.text() << "\n";
