@@ -95,6 +95,7 @@ int durability_attach(
 	d->logs = (uint8_t *)s + s->logs_offset;
 	d->image = (uint8_t *)s + s->heap_offset;
 	d->ops = &replay_ops;
+	d->replay_options = REPLAY_DEFAULTS;
 	pthread_mutex_init(&d->replaying, NULL);
 	d->redo = padded(s->max_threads * sizeof *d->redo);
 	d->nondurable = padded(s->max_threads * sizeof *d->nondurable);

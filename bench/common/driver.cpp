@@ -43,6 +43,8 @@ void Options::add_to(CLI::App &app)
 	        ->capture_default_str();
 	app.add_option(
 	        "--dram-mib", tm_options.dram_bytes, "libfur: private pages beyond so many MiB are handed back; default: no limit");
+	app.add_option("--pm-read-ns", tm_options.pm_read_ns,
+	        "emulated machine: to read a line that is in no cache; default: its description's");
 	app.add_option("--json", json_path, "write the result as JSON to this file, - for standard output");
 	app.add_flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
 }
@@ -54,6 +56,8 @@ void Options::check()
 		throw Usage("--threads " + std::to_string(threads) + ": use 1 to 1000");
 	if (!(seconds > 0 && seconds <= 86400))
 		throw Usage("--seconds: use more than 0, and a day at most");
+	if (tm_options.pm_read_ns && machine == "native")
+		throw Usage("--pm-read-ns: an emulated machine's only; natively reads take what they take");
 	bool known = false;
 	for (int k = 0; k < 5; k++)
 		if (pm == domains[k]) {

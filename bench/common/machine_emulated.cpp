@@ -49,10 +49,15 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 		            std::to_string(emu_machine_threads(machine.get())));
 	if (o.tm_options.pm_latency_ns)
 		emu_machine_set_pm_write_ns(machine.get(), o.tm_options.pm_latency_ns);
+	if (o.tm_options.pm_gap_ns)
+		emu_machine_set_pm_gap_ns(machine.get(), o.tm_options.pm_gap_ns);
+	if (o.tm_options.pm_read_ns)
+		emu_machine_set_pm_read_ns(machine.get(), o.tm_options.pm_read_ns);
 	o.tm_options.machine_has_pm = true;
 	/* For the result to say. */
 	o.tm_options.pm_latency_ns = static_cast<uint32_t>(emu_machine_pm_write_ns(machine.get()));
 	o.tm_options.pm_gap_ns = static_cast<uint32_t>(emu_machine_pm_gap_ns(machine.get()));
+	o.tm_options.pm_read_ns = static_cast<uint32_t>(emu_machine_pm_read_ns(machine.get()));
 	emu_options options = {};
 	options.seed = o.seed;
 	Run r = {o, run, 1, nullptr};

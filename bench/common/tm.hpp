@@ -48,7 +48,7 @@ struct TmOptions {
 	bool reuse = false;
 	uint64_t heap_bytes = 0, log_bytes = 0, ring_slots = 0; /* 0: the default */
 	enum fur_pm pm = FUR_PM_EMULATED;
-	uint32_t pm_latency_ns = 0, pm_gap_ns = 0;
+	uint32_t pm_latency_ns = 0, pm_gap_ns = 0, pm_read_ns = 0;
 	uint64_t dram_bytes = 0;     /* MiB until Options::check() */
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;

@@ -35,7 +35,8 @@ struct Workload {
 	std::string scheme = "ring";
 	unsigned producers = 1;
 	uint64_t logs_mib = 0; /* of all producers together */
-	uint64_t updates = 0;  /* 0: what fills the logs well; on an emulated machine a tenth of that */
+	unsigned preload = REPLAY_DEFAULTS.preload;
+	uint64_t updates = 0; /* 0: what fills the logs well; on an emulated machine a tenth of that */
 
 	/* Of each producer: a power of two. */
 	uint64_t log_bytes() const
@@ -146,7 +147,7 @@ class Merged
 class Ring
 {
       public:
-	Ring(const bench::Options &o, const Workload &w) : path_(o.tm_options.heap)
+	Ring(const bench::Options &o, const Workload &w) : path_(o.tm_options.heap), threads_(o.threads), preload_(w.preload)
 	{
 		fur_options_init(&options_);
 		options_.heap_bytes = HEAP_BYTES;
@@ -174,24 +175,30 @@ class Ring
 	}
 	void open()
 	{
-		if (fur_open(path_.c_str(), &options_, &heap_))
+		char reason[160];
+		bool recovered = false;
+		if (heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_) ||
+		        durability_attach(&durability_, &file_, &options_, reason, sizeof reason))
 			throw std::runtime_error(fur_errormsg());
+		durability_.replay_options.threads = threads_;
+		durability_.replay_options.preload = preload_;
+		if (heap_recover(&durability_, &result_, &recovered) || !recovered)
+			throw std::runtime_error(recovered ? fur_errormsg() : path_ + ": nothing to recover");
 	}
 	Replayed replayed() const
 	{
-		fur_info info;
-		info.size = sizeof info;
-		fur_get_info(heap_, &info);
-		return {info.replayed_updates, info.replayed_entries, info.replay_ns};
+		return {result_.updates, result_.entries, result_.ns};
 	}
 	const uint64_t *heap() const
 	{
-		return static_cast<const uint64_t *>(fur_base(heap_));
+		return reinterpret_cast<const uint64_t *>(durability_.image);
 	}
 	~Ring()
 	{
-		if (heap_ && fur_close(heap_))
-			std::terminate();
+		if (durability_.super)
+			durability_detach(&durability_);
+		if (file_.super)
+			heap_close_file(&file_);
 	}
 
       private:
@@ -221,8 +228,11 @@ class Ring
 		return failed || d.control->replays;
 	}
 	std::string path_;
+	unsigned threads_, preload_;
 	fur_options options_;
-	fur_heap *heap_ = nullptr;
+	heap_file file_{};
+	durability durability_{};
+	replay_result result_{};
 };
 
 /* ------------------------------------------------------------------------ run */
@@ -241,12 +251,23 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 	return wrong;
 }
 
-template <class Replayer>
-int run_on(const bench::Options &o, const Workload &w, Replayer replayer)
+/* Of all threads, opening included: what is left to compare by where others have the processors, too. */
+double cpu_seconds()
 {
+	timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+template <class Replayer>
+int run_on(const bench::Options &o, const Workload &w)
+{
+	Replayer replayer(o, w);
 	Updates updates(w, o.seed);
 	bench::aside([&] { replayer.write(updates); });
+	double cpu = cpu_seconds();
 	replayer.open();
+	cpu = cpu_seconds() - cpu;
 	Replayed done = replayer.replayed();
 	uint64_t wrong = 0;
 	bench::aside([&] { wrong = wrong_words(updates, replayer.heap()); });
@@ -258,10 +279,14 @@ int run_on(const bench::Options &o, const Workload &w, Replayer replayer)
 	r["scheme"] = w.scheme;
 	r["machine"] = o.machine;
 	r["producers"] = w.producers;
+	r["threads"] = o.threads;
+	r["preload"] = w.preload;
 	r["seconds"] = static_cast<double>(done.ns) / 1e9;
+	r["cpu_seconds"] = cpu;
 	r["seed"] = o.seed;
 	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
 	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
+	r["pm_read_ns"] = o.tm_options.pm_read_ns;
 	r["updates"] = done.updates;
 	r["entries"] = done.entries;
 	r["throughput"] = static_cast<double>(done.entries) / static_cast<double>(done.ns) * 1e9;
@@ -269,12 +294,17 @@ int run_on(const bench::Options &o, const Workload &w, Replayer replayer)
 	return bench::report(o, r);
 }
 
-void check(Workload &w, bool native)
+void check(Workload &w, unsigned threads, bool native)
 {
 	if (w.scheme != "scan" && w.scheme != "linked" && w.scheme != "ring")
 		throw bench::Usage("--scheme " + w.scheme + ": use ring, linked or scan");
 	if (w.producers < 1 || w.producers > 64)
 		throw bench::Usage("--producers " + std::to_string(w.producers) + ": use 1 to 64");
+	if (threads > REPLAY_THREADS_MOST || (threads > 1 && w.scheme != "ring"))
+		throw bench::Usage("--threads " + std::to_string(threads) + ": use 1 to " + std::to_string(REPLAY_THREADS_MOST) +
+		                   " with --scheme ring, 1 with the others");
+	if (w.preload > REPLAY_PRELOAD_MOST)
+		throw bench::Usage("--preload " + std::to_string(w.preload) + ": use 0 to " + std::to_string(REPLAY_PRELOAD_MOST));
 	if (w.logs_mib < LEAST_LOGS_MIB || (w.logs_mib & (w.logs_mib - 1)))
 		throw bench::Usage("--log-mib " + std::to_string(w.logs_mib) + ": use a power of two from " +
 		                   std::to_string(LEAST_LOGS_MIB) + " to 2048");
@@ -287,7 +317,7 @@ void check(Workload &w, bool native)
 int run(bench::Options &o, Workload &w)
 {
 	w.logs_mib = o.tm_options.log_bytes >> 20;
-	check(w, o.machine == "native");
+	check(w, o.threads, o.machine == "native");
 	if (o.tm_options.heap.empty())
 		o.tm_options.heap = "/dev/shm/fur-replay-" + std::to_string(getpid());
 	else if (access(o.tm_options.heap.c_str(), F_OK) == 0)
@@ -299,7 +329,7 @@ int run(bench::Options &o, Workload &w)
 			unlink(path.c_str());
 		}
 	} removed{o.tm_options.heap};
-	return w.scheme == "ring" ? run_on(o, w, Ring(o, w)) : run_on(o, w, Merged(o, w));
+	return w.scheme == "ring" ? run_on<Ring>(o, w) : run_on<Merged>(o, w);
 }
 
 } // namespace
@@ -310,8 +340,7 @@ int main(int argc, char **argv)
 	return bench::main_of(
 	        "replay", argc, argv,
 	        [&](CLI::App &app, bench::Options &o) {
-		        for (const char *other :
-		                {"--tm", "--threads", "--seconds", "--reuse", "--heap-mib", "--ring-slots", "--phases"})
+		        for (const char *other : {"--tm", "--seconds", "--reuse", "--heap-mib", "--ring-slots", "--phases"})
 			        app.remove_option(app.get_option(other));
 		        o.tm_options.log_bytes = 128;
 		        app.get_option("--log-mib")
@@ -319,6 +348,11 @@ int main(int argc, char **argv)
 		                ->capture_default_str();
 		        app.add_option("--scheme", w.scheme, "how the order is found: ring, linked, scan")->capture_default_str();
 		        app.add_option("--producers", w.producers, "threads that wrote the logs")->capture_default_str();
+		        app.get_option("--threads")->description("threads that replay, with --scheme ring");
+		        app.add_option("--preload", w.preload,
+		                   "how far ahead lines are asked for: logs, in updates, the heap, in entries; 0: not at all.  "
+		                   "Of ring; the others ask for what the logs' heads store to")
+		                ->capture_default_str();
 		        app.add_option("--updates", w.updates,
 		                "in the logs; default: what they have room for, on an emulated machine a tenth of it");
 	        },

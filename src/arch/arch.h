@@ -75,6 +75,17 @@ static inline bool arch_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 void arch_write_back(const void *start, size_t bytes);
 void arch_write_back_fence(void);
 
+/* ---------------------------------------------------------------- prefetch
+ *
+ * Ask for a line, to read it or to write it, and go on.  Any address may be given. */
+#if defined(FUR_EMULATED)
+#define arch_prefetch(p)          emu_prefetch(p, false)
+#define arch_prefetch_to_write(p) emu_prefetch(p, true)
+#else
+#define arch_prefetch(p)          __builtin_prefetch(p)
+#define arch_prefetch_to_write(p) __builtin_prefetch(p, 1)
+#endif
+
 /* ----------------------------------------------------------- time and sleep */
 
 /* Ticks a nanosecond, measured once against CLOCK_MONOTONIC.  Not for use inside a hardware transaction before the first call. */

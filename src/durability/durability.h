@@ -63,6 +63,16 @@ struct durability_ops {
 	int (*replay)(struct durability *d);
 };
 
+/* How replay goes about it. */
+#define REPLAY_THREADS_MOST 16
+#define REPLAY_PRELOAD_MOST 128
+struct replay_options {
+	uint32_t threads;     /* at most */
+	uint32_t preload;     /* how far ahead lines are asked for: logs, in updates; the heap, in entries; 0: not at all */
+	uint64_t least_bytes; /* of log, for each thread: with less, fewer threads are used */
+};
+#define REPLAY_DEFAULTS ((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
+
 struct durability {
 	struct pm pm;
 	struct media_super *super;
@@ -70,6 +80,7 @@ struct durability {
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
 	const struct durability_ops *ops;
+	struct replay_options replay_options;
 	bool populate;  /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;    /* entries are written to DRAM, and copied to the file's log at commit */
 	bool beside;    /* this process replays beside the one that works: redo and nondurable say nothing here */

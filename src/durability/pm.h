@@ -38,6 +38,12 @@ void pm_flush(struct pm *pm, const void *start, size_t bytes);
 /* Returns 0, or FUR_EIO (SYNC only), for ever after the first. */
 FUR_MUST_USE int pm_drain(struct pm *pm);
 
+/* Does a drain complete the calling thread's flushes and no other's?  If not, the whole file's. */
+static inline bool pm_drains_own(const struct pm *pm)
+{
+	return pm->domain != FUR_PM_SYNC;
+}
+
 /* Does the medium keep its pages writable between transactions?  If not, a store to it may fault, and so may not be made inside a
  * hardware transaction. */
 bool pm_stores_in_transactions(const struct pm *pm);

@@ -232,7 +232,7 @@ static bool regions_fit(const struct media_super *s)
 {
 	const uint64_t offset[] = {s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
 	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes};
-	if (s->control_offset < sizeof *s || s->file_bytes > 2 * MOST_BYTES)
+	if (s->control_offset < sizeof *s || s->control_bytes < CONTROL_BYTES(s->max_threads) || s->file_bytes > 2 * MOST_BYTES)
 		return false;
 	for (int k = 0; k < 4; k++)
 		if (offset[k] % MEDIA_PAGE_BYTES || offset[k] > offset[k + 1] || bytes[k] > offset[k + 1] - offset[k])

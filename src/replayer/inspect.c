@@ -34,8 +34,9 @@ bool inspect_entry_at(const struct media_super *s, uint32_t thread, uint64_t pos
 }
 
 /* INV-R2; slots below the tail were replayed before. */
-static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdicts, uint64_t tail)
+bool inspect_dependencies_kept(const struct media_super *s, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
 {
+	const struct media_marker *m = inspect_marker(s, durts);
 	for (unsigned word = 0; word < MEDIA_DEPS / 64; word++)
 		for (uint64_t bits = m->deps[word]; bits; bits &= bits - 1) {
 			uint64_t back = word * 64 + (unsigned)__builtin_ctzll(bits) + 1;
@@ -45,14 +46,12 @@ static bool dependencies_kept(const struct media_marker *m, const uint8_t *verdi
 	return true;
 }
 
-enum inspect_verdict inspect_judge_slot(const struct media_super *s, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
+enum inspect_verdict inspect_look(const struct media_super *s, uint64_t durts)
 {
 	const struct media_marker *m = inspect_marker(s, durts);
 	if (!inspect_valid(s, m, durts))
 		return m->durts == durts ? INSPECT_BROKEN : INSPECT_HOLE;
-	if (m->kind == MEDIA_ABORT)
-		return INSPECT_ABORTED;
-	return dependencies_kept(m, verdicts, tail) ? INSPECT_KEPT : INSPECT_DROPPED;
+	return m->kind == MEDIA_ABORT ? INSPECT_ABORTED : INSPECT_KEPT;
 }
 
 void inspect_judge(const struct media_super *s, uint64_t tail, uint8_t *verdicts, struct inspect_window *w)
@@ -60,7 +59,9 @@ void inspect_judge(const struct media_super *s, uint64_t tail, uint8_t *verdicts
 	*w = (struct inspect_window){.tail = tail, .end = tail};
 	uint64_t holes = 0;
 	for (uint64_t k = 0; k < s->ring_slots; k++) {
-		verdicts[k] = (uint8_t)inspect_judge_slot(s, tail, tail + k, verdicts);
+		verdicts[k] = (uint8_t)inspect_look(s, tail + k);
+		if (verdicts[k] == INSPECT_KEPT && !inspect_dependencies_kept(s, tail, tail + k, verdicts))
+			verdicts[k] = INSPECT_DROPPED;
 		w->broken += verdicts[k] == INSPECT_BROKEN;
 		if (verdicts[k] <= INSPECT_BROKEN) {
 			holes++;

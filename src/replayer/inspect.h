@@ -56,8 +56,11 @@ bool inspect_valid(const struct media_super *super, const struct media_marker *m
 bool inspect_entry_at(
         const struct media_super *super, uint32_t thread, uint64_t position, uint64_t end, struct inspect_entry *entry);
 
-/* Decide about one slot of the window, all below it decided. */
-enum inspect_verdict inspect_judge_slot(const struct media_super *super, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
+/* Look at one slot by itself: what it names may still turn INSPECT_KEPT into INSPECT_DROPPED. */
+enum inspect_verdict inspect_look(const struct media_super *super, uint64_t durts);
+
+/* INV-R2: is everything kept that the marker of `durts` names?  All slots below it are decided. */
+bool inspect_dependencies_kept(const struct media_super *super, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
 
 /* Decide about every slot of the window, upwards; verdicts[k], for tail + k, is an enum inspect_verdict. */
 void inspect_judge(const struct media_super *super, uint64_t tail, uint8_t *verdicts, struct inspect_window *window);

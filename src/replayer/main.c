@@ -23,7 +23,18 @@ enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 struct arguments {
 	const char *heap;
 	bool once, status, quiet;
+	struct replay_options replay;
 };
+
+static uint32_t number(
+        const struct argp_state *state, const char *option, const char *text, unsigned long least, unsigned long most)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	if (end == text || *end || n < least || n > most)
+		argp_error(state, "%s %s: use %lu to %lu", option, text, least, most);
+	return (uint32_t)n;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -33,6 +44,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
+	case 't': a->replay.threads = number(state, "--threads", arg, 1, REPLAY_THREADS_MOST); return 0;
+	case 'p': a->replay.preload = number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST); return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s': name the heap with --heap", arg); return 0;
 	case ARGP_KEY_END:
 		if (!a->heap)
@@ -48,6 +61,8 @@ static const struct argp_option options[] = {
         {"heap", 'H', "PATH", 0, "the heap file", 0},
         {"once", 'o', NULL, 0, "replay the log of a heap that no program has open, and exit", 0},
         {"status", 's', NULL, 0, "say who works on the heap, who replays it, and how much there is to replay", 0},
+        {"threads", 't', "N", 0, "threads to replay large batches with, default 1", 0},
+        {"preload", 'p', "N", 0, "how many entries ahead memory is asked for, default 16; 0: not at all", 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
 };
@@ -69,7 +84,7 @@ static void report(const char *path, const struct replay_result *r)
 
 /* -------------------------------------------------------------------- once */
 
-static int replay(const struct heap_file *file, struct replay_result *result, bool *recovered)
+static int replay(const struct heap_file *file, const struct replay_options *how, struct replay_result *result, bool *recovered)
 {
 	struct durability d;
 	struct fur_options o;
@@ -79,6 +94,7 @@ static int replay(const struct heap_file *file, struct replay_result *result, bo
 	int error = durability_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
+	d.replay_options = *how;
 	error = control_take(&d);
 	if (!error) {
 		error = heap_recover(&d, result, recovered);
@@ -98,7 +114,7 @@ static int once(const struct arguments *a)
 	int error = heap_open_file(a->heap, HEAP_LOCK_WORKER, &file);
 	if (error)
 		return fail(a->heap, error);
-	error = replay(&file, &result, &recovered);
+	error = replay(&file, &a->replay, &result, &recovered);
 	heap_close_file(&file);
 	if (error)
 		return fail(a->heap, error);
@@ -161,9 +177,7 @@ static void say_detached(void *self)
 static int serve(struct arguments *a)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
-	struct fur_options o;
-	fur_options_init(&o);
-	int error = server_start(a->heap, &o, &events, &server);
+	int error = server_start(a->heap, &a->replay, &events, &server);
 	if (error)
 		return fail(a->heap, error);
 	struct sigaction action = {.sa_handler = stop};
@@ -212,7 +226,7 @@ int main(int argc, char **argv)
 	        "date and mark it closed, and wait for the next.  Ends on SIGTERM or SIGINT, after the replay at hand.\v"
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
-	struct arguments a = {0};
+	struct arguments a = {.replay = REPLAY_DEFAULTS};
 	argp_err_exit_status = EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;

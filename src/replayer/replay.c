@@ -34,25 +34,108 @@ static int store_tail(struct durability *d, uint64_t tail)
 
 /* ---------------------------------------------------------------- recovery */
 
-/* Decide about every slot of the window, upwards.  Returns the log bytes of what is kept. */
-static uint64_t judge_window(const struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+/* What recovery looks at: slots [tail, end), and what it has found.  Above `end` no slot of this lap has been written. */
+struct window {
+	struct durability *d;
+	uint64_t tail, end;
+	uint64_t log_bytes; /* at most, of all updates in it */
+	uint8_t *verdicts;
+	unsigned threads;
+	struct {
+		uint64_t end, log_bytes;
+	} measured[REPLAY_THREADS_MOST];
+	struct replay_result *result;
+};
+
+/* A verdict on the way: valid, but with entries that make no sense. */
+enum { FORGED = INSPECT_KEPT + 1 };
+
+/* Which slots of a share of the ring have been written?  And how much log do they name, as far as the markers alone can tell? */
+static void measure_share(void *arg, unsigned n)
 {
-	uint64_t slots = d->super->ring_slots, holes = 0, log_bytes = 0;
-	for (uint64_t k = 0; k < slots; k++) {
-		apply_preload(d, tail + k);
-		verdicts[k] = (uint8_t)inspect_judge_slot(d->super, tail, tail + k, verdicts);
-		if (verdicts[k] <= INSPECT_BROKEN) {
+	struct window *w = arg;
+	const struct durability *d = w->d;
+	uint64_t slots = d->super->ring_slots, distance = 2 * d->replay_options.preload, end = w->tail, log_bytes = 0;
+	for (uint64_t s = w->tail + apply_share(slots, n, w->threads), to = w->tail + apply_share(slots, n + 1, w->threads); s < to;
+	        s++) {
+		const struct media_marker *m = durability_marker(d, s);
+		if (distance && s + distance < to)
+			arch_prefetch(durability_marker(d, s + distance));
+		if (m->durts != s || !inspect_plausible(d->super, m))
+			continue;
+		log_bytes += m->log_bytes;
+		end = s + 1;
+	}
+	w->measured[n].end = end;
+	w->measured[n].log_bytes = log_bytes;
+}
+
+static void measure_window(struct window *w)
+{
+	w->threads = apply_threads(w->d, w->d->super->ring_slots * MEDIA_SLOT_BYTES);
+	apply_on_threads(w->threads, measure_share, w);
+	for (unsigned n = 0; n < w->threads; n++) {
+		w->log_bytes += w->measured[n].log_bytes;
+		if (w->measured[n].end > w->end)
+			w->end = w->measured[n].end;
+	}
+	w->threads = apply_threads(w->d, w->log_bytes);
+}
+
+static void populate_share(void *arg, unsigned n)
+{
+	const struct window *w = arg;
+	uint64_t pages = w->d->super->heap_bytes / MEDIA_PAGE_BYTES, from = apply_share(pages, n, w->threads),
+	         to = apply_share(pages, n + 1, w->threads);
+	madvise(w->d->image + from * MEDIA_PAGE_BYTES, (to - from) * MEDIA_PAGE_BYTES, MADV_POPULATE_WRITE);
+}
+
+/* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
+static void populate_image(struct window *w)
+{
+	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
+	if (w->log_bytes / LEAST_ENTRY >= w->d->super->heap_bytes / PAGE / 2)
+		apply_on_threads(w->threads, populate_share, w);
+}
+
+/* Look at each marker of a share by itself. */
+static void look_at_share(void *arg, unsigned n)
+{
+	struct window *w = arg;
+	const struct durability *d = w->d;
+	uint64_t slots = w->end - w->tail, from = w->tail + apply_share(slots, n, w->threads),
+	         to = w->tail + apply_share(slots, n + 1, w->threads);
+	for (uint64_t s = from; s < to; s++) {
+		uint8_t *verdict = &w->verdicts[s - w->tail];
+		apply_preload(d, s, to);
+		*verdict = (uint8_t)inspect_look(d->super, s);
+		if (*verdict == INSPECT_KEPT && apply_check(d, durability_marker(d, s)))
+			*verdict = FORGED;
+	}
+}
+
+/* Decide about every slot, upwards: what depends on one that is lost is lost. */
+static int judge(struct window *w)
+{
+	uint64_t holes = 0;
+	for (uint64_t s = w->tail; s < w->end; s++) {
+		uint8_t *verdict = &w->verdicts[s - w->tail];
+		if (*verdict <= INSPECT_BROKEN) {
 			holes++;
 			continue;
 		}
-		result->holes += holes;
+		w->result->holes += holes;
 		holes = 0;
-		if (verdicts[k] == INSPECT_KEPT)
-			log_bytes += durability_marker(d, tail + k)->log_bytes;
-		else if (verdicts[k] == INSPECT_DROPPED)
-			result->dropped++;
+		if (*verdict == INSPECT_ABORTED)
+			continue;
+		if (!inspect_dependencies_kept(w->d->super, w->tail, s, w->verdicts)) {
+			*verdict = INSPECT_DROPPED;
+			w->result->dropped++;
+		} else if (*verdict == FORGED) {
+			return apply_check(w->d, durability_marker(w->d, s));
+		}
 	}
-	return log_bytes;
+	return 0;
 }
 
 static void refuse_gap(void *error, const struct inspect_gap *gap)
@@ -72,37 +155,46 @@ static int refuse_damage(const struct durability *d, uint64_t tail, const uint8_
 	return error ? error : damage;
 }
 
-/* Where most pages of the heap will be written, map them all at once: a page fault each costs more than the replay itself. */
-static void populate_image(struct durability *d, uint64_t log_bytes)
+/* Threads sort the entries of so many slots before they write them. */
+enum { PART_SLOTS = 8192 };
+
+static int apply_window(struct window *w)
 {
-	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
-	if (log_bytes / LEAST_ENTRY >= d->super->heap_bytes / PAGE / 2)
-		madvise(d->image, d->super->heap_bytes, MADV_POPULATE_WRITE);
+	struct apply_basket *baskets = apply_baskets(w->threads);
+	int error = 0;
+	for (uint64_t from = w->tail, to; from < w->end && !error; from = to) {
+		to = from + PART_SLOTS < w->end ? from + PART_SLOTS : w->end;
+		error = apply_updates(
+		        w->d, &(struct apply_range){from, to, &w->verdicts[from - w->tail], w->threads, baskets}, w->result);
+	}
+	apply_free_baskets(baskets, w->threads);
+	return error;
 }
 
-/* What is left of the verdicts is whether to apply. */
-static int apply_window(struct durability *d, uint64_t tail, uint8_t *verdicts, struct replay_result *result)
+/* All is decided before anything is written: a heap that is refused (INV-R7) stays as it was. */
+static int replay_window(struct window *w)
 {
-	uint64_t slots = d->super->ring_slots;
-	for (uint64_t k = 0; k < slots; k++)
-		verdicts[k] = verdicts[k] == INSPECT_KEPT;
-	return apply_updates(d, &(struct apply_range){tail, tail + slots, verdicts}, result);
+	measure_window(w);
+	apply_on_threads(w->threads, look_at_share, w);
+	int error = judge(w);
+	if (!error)
+		error = refuse_damage(w->d, w->tail, w->verdicts);
+	if (error)
+		return error;
+	populate_image(w);
+	return apply_window(w);
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
 {
 	uint64_t started = arch_now_ns(), tail = d->tail, slots = d->super->ring_slots;
 	memset(result, 0, sizeof *result);
-	uint8_t *verdicts = malloc(slots);
-	if (!verdicts)
+	/* Zeroed: above the last marker there are holes. */
+	struct window w = {.d = d, .tail = tail, .end = tail, .verdicts = calloc(1, slots), .result = result};
+	if (!w.verdicts)
 		return fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
-	uint64_t log_bytes = judge_window(d, tail, verdicts, result);
-	int error = refuse_damage(d, tail, verdicts);
-	if (!error) {
-		populate_image(d, log_bytes);
-		error = apply_window(d, tail, verdicts, result);
-	}
-	free(verdicts);
+	int error = replay_window(&w);
+	free(w.verdicts);
 	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written before the tail has moved. */
 	if (!error)
 		error = store_tail(d, tail + 2 * slots);
@@ -138,14 +230,15 @@ static void write_out(struct durability *d, const struct media_marker *m)
 }
 
 /* How far can we replay now? */
-static int find_end(struct durability *d, uint64_t tail, uint64_t *end)
+static int find_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t *log_bytes)
 {
+	int error;
 	uint64_t at = tail, limit = tail + d->super->ring_slots;
 	if (!d->beside && arch_load(&d->next_durts) < limit)
 		limit = arch_load(&d->next_durts);
 	for (; at < limit; at++) {
 		const struct media_marker *m = durability_marker(d, at);
-		apply_preload(d, at);
+		apply_preload(d, at, limit);
 		if (!settled(d, m, at))
 			break; /* INV-R3 */
 		if (!valid(d, m, at))
@@ -153,8 +246,11 @@ static int find_end(struct durability *d, uint64_t tail, uint64_t *end)
 			        "the marker or log of update %llu has changed since it was written: memory or the file is "
 			        "being overwritten",
 			        (unsigned long long)at);
+		if (m->kind == MEDIA_COMMIT && (error = apply_check(d, m)))
+			return error;
 		if (d->beside)
 			write_out(d, m);
+		*log_bytes += m->log_bytes;
 	}
 	*end = at;
 	return 0;
@@ -176,16 +272,25 @@ static void give_back_room(struct durability *d, uint64_t tail, uint64_t end, co
 	control_publish(d, result->updates, result->entries);
 }
 
+static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_t log_bytes, struct replay_result *result)
+{
+	unsigned threads = apply_threads(d, log_bytes);
+	struct apply_basket *baskets = apply_baskets(threads);
+	int error = apply_updates(d, &(struct apply_range){tail, end, NULL, threads, baskets}, result);
+	apply_free_baskets(baskets, threads);
+	return error;
+}
+
 int replay_live(struct durability *d)
 {
-	uint64_t tail = d->tail, end = tail;
+	uint64_t tail = d->tail, end = tail, log_bytes = 0;
 	struct replay_result result = {0};
-	int error = find_end(d, tail, &end);
+	int error = find_end(d, tail, &end, &log_bytes);
 	/* INV-R6 */
 	if (!error && d->beside && end > tail)
 		error = pm_drain(&d->pm);
 	if (!error && end > tail)
-		error = apply_updates(d, &(struct apply_range){tail, end, NULL}, &result);
+		error = apply_live(d, tail, end, log_bytes, &result);
 	if (!error && end > tail)
 		error = store_tail(d, end);
 	if (!error && end > tail)

@@ -165,19 +165,22 @@ void server_stop(struct server *s)
 
 /* ------------------------------------------------------------- start and end */
 
-int server_start(const char *path, const struct fur_options *options, const struct server_events *events, struct server **out)
+int server_start(const char *path, const struct replay_options *replay, const struct server_events *events, struct server **out)
 {
 	char reason[160];
+	struct fur_options options;
 	struct server *s = calloc(1, sizeof *s);
 	if (!s)
 		return fur_fail(FUR_ENOMEM, "no memory for the replayer");
+	fur_options_init(&options);
 	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file);
 	if (error) {
 		free(s);
 		return error;
 	}
-	error = durability_attach(&s->d, &s->file, options, reason, sizeof reason);
+	error = durability_attach(&s->d, &s->file, &options, reason, sizeof reason);
 	s->d.beside = true;
+	s->d.replay_options = *replay;
 	s->events = *events;
 	if (!error) {
 		/* Before the watch: a worker that opens from now on is announced. */

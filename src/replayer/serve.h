@@ -25,9 +25,9 @@ struct server_events {
 	void *self;
 };
 
-/* Open the heap as its replayer.   Errors: as fur_open(); FUR_EBUSY if it has one. */
+/* Open the heap as its replayer, which replays as `replay` says.   Errors: as fur_open(); FUR_EBUSY if it has one. */
 FUR_MUST_USE int server_start(
-        const char *path, const struct fur_options *options, const struct server_events *events, struct server **server);
+        const char *path, const struct replay_options *replay, const struct server_events *events, struct server **server);
 
 /* Replay until server_stop(), or the file is removed (FUR_ENOENT).   Errors: FUR_ECORRUPT, FUR_EIO, FUR_ESYS. */
 FUR_MUST_USE int server_run(struct server *server);

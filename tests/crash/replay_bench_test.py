@@ -30,6 +30,15 @@ def replays():
     assert len(set(one)) == 1, f"the same seed gave different logs: {one}"
 
 
+def threads_and_distances():
+    for threads in ("1", "2", "4"):
+        for preload in ("0", "1", "128"):
+            result = run("--producers", "8", "--threads", threads, "--preload", preload, "--log-mib", "32", "--json", "-")
+            assert result.returncode == 0, (threads, preload, result.stdout, result.stderr)
+            r = json.loads(result.stdout)
+            assert r["verified"] is True and (r["threads"], r["preload"]) == (int(threads), int(preload)), r
+
+
 def full_logs_fit():
     for scheme in ("scan", "ring"):
         result = run("--scheme", scheme, "--producers", "63", "--log-mib", "16", "--json", "-")
@@ -41,6 +50,8 @@ def usage():
         for args, says in [(["--scheme", "best"], "--scheme best"), (["--producers", "65"], "--producers 65"), (["--producers", "0"], "--producers 0"),
                            (["--producers", "x"], "--producers"), (["--updates", "400001"], "--updates"), (["--log-mib", "24"], "--log-mib 24"),
                            (["--log-mib", "16", "--updates", "50001"], "--updates"), (["--tm", "ring"], "--tm"), (["--seconds", "1"], "--seconds"),
+                           (["--threads", "17"], "--threads 17"), (["--scheme", "linked", "--threads", "2"], "--threads 2"),
+                           (["--preload", "129"], "--preload 129"), (["--pm-read-ns", "350"], "--pm-read-ns"),
                            (["--heap", taken.name], "the file exists")]:
             result = run(*args)
             assert result.returncode == 2, (args, result.returncode, result.stderr)
@@ -49,6 +60,7 @@ def usage():
 
 
 replays()
+threads_and_distances()
 full_logs_fit()
 usage()
 print("ok")

@@ -168,6 +168,7 @@ struct Plan { /* what a seed stands for */
 	/* 0: right then.  Else a few accesses after the first return since: of any transaction (1), or of one that has read from an
 	 * update that has not returned (2); what was returned must be durable. */
 	unsigned crash_near_return;
+	unsigned replay_threads, preload;
 };
 
 /* What simulated threads look at.  One static object: on a stack, or allocated, it would share lines with this or that, and runs would differ
@@ -178,6 +179,7 @@ struct alignas(256) Run {
 	uint64_t seed;
 	unsigned threads, operations, update_percent;
 	Work work;
+	unsigned replay_threads, preload;
 	uint64_t crash_near_return; /* after so many accesses; 0: not */
 	bool crash_if_risky;
 	const Options *o;
@@ -271,6 +273,11 @@ class Fur
 	{
 		return fur_bytes(heap_);
 	}
+	/* However little there is to replay. */
+	void replay_with(unsigned threads, unsigned preload)
+	{
+		heap_->durability.replay_options = {threads, preload, 1};
+	}
 	/* Blocks allocated, or what is wrong with them. */
 	uint64_t blocks(std::string &wrong) const
 	{
@@ -328,7 +335,7 @@ class Fur
 		f.retries = retries;
 		f.pm = FUR_PM_EMULATED;
 		f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
-		f.dram_bytes = o.dram ? 1 : 0; /* a page is too many */
+		f.dram_bytes = o.dram ? 1 : 0;    /* a page is too many */
 		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
 		return f;
 	}
@@ -415,6 +422,7 @@ class Baseline
 	{
 		return tm_.medium.heap();
 	}
+	void replay_with(unsigned, unsigned) {}
 	uint64_t bytes() const
 	{
 		return tm_.medium.heap_bytes();
@@ -627,6 +635,7 @@ template <class Subject>
 void simulate(void *)
 {
 	Subject subject(*run.o, run.path, run.htm, run.retries);
+	subject.replay_with(run.replay_threads, run.preload);
 	oracle::start(subject.base(), subject.bytes());
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
@@ -743,6 +752,9 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
 	p.crash_near_return = static_cast<unsigned>(r.below(3));
 	p.crash_after = !o.crash ? 0 : o.crash_at ? o.crash_at : 1 + r.below(longest);
+	static const unsigned preloads[] = {0, 1, 4, 16};
+	p.replay_threads = 1 + static_cast<unsigned>(r.below(3));
+	p.preload = preloads[r.below(4)];
 	return p;
 }
 
@@ -759,6 +771,8 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	run.threads = o.threads;
 	run.operations = o.operations;
 	run.update_percent = plan.update_percent;
+	run.replay_threads = plan.replay_threads;
+	run.preload = plan.preload;
 	run.work = o.workload == "bank" ? Work::BANK : o.workload == "tpcc" ? Work::TPCC : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;

@@ -834,6 +834,46 @@ TEST(Machine, ThreadsLocksAndSleep_WorkUnchanged)
 	EXPECT_GE(emu_count().ns, 1000000u);
 }
 
+/* A line asked for is on its way while its thread does something else. */
+TEST(Machine, Prefetch_HidesTheWayOfALine)
+{
+	run({}, {[] {
+		auto loaded_in = [](const Cell &c) {
+			uint64_t before = emu_ticks();
+			load(c);
+			return emu_ticks() - before;
+		};
+		result[0] = loaded_in(cell[0]);
+		emu_prefetch(&cell[1], false);
+		result[1] = loaded_in(cell[1]); /* at once: all of the way is left */
+		emu_prefetch(&cell[2], false);
+		emu_work(1000);
+		result[2] = loaded_in(cell[2]);
+		result[3] = loaded_in(cell[2]);
+	}});
+	EXPECT_GT(result[1], result[0] / 2);
+	EXPECT_LT(result[2], result[0] / 10);
+	EXPECT_LE(result[3], result[2]);
+}
+
+/* Only so many lines are on their way at a time. */
+TEST(Machine, Prefetch_WaitsWhereTooManyAreOnTheirWay)
+{
+	run({}, {[] {
+		uint64_t before = emu_ticks();
+		for (unsigned k = 0; k < 8; k++)
+			emu_prefetch(&cell[k], false);
+		result[0] = emu_ticks() - before;
+		for (unsigned k = 8; k < 64; k++)
+			emu_prefetch(&cell[k], true);
+		result[1] = emu_ticks() - before;
+	}});
+	/* power9: 8 at a time, 95 ns each. */
+	EXPECT_LT(result[0], 50000u);
+	EXPECT_GT(result[1], 7 * 90000u);
+	EXPECT_LT(result[1], 9 * 100000u);
+}
+
 TEST(Machine, SameSeed_SameRun)
 {
 	std::vector<Body> bodies(8, [] {

@@ -76,12 +76,25 @@ BUGS = {
         "--workload bank --crash --operations 100"),
     "no-write-back": (
         "replayer/apply.c", "what is replayed is not written back (INV-R5)",
-        [("		pm_flush(&d->pm, d->image + e.offset, e.bytes);\n", "")],
+        [("		if (w->dirty[k])\n			pm_flush", "		if (0)\n			pm_flush")],
         "--workload bank --crash --operations 100"),
     "handed-back-unsettled": (
         "fur_pages.c", "private pages are handed back before what was stored to them is in the file (INV-P2)",
         [("	if (settle(t->durability) == 0 && madvise(", "	if (madvise(")],
         "--workload bank --dram"),
+    "written-back-too-early": (
+        "replayer/apply.c", "a line is written back when it is first stored to, and not again when it is stored to again (INV-R5)",
+        [("		if (*place)\n			pm_flush(&w->d->pm, (void *)*place, line_bytes);", "		pm_flush(&w->d->pm, (void *)line, line_bytes);"),
+         ("		if (w->dirty[k])\n			pm_flush", "		if (0)\n			pm_flush")],
+        "--workload bank --crash --operations 100"),
+    "helper-no-drain": (
+        "replayer/apply.c", "the tail moves before what the helpers wrote is durable (INV-R5)",
+        [("	if (n > 0 && pm_drains_own(&a->d->pm))", "	if (0)")],
+        "--workload bank --crash --operations 100"),
+    "baskets-out-of-order": (
+        "replayer/apply.c", "a writer takes the later slots' entries first (INV-R4)",
+        [("		empty_basket(&w, &a->baskets[k * threads + n]);", "		empty_basket(&w, &a->baskets[(threads - 1 - k) * threads + n]);")],
+        "--workload bank --operations 100"),
     "early-lap": (
         "durability/durability.c", "a slot of the ring is used again before it is replayed",
         [("	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {",

@@ -13,6 +13,7 @@
 #include <random>
 #include <set>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <thread>
 
 namespace
@@ -485,6 +486,8 @@ TEST_F(Crashed, CutShortWhileMapped_IsSigbus_ThenRefused_ThenFineFromACopy)
 	ASSERT_GE(child, 0);
 	if (child == 0) {
 		signal(SIGBUS, SIG_DFL);
+		rlimit no_core = {0, 0};
+		setrlimit(RLIMIT_CORE, &no_core);
 		try {
 			work(UINT64_MAX);
 		} catch (...) {

@@ -26,6 +26,9 @@ with tempfile.TemporaryDirectory() as place:
     heap = place + "/heap"
     expect([replayer], 2, "no heap")
     expect([replayer, "--nonsense"], 2, "nonsense")
+    expect([replayer, "--heap", heap, "--threads", "0"], 2, "--threads 0: use 1 to 16")
+    expect([replayer, "--heap", heap, "--preload", "x"], 2, "--preload x: use 0 to")
+    expect([replayer, "--heap", heap, "--once", "--status"], 2, "one at a time")
     expect([replayer, "--heap", heap], 1, heap + ": no such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
     expect([replayer, "--once", "--heap", heap], 0, "")

@@ -280,10 +280,9 @@ void Medium::prefetch(unsigned thread, uint64_t position)
 	Log &log = logs_[thread];
 	uint64_t n = log.record(position)->entries;
 	for (uint64_t k = 0; k < n; k++)
-		__builtin_prefetch(file_ + header_->heap_at +
-		                           (log.place<Entry>(position + sizeof(Record) + k * sizeof(Entry))->address -
-		                                   reinterpret_cast<uint64_t>(heap_)),
-		        1);
+		arch_prefetch_to_write(file_ + header_->heap_at +
+		                       (log.place<Entry>(position + sizeof(Record) + k * sizeof(Entry))->address -
+		                               reinterpret_cast<uint64_t>(heap_)));
 }
 
 void Medium::reclaim(uint64_t upto, Reclaim how, const std::function<void()> &before_reuse)

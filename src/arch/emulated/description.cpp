@@ -44,6 +44,7 @@ class Reader
 		d.l1_ways = ways("l1_ways", d.l1_lines);
 		d.l2_lines = count("l2_lines", 1, 1 << 24);
 		d.l2_ways = ways("l2_ways", d.l2_lines);
+		d.outstanding = count("outstanding", 1, 64);
 		enter("latency_ns");
 		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"), d.l3 = time("l3");
 		d.memory = time("memory");
@@ -248,9 +249,24 @@ void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)
 	m->d.pm_write = static_cast<emu::Time>(ns * 1000);
 }
 
+void emu_machine_set_pm_read_ns(struct emu_machine *m, double ns)
+{
+	m->d.pm_read = static_cast<emu::Time>(ns * 1000);
+}
+
+double emu_machine_pm_read_ns(const struct emu_machine *m)
+{
+	return static_cast<double>(m->d.pm_read) / 1000;
+}
+
 double emu_machine_pm_write_ns(const struct emu_machine *m)
 {
 	return static_cast<double>(m->d.pm_write) / 1000;
+}
+
+void emu_machine_set_pm_gap_ns(struct emu_machine *m, double ns)
+{
+	m->d.pm_write_gap = static_cast<emu::Time>(ns * 1000);
 }
 
 double emu_machine_pm_gap_ns(const struct emu_machine *m)

@@ -15,8 +15,8 @@
  *           transaction wherever it went, and none made while suspended.
  *   INV-E4  A store is performed (seen, and in conflict with others) no earlier than it is made and no later than the next full fence
  *           or atomic read-modify-write of its thread; on x86 in order, on POWER in order only across a barrier.
- *   INV-E5  A store is durable after a write-back that was issued later has completed, at the latest when a write-back fence
- *           returns; perhaps sooner, by eviction; and never in pieces smaller than 8 aligned bytes.
+ *   INV-E5  A store is durable when its line has been written back later, and a write-back fence of that thread has returned; perhaps sooner,
+ *           by the write-back alone or by eviction; and never in pieces smaller than 8 aligned bytes.
  *
  * What it does not have: loads are performed in program order, so a missing load-load barrier of POWER goes unseen; no interrupts and
  * no page faults, so nothing aborts for those.
@@ -47,10 +47,15 @@ const char *emu_machine_name(const struct emu_machine *m);
 unsigned emu_machine_threads(const struct emu_machine *m); /* hardware threads it has */
 bool emu_machine_is_power(const struct emu_machine *m);
 bool emu_machine_suspends_loads(const struct emu_machine *m); /* on x86: TSXLDTRK */
+/* Nanoseconds to read a line of persistent memory that is in no cache; the description's own if never set. */
+void emu_machine_set_pm_read_ns(struct emu_machine *m, double ns);
+double emu_machine_pm_read_ns(const struct emu_machine *m);
 /* Nanoseconds from write-back to durable; the description's own if never set. */
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns);
 double emu_machine_pm_write_ns(const struct emu_machine *m);
-double emu_machine_pm_gap_ns(const struct emu_machine *m); /* between two lines of one thread */
+/* The same between two lines of one thread. */
+void emu_machine_set_pm_gap_ns(struct emu_machine *m, double ns);
+double emu_machine_pm_gap_ns(const struct emu_machine *m);
 
 /* ------------------------------------------------------------------- a run */
 
@@ -112,6 +117,9 @@ void emu_work(uint64_t ns); /* the thread computes for so long */
 void emu_pause(void);       /* of a spinning thread */
 void emu_fence(void);       /* mfence; hwsync */
 void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */
+
+/* Ask for a line, to read or to write it, and go on; unless as many as a thread may ask for are still on their way. */
+void emu_prefetch(const void *p, bool to_write);
 
 /* ------------------------------------------------------------- transactions
  *

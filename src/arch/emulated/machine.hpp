@@ -247,7 +247,13 @@ struct Transaction {
 
 enum class State { FREE, READY, BLOCKED, DONE };
 
-constexpr unsigned LINE_CACHE = 512, STORED_LATELY = 16;
+/* A line that was asked for, and when it is there. */
+struct Asked {
+	Line *line;
+	Time at;
+};
+
+constexpr unsigned MAX_ASKED = 64, LINE_CACHE = 512, STORED_LATELY = 16;
 
 struct Thread {
 	int id;
@@ -262,6 +268,8 @@ struct Thread {
 	uint64_t pushed;
 	Time next_ready;
 	Store store[MAX_STORES];
+	uint32_t asks; /* lines asked for, and not used since; perhaps there already */
+	Asked asked[MAX_ASKED];
 	Transaction tx;
 	Array<WriteBack> write_backs;
 	Time next_write_back;

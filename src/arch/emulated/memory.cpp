@@ -123,10 +123,24 @@ static void fill(Core &core, const Line &line)
 	core.l2.touch(line.id);
 }
 
+/* The line was asked for: how long until it is there? */
+static Time rest_of_way(Thread &t, const Line &line)
+{
+	for (unsigned k = 0; k < t.asks; k++)
+		if (t.asked[k].line == &line) {
+			Time at = t.asked[k].at;
+			t.asked[k] = t.asked[--t.asks];
+			return at > t.clock ? at - t.clock : 0;
+		}
+	return 0;
+}
+
 /* Time for an access that is waited for. */
 static Time access_time(Thread &t, Line &line, bool write)
 {
 	Core &core = *t.core;
+	if (Time rest = t.asks ? rest_of_way(t, line) : 0; rest && has(core, line, write))
+		return rest;
 	if (has(core, line, write)) {
 		if (core.l1.touch(line.id))
 			return g.d->l1;
@@ -381,6 +395,43 @@ bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 	*line = reinterpret_cast<const void *>(best->address);
 	*aborts = best->aborts;
 	return true;
+}
+
+/* Room for one more line on its way: those that have come do not count, and the first to come is waited for if need be. */
+static void room_to_ask(Thread &t)
+{
+	unsigned n = 0, first = 0;
+	for (unsigned k = 0; k < t.asks; k++)
+		if (t.asked[k].at > t.clock)
+			t.asked[n++] = t.asked[k];
+	t.asks = n;
+	if (n < g.d->outstanding)
+		return;
+	for (unsigned k = 1; k < n; k++)
+		if (t.asked[k].at < t.asked[first].at)
+			first = k;
+	wait_until(t, t.asked[first].at);
+	t.asked[first] = t.asked[--t.asks];
+}
+
+void emu_prefetch(const void *p, bool to_write)
+{
+	Thread *t = g.self;
+	/* In a transaction it would be an access like any other: nobody asks for that. */
+	if (!t || own_stack(*t, p) || tracking(*t))
+		return;
+	enter(*t);
+	charge(*t, g.d->instruction);
+	Line *line = find_line(*t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
+	if (has(*t->core, *line, to_write)) {
+		fill(*t->core, *line);
+		return;
+	}
+	room_to_ask(*t);
+	claim_read(*t, *line);
+	t->asked[t->asks++] = {line, had_at(*t->core, *line, t->clock, to_write)};
+	take(*t->core, *line, to_write);
+	fill(*t->core, *line);
 }
 
 void emu_fence(void)

@@ -98,15 +98,13 @@ static void image_of(Region &r)
 
 void make_images()
 {
-	uint64_t now = g.counters.ns * 1000;
 	/* What was stored and not performed is gone; so is what running transactions have stored. */
 	for (int k = 0; k < g.thread_count; k++)
 		doom(*g.threads[k], EMU_DISALLOWED);
+	/* However long ago it was: who has not fenced since knows nothing. */
 	for (int k = 0; k < g.thread_count; k++)
 		for (WriteBack &w : g.threads[k]->write_backs)
-			if (w.done <= now)
-				gets_out(*w.line, w.content, w.number);
-			else if (w.number >= w.line->persisted)
+			if (w.number >= w.line->persisted)
 				perhaps(durable_at(*w.line), w.content);
 	for (Region *r : g.regions)
 		image_of(*r);
