@@ -32,6 +32,17 @@ static int store_tail(struct durability *d, uint64_t tail)
 	return error;
 }
 
+/* Start the write-back of a marker and its log (INV-R6): the process that wrote them may not have come to that, or died before. */
+static void write_out(struct durability *d, const struct media_marker *m)
+{
+	const uint8_t *log = apply_log(d, m);
+	uint64_t place = m->log_start & (d->super->log_bytes - 1), to_end = d->super->log_bytes - place;
+	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
+	pm_flush(&d->pm, m, sizeof *m);
+	pm_flush(&d->pm, log + place, first);
+	pm_flush(&d->pm, log, m->log_bytes - first);
+}
+
 /* ---------------------------------------------------------------- recovery */
 
 /* What recovery looks at: slots [tail, end), and what it has found.  Above `end` no slot of this lap has been written. */
@@ -45,6 +56,7 @@ struct window {
 		uint64_t end, log_bytes;
 	} measured[REPLAY_THREADS_MOST];
 	struct replay_result *result;
+	int error; /* of a helper */
 };
 
 /* A verdict on the way: valid, but with entries that make no sense. */
@@ -109,9 +121,14 @@ static void look_at_share(void *arg, unsigned n)
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		apply_preload(d, s, to);
 		*verdict = (uint8_t)inspect_look(d->super, s);
+		if (*verdict >= INSPECT_ABORTED)
+			write_out(w->d, durability_marker(d, s));
 		if (*verdict == INSPECT_KEPT && apply_check(d, durability_marker(d, s)))
 			*verdict = FORGED;
 	}
+	/* A thread's drain completes its own write-backs only; the caller's comes after all have done their share. */
+	if (n > 0 && pm_drains_own(&w->d->pm) && pm_drain(&w->d->pm))
+		__atomic_store_n(&w->error, FUR_EIO, __ATOMIC_RELAXED);
 }
 
 /* Decide about every slot, upwards: what depends on one that is lost is lost. */
@@ -176,7 +193,10 @@ static int replay_window(struct window *w)
 {
 	measure_window(w);
 	apply_on_threads(w->threads, look_at_share, w);
-	int error = judge(w);
+	/* INV-R6 */
+	int error = w->error ? w->error : pm_drain(&w->d->pm);
+	if (!error)
+		error = judge(w);
 	if (!error)
 		error = refuse_damage(w->d, w->tail, w->verdicts);
 	if (error)
@@ -216,17 +236,6 @@ static bool settled(const struct durability *d, const struct media_marker *m, ui
 	if (d->beside)
 		return true;
 	return m->thread < d->super->max_threads && arch_load_acquire(&d->nondurable[m->thread].slot) != durts;
-}
-
-/* Start the write-back of a marker and its log: the process that wrote them may not have come to that yet. */
-static void write_out(struct durability *d, const struct media_marker *m)
-{
-	const uint8_t *log = apply_log(d, m);
-	uint64_t place = m->log_start & (d->super->log_bytes - 1), to_end = d->super->log_bytes - place;
-	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
-	pm_flush(&d->pm, m, sizeof *m);
-	pm_flush(&d->pm, log + place, first);
-	pm_flush(&d->pm, log, m->log_bytes - first);
 }
 
 /* How far can we replay now? */

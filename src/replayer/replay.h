@@ -6,8 +6,9 @@
  *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot it names was kept, lies below the tail, or has an abort
  *           marker.  It looks at the whole window [tail, tail + ring_slots), and so needs no bound on the number of holes.
  *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back in order.
- *   INV-R6  A replay beside another process makes markers and logs durable itself, before it writes anything of them to the heap: else a
- *           power failure could find half of an update in the heap, and nothing in the log to complete it from.
+ *   INV-R6  Recovery, and a replay beside another process, make markers and logs durable themselves, before they write anything of them to
+ *           the heap: whoever wrote them may not have come to that.  Else a power failure could find half of an update in the heap, and
+ *           nothing in the log to complete it from.  (A live replay of the process's own takes only what its owner made durable, INV-R3.)
  *   INV-R7  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
  */
 #ifndef FUR_REPLAY_H
