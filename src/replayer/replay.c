@@ -32,7 +32,7 @@ static int store_tail(struct durability *d, uint64_t tail)
 	return error;
 }
 
-/* Start the write-back of a marker and its log (INV-R6): the process that wrote them may not have come to that, or died before. */
+/* Start the write-back of a marker and its log. */
 static void write_out(struct durability *d, const struct media_marker *m)
 {
 	const uint8_t *log = apply_log(d, m);
@@ -43,7 +43,22 @@ static void write_out(struct durability *d, const struct media_marker *m)
 	pm_flush(&d->pm, log, m->log_bytes - first);
 }
 
-/* ---------------------------------------------------------------- recovery */
+/* INV-R6 for slots [from, to), of which those are meant that `verdicts`, if given, say are whole.  Only each thread's newest can be in the
+ * caches still: before it began that its older ones were durable, for durability_commit() and durability_abort() return after a drain. */
+static int make_durable(struct durability *d, uint64_t from, uint64_t to, const uint8_t *verdicts)
+{
+	const struct media_marker **newest = calloc(d->super->max_threads, sizeof(const struct media_marker *));
+	if (!newest)
+		return fur_fail(FUR_ENOMEM, "no memory to replay the logs of %u threads", d->super->max_threads);
+	for (uint64_t s = from; s < to; s++)
+		if (!verdicts || verdicts[s - from] > INSPECT_BROKEN)
+			newest[durability_marker(d, s)->thread] = durability_marker(d, s);
+	for (uint32_t t = 0; t < d->super->max_threads; t++)
+		if (newest[t])
+			write_out(d, newest[t]);
+	free(newest);
+	return pm_drain(&d->pm);
+}
 
 /* What recovery looks at: slots [tail, end), and what it has found.  Above `end` no slot of this lap has been written. */
 struct window {
@@ -56,7 +71,6 @@ struct window {
 		uint64_t end, log_bytes;
 	} measured[REPLAY_THREADS_MOST];
 	struct replay_result *result;
-	int error; /* of a helper */
 };
 
 /* A verdict on the way: valid, but with entries that make no sense. */
@@ -121,14 +135,9 @@ static void look_at_share(void *arg, unsigned n)
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		apply_preload(d, s, to);
 		*verdict = (uint8_t)inspect_look(d->super, s);
-		if (*verdict >= INSPECT_ABORTED)
-			write_out(w->d, durability_marker(d, s));
 		if (*verdict == INSPECT_KEPT && apply_check(d, durability_marker(d, s)))
 			*verdict = FORGED;
 	}
-	/* A thread's drain completes its own write-backs only; the caller's comes after all have done their share. */
-	if (n > 0 && pm_drains_own(&w->d->pm) && pm_drain(&w->d->pm))
-		__atomic_store_n(&w->error, FUR_EIO, __ATOMIC_RELAXED);
 }
 
 /* Decide about every slot, upwards: what depends on one that is lost is lost. */
@@ -193,12 +202,11 @@ static int replay_window(struct window *w)
 {
 	measure_window(w);
 	apply_on_threads(w->threads, look_at_share, w);
-	/* INV-R6 */
-	int error = w->error ? w->error : pm_drain(&w->d->pm);
-	if (!error)
-		error = judge(w);
+	int error = judge(w);
 	if (!error)
 		error = refuse_damage(w->d, w->tail, w->verdicts);
+	if (!error)
+		error = make_durable(w->d, w->tail, w->end, w->verdicts);
 	if (error)
 		return error;
 	populate_image(w);
@@ -257,8 +265,6 @@ static int find_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t
 			        (unsigned long long)at);
 		if (m->kind == MEDIA_COMMIT && (error = apply_check(d, m)))
 			return error;
-		if (d->beside)
-			write_out(d, m);
 		*log_bytes += m->log_bytes;
 	}
 	*end = at;
@@ -295,9 +301,8 @@ int replay_live(struct durability *d)
 	uint64_t tail = d->tail, end = tail, log_bytes = 0;
 	struct replay_result result = {0};
 	int error = find_end(d, tail, &end, &log_bytes);
-	/* INV-R6 */
 	if (!error && d->beside && end > tail)
-		error = pm_drain(&d->pm);
+		error = make_durable(d, tail, end, NULL);
 	if (!error && end > tail)
 		error = apply_live(d, tail, end, log_bytes, &result);
 	if (!error && end > tail)
