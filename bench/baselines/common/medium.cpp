@@ -238,14 +238,15 @@ static uint64_t end_of(uint64_t position, const Record *r)
 }
 
 /* Visit records from the cursors on, in order of stamps, as long as these are not above `upto`; cursor[t] == NEVER: none left of thread t.
- * Where a record has a link, that is the next; else the heads of all logs are compared. */
+ * Where a record has a link, that is the next; else the heads of all logs are compared.  The check does not cover the link, which is written
+ * later: after a power failure it may be what an earlier lap had there, an entry's address as well as anything. */
 template <class F>
 void Medium::in_order(std::vector<uint64_t> &cursor, uint64_t upto, F &&visit)
 {
 	uint64_t link = 0;
 	for (;;) {
 		unsigned next = threads();
-		if (link && cursor[Link::thread(link)] == Link::position(link)) {
+		if (Link::thread(link) < threads() && cursor[Link::thread(link)] == Link::position(link)) {
 			next = Link::thread(link);
 		} else {
 			uint64_t least = NEVER;

@@ -217,6 +217,7 @@ int durability_commit(
 	if (slot == 0)
 		slot = durability_draw(d, me, set);
 	int error = durability_wait_ring(d, slot);
+	log->slot = slot; /* until it is replayed its log is not written over */
 	if (times)
 		since = lap(&times->room, since);
 	if (!error && !log_is_out) {
@@ -238,6 +239,8 @@ int durability_commit(
 	leave(d, me); /* 39 */
 	if (times)
 		lap(&times->flush, since);
+	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_ASLEEP_NOT, 0))
+		control_wake(d, me, slot);
 	return error;
 }
 
