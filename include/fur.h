@@ -278,7 +278,8 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
 /* -------------------------------------------------------------- statistics */
 
 enum fur_abort_cause {
-	FUR_ABORT_CONFLICT, /* another access to a line of this transaction */
+	FUR_ABORT_CONFLICT, /* another transaction's access to a line of this one; where hardware does not tell, any access */
+	FUR_ABORT_PLAIN,    /* an access outside transactions, a reader's mostly (POWER) */
 	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
 	FUR_ABORT_LOCK,     /* the fallback lock was held, or was taken */
 	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */

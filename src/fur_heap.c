@@ -389,7 +389,7 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation)
 
 FUR_API const char *fur_abort_name(enum fur_abort_cause cause)
 {
-	static const char *const names[] = {"conflict", "capacity", "lock", "reader", "full", "fault", "user"};
+	static const char *const names[] = {"conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
 	_Static_assert(sizeof names / sizeof *names == FUR_ABORT_CAUSES, "a name for each cause");
 	return (unsigned)cause < FUR_ABORT_CAUSES ? names[cause] : "?";
 }

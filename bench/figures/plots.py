@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -26,6 +27,7 @@ OUTCOMES = {  # of attempts, from the bottom up
     "hardware": ("committed in a hardware transaction", "#4daf4a"),
     "lock": ("committed under the lock", "#fec44f"),
     "conflict": ("aborted: conflict", "#d7301f"),
+    "plain": ("aborted: an access outside transactions", "#67000d"),
     "capacity": ("aborted: capacity", "#7a0177"),
     "locked": ("aborted: lock taken", "#fc8d59"),
     "other": ("aborted: other", "#969696"),
@@ -56,7 +58,7 @@ def outcomes_of(system: plan.System, point: Point) -> dict[str, float]:
         shares[system.updates] += sum(point.commits.values()) - reads - point.lock_commits
     shares["lock"] = point.lock_commits
     for cause, n in point.aborts.items():
-        shares[{"conflict": "conflict", "capacity": "capacity", "lock": "locked"}.get(cause, "other")] += n
+        shares[{"conflict": "conflict", "plain": "plain", "capacity": "capacity", "lock": "locked"}.get(cause, "other")] += n
     attempts = sum(shares.values())
     return {name: max(n, 0) / attempts if attempts else 0 for name, n in shares.items()}
 
@@ -93,7 +95,7 @@ def spread(ends: list[float], least: float) -> list[float]:
 
 
 def measured_systems(points: Points, workload: plan.Workload) -> list[plan.System]:
-    return [system for system in plan.SYSTEMS if any(key[:2] == (workload.name, system.tm) for key in points)]
+    return [system for system in plan.PROGRAMS[workload.program].systems if any(key[:2] == (workload.name, system.tm) for key in points)]
 
 
 def top_of(lines: dict[str, list[tuple[int, float]]]) -> float:
@@ -126,8 +128,9 @@ def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, thread
     axes.set_ylim(0, top_of(lines))
     thread_axis(axes, threads)
     axes.set_title(workload.title, loc="left")
-    axes.set_xlabel("threads")
-    axes.set_ylabel(f"{unit} transactions a second")
+    program = plan.PROGRAMS[workload.program]
+    axes.set_xlabel(program.axis)
+    axes.set_ylabel(f"{unit} {program.counted} a second")
     label_ends(axes, lines)
 
 
@@ -258,6 +261,9 @@ def plain(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
 
 
 def draw(figure: plan.Figure, points: Points, caption: str, path: Path) -> None:
+    """Of the workloads that have points, which one must."""
+    measured = {name for name, _, _ in points}
+    figure = replace(figure, workloads=tuple(workload for workload in figure.workloads if workload.name in measured))
     shown = {workload.name for workload in figure.workloads}
     points = {key: point for key, point in points.items() if key[0] in shown}
     threads = sorted({threads for _, _, threads in points})

@@ -141,7 +141,8 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 /* ------------------------------------------------------------------ policy */
 
 enum htm_action {
-	HTM_RETRY,       /* now, after a short random pause */
+	HTM_RETRY,       /* after a random pause, in which whoever was in the way can finish */
+	HTM_RETRY_SOON,  /* after a shorter one: who was in the way had no transaction to finish */
 	HTM_WAIT_LOCK,   /* when the lock is free */
 	HTM_WAIT_READER, /* when those now active have ended */
 	HTM_MAKE_ROOM,   /* when the log has room */
@@ -150,7 +151,7 @@ enum htm_action {
 
 struct htm_history {
 	uint32_t spent; /* of the budget */
-	uint32_t capacities, faults, locks, readers;
+	uint32_t plains, capacities, faults, locks, readers;
 };
 
 /* What to do after an abort.  Pure but for the history, which it keeps. */

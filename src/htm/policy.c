@@ -7,7 +7,10 @@
 
 enum {
 	CAPACITY_TRIES = 2, /* the first may be the fault of whoever shares the cache; the second is ours */
-	FAULT_TRIES = 3,    /* an interrupt does not come again; a page fault does, until touched outside: under the lock */
+	/* A reader comes by again and again, and does not wait: what it aborts time after time writes near the root of something.  The
+	 * lock keeps readers out. */
+	PLAIN_TRIES = 8,
+	FAULT_TRIES = 3, /* an interrupt does not come again; a page fault does, until touched outside: under the lock */
 	LOCK_TURNS = 200,
 };
 
@@ -15,6 +18,9 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 {
 	switch (cause) {
 	case FUR_ABORT_CONFLICT: return ++history->spent < budget ? HTM_RETRY : HTM_TAKE_LOCK;
+	case FUR_ABORT_PLAIN:
+		++history->plains;
+		return history->plains < PLAIN_TRIES && history->plains < budget ? HTM_RETRY_SOON : HTM_TAKE_LOCK;
 	case FUR_ABORT_CAPACITY: return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
 		/* Somebody else's fallback is no reason for ours: if it were, one would bring on the next.  With very many of them in a row

@@ -11,7 +11,8 @@
 
 #define TEXASR_BIT(n)    (UINT64_C(1) << (63 - (n)))
 #define TEXASR_FOOTPRINT TEXASR_BIT(10)
-#define TEXASR_CONFLICTS (TEXASR_BIT(11) | TEXASR_BIT(12) | TEXASR_BIT(13) | TEXASR_BIT(14))
+#define TEXASR_PLAIN     TEXASR_BIT(12) /* "non-transactional conflict" */
+#define TEXASR_CONFLICTS (TEXASR_BIT(11) | TEXASR_BIT(13) | TEXASR_BIT(14))
 #define TEXASR_ABORT     TEXASR_BIT(31)
 
 #if defined(FUR_EMULATED)
@@ -129,6 +130,8 @@ static inline enum fur_abort_cause power_classify(uint64_t status)
 		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
 	if (status & TEXASR_FOOTPRINT)
 		return FUR_ABORT_CAPACITY;
+	if (status & TEXASR_PLAIN)
+		return FUR_ABORT_PLAIN;
 	if (status & TEXASR_CONFLICTS)
 		return FUR_ABORT_CONFLICT;
 	return FUR_ABORT_FAULT; /* the kernel's codes: reschedule, signal, page fault; and whatever is persistent */

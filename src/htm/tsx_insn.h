@@ -21,7 +21,8 @@ static inline __attribute__((always_inline)) unsigned tsx_begin(void)
 	switch (status & 0xff) {
 	case EMU_STARTED: return TSX_STARTED;
 	case 1 + EMU_EXPLICIT: return TSX_EXPLICIT | (unsigned)(status >> 8) << 24;
-	case 1 + EMU_CONFLICT: return TSX_CONFLICT | TSX_RETRY;
+	case 1 + EMU_CONFLICT:
+	case 1 + EMU_CONFLICT_PLAIN: return TSX_CONFLICT | TSX_RETRY;
 	case 1 + EMU_CAPACITY_READ:
 	case 1 + EMU_CAPACITY_WRITE: return TSX_CAPACITY;
 	case 1 + EMU_NESTED: return TSX_NESTED;

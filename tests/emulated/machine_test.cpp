@@ -235,7 +235,7 @@ TEST(PowerTm, PlainLoadOfAWrittenLine_AbortsTheWriter)
 		                  emu_fence();
 	                  },
 	                  [] { result[3] = 1 + load(cell[0]); })),
-	        EMU_CONFLICT);
+	        EMU_CONFLICT_PLAIN);
 	EXPECT_EQ(result[3], 1u) << "the load sees the value from before";
 }
 
@@ -247,7 +247,7 @@ TEST(PowerTm, PlainStoreToAReadLine_AbortsTheReader)
 		                  store(cell[0], 1);
 		                  emu_fence();
 	                  })),
-	        EMU_CONFLICT);
+	        EMU_CONFLICT_PLAIN);
 }
 
 TEST(PowerTm, PlainLoadOfAReadLine_IsNoConflict)
@@ -265,7 +265,7 @@ TEST(PowerTm, LinesAreTheUnit)
 		emu_fence();
 	};
 	auto other = [] { result[3] = __atomic_load_n(&cell[0].gap[8], __ATOMIC_RELAXED); };
-	EXPECT_EQ(cause_of(against(EMU_TX, inside, other)), EMU_CONFLICT);
+	EXPECT_EQ(cause_of(against(EMU_TX, inside, other)), EMU_CONFLICT_PLAIN);
 	EXPECT_EQ(against(EMU_TX, inside, other, "tsx"), uint64_t(EMU_STARTED));
 }
 
@@ -290,7 +290,7 @@ TEST(PowerTm, RollbackOnlyStores_AreTracked)
 		                  emu_fence();
 	                  },
 	                  [] { load(cell[0]); })),
-	        EMU_CONFLICT);
+	        EMU_CONFLICT_PLAIN);
 }
 
 TEST(PowerTm, TransactionAgainstTransaction_TheRequesterWins)
@@ -419,7 +419,7 @@ TEST(PowerTm, DoomedWhileSuspended_RunsOnWithItsStoresRolledBack)
 		                emu_work(1500);
 		                load(cell[0]);
 	                }});
-	EXPECT_EQ(cause_of(result[0]), EMU_CONFLICT);
+	EXPECT_EQ(cause_of(result[0]), EMU_CONFLICT_PLAIN);
 	EXPECT_EQ(result[1], 10u) << "it reads the value from before the transaction";
 	EXPECT_EQ(cell[1].value, 1u) << "what it stores after that stays";
 }
@@ -531,7 +531,7 @@ TEST(Tsx, SuspendedLoadTracking_LoadsAreUntrackedStoresAreNot)
 	};
 	EXPECT_EQ(cause_of(against(
 	                  EMU_TX, suspended_store, [] { load(cell[0]); }, "tsx")),
-	        EMU_CONFLICT);
+	        EMU_CONFLICT_PLAIN);
 }
 
 TEST(Tsx, EndWhileSuspended_NestedSuspend_AndClwb_Abort)

@@ -16,6 +16,15 @@ TEST(Policy, Table)
 	EXPECT_EQ(htm_decide(FUR_ABORT_CONFLICT, &h, budget), HTM_RETRY);
 	EXPECT_EQ(htm_decide(FUR_ABORT_CONFLICT, &h, budget), HTM_TAKE_LOCK);
 	h = {};
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_RETRY_SOON) << "a reader has no transaction to wait for";
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_RETRY_SOON);
+	EXPECT_EQ(h.spent, 0u);
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_TAKE_LOCK);
+	h = {};
+	for (int k = 1; k < 8; k++)
+		EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, 1000), HTM_RETRY_SOON);
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, 1000), HTM_TAKE_LOCK) << "what readers always abort, they do not under the lock";
+	h = {};
 	EXPECT_EQ(htm_decide(FUR_ABORT_CAPACITY, &h, budget), HTM_RETRY);
 	EXPECT_EQ(htm_decide(FUR_ABORT_CAPACITY, &h, budget), HTM_TAKE_LOCK) << "capacity does not burn the whole budget";
 	h = {};
@@ -49,7 +58,8 @@ TEST(Classify, Power)
 {
 	EXPECT_EQ(htm_power.classify(UINT64_C(0x014000003c000000)), FUR_ABORT_FAULT) << "what QEMU's tbegin. leaves in TEXASR";
 	EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - 10)), FUR_ABORT_CAPACITY);
-	for (int bit : {11, 12, 13, 14})
+	EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - 12)), FUR_ABORT_PLAIN);
+	for (int bit : {11, 13, 14})
 		EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - bit)), FUR_ABORT_CONFLICT);
 	for (int c : {FUR_ABORT_LOCK, FUR_ABORT_READER, FUR_ABORT_FULL})
 		EXPECT_EQ(htm_power.classify(static_cast<uint64_t>(1 + c) << 57 | UINT64_C(1) << 32), c);

@@ -144,6 +144,7 @@ class SphtSihtmTm : public DurableTm
 			case EMU_EXPLICIT: return static_cast<fur_abort_cause>((status >> 8) - 1);
 			case EMU_CAPACITY_READ:
 			case EMU_CAPACITY_WRITE: return FUR_ABORT_CAPACITY;
+			case EMU_CONFLICT_PLAIN: return FUR_ABORT_PLAIN;
 			case EMU_CONFLICT:
 			case EMU_SELF_CONFLICT: return FUR_ABORT_CONFLICT;
 			default: return FUR_ABORT_FAULT;

@@ -131,8 +131,9 @@ enum emu_tx {
 };
 
 enum emu_cause {
-	EMU_CONFLICT,      /* with another transaction, or a plain access */
-	EMU_SELF_CONFLICT, /* a suspended store to a line of the transaction */
+	EMU_CONFLICT,       /* with another transaction */
+	EMU_CONFLICT_PLAIN, /* with a plain access, or a suspended one */
+	EMU_SELF_CONFLICT,  /* a suspended store to a line of the transaction */
 	EMU_CAPACITY_READ,
 	EMU_CAPACITY_WRITE,
 	EMU_EXPLICIT,

@@ -172,7 +172,7 @@ void emu_write_back(const void *start, size_t bytes)
 		if (!line->region)
 			continue;
 		if (line->writer >= 0)
-			doom(*g.threads[line->writer], EMU_CONFLICT);
+			doom(*g.threads[line->writer], EMU_CONFLICT_PLAIN);
 		Time begin = t->clock > t->next_write_back ? t->clock : t->next_write_back;
 		t->next_write_back = begin + g.d->pm_write_gap;
 		WriteBack w;

@@ -77,30 +77,30 @@ void abort_self(Thread &t, int cause)
 		rewind(t);
 }
 
-static void doom_readers(Line &line, int but)
+static void doom_readers(Line &line, int but, int cause)
 {
 	for (int word = 0; word < 2; word++)
 		for (uint64_t rest = line.readers[word]; rest; rest &= rest - 1) {
 			int reader = word * 64 + __builtin_ctzll(rest);
 			if (reader != but) {
 				line.aborts++;
-				doom(*g.threads[reader], EMU_CONFLICT);
+				doom(*g.threads[reader], cause);
 			}
 		}
 }
 
-static void doom_writer(Line &line)
+static void doom_writer(Line &line, int cause)
 {
 	line.aborts++;
-	doom(*g.threads[line.writer], EMU_CONFLICT);
+	doom(*g.threads[line.writer], cause);
 }
 
 void claim_write(Thread &t, Line &line, bool transactional)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
-		doom_writer(line);
+		doom_writer(line, transactional ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
 	if (__builtin_expect((line.readers[0] | line.readers[1]) != 0, 0))
-		doom_readers(line, t.id);
+		doom_readers(line, t.id, transactional ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
 	if (transactional) {
 		if (line.writer == t.id)
 			return;
@@ -120,7 +120,7 @@ void claim_write(Thread &t, Line &line, bool transactional)
 void claim_read(Thread &t, Line &line)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
-		doom_writer(line);
+		doom_writer(line, tracking(t) ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
 	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || reads(line, t.id))
 		return;
 	if (t.core->read_lines >= g.d->read_lines)
@@ -262,6 +262,7 @@ uint64_t emu_texasr(void)
 	uint64_t code = g.self->tx.last_code;
 	switch (g.self->tx.cause) {
 	case EMU_CONFLICT: return bit(13);
+	case EMU_CONFLICT_PLAIN: return bit(12);
 	case EMU_SELF_CONFLICT: return bit(11);
 	case EMU_CAPACITY_READ:
 	case EMU_CAPACITY_WRITE: return bit(10) | bit(7);
