@@ -16,9 +16,11 @@ namespace bench
 namespace
 {
 
-struct Run {
-	Options &o;
-	const std::function<int(Options &)> &run;
+/* Not on the process's stack, nor is what it refers to: the kernel puts that somewhere else each time, to 16 bytes, and so would share it
+ * out among lines differently, and a line more or less to fetch makes another run of it. */
+struct alignas(128) Run {
+	Options o;
+	std::function<int(Options &)> run;
 	int status;
 	std::exception_ptr failure;
 };
@@ -60,11 +62,11 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	o.tm_options.pm_read_ns = static_cast<uint32_t>(emu_machine_pm_read_ns(machine.get()));
 	emu_options options = {};
 	options.seed = o.seed;
-	Run r = {o, run, 1, nullptr};
+	auto r = std::make_unique<Run>(Run{o, run, 1, nullptr});
 	auto started = std::chrono::steady_clock::now();
-	emu_end end = emu_run(machine.get(), &options, run_in, &r);
-	if (r.failure)
-		std::rethrow_exception(r.failure);
+	emu_end end = emu_run(machine.get(), &options, run_in, r.get());
+	if (r->failure)
+		std::rethrow_exception(r->failure);
 	if (end == EMU_DEADLOCK)
 		throw std::runtime_error("every thread waits for another: a deadlock");
 	if (o.tm_options.phases) {
@@ -78,7 +80,7 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 		for (unsigned rank = 0; rank < 8 && emu_hot_line(rank, &line, &aborts); rank++)
 			std::cerr << aborts << " aborts for the line at " << line << "\n";
 	}
-	return r.status;
+	return r->status;
 }
 
 const char *machine_htm()

@@ -5,6 +5,7 @@
  */
 #include "rbtree.hpp"
 #include "../baselines/peers.hpp"
+#include "../common/stock.hpp"
 
 #include <optional>
 #include <random>
@@ -68,6 +69,10 @@ class TreeSet
 	{
 		return self.update([&](auto *tx) { return rbtree::remove(tx, tree_, key); });
 	}
+	void stock(Self &self, unsigned thread)
+	{
+		stock_.take(self, thread, {sizeof(rbtree::Node)});
+	}
 	const char *verify(Self &self, uint64_t &size)
 	{
 		return self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
@@ -89,6 +94,7 @@ class TreeSet
 	}
 
 	rbtree::Tree *tree_;
+	bench::Stock stock_;
 };
 
 /* A system that has a set of its own brings it. */
@@ -123,6 +129,8 @@ class IntSet
 		typename Tm::Thread self(tm_);
 		Choice choice(workload_, seed_ * 1000003 + thread + 1);
 		int64_t grown = 0;
+		if constexpr (requires { set_->stock(self, thread); })
+			set_->stock(self, thread);
 		while (!stop.load(std::memory_order_relaxed)) {
 			Kind kind = choice.kind();
 			grown += one(self, kind, choice.key());
@@ -178,7 +186,7 @@ class IntSet
 	uint64_t seed_;
 	std::optional<typename SetOf<Tm>::Set> set_;
 	uint64_t filled_ = 0;
-	std::atomic<int64_t> grown_{0};
+	alignas(128) std::atomic<int64_t> grown_{0};
 	static inline thread_local volatile bool found_; /* so that a lookup is not optimised away */
 };
 
@@ -221,7 +229,7 @@ int run(bench::Options &o, const Workload &w)
 
 int main(int argc, char **argv)
 {
-	Workload w;
+	static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "rbtree", argc, argv,
 	        [&](CLI::App &app, bench::Options &) {

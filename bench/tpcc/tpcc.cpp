@@ -3,6 +3,7 @@
  * tpcc.cpp - the TPC-C benchmark: loads the database, runs a mix of the five transactions, checks the consistency conditions of clause 3.3.2.
  * No terminals, no think times: throughput of transactions, as in FUR's evaluation (section 4).
  */
+#include "../common/stock.hpp"
 #include "../common/systems.hpp"
 #include "load.hpp"
 
@@ -262,6 +263,8 @@ class Tpcc
 	{
 		typename Tm::Thread self(tm_);
 		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
+		stock_.take(
+		        self, thread, {sizeof(tpcc::History), sizeof(tpcc::Order), sizeof(tpcc::OrderLine), sizeof(btree::Node)});
 		while (!stop.load(std::memory_order_relaxed)) {
 			Type type = inputs.type();
 			Plain plain;
@@ -387,6 +390,7 @@ class Tpcc
 	const Workload &w_;
 	uint64_t seed_;
 	tpcc::Database *db_ = nullptr;
+	bench::Stock stock_;
 	static inline volatile uint64_t shown_; /* what a terminal would show: not optimised away */
 };
 
@@ -443,7 +447,7 @@ int run(bench::Options &o, Workload &w)
 
 int main(int argc, char **argv)
 {
-	Workload w;
+	static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "tpcc", argc, argv,
 	        [&](CLI::App &app, bench::Options &) {
