@@ -41,11 +41,10 @@ def numbers(text: str) -> list[int]:
 
 
 def figure_numbers(text: str) -> list[int]:
-    known = [*plan.FIGURES, *plan.WITHOUT_PROGRAM]
     values = numbers(text)
     for value in values:
-        if value not in known:
-            raise argparse.ArgumentTypeError(f"there is no figure {value}: use {', '.join(map(str, known))}")
+        if value not in plan.FIGURES:
+            raise argparse.ArgumentTypeError(f"there is no figure {value}: use {', '.join(map(str, plan.FIGURES))}")
     return values
 
 
@@ -71,8 +70,9 @@ class Parser(argparse.ArgumentParser):
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="figures.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--figure", type=figure_numbers, metavar="N,...", help="figures; default: all")
-    parser.add_argument("--systems", type=system_names, default=list(plan.SYSTEM), metavar="TM,...", help="systems; default: all that the programs have")
-    parser.add_argument("--threads", type=numbers, metavar="N,...", help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2")
+    parser.add_argument("--systems", type=system_names, default=list(plan.SYSTEM), metavar="TM,...", help="systems, and schemes of replay; default: all that the programs have")
+    parser.add_argument("--threads", type=numbers, metavar="N,...",
+                        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; of those that wrote the logs of Figure 10: 1,8,32,64")
     parser.add_argument("--machine", default="power9", help="an emulated machine, in virtual time; default: %(default)s")
     parser.add_argument("--native", action="store_const", const="native", dest="machine", help="this machine, in real time, one run at a time")
     parser.add_argument("--quick", action="store_true", help="a smoke test of some minutes: few threads, short runs, a small database")
@@ -84,6 +84,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     native = options.machine == "native"
     options.setting = plan.setting(options.machine, options.quick)
+    options.producers = options.threads or list(plan.PRODUCERS)
     options.threads = options.threads or list(options.setting.threads)
     options.seeds = options.seeds or (3 if native else 1)
     options.jobs = 1 if native else options.jobs
@@ -95,11 +96,7 @@ def say(text: str) -> None:
 
 
 def wanted_figures(options: argparse.Namespace) -> list[plan.Figure]:
-    wanted = options.figure or [*plan.FIGURES, *plan.WITHOUT_PROGRAM]
-    for number in wanted:
-        if number in plan.WITHOUT_PROGRAM:
-            say(f"Figure {number} is left out: its program {plan.WITHOUT_PROGRAM[number]} does not exist yet")
-    return [plan.FIGURES[number] for number in wanted if number in plan.FIGURES]
+    return [figure for number, figure in plan.FIGURES.items() if number in (options.figure or plan.FIGURES)]
 
 
 def check_writable(directory: Path) -> None:
@@ -113,8 +110,11 @@ def check_writable(directory: Path) -> None:
 
 def planned(figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace) -> list[plan.Run]:
     """Each once, though figures share them."""
-    runs = [run for figure in figures
-            for run in plan.runs_of(figure, systems[figure.workloads[0].program], options.threads, options.machine, options.setting, options.seeds)]
+    runs = []
+    for figure in figures:
+        program = figure.workloads[0].program
+        threads = options.producers if program == "replay" else options.threads
+        runs += plan.runs_of(figure, systems[program], threads, options.machine, options.setting, options.seeds)
     return list(dict.fromkeys(runs))
 
 
@@ -122,10 +122,10 @@ def available(programs: Programs, names: set[str], systems: list[str]) -> dict[s
     """The systems that each program runs with; says which are left out, and why."""
     found: dict[str, list[str]] = {}
     for name in sorted(names):
-        refusals = {tm: programs.refusal(name, tm) for tm in systems}
+        refusals = {tm: programs.refusal(name, tm) for tm in plan.PROGRAMS[name].among(systems)}
         found[name] = [tm for tm, why in refusals.items() if why is None]
-        if not found[name]:
-            raise Refused(refusals[systems[0]])
+        if refusals and not found[name]:
+            raise Refused(next(iter(refusals.values())))
         for tm, why in refusals.items():
             if why is not None:
                 say(f"{tm} is left out: {why}")
@@ -139,7 +139,7 @@ class Progress:
         self.left, self.total, self.done, self.jobs = list(todo), len(todo) + done, done, jobs
         self.seconds: dict[str, list[float]] = {}
         for record in known:
-            self._learn(Path(record.command.split()[0]).name, record.host_seconds)
+            self._learn(record.program, record.host_seconds)
         self.terminal = sys.stdout.isatty()
 
     def _learn(self, program: str, seconds: float) -> None:
@@ -178,19 +178,26 @@ def measure(options: argparse.Namespace, figures: list[plan.Figure], journal: Jo
 
 def recall(options: argparse.Namespace, figures: list[plan.Figure], journal: Journal) -> dict[plan.Run, Record]:
     """What the journal has of the plan, whatever the programs' version."""
-    every = {name: options.systems for name in plan.PROGRAMS}
+    every = {name: program.among(options.systems) for name, program in plan.PROGRAMS.items()}
     return {run: journal.latest[run.command] for run in planned(figures, every, options) if run.command in journal.latest}
 
 
 def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[dict]) -> str:
     where = "This machine, real time" if options.machine == "native" else f"Emulated {options.machine}, virtual time"
     latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
-    memory = ", ".join(f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next" if latency
-                       else "write-backs are this machine's own" for latency, gap in latencies)
-    database = f"{options.setting.database_text}. " if figure.workloads[0].program == "tpcc" else ""
+    memory = "; or ".join(f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next" if latency
+                          else "write-backs are this machine's own" for latency, gap in reversed(latencies))
+    program = figure.workloads[0].program
+    database = f"{options.setting.database_text}. " if program == "tpcc" else ""
     windows = sorted(result["seconds"] * 1000 for result in results)
+    measured = f"Windows of {windows[0]:.3g} to {windows[-1]:.3g} ms" if program != "replay" else replayed_text(results)
     seeds = f", means of {options.seeds} runs" if options.seeds > 1 else ""
-    return f"{where}; {memory}.\n{database}Windows of {windows[0]:.3g} to {windows[-1]:.3g} ms{seeds}."
+    return f"{where}; {memory}.\n{database}{measured}{seeds}."
+
+
+def replayed_text(results: list[dict]) -> str:
+    updates = sorted({result["updates"] for result in results})
+    return f"{' or '.join(f'{n:,}' for n in updates)} updates of 1 to 20 words at random addresses of a heap of 128 MiB"
 
 
 def write_results(options: argparse.Namespace, runs: dict[plan.Run, Record], comparisons: list[facts.Comparison]) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class System:
-    """A transactional memory. `reads` and `updates`: where its transactions commit when not under the lock."""
+    """A transactional memory, or a scheme of replay. `reads` and `updates`: where its transactions commit when not under the lock."""
     tm: str
     label: str
     colour: str
     marker: str
-    reads: str
-    updates: str
+    reads: str = ""
+    updates: str = ""
 
 
 # In the paper's order.
@@ -27,22 +27,48 @@ SYSTEMS = (
     System("fur-opacity", "FUR opacity", "#0072b2", "o", "untracked", "hardware"),
     System("fur-snapshot", "FUR snapshot", "#332288", "*", "untracked", "hardware"),
 )
-SYSTEM = {system.tm: system for system in SYSTEMS}
+SCHEMES = (
+    System("scan", "scan (NV-HTM)", "#009e73", "s"),
+    System("linked", "linked (SPHT)", "#d55e00", "D"),
+    System("ring", "ring (FUR)", "#0072b2", "o"),
+)
+SYSTEM = {system.tm: system for system in (*SYSTEMS, *SCHEMES)}
 
-PROGRAMS = {"tpcc": "bench/tpcc/tpcc", "rbtree": "bench/rbtree/rbtree"}
-# The least that a program can be asked for, to learn whether it has a system.
-PROBES = {"tpcc": ("--scale", "tiny", "--seconds", "0.0001"), "rbtree": ("--keys", "10", "--seconds", "0.0001")}
+
+@dataclass(frozen=True)
+class Program:
+    """A benchmark. `probe`: the least that it can be asked for, to learn whether it has a system; `result_has`: beyond what all results have."""
+    path: str  # from the build directory
+    probe: tuple[str, ...]
+    result_has: frozenset[str]
+    systems: tuple[System, ...] = SYSTEMS
+    option: str = "--tm"  # that names the system
+    counted: str = "transactions"
+    axis: str = "threads"
+
+    def among(self, names: list[str]) -> list[str]:
+        return [system.tm for system in self.systems if system.tm in names]
+
+
+TRANSACTIONS_HAVE = frozenset({"commits", "run_commits", "aborts", "lock_commits", "phases_ns"})
+PROGRAMS = {
+    "tpcc": Program("bench/tpcc/tpcc", ("--scale", "tiny", "--seconds", "0.0001"), TRANSACTIONS_HAVE),
+    "rbtree": Program("bench/rbtree/rbtree", ("--keys", "10", "--seconds", "0.0001"), TRANSACTIONS_HAVE),
+    "replay": Program("bench/replay/replay", ("--log-mib", "16", "--updates", "1"), frozenset({"updates", "entries"}),
+                      SCHEMES, "--scheme", "entries", "threads that wrote the logs"),
+}
 READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of a program. `shows`: the kinds that throughput is of; empty: all."""
+    """A workload of a program. `shows`: the kinds that throughput is of; empty: all. `natively`: it makes sense there."""
     name: str
     title: str
     program: str
     arguments: tuple[str, ...]
     shows: tuple[str, ...] = ()
+    natively: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,9 +102,11 @@ FIGURES = {figure.number: figure for figure in (
     Figure(8, "Mixed workloads", outcomes=True, profile="overhead", workloads=(
         tpcc("read-dominated", "read-dominated mix"), tpcc("standard", "standard mix"))),
     Figure(9, "Red-black tree of 10,000 keys", workloads=(rbtree(1), rbtree(10), rbtree(50))),
+    # Beside it what the schemes themselves cost, which write-backs hide.
+    Figure(10, "Replay by one thread", most_threads=64, workloads=(
+        Workload("replay", "as the machine writes back", "replay", ()),
+        Workload("replay-order", "write-backs at 1 ns a line", "replay", ("--pm-latency-ns", "1", "--pm-gap-ns", "1"), natively=False))),
 )}
-# Figures whose program does not exist yet. To add one: its program above, a Figure with its workloads.
-WITHOUT_PROGRAM = {10: "bench/replay/replay"}
 
 
 @dataclass(frozen=True)
@@ -91,6 +119,7 @@ class Setting:
     thread_ms: dict[str, float]
     bounds_ms: tuple[float, float]
     log_mib: int  # of all threads together
+    replay: tuple[str, ...]
 
     def seconds(self, workload: Workload, threads: int) -> str:
         least, most = self.bounds_ms
@@ -106,15 +135,17 @@ class Setting:
 
 
 RING_SLOTS = 1 << 18
+PRODUCERS = (1, 8, 32, 64)
 TENTH = ("--scale", "tenth", "--warehouses", "64")
 TENTH_TEXT = "TPC-C: 64 warehouses, the paper's rules on a tenth of its customers and items"
-# delivery: not so long that no order is left to deliver.
-FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 64)
+# delivery: not so long that no order is left to deliver. Replay: as many updates as fill a ring.
+FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 64,
+               ("--log-mib", "128", "--updates", "65000"))
 QUICK = Setting((1, 8, 64), ("--scale", "tiny", "--warehouses", "64"), "TPC-C: 64 warehouses, --scale tiny (a smoke test, not a result)",
-                {"tpcc": 20, "rbtree": 20}, (0.3, 20), 16)
+                {"tpcc": 20, "rbtree": 20}, (0.3, 20), 16, ("--log-mib", "16", "--updates", "8000"))
 # Real seconds: what the machine next door does is in them.
-NATIVE = Setting((1, 2), TENTH, TENTH_TEXT, {"tpcc": 2000, "rbtree": 2000}, (1000, 1000), 1024)
-NATIVE_QUICK = Setting((1, 2), QUICK.database, QUICK.database_text, {"tpcc": 200, "rbtree": 200}, (100, 200), 256)
+NATIVE = Setting((1, 2), TENTH, TENTH_TEXT, {"tpcc": 2000, "rbtree": 2000}, (1000, 1000), 1024, ("--log-mib", "128"))
+NATIVE_QUICK = Setting((1, 2), QUICK.database, QUICK.database_text, {"tpcc": 200, "rbtree": 200}, (100, 200), 256, ("--log-mib", "16"))
 
 
 def setting(machine: str, quick: bool) -> Setting:
@@ -135,10 +166,17 @@ class Run:
     @property
     def command(self) -> str:
         """From the build directory."""
-        return " ".join((PROGRAMS[self.program], *self.arguments))
+        return " ".join((PROGRAMS[self.program].path, *self.arguments))
+
+
+def replay_of(workload: Workload, scheme: str, producers: int, machine: str, measured: Setting, seed: int) -> Run:
+    arguments = ("--machine", machine, "--scheme", scheme, "--producers", str(producers), *measured.replay, *workload.arguments)
+    return Run(workload.program, workload.name, scheme, producers, (*arguments, "--seed", str(seed), "--json", "-"))
 
 
 def run_of(figure: Figure, workload: Workload, tm: str, threads: int, machine: str, measured: Setting, seed: int) -> Run:
+    if workload.program == "replay":
+        return replay_of(workload, tm, threads, machine, measured, seed)
     arguments = ["--machine", machine, "--tm", tm, "--threads", str(threads), *workload.arguments]
     if workload.program == "tpcc":
         arguments += measured.database
@@ -152,4 +190,5 @@ def runs_of(figure: Figure, systems: list[str], threads: list[int], machine: str
     """Few threads first: the shape of a figure shows early."""
     return [run_of(figure, workload, tm, n, machine, measured, seed)
             for n in threads if figure.least_threads <= n <= figure.most_threads
-            for workload in figure.workloads for tm in systems for seed in range(1, seeds + 1)]
+            for workload in figure.workloads if workload.natively or machine != "native"
+            for tm in systems for seed in range(1, seeds + 1)]

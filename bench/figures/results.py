@@ -20,7 +20,7 @@ from typing import Any, Callable
 import plan
 
 LIMIT_SECONDS = 1800  # a run that takes longer does not end
-RESULT_HAS = {"seconds", "throughput", "commits", "run_commits", "aborts", "lock_commits", "phases_ns", "pm_latency_ns", "pm_gap_ns"}
+RESULT_HAS = {"seconds", "throughput", "pm_latency_ns", "pm_gap_ns"}
 
 
 class Refused(Exception):
@@ -51,7 +51,7 @@ class Programs:
         self.versions: dict[tuple[str, bool], str] = {}
 
     def path(self, name: str) -> Path:
-        return self.build / plan.PROGRAMS[name]
+        return self.build / plan.PROGRAMS[name].path
 
     def emulated(self, name: str, tm: str) -> Path:
         return Path(f"{self.path(name)}-{'fur-paper' if tm == 'fur-paper' else 'emulated'}")
@@ -74,7 +74,8 @@ class Programs:
 
     def refusal(self, name: str, tm: str) -> str | None:
         """Why a program does not run with a system on this machine, in its own words."""
-        command = [str(self.path(name)), "--machine", self.machine, "--tm", tm, *plan.PROBES[name], "--json", "-"]
+        program = plan.PROGRAMS[name]
+        command = [str(self.path(name)), "--machine", self.machine, program.option, tm, *program.probe, "--json", "-"]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
         return last_line(done.stderr) if done.returncode == 2 else None
 
@@ -91,6 +92,10 @@ class Record:
     version: str
     host_seconds: float
     result: dict[str, Any]
+
+    @property
+    def program(self) -> str:
+        return Path(self.command.split()[0]).name
 
 
 class Journal:
@@ -111,9 +116,9 @@ class Journal:
         for number, line in enumerate(lines, 1):
             try:
                 record = Record(**json.loads(line))
-                if not RESULT_HAS <= record.result.keys():
+                if not RESULT_HAS | plan.PROGRAMS[record.program].result_has <= record.result.keys():
                     raise ValueError("no result")
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, LookupError) as error:
                 raise Refused(f"{self.path}:{number}: damaged, not the result of a run: remove that line, or the file to measure all again") from error
             self._keep(record)
 
@@ -232,6 +237,9 @@ def mean_of(results: list[dict[str, Any]], key: str) -> dict[str, float]:
 
 
 def point_of(workload: plan.Workload, results: list[dict[str, Any]]) -> Point:
+    if workload.program == "replay":
+        return Point(mean([result["throughput"] for result in results]), {}, {}, 0, {}, results)
+
     def throughput(result: dict[str, Any]) -> float:
         return sum(n for kind, n in result["commits"].items() if not workload.shows or kind in workload.shows) / result["seconds"]
     return Point(mean([throughput(result) for result in results]), mean_of(results, "run_commits"), mean_of(results, "aborts"),

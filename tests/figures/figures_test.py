@@ -114,8 +114,9 @@ def usage(place):
                        (["--build", os.path.join(place, "nowhere")], "nowhere: no such build directory"), (["--build", place], "no such program"),
                        (["--out", os.path.join(in_the_way, "out")], "cannot write there")]:
         refused(run(*SMALL, *out, *args), says)
-    left_out = run("--figure", "10", *out)
-    assert left_out.returncode == 0 and "Figure 10 is left out: its program bench/replay/replay" in left_out.stdout, left_out.stdout
+    replay = run("--build", build, "--quick", "--figure", "10", "--threads", "1", *out)
+    assert replay.returncode == 0 and "6/6 runs" in replay.stdout, replay.stdout + replay.stderr
+    assert os.path.exists(os.path.join(place, "usage", "figure-10-power9.png"))
 
 
 def without_matplotlib(place):
