@@ -211,6 +211,24 @@ def write_results(options: argparse.Namespace, runs: dict[plan.Run, Record], com
     write_atomically(options.out / "results.json", json.dumps(folded, indent=1) + "\n")
 
 
+def throughput_tables(figure: plan.Figure, points: Points) -> str:
+    """The numbers of the picture: by workload, what each system makes with so many threads."""
+    tables = []
+    for workload in figure.workloads:
+        shown = {(tm, n): point.throughput for (name, tm, n), point in points.items() if name == workload.name}
+        if not shown:
+            continue
+        scale, unit = plots.unit_of(shown.values())
+        threads = sorted({n for _, n in shown})
+        rows = [f"| {unit} {plan.PROGRAMS[workload.program].counted} a second: {workload.title} | " + " | ".join(map(str, threads)) + " |",
+                "| --- |" + " --- |" * len(threads)]
+        for system in plots.measured_systems(points, workload):
+            cells = (f"{shown[system.tm, n] / scale:.3g}" if (system.tm, n) in shown else "" for n in threads)
+            rows.append(f"| {system.label} | " + " | ".join(cells) + " |")
+        tables.append("\n".join(rows))
+    return "\n\n".join(tables)
+
+
 def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[plan.Run, Record], explanations: dict[str, str]) -> None:
     points: Points = gather(figures, runs)
     comparisons = facts.compare(points, explanations)
@@ -226,7 +244,8 @@ def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[
         caption = caption_of(options, figure, results)
         image = f"figure-{figure.number}-{Path(options.machine).stem}.png"
         plots.draw(figure, points, caption, options.out / image)
-        pages.append(f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n{facts.table(figure, comparisons)}\n")
+        pages.append(f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n"
+                     f"{facts.table(figure, comparisons)}\n\n{throughput_tables(figure, points)}\n")
     write_atomically(options.out / "figures.md", "\n".join(pages))
 
 

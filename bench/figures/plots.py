@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,9 +119,13 @@ def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]]) -> None:
                       arrowprops={"arrowstyle": "-", "color": system.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)})
 
 
+def unit_of(throughputs: Iterable[float]) -> tuple[float, str]:
+    return (1e6, "million") if max(throughputs) >= 1e6 else (1e3, "thousand")
+
+
 def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, threads: list[int]) -> None:
     shown = {key: point.throughput for key, point in points.items() if key[0] == workload.name}
-    scale, unit = (1e6, "million") if max(shown.values()) >= 1e6 else (1e3, "thousand")
+    scale, unit = unit_of(shown.values())
     lines = {system.tm: [(threads.index(n), shown[workload.name, system.tm, n] / scale) for n in threads if (workload.name, system.tm, n) in shown]
              for system in measured_systems(points, workload)}
     for tm, line in lines.items():
