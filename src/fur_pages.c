@@ -6,10 +6,11 @@
  * pages have, and they may go: the next access finds the file's page.  What must not happen is that a page goes which has a store that
  * the file has not: of a transaction under way, or of one committed and not replayed yet.
  *
- *   INV-P1  Pages go only while this thread holds the fallback lock: no transaction is under way then, not even a reader (INV-H3), and none
- *           begins.
- *   INV-P2  They go only after everybody has left nondurable[] and the tail has come up to next_durts: with the lock held nobody
- *           can draw a slot that has not announced itself before, so nothing is visible and not in the file.
+ *   INV-P1  Pages go only while this thread holds the fallback lock and active[] is clear: no reader is under way then (INV-H3), and no update
+ *           but those in their last steps: in nondurable[], or rollback-only and in the window, with a slot drawn before they left active[].
+ *   INV-P2  They go only after everybody has left nondurable[] and the tail has come up to next_durts.  A slot drawn is below it, so
+ *           the tail passes it when its update, or its abort, is settled; none is drawn meanwhile by one that was not in nondurable[].
+ *           So nothing is visible and not in the file.
  */
 #include "fur_error.h"
 #include "fur_heap.h"

@@ -7,6 +7,7 @@
 #define BENCH_HARDWARE_HPP
 
 #include "../../src/htm/tsx_insn.h"
+#include "../baselines/common/internals.hpp"
 #include "machine.hpp"
 
 #include <fur.h>
@@ -34,6 +35,33 @@ inline fur_abort_cause abort_cause(unsigned status)
 	       : status & TSX_CONFLICT ? FUR_ABORT_CONFLICT
 	                               : FUR_ABORT_FAULT;
 }
+
+/* The attempts at one transaction, with libfur's patience. */
+class Attempts
+{
+      public:
+	Attempts(unsigned budget, uint32_t who) : budget_(budget), who_(who) {}
+	void begin()
+	{
+		began_ = arch_ticks();
+	}
+	/* After an abort: waits as is due.  `lock_held`: to hardware, taking the lock was a conflict of everybody's.  False: take the lock. */
+	bool again(fur_abort_cause cause, bool lock_held)
+	{
+		if (lock_held && (cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN))
+			cause = FUR_ABORT_LOCK;
+		htm_action action = htm_decide(cause, &history_, budget_);
+		if (action == HTM_RETRY || action == HTM_RETRY_SOON)
+			htm_pause(action, &history_, began_, who_);
+		return action != HTM_TAKE_LOCK;
+	}
+
+      private:
+	htm_history history_ = {};
+	uint64_t began_ = 0;
+	const unsigned budget_;
+	const uint32_t who_;
+};
 
 /* Does the processor list them, and does one commit? */
 inline bool hardware_transactions_work()

@@ -53,7 +53,7 @@ struct TmOptions {
 	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
-	unsigned retries = 10; /* hardware attempts before the lock; none: always under it */
+	unsigned retries = 20; /* conflicts of hardware transactions before the lock, libfur's default; none: always under it */
 };
 
 /* ---------------------------------------------------- plain memory: none, htm */
@@ -212,7 +212,7 @@ class NoneTm : public PlainTm
 class HtmTm : public PlainTm
 {
       public:
-	explicit HtmTm(const TmOptions &o) : PlainTm(o)
+	explicit HtmTm(const TmOptions &o) : PlainTm(o), retries_(o.retries)
 	{
 		if (!hardware_transactions_work())
 			throw Usage("--tm htm needs Intel TSX (RTM), which this processor does not have: use none, fur-opacity or "
@@ -225,7 +225,7 @@ class HtmTm : public PlainTm
 	class Thread
 	{
 	      public:
-		explicit Thread(HtmTm &tm) : tm_(tm)
+		explicit Thread(HtmTm &tm) : tm_(tm), number_(tm.threads_++)
 		{
 			tx_.heap = &tm.heap_;
 		}
@@ -243,9 +243,12 @@ class HtmTm : public PlainTm
 		template <class Body>
 		auto update(Body &&body)
 		{
-			for (int tries = 0; tries < 10; tries++) {
+			Attempts attempts(tm_.retries_, number_);
+			fur_abort_cause cause;
+			do {
 				while (tm_.lock_.load(std::memory_order_acquire))
 					spin();
+				attempts.begin();
 				unsigned status = tsx_begin();
 				if (status == TSX_STARTED) {
 					if (tm_.lock_.load(std::memory_order_relaxed))
@@ -254,8 +257,9 @@ class HtmTm : public PlainTm
 					tsx_end();
 					return result;
 				}
-				counters_.aborts[abort_cause(status)]++;
-			}
+				cause = abort_cause(status);
+				counters_.aborts[cause]++;
+			} while (attempts.again(cause, tm_.lock_.load(std::memory_order_relaxed)));
 			while (tm_.lock_.exchange(true))
 				while (tm_.lock_.load(std::memory_order_relaxed))
 					sched_yield();
@@ -267,6 +271,7 @@ class HtmTm : public PlainTm
 
 	      private:
 		HtmTm &tm_;
+		const uint32_t number_;
 		plain_tx tx_;
 		Counters counters_;
 	};
@@ -293,6 +298,8 @@ class HtmTm : public PlainTm
 	alignas(128) std::atomic<bool> lock_{false};
 	alignas(128) std::atomic<uint64_t> aborts_[FUR_ABORT_CAUSES] = {};
 	std::atomic<uint64_t> locked_{0};
+	std::atomic<uint32_t> threads_{0};
+	const unsigned retries_;
 };
 
 /* -------------------------------------------------------------------- libfur */

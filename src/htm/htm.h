@@ -15,6 +15,7 @@
 #define FUR_HTM_H
 
 #include "../durability/durability.h"
+#include "policy.h"
 
 /* ------------------------------------------------------------------ shared */
 
@@ -137,25 +138,6 @@ extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
 
 /* Choose a back end by what was asked for and what the processor can do; say why. */
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
-
-/* ------------------------------------------------------------------ policy */
-
-enum htm_action {
-	HTM_RETRY,       /* after a random pause, in which whoever was in the way can finish */
-	HTM_RETRY_SOON,  /* after a shorter one: who was in the way had no transaction to finish */
-	HTM_WAIT_LOCK,   /* when the lock is free */
-	HTM_WAIT_READER, /* when those now active have ended */
-	HTM_MAKE_ROOM,   /* when the log has room */
-	HTM_TAKE_LOCK    /* no more hardware for this update */
-};
-
-struct htm_history {
-	uint32_t spent; /* of the budget */
-	uint32_t plains, capacities, faults, locks, readers;
-};
-
-/* What to do after an abort.  Pure but for the history, which it keeps. */
-enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);
 
 /* ------------------------------------------------- isolation wait, and lock */
 

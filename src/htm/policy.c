@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy.c - what to do after a hardware abort.  Classify first, then decide: an abort that hardware will repeat must not burn the
- * retry budget, and one that has nothing to do with contention must not count against it.
+ * policy.c - see policy.h.
  */
-#include "htm.h"
+#include "policy.h"
+
+#include "../arch/arch.h"
 
 enum {
 	CAPACITY_TRIES = 2, /* the first may be the fault of whoever shares the cache; the second is ours */
@@ -31,4 +32,20 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_FAULT: return ++history->faults < FAULT_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	default: return HTM_TAKE_LOCK;
 	}
+}
+
+/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets the other finish, which takes about as
+ * long as the attempt did, and waits twice as long each time; but not for ever, where the attempt was long because the thread was not
+ * running.  The clock and the number are random enough.  A reader has no transaction to finish: it is gone before we are back. */
+void htm_pause(enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
+{
+	/* How long, and how often, is measured: docs/benchmarks.md, "Waits after a conflict".  The first: in eighths of the attempt. */
+	enum { FIRST = 16, FIRST_SOON = 2, DOUBLINGS = 4, MOST_NS = 1000000 };
+	uint32_t aborts = action == HTM_RETRY ? history->spent : history->plains;
+	uint32_t doublings = aborts < 2 ? 0 : aborts - 1 < DOUBLINGS ? aborts - 1 : DOUBLINGS;
+	uint64_t now = arch_ticks(), most = arch_ns_to_ticks(MOST_NS),
+	         pause = (now - began) * (action == HTM_RETRY ? FIRST : FIRST_SOON) / 8 << doublings;
+	uint64_t until = now + (now ^ who * UINT64_C(0x9e3779b97f4a7c15)) % ((pause < most ? pause : most) + 1);
+	while (arch_ticks() < until)
+		arch_pause();
 }

@@ -66,13 +66,16 @@ static void window(struct fur_thread *t)
 	struct htm_window *w = &t->window;
 	if (t->htm->phase_times)
 		w->committing = arch_ticks();
-	durability_collect(d, t->slot, &w->dset); /* INV-D1 */
+	/* The body's loads before the scan, as in fur_end_ro() (INV-D1): lwsync, for nothing says that tsuspend. orders them. */
+	arch_fence_light();
+	durability_collect(d, t->slot, &w->dset);
+	/* From here an abort owes this slot an abort marker (INV-D5).  Drawn before the log's write-back is issued: the fetch-and-add
+	 * begins with hwsync, which would wait for it.  And drawn before we leave active[]: who holds the lock and finds active[] clear
+	 * knows that every update that may still become visible has its slot (INV-P2). */
+	w->slot = arch_fetch_add(&d->next_durts, 1);
 	deactivate(t);
 	/* INV-H2: hwsync.  The transactional stores are performed, so that a load of them aborts us, before active[] is read. */
 	arch_fence();
-	/* From here an abort owes this slot an abort marker (INV-D5).  Drawn before the log's write-back is issued: the fetch-and-add
-	 * begins with hwsync, which would wait for it. */
-	w->slot = arch_fetch_add(&d->next_durts, 1);
 	log_out(t);
 	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
 		w->refused = FUR_ABORT_FULL;
@@ -95,6 +98,7 @@ static void window(struct fur_thread *t)
 
 static void window_empty(struct fur_thread *t)
 {
+	arch_fence_light(); /* as in window() */
 	durability_collect(t->durability, t->slot, &t->window.dset);
 	deactivate(t);
 }

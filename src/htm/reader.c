@@ -91,9 +91,11 @@ FUR_API int fur_end_ro(fur_ro *ro)
 		durability_wait(t->durability, set); /* INV-D2 */
 		if (ended)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
-		if (arch_load(&t->durability->failed))
-			return fur_fail((int)arch_load(&t->durability->failed),
-			        "what this transaction has read may not be durable: close the heap and open it again");
 	}
+	/* Also where D is empty: who could not be made durable has left nondurable[], too, after it had set `failed` (INV-D5).  The
+	 * release above keeps this load behind the scan. */
+	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+		return fur_fail((int)arch_load(&t->durability->failed),
+		        "what this transaction has read may not be durable: close the heap and open it again");
 	return 0;
 }

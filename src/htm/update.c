@@ -23,27 +23,11 @@ static void close_update(struct fur_update *tx)
 
 /* ------------------------------------------------------------------- begin */
 
-/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets the other finish, which takes about as
- * long as the attempt did, and waits twice as long each time; but not for ever, where the attempt was long because the thread was not
- * running.  The slot and the clock are random enough.  `longest`: in eighths of the attempt, the first time. */
-static void random_pause(struct fur_thread *t, uint32_t aborts, uint64_t longest, uint64_t began)
-{
-	enum { DOUBLINGS = 4, MOST_NS = 1000000 };
-	uint32_t doublings = aborts < 2 ? 0 : aborts - 1 < DOUBLINGS ? aborts - 1 : DOUBLINGS;
-	uint64_t now = arch_ticks(), most = arch_ns_to_ticks(MOST_NS), pause = (now - began) * longest / 8 << doublings;
-	uint64_t until = now + (now ^ t->slot * UINT64_C(0x9e3779b97f4a7c15)) % ((pause < most ? pause : most) + 1);
-	while (arch_ticks() < until)
-		arch_pause();
-}
-
-/* How long, and how often, is measured: docs/benchmarks.md, "Waits after a conflict". */
-enum { PAUSE = 16, PAUSE_SHORT = 2 };
-
 static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history, uint64_t began)
 {
 	switch (action) {
-	case HTM_RETRY: random_pause(t, history->spent, PAUSE, began); return 0;
-	case HTM_RETRY_SOON: random_pause(t, history->plains, PAUSE_SHORT, began); return 0;
+	case HTM_RETRY:
+	case HTM_RETRY_SOON: htm_pause(action, history, began, t->slot); return 0;
 	case HTM_WAIT_LOCK: return 0; /* prepare() waits for it before every attempt */
 	case HTM_WAIT_READER: htm_wait_active(t->htm, t->slot); return 0;
 	case HTM_MAKE_ROOM: return redo_make_room(&t->durability->redo[t->slot], t->durability);
@@ -268,7 +252,9 @@ static int finish_empty(struct fur_thread *t)
 	durability_wait(t->durability, &t->window.dset);
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.empty_commits, 1);
-	if (t->window.dset.n && arch_load(&t->durability->failed))
+	/* As in fur_end_ro(); the fence keeps the load behind the scan that collected D. */
+	arch_fence_light();
+	if (arch_load(&t->durability->failed))
 		return fur_fail((int)arch_load(&t->durability->failed),
 		        "what this transaction has read may not be durable: close the heap and open it again");
 	return 0;

@@ -82,6 +82,10 @@ BUGS = {
         "fur_pages.c", "private pages are handed back before what was stored to them is in the file (INV-P2)",
         [("	if (settle(t->durability) == 0 && madvise(", "	if (madvise(")],
         "--workload bank --dram"),
+    "slot-after-leaving": (
+        "htm/power.c", "a rollback-only update leaves active[] before it has its slot, and pages go that it has stored to (INV-P2)",
+        [("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	deactivate(t);", "	deactivate(t);\n	for (int k = 0; k < 200; k++)\n		arch_pause();\n	w->slot = arch_fetch_add(&d->next_durts, 1);")],
+        "--tm fur-snapshot --machine power9 --workload bank --dram"),
     "written-back-too-early": (
         "replayer/apply.c", "a line is written back when it is first stored to, and not again when it is stored to again (INV-R5)",
         [("		if (*place)\n			pm_flush(&w->d->pm, (void *)*place, line_bytes);", "		pm_flush(&w->d->pm, (void *)line, line_bytes);"),

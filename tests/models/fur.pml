@@ -235,10 +235,10 @@ proctype update(byte me)
 #ifndef EARLYD
 	look(OTHER, D);
 #endif
+	atomic { slot[me] = G; G++ }
 #ifdef ROT
 	act[me] = false;
 #endif
-	atomic { slot[me] = G; G++ }
 	if :: slot[me] >= tail + RING -> goto aborted :: else fi; /* refused: FULL */
 	isolation_wait();
 	ANNOUNCE(me); /* its slot is there already */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * internals.hpp - the parts of libfur the baselines share with it: the processor, and the persistence domain with its emulated latencies.
+ * internals.hpp - the parts of libfur the baselines share with it: the processor, the persistence domain with its emulated latencies, and what to do
+ * after a hardware abort.
  */
 #ifndef BASELINES_INTERNALS_HPP
 #define BASELINES_INTERNALS_HPP
 
+#include <fur.h>
 #include <pthread.h>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
 #include "../../../src/durability/pm.h"
+#include "../../../src/htm/policy.h"
 }
 #pragma GCC diagnostic pop
 

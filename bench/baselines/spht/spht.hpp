@@ -195,9 +195,14 @@ class SphtTm : public DurableTm
 		{
 			mark();
 			tx_.refuse = [](spht_tx *) { tsx_abort(1 + FUR_ABORT_FULL); };
-			for (unsigned tries = 0; tries < tm_.retries_; tries++) {
+			bench::Attempts attempts(tm_.retries_, number_);
+			fur_abort_cause cause;
+			do {
+				if (tm_.retries_ == 0)
+					break;
 				wait_for_lock();
 				log_.begin();
+				attempts.begin();
 				order_.begin(number_, update);
 				unsigned status = tsx_begin();
 				if (status == TSX_STARTED) {
@@ -215,13 +220,13 @@ class SphtTm : public DurableTm
 					return result;
 				}
 				order_.end(number_);
-				fur_abort_cause cause = bench::abort_cause(status);
+				cause = bench::abort_cause(status);
 				counters_.aborts[cause]++;
 				if (cause == FUR_ABORT_USER)
 					return std::nullopt;
 				if (cause == FUR_ABORT_FULL)
 					make_room();
-			}
+			} while (attempts.again(cause, tm_.lock_.load(std::memory_order_relaxed)));
 			spent(update ? FUR_PHASE_BODY : FUR_PHASE_RO_BODY);
 			for (;;) {
 				struct arch_backoff backoff = {};

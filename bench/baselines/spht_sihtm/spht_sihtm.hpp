@@ -67,9 +67,14 @@ class SphtSihtmTm : public DurableTm
 		{
 			mark();
 			tx_.refuse = [](spht_tx *) { emu_tabort(1 + FUR_ABORT_FULL); };
-			for (unsigned tries = 0; tries < tm_.retries_; tries++) {
+			bench::Attempts attempts(tm_.retries_, number_);
+			fur_abort_cause cause;
+			do {
+				if (tm_.retries_ == 0)
+					break;
 				log_.begin();
 				activate(true);
+				attempts.begin();
 				uint64_t status = emu_tbegin(EMU_ROLLBACK_ONLY);
 				if (status == EMU_STARTED) {
 					/* What is thrown is thrown under the lock, at last. */
@@ -89,13 +94,13 @@ class SphtSihtmTm : public DurableTm
 				}
 				arch_store_release(&active_, 0);
 				order_.end(number_);
-				fur_abort_cause cause = cause_of(status);
+				cause = cause_of(status);
 				counters_.aborts[cause]++;
 				if (cause == FUR_ABORT_USER)
 					return std::nullopt;
 				if (cause == FUR_ABORT_FULL)
 					make_room();
-			}
+			} while (attempts.again(cause, arch_load(&tm_.lock_)));
 			spent(FUR_PHASE_BODY);
 			for (;;) {
 				tm_.lock();
