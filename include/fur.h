@@ -171,6 +171,7 @@ FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *
 FUR_API FUR_MUST_USE int fur_open(const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone, unless FUR_EBUSY.
+ * In a child of fork(), which may do nothing else with a heap: the child's copy goes, and the file is left alone.
  * Durable: everything.   Errors: FUR_EBUSY while a thread has a transaction open, FUR_EIO. */
 FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
 

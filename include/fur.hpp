@@ -77,7 +77,9 @@ class Heap
 		fur_heap *heap;
 		int result = fur_open(path.c_str(), &options, &heap);
 		if (result == FUR_ENOENT)
-			return create(path, options);
+			result = fur_create(path.c_str(), &options, &heap);
+		if (result == FUR_EEXIST) /* somebody was quicker */
+			result = fur_open(path.c_str(), &options, &heap);
 		check(result);
 		return Heap(heap);
 	}
@@ -96,7 +98,10 @@ class Heap
 
 	void close()
 	{
-		check(fur_close(std::exchange(heap_, nullptr)));
+		int result = fur_close(heap_);
+		if (result != FUR_EBUSY)
+			heap_ = nullptr;
+		check(result);
 	}
 	fur_heap *get() const noexcept
 	{

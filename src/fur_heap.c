@@ -205,6 +205,9 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o)
 	if (!error) {
 		heap->durability.next_durts = heap->durability.tail; /* a replayer may have moved it since the file was opened */
 		control_reset(&heap->durability);
+		/* After the last owner's log is replayed, with the right to replay still ours: see turn() in serve.c. */
+		if (heap_lock_try(heap->file.fd, HEAP_LOCK_WORKING))
+			error = fur_fail(FUR_EBUSY, "the heap is open in another process: close it there first");
 	}
 	control_give_back(&heap->durability);
 	if (error)
@@ -234,6 +237,7 @@ static int open_heap(const char *path, const struct fur_options *o, fur_heap **o
 		return fur_fail(FUR_ENOMEM, "no memory for the heap handle");
 	}
 	heap->file = file;
+	heap->owner = getpid();
 	error = put_together(heap, o);
 	if (!error && pthread_key_create(&heap->self, thread_ended))
 		error = fur_fail(FUR_ESYS, "no thread-specific key left: close other heaps");
@@ -272,7 +276,9 @@ FUR_API int fur_create(const char *path, const struct fur_options *options, fur_
 		error = open_heap(path, &o, heap);
 		if (!error)
 			return 0;
-		unlink(path);
+		/* Busy: somebody has opened it as soon as it had its name; it is theirs. */
+		if (error != FUR_EBUSY)
+			unlink(path);
 		if (error == FUR_EADDRESS && !o.address)
 			error = tries < 15 ? 0 : error;
 	}
@@ -311,7 +317,8 @@ FUR_API int fur_close(fur_heap *heap)
 	pthread_mutex_unlock(&heap->registering);
 	if (busy)
 		return fur_fail(FUR_EBUSY, "a thread has a transaction open on this heap: end it, then close");
-	int error = replay_rest(&heap->durability);
+	/* A child of fork() has a copy of the handle, and nothing to say about the file. */
+	int error = heap->owner == getpid() ? replay_rest(&heap->durability) : 0;
 	if (error)
 		fur_fail(error, "the heap could not be brought up to date: %s; its log is kept, and replayed at the next open",
 		        fur_strerror(error));

@@ -30,6 +30,7 @@ struct fur_heap {
 	pthread_key_t self; /* the calling thread's registration; its destructor gives the slot back */
 	struct page_limit page_limit;
 	struct fur_info info;
+	pid_t owner; /* that opened it */
 };
 
 /* Keep the heap's private pages within `bytes`, if not 0, from now on.   Errors: FUR_ESYS. */

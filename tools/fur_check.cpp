@@ -3,8 +3,8 @@
  * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be mended safely.
  */
 #include "heap_check.hpp"
+#include "usage.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using json = nlohmann::ordered_json;
 using namespace tools;
 using std::to_string;
 
-enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
+enum { EXIT_BAD_DATA = 1 };
 
 /* ---------------------------------------------------------------------- JSON */
 
@@ -106,19 +106,31 @@ std::string remedy(const Report &r)
 	return text;
 }
 
+/* Nothing is given up that need not be, and no loss is hidden by giving up less than it takes. */
+void refuse_needless(const std::string &path, const Report &r, uint64_t from)
+{
+	std::optional<uint64_t> first = r.first_to_forget();
+	if (!first)
+		throw Refused(path + ": nothing to give up: fur-check names no update that had returned and is lost");
+	if (from > *first)
+		throw Refused(path + ": update " + to_string(*first) + ", before " + to_string(from) + ", is lost, too: name that");
+}
+
 int run(const std::string &path, bool repair, std::optional<uint64_t> forget_from, bool as_json)
 {
 	explain_sigbus("fur-check", path);
 	std::vector<std::string> done;
 	Report report;
 	{
-		HeapView heap(path, repair || forget_from ? Purpose::REPAIR : Purpose::CHECK);
-		if (forget_from)
-			done = forget(heap, *forget_from);
-		else
-			report = check_heap(heap);
+		HeapView heap(path, repair ? Purpose::REPAIR : Purpose::CHECK);
+		report = check_heap(heap);
 		if (repair)
 			done = repair_heap(heap, report);
+	}
+	if (forget_from) {
+		refuse_needless(path, report, *forget_from);
+		HeapView heap(path, Purpose::REPAIR);
+		done = forget(heap, *forget_from);
 	}
 	if (!done.empty()) {
 		HeapView heap(path, Purpose::CHECK);
@@ -157,7 +169,7 @@ int main(int argc, char **argv)
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {
-		return app.exit(e) == 0 ? 0 : EXIT_USAGE;
+		return end_of_parsing(app, e);
 	}
 	try {
 		return run(path, repair, forget_from, as_json);

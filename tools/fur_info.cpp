@@ -3,8 +3,8 @@
  * fur_info.cpp - fur-info: what is in a heap file, and how full.  Only reads; takes no lock.
  */
 #include "heap_view.hpp"
+#include "usage.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using tools::HeapView;
 using json = nlohmann::ordered_json;
 using std::to_string;
 
-enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
+enum { EXIT_BAD_DATA = 1 };
 
 struct State {
 	const char *name, *marked;
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {
-		return app.exit(e) == 0 ? 0 : EXIT_USAGE;
+		return end_of_parsing(app, e);
 	}
 	try {
 		return run(path, as_json);

@@ -41,7 +41,7 @@ std::optional<uint64_t> Report::first_to_forget() const
 {
 	uint64_t first = UINT64_MAX;
 	for (const Lost &l : lost)
-		if (l.certain)
+		if (l.certain || too_many)
 			first = std::min(first, l.durts);
 	bool else_fine = std::all_of(problems.begin(), problems.end(),
 	        [](const Problem &p) { return p.note || p.repair || p.where == "ring" || p.where == "allocator"; });

@@ -57,6 +57,7 @@ struct Report {
 	bool sound() const;
 	bool all_mendable() const;
 	/* The first update that must be given up, if what is lost is the only problem that cannot be mended. */
+	bool too_many = false; /* without a marker or log that checks: some of them had returned, nothing says which */
 	std::optional<uint64_t> first_to_forget() const;
 };
 

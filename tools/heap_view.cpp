@@ -32,7 +32,8 @@ void explain_sigbus(const char *program, const std::string &path)
 
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
-	fd = open(path.c_str(), (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	fd = open(path.c_str(),
+	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
 	if (fd < 0 && errno == ENOENT)
 		throw Refused(path + ": no such file: check the path");
 	if (fd < 0)

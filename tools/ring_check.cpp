@@ -41,9 +41,11 @@ class RingChecker
 			                        ", above the tail " + text(w.tail));
 		find_lost();
 		/* Each thread has one update in flight, at most. */
-		if (w.holes > super_.max_threads)
-			problem("ring", text(w.holes) + " slots below " + text(w.end) + " hold no update, and no more than " +
-			                        text(super_.max_threads) + " can have been in flight");
+		uint64_t losses = std::max(w.holes, w.broken);
+		report_.too_many = losses > super_.max_threads;
+		if (report_.too_many)
+			problem("ring", text(losses) + " slots hold no update that checks, and no more than " +
+			                        text(super_.max_threads) + " can have been in flight: the others had returned");
 		uint64_t certain = static_cast<uint64_t>(
 		        std::count_if(report_.lost.begin(), report_.lost.end(), [](const Lost &l) { return l.certain; }));
 		if (certain)

@@ -309,13 +309,10 @@ class FurTm
       public:
 	static constexpr bool rolls_back = true;
 	explicit FurTm(const TmOptions &o)
-	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), own_(o.heap.empty()),
-	      heap_(make(o))
+	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), heap_(make(o))
 	{
-	}
-	~FurTm()
-	{
-		if (own_)
+		/* Without a name it goes when we do, however that is. */
+		if (o.heap.empty())
 			::unlink(path_.c_str());
 	}
 	FurTm(const FurTm &) = delete;
@@ -414,7 +411,6 @@ class FurTm
 		}
 	}
 	std::string path_;
-	bool own_;
 	fur::Heap heap_;
 	fur_stats before_{};
 };

@@ -96,6 +96,22 @@ int control_take(struct durability *d)
 	}
 }
 
+int control_take_unless(struct durability *d, const uint32_t *stopping)
+{
+	struct flock lock;
+	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
+		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
+			int error = start_from_medium(d);
+			if (error)
+				control_give_back(d);
+			return error;
+		}
+		if (errno != EINTR)
+			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+	}
+	return FUR_EBUSY;
+}
+
 void control_give_back(struct durability *d)
 {
 	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);

@@ -3,12 +3,14 @@
  * control.h - what a working process and a replayer beside it tell each other, and who may replay.
  *
  * The file's control region is memory that both have mapped: it means nothing when neither runs, and is written anew at each open.  Who lives
- * and who may do what is in locks on three bytes of the file (open file description locks, fcntl(2)), which the kernel gives back
+ * and who may do what is in locks on four bytes of the file (open file description locks, fcntl(2)), which the kernel gives back
  * when a process dies, at whatever instant:
  *
  *     HEAP_LOCK_WORKER     held by the process that works on the heap, as long as it has it open
  *     HEAP_LOCK_REPLAYER   held by a fur-replayer that serves the heap, as long as it runs
  *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery, by whichever of the two does it
+ *     HEAP_LOCK_WORKING    held by the working process once it has recovered: from then on what is in the log is its own, and a replayer may
+ *                          replay it as what a living process writes
  *
  *   INV-C1  Ring, logs' tails, the tail on the medium and the heap's image change by replay only under the right to replay.
  *   INV-C2  Who takes the right starts from the tail in the superblock: whoever had it may have died at any point (control_take).
@@ -20,7 +22,7 @@
 #include "../arch/arch.h"
 #include <fur.h>
 
-enum heap_lock { HEAP_LOCK_NONE = -1, HEAP_LOCK_WORKER = 0, HEAP_LOCK_REPLAYER = 1, HEAP_LOCK_REPLAY = 2 };
+enum heap_lock { HEAP_LOCK_NONE = -1, HEAP_LOCK_WORKER = 0, HEAP_LOCK_REPLAYER = 1, HEAP_LOCK_REPLAY = 2, HEAP_LOCK_WORKING = 3 };
 
 #define CONTROL_ASLEEP_NOT UINT64_MAX
 #define CONTROL_WAKE_PART  8 /* the replayer is called when an eighth of the ring, or of a log, is in use */
@@ -60,6 +62,8 @@ bool heap_lock_held(int fd, enum heap_lock byte);
  * control_take waits for who has it, but not for ever.   Errors: FUR_EBUSY, FUR_ECORRUPT, FUR_EIO. */
 FUR_MUST_USE int control_take(struct durability *d);
 FUR_MUST_USE int control_try_take(struct durability *d);
+/* The same for a replayer: waits for as long as it takes, without polling, or until *stopping, set by a signal handler: then FUR_EBUSY. */
+FUR_MUST_USE int control_take_unless(struct durability *d, const uint32_t *stopping);
 void control_give_back(struct durability *d);
 
 /* ----------------------------------------------------------- a working process */

@@ -41,7 +41,10 @@ uint64_t media_marker_checksum(const struct media_super *super, const struct med
 int media_tail(const struct media_super *super, uint64_t *tail)
 {
 	uint64_t a, b;
-	int bad_a = media_tail_decode(super->tail[0][0], &a), bad_b = media_tail_decode(super->tail[1][0], &b);
+	/* Another process may be writing them, the first copy before the second: read the other way round, so that a is never the older. */
+	uint64_t second = __atomic_load_n(&super->tail[1][0], __ATOMIC_ACQUIRE),
+	         first = __atomic_load_n(&super->tail[0][0], __ATOMIC_RELAXED);
+	int bad_a = media_tail_decode(first, &a), bad_b = media_tail_decode(second, &b);
 	/* The first copy is written, and durable, before the second: they differ by one step at most.  The older is always right, for
 	 * replaying again does no harm. */
 	if (bad_a || bad_b || a < b || a - b > 2 * super->ring_slots)

@@ -151,7 +151,7 @@ static int fail_create(int error)
 		return fur_fail(FUR_ENOSPC,
 		        "the file system has no room for another file: make room, or choose another place; nothing was "
 		        "created");
-	return fur_fail(FUR_ESYS, "cannot create: %s", strerror(error));
+	return fur_fail(FUR_ESYS, "cannot create: %s: check the path and its permissions", strerror(error));
 }
 
 /* Give the file its name: it exists whole, or not at all (INV-F3).  Never over another file. */
@@ -300,7 +300,7 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	if (file->fd < 0) {
 		if (errno == ENOENT)
 			return fur_fail(FUR_ENOENT, "no such file: create the heap first, or check the path");
-		return fur_fail(FUR_ESYS, "cannot open: %s", strerror(errno));
+		return fur_fail(FUR_ESYS, "cannot open: %s: check the path and its permissions", strerror(errno));
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */

@@ -192,6 +192,9 @@ static int serve(struct arguments *a)
 	error = server_run(server);
 	sd_notifyf(0, "STOPPING=1");
 	int status = error ? fail(a->heap, error) : EXIT_SUCCESS;
+	/* Once more is no reason to touch what is being taken apart. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 	server_end(server);
 	return status;
 }

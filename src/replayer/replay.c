@@ -140,14 +140,27 @@ static void look_at_share(void *arg, unsigned n)
 	}
 }
 
+/* INV-R7: each thread has one update in flight at most, so no more markers than threads can be torn by a failure. */
+static int refuse_broken(const struct window *w, uint64_t broken)
+{
+	const uint32_t threads = w->d->super->max_threads;
+	if (broken <= threads)
+		return 0;
+	return fur_fail(FUR_ECORRUPT,
+	        "%llu updates have a marker or log that does not check, and no more than %u can have been in flight: the others "
+	        "had "
+	        "returned, and are damaged: restore the file from a copy, or see fur-check",
+	        (unsigned long long)broken, threads);
+}
+
 /* Decide about every slot, upwards: what depends on one that is lost is lost. */
 static int judge(struct window *w)
 {
-	uint64_t holes = 0;
+	uint64_t holes = 0, broken = 0;
 	for (uint64_t s = w->tail; s < w->end; s++) {
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		if (*verdict <= INSPECT_BROKEN) {
-			holes++;
+			holes++, broken += *verdict == INSPECT_BROKEN;
 			continue;
 		}
 		w->result->holes += holes;
@@ -161,7 +174,7 @@ static int judge(struct window *w)
 			return apply_check(w->d, durability_marker(w->d, s));
 		}
 	}
-	return 0;
+	return refuse_broken(w, broken);
 }
 
 static void refuse_gap(void *error, const struct inspect_gap *gap)

@@ -80,8 +80,13 @@ static int after_worker(struct server *s)
 {
 	struct replay_result result;
 	bool recovered;
-	if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
-		return 0; /* the next one is there, and recovers, or has */
+	if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER)) {
+		/* The next one is there, and recovers, or has; or it ends before it has: send the watch to wait for that. */
+		s->opened++;
+		__atomic_fetch_add(&s->d.control->opened, 1, __ATOMIC_SEQ_CST);
+		arch_futex_wake_all_shared(&s->d.control->opened);
+		return 0;
+	}
 	int error = still_there(s);
 	if (!error)
 		error = heap_recover(&s->d, &result, &recovered);
@@ -114,17 +119,17 @@ static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	uint32_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
 	int error = still_there(s);
 	if (!error)
-		error = control_take(&s->d);
+		error = control_take_unless(&s->d, &s->stopping);
 	if (error)
-		return error;
+		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
 	uint64_t tail = s->d.tail;
 	tell_of_new_worker(s);
 	if (ended != *seen) {
 		*seen = ended;
 		error = after_worker(s);
 	}
-	/* Only what a worker wrote since it opened the heap: before that its log is recovery's, not ours. */
-	if (!error && s->d.super->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
+	/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows what a failure may leave. */
+	if (!error && s->d.super->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKING))
 		error = replay_live(&s->d);
 	*replayed = s->d.tail - tail;
 	control_give_back(&s->d);

@@ -384,6 +384,24 @@ TEST_F(Crashed, RingWipedOutInPart_IsTold)
 	expect_refused(FUR_ECORRUPT);
 }
 
+/* At the end of each thread's log nothing vouches for what is damaged, but so many cannot have been in flight. */
+TEST_F(Crashed, NewestLogsWipedOut_AreRefused)
+{
+	auto from = std::prev(updates_.end(), 6);
+	for (auto u = from; u != updates_.end(); ++u)
+		poke(log_offset(u->second.marker.thread, u->second.marker.log_start), "\0\0\0\0\0\0\0", 8);
+	tools::Report report = check();
+	EXPECT_FALSE(report.sound());
+	EXPECT_TRUE(report.too_many);
+	EXPECT_EQ(report.first_to_forget(), from->first);
+	expect_refused(FUR_ECORRUPT);
+	{
+		tools::HeapView view(path_, tools::Purpose::REPAIR);
+		tools::forget(view, from->first);
+	}
+	EXPECT_EQ(open_result(), 0) << fur_errormsg();
+}
+
 TEST_F(Crashed, BothTailsDamaged_AreNotMended)
 {
 	uint64_t junk = 0x1234;

@@ -32,12 +32,15 @@ uint64_t round_up(uint64_t bytes, uint64_t to)
 /* ---------------------------------------------------------- make, open, map */
 
 Medium::Medium(const TmOptions &o, const char *system, Working working, bool durable_counts)
-    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), own_(o.heap.empty())
+    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap)
 {
 	if (o.reuse && access(path_.c_str(), F_OK) == 0)
 		open(system);
 	else
 		create(o, system);
+	/* Without a name it goes when we do, however that is. */
+	if (o.heap.empty())
+		unlink(path_.c_str());
 	fur_options options;
 	fur_options_init(&options);
 	options.pm = o.pm;
@@ -67,8 +70,6 @@ Medium::~Medium()
 		munmap(heap_, header_->heap_bytes);
 	munmap(file_, header_->file_bytes);
 	close(fd_);
-	if (own_)
-		unlink(path_.c_str());
 }
 
 void Medium::create(const TmOptions &o, const char *system)

@@ -235,7 +235,6 @@ class Medium
 	void flush_log(unsigned thread, uint64_t from, uint64_t to);
 
 	std::string path_;
-	bool own_;
 	Recovered recovered_;
 	int fd_ = -1;
 	pm pm_{};
