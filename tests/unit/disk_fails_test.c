@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that update: who has read it is told so at its
+ * end, also if the update has left nondurable[] by then (INV-D2, INV-D5).   Usage: disk-fails-test read-only|update
+ */
+#include <errno.h>
+#include <fur.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int fails, syncing, read_by_us;
+static fur_heap *heap;
+
+/* In the library's place. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+	(void)fd;
+	if (!atomic_load(&fails))
+		return 0;
+	atomic_store(&syncing, 1);
+	while (!atomic_load(&read_by_us))
+		usleep(100);
+	errno = EIO;
+	return -1;
+}
+
+static void must(int error)
+{
+	if (!error)
+		return;
+	printf("%s\n", fur_errormsg());
+	exit(1);
+}
+
+/* Returns once the disk has failed. */
+static void *write_42(void *word)
+{
+	fur_thread *self;
+	fur_update *tx;
+	must(fur_thread_register(heap, &self));
+	must(fur_begin_update(self, &tx));
+	fur_store_bits(tx, word, 42, 8);
+	atomic_store(&fails, 1);
+	return (void *)(intptr_t)fur_commit(tx);
+}
+
+int main(int argc, char **argv)
+{
+	char path[] = "/tmp/fur-disk-fails-XXXXXX";
+	int update = argc == 2 && !strcmp(argv[1], "update");
+	struct fur_options o;
+	fur_thread *self;
+	fur_update *tx;
+	fur_ro *ro;
+	pthread_t writer;
+	void *committed;
+	fur_options_init(&o);
+	o.pm = FUR_PM_SYNC;
+	o.htm = FUR_HTM_NONE;
+	o.heap_bytes = 4 << 20;
+	close(mkstemp(path));
+	unlink(path);
+	must(fur_create(path, &o, &heap));
+	unlink(path);
+	must(fur_thread_register(heap, &self));
+	must(fur_begin_update(self, &tx));
+	uint64_t *word = fur_alloc(tx, sizeof *word);
+	fur_store_bits(tx, word, 1, 8);
+	must(fur_commit(tx));
+
+	must(pthread_create(&writer, NULL, write_42, word));
+	while (!atomic_load(&syncing))
+		usleep(100);
+	/* Visible, and not durable. */
+	must(update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro));
+	uint64_t seen = update ? fur_load(tx, word) : fur_load(ro, word);
+	atomic_store(&read_by_us, 1);
+	pthread_join(writer, &committed);
+	int ended = update ? fur_commit(tx) : fur_end_ro(ro);
+	printf("read %lu; the writer was told %d, we were told %d\n", (unsigned long)seen, (int)(intptr_t)committed, ended);
+	return seen == 42 && (intptr_t)committed == FUR_EIO && ended == FUR_EIO ? 0 : 1;
+}
