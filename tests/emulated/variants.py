@@ -16,8 +16,8 @@ import sys
 BUGS = {
     "no-fence-power": (
         "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
-        [("	arch_fence();\n	/* From here", "	/* From here"),
-         ("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	log_out", "	w->slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_RELAXED);\n	log_out")],
+        [("	arch_fence();\n	log_out(t);", "	log_out(t);"),
+         ("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	deactivate", "	w->slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_RELAXED);\n	deactivate")],
         "--workload bank --machine power9 --threads 6"),
     "no-fence-tsx": (
         "htm/tsx.c", "TSX: active[] is scanned before the stores are performed (INV-H2)",
