@@ -138,7 +138,7 @@ static Window look(const std::vector<Progress> &all)
 	return w;
 }
 
-Window run_threads(const Options &o, const std::function<void(unsigned, const std::atomic<bool> &, Progress &)> &body)
+Window run_threads(const Options &o, const Body &body)
 {
 	std::vector<Progress> progress(o.threads);
 	std::atomic<bool> stop{false};
@@ -149,14 +149,23 @@ Window run_threads(const Options &o, const std::function<void(unsigned, const st
 	for (unsigned i = 0; i < o.threads; i++)
 		threads.emplace_back([&, i] {
 			pin(i);
-			start.arrive_and_wait();
+			bool started = false;
 			try {
-				body(i, stop, progress[i]);
+				body(
+				        i,
+				        [&] {
+					        started = true;
+					        start.arrive_and_wait();
+				        },
+				        stop, progress[i]);
 			} catch (...) {
 				std::lock_guard guard(failing);
 				failure = std::current_exception();
 				stop = true;
 			}
+			/* The others need not wait for one that has failed before. */
+			if (!started)
+				start.arrive_and_drop();
 		});
 	start.arrive_and_wait();
 	sleep_for(o.warm_up_seconds(), "warming up");

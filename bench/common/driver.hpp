@@ -61,9 +61,11 @@ struct Window {
 	uint64_t whole_run[MAX_KINDS] = {}; /* warming up and coming to an end, too: what aborts and phases are counted over */
 };
 
-/* Run body(thread number, stop flag, progress) on `threads` pinned threads for the options' seconds; returns the measured window.
- * An exception in a thread ends the run and is thrown on. */
-Window run_threads(const Options &o, const std::function<void(unsigned, const std::atomic<bool> &, Progress &)> &body);
+/* Run body(thread number, start, stop flag, progress) on `threads` pinned threads for the options' seconds; returns the measured window.
+ * The body prepares itself, and calls start(), which returns when all have: time runs from then on.  An exception in a thread ends the run and
+ * is thrown on. */
+using Body = std::function<void(unsigned, const std::function<void()> &, const std::atomic<bool> &, Progress &)>;
+Window run_threads(const Options &o, const Body &body);
 
 /* How far a long step has come, where somebody looks. */
 class ProgressBar

@@ -139,7 +139,7 @@ PRODUCERS = (1, 8, 32, 64)
 TENTH = ("--scale", "tenth", "--warehouses", "64")
 TENTH_TEXT = "TPC-C: 64 warehouses, the paper's rules on a tenth of its customers and items"
 # delivery: not so long that no order is left to deliver. Replay: as many updates as fill a ring.
-FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 256,
+FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 64,
                ("--log-mib", "128", "--updates", "65000"))
 QUICK = Setting((1, 8, 64), ("--scale", "tiny", "--warehouses", "64"), "TPC-C: 64 warehouses, --scale tiny (a smoke test, not a result)",
                 {"tpcc": 20, "rbtree": 20}, (0.3, 20), 16, ("--log-mib", "16", "--updates", "8000"))

@@ -124,13 +124,14 @@ class IntSet
 		});
 	}
 
-	void run(unsigned thread, const std::atomic<bool> &stop, bench::Progress &progress)
+	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop, bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
 		Choice choice(workload_, seed_ * 1000003 + thread + 1);
 		int64_t grown = 0;
 		if constexpr (requires { set_->stock(self, thread); })
 			set_->stock(self, thread);
+		start();
 		while (!stop.load(std::memory_order_relaxed)) {
 			Kind kind = choice.kind();
 			grown += one(self, kind, choice.key());
@@ -197,7 +198,7 @@ int run_on(bench::Options &o, const Workload &w)
 	IntSet<Tm> set(tm, w, o.seed);
 	tm.begin_run();
 	bench::Window window =
-	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { set.run(i, stop, p); });
+	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) { set.run(i, start, stop, p); });
 	uint64_t size = 0;
 	std::string wrong = set.verify(size);
 	if (!wrong.empty())

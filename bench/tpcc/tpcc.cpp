@@ -259,12 +259,13 @@ class Tpcc
 		});
 	}
 
-	void run(unsigned thread, const std::atomic<bool> &stop, bench::Progress &progress)
+	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop, bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
 		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
 		stock_.take(
 		        self, thread, {sizeof(tpcc::History), sizeof(tpcc::Order), sizeof(tpcc::OrderLine), sizeof(btree::Node)});
+		start();
 		while (!stop.load(std::memory_order_relaxed)) {
 			Type type = inputs.type();
 			Plain plain;
@@ -401,7 +402,7 @@ int run_on(bench::Options &o, const Workload &w)
 	Tpcc<Tm> tpcc(tm, w, o.seed);
 	tm.begin_run();
 	bench::Window window =
-	        bench::run_threads(o, [&](unsigned i, const std::atomic<bool> &stop, bench::Progress &p) { tpcc.run(i, stop, p); });
+	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
 	json r = bench::common_result(o, "tpcc", window, type_names, TYPES);
 	tm.describe(r);
 	r["warehouses"] = w.warehouses;
