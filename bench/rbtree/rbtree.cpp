@@ -230,7 +230,7 @@ int run(bench::Options &o, const Workload &w)
 
 int main(int argc, char **argv)
 {
-	static Workload w; /* not on the stack, see machine_emulated.cpp */
+	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "rbtree", argc, argv,
 	        [&](CLI::App &app, bench::Options &) {

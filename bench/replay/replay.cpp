@@ -336,7 +336,7 @@ int run(bench::Options &o, Workload &w)
 
 int main(int argc, char **argv)
 {
-	static Workload w; /* not on the stack, see machine_emulated.cpp */
+	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "replay", argc, argv,
 	        [&](CLI::App &app, bench::Options &o) {

@@ -392,7 +392,7 @@ class Tpcc
 	uint64_t seed_;
 	tpcc::Database *db_ = nullptr;
 	bench::Stock stock_;
-	static inline volatile uint64_t shown_; /* what a terminal would show: not optimised away */
+	static inline thread_local volatile uint64_t shown_; /* what a terminal would show: not optimised away */
 };
 
 template <class Tm>
@@ -448,7 +448,7 @@ int run(bench::Options &o, Workload &w)
 
 int main(int argc, char **argv)
 {
-	static Workload w; /* not on the stack, see machine_emulated.cpp */
+	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "tpcc", argc, argv,
 	        [&](CLI::App &app, bench::Options &) {
