@@ -15,8 +15,7 @@ class PeerFile
       public:
 	/* `beside`: ending of a second file the peer makes, or null.  Throws Usage if the file is there and not to be reused. */
 	explicit PeerFile(const TmOptions &o, const char *beside = nullptr)
-	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), own_(o.heap.empty()),
-	      beside_(beside), exists_(access(path_.c_str(), F_OK) == 0)
+	    : path_(o.path()), own_(o.heap.empty()), beside_(beside), exists_(access(path_.c_str(), F_OK) == 0)
 	{
 		if (exists_ && !o.reuse)
 			throw Usage(path_ + ": the file exists: remove it, or give --reuse");

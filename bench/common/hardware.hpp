@@ -36,27 +36,33 @@ inline fur_abort_cause abort_cause(unsigned status)
 	                               : FUR_ABORT_FAULT;
 }
 
-/* The attempts at one transaction, with libfur's patience. */
+/* The attempts at one transaction, with libfur's patience: while any are left, begin(), and aborted() if it was. */
 class Attempts
 {
       public:
-	Attempts(unsigned budget, uint32_t who) : budget_(budget), who_(who) {}
+	Attempts(unsigned budget, uint32_t who) : left_(budget > 0), budget_(budget), who_(who) {}
+	/* If not, take the lock. */
+	bool left() const
+	{
+		return left_;
+	}
 	void begin()
 	{
 		began_ = arch_ticks();
 	}
-	/* After an abort: waits as is due.  `lock_held`: to hardware, taking the lock was a conflict of everybody's.  False: take the lock. */
-	bool again(fur_abort_cause cause, bool lock_held)
+	/* Waits as is due. */
+	void aborted(fur_abort_cause cause, bool lock_held)
 	{
-		if (lock_held && (cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN))
+		if (htm_is_conflict(cause) && lock_held)
 			cause = FUR_ABORT_LOCK;
 		htm_action action = htm_decide(cause, &history_, budget_);
 		if (action == HTM_RETRY || action == HTM_RETRY_SOON)
 			htm_pause(action, &history_, began_, who_);
-		return action != HTM_TAKE_LOCK;
+		left_ = action != HTM_TAKE_LOCK;
 	}
 
       private:
+	bool left_;
 	htm_history history_ = {};
 	uint64_t began_ = 0;
 	const unsigned budget_;

@@ -54,6 +54,11 @@ struct TmOptions {
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
 	unsigned retries = 20; /* conflicts of hardware transactions before the lock, libfur's default; none: always under it */
+
+	std::string path() const
+	{
+		return heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : heap;
+	}
 };
 
 /* ---------------------------------------------------- plain memory: none, htm */
@@ -244,8 +249,7 @@ class HtmTm : public PlainTm
 		auto update(Body &&body)
 		{
 			Attempts attempts(tm_.retries_, number_);
-			fur_abort_cause cause;
-			do {
+			while (attempts.left()) {
 				while (tm_.lock_.load(std::memory_order_acquire))
 					spin();
 				attempts.begin();
@@ -257,9 +261,10 @@ class HtmTm : public PlainTm
 					tsx_end();
 					return result;
 				}
-				cause = abort_cause(status);
+				fur_abort_cause cause = abort_cause(status);
 				counters_.aborts[cause]++;
-			} while (attempts.again(cause, tm_.lock_.load(std::memory_order_relaxed)));
+				attempts.aborted(cause, tm_.lock_.load(std::memory_order_relaxed));
+			}
 			while (tm_.lock_.exchange(true))
 				while (tm_.lock_.load(std::memory_order_relaxed))
 					sched_yield();
@@ -308,8 +313,7 @@ class FurTm
 {
       public:
 	static constexpr bool rolls_back = true;
-	explicit FurTm(const TmOptions &o)
-	    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap), heap_(make(o))
+	explicit FurTm(const TmOptions &o) : path_(o.path()), heap_(make(o))
 	{
 		/* Without a name it goes when we do, however that is. */
 		if (o.heap.empty())

@@ -31,8 +31,7 @@ uint64_t round_up(uint64_t bytes, uint64_t to)
 
 /* ---------------------------------------------------------- make, open, map */
 
-Medium::Medium(const TmOptions &o, const char *system, Working working, bool durable_counts)
-    : path_(o.heap.empty() ? "/dev/shm/fur-bench-" + std::to_string(getpid()) : o.heap)
+Medium::Medium(const TmOptions &o, const char *system, Working working, bool durable_counts) : path_(o.path())
 {
 	if (o.reuse && access(path_.c_str(), F_OK) == 0)
 		open(system);

@@ -196,10 +196,7 @@ class SphtTm : public DurableTm
 			mark();
 			tx_.refuse = [](spht_tx *) { tsx_abort(1 + FUR_ABORT_FULL); };
 			bench::Attempts attempts(tm_.retries_, number_);
-			fur_abort_cause cause;
-			do {
-				if (tm_.retries_ == 0)
-					break;
+			while (attempts.left()) {
 				wait_for_lock();
 				log_.begin();
 				attempts.begin();
@@ -220,13 +217,14 @@ class SphtTm : public DurableTm
 					return result;
 				}
 				order_.end(number_);
-				cause = bench::abort_cause(status);
+				fur_abort_cause cause = bench::abort_cause(status);
 				counters_.aborts[cause]++;
 				if (cause == FUR_ABORT_USER)
 					return std::nullopt;
 				if (cause == FUR_ABORT_FULL)
 					make_room();
-			} while (attempts.again(cause, tm_.lock_.load(std::memory_order_relaxed)));
+				attempts.aborted(cause, tm_.lock_.load(std::memory_order_relaxed));
+			}
 			spent(update ? FUR_PHASE_BODY : FUR_PHASE_RO_BODY);
 			for (;;) {
 				struct arch_backoff backoff = {};

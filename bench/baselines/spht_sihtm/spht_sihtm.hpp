@@ -68,10 +68,7 @@ class SphtSihtmTm : public DurableTm
 			mark();
 			tx_.refuse = [](spht_tx *) { emu_tabort(1 + FUR_ABORT_FULL); };
 			bench::Attempts attempts(tm_.retries_, number_);
-			fur_abort_cause cause;
-			do {
-				if (tm_.retries_ == 0)
-					break;
+			while (attempts.left()) {
 				log_.begin();
 				activate(true);
 				attempts.begin();
@@ -94,13 +91,14 @@ class SphtSihtmTm : public DurableTm
 				}
 				arch_store_release(&active_, 0);
 				order_.end(number_);
-				cause = cause_of(status);
+				fur_abort_cause cause = cause_of(status);
 				counters_.aborts[cause]++;
 				if (cause == FUR_ABORT_USER)
 					return std::nullopt;
 				if (cause == FUR_ABORT_FULL)
 					make_room();
-			} while (attempts.again(cause, arch_load(&tm_.lock_)));
+				attempts.aborted(cause, arch_load(&tm_.lock_));
+			}
 			spent(FUR_PHASE_BODY);
 			for (;;) {
 				tm_.lock();
