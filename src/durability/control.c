@@ -69,12 +69,19 @@ static int start_from_medium(struct durability *d)
 	return 0;
 }
 
+/* The lock is ours. */
+static int taken(struct durability *d)
+{
+	int error = start_from_medium(d);
+	if (error)
+		control_give_back(d);
+	return error;
+}
+
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
-	if (!error && (error = start_from_medium(d)))
-		control_give_back(d);
-	return error;
+	return error ? error : taken(d);
 }
 
 int control_take(struct durability *d)
@@ -89,8 +96,7 @@ int control_take(struct durability *d)
 		if (arch_now_ns() > until)
 			return fur_fail(FUR_EBUSY,
 			        "a replayer (process %llu) has been replaying this heap for ten seconds: if it is stopped, "
-			        "continue or "
-			        "kill it",
+			        "continue or kill it",
 			        (unsigned long long)d->control->replayer_pid);
 		arch_backoff(&backoff);
 	}
@@ -100,12 +106,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 {
 	struct flock lock;
 	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
-		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
-			int error = start_from_medium(d);
-			if (error)
-				control_give_back(d);
-			return error;
-		}
+		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0)
+			return taken(d);
 		if (errno != EINTR)
 			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
 	}

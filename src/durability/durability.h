@@ -19,6 +19,7 @@
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
 
+#include "../fur_error.h"
 #include "control.h"
 #include "media.h"
 #include "pm.h"
@@ -169,6 +170,25 @@ uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set);
 
 /* An update that drew `slot` and aborted: say so, durably, before leaving nondurable[] (INV-D5). */
 FUR_MUST_USE int durability_abort(struct durability *d, uint32_t me, uint64_t slot);
+
+/* Has the heap failed?  Asked before a transaction begins.   Errors: what it failed with. */
+static inline int durability_check(const struct durability *d)
+{
+	int error = (int)arch_load(&d->failed);
+	if (__builtin_expect(error == 0, 1))
+		return 0;
+	return fur_fail(error, "this heap can no longer be made durable: close it and open it again");
+}
+
+/* The same, asked before one that has read returns, and after it has collected D, also if that is empty: who could not be made durable has
+ * left nondurable[], too, after it had set `failed` (INV-D5).  No fence: the caller orders it after the scan. */
+static inline int durability_check_read(const struct durability *d)
+{
+	int error = (int)arch_load(&d->failed);
+	if (__builtin_expect(error == 0, 1))
+		return 0;
+	return fur_fail(error, "what this transaction has read may not be durable: close the heap and open it again");
+}
 
 /* Wait until `durts` fits the ring, replaying if need be. */
 FUR_MUST_USE int durability_wait_ring(struct durability *d, uint64_t durts);

@@ -9,6 +9,7 @@
 #define FUR_HTM_POLICY_H
 
 #include <fur.h>
+#include <stdbool.h>
 
 enum htm_action {
 	HTM_RETRY,       /* after a random pause, in which whoever was in the way can finish */
@@ -23,6 +24,12 @@ struct htm_history {
 	uint32_t spent; /* of the budget */
 	uint32_t plains, capacities, faults, locks, readers;
 };
+
+/* An abort that somebody's access brought about.  To hardware taking the lock is one, too: all have read it. */
+static inline bool htm_is_conflict(enum fur_abort_cause cause)
+{
+	return cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN;
+}
 
 /* What to do after an abort.  Pure but for the history, which it keeps. */
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);

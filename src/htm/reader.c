@@ -45,9 +45,9 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	*ro = &t->ro;
 	if (__builtin_expect(t->ro.depth | t->update.depth || open_transactions()->update, 0))
 		return begin_nested(t);
-	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
-		return fur_fail((int)arch_load(&t->durability->failed),
-		        "this heap can no longer be made durable: close it and open it again");
+	int error = durability_check(t->durability);
+	if (error)
+		return error;
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	become_active(t);
@@ -92,10 +92,6 @@ FUR_API int fur_end_ro(fur_ro *ro)
 		if (ended)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	}
-	/* Also where D is empty: who could not be made durable has left nondurable[], too, after it had set `failed` (INV-D5).  The
-	 * release above keeps this load behind the scan. */
-	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
-		return fur_fail((int)arch_load(&t->durability->failed),
-		        "what this transaction has read may not be durable: close the heap and open it again");
-	return 0;
+	/* The release above keeps this load behind the scan. */
+	return durability_check_read(t->durability);
 }

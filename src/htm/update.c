@@ -74,8 +74,7 @@ static int begin_hardware(struct fur_thread *t)
 			return 0;
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
-		/* To the hardware a conflict: whoever took the lock wrote what we had read of it. */
-		if ((cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN) && lock_held(t->htm))
+		if (htm_is_conflict(cause) && lock_held(t->htm))
 			cause = FUR_ABORT_LOCK;
 		stat_add(&t->stats.aborts[cause], 1);
 		int error = ops->aborted(t);
@@ -114,9 +113,9 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	}
 	if (t->ro.depth || open_transactions()->readers || open_transactions()->update)
 		return refuse_nesting(t);
-	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
-		return fur_fail((int)arch_load(&t->durability->failed),
-		        "this heap can no longer be made durable: close it and open it again");
+	int error = durability_check(t->durability);
+	if (error)
+		return error;
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
@@ -128,7 +127,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 		begin_locked(t);
 		return 0;
 	}
-	int error = begin_hardware(t);
+	error = begin_hardware(t);
 	if (__builtin_expect(error != 0, 0))
 		close_update(tx);
 	return error;
@@ -254,10 +253,7 @@ static int finish_empty(struct fur_thread *t)
 	stat_add(&t->stats.empty_commits, 1);
 	/* As in fur_end_ro(); the fence keeps the load behind the scan that collected D. */
 	arch_fence_light();
-	if (arch_load(&t->durability->failed))
-		return fur_fail((int)arch_load(&t->durability->failed),
-		        "what this transaction has read may not be durable: close the heap and open it again");
-	return 0;
+	return durability_check_read(t->durability);
 }
 
 static int finish(struct fur_thread *t)

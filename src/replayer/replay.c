@@ -148,8 +148,7 @@ static int refuse_broken(const struct window *w, uint64_t broken)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
 	        "%llu updates have a marker or log that does not check, and no more than %u can have been in flight: the others "
-	        "had "
-	        "returned, and are damaged: restore the file from a copy, or see fur-check",
+	        "had returned, and are damaged: restore the file from a copy, or see fur-check",
 	        (unsigned long long)broken, threads);
 }
 
