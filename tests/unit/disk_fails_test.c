@@ -3,14 +3,12 @@
  * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that update: who has read it is told so at its
  * end, also if the update has left nondurable[] by then (INV-D2, INV-D5).   Usage: disk-fails-test read-only|update
  */
+#include "nameless_heap.h"
+
 #include <errno.h>
-#include <fur.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static atomic_int fails, syncing, read_by_us;
 static fur_heap *heap;
@@ -28,14 +26,6 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
 	return -1;
 }
 
-static void must(int error)
-{
-	if (!error)
-		return;
-	printf("%s\n", fur_errormsg());
-	exit(1);
-}
-
 /* Returns once the disk has failed. */
 static void *write_42(void *word)
 {
@@ -50,7 +40,6 @@ static void *write_42(void *word)
 
 int main(int argc, char **argv)
 {
-	char path[] = "/tmp/fur-disk-fails-XXXXXX";
 	int update = argc == 2 && !strcmp(argv[1], "update");
 	struct fur_options o;
 	fur_thread *self;
@@ -62,10 +51,7 @@ int main(int argc, char **argv)
 	o.pm = FUR_PM_SYNC;
 	o.htm = FUR_HTM_NONE;
 	o.heap_bytes = 4 << 20;
-	close(mkstemp(path));
-	unlink(path);
-	must(fur_create(path, &o, &heap));
-	unlink(path);
+	heap = nameless_heap(&o);
 	must(fur_thread_register(heap, &self));
 	must(fur_begin_update(self, &tx));
 	uint64_t *word = fur_alloc(tx, sizeof *word);

@@ -3,10 +3,7 @@
  * interposed_test.c - every write-back and fence of libfur can be stood in for, as tools/pm-emulate does: libpmem's calls on x86-64, the
  * hooks of src/arch/arch.c on POWER.  The program itself is what stands in; a commit without a write-back in it fails.
  */
-#include <fur.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "nameless_heap.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -38,29 +35,16 @@ void pm_emulate_fence(void)
 	pmem_drain();
 }
 
-static void must(int error)
-{
-	if (!error)
-		return;
-	printf("%s\n", fur_errormsg());
-	exit(1);
-}
-
 int main(void)
 {
-	char path[] = "/tmp/fur-interposed-XXXXXX";
 	struct fur_options o;
-	fur_heap *heap;
 	fur_thread *self;
 	fur_update *tx;
 	fur_options_init(&o);
 	o.pm = FUR_PM_EMULATED;
 	o.pm_latency_ns = FUR_NO_LATENCY;
 	o.heap_bytes = 4 << 20;
-	close(mkstemp(path));
-	unlink(path);
-	must(fur_create(path, &o, &heap));
-	unlink(path);
+	fur_heap *heap = nameless_heap(&o);
 	must(fur_thread_register(heap, &self));
 	long flushes = flushed, fences = fenced;
 	must(fur_begin_update(self, &tx));
