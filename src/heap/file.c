@@ -83,7 +83,7 @@ static void lay_out(struct media_super *s)
 	s->ring_offset = s->control_offset + s->control_bytes;
 	s->logs_offset = s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES);
 	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes);
-	s->file_bytes = s->heap_offset + s->heap_bytes;
+	s->file_bytes = s->heap_offset + s->heap_bytes + MEDIA_PAGE_BYTES; /* the trailer */
 }
 
 /* Somewhere the kernel puts nothing by itself, spread by the file's own number so that two heaps rarely want the same place: from 16
@@ -231,7 +231,9 @@ static int lock_file(int fd, enum heap_lock byte)
 static bool regions_fit(const struct media_super *s)
 {
 	const uint64_t offset[] = {s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
-	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes};
+	const uint64_t trailer = s->version < 2 ? 0 : MEDIA_PAGE_BYTES;
+	const uint64_t bytes[] = {
+	        s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes + trailer};
 	if (s->control_offset < sizeof *s || s->control_bytes < CONTROL_BYTES(s->max_threads) || s->file_bytes > 2 * MOST_BYTES)
 		return false;
 	for (int k = 0; k < 4; k++)
@@ -246,9 +248,10 @@ int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
 	if (s->endian != MEDIA_ENDIAN)
 		return fur_fail(FUR_EVERSION, "made on a machine of the other byte order: open it there");
-	if (s->version != MEDIA_VERSION)
-		return fur_fail(FUR_EVERSION, "heap format version %u, this library reads version %u: use the libfur that made it",
-		        s->version, MEDIA_VERSION);
+	if (s->version < MEDIA_OLDEST || s->version > MEDIA_VERSION)
+		return fur_fail(FUR_EVERSION,
+		        "heap format version %u, this library reads versions %u to %u: use the libfur that made it", s->version,
+		        MEDIA_OLDEST, MEDIA_VERSION);
 	if (s->checksum != media_super_checksum(s))
 		return fur_fail(FUR_ECORRUPT,
 		        "the superblock is damaged (checksum): fur-check --repair may mend it; else restore the file from a copy");
@@ -273,7 +276,10 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
 	if (st.st_size == 0)
 		return fur_fail(FUR_ENOTHEAP, "the file is empty, not a libfur heap: remove it and create one");
-	if ((size_t)st.st_size < sizeof *s || pread(fd, s, sizeof *s, 0) != sizeof *s)
+	/* A file of version 1 that was cut short may end where its superblock did. */
+	const ssize_t least = offsetof(struct media_super, forget);
+	memset(s, 0, sizeof *s);
+	if (st.st_size < least || pread(fd, s, sizeof *s, 0) < least)
 		return fur_fail(FUR_ENOTHEAP, "too short (%lld bytes) for a libfur heap: check the path", (long long)st.st_size);
 	*file_bytes = (uint64_t)st.st_size;
 	return 0;
@@ -304,10 +310,9 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */
-	struct media_super super;
-	int error = heap_read_super(file->fd, &super, &file->file_bytes);
+	int error = heap_read_super(file->fd, &file->geometry, &file->file_bytes);
 	if (!error)
-		error = heap_check_super(&super, file->file_bytes);
+		error = heap_check_super(&file->geometry, file->file_bytes);
 	if (!error && !(error = lock_file(file->fd, lock)))
 		error = map_shared(file);
 	uint64_t tail;
@@ -326,7 +331,8 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 	if (bad_a != bad_b)
 		return fur_fail(
 		        FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: mend it with fur-check --repair");
-	if (media_tail(file->super, tail))
+	const struct media_file view = {&file->geometry, file->super};
+	if (media_tail(&view, tail))
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
 	return 0;
 }
@@ -335,7 +341,7 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 
 int heap_map(struct heap_file *file)
 {
-	const struct media_super *s = file->super;
+	const struct media_super *s = &file->geometry;
 	void *want = (void *)(uintptr_t)s->address;
 	void *p = mmap(want, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file->fd,
 	        (off_t)s->heap_offset);
@@ -358,14 +364,14 @@ void heap_populate(const struct heap_file *file)
 {
 	/* A first store to a copy-on-write page faults, and a fault aborts a hardware transaction with no cause given: touch all
 	 * now.  Where the kernel cannot, stores under the fallback lock will do it, page by page. */
-	madvise(file->base, file->super->heap_bytes, MADV_POPULATE_WRITE);
-	madvise((uint8_t *)file->super, file->super->logs_offset, MADV_POPULATE_WRITE);
+	madvise(file->base, file->geometry.heap_bytes, MADV_POPULATE_WRITE);
+	madvise((uint8_t *)file->super, file->geometry.logs_offset, MADV_POPULATE_WRITE);
 }
 
 void heap_close_file(struct heap_file *file)
 {
 	if (file->base)
-		munmap(file->base, file->super->heap_bytes);
+		munmap(file->base, file->geometry.heap_bytes);
 	if (file->super) {
 		arch_persistent_gone(file->super);
 		munmap(file->super, file->file_bytes);

@@ -15,8 +15,9 @@
 
 struct heap_file {
 	int fd;
-	bool dax;                  /* the shared mapping is persistent memory, flushed from user space */
-	struct media_super *super; /* the whole file, mapped shared */
+	bool dax;                    /* the shared mapping is persistent memory, flushed from user space */
+	struct media_super *super;   /* the whole file, mapped shared */
+	struct media_super geometry; /* its superblock, checked: other processes may change the mapping */
 	uint64_t file_bytes;
 	uint8_t *base; /* the heap, mapped copy-on-write at super->address; NULL until heap_map() */
 };
