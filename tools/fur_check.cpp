@@ -110,6 +110,9 @@ std::string remedy(const Report &r)
 void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();
+	if (r.half_done)
+		throw Refused(path +
+		              ": nothing can be given up, for the heap holds a part of what is lost: restore the file from a copy");
 	if (!first)
 		throw Refused(path + ": nothing to give up: fur-check names no update that had returned and is lost");
 	if (from > *first)

@@ -60,6 +60,10 @@ BUGS = {
         "replayer/inspect.c", "recovery keeps a marker whose log did not get out (INV-M3)",
         [("inspect_plausible(f->super, m) &&\n	       m->checksum == media_marker_checksum(f->super, m, inspect_log(f, m->thread));", "inspect_plausible(f->super, m);")],
         "--workload bank --crash"),
+    "claims-too-much": (
+        "durability/commit.c", "a record claims slots that were drawn after D was collected (INV-M4): recovery takes a crash for damage",
+        [(".settled = set->below, .clear = set->below};", ".settled = set->below ? slot : 0, .clear = 0};")],
+        "--workload bank --crash --machine tsx"),
     "no-abort-marker": (
         "durability/commit.c", "an aborted update leaves no abort marker (INV-D5)",
         [("		put_marker(d, &marker, slot);\n		pm_flush(&d->pm, durability_marker(d, slot), sizeof marker);\n		/* INV-D5",

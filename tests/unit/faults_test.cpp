@@ -394,6 +394,21 @@ TEST_P(Crashed, NewestLogsWipedOut_AreRefused)
 	EXPECT_EQ(open_result(), 0) << fur_errormsg();
 }
 
+TEST_P(Crashed, LostAndInTheHeapInPart_CannotBeGivenUp)
+{
+	if (GetParam() == 1)
+		GTEST_SKIP() << "has no trailer";
+	uint64_t durts = std::next(updates_.begin(), 20)->first, replaying = media_tail_encode(durts + 3);
+	const Update &u = updates_[durts];
+	poke(log_offset(u.marker.thread, entries_of(u)) + 9, "2 bytes", 7);
+	poke(super_.heap_offset + super_.heap_bytes, &replaying, sizeof replaying);
+	tools::Report report = check();
+	EXPECT_FALSE(report.sound());
+	EXPECT_TRUE(report.half_done);
+	EXPECT_FALSE(report.first_to_forget().has_value());
+	expect_refused(FUR_ECORRUPT);
+}
+
 TEST_P(Crashed, BothTailsDamaged_AreNotMended)
 {
 	uint64_t junk = 0x1234;

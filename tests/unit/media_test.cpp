@@ -6,8 +6,10 @@
 #include "internals.hpp"
 #include "version_1.hpp"
 
+#include <csignal>
 #include <optional>
 #include <set>
+#include <sys/mman.h>
 
 namespace
 {
@@ -590,6 +592,118 @@ TEST_F(Recovery, Live_StopsAtASlotInFlight)
 	ASSERT_EQ(replay_live(&d_), 0);
 	EXPECT_EQ(d_.tail, first_ + 3);
 	EXPECT_EQ(word(2), 3u);
+}
+
+TEST_F(Recovery, Live_LeavesAnUpdateThatCouldNotBeMadeDurable)
+{
+	/* Its owner has left nondurable[], after it had set `failed`; the replay had looked at that before. */
+	put(0);
+	d_.next_durts = first_ + 1;
+	d_.failed = static_cast<uint64_t>(int64_t(FUR_EIO));
+	EXPECT_EQ(replay_live(&d_), FUR_EIO);
+	EXPECT_EQ(word(0), 0u);
+	EXPECT_EQ(d_.tail, first_);
+	d_.failed = 0;
+	EXPECT_EQ(replay_live(&d_), 0);
+	EXPECT_EQ(word(0), 1u);
+}
+
+/* ------------------------------------ another process stores to the file meanwhile */
+
+TEST_F(Recovery, EntryChangedAfterItsCheck_WritesNothingOutside)
+{
+	put(0), put(1), put(2);
+	const std::vector<uint8_t> kept(64, INSPECT_KEPT);
+	const uint64_t offsets[] = {d_.super->heap_bytes - 4, d_.super->heap_bytes, (uint64_t(1) << 48) - 8};
+	for (unsigned threads : {1, 2})
+		for (uint64_t offset : offsets) {
+			uint64_t bad = media_entry_word(offset, 8);
+			memcpy(d_.logs + d_.super->log_bytes + durability_marker(&d_, first_ + 1)->log_start + d_.head_bytes, &bad,
+			        8);
+			apply_basket *baskets = apply_baskets(threads);
+			apply_range range = {first_, first_ + 3, kept.data(), threads, baskets};
+			EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
+			apply_free_baskets(baskets, threads);
+		}
+}
+
+TEST_F(Recovery, MarkerChangedAfterItsCheck_IsNotFollowed)
+{
+	const std::vector<uint8_t> kept(64, INSPECT_KEPT);
+	apply_range range = {first_, first_ + 1, kept.data(), 1, nullptr};
+	const media_marker good = *put(0);
+	media_marker *m = durability_marker(&d_, first_);
+	m->thread = 0xffff;
+	EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
+	*m = good, m->log_bytes = 1 << 30;
+	EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
+	*m = good, m->durts++;
+	EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
+	*m = good;
+	EXPECT_EQ(apply_updates(&d_, &range, &result_), 0);
+}
+
+TEST_F(Recovery, GeometryInTheMapping_IsNotBelieved)
+{
+	put(0), put(1);
+	d_.words->log_bytes = uint64_t(1) << 40;
+	d_.words->max_threads = 1 << 20;
+	d_.words->heap_bytes = uint64_t(1) << 46;
+	EXPECT_EQ(recover(), (Set{0, 1}));
+}
+
+TEST_F(Recovery, SlotTakenByALaterLapWhileLookedAt_IsJudgedAsTheSlotItIs)
+{
+	const media_file file = durability_file(&d_);
+	put(2), put(3, {1})->durts += 64 * 1000;
+	/* A look at the slot that the marker now names would go behind the 64. */
+	std::vector<uint8_t> verdicts(70000, INSPECT_HOLE);
+	std::fill_n(verdicts.begin(), 64, INSPECT_KEPT);
+	EXPECT_TRUE(inspect_dependencies_kept(&file, first_, first_ + 3, verdicts.data()));
+}
+
+/* --------------------------------------------------------- after a failed fdatasync */
+
+struct Stores { /* to pages that are read-only until then */
+	static uint8_t *base;
+	static uint64_t bytes;
+	static std::set<uint64_t> *pages;
+	static void handler(int, siginfo_t *info, void *)
+	{
+		auto *at = static_cast<uint8_t *>(info->si_addr);
+		if (at < base || at >= base + bytes)
+			abort();
+		pages->insert(static_cast<uint64_t>(at - base) / 4096);
+		mprotect(base + (at - base) / 4096 * 4096, 4096, PROT_READ | PROT_WRITE);
+	}
+};
+uint8_t *Stores::base;
+uint64_t Stores::bytes;
+std::set<uint64_t> *Stores::pages;
+
+/* The kernel takes the pages for clean, and fdatasync would write nothing: recovery stores to them again before it relies on it. */
+TEST_F(Recovery, Sync_StoresAgainWhatAFailedFdatasyncMayHaveLeftBehind)
+{
+	if (sysconf(_SC_PAGESIZE) != 4096)
+		GTEST_SKIP() << "for pages of 4096 bytes";
+	put(0), put(1), put(4);
+	d_.pm.domain = FUR_PM_SYNC;
+	std::set<uint64_t> pages;
+	Stores::base = reinterpret_cast<uint8_t *>(d_.words) + d_.super->ring_offset;
+	Stores::bytes = d_.super->heap_offset - d_.super->ring_offset;
+	Stores::pages = &pages;
+	struct sigaction action = {}, before;
+	action.sa_sigaction = Stores::handler;
+	action.sa_flags = SA_SIGINFO;
+	sigaction(SIGSEGV, &action, &before);
+	ASSERT_EQ(mprotect(Stores::base, Stores::bytes, PROT_READ), 0);
+	EXPECT_EQ(recover(), (Set{0, 1, 4}));
+	ASSERT_EQ(mprotect(Stores::base, Stores::bytes, PROT_READ | PROT_WRITE), 0);
+	sigaction(SIGSEGV, &before, nullptr);
+	uint64_t logs = d_.super->logs_offset - d_.super->ring_offset;
+	EXPECT_TRUE(pages.count(0)) << "markers";
+	EXPECT_TRUE(pages.count(logs / 4096)) << "log of thread 0";
+	EXPECT_TRUE(pages.count((logs + d_.super->log_bytes) / 4096)) << "log of thread 1";
 }
 
 TEST_F(Recovery, Live_RefusesWhatHasChanged)
