@@ -11,14 +11,15 @@
  *   -DPOWER     loads tracked; window fully suspended: slot and announcement before the commit, abort markers
  *   -DPOWER -DROT  loads untracked, updates in active[] (snapshot)
  * Workloads: by default update 1 reads word 1 and writes word 0, update 2 reads word 0 and writes both; -DISO: both write both words, and
- * every reader must find them equal.  -DRING=n: slots in the ring (2); 1 makes the second update reuse the first one's slot.
+ * every reader must find them equal; -DAPART: each reads and writes a word of its own, so that neither aborts the other.  -DRING=n: slots in the ring (2); 1 makes the second update reuse the first one's slot.
  *
  *   -DPAPER (with -DPOWER): not a mutation but Algorithm 1 of the FUR paper as printed: a clock value taken at begin, another after the
  *   isolation wait, and only updates with a smaller one waited for; the wait comes before the marker, which names nothing.
  *
  * What is checked, at every state (monitor): if power failed now, what would be recovered
  *   - contains every update that has returned, and everything a reader that has returned has read;
- *   - is closed under reads-from.
+ *   - is closed under reads-from;
+ *   - is not refused: what the record of an update on the medium claims to be settled is durable (INV-M4).
  *
  * Mutations, each of which must be found (models.py says under which machine):
  *   NOFENCE        active[] scanned before the stores are performed (a load of them would not abort yet)
@@ -35,6 +36,8 @@
  *   NOLOOK         readers do not look at the lock
  *   NODRAIN        the lock's holder does not wait until active[] is clear
  *   UNLOCKFIRST    the lock released before the update is announced
+ *   LATECLAIM      next_durts read after D was collected, not before
+ *   WINDOWCLAIM    claims on POWER, where a slot is drawn before the update announces itself
  */
 #ifndef NR
 #define NR 1
@@ -59,6 +62,7 @@ byte ring[RING + 1];  /* 1 + update whose marker is in this place */
 bool out[NW];         /* its marker and log are durable */
 bool gone[NW];        /* its abort marker is */
 bool deps[NW];        /* its marker names the other update */
+byte claim[NW];       /* its record's head: every slot below that the marker does not name is settled */
 bool image[NW];       /* its writes are in the heap's image */
 byte tail = 1;
 
@@ -90,9 +94,11 @@ byte stamp[NW];       /* {NON-DURABLE, time} */
 #define UPDATE_OK(w) ((!image[w] || REC(w)) && (!returned[w] || REC(w)) && (!(committed[w] && REC(w)) || from[w] == (w) + 1 || RECID(from[w])))
 #define READER_OK(r) (!rreturned[r] || (RECID(rv0[r]) && RECID(rv1[r])))
 
+#define CLAIM_OK(w, u) (!out[w] || slot[u] == 0 || slot[u] >= claim[w] || deps[w] || out[u] || gone[u])
+
 proctype monitor()
 {
-end:	!(UPDATE_OK(0) && UPDATE_OK(1) && READER_OK(0)
+end:	!(CLAIM_OK(0, 1) && CLAIM_OK(1, 0) && UPDATE_OK(0) && UPDATE_OK(1) && READER_OK(0)
 #if NR > 1
 	  && READER_OK(1)
 #endif
@@ -118,9 +124,24 @@ inline set_active(i, value) { atomic {
 /* A look at nondurable[k] by somebody else; a tracked store to it, not yet committed, dooms its owner. */
 inline look(k, dst) { atomic { if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi; dst = nd[k] } }
 
+/* Collect D, for an update that makes a claim. */
+#if !defined(POWER) || defined(WINDOWCLAIM)
+#define READ_G below = G
+#else
+#define READ_G skip
+#endif
+#ifdef LATECLAIM
+#define COLLECT look(OTHER, D); READ_G
+#else
+#define COLLECT READ_G; look(OTHER, D)
+#endif
+
 #ifdef ISO
 #define READS(me) 0
 #define WRITES(me) 3
+#elif defined(APART)
+#define READS(me) (me)
+#define WRITES(me) (1 << (me))
 #else
 #define READS(me) (1 - (me))
 #define WRITES(me) (me == 0 -> 1 : 3)
@@ -155,6 +176,7 @@ inline become_durable() {
 		/* A marker can name lower slots only. */
 		if :: D && nd[OTHER] && slot[OTHER] != 0 && slot[OTHER] < slot[me] -> deps[me] = true :: else fi;
 #endif
+		claim[me] = below;
 		ring[PLACE(slot[me])] = me + 1;
 #ifdef BESIDE
 	}
@@ -182,7 +204,7 @@ inline isolation_wait() {
 
 proctype update(byte me)
 {
-	byte i = 0, r = 0;
+	byte i = 0, r = 0, below = 0;
 	bool D = false;
 #ifdef PAPER
 	byte began;
@@ -203,7 +225,7 @@ proctype update(byte me)
 	atomic { heldset[me] = true; if :: held -> doomed[me] = true :: else fi }
 #endif
 #ifdef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 	/* body: one load, then the stores.  Eager conflicts, the requester wins. */
 	atomic { if :: intx[OTHER] && (wset[OTHER] & (1 << READS(me))) -> doomed[OTHER] = true :: else fi;
@@ -220,7 +242,7 @@ proctype update(byte me)
 #if defined(TSX)
 	isolation_wait();
 #ifndef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 #elif defined(TRACKED)
 	i = 0;
@@ -229,11 +251,11 @@ proctype update(byte me)
 	:: else -> break
 	od;
 #ifndef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 #else /* POWER */
 #ifndef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 	atomic { slot[me] = G; G++ }
 #ifdef ROT
@@ -295,13 +317,13 @@ lock:
 	do :: i < N -> if :: i != me -> !act[i] :: else fi; i++ :: else -> break od;
 #endif
 #ifdef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 	plain_load(READS(me), r);
 	if :: WRITES(me) & 1 -> plain_store(0, me + 1) :: else fi;
 	if :: WRITES(me) & 2 -> plain_store(1, me + 1) :: else fi;
 #ifndef EARLYD
-	look(OTHER, D);
+	COLLECT;
 #endif
 #ifdef UNLOCKFIRST
 	atomic { held = false; committed[me] = true; from[me] = r };

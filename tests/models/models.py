@@ -37,6 +37,7 @@ MUTATIONS = [
     ("NOLOOK", "tsx", ["ISO"]), ("NOLOOK", "rot", ["ISO"]),
     ("NODRAIN", "tsx", ["ISO"]), ("NODRAIN", "rot", ["ISO"]),
     ("UNLOCKFIRST", "tsx", []), ("UNLOCKFIRST", "power", []),
+    ("LATECLAIM", "tsx", ["APART"]), ("LATECLAIM", "tracked", ["APART"]), ("WINDOWCLAIM", "power", []), ("WINDOWCLAIM", "rot", []),
     ("PAPER", "power", []), ("PAPER", "rot", []),
 ]
 
@@ -45,7 +46,7 @@ def cases(long):
     """name -> (defines, must_hold)"""
     found = {}
     for machine, defines in MACHINES.items():
-        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"]) + (([ "NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()):
+        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]) + (([ "NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
             found[name] = (defines + workload, True)
     for mutation, machine, workload in MUTATIONS:
