@@ -92,8 +92,9 @@ static uint32_t *claimed(const struct durability *d)
 	return &d->control->claimed;
 }
 
-/* The lock is refused us, who hold the worker's.  INV-C4: seq_cst, and the kernel's own lock around the list of locks, order our claim
- * before the look; a replayer's lock comes before its look likewise.  Without the order both could go on. */
+/* The lock is refused us, who hold the worker's.  INV-C4: seq_cst, and the kernel's own lock around
+ * the list of locks, order our claim before the look; a replayer's lock comes before its look
+ * likewise.  Without the order both could go on. */
 static bool claim(struct durability *d)
 {
 	__atomic_store_n(claimed(d), 1, __ATOMIC_SEQ_CST);
@@ -103,7 +104,8 @@ static bool claim(struct durability *d)
 	return false;
 }
 
-/* The replayer has the lock.  Claims of a worker that has died do not count; the next worker clears them. */
+/* The replayer has the lock.  Claims of a worker that has died do not count; the next worker clears
+ * them. */
 static bool taken_by_replayer(struct durability *d)
 {
 	if (!__atomic_load_n(claimed(d), __ATOMIC_SEQ_CST) || !heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER))
@@ -152,7 +154,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
 			if (taken_by_replayer(d))
 				return taken(d);
-			/* A read lock has just gone, and the worker is in the midst of a replay: it counts `moved` when it is done. */
+			/* A read lock has just gone, and the worker is in the midst of a replay: it
+			 * counts `moved` when it is done. */
 			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
 			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
@@ -163,7 +166,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 
 void control_give_back(struct durability *d)
 {
-	/* Release: a replayer that finds no claim sees all that was replayed under it.  A replayer's own lock leaves the claim alone. */
+	/* Release: a replayer that finds no claim sees all that was replayed under it.  A replayer's
+	 * own lock leaves the claim alone. */
 	if (!d->beside)
 		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
 	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
