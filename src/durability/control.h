@@ -9,19 +9,23 @@
  *     HEAP_LOCK_WORKER     held by the process that works on the heap, as long as it has it open
  *     HEAP_LOCK_REPLAYER   held by a fur-replayer that serves the heap, as long as it runs
  *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery, by whichever of the two does it
- *     HEAP_LOCK_WORKING    held by the working process once it has recovered: from then on what is in the log is its own, and a replayer may
- *                          replay it as what a living process writes
+ *     HEAP_LOCK_WORKING    held by the working process from its recovery on.  It takes it, and recovers, under the right
+ *                          to replay; so whoever has that right and sees this lock held may replay the log as what a
+ *                          living process writes
  *
- * These are write locks.  A process that may only read the file can take read locks on it, and they refuse every write lock.  They say nothing
- * about who lives (heap_lock_held() does not see them), and they cannot keep a working process from replaying: see INV-C4.
+ * These are write locks.  A process that may only read the file can take read locks on it, and they
+ * refuse every write lock.  They say nothing about who lives (heap_lock_held() does not see them), and
+ * they cannot keep a working process from replaying: see INV-C4.
  *
  *   INV-C1  Ring, logs' tails, the tail on the medium and the heap's image change by replay only under the right to replay.
  *   INV-C2  Who takes the right starts from the tail in the superblock: whoever had it may have died at any point (control_take).
  *   INV-C3  control->tail and logs[].tail are published after the tail on the medium is durable, and never go back while a process works.
- *   INV-C4  The right to replay has one holder.  The process that holds the worker's lock may have it by a claim instead of the lock, if none but
- *           read locks refuse it the lock: it sets control->claimed, then looks whether the write lock is held, and withdraws the claim if
- *           so.  A replayer takes the lock, then looks whether the right is claimed by a worker that lives, and gives the lock back if so.
- *           Both set their own sign before they look at the other's, so one of them sees the other (control_try_take, taken_by_replayer).
+ *   INV-C4  The right to replay has one holder.  The process that holds the worker's lock may have it
+ *           by a claim instead of the lock, if nothing but read locks refuse it the lock: it sets
+ *           control->claimed, then looks whether the write lock is held, and withdraws the claim if
+ *           so.  A replayer takes the lock, then looks whether a worker that lives has claimed the
+ *           right, and gives the lock back if so.  Both set their own sign before they look at the
+ *           other's, so one of them sees the other (claim, taken_by_replayer).
  */
 #ifndef FUR_CONTROL_H
 #define FUR_CONTROL_H
