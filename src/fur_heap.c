@@ -85,6 +85,7 @@ int durability_attach(
         struct durability *d, const struct heap_file *file, const struct fur_options *options, char *reason, size_t reason_bytes)
 {
 	struct media_super *s = file->super;
+	const struct media_super *g = &file->geometry;
 	memset(d, 0, sizeof *d);
 	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
 	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
@@ -93,24 +94,27 @@ int durability_attach(
 	}
 	if (error)
 		return error;
-	d->super = s;
-	d->control = (struct control *)((uint8_t *)s + s->control_offset);
-	d->ring = (uint8_t *)s + s->ring_offset;
-	d->logs = (uint8_t *)s + s->logs_offset;
-	d->image = (uint8_t *)s + s->heap_offset;
+	d->geometry = file->geometry;
+	d->super = &d->geometry;
+	d->words = s;
+	d->head_bytes = media_head_bytes(&d->geometry);
+	d->control = (struct control *)((uint8_t *)s + g->control_offset);
+	d->ring = (uint8_t *)s + g->ring_offset;
+	d->logs = (uint8_t *)s + g->logs_offset;
+	d->image = (uint8_t *)s + g->heap_offset;
 	d->ops = &replay_ops;
 	d->replay_options = REPLAY_DEFAULTS;
-	d->redo = padded(s->max_threads * sizeof *d->redo);
-	d->nondurable = padded(s->max_threads * sizeof *d->nondurable);
+	d->redo = padded(g->max_threads * sizeof *d->redo);
+	d->nondurable = padded(g->max_threads * sizeof *d->nondurable);
 	if (!d->redo || !d->nondurable)
-		error = fur_fail(FUR_ENOMEM, "no memory for %u threads", s->max_threads);
+		error = fur_fail(FUR_ENOMEM, "no memory for %u threads", g->max_threads);
 	if (!error)
 		error = heap_tail(file, &d->tail);
 	/* The same from the heap's creation on, in the file and in every log, so it may be checked
 	 * before recovery: fur_open() and each way of replaying refuse the same files, before they
 	 * write. */
 	if (!error)
-		error = alloc_check_header(d->image, s->heap_bytes, s->max_threads);
+		error = alloc_check_header(d->image, g->heap_bytes, g->max_threads);
 	d->next_durts = d->tail;
 	if (error)
 		durability_detach(d);
@@ -131,14 +135,14 @@ void durability_detach(struct durability *d)
 int heap_recover(struct durability *d, struct replay_result *result, bool *recovered)
 {
 	memset(result, 0, sizeof *result);
-	*recovered = d->super->state != MEDIA_CLOSED;
-	return *recovered ? replay_recover(d, result) : 0;
+	*recovered = d->words->state != MEDIA_CLOSED;
+	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 
 int heap_set_state(struct durability *d, uint64_t state)
 {
-	arch_store(&d->super->state, state);
-	pm_flush(&d->pm, &d->super->state, sizeof d->super->state);
+	arch_store(&d->words->state, state);
+	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);
 	/* Open: durable before the first commit, else a failure would be taken for a clean close.  Closed: after all is replayed. */
 	return pm_drain(&d->pm);
 }
@@ -216,6 +220,8 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 	if (error)
 		return error;
 	error = heap_recover(d, replayed, &heap->info.recovered);
+	if (!error && !heap->info.recovered && heap->file.geometry.version < 2)
+		error = replay_begin_lap(d);
 	if (!error)
 		error = heap_set_state(d, MEDIA_OPEN);
 	if (error) {
@@ -246,6 +252,8 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o, cons
 		return error;
 	control_opened(d);
 	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
+	/* On POWER a slot is drawn in the window, before the update announces itself. */
+	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
 	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;
 	if (d->populate)
 		heap_populate(&heap->file);

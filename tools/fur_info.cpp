@@ -26,7 +26,7 @@ struct State {
 
 State state_of(const HeapView &heap)
 {
-	uint64_t word = __atomic_load_n(&heap.super()->state, __ATOMIC_RELAXED);
+	uint64_t word = __atomic_load_n(&heap.words()->state, __ATOMIC_RELAXED);
 	State s = {};
 	s.marked = word == MEDIA_CLOSED ? "closed" : word == MEDIA_OPEN ? "open" : "damaged";
 	s.worker = heap.used_by_worker();
@@ -34,7 +34,7 @@ State state_of(const HeapView &heap)
 	s.live = s.worker || s.replayer;
 	if (heap.super()->control_bytes >= sizeof(control)) {
 		const auto *c = reinterpret_cast<const control *>(
-		        reinterpret_cast<const uint8_t *>(heap.super()) + heap.super()->control_offset);
+		        reinterpret_cast<const uint8_t *>(heap.words()) + heap.super()->control_offset);
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
 	}
@@ -45,7 +45,8 @@ State state_of(const HeapView &heap)
 uint64_t tail_of(const HeapView &heap)
 {
 	heap_file file = {};
-	file.super = const_cast<media_super *>(heap.super());
+	file.super = const_cast<media_super *>(heap.words());
+	file.geometry = *heap.super();
 	uint64_t tail;
 	if (heap_tail(&file, &tail))
 		throw tools::Refused(heap.path + ": " + fur_errormsg());
@@ -82,10 +83,11 @@ json last_durts(const HeapView &heap, const tools::Ring &ring)
 {
 	if (ring.window.end != ring.window.tail)
 		return ring.window.end - 1;
+	const media_file file = heap.file();
 	uint64_t last = 0;
 	for (uint64_t k = 0; k < ring.verdicts.size(); k++) {
-		media_marker m = *inspect_marker(heap.super(), k);
-		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k && inspect_valid(heap.super(), &m, m.durts))
+		media_marker m = *inspect_marker(&file, k);
+		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k && inspect_valid(&file, &m, m.durts))
 			last = m.durts;
 	}
 	return last ? json(last) : json();
@@ -117,7 +119,7 @@ json allocator_json(const HeapView &heap, const State &state, const tools::Ring 
 		return {{"counted", false}, {"reason", "the heap is in use"}};
 	alloc_census c;
 	std::string first;
-	bool closed = heap.super()->state == MEDIA_CLOSED;
+	bool closed = heap.words()->state == MEDIA_CLOSED;
 	int error = heap.check_allocator(closed ? nullptr : &ring, c, [&](const char *problem) {
 		if (first.empty())
 			first = problem;

@@ -45,7 +45,7 @@ std::optional<uint64_t> Report::first_to_forget() const
 			first = std::min(first, l.durts);
 	bool else_fine = std::all_of(problems.begin(), problems.end(),
 	        [](const Problem &p) { return p.note || p.repair || p.where == "ring" || p.where == "allocator"; });
-	return first != UINT64_MAX && else_fine ? std::optional<uint64_t>(first) : std::nullopt;
+	return first != UINT64_MAX && else_fine && !half_done ? std::optional<uint64_t>(first) : std::nullopt;
 }
 
 namespace
@@ -135,8 +135,9 @@ class Checker
 	/* Most of what never changes is there. */
 	bool looks_like_ours() const
 	{
-		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) + (super_.version == MEDIA_VERSION) +
-		            (super_.endian == MEDIA_ENDIAN) + (super_.slot_bytes == MEDIA_SLOT_BYTES);
+		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) +
+		            (super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION) + (super_.endian == MEDIA_ENDIAN) +
+		            (super_.slot_bytes == MEDIA_SLOT_BYTES);
 		return right >= 3 && super_.checksum != media_super_checksum(&super_);
 	}
 
@@ -147,7 +148,8 @@ class Checker
 				problem("superblock", what, RESTORE);
 		};
 		bad(memcmp(super_.magic, MEDIA_MAGIC, 8) != 0, "it does not begin as a heap file does");
-		bad(super_.version != MEDIA_VERSION, "version " + text(super_.version) + ", not " + text(MEDIA_VERSION));
+		bool version = super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION;
+		bad(!version, "version " + text(super_.version) + ", not " + text(MEDIA_OLDEST) + " to " + text(MEDIA_VERSION));
 		bad(super_.endian != MEDIA_ENDIAN, "its mark of the byte order is " + hex(super_.endian));
 		bad(super_.slot_bytes != MEDIA_SLOT_BYTES, "ring slots of " + text(super_.slot_bytes) + " bytes");
 		bool sums = super_.checksum == media_super_checksum(&super_);
@@ -155,7 +157,7 @@ class Checker
 		           "from it");
 		media_super s = super_;
 		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
-		s.version = MEDIA_VERSION, s.endian = MEDIA_ENDIAN, s.slot_bytes = MEDIA_SLOT_BYTES;
+		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN, s.slot_bytes = MEDIA_SLOT_BYTES;
 		s.checksum = media_super_checksum(&s);
 		bad(super_error(s) != 0, "its sizes and offsets do not fit each other");
 	}
@@ -203,7 +205,7 @@ class Checker
 
 	void check_state()
 	{
-		uint64_t state = heap_.super()->state;
+		uint64_t state = heap_.words()->state;
 		closed_ = state == MEDIA_CLOSED;
 		report_.state = closed_ ? "closed" : "needs recovery";
 		/* Of the two values it may have had, "open" is the harmless one: from the tail of a closed heap on there is nothing to replay. */
@@ -220,7 +222,7 @@ class Checker
 		uint64_t tail[2];
 		bool bad[2];
 		for (int k = 0; k < 2; k++)
-			bad[k] = media_tail_decode(heap_.super()->tail[k][0], &tail[k]) != 0;
+			bad[k] = media_tail_decode(heap_.words()->tail[k][0], &tail[k]) != 0;
 		if (bad[0] && bad[1]) {
 			problem("tail", "both copies are damaged", RESTORE);
 			return {};
@@ -282,34 +284,33 @@ void sync(const HeapView &heap)
 
 } // namespace
 
+/* One word, stored whole: from then on recovery ends below it (media_window_end).  A process that is killed here has given up nothing, or
+ * all of it. */
 std::vector<std::string> forget(HeapView &heap, uint64_t from)
 {
 	if (heap_check_super(&heap.raw(), heap.file_bytes))
 		throw Refused(heap.path + ": " + fur_errormsg());
 	heap.map(heap.raw());
-	heap_file file = {};
-	file.super = const_cast<media_super *>(heap.super());
-	uint64_t tail, upto = 0, forgotten = 0;
-	if (heap_tail(&file, &tail))
+	const media_file file = heap.file();
+	heap_file opened = {};
+	opened.super = file.words;
+	opened.geometry = heap.raw();
+	uint64_t tail, upto = from, forgotten = 0;
+	if (heap_tail(&opened, &tail))
 		throw Refused(heap.path + ": " + fur_errormsg());
-	uint64_t end = tail + heap.super()->ring_slots;
-	if (heap.super()->state == MEDIA_CLOSED || from < tail || from >= end)
+	uint64_t end = media_window_end(&file, tail);
+	if (heap.words()->state == MEDIA_CLOSED || from < tail || from >= end)
 		throw Refused(heap.path + ": update " + text(from) +
 		              " is not among those to be replayed: name one that fur-check says is lost");
-	/* From the newest down: until the last write the heap is refused as before. */
-	for (uint64_t durts = end; durts-- > from;) {
-		const media_marker *m = inspect_marker(heap.super(), durts);
-		if (m->durts != durts)
-			continue;
-		uint64_t offset = static_cast<uint64_t>(
-		        reinterpret_cast<const uint8_t *>(m) - reinterpret_cast<const uint8_t *>(heap.super()));
-		write_all(heap.fd, {offset, std::vector<uint8_t>(sizeof *m), {}}, heap.path);
-		upto = std::max(upto, durts);
-		forgotten++;
-	}
+	for (uint64_t durts = from; durts < end; durts++)
+		if (inspect_marker(&file, durts)->durts == durts)
+			upto = durts, forgotten++;
+	std::vector<uint8_t> word(8);
+	uint64_t encoded = media_tail_encode(from);
+	memcpy(word.data(), &encoded, sizeof encoded);
+	write_all(heap.fd, {offsetof(media_super, forget), word, {}}, heap.path);
 	sync(heap);
-	return {forgotten ? "updates " + text(from) + " to " + text(upto) + " given up, " + text(forgotten) + " markers"
-	                  : "nothing from update " + text(from) + " on"};
+	return {"updates " + text(from) + " to " + text(upto) + " given up, " + text(forgotten) + " markers"};
 }
 
 Report check_heap(HeapView &heap)

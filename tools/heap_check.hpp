@@ -57,7 +57,8 @@ struct Report {
 	bool sound() const;
 	bool all_mendable() const;
 	/* The first update that must be given up, if what is lost is the only problem that cannot be mended. */
-	bool too_many = false; /* without a marker or log that checks: some of them had returned, nothing says which */
+	bool too_many = false;  /* without a marker or log that checks: some of them had returned, nothing says which */
+	bool half_done = false; /* one that is lost is in the heap in part: nothing can be given up */
 	std::optional<uint64_t> first_to_forget() const;
 };
 

@@ -107,6 +107,7 @@ void HeapView::map(const media_super &super)
 	if (p == MAP_FAILED)
 		throw Refused(path + ": cannot map the file: " + strerror(errno) + ": free some memory");
 	mapped_ = static_cast<media_super *>(p);
+	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
 	if (memcmp(&super, &raw_, offsetof(media_super, gap0)))
 		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, gap0));
@@ -125,25 +126,26 @@ static void count_log(const media_super *s, const media_marker *m, LogUse &log)
 Ring HeapView::ring(uint64_t tail) const
 {
 	Ring r;
-	r.verdicts.resize(mapped_->ring_slots);
-	r.logs.resize(mapped_->max_threads);
-	inspect_judge(mapped_, tail, r.verdicts.data(), &r.window);
+	const media_file f = file();
+	r.verdicts.resize(geometry_.ring_slots);
+	r.logs.resize(geometry_.max_threads);
+	inspect_judge(&f, tail, r.verdicts.data(), &r.window);
 	for (uint64_t durts = tail; durts < r.window.end; durts++)
 		if (r.verdict(durts) == INSPECT_KEPT) {
 			/* By value: a process that goes on may be overwriting it. */
-			media_marker m = *inspect_marker(mapped_, durts);
-			if (inspect_plausible(mapped_, &m))
-				count_log(mapped_, &m, r.logs[m.thread]);
+			media_marker m = *inspect_marker(&f, durts);
+			if (inspect_plausible(&geometry_, &m))
+				count_log(&geometry_, &m, r.logs[m.thread]);
 		}
 	return r;
 }
 
-bool for_entries(const media_super *super, uint32_t thread, uint64_t from, uint64_t to,
-        const std::function<void(const inspect_entry &)> &tell)
+bool for_entries(
+        const media_file &file, uint32_t thread, uint64_t from, uint64_t to, const std::function<void(const inspect_entry &)> &tell)
 {
 	inspect_entry e;
 	for (; from < to; from = e.next) {
-		if (!inspect_entry_at(super, thread, from, to, &e))
+		if (!inspect_entry_at(&file, thread, from, to, &e))
 			return false;
 		tell(e);
 	}
@@ -157,23 +159,25 @@ int HeapView::check_allocator(const Ring *ring, alloc_census &census, const std:
 	heap_file file = {};
 	file.fd = fd;
 	file.super = mapped_;
+	file.geometry = geometry_;
 	file.file_bytes = file_bytes;
+	const media_file whole = this->file();
 	if (int error = heap_map(&file))
 		return error;
 	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end; durts++)
 		if (ring->verdict(durts) == INSPECT_KEPT) {
-			const media_marker *m = inspect_marker(mapped_, durts);
-			for_entries(mapped_, m->thread, m->log_start, m->log_start + m->log_bytes,
+			const media_marker *m = inspect_marker(&whole, durts);
+			for_entries(whole, m->thread, inspect_first_entry(&geometry_, m), inspect_end(m),
 			        [&](const inspect_entry &e) { memcpy(file.base + e.offset, e.payload, e.bytes); });
 		}
-	int error = alloc_check_header(file.base, mapped_->heap_bytes, mapped_->max_threads);
+	int error = alloc_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
 	if (error)
 		tell("the header of the heap does not fit this file");
 	else
 		error = alloc_check_all(
 		        file.base, &census, [](void *f, const char *text) { (*static_cast<decltype(&tell)>(f))(text); },
 		        const_cast<std::function<void(const char *)> *>(&tell));
-	munmap(file.base, mapped_->heap_bytes);
+	munmap(file.base, geometry_.heap_bytes);
 	return error;
 }
 

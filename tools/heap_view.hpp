@@ -58,6 +58,15 @@ class HeapView
 	void map(const media_super &super);
 	const media_super *super() const
 	{
+		return &geometry_;
+	}
+	media_file file() const
+	{
+		return {&geometry_, mapped_};
+	}
+	/* The words of the superblock that change. */
+	const media_super *words() const
+	{
 		return mapped_;
 	}
 	/* A byte of the mapping: changed there, not in the file. */
@@ -87,13 +96,13 @@ class HeapView
 	void take_lock(Purpose purpose);
 	bool locked(int byte) const;
 
-	media_super raw_{};
+	media_super raw_{}, geometry_{};
 	media_super *mapped_ = nullptr;
 	uint64_t mapped_bytes_ = 0;
 };
 
 /* Redo-log entries of the record at [from, to) of a thread's log, as far as they make sense.  True: all of it does. */
-bool for_entries(const media_super *super, uint32_t thread, uint64_t from, uint64_t to,
+bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_t to,
         const std::function<void(const inspect_entry &)> &tell);
 
 std::string uuid_text(const media_super &super);

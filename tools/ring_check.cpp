@@ -4,12 +4,14 @@
  * nobody can say whether they had returned.
  *
  * A hole by itself is nothing bad: each thread may have had one update in flight when the process ended, and nobody was told that it is
- * done.  What shows that a lost update had returned is that its thread went on: its next record lies behind the lost one.
+ * done.  inspect_damage() finds what proves that a lost update had been durable.
  */
 #include "heap_check.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace tools
 {
@@ -25,7 +27,8 @@ class RingChecker
 {
       public:
 	RingChecker(HeapView &heap, uint64_t tail, bool closed, Report &report)
-	    : heap_(heap), super_(*heap.super()), tail_(tail), closed_(closed), report_(report), ring_(heap.ring(tail))
+	    : heap_(heap), super_(*heap.super()), file_(heap.file()), tail_(tail), closed_(closed), report_(report),
+	      ring_(heap.ring(tail))
 	{
 	}
 
@@ -61,144 +64,157 @@ class RingChecker
 	}
 	const media_marker *marker(uint64_t durts) const
 	{
-		return inspect_marker(heap_.super(), durts);
-	}
-	uint64_t offset_of(const void *mapped) const
-	{
-		return static_cast<uint64_t>(static_cast<const uint8_t *>(mapped) - reinterpret_cast<const uint8_t *>(&super_));
-	}
-	/* May a slot of this durTS hold this number?  Its own, or one of an earlier lap, or nothing yet. */
-	bool possible(uint64_t durts, uint64_t number) const
-	{
-		return number == 0 || (number <= durts && (durts - number) % super_.ring_slots == 0);
+		return inspect_marker(&file_, durts);
 	}
 
 	/* ------------------------------------------------------------------- mend */
 
-	/* One byte, changed in the mapping, and the repair that does it in the file. */
-	void mend(uint64_t durts, const char *where, uint64_t offset, uint8_t must)
+	static std::string hex(const uint8_t *bytes, unsigned n)
 	{
-		uint8_t is = *heap_.byte(offset);
-		*heap_.byte(offset) = must;
-		char what[200];
-		snprintf(what, sizeof what,
-		        "update %llu of thread %u: byte %llu of the file is 0x%02x; with 0x%02x its checksum holds",
-		        static_cast<unsigned long long>(durts), marker(durts)->thread, static_cast<unsigned long long>(offset), is,
-		        must);
-		report_.problems.push_back({where, what, "mend it with --repair",
-		        Repair{offset, {must}, std::string(where) + ": byte " + text(offset) + " set, for update " + text(durts)},
-		        true});
-	}
-
-	bool holds(uint64_t durts) const
-	{
-		return inspect_valid(heap_.super(), marker(durts), durts);
-	}
-
-	/* The one byte of a marker, or of its record, whose change makes the 64-bit checksum hold.  It is what had been written: to
-	 * replay an update that was written whole is right whether it had returned or not.  Costs some ten milliseconds. */
-	bool mend_marker_byte(uint64_t durts)
-	{
-		auto *raw = reinterpret_cast<uint8_t *>(const_cast<media_marker *>(marker(durts)));
-		for (uint64_t k = 0; k < sizeof(media_marker); k++)
-			if (try_byte(durts, raw + k, "ring", 1))
-				return true;
-		return false;
-	}
-	bool mend_log_byte(uint64_t durts)
-	{
-		enum { ANY_BYTE = 1024, ANY_BIT = 16384 };
-		const media_marker m = *marker(durts);
-		if (m.durts != durts || !inspect_plausible(heap_.super(), &m) || m.log_bytes > ANY_BIT)
-			return false;
-		auto *log = const_cast<uint8_t *>(inspect_log(heap_.super(), m.thread));
-		for (uint64_t k = 0; k < m.log_bytes; k++)
-			if (try_byte(durts, log + ((m.log_start + k) & (super_.log_bytes - 1)), "log",
-			            m.log_bytes <= ANY_BYTE ? 1 : 0))
-				return true;
-		return false;
-	}
-	bool try_byte(uint64_t durts, uint8_t *byte, const char *where, bool any)
-	{
-		uint8_t is = *byte;
-		for (unsigned change = 1; change < 256; change = any ? change + 1 : change * 2) {
-			*byte = static_cast<uint8_t>(is ^ change);
-			bool found = holds(durts);
-			*byte = is;
-			if (!found)
-				continue;
-			mend(durts, where, offset_of(byte), static_cast<uint8_t>(is ^ change));
-			return true;
+		std::string all = "0x";
+		for (unsigned k = n; k-- > 0;) {
+			char two[3];
+			snprintf(two, sizeof two, "%02x", bytes[k]);
+			all += two;
 		}
-		return false;
+		return all;
 	}
 
-	/* A marker that is right but for its number: overwritten since, or not written before its process was killed, for the number is
-	 * written last. */
-	bool mend_number(uint64_t durts)
+	/* As recovery will: in the mapping; and the repair that does it in the file.  An update that may have been in flight is no problem. */
+	void mend(const inspect_mend &m, bool note)
 	{
-		media_marker *m = const_cast<media_marker *>(marker(durts));
-		uint64_t is = m->durts;
-		m->durts = durts;
-		if (!holds(durts)) {
-			m->durts = is;
-			return false;
+		bool in_log = m.offset >= super_.logs_offset;
+		std::string what = "update " + text(m.durts) + " of thread " + text(marker(m.durts)->thread) + ": ";
+		if (m.bytes == 8) {
+			uint64_t is;
+			memcpy(&is, m.was, sizeof is);
+			what += "its slot says " + text(is) + "; with " + text(m.durts) + " its checksum holds";
+		} else {
+			what += "byte " + text(m.offset) + " of the file is " + hex(m.was, m.bytes) + "; with " +
+			        hex(m.is, m.bytes) + " its checksum holds";
 		}
-		Repair repair{
-		        offset_of(m), std::vector<uint8_t>(sizeof durts), "ring: the number of update " + text(durts) + " set"};
-		memcpy(repair.bytes.data(), &durts, sizeof durts);
-		report_.problems.push_back({"ring",
-		        "update " + text(durts) + " of thread " + text(m->thread) + ": its slot says " + text(is) + "; with " +
-		                text(durts) + " its checksum holds",
-		        "mend it with --repair", repair, possible(durts, is)});
-		return true;
+		const char *where = in_log ? "log" : "ring";
+		report_.problems.push_back({where, what, "mend it with --repair; opening the heap mends it, too",
+		        Repair{m.offset, {m.is, m.is + m.bytes},
+		                std::string(where) + ": byte " + text(m.offset) + " set, for update " + text(m.durts)},
+		        note});
 	}
 
 	void mend_markers()
 	{
-		/* What may have been torn, or not yet have been written, is a problem only if its thread went on.
-		 * Enough tries for damage here and there; where whole regions are gone, changing bytes is no use. */
+		/* Enough for damage here and there; where whole regions are gone, changing bytes is no use. */
 		enum { MOST_TRIED = 64 };
-		std::vector<std::pair<uint64_t, size_t>> mended; /* durTS, number of the problem */
+		uint64_t budget = UINT64_C(1) << 34;
 		unsigned tried = 0;
-		for (uint64_t durts = tail_; durts < tail_ + super_.ring_slots && tried < MOST_TRIED; durts++) {
-			bool broken = ring_.verdict(durts) == INSPECT_BROKEN;
-			if (!broken && (ring_.verdict(durts) != INSPECT_HOLE || !mend_number(durts)))
+		find_damage();
+		std::set<uint64_t> certain;
+		for (const inspect_damage &d : damage_)
+			if (d.proof != INSPECT_GAP)
+				certain.insert(d.durts);
+		std::vector<std::pair<inspect_mend, size_t>> mended;
+		for (uint64_t durts = tail_; durts < media_window_end(&file_, tail_) && tried < MOST_TRIED; durts++) {
+			inspect_mend m;
+			if (ring_.verdict(durts) > INSPECT_BROKEN || marker(durts)->checksum == 0)
 				continue;
-			tried += broken;
-			if (broken && !mend_marker_byte(durts) && !mend_log_byte(durts))
+			tried += ring_.verdict(durts) == INSPECT_BROKEN;
+			if (!inspect_find_mend(&file_, durts, &budget, &m))
 				continue;
-			mended.push_back({durts, report_.problems.size() - 1});
+			inspect_apply_mend(&file_, &m, m.is);
+			mend(m, !certain.count(durts));
+			mended.push_back({m, report_.problems.size() - 1});
 		}
 		if (mended.empty())
 			return;
 		ring_ = heap_.ring(tail_);
-		for (auto [durts, problem] : mended)
-			if (next_of(marker(durts)->thread, durts))
+		find_damage();
+		for (auto &[m, problem] : mended)
+			if (super_.version < 2 && next_of(marker(m.durts)->thread, m.durts))
 				report_.problems[problem].note = false;
+	}
+
+	/* ----------------------------------------------------------------- damage */
+
+	void find_damage()
+	{
+		damage_.clear();
+		int error = inspect_find_damage(
+		        &file_, tail_, ring_.verdicts.data(),
+		        [](void *all, const inspect_damage *d) { static_cast<std::vector<inspect_damage> *>(all)->push_back(*d); },
+		        &damage_);
+		if (error)
+			throw Refused(heap_.path + ": " + fur_errormsg());
+		/* Nobody reads the ring of a closed heap; but a copy may say that it is closed, and hold what came later. */
+		if (closed_)
+			std::erase_if(damage_,
+			        [](const inspect_damage &d) { return d.proof != INSPECT_OUTRUN && d.proof != INSPECT_REPLAYED; });
+	}
+
+	/* Where the records of updates without a marker begin, by their heads. */
+	void find_heads()
+	{
+		enum { LINE = 64 };
+		for (uint32_t t = 0; super_.version >= 2 && t < super_.max_threads; t++)
+			for (uint64_t at = 0; at < super_.log_bytes; at += LINE) {
+				media_head head;
+				media_claims claims;
+				memcpy(&head, inspect_log(&file_, t) + at, sizeof head);
+				if ((head.durts | head.check) && media_head_decode(&super_, t, at, tail_, &head, &claims) == 0)
+					heads_[claims.durts] = {t, at};
+			}
 	}
 
 	/* ------------------------------------------------------------------- lost */
 
 	void find_lost()
 	{
-		int error = inspect_gaps(
-		        heap_.super(), tail_, ring_.verdicts.data(),
-		        [](void *gaps, const inspect_gap *gap) { static_cast<std::vector<inspect_gap> *>(gaps)->push_back(*gap); },
-		        &gaps_);
-		if (error)
-			throw Refused(heap_.path + ": " + fur_errormsg());
-		for (uint64_t durts = tail_; durts < tail_ + super_.ring_slots; durts++)
+		find_damage();
+		find_heads();
+		std::set<uint64_t> proven;
+		for (const inspect_damage &d : damage_) {
+			tell_damage(d);
+			if (d.proof != INSPECT_GAP)
+				proven.insert(d.durts);
+		}
+		for (uint64_t durts = tail_; durts < media_window_end(&file_, tail_); durts++)
 			switch (ring_.verdict(durts)) {
-			case INSPECT_BROKEN: lose_broken(durts); break;
+			case INSPECT_BROKEN:
+				if (!proven.count(durts))
+					lose_broken(durts);
+				break;
 			case INSPECT_DROPPED: lose_dropped(durts); break;
 			case INSPECT_KEPT: check_entries(durts); break;
-			case INSPECT_HOLE: check_hole(durts); break;
+			case INSPECT_HOLE:
 			case INSPECT_ABORTED: break;
 			}
-		for (const inspect_gap &gap : gaps_)
-			if (gap.from < gap.to)
-				lose_gap(gap);
+		for (const inspect_damage &d : damage_)
+			if (d.proof == INSPECT_GAP && d.from < d.to)
+				lose_gap(d);
+	}
+
+	void tell_damage(const inspect_damage &d)
+	{
+		switch (d.proof) {
+		case INSPECT_CLAIMED:
+			lose(d.durts, true,
+			        "it was durable when update " + text(d.by) + " of thread " + text(d.thread) +
+			                " was made, and its marker or its log is damaged or gone");
+			break;
+		case INSPECT_REPLAYED:
+			report_.half_done = true;
+			lose(d.durts, true,
+			        "a replay had begun to carry it to the heap, and its marker or its log is damaged or gone");
+			break;
+		case INSPECT_MISPLACED:
+			lose(d.durts, true, "its slot says " + text(d.number) + ", which it never held: damaged");
+			break;
+		case INSPECT_OUTRUN:
+			report_.problems.push_back({"tail",
+			        "it says " + text(d.durts) + ", and the file holds " + text(d.number) +
+			                ", which came a lap later: copied while a program had it open, or damaged",
+			        "restore the file from a copy made with the heap closed", {}, false});
+			break;
+		case INSPECT_GAP: break;
+		}
 	}
 
 	void lose(uint64_t durts, bool certain, const std::string &why)
@@ -209,17 +225,33 @@ class RingChecker
 		l.certain = certain;
 		l.why = why;
 		l.ranges_complete = false;
-		if (inspect_plausible(heap_.super(), &m)) {
+		auto head = heads_.find(durts);
+		if (m.durts == durts && inspect_plausible(&super_, &m) &&
+		        (head == heads_.end() || head->second.first == m.thread)) {
 			l.thread = m.thread;
-			l.ranges_complete = ranges_of(l, m.thread, m.log_start, m.log_start + m.log_bytes);
+			l.ranges_complete = ranges_of(l, m.thread, inspect_first_entry(&super_, &m), inspect_end(&m));
+		} else if (head != heads_.end()) {
+			l.thread = head->second.first;
+			ranges_of(l, *l.thread, head->second.second + sizeof(media_head),
+			        end_of_record(*l.thread, head->second.second));
 		}
 		report_.lost.push_back(l);
+	}
+
+	/* Where the record that begins at a place of the thread's log ends at the latest: where the thread's next one begins. */
+	uint64_t end_of_record(uint32_t thread, uint64_t place) const
+	{
+		uint64_t end = place + super_.log_bytes;
+		for (auto &[durts, at] : heads_)
+			if (at.first == thread && at.second > place)
+				end = std::min(end, at.second);
+		return end;
 	}
 
 	/* False: its log can be read in part only. */
 	bool ranges_of(Lost &l, uint32_t thread, uint64_t from, uint64_t to) const
 	{
-		bool all = for_entries(heap_.super(), thread, from, to, [&](const inspect_entry &e) {
+		bool all = for_entries(file_, thread, from, to, [&](const inspect_entry &e) {
 			l.ranges.push_back({e.offset, e.bytes});
 		});
 		std::sort(l.ranges.begin(), l.ranges.end(), [](Range a, Range b) { return a.offset < b.offset; });
@@ -242,16 +274,16 @@ class RingChecker
 		return nullptr;
 	}
 
-	/* A broken marker's own word for where its record lies, believed where the thread's other records confirm it. */
+	/* A broken marker's own word for where its record lies, believed where the thread's other records confirm it (version 1). */
 	void lose_broken(uint64_t durts)
 	{
 		enum { LEAST_LINE = 64, MOST_LINE = 128 };
 		const media_marker m = *marker(durts);
-		uint64_t end = m.log_start + m.log_bytes;
-		if (inspect_plausible(heap_.super(), &m)) {
-			for (inspect_gap &gap : gaps_)
-				if (gap.thread == m.thread && gap.after < durts && durts < gap.before && m.log_start == gap.from &&
-				        end <= gap.to) {
+		uint64_t end = inspect_end(&m);
+		if (super_.version < 2 && inspect_plausible(&super_, &m)) {
+			for (inspect_damage &gap : damage_)
+				if (gap.proof == INSPECT_GAP && gap.thread == m.thread && gap.durts < durts && durts < gap.by &&
+				        m.log_start == gap.from && end <= gap.to) {
 					gap.from = (end + LEAST_LINE - 1) & ~uint64_t(LEAST_LINE - 1);
 					if (gap.to - gap.from < MOST_LINE)
 						gap.from = gap.to;
@@ -276,14 +308,13 @@ class RingChecker
 		lose(durts, next_of(m->thread, durts) != nullptr, "it has read from " + names + ", which is lost");
 	}
 
-	void lose_gap(const inspect_gap &gap)
+	void lose_gap(const inspect_damage &gap)
 	{
 		Lost l;
 		l.thread = gap.thread;
 		l.certain = true;
-		l.why = "its marker is gone; its record lay between those of updates " + text(gap.after) + " and " +
-		        text(gap.before);
-		for (uint64_t durts = std::max(gap.after + 1, tail_); durts < gap.before; durts++)
+		l.why = "its marker is gone; its record lay between those of updates " + text(gap.durts) + " and " + text(gap.by);
+		for (uint64_t durts = std::max(gap.durts + 1, tail_); durts < gap.by; durts++)
 			if (ring_.verdict(durts) <= INSPECT_BROKEN) {
 				l.durts = l.durts ? l.durts : durts;
 				l.durts_last = durts;
@@ -293,33 +324,23 @@ class RingChecker
 		report_.lost.push_back(l);
 	}
 
-	void check_hole(uint64_t durts)
-	{
-		uint64_t number = marker(durts)->durts;
-		if (possible(durts, number) || durts >= ring_.window.end)
-			return;
-		Lost l;
-		l.durts = l.durts_last = durts;
-		l.why = "its slot says " + text(number) + ", which no slot here can: damaged";
-		l.ranges_complete = false;
-		report_.lost.push_back(l);
-	}
-
 	void check_entries(uint64_t durts)
 	{
 		const media_marker *m = marker(durts);
-		if (!for_entries(heap_.super(), m->thread, m->log_start, m->log_start + m->log_bytes, [](const inspect_entry &) {}))
+		if (!for_entries(file_, m->thread, inspect_first_entry(&super_, m), inspect_end(m), [](const inspect_entry &) {}))
 			problem("log",
 			        "update " + text(durts) + " of thread " + text(m->thread) + " checks, and stores outside the heap");
 	}
 
 	HeapView &heap_;
 	const media_super &super_;
+	const media_file file_;
 	const uint64_t tail_;
 	const bool closed_;
 	Report &report_;
 	Ring ring_;
-	std::vector<inspect_gap> gaps_;
+	std::vector<inspect_damage> damage_;
+	std::map<uint64_t, std::pair<uint32_t, uint64_t>> heads_; /* durTS: thread, place in its log */
 };
 
 } // namespace

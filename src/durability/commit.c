@@ -18,8 +18,19 @@ static void name_dependencies(struct durability *d, struct media_marker *marker,
 		if (back < MEDIA_DEPS)
 			marker->deps[back / 64] |= UINT64_C(1) << back % 64;
 		else
-			durability_wait(d, &(struct dset){1, &set->members[k]});
+			durability_wait(d, &(struct dset){.n = 1, .members = &set->members[k]});
 	}
+}
+
+/* The slots that the update of `slot` claims to be settled (INV-M4).  D is named in the marker, or durable by now. */
+static struct media_claims claims_of(const struct redo_log *log, const struct dset *set, uint64_t slot)
+{
+	/* The thread's newest update has returned: its marker is durable (INV-D2). */
+	struct media_claims claims = {.durts = slot, .own = log->slot, .settled = set->below, .clear = set->below};
+	for (uint32_t k = 0; k < set->n; k++)
+		if (set->members[k].slot && set->members[k].slot < claims.clear)
+			claims.clear = set->members[k].slot;
+	return claims;
 }
 
 /* Write a marker whose other fields are set.  durTS goes last, with release: a live replayer that sees it sees the rest, and the
@@ -85,10 +96,22 @@ int durability_commit(
 	}
 	if (times)
 		t = lap(&times->room, t);
-	log->slot = slot;
 	name_dependencies(d, &marker, set, slot);
-	if (!log_is_out)
+	/* An update that could not be made durable has left nondurable[] like one that is, after it had set `failed`.  It was not in our D,
+	 * and we would claim it to be settled: no claim is written once the heap has failed.  The fence: the scan before this load. */
+	arch_fence_light();
+	if ((error = durability_check(d))) {
+		leave(d, me);
+		return error;
+	}
+	struct media_claims claims = claims_of(log, set, slot);
+	log->slot = slot;
+	redo_put_head(log, d, log->written, &claims);
+	if (!log_is_out) {
 		redo_copy_out(log, d, log->start, log->head);
+		if (log->written != log->persistent)
+			redo_put_head(log, d, log->persistent, &claims);
+	}
 	put_marker(d, &marker, slot);
 	if (times)
 		t = lap(&times->log, t);

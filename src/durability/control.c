@@ -63,11 +63,13 @@ bool heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
 static int start_from_medium(struct durability *d)
 {
 	uint64_t tail;
-	if (media_tail(d->super, &tail))
+	const struct media_file file = durability_file(d);
+	if (media_tail(&file, &tail))
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
 	int error = 0;
 	if (tail != arch_load(&d->control->tail)) {
-		pm_flush(&d->pm, d->super->tail, sizeof d->super->tail);
+		for (int k = 0; k < 2; k++)
+			pm_flush_again(&d->pm, &d->words->tail[k][0], 8);
 		error = pm_drain(&d->pm);
 	}
 	if (error)

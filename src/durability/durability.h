@@ -34,6 +34,8 @@ struct nondurable {
 /* D: updates seen in nondurable[]. */
 struct dset {
 	uint32_t n;
+	uint64_t
+	        below; /* every slot below it whose update is not in the set was settled; 0: not known (durability_collect_settled) */
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
@@ -42,7 +44,8 @@ struct dset {
 };
 
 /* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the open update is
- * [start, head).  In a hardware transaction head and undo are rolled back with everything else. */
+ * [start, head); its media_head, if the file has them, lies at start.  In a hardware transaction head and undo are rolled back with
+ * everything else. */
 struct redo_log {
 	uint64_t head, start;
 	uint64_t end;              /* where the newest committed record ended */
@@ -76,12 +79,17 @@ struct replay_options {
 
 struct durability {
 	struct pm pm;
-	struct media_super *super;
+	struct media_super geometry;     /* what the file's superblock said when it was checked */
+	const struct media_super *super; /* that */
+	struct media_super *words;       /* the superblock in the mapping, for the words that change */
+	uint64_t head_bytes;             /* media_head_bytes() */
 	struct control *control;
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
+	/* A slot is drawn after its update has announced itself in nondurable[], or is visible: not so on POWER, in the window. */
+	bool draws_announced;
 	bool populate;  /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;    /* entries are written to DRAM, and copied to the file's log at commit */
 	bool beside;    /* this process replays beside the one that works: redo and nondurable say nothing here */
@@ -101,6 +109,11 @@ struct durability {
 struct durability_times {
 	uint64_t room, log, flush, wait;
 };
+
+static inline struct media_file durability_file(const struct durability *d)
+{
+	return (struct media_file){d->super, d->words};
+}
 
 static inline struct media_marker *durability_marker(const struct durability *d, uint64_t durts)
 {
@@ -128,7 +141,10 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 /* Take the record back: the heap is as before the update. */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
-/* Copy the record from the mirror to the file's log.  Nothing to do where entries are written in place. */
+/* Put the head of the open record into `log->written`, or into the file's log.  Nothing to do in a file of version 1. */
+void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into, const struct media_claims *claims);
+
+/* Copy the record's entries from the mirror to the file's log.  Nothing to do where entries are written in place. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
@@ -151,6 +167,17 @@ static inline void durability_collect(const struct durability *d, uint32_t me, s
 		}
 	}
 	set->n = n;
+}
+
+/* The same for an update that will claim in its record's head which slots are settled (INV-M4).
+ * next_durts is read before the scan.  A slot below it was drawn, and so its update announced, before: the scan finds it in nondurable[],
+ * or its update has left, and is settled.  Read after the scan it would cover updates that announced themselves in between, and
+ * recovery would take a crash for damage (plant: claims-too-much; model: LATECLAIM). */
+static inline void durability_collect_settled(const struct durability *d, uint32_t me, struct dset *set)
+{
+	/* Acquire: before the scan; pairs with the fetch-and-add of durability_draw(), which comes after the announcement. */
+	set->below = d->draws_announced ? arch_load_acquire(&d->next_durts) : 0;
+	durability_collect(d, me, set);
 }
 
 /* Return when every update of the set is durable. */

@@ -86,6 +86,16 @@ void pm_flush(struct pm *pm, const void *start, size_t bytes)
 		emulated_flush(pm, start, bytes);
 }
 
+void pm_flush_again(struct pm *pm, void *start, size_t bytes)
+{
+	enum { PAGE = 4096 }; /* the smallest there is */
+	const uintptr_t end = (uintptr_t)start + bytes;
+	/* The words of ring, log and tail are whole and aligned. */
+	for (uintptr_t at = (uintptr_t)start; pm->domain == FUR_PM_SYNC && at < end; at = (at | (PAGE - 1)) + 1)
+		arch_store((uint64_t *)at, arch_load((uint64_t *)at));
+	pm_flush(pm, start, bytes);
+}
+
 /* Group commit: one fdatasync serves every thread whose stores were made before it began. */
 static int sync_drain(struct pm *pm)
 {

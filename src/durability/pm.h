@@ -35,6 +35,11 @@ void pm_fini(struct pm *pm);
 
 void pm_flush(struct pm *pm, const void *start, size_t bytes);
 
+/* The same for a range that another process wrote, or this one in an earlier life, and may not have made durable.  After a failed
+ * fdatasync the kernel takes its pages for clean (fsync(2)): a new one writes nothing, and reports nothing to a file opened since.  So
+ * in SYNC a word of each page is stored again.  Nobody else may be storing to the range. */
+void pm_flush_again(struct pm *pm, void *start, size_t bytes);
+
 /* Returns 0, or FUR_EIO (SYNC only), for ever after the first. */
 FUR_MUST_USE int pm_drain(struct pm *pm);
 

@@ -59,7 +59,8 @@ void redo_begin(struct redo_log *log, const struct durability *d)
 {
 	/* A record starts on a line of its own.  Two commits that flush the same line wait for each other in the memory controller:
 	 * bench/micro, BM_FlushSameLines/1 against BM_FlushLines/1. */
-	log->start = log->head = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
+	log->start = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
+	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
 	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for the last time. */
@@ -123,8 +124,16 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 		copy(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
 		memcpy(&log->undo_last, undo, 8);
 	}
-	log->head = log->start;
+	log->head = log->start + d->head_bytes;
 	log->entries = 0;
+}
+
+void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into, const struct media_claims *claims)
+{
+	if (d->head_bytes == 0)
+		return;
+	struct media_head head = media_head_encode(d->super, (uint32_t)(log - d->redo), log->start, claims);
+	memcpy(into + place(d, log->start), &head, sizeof head);
 }
 
 /* A record is one range, or two where it wraps: [start, end of the log) and [0, rest). */
@@ -141,7 +150,8 @@ static struct ranges split(const struct durability *d, uint64_t start, uint64_t 
 
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end)
 {
-	if (log->written == log->persistent)
+	start += d->head_bytes;
+	if (log->written == log->persistent || end <= start)
 		return;
 	struct ranges r = split(d, start, end);
 	for (int k = 0; k < 2; k++)

@@ -104,7 +104,7 @@ static void lay_out(struct media_super *s)
 	s->ring_offset = s->control_offset + s->control_bytes;
 	s->logs_offset = s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES);
 	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes);
-	s->file_bytes = s->heap_offset + s->heap_bytes;
+	s->file_bytes = s->heap_offset + s->heap_bytes + MEDIA_PAGE_BYTES; /* the trailer */
 }
 
 /* Somewhere the kernel puts nothing by itself, spread by the file's own number so that two heaps rarely want the same place: from 16
@@ -254,6 +254,7 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 		error = allocate(file->fd, &s);
 	if (!error)
 		error = fill(file->fd, &s);
+	file->geometry = s;
 	if (!error)
 		error = map_shared(file, s.file_bytes);
 	if (error)
@@ -309,8 +310,7 @@ static bool same_file(int fd, const char *path)
 static int map_by_name(struct heap_file *file, const char *path)
 {
 	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
-	const struct media_super *s = file->super;
-	const uint64_t heap_offset = s->heap_offset, heap_bytes = s->heap_bytes;
+	const struct media_super *s = &file->geometry;
 	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	if (fd < 0 || !same_file(fd, path)) {
 		if (fd >= 0)
@@ -318,8 +318,8 @@ static int map_by_name(struct heap_file *file, const char *path)
 		return 0; /* renamed or removed meanwhile; it works without */
 	}
 	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE, shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
-	              mmap(file->base, heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-	                      (off_t)heap_offset) == MAP_FAILED;
+	              mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+	                      (off_t)s->heap_offset) == MAP_FAILED;
 	close(fd); /* no lock goes with it: they are another open file's */
 	return failed ? fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno)) : 0;
 }
@@ -386,7 +386,9 @@ int heap_lock_file(int fd, enum heap_lock byte)
 static bool regions_fit(const struct media_super *s)
 {
 	const uint64_t offset[] = {s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
-	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes};
+	const uint64_t trailer = s->version < 2 ? 0 : MEDIA_PAGE_BYTES;
+	const uint64_t bytes[] = {
+	        s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES, s->max_threads * s->log_bytes, s->heap_bytes + trailer};
 	if (s->control_offset < sizeof *s || s->control_bytes < CONTROL_BYTES(s->max_threads) || s->file_bytes > 2 * MOST_BYTES)
 		return false;
 	for (int k = 0; k < 4; k++)
@@ -401,9 +403,10 @@ int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
 	if (s->endian != MEDIA_ENDIAN)
 		return fur_fail(FUR_EVERSION, "made on a machine of the other byte order: open it there");
-	if (s->version != MEDIA_VERSION)
-		return fur_fail(FUR_EVERSION, "heap format version %u, this library reads version %u: use the libfur that made it",
-		        s->version, MEDIA_VERSION);
+	if (s->version < MEDIA_OLDEST || s->version > MEDIA_VERSION)
+		return fur_fail(FUR_EVERSION,
+		        "heap format version %u, this library reads versions %u to %u: use the libfur that made it", s->version,
+		        MEDIA_OLDEST, MEDIA_VERSION);
 	if (s->checksum != media_super_checksum(s))
 		return fur_fail(FUR_ECORRUPT,
 		        "the superblock is damaged (checksum): fur-check --repair may mend it; else restore the file from a copy");
@@ -428,7 +431,10 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
 	if (st.st_size == 0)
 		return fur_fail(FUR_ENOTHEAP, "the file is empty, not a libfur heap: remove it and create one");
-	if ((size_t)st.st_size < sizeof *s || pread(fd, s, sizeof *s, 0) != sizeof *s)
+	/* A file of version 1 that was cut short may end where its superblock did. */
+	const ssize_t least = offsetof(struct media_super, forget);
+	memset(s, 0, sizeof *s);
+	if (st.st_size < least || pread(fd, s, sizeof *s, 0) < least)
 		return fur_fail(FUR_ENOTHEAP, "too short (%lld bytes) for a libfur heap: check the path", (long long)st.st_size);
 	*file_bytes = (uint64_t)st.st_size;
 	return 0;
@@ -478,18 +484,17 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */
-	struct media_super super;
 	uint64_t file_bytes, tail;
-	int error = heap_read_super(file->fd, &super, &file_bytes);
+	int error = heap_read_super(file->fd, &file->geometry, &file_bytes);
 	if (!error)
-		error = heap_check_super(&super, file_bytes);
+		error = heap_check_super(&file->geometry, file_bytes);
 	if (!error)
 		error = heap_lock_file(file->fd, lock);
 	if (!error && lock != HEAP_LOCK_NONE)
-		error = fill_holes(file->fd, super.file_bytes);
+		error = fill_holes(file->fd, file->geometry.file_bytes);
 	/* Not what has been appended to it. */
 	if (!error)
-		error = map_shared(file, super.file_bytes);
+		error = map_shared(file, file->geometry.file_bytes);
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (error)
@@ -505,7 +510,8 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 	if (bad_a != bad_b)
 		return fur_fail(
 		        FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: mend it with fur-check --repair");
-	if (media_tail(file->super, tail))
+	const struct media_file view = {&file->geometry, file->super};
+	if (media_tail(&view, tail))
 		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
 	return 0;
 }
@@ -535,15 +541,15 @@ static int map_heap(struct heap_file *file, const struct media_super *s)
 
 int heap_map(struct heap_file *file)
 {
-	return file->mapped_bytes ? 0 : map_heap(file, file->super);
+	return file->mapped_bytes ? 0 : map_heap(file, &file->geometry);
 }
 
 void heap_populate(const struct heap_file *file)
 {
 	/* A first store to a copy-on-write page faults, and a fault aborts a hardware transaction with no cause given: touch all
 	 * now.  Where the kernel cannot, stores under the fallback lock will do it, page by page. */
-	madvise(file->base, file->super->heap_bytes, MADV_POPULATE_WRITE);
-	madvise((uint8_t *)file->super, file->super->logs_offset, MADV_POPULATE_WRITE);
+	madvise(file->base, file->geometry.heap_bytes, MADV_POPULATE_WRITE);
+	madvise((uint8_t *)file->super, file->geometry.logs_offset, MADV_POPULATE_WRITE);
 }
 
 void heap_close_file(struct heap_file *file)

@@ -15,12 +15,13 @@
 
 struct heap_file {
 	int fd;
-	bool dax;                  /* the shared mapping is persistent memory, flushed from user space */
-	struct media_super *super; /* the whole file, mapped shared */
-	uint64_t file_bytes;       /* of that mapping: as many as the superblock says */
-	uint8_t *base;             /* the heap, mapped copy-on-write at super->address, from heap_map() on */
-	uint64_t mapped_bytes;     /* of that mapping; 0: there is none */
-	char *temporary;           /* a new file's name before heap_name_file(), where the file system has none without */
+	bool dax;                    /* the shared mapping is persistent memory, flushed from user space */
+	struct media_super *super;   /* the whole file, mapped shared */
+	struct media_super geometry; /* its superblock, checked: other processes may change the mapping */
+	uint64_t file_bytes;         /* of that mapping: as many as the superblock says */
+	uint8_t *base;               /* the heap, mapped copy-on-write at its address, from heap_map() on */
+	uint64_t mapped_bytes;       /* of that mapping; 0: there is none */
+	char *temporary;             /* a new file's name before heap_name_file(), where all files have one */
 };
 
 /* Make a file without a name: whole, closed, durable, with the worker's lock held, and mapped both ways.

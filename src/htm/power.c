@@ -54,6 +54,10 @@ static void log_out(struct fur_thread *t)
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
 	if (end < start || end - start > t->durability->super->log_bytes)
 		end = start;
+	/* The head goes to the file's log only: in the mirror its line is the transaction's (INV-P1); commit puts it there for the
+	 * checksum.  It makes the same claims, for updates in the window claim nothing of others. */
+	redo_put_head(
+	        log, t->durability, log->persistent, &(struct media_claims){.durts = t->window.slot, .own = arch_load(&log->slot)});
 	redo_copy_out(log, t->durability, start, end);
 	redo_flush(log, t->durability, start, end);
 	t->window.log_is_out = true;

@@ -80,7 +80,7 @@ static void commit(struct fur_thread *t)
 	if (!htm_isolation_wait(h, &t->window, WINDOW_LOOKS))
 		tsx_abort_with(FUR_ABORT_READER);
 	/* After the last access, before xend (INV-D1); untracked, so that others leaving nondurable[] do not abort us. */
-	durability_collect(t->durability, t->slot, &t->window.dset);
+	durability_collect_settled(t->durability, t->slot, &t->window.dset);
 	tsx_resume_loads();
 	if (h->phase_times)
 		t->window.waited = arch_ticks();
@@ -105,7 +105,7 @@ static void commit_tracked(struct fur_thread *t)
 	for (uint32_t i = 0; i < limit; i++)
 		if (arch_load(&h->active[i].seq))
 			tsx_abort_with(FUR_ABORT_READER);
-	durability_collect(t->durability, t->slot, &t->window.dset);
+	durability_collect_settled(t->durability, t->slot, &t->window.dset);
 	if (h->phase_times)
 		t->window.waited = arch_ticks();
 	announce_and_end(t);

@@ -45,6 +45,7 @@ static void prepare(struct fur_thread *t)
 	w->announced = w->log_is_out = false;
 	w->refused = FUR_ABORT_CAUSES;
 	w->dset.n = 0;
+	w->dset.below = 0;
 	w->began = arch_ticks();
 	redo_begin(t->update.log, t->durability);
 }
@@ -236,7 +237,7 @@ static void commit_locked(struct fur_thread *t)
 		w->committing = w->waiting = w->waited = arch_ticks();
 	/* The body's loads before the scan, as in fur_end_ro(). */
 	arch_fence_light();
-	durability_collect(t->durability, t->slot, &w->dset);
+	durability_collect_settled(t->durability, t->slot, &w->dset);
 	if (t->update.log->entries) {
 		arch_store_release(&mine->id, w->update_id);
 		w->slot = durability_draw(t->durability, t->slot, &w->dset);

@@ -18,15 +18,16 @@ enum {
 
 /* ----------------------------------------------------------------- preload */
 
-static void preload_log(const struct durability *d, const struct media_marker *m)
+static void preload_log(const struct durability *d, uint64_t durts)
 {
+	const struct media_marker m = *durability_marker(d, durts);
 	/* It may be anything: only its thread decides whether the address is in the file. */
-	if (m->thread >= d->super->max_threads)
+	if (m.thread >= d->super->max_threads)
 		return;
-	const uint8_t *log = apply_log(d, m);
-	uint64_t bytes = m->log_bytes < MARKER_LOG_MOST ? m->log_bytes : MARKER_LOG_MOST;
+	const uint8_t *log = d->logs + m.thread * d->super->log_bytes;
+	uint64_t bytes = m.log_bytes < MARKER_LOG_MOST ? m.log_bytes : MARKER_LOG_MOST;
 	for (uint64_t k = 0; k < bytes; k += ARCH_FLUSH_LINE)
-		arch_prefetch(log + ((m->log_start + k) & (d->super->log_bytes - 1)));
+		arch_prefetch(log + ((m.log_start + k) & (d->super->log_bytes - 1)));
 }
 
 void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
@@ -38,40 +39,54 @@ void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
 	if (at + 2 * distance < end)
 		arch_prefetch(durability_marker(d, at + 2 * distance));
 	if (at + distance < end)
-		preload_log(d, durability_marker(d, at + distance));
+		preload_log(d, at + distance);
 }
 
 /* ----------------------------------------------------------------- entries */
 
-/* One entry of a log; where it goes, how much it holds. */
-struct entry {
-	uint64_t offset, bytes;
-	const uint8_t *payload;
+/* A walk over the entries of one record.  The marker is a copy; an entry is checked as it is read, for another process may be
+ * overwriting the log (INV-R8). */
+struct walk {
+	struct media_file file;
+	struct media_marker m;
+	struct inspect_entry entry;
+	uint64_t at, end;
+	bool broken; /* an entry makes no sense */
 };
 
-static struct entry entry_at(const struct durability *d, const uint8_t *log, uint64_t position)
+static struct walk walk_begin(const struct durability *d, uint64_t durts)
 {
-	const uint8_t *at = log + (position & (d->super->log_bytes - 1));
-	uint64_t word;
-	memcpy(&word, at, 8);
-	return (struct entry){media_entry_offset(word), media_entry_payload(word), at + 8};
+	struct walk w = {.file = durability_file(d), .m = *durability_marker(d, durts)};
+	w.broken = w.m.durts != durts || !inspect_plausible(d->super, &w.m);
+	w.at = inspect_first_entry(d->super, &w.m);
+	w.end = inspect_end(&w.m);
+	return w;
 }
 
-int apply_check(const struct durability *d, const struct media_marker *m)
+static bool walk_next(struct walk *w)
 {
-	const uint8_t *log = apply_log(d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(d, log, p);
-		uint64_t to_end = d->super->log_bytes - (p & (d->super->log_bytes - 1));
-		if (e.bytes == 0 || e.bytes > MEDIA_ENTRY_MAX || media_entry_bytes(e.bytes) > to_end ||
-		        e.offset > d->super->heap_bytes - e.bytes)
-			return fur_fail(FUR_ECORRUPT,
-			        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the "
-			        "file from a copy",
-			        (unsigned long long)m->durts, (unsigned long long)e.bytes, (unsigned long long)e.offset);
-		p += media_entry_bytes(e.bytes);
-	}
-	return 0;
+	if (w->broken || w->at >= w->end)
+		return false;
+	w->broken = !inspect_entry_at(&w->file, w->m.thread, w->at, w->end, &w->entry);
+	w->at = w->entry.next;
+	return !w->broken;
+}
+
+static int walk_end(const struct walk *w, uint64_t durts)
+{
+	if (!w->broken)
+		return 0;
+	return fur_fail(FUR_ECORRUPT,
+	        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the file from a copy",
+	        (unsigned long long)durts, (unsigned long long)w->entry.bytes, (unsigned long long)w->entry.offset);
+}
+
+int apply_check(const struct durability *d, uint64_t durts)
+{
+	struct walk w = walk_begin(d, durts);
+	while (walk_next(&w))
+		;
+	return walk_end(&w, durts);
 }
 
 /* ------------------------------------------------------------------ writer */
@@ -161,25 +176,26 @@ static bool to_be_applied(const struct durability *d, const struct apply_range *
 	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
 }
 
-static void take_update(struct writer *w, const struct media_marker *m)
+static int take_update(struct writer *w, uint64_t durts)
 {
-	const uint8_t *log = apply_log(w->d, m);
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end;) {
-		struct entry e = entry_at(w->d, log, p);
-		take(w, (struct piece){w->d->image + e.offset, e.payload, e.bytes});
+	struct walk walk = walk_begin(w->d, durts);
+	while (walk_next(&walk)) {
+		take(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload, walk.entry.bytes});
 		w->result.entries++;
-		p += media_entry_bytes(e.bytes);
 	}
 	w->result.updates++;
+	return walk_end(&walk, durts);
 }
 
-static void write_range(struct writer *w, const struct apply_range *range)
+static int write_range(struct writer *w, const struct apply_range *range)
 {
-	for (uint64_t at = range->from; at < range->to; at++) {
+	int error = 0;
+	for (uint64_t at = range->from; at < range->to && !error; at++) {
 		apply_preload(w->d, at, range->to);
 		if (to_be_applied(w->d, range, at))
-			take_update(w, durability_marker(w->d, at));
+			error = take_update(w, at);
 	}
+	return error;
 }
 
 /* ----------------------------------------------------------------- threads */
@@ -285,25 +301,23 @@ static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 	return (unsigned)((uint64_t)mixed * range->threads >> 32);
 }
 
-static int sort_update(
-        const struct application *a, struct apply_basket *baskets, const struct media_marker *m, struct replay_result *result)
+static int sort_update(const struct application *a, struct apply_basket *baskets, uint64_t durts, struct replay_result *result)
 {
-	const uint8_t *log = apply_log(a->d, m);
+	struct walk walk = walk_begin(a->d, durts);
 	int error = 0;
-	for (uint64_t p = m->log_start, end = p + m->log_bytes; p < end && !error;) {
-		struct entry e = entry_at(a->d, log, p);
+	while (!error && walk_next(&walk)) {
+		const struct inspect_entry *e = &walk.entry;
 		/* It is shorter than a granule, and so lies in two at most. */
 		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
-		uint64_t to_edge = GRANULE_BYTES - e.offset % GRANULE_BYTES, first = e.bytes < to_edge ? e.bytes : to_edge;
-		error = put_item(&baskets[writer_of(a->range, e.offset)], e.offset, first, e.payload);
-		if (first < e.bytes && !error)
-			error = put_item(&baskets[writer_of(a->range, e.offset + first)], e.offset + first, e.bytes - first,
-			        e.payload + first);
+		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES, first = e->bytes < to_edge ? e->bytes : to_edge;
+		error = put_item(&baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
+		if (first < e->bytes && !error)
+			error = put_item(&baskets[writer_of(a->range, e->offset + first)], e->offset + first, e->bytes - first,
+			        e->payload + first);
 		result->entries++;
-		p += media_entry_bytes(e.bytes);
 	}
 	result->updates++;
-	return error;
+	return error ? error : walk_end(&walk, durts);
 }
 
 static void sort_share(void *arg, unsigned n)
@@ -317,7 +331,7 @@ static void sort_share(void *arg, unsigned n)
 	for (; at < to && !error; at++) {
 		apply_preload(a->d, at, to);
 		if (to_be_applied(a->d, a->range, at))
-			error = sort_update(a, &a->baskets[n * threads], durability_marker(a->d, at), &result);
+			error = sort_update(a, &a->baskets[n * threads], at, &result);
 	}
 	a->done[n].result = result;
 	a->done[n].error = error;
@@ -398,10 +412,10 @@ int apply_updates(struct durability *d, const struct apply_range *range, struct 
 	}
 	struct writer w;
 	start_writer(&w, d);
-	write_range(&w, range);
+	int error = write_range(&w, range);
 	finish_writer(&w);
 	add(result, &w.result);
-	return 0;
+	return error;
 }
 
 struct apply_basket *apply_baskets(unsigned threads)

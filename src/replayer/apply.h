@@ -13,6 +13,7 @@
  *
  *   INV-R4  Of two entries that store to the same byte, the one of the later durTS, or the later one of an update, is written last.  A
  *           granule has one writer, which takes the entries in order.
+ *   INV-R8  No entry writes outside the image, whatever another process stores to the file meanwhile.
  *   INV-R5  When apply_updates() has returned, every line it wrote is durable, or will be after the caller's next drain (INV-R1).
  */
 #ifndef FUR_APPLY_H
@@ -31,7 +32,9 @@ struct apply_range {
 	struct apply_basket *baskets; /* for so many threads; NULL: it is done by one */
 };
 
-/* Write the updates' entries to the image, in order, and back.  Counts into `result`.  Errors: FUR_EIO, of a helper's drain. */
+/* Write the updates' entries to the image, in order, and back.  Counts into `result`.
+ * Errors: FUR_EIO, of a helper's drain; FUR_ECORRUPT: another process has changed an entry since it was checked.  Nothing is ever written
+ * outside the image: each marker and each entry is read once, and its bounds are checked as read (INV-R8). */
 FUR_MUST_USE int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result);
 
 /* What several threads need to sort entries: memory that is kept from one range to the next.  NULL: there is none, or no need. */
@@ -40,7 +43,7 @@ void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 
 /* Do the entries of a valid marker's log make sense?  A checksum that holds over an entry outside the heap means a bug or a forgery.
  * Errors: FUR_ECORRUPT. */
-FUR_MUST_USE int apply_check(const struct durability *d, const struct media_marker *m);
+FUR_MUST_USE int apply_check(const struct durability *d, uint64_t durts);
 
 /* Ask for the marker and the log of slots below `end` that who goes through them one by one, and is at `at`, will look at soon. */
 void apply_preload(const struct durability *d, uint64_t at, uint64_t end);
@@ -56,11 +59,6 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes);
 static inline uint64_t apply_share(uint64_t all, unsigned n, unsigned shares)
 {
 	return all / shares * n + all % shares * n / shares;
-}
-
-static inline const uint8_t *apply_log(const struct durability *d, const struct media_marker *m)
-{
-	return d->logs + m->thread * d->super->log_bytes;
 }
 
 #endif /* FUR_APPLY_H */

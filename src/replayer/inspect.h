@@ -2,8 +2,8 @@
  *
  * inspect.h - what the marker ring and the logs say, for recovery and for those who only look (fur-info, fur-check).
  *
- * Reads the file's mapping, which begins at the superblock, and nothing else: it needs no open heap, writes nothing, and trusts
- * nothing but a superblock that heap_check_super() has let pass.
+ * Reads the file's mapping and nothing else: it needs no open heap, writes nothing, and trusts nothing but the numbers of a superblock that
+ * heap_check_super() has let pass.  Another process may be writing: each marker and each entry is read once, and checked as read.
  */
 #ifndef FUR_INSPECT_H
 #define FUR_INSPECT_H
@@ -35,46 +35,94 @@ struct inspect_entry {
 	const uint8_t *payload;
 };
 
-static inline const struct media_marker *inspect_marker(const struct media_super *super, uint64_t durts)
+static inline const struct media_marker *inspect_marker(const struct media_file *f, uint64_t durts)
 {
-	const uint8_t *ring = (const uint8_t *)super + super->ring_offset;
-	return (const struct media_marker *)(const void *)(ring + (durts & (super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
+	uint64_t slot = durts & (f->super->ring_slots - 1);
+	return (const struct media_marker *)(const void *)media_at(f, f->super->ring_offset + slot * MEDIA_SLOT_BYTES);
 }
 
-static inline const uint8_t *inspect_log(const struct media_super *super, uint32_t thread)
+static inline const uint8_t *inspect_log(const struct media_file *f, uint32_t thread)
 {
-	return (const uint8_t *)super + super->logs_offset + thread * super->log_bytes;
+	return media_at(f, f->super->logs_offset + thread * f->super->log_bytes);
 }
 
 /* Do the marker's fields make sense?  Asked before the checksum, which reads where they point. */
 bool inspect_plausible(const struct media_super *super, const struct media_marker *marker);
 
-/* INV-M1: does this marker belong to `durts`? */
-bool inspect_valid(const struct media_super *super, const struct media_marker *marker, uint64_t durts);
+/* INV-M1: does this marker, a copy, belong to `durts`? */
+bool inspect_valid(const struct media_file *f, const struct media_marker *marker, uint64_t durts);
+
+/* Where the entries of a plausible marker's record begin, and end. */
+static inline uint64_t inspect_first_entry(const struct media_super *super, const struct media_marker *m)
+{
+	return m->log_start + (m->log_bytes ? media_head_bytes(super) : 0);
+}
+static inline uint64_t inspect_end(const struct media_marker *m)
+{
+	return m->log_start + m->log_bytes;
+}
 
 /* The entry of a plausible marker's thread at `position`, which lies below `end`.  False: nothing that could be replayed. */
-bool inspect_entry_at(
-        const struct media_super *super, uint32_t thread, uint64_t position, uint64_t end, struct inspect_entry *entry);
+bool inspect_entry_at(const struct media_file *f, uint32_t thread, uint64_t position, uint64_t end, struct inspect_entry *entry);
 
 /* Look at one slot by itself: what it names may still turn INSPECT_KEPT into INSPECT_DROPPED. */
-enum inspect_verdict inspect_look(const struct media_super *super, uint64_t durts);
+enum inspect_verdict inspect_look(const struct media_file *f, uint64_t durts);
 
 /* INV-R2: is everything kept that the marker of `durts` names?  All slots below it are decided. */
-bool inspect_dependencies_kept(const struct media_super *super, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
+bool inspect_dependencies_kept(const struct media_file *f, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
 
 /* Decide about every slot of the window, upwards; verdicts[k], for tail + k, is an enum inspect_verdict. */
-void inspect_judge(const struct media_super *super, uint64_t tail, uint8_t *verdicts, struct inspect_window *window);
+void inspect_judge(const struct media_file *f, uint64_t tail, uint8_t *verdicts, struct inspect_window *window);
 
-/* A thread's records lie one behind the other in its log, each on a line of its own, and the next one is begun when the one before has
- * returned.  So where two of its markers that check leave room between their records, an update was made, had returned, and is gone:
- * no failure of power or process does that, only damage. */
-struct inspect_gap {
-	uint32_t thread;
-	uint64_t after, before; /* the durTS of the two; that of the lost one lies between */
-	uint64_t from, to;      /* log positions of what is lost */
+/* ------------------------------------------------------------------ damage
+ *
+ * No failure of power or process brings about any of these (INV-R7); docs/protocol.md, "Damage is not a failure", has the argument. */
+enum inspect_proof {
+	INSPECT_CLAIMED, /* the marker of `durts` was durable, says the head of update `by` of `thread` (INV-M4), and does not check */
+	INSPECT_REPLAYED,  /* the same, says the trailer: a replay had begun to carry it to the heap */
+	INSPECT_MISPLACED, /* the slot of `durts` says `number`, which it never held: a marker of another slot, or junk */
+	INSPECT_OUTRUN, /* the ring, or the trailer, has `number`, which is drawn only when the tail has passed `durts`: the tail is old */
+	INSPECT_GAP, /* between the records of `durts` and `by` of `thread`, the log positions [from, to) held one (version 1) */
 };
-/* Call tell() for each.   Errors: FUR_ENOMEM. */
-FUR_MUST_USE int inspect_gaps(const struct media_super *super, uint64_t tail, const uint8_t *verdicts,
-        void (*tell)(void *arg, const struct inspect_gap *gap), void *arg);
+struct inspect_damage {
+	enum inspect_proof proof;
+	uint64_t durts, by, number, from, to;
+	uint32_t thread;
+};
+
+/* Call tell() for each proof of damage; for INSPECT_CLAIMED, once a slot.  `verdicts` are those of inspect_judge().
+ * Errors: FUR_ENOMEM. */
+FUR_MUST_USE int inspect_find_damage(const struct media_file *f, uint64_t tail, const uint8_t *verdicts,
+        void (*tell)(void *arg, const struct inspect_damage *damage), void *arg);
+
+/* Say in words what the damage is; the thread's message (fur_errormsg()).  Returns FUR_ECORRUPT. */
+int inspect_refuse(const struct inspect_damage *damage);
+
+/* May the slot of `durts` hold this number?  Its own, one of an earlier lap, or nothing yet. */
+static inline bool inspect_possible(const struct media_super *super, uint64_t durts, uint64_t number)
+{
+	return number == 0 || (number <= durts && (durts - number) % super->ring_slots == 0);
+}
+
+/* -------------------------------------------------------------- corrections */
+
+/* A change of one byte, or of a marker's number, that makes the marker of a slot check. */
+struct inspect_mend {
+	uint64_t durts;
+	uint64_t offset; /* in the file */
+	unsigned bytes;
+	uint8_t was[8], is[8];
+};
+
+/* Look for the one change that makes the marker of `durts` check: of its number, of a byte of it, or of a byte (a bit, where the record is
+ * long) of its record.  The 64-bit checksum and some 10^5 tries: one that holds by chance has a probability of 2^-46.  Tries in the
+ * mapping, which is as before when it returns; nobody else may be using it.  *budget: bytes that may be summed up; less when it returns.
+ * False: there is none, or more than one, or the budget is spent. */
+bool inspect_find_mend(const struct media_file *f, uint64_t durts, uint64_t *budget, struct inspect_mend *mend);
+
+static inline void inspect_apply_mend(const struct media_file *f, const struct inspect_mend *m, const uint8_t *bytes)
+{
+	memcpy(media_at(f, m->offset), bytes, m->bytes);
+}
 
 #endif /* FUR_INSPECT_H */

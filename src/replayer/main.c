@@ -80,6 +80,9 @@ static void report(const char *path, const struct replay_result *r)
 	printf("%s: replayed %" PRIu64 " updates, %" PRIu64 " log entries, %" PRIu64 " bytes in %.3f ms; %" PRIu64
 	       " holes, %" PRIu64 " updates dropped for a lost dependency\n",
 	        path, r->updates, r->entries, r->bytes, (double)r->ns / 1e6, r->holes, r->dropped);
+	if (r->mended)
+		printf("%s: %" PRIu64 " markers or log records had one wrong byte, and were corrected by their checksums\n", path,
+		        r->mended);
 	fflush(stdout);
 }
 

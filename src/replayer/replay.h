@@ -9,7 +9,8 @@
  *   INV-R6  Recovery, and a replay beside another process, make markers and logs durable themselves, before they write anything of them to
  *           the heap: whoever wrote them may not have come to that.  Else a power failure could find half of an update in the heap, and
  *           nothing in the log to complete it from.  (A live replay of the process's own takes only what its owner made durable, INV-R3.)
- *   INV-R7  Recovery refuses a heap in which an update that had returned is damaged, where it can tell (inspect_gaps).
+ *   INV-R7  Recovery corrects a byte where that makes a checksum hold, and refuses a heap that is damaged, where it can tell
+ *           (inspect_find_damage): the state that it leaves is one that was.
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
@@ -20,12 +21,20 @@ struct replay_result {
 	uint64_t updates, entries, bytes; /* replayed */
 	uint64_t holes;                   /* slots below the last kept one that hold no update of ours, abort markers not counted */
 	uint64_t dropped;                 /* markers with a good checksum whose dependencies were lost */
+	uint64_t mended;                  /* markers or records with one byte corrected */
 	uint64_t ns;
 };
 
 /* After a failure, nothing running on the heap: replay, make durable, restart the ring (INV-M2).
  * Errors: FUR_ECORRUPT, FUR_EIO; the file's log is untouched then. */
 FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *result);
+
+/* A heap that was closed is opened.  replay_check_closed: is there nothing in it that only an open heap has?  A copy whose first pages were
+ * read before a program opened the heap, and the others later, says that it is closed.   Errors: FUR_ECORRUPT.
+ * replay_begin_lap: start the ring a lap further, in a file of version 1, so that its first records are known for such (inspect_find_damage).
+ * Errors: FUR_EIO. */
+FUR_MUST_USE int replay_check_closed(const struct durability *d);
+FUR_MUST_USE int replay_begin_lap(struct durability *d);
 
 /* Beside running transactions, under the right to replay, and `d->replaying` if they are this process's: replay what is durable now. */
 FUR_MUST_USE int replay_live(struct durability *d);

@@ -129,7 +129,7 @@ static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 		error = after_worker(s);
 	}
 	/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows what a failure may leave. */
-	if (!error && s->d.super->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKING))
+	if (!error && s->d.words->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKING))
 		error = replay_live(&s->d);
 	*replayed = s->d.tail - tail;
 	control_give_back(&s->d);
@@ -225,9 +225,9 @@ int server_status(const char *path, struct server_status *status)
 	int error = heap_open_file(path, HEAP_LOCK_NONE, &file);
 	if (error)
 		return error;
-	const struct media_super *super = file.super;
-	const struct control *c = (const struct control *)((const uint8_t *)super + super->control_offset);
-	const struct durability d = {.super = file.super, .ring = (uint8_t *)file.super + super->ring_offset};
+	const struct media_super *super = &file.geometry;
+	const struct control *c = (const struct control *)((const uint8_t *)file.super + super->control_offset);
+	const struct durability d = {.super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
 	uint64_t tail, slots = 0;
 	error = heap_tail(&file, &tail);
 	while (!error && slots < super->ring_slots && arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
@@ -235,7 +235,7 @@ int server_status(const char *path, struct server_status *status)
 	*status = (struct server_status){
 	        .worker_pid = heap_lock_held(file.fd, HEAP_LOCK_WORKER) ? c->worker_pid : 0,
 	        .replayer_pid = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER) ? c->replayer_pid : 0,
-	        .closed = super->state == MEDIA_CLOSED,
+	        .closed = file.super->state == MEDIA_CLOSED,
 	        .asleep = arch_load(&c->wake_at) != CONTROL_ASLEEP_NOT,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

@@ -222,7 +222,9 @@ class Killer
 			if (s_.plant == "lose-marker")
 				m->durts = 0;
 			else
-				d.logs[m->thread * d.super->log_bytes + ((m->log_start + 8) & (d.super->log_bytes - 1))] ^= 1;
+				/* Two bytes: one would be corrected by the checksum. */
+				for (uint64_t at : {m->log_start + 24, m->log_start + 25})
+					d.logs[m->thread * d.super->log_bytes + (at & (d.super->log_bytes - 1))] ^= 1;
 			break;
 		}
 		durability_detach(&d);

@@ -58,7 +58,7 @@ BUGS = {
         "--workload bank --crash --machine tsx"),
     "marker-without-log": (
         "replayer/inspect.c", "recovery keeps a marker whose log did not get out (INV-M3)",
-        [("inspect_plausible(s, m) &&\n	       m->checksum == media_marker_checksum(s, m, inspect_log(s, m->thread));", "inspect_plausible(s, m);")],
+        [("inspect_plausible(f->super, m) &&\n	       m->checksum == media_marker_checksum(f->super, m, inspect_log(f, m->thread));", "inspect_plausible(f->super, m);")],
         "--workload bank --crash"),
     "no-abort-marker": (
         "durability/commit.c", "an aborted update leaves no abort marker (INV-D5)",
@@ -122,8 +122,8 @@ BUGS = {
         "--workload bank --machine power9"),
     "unlock-first": (
         "htm/update.c", "an update under the lock is visible before it has announced itself (INV-D1)",
-        [("	arch_fence_light();\n	durability_collect(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {",
-          "	arch_fence_light();\n	lock_release(t->htm);\n	durability_collect(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {"),
+        [("	arch_fence_light();\n	durability_collect_settled(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {",
+          "	arch_fence_light();\n	lock_release(t->htm);\n	durability_collect_settled(t->durability, t->slot, &w->dset);\n	if (t->update.log->entries) {"),
          ("		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}\n	lock_release(t->htm);", "		w->slot = durability_draw(t->durability, t->slot, &w->dset);\n	}")],
         "--workload bank --crash"),
     "no-promotion": (
@@ -132,7 +132,7 @@ BUGS = {
         "--tm fur-snapshot --workload intset --machine power9"),
     "no-undo": (
         "durability/redo.c", "fur_abort leaves the oldest store of the update in the heap",
-        [("	while (log->undo_last != UNDO_NONE) {", "	while (log->undo_last != UNDO_NONE && log->undo_last != log->start) {")],
+        [("	while (log->undo_last != UNDO_NONE) {", "	while (log->undo_last != UNDO_NONE && log->undo_last != log->start + d->head_bytes) {")],
         "--workload bank"),
 }
 

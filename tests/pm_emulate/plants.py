@@ -29,7 +29,7 @@ OWN = {
         [("	int error = pm_drain(&d->pm);\n	/* Before leave()", "	int error = 0;\n	/* Before leave()")], None),
     "closed-first": (
         "fur_heap.c", "an open heap is not said to be open, durably, before its first commit",
-        [("	pm_flush(&d->pm, &d->super->state, sizeof d->super->state);\n", "")], None),
+        [("	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);\n", "")], None),
 }
 
 BUGS = {name: variants.BUGS[name] for name in FROM_THE_LIST} | OWN

@@ -61,7 +61,7 @@ class Waits : public HeapFile
 	/* As if everything below had been replayed. */
 	void move_tail(uint64_t durts)
 	{
-		d_.super->tail[0][0] = d_.super->tail[1][0] = media_tail_encode(durts);
+		d_.words->tail[0][0] = d_.words->tail[1][0] = media_tail_encode(durts);
 		__atomic_store_n(&d_.control->tail, durts, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&d_.tail, durts, __ATOMIC_SEQ_CST);
 	}

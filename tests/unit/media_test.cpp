@@ -4,7 +4,9 @@
  */
 #include "fixture.hpp"
 #include "internals.hpp"
+#include "version_1.hpp"
 
+#include <optional>
 #include <set>
 
 namespace
@@ -41,6 +43,38 @@ TEST(Media, Format1_IsFrozen)
 	EXPECT_EQ(media_entry_bytes(9), 32u);
 }
 
+TEST(Media, Format2_IsFrozen)
+{
+	EXPECT_EQ(MEDIA_VERSION, 2u);
+	EXPECT_EQ(sizeof(media_head), 16u);
+	EXPECT_EQ(offsetof(media_head, own), 4u);
+	EXPECT_EQ(offsetof(media_head, settled), 6u);
+	EXPECT_EQ(offsetof(media_head, clear), 8u);
+	EXPECT_EQ(offsetof(media_head, check), 12u);
+	EXPECT_EQ(offsetof(media_super, forget), 896u);
+	media_super s{};
+	s.log_bytes = 4096;
+	s.ring_slots = 64;
+	s.checksum = 0x1234;
+	media_claims claims = {UINT64_C(0x700000010), UINT64_C(0x700000001), UINT64_C(0x70000000f), 0}, read{};
+	media_head head = media_head_encode(&s, 3, 8192 + 128, &claims);
+	EXPECT_EQ(head.durts, 0x10u);
+	EXPECT_EQ(head.own, 15u);
+	EXPECT_EQ(head.settled, 1u);
+	EXPECT_EQ(head.clear, MEDIA_NO_CLAIM);
+	EXPECT_EQ(head.check, 475706827u);
+	/* Known by its place and the window alone. */
+	ASSERT_EQ(media_head_decode(&s, 3, 128, UINT64_C(0x700000000), &head, &read), 0);
+	EXPECT_EQ(read.durts, claims.durts);
+	EXPECT_EQ(read.own, claims.own);
+	EXPECT_EQ(read.settled, claims.settled);
+	EXPECT_EQ(read.clear, 0u);
+	EXPECT_EQ(media_head_decode(&s, 2, 128, UINT64_C(0x700000000), &head, &read), -1);
+	EXPECT_EQ(media_head_decode(&s, 3, 192, UINT64_C(0x700000000), &head, &read), -1);
+	EXPECT_EQ(media_head_decode(&s, 3, 128, UINT64_C(0x700000011), &head, &read), -1);
+	EXPECT_EQ(media_head_decode(&s, 3, 128, UINT64_C(0x800000000), &head, &read), -1);
+}
+
 TEST(Media, MarkerChecksum_NoticesEveryBit)
 {
 	media_super s{};
@@ -69,11 +103,13 @@ TEST(Media, MarkerChecksum_NoticesEveryBit)
 /* A heap file whose ring is written by hand: each update stores its number at a word of its own. */
 class Recovery : public HeapFile
 {
-      protected:
-	Recovery()
+      public:
+	explicit Recovery(uint32_t version = MEDIA_VERSION)
 	{
 		fur::Heap h = create();
 		h.close();
+		if (version == 1)
+			make_version_1(path_);
 		attach();
 	}
 	~Recovery() override
@@ -106,12 +142,19 @@ class Recovery : public HeapFile
 		uint64_t start = at_[thread];
 		uint8_t *log = d_.logs + thread * d_.super->log_bytes;
 		uint64_t entry[2] = {media_entry_word(words_ + (k % 512) * 8, 8), k + 1};
-		memcpy(log + (start & (d_.super->log_bytes - 1)), entry, sizeof entry);
-		at_[thread] += 16;
+		if (d_.head_bytes && kind == MEDIA_COMMIT) {
+			start = at_[thread] = (at_[thread] + 63) & ~uint64_t(63);
+			claims_.durts = first_ + k;
+			media_head head = media_head_encode(d_.super, static_cast<uint32_t>(thread), start, &claims_);
+			memcpy(log + (start & (d_.super->log_bytes - 1)), &head, sizeof head);
+			claims_ = {};
+		}
+		memcpy(log + ((start + d_.head_bytes) & (d_.super->log_bytes - 1)), entry, sizeof entry);
+		at_[thread] += d_.head_bytes + 16;
 		media_marker m{};
 		m.durts = first_ + k;
 		m.log_start = start;
-		m.log_bytes = kind == MEDIA_COMMIT ? 16 : 0;
+		m.log_bytes = kind == MEDIA_COMMIT ? static_cast<uint32_t>(d_.head_bytes + 16) : 0;
 		m.thread = static_cast<uint16_t>(thread);
 		m.kind = kind;
 		for (unsigned back : deps)
@@ -119,6 +162,25 @@ class Recovery : public HeapFile
 		m.checksum = media_marker_checksum(d_.super, &m, log);
 		*durability_marker(&d_, m.durts) = m;
 		return durability_marker(&d_, m.durts);
+	}
+	/* What the head of the next update claims: updates by their `k`. */
+	Recovery &claiming(std::optional<uint64_t> own, std::optional<uint64_t> settled = {}, std::optional<uint64_t> clear = {})
+	{
+		claims_ = {0, own ? first_ + *own : 0, settled ? first_ + *settled : 0, clear ? first_ + *clear : 0};
+		return *this;
+	}
+	/* The marker of an update is gone; its record stays. */
+	void wipe(uint64_t k)
+	{
+		memset(static_cast<void *>(durability_marker(&d_, first_ + k)), 0, MEDIA_SLOT_BYTES);
+	}
+	void expect_refused(const char *why)
+	{
+		std::string before(reinterpret_cast<char *>(d_.words), file_.file_bytes);
+		EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+		EXPECT_NE(std::string(fur_errormsg()).find(why), std::string::npos) << fur_errormsg();
+		EXPECT_TRUE(before == std::string(reinterpret_cast<char *>(d_.words), file_.file_bytes)) << "changed";
+		EXPECT_EQ(d_.tail, first_);
 	}
 	/* A record of a thread whose marker is gone. */
 	void skip(unsigned thread)
@@ -147,6 +209,13 @@ class Recovery : public HeapFile
 	durability d_{};
 	uint64_t first_ = 0, words_ = 0, at_[4] = {};
 	replay_result result_{};
+	media_claims claims_{};
+};
+
+class Recovery1 : public Recovery
+{
+      protected:
+	Recovery1() : Recovery(1) {}
 };
 
 TEST_F(Recovery, AppliesInOrder)
@@ -192,7 +261,8 @@ TEST_F(Recovery, DependencyBelowTheTail_IsKept)
 TEST_F(Recovery, MarkerWithoutItsLog_IsAHole)
 {
 	media_marker *m = put(0);
-	d_.logs[m->log_start + 8] ^= 1;
+	d_.logs[m->log_start + 24] ^= 1; /* two bytes: one would be corrected */
+	d_.logs[m->log_start + 25] ^= 1;
 	put(1, {1});
 	EXPECT_EQ(recover(), Set{});
 }
@@ -205,26 +275,179 @@ TEST_F(Recovery, MarkerOfAnEarlierLap_IsAHole)
 	EXPECT_EQ(recover(), Set{});
 }
 
-TEST_F(Recovery, MarkerFromTheFuture_IsAHole)
+TEST_F(Recovery, MarkerOfALaterLap_SaysThatTheTailIsOld)
 {
 	first_ += 64;
 	put(5);
 	first_ -= 64;
-	EXPECT_EQ(recover(), Set{});
+	expect_refused("a lap later");
 }
 
-TEST_F(Recovery, EveryBitOfAMarker_Matters)
+TEST_F(Recovery, EveryByteOfAMarkerOrRecord_IsCorrected)
 {
 	media_marker *m = put(0);
+	const media_marker whole = *m;
 	auto *raw = reinterpret_cast<uint8_t *>(m);
-	for (unsigned bit = 0; bit < sizeof *m * 8; bit++) {
-		raw[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+	auto damage = [&](uint8_t *byte, uint8_t change) {
+		*byte ^= change;
 		d_.tail = first_;
-		EXPECT_EQ(recover(), Set{}) << bit;
-		raw[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+		EXPECT_EQ(recover(), Set{0});
+		EXPECT_EQ(result_.mended, 1u);
+		EXPECT_EQ(memcmp(m, &whole, sizeof whole), 0) << "not in the file";
+	};
+	for (unsigned k = 0; k < sizeof *m; k++)
+		for (unsigned bit = 0; bit < 8; bit++)
+			damage(raw + k, static_cast<uint8_t>(1 << bit));
+	for (unsigned k = 0; k < whole.log_bytes; k++)
+		damage(d_.logs + whole.log_start + k, 0xa5);
+}
+
+TEST_F(Recovery, TwoBytes_AreNot)
+{
+	for (unsigned at : {8u, 16u, 24u, 56u}) {
+		auto *raw = reinterpret_cast<uint8_t *>(put(0));
+		raw[at] ^= 1, raw[at + 1] ^= 1;
+		d_.tail = first_;
+		EXPECT_EQ(recover(), Set{}) << at;
+		EXPECT_EQ(result_.mended, 0u);
+		at_[0] = 0;
 	}
+}
+
+/* ------------------------------------------------------------ claims (INV-M4) */
+
+TEST_F(Recovery, OwnUpdateThatHadReturned_IsMissed)
+{
+	put(0), put(1), put(4);
+	claiming(4).put(8);
+	wipe(4);
+	expect_refused("update 68 was durable when update 72 of thread 0");
+}
+
+TEST_F(Recovery, AnotherThreadsUpdate_IsMissed_UnlessNamed)
+{
+	put(0);
+	put(1);
+	claiming({}, 2).put(3, {3}); /* names 0 */
+	wipe(0);
+	EXPECT_EQ(recover(), Set{1}) << fur_errormsg();
 	d_.tail = first_;
-	EXPECT_EQ(recover(), Set{0});
+	wipe(1);
+	expect_refused("update 65 was durable when update 67 of thread 3");
+}
+
+TEST_F(Recovery, UpdateAboveTheClaim_MayHaveBeenInFlight)
+{
+	put(0), put(1), put(2);
+	claiming(0, 2, 2).put(4);
+	wipe(2);
+	EXPECT_EQ(recover(), (Set{0, 1, 4})) << fur_errormsg();
+}
+
+TEST_F(Recovery, RecordWithoutItsMarker_StillClaims)
+{
+	put(0), put(1), put(2);
+	claiming({}, 3, 2).put(3);
+	wipe(3); /* in flight, or damaged: nobody can tell */
+	EXPECT_EQ(recover(), (Set{0, 1, 2})) << fur_errormsg();
+	d_.tail = first_;
+	wipe(2); /* it is not below `clear`: the marker may have named it */
+	recover();
+	EXPECT_EQ(result_.updates, 2u) << fur_errormsg();
+	d_.tail = first_;
+	wipe(1);
+	expect_refused("update 65 was durable when update 67 of thread 3");
+}
+
+TEST_F(Recovery, RingWipedOut_IsToldByTheLogs)
+{
+	for (uint64_t k = 0; k < 12; k++)
+		(k < 4 ? *this : claiming(k - 4)).put(k);
+	for (uint64_t k = 0; k < 12; k++)
+		wipe(k);
+	expect_refused("was durable when update");
+}
+
+TEST_F(Recovery, HeadOfAnotherPlaceOrLap_ClaimsNothing)
+{
+	put(0), put(1);
+	claiming(1).put(5);
+	/* A copy of the head at another place of the log; and one whose window is over. */
+	memcpy(d_.logs + d_.super->log_bytes + 1024, d_.logs + d_.super->log_bytes + 64, sizeof(media_head));
+	memset(d_.logs + d_.super->log_bytes + 64, 0, sizeof(media_head));
+	wipe(5), wipe(1);
+	EXPECT_EQ(recover(), Set{0}) << fur_errormsg();
+}
+
+TEST_F(Recovery, MarkerInASlotThatIsNotItsOwn_IsDamage)
+{
+	put(0), put(1);
+	media_marker *a = put(2), *b = put(7);
+	std::swap(*a, *b);
+	expect_refused("which it never held");
+}
+
+TEST_F(Recovery, TrailerClaimsWhatAReplayHadBegun)
+{
+	const media_file file = durability_file(&d_);
+	put(0), put(1), put(2);
+	media_trailer(&file)->replaying = media_tail_encode(first_ + 3);
+	EXPECT_EQ(recover(), (Set{0, 1, 2}));
+	d_.tail = first_;
+	wipe(1);
+	expect_refused("in the heap in part");
+	media_trailer(&file)->replaying = media_tail_encode(first_ + 65);
+	put(1);
+	expect_refused("a lap later");
+	media_trailer(&file)->replaying = media_tail_encode(first_);
+	EXPECT_EQ(recover(), (Set{0, 1, 2}));
+}
+
+TEST_F(Recovery, Live_TellsTheTrailerFirst)
+{
+	const media_file file = durability_file(&d_);
+	put(0), put(1);
+	d_.next_durts = first_ + 2;
+	ASSERT_EQ(replay_live(&d_), 0);
+	uint64_t replaying = 0;
+	ASSERT_EQ(media_tail_decode(media_trailer(&file)->replaying, &replaying), 0);
+	EXPECT_EQ(replaying, first_ + 2);
+}
+
+TEST_F(Recovery, Forgotten_IsGivenUpInOneStore)
+{
+	put(0), put(1);
+	claiming(1).put(5);
+	put(6);
+	wipe(1);
+	expect_refused("was durable");
+	d_.words->forget[0] = media_tail_encode(first_ + 1);
+	EXPECT_EQ(recover(), Set{0}) << fur_errormsg();
+	/* Void, for the ring has begun again above it. */
+	const media_file file = durability_file(&d_);
+	EXPECT_EQ(media_window_end(&file, d_.tail), d_.tail + 64);
+}
+
+TEST_F(Recovery, Refusal_TakesCorrectionsBack)
+{
+	put(0), put(1);
+	media_marker *m = claiming(1).put(5);
+	m->deps[1] ^= 4; /* would be corrected */
+	wipe(1);
+	expect_refused("was durable");
+}
+
+TEST_F(Recovery, ClosedHeapThatHoldsLaterUpdates_IsACopyOfAnOpenOne)
+{
+	EXPECT_EQ(replay_check_closed(&d_), 0);
+	first_ -= 64, put(3), first_ += 64; /* of the lap before */
+	EXPECT_EQ(replay_check_closed(&d_), 0);
+	put(3);
+	EXPECT_EQ(replay_check_closed(&d_), FUR_ECORRUPT);
+	wipe(3);
+	const media_file file = durability_file(&d_);
+	media_trailer(&file)->replaying = media_tail_encode(first_ + 1);
+	EXPECT_EQ(replay_check_closed(&d_), FUR_ECORRUPT);
 }
 
 TEST_F(Recovery, Twice_IsTheSame)
@@ -253,7 +476,7 @@ TEST_F(Recovery, CutBetweenTheTwoTails_ReplaysAgain)
 	put(0);
 	recover();
 	/* As if power had failed after the first copy was written. */
-	d_.super->tail[1][0] = media_tail_encode(first_);
+	d_.words->tail[1][0] = media_tail_encode(first_);
 	uint64_t tail;
 	ASSERT_EQ(heap_tail(&file_, &tail), 0);
 	EXPECT_EQ(tail, first_);
@@ -265,13 +488,13 @@ TEST_F(Recovery, ForgedEntryOutsideTheHeap_IsRefused)
 {
 	media_marker *m = put(0);
 	uint64_t bad = media_entry_word(d_.super->heap_bytes - 4, 8);
-	memcpy(d_.logs + m->log_start, &bad, 8);
+	memcpy(d_.logs + m->log_start + d_.head_bytes, &bad, 8);
 	m->checksum = media_marker_checksum(d_.super, m, d_.logs);
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
 }
 
 /* Each put() of a thread advances its log by 16 bytes; skip() as if by a record whose marker is gone. */
-TEST_F(Recovery, GapInAThreadsLog_IsDamage)
+TEST_F(Recovery1, GapInAThreadsLog_IsDamage)
 {
 	put(0);
 	put(1);
@@ -283,14 +506,14 @@ TEST_F(Recovery, GapInAThreadsLog_IsDamage)
 	EXPECT_EQ(d_.tail, first_);
 }
 
-TEST_F(Recovery, GapBeforeAThreadsFirstRecord_IsDamage)
+TEST_F(Recovery1, GapBeforeAThreadsFirstRecord_IsDamage)
 {
 	skip(1);
 	put(5);
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
 }
 
-TEST_F(Recovery, NoHoleInTheWindow_NoDamage)
+TEST_F(Recovery1, NoHoleInTheWindow_NoDamage)
 {
 	/* What is missing lies below the tail. */
 	for (uint64_t k = 0; k < 4; k++)
@@ -301,7 +524,7 @@ TEST_F(Recovery, NoHoleInTheWindow_NoDamage)
 	EXPECT_EQ(recover(), (Set{0, 1, 2, 3}));
 }
 
-TEST_F(Recovery, GapAgainstARecordBelowTheTail_IsDamage)
+TEST_F(Recovery1, GapAgainstARecordBelowTheTail_IsDamage)
 {
 	for (uint64_t k = 0; k < 4; k++)
 		put(k);
@@ -311,7 +534,7 @@ TEST_F(Recovery, GapAgainstARecordBelowTheTail_IsDamage)
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
 }
 
-TEST_F(Recovery, ThreadIdleForALap_IsNoDamage)
+TEST_F(Recovery1, ThreadIdleForALap_IsNoDamage)
 {
 	/* Thread 0 at 1 and 4, then not until 63 of the next lap.  The slot of its record at 4 has been taken, that of 1 is in flight. */
 	put_as(0, 1), skip(0), put_as(0, 4);
@@ -326,6 +549,30 @@ TEST_F(Recovery, ThreadIdleForALap_IsNoDamage)
 	put_as(0, 61);
 	EXPECT_EQ(replay_recover(&d_, &result_), 0) << fur_errormsg();
 	EXPECT_EQ(result_.holes, 1u);
+}
+
+TEST_F(Recovery1, FirstRecordSinceACleanOpen_IsMissed)
+{
+	/* Nothing of the process lies below the tail that its open has moved. */
+	put(0), put(1);
+	first_ += 2, d_.tail = d_.next_durts = first_;
+	ASSERT_EQ(replay_begin_lap(&d_), 0);
+	first_ = d_.tail;
+	at_[0] = at_[1] = 0;
+	put(0), put(1), skip(1), put(5);
+	wipe(0);
+	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
+}
+
+TEST_F(Recovery1, EveryByteOfAMarker_IsCorrected)
+{
+	auto *raw = reinterpret_cast<uint8_t *>(put(0));
+	for (unsigned k = 0; k < sizeof(media_marker); k++) {
+		raw[k] ^= 0x40;
+		d_.tail = first_;
+		EXPECT_EQ(recover(), Set{0}) << k;
+		EXPECT_EQ(result_.mended, 1u);
+	}
 }
 
 TEST_F(Recovery, Live_StopsAtASlotInFlight)

@@ -143,6 +143,8 @@ static void window(struct fur_thread *t)
 	redo_flush(log, d, start, end);
 	w->log_is_out = true;
 	w->slot = arch_fetch_add(&d->next_durts, 1); /* 31 */
+	redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = w->slot});
+	redo_flush(log, d, start, start + d->head_bytes);
 	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
 		w->refused = FUR_ABORT_FULL;
 		return;
@@ -217,6 +219,9 @@ int durability_commit(
 	if (slot == 0)
 		slot = durability_draw(d, me, set);
 	int error = durability_wait_ring(d, slot);
+	redo_put_head(log, d, log->written, &(struct media_claims){.durts = slot});
+	if (log->written != log->persistent)
+		redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = slot});
 	log->slot = slot; /* until it is replayed its log is not written over */
 	if (times)
 		since = lap(&times->room, since);
