@@ -127,7 +127,7 @@ struct fur_options {
 	uint64_t log_bytes;   /* redo log of each thread, a power of two; default 1 MiB.  Bounds one update's writes. */
 	uint64_t ring_slots;  /* durability markers, a power of two; default 32768.  Bounds updates between replays. */
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
-	uint64_t address;     /* where the heap is mapped, page aligned; default: chosen, and recorded in the file */
+	uint64_t address;     /* where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: chosen and recorded */
 
 	/* Chosen at each open.  FUR_HTM and FUR_PM in the environment override htm and pm. */
 	enum fur_isolation isolation;
@@ -149,6 +149,11 @@ struct fur_options {
 	 * between two looks, about an eighth for each thread.  For heaps larger than memory; a hardware update that stores to a page
 	 * that is not there aborts and fetches it.  Default 0: no limit, and with HTM all pages are copied at the open. */
 	uint64_t dram_bytes;
+
+	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  Programs trust
+	 * all who may write the file, and whoever may read it can keep it from being opened: see
+	 * SECURITY.md. */
+	uint32_t file_mode;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
@@ -160,14 +165,19 @@ FUR_API void fur_options_init(struct fur_options *options);
 
 /* fur_create - make a heap file and open it.
  * Durable: the empty heap, before return.   Crash: the file exists complete, or not at all.
- * The file is allocated whole, so work on it never meets a full disk.
+ * Its mode is 0600 (fur_options.file_mode).  The file is allocated whole, so work on it never meets
+ * a full disk.
  * Errors: FUR_EEXIST, FUR_EINVAL (sizes), FUR_ENOSPC (does not fit; nothing is left behind), FUR_EADDRESS, FUR_ESYS. */
 FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_open - open a heap file; replay its log first if it was not closed.
  * After return the heap holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
- * Nothing is written to a file that is refused.
- * Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere), FUR_EADDRESS, FUR_ESYS. */
+ * Nothing is written to a file that is refused, but for the control region, which means nothing
+ * while the heap is not open.
+ * A copy with holes gets its blocks first, so work on it never meets a full disk, either.
+ * Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere, or
+ *         locked by a process that reads it),
+ *         FUR_EADDRESS, FUR_ENOSPC (no room for a copy's holes), FUR_ENOMEM, FUR_ESYS. */
 FUR_API FUR_MUST_USE int fur_open(const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone, unless FUR_EBUSY.

@@ -88,6 +88,10 @@ int durability_attach(
 	const struct media_super *g = &file->geometry;
 	memset(d, 0, sizeof *d);
 	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
+	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
+		pm_fini(&d->pm);
+		error = fur_fail(FUR_ENOMEM, "no memory for a mutex");
+	}
 	if (error)
 		return error;
 	d->geometry = file->geometry;
@@ -100,13 +104,17 @@ int durability_attach(
 	d->image = (uint8_t *)s + g->heap_offset;
 	d->ops = &replay_ops;
 	d->replay_options = REPLAY_DEFAULTS;
-	pthread_mutex_init(&d->replaying, NULL);
 	d->redo = padded(g->max_threads * sizeof *d->redo);
 	d->nondurable = padded(g->max_threads * sizeof *d->nondurable);
 	if (!d->redo || !d->nondurable)
 		error = fur_fail(FUR_ENOMEM, "no memory for %u threads", g->max_threads);
 	if (!error)
 		error = heap_tail(file, &d->tail);
+	/* The same from the heap's creation on, in the file and in every log, so it may be checked
+	 * before recovery: fur_open() and each way of replaying refuse the same files, before they
+	 * write. */
+	if (!error)
+		error = alloc_check_header(d->image, g->heap_bytes, g->max_threads);
 	d->next_durts = d->tail;
 	if (error)
 		durability_detach(d);
@@ -188,72 +196,104 @@ static void take_apart(struct fur_heap *heap)
 	free(heap);
 }
 
-/* Everything that may refuse comes before the first write to the file: recovery. */
-static int put_together(struct fur_heap *heap, const struct fur_options *o)
+/* All that may refuse, before anything is written to the file. */
+static int prepare(struct fur_heap *heap, const struct fur_options *o)
 {
-	struct replay_result replayed;
-	int error = durability_attach(&heap->durability, &heap->file, o, heap->info.pm_reason, sizeof heap->info.pm_reason);
+	struct fur_info *info = &heap->info;
+	int error = durability_attach(&heap->durability, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
 	if (!error)
 		error = init_htm(heap, o);
 	if (!error)
 		error = heap_map(&heap->file);
 	if (!error)
-		error = alloc_check_header(heap->durability.image, heap->file.super->heap_bytes, heap->file.super->max_threads);
-	if (!error)
-		error = control_take(&heap->durability);
+		error = page_limit_start(heap, o->dram_bytes);
+	return error;
+}
+
+/* Recover, and say that the heap is open; under the right to replay. */
+static int start(struct fur_heap *heap, struct replay_result *replayed)
+{
+	struct durability *d = &heap->durability;
+	/* With the right to replay ours until the last owner's log is replayed: see turn() in
+	 * serve.c. */
+	int error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
 	if (error)
 		return error;
-	error = heap_recover(&heap->durability, &replayed, &heap->info.recovered);
+	error = heap_recover(d, replayed, &heap->info.recovered);
 	if (!error && !heap->info.recovered && heap->file.geometry.version < 2)
-		error = replay_begin_lap(&heap->durability);
+		error = replay_begin_lap(d);
 	if (!error)
-		error = heap_set_state(&heap->durability, MEDIA_OPEN);
-	if (!error) {
-		heap->durability.next_durts = heap->durability.tail; /* a replayer may have moved it since the file was opened */
-		control_reset(&heap->durability);
-		/* After the last owner's log is replayed, with the right to replay still ours: see turn() in serve.c. */
-		if (heap_lock_try(heap->file.fd, HEAP_LOCK_WORKING))
-			error = fur_fail(FUR_EBUSY, "the heap is open in another process: close it there first");
+		error = heap_set_state(d, MEDIA_OPEN);
+	if (error) {
+		/* Before the right to replay goes: a log that recovery has refused is not ours. */
+		heap_lock_give_back(heap->file.fd, HEAP_LOCK_WORKING);
+		return error;
 	}
-	control_give_back(&heap->durability);
+	d->next_durts = d->tail; /* a replayer may have moved it since the file was opened */
+	control_reset(d);
+	return 0;
+}
+
+/* `name` is given to a new file, as the last that may fail; NULL: it has one. */
+static int put_together(struct fur_heap *heap, const struct fur_options *o, const char *name)
+{
+	struct durability *d = &heap->durability;
+	struct replay_result replayed;
+	int error = prepare(heap, o);
+	if (!error)
+		error = control_take(d);
 	if (error)
 		return error;
-	error = page_limit_start(heap, o->dram_bytes);
+	error = start(heap, &replayed);
+	control_give_back(d);
+	if (!error && name)
+		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
-	control_opened(&heap->durability);
-	bool populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
-	heap->durability.populate = populate;
+	control_opened(d);
+	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
 	/* On POWER a slot is drawn in the window, before the update announces itself. */
-	heap->durability.draws_announced = heap->htm.kind != FUR_HTM_POWER;
-	heap->durability.mirror = !pm_stores_in_transactions(&heap->durability.pm) || heap->htm.kind == FUR_HTM_POWER;
-	if (populate)
+	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
+	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;
+	if (d->populate)
 		heap_populate(&heap->file);
 	fill_info(heap, &replayed);
 	return 0;
 }
 
-static int open_heap(const char *path, const struct fur_options *o, fur_heap **out)
+/* What the handle itself needs of the system. */
+static int make_handle(struct fur_heap *heap)
 {
-	struct heap_file file;
-	int error = heap_open_file(path, HEAP_LOCK_WORKER, &file);
-	if (error)
-		return error;
+	if (pthread_mutex_init(&heap->registering, NULL))
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex");
+	if (pthread_key_create(&heap->self, thread_ended) == 0)
+		return 0;
+	pthread_mutex_destroy(&heap->registering);
+	return fur_fail(FUR_ESYS, "no thread-specific key left: close other heaps");
+}
+
+/* Takes the file over, also if it fails. */
+static int open_heap(struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
+{
 	struct fur_heap *heap = padded(sizeof *heap);
 	if (!heap) {
-		heap_close_file(&file);
+		heap_close_file(file);
 		return fur_fail(FUR_ENOMEM, "no memory for the heap handle");
 	}
-	heap->file = file;
+	heap->file = *file;
 	heap->owner = getpid();
-	error = put_together(heap, o);
-	if (!error && pthread_key_create(&heap->self, thread_ended))
-		error = fur_fail(FUR_ESYS, "no thread-specific key left: close other heaps");
+	int error = make_handle(heap);
 	if (error) {
 		take_apart(heap);
 		return error;
 	}
-	pthread_mutex_init(&heap->registering, NULL);
+	error = put_together(heap, o, name);
+	if (error) {
+		pthread_key_delete(heap->self);
+		pthread_mutex_destroy(&heap->registering);
+		take_apart(heap);
+		return error;
+	}
 	*out = heap;
 	return 0;
 }
@@ -261,36 +301,33 @@ static int open_heap(const char *path, const struct fur_options *o, fur_heap **o
 FUR_API int fur_open(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	struct fur_options o;
+	struct heap_file file;
 	if (!path || !heap)
 		return fur_fail(FUR_EINVAL, "fur_open: path and heap must not be NULL");
 	*heap = NULL;
 	int error = complete_options(options, &o);
 	if (!error)
-		error = open_heap(path, &o, heap);
+		error = heap_open_file(path, HEAP_LOCK_WORKER, &file);
+	if (!error)
+		error = open_heap(&file, &o, NULL, heap);
 	return error ? fur_fail_at(error, path) : 0;
 }
 
+/* The file has no name until the heap is open: whatever refuses, nobody else has opened it, and
+ * nothing is left of it. */
 FUR_API int fur_create(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	struct fur_options o;
+	struct heap_file file;
 	if (!path || !heap)
 		return fur_fail(FUR_EINVAL, "fur_create: path and heap must not be NULL");
 	*heap = NULL;
 	int error = complete_options(options, &o);
-	/* The address is chosen at random; where it is taken, another will not be. */
-	for (int tries = 0; !error && tries < 16; tries++) {
-		if ((error = heap_create_file(path, &o)))
-			break;
-		error = open_heap(path, &o, heap);
-		if (!error)
-			return 0;
-		/* Busy: somebody has opened it as soon as it had its name; it is theirs. */
-		if (error != FUR_EBUSY)
-			unlink(path);
-		if (error == FUR_EADDRESS && !o.address)
-			error = tries < 15 ? 0 : error;
-	}
-	return fur_fail_at(error, path);
+	if (!error)
+		error = heap_create_file(path, &o, &file);
+	if (!error)
+		error = open_heap(&file, &o, path, heap);
+	return error ? fur_fail_at(error, path) : 0;
 }
 
 /* ------------------------------------------------------------------- close */

@@ -51,7 +51,7 @@ HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 HeapView::~HeapView()
 {
 	if (mapped_)
-		munmap(mapped_, file_bytes);
+		munmap(mapped_, mapped_bytes_);
 	close(fd);
 }
 
@@ -99,9 +99,11 @@ void HeapView::map(const media_super &super)
 {
 	/* Private, so that even a mistake here could not reach the file; unchanged pages are the file's, as they are now. */
 	if (mapped_)
-		munmap(mapped_, file_bytes);
+		munmap(mapped_, mapped_bytes_);
 	mapped_ = nullptr;
-	void *p = mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	/* Not what has been appended to the file, which may be more than an address space holds. */
+	mapped_bytes_ = std::min(file_bytes, super.file_bytes);
+	void *p = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	if (p == MAP_FAILED)
 		throw Refused(path + ": cannot map the file: " + strerror(errno) + ": free some memory");
 	mapped_ = static_cast<media_super *>(p);

@@ -98,6 +98,7 @@ class HeapView
 
 	media_super raw_{}, geometry_{};
 	media_super *mapped_ = nullptr;
+	uint64_t mapped_bytes_ = 0;
 };
 
 /* Redo-log entries of the record at [from, to) of a thread's log, as far as they make sense.  True: all of it does. */

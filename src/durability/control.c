@@ -44,7 +44,16 @@ void heap_lock_give_back(int fd, enum heap_lock byte)
 bool heap_lock_held(int fd, enum heap_lock byte)
 {
 	struct flock lock;
-	return lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock) == 0 && lock.l_type != F_UNLCK;
+	/* Would a read lock be refused?  Only a write lock does that. */
+	return lock_call(fd, F_OFD_GETLK, F_RDLCK, byte, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
+{
+	struct flock lock;
+	bool read = lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock) == 0 && lock.l_type == F_RDLCK;
+	*pid = read && lock.l_pid > 0 ? lock.l_pid : 0;
+	return read;
 }
 
 /* ------------------------------------------------------ the right to replay */
@@ -80,9 +89,42 @@ static int taken(struct durability *d)
 	return error;
 }
 
+static uint32_t *claimed(const struct durability *d)
+{
+	return &d->control->claimed;
+}
+
+/* The lock is refused us, who hold the worker's.  INV-C4: seq_cst, and the kernel's own lock around
+ * the list of locks, order our claim before the look; a replayer's lock comes before its look
+ * likewise.  Without the order both could go on. */
+static bool claim(struct durability *d)
+{
+	__atomic_store_n(claimed(d), 1, __ATOMIC_SEQ_CST);
+	if (!heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY))
+		return true;
+	__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
+	return false;
+}
+
+/* The replayer has the lock.  Claims of a worker that has died do not count; the next worker clears
+ * them. */
+static bool taken_by_replayer(struct durability *d)
+{
+	if (!__atomic_load_n(claimed(d), __ATOMIC_SEQ_CST) || !heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER))
+		return true;
+	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
+	return false;
+}
+
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
+	if (error == FUR_EBUSY && !d->beside && claim(d))
+		return taken(d);
+	if (!error && d->beside && !taken_by_replayer(d))
+		return FUR_EBUSY;
+	if (!error && !d->beside) /* what a worker that has died had claimed */
+		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
 	return error ? error : taken(d);
 }
 
@@ -106,18 +148,30 @@ int control_take(struct durability *d)
 
 int control_take_unless(struct durability *d, const uint32_t *stopping)
 {
+	enum { AT_MOST_NS = 10000000 };
+	struct control *c = d->control;
 	struct flock lock;
 	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
-		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0)
-			return taken(d);
-		if (errno != EINTR)
+		uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
+		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
+			if (taken_by_replayer(d))
+				return taken(d);
+			/* A read lock has just gone, and the worker is in the midst of a replay: it
+			 * counts `moved` when it is done. */
+			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
+		} else if (errno != EINTR) {
 			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+		}
 	}
 	return FUR_EBUSY;
 }
 
 void control_give_back(struct durability *d)
 {
+	/* Release: a replayer that finds no claim sees all that was replayed under it.  A replayer's
+	 * own lock leaves the claim alone. */
+	if (!d->beside)
+		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
 	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
 }
 

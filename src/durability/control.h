@@ -9,12 +9,23 @@
  *     HEAP_LOCK_WORKER     held by the process that works on the heap, as long as it has it open
  *     HEAP_LOCK_REPLAYER   held by a fur-replayer that serves the heap, as long as it runs
  *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery, by whichever of the two does it
- *     HEAP_LOCK_WORKING    held by the working process once it has recovered: from then on what is in the log is its own, and a replayer may
- *                          replay it as what a living process writes
+ *     HEAP_LOCK_WORKING    held by the working process from its recovery on.  It takes it, and recovers, under the right
+ *                          to replay; so whoever has that right and sees this lock held may replay the log as what a
+ *                          living process writes
+ *
+ * These are write locks.  A process that may only read the file can take read locks on it, and they
+ * refuse every write lock.  They say nothing about who lives (heap_lock_held() does not see them), and
+ * they cannot keep a working process from replaying: see INV-C4.
  *
  *   INV-C1  Ring, logs' tails, the tail on the medium and the heap's image change by replay only under the right to replay.
  *   INV-C2  Who takes the right starts from the tail in the superblock: whoever had it may have died at any point (control_take).
  *   INV-C3  control->tail and logs[].tail are published after the tail on the medium is durable, and never go back while a process works.
+ *   INV-C4  The right to replay has one holder.  The process that holds the worker's lock may have it
+ *           by a claim instead of the lock, if nothing but read locks refuse it the lock: it sets
+ *           control->claimed, then looks whether the write lock is held, and withdraws the claim if
+ *           so.  A replayer takes the lock, then looks whether a worker that lives has claimed the
+ *           right, and gives the lock back if so.  Both set their own sign before they look at the
+ *           other's, so one of them sees the other (claim, taken_by_replayer).
  */
 #ifndef FUR_CONTROL_H
 #define FUR_CONTROL_H
@@ -34,7 +45,7 @@ struct control {
 	uint32_t calls ARCH_PADDED; /* futex of the replayer: one more for each call */
 	uint32_t moved;             /* futex of who waits for room: one more for each replay */
 	uint32_t opened;            /* futex of the replayer's watch: one more for each process that opened the heap */
-	uint32_t gap;
+	uint32_t claimed; /* the worker has the right to replay without its lock; means nothing once it has died (INV-C4) */
 	uint64_t worker_pid, replayer_pid; /* for people; 0: none.  Who lives is in the locks. */
 	uint64_t replays ARCH_PADDED;      /* since the open, by whomever; changed under the right to replay */
 	uint64_t replayed_updates, replayed_entries;
@@ -55,10 +66,12 @@ FUR_MUST_USE int heap_lock_try(int fd, enum heap_lock byte);
 /* Wait for it, without polling.   Errors: FUR_ESYS. */
 FUR_MUST_USE int heap_lock_wait(int fd, enum heap_lock byte);
 void heap_lock_give_back(int fd, enum heap_lock byte);
-/* Does another open file hold it? */
+/* Does another open file hold it?  Read locks do not count: whoever may read the file can take them. */
 bool heap_lock_held(int fd, enum heap_lock byte);
+/* Is it a read lock, and no other, that refuses it to us?  Whose: 0 if the kernel does not say. */
+bool heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid);
 
-/* Take the right to replay, and bring `d` and the control region to the tail in the superblock (INV-C2).
+/* Take the right to replay (INV-C4), and bring `d` and the control region to the tail in the superblock (INV-C2).
  * control_take waits for who has it, but not for ever.   Errors: FUR_EBUSY, FUR_ECORRUPT, FUR_EIO. */
 FUR_MUST_USE int control_take(struct durability *d);
 FUR_MUST_USE int control_try_take(struct durability *d);

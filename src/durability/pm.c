@@ -40,8 +40,12 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 		snprintf(reason, reason_bytes, "%s: durable by fdatasync",
 		        asked == FUR_PM_AUTO ? "an ordinary file, not persistent memory" : "asked for");
 	}
-	pthread_mutex_init(&pm->mutex, NULL);
-	pthread_cond_init(&pm->synced, NULL);
+	if (pthread_mutex_init(&pm->mutex, NULL))
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex");
+	if (pthread_cond_init(&pm->synced, NULL)) {
+		pthread_mutex_destroy(&pm->mutex);
+		return fur_fail(FUR_ENOMEM, "no memory for a condition variable");
+	}
 	return 0;
 }
 

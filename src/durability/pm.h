@@ -29,7 +29,7 @@ struct pm {
 };
 
 /* pm_init - choose the domain for `fd` (AUTO: by what it is on), tell why in `reason`.  `shared` is the file's shared mapping.
- * Errors: FUR_EINVAL: PMEM or EADR asked for where the mapping is not persistent memory. */
+ * Errors: FUR_EINVAL: PMEM or EADR asked for where the mapping is not persistent memory; FUR_ENOMEM. */
 int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason, size_t reason_bytes);
 void pm_fini(struct pm *pm);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -41,14 +42,32 @@ enum {
 };
 static const uint64_t DEFAULT_HEAP_BYTES = 64 << 20, DEFAULT_LOG_BYTES = 1 << 20, DEFAULT_RING_SLOTS = 1 << 15;
 static const uint64_t MOST_BYTES = UINT64_C(1) << 47;
+/* Where a heap may be mapped.  Below 4 GiB lie the page at 0, programs linked at a fixed address
+ * with their data and brk(2), and all that is mapped for 32-bit pointers; a heap there would hide
+ * null pointers, or never find its place free.  The end is that of the address space that Linux
+ * gives a process on x86-64 and on POWER, less a page. */
+static const uint64_t LEAST_ADDRESS = UINT64_C(4) << 30, ADDRESSES_END = (UINT64_C(1) << 47) - MEDIA_PAGE_BYTES;
 
 static bool power_of_two(uint64_t n)
 {
 	return n && (n & (n - 1)) == 0;
 }
 
+static bool address_fits(uint64_t address, uint64_t heap_bytes)
+{
+	return address % MEDIA_PAGE_BYTES == 0 && address >= LEAST_ADDRESS && heap_bytes <= ADDRESSES_END &&
+	       address <= ADDRESSES_END - heap_bytes;
+}
+
 static int check_options(const struct fur_options *o, struct media_super *s)
 {
+	/* Before it is rounded up, which may overflow. */
+	if (o->heap_bytes > MOST_BYTES)
+		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: use at most %llu", (unsigned long long)o->heap_bytes,
+		        (unsigned long long)MOST_BYTES);
+	if ((o->file_mode & ~0777u) || (o->file_mode && (o->file_mode & 0600) != 0600))
+		return fur_fail(FUR_EINVAL, "file_mode is %#o: use permission bits that let the owner read and write, as 0640",
+		        o->file_mode);
 	s->max_threads = o->max_threads ? o->max_threads : DEFAULT_THREADS;
 	s->heap_bytes = round_up(o->heap_bytes ? o->heap_bytes : DEFAULT_HEAP_BYTES);
 	s->log_bytes = o->log_bytes ? o->log_bytes : DEFAULT_LOG_BYTES;
@@ -63,12 +82,14 @@ static int check_options(const struct fur_options *o, struct media_super *s)
 	        s->ring_slots > UINT32_MAX)
 		return fur_fail(FUR_EINVAL, "ring_slots is %llu: use a power of two, at least %d and twice max_threads",
 		        (unsigned long long)s->ring_slots, LEAST_RING_SLOTS);
-	if (s->heap_bytes > MOST_BYTES || s->heap_bytes < alloc_least_bytes(s->max_threads))
+	if (s->heap_bytes < alloc_least_bytes(s->max_threads))
 		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: for %u threads use at least %llu",
 		        (unsigned long long)s->heap_bytes, s->max_threads, (unsigned long long)alloc_least_bytes(s->max_threads));
-	if (s->address % MEDIA_PAGE_BYTES)
-		return fur_fail(
-		        FUR_EINVAL, "address is 0x%llx: use a multiple of 0x%x", (unsigned long long)s->address, MEDIA_PAGE_BYTES);
+	if (s->address && !address_fits(s->address, s->heap_bytes))
+		return fur_fail(FUR_EINVAL,
+		        "address is 0x%llx: use a multiple of 0x%x, from 0x%llx on, so that the heap ends by 0x%llx",
+		        (unsigned long long)s->address, MEDIA_PAGE_BYTES, (unsigned long long)LEAST_ADDRESS,
+		        (unsigned long long)ADDRESSES_END);
 	return 0;
 }
 
@@ -98,18 +119,41 @@ static uint64_t choose_address(const struct media_super *s)
 	return from + number % (places ? places : 1) * step;
 }
 
+/* The file system's room for a new file, UINT64_MAX if it does not say. */
+static uint64_t room_left(int fd)
+{
+	struct statvfs fs;
+	if (fstatvfs(fd, &fs) || fs.f_blocks == 0)
+		return UINT64_MAX;
+	return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+}
+
+static int fail_full(uint64_t bytes, uint64_t left)
+{
+	return fur_fail(FUR_ENOSPC,
+	        "the heap file needs %llu bytes and the file system has %llu left: choose a smaller heap_bytes, "
+	        "fewer or smaller logs, or another place; nothing was created",
+	        (unsigned long long)bytes, (unsigned long long)left);
+}
+
+/* Refuses beforehand what cannot succeed: an attempt would leave other programs without room for a
+ * moment, and beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends the process. */
 static int allocate(int fd, const struct media_super *s)
 {
+	struct rlimit most;
+	uint64_t left = room_left(fd);
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && s->file_bytes > most.rlim_cur)
+		return fur_fail(FUR_ENOSPC,
+		        "the heap file needs %llu bytes and this process may write files of at most %llu: raise the limit "
+		        "(RLIMIT_FSIZE, ulimit -f), or choose a smaller heap_bytes, fewer or smaller logs; nothing was created",
+		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
+	if (s->file_bytes > left)
+		return fail_full(s->file_bytes, left);
 	int error = posix_fallocate(fd, 0, (off_t)s->file_bytes);
 	if (error == 0)
 		return 0;
-	struct statvfs fs;
-	unsigned long long left = fstatvfs(fd, &fs) ? 0 : (unsigned long long)fs.f_bavail * fs.f_frsize;
 	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
-		return fur_fail(FUR_ENOSPC,
-		        "the heap file needs %llu bytes and the file system has %llu left: choose a smaller heap_bytes, "
-		        "fewer or smaller logs, or another place; nothing was created",
-		        (unsigned long long)s->file_bytes, left);
+		return fail_full(s->file_bytes, room_left(fd));
 	return fur_fail(FUR_ESYS, "cannot allocate %llu bytes: %s", (unsigned long long)s->file_bytes, strerror(error));
 }
 
@@ -131,19 +175,6 @@ static int fill(int fd, struct media_super *s)
 	return 0;
 }
 
-/* An unnamed file, if the file system has them; else one with a name of its own, given in `name`. */
-static int open_unnamed(const char *path, char *name, size_t name_bytes)
-{
-	snprintf(name, name_bytes, "%s", path);
-	int fd = open(dirname(name), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-	name[0] = '\0';
-	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
-		return fd;
-	snprintf(name, name_bytes, "%s.XXXXXX", path);
-	fd = mkostemp(name, O_CLOEXEC);
-	return fd;
-}
-
 /* A directory has no room for a name, or the file system none for an inode: as full as for the contents. */
 static int fail_create(int error)
 {
@@ -154,61 +185,187 @@ static int fail_create(int error)
 	return fur_fail(FUR_ESYS, "cannot create: %s: check the path and its permissions", strerror(error));
 }
 
-/* Give the file its name: it exists whole, or not at all (INV-F3).  Never over another file. */
-static int publish(int fd, const char *unnamed, const char *path)
+/* A file without a name, if the file system has them; else one with a name of its own,
+ * file->temporary.  A crash leaves that behind. */
+static int open_new(const char *path, uint32_t mode, struct heap_file *file)
 {
-	char proc[64];
-	snprintf(proc, sizeof proc, "/proc/self/fd/%d", fd);
-	int failed = unnamed[0] ? link(unnamed, path) : linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
-	int error = errno;
-	if (!failed) {
-		/* The name is durable when its directory is. */
-		char directory[PATH_MAX];
-		snprintf(directory, sizeof directory, "%s", path);
-		int dir = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (dir >= 0) {
-			if (fsync(dir) && errno != EINVAL && errno != EROFS)
-				failed = 1, error = errno;
-			close(dir);
+	char name[PATH_MAX];
+	snprintf(name, sizeof name, "%s", path);
+	file->fd = open(dirname(name), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (file->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+		static const char suffix[] = ".XXXXXX";
+		file->temporary = malloc(strlen(path) + sizeof suffix);
+		if (!file->temporary)
+			return fur_fail(FUR_ENOMEM, "no memory for the path");
+		strcpy(file->temporary, path);
+		strcat(file->temporary, suffix);
+		file->fd = mkostemp(file->temporary, O_CLOEXEC);
+		if (file->fd < 0) {
+			free(file->temporary);
+			file->temporary = NULL;
 		}
-		if (failed)
-			unlink(path);
 	}
-	if (!failed)
-		return 0;
-	if (error == EEXIST)
-		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
-	return fail_create(error);
+	if (file->fd < 0)
+		return fail_create(errno);
+	/* In both cases, and whatever the umask says. */
+	if (fchmod(file->fd, mode ? mode : 0600))
+		return fur_fail(FUR_ESYS, "cannot set the new file's mode: %s", strerror(errno));
+	return 0;
 }
 
-int heap_create_file(const char *path, const struct fur_options *options)
+static int map_heap(struct heap_file *file, const struct media_super *s);
+static int map_shared(struct heap_file *file, uint64_t bytes);
+
+/* Map the heap where it shall be for ever.  An address chosen at random may be taken; then another
+ * is not. */
+static int choose_place(struct heap_file *file, struct media_super *s)
+{
+	enum { TRIES = 16 };
+	const uint64_t wanted = s->address;
+	int error = FUR_EADDRESS;
+	for (int tries = 0; error == FUR_EADDRESS && tries < (wanted ? 1 : TRIES); tries++) {
+		if (getrandom(s->uuid, sizeof s->uuid, 0) != sizeof s->uuid)
+			return fur_fail(FUR_ESYS, "no random number for the heap: %s", strerror(errno));
+		s->address = wanted ? wanted : choose_address(s);
+		if (!address_fits(s->address, s->heap_bytes))
+			return fur_fail(FUR_EINVAL, "heap_bytes is %llu: no address space holds that; use less",
+			        (unsigned long long)s->heap_bytes);
+		error = map_heap(file, s);
+	}
+	return error;
+}
+
+int heap_create_file(const char *path, const struct fur_options *options, struct heap_file *file)
 {
 	struct media_super s = {0};
-	char unnamed[PATH_MAX];
+	*file = (struct heap_file){.fd = -1};
 	int error = check_options(options, &s);
 	if (error)
 		return error;
 	if (access(path, F_OK) == 0)
 		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
-	if (getrandom(s.uuid, sizeof s.uuid, 0) != sizeof s.uuid)
-		return fur_fail(FUR_ESYS, "no random number for the heap: %s", strerror(errno));
 	lay_out(&s);
-	if (!s.address)
-		s.address = choose_address(&s);
-	int fd = open_unnamed(path, unnamed, sizeof unnamed);
-	if (fd < 0)
-		return fail_create(errno);
-	if (!(error = allocate(fd, &s)) && !(error = fill(fd, &s)))
-		error = publish(fd, unnamed, path);
-	if (unnamed[0])
-		unlink(unnamed);
-	close(fd);
+	error = open_new(path, options->file_mode, file);
+	if (!error)
+		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
+	if (!error)
+		error = choose_place(file, &s);
+	if (!error)
+		error = allocate(file->fd, &s);
+	if (!error)
+		error = fill(file->fd, &s);
+	file->geometry = s;
+	if (!error)
+		error = map_shared(file, s.file_bytes);
+	if (error)
+		heap_close_file(file);
+	return error;
+}
+
+/* -------------------------------------------------------------------- name */
+
+/* Never over another file.   Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
+static int link_name(const struct heap_file *file, const char *path)
+{
+	char proc[64];
+	snprintf(proc, sizeof proc, "/proc/self/fd/%d", file->fd);
+	/* Before Linux 6.10 an empty path is for privileged processes only, and ENOENT for others:
+	 * those need /proc. */
+	int failed = file->temporary ? link(file->temporary, path) : linkat(file->fd, "", AT_FDCWD, path, AT_EMPTY_PATH);
+	if (failed && !file->temporary && errno != EEXIST && access(proc, F_OK))
+		return fur_fail(FUR_ESYS, "cannot name the new file: %s, and /proc is not mounted: mount it", strerror(errno));
+	if (failed && !file->temporary && errno != EEXIST)
+		failed = linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+	if (failed && errno == EEXIST)
+		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
+	return failed ? fail_create(errno) : 0;
+}
+
+/* A name is durable when its directory is.  One that may not be read cannot be synced by itself:
+ * then its whole file system is. */
+static int sync_name(int fd, const char *path)
+{
+	char directory[PATH_MAX];
+	snprintf(directory, sizeof directory, "%s", path);
+	int dir = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = dir >= 0 ? fsync(dir) : syncfs(fd), error = errno;
+	if (dir >= 0)
+		close(dir);
+	/* A file system that does not sync directories says EINVAL. */
+	if (!failed || (dir >= 0 && (error == EINVAL || error == EROFS)))
+		return 0;
+	if (error == ENOSPC || error == EDQUOT)
+		return fail_create(error);
+	return fur_fail(FUR_ESYS, "cannot make the new file's name durable: %s; nothing was created", strerror(error));
+}
+
+static bool same_file(int fd, const char *path)
+{
+	struct stat a, b;
+	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Map it again in the same places, by its name, so that /proc/PID/maps and all that read it say so;
+ * nobody uses the mappings yet. */
+static int map_by_name(struct heap_file *file, const char *path)
+{
+	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+	const struct media_super *s = &file->geometry;
+	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	if (fd < 0 || !same_file(fd, path)) {
+		if (fd >= 0)
+			close(fd);
+		return 0; /* renamed or removed meanwhile; it works without */
+	}
+	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE, shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
+	              mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+	                      (off_t)s->heap_offset) == MAP_FAILED;
+	close(fd); /* no lock goes with it: they are another open file's */
+	return failed ? fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno)) : 0;
+}
+
+int heap_name_file(struct heap_file *file, const char *path)
+{
+	int error = link_name(file, path);
+	if (error)
+		return error;
+	if (file->temporary) {
+		unlink(file->temporary);
+		free(file->temporary);
+		file->temporary = NULL;
+	}
+	error = sync_name(file->fd, path);
+	if (!error)
+		error = map_by_name(file, path);
+	/* We hold the worker's lock, so nobody has opened it; and a file that came in its place is
+	 * another's. */
+	if (error && same_file(file->fd, path))
+		unlink(path);
 	return error;
 }
 
 /* -------------------------------------------------------------------- open */
 
-static int lock_file(int fd, enum heap_lock byte)
+/* Why the lock was refused.  No libfur process that works on a heap or replays it takes a read
+ * lock. */
+static int fail_locked(int fd, enum heap_lock byte)
+{
+	int64_t pid;
+	if (heap_lock_read_by(fd, byte, &pid)) {
+		char who[32] = "a process";
+		if (pid > 0)
+			snprintf(who, sizeof who, "process %lld", (long long)pid);
+		return fur_fail(FUR_EBUSY,
+		        "%s holds a read lock on the file, as fur-check does while it looks: wait for its end, or end it; "
+		        "whoever may read a file can lock it so: give it mode 0600 if that shall not be",
+		        who);
+	}
+	if (byte == HEAP_LOCK_REPLAYER)
+		return fur_fail(FUR_EBUSY, "a replayer serves this heap already: one is enough, stop that first");
+	return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: close it there first");
+}
+
+int heap_lock_file(int fd, enum heap_lock byte)
 {
 	enum { LOOKS = 100 };
 	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
@@ -219,10 +376,8 @@ static int lock_file(int fd, enum heap_lock byte)
 		usleep(1000);
 		error = heap_lock_try(fd, byte);
 	}
-	if (error == FUR_EBUSY && byte == HEAP_LOCK_REPLAYER)
-		return fur_fail(error, "a replayer serves this heap already: one is enough, stop that first");
 	if (error == FUR_EBUSY)
-		return fur_fail(error, "the heap is open in another process, or twice in this one: close it there first");
+		return fail_locked(fd, byte);
 	return error ? fur_fail(error, "cannot lock: %s", strerror(errno)) : 0;
 }
 
@@ -258,7 +413,7 @@ int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 	if (s->slot_bytes != MEDIA_SLOT_BYTES || !power_of_two(s->log_bytes) || s->log_bytes < LEAST_LOG_BYTES ||
 	        s->log_bytes > UINT32_MAX || !power_of_two(s->ring_slots) || s->ring_slots < LEAST_RING_SLOTS ||
 	        s->ring_slots < 2 * (uint64_t)s->max_threads || s->ring_slots > UINT32_MAX || s->max_threads == 0 ||
-	        s->max_threads > MOST_THREADS || s->heap_bytes > MOST_BYTES || s->address % MEDIA_PAGE_BYTES ||
+	        s->max_threads > MOST_THREADS || s->heap_bytes > MOST_BYTES || !address_fits(s->address, s->heap_bytes) ||
 	        s->heap_bytes < alloc_least_bytes(s->max_threads) || !regions_fit(s))
 		return fur_fail(FUR_ECORRUPT, "the superblock is damaged (sizes): restore the file from a copy");
 	if (file_bytes < s->file_bytes)
@@ -285,24 +440,43 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 	return 0;
 }
 
-static int map_shared(struct heap_file *file)
+/* A file that has been copied may have lost blocks that held zeros only; a store to one on a full
+ * file system would end the process. Changes no byte. */
+static int fill_holes(int fd, uint64_t bytes)
+{
+	struct stat st;
+	if (fstat(fd, &st))
+		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
+	/* A few blocks of the file system's own count too, so no hole is looked for as well.  What
+	 * was never written counts as one. */
+	if ((uint64_t)st.st_blocks * 512 >= bytes && lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
+		return 0;
+	/* Not posix_fallocate(): where the file system cannot, that reads and writes each block,
+	 * next to a process that may write them, too. */
+	if (fallocate(fd, 0, 0, (off_t)bytes) == 0 || (errno != ENOSPC && errno != EDQUOT))
+		return 0;
+	return fur_fail(FUR_ENOSPC,
+	        "the file has holes (copied with cp --sparse?), and the file system has no room to fill them: make room");
+}
+
+static int map_shared(struct heap_file *file, uint64_t bytes)
 {
 	/* MAP_SYNC succeeds on DAX only, and promises what flushing from user space needs: the file system's metadata is durable too. */
-	void *p = mmap(NULL, file->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, file->fd, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, file->fd, 0);
 	file->dax = p != MAP_FAILED;
 	if (!file->dax)
-		p = mmap(NULL, file->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
 	if (p == MAP_FAILED)
 		return fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno));
 	file->super = p;
-	arch_persistent(p, file->file_bytes);
+	file->file_bytes = bytes;
+	arch_persistent(p, bytes);
 	return 0;
 }
 
 int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
-	memset(file, 0, sizeof *file);
-	file->fd = open(path, O_RDWR | O_CLOEXEC);
+	*file = (struct heap_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
 	if (file->fd < 0) {
 		if (errno == ENOENT)
 			return fur_fail(FUR_ENOENT, "no such file: create the heap first, or check the path");
@@ -310,12 +484,17 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	}
 	/* Checked before it is locked: "not a heap" is the better answer for a foreign file; and again by nobody else's leave, for no
 	 * process changes what check_super() looks at. */
-	int error = heap_read_super(file->fd, &file->geometry, &file->file_bytes);
+	uint64_t file_bytes, tail;
+	int error = heap_read_super(file->fd, &file->geometry, &file_bytes);
 	if (!error)
-		error = heap_check_super(&file->geometry, file->file_bytes);
-	if (!error && !(error = lock_file(file->fd, lock)))
-		error = map_shared(file);
-	uint64_t tail;
+		error = heap_check_super(&file->geometry, file_bytes);
+	if (!error)
+		error = heap_lock_file(file->fd, lock);
+	if (!error && lock != HEAP_LOCK_NONE)
+		error = fill_holes(file->fd, file->geometry.file_bytes);
+	/* Not what has been appended to it. */
+	if (!error)
+		error = map_shared(file, file->geometry.file_bytes);
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (error)
@@ -339,9 +518,8 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 
 /* --------------------------------------------------------------------- map */
 
-int heap_map(struct heap_file *file)
+static int map_heap(struct heap_file *file, const struct media_super *s)
 {
-	const struct media_super *s = &file->geometry;
 	void *want = (void *)(uintptr_t)s->address;
 	void *p = mmap(want, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file->fd,
 	        (off_t)s->heap_offset);
@@ -357,7 +535,13 @@ int heap_map(struct heap_file *file)
 		        want, (void *)((uint8_t *)want + s->heap_bytes));
 	}
 	file->base = p;
+	file->mapped_bytes = s->heap_bytes;
 	return 0;
+}
+
+int heap_map(struct heap_file *file)
+{
+	return file->mapped_bytes ? 0 : map_heap(file, &file->geometry);
 }
 
 void heap_populate(const struct heap_file *file)
@@ -370,14 +554,17 @@ void heap_populate(const struct heap_file *file)
 
 void heap_close_file(struct heap_file *file)
 {
-	if (file->base)
-		munmap(file->base, file->geometry.heap_bytes);
+	if (file->mapped_bytes)
+		munmap(file->base, file->mapped_bytes);
 	if (file->super) {
 		arch_persistent_gone(file->super);
 		munmap(file->super, file->file_bytes);
 	}
+	if (file->temporary) {
+		unlink(file->temporary);
+		free(file->temporary);
+	}
 	if (file->fd >= 0)
 		close(file->fd); /* and with it the lock */
-	memset(file, 0, sizeof *file);
-	file->fd = -1;
+	*file = (struct heap_file){.fd = -1};
 }

@@ -18,14 +18,25 @@ struct heap_file {
 	bool dax;                    /* the shared mapping is persistent memory, flushed from user space */
 	struct media_super *super;   /* the whole file, mapped shared */
 	struct media_super geometry; /* its superblock, checked: other processes may change the mapping */
-	uint64_t file_bytes;
-	uint8_t *base; /* the heap, mapped copy-on-write at super->address; NULL until heap_map() */
+	uint64_t file_bytes;         /* of that mapping: as many as the superblock says */
+	uint8_t *base;               /* the heap, mapped copy-on-write at its address, from heap_map() on */
+	uint64_t mapped_bytes;       /* of that mapping; 0: there is none */
+	char *temporary;             /* a new file's name before heap_name_file(), where all files have one */
 };
 
-/* Make the file, whole and closed.   Errors: FUR_EEXIST, FUR_EINVAL, FUR_ENOSPC, FUR_ESYS. */
-FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *options);
+/* Make a file without a name: whole, closed, durable, with the worker's lock held, and mapped both ways.
+ * Errors: FUR_EEXIST, FUR_EINVAL, FUR_ENOSPC, FUR_EADDRESS, FUR_ESYS. */
+FUR_MUST_USE int heap_create_file(const char *path, const struct fur_options *options, struct heap_file *file);
 
-/* Open, lock and check it; map it shared.   Errors as fur_open(). */
+/* Give it its name, durably, as the last step: it exists whole, or not at all (INV-F3), and is locked
+ * from before it has the name, so that no other process has opened what a failure removes.
+ * Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_name_file(struct heap_file *file, const char *path);
+
+/* Take a byte's lock, or say who has it.   Errors: FUR_EBUSY, FUR_ESYS. */
+FUR_MUST_USE int heap_lock_file(int fd, enum heap_lock byte);
+
+/* Open, check and lock it; fill its holes, if it is locked; map it shared.   Errors as fur_open(). */
 FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file);
 
 /* The first bytes of a file, and how long it is.  Only reads.   Errors: FUR_ENOTHEAP, FUR_ESYS. */
@@ -35,7 +46,7 @@ FUR_MUST_USE int heap_read_super(int fd, struct media_super *super, uint64_t *fi
  * Errors: FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT. */
 FUR_MUST_USE int heap_check_super(const struct media_super *super, uint64_t file_bytes);
 
-/* Map the heap copy-on-write at its address.  Writes nothing.   Errors: FUR_EADDRESS, FUR_ESYS. */
+/* Map the heap copy-on-write at its address, if it is not.  Writes nothing.   Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
 
 /* Prefault the heap's private pages, and the ring. */

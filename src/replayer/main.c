@@ -3,6 +3,7 @@
  * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap; after it, bring the heap up to date.
  */
 #include "../fur_error.h"
+#include "privileges.h"
 #include "serve.h"
 
 #include <argp.h>
@@ -236,5 +237,8 @@ int main(int argc, char **argv)
 	argp_err_exit_status = EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
+	int error = privileges_become_owner(a.heap);
+	if (error)
+		return fail(a.heap, error);
 	return a.status ? status(&a) : a.once ? once(&a) : serve(&a);
 }

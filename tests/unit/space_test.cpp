@@ -24,6 +24,18 @@ extern "C" int fsync(int fd)
 	}
 	return static_cast<int>(syscall(SYS_fsync, fd));
 }
+static int file_system_syncs;
+extern "C" int syncfs(int fd) noexcept
+{
+	file_system_syncs++;
+	return static_cast<int>(syscall(SYS_syncfs, fd));
+}
+static int allocations;
+extern "C" int posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+	allocations++;
+	return syscall(SYS_fallocate, fd, 0, offset, bytes) ? errno : 0;
+}
 
 namespace
 {
@@ -118,7 +130,6 @@ TEST_F(Space, Create_AtEveryFileSizeLimit_LeavesNothing)
 	uint64_t needs = file_bytes_of(path_);
 	unlink(path_.c_str());
 	in_killed_child([&] {
-		signal(SIGXFSZ, SIG_IGN);
 		for (uint64_t size = 0; size < needs; size += size < 8192 ? 1024 : 65536) {
 			rlimit limit = {size, RLIM_INFINITY};
 			ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -146,6 +157,100 @@ TEST_F(Space, Create_AtEverySizeOfFileSystem_LeavesNothing)
 		/* One page too few. */
 		mount_tmpfs(place, "size=" + std::to_string(needs - page));
 		expect_full(place + "/heap");
+		umount(place.c_str());
+	});
+}
+
+/* Else other programs would have no room for a moment. */
+TEST_F(Space, Create_ThatDoesNotFit_TakesNoRoomMeanwhile)
+{
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "size=1m");
+		allocations = 0;
+		expect_full(place + "/heap");
+		EXPECT_EQ(allocations, 0);
+	});
+}
+
+TEST_F(Space, WithoutProc_CreateWorksOrSaysSo_AndALimitIsRefusedUnchanged)
+{
+	create().close();
+	with_mounts([&](const std::string &) {
+		mount_tmpfs("/proc", "size=64k");
+		fur::Options o = small_options();
+		o.dram_bytes = 1 << 20;
+		std::string before = bytes();
+		EXPECT_EQ(open_result(o), FUR_ESYS);
+		EXPECT_NE(std::string(fur_errormsg()).find("mount /proc"), std::string::npos) << fur_errormsg();
+		EXPECT_TRUE(bytes() == before);
+		unlink(path_.c_str());
+		int error = try_create(path_);
+		if (error) { /* Linux before 6.10, and no privileges */
+			EXPECT_EQ(error, FUR_ESYS);
+			EXPECT_NE(std::string(fur_errormsg()).find("/proc is not mounted"), std::string::npos) << fur_errormsg();
+		}
+		EXPECT_EQ(try_create(path_ + "-limited") == 0, error == 0);
+		unlink((path_ + "-limited").c_str());
+	});
+}
+
+/* One may put files there, and not sync it. */
+TEST_F(Space, Create_InADirectoryThatCannotBeRead_IsDurable)
+{
+	std::string place = path_ + "-directory";
+	ASSERT_EQ(mkdir(place.c_str(), 0700), 0);
+	ASSERT_EQ(geteuid() ? 0 : chown(place.c_str(), 65534, 65534), 0);
+	ASSERT_EQ(chmod(place.c_str(), 0300), 0);
+	in_killed_child([&] {
+		ASSERT_EQ(geteuid() ? 0 : setgid(65534) | setuid(65534), 0);
+		EXPECT_EQ(file_system_syncs, 0);
+		EXPECT_EQ(try_create(place + "/heap"), 0) << fur_errormsg();
+		EXPECT_EQ(file_system_syncs, 1);
+	});
+	EXPECT_EQ(unlink((place + "/heap").c_str()), 0);
+	EXPECT_EQ(rmdir(place.c_str()), 0);
+}
+
+static uint64_t allocated_bytes(const std::string &path)
+{
+	struct stat st;
+	return stat(path.c_str(), &st) ? 0 : static_cast<uint64_t>(st.st_blocks) * 512;
+}
+
+/* cp --sparse: only what is not zero. */
+static void copy_sparsely(const std::string &bytes, const std::string &to)
+{
+	enum { BLOCK = 4096 };
+	int fd = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+	ASSERT_EQ(ftruncate(fd, static_cast<off_t>(bytes.size())), 0);
+	const std::string hole(BLOCK, '\0');
+	for (size_t at = 0; at < bytes.size(); at += BLOCK) {
+		if (bytes.compare(at, BLOCK, hole)) {
+			ASSERT_EQ(pwrite(fd, &bytes[at], BLOCK, static_cast<off_t>(at)), BLOCK);
+		}
+	}
+	close(fd);
+}
+
+TEST_F(Space, Open_OfACopyWithHoles_FillsThemOrRefuses)
+{
+	create().close();
+	uint64_t needs = file_bytes_of(path_);
+	const std::string original = bytes();
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "size=" + std::to_string(needs + 65536));
+		path_ = place + "/heap";
+		copy_sparsely(original, path_);
+		EXPECT_LT(allocated_bytes(path_), needs);
+		/* Somebody else has the room. */
+		std::string other = place + "/other";
+		int fd = ::open(other.c_str(), O_RDWR | O_CREAT, 0600);
+		EXPECT_EQ(syscall(SYS_fallocate, fd, 0, 0, needs - allocated_bytes(path_)), 0);
+		close(fd);
+		expect_refused(FUR_ENOSPC);
+		unlink(other.c_str());
+		EXPECT_EQ(open_result(), 0) << fur_errormsg();
+		EXPECT_GE(allocated_bytes(path_), needs);
 		umount(place.c_str());
 	});
 }

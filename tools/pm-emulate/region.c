@@ -134,6 +134,19 @@ static void path_of(int fd, char *path, size_t bytes)
 	path[n > 0 ? n : 0] = '\0';
 }
 
+/* Does the pattern match the path?  A file that has no name yet, "#NUMBER (deleted)" of O_TMPFILE,
+ * may get any in its directory. */
+static bool matches(const char *pattern, const char *path)
+{
+	const char *name = strrchr(path, '/'), *last = strrchr(pattern, '/');
+	if (!name || name[1] != '#' || !last)
+		return !fnmatch(pattern, path, 0);
+	char directory[PME_PATH_BYTES], directories[PME_PATH_BYTES];
+	snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
+	snprintf(directories, sizeof directories, "%.*s", (int)(last - pattern), pattern);
+	return !fnmatch(directories, directory, 0);
+}
+
 bool region_wants(int fd)
 {
 	char path[PME_PATH_BYTES];
@@ -146,7 +159,7 @@ bool region_wants(int fd)
 		return false; /* memory, however it is called */
 	const char *only = region_control->settings.only;
 	for (; *only; only += strlen(only) + 1)
-		if (!fnmatch(only, path, 0))
+		if (matches(only, path))
 			return true;
 	return only == region_control->settings.only;
 }
