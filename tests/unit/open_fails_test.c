@@ -170,6 +170,8 @@ static void die(const char *what)
 {
 	printf("FAIL: %s, with %s (call %ld) failing: %s\n", what, failed_call, fail_at, fur_errormsg());
 	fflush(stdout);
+	fail_at = 0;
+	unlinkat(AT_FDCWD, path, 0);
 	_exit(1);
 }
 
