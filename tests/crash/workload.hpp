@@ -117,8 +117,11 @@ inline Data *set_up_in_pieces(fur_thread *self)
 		fur::update(self, [&](fur_update *tx) {
 			fur_write(tx, reinterpret_cast<char *>(data) + at, zero.data(), std::min(zero.size(), sizeof(Data) - at));
 		});
-	for (auto &a : data->account)
-		fur::update(self, [&](fur_update *tx) { fur_store(tx, &a.value, OPENING_BALANCE); });
+	for (unsigned from = 0; from < ACCOUNTS; from += 16)
+		fur::update(self, [&](fur_update *tx) {
+			for (unsigned a = from; a < from + 16; a++)
+				fur_store(tx, &data->account[a].value, OPENING_BALANCE);
+		});
 	return data;
 }
 
