@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * faults.hpp - calls that fail on demand.  The linker's --wrap puts faults.cpp between the library and the system: it counts the
- * library's calls, role by role and kind by kind, over all processes of a case, and lets those fail that the plan names.
+ * faults.hpp - calls that fail on demand.  The linker's --wrap puts faults.cpp between the library
+ * and the system.  It counts the library's calls, by role and kind, over all processes of a case,
+ * and fails the calls that the plan names.
  *
- *   INV-T1  A call that fails has not been made.  At a call that kills, the process dies before it.
- *   INV-T2  Only processes that are armed count and fail: those that do what a program and fur-replayer do.  The test's own looks at
- *           a heap are not disturbed.
- *   INV-T3  POWER and TORN: from call n on no fdatasync succeeds, and `image` has the file as it was when the last one before began:
- *           all that the disk is bound to have.
+ *   INV-T1  A call that fails has not been made.  At a call that kills, the process dies first.
+ *   INV-T2  Only armed processes count and fail: programs and fur-replayer.  The test looks at heaps
+ *           from processes that are not armed.
+ *   INV-T3  POWER and TORN: from call n on no fdatasync succeeds.  `image` is the file as it was
+ *           when the last successful one began, so the disk holds at least that.
  */
 #ifndef CRASH_FAULTS_HPP
 #define CRASH_FAULTS_HPP
@@ -45,7 +46,7 @@ enum Kind {
 };
 const char *name(int kind);
 
-/* Processes that run beside each other count apart, so that call n is the same one in each run, or nearly. */
+/* Processes that run at the same time count apart, so that call n is nearly the same in each run. */
 enum Role { PROGRAM, SERVER, ROLES };
 
 enum Mode {
@@ -72,10 +73,11 @@ struct State {
 	std::atomic<unsigned> calls[ROLES][KINDS], failed;
 };
 
-/* What counts here, and fails, from now on.  Null: nothing. */
+/* From now on this process counts its calls in `state`, and they fail as its plan says.  Null: no
+ * call counts or fails. */
 void arm(State *state, Role role);
 
-/* Blocks and mappings that the library has made in this process and not given back. */
+/* Blocks and mappings that the library has taken in this process and not given back. */
 struct Holdings {
 	long blocks, mappings;
 	bool operator==(const Holdings &) const = default;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inject_case.cpp - inject_case.hpp, done: what programs and fur-replayer do, how they should fail, and what must be there afterwards.
+ * inject_case.cpp - inject_case.hpp, done: the programs, the checks of their errors, the verdict.
  */
 #include "inject_case.hpp"
 
@@ -41,7 +41,7 @@ void found(const char *format, ...)
 	va_end(arguments);
 }
 
-/* No clause of a message that only says what is wrong begins like this. */
+/* A remedy is a clause that begins with one of these verbs. */
 bool has_remedy(const std::string &message)
 {
 	static const std::regex remedy(
@@ -73,7 +73,7 @@ void expect_helpful(const char *call, int error, const std::string &message)
 		found("%s: no remedy: %s", call, message.c_str());
 }
 
-/* What the process holds that only an open heap needs. */
+/* The resources of a process that only an open heap needs. */
 struct Balance {
 	faults::Holdings library;
 	long descriptors;
@@ -399,7 +399,8 @@ bool ended(pid_t pid)
 	return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-/* Until `there` says yes of the file, or the process has ended.  False: neither, in a time that is enough for a hundred recoveries. */
+/* Wait until there(file), or until the process has ended.  False: neither happens in ten seconds,
+ * time enough for a hundred recoveries. */
 bool wait_for(pid_t pid, const std::function<bool(const heap_file &)> &there)
 {
 	enum { PATIENCE_NS = 1000000000 };
@@ -414,8 +415,8 @@ bool wait_for(pid_t pid, const std::function<bool(const heap_file &)> &there)
 	return yes;
 }
 
-/* What fur_open owes a fur-replayer if it fails, or dies, after it has said in the file that the heap is open: so that the watch looks at the
- * program's lock again. */
+/* The announcement that fur_open owes a fur-replayer if it fails, or dies, once the file says that the
+ * heap is open.  With it the watch looks at the program's lock again. */
 void announce_program()
 {
 	heap_file file;
@@ -431,7 +432,8 @@ void announce_program()
 	heap_close_file(&file);
 }
 
-/* Two programs work and die beside it, the second as soon as the first has; then it brings the heap up to date. */
+/* Two programs work and die, the second right after the first, while fur-replayer serves the heap;
+ * then fur-replayer brings the heap up to date. */
 void serve()
 {
 	const auto closed = [](const heap_file &f) { return __atomic_load_n(&f.super->state, __ATOMIC_ACQUIRE) == MEDIA_CLOSED; };

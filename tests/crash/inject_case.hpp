@@ -2,16 +2,21 @@
  *
  * inject_case.hpp - one case of inject-test: a scenario with one fault, and the verdict.
  *
- * The scenario: create a heap, work, close; work, die, and let several threads of fur-replayer's recover; the same with fur-replayer
- * --once; the same beside a serving fur-replayer, twice; work, die, and recover with fur_open.  Each of these stages is a process of its
- * own.
+ * The stages of the scenario, each a process of its own:
+ *   1. create a heap, work, close;
+ *   2. work and die; replay_recover() with several threads;
+ *   3. work and die; fur-replayer --once;
+ *   4. two programs work and die, one after the other, while fur-replayer serves the heap;
+ *   5. work and die; fur_open recovers, work, close.
  *
- *   INV-T4  A call of fur.h that fails has a code that fits, has set a message, and holds nothing back: no memory, mapping, descriptor.
- *           With --remedies the message says what to do, too.
- *   INV-T5  Afterwards, with no fault, the heap opens, closes, and holds each acknowledged update, of the others all or nothing, and
- *           everything that was read.  POWER and TORN: so does what is on the disk.  If fur_create failed there is no file, or a heap.
- *           A fur-replayer that serves brings the heap up to date, or ends.
- *   INV-T6  A case ends.  One that does not within --patience seconds hangs: the longest wait in the library is ten.
+ *   INV-T4  A call of fur.h that fails returns a code that fits, sets a message, and keeps no memory,
+ *           mapping or descriptor.  With --remedies the message also tells the user what to do.
+ *   INV-T5  Afterwards, without a fault, the heap opens and closes.  It holds every acknowledged
+ *           update, every update that a transaction has read, and of the others all or nothing.
+ *           POWER and TORN: the same of the file on the disk.  If fur_create failed there is no file,
+ *           or a whole heap.  A serving fur-replayer brings the heap up to date, or ends.
+ *   INV-T6  A case ends.  After --patience seconds it counts as hanging; the longest wait in the
+ *           library is ten seconds.
  */
 #ifndef CRASH_INJECT_CASE_HPP
 #define CRASH_INJECT_CASE_HPP
@@ -31,7 +36,8 @@ struct Case {
 	char finding[8][512];
 };
 
-/* The process of a case: runs the stages, then the verdict, in processes of its own process group.  What is wrong is in `c`. */
+/* The process of a case: runs the stages and the verdict, all in one process group of its own, and
+ * leaves its findings in `c`. */
 [[noreturn]] void run_case(Case *c);
 
 #endif /* CRASH_INJECT_CASE_HPP */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inject_test.cpp - each call of the library that can fail, failed once: no crash, no hang, an error that helps, nothing lost.
+ * inject_test.cpp - fails each call of the library that can fail: no crash, no hang, an error that
+ * helps, nothing lost.
  *
- *     inject-test [--most N] [--only REGEX] [--except REGEX] [--forgive REGEX] [--forgive-sleep] [--seed N] [--jobs N] [--remedies]
- *                 [--plant ignore-error]
+ *     inject-test [--most N] [--only REGEX] [--except REGEX] [--forgive REGEX] [--forgive-sleep]
+ *                 [--seed N] [--jobs N] [--remedies] [--plant ignore-error]
  *     inject-test --repeat KIND:N:DOMAIN:MODE
  *
- * A case runs the scenario of inject_case.hpp with one fault.  A first run counts the calls of each kind; then there is a case for each
- * call of each kind, in each mode (faults.hpp), in the domains emulated and sync.  KIND is the name of a call, as in fcntl, or
- * server-fcntl where the serving fur-replayer makes it.  --most: so many calls of each kind and mode, evenly spread.
+ * A case runs the scenario of inject_case.hpp with one fault.  A first run counts the calls of each
+ * kind; then there is a case for each call of each kind, in each mode (faults.hpp), in the domains
+ * emulated and sync.  KIND is the name of the call, with the prefix "server-" where the serving
+ * fur-replayer makes it.  --most limits the calls of each kind and mode, and spreads them evenly.
  *
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged update must be there, and the heap
- * exactly what its updates give.
+ * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged
+ * update must be there, and the heap must be exactly the result of its updates.
  *
- *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync] [--isolation opacity|snapshot] [--dram-bytes N]
- *               [--small-log] [--large] [--churn] [--recovery own|once|daemon] [--plant none|ack-early|lose-marker|flip-log]
+ *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
+ *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
+ *               [--recovery own|once|daemon] [--forgive-sleep]
+ *               [--plant none|ack-early|lose-marker|flip-log]
  *     kill-test --replayer PATH --matrix [--kills 10000] [--seed N] [--sync-directory DIR]
  *
- * The kill comes 0 to 30 ms after the process was made, so opening and recovery are hit too.  After one kill of four a process that
- * recovers the heap with fur_open is killed on its way, once or several times.  One process of eight is not killed: it closes the heap.
- *   --recovery once    every third time fur-replayer --once recovers, and is killed as well, then run again.
- *   --recovery daemon  a fur-replayer serves the heap all the time: it, the working process or both are killed, or it is stopped for a
- *                      while, and a second one is refused.  --daemon says the same.
+ * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too.  After
+ * one end of four, processes that recover the heap with fur_open are killed on their way, once or
+ * several times.  One process of eight is not killed but closes the heap.
+ *   --recovery once    every third time fur-replayer --once recovers; it is killed, and run again.
+ *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or both
+ *                      are killed, it is stopped for a while, and a second one is refused.
+ *                      --daemon means the same.
  *   --small-log        so little log and so few ring slots that replay never rests.
- *   --large            every third update replaces a block of 6 KiB, too.
+ *   --large            every third update also replaces a block of 6 KiB.
  *   --churn            threads end all the time, also inside transactions, and others come.
- *   --matrix           all combinations of these, each with its share of the kills on a heap of its own, and a line of result each.
+ *   --matrix           all combinations of these, each with its share of the kills on a heap of its
+ *                      own, and a line of result each.
  * --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
@@ -124,7 +129,8 @@ class Killer
 		return o;
 	}
 
-	/* A thread of the child: works until killed or told to stop; with --churn others take turns to do so, each for a while. */
+	/* A thread of the child: works until it is killed or told to stop.  With --churn many threads do
+	 * so, one after the other. */
 	void work(fur_heap *heap, unsigned t)
 	{
 		const std::atomic<bool> &stop = shared_->stop;
@@ -172,8 +178,8 @@ class Killer
 		return pid;
 	}
 
-	/* What happens to the daemon while a process works: killed, and another started or not, or stopped for a while.  It may still be
-	 * stopped when the process dies; go_on() ends that. */
+	/* While a process works the daemon is killed and perhaps replaced, or stopped for a while.  It may
+	 * still be stopped when the process dies; go_on() ends that. */
 	void disturb_daemon()
 	{
 		if (!daemon_)
@@ -196,7 +202,8 @@ class Killer
 			}
 		}
 	}
-	/* A daemon that is stopped while it replays keeps others from it: fur_open waits ten seconds, and refuses. */
+	/* A daemon that is stopped while it replays keeps others from replaying: fur_open waits for it ten
+	 * seconds, and then refuses. */
 	void go_on()
 	{
 		if (daemon_ && random_() % 2)
@@ -237,8 +244,8 @@ class Killer
 		return held;
 	}
 
-	/* The daemon finishes what the dead process left, without being asked.  False: it has not, in a time that is enough for a hundred
-	 * recoveries. */
+	/* The daemon recovers the heap of a dead process without being asked.  False: it does not, in time
+	 * enough for a hundred recoveries. */
 	bool wait_until_closed()
 	{
 		enum { PATIENCE_MS = 20000 };

@@ -169,8 +169,8 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 	});
 }
 
-/* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: acknowledge before the commit, the bug
- * that the check must find. */
+/* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: it
+ * acknowledges before the commit, a bug that the check must find. */
 inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads, unsigned update_percent, bool early,
         const std::atomic<bool> &stop, unsigned parts = EVERYTHING, uint64_t steps = UINT64_MAX)
 {
@@ -202,8 +202,8 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 	}
 }
 
-/* The calling thread begins a transaction and leaves it open, for the thread to end inside it: an update whose stores must never be
- * seen, or a read-only transaction that others must not wait for. */
+/* The calling thread begins a transaction and leaves it open, to end inside it: an update whose
+ * stores nobody may ever see, or a read-only transaction for which nobody may wait. */
 inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
 {
 	fur::Thread self(heap);
