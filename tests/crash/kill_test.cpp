@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged update must be there, and the heap
- * exactly what its updates give.
+ * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged
+ * update must be there, and the heap must be exactly the result of its updates.
  *
- *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync] [--daemon] [--plant none|ack-early|lose-marker|flip-log]
+ *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
+ *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
+ *               [--recovery own|once|daemon] [--forgive-sleep]
+ *               [--plant none|ack-early|lose-marker|flip-log]
+ *     kill-test --replayer PATH --matrix [--kills 10000] [--seed N] [--sync-directory DIR]
  *
- * The kill comes 0 to 30 ms after the process was made, so opening and recovery are hit too; every third time recovery is
- * fur-replayer's, and is killed as well, then run again.  With --daemon a fur-replayer serves the heap all the time: it, the working
- * process or both are killed, or it is stopped for a while, and a second one is refused.  --plant puts a bug in, which the check must find.
+ * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too.  After
+ * one end of four, processes that recover the heap with fur_open are killed on their way, once or
+ * several times.  One process of eight is not killed but closes the heap.
+ *   --recovery once    every third time fur-replayer --once recovers; it is killed, and run again.
+ *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or both
+ *                      are killed, it is stopped for a while, and a second one is refused.
+ *                      --daemon means the same.
+ *   --small-log        so little log and so few ring slots that replay never rests.
+ *   --large            every third update also replaces a block of 6 KiB.
+ *   --churn            threads end all the time, also inside transactions, and others come.
+ *   --matrix           all combinations of these, each with its share of the kills on a heap of its
+ *                      own, and a line of result each.
+ * --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
 #include "workload.hpp"
@@ -25,17 +39,29 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, plant = "none", pm = "emulated", directory = "/dev/shm";
+	std::string replayer, plant = "none", pm = "emulated", isolation = "opacity", recovery = "once", directory = "/dev/shm";
 	unsigned kills = 200;
-	uint64_t seed = 1;
-	bool daemon = false;
+	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
+	bool small_log = false, large = false, churn = false, forgive_sleep = false;
+
+	unsigned parts() const
+	{
+		return large ? crash::EVERYTHING | crash::LARGE : crash::EVERYTHING;
+	}
+	std::string arguments() const
+	{
+		return "--seed " + std::to_string(seed) + " --kills " + std::to_string(kills) + " --pm " + pm + " --isolation " +
+		       isolation + " --dram-bytes " + std::to_string(dram_bytes) + " --recovery " + recovery +
+		       (small_log ? " --small-log" : "") + (large ? " --large" : "") + (churn ? " --churn" : "") + " --plant " +
+		       plant + " --directory " + directory;
+	}
 };
 
 class Killer
 {
       public:
 	Killer(const Settings &s)
-	    : s_(s), random_(s.seed), expected_(s.seed), shared_(crash::make_shared_memory()),
+	    : s_(s), random_(s.seed), expected_(s.seed, s.parts()), shared_(crash::make_shared_memory()),
 	      path_(s.directory + "/fur-kill-" + std::to_string(getpid()))
 	{
 	}
@@ -43,6 +69,7 @@ class Killer
 	{
 		stop_daemon(SIGKILL);
 		unlink(path_.c_str());
+		munmap(shared_, sizeof *shared_);
 	}
 
 	int run()
@@ -52,10 +79,10 @@ class Killer
 		{
 			fur::Heap heap = fur::Heap::create(path_, o);
 			fur::Thread self(heap);
-			crash::set_up(self);
+			crash::set_up_in_pieces(self);
 		}
 		for (unsigned k = 1; k <= s_.kills; k++) {
-			kill_once();
+			end_once();
 			damage();
 			std::string wrong = recover_and_check_planted(k);
 			if (!wrong.empty() && s_.plant != "none") {
@@ -63,9 +90,8 @@ class Killer
 				return 0;
 			}
 			if (!wrong.empty()) {
-				std::cout << "after kill " << k << ": " << wrong << "\nrepeat with: kill-test --seed " << s_.seed
-				          << " --kills " << k << " --plant " << s_.plant << " --pm " << s_.pm
-				          << (s_.daemon ? " --daemon" : "") << " --replayer " << s_.replayer << "\n";
+				std::cout << "after kill " << k << ": " << wrong << "\nrepeat with: kill-test " << s_.arguments()
+				          << " --replayer " << s_.replayer << "\n";
 				return 1;
 			}
 		}
@@ -73,9 +99,19 @@ class Killer
 			std::cout << "the planted bug " << s_.plant << " was not found\n";
 			return 1;
 		}
-		std::cout << s_.kills << " kills, " << recovered_ << " recoveries with something to replay, " << expected_.updates()
-		          << " updates, all as acknowledged (seed " << s_.seed << ")\n";
-		return expected_.updates() > 0 && recovered_ > 0 ? 0 : 1;
+		std::cout << s_.kills << " ends, " << s_.kills - closed_ << " by a kill, " << killed_recoveries_
+		          << " more killed in recovery, " << recovered_ << " recoveries with something to replay, "
+		          << expected_.updates() << " updates, all as acknowledged (seed " << s_.seed << ")\n";
+		return 0;
+	}
+	unsigned long kills() const
+	{
+		return s_.kills - closed_ + killed_recoveries_;
+	}
+	/* Did it do what it is for? */
+	bool worked() const
+	{
+		return expected_.updates() > 0 && recovered_ > 0;
 	}
 
       private:
@@ -83,31 +119,48 @@ class Killer
 	{
 		fur::Options o;
 		o.heap_bytes = 4 << 20;
-		o.log_bytes = 16384;
-		o.ring_slots = 128;
+		o.log_bytes = s_.small_log ? s_.large ? 16384 : 4096 : 65536;
+		o.ring_slots = s_.small_log ? 64 : 1024;
 		o.max_threads = 8;
+		o.isolation = s_.isolation == "snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 		o.pm = s_.pm == "sync" ? FUR_PM_SYNC : FUR_PM_EMULATED;
 		o.pm_latency_ns = FUR_NO_LATENCY;
-		o.dram_bytes = s_.seed % 2 ? 256 << 10 : 0; /* of 4 MiB: pages come and go */
+		o.dram_bytes = s_.dram_bytes;
 		return o;
+	}
+
+	/* A thread of the child: works until it is killed or told to stop.  With --churn many threads do
+	 * so, one after the other. */
+	void work(fur_heap *heap, unsigned t)
+	{
+		const std::atomic<bool> &stop = shared_->stop;
+		const bool early = s_.plant == "ack-early";
+		std::mt19937_64 random(s_.seed + t + static_cast<uint64_t>(getpid()));
+		do {
+			std::thread([&, steps = s_.churn ? random() % 200 : UINT64_MAX, end = random() % 3] {
+				crash::work(heap, shared_, s_.seed, t, crash::THREADS, 60, early, stop, s_.parts(), steps);
+				if (s_.churn && end)
+					crash::leave_transaction_open(heap, t, end == 1);
+			}).join();
+		} while (!stop);
 	}
 
 	[[noreturn]] void child()
 	{
+		int status = 9;
 		try {
 			fur::Heap heap = fur::Heap::open(path_, options());
-			std::atomic<bool> never{false};
 			std::vector<std::thread> threads;
 			for (unsigned t = 0; t < crash::THREADS; t++)
-				threads.emplace_back([&, t] {
-					crash::work(heap, shared_, s_.seed, t, crash::THREADS, 60, s_.plant == "ack-early", never);
-				});
+				threads.emplace_back([&, t] { work(heap, t); });
 			for (auto &t : threads)
 				t.join();
+			heap.close();
+			status = 0;
 		} catch (const std::exception &e) {
 			std::cerr << "child: " << e.what() << "\n";
 		}
-		_exit(9);
+		_exit(status);
 	}
 
 	pid_t start(std::initializer_list<const char *> arguments, bool silent = false)
@@ -125,26 +178,38 @@ class Killer
 		return pid;
 	}
 
-	/* What happens to the daemon while a process works: killed and another started, stopped for a while, or nothing. */
+	/* While a process works the daemon is killed and perhaps replaced, or stopped for a while.  It may
+	 * still be stopped when the process dies; go_on() ends that. */
 	void disturb_daemon()
 	{
 		if (!daemon_)
 			daemon_ = start({});
-		usleep(static_cast<useconds_t>(random_() % 15000));
-		switch (random_() % 4) {
-		case 0: stop_daemon(SIGKILL); break;
-		case 1:
-			stop_daemon(SIGKILL);
-			usleep(static_cast<useconds_t>(random_() % 5000));
-			daemon_ = start({});
-			break;
-		case 2:
-			kill(daemon_, SIGSTOP);
+		for (uint64_t times = random_() % 3; times > 0 && daemon_; times--) {
 			usleep(static_cast<useconds_t>(random_() % 10000));
-			kill(daemon_, SIGCONT);
-			break;
-		default: break;
+			switch (random_() % 4) {
+			case 0: stop_daemon(SIGKILL); break;
+			case 1:
+				stop_daemon(SIGKILL);
+				usleep(static_cast<useconds_t>(random_() % 5000));
+				daemon_ = start({});
+				break;
+			case 2:
+				kill(daemon_, SIGSTOP);
+				usleep(static_cast<useconds_t>(random_() % 10000));
+				kill(daemon_, SIGCONT);
+				break;
+			default: kill(daemon_, SIGSTOP);
+			}
 		}
+	}
+	/* A daemon that is stopped while it replays keeps others from replaying: fur_open waits for it ten
+	 * seconds, and then refuses. */
+	void go_on()
+	{
+		if (daemon_ && random_() % 2)
+			stop_daemon(SIGKILL);
+		else if (daemon_)
+			kill(daemon_, SIGCONT);
 	}
 
 	/* SIGTERM: it ends by itself, and well. */
@@ -179,29 +244,69 @@ class Killer
 		return held;
 	}
 
-	/* The daemon finishes what the dead process left, without being asked. */
-	void wait_until_closed()
+	/* The daemon recovers the heap of a dead process without being asked.  False: it does not, in time
+	 * enough for a hundred recoveries. */
+	bool wait_until_closed()
 	{
+		enum { PATIENCE_MS = 20000 };
 		heap_file file;
+		int waited = 0;
 		fur::check(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file));
-		while (__atomic_load_n(&file.super->state, __ATOMIC_ACQUIRE) != MEDIA_CLOSED)
+		while (__atomic_load_n(&file.super->state, __ATOMIC_ACQUIRE) != MEDIA_CLOSED && waited++ < PATIENCE_MS)
 			usleep(1000);
 		heap_close_file(&file);
+		return waited < PATIENCE_MS;
 	}
 
-	void kill_once()
+	/* The working process: killed, or told to stop and to close the heap. */
+	void end_once()
 	{
+		int status;
+		closes_ = s_.plant == "none" && random_() % 8 == 0;
+		shared_->stop = false;
 		pid_t pid = fork();
 		if (pid == 0)
 			child();
-		if (s_.daemon)
+		if (s_.recovery == "daemon")
 			disturb_daemon();
 		usleep(static_cast<useconds_t>(random_() % 30000));
-		kill(pid, SIGKILL);
-		int status;
+		if (closes_) {
+			go_on(); /* the process may be waiting for it */
+			shared_->stop = true;
+		} else {
+			kill(pid, SIGKILL);
+		}
 		waitpid(pid, &status, 0);
-		if (!WIFSIGNALED(status))
+		go_on();
+		closed_ += closes_;
+		if (closes_ && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+			throw std::runtime_error("the process that should close the heap failed");
+		if (!closes_ && !WIFSIGNALED(status))
 			throw std::runtime_error("the child ended by itself");
+	}
+
+	/* Kill processes that recover the heap, on their way or just after. */
+	void kill_in_recovery()
+	{
+		for (uint64_t times = 1 + random_() % 3; times > 0; times--) {
+			pid_t pid = fork();
+			int status;
+			if (pid == 0) {
+				fur_heap *heap;
+				fur::Options o = options();
+				if (fur_open(path_.c_str(), &o, &heap)) {
+					std::cerr << "child: " << fur_errormsg() << "\n";
+					_exit(9);
+				}
+				pause();
+			}
+			usleep(static_cast<useconds_t>(random_() % 4000));
+			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			if (!WIFSIGNALED(status))
+				throw std::runtime_error("recovery failed");
+			killed_recoveries_++;
+		}
 	}
 
 	/* The planted bugs that lie in the file. */
@@ -258,21 +363,26 @@ class Killer
 
 	std::string recover_and_check(unsigned k)
 	{
+		if (random_() % 4 == 0 && s_.plant == "none")
+			kill_in_recovery(), closes_ = false;
 		if (daemon_ && k % 3 == 0) {
 			if (k % 2 == 0) { /* both died */
 				stop_daemon(SIGKILL);
 				daemon_ = start({});
 			}
 			try_second_daemon();
-			wait_until_closed();
+			if (!wait_until_closed() && !s_.forgive_sleep)
+				return "the daemon sleeps, though the process that had the heap open is dead";
 			if (k % 4 == 1)
 				stop_daemon(SIGTERM);
-		} else if (!daemon_ && k % 3 == 0) {
+		} else if (s_.recovery == "once" && k % 3 == 0) {
 			run_replayer(true);
 			run_replayer(false);
 		}
 		fur::Heap heap = fur::Heap::open(path_, options());
-		recovered_ += heap.info().replayed_updates > 0 || k % 3 == 0;
+		recovered_ += heap.info().replayed_updates > 0 || (s_.recovery != "own" && k % 3 == 0);
+		if (closes_ && heap.info().recovered)
+			return "the heap had been closed, and is taken for one that had not";
 		std::string wrong = expected_.check(heap, shared_);
 		heap.close();
 		return wrong;
@@ -283,28 +393,98 @@ class Killer
 	crash::Expected expected_;
 	crash::Shared *shared_;
 	std::string path_;
-	unsigned recovered_ = 0;
+	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0;
+	bool closes_ = false; /* the last process has closed the heap */
 	pid_t daemon_ = 0;
 };
+
+/* ------------------------------------------------------------------ matrix */
+
+template <class Each>
+void each_combination(const Settings &base, const std::string &sync_directory, Each &&each)
+{
+	for (const char *pm : {"emulated", "sync"})
+		for (const char *recovery : {"own", "once", "daemon"})
+			for (unsigned bits = 0; bits < 32; bits++) {
+				Settings s = base;
+				s.pm = pm;
+				s.recovery = recovery;
+				s.directory = s.pm == "sync" ? sync_directory : base.directory;
+				s.isolation = bits & 1 ? "snapshot" : "opacity";
+				s.dram_bytes = bits & 2 ? 256 << 10 : 0;
+				s.small_log = bits & 4;
+				s.large = bits & 8;
+				s.churn = bits & 16;
+				each(s);
+			}
+}
+
+int matrix(const Settings &base, const std::string &sync_directory)
+{
+	unsigned combinations = 0, n = 0, wrong = 0;
+	unsigned long kills = 0;
+	each_combination(base, sync_directory, [&](const Settings &) { combinations++; });
+	each_combination(base, sync_directory, [&](Settings s) {
+		s.kills = base.kills / combinations + (n < base.kills % combinations);
+		s.seed = base.seed + n++;
+		if (s.kills == 0)
+			return;
+		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "") << (s.small_log ? " small-log" : "")
+		          << (s.large ? " large" : "") << (s.churn ? " churn" : "") << " recovery-" << s.recovery << ": "
+		          << std::flush;
+		try {
+			Killer killer(s);
+			wrong += killer.run() != 0;
+			kills += killer.kills();
+		} catch (const std::exception &e) {
+			wrong++;
+			std::cout << e.what() << "\nrepeat with: kill-test " << s.arguments() << " --replayer " << s.replayer
+			          << "\n";
+		}
+	});
+	std::cout << base.kills << " ends, " << kills << " kills, " << combinations << " combinations, " << wrong
+	          << " of them wrong (seed " << base.seed << ")\n";
+	return wrong != 0;
+}
 
 } // namespace
 
 int main(int argc, char **argv)
 {
 	Settings s;
+	std::string sync_directory = ".";
+	bool all = false, daemon = false;
 	CLI::App app("SIGKILL at any instant, recovery, and a full check, again and again");
 	app.add_option("--replayer", s.replayer, "the fur-replayer program")->required();
-	app.add_option("--kills", s.kills)->capture_default_str();
+	app.add_option("--kills", s.kills, "how many processes work and end")->capture_default_str();
 	app.add_option("--seed", s.seed)->capture_default_str();
 	app.add_option("--directory", s.directory, "where the heap file goes")->capture_default_str();
-	app.add_flag("--daemon", s.daemon, "a fur-replayer serves the heap, and is killed, too");
 	app.add_option("--pm", s.pm)->check(CLI::IsMember({"emulated", "sync"}))->capture_default_str();
+	app.add_option("--isolation", s.isolation)->check(CLI::IsMember({"opacity", "snapshot"}))->capture_default_str();
+	app.add_option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit")->capture_default_str();
+	app.add_option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too")
+	        ->check(CLI::IsMember({"own", "once", "daemon"}))
+	        ->capture_default_str();
+	app.add_flag("--daemon", daemon, "--recovery daemon");
+	app.add_flag("--small-log", s.small_log, "so little log that replay never rests");
+	app.add_flag("--large", s.large, "large updates, too");
+	app.add_flag("--churn", s.churn, "threads end all the time, also inside transactions");
+	app.add_flag("--forgive-sleep", s.forgive_sleep, "a daemon may fail to notice that a process died in fur_open");
+	app.add_flag("--matrix", all, "all combinations of these, each with its share of the kills");
+	app.add_option("--sync-directory", sync_directory, "--matrix: where the heap file goes with --pm sync")
+	        ->capture_default_str();
 	app.add_option("--plant", s.plant, "a bug the check must find")
 	        ->check(CLI::IsMember({"none", "ack-early", "lose-marker", "flip-log"}))
 	        ->capture_default_str();
 	CLI11_PARSE(app, argc, argv);
+	if (daemon)
+		s.recovery = "daemon";
 	try {
-		return Killer(s).run();
+		if (all)
+			return matrix(s, sync_directory);
+		Killer killer(s);
+		int wrong = killer.run();
+		return wrong || s.plant != "none" || killer.worked() ? wrong : 1;
 	} catch (const std::exception &e) {
 		std::cerr << "kill-test: " << e.what() << "\n";
 		return 3;

@@ -16,6 +16,7 @@
 #include "../../bench/rbtree/rbtree.hpp"
 #include "../unit/internals.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <fur.hpp>
 #include <set>
@@ -27,8 +28,10 @@ namespace crash
 {
 
 /* What an update does besides setting its counter, if not all of it. */
-enum Parts : unsigned { BANK = 1, TREE = 2, BLOCKS_OF_MEMORY = 4, EVERYTHING = 7 };
+enum Parts : unsigned { BANK = 1, TREE = 2, BLOCKS_OF_MEMORY = 4, EVERYTHING = 7, LARGE = 8 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
+/* LARGE: every so many updates of a thread replace its large block, too. */
+enum { LARGE_EVERY = 3, LARGE_WORDS = 768 };
 
 /* In memory shared with the process that kills. */
 struct alignas(128) Acknowledged {
@@ -37,7 +40,7 @@ struct alignas(128) Acknowledged {
 };
 struct Shared {
 	Acknowledged thread[THREADS];
-	std::atomic<bool> running;
+	std::atomic<bool> running, stop;
 };
 inline Shared *make_shared_memory()
 {
@@ -52,11 +55,15 @@ struct Line {
 struct Block {
 	uint64_t thread, k, check[10];
 };
+struct LargeBlock {
+	uint64_t word[LARGE_WORDS];
+};
 struct Data {
 	rbtree::Tree tree;
 	Line account[ACCOUNTS];
 	Line counter[THREADS];
 	Block *block[THREADS][BLOCKS];
+	LargeBlock *large[THREADS];
 };
 
 inline uint64_t mix(uint64_t x)
@@ -97,6 +104,43 @@ inline Data *set_up(fur_thread *self)
 	});
 }
 
+/* The same, in updates that fit a redo log of 4 KiB.  Nothing may kill it midway. */
+inline Data *set_up_in_pieces(fur_thread *self)
+{
+	auto *data = fur::update(self, [&](fur_update *tx) {
+		auto *place = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
+		fur_set_root(tx, 0, place);
+		return place;
+	});
+	const std::vector<char> zero(1024);
+	for (size_t at = 0; at < sizeof(Data); at += zero.size())
+		fur::update(self, [&](fur_update *tx) {
+			fur_write(tx, reinterpret_cast<char *>(data) + at, zero.data(), std::min(zero.size(), sizeof(Data) - at));
+		});
+	for (unsigned from = 0; from < ACCOUNTS; from += 16)
+		fur::update(self, [&](fur_update *tx) {
+			for (unsigned a = from; a < from + 16; a++)
+				fur_store(tx, &data->account[a].value, OPENING_BALANCE);
+		});
+	return data;
+}
+
+inline uint64_t large_word(uint64_t t, uint64_t k, uint64_t i)
+{
+	return mix(t * 1000003 + k * 4099 + i);
+}
+
+inline void replace_large_block(fur_update *tx, Data *data, uint64_t t, uint64_t k)
+{
+	LargeBlock fresh;
+	for (uint64_t i = 0; i < LARGE_WORDS; i++)
+		fresh.word[i] = large_word(t, k, i);
+	auto *place = static_cast<LargeBlock *>(fur_alloc(tx, sizeof(LargeBlock)));
+	fur_write(tx, place, &fresh, sizeof fresh);
+	fur_free(tx, fur_load(tx, &data->large[t]));
+	fur_store(tx, &data->large[t], place);
+}
+
 inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k, unsigned parts = EVERYTHING)
 {
 	Step s(seed, t, k);
@@ -117,21 +161,24 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 			fur_free(tx, fur_load(tx, &data->block[t][s.block]));
 			fur_store(tx, &data->block[t][s.block], place);
 		}
+		if (parts & LARGE && k % LARGE_EVERY == 0)
+			replace_large_block(tx, data, t, k);
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.to].value, fur_load(tx, &data->account[s.to].value) + s.amount);
 		fur_store(tx, &data->counter[t].value, static_cast<int64_t>(k));
 	});
 }
 
-/* The child's thread: works until killed, or `stop`.  `early`: acknowledge before the commit, the bug that the check must find. */
+/* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: it
+ * acknowledges before the commit, a bug that the check must find. */
 inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads, unsigned update_percent, bool early,
-        const std::atomic<bool> &stop, unsigned parts = EVERYTHING)
+        const std::atomic<bool> &stop, unsigned parts = EVERYTHING, uint64_t steps = UINT64_MAX)
 {
 	fur::Thread self(heap);
 	auto *data = static_cast<Data *>(fur_root(heap, 0));
 	Acknowledged &mine = shared->thread[t];
 	uint64_t k = static_cast<uint64_t>(data->counter[t].value), r = mix(seed + t + k);
-	while (!stop.load(std::memory_order_relaxed)) {
+	while (steps-- && !stop.load(std::memory_order_relaxed)) {
 		r = r * 6364136223846793005u + 1442695040888963407u;
 		if ((r >> 33) % 100 < update_percent) {
 			k++;
@@ -153,6 +200,24 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 		}
 		mine.reads.store(mine.reads.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 	}
+}
+
+/* The calling thread begins a transaction and leaves it open, to end inside it: an update whose
+ * stores nobody may ever see, or a read-only transaction for which nobody may wait. */
+inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
+{
+	fur::Thread self(heap);
+	auto *data = static_cast<Data *>(fur_root(heap, 0));
+	if (!update) {
+		fur_ro *ro;
+		fur::check(fur_begin_ro(self, &ro));
+		return;
+	}
+	fur_update *tx;
+	fur::check(fur_begin_update(self, &tx));
+	fur_store(tx, &data->account[t].value, INT64_MIN);
+	fur_store(tx, &data->counter[t].value, INT64_MAX);
+	fur_store(tx, &data->block[t][0], static_cast<Block *>(fur_alloc(tx, sizeof(Block))));
 }
 
 /* ------------------------------------------------------------------ the check */
@@ -231,6 +296,8 @@ class Expected
 			keys_.erase(s.key);
 		if (parts_ & BLOCKS_OF_MEMORY)
 			newest_[t][s.block] = k;
+		if (parts_ & LARGE && k % LARGE_EVERY == 0)
+			newest_large_[t] = k;
 	}
 	std::string check_accounts(const Data *data) const
 	{
@@ -253,11 +320,24 @@ class Expected
 				return "key " + std::to_string(key) + " is missing";
 		return "";
 	}
+	std::string check_large(const Data *data, unsigned t) const
+	{
+		const LargeBlock *large = data->large[t];
+		if (!large != !newest_large_[t])
+			return "a large block is missing, or should not be";
+		for (uint64_t i = 0; large && i < LARGE_WORDS; i++)
+			if (large->word[i] != large_word(t, newest_large_[t], i))
+				return "a large block is torn, or not the newest";
+		return "";
+	}
 	/* The blocks say what they should, and nothing but what is reachable is allocated. */
 	std::string check_memory(fur_heap *heap, const Data *data) const
 	{
 		uint64_t reachable = 1 + keys_.size();
-		for (unsigned t = 0; t < THREADS; t++)
+		for (unsigned t = 0; t < THREADS; t++) {
+			if (std::string wrong = check_large(data, t); !wrong.empty())
+				return wrong;
+			reachable += newest_large_[t] != 0;
 			for (unsigned b = 0; b < BLOCKS; b++) {
 				const Block *block = data->block[t][b];
 				if (!block != !newest_[t][b])
@@ -271,6 +351,7 @@ class Expected
 					if (block->check[i] != mix(t * 1000003 + block->k + i))
 						return "a block is torn";
 			}
+		}
 		alloc_census census;
 		if (alloc_check(fur_base(heap), &census))
 			return fur_errormsg();
@@ -282,7 +363,7 @@ class Expected
 
 	uint64_t seed_;
 	unsigned parts_;
-	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {};
+	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {}, newest_large_[THREADS] = {};
 	int64_t balance_[ACCOUNTS] = {};
 	std::set<int64_t> keys_;
 };
