@@ -137,6 +137,17 @@ int heap_set_state(struct durability *d, uint64_t state)
 
 /* -------------------------------------------------------------------- open */
 
+/* All is replayed and no update runs: the file has the whole heap, and no page of the mapping at
+ * base is a copy yet.  Durable with the state, before the first update. */
+static void upgrade_heap(struct durability *d)
+{
+	uint64_t *magic = (uint64_t *)(void *)d->image, word = alloc_new_magic(d->image);
+	if (!word)
+		return;
+	arch_store(magic, word);
+	pm_flush(&d->pm, magic, sizeof *magic);
+}
+
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct htm *h = &heap->htm;
@@ -200,6 +211,8 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o)
 	if (error)
 		return error;
 	error = heap_recover(&heap->durability, &replayed, &heap->info.recovered);
+	if (!error)
+		upgrade_heap(&heap->durability);
 	if (!error)
 		error = heap_set_state(&heap->durability, MEDIA_OPEN);
 	if (!error) {
