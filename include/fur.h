@@ -71,7 +71,7 @@ enum fur_error {
 	FUR_EABORTED = -16, /* the update was aborted with fur_abort(), here or in a nested transaction */
 	FUR_EIO = -17,      /* the medium refused a write: nothing more on this heap can be made durable */
 	FUR_ENOMEM = -18,   /* out of memory (DRAM) */
-	FUR_EFREE = -19,    /* fur_free of something fur_alloc did not return; it was rolled back */
+	FUR_EFREE = -19,    /* fur_free of what is no allocated block, as far as it sees that; it was rolled back */
 };
 
 /* fur_strerror - one short line for an error code.  Never NULL. */
@@ -270,15 +270,32 @@ FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigne
  * Granularity: the processor's line.   Outside the heap: the commit fails with FUR_ERANGE. */
 FUR_API void fur_promote(fur_update *update, void *at);
 
-/* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64), contents undefined.
- * Part of the update: an abort or a crash leaks nothing.   NULL when the heap is full. */
+/* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64),
+ * contents undefined.
+ * Part of the update: an abort or a crash leaks nothing.
+ * Returns: NULL when the heap is full, and when the update has failed already, for whatever reason:
+ * its commit says which.
+ *
+ * Up to 16 KiB a block has one of 36 sizes and lies among others of its size in a chunk of 64 KiB;
+ * a larger one is a run of chunks.  A chunk of which nothing is in use serves any size: at once, or,
+ * where the chunk has few blocks or threads have some in stock, when fur_alloc would otherwise
+ * return NULL.  That fur_alloc looks through the stocks of all threads and logs up to three
+ * quarters of fur_options.log_bytes.  With logs of a few KiB this may not suffice, for a long run
+ * above all, and NULL is returned. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);
 
-/* fur_free - give it back.  NULL is fine.  It may be reused as soon as this update has committed: by then every reader that
- * could have seen it has ended.  Anything else than what fur_alloc returned makes the commit fail with FUR_EFREE. */
+/* fur_free - give it back.  NULL is fine.  It may be reused as soon as this update has committed:
+ * by then every reader that could have seen it has ended.  After the update has failed fur_free
+ * does nothing.
+ * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
+ *         small block that was never allocated, unless another thread's fur_alloc keeps it at hand;
+ *         for a run of chunks that is free already; and for the block that this thread freed last.
+ *         Other blocks that are free already are not noticed: two fur_allocs may then return the
+ *         same one.  fur-check finds such damage. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
-/* fur_usable_bytes - how large the block really is; 0 for what is not an allocated block. */
+/* fur_usable_bytes - how large the block really is; 0 for an address at which no block can begin.
+ * Does not say whether the block is allocated. */
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory);
 
 /* Roots: FUR_ROOTS words from which a program finds its data again. */

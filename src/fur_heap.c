@@ -149,6 +149,17 @@ int heap_set_state(struct durability *d, uint64_t state)
 
 /* -------------------------------------------------------------------- open */
 
+/* All is replayed and no update runs: the file has the whole heap, and no page of the mapping at
+ * base is a copy yet.  Durable with the state, before the first update. */
+static void upgrade_heap(struct durability *d)
+{
+	uint64_t *magic = (uint64_t *)(void *)d->image, word = alloc_new_magic(d->image);
+	if (!word)
+		return;
+	arch_store(magic, word);
+	pm_flush(&d->pm, magic, sizeof *magic);
+}
+
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct htm *h = &heap->htm;
@@ -222,6 +233,8 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 	error = heap_recover(d, replayed, &heap->info.recovered);
 	if (!error && !heap->info.recovered && heap->file.geometry.version < 2)
 		error = replay_begin_lap(d);
+	if (!error)
+		upgrade_heap(d);
 	if (!error)
 		error = heap_set_state(d, MEDIA_OPEN);
 	if (error) {

@@ -141,12 +141,12 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
 
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
 {
-	return tx && tx->depth ? alloc_block(tx, tx->base, tx->thread->slot, bytes) : NULL;
+	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->slot, bytes) : NULL;
 }
 
 FUR_API void fur_free(fur_update *tx, void *memory)
 {
-	if (memory && !alloc_free(tx, tx->base, tx->thread->slot, memory))
+	if (memory && tx && tx->depth && !tx->error && !alloc_free(tx, tx->base, tx->thread->slot, memory))
 		tx_fail(tx, FUR_EFREE);
 }
 

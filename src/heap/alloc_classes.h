@@ -7,6 +7,8 @@
 
 #include "layout.h"
 
+#include <stddef.h>
+
 /* 16, 32, ... 128, then four a doubling to 16384. */
 static inline unsigned class_of(uint64_t bytes)
 {
@@ -24,6 +26,18 @@ static inline uint64_t class_bytes(unsigned class)
 	return (UINT64_C(1) << octave) + step * (UINT64_C(1) << (octave - 2));
 }
 
+static inline uint64_t blocks_in_chunk(unsigned class)
+{
+	return CHUNK_BYTES / class_bytes(class);
+}
+
+/* Chunks of few blocks would be given back and taken all the time: the class keeps them until the
+ * heap is full (reclaim.c). */
+static inline bool class_keeps_chunks(unsigned class)
+{
+	return blocks_in_chunk(class) < KEEP_CHUNKS_BELOW;
+}
+
 static inline uint64_t batch_of(unsigned class)
 {
 	uint64_t n = BATCH_BYTES / class_bytes(class);
@@ -33,6 +47,33 @@ static inline uint64_t batch_of(unsigned class)
 static inline uint64_t caches_offset(void)
 {
 	return (sizeof(struct heap_header) + 127) & ~UINT64_C(127);
+}
+
+static inline uint64_t lists_offset(const struct heap_header *h)
+{
+	return h->lists ? h->lists : h->table + offsetof(struct chunk, run);
+}
+
+/* chunk.kind of a SMALL chunk has two parts beside CHUNK_CUT. */
+static inline bool kind_is_small(uint64_t kind)
+{
+	return (kind & 0xff) == CHUNK_SMALL;
+}
+
+static inline unsigned kind_class(uint64_t kind)
+{
+	return (unsigned)(kind >> 8 & 0xff);
+}
+
+/* class_state.depot and chunk_list.next: a chunk's number, told from an old list's address. */
+static inline uint64_t chunk_link(uint64_t number)
+{
+	return number << 1 | 1;
+}
+
+static inline bool is_chunk_link(uint64_t link)
+{
+	return link & 1;
 }
 
 #endif /* FUR_ALLOC_CLASSES_H */

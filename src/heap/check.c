@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * check.c - does the allocator's state hold together (layout.h, INV-A1 and INV-A2)?  Trusts nothing it reads.
+ * check.c - does the allocator's state hold together (layout.h, INV-A1, INV-A2, INV-A4)?  Trusts
+ * nothing it reads.
  */
 #include "../fur_error.h"
 #include "alloc_classes.h"
@@ -16,7 +17,9 @@ struct checker {
 	const void *base;
 	const struct heap_header *h;
 	const struct chunk *table;
-	uint8_t *seen; /* a byte for every 16 of the heap: a block found free starts here */
+	const struct chunk_list *lists;
+	uint64_t listed; /* chunks, on the classes' lists */
+	uint8_t *seen;   /* a byte for every 16 of the heap: a block found free starts here */
 	struct alloc_census *census;
 	void (*tell)(void *arg, const char *problem);
 	void *arg;
@@ -41,7 +44,7 @@ static bool small_block(const struct checker *c, uint64_t address, unsigned clas
 	uint64_t offset = address - (uintptr_t)c->base;
 	if (offset >= c->h->chunks * CHUNK_BYTES)
 		return false;
-	return c->table[offset / CHUNK_BYTES].kind == (CHUNK_SMALL | (uint64_t) class << 8) &&
+	return (c->table[offset / CHUNK_BYTES].kind & ~CHUNK_CUT) == (CHUNK_SMALL | (uint64_t) class << 8) &&
 	       offset % CHUNK_BYTES % class_bytes(class) == 0;
 }
 
@@ -58,11 +61,22 @@ static int see_free(struct checker *c, uint64_t address, unsigned class)
 	return 0;
 }
 
-static int see_list(struct checker *c, uint64_t list, unsigned class)
+static int see_list(struct checker *c, uint64_t list, unsigned class, uint64_t *count)
 {
 	int error = 0;
-	for (; list && !error; list = error ? 0 : ((const struct free_block *)(uintptr_t)list)->next)
+	for (*count = 0; list && !error; list = error ? 0 : ((const struct free_block *)(uintptr_t)list)->next, ++*count)
 		error = see_free(c, list, class);
+	return error;
+}
+
+/* A thread's list, in the new form or the old. */
+static int see_stock(struct checker *c, uint64_t word, unsigned class)
+{
+	uint64_t first = word & 1 ? (uintptr_t)c->base + (word & ((UINT64_C(1) << 48) - 2)) : word, count;
+	int error = see_list(c, first, class, &count);
+	if (!error && word & 1 && count != word >> 48)
+		error = bad(c, "a thread's list of %llu-byte blocks has %llu, not %llu", (unsigned long long)class_bytes(class),
+		        (unsigned long long)count, (unsigned long long)(word >> 48));
 	return error;
 }
 
@@ -76,14 +90,73 @@ static int see_range(struct checker *c, uint64_t at, uint64_t end, unsigned clas
 	return error;
 }
 
-static int see_depot(struct checker *c, uint64_t list, unsigned class)
+static int see_old_lists(struct checker *c, uint64_t list, unsigned class)
 {
+	uint64_t count;
 	int error = 0;
 	while (list && !error) {
-		error = see_list(c, list, class);
+		error = see_list(c, list, class, &count);
 		list = error ? 0 : ((const struct free_block *)(uintptr_t)list)->depth;
 	}
 	return error;
+}
+
+/* A chunk's own list: as many as its word says, from the first to the last, all its own, and not
+ * all that it could have (INV-A4). */
+static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
+{
+	uint64_t word = c->lists[number].blocks, count = word >> 40, bytes = class_bytes(class), chunk = number * CHUNK_BYTES,
+	         n = 0;
+	uint64_t at = (word & 0xfffff) * 16, last = (word >> 20 & 0xfffff) * 16;
+	if (count == 0 || count > blocks_in_chunk(class) - !class_keeps_chunks(class))
+		return bad(c, "chunk %llu is listed with %llu free blocks", (unsigned long long)number, (unsigned long long)count);
+	while (n++ < count) {
+		if (at >= CHUNK_BYTES || at % bytes)
+			return bad(c, "the free list of chunk %llu leaves it", (unsigned long long)number);
+		uint64_t address = (uintptr_t)c->base + chunk + at, next;
+		int error = see_free(c, address, class);
+		if (error)
+			return error;
+		next = ((const struct free_block *)(uintptr_t)address)->next;
+		if ((n == count) != (next == 0) || (n == count && at != last))
+			return bad(c, "the free list of chunk %llu does not have its %llu blocks", (unsigned long long)number,
+			        (unsigned long long)count);
+		at = next - (uintptr_t)c->base - chunk;
+	}
+	return 0;
+}
+
+/* The class's chunks that have free blocks, then old lists. */
+static int see_depot(struct checker *c, uint64_t link, unsigned class)
+{
+	uint64_t prev = 0;
+	for (; is_chunk_link(link); prev = link >> 1, link = c->lists[link >> 1].next) {
+		uint64_t number = link >> 1;
+		if (number >= c->h->chunks || (c->table[number].kind & ~CHUNK_CUT) != (CHUNK_SMALL | (uint64_t) class << 8) ||
+		        c->lists[number].prev != prev)
+			return bad(c, "the list of chunks with free %llu-byte blocks is broken at chunk %llu",
+			        (unsigned long long)class_bytes(class), (unsigned long long)number);
+		/* A loop comes to a block that was seen. */
+		int error = see_chunk_list(c, number, class);
+		if (error)
+			return error;
+		c->listed++;
+	}
+	return see_old_lists(c, link, class);
+}
+
+/* No chunk has free blocks that no list leads to; after all classes. */
+static void check_listed(struct checker *c)
+{
+	uint64_t have = 0;
+	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++)
+		if (kind_is_small(c->table[k].kind) && c->lists[k].blocks >> 40)
+			have++;
+		else if (c->h->lists && c->lists[k].blocks)
+			bad(c, "chunk %llu, of kind %llu, has a free list", (unsigned long long)k,
+			        (unsigned long long)c->table[k].kind);
+	if (have != c->listed)
+		bad(c, "%llu chunks have free blocks, %llu are on lists", (unsigned long long)have, (unsigned long long)c->listed);
 }
 
 /* Each list by itself: one that is broken says nothing about the others. */
@@ -94,8 +167,8 @@ static void check_class(struct checker *c, unsigned class)
 	see_depot(c, s->depot, class);
 	for (uint32_t i = 0; i < c->h->threads; i++) {
 		const struct cache *k = &((const struct thread_caches *)((uintptr_t)c->base + caches_offset()))[i].classes[class];
-		see_list(c, k->list, class);
-		see_list(c, k->full, class);
+		see_stock(c, k->list, class);
+		see_stock(c, k->full, class);
 		see_range(c, k->carve, k->carve_end, class);
 	}
 }
@@ -108,7 +181,8 @@ static int check_table(struct checker *c)
 		const struct chunk *at = &c->table[k];
 		uint64_t kind = at->kind & 0xff, run = kind == CHUNK_META || kind == CHUNK_SMALL ? 1 : at->run;
 		if (kind < CHUNK_META || kind > CHUNK_FREE || run == 0 || run > c->h->chunks - k ||
-		        (kind == CHUNK_META) != (k < c->h->first_chunk) || at->kind >> 8 >= CLASSES)
+		        (kind == CHUNK_META) != (k < c->h->first_chunk) || kind_class(at->kind) >= CLASSES || at->kind >> 17 ||
+		        (kind != CHUNK_SMALL && at->kind != kind))
 			return bad(c, "chunk %llu is of kind %llu, run %llu", (unsigned long long)k, (unsigned long long)at->kind,
 			        (unsigned long long)run);
 		for (uint64_t j = 1; j < run; j++)
@@ -136,9 +210,9 @@ static int check_table(struct checker *c)
 static void count_used(struct checker *c)
 {
 	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++) {
-		if ((c->table[k].kind & 0xff) != CHUNK_SMALL)
+		if (!kind_is_small(c->table[k].kind))
 			continue;
-		uint64_t bytes = class_bytes((unsigned)(c->table[k].kind >> 8));
+		uint64_t bytes = class_bytes(kind_class(c->table[k].kind));
 		for (uint64_t j = 0; j < CHUNK_BYTES / bytes; j++)
 			if (!c->seen[(k * CHUNK_BYTES + j * bytes) / 16]) {
 				c->census->blocks++;
@@ -150,8 +224,10 @@ static void count_used(struct checker *c)
 int alloc_check_header(const void *base, uint64_t bytes, uint32_t threads)
 {
 	const struct heap_header *h = base;
-	if (h->magic != HEAP_MAGIC || h->bytes != bytes || h->threads != threads || h->chunks != bytes / CHUNK_BYTES ||
-	        h->table != caches_offset() + threads * sizeof(struct thread_caches))
+	bool magic = h->magic == HEAP_MAGIC_2 || (h->magic == HEAP_MAGIC_1 && !h->lists);
+	if (!magic || h->bytes != bytes || h->threads != threads || h->chunks != bytes / CHUNK_BYTES ||
+	        h->table != caches_offset() + threads * sizeof(struct thread_caches) ||
+	        (h->lists && h->lists != h->table + h->chunks * sizeof(struct chunk)))
 		return fur_fail(
 		        FUR_ECORRUPT, "the allocator is damaged: its header does not fit this file: restore the file from a copy");
 	return 0;
@@ -162,6 +238,7 @@ int alloc_check_all(const void *base, struct alloc_census *census, void (*tell)(
 	struct checker c = {.base = base, .h = base, .census = census, .tell = tell, .arg = arg};
 	memset(census, 0, sizeof *census);
 	c.table = (const struct chunk *)((uintptr_t)base + c.h->table);
+	c.lists = (const struct chunk_list *)((uintptr_t)base + lists_offset(c.h));
 	c.seen = calloc(c.h->bytes / 16, 1);
 	if (!c.seen)
 		return fur_fail(FUR_ENOMEM, "no memory to check the heap");
@@ -170,6 +247,8 @@ int alloc_check_all(const void *base, struct alloc_census *census, void (*tell)(
 	if (check_table(&c) == 0)
 		for (unsigned class = 0; class < CLASSES; class ++)
 			check_class(&c, class);
+	if (c.problems == 0)
+		check_listed(&c);
 	if (c.problems == 0)
 		count_used(&c);
 	free(c.seen);

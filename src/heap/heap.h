@@ -63,8 +63,14 @@ FUR_MUST_USE int heap_tail(const struct heap_file *file, uint64_t *tail);
 void alloc_format(void *image, uint64_t bytes, uint32_t threads);
 uint64_t alloc_least_bytes(uint32_t threads);
 
-/* fur_alloc, fur_free, fur_usable_bytes for the heap at `base`, by the thread in `slot`.  alloc_free says false for what is no
- * block. */
+/* A heap whose header says that it is of the old form: what its first word must be from now on, for
+ * updates leave parts of the new form in it that an older library takes for damage or, worse, for
+ * its own.  0: nothing to change. */
+uint64_t alloc_new_magic(const void *image);
+
+/* fur_alloc, fur_free, fur_usable_bytes for the heap at `base`, by the thread in `slot`.
+ * alloc_block returns NULL if the update has failed, before or here.  alloc_free says false for a
+ * block that is certainly not allocated. */
 void *alloc_block(fur_update *tx, void *base, uint32_t slot, uint64_t bytes);
 FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t slot, void *block);
 uint64_t alloc_usable_bytes(const void *base, const void *block);

@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * layout.h - what lies in a heap: the allocator's structures, at the heap's start.  On media; sizes frozen.
+ * layout.h - what lies in a heap: the allocator's structures, at the heap's start.  On media; sizes
+ * frozen.
  *
- *      header | thread caches | chunk table | chunks of 64 KiB ...
+ *      header | thread caches | chunk table | free lists of chunks | chunks of 64 KiB ...
  *
- * Addresses in the heap are stored as pointers, for the heap is always mapped at the same place.  All of it is read and written inside
- * transactions only, so an abort or a crash leaks nothing and needs no code here.
+ * Roots and list links are stored as pointers, for the heap is always mapped at the same place.
+ * All of it is read and written inside transactions only, so an abort or a crash leaks nothing and
+ * needs no code here.
  *
- *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the last of a FREE run, or INNER.
- *   INV-A2  A small block is in exactly one place: in use, on one list, in one carved range, or not yet carved from its chunk.
- *   INV-A3  Every operation that takes a block or a run from a list writes the word it found it through: two that race conflict, also
- *           under snapshot isolation, where reads alone would not.
+ *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the
+ *           last of a FREE run, or INNER.
+ *   INV-A2  A small block is in exactly one place: in use, on a thread's list, on its chunk's list,
+ *           in one carved range, or not yet carved from its chunk.
+ *   INV-A3  Every operation that takes a block or a run from a list writes the word it found it
+ *           through: two that race conflict, also under snapshot isolation, where reads alone would
+ *           not.
+ *   INV-A4  A SMALL chunk is on its class's list of chunks exactly while its own list has blocks.
+ *           The update that gives the last one back makes the chunk a FREE run, but for classes
+ *           with few blocks in a chunk, which keep it until the heap is full.
+ *
+ * A heap made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in the words
+ * of the chunk table that a SMALL chunk does not use.  Its threads' lists may be in the old form
+ * (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
+ * (class_state.depot).  Such parts are used up, and not made any more.
  */
 #ifndef FUR_HEAP_LAYOUT_H
 #define FUR_HEAP_LAYOUT_H
@@ -24,26 +37,30 @@ enum {
 	BATCH_BYTES = 16384, /* what a thread takes or gives at once, ... */
 	BATCH_MOST = 256,    /* ... in blocks at most */
 	BATCH_LEAST = 2,
+	KEEP_CHUNKS_BELOW = 32, /* blocks in a chunk: see INV-A4 */
 };
-#define HEAP_MAGIC UINT64_C(0x31706165482d7566)
+#define HEAP_MAGIC_1 UINT64_C(0x31706165482d7566)
+#define HEAP_MAGIC_2 UINT64_C(0x32706165482d7566)
 
-/* The first words of a free block.  `depth`: blocks of its list from here down; in the head of a list in the depot it is the next list
- * instead, for those are always one batch deep. */
+/* The first words of a free block.  `depth` is used in old heaps only: in the head of a thread's
+ * list it is how many blocks that has, in the head of a list in class_state.depot it is the next
+ * such list. */
 struct free_block {
 	uint64_t next;
 	uint64_t depth;
 };
 
-/* One thread's stock of one class: two lists, so that alloc and free taking turns at a batch's edge do not go to the depot each time,
- * and a range not yet cut into blocks. */
+/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks. A
+ * list is one word: how many << 48 | offset of the first in the heap | 1; or 0; or, in the old
+ * form, the address of the first. */
 struct cache {
 	uint64_t list;
-	uint64_t full; /* a list one batch deep, or 0 */
+	uint64_t full; /* one more list, in old heaps */
 	uint64_t carve, carve_end;
 };
 
 struct class_state {
-	uint64_t depot;            /* full lists, shared */
+	uint64_t depot;            /* 0, or the first chunk that has free blocks: number << 1 | 1; or an old list */
 	uint64_t carve, carve_end; /* of the newest chunk */
 };
 
@@ -55,7 +72,8 @@ struct heap_header {
 	uint64_t table;       /* offset of the chunk table */
 	uint64_t first_chunk; /* that is not META */
 	uint64_t free_runs;   /* chunk number of the first free run, or 0 */
-	uint64_t reserved[9];
+	uint64_t lists;       /* offset of the free lists of chunks; 0: in the chunk table, see above */
+	uint64_t reserved[8];
 	uint64_t roots[FUR_ROOTS];
 	struct class_state classes[CLASSES];
 };
@@ -68,11 +86,26 @@ _Static_assert(sizeof(struct thread_caches) == CLASSES * 32, "frozen, and a mult
 
 enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };
 
+/* Set beside SMALL and the class when the last range of the chunk has been given to a thread.  Not
+ * in old chunks. */
+#define CHUNK_CUT (UINT64_C(1) << 16)
+
+/* Every fur_free reads it, so a SMALL chunk's is written but twice, when the chunk begins and when
+ * it is cut up. */
 struct chunk {
 	uint64_t kind;       /* and, for SMALL, the class << 8 */
 	uint64_t run;        /* chunks in the run; at the head of LARGE, head and last of FREE */
 	uint64_t next, prev; /* head of FREE: chunk numbers, or 0 */
 };
 _Static_assert(sizeof(struct chunk) == 32, "frozen");
+
+/* The free blocks a SMALL chunk has back, by their offsets in it / 16.  In an old heap it lies over struct chunk's run, next and
+ * prev. */
+struct chunk_list {
+	uint64_t blocks;     /* how many << 40 | the last << 20 | the first; less than 1 << 40: none */
+	uint64_t next, prev; /* of class_state.depot: next as there, prev the chunk's number or 0 */
+	uint64_t unused;
+};
+_Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk), "frozen, and one steps through both tables alike");
 
 #endif /* FUR_HEAP_LAYOUT_H */

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace
@@ -158,6 +159,163 @@ TEST_F(Allocator, Check_FindsPlantedDamage)
 	EXPECT_EQ(alloc_check(base, &c), FUR_ECORRUPT);
 	base[table + (chunks - 1) * 32] = 2;
 	EXPECT_EQ(alloc_check(base, &c), 0);
+}
+
+/* ------------------------------------------------ after the update has failed */
+
+/* Whatever has failed, fur_alloc says NULL from then on, fur_free does nothing, and the commit says
+ * why; nothing is lost. */
+class FailedUpdate : public Allocator
+{
+      protected:
+	template <class Fail>
+	void expect_refused(int error, Fail &&fail)
+	{
+		void *kept = alloc(64);
+		alloc_census before = census();
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+		fail(tx);
+		for (size_t n : {16u, 64u, 1000u, 16384u, 16385u, 100000u})
+			EXPECT_EQ(fur_alloc(tx, n), nullptr) << n;
+		fur_free(tx, kept);
+		fur_free(tx, this);
+		EXPECT_EQ(fur_commit(tx), error) << fur_errormsg();
+		EXPECT_EQ(census().blocks, before.blocks);
+		EXPECT_EQ(census().free_blocks, before.free_blocks);
+		EXPECT_NE(alloc(1000), nullptr);
+		release(kept);
+	}
+	/* Until there is no more; the count ends a loop that hands out one block again and again. */
+	static void alloc_all(fur_update *tx, size_t n)
+	{
+		int count = 0;
+		while (fur_alloc(tx, n))
+			ASSERT_LT(++count, 1 << 20);
+	}
+};
+
+TEST_F(FailedUpdate, StoreOutsideTheHeap)
+{
+	expect_refused(FUR_ERANGE, [](fur_update *tx) {
+		static uint64_t outside;
+		fur_store(tx, &outside, 1);
+	});
+}
+
+TEST_F(FailedUpdate, NestedAbort)
+{
+	expect_refused(FUR_EABORTED, [this](fur_update *) {
+		fur_update *inner;
+		ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+		EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
+	});
+}
+
+TEST_F(FailedUpdate, InnerBodyThrows)
+{
+	expect_refused(FUR_EABORTED, [this](fur_update *) {
+		EXPECT_THROW(fur::update(self_, [](fur_update *) { throw std::runtime_error("inner"); }), std::runtime_error);
+	});
+}
+
+/* The log fills up inside the allocator: at each of its stores, as the sizes differ. */
+TEST_F(FailedUpdate, LargerThanTheLog)
+{
+	for (size_t n : {16u, 64u, 96u, 160u, 1000u, 5000u, 16384u}) {
+		expect_refused(FUR_ETOOBIG, [n](fur_update *tx) {
+			alloc_all(tx, n);
+			auto *word = static_cast<uint64_t *>(tx->base ? static_cast<void *>(tx->base + 128) : nullptr);
+			for (int k = 0; k < 1000; k++) /* a heap that was full before its log */
+				fur_store(tx, word, uint64_t(0));
+		});
+	}
+}
+
+TEST_F(FailedUpdate, LargerThanTheLog_AtEveryWord)
+{
+	std::vector<void *> blocks;
+	for (int k = 0; k < 200; k++)
+		blocks.push_back(alloc(k % 2 ? 64 : 16384));
+	for (auto *p : blocks)
+		release(p);
+	for (int words = 200; words < 260; words++)
+		for (size_t n : {64u, 16384u, 100000u})
+			expect_refused(FUR_ETOOBIG, [words, n](fur_update *tx) {
+				auto *root = reinterpret_cast<uint64_t *>(tx->base + 128);
+				for (int k = 0; k < words; k++)
+					fur_store(tx, root, uint64_t(0));
+				void *p = fur_alloc(tx, n);
+				fur_free(tx, p);
+				for (int k = 0; k < 100; k++)
+					fur_store(tx, root, uint64_t(0));
+			});
+}
+
+/* ------------------------------------------------------------- what fur_free refuses */
+
+class Free : public Allocator
+{
+      protected:
+	int free_result(void *p)
+	{
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self_, &tx), 0);
+		fur_free(tx, p);
+		return fur_commit(tx);
+	}
+};
+
+TEST_F(Free, OfWhatIsNoBlock_IsRefused)
+{
+	for (size_t n : {16u, 64u, 1000u, 16384u}) {
+		char *p = static_cast<char *>(alloc(n));
+		size_t usable = fur_usable_bytes(heap_, p);
+		alloc_census before = census();
+		EXPECT_EQ(free_result(p + usable), FUR_EFREE) << n << ": not carved yet, of this thread's range";
+		EXPECT_EQ(free_result(p + 65536 - 65536 % usable - usable), FUR_EFREE)
+		        << n << ": not carved yet, of nobody's range";
+		EXPECT_EQ(free_result(p + 8), FUR_EFREE) << n << ": inside a block";
+		EXPECT_EQ(free_result(static_cast<char *>(fur_base(heap_)) + 128), FUR_EFREE);
+		EXPECT_EQ(free_result(this), FUR_EFREE);
+		EXPECT_EQ(census().blocks, before.blocks);
+		EXPECT_EQ(free_result(p), 0);
+		EXPECT_EQ(free_result(p), FUR_EFREE) << n << ": the one just freed";
+		EXPECT_EQ(census().blocks, before.blocks - 1);
+		EXPECT_EQ(census().free_blocks, before.free_blocks + 1);
+	}
+	char *large = static_cast<char *>(alloc(200000));
+	EXPECT_EQ(free_result(large + 65536), FUR_EFREE);
+	EXPECT_EQ(free_result(large), 0);
+	EXPECT_EQ(free_result(large), FUR_EFREE);
+	EXPECT_EQ(free_result(nullptr), 0);
+}
+
+TEST_F(Free, OfABlockThatAnotherThreadCarved_IsDone)
+{
+	void *mine = alloc(48), *theirs = nullptr;
+	std::thread([&] {
+		fur::Thread t(heap_);
+		theirs = fur::update(t, [](fur_update *tx) { return fur_alloc(tx, 48); });
+	}).join();
+	EXPECT_EQ(free_result(theirs), 0);
+	EXPECT_EQ(free_result(mine), 0);
+	EXPECT_EQ(census().blocks, 0u);
+}
+
+TEST_F(Free, WithNoUpdate_DoesNothing)
+{
+	void *p = alloc(64);
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	ASSERT_EQ(fur_commit(tx), 0);
+	fur_free(tx, p);
+	fur_free(nullptr, p);
+	EXPECT_EQ(fur_alloc(tx, 64), nullptr);
+	EXPECT_EQ(fur_alloc(nullptr, 64), nullptr);
+	EXPECT_EQ(census().blocks, 1u);
+	release(p);
+	EXPECT_EQ(census().blocks, 0u);
 }
 
 } // namespace
