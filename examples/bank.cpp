@@ -2,7 +2,7 @@
  *
  * bank.cpp - two threads move money between accounts, a third adds them all up, again and again: every sum is right.
  *
- *     c++ -std=c++20 bank.cpp $(pkg-config --cflags --libs libfur) -o bank && ./bank /tmp/bank.fur
+ *     c++ -std=c++17 bank.cpp $(pkg-config --cflags --libs libfur) -o bank && ./bank /tmp/bank.fur
  */
 #include <atomic>
 #include <cstdio>

@@ -16,6 +16,9 @@
  *    then runs under the fallback lock).
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that transaction wrote or read is durable.
  *  - Transactions nest by flattening: an inner begin joins the outer transaction, the outermost commit commits all.
+ *  - A thread has transactions open on one heap at a time.
+ *  - End every transaction that you begin, also where an error makes you leave: see "When a rule
+ *    is broken" below.
  *
  * VISIBLE AND DURABLE
  *
@@ -30,6 +33,58 @@
  *
  *    Functions return 0 or a negative FUR_E* code; fur_strerror() names the code and fur_errormsg() gives the calling thread's
  *    last failure in full: the file, what is wrong, what to do.  The library never prints and never exits.
+ *
+ * WHEN A RULE IS BROKEN
+ *
+ *    An update that is left by return or longjmp() stays open.  Each update that the thread begins
+ *    afterwards joins it: the commits return 0, nothing is visible or durable, and other threads
+ *    wait.  If the thread ends, or the process is killed, all of them are gone.  libfur cannot tell
+ *    this from nesting; fur_thread_unregister() and fur_close() then return FUR_EBUSY.  The
+ *    functions of fur.hpp end their transactions also where an exception leaves them.
+ *    A read-only transaction that joined an update and is still open when the update ends, ends
+ *    with it; fur_end_ro() then returns FUR_ENOTX.
+ *    A registration that the calling thread does not have (another thread's, or given back) is
+ *    refused by each function that returns a code: FUR_EINVAL, or FUR_ENOTX where a transaction is
+ *    to be ended.  So is NULL.
+ *    Not noticed: a handle that is used after its heap was closed (fur_close() alone returns
+ *    FUR_EINVAL); a store by a thread that has not begun the update.  A NULL update given to a
+ *    function that returns nothing stops the program.
+ *    A libfur that is built with `meson setup -Dchecks=true` stops the program, and says why, at
+ *    the misuse it can find where there is no result to return, or where looking for it would cost
+ *    time.
+ *
+ * CANCELLATION
+ *
+ *    No function of libfur is a cancellation point, nor is anything that fur_options.reader_report
+ *    calls.  A thread that is cancelled elsewhere inside a transaction rolls it back, see
+ *    fur_thread_register().  Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must be off
+ *    while a function of libfur runs, or a transaction is open.
+ *
+ * FORK
+ *
+ *    A child of fork() has a copy of each heap that its parent has open.  Every function that
+ *    returns a code returns FUR_EFORK there, also for a transaction that was open at the fork; stores
+ *    are not done.  fur_close() always works: it frees the copy and leaves the file alone.  The child
+ *    may open other heaps.  The parent's heap counts as open as long as a child has its copy, even if
+ *    the parent has closed it, or is dead: close the copy, or call exec or _exit().
+ *    The copy can be read, but it is not a snapshot: where the parent had not written to a page by
+ *    the time of the fork, the child sees the file's page, and what the parent's replay writes to it;
+ *    and of an update that was open at the fork the child sees the stores.
+ *    libfur learns of the fork by pthread_atfork().  After _Fork() or clone(), which run no such
+ *    handlers, only fur_thread_register() by a thread that is not registered yet, and fur_close(),
+ *    notice; begin nothing there.
+ *    A child that is made in a signal handler must not return from it.
+ *
+ * STRUCTS THAT GROW
+ *
+ *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.
+ *    `size` says how long the caller's is: set it to sizeof.  Less than the struct has in the first
+ *    release, or more than 4096, is FUR_EINVAL.
+ *    A struct shorter than the library's: the options that it lacks have their default, and the
+ *    results that it lacks are left out.
+ *    A struct longer than the library's: an option that the library does not know must be zero,
+ *    else FUR_EINVAL; results that it does not know are set to zero.  On return `size` of fur_info
+ *    and fur_stats says how many bytes the library has filled in.
  */
 #ifndef FUR_H
 #define FUR_H
@@ -72,6 +127,7 @@ enum fur_error {
 	FUR_EIO = -17,      /* the medium refused a write: nothing more on this heap can be made durable */
 	FUR_ENOMEM = -18,   /* out of memory (DRAM) */
 	FUR_EFREE = -19,    /* fur_free of what is no allocated block, as far as it sees that; it was rolled back */
+	FUR_EFORK = -20,    /* this process is a child of fork(), and has only a copy of the heap */
 };
 
 /* fur_strerror - one short line for an error code.  Never NULL. */
@@ -120,7 +176,7 @@ struct fur_reader_report {
 
 /* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the default. */
 struct fur_options {
-	size_t size; /* sizeof(struct fur_options), set by fur_options_init() */
+	size_t size; /* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow", above */
 
 	/* Fixed when the heap is made; fur_open() takes them from the file. */
 	uint64_t heap_bytes;  /* the heap itself, allocator included; default 64 MiB */
@@ -140,7 +196,9 @@ struct fur_options {
 	bool phase_times;       /* measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
 
 	uint64_t reader_report_ns; /* report a reader that held an update up this long; default 100 ms */
-	/* Called by the update that waits, outside hardware transactions and at most once per wait.  It must not use this heap. */
+	/* Called by the update that waits, outside hardware transactions and at most once per wait,
+	 * with cancellation off.  It must not use this heap, and must return: no longjmp(), no
+	 * exception, no pthread_exit(). */
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
 
@@ -158,8 +216,13 @@ struct fur_options {
 
 #define FUR_NO_LATENCY UINT32_MAX
 
-/* fur_options_init - set every option to its default. */
-FUR_API void fur_options_init(struct fur_options *options);
+/* fur_options_init - set every option to its default.  Here and not in the library, which may be
+ * newer and have a longer struct. */
+static inline void fur_options_init(struct fur_options *options)
+{
+	memset(options, 0, sizeof *options);
+	options->size = sizeof *options;
+}
 
 /* ------------------------------------------------------------------- heaps */
 
@@ -181,17 +244,19 @@ FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *
 FUR_API FUR_MUST_USE int fur_open(const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone, unless FUR_EBUSY.
- * In a child of fork(), which may do nothing else with a heap: the child's copy goes, and the file is left alone.
- * Durable: everything.   Errors: FUR_EBUSY while a thread has a transaction open, FUR_EIO. */
+ * In a child of fork() it frees the child's copy, and leaves the file alone.
+ * Durable: everything.
+ * Errors: FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the heap is not open;
+ *         FUR_EIO. */
 FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
 
-/* fur_base, fur_bytes - where the heap is mapped, and how large it is. */
+/* fur_base, fur_bytes - where the heap is mapped, and how large it is; NULL and 0 for NULL. */
 FUR_API void *fur_base(const fur_heap *heap);
 FUR_API uint64_t fur_bytes(const fur_heap *heap);
 
 /* What is running, and why. */
 struct fur_info {
-	size_t size; /* sizeof(struct fur_info), set by the caller */
+	size_t size; /* sizeof(struct fur_info), set by the caller: "Structs that grow", above */
 	enum fur_htm htm;
 	enum fur_isolation isolation; /* what transactions get, which may be more than was asked for */
 	enum fur_pm pm;
@@ -206,7 +271,9 @@ struct fur_info {
 	uint64_t replay_ns;
 };
 
-FUR_API void fur_get_info(const fur_heap *heap, struct fur_info *info);
+/* fur_get_info - what was chosen, and what the open had to do.
+ * Errors: FUR_EINVAL (info->size), FUR_EFORK. */
+FUR_API FUR_MUST_USE int fur_get_info(const fur_heap *heap, struct fur_info *info);
 FUR_API const char *fur_htm_name(enum fur_htm htm);
 FUR_API const char *fur_pm_name(enum fur_pm pm);
 FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
@@ -215,12 +282,15 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
 
 /* fur_thread_register - the calling thread's registration with this heap, made if there is none.
  * The slot goes back when the thread ends, also if it does not say so; a transaction still open then is rolled back.
- * A registration is used by its own thread only.   Errors: FUR_ETHREADS, FUR_ENOMEM. */
+ * A registration is used by its own thread only.   Errors: FUR_ETHREADS, FUR_ENOMEM, FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
 
-/* fur_thread_unregister - give the slot back now.   Errors: FUR_EBUSY inside a transaction. */
+/* fur_thread_unregister - give the slot back now.
+ * Errors: FUR_EBUSY inside a transaction; FUR_EINVAL if the calling thread does not have this
+ *         registration; FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
 
+/* fur_thread_slot - the number of its slot, from 0; UINT32_MAX for NULL. */
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread);
 
 /* fur_thread_set_name - what reader reports call this thread.  The pointer is kept, not copied. */
@@ -229,39 +299,50 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 /* ------------------------------------------------------------ transactions */
 
 /* fur_begin_ro - begin a read-only transaction.
- * Waits only while the fallback lock is held.  Inside an update it joins that update.
- * Errors: FUR_ENESTED with an update open on another heap; FUR_EIO. */
+ * Waits only while the fallback lock is held.  Inside an update of this heap it joins that update,
+ * and ends with it at the latest.
+ * Errors: FUR_ENESTED with a transaction open on another heap: two threads that read two heaps in
+ *         opposite order could wait for each other for ever.  FUR_EINVAL, FUR_EFORK, FUR_EIO.
+ *         *ro is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
 
 /* fur_end_ro - end it.
- * Durable: everything it read, before return.   Errors: FUR_ENOTX; FUR_EIO: what it read may not be durable. */
+ * Durable: everything it read, before return.
+ * Errors: FUR_ENOTX, FUR_EFORK; FUR_EIO: the data that it read may not be durable. */
 FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
 
 /* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins it.
  * Control may come back here several times, with memory as it was; only the last time counts.
- * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap; FUR_EIO. */
+ * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap;
+ *         FUR_EINVAL, FUR_EFORK, FUR_EIO.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **update);
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Crash:    before return, all or nothing; after return, all.
  * Nested:   ends the inner transaction only; the outermost commit does the work and has the result.
- * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EABORTED: rolled back, nothing is visible.  FUR_ENOTX: no update is open.
+ * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits), FUR_EABORTED: rolled
+ *           back, nothing is visible.
+ *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO: visible, but it may not survive a power failure.
  * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
 
-/* fur_abort - roll the open update back and end it; returns FUR_EABORTED, or FUR_ENOTX.
+/* fur_abort - roll the open update back and end it; returns FUR_EABORTED, or FUR_ENOTX, FUR_EFORK.
  * Private memory keeps what the body wrote to it.  Nested: the outermost commit rolls everything back. */
 FUR_API int fur_abort(fur_update *update);
 
 /* ------------------------------------------------------------------ access */
 
 /* fur_write - store `bytes` bytes, logged as they are.  Not atomic against plain readers of other threads' making; inside
- * transactions it is as atomic as the transaction.   fur_read - its counterpart. */
+ * transactions it is as atomic as the transaction.  `from` and `to` may overlap, as with memmove().
+ * fur_read - its counterpart.   With 0 bytes both do nothing, whatever the pointers are. */
 FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t bytes);
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
 
+/* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.  With 1,
+ * 2, 4 or 8 bytes, at a multiple of that, no thread sees half of it.
+ * Other numbers of bytes: nothing is stored, and the commit fails with FUR_EINVAL. */
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
 /* fur_promote - make a read of the byte at `at` count as a write, against other updates: of two updates that overlap, one that writes what
@@ -331,7 +412,7 @@ enum fur_phase {
 };
 
 struct fur_stats {
-	size_t size; /* sizeof(struct fur_stats), set by the caller */
+	size_t size; /* sizeof(struct fur_stats), set by the caller: "Structs that grow", above */
 	uint64_t ro_commits;
 	uint64_t update_commits; /* of them: */
 	uint64_t lock_commits;   /*   under the fallback lock */
@@ -348,8 +429,9 @@ struct fur_stats {
 	uint64_t bytes_handed_back;
 };
 
-/* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions run. */
-FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
+/* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions
+ * run.   Errors: FUR_EINVAL (stats->size), FUR_EFORK. */
+FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
 FUR_API const char *fur_abort_name(enum fur_abort_cause cause);
 FUR_API const char *fur_phase_name(enum fur_phase phase);
 
@@ -370,24 +452,32 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
 extern "C++" {
 namespace fur_detail
 {
+/* C++11 has neither variable templates nor std::type_identity. */
 template <class Tx>
-constexpr bool is_transaction = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_update>;
+struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value || std::is_same<Tx, fur_update>::value> {
+};
 template <class T>
-constexpr bool is_word = std::is_trivially_copyable_v<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+struct is_word : std::integral_constant<bool, std::is_trivially_copyable<T>::value &&
+                                                      (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8)> {
+};
+template <class T>
+struct identity {
+	typedef T type;
+};
 } // namespace fur_detail
 template <class Tx, class T>
 inline T fur_load(Tx *, const T *p)
 {
-	static_assert(fur_detail::is_transaction<Tx>, "fur_load: the first argument is a fur_ro * or a fur_update *");
-	static_assert(fur_detail::is_word<T>, "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
+	static_assert(fur_detail::is_transaction<Tx>::value, "fur_load: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_word<T>::value, "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
 	T value;
 	__atomic_load(p, &value, __ATOMIC_RELAXED);
 	return value;
 }
 template <class T>
-inline void fur_store(fur_update *update, T *p, std::type_identity_t<T> value)
+inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>::type value)
 {
-	static_assert(fur_detail::is_word<T>, "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
+	static_assert(fur_detail::is_word<T>::value, "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
 	uint64_t bits = 0;
 	memcpy(&bits, &value, sizeof value);
 	fur_store_bits(update, p, bits, sizeof value);
@@ -395,7 +485,7 @@ inline void fur_store(fur_update *update, T *p, std::type_identity_t<T> value)
 template <class Tx>
 inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 {
-	static_assert(fur_detail::is_transaction<Tx>, "fur_read: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_transaction<Tx>::value, "fur_read: the first argument is a fur_ro * or a fur_update *");
 	fur_read_bytes(to, from, bytes);
 }
 }

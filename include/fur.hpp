@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur.hpp - libfur for C++20: handles that close themselves, transactions as lambdas, errors as exceptions.  A thin layer: what each
+ * fur.hpp - libfur for C++17: handles that close themselves, transactions as lambdas, errors as exceptions.  A thin layer: what each
  * call means is said in fur.h.
  *
  *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur");
@@ -13,6 +13,10 @@
  */
 #ifndef FUR_HPP
 #define FUR_HPP
+
+#if !defined(__cplusplus) || __cplusplus < 201703L
+#error "fur.hpp needs C++17: compile with -std=c++17 or later, or include fur.h, which C++11 and C11 compile"
+#endif
 
 #include <fur.h>
 
@@ -116,14 +120,14 @@ class Heap
 	{
 		fur_info i{};
 		i.size = sizeof i;
-		fur_get_info(heap_, &i);
+		check(fur_get_info(heap_, &i));
 		return i;
 	}
 	fur_stats stats() const
 	{
 		fur_stats s{};
 		s.size = sizeof s;
-		fur_get_stats(heap_, &s);
+		check(fur_get_stats(heap_, &s));
 		return s;
 	}
 	template <class T>
@@ -158,9 +162,14 @@ class Thread
 	fur_thread *thread_;
 };
 
+/* What read() and update() return for a body: a value.  A reference into the heap would be read
+ * after the transaction. */
+template <class Body, class Tx>
+using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
+
 /* Run body(fur_ro *) as a read-only transaction; returns what it returns, when that is durable. */
 template <class Body>
-std::invoke_result_t<Body, fur_ro *> read(fur_thread *thread, Body &&body)
+result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 {
 	/* Ends the transaction also when the body throws. */
 	struct Guard {
@@ -189,7 +198,7 @@ std::invoke_result_t<Body, fur_ro *> read(fur_thread *thread, Body &&body)
 /* Run body(fur_update *) as an update and commit it; returns what it returns, when the update is durable.  If the body throws, the
  * update is rolled back. */
 template <class Body>
-std::invoke_result_t<Body, fur_update *> update(fur_thread *thread, Body &&body)
+result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
 	struct Guard {
 		fur_update *tx;

@@ -4,6 +4,7 @@
  */
 #include "fur_heap.h"
 #include "fur_error.h"
+#include "fur_struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,24 +44,13 @@ static int read_environment(struct fur_options *o)
 
 /* ----------------------------------------------------------------- options */
 
-FUR_API void fur_options_init(struct fur_options *options)
-{
-	*options = (struct fur_options){.size = sizeof *options};
-}
-
 static int complete_options(const struct fur_options *given, struct fur_options *o)
 {
+	const struct fur_struct theirs = {"fur_options", (void *)(uintptr_t)given, FUR_OPTIONS_LEAST_BYTES};
 	fur_options_init(o);
-	if (given) {
-		/* A program built against an older header has a shorter struct: what it does not know has its default. */
-		if (given->size == 0 || given->size > sizeof *o)
-			return fur_fail(FUR_EINVAL,
-			        "fur_options.size is %zu: start from fur_options_init(), and run with the library the "
-			        "program was built for, or newer",
-			        given->size);
-		memcpy(o, given, given->size);
-		o->size = sizeof *o;
-	}
+	int error = given ? fur_struct_take(&theirs, o, sizeof *o) : 0;
+	if (error)
+		return error;
 	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER || (unsigned)o->pm > FUR_PM_SYNC)
 		return fur_fail(FUR_EINVAL, "isolation, htm or pm in fur_options is none of its enum's values");
 	if (!o->retries)
@@ -127,8 +117,13 @@ void durability_detach(struct durability *d)
 		redo_fini(&d->redo[i], d);
 	free(d->redo);
 	free(d->nondurable);
-	pthread_mutex_destroy(&d->replaying);
-	pm_fini(&d->pm);
+	/* In a child of fork() a thread that is not there may hold or wait for one of them, and
+	 * destroying a condition waits for those who wait for it: pthread_cond_destroy() would
+	 * never return. */
+	if ((int)arch_load(&d->failed) != FUR_EFORK) {
+		pthread_mutex_destroy(&d->replaying);
+		pm_fini(&d->pm);
+	}
 	memset(d, 0, sizeof *d);
 }
 
@@ -295,15 +290,13 @@ static int open_heap(struct heap_file *file, const struct fur_options *o, const 
 	}
 	heap->file = *file;
 	heap->owner = getpid();
-	int error = make_handle(heap);
-	if (error) {
-		take_apart(heap);
-		return error;
-	}
-	error = put_together(heap, o, name);
-	if (error) {
+	int error = heaps_add(heap);
+	if (!error && !(error = make_handle(heap)) && (error = put_together(heap, o, name))) {
 		pthread_key_delete(heap->self);
 		pthread_mutex_destroy(&heap->registering);
+	}
+	if (error) {
+		heaps_remove(heap, NULL);
 		take_apart(heap);
 		return error;
 	}
@@ -311,7 +304,7 @@ static int open_heap(struct heap_file *file, const struct fur_options *o, const 
 	return 0;
 }
 
-FUR_API int fur_open(const char *path, const struct fur_options *options, fur_heap **heap)
+static int open_path(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	struct fur_options o;
 	struct heap_file file;
@@ -328,7 +321,7 @@ FUR_API int fur_open(const char *path, const struct fur_options *options, fur_he
 
 /* The file has no name until the heap is open: whatever refuses, nobody else has opened it, and
  * nothing is left of it. */
-FUR_API int fur_create(const char *path, const struct fur_options *options, fur_heap **heap)
+static int create_path(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	struct fur_options o;
 	struct heap_file file;
@@ -343,14 +336,43 @@ FUR_API int fur_create(const char *path, const struct fur_options *options, fur_
 	return error ? fur_fail_at(error, path) : 0;
 }
 
+/* Both call functions that are cancellation points.  A thread cancelled there would leave file,
+ * lock and mappings behind. */
+
+FUR_API int fur_open(const char *path, const struct fur_options *options, fur_heap **heap)
+{
+	int cancel;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	int error = open_path(path, options, heap);
+	pthread_setcancelstate(cancel, &cancel);
+	return error;
+}
+
+FUR_API int fur_create(const char *path, const struct fur_options *options, fur_heap **heap)
+{
+	int cancel;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	int error = create_path(path, options, heap);
+	pthread_setcancelstate(cancel, &cancel);
+	return error;
+}
+
 /* ------------------------------------------------------------------- close */
 
-static bool in_use(const struct fur_heap *heap)
+static bool in_use(struct fur_heap *heap)
 {
-	for (uint64_t i = 0; i < heap->durability.limit; i++)
-		if (heap->threads[i].ro.depth || heap->threads[i].update.depth)
-			return true;
-	return false;
+	/* A child's copy is used by nobody (INV-K1), and the mutex may stay locked for ever
+	 * (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
+	if (heap->owner != getpid())
+		heap_disown(heap);
+	if (htm_forked(&heap->htm))
+		return false;
+	bool used = false;
+	pthread_mutex_lock(&heap->registering);
+	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
+		used = heap->threads[i].ro.depth || heap->threads[i].update.depth;
+	pthread_mutex_unlock(&heap->registering);
+	return used;
 }
 
 /* Nothing is in flight: one turn of replay empties the log. */
@@ -366,23 +388,36 @@ static int replay_rest(struct durability *d)
 	return error;
 }
 
-FUR_API int fur_close(fur_heap *heap)
+static int close_heap(struct fur_heap *heap)
 {
-	if (!heap)
-		return fur_fail(FUR_EINVAL, "fur_close: heap must not be NULL");
-	pthread_mutex_lock(&heap->registering);
-	bool busy = in_use(heap);
-	pthread_mutex_unlock(&heap->registering);
-	if (busy)
-		return fur_fail(FUR_EBUSY, "a thread has a transaction open on this heap: end it, then close");
-	/* A child of fork() has a copy of the handle, and nothing to say about the file. */
-	int error = heap->owner == getpid() ? replay_rest(&heap->durability) : 0;
+	int error = heaps_remove(heap, in_use);
+	if (error == FUR_EINVAL)
+		return fur_fail(error, "fur_close: this heap is not open: it was closed before, or is no heap");
+	if (error)
+		return fur_fail(error,
+		        "a thread has a transaction open on this heap, which it may have left by return or longjmp: end "
+		        "it, then close");
+	bool copy = htm_forked(&heap->htm);
+	if (!copy)
+		error = replay_rest(&heap->durability);
 	if (error)
 		fur_fail(error, "the heap could not be brought up to date: %s; its log is kept, and replayed at the next open",
 		        fur_strerror(error));
 	pthread_key_delete(heap->self);
-	pthread_mutex_destroy(&heap->registering);
+	if (!copy)
+		pthread_mutex_destroy(&heap->registering);
 	take_apart(heap);
+	return error;
+}
+
+FUR_API int fur_close(fur_heap *heap)
+{
+	int cancel;
+	if (!heap)
+		return fur_fail(FUR_EINVAL, "fur_close: heap must not be NULL");
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
+	int error = close_heap(heap);
+	pthread_setcancelstate(cancel, &cancel);
 	return error;
 }
 
@@ -390,19 +425,27 @@ FUR_API int fur_close(fur_heap *heap)
 
 FUR_API void *fur_base(const fur_heap *heap)
 {
-	return heap->file.base;
+	return heap ? heap->file.base : NULL;
 }
 
 FUR_API uint64_t fur_bytes(const fur_heap *heap)
 {
-	return heap->file.super->heap_bytes;
+	return heap ? heap->file.super->heap_bytes : 0;
 }
 
-FUR_API void fur_get_info(const fur_heap *heap, struct fur_info *info)
+static int check_heap(const struct fur_heap *heap, const char *function)
 {
-	size_t size = info->size && info->size < sizeof *info ? info->size : sizeof *info;
-	memcpy(info, &heap->info, size);
-	info->size = size;
+	if (!heap)
+		return fur_fail(FUR_EINVAL, "%s: heap must not be NULL", function);
+	FUR_CHECK(heaps_have(heap), "the heap is not open");
+	return htm_forked(&heap->htm) ? tx_refuse(&heap->htm) : 0;
+}
+
+FUR_API int fur_get_info(const fur_heap *heap, struct fur_info *info)
+{
+	const struct fur_struct theirs = {"fur_info", info, FUR_INFO_LEAST_BYTES};
+	int error = check_heap(heap, "fur_get_info");
+	return error ? error : fur_struct_give(&theirs, &heap->info, sizeof heap->info);
 }
 
 static void add_thread(struct fur_stats *s, const struct fur_thread *t)
@@ -420,11 +463,14 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 	s->threads += t->state == THREAD_REGISTERED;
 }
 
-FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
+FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 {
+	const struct fur_struct theirs = {"fur_stats", stats, FUR_STATS_LEAST_BYTES};
 	struct fur_stats s = {0};
+	int error = check_heap(heap, "fur_get_stats");
+	if (error)
+		return error;
 	const struct durability *d = &heap->durability;
-	size_t size = stats->size && stats->size < sizeof s ? stats->size : sizeof s;
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
 		add_thread(&s, &heap->threads[i]);
 	s.replays = arch_load(&d->control->replays);
@@ -433,8 +479,7 @@ FUR_API void fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 	s.bytes_handed_back = arch_load(&heap->page_limit.bytes_handed_back);
 	s.long_readers = arch_load(&heap->htm.long_readers);
 	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
-	s.size = size;
-	memcpy(stats, &s, size);
+	return fur_struct_give(&theirs, &s, sizeof s);
 }
 
 FUR_API const char *fur_htm_name(enum fur_htm htm)

@@ -31,11 +31,22 @@ struct fur_heap {
 	struct page_limit page_limit;
 	struct fur_info info;
 	pid_t owner; /* that opened it */
+	struct fur_heap *next_open;
 };
 
 /* Keep the heap's private pages within `bytes`, if not 0, from now on.   Errors: FUR_ESYS. */
 FUR_MUST_USE int page_limit_start(struct fur_heap *heap, uint64_t bytes);
 void page_limit_end(struct fur_heap *heap);
+
+/* fur_fork.c: the heaps that this process has open.   Errors: FUR_ENOMEM. */
+FUR_MUST_USE int heaps_add(struct fur_heap *heap);
+/* Take it out, unless in_use() says yes; NULL: without asking. Errors: FUR_EINVAL (it is not open;
+ * `heap` may be no heap at all), FUR_EBUSY; without a message. */
+int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap));
+bool heaps_have(const struct fur_heap *heap);
+
+/* This process is a child of the one that opened the heap: INV-K1. */
+void heap_disown(struct fur_heap *heap);
 
 /* fur_thread.c */
 void thread_ended(void *thread); /* the destructor of `self` */

@@ -70,6 +70,8 @@ static void hand_back(struct fur_thread *t, uint64_t pages)
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
 	lock_acquire(t->htm, t->slot);
+	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
+		return;
 	/* A heap that can no longer be made durable keeps its pages: they are all there is. */
 	if (settle(t->durability) == 0 && madvise(heap->file.base, heap->file.super->heap_bytes, MADV_DONTNEED) == 0) {
 		arch_store(&limit->times, limit->times + 1);
@@ -78,22 +80,33 @@ static void hand_back(struct fur_thread *t, uint64_t pages)
 	lock_release(t->htm);
 }
 
-/* Between this thread's transactions.  An update's entries are on as many pages at most; so nothing need be asked of the kernel before a
- * part of the limit has been written. */
-static void after_update(struct fur_thread *t, uint64_t entries)
+static void look(struct fur_thread *t)
 {
 	struct page_limit *limit = &t->heap->page_limit;
 	const uint64_t most = limit->bytes / limit->page_bytes;
-	t->entries_since_look += entries;
-	if (t->entries_since_look < most / LOOKS)
-		return;
-	t->entries_since_look = 0;
 	if (anonymous_pages(limit->statm) <= most || pthread_mutex_trylock(&limit->mutex))
 		return;
 	uint64_t pages = private_pages(limit, &t->heap->file);
 	if (pages > most)
 		hand_back(t, pages);
 	pthread_mutex_unlock(&limit->mutex);
+}
+
+/* Between this thread's transactions.  An update's entries are on as many pages at most; so nothing
+ * need be asked of the kernel before a part of the limit has been written. */
+static void after_update(struct fur_thread *t, uint64_t entries)
+{
+	const struct page_limit *limit = &t->heap->page_limit;
+	int cancel;
+	t->entries_since_look += entries;
+	if (t->entries_since_look < limit->bytes / limit->page_bytes / LOOKS)
+		return;
+	t->entries_since_look = 0;
+	/* pread() is a cancellation point.  A thread cancelled there would keep the mutex, and no
+	 * page would go ever again. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	look(t);
+	pthread_setcancelstate(cancel, &cancel);
 }
 
 int page_limit_start(struct fur_heap *heap, uint64_t bytes)
@@ -118,7 +131,8 @@ void page_limit_end(struct fur_heap *heap)
 	struct page_limit *limit = &heap->page_limit;
 	if (!limit->bytes)
 		return;
-	pthread_mutex_destroy(&limit->mutex);
+	if (!htm_forked(&heap->htm)) /* where nobody knows who holds it */
+		pthread_mutex_destroy(&limit->mutex);
 	if (limit->statm >= 0)
 		close(limit->statm);
 	if (limit->pagemap >= 0)

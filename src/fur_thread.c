@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { WINDOW_STACK_BYTES = 65536 };
 
@@ -81,12 +82,8 @@ static int find_slot(struct fur_heap *heap, struct fur_thread **out)
 	return first_use(heap, *out, (uint32_t)limit);
 }
 
-FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
+static int take_slot(struct fur_heap *heap, struct fur_thread **thread)
 {
-	if (!heap || !thread)
-		return fur_fail(FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
-	if ((*thread = pthread_getspecific(heap->self)))
-		return 0;
 	struct fur_thread *t = NULL;
 	pthread_mutex_lock(&heap->registering);
 	int error = find_slot(heap, &t);
@@ -94,6 +91,7 @@ FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 		error = fur_fail(FUR_ENOMEM, "no memory to register a thread");
 	if (!error) {
 		t->state = THREAD_REGISTERED;
+		t->owner = this_thread();
 		t->name = NULL;
 		*thread = t;
 	}
@@ -101,9 +99,30 @@ FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 	return error;
 }
 
+FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
+{
+	if (!heap || !thread)
+		return fur_fail(FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
+	*thread = NULL;
+	FUR_CHECK(heaps_have(heap), "the heap is not open");
+	if (htm_forked(&heap->htm))
+		return tx_refuse(&heap->htm);
+	if ((*thread = pthread_getspecific(heap->self)))
+		return 0;
+	/* The C library runs no handlers for a child of _Fork() or clone(). */
+	if (heap->owner != getpid()) {
+		heap_disown(heap);
+		return tx_refuse(&heap->htm);
+	}
+	return take_slot(heap, thread);
+}
+
 static void give_back(struct fur_thread *t)
 {
 	struct fur_heap *heap = t->heap;
+	t->owner = NULL;
+	if (htm_forked(t->htm)) /* a thread that the child does not have may hold the mutex */
+		return;
 	pthread_mutex_lock(&heap->registering);
 	t->state = THREAD_FREE;
 	pthread_mutex_unlock(&heap->registering);
@@ -120,8 +139,17 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 {
 	if (!t)
 		return fur_fail(FUR_EINVAL, "fur_thread_unregister: thread must not be NULL");
-	if (t->ro.depth || t->update.depth)
-		return fur_fail(FUR_EBUSY, "this thread has a transaction open: end it before unregistering");
+	if (htm_forked(t->htm))
+		return tx_refuse(t->htm);
+	if (t->owner != this_thread())
+		return tx_foreign("fur_thread_unregister", FUR_EINVAL);
+	if (t->update.depth)
+		return fur_fail(FUR_EBUSY,
+		        "this thread has an update open, which it may have left by return or longjmp: end it with fur_commit() or "
+		        "fur_abort() before unregistering");
+	if (t->ro.depth)
+		return fur_fail(
+		        FUR_EBUSY, "this thread has a read-only transaction open: end it with fur_end_ro() before unregistering");
 	pthread_setspecific(t->heap->self, NULL);
 	give_back(t);
 	return 0;
@@ -129,12 +157,13 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread)
 {
-	return thread->slot;
+	return thread ? thread->slot : UINT32_MAX;
 }
 
 FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
 {
-	thread->name = name;
+	if (thread)
+		thread->name = name;
 }
 
 /* ------------------------------------------------- the allocator's public face */

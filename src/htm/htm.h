@@ -90,6 +90,7 @@ struct htm_window {
 struct fur_thread {
 	struct htm *htm;
 	struct durability *durability;
+	const struct this_thread *owner; /* this_thread() of the thread that has registered, or NULL */
 	struct fur_heap *heap;
 	uint32_t slot;
 	uint32_t state; /* of the registration: fur.c */
@@ -108,13 +109,13 @@ struct fur_thread {
 	} stats ARCH_PADDED;
 };
 
-/* What this OS thread has open, over all heaps: transactions on two heaps may deadlock through their isolation waits, so an update
- * tolerates no other transaction beside it. */
-struct open_transactions {
-	const struct fur_update *update;
-	uint32_t readers;
+/* The calling thread, over all heaps.  Transactions of one thread on two heaps can wait for each
+ * other in a circle: updates through their isolation waits; readers because each holds up the lock
+ * of one heap, and waits for that of the other.  So it has one. */
+struct this_thread {
+	const struct fur_thread *open; /* the registration that has a transaction open, or NULL */
 };
-ARCH_THREAD_LOCAL_DECLARE(struct open_transactions, open_transactions)
+ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
 /* --------------------------------------------------------------- back ends */
 
@@ -167,6 +168,18 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 	/* Written by one thread, read by fur_get_stats() at any time. */
 	arch_store(counter, arch_load(counter) + n);
 }
+
+/* Is this process a child of fork(), with a copy of the heap (fur_fork.c)? */
+static inline bool htm_forked(const struct htm *h)
+{
+	return (int)arch_load(&h->durability->failed) == FUR_EFORK;
+}
+
+/* Why no transaction may begin on this heap, whose `failed` is set; in words. */
+FUR_MUST_USE int tx_refuse(const struct htm *h);
+
+/* The registration is not the calling thread's; in words. */
+FUR_MUST_USE int tx_foreign(const char *function, int error);
 
 /* Roll back and end whatever the thread has open; for threads that end inside a transaction. */
 void tx_abandon(struct fur_thread *t);

@@ -5,6 +5,8 @@
  */
 #include "htm.h"
 
+#include <pthread.h>
+
 bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
@@ -29,10 +31,16 @@ bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned look
 static void report_reader(struct htm *h, uint32_t i, uint64_t waited_ns)
 {
 	arch_fetch_add(&h->long_readers, 1);
-	if (h->reader_report) {
-		struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
-		h->reader_report(&report, h->reader_report_arg);
-	}
+	if (!h->reader_report)
+		return;
+	struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
+	int cancel;
+	/* The caller may hold the lock, and has an update that is neither begun nor not.  A thread
+	 * cancelled here, in whatever the callback calls, would undo its last update, which is
+	 * committed, and release a lock that may be another's. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	h->reader_report(&report, h->reader_report_arg);
+	pthread_setcancelstate(cancel, &cancel);
 }
 
 static void note_longest(struct htm *h, uint64_t waited_ns)
@@ -47,7 +55,9 @@ static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
 	struct arch_backoff backoff = {0};
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
-	while (arch_load_acquire(&h->active[i].seq) == seq) {
+	/* reader_report may have forked: the child has no such reader, and the caller refuses the
+	 * transaction. */
+	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
 		/* Reading the clock only now and then keeps short waits short. */
 		if (backoff.turns % 64)

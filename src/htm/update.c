@@ -8,17 +8,51 @@
 
 #include <string.h>
 
-static bool open_update(const fur_update *tx)
+/* ------------------------------------------------------------------- refusals */
+
+int tx_refuse(const struct htm *h)
 {
-	return tx && tx->depth > 0;
+	if (htm_forked(h))
+		return fur_fail(FUR_EFORK, "this process is a child of fork(): the heap is its parent's; close this copy with "
+		                           "fur_close(), and work on "
+		                           "the heap in the parent");
+	return durability_check(h->durability);
+}
+
+int tx_foreign(const char *function, int error)
+{
+	return fur_fail(error,
+	        "%s: the registration is another thread's, or was given back: call fur_thread_register() in each thread", function);
+}
+
+/* Is it the calling thread's, and open?  One load more than `depth`, from the same line. */
+static inline bool mine_and_open(const struct fur_update *tx)
+{
+	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
+}
+
+static int not_open(const struct fur_update *tx, const char *function)
+{
+	if (tx && htm_forked(tx->thread->htm))
+		return tx_refuse(tx->thread->htm);
+	if (tx && tx->thread->owner != this_thread())
+		return tx_foreign(function, FUR_ENOTX);
+	return fur_fail(FUR_ENOTX, "%s without fur_begin_update", function);
 }
 
 static void close_update(struct fur_update *tx)
 {
+	struct fur_thread *t = tx->thread;
 	tx->mode = TX_NONE;
 	tx->depth = 0;
 	tx->bytes = 0; /* a store with a transaction that is over falls outside the heap, and is not done */
-	open_transactions()->update = NULL;
+	/* A read-only transaction inside the update ends with it.  Left open, it would let all
+	 * later ones join it, unprotected. */
+	if (__builtin_expect(t->ro.depth != 0, 0)) {
+		FUR_CHECK(false, "a read-only transaction is still open inside the update that ends: call fur_end_ro first");
+		t->ro = (struct fur_ro){0};
+	}
+	this_thread()->open = NULL;
 }
 
 /* ------------------------------------------------------------------- begin */
@@ -29,7 +63,9 @@ static int act(struct fur_thread *t, enum htm_action action, const struct htm_hi
 	case HTM_RETRY:
 	case HTM_RETRY_SOON: htm_pause(action, history, began, t->slot); return 0;
 	case HTM_WAIT_LOCK: return 0; /* prepare() waits for it before every attempt */
-	case HTM_WAIT_READER: htm_wait_active(t->htm, t->slot); return 0;
+	case HTM_WAIT_READER:
+		htm_wait_active(t->htm, t->slot);
+		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0; /* reader_report forked */
 	case HTM_MAKE_ROOM: return redo_make_room(&t->durability->redo[t->slot], t->durability);
 	case HTM_TAKE_LOCK: break;
 	}
@@ -50,14 +86,17 @@ static void prepare(struct fur_thread *t)
 	redo_begin(t->update.log, t->durability);
 }
 
-static void begin_locked(struct fur_thread *t)
+static int begin_locked(struct fur_thread *t)
 {
 	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
 	lock_acquire(t->htm, t->slot);
+	if (__builtin_expect(htm_forked(t->htm), 0)) /* reader_report forked */
+		return tx_refuse(t->htm);
 	if (started)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
 	prepare(t);
 	t->update.mode = TX_LOCK;
+	return 0;
 }
 
 /* One hardware attempt after the other, until one is under way or the lock is taken.  Never inlined, and nothing lives across begin()
@@ -91,47 +130,55 @@ static int begin_hardware(struct fur_thread *t)
 			break;
 		}
 	}
-	begin_locked(t);
+	return begin_locked(t);
+}
+
+/* Every begin that is not the outermost, and all misuse. */
+static int begin_otherwise(struct fur_thread *t, fur_update **update)
+{
+	if (!t || !update)
+		return fur_fail(FUR_EINVAL, "fur_begin_update: thread and update must not be NULL");
+	*update = NULL;
+	if (htm_forked(t->htm))
+		return tx_refuse(t->htm);
+	if (t->owner != this_thread())
+		return tx_foreign("fur_begin_update", FUR_EINVAL);
+	if (this_thread()->open != t)
+		return fur_fail(FUR_ENESTED,
+		        "an update was begun while this thread has a transaction open on another heap: end that first");
+	if (!t->update.depth)
+		return fur_fail(FUR_ENESTED,
+		        "an update was begun inside a read-only transaction: end that first, or begin with fur_begin_update");
+	t->update.depth++;
+	*update = &t->update;
 	return 0;
 }
 
-static int refuse_nesting(const struct fur_thread *t)
+static int begin_failed(struct fur_update *tx, fur_update **update, int error)
 {
-	if (t->ro.depth)
-		return fur_fail(FUR_ENESTED,
-		        "an update was begun inside a read-only transaction: end that first, or begin with fur_begin_update");
-	return fur_fail(
-	        FUR_ENESTED, "an update was begun while this thread has a transaction open on another heap: end that first");
+	close_update(tx);
+	*update = NULL;
+	return error;
 }
 
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
+	if (__builtin_expect(!t || !update || t->owner != this_thread() || this_thread()->open, 0))
+		return begin_otherwise(t, update);
 	struct fur_update *tx = &t->update;
-	*update = tx;
-	if (tx->depth) {
-		tx->depth++;
-		return 0;
-	}
-	if (t->ro.depth || open_transactions()->readers || open_transactions()->update)
-		return refuse_nesting(t);
-	int error = durability_check(t->durability);
-	if (error)
-		return error;
+	int error;
+	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+		return begin_failed(tx, update, tx_refuse(t->htm));
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
 	tx->bytes = t->durability->super->heap_bytes;
 	/* Set before the hardware transaction, so that an abort does not take them back; begin_hardware() may return an error. */
-	open_transactions()->update = tx;
+	*update = tx;
+	this_thread()->open = t;
 	tx->depth = 1;
-	if (!t->htm->ops) {
-		begin_locked(t);
-		return 0;
-	}
-	error = begin_hardware(t);
-	if (__builtin_expect(error != 0, 0))
-		close_update(tx);
-	return error;
+	error = t->htm->ops ? begin_hardware(t) : begin_locked(t);
+	return __builtin_expect(error != 0, 0) ? begin_failed(tx, update, error) : 0;
 }
 
 /* ------------------------------------------------------------------ stores */
@@ -160,10 +207,22 @@ static inline bool inside(const struct fur_update *tx, const void *to, size_t by
 	return offset < tx->bytes && bytes <= tx->bytes - offset;
 }
 
+/* Does the calling thread have it open, or had?  Stores have no result: FUR_CHECKS looks. */
+static inline void check_update(const struct fur_update *tx)
+{
+	FUR_CHECK(tx, "the update must not be NULL");
+	FUR_CHECK(tx->thread->owner == this_thread(), "the update is another thread's, or its registration was given back");
+	(void)tx;
+}
+
 FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned bytes)
 {
-	if (__builtin_expect(!inside(tx, to, bytes) || tx->error, 0)) {
-		tx_fail(tx, FUR_ERANGE);
+	enum { MOST_BYTES = sizeof bits };
+	check_update(tx);
+	if (__builtin_expect(!inside(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES, 0)) {
+		/* An entry of no bytes would be damage to whoever replays the log; more than 8 are
+		 * not in `bits`. */
+		tx_fail(tx, inside(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
 	const struct durability *d = tx->thread->durability;
@@ -173,10 +232,44 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 			return;
 }
 
+static bool overlap(const void *a, const void *b, size_t bytes)
+{
+	return (uintptr_t)a - (uintptr_t)b < bytes || (uintptr_t)b - (uintptr_t)a < bytes;
+}
+
+/* As memmove(): each part goes through a copy, so that its log entry has the bytes that were there
+ * before the part was stored; and the parts go in the order in which none is stored over before it
+ * is read. */
+static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	const struct durability *d = tx->thread->durability;
+	uint8_t copy[MEDIA_ENTRY_MAX];
+	bool upwards = to < from;
+	while (bytes) {
+		uint64_t part = redo_fits(tx->log, d, bytes), at = upwards ? 0 : bytes - part;
+		memcpy(copy, from + at, part);
+		if (!redo_append(tx->log, d, (uint64_t)(to + at - tx->base), to + at, copy, part)) {
+			if (!make_room(tx))
+				return;
+			continue;
+		}
+		to += upwards ? part : 0;
+		from += upwards ? part : 0;
+		bytes -= part;
+	}
+}
+
 FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 {
+	check_update(tx);
+	if (bytes == 0)
+		return;
 	if (__builtin_expect(!inside(tx, to, bytes) || tx->error, 0)) {
 		tx_fail(tx, FUR_ERANGE);
+		return;
+	}
+	if (__builtin_expect(overlap(to, from, bytes), 0)) {
+		write_overlapping(tx, to, from, bytes);
 		return;
 	}
 	const struct durability *d = tx->thread->durability;
@@ -195,6 +288,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 
 FUR_API void fur_promote(fur_update *tx, void *at)
 {
+	check_update(tx);
 	if (__builtin_expect(!inside(tx, at, 1), 0)) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
@@ -210,7 +304,9 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
 {
-	memcpy(to, from, bytes);
+	/* With no bytes the pointers may be anything, and memmove() would not have that. */
+	if (bytes)
+		memmove(to, from, bytes);
 }
 
 /* ------------------------------------------------------------------ commit */
@@ -276,6 +372,9 @@ static int finish(struct fur_thread *t)
 static int roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
+	        [-FUR_EINVAL] =
+	                "the update stored 0 bytes, or more than 8, with fur_store_bits() and was rolled back: store 1 to 8, "
+	                "or use fur_write()",
 	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled back: only fur_alloc()ed memory "
 	                        "and roots can be stored to",
 	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make the heap with a larger log_bytes, "
@@ -303,8 +402,8 @@ static int roll_back(struct fur_update *tx)
 
 FUR_API int fur_commit(fur_update *tx)
 {
-	if (__builtin_expect(!open_update(tx), 0))
-		return fur_fail(FUR_ENOTX, "fur_commit without fur_begin_update");
+	if (__builtin_expect(!mine_and_open(tx), 0))
+		return not_open(tx, "fur_commit");
 	if (tx->depth > 1) {
 		tx->depth--;
 		return 0;
@@ -325,8 +424,8 @@ FUR_API int fur_commit(fur_update *tx)
 
 FUR_API int fur_abort(fur_update *tx)
 {
-	if (!open_update(tx))
-		return fur_fail(FUR_ENOTX, "fur_abort without fur_begin_update");
+	if (!mine_and_open(tx))
+		return not_open(tx, "fur_abort");
 	tx_fail(tx, FUR_EABORTED);
 	if (tx->depth > 1) {
 		tx->depth--;
@@ -338,6 +437,8 @@ FUR_API int fur_abort(fur_update *tx)
 void tx_abandon(struct fur_thread *t)
 {
 	if (t->update.depth) {
+		FUR_CHECK(t->update.mode != TX_NONE, "a thread may not end inside fur_options.reader_report");
+		t->ro = (struct fur_ro){0};
 		t->update.depth = 1;
 		fur_abort(&t->update);
 	}

@@ -142,7 +142,7 @@ void print_machine(fur_heap *heap)
 {
 	fur_info i{};
 	i.size = sizeof i;
-	fur_get_info(heap, &i);
+	fur::check(fur_get_info(heap, &i));
 	printf("Hardware transactions   %s\n                        %s\n", fur_htm_name(i.htm), i.htm_reason);
 	printf("Persistence             %s\n                        %s\n", fur_pm_name(i.pm), i.pm_reason);
 	printf("Heap                    %llu MiB, mapped at 0x%llx\n\n", static_cast<unsigned long long>(i.heap_bytes >> 20),

@@ -41,8 +41,8 @@ BUGS = {
         "--workload bank --crash"),
     "early-d": (
         "htm/reader.c", "D is collected before the last access (INV-D1)",
-        [("	become_active(t);\n	open", "	become_active(t);\n	durability_collect(t->durability, t->slot, &t->window.dset);\n	open"),
-         ("	durability_collect(t->durability, t->slot, set);\n	/* Release", "	/* Release")],
+        [("	become_active(t);\n	this", "	become_active(t);\n	durability_collect(t->durability, t->slot, &t->window.dset);\n	this"),
+         ("	durability_collect(t->durability, t->slot, set);\n	/* Loads", "	/* Loads")],
         "--workload bank --crash"),
     "no-dependencies": (
         "durability/commit.c", "markers do not name D (INV-D3)",

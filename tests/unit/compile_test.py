@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The public header, as a user's compiler sees it: it compiles alone, without a warning; and a store in a read-only transaction does not
-compile, in C and in C++.
+"""The public headers, as a user's compiler sees them: each compiles alone, without a warning, in each standard that it is for; and a store
+in a read-only transaction does not compile.
 
     compile_test.py INCLUDE_DIRECTORY COMPILER LANGUAGE   (LANGUAGE: c or c++)
 """
@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 include, compiler, language = sys.argv[1], sys.argv[2].split(), sys.argv[3]
-standard = {"c": "-std=c11", "c++": "-std=c++20"}[language]
-flags = ["-x", language, standard, "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, "-"]
+standards = {"c": ["c11", "c17", "c2x"], "c++": ["c++11", "c++14", "c++17", "c++20", "c++23"]}[language]
+flags = ["-x", language, "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, "-"]
 
 
-def compiles(text):
-    done = subprocess.run(compiler + flags, input=text, text=True, stderr=subprocess.PIPE)
+def compiles(text, standard):
+    done = subprocess.run(compiler + ["-std=" + standard] + flags, input=text, text=True, stderr=subprocess.PIPE)
     return done.returncode == 0, done.stderr
 
 
@@ -35,14 +35,30 @@ cases = [
     ("a load with something that is no transaction", USE % ("fur_heap", "fur_heap", "(void)fur_load(tx, p); (void)c; (void)v;"), False),
     ("a store of a large struct", "#include <fur.h>\nstruct s { char a[24]; };\nvoid f(fur_update *tx, struct s *p, struct s v);\nvoid f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n", False),
 ]
-if language == "c++":
-    cases.append(("fur.hpp alone", "#include <fur.hpp>\n", True))
+HPP = """#include <fur.hpp>
+long f(fur_thread *t, const long *p);
+long f(fur_thread *t, const long *p)
+{
+	fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<long>(tx)); });
+	return fur::read(t, [&](fur_ro *tx) { return fur_load(tx, p); });
+}
+"""
 bad = 0
-for name, text, expected in cases:
-    result, errors = compiles(text)
-    if result != expected:
-        bad += 1
-        print(f"FAIL {name}: {'compiles' if result else 'does not compile'}\n{errors}")
-    else:
-        print(f"ok   {name}")
+
+
+def check(name, text, standard, expected, says=""):
+    global bad
+    result, errors = compiles(text, standard)
+    good = result == expected and says in errors
+    bad += not good
+    print(f"{'ok  ' if good else 'FAIL'} {standard}: {name}" + ("" if good else f": {'compiles' if result else 'does not compile'}\n{errors}"))
+
+
+for standard in standards:
+    for name, text, expected in cases:
+        check(name, text, standard, expected)
+    if language == "c++" and standard < "c++17":
+        check("fur.hpp is refused", HPP, standard, False, "fur.hpp needs C++17")
+    elif language == "c++":
+        check("fur.hpp", HPP, standard, True)
 sys.exit(1 if bad else 0)

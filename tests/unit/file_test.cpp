@@ -222,7 +222,7 @@ TEST_F(File, Create_BadOptions_AreRefused)
 TEST_F(File, Options_OfAnOlderProgram_AreTaken)
 {
 	fur::Options o = small_options();
-	o.size = offsetof(fur_options, reader_report_ns);
+	o.size = offsetof(fur_options, dram_bytes) + sizeof o.dram_bytes; /* the first release */
 	fur_heap *h;
 	ASSERT_EQ(fur_create(path_.c_str(), &o, &h), 0) << fur_errormsg();
 	EXPECT_EQ(fur_close(h), 0);

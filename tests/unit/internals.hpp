@@ -13,6 +13,7 @@
 extern "C" {
 #include "../../src/fur_heap.h"
 #include "../../src/heap/layout.h"
+#include "../../src/fur_struct.h"
 #include "../../src/replayer/apply.h"
 }
 #pragma GCC diagnostic pop

@@ -20,7 +20,7 @@
 
 #define STAMPED (UINT64_C(1) << 63)
 
-ARCH_THREAD_LOCAL_DEFINE(struct open_transactions, open_transactions)
+ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 
 static uint64_t get_time(void)
 {
@@ -83,7 +83,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 		lock_wait_reader(t->htm, t->slot);
 	}
 	arch_store_release(&t->htm->active[t->slot].want, 0);
-	open_transactions()->readers++;
+	this_thread()->open = t;
 	t->ro.depth = 1;
 	return 0;
 }
@@ -94,7 +94,7 @@ FUR_API int fur_end_ro(fur_ro *ro)
 		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
 	struct fur_thread *t = thread_of(ro);
 	arch_store_release(&t->htm->active[t->slot].seq, 0); /* 24 */
-	open_transactions()->readers--;
+	this_thread()->open = NULL;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
 	uint64_t ended = now(t);

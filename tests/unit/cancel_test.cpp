@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cancel_test.cpp - no function of libfur is a cancellation point: a thread that is cancelled leaves neither a lock behind, nor an update
+ * half begun.
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace
+{
+
+class Cancel : public HeapFile
+{
+      protected:
+	/* `work` in a thread with a cancellation pending; false: it acted inside `work`. */
+	template <class Work>
+	static bool comes_to_its_end(Work work)
+	{
+		struct Run {
+			Work &work;
+			bool ended;
+		} run{work, false};
+		pthread_t thread;
+		auto start = [](void *argument) -> void * {
+			auto *r = static_cast<Run *>(argument);
+			pthread_cancel(pthread_self());
+			r->work();
+			r->ended = true;
+			pthread_testcancel();
+			return nullptr;
+		};
+		EXPECT_EQ(pthread_create(&thread, nullptr, start, &run), 0);
+		void *result;
+		pthread_join(thread, &result);
+		EXPECT_EQ(result, PTHREAD_CANCELED) << "nothing was pending";
+		return run.ended;
+	}
+};
+
+TEST_F(Cancel, NoFunction_IsACancellationPoint)
+{
+	for (fur_pm pm : {FUR_PM_EMULATED, FUR_PM_SYNC}) {
+		fur::Options o = small_options();
+		o.pm = pm;
+		fur_heap *heap = nullptr;
+		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_create(path_.c_str(), &o, &heap), 0) << fur_errormsg(); }));
+		EXPECT_TRUE(comes_to_its_end([&] {
+			fur_thread *self;
+			fur_update *tx;
+			fur_ro *ro;
+			ASSERT_EQ(fur_thread_register(heap, &self), 0);
+			for (int k = 0; k < 200; k++) { /* the log and the ring fill, and are replayed */
+				ASSERT_EQ(fur_begin_update(self, &tx), 0);
+				void *p = fur_alloc(tx, 1000);
+				char bytes[1000] = {};
+				fur_write(tx, p, bytes, sizeof bytes);
+				fur_free(tx, p);
+				ASSERT_EQ(fur_commit(tx), 0);
+				ASSERT_EQ(fur_begin_ro(self, &ro), 0);
+				ASSERT_EQ(fur_end_ro(ro), 0);
+			}
+			ASSERT_EQ(fur_begin_update(self, &tx), 0);
+			ASSERT_EQ(fur_abort(tx), FUR_EABORTED);
+			ASSERT_EQ(fur_thread_unregister(self), 0);
+		}));
+		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_close(heap), 0) << fur_errormsg(); }));
+		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_open(path_.c_str(), &o, &heap), 0) << fur_errormsg(); }));
+		EXPECT_EQ(fur_close(heap), 0);
+		unlink(path_.c_str());
+	}
+}
+
+/* The limit is looked at by the update that has written enough; its thread has a cancellation
+ * pending. */
+TEST_F(Cancel, WhileThePageLimitIsChecked_TheLimitStays)
+{
+	fur::Options o = small_options();
+	o.dram_bytes = 4096;
+	o.log_bytes = 1 << 16;
+	fur::Heap heap = create(o);
+	fur::Thread self(heap);
+	auto *p = static_cast<unsigned char *>(fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, 1 << 16); }));
+	auto write_pages = [&](fur_thread *t) {
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(t, &tx), 0);
+		for (int k = 0; k < 16; k++)
+			fur_store(tx, p + k * 4096, static_cast<unsigned char>(k));
+		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	};
+	EXPECT_TRUE(comes_to_its_end([&] {
+		fur_thread *t;
+		ASSERT_EQ(fur_thread_register(heap, &t), 0);
+		write_pages(t);
+	}));
+	uint64_t before = heap.stats().times_handed_back;
+	write_pages(self);
+	EXPECT_GT(heap.stats().times_handed_back, before) << "nobody looks at the limit any more";
+}
+
+struct Writer {
+	fur_heap *heap;
+	uint64_t *words;
+	std::atomic<bool> *first, *reading;
+};
+
+/* Stores 1 and commits; begins to store 2 when somebody reads, with a cancellation pending. */
+void write_twice(const Writer *w)
+{
+	fur_thread *t;
+	fur_update *tx;
+	int cancel;
+	fur::check(fur_thread_register(w->heap, &t));
+	fur::check(fur_begin_update(t, &tx));
+	fur_store(tx, &w->words[0], uint64_t(1));
+	fur::check(fur_commit(tx));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	*w->first = true;
+	while (!*w->reading)
+		usleep(1000);
+	pthread_setcancelstate(cancel, &cancel);
+	pthread_cancel(pthread_self());
+	fur::check(fur_begin_update(t, &tx));
+	fur_store(tx, &w->words[0], uint64_t(2));
+}
+
+/* Without variables: the address sanitizer does not see that a cancelled function's are gone. */
+void *cancelled_writer(void *writer)
+{
+	write_twice(static_cast<const Writer *>(writer));
+	pthread_testcancel(); /* here: inside an open update, which is rolled back */
+	return nullptr;
+}
+
+/* A thread that is cancelled in what the callback calls, before its update has begun, would undo
+ * its update before that. */
+TEST_F(Cancel, InsideReaderReport_UndoesNothing_AndReleasesNothing)
+{
+	fur::Options o = small_options();
+	o.htm = FUR_HTM_NONE;
+	o.reader_report_ns = 1;
+	static std::atomic<bool> reported, returned;
+	reported = returned = false;
+	o.reader_report = [](const fur_reader_report *, void *) {
+		reported = true;
+		pthread_testcancel(); /* as printf() and write() may */
+		returned = true;
+	};
+	fur::Heap heap = create(o);
+	fur::Thread self(heap);
+	auto *words = fur::update(self, [&](fur_update *tx) {
+		auto *w = static_cast<uint64_t *>(fur_alloc(tx, 64));
+		fur_store(tx, &w[0], uint64_t(0));
+		return w;
+	});
+	std::atomic<bool> reading{false}, first{false};
+	std::thread reader([&] {
+		fur::Thread t(heap);
+		while (!first)
+			usleep(1000);
+		fur::read(t, [&](fur_ro *) {
+			reading = true;
+			while (!reported)
+				usleep(1000);
+		});
+	});
+	pthread_t writer;
+	Writer arguments{heap, words, &first, &reading};
+	pthread_create(&writer, nullptr, cancelled_writer, &arguments);
+	void *result;
+	pthread_join(writer, &result);
+	reader.join();
+	EXPECT_EQ(result, PTHREAD_CANCELED);
+	EXPECT_TRUE(returned) << "the thread was cancelled inside the callback";
+	EXPECT_EQ(words[0], 1u) << "0: an update that was acknowledged is undone; 2: one that was cancelled is not";
+	for (int k = 0; k < 2; k++) { /* a lock released twice lets the next holder in, and the one after it never */
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &words[0], fur_load(tx, &words[0]) + 1); });
+	}
+	EXPECT_EQ(words[0], 3u);
+}
+
+} // namespace

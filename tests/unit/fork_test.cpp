@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fork_test.cpp - a child of fork() and its copy of a heap: it is refused everything but fur_close(), harms nobody, and waits for nobody.
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+
+#include <atomic>
+#include <sys/syscall.h>
+#include <thread>
+
+namespace
+{
+
+class Fork : public HeapFile
+{
+      protected:
+	Fork() : heap_(create()), self_(heap_)
+	{
+		words_ = fur::update(self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint64_t *>(fur_alloc(tx, 64));
+			uint64_t zero[8] = {};
+			fur_write(tx, p, zero, sizeof zero);
+			fur_set_root(tx, 0, p);
+			return p;
+		});
+	}
+
+	/* `work` in a child; a child that hangs is killed. */
+	template <class Work>
+	static void in_child(Work &&work, pid_t (*make_child)() = fork)
+	{
+		pid_t child = make_child();
+		ASSERT_GE(child, 0);
+		if (child == 0) {
+			alarm(60);
+			work();
+			_exit(HasFailure() ? 1 : 0);
+		}
+		int status;
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		ASSERT_TRUE(WIFEXITED(status)) << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
+		EXPECT_EQ(WEXITSTATUS(status), 0) << "the child failed";
+	}
+	void increment()
+	{
+		fur::update(self_, [&](fur_update *tx) { fur_store(tx, words_, fur_load(tx, words_) + 1); });
+	}
+	/* All that returns a code, but for fur_close(). */
+	void expect_all_refused()
+	{
+		fur_thread *t;
+		fur_ro *ro;
+		fur_update *tx;
+		fur_info info;
+		fur_stats stats;
+		info.size = sizeof info;
+		stats.size = sizeof stats;
+		EXPECT_EQ(fur_begin_ro(self_, &ro), FUR_EFORK);
+		EXPECT_EQ(ro, nullptr);
+		EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFORK);
+		EXPECT_EQ(tx, nullptr);
+		EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
+		EXPECT_EQ(fur_thread_unregister(self_), FUR_EFORK);
+		EXPECT_EQ(fur_get_info(heap_, &info), FUR_EFORK);
+		EXPECT_EQ(fur_get_stats(heap_, &stats), FUR_EFORK);
+		EXPECT_NE(std::string(fur_errormsg()).find("fur_close"), std::string::npos) << "no remedy: " << fur_errormsg();
+	}
+	/* The file's bytes, but for the word that says which processes work on it. */
+	std::string log_and_ring()
+	{
+		auto *s = static_cast<media_super *>(heap_.get()->file.super);
+		auto *all = reinterpret_cast<const char *>(s);
+		return std::string(all, s->heap_offset);
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
+	uint64_t *words_;
+};
+
+TEST_F(Fork, ChildIsRefusedAll_AndClosesItsCopy)
+{
+	increment();
+	in_child([&] {
+		expect_all_refused();
+		EXPECT_EQ(words_[0], 1u) << "the copy can be read";
+		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
+		EXPECT_EQ(fur_close(heap_.get()), FUR_EINVAL);
+	});
+	increment();
+	EXPECT_EQ(words_[0], 2u);
+}
+
+TEST_F(Fork, ChildThatGoesOn_DestroysNothing)
+{
+	heap_.close();
+	/* As after a kill: a process works, its child goes on as if nothing had happened, and both
+	 * are gone. */
+	in_killed_child([&] {
+		fur::Heap &h = *new fur::Heap(open());
+		fur::Thread t(h);
+		auto add = [&](fur_thread *who) {
+			fur_update *tx;
+			if (fur_begin_update(who, &tx))
+				return false;
+			fur_store(tx, words_, fur_load(tx, words_) + 1);
+			return fur_commit(tx) == 0;
+		};
+		for (int k = 0; k < 50; k++)
+			ASSERT_TRUE(add(t));
+		in_child([&] {
+			for (int k = 0; k < 200; k++)
+				add(t);
+		});
+		for (int k = 0; k < 50; k++)
+			ASSERT_TRUE(add(t));
+	});
+	heap_ = open();
+	EXPECT_EQ(words_[0], 100u) << "acknowledged updates are missing";
+	self_ = fur::Thread(heap_);
+}
+
+TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
+{
+	fur_update *tx, *inner;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	fur_store(tx, &words_[0], uint64_t(7));
+	in_child([&] {
+		std::string before = log_and_ring();
+		fur_store(tx, &words_[1], uint64_t(8));
+		fur_write(tx, &words_[2], words_, 8);
+		fur_promote(tx, &words_[2]);
+		fur_set_root(tx, 1, words_);
+		EXPECT_EQ(fur_alloc(tx, 64), nullptr);
+		fur_free(tx, words_);
+		EXPECT_EQ(words_[1] + words_[2], 0u);
+		EXPECT_EQ(fur_commit(inner), FUR_EFORK);
+		EXPECT_EQ(fur_commit(tx), FUR_EFORK);
+		EXPECT_EQ(fur_abort(tx), FUR_EFORK);
+		expect_all_refused();
+		EXPECT_TRUE(log_and_ring() == before) << "the child wrote to memory that it shares with its parent";
+		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
+	});
+	fur_store(tx, &words_[1], uint64_t(9));
+	EXPECT_EQ(fur_commit(inner), 0);
+	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	heap_.close();
+	heap_ = open();
+	EXPECT_EQ(words_[0], 7u);
+	EXPECT_EQ(words_[1], 9u);
+	self_ = fur::Thread(heap_);
+}
+
+TEST_F(Fork, UpdateAbortedInTheChild_StaysThereInTheParent)
+{
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	fur_store(tx, &words_[0], uint64_t(7));
+	in_child([&] { EXPECT_EQ(fur_abort(tx), FUR_EFORK); });
+	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(words_[0], 7u);
+}
+
+TEST_F(Fork, ReadOpenAtTheFork_IsTheParents)
+{
+	fur_ro *ro, *nested;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	ASSERT_EQ(fur_begin_ro(self_, &nested), 0);
+	in_child([&] {
+		EXPECT_EQ(fur_end_ro(nested), FUR_EFORK);
+		EXPECT_EQ(fur_end_ro(ro), FUR_EFORK);
+		expect_all_refused();
+		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
+	});
+	EXPECT_EQ(fur_end_ro(nested), 0);
+	EXPECT_EQ(fur_end_ro(ro), 0);
+	increment();
+}
+
+/* The key's destructor runs in a thread of the child that was inside an update, while another
+ * thread that the child does not have holds the mutex which the destructor takes. */
+TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
+{
+	std::thread([&] {
+		fur_thread *t;
+		fur_update *tx;
+		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_begin_update(t, &tx), 0);
+		fur_store(tx, &words_[0], uint64_t(7));
+		std::atomic<bool> locked{false}, done{false};
+		auto *holder = new std::thread([&] { /* of which the child's unwinding destroys nothing */
+			pthread_mutex_lock(&heap_.get()->registering);
+			locked = true;
+			while (!done)
+				usleep(1000);
+			pthread_mutex_unlock(&heap_.get()->registering);
+		});
+		while (!locked)
+			usleep(1000);
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(60);
+			atexit([] { _exit(0); }); /* called first: nothing else of the test program's end */
+			pthread_exit(nullptr);    /* the last thread: the process ends */
+		}
+		int status;
+		waitpid(child, &status, 0);
+		EXPECT_EQ(status, 0) << "the child hung (SIGALRM, 14), or died";
+		done = true;
+		holder->join();
+		delete holder;
+		fur_store(tx, &words_[1], uint64_t(8));
+		EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	}).join();
+	EXPECT_EQ(words_[0], 7u) << "the child undid the parent's update";
+	EXPECT_EQ(words_[1], 8u);
+	increment();
+}
+
+TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
+{
+	std::atomic<bool> begun{false}, done{false};
+	std::thread other([&] {
+		fur_thread *t;
+		fur_update *tx;
+		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_begin_update(t, &tx), 0);
+		fur_store(tx, &words_[0], uint64_t(7));
+		begun = true;
+		while (!done)
+			usleep(1000);
+		EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	});
+	while (!begun)
+		usleep(1000);
+	in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
+	done = true;
+	other.join();
+	EXPECT_EQ(words_[0], 7u);
+}
+
+TEST_F(Fork, Close_InAChild_WhileAnotherThreadRegisters)
+{
+	std::atomic<bool> locked{false}, done{false};
+	std::thread other([&] {
+		pthread_mutex_lock(&heap_.get()->registering);
+		locked = true;
+		while (!done)
+			usleep(1000);
+		pthread_mutex_unlock(&heap_.get()->registering);
+	});
+	while (!locked)
+		usleep(1000);
+	in_child([&] {
+		expect_all_refused();
+		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
+	});
+	done = true;
+	other.join();
+}
+
+/* The list of open heaps has a mutex of its own. */
+TEST_F(Fork, WhileOtherThreadsOpenAndClose_ChildrenCloseTheirCopies)
+{
+	std::atomic<bool> done{false};
+	std::string second = path_ + "-2";
+	std::thread other([&] {
+		fur::Options o = small_options();
+		fur_heap *h;
+		ASSERT_EQ(fur_create(second.c_str(), &o, &h), 0);
+		ASSERT_EQ(fur_close(h), 0);
+		while (!done) {
+			int result = fur_open(second.c_str(), &o, &h);
+			ASSERT_TRUE(result == 0 || result == FUR_EBUSY) << fur_errormsg(); /* busy: a child has a copy */
+			if (result == 0) {
+				ASSERT_EQ(fur_close(h), 0);
+			}
+		}
+	});
+	for (int k = 0; k < 20; k++)
+		in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
+	done = true;
+	other.join();
+	unlink(second.c_str());
+}
+
+TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
+{
+	std::string second = path_ + "-2";
+	fur_update *open_at_the_fork;
+	ASSERT_EQ(fur_begin_update(self_, &open_at_the_fork), 0);
+	in_child([&] {
+		fur::Heap mine = fur::Heap::create(second, small_options());
+		fur::Thread me(mine);
+		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, fur_base(mine)); });
+		EXPECT_EQ(fur::read(me, [&](fur_ro *) { return mine.root<void>(0); }), fur_base(mine));
+		/* And its own child has a copy of that one. */
+		in_child([&] {
+			fur_ro *ro;
+			EXPECT_EQ(fur_begin_ro(me, &ro), FUR_EFORK);
+			EXPECT_EQ(fur_close(mine.get()), 0);
+			EXPECT_EQ(fur_close(heap_.get()), 0);
+		});
+		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, nullptr); });
+		mine.close();
+	});
+	EXPECT_EQ(fur_commit(open_at_the_fork), 0);
+	unlink(second.c_str());
+}
+
+TEST_F(Fork, HeapCountsAsOpen_AsLongAsAChildHasItsCopy)
+{
+	int to_child[2], to_parent[2];
+	ASSERT_EQ(pipe(to_child) + pipe(to_parent), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		char c;
+		alarm(60);
+		_exit(read(to_child[0], &c, 1) == 1 && fur_close(heap_.get()) == 0 && write(to_parent[1], "", 1) == 1 &&
+		                        read(to_child[0], &c, 1) == 1
+		                ? 0
+		                : 1);
+	}
+	char c;
+	heap_.close();
+	EXPECT_EQ(open_result(), FUR_EBUSY);
+	ASSERT_EQ(write(to_child[1], "", 1), 1);
+	ASSERT_EQ(read(to_parent[0], &c, 1), 1);
+	heap_ = open();
+	ASSERT_EQ(write(to_child[1], "", 1), 1);
+	int status;
+	waitpid(child, &status, 0);
+	EXPECT_EQ(status, 0);
+	for (int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]})
+		close(fd);
+	self_ = fur::Thread(heap_);
+}
+
+/* A child for which the C library runs no handlers. */
+TEST_F(Fork, RawClone_IsNoticedAtRegistrationAndClose)
+{
+	auto clone_without_handlers = [] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); };
+	ASSERT_EQ(fur_thread_unregister(self_), 0);
+	in_child(
+	        [&] {
+		        fur_thread *t;
+		        EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
+		        EXPECT_EQ(fur_close(heap_.get()), 0);
+	        },
+	        clone_without_handlers);
+	in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0); }, clone_without_handlers);
+	self_ = fur::Thread(heap_);
+	increment();
+}
+
+/* The child comes back from the callback into an update that waits for a reader which the child
+ * does not have. */
+TEST_F(Fork, InsideReaderReport_TheChildIsRefused)
+{
+	heap_.close();
+	static std::atomic<pid_t> child;
+	static std::atomic<bool> reported;
+	child = -1;
+	reported = false;
+	fur::Options o = small_options();
+	o.htm = FUR_HTM_NONE;
+	o.reader_report_ns = 1;
+	o.reader_report = [](const fur_reader_report *, void *) {
+		child = fork();
+		if (child == 0)
+			alarm(60);
+		reported = true;
+	};
+	heap_ = open(o);
+	std::atomic<bool> reading{false};
+	std::thread reader([&] {
+		fur::Thread t(heap_);
+		fur::read(t, [&](fur_ro *) {
+			reading = true;
+			while (!reported)
+				usleep(1000);
+		});
+	});
+	while (!reading)
+		usleep(1000);
+	fur::Thread t(heap_);
+	fur_update *tx;
+	int begun = fur_begin_update(t, &tx);
+	if (child == 0)
+		_exit(begun == FUR_EFORK && fur_close(heap_.get()) == 0 ? 0 : 1);
+	EXPECT_EQ(begun, 0);
+	EXPECT_EQ(fur_commit(tx), 0);
+	reader.join();
+	int status;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "the child hung, or was not refused";
+	self_ = fur::Thread(heap_);
+}
+
+} // namespace
