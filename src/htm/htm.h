@@ -105,7 +105,7 @@ struct fur_thread {
 	uint64_t entries_since_look; /* fur_pages.c */
 	struct htm_window window;
 	uint64_t began;     /* ticks, with phase_times */
-	void *window_stack; /* POWER: its upper end */
+	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
 		uint64_t aborts[FUR_ABORT_CAUSES];
@@ -140,6 +140,10 @@ struct htm_ops {
 	int (*aborted)(struct fur_thread *t);
 };
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
+
+/* A stack for the window on POWER: its upper end, or NULL (window_stack.c). */
+void *window_stack_new(void);
+void window_stack_delete(void *stack);
 
 /* Choose a back end by what was asked for and what the processor can do; say why. */
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);

@@ -89,11 +89,17 @@ static void window(struct fur_thread *t)
 	}
 	if (t->htm->phase_times)
 		w->waited = arch_ticks();
-	/* Slot before id, both before tend.: whoever reads our data afterwards finds us in nondurable[].  Release is lwsync. */
+	/* Slot before id: release, which is lwsync. */
 	arch_store(&d->nondurable[t->slot].slot, w->slot);
 	arch_store_release(&d->nondurable[t->slot].id, w->update_id);
-	arch_fence_light();
 	w->announced = true;
+	/* hwsync: the announcement is performed before tend. makes the body's stores visible.  Otherwise a reader may load what we stored,
+	 * miss us in nondurable[], and return data that a failure takes back (INV-D1).  lwsync does not say so.  It orders the accesses of
+	 * the instructions before it with those of the instructions after it, and the body's stores come before it, as the
+	 * announcement does.  Nor does tend.: the memory barriers of a transaction's begin and end do not exist in a rollback-only
+	 * one, and those of an ordinary one do not order its own suspended stores with its other stores (Book II, 1.8).  No instruction
+	 * after hwsync, tend. among them, begins before hwsync is complete. */
+	arch_fence();
 }
 
 static void window_empty(struct fur_thread *t)
