@@ -122,8 +122,11 @@ TEST_F(Waits, Reader_ReturnsOnlyWhenWhatItMayHaveReadIsDurable)
 TEST_F(Waits, Reader_IsNotHeldUp_ByItsSlotBeingFilledInOrByOtherUpdates)
 {
 	announce();
+	const uint64_t reads = heap_.stats().ro_commits;
 	Beside reader([this] { read(); });
-	a_while();
+	/* It has collected what it waits for. */
+	while (heap_.stats().ro_commits == reads)
+		std::this_thread::yield();
 	draw();
 	a_while();
 	EXPECT_FALSE(reader.returned()) << "a slot filled in is no change of owner";
