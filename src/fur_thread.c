@@ -7,10 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-enum { WINDOW_STACK_BYTES = 65536 };
 
 /* What a slot keeps from its first use on. */
 static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
@@ -26,14 +23,8 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	/* Touched now: a page fault in a hardware transaction aborts it. */
 	memset(t->window.dset.members, 0, members);
 	memset(t->window.seqs, 0, seqs);
-	if (heap->htm.kind == FUR_HTM_POWER) {
-		void *stack =
-		        mmap(NULL, WINDOW_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		if (stack == MAP_FAILED)
-			return fur_fail(FUR_ENOMEM, "no memory for a window stack");
-		/* ELFv2 wants 16-byte alignment and a frame header above the callee. */
-		t->window_stack = (uint8_t *)stack + WINDOW_STACK_BYTES - 256;
-	}
+	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
+		return fur_fail(FUR_ENOMEM, "no memory for a window stack");
 	return redo_init(&d->redo[slot], d, slot);
 }
 
@@ -41,8 +32,7 @@ void thread_free_memory(struct fur_thread *t)
 {
 	free(t->window.dset.members);
 	free(t->window.seqs);
-	if (t->window_stack)
-		munmap((uint8_t *)t->window_stack + 256 - WINDOW_STACK_BYTES, WINDOW_STACK_BYTES);
+	window_stack_delete(t->window_stack);
 }
 
 static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)

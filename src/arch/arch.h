@@ -48,6 +48,13 @@ static inline uint64_t arch_load_acquire(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
+/* In one order, that all threads agree on, with the read-modify-writes below: a thread that changes one word and then looks at another this
+ * way, and a thread that does the two the other way round, cannot miss each other. */
+static inline uint64_t arch_load_ordered(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
 static inline void arch_store(uint64_t *p, uint64_t value)
 {
 	__atomic_store_n(p, value, __ATOMIC_RELAXED);
@@ -61,6 +68,11 @@ static inline void arch_store_release(uint64_t *p, uint64_t value)
 static inline uint64_t arch_fetch_add(uint64_t *p, uint64_t value)
 {
 	return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+}
+
+static inline uint64_t arch_exchange(uint64_t *p, uint64_t value)
+{
+	return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
 }
 
 static inline bool arch_cas(uint64_t *p, uint64_t expected, uint64_t desired)
@@ -96,7 +108,15 @@ uint64_t arch_now_ns(void);
 
 /* Sleep until *word may have changed from `expected`; spurious returns allowed.  Never inside a hardware transaction. */
 void arch_futex_wait(uint32_t *word, uint32_t expected);
+/* Wake one sleeper: of threads with the same priority, the one that has slept longest. */
+void arch_futex_wake_one(uint32_t *word);
 void arch_futex_wake_all(uint32_t *word);
+
+/* The half of a shared word that a futex looks at: the low one, which lies first on every processor above. */
+static inline uint32_t *arch_futex_of(uint64_t *word)
+{
+	return (uint32_t *)(void *)word;
+}
 
 /* The same for a word that processes share; `timeout_ns` 0: no timeout. */
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns);

@@ -20,17 +20,22 @@
 /* ------------------------------------------------------------------ shared */
 
 struct active {
-	uint64_t seq;  /* 0, or the odd sequence number of the transaction this thread runs */
-	uint64_t want; /* 0, or 1 + the lock's turn since which this thread waits to become active (lock.c) */
+	uint64_t seq;   /* 0, or the odd sequence number of the transaction this thread runs */
+	uint64_t want;  /* 0, or 1 + the lock's turn since which this thread waits until the lock is free (lock.c) */
+	uint64_t since; /* with want: when a reader began to wait, in ticks; 0: an update that will try hardware */
 } ARCH_PADDED;
 
-/* The single global lock (SGL): a fair queue of updates, phase-fair towards readers. */
+/* The single global lock (SGL).  `held` keeps readers and hardware out; the turn decides which update holds it next. */
 struct fallback_lock {
-	uint64_t held ARCH_PADDED; /* 0 or 1.  Alone on its line: every transaction reads it. */
-	uint64_t next ARCH_PADDED; /* next ticket */
-	uint64_t serving;          /* ticket whose turn it is */
-	uint64_t sleepers;
-	uint32_t turn; /* grows at every release; what sleepers sleep on */
+	uint64_t held ARCH_PADDED;  /* 0 or 1.  Alone on its line: every transaction reads it. */
+	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
+	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
+	uint64_t reserved;          /* turns reserved so far */
+	uint64_t served;            /* of them, turns handed over.  A futex. */
+	uint64_t served_sleepers;
+	uint64_t turn ARCH_PADDED; /* grows at every release.  A futex: threads sleep on it until the lock is free. */
+	uint64_t sleepers;         /* so many */
+	uint64_t next_call;        /* the holder's: when it may wake them again, in ticks */
 };
 
 struct htm_ops;
@@ -101,7 +106,7 @@ struct fur_thread {
 	uint64_t entries_since_look; /* fur_pages.c */
 	struct htm_window window;
 	uint64_t began;     /* ticks, with phase_times */
-	void *window_stack; /* POWER: its upper end */
+	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
 		uint64_t aborts[FUR_ABORT_CAUSES];
@@ -137,6 +142,10 @@ struct htm_ops {
 };
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
 
+/* A stack for the window on POWER: its upper end, or NULL (window_stack.c). */
+void *window_stack_new(void);
+void window_stack_delete(void *stack);
+
 /* Choose a back end by what was asked for and what the processor can do; say why. */
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
 
@@ -151,8 +160,9 @@ void htm_wait_active(struct htm *h, uint32_t me);
 
 void lock_acquire(struct htm *h, uint32_t me);
 void lock_release(struct htm *h);
-/* Wait until the lock is free, or was, since the call. */
-void lock_wait_free(struct htm *h);
+/* As an update that will try hardware: wait until this thread sees the lock free.  False: the lock was held whenever this thread looked,
+ * for so many of its turns that the update must take a turn itself. */
+FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
 /* As a reader that found the lock held: wait for a turn.  Returns when it may try again. */
 void lock_wait_reader(struct htm *h, uint32_t me);
 

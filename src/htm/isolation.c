@@ -59,8 +59,8 @@ static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
 	 * transaction. */
 	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
-		/* Reading the clock only now and then keeps short waits short. */
-		if (backoff.turns % 64)
+		/* Reading the clock only now and then keeps short waits short.  Later a look takes long by itself. */
+		if (backoff.turns % 64 && backoff.turns < 256)
 			continue;
 		uint64_t now = arch_now_ns();
 		if (!started)

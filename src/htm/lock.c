@@ -2,82 +2,270 @@
  *
  * lock.c - the single global lock (SGL), under which an update runs in place when hardware will not have it.
  *
- * Updates queue in order of arrival.  Readers are let in between two holders: a reader that found the lock held writes down the turn
- * in active[i].want; after FAIR_TURNS turns the next holder lets it become active first.  So neither side starves.
+ * The lock has two parts.  The turn says which update may hold the lock; `held` keeps readers and hardware updates out while it does.
  *
  * INV-H3, three sides:
  *  - Readers, and updates that appear in active[]: the holder sets `held`, then scans active[]; they publish active[i], then look at
  *    `held`.  With a full fence between the two on either side, one of them sees the other.
  *  - Hardware updates with tracked loads: they have `held` in their read set from the start, so setting it aborts them.
  *  - Rollback-only updates (POWER, snapshot): theirs is argued in docs/protocol.md, "The lock and rollback-only transactions".
+ *
+ * The turn goes to a thread that is running: whoever finds it free takes it, ahead of threads that sleep.  With more threads than cores, a
+ * queue in order of arrival would wait, at every turn, until the kernel runs one particular thread.
+ *
+ *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.  Nobody takes a free turn while one is
+ *          reserved, and reserved turns are handed over in order.  A thread that sleeps before it has reserved is woken in order
+ *          of arrival, by a release; each release wakes one such thread at most.
+ *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or another thread that has slept is awake and
+ *          will make it so before it sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.  Threads that sleep
+ *          until the lock is free are woken by the release after which no update waits for the turn, or by a holder (INV-L3, INV-L4).
+ *  INV-L3  No reader starves.  A reader that found the lock held writes that down in active[i].want.  Before the next holder sets
+ *          `held`, it lets in each reader that is awake and has missed FAIR_TURNS turns, and each that has waited PATIENCE_NS.
+ *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock free it takes a turn itself; a holder
+ *          wakes it for that.
  */
 #include "htm.h"
 
-enum { FAIR_TURNS = 4 };
+enum turn {
+	TURN_FREE,
+	TURN_TAKEN,
+	TURN_WANTED /* taken, and somebody may be asleep until it is free */
+};
 
-/* Sleep through one turn of the lock at most. */
-static void sleep_a_turn(struct fallback_lock *l, uint64_t *word, uint64_t while_value)
+enum {
+	FAIR_TURNS = 4,
+	PATIENCE_NS = 1000000,
+	/* In pauses.  The only waiter stays awake about as long as waking up takes, which is the most that can be lost either way: if it slept
+	 * sooner, updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  One
+	 * of several soon sleeps: with more threads than cores, the holder needs its core. */
+	SPINS = 300,
+	SPINS_ALONE = 3000,
+	/* In pauses: a reader that is running becomes active in less. */
+	LOOKS_AT_READER = 300
+};
+
+/* ---------------------------------------------------------------- the turn */
+
+static bool any_reserved(const struct fallback_lock *l)
 {
-	uint32_t turn = __atomic_load_n(&l->turn, __ATOMIC_ACQUIRE);
-	/* The count is raised, with a full fence, before *word is looked at again; lock_release() changes *word before it looks at
-	 * the count.  So either we see the change, or it sees us and wakes us. */
+	return arch_load(&l->reserved) != arch_load(&l->served);
+}
+
+/* Take the turn if it is free and not reserved.  A turn reserved between the look and the CAS waits for us; everybody else
+ * sees it. */
+static bool try_turn(struct fallback_lock *l, enum turn as)
+{
+	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) && arch_cas(&l->taken, TURN_FREE, as);
+}
+
+/* As the holder: give the turn to the thread that reserved first. */
+static void hand_over(struct fallback_lock *l)
+{
+	/* Ordered: `served` before `served_sleepers`, see sleep_until_served(). */
+	arch_fetch_add(&l->served, 1);
+	if (arch_load_ordered(&l->served_sleepers))
+		arch_futex_wake_all(arch_futex_of(&l->served));
+}
+
+static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
+{
+	/* Ordered: the count is raised before `served` is looked at; hand_over() does the two in the other order.  So either we see the
+	 * turn handed over, or hand_over() sees us; and if `served` grows before we are asleep, the kernel lets us go on.  `taken`: see
+	 * take_reserved_turn(). */
+	arch_fetch_add(&l->served_sleepers, 1);
+	uint64_t served = arch_load_ordered(&l->served);
+	if (served <= mine && arch_load_ordered(&l->taken) != TURN_FREE)
+		arch_futex_wait(arch_futex_of(&l->served), (uint32_t)served);
+	arch_fetch_add(&l->served_sleepers, (uint64_t)-1);
+}
+
+/* INV-L1: wait for a turn that nobody can take from us. */
+static void take_reserved_turn(struct fallback_lock *l)
+{
+	/* Ordered: `reserved` before the last look at `taken`, before we sleep.  give_turn() frees the turn before it looks at `reserved`.  So
+	 * either we see the turn free, or give_turn() sees that it is reserved, and hands it over. */
+	uint64_t mine = arch_fetch_add(&l->reserved, 1);
+	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
+		if (arch_load(&l->taken) == TURN_FREE && arch_cas(&l->taken, TURN_FREE, TURN_WANTED))
+			hand_over(l); /* to us, or to a thread that reserved before us */
+		else if (k < SPINS_ALONE)
+			arch_pause();
+		else
+			sleep_until_served(l, mine);
+	}
+	/* INV-L2: whoever had it may have found it free and taken it as if nobody slept, and we have slept beside others.  Relaxed is
+	 * enough: the next change that matters is our own release. */
+	arch_store(&l->taken, TURN_WANTED);
+}
+
+static bool spin_for_turn(struct fallback_lock *l, enum turn as)
+{
+	unsigned spins = arch_load(&l->waiters) == 1 ? SPINS_ALONE : SPINS;
+	for (unsigned k = 0; k < spins; k++) {
+		if (try_turn(l, as))
+			return true;
+		arch_pause();
+	}
+	return false;
+}
+
+static void wait_for_turn(struct fallback_lock *l)
+{
+	uint64_t began = arch_now_ns();
+	enum turn as = TURN_TAKEN;
+	while (!spin_for_turn(l, as)) {
+		if (arch_now_ns() - began >= PATIENCE_NS) {
+			take_reserved_turn(l);
+			return;
+		}
+		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a release changes it before it wakes:
+		 * so either the release wakes us, or we do not sleep.  A release that found TURN_WANTED wakes one sleeper of perhaps many, and
+		 * leaves TURN_FREE; so that one takes the turn as WANTED from now on, for the others. */
+		uint64_t taken = arch_load(&l->taken);
+		if (taken == TURN_WANTED || (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
+			arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
+			as = TURN_WANTED;
+		}
+	}
+}
+
+static void take_turn(struct fallback_lock *l)
+{
+	if (try_turn(l, TURN_TAKEN))
+		return;
+	arch_fetch_add(&l->waiters, 1);
+	wait_for_turn(l);
+	arch_fetch_add(&l->waiters, (uint64_t)-1);
+}
+
+static void give_turn(struct fallback_lock *l)
+{
+	do {
+		if (any_reserved(l)) { /* exact: only the turn's holder changes `served` */
+			hand_over(l);
+			return;
+		}
+		/* Ordered: `taken` before `reserved` is looked at again, see take_reserved_turn(). */
+		if (arch_exchange(&l->taken, TURN_FREE) == TURN_WANTED)
+			arch_futex_wake_one(arch_futex_of(&l->taken));
+		/* A turn was reserved meanwhile, by a thread that may have looked when ours was not free yet.  It is ours to hand over, or that of
+		 * whoever has taken the turn. */
+	} while (arch_load_ordered(&l->reserved) != arch_load(&l->served) && arch_cas(&l->taken, TURN_FREE, TURN_WANTED));
+}
+
+/* ----------------------------------------------------- until the lock is free */
+
+/* Sleep until a release or a holder wakes us. */
+static void sleep_while_held(struct fallback_lock *l)
+{
+	uint64_t turn = arch_load_acquire(&l->turn);
+	/* Ordered: the count is raised before `held` is looked at; lock_release() changes `held` before it looks at the count.  So either we
+	 * see the lock free, or it sees us.  `turn` was read before that: if it grows before we are asleep, the kernel lets us go on. */
 	arch_fetch_add(&l->sleepers, 1);
-	if (arch_load_acquire(word) == while_value)
-		arch_futex_wait(&l->turn, turn);
+	if (arch_load_ordered(&l->held))
+		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-/* One look further: spin, then sleep. */
-static void wait_a_turn(struct fallback_lock *l, unsigned look, unsigned spins, uint64_t *word, uint64_t while_value)
+static void wait_while_held(struct fallback_lock *l, unsigned look)
 {
-	if (look < spins)
+	if (look < SPINS)
 		arch_pause();
 	else
-		sleep_a_turn(l, word, while_value);
+		sleep_while_held(l);
 }
 
-/* In pauses.  Who is next for the lock stays awake about as long as waking up takes, which is the most that can be lost either way: if it
- * slept sooner, updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  The
- * others soon sleep: with more threads than cores, the holder needs theirs. */
-enum { SPINS = 300, SPINS_NEXT = 3000 };
-
-void lock_wait_free(struct htm *h)
+/* Write down since when this thread waits. */
+static void note_wait(struct htm *h, uint32_t me, uint64_t since)
 {
-	for (unsigned k = 0; lock_held(h); k++)
-		wait_a_turn(&h->lock, k, SPINS, &h->lock.held, 1);
+	arch_store(&h->active[me].since, since);
+	/* Release: whoever sees `want` sees the `since` that goes with it. */
+	arch_store_release(&h->active[me].want, 1 + arch_load(&h->lock.turn));
+}
+
+static bool missed(const struct htm *h, uint64_t want, uint64_t turns)
+{
+	return arch_load(&h->lock.turn) + 1 - want >= turns;
+}
+
+bool lock_wait_free(struct htm *h, uint32_t me)
+{
+	if (!lock_held(h))
+		return true;
+	note_wait(h, me, 0);
+	uint64_t want = arch_load(&h->active[me].want);
+	bool free = false;
+	for (unsigned k = 0; !(free = !lock_held(h)) && !missed(h, want, HTM_LOCK_TURNS); k++)
+		wait_while_held(&h->lock, k);
+	arch_store_release(&h->active[me].want, 0);
+	return free;
 }
 
 void lock_wait_reader(struct htm *h, uint32_t me)
 {
-	struct active *mine = &h->active[me];
-	if (arch_load(&mine->want) == 0)
-		arch_store(&mine->want, 1 + (uint64_t)__atomic_load_n(&h->lock.turn, __ATOMIC_RELAXED));
-	lock_wait_free(h);
+	if (arch_load(&h->active[me].want) == 0)
+		note_wait(h, me, arch_ticks() | 1);
+	for (unsigned k = 0; lock_held(h); k++)
+		wait_while_held(&h->lock, k);
 }
 
-/* Let readers in who have waited too long. */
-static void admit_readers(struct htm *h, uint32_t me)
+/* Nobody can fall asleep now: `held` is 0, and whoever has seen the last release's `turn` has seen that, too. */
+static void wake_sleepers(struct fallback_lock *l)
+{
+	if (arch_load_ordered(&l->sleepers))
+		arch_futex_wake_all(arch_futex_of(&l->turn));
+}
+
+/* INV-L3, for one reader.  If it runs it comes in at once; if it sleeps it is not worth waiting for until it has waited long. */
+static void admit_reader(struct htm *h, const struct active *reader, uint64_t patience)
+{
+	uint64_t want;
+	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
+		if (!(want = arch_load_acquire(&reader->want)) || !missed(h, want, FAIR_TURNS))
+			break;
+		arch_pause();
+	}
+	struct arch_backoff backoff = {0};
+	while (arch_load_acquire(&reader->want) && arch_ticks() - arch_load(&reader->since) >= patience) {
+		if (!backoff.turns)
+			wake_sleepers(&h->lock);
+		arch_backoff(&backoff);
+	}
+}
+
+/* INV-L4: updates that have missed too many turns are woken, no more; and not again at every turn until they run. */
+static void call_update(struct htm *h, uint64_t want, uint64_t patience)
+{
+	uint64_t now;
+	if (missed(h, want, HTM_LOCK_TURNS) && (now = arch_ticks()) >= h->lock.next_call) {
+		h->lock.next_call = now + patience;
+		wake_sleepers(&h->lock);
+	}
+}
+
+static void admit_waiters(struct htm *h, uint32_t me)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
-		struct arch_backoff backoff = {0};
-		uint64_t want;
-		while (i != me && (want = arch_load(&h->active[i].want)) && h->lock.turn + 1 - (uint32_t)want >= FAIR_TURNS)
-			arch_backoff(&backoff);
+		const struct active *a = &h->active[i];
+		uint64_t want = arch_load_acquire(&a->want);
+		if (__builtin_expect(want == 0, 1) || i == me)
+			continue;
+		uint64_t patience = arch_ns_to_ticks(PATIENCE_NS);
+		if (arch_load(&a->since))
+			admit_reader(h, a, patience);
+		else
+			call_update(h, want, patience);
 	}
 }
+
+/* ----------------------------------------------------------------- the lock */
 
 void lock_acquire(struct htm *h, uint32_t me)
 {
 	struct fallback_lock *l = &h->lock;
-	uint64_t ticket = arch_fetch_add(&l->next, 1), serving, before = 0;
-	for (unsigned k = 0; (serving = arch_load_acquire(&l->serving)) != ticket; k++) {
-		if (serving != before)
-			k = 0; /* one place further */
-		before = serving;
-		wait_a_turn(l, k, ticket - serving == 1 ? SPINS_NEXT : SPINS, &l->serving, serving);
-	}
-	admit_readers(h, me);
+	take_turn(l);
+	admit_waiters(h, me);
 	/* `held` is seen before active[] is scanned.  Without the fence the scan may pass a reader that does not see the lock
 	 * either, and that reader reads the body's stores half done: Stress.TornReads. */
 	arch_store_fence(&l->held, 1);
@@ -89,9 +277,12 @@ void lock_release(struct htm *h)
 	struct fallback_lock *l = &h->lock;
 	/* Release: who sees the lock free sees the body's stores, and nondurable[] (INV-D1). */
 	arch_store_release(&l->held, 0);
-	arch_store_release(&l->serving, arch_load(&l->serving) + 1);
-	/* Full fence, by the sequentially consistent pair: `held` and `serving` before `sleepers`, see sleep_a_turn(). */
-	__atomic_fetch_add(&l->turn, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
-		arch_futex_wake_all(&l->turn);
+	/* Ordered: `held` before `sleepers`, see sleep_while_held(). */
+	arch_fetch_add(&l->turn, 1);
+	bool last = arch_load(&l->waiters) == 0;
+	give_turn(l);
+	/* While updates wait for the turn, most of the sleepers would find the lock held again: the one that takes the turn releases the
+	 * lock, too, and so on until none waits.  Meanwhile INV-L3 and INV-L4. */
+	if (last && arch_load_ordered(&l->sleepers))
+		arch_futex_wake_all(arch_futex_of(&l->turn));
 }

@@ -12,7 +12,6 @@ enum {
 	 * lock keeps readers out. */
 	PLAIN_TRIES = 8,
 	FAULT_TRIES = 3, /* an interrupt does not come again; a page fault does, until touched outside: under the lock */
-	LOCK_TURNS = 200,
 };
 
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget)
@@ -26,7 +25,7 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_LOCK:
 		/* Somebody else's fallback is no reason for ours: if it were, one would bring on the next.  With very many of them in a row
 		 * the queue is fairer. */
-		return ++history->locks < LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
+		return ++history->locks < HTM_LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
 	case FUR_ABORT_FAULT: return ++history->faults < FAULT_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;

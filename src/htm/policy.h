@@ -31,6 +31,9 @@ static inline bool htm_is_conflict(enum fur_abort_cause cause)
 	return cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN;
 }
 
+/* So many turns of the fallback lock may stand in the way of an update: then it takes one itself. */
+enum { HTM_LOCK_TURNS = 200 };
+
 /* What to do after an abort.  Pure but for the history, which it keeps. */
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);
 

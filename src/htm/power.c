@@ -47,8 +47,8 @@ static void deactivate(struct fur_thread *t)
 		arch_store_release(&t->htm->active[t->slot].seq, 0);
 }
 
-/* Copy the log out and start its write-back.  The record's end was written inside the transaction: INV-P2. */
-static void log_out(struct fur_thread *t)
+/* Copy the log out.  Returns the record's end.  That was written inside the transaction: INV-P2. */
+static uint64_t copy_log(struct fur_thread *t)
 {
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
@@ -59,7 +59,14 @@ static void log_out(struct fur_thread *t)
 	redo_put_head(
 	        log, t->durability, log->persistent, &(struct media_claims){.durts = t->window.slot, .own = arch_load(&log->slot)});
 	redo_copy_out(log, t->durability, start, end);
-	redo_flush(log, t->durability, start, end);
+	return end;
+}
+
+/* Start the log's write-back. */
+static void flush_log(struct fur_thread *t, uint64_t end)
+{
+	struct redo_log *log = t->update.log;
+	redo_flush(log, t->durability, arch_load(&log->start), end);
 	t->window.log_is_out = true;
 }
 
@@ -80,24 +87,38 @@ static void window(struct fur_thread *t)
 	deactivate(t);
 	/* INV-H2: hwsync.  The transactional stores are performed, so that a load of them aborts us, before active[] is read. */
 	arch_fence();
-	log_out(t);
+	uint64_t end = copy_log(t);
 	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
 		w->refused = FUR_ABORT_FULL;
 		return;
 	}
 	if (t->htm->phase_times)
 		w->waiting = arch_ticks();
-	if (!htm_isolation_wait(t->htm, w, WINDOW_LOOKS)) {
-		w->refused = FUR_ABORT_READER;
-		return;
+	/* The isolation wait hides the log's write-back.  If there is nobody to wait for, the write-back begins after the hwsync below, which
+	 * would wait for it. */
+	bool alone = htm_isolation_wait(t->htm, w, 0);
+	if (!alone) {
+		flush_log(t, end);
+		if (!htm_isolation_wait(t->htm, w, WINDOW_LOOKS)) {
+			w->refused = FUR_ABORT_READER;
+			return;
+		}
 	}
 	if (t->htm->phase_times)
 		w->waited = arch_ticks();
-	/* Slot before id, both before tend.: whoever reads our data afterwards finds us in nondurable[].  Release is lwsync. */
+	/* Slot before id: release, which is lwsync. */
 	arch_store(&d->nondurable[t->slot].slot, w->slot);
 	arch_store_release(&d->nondurable[t->slot].id, w->update_id);
-	arch_fence_light();
 	w->announced = true;
+	/* hwsync: the announcement is performed before tend. makes the body's stores visible.  Otherwise a reader may load what we stored,
+	 * miss us in nondurable[], and return data that a failure takes back (INV-D1).  lwsync does not say so.  It orders the accesses of
+	 * the instructions before it with those of the instructions after it, and the body's stores come before it, as the
+	 * announcement does.  Nor does tend.: the memory barriers of a transaction's begin and end do not exist in a rollback-only
+	 * one, and those of an ordinary one do not order its own suspended stores with its other stores (Book II, 1.8).  No instruction
+	 * after hwsync, tend. among them, begins before hwsync is complete. */
+	arch_fence();
+	if (alone)
+		flush_log(t, end);
 }
 
 static void window_empty(struct fur_thread *t)

@@ -48,7 +48,8 @@ static inline void power_window(void (*run)(struct fur_thread *), struct fur_thr
 }
 #else
 /* power_window(run, t, stack): suspend, run(t) on that stack, resume.  ELFv2: r3.. arguments, r31 kept over the call, r2 the TOC.
- * Nothing is stored between tsuspend. and the switch of r1, nor between the switch back and tresume. */
+ * r1 is the window's stack before tsuspend. and until after tresume.: Linux writes the frame of a signal below the current r1 of a thread
+ * that is suspended, and must not write it to this stack (window_stack.c).  Nothing is stored while r1 and the state do not go together. */
 void power_window(void (*run)(struct fur_thread *), struct fur_thread *t, void *stack);
 __asm__(".text\n"
         ".globl power_window\n"
@@ -64,11 +65,11 @@ __asm__(".text\n"
         "	mr 12, 3\n"
         "	mtctr 12\n"
         "	mr 3, 4\n"
-        "	tsuspend.\n"
         "	mr 1, 5\n"
+        "	tsuspend.\n"
         "	bctrl\n"
-        "	mr 1, 31\n"
         "	tresume.\n"
+        "	mr 1, 31\n"
         "	ld 2, 24(1)\n"
         "	ld 31, -8(1)\n"
         "	ld 0, 16(1)\n"

@@ -62,7 +62,7 @@ static int act(struct fur_thread *t, enum htm_action action, const struct htm_hi
 	switch (action) {
 	case HTM_RETRY:
 	case HTM_RETRY_SOON: htm_pause(action, history, began, t->slot); return 0;
-	case HTM_WAIT_LOCK: return 0; /* prepare() waits for it before every attempt */
+	case HTM_WAIT_LOCK: return 0; /* lock_wait_free() comes before every attempt */
 	case HTM_WAIT_READER:
 		htm_wait_active(t->htm, t->slot);
 		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0; /* reader_report forked */
@@ -106,7 +106,8 @@ static int begin_hardware(struct fur_thread *t)
 	const struct htm_ops *ops = t->htm->ops;
 	struct htm_history history = {0};
 	for (;;) {
-		lock_wait_free(t->htm); /* else the attempt could only abort */
+		if (!lock_wait_free(t->htm, t->slot)) /* while it is held an attempt could only abort */
+			break;
 		prepare(t);
 		t->update.mode = TX_HARDWARE;
 		uint64_t status = ops->begin(t);

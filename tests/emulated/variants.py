@@ -16,7 +16,7 @@ import sys
 BUGS = {
     "no-fence-power": (
         "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
-        [("	arch_fence();\n	log_out(t);", "	log_out(t);"),
+        [("	arch_fence();\n	uint64_t end", "	uint64_t end"),
          ("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	deactivate", "	w->slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_RELAXED);\n	deactivate")],
         "--workload bank --machine power9 --threads 6"),
     "no-fence-tsx": (

@@ -256,6 +256,65 @@ TEST_P(Stress, Readers_AreNotStarvedByWriters)
 	});
 }
 
+/* Many more threads than cores, and a lock that is never free for long.  Nobody stops before everybody has done a share: if anybody starves the
+ * test does not end. */
+TEST_P(Stress, ManyThreads_AllMakeProgress)
+{
+	enum { UPDATERS = 24, READERS = 8, SHARE = 20 };
+	fur::Options o = options(UPDATERS + READERS + 1);
+	o.ring_slots = 128;
+	fur::Heap heap = create(o);
+	Line *lines = set_up(heap);
+	std::atomic<int> left{UPDATERS + READERS};
+	std::atomic<uint64_t> torn{0};
+	run(UPDATERS + READERS, [&](unsigned t) {
+		fur::Thread self(heap);
+		for (int done = 0; left > 0; done++) {
+			if (done == SHARE)
+				left--;
+			if (t < READERS) {
+				torn += fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }) != OPENING * ACCOUNTS;
+				continue;
+			}
+			fur::update(self, [&](fur_update *tx) {
+				fur_store(tx, &lines[0].value, fur_load(tx, &lines[0].value) - 1);
+				fur_store(tx, &lines[t % ACCOUNTS].value, fur_load(tx, &lines[t % ACCOUNTS].value) + 1);
+			});
+		}
+	});
+	EXPECT_EQ(torn, 0u);
+	reopen_and_check(heap);
+}
+
+/* Everybody sleeps for the lock again and again, updates long enough to reserve turns.  A wake-up lost at any time is a hang: the last of a
+ * round has nobody after it who would wake it by chance. */
+TEST_P(Stress, Lock_LosesNoWakeUp)
+{
+	enum { UPDATERS = 6, READERS = 3, ROUNDS = 150 };
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<int> arrived{0};
+	run(UPDATERS + READERS, [&](unsigned t) {
+		fur::Thread self(heap);
+		for (int round = 0; round < ROUNDS; round++) {
+			arrived++;
+			while (arrived < (round + 1) * (UPDATERS + READERS))
+				std::this_thread::yield();
+			if (t < READERS) {
+				fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); });
+				continue;
+			}
+			fur::update(self, [&](fur_update *tx) {
+				fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) - 1);
+				/* Longer than anybody spins; some rounds together longer than a waiter's patience. */
+				usleep(round % 3 == 0 ? 300 : round % 3 == 1 ? 40 : 0);
+				fur_store(tx, &lines[t + 8].value, fur_load(tx, &lines[t + 8].value) + 1);
+			});
+		}
+	});
+	reopen_and_check(heap);
+}
+
 TEST_P(Stress, LongReaders_AreSeenAndHarmless)
 {
 	fur::Options o = options();

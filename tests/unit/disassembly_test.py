@@ -56,9 +56,9 @@ else:
     suspend = next((i for i, l in enumerate(lines) if l.startswith("tsuspend.")), None)
     expect(suspend is not None, "power: tsuspend.")
     if suspend is not None:
-        window = lines[suspend + 1 : suspend + 6]
-        expect(bool(re.match(r"^mr +r1,", window[0])), f"power: the stack is switched right after tsuspend.: {window}")
-        expect(order(window, r"^mr +r1,", r"^bctrl", r"^mr +r1,", r"^tresume\."), "power: switch, call, switch back, tresume.")
+        window = lines[suspend - 1 : suspend + 4]
+        expect(all(re.match(p, l) for p, l in zip([r"^mr +r1,", r"^tsuspend\.", r"^bctrl", r"^tresume\.", r"^mr +r1,"], window)) and len(window) == 5,
+               f"power: a suspended thread has r1 on the window's stack, where signals may go: {window}")
     expect(any(l.startswith("tend.") for l in lines) and any(l.startswith("tabort.") for l in lines), "power: tend., tabort.")
     expect(any(re.match(r"^(mfspr +r\d+,130|mftexasr)", l) for l in lines), "power: TEXASR is read")
     expect(any(re.match(r"^dcbf\s", l) for l in lines) and any(re.match(r"^(hw)?sync", l) for l in lines), "power: dcbf and sync")

@@ -122,8 +122,11 @@ TEST_F(Waits, Reader_ReturnsOnlyWhenWhatItMayHaveReadIsDurable)
 TEST_F(Waits, Reader_IsNotHeldUp_ByItsSlotBeingFilledInOrByOtherUpdates)
 {
 	announce();
+	const uint64_t reads = heap_.stats().ro_commits;
 	Beside reader([this] { read(); });
-	a_while();
+	/* It has collected what it waits for. */
+	while (heap_.stats().ro_commits == reads)
+		std::this_thread::yield();
 	draw();
 	a_while();
 	EXPECT_FALSE(reader.returned()) << "a slot filled in is no change of owner";
@@ -198,12 +201,90 @@ TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 	/* A reader that found the lock held many turns ago. */
 	for (int i = 0; i < 10; i++)
 		update();
+	h.active[OTHER].since = 1;
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(1) + h.lock.turn - 8, __ATOMIC_SEQ_CST);
 	Beside update_beside([this] { update(); });
 	a_while();
 	EXPECT_FALSE(update_beside.returned());
 	EXPECT_EQ(__atomic_load_n(&h.lock.held, __ATOMIC_SEQ_CST), 0u) << "so that the reader can become active";
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
+}
+
+TEST_F(Waits, NextHolderOfTheLock_DoesNotWaitForAHardwareUpdate)
+{
+	htm &h = heap_.get()->htm;
+	h.active[OTHER].since = 0;
+	h.lock.turn += 2 * HTM_LOCK_TURNS;
+	__atomic_store_n(&h.active[OTHER].want, uint64_t(1), __ATOMIC_SEQ_CST);
+	lock_acquire(&h, 0);
+	EXPECT_EQ(h.lock.held, 1u) << "the holder's next act would abort that update";
+	lock_release(&h);
+	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
+}
+
+TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
+{
+	htm &h = heap_.get()->htm;
+	lock_acquire(&h, 0);
+	std::atomic<int> free{-1};
+	std::thread update([&] { free = lock_wait_free(&h, OTHER); });
+	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
+		std::this_thread::yield();
+	/* So many turns of others, in none of which it was awake when the lock was free. */
+	__atomic_fetch_add(&h.lock.turn, uint64_t(HTM_LOCK_TURNS), __ATOMIC_SEQ_CST);
+	arch_futex_wake_all(arch_futex_of(&h.lock.turn));
+	update.join();
+	EXPECT_EQ(free, 0);
+	EXPECT_EQ(h.active[OTHER].want, 0u);
+	lock_release(&h);
+}
+
+TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
+{
+	htm &h = heap_.get()->htm;
+	lock_acquire(&h, 0);
+	std::thread update([&] {
+		/* Either: it may look while the lock is free. */
+		[[maybe_unused]] bool free = lock_wait_free(&h, OTHER);
+	});
+	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
+		std::this_thread::yield();
+	a_while();
+	/* As if another update waited for the turn, always: then no release wakes the sleepers.  If no holder does, either, this does not end. */
+	__atomic_fetch_add(&h.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST)) {
+		lock_release(&h);
+		lock_acquire(&h, 0);
+	}
+	__atomic_fetch_sub(&h.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
+	lock_release(&h);
+	update.join();
+}
+
+TEST_F(Waits, Turn_OfAThreadThatHasWaitedLong_CannotBeTaken)
+{
+	htm &h = heap_.get()->htm;
+	/* Somebody has reserved a turn, and is not running. */
+	h.lock.reserved++;
+	std::atomic<bool> taken{false};
+	Beside other([&] {
+		lock_acquire(&h, OTHER);
+		taken = true;
+		lock_release(&h);
+	});
+	a_while();
+	EXPECT_FALSE(taken);
+	/* The one beside has waited long by now: it has reserved a turn of its own, and handed over ours. */
+	while (__atomic_load_n(&h.lock.served, __ATOMIC_SEQ_CST) == 0)
+		std::this_thread::yield();
+	EXPECT_EQ(h.lock.served, 1u);
+	EXPECT_FALSE(taken) << "the turns are handed over in order";
+	lock_release(&h);
+	while (!other.returned())
+		std::this_thread::yield();
+	EXPECT_TRUE(taken);
+	EXPECT_EQ(h.lock.served, h.lock.reserved);
+	EXPECT_EQ(h.lock.taken, 0u);
 }
 
 } // namespace

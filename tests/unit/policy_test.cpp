@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy_test.cpp - what is made of hardware's abort statuses.
+ * policy_test.cpp - what is made of hardware's abort statuses, and the stack of POWER's window.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
+
+#include <sys/mman.h>
 
 namespace
 {
@@ -88,5 +90,27 @@ TEST_F(Power, TbeginThatFails_FallsBackToTheLock)
 	}
 }
 #endif
+
+TEST(WindowStack, HasAGuardBelow)
+{
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	auto *end = static_cast<char *>(window_stack_new());
+	ASSERT_NE(end, nullptr);
+	EXPECT_EQ(reinterpret_cast<uintptr_t>(end) % 16, 0u);
+	/* The kernel stores to the stack and to what lies below; where it must not, it says so. */
+	int zero = ::open("/dev/zero", O_RDONLY);
+	ASSERT_GE(zero, 0);
+	EXPECT_EQ(::read(zero, end, 256), 256) << "a frame's header";
+	char *low = end;
+	while (::read(zero, low - 1, 1) == 1)
+		low--;
+	EXPECT_EQ(errno, EFAULT);
+	EXPECT_EQ(reinterpret_cast<uintptr_t>(low) % page, 0u);
+	EXPECT_GE(end - low, 128 * 1024) << "room for a signal's handler";
+	EXPECT_EQ(msync(low - page, page, MS_ASYNC), 0) << "mapped, and not accessible: no gap that another mapping may take";
+	close(zero);
+	window_stack_delete(end);
+	EXPECT_NE(msync(low - page, page, MS_ASYNC), 0) << "the guard goes with the stack";
+}
 
 } // namespace
