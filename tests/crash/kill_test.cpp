@@ -10,9 +10,9 @@
  * process or both are killed, or it is stopped for a while, and a second one is refused.  --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
+#include "../../tools/common/command_line.hpp"
 #include "workload.hpp"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <iostream>
@@ -290,17 +290,16 @@ class Killer
 int main(int argc, char **argv)
 {
 	Settings s;
-	CLI::App app("SIGKILL at any instant, recovery, and a full check, again and again");
-	app.add_option("--replayer", s.replayer, "the fur-replayer program")->required();
-	app.add_option("--kills", s.kills)->capture_default_str();
-	app.add_option("--seed", s.seed)->capture_default_str();
-	app.add_option("--directory", s.directory, "where the heap file goes")->capture_default_str();
-	app.add_flag("--daemon", s.daemon, "a fur-replayer serves the heap, and is killed, too");
-	app.add_option("--pm", s.pm)->check(CLI::IsMember({"emulated", "sync"}))->capture_default_str();
-	app.add_option("--plant", s.plant, "a bug the check must find")
-	        ->check(CLI::IsMember({"none", "ack-early", "lose-marker", "flip-log"}))
-	        ->capture_default_str();
-	CLI11_PARSE(app, argc, argv);
+	tools::CommandLine line("kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
+	line.option("--replayer", s.replayer, "the fur-replayer program").required();
+	line.option("--kills", s.kills);
+	line.option("--seed", s.seed);
+	line.option("--directory", s.directory, "where the heap file goes");
+	line.flag("--daemon", s.daemon, "a fur-replayer serves the heap, and is killed, too");
+	line.option("--pm", s.pm).one_of({"emulated", "sync"});
+	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ack-early", "lose-marker", "flip-log"});
+	if (auto status = tools::parse_or_exit_status(line, "kill-test", argc, argv))
+		return *status;
 	try {
 		return Killer(s).run();
 	} catch (const std::exception &e) {
