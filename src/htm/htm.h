@@ -137,6 +137,8 @@ struct htm_ops {
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
 
 /* Choose a back end by what was asked for and what the processor can do; say why. */
+FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
+        char *reason, size_t reason_bytes);
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
 
 /* ------------------------------------------------- isolation wait, and lock */
