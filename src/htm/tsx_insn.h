@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tsx_insn.h - the TSX instructions, as bytes, so that one binary carries them and decides at run time.
- * With FUR_TSX_TRAPS an undefined instruction (ud2) stands before each of them: the processor raises SIGILL there, whatever it would do
- * with the real one, and a handler that reads the bytes behind ud2 takes its place (tests/softtsx).  All else compiles as it does for the library.
+ * With FUR_TSX_TRAPS an undefined instruction (ud2) stands before each of them: the processor
+ * raises SIGILL there, whatever it would do with the real one, and a handler that reads the bytes
+ * behind ud2 takes its place (tests/softtsx).  All else compiles as it does for the library.
  * Source: Intel SDM volume 1, chapter 16 "Programming with Intel TSX"; volume 2 for the encodings.
  */
 #ifndef FUR_TSX_INSN_H

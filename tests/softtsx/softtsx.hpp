@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx.hpp - Intel TSX in software: the TSX back end, compiled with an undefined instruction before each of TSX's (FUR_TSX_TRAPS,
- * src/htm/tsx_insn.h), raises SIGILL there, and the handler does what hardware would.  So the back end runs, and can be made to abort at each of
- * its instructions, on every x86-64 processor alike: one without TSX, one that has it, and one that lists it and has it switched off.
+ * softtsx.hpp - Intel TSX in software: the TSX back end, compiled with an undefined instruction
+ * before each of TSX's (FUR_TSX_TRAPS, src/htm/tsx_insn.h), raises SIGILL there, and the handler
+ * does what hardware would.  So the back end runs, and can be made to abort at each of its
+ * instructions, on every x86-64 processor alike: one without TSX, one that has it, and one that
+ * lists it and has it switched off.
  *
  * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory that may change: the regions it was told
  * of, and the thread's stack.  xend lets the others go on.  An abort puts memory and registers back, eax set to the status, and goes on

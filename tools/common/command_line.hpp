@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_line.hpp - options and --help of every C++ program in this project: tools, benchmarks, tests.
+ * command_line.hpp - options and --help of every C++ program in this project: tools, benchmarks,
+ * tests.
  *
- * A program names its options and the variables they set; parse() sets them, or throws WrongUsage with one line that names the option,
- * the value and the remedy.  Options are exact: no abbreviations, so that a new option never changes the meaning of an old command.
- * `--name value` and `--name=value` are the same; `--` ends the options.
+ * A program names its options and the variables they set; parse() sets them, or throws WrongUsage
+ * with one line that names the option, the value and the remedy.  Options are exact: no
+ * abbreviations, so that a new option never changes the meaning of an old command. `--name value`
+ * and `--name=value` are the same; `--` ends the options.
  *
- * This header is small on purpose: a template library for the same job took ten times as long to compile as the programs themselves.
+ * This header is small on purpose: a template library for the same job took ten times as long to
+ * compile as the programs themselves.
  */
 #ifndef TOOLS_COMMAND_LINE_HPP
 #define TOOLS_COMMAND_LINE_HPP

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * json.hpp - a JSON value that programs build, look at and print: what the tools and benchmarks need of JSON, and no more.  Nothing here
- * reads JSON.
+ * json.hpp - a JSON value that programs build, inspect and print.  It has only the functions that
+ * the tools and benchmarks use; none of them reads JSON.
  *
- * Objects keep the order in which their members were added.  A braced list whose elements are all pairs with a text first is an object,
- * any other an array.  Text that is not UTF-8, as a file name may be, is printed with U+FFFD in place of what is not.
+ * Objects keep the order in which their members were added.  A braced list whose elements are all
+ * pairs with a text first is an object, any other an array.  Text that is not UTF-8, as a file name
+ * may be, is printed with U+FFFD in place of each wrong byte.
  */
 #ifndef TOOLS_JSON_HPP
 #define TOOLS_JSON_HPP
@@ -68,7 +69,7 @@ class Json
 	/* Of an array or object; 1 of anything else but null. */
 	size_t size() const;
 
-	/* The value as it was put in; throws std::logic_error if it is of another kind.  Numbers become each other. */
+	/* The value; throws std::logic_error if it is of another kind.  Numbers become each other. */
 	template <class T>
 	T get() const;
 
