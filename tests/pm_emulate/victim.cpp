@@ -252,10 +252,8 @@ int main(int argc, char **argv)
 	if (auto status = tools::parse_or_exit_status(line, "victim", argc, argv))
 		return *status;
 	if (command != "run" && command != "check") {
-		std::cerr << "victim: " << command
-		          << ": use run or check
-		             ";
-		        return tools::EXIT_WRONG_USAGE;
+		std::cerr << "victim: " << command << ": use run or check\n";
+		return tools::EXIT_WRONG_USAGE;
 	}
 	try {
 		return command == "run" ? run(o) : check(o);
