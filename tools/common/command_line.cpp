@@ -284,7 +284,7 @@ std::string CommandLine::help() const
 			more += std::string(more.empty() ? "" : " ") + "[" + o.shown_default + "]";
 		rows += row(o.name + (o.flag ? "" : " " + o.value_name), more + (o.needed ? " (required)" : ""));
 	}
-	return usage + "\n" + wrapped(about_, 0, 0) + "\n" + rows + row("--help", "print this and exit") +
+	return usage + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows + row("--help", "print this and exit") +
 	       (footer_.empty() ? "" : "\n" + wrapped(footer_, 0, 0));
 }
 
