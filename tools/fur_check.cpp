@@ -2,17 +2,17 @@
  *
  * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be mended safely.
  */
+#include "common/command_line.hpp"
+#include "common/json.hpp"
 #include "heap_check.hpp"
-#include "usage.hpp"
 
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 namespace
 {
 
-using json = nlohmann::ordered_json;
+using json = tools::Json;
 using namespace tools;
 using std::to_string;
 
@@ -158,22 +158,17 @@ int main(int argc, char **argv)
 	std::string path;
 	bool as_json = false, repair = false;
 	std::optional<uint64_t> forget_from;
-	CLI::App app("Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and the allocator as recovery "
-	             "would leave "
-	             "it.  Changes nothing, except with --repair.",
-	        "fur-check");
-	app.footer("Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.\n");
-	app.add_option("PATH", path, "the heap file")->required();
-	auto *mend = app.add_flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
-	app.add_option("--forget-from", forget_from,
-	           "give up this update (a durTS) and all later ones that are not replayed, so that the heap opens")
-	        ->excludes(mend);
-	app.add_flag("--json", as_json, "print a JSON object");
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError &e) {
-		return end_of_parsing(app, e);
-	}
+	tools::CommandLine line("fur-check", "Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and the "
+	                                     "allocator as recovery would leave it.  Changes nothing, except with --repair.");
+	line.footer("Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
+	line.argument("PATH", path, "the heap file").required();
+	line.flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
+	line.option("--forget-from", forget_from,
+	            "give up this update (a durTS) and all later ones that are not replayed, so that the heap opens")
+	        .excludes("--repair");
+	line.flag("--json", as_json, "print a JSON object");
+	if (auto status = tools::parse_or_exit_status(line, "fur-check", argc, argv))
+		return *status;
 	try {
 		return run(path, repair, forget_from, as_json);
 	} catch (const std::exception &e) {

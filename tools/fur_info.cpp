@@ -2,18 +2,18 @@
  *
  * fur_info.cpp - fur-info: what is in a heap file, and how full.  Only reads; takes no lock.
  */
+#include "common/command_line.hpp"
+#include "common/json.hpp"
 #include "heap_view.hpp"
-#include "usage.hpp"
 
 #include <cstring>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 namespace
 {
 
 using tools::HeapView;
-using json = nlohmann::ordered_json;
+using json = tools::Json;
 using std::to_string;
 
 enum { EXIT_BAD_DATA = 1 };
@@ -248,16 +248,13 @@ int main(int argc, char **argv)
 {
 	std::string path;
 	bool as_json = false;
-	CLI::App app("Print what is in a libfur heap file, and how full it is.  Only reads; works beside a running process.",
-	        "fur-info");
-	app.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.\n");
-	app.add_option("PATH", path, "the heap file")->required();
-	app.add_flag("--json", as_json, "print a JSON object");
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError &e) {
-		return end_of_parsing(app, e);
-	}
+	tools::CommandLine line("fur-info",
+	        "Print what is in a libfur heap file, and how full it is.  Only reads; works beside a running process.");
+	line.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.");
+	line.argument("PATH", path, "the heap file").required();
+	line.flag("--json", as_json, "print a JSON object");
+	if (auto status = tools::parse_or_exit_status(line, "fur-info", argc, argv))
+		return *status;
 	try {
 		return run(path, as_json);
 	} catch (const std::exception &e) {

@@ -16,37 +16,31 @@
 namespace bench
 {
 
-void Options::add_to(CLI::App &app)
+void Options::add_to(tools::CommandLine &line)
 {
-	app.add_option("--tm", tm,
-	           "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated POWER only: spht-sihtm, fur-paper "
-	           "(Algorithm 1 as printed); in rbtree only: lmdb, libpmemobj")
-	        ->capture_default_str();
-	app.add_option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it")
-	        ->capture_default_str();
-	app.add_option("--threads", threads, "threads, pinned to cores in turn")->capture_default_str();
-	app.add_option("--seconds", seconds, "length of the measured window; virtual on an emulated machine")
-	        ->capture_default_str();
-	app.add_option("--seed", seed, "of the random numbers")->capture_default_str();
-	app.add_option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
-	app.add_flag("--reuse", tm_options.reuse, "open the heap file if it is there");
-	app.add_option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
-	app.add_option("--log-mib", tm_options.log_bytes, "log of each thread in MiB, a power of two; default: the library's");
-	app.add_option("--ring-slots", tm_options.ring_slots,
+	line.option("--tm", tm,
+	        "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated POWER only: spht-sihtm, fur-paper "
+	        "(Algorithm 1 as printed); in rbtree only: lmdb, libpmemobj");
+	line.option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it");
+	line.option("--threads", threads, "threads, pinned to cores in turn");
+	line.option("--seconds", seconds, "length of the measured window; virtual on an emulated machine");
+	line.option("--seed", seed, "of the random numbers");
+	line.option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
+	line.flag("--reuse", tm_options.reuse, "open the heap file if it is there");
+	line.option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
+	line.option("--log-mib", tm_options.log_bytes, "log of each thread in MiB, a power of two; default: the library's");
+	line.option("--ring-slots", tm_options.ring_slots,
 	        "durability markers, a power of two; default: the library's.  Replay is not in the way while log and ring do not "
 	        "fill");
-	app.add_option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync")->capture_default_str();
-	app.add_option(
-	           "--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back")
-	        ->capture_default_str();
-	app.add_option("--pm-gap-ns", tm_options.pm_gap_ns, "emulated: between two lines; the latency itself makes them serial")
-	        ->capture_default_str();
-	app.add_option(
+	line.option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync");
+	line.option("--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back");
+	line.option("--pm-gap-ns", tm_options.pm_gap_ns, "emulated: between two lines; the latency itself makes them serial");
+	line.option(
 	        "--dram-mib", tm_options.dram_bytes, "libfur: private pages beyond so many MiB are handed back; default: no limit");
-	app.add_option("--pm-read-ns", tm_options.pm_read_ns,
+	line.option("--pm-read-ns", tm_options.pm_read_ns,
 	        "emulated machine: to read a line that is in no cache; default: its description's");
-	app.add_option("--json", json_path, "write the result as JSON to this file, - for standard output");
-	app.add_flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
+	line.option("--json", json_path, "write the result as JSON to this file, - for standard output");
+	line.flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
 }
 
 void Options::check()
@@ -250,21 +244,15 @@ int report(const Options &o, const json &result)
 	return result.at("verified").get<bool>() ? 0 : 1;
 }
 
-int main_of(const std::string &name, int argc, char **argv, const std::function<void(CLI::App &, Options &)> &add,
+int main_of(const std::string &name, int argc, char **argv, const std::function<void(tools::CommandLine &, Options &)> &add,
         const std::function<int(Options &)> &run)
 {
-	CLI::App app(name);
+	tools::CommandLine line(name, "");
 	Options o;
-	o.add_to(app);
-	add(app, o);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::Success &e) {
-		return app.exit(e);
-	} catch (const CLI::Error &e) {
-		std::cerr << name << ": " << e.what() << "; see --help\n";
-		return 2;
-	}
+	o.add_to(line);
+	add(line, o);
+	if (auto status = tools::parse_or_exit_status(line, name, argc, argv))
+		return *status;
 	try {
 		o.check();
 		return on_machine(o, argv, run);

@@ -8,10 +8,10 @@
 #ifndef BENCH_DRIVER_HPP
 #define BENCH_DRIVER_HPP
 
+#include "../../tools/common/command_line.hpp"
 #include "machine.hpp"
 #include "tm.hpp"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
 #include <iosfwd>
@@ -29,7 +29,7 @@ struct Options {
 	TmOptions tm_options;
 
 	/* The options every workload has. */
-	void add_to(CLI::App &app);
+	void add_to(tools::CommandLine &line);
 	/* Errors the parser cannot see; throws Usage. */
 	void check();
 	double warm_up_seconds() const
@@ -93,7 +93,7 @@ json common_result(const Options &o, const char *workload, const Window &window,
 int report(const Options &o, const json &result);
 
 /* main() for a workload: parses, runs, turns exceptions into one line and an exit status. */
-int main_of(const std::string &name, int argc, char **argv, const std::function<void(CLI::App &, Options &)> &add,
+int main_of(const std::string &name, int argc, char **argv, const std::function<void(tools::CommandLine &, Options &)> &add,
         const std::function<int(Options &)> &run);
 
 } // namespace bench

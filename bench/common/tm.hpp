@@ -19,13 +19,13 @@
 #ifndef BENCH_TM_HPP
 #define BENCH_TM_HPP
 
+#include "../../tools/common/json.hpp"
 #include "hardware.hpp"
 #include "machine.hpp"
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <fur.hpp>
-#include <nlohmann/json.hpp>
 #include <sched.h>
 #include <stdexcept>
 #include <string>
@@ -35,7 +35,7 @@
 namespace bench
 {
 
-using json = nlohmann::ordered_json;
+using json = tools::Json;
 
 /* The command line asks for what cannot be: one line, exit status 2. */
 struct Usage : std::runtime_error {

@@ -393,7 +393,7 @@ void BM_MarkerAppend(benchmark::State &state)
 	redo_log &log = d.redo[0];
 	uint64_t *words = r.heap.words(64 * 8), id = 0, n = static_cast<uint64_t>(state.range(0));
 	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
-	dset nobody = {0, nullptr};
+	dset nobody{};
 	for (auto _ : state) {
 		redo_begin(&log, &d);
 		for (uint64_t i = 0; i < n; i++) {

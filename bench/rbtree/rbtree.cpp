@@ -7,6 +7,7 @@
 #include "../baselines/peers.hpp"
 #include "../common/stock.hpp"
 
+#include <iostream>
 #include <optional>
 #include <random>
 
@@ -233,10 +234,9 @@ int main(int argc, char **argv)
 	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "rbtree", argc, argv,
-	        [&](CLI::App &app, bench::Options &) {
-		        app.add_option("--keys", w.keys, "keys the tree starts with")->capture_default_str();
-		        app.add_option("--update", w.update, "percentage of updates, half inserts, half removes")
-		                ->capture_default_str();
+	        [&](tools::CommandLine &line, bench::Options &) {
+		        line.option("--keys", w.keys, "keys the tree starts with");
+		        line.option("--update", w.update, "percentage of updates, half inserts, half removes");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

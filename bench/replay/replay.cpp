@@ -21,6 +21,7 @@ extern "C" {
 #undef _Static_assert
 #pragma GCC diagnostic pop
 
+#include <iostream>
 #include <random>
 #include <sys/wait.h>
 
@@ -212,7 +213,7 @@ class Ring
 		durability &d = heap->durability;
 		d.limit = options_.max_threads;
 		auto *base = static_cast<uint8_t *>(fur_base(heap));
-		dset nobody = {0, nullptr};
+		dset nobody{};
 		bool failed = false;
 		uint64_t id = 0;
 		for (uint32_t t = 0; t < options_.max_threads; t++)
@@ -339,21 +340,19 @@ int main(int argc, char **argv)
 	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "replay", argc, argv,
-	        [&](CLI::App &app, bench::Options &o) {
+	        [&](tools::CommandLine &line, bench::Options &o) {
 		        for (const char *other : {"--tm", "--seconds", "--reuse", "--heap-mib", "--ring-slots", "--phases"})
-			        app.remove_option(app.get_option(other));
+			        line.remove(other);
 		        o.tm_options.log_bytes = 128;
-		        app.get_option("--log-mib")
-		                ->description("logs of all producers together in MiB, a power of two")
-		                ->capture_default_str();
-		        app.add_option("--scheme", w.scheme, "how the order is found: ring, linked, scan")->capture_default_str();
-		        app.add_option("--producers", w.producers, "threads that wrote the logs")->capture_default_str();
-		        app.get_option("--threads")->description("threads that replay, with --scheme ring");
-		        app.add_option("--preload", w.preload,
-		                   "how far ahead lines are asked for: logs, in updates, the heap, in entries; 0: not at all.  "
-		                   "Of ring; the others ask for what the logs' heads store to")
-		                ->capture_default_str();
-		        app.add_option("--updates", w.updates,
+		        line.at("--log-mib").describe("logs of all producers together in MiB, a power of two").shown_default =
+		                "128";
+		        line.option("--scheme", w.scheme, "how the order is found: ring, linked, scan");
+		        line.option("--producers", w.producers, "threads that wrote the logs");
+		        line.at("--threads").describe("threads that replay, with --scheme ring");
+		        line.option("--preload", w.preload,
+		                "how far ahead lines are asked for: logs, in updates, the heap, in entries; 0: not at all.  "
+		                "Of ring; the others ask for what the logs' heads store to");
+		        line.option("--updates", w.updates,
 		                "in the logs; default: what they have room for, on an emulated machine a tenth of it");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });

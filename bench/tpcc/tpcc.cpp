@@ -8,6 +8,7 @@
 #include "load.hpp"
 
 #include <array>
+#include <iostream>
 #include <new>
 #include <sstream>
 
@@ -451,19 +452,17 @@ int main(int argc, char **argv)
 	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "tpcc", argc, argv,
-	        [&](CLI::App &app, bench::Options &) {
-		        app.add_option("--warehouses", w.warehouses, "warehouses")->capture_default_str();
-		        app.add_option("--mix", w.mix_name,
-		                   "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, delivery, "
-		                   "orderstatus, payment, neworder)")
-		                ->capture_default_str();
-		        app.add_option("--first-thread", w.first_name, "a mix for thread 0 alone; default: that of all threads");
-		        app.add_option("--scale", w.scale_name,
-		                   "paper: the FUR paper's; tenth: paper with a tenth of its customers and items; spec: the "
-		                   "specification's; tiny: for tests")
-		                ->capture_default_str();
-		        app.add_flag("--home", w.home, "each thread stays with a warehouse of its own");
-		        app.add_flag("--footprints", w.footprints, "measure reads and writes of each type, after the run");
+	        [&](tools::CommandLine &line, bench::Options &) {
+		        line.option("--warehouses", w.warehouses, "warehouses");
+		        line.option("--mix", w.mix_name,
+		                "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, delivery, "
+		                "orderstatus, payment, neworder)");
+		        line.option("--first-thread", w.first_name, "a mix for thread 0 alone; default: that of all threads");
+		        line.option("--scale", w.scale_name,
+		                "paper: the FUR paper's; tenth: paper with a tenth of its customers and items; spec: the "
+		                "specification's; tiny: for tests");
+		        line.flag("--home", w.home, "each thread stays with a warehouse of its own");
+		        line.flag("--footprints", w.footprints, "measure reads and writes of each type, after the run");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

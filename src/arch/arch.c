@@ -112,6 +112,9 @@ struct arch_cpu arch_cpu_detect(void)
 	if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
 		cpu.rtm = (b >> 11 & 1) && !(d >> 11 & 1);
 		cpu.tsxldtrk = d >> 16 & 1;
+		/* Microcode, the kernel (tsx=off) or a hypervisor hides RTM; TSXLDTRK, which is useless
+		 * alone, may stay listed.  There xbegin aborts at once, with status 0, and does not trap. */
+		cpu.tsx_off = !cpu.rtm && (cpu.tsxldtrk || (d >> 11 & 1));
 	}
 	return cpu;
 }

@@ -167,6 +167,7 @@ void arch_backoff(struct arch_backoff *b);
 struct arch_cpu {
 	bool rtm;       /* x86: CPUID lists RTM */
 	bool tsxldtrk;  /* x86: CPUID lists TSXLDTRK */
+	bool tsx_off;   /* x86: TSX is there and switched off: TSXLDTRK or RTM_ALWAYS_ABORT listed, RTM not usable */
 	bool power_htm; /* ppc64le: AT_HWCAP2 has HTM */
 	bool suspend;   /* ppc64le: and suspend mode works */
 };

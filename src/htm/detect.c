@@ -24,8 +24,10 @@ static bool tsx_probe(void)
 static const struct htm_ops *choose_tsx(struct htm *h, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	if (!cpu->rtm || !tsx_probe()) {
-		snprintf(reason, bytes,
-		        cpu->rtm ? "RTM is listed, but every transaction aborts" : "this processor has no RTM (Intel TSX)");
+		const char *why = cpu->rtm       ? "TSX is switched off: RTM is listed, but every transaction aborts"
+		                  : cpu->tsx_off ? "TSX is switched off: the processor has it, but does not list RTM"
+		                                 : "this processor has no RTM (Intel TSX)";
+		snprintf(reason, bytes, "%s", why);
 		return NULL;
 	}
 	snprintf(reason, bytes,
@@ -71,12 +73,18 @@ static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const str
 int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes)
 {
 	struct arch_cpu cpu = arch_cpu_detect();
+	return htm_choose_on(&cpu, h, asked, isolation, reason, reason_bytes);
+}
+
+int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason,
+        size_t reason_bytes)
+{
 	h->kind = FUR_HTM_NONE;
 	h->ops = NULL;
 	if (asked == FUR_HTM_NONE)
 		snprintf(reason, reason_bytes, "asked for: every update runs under the fallback lock");
 	else
-		h->ops = choose(h, asked, &cpu, reason, reason_bytes);
+		h->ops = choose(h, asked, cpu, reason, reason_bytes);
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
 		return fur_fail(FUR_EINVAL, "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
 		        fur_htm_name(asked), reason);

@@ -147,6 +147,8 @@ void *window_stack_new(void);
 void window_stack_delete(void *stack);
 
 /* Choose a back end by what was asked for and what the processor can do; say why. */
+FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
+        char *reason, size_t reason_bytes);
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
 
 /* ------------------------------------------------- isolation wait, and lock */

@@ -14,9 +14,9 @@
  *
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
+#include "../../tools/common/command_line.hpp"
 #include "inject_case.hpp"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <iostream>
 #include <regex>
@@ -253,22 +253,21 @@ class Driver
 int main(int argc, char **argv)
 {
 	Settings s;
-	CLI::App app("each call of the library that can fail, failed: no crash, no hang, an error that helps, nothing lost");
-	app.add_option("--most", s.most, "so many calls of each kind and mode, evenly spread; 0: all")->capture_default_str();
-	app.add_option("--only", s.only, "cases whose name, KIND:N:DOMAIN:MODE, has this in it");
-	app.add_option("--except", s.except, "not those whose name has this in it");
-	app.add_option("--seed", s.seed, "which calls --most takes")->capture_default_str();
-	app.add_option("--jobs", s.jobs, "cases at one time")->check(CLI::Range(1, 64))->capture_default_str();
-	app.add_option("--patience", s.patience_s, "seconds after which a case hangs")->capture_default_str();
-	app.add_option("--repeat", s.repeat, "one case, KIND:N:DOMAIN:MODE");
-	app.add_option("--forgive", s.forgive, "do not count findings that have this in them");
-	app.add_flag(
-	        "--forgive-sleep", s.forgive_sleep, "fur_open that fails or dies need not tell fur-replayer that it was there");
-	app.add_flag("--remedies", s.remedies, "a message must say what to do, too");
-	app.add_option("--plant", s.plant, "a bug the check must find")
-	        ->check(CLI::IsMember({"none", "ignore-error"}))
-	        ->capture_default_str();
-	CLI11_PARSE(app, argc, argv);
+	tools::CommandLine line("inject-test",
+	        "each call of the library that can fail, failed: no crash, no hang, an error that helps, nothing lost");
+	line.option("--most", s.most, "so many calls of each kind and mode, evenly spread; 0: all");
+	line.option("--only", s.only, "cases whose name, KIND:N:DOMAIN:MODE, has this in it");
+	line.option("--except", s.except, "not those whose name has this in it");
+	line.option("--seed", s.seed, "which calls --most takes");
+	line.option("--jobs", s.jobs, "cases at one time").range(1, 64);
+	line.option("--patience", s.patience_s, "seconds after which a case hangs");
+	line.option("--repeat", s.repeat, "one case, KIND:N:DOMAIN:MODE");
+	line.option("--forgive", s.forgive, "do not count findings that have this in them");
+	line.flag("--forgive-sleep", s.forgive_sleep, "fur_open that fails or dies need not tell fur-replayer that it was there");
+	line.flag("--remedies", s.remedies, "a message must say what to do, too");
+	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ignore-error"});
+	if (auto status = tools::parse_or_exit_status(line, "inject-test", argc, argv))
+		return *status;
 	try {
 		return Driver(s).run();
 	} catch (const std::exception &e) {

@@ -24,9 +24,9 @@
  * --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
+#include "../../tools/common/command_line.hpp"
 #include "workload.hpp"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <iostream>
@@ -454,29 +454,25 @@ int main(int argc, char **argv)
 	Settings s;
 	std::string sync_directory = ".";
 	bool all = false, daemon = false;
-	CLI::App app("SIGKILL at any instant, recovery, and a full check, again and again");
-	app.add_option("--replayer", s.replayer, "the fur-replayer program")->required();
-	app.add_option("--kills", s.kills, "how many processes work and end")->capture_default_str();
-	app.add_option("--seed", s.seed)->capture_default_str();
-	app.add_option("--directory", s.directory, "where the heap file goes")->capture_default_str();
-	app.add_option("--pm", s.pm)->check(CLI::IsMember({"emulated", "sync"}))->capture_default_str();
-	app.add_option("--isolation", s.isolation)->check(CLI::IsMember({"opacity", "snapshot"}))->capture_default_str();
-	app.add_option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit")->capture_default_str();
-	app.add_option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too")
-	        ->check(CLI::IsMember({"own", "once", "daemon"}))
-	        ->capture_default_str();
-	app.add_flag("--daemon", daemon, "--recovery daemon");
-	app.add_flag("--small-log", s.small_log, "so little log that replay never rests");
-	app.add_flag("--large", s.large, "large updates, too");
-	app.add_flag("--churn", s.churn, "threads end all the time, also inside transactions");
-	app.add_flag("--forgive-sleep", s.forgive_sleep, "a daemon may fail to notice that a process died in fur_open");
-	app.add_flag("--matrix", all, "all combinations of these, each with its share of the kills");
-	app.add_option("--sync-directory", sync_directory, "--matrix: where the heap file goes with --pm sync")
-	        ->capture_default_str();
-	app.add_option("--plant", s.plant, "a bug the check must find")
-	        ->check(CLI::IsMember({"none", "ack-early", "lose-marker", "flip-log"}))
-	        ->capture_default_str();
-	CLI11_PARSE(app, argc, argv);
+	tools::CommandLine line("kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
+	line.option("--replayer", s.replayer, "the fur-replayer program").required();
+	line.option("--kills", s.kills, "how many processes work and end");
+	line.option("--seed", s.seed);
+	line.option("--directory", s.directory, "where the heap file goes");
+	line.option("--pm", s.pm).one_of({"emulated", "sync"});
+	line.option("--isolation", s.isolation).one_of({"opacity", "snapshot"});
+	line.option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit");
+	line.option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too").one_of({"own", "once", "daemon"});
+	line.flag("--daemon", daemon, "--recovery daemon");
+	line.flag("--small-log", s.small_log, "so little log that replay never rests");
+	line.flag("--large", s.large, "large updates, too");
+	line.flag("--churn", s.churn, "threads end all the time, also inside transactions");
+	line.flag("--forgive-sleep", s.forgive_sleep, "a daemon may fail to notice that a process died in fur_open");
+	line.flag("--matrix", all, "all combinations of these, each with its share of the kills");
+	line.option("--sync-directory", sync_directory, "--matrix: where the heap file goes with --pm sync");
+	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ack-early", "lose-marker", "flip-log"});
+	if (auto status = tools::parse_or_exit_status(line, "kill-test", argc, argv))
+		return *status;
 	if (daemon)
 		s.recovery = "daemon";
 	try {

@@ -4,11 +4,12 @@
  *
  *     quickstart-job --replayer PATH [--heap PATH] [--seconds 4]
  */
+#include "../../tools/common/command_line.hpp"
 #include "workload.hpp"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <iostream>
 #include <random>
@@ -134,41 +135,73 @@ double work_and_kill(pid_t pid, const Told *told, double seconds)
 	double worked = since(started);
 	kill(pid, SIGKILL);
 	waitpid(pid, nullptr, 0);
-	printf("\n");
+	if (isatty(1))
+		printf("\r%60s\r", "");
 	return worked;
 }
 
-void print_machine(fur_heap *heap)
+std::string printable(const char *format, ...) __attribute__((format(printf, 1, 2)));
+std::string printable(const char *format, ...)
 {
-	fur_info i{};
-	i.size = sizeof i;
-	fur::check(fur_get_info(heap, &i));
-	printf("Hardware transactions   %s\n                        %s\n", fur_htm_name(i.htm), i.htm_reason);
-	printf("Persistence             %s\n                        %s\n", fur_pm_name(i.pm), i.pm_reason);
-	printf("Heap                    %llu MiB, mapped at 0x%llx\n\n", static_cast<unsigned long long>(i.heap_bytes >> 20),
-	        static_cast<unsigned long long>(i.address));
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	return text;
+}
+
+/* What fur_get_info says of the machine: taken while the heap is open, printed at the end. */
+struct Machine {
+	std::string back_end, persistence;
+	explicit Machine(fur_heap *heap)
+	{
+		fur_info i{};
+		i.size = sizeof i;
+		fur::check(fur_get_info(heap, &i));
+		back_end = printable("%s: %s", fur_htm_name(i.htm), i.htm_reason);
+		persistence = printable("%s: %s", fur_pm_name(i.pm), i.pm_reason);
+	}
+};
+
+std::string aborts_of(const fur_stats &s)
+{
+	std::string text;
+	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
+		if (s.aborts[c])
+			text += printable("%s%s %llu", text.empty() ? "" : ", ", fur_abort_name(static_cast<fur_abort_cause>(c)),
+			        static_cast<unsigned long long>(s.aborts[c]));
+	return text.empty() ? "none" : text;
 }
 
 void print_work(const Told *told, double seconds)
 {
 	const fur_stats &s = told->stats;
-	printf("\n%d threads, %d %% updates of a bank, a search tree and memory blocks:\n", WORKERS, UPDATE_PERCENT);
-	printf("  reads                 %6.2f M/s   plain loads, outside hardware transactions\n",
-	        static_cast<double>(total(told, false)) / seconds / 1e6);
-	printf("  durable updates       %6.2f M/s   each on the medium before it returned\n",
-	        static_cast<double>(total(told, true)) / seconds / 1e6);
-	printf("  lookup speed          %6.0f %%     of the same lookup with no transaction\n", told->ro_share * 100);
-	printf("  under the lock        %6.1f %%     of updates; hardware ran the rest\n",
+	printf("  lookup speed     %6.0f %%     of the same lookup with no transaction\n", told->ro_share * 100);
+	printf("  under the lock   %6.1f %%     of updates; hardware ran the rest\n",
 	        100.0 * static_cast<double>(s.lock_commits) / static_cast<double>(s.update_commits ? s.update_commits : 1));
-	printf("  hardware aborts      ");
-	uint64_t all = 0;
-	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-		if (s.aborts[c]) {
-			all += s.aborts[c];
-			printf(" %s %llu ", fur_abort_name(static_cast<fur_abort_cause>(c)),
-			        static_cast<unsigned long long>(s.aborts[c]));
-		}
-	printf("%s\n", all ? "" : "   none");
+	printf("  hardware aborts  %s\n", aborts_of(s).c_str());
+	printf("  reads            %6.2f M/s   plain loads, outside hardware transactions\n",
+	        static_cast<double>(total(told, false)) / seconds / 1e6);
+	printf("  durable updates  %6.2f M/s   each on the medium before it returned\n",
+	        static_cast<double>(total(told, true)) / seconds / 1e6);
+}
+
+/* Run the program that recovers the heap; the milliseconds it took from start to end. */
+double replay(const std::string &replayer, const std::string &path)
+{
+	auto started = Clock::now();
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl(replayer.c_str(), "fur-replayer", "--once", "--heap", path.c_str(), nullptr);
+		_exit(127);
+	}
+	int status;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		throw std::runtime_error("fork or waitpid failed");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		throw std::runtime_error(replayer + " failed: see above");
+	return since(started) * 1e3;
 }
 
 int run(const std::string &path, const std::string &replayer, double seconds)
@@ -179,39 +212,32 @@ int run(const std::string &path, const std::string &replayer, double seconds)
 	{
 		fur::Heap heap = fur::Heap::create(path, options());
 		fur::Thread self(heap);
-		print_machine(heap);
 		fill(self, crash::set_up(self), &told->work);
 	}
+	printf("%d threads work on %s: %d %% updates of a bank, a search tree and memory blocks\n", WORKERS, path.c_str(),
+	        UPDATE_PERCENT);
+	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0)
 		child(path, told);
 	double worked = work_and_kill(pid, told, seconds);
-	print_work(told, worked);
-
-	printf("\nKilled with SIGKILL in the middle of it.  fur-replayer:\n  ");
+	printf("killed with SIGKILL in the middle of it; fur-replayer says:\n  ");
 	fflush(stdout);
-	auto started = Clock::now();
-	pid = fork();
-	if (pid == 0) {
-		execl(replayer.c_str(), "fur-replayer", "--once", "--heap", path.c_str(), nullptr);
-		_exit(127);
-	}
-	int status;
-	waitpid(pid, &status, 0);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		throw std::runtime_error("fur-replayer failed");
-	printf("  recovery took         %6.1f ms    the whole program, start to end\n", since(started) * 1e3);
+	double took = replay(replayer, path);
 
 	fur::Heap heap = fur::Heap::open(path, options());
+	Machine machine(heap);
 	std::string wrong = expected.check(heap, &told->work);
 	heap.close();
 	unlink(path.c_str());
+	printf("\n  back end         %s\n  persistence      %s\n", machine.back_end.c_str(), machine.persistence.c_str());
+	print_work(told, worked);
 	if (!wrong.empty()) {
-		printf("\nWRONG: %s\n", wrong.c_str());
+		printf("  recovery         WRONG: %s\n", wrong.c_str());
 		return 1;
 	}
-	printf("\nOK: every acknowledged update is there; balances, tree and memory check (%llu updates).\n",
-	        static_cast<unsigned long long>(expected.updates()));
+	printf("  recovery         OK in %.1f ms: all %llu acknowledged updates are there; balances, tree and memory are right\n",
+	        took, static_cast<unsigned long long>(expected.updates()));
 	return 0;
 }
 
@@ -221,11 +247,13 @@ int main(int argc, char **argv)
 {
 	std::string replayer, heap = "/dev/shm/fur-quickstart";
 	double seconds = 4;
-	CLI::App app("Work on a heap, die in the middle, recover, and find everything that was promised");
-	app.add_option("--replayer", replayer, "the fur-replayer program")->required();
-	app.add_option("--heap", heap, "the heap file; replaced")->capture_default_str();
-	app.add_option("--seconds", seconds)->capture_default_str();
-	CLI11_PARSE(app, argc, argv);
+	tools::CommandLine line(
+	        "quickstart-job", "Work on a heap, die in the middle, recover, and find everything that was promised.");
+	line.option("--replayer", replayer, "the fur-replayer program").required();
+	line.option("--heap", heap, "the heap file; replaced");
+	line.option("--seconds", seconds, "how long the threads work").range(0.01L, 3600);
+	if (auto status = tools::parse_or_exit_status(line, "quickstart-job", argc, argv))
+		return *status;
 	try {
 		return run(heap, replayer, seconds);
 	} catch (const std::exception &e) {

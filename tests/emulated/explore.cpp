@@ -15,11 +15,11 @@
 #include "../../bench/rbtree/rbtree.hpp"
 #include "../../bench/tpcc/load.hpp"
 #include "../../src/arch/emulated/emulated.h"
+#include "../../tools/common/command_line.hpp"
 #include "../unit/internals.hpp"
 #include "oracle.hpp"
 #include "variants.hpp"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -1034,33 +1034,26 @@ int run_variant(const std::string &name, char **argv)
 
 int main(int argc, char **argv)
 {
-	CLI::App app("explore: schedules and power failures of libfur on the emulated machine, checked");
+	tools::CommandLine line("explore", "schedules and power failures of libfur on the emulated machine, checked");
 	/* Simulated threads read it: on the stack its lines, so what a miss costs, would be others in each process. */
 	alignas(128) static Options o;
-	app.add_option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt")
-	        ->capture_default_str();
-	app.add_option("--workload", o.workload, "intset, bank, tpcc")->capture_default_str();
-	app.add_option("--threads", o.threads, "simulated threads")->capture_default_str();
-	app.add_option("--operations", o.operations, "transactions a thread")->capture_default_str();
-	app.add_option("--seeds", o.seeds, "from..to")->capture_default_str();
-	app.add_flag("--crash", o.crash, "cut the power once in each run, recover, check");
-	app.add_option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
-	app.add_flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
-	app.add_flag("--dram", o.dram, "libfur: private pages are handed back again and again");
-	app.add_option("--plant", o.plant, "with a bug planted; 'list' names them");
-	app.add_option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
-	app.add_option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn")
-	        ->capture_default_str();
-	app.add_option("--jobs", o.jobs, "processes at a time; default: one a processor");
-	app.add_option("--history", o.history, "write the run's history to this file (one seed)");
-	app.add_flag("--keep-going", o.keep_going, "do not stop at the first violation");
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::Success &e) {
-		return app.exit(e);
-	} catch (const CLI::Error &e) {
-		return wrong_usage(e.what());
-	}
+	line.option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
+	line.option("--workload", o.workload, "intset, bank, tpcc");
+	line.option("--threads", o.threads, "simulated threads");
+	line.option("--operations", o.operations, "transactions a thread");
+	line.option("--seeds", o.seeds, "from..to");
+	line.flag("--crash", o.crash, "cut the power once in each run, recover, check");
+	line.option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
+	line.flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
+	line.flag("--dram", o.dram, "libfur: private pages are handed back again and again");
+	line.option("--plant", o.plant, "with a bug planted; 'list' names them");
+	line.option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
+	line.option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn");
+	line.option("--jobs", o.jobs, "processes at a time; default: one a processor");
+	line.option("--history", o.history, "write the run's history to this file (one seed)");
+	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
+	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
+		return *status;
 	if (o.plant == "list") {
 		for (const auto &bug : planted_bugs)
 			std::cout << bug.name << std::string(26 - strlen(bug.name), ' ') << bug.what << "\n";

@@ -47,7 +47,7 @@ BUGS = {
     "no-dependencies": (
         "durability/commit.c", "markers do not name D (INV-D3)",
         [("			marker->deps[back / 64] |= UINT64_C(1) << back % 64;", "			;")],
-        "--workload bank --crash"),
+        "--workload bank --crash --operations 100"),
     "unknown-slots": (
         "durability/commit.c", "POWER: the slots of D are not looked up before they are named (INV-D3)",
         [("	else\n		durability_wait_slots(d, set); /* ours", "	else\n		; /* ours")],

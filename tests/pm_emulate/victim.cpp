@@ -9,13 +9,13 @@
  * `run` makes the heap if it is not there, and goes on from where it is.  Exit status: 0 as it should be, 1 not, 2 wrong usage, 3 the
  * program itself could not run.
  */
+#include "../../tools/common/command_line.hpp"
 #include "../crash/workload.hpp"
 
 #include "../../bench/tpcc/load.hpp"
 
 #include "../../bench/tpcc/consistency.hpp" /* after the tables it checks */
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <functional>
 #include <iostream>
@@ -239,29 +239,28 @@ int check(const Options &o)
 int main(int argc, char **argv)
 {
 	Options o;
-	CLI::App app("A program to let the power fail under, and the check afterwards");
-	app.require_subcommand(1);
-	CLI::App *run_command = app.add_subcommand("run"), *check_command = app.add_subcommand("check");
-	for (CLI::App *a : {run_command, check_command}) {
-		a->add_option("--heap", o.heap)->required();
-		a->add_option("--acks", o.acks)->required();
-		a->add_option("--workload", o.workload)->check(CLI::IsMember({"intset", "bank", "mixed", "tpcc"}));
-		a->add_option("--threads", o.threads)->check(CLI::Range(1, 2));
-		a->add_option("--readers", o.readers)->check(CLI::Range(0, int(crash::THREADS) - 2));
-		a->add_option("--updates", o.updates);
-		a->add_option("--seed", o.seed);
+	std::string command;
+	tools::CommandLine line("victim", "A program to let the power fail under (run), and the check afterwards (check).");
+	line.argument("COMMAND", command, "run or check").required();
+	line.option("--heap", o.heap).required();
+	line.option("--acks", o.acks).required();
+	line.option("--workload", o.workload).one_of({"intset", "bank", "mixed", "tpcc"});
+	line.option("--threads", o.threads).range(1, 2);
+	line.option("--readers", o.readers).range(0, int(crash::THREADS) - 2);
+	line.option("--updates", o.updates);
+	line.option("--seed", o.seed);
+	if (auto status = tools::parse_or_exit_status(line, "victim", argc, argv))
+		return *status;
+	if (command != "run" && command != "check") {
+		std::cerr << "victim: " << command << ": use run or check\n";
+		return tools::EXIT_WRONG_USAGE;
 	}
 	try {
-		app.parse(argc, argv);
-	} catch (const CLI::Error &e) {
-		return app.exit(e) ? 2 : 0;
-	}
-	try {
-		return run_command->parsed() ? run(o) : check(o);
+		return command == "run" ? run(o) : check(o);
 	} catch (const fur::Error &e) {
 		/* A heap that does not open after a power failure is as bad as one that opens wrong. */
 		std::cout << "victim: " << e.what() << "\n";
-		return check_command->parsed() ? 1 : 3;
+		return command == "check" ? 1 : 3;
 	} catch (const std::exception &e) {
 		std::cout << "victim: " << e.what() << "\n";
 		return 3;

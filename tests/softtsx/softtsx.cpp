@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 
 namespace softtsx
 {
@@ -158,9 +157,8 @@ unsigned as_hardware_says(unsigned status)
 
 void xbegin(ucontext_t *u, greg_t next)
 {
-	const unsigned char *at = reinterpret_cast<unsigned char *>(u->uc_mcontext.gregs[REG_RIP]);
 	int32_t offset;
-	memcpy(&offset, at + 2, 4);
+	memcpy(&offset, reinterpret_cast<void *>(next - 4), 4);
 	if (self->inside)
 		fail("xbegin inside a transaction: libfur flattens nesting itself");
 	begun++;
@@ -219,6 +217,10 @@ void illegal(int, siginfo_t *, void *context)
 	auto *u = static_cast<ucontext_t *>(context);
 	greg_t rip = u->uc_mcontext.gregs[REG_RIP];
 	const unsigned char *at = reinterpret_cast<unsigned char *>(rip);
+	/* ud2 stands before each instruction (FUR_TSX_TRAPS): a bare one would run for real where the processor has TSX. */
+	if (at[0] != 0x0f || at[1] != 0x0b)
+		fail("an illegal instruction other than ud2");
+	at += 2, rip += 2;
 	if (!self)
 		fail("a transaction on a thread that was not registered");
 	if (at[0] == 0xc7 && at[1] == 0xf8)
@@ -232,16 +234,10 @@ void illegal(int, siginfo_t *, void *context)
 	else if (at[0] == 0xf2 && at[1] == 0x0f && at[2] == 0x01 && (at[3] == 0xe8 || at[3] == 0xe9))
 		suspend(u, rip + 4, at[3] == 0xe8);
 	else
-		fail("an illegal instruction that is none of TSX's");
+		fail("ud2 before an instruction that is none of TSX's");
 }
 
 } // namespace
-
-bool available()
-{
-	unsigned a, b, c, d;
-	return !(__get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 11 & 1));
-}
 
 void install()
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx.hpp - Intel TSX where there is none: the instructions raise SIGILL on a processor without them, and the handler does what
- * hardware would, so that the compiled TSX back end runs, and can be made to abort at each of its instructions.
+ * softtsx.hpp - Intel TSX in software: the TSX back end, compiled with an undefined instruction
+ * before each of TSX's (FUR_TSX_TRAPS, src/htm/tsx_insn.h), raises SIGILL there, and the handler
+ * does what hardware would.  So the back end runs, and can be made to abort at each of its
+ * instructions, on every x86-64 processor alike: one without TSX, one that has it, and one that
+ * lists it and has it switched off.
  *
  * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory that may change: the regions it was told
  * of, and the thread's stack.  xend lets the others go on.  An abort puts memory and registers back, eax set to the status, and goes on
@@ -26,8 +29,6 @@ enum Status : unsigned {
 	FAULT = 1u << 31 /* stands for 0, no cause */
 };
 
-/* False where the processor has the instructions: then there is nothing to emulate. */
-bool available();
 /* Once; before any thread. */
 void install();
 

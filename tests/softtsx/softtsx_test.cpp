@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx_test.cpp - the TSX back ends, as compiled, on a processor that need not have TSX (softtsx.hpp).
+ * softtsx_test.cpp - the TSX back ends, as compiled but for the traps, whatever TSX the processor has (softtsx.hpp).
  */
 #include "../crash/workload.hpp"
 #include "../unit/fixture.hpp"
@@ -21,8 +21,6 @@ class SoftTsx : public HeapFile, public ::testing::WithParamInterface<const htm_
 
 	void SetUp() override
 	{
-		if (!softtsx::available())
-			GTEST_SKIP() << "this processor has TSX: the stress suite runs it for real";
 		static bool installed = (softtsx::install(), true);
 		(void)installed;
 		softtsx::thread_begin();
@@ -31,8 +29,6 @@ class SoftTsx : public HeapFile, public ::testing::WithParamInterface<const htm_
 	}
 	void TearDown() override
 	{
-		if (!softtsx::available())
-			return;
 		softtsx::random_aborts(0, 0);
 		softtsx::clear_regions();
 		softtsx::thread_end();
@@ -374,6 +370,68 @@ TEST_P(SoftTsx, Kills_LoseNothingAcknowledged)
 		heap.close();
 	}
 	EXPECT_GT(expected.updates(), 0u);
+}
+
+/* The choice of a back end, on processors of every kind. */
+class SoftTsxDetection : public ::testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		softtsx::install();
+		softtsx::thread_begin();
+		softtsx::always_abort(softtsx::NO_ABORT);
+		softtsx::random_aborts(0, 0);
+	}
+	void TearDown() override
+	{
+		softtsx::always_abort(softtsx::NO_ABORT);
+		softtsx::thread_end();
+	}
+	int choose(arch_cpu cpu, fur_htm asked)
+	{
+		machine = {};
+		return htm_choose_on(&cpu, &machine, asked, FUR_OPACITY, reason, sizeof reason);
+	}
+	static arch_cpu processor(bool rtm, bool tsxldtrk)
+	{
+		arch_cpu cpu = {};
+		cpu.rtm = rtm;
+		cpu.tsxldtrk = tsxldtrk;
+		cpu.tsx_off = !rtm && tsxldtrk;
+		return cpu;
+	}
+	htm machine;
+	char reason[160];
+};
+
+TEST_F(SoftTsxDetection, WorkingTsx_IsChosen_WithOrWithoutSuspend)
+{
+	ASSERT_EQ(choose(processor(true, true), FUR_HTM_AUTO), 0);
+	EXPECT_EQ(machine.ops, &htm_tsx);
+	ASSERT_EQ(choose(processor(true, false), FUR_HTM_TSX), 0);
+	EXPECT_EQ(machine.ops, &htm_tsx_tracked);
+	EXPECT_GE(softtsx::counters().committed, 2u) << "one transaction is tried before the choice";
+}
+
+TEST_F(SoftTsxDetection, SwitchedOff_AskedForByName_IsOneClearError)
+{
+	struct Case {
+		arch_cpu cpu;
+		const char *says;
+	};
+	softtsx::always_abort(softtsx::FAULT); /* at once, with status 0 */
+	for (const Case &c : {Case{processor(true, true), "TSX is switched off: RTM is listed, but every transaction aborts"},
+	             Case{processor(false, true), "TSX is switched off: the processor has it, but does not list RTM"},
+	             Case{processor(false, false), "this processor has no RTM (Intel TSX)"}}) {
+		EXPECT_EQ(choose(c.cpu, FUR_HTM_TSX), FUR_EINVAL);
+		EXPECT_EQ(std::string(fur_errormsg()),
+		        std::string("transactional memory 'tsx' was asked for, but ") + c.says + ": use 'auto' or 'none'");
+		EXPECT_EQ(machine.ops, nullptr);
+		ASSERT_EQ(choose(c.cpu, FUR_HTM_AUTO), 0);
+		EXPECT_EQ(machine.ops, nullptr);
+		EXPECT_EQ(std::string(reason), std::string(c.says) + ": every update runs under the fallback lock");
+	}
 }
 
 INSTANTIATE_TEST_SUITE_P(BackEnds, SoftTsx, ::testing::Values(&htm_tsx, &htm_tsx_tracked),

@@ -16,7 +16,7 @@ set -eu
 mkdir -p "$1"
 root=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
-packages='libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2 liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev libcli11-dev nlohmann-json3-dev'
+packages='libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2 liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev'
 
 fetch() {
 	state=$root/apt

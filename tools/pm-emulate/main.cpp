@@ -2,19 +2,20 @@
  *
  * main.cpp - pm-emulate: run a program as if on persistent memory, and let the power fail (docs/pm-emulate.md).
  */
+#include "../common/command_line.hpp"
 #include "process.hpp"
 #include "report.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstring>
 #include <iostream>
 #include <random>
+#include <sstream>
 #include <unistd.h>
 
 namespace
 {
 
-using nlohmann::json;
+using json = tools::Json;
 using pme::Usage;
 
 /* The numbers' sources: docs/pm-emulate.md. */
@@ -384,37 +385,32 @@ int explore(const Options &o, const std::string &library)
 
 int parse(int argc, char **argv, Options &o)
 {
-	CLI::App app("Run a program as if its mapped files were persistent memory: pm-emulate [options] -- program [arguments]",
-	        "pm-emulate");
-	app.add_option("--model", o.model, "latencies of: optane, cxl, ssd600; default: none are injected");
-	app.add_option("--write-ns", o.write_ns, "from a line's write-back until it is out")->check(CLI::Range(0, 1000000000));
-	app.add_option("--read-ns", o.read_ns, "added for a line that is fetched")->check(CLI::Range(0, 1000000000));
-	app.add_option("--gap-ns", o.gap_ns, "the device takes a line this often")->check(CLI::Range(0, 1000000000));
-	app.add_option("--cache-kib", o.cache_kib, "cache that reads are modelled with")
-	        ->check(CLI::Range(1, 1 << 22))
-	        ->capture_default_str();
-	app.add_option("--file", o.files,
-	           "persistent memory is what matches this pattern; may be repeated; default: every file mapped "
-	           "shared and writable")
-	        ->expected(1);
-	app.add_option("--fail-at", o.fail_at, "the power fails at: flush:N, fence:N, time:MS (after the first mapping), end");
-	app.add_option("--seed", o.seed, "of what is random; {seed} in commands stands for it")->capture_default_str();
-	app.add_option("--lines", o.lines, "of the lines that are not durable, these survive: random, dropped (none), kept (all)")
-	        ->check(CLI::IsMember({"random", "dropped", "kept"}))
-	        ->capture_default_str();
-	app.add_option("--explore", o.explore, "try this many failure points")->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
-	app.add_option("--check", o.check, "shell command that checks after each failure; {} stands for the files");
-	app.add_option("--before", o.before, "shell command that prepares each run");
-	app.add_flag("--keep-going", o.keep_going, "do not stop at the first violation");
-	app.add_flag("--no-perturb", o.no_perturb, "with --check: do not hold threads up and evict lines at random");
-	app.add_option("--timeout", o.timeout_s, "seconds for a run or check; default: 60 with --check, else no limit")
-	        ->check(CLI::PositiveNumber);
-	app.add_option("--json", o.json_path, "write the report to this file, - for standard output");
-	app.add_flag("--quiet", o.quiet, "print errors and violations only");
-	app.add_flag("--verbose", o.verbose, "print each failure point");
-	app.footer("Exit status: that of the program; with --fail-at or --explore: 0 done, 1 a violation, or the point was never "
-	           "reached; 2 "
-	           "wrong usage.");
+	tools::CommandLine line("pm-emulate",
+	        "Run a program as if its mapped files were persistent memory: pm-emulate [options] -- program [arguments]");
+	line.option("--model", o.model, "latencies of: optane, cxl, ssd600; default: none are injected");
+	line.option("--write-ns", o.write_ns, "from a line's write-back until it is out").range(0, 1000000000);
+	line.option("--read-ns", o.read_ns, "added for a line that is fetched").range(0, 1000000000);
+	line.option("--gap-ns", o.gap_ns, "the device takes a line this often").range(0, 1000000000);
+	line.option("--cache-kib", o.cache_kib, "cache that reads are modelled with").range(1, 1 << 22);
+	line.option("--file", o.files,
+	        "persistent memory is what matches this pattern; may be repeated; default: every file mapped "
+	        "shared and writable");
+	line.option("--fail-at", o.fail_at, "the power fails at: flush:N, fence:N, time:MS (after the first mapping), end");
+	line.option("--seed", o.seed, "of what is random; {seed} in commands stands for it");
+	line.option("--lines", o.lines, "of the lines that are not durable, these survive: random, dropped (none), kept (all)")
+	        .one_of({"random", "dropped", "kept"});
+	line.option("--explore", o.explore, "try this many failure points").range(uint64_t(1), uint64_t(1) << 40);
+	line.option("--check", o.check, "shell command that checks after each failure; {} stands for the files");
+	line.option("--before", o.before, "shell command that prepares each run");
+	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
+	line.flag("--no-perturb", o.no_perturb, "with --check: do not hold threads up and evict lines at random");
+	line.option("--timeout", o.timeout_s, "seconds for a run or check; default: 60 with --check, else no limit")
+	        .range(1e-3L, 1e9L);
+	line.option("--json", o.json_path, "write the report to this file, - for standard output");
+	line.flag("--quiet", o.quiet, "print errors and violations only");
+	line.flag("--verbose", o.verbose, "print each failure point");
+	line.footer("Exit status: that of the program; with --fail-at or --explore: 0 done, 1 a violation, or the point was never "
+	            "reached; 2 wrong usage.");
 	int words = 1;
 	while (words < argc && strcmp(argv[words], "--") != 0)
 		o.given.emplace_back(argv[words++]);
@@ -422,14 +418,10 @@ int parse(int argc, char **argv, Options &o)
 		o.program.emplace_back(argv[k]);
 	o.given.insert(o.given.begin(), argv[0]);
 	try {
-		app.parse(words, argv);
-	} catch (const CLI::Success &e) {
-		return app.exit(e);
-	} catch (const CLI::Error &e) {
-		std::string what = e.what();
-		throw Usage(what + (words == argc ? "; the program comes after --" : "") + "; see --help");
+		return line.parse(words, argv) ? -1 : 0;
+	} catch (const tools::WrongUsage &e) {
+		throw Usage(std::string(e.what()) + (words == argc ? "; the program comes after --" : "") + "; see --help");
 	}
-	return -1;
 }
 
 } // namespace

@@ -12,7 +12,7 @@
 namespace pme
 {
 
-using nlohmann::json;
+using json = tools::Json;
 
 static json finding(const pme_control &c, const pme_finding &f)
 {

@@ -5,22 +5,21 @@
 #ifndef PM_EMULATE_REPORT_HPP
 #define PM_EMULATE_REPORT_HPP
 
+#include "../common/json.hpp"
 #include "memory.hpp"
-
-#include <nlohmann/json.hpp>
 
 namespace pme
 {
 
 /* Counters and findings; `files`: what is not durable after the run. */
-nlohmann::json report_of(const pme_control &control, const std::vector<Difference> &files);
-std::string text_of(const nlohmann::json &report);
+tools::Json report_of(const pme_control &control, const std::vector<Difference> &files);
+std::string text_of(const tools::Json &report);
 
 /* What a power failure did. */
-nlohmann::json failure_of(const std::vector<Difference> &files);
+tools::Json failure_of(const std::vector<Difference> &files);
 std::string failure_text(const std::vector<Difference> &files);
 
-void write_json(const std::string &path, const nlohmann::json &json);
+void write_json(const std::string &path, const tools::Json &json);
 
 } // namespace pme
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * command_line.hpp - options and --help of every C++ program in this project: tools, benchmarks,
+ * tests.
+ *
+ * A program names its options and the variables they set; parse() sets them, or throws WrongUsage
+ * with one line that names the option, the value and the remedy.  Options are exact: no
+ * abbreviations, so that a new option never changes the meaning of an old command. `--name value`
+ * and `--name=value` are the same; `--` ends the options.
+ *
+ * This header is small on purpose: a template library for the same job took ten times as long to
+ * compile as the programs themselves.
+ */
+#ifndef TOOLS_COMMAND_LINE_HPP
+#define TOOLS_COMMAND_LINE_HPP
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace tools
+{
+
+enum { EXIT_WRONG_USAGE = 2 };
+
+struct WrongUsage : std::runtime_error {
+	using runtime_error::runtime_error;
+};
+
+class CommandLine
+{
+      public:
+	/* One option, flag or argument; each call below narrows it. */
+	struct Option {
+		std::string name, help, value_name, shown_default;
+		std::function<void(const std::string &)> set;
+		bool flag = false, needed = false, given = false;
+		long double least = 0, most = 0; /* of a number */
+		std::vector<std::string> choices;
+		std::string excluded; /* this option cannot be given, too */
+
+		Option &required();
+		Option &range(long double from, long double to);
+		Option &one_of(std::initializer_list<const char *> values);
+		Option &excludes(const char *other);
+		Option &describe(const char *text);
+	};
+
+	CommandLine(const std::string &program, const std::string &about) : program_(program), about_(about) {}
+
+	/* --name VALUE.  The default that --help shows is the variable's value now, unless that is empty, 0 or negative. */
+	Option &option(const char *name, std::string &variable, const char *help = "");
+	Option &option(const char *name, double &variable, const char *help = "");
+	Option &option(const char *name, std::vector<std::string> &variable, const char *help = ""); /* may be repeated */
+	template <class Integer>
+	requires std::is_integral_v<Integer> Option &option(const char *name, Integer &variable, const char *help = "")
+	{
+		using Limits = std::numeric_limits<Integer>;
+		return integer(name, help, variable > 0 ? std::to_string(variable) : "", Limits::min(), Limits::max(),
+		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
+	}
+	template <class Integer>
+	Option &option(const char *name, std::optional<Integer> &variable, const char *help = "")
+	{
+		using Limits = std::numeric_limits<Integer>;
+		return integer(name, help, "", Limits::min(), Limits::max(),
+		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
+	}
+	Option &flag(const char *name, bool &variable, const char *help = "");
+	/* A word without a name; they are set in the order in which they were added. */
+	Option &argument(const char *name, std::string &variable, const char *help = "");
+	Option &at(const char *name);
+	void remove(const char *name);
+	/* The last lines of --help. */
+	void footer(const std::string &text)
+	{
+		footer_ = text;
+	}
+
+	/* False: --help was asked for and has been printed. */
+	[[nodiscard]] bool parse(int argc, char **argv);
+	std::string help() const;
+
+      private:
+	Option &add(const char *name, const char *help, const char *value_name);
+	Option &integer(const char *name, const char *help, const std::string &shown, __int128 least, __int128 most,
+	        std::function<void(__int128)> set);
+	void take(Option &o, const std::string &value);
+	void take_argument(const std::string &word);
+	void check() const;
+
+	std::string program_, about_, footer_;
+	std::vector<Option> options_, arguments_;
+};
+
+/* Parse for main(): go on, or the exit status; wrong usage is one line on standard error. */
+std::optional<int> parse_or_exit_status(CommandLine &line, const std::string &program, int argc, char **argv);
+
+} // namespace tools
+
+#endif /* TOOLS_COMMAND_LINE_HPP */
