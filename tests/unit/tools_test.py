@@ -65,7 +65,7 @@ def closed(heap):
     expect(0, "closed", info, heap)
     expect(0, "sound, closed", check, heap)
     i = as_json(info, heap)
-    assert (i["state"], i["snapshot"], i["version"]) == ("closed", False, 1), i
+    assert (i["state"], i["snapshot"], i["version"]) == ("closed", False, 2), i
     assert i["ring"]["used"] == 0 and len(i["logs"]) == i["max_threads"] and i["allocator"]["counted"], i
     c = as_json(check, heap)
     assert c["sound"] and c["problems"] == [] and c["lost"] == [], c
