@@ -154,16 +154,22 @@ struct Killed {
 	unsigned threads;
 };
 
-/* From front to back, as `cp` does; with pauses of up to so many microseconds, in which a process that works on it goes on. */
-std::string read_file(const std::string &path, Random *random = nullptr, unsigned pause = 0)
+/* From front to back, as `cp` does.  If `random` is given, with pauses in which a process that works on it goes on: one long one, or many. */
+std::string read_file(const std::string &path, Random *random = nullptr)
 {
+	enum { MOST_PIECES = 48, LONG_US = 6000, SHORT_US = 400 };
+	const bool one = random && (*random)() % 4;
+	const uint64_t at = one ? (*random)() % MOST_PIECES : 0;
 	int fd = open(path.c_str(), O_RDONLY);
 	std::string all;
 	std::vector<char> piece(1 << 15);
-	for (ssize_t n; (n = read(fd, piece.data(), piece.size())) > 0;) {
+	uint64_t pieces = 0;
+	for (ssize_t n; (n = read(fd, piece.data(), piece.size())) > 0; pieces++) {
 		all.append(piece.data(), static_cast<size_t>(n));
-		if (pause)
-			usleep(static_cast<unsigned>((*random)() % pause));
+		if (one && pieces == at)
+			usleep(LONG_US);
+		else if (random && !one)
+			usleep(static_cast<unsigned>((*random)() % SHORT_US));
 	}
 	close(fd);
 	return all;
@@ -213,7 +219,7 @@ Killed make_killed(const std::string &path, History *history, Random &random)
 	auto done = [&] { return __atomic_load_n(&history->clock, __ATOMIC_SEQ_CST) / 2; };
 	while (done() < updates / 2 && waitpid(child, nullptr, WNOHANG) == 0)
 		usleep(100);
-	k.hot = read_file(path, &random, static_cast<unsigned>(1 + random() % 3 * 200));
+	k.hot = read_file(path, &random);
 	while (done() < updates && waitpid(child, nullptr, WNOHANG) == 0)
 		usleep(100);
 	kill(child, SIGKILL);

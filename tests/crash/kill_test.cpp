@@ -325,7 +325,7 @@ class Killer
 			if (m->durts != s)
 				continue;
 			if (s_.plant == "lose-marker")
-				m->durts = 0;
+				*m = {}; /* with its number alone gone its checksum would tell */
 			else
 				/* Two bytes: one would be corrected by the checksum. */
 				for (uint64_t at : {m->log_start + 24, m->log_start + 25})

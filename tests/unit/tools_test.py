@@ -122,9 +122,9 @@ def damaged(heap):
     expect(1, "superblock is damaged", info, heap)
     poke(heap, 0, good[:4096])
     # A version of the future.
-    poke(heap, 8, struct.pack("<I", 2) + good[12:16] + b"\0" * 112)
+    poke(heap, 8, struct.pack("<I", 3) + good[12:16] + b"\0" * 112)
     for tool in (info, check):
-        expect(1, "version 2", tool, heap)
+        expect(1, "version 3", tool, heap)
     poke(heap, 0, good[:4096])
     with open(heap, "r+b") as f:
         f.truncate(len(good) // 2)
