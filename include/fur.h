@@ -235,6 +235,8 @@ FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *
 
 /* fur_open - open a heap file; replay its log first if it was not closed.
  * After return the heap holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
+ * One wrong byte in the log is corrected.  A file that is damaged otherwise, or was copied while a program had it open, is
+ * refused where it proves that an update is missing (FUR_ECORRUPT); docs/protocol.md says exactly which damage can pass.
  * Nothing is written to a file that is refused, but for the control region, which means nothing
  * while the heap is not open.
  * A copy with holes gets its blocks first, so work on it never meets a full disk, either.

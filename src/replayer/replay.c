@@ -408,8 +408,10 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 	struct media_trailer *trailer = media_trailer(&file);
 	/* INV-M4.  All below `end` is durable, so the claim is true whenever it reaches the medium; nothing waits for that.  The fence: the
 	 * claim is stored before the heap changes, so that a copy which reads the trailer last finds it at least as new as the heap. */
-	if (trailer)
+	if (trailer) {
 		arch_store(&trailer->replaying, media_tail_encode(end));
+		pm_flush(&d->pm, trailer, sizeof *trailer);
+	}
 	arch_fence_light();
 	unsigned threads = apply_threads(d, log_bytes);
 	struct apply_basket *baskets = apply_baskets(threads);
