@@ -12,8 +12,8 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
 #include "../../src/fur_heap.h"
-#include "../../src/heap/layout.h"
 #include "../../src/fur_struct.h"
+#include "../../src/heap/layout.h"
 #include "../../src/replayer/apply.h"
 }
 #pragma GCC diagnostic pop
