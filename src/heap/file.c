@@ -136,9 +136,9 @@ static int fail_full(uint64_t bytes, uint64_t left)
 	        (unsigned long long)bytes, (unsigned long long)left);
 }
 
-/* Refuses beforehand what cannot succeed: an attempt would leave other programs without room for a
+/* Refuse beforehand a file that cannot fit: an attempt would leave other programs without room for a
  * moment, and beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends the process. */
-static int allocate(int fd, const struct media_super *s)
+static int check_room(int fd, const struct media_super *s)
 {
 	struct rlimit most;
 	uint64_t left = room_left(fd);
@@ -147,8 +147,11 @@ static int allocate(int fd, const struct media_super *s)
 		        "the heap file needs %llu bytes and this process may write files of at most %llu: raise the limit "
 		        "(RLIMIT_FSIZE, ulimit -f), or choose a smaller heap_bytes, fewer or smaller logs; nothing was created",
 		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
-	if (s->file_bytes > left)
-		return fail_full(s->file_bytes, left);
+	return s->file_bytes > left ? fail_full(s->file_bytes, left) : 0;
+}
+
+static int allocate(int fd, const struct media_super *s)
+{
 	int error = posix_fallocate(fd, 0, (off_t)s->file_bytes);
 	if (error == 0)
 		return 0;
@@ -248,6 +251,9 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 	error = open_new(path, options->file_mode, file);
 	if (!error)
 		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
+	/* Before an address is looked for: there may be none for a heap that could not fit anyway. */
+	if (!error)
+		error = check_room(file->fd, &s);
 	if (!error)
 		error = choose_place(file, &s);
 	if (!error)

@@ -116,7 +116,7 @@ struct Writer {
 };
 
 /* Stores 1 and commits; begins to store 2 when somebody reads, with a cancellation pending. */
-void write_twice(const Writer *w)
+[[gnu::noinline]] void write_twice(const Writer *w)
 {
 	fur_thread *t;
 	fur_update *tx;

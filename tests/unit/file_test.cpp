@@ -165,7 +165,7 @@ TEST_F(File, Create_OverAFile_IsRefused)
 TEST_F(File, Create_LargerThanTheFileSystem_LeavesNothing)
 {
 	fur::Options o = small_options();
-	o.heap_bytes = uint64_t(1) << 43;
+	o.heap_bytes = uint64_t(1) << 46;
 	fur_heap *h;
 	EXPECT_EQ(fur_create(path_.c_str(), &o, &h), FUR_ENOSPC) << fur_errormsg();
 	EXPECT_NE(access(path_.c_str(), F_OK), 0);
