@@ -168,22 +168,25 @@ void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint
 int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
-	while (arch_load_acquire(&log->tail) + d->super->log_bytes <= log->limit) {
-		/* A replayer that died after it had moved the ring's tail, and before our log's: what it replayed is free. */
-		if (arch_load(&log->tail) < log->end && arch_load_acquire(&d->tail) > log->slot) {
-			arch_store_release(&log->tail, log->end);
-			continue;
-		}
+	uint64_t tail;
+	/* The tail is read once for each look: a replay may move it at any time, and an empty log is known for one only if it is still
+	 * the tail that `limit` was made from. */
+	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->limit) {
 		/* All that is in the log is the open record: no replay can free it. */
-		if (arch_load(&log->tail) >= log->end)
+		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the heap with a larger log_bytes, "
 			        "or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
+		/* A replayer that died after it had moved the ring's tail, and before our log's: what it replayed is free. */
+		if (arch_load_acquire(&d->tail) > log->slot) {
+			arch_store_release(&log->tail, log->end);
+			continue;
+		}
 		int error = durability_replay(d, &backoff);
 		if (error)
 			return error;
 	}
-	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
+	log->limit = tail + d->super->log_bytes;
 	return 0;
 }
