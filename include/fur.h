@@ -271,6 +271,7 @@ struct fur_info {
 	uint64_t replayed_updates; /* updates replayed then */
 	uint64_t replayed_entries; /* their redo-log entries */
 	uint64_t replay_ns;
+	uint64_t corrected_updates; /* of them, those in whose log one wrong byte was corrected */
 };
 
 /* fur_get_info - what was chosen, and what the open had to do.

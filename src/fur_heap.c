@@ -187,6 +187,7 @@ static void fill_info(struct fur_heap *heap, const struct replay_result *r)
 	i->replayed_updates = r->updates;
 	i->replayed_entries = r->entries;
 	i->replay_ns = r->ns;
+	i->corrected_updates = r->mended;
 }
 
 static void take_apart(struct fur_heap *heap)

@@ -191,6 +191,11 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 			EXPECT_TRUE(tells(report, durts)) << "not told";
 			EXPECT_TRUE(!report.sound() || last_of_its_thread(durts));
 		}
+		if (durts) {
+			fur::Heap heap = open();
+			EXPECT_EQ(heap.info().corrected_updates, 1u);
+			heap.close();
+		}
 		EXPECT_EQ(open_result(), 0) << fur_errormsg();
 		EXPECT_TRUE(heap_bytes_now() == replayed({})) << "opened, and not all is there";
 		restore();
