@@ -164,7 +164,8 @@ WRAPPED(void *, mmap, void *at, size_t bytes, int protection, int flags, int fd,
 	if (fails_with(MMAP, ENOMEM))
 		return MAP_FAILED;
 	void *p = __real_mmap(at, bytes, protection, flags, fd, offset);
-	mappings += p != MAP_FAILED;
+	/* With MAP_FIXED it takes the place of a mapping that counts already. */
+	mappings += p != MAP_FAILED && !(flags & MAP_FIXED);
 	return p;
 }
 WRAPPED(int, munmap, void *at, size_t bytes)

@@ -252,6 +252,7 @@ pid_t start(const std::function<void()> &body, faults::Role role = faults::PROGR
 	if (pid > 0)
 		return pid;
 	try {
+		forget_message(); /* the library keeps the block of a thread's messages until the thread ends */
 		faults::arm(&current->faults, role);
 		body();
 		faults::arm(nullptr, role);
