@@ -51,8 +51,12 @@ __attribute__((destructor)) static void delete_key(void)
 /* Where the message goes, or NULL. */
 static char *text_of(struct last_failure *last)
 {
-	if (!last->text && (last->text = calloc(1, MESSAGE_BYTES)) && have_key)
-		pthread_setspecific(thread_ends, last);
+	if (last->text)
+		return last->text;
+	last->text = calloc(1, MESSAGE_BYTES);
+	/* The C library has no memory for the key's value: the text would stay when the thread ends. */
+	if (last->text && have_key && pthread_setspecific(thread_ends, last))
+		free_text(last);
 	return last->text;
 }
 
@@ -124,7 +128,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_ETOOBIG: return "update too large for the redo log";
 	case FUR_EABORTED: return "aborted by the program";
 	case FUR_EIO: return "the medium refused a write";
-	case FUR_ENOMEM: return "out of memory";
+	case FUR_ENOMEM: return "out of memory: free some memory";
 	case FUR_EFREE: return "not an allocated block of this heap";
 	case FUR_EFORK: return "a child of fork() has a copy of the heap only";
 	default: return "unknown error code";

@@ -81,7 +81,7 @@ int heaps_add(struct fur_heap *heap)
 		heaps.first = heap;
 	}
 	pthread_mutex_unlock(&heaps.mutex);
-	return installed ? 0 : fur_fail(FUR_ENOMEM, "no memory for a fork handler");
+	return installed ? 0 : fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
 }
 
 int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))

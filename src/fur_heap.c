@@ -80,7 +80,7 @@ int durability_attach(
 	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
 	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
 		pm_fini(&d->pm);
-		error = fur_fail(FUR_ENOMEM, "no memory for a mutex");
+		error = fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
 	}
 	if (error)
 		return error;
@@ -97,7 +97,8 @@ int durability_attach(
 	d->redo = padded(g->max_threads * sizeof *d->redo);
 	d->nondurable = padded(g->max_threads * sizeof *d->nondurable);
 	if (!d->redo || !d->nondurable)
-		error = fur_fail(FUR_ENOMEM, "no memory for %u threads", g->max_threads);
+		error = fur_fail(FUR_ENOMEM,
+		        "no memory for %u threads: free some memory, or make the heap with a smaller max_threads", g->max_threads);
 	if (!error)
 		error = heap_tail(file, &d->tail);
 	/* The same from the heap's creation on, in the file and in every log, so it may be checked
@@ -168,7 +169,8 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->active = padded(threads * sizeof *h->active);
 	heap->threads = h->threads = padded(threads * sizeof *heap->threads);
 	if (!h->active || !heap->threads)
-		return fur_fail(FUR_ENOMEM, "no memory for %u threads", threads);
+		return fur_fail(FUR_ENOMEM,
+		        "no memory for %u threads: free some memory, or make the heap with a smaller max_threads", threads);
 	return htm_choose(h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
 }
 
@@ -231,13 +233,15 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 		error = replay_begin_lap(d);
 	if (!error)
 		upgrade_heap(d);
-	if (!error)
-		error = heap_set_state(d, MEDIA_OPEN);
-	if (error) {
-		/* Before the right to replay goes: a log that recovery has refused is not ours. */
-		heap_lock_give_back(heap->file.fd, HEAP_LOCK_WORKING);
+	if (error)
 		return error;
-	}
+	/* After recovery: a file that it refuses is not written to (INV-F1).  If we die before this, the
+	 * state is that of the last process, whose end the replayer's watch has seen, or it waits for
+	 * ours: see after_worker() in serve.c. */
+	control_opened(d);
+	error = heap_set_state(d, MEDIA_OPEN);
+	if (error)
+		return error;
 	d->next_durts = d->tail; /* a replayer may have moved it since the file was opened */
 	control_reset(d);
 	return 0;
@@ -254,12 +258,16 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o, cons
 	if (error)
 		return error;
 	error = start(heap, &replayed);
-	control_give_back(d);
-	if (!error && name)
+	/* After a failure all locks go at once, when the file is closed: a replayer that got the right
+	 * to replay before WORKING has gone would take a log that recovery has refused for one that
+	 * this process writes. */
+	if (error)
+		return error;
+	control_give_back(d); /* if that fails, the next replay does it: see control.h */
+	if (name)
 		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
-	control_opened(d);
 	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
 	/* On POWER a slot is drawn in the window, before the update announces itself. */
 	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
@@ -274,7 +282,7 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o, cons
 static int make_handle(struct fur_heap *heap)
 {
 	if (pthread_mutex_init(&heap->registering, NULL))
-		return fur_fail(FUR_ENOMEM, "no memory for a mutex");
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
 	if (pthread_key_create(&heap->self, thread_ended) == 0)
 		return 0;
 	pthread_mutex_destroy(&heap->registering);
@@ -287,7 +295,7 @@ static int open_heap(struct heap_file *file, const struct fur_options *o, const 
 	struct fur_heap *heap = padded(sizeof *heap);
 	if (!heap) {
 		heap_close_file(file);
-		return fur_fail(FUR_ENOMEM, "no memory for the heap handle");
+		return fur_fail(FUR_ENOMEM, "no memory for the heap handle: free some memory");
 	}
 	heap->file = *file;
 	heap->owner = getpid();
@@ -380,13 +388,24 @@ static bool in_use(struct fur_heap *heap)
 static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
-	int error = (int)(int64_t)d->failed;
+	int error = durability_check(d);
 	while (!error && d->tail < d->next_durts)
 		error = durability_replay(d, &backoff);
 	if (!error)
 		error = heap_set_state(d, MEDIA_CLOSED);
 	d->control->worker_pid = 0;
 	return error;
+}
+
+/* The thread's message, which says why, becomes a part of the new one. */
+static void say_not_replayed(int error)
+{
+	char cause[512];
+	snprintf(cause, sizeof cause, "%s", fur_errormsg());
+	fur_fail(error,
+	        "the heap could not be brought up to date, and its log is kept: open it again, which replays the log; the cause: "
+	        "%s",
+	        cause);
 }
 
 static int close_heap(struct fur_heap *heap)
@@ -402,8 +421,7 @@ static int close_heap(struct fur_heap *heap)
 	if (!copy)
 		error = replay_rest(&heap->durability);
 	if (error)
-		fur_fail(error, "the heap could not be brought up to date: %s; its log is kept, and replayed at the next open",
-		        fur_strerror(error));
+		say_not_replayed(error);
 	pthread_key_delete(heap->self);
 	if (!copy)
 		pthread_mutex_destroy(&heap->registering);

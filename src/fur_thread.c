@@ -19,12 +19,12 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	t->window.dset.members = aligned_alloc(ARCH_PAD, members);
 	t->window.seqs = aligned_alloc(ARCH_PAD, seqs);
 	if (!t->window.dset.members || !t->window.seqs)
-		return fur_fail(FUR_ENOMEM, "no memory to register a thread");
+		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	/* Touched now: a page fault in a hardware transaction aborts it. */
 	memset(t->window.dset.members, 0, members);
 	memset(t->window.seqs, 0, seqs);
 	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
-		return fur_fail(FUR_ENOMEM, "no memory for a window stack");
+		return fur_fail(FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
 	return redo_init(&d->redo[slot], d, slot);
 }
 
@@ -78,7 +78,7 @@ static int take_slot(struct fur_heap *heap, struct fur_thread **thread)
 	pthread_mutex_lock(&heap->registering);
 	int error = find_slot(heap, &t);
 	if (!error && pthread_setspecific(heap->self, t))
-		error = fur_fail(FUR_ENOMEM, "no memory to register a thread");
+		error = fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	if (!error) {
 		t->state = THREAD_REGISTERED;
 		t->owner = this_thread();

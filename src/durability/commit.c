@@ -59,7 +59,7 @@ static int drain(struct durability *d)
 	int error = pm_drain(&d->pm);
 	/* Before leave(): whoever waited for us must find the heap failed, for what it read of us is not durable. */
 	if (error)
-		arch_store_release(&d->failed, (uint64_t)(int64_t)error);
+		durability_fail(d, error);
 	return error;
 }
 
@@ -128,7 +128,7 @@ int durability_commit(
 	 *    behind although we had returned. */
 	durability_wait(d, set);
 	if (!error && arch_load(&d->failed))
-		error = fur_fail((int)arch_load(&d->failed), "an update this one has read from could not be made durable");
+		error = durability_say_failed(d, "an update that this one has read from could not be made durable");
 	leave(d, me);
 	if (times)
 		lap(&times->wait, t);

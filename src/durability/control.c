@@ -18,12 +18,18 @@ static int lock_call(int fd, int command, short type, enum heap_lock byte, struc
 	return fcntl(fd, command, lock);
 }
 
+int heap_lock_failed(int error)
+{
+	return fur_fail(FUR_ESYS, "cannot lock the heap file: %s: use a file system with open file description locks, or try again",
+	        strerror(error));
+}
+
 int heap_lock_try(int fd, enum heap_lock byte)
 {
 	struct flock lock;
 	if (lock_call(fd, F_OFD_SETLK, F_WRLCK, byte, &lock) == 0)
 		return 0;
-	return errno == EAGAIN || errno == EACCES ? FUR_EBUSY : FUR_ESYS;
+	return errno == EAGAIN || errno == EACCES ? FUR_EBUSY : heap_lock_failed(errno);
 }
 
 int heap_lock_wait(int fd, enum heap_lock byte)
@@ -31,29 +37,36 @@ int heap_lock_wait(int fd, enum heap_lock byte)
 	struct flock lock;
 	while (lock_call(fd, F_OFD_SETLKW, F_WRLCK, byte, &lock))
 		if (errno != EINTR)
-			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+			return FUR_ESYS;
 	return 0;
 }
 
-void heap_lock_give_back(int fd, enum heap_lock byte)
+int heap_lock_give_back(int fd, enum heap_lock byte)
 {
 	struct flock lock;
-	lock_call(fd, F_OFD_SETLK, F_UNLCK, byte, &lock);
+	return lock_call(fd, F_OFD_SETLK, F_UNLCK, byte, &lock) ? FUR_ESYS : 0;
 }
 
-bool heap_lock_held(int fd, enum heap_lock byte)
+int heap_lock_held(int fd, enum heap_lock byte)
 {
 	struct flock lock;
 	/* Would a read lock be refused?  Only a write lock does that. */
-	return lock_call(fd, F_OFD_GETLK, F_RDLCK, byte, &lock) == 0 && lock.l_type != F_UNLCK;
+	if (lock_call(fd, F_OFD_GETLK, F_RDLCK, byte, &lock))
+		return heap_lock_failed(errno);
+	return lock.l_type != F_UNLCK;
 }
 
-bool heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
+int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
 {
 	struct flock lock;
-	bool read = lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock) == 0 && lock.l_type == F_RDLCK;
-	*pid = read && lock.l_pid > 0 ? lock.l_pid : 0;
-	return read;
+	*pid = 0;
+	if (lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock))
+		return heap_lock_failed(errno);
+	if (lock.l_type != F_RDLCK)
+		return 0;
+	if (lock.l_pid > 0)
+		*pid = lock.l_pid;
+	return 1;
 }
 
 /* ------------------------------------------------------ the right to replay */
@@ -96,35 +109,40 @@ static uint32_t *claimed(const struct durability *d)
 
 /* The lock is refused us, who hold the worker's.  INV-C4: seq_cst, and the kernel's own lock around
  * the list of locks, order our claim before the look; a replayer's lock comes before its look
- * likewise.  Without the order both could go on. */
-static bool claim(struct durability *d)
+ * likewise.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
+static int claim(struct durability *d)
 {
 	__atomic_store_n(claimed(d), 1, __ATOMIC_SEQ_CST);
-	if (!heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY))
-		return true;
+	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY);
+	if (held == 0)
+		return 0;
 	__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
-	return false;
+	return held < 0 ? held : FUR_EBUSY;
 }
 
 /* The replayer has the lock.  Claims of a worker that has died do not count; the next worker clears
- * them. */
-static bool taken_by_replayer(struct durability *d)
+ * them.   Errors: FUR_EBUSY, it has given the lock back; FUR_ESYS. */
+static int yield_to_claim(struct durability *d)
 {
-	if (!__atomic_load_n(claimed(d), __ATOMIC_SEQ_CST) || !heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER))
-		return true;
-	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
-	return false;
+	if (!__atomic_load_n(claimed(d), __ATOMIC_SEQ_CST))
+		return 0;
+	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER);
+	if (held == 0)
+		return 0;
+	if (heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY))
+		return heap_lock_failed(errno);
+	return held < 0 ? held : FUR_EBUSY;
 }
 
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
-	if (error == FUR_EBUSY && !d->beside && claim(d))
-		return taken(d);
-	if (!error && d->beside && !taken_by_replayer(d))
-		return FUR_EBUSY;
 	if (!error && !d->beside) /* what a worker that has died had claimed */
 		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
+	if (error == FUR_EBUSY && !d->beside)
+		error = claim(d);
+	else if (!error && d->beside)
+		error = yield_to_claim(d);
 	return error ? error : taken(d);
 }
 
@@ -154,25 +172,26 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
 		uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
 		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
-			if (taken_by_replayer(d))
-				return taken(d);
+			int error = yield_to_claim(d);
+			if (error != FUR_EBUSY)
+				return error ? error : taken(d);
 			/* A read lock has just gone, and the worker is in the midst of a replay: it
 			 * counts `moved` when it is done. */
 			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
-			return fur_fail(FUR_ESYS, "cannot lock: %s", strerror(errno));
+			return heap_lock_failed(errno);
 		}
 	}
 	return FUR_EBUSY;
 }
 
-void control_give_back(struct durability *d)
+int control_give_back(struct durability *d)
 {
 	/* Release: a replayer that finds no claim sees all that was replayed under it.  A replayer's
 	 * own lock leaves the claim alone. */
 	if (!d->beside)
 		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
-	heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
+	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
 }
 
 /* ----------------------------------------------------------- a working process */

@@ -61,29 +61,43 @@ struct durability;
 
 /* -------------------------------------------------------------------- locks */
 
-/* Take a byte's lock if nobody has it.   Errors: FUR_EBUSY, FUR_ESYS, without a message. */
+/* Take a byte's lock if nobody has it.   Errors: FUR_EBUSY, without a message; FUR_ESYS. */
 FUR_MUST_USE int heap_lock_try(int fd, enum heap_lock byte);
-/* Wait for it, without polling.   Errors: FUR_ESYS. */
+/* Wait for it, without polling.   Errors: FUR_ESYS, with errno and without a message, for which a
+ * thread that may be cancelled at any instant must not allocate memory. */
 FUR_MUST_USE int heap_lock_wait(int fd, enum heap_lock byte);
-void heap_lock_give_back(int fd, enum heap_lock byte);
-/* Does another open file hold it?  Read locks do not count: whoever may read the file can take them. */
-bool heap_lock_held(int fd, enum heap_lock byte);
-/* Is it a read lock, and no other, that refuses it to us?  Whose: 0 if the kernel does not say. */
-bool heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid);
+/* Errors: FUR_ESYS, with errno and without a message, so that the message of an earlier failure
+ * stays; the lock is ours until the file is closed, or another call gives it back. */
+int heap_lock_give_back(int fd, enum heap_lock byte);
+/* Does another open file hold it?  1: yes, 0: no, or FUR_ESYS.  Read locks do not count: whoever may
+ * read the file can take them. */
+FUR_MUST_USE int heap_lock_held(int fd, enum heap_lock byte);
+/* Is it a read lock, and no other, that refuses it to us?  1: yes, 0: no, or FUR_ESYS.  Whose: 0 if
+ * the kernel does not say. */
+FUR_MUST_USE int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid);
+/* The message of a lock call that has failed.  Returns FUR_ESYS. */
+int heap_lock_failed(int error);
 
 /* Take the right to replay (INV-C4), and bring `d` and the control region to the tail in the superblock (INV-C2).
- * control_take waits for who has it, but not for ever.   Errors: FUR_EBUSY, FUR_ECORRUPT, FUR_EIO. */
+ * control_take waits for who has it, but not for ever.   Errors: FUR_EBUSY (control_try_take: without a
+ * message), FUR_ECORRUPT, FUR_EIO, FUR_ESYS. */
 FUR_MUST_USE int control_take(struct durability *d);
 FUR_MUST_USE int control_try_take(struct durability *d);
 /* The same for a replayer: waits for as long as it takes, without polling, or until *stopping, set by a signal handler: then FUR_EBUSY. */
 FUR_MUST_USE int control_take_unless(struct durability *d, const uint32_t *stopping);
-void control_give_back(struct durability *d);
+/* Errors: FUR_ESYS, as heap_lock_give_back().  A working process may ignore it: it replays as before,
+ * and gives the right back after its next replay, or when it closes the file; a replayer beside it
+ * waits until then.  A replayer may not: it would keep the working process from replaying. */
+int control_give_back(struct durability *d);
 
 /* ----------------------------------------------------------- a working process */
 
 /* The process starts to work; under the right to replay, with everything replayed. */
 void control_reset(struct durability *d);
-/* It is open: the replayer's watch may wait for its end. */
+/* It is about to say in the file that the heap is open: the replayer's watch must wait for its end.
+ * With the worker's lock held, and before the file says so.  The other way round a process could die
+ * in between, and the watch, which sleeps until a process is announced, would not look at the lock
+ * again: the heap would stay as it is until the next process opens it. */
 void control_opened(struct durability *d);
 
 /* After an update has its marker, if wake_at says that the replayer sleeps: call it if there is enough for it to do.  No fence orders the

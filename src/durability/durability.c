@@ -5,7 +5,30 @@
 #include "durability.h"
 #include "../fur_error.h"
 
+#include <stdio.h>
 #include <string.h>
+
+void durability_fail(struct durability *d, int error)
+{
+	uint32_t none = CAUSE_NONE;
+	/* Threads may fail at the same time: one of them writes. */
+	if (__atomic_compare_exchange_n(&d->cause_state, &none, CAUSE_WRITTEN, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
+		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
+		__atomic_store_n(&d->cause_state, CAUSE_THERE, __ATOMIC_RELEASE);
+	}
+	/* Release: see drain() in commit.c. */
+	arch_store_release(&d->failed, (uint64_t)(int64_t)error);
+}
+
+int durability_say_failed(const struct durability *d, const char *news)
+{
+	int error = (int)arch_load(&d->failed);
+	/* Acquire pairs with the release above.  A thread that comes while the text is written gets
+	 * the code's. */
+	bool there = __atomic_load_n(&d->cause_state, __ATOMIC_ACQUIRE) == CAUSE_THERE;
+	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news, there ? d->cause : fur_strerror(error));
+}
 
 void durability_wait(const struct durability *d, const struct dset *set)
 {
@@ -52,7 +75,8 @@ uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
 /* A replayer beside us does it, unless there is none, or it does not answer. */
 static int replay_or_wait(struct durability *d)
 {
-	if (!d->impatient && d->control->replayer_pid && heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER)) {
+	/* If the lock cannot be looked at, replay: the right to do so has a lock of its own. */
+	if (!d->impatient && d->control->replayer_pid && heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
 		d->impatient = !control_wait_for_replayer(d);
 		return 0;
 	}
@@ -64,15 +88,15 @@ static int replay_or_wait(struct durability *d)
 	if (error)
 		return error;
 	error = d->ops->replay(d);
-	control_give_back(d);
+	control_give_back(d); /* if that fails, the next replay does it: see control.h */
 	return error;
 }
 
 int durability_replay(struct durability *d, struct arch_backoff *backoff)
 {
-	int error = (int)arch_load(&d->failed);
+	int error = durability_check(d);
 	if (error)
-		return fur_fail(error, "this heap can no longer be made durable: close it and open it again");
+		return error;
 	if (pthread_mutex_trylock(&d->replaying)) {
 		arch_backoff(backoff);
 		return 0;
@@ -84,7 +108,7 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 		error = replay_or_wait(d);
 	bool moved = arch_load(&d->tail) != before;
 	if (error)
-		arch_store(&d->failed, (uint64_t)error);
+		durability_fail(d, error);
 	pthread_mutex_unlock(&d->replaying);
 	/* Nothing to replay yet: the slot at the tail is in flight, and its owner needs the processor more than we do. */
 	if (!moved)

@@ -103,7 +103,10 @@ struct durability {
 	uint64_t tail ARCH_PADDED;       /* first durTS not replayed, as last looked at: see control_refresh() */
 	uint64_t failed;                 /* 0, or the FUR_E* for which nothing more can be made durable */
 	pthread_mutex_t replaying ARCH_PADDED;
+	char cause[512];      /* the message of the first failure */
+	uint32_t cause_state; /* CAUSE_*; changes upwards only */
 };
+enum { CAUSE_NONE, CAUSE_WRITTEN, CAUSE_THERE };
 
 /* Times of the parts of a commit, in ticks; NULL where not measured. */
 struct durability_times {
@@ -198,23 +201,28 @@ uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set);
 /* An update that drew `slot` and aborted: say so, durably, before leaving nondurable[] (INV-D5). */
 FUR_MUST_USE int durability_abort(struct durability *d, uint32_t me, uint64_t slot);
 
-/* Has the heap failed?  Asked before a transaction begins.   Errors: what it failed with. */
+/* Nothing more can be made durable, for the reason in the calling thread's message.  Sets `failed`
+ * before it returns; the first failure's message is kept. */
+void durability_fail(struct durability *d, int error);
+
+/* The message of a call on a heap that has failed: `news`, and the first failure.  Returns `failed`. */
+int durability_say_failed(const struct durability *d, const char *news);
+
+/* Has the heap failed?  Asked before a transaction begins.   Errors: the first failure's. */
 static inline int durability_check(const struct durability *d)
 {
-	int error = (int)arch_load(&d->failed);
-	if (__builtin_expect(error == 0, 1))
+	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
 		return 0;
-	return fur_fail(error, "this heap can no longer be made durable: close it and open it again");
+	return durability_say_failed(d, "this heap has failed");
 }
 
 /* The same, asked before one that has read returns, and after it has collected D, also if that is empty: who could not be made durable has
  * left nondurable[], too, after it had set `failed` (INV-D5).  No fence: the caller orders it after the scan. */
 static inline int durability_check_read(const struct durability *d)
 {
-	int error = (int)arch_load(&d->failed);
-	if (__builtin_expect(error == 0, 1))
+	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
 		return 0;
-	return fur_fail(error, "what this transaction has read may not be durable: close the heap and open it again");
+	return durability_say_failed(d, "the data that this transaction has read may not be durable");
 }
 
 /* Wait until `durts` fits the ring, replaying if need be. */

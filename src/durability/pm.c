@@ -41,10 +41,10 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 		        asked == FUR_PM_AUTO ? "an ordinary file, not persistent memory" : "asked for");
 	}
 	if (pthread_mutex_init(&pm->mutex, NULL))
-		return fur_fail(FUR_ENOMEM, "no memory for a mutex");
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
 	if (pthread_cond_init(&pm->synced, NULL)) {
 		pthread_mutex_destroy(&pm->mutex);
-		return fur_fail(FUR_ENOMEM, "no memory for a condition variable");
+		return fur_fail(FUR_ENOMEM, "no memory for a condition variable: free some memory");
 	}
 	return 0;
 }

@@ -38,7 +38,9 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 		return 0;
 	}
 	redo_fini(log, d);
-	return fur_fail(FUR_ENOMEM, "no memory for the undo log of a thread (%llu bytes)", (unsigned long long)bytes);
+	return fur_fail(FUR_ENOMEM,
+	        "no memory for the undo log of a thread (%llu bytes): free some memory, or make the heap with a smaller log_bytes",
+	        (unsigned long long)bytes);
 }
 
 void redo_fini(struct redo_log *log, const struct durability *d)

@@ -241,7 +241,7 @@ int alloc_check_all(const void *base, struct alloc_census *census, void (*tell)(
 	c.lists = (const struct chunk_list *)((uintptr_t)base + lists_offset(c.h));
 	c.seen = calloc(c.h->bytes / 16, 1);
 	if (!c.seen)
-		return fur_fail(FUR_ENOMEM, "no memory to check the heap");
+		return fur_fail(FUR_ENOMEM, "no memory to check the heap: free some memory");
 	census->chunks = c.h->chunks;
 	/* What is a block follows from the table. */
 	if (check_table(&c) == 0)

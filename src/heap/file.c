@@ -157,14 +157,18 @@ static int allocate(int fd, const struct media_super *s)
 		return 0;
 	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
 		return fail_full(s->file_bytes, room_left(fd));
-	return fur_fail(FUR_ESYS, "cannot allocate %llu bytes: %s", (unsigned long long)s->file_bytes, strerror(error));
+	return fur_fail(FUR_ESYS, "cannot allocate %llu bytes: %s: check the disk, or choose another place; nothing was created",
+	        (unsigned long long)s->file_bytes, strerror(error));
 }
 
 static int fill(int fd, struct media_super *s)
 {
 	uint8_t *file = mmap(NULL, s->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (file == MAP_FAILED)
-		return fur_fail(FUR_ESYS, "cannot map the new file: %s", strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "cannot map the new file: %s: free some memory, or raise the limits on it (ulimit -v, vm.max_map_count); "
+		        "nothing was created",
+		        strerror(errno));
 	alloc_format(file + s->heap_offset, s->heap_bytes, s->max_threads);
 	/* The first lap of the ring starts at ring_slots: no slot of a zeroed ring says so, and no dependency reaches below 0. */
 	s->state = MEDIA_CLOSED;
@@ -173,7 +177,8 @@ static int fill(int fd, struct media_super *s)
 	memcpy(file, s, sizeof *s);
 	munmap(file, s->file_bytes);
 	if (fsync(fd))
-		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS, "cannot write the new file: %s",
+		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
+		        "cannot write the new file: %s: make room, check the disk, or choose another place; nothing was created",
 		        strerror(errno));
 	return 0;
 }
@@ -199,7 +204,7 @@ static int open_new(const char *path, uint32_t mode, struct heap_file *file)
 		static const char suffix[] = ".XXXXXX";
 		file->temporary = malloc(strlen(path) + sizeof suffix);
 		if (!file->temporary)
-			return fur_fail(FUR_ENOMEM, "no memory for the path");
+			return fur_fail(FUR_ENOMEM, "no memory for the path: free some memory");
 		strcpy(file->temporary, path);
 		strcat(file->temporary, suffix);
 		file->fd = mkostemp(file->temporary, O_CLOEXEC);
@@ -212,7 +217,9 @@ static int open_new(const char *path, uint32_t mode, struct heap_file *file)
 		return fail_create(errno);
 	/* In both cases, and whatever the umask says. */
 	if (fchmod(file->fd, mode ? mode : 0600))
-		return fur_fail(FUR_ESYS, "cannot set the new file's mode: %s", strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "cannot set the new file's mode: %s: choose another place, or another file_mode; nothing was created",
+		        strerror(errno));
 	return 0;
 }
 
@@ -228,7 +235,8 @@ static int choose_place(struct heap_file *file, struct media_super *s)
 	int error = FUR_EADDRESS;
 	for (int tries = 0; error == FUR_EADDRESS && tries < (wanted ? 1 : TRIES); tries++) {
 		if (getrandom(s->uuid, sizeof s->uuid, 0) != sizeof s->uuid)
-			return fur_fail(FUR_ESYS, "no random number for the heap: %s", strerror(errno));
+			return fur_fail(
+			        FUR_ESYS, "no random number for the heap: %s: try again; nothing was created", strerror(errno));
 		s->address = wanted ? wanted : choose_address(s);
 		if (!address_fits(s->address, s->heap_bytes))
 			return fur_fail(FUR_EINVAL, "heap_bytes is %llu: no address space holds that; use less",
@@ -304,7 +312,9 @@ static int sync_name(int fd, const char *path)
 		return 0;
 	if (error == ENOSPC || error == EDQUOT)
 		return fail_create(error);
-	return fur_fail(FUR_ESYS, "cannot make the new file's name durable: %s; nothing was created", strerror(error));
+	return fur_fail(FUR_ESYS,
+	        "cannot make the new file's name durable: %s: check the disk, or choose another place; nothing was created",
+	        strerror(error));
 }
 
 static bool same_file(int fd, const char *path)
@@ -329,7 +339,11 @@ static int map_by_name(struct heap_file *file, const char *path)
 	              mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
 	                      (off_t)s->heap_offset) == MAP_FAILED;
 	close(fd); /* no lock goes with it: they are another open file's */
-	return failed ? fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno)) : 0;
+	return failed ? fur_fail(FUR_ESYS,
+	                        "cannot map the file: %s: free some memory, or raise the limits on it (ulimit -v, "
+	                        "vm.max_map_count)",
+	                        strerror(errno))
+	              : 0;
 }
 
 int heap_name_file(struct heap_file *file, const char *path)
@@ -359,7 +373,10 @@ int heap_name_file(struct heap_file *file, const char *path)
 static int fail_locked(int fd, enum heap_lock byte)
 {
 	int64_t pid;
-	if (heap_lock_read_by(fd, byte, &pid)) {
+	int read = heap_lock_read_by(fd, byte, &pid);
+	if (read < 0)
+		return read;
+	if (read) {
 		char who[32] = "a process";
 		if (pid > 0)
 			snprintf(who, sizeof who, "process %lld", (long long)pid);
@@ -378,15 +395,16 @@ int heap_lock_file(int fd, enum heap_lock byte)
 	enum { LOOKS = 100 };
 	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
 	/* A replayer that has waited for the worker's end holds this lock for a moment. */
-	for (int looks = 0;
-	        error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && looks < LOOKS && heap_lock_held(fd, HEAP_LOCK_REPLAYER);
-	        looks++) {
+	for (int looks = 0; error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && looks < LOOKS; looks++) {
+		int replayer = heap_lock_held(fd, HEAP_LOCK_REPLAYER);
+		if (replayer < 0)
+			return replayer;
+		if (!replayer)
+			break;
 		usleep(1000);
 		error = heap_lock_try(fd, byte);
 	}
-	if (error == FUR_EBUSY)
-		return fail_locked(fd, byte);
-	return error ? fur_fail(error, "cannot lock: %s", strerror(errno)) : 0;
+	return error == FUR_EBUSY ? fail_locked(fd, byte) : error;
 }
 
 /* Do the regions lie in the file one behind the other, each as large as its parts?  A right checksum says that libfur wrote these numbers,
@@ -434,7 +452,7 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 {
 	struct stat st;
 	if (fstat(fd, &st))
-		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
+		return fur_fail(FUR_ESYS, "cannot stat the file: %s: check the disk and the mount", strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
 	if (st.st_size == 0)
@@ -442,7 +460,11 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 	/* A file of version 1 that was cut short may end where its superblock did. */
 	const ssize_t least = offsetof(struct media_super, forget);
 	memset(s, 0, sizeof *s);
-	if (st.st_size < least || pread(fd, s, sizeof *s, 0) < least)
+	const ssize_t n = st.st_size < least ? 0 : pread(fd, s, sizeof *s, 0);
+	if (n < 0)
+		return fur_fail(
+		        FUR_ESYS, "cannot read the file: %s: check the disk, or restore the file from a copy", strerror(errno));
+	if (n < least)
 		return fur_fail(FUR_ENOTHEAP, "too short (%lld bytes) for a libfur heap: check the path", (long long)st.st_size);
 	*file_bytes = (uint64_t)st.st_size;
 	return 0;
@@ -454,7 +476,7 @@ static int fill_holes(int fd, uint64_t bytes)
 {
 	struct stat st;
 	if (fstat(fd, &st))
-		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
+		return fur_fail(FUR_ESYS, "cannot stat the file: %s: check the disk and the mount", strerror(errno));
 	/* A few blocks of the file system's own count too, so no hole is looked for as well.  What
 	 * was never written counts as one. */
 	if ((uint64_t)st.st_blocks * 512 >= bytes && lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
@@ -475,7 +497,9 @@ static int map_shared(struct heap_file *file, uint64_t bytes)
 	if (!file->dax)
 		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
 	if (p == MAP_FAILED)
-		return fur_fail(FUR_ESYS, "cannot map the file: %s", strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "cannot map the file: %s: free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
+		        strerror(errno));
 	file->super = p;
 	file->file_bytes = bytes;
 	arch_persistent(p, bytes);
@@ -532,8 +556,10 @@ static int map_heap(struct heap_file *file, const struct media_super *s)
 	void *p = mmap(want, s->heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file->fd,
 	        (off_t)s->heap_offset);
 	if (p == MAP_FAILED && errno != EEXIST)
-		return fur_fail(
-		        FUR_ESYS, "cannot map %llu bytes at %p: %s", (unsigned long long)s->heap_bytes, want, strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "cannot map %llu bytes at %p: %s: free some memory, or raise the limits on it (ulimit -v, "
+		        "vm.max_map_count)",
+		        (unsigned long long)s->heap_bytes, want, strerror(errno));
 	if (p != want) { /* a kernel before 4.17 takes the address for a hint */
 		if (p != MAP_FAILED)
 			munmap(p, s->heap_bytes);

@@ -398,7 +398,11 @@ static int roll_back(struct fur_update *tx)
 	durability_wait(t->durability, &t->window.dset);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
 	const char *reason = (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
-	return fur_fail(error, "%s", reason ? reason : fur_strerror(error));
+	if (reason)
+		return fur_fail(error, "%s", reason);
+	/* No room in the log, for the heap has failed: the message says why. */
+	int failed = tx_refuse(t->htm);
+	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
 
 FUR_API int fur_commit(fur_update *tx)

@@ -194,7 +194,7 @@ static int check_gaps(struct judge *j)
 {
 	struct newest *newest = calloc(j->s->max_threads, sizeof *newest);
 	if (!newest)
-		return fur_fail(FUR_ENOMEM, "no memory to check the logs of %u threads", j->s->max_threads);
+		return fur_fail(FUR_ENOMEM, "no memory to check the logs of %u threads: free some memory", j->s->max_threads);
 	uint64_t line = record_line(j), last_hole = 0;
 	if (begins_at_tail(j))
 		for (uint32_t t = 0; t < j->s->max_threads; t++)
@@ -239,7 +239,8 @@ int inspect_find_damage(const struct media_file *f, uint64_t tail, const uint8_t
 	        .arg = arg};
 	int error = 0;
 	if (!j.told || !j.holes) {
-		error = fur_fail(FUR_ENOMEM, "no memory to check a ring of %llu slots", (unsigned long long)f->super->ring_slots);
+		error = fur_fail(FUR_ENOMEM, "no memory to check a ring of %llu slots: free some memory",
+		        (unsigned long long)f->super->ring_slots);
 	} else if (f->super->version < 2) {
 		check_numbers(&j);
 		error = check_gaps(&j);

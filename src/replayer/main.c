@@ -104,7 +104,7 @@ static int replay(const struct heap_file *file, const struct replay_options *how
 		error = heap_recover(&d, result, recovered);
 		if (!error && *recovered)
 			error = heap_set_state(&d, MEDIA_CLOSED);
-		control_give_back(&d);
+		control_give_back(&d); /* if that fails, closing the file does it */
 	}
 	durability_detach(&d);
 	return error;

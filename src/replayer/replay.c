@@ -50,7 +50,7 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
 {
 	struct media_marker *newest = calloc(d->super->max_threads, sizeof *newest);
 	if (!newest)
-		return fur_fail(FUR_ENOMEM, "no memory to replay the logs of %u threads", d->super->max_threads);
+		return fur_fail(FUR_ENOMEM, "no memory to replay the logs of %u threads: free some memory", d->super->max_threads);
 	for (uint64_t s = from; s < to; s++) {
 		const struct media_marker m = read_marker(d, s);
 		if ((!verdicts || verdicts[s - from] > INSPECT_BROKEN) && m.durts == s && inspect_plausible(d->super, &m))
@@ -297,8 +297,9 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	struct window *w = calloc(1, sizeof *w);
 	/* Zeroed: above the last marker there are holes. */
 	uint8_t *verdicts = calloc(1, slots);
-	int error =
-	        w && verdicts ? 0 : fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots", (unsigned long long)slots);
+	int error = w && verdicts ? 0
+	                          : fur_fail(FUR_ENOMEM, "no memory to recover a ring of %llu slots: free some memory",
+	                                    (unsigned long long)slots);
 	if (!error) {
 		*w = (struct window){.d = d, .tail = tail, .end = tail, .verdicts = verdicts, .result = result};
 		w->limit = media_window_end(&file, tail);
@@ -371,8 +372,8 @@ static int find_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t
 		const struct media_marker m = read_marker(d, at);
 		if (!inspect_valid(&file, &m, at))
 			return fur_fail(FUR_ECORRUPT,
-			        "the marker or log of update %llu has changed since it was written: memory or the file is "
-			        "being overwritten",
+			        "the marker or log of update %llu has changed since it was written: close the heap, and find "
+			        "who overwrites memory or the file",
 			        (unsigned long long)at);
 		if (m.kind == MEDIA_COMMIT && (error = apply_check(d, at)))
 			return error;
@@ -381,9 +382,7 @@ static int find_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t
 	*end = at;
 	/* An update that could not be made durable has left nondurable[], too, after it had set `failed` (INV-D5).  The acquires above keep
 	 * this load behind what we saw of that.  Without it a half of such an update could reach the heap, and nothing the log. */
-	if (!d->beside && (error = (int)arch_load(&d->failed)))
-		return fur_fail(error, "this heap can no longer be made durable: close it and open it again");
-	return 0;
+	return d->beside ? 0 : durability_check(d);
 }
 
 static void give_back_room(struct durability *d, uint64_t tail, uint64_t end, const struct replay_result *result)

@@ -23,10 +23,22 @@ struct server {
 	uint32_t ended;  /* workers that the watch has seen the end of */
 	uint32_t opened; /* control->opened, as last told to events */
 	uint32_t stopping;
+	int watch_error; /* errno of the lock call that has ended the watch, or 0 */
 	bool working; /* a worker has been announced */
 };
 
 /* ------------------------------------------------------------------- watch */
+
+/* The watch ends, and so must the server: it would not learn of the next worker's end, and the lock
+ * that the watch could not give back keeps workers out.  The server says it: this thread, which may
+ * be cancelled anywhere, must not allocate a message. */
+static void *watch_fails(struct server *s)
+{
+	/* Release, and before the call: the server that is called sees it. */
+	__atomic_store_n(&s->watch_error, errno, __ATOMIC_RELEASE);
+	control_call(s->d.control);
+	return NULL;
+}
 
 static void *watch(void *argument)
 {
@@ -39,8 +51,9 @@ static void *watch(void *argument)
 		/* Read before the lock: if a worker opens and dies in between, we come round once more, which does no harm. */
 		uint32_t opened = __atomic_load_n(&c->opened, __ATOMIC_ACQUIRE);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
-			return NULL; /* never, for a lock that only we and workers take */
-		heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER);
+			return watch_fails(s);
+		if (heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER))
+			return watch_fails(s);
 		__atomic_fetch_add(&s->ended, 1, __ATOMIC_SEQ_CST);
 		control_call(c);
 		while (__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE) == opened)
@@ -57,7 +70,9 @@ static int start_watch(struct server *s)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int failed = pthread_create(&s->watch, NULL, watch, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return failed ? fur_fail(FUR_ESYS, "cannot start a thread: %s", strerror(failed)) : 0;
+	return failed ? fur_fail(FUR_ESYS, "cannot start a thread: %s: raise the limit on them (ulimit -u, TasksMax=)",
+	                        strerror(failed))
+	              : 0;
 }
 
 /* ------------------------------------------------------------------ server */
@@ -66,7 +81,7 @@ static int still_there(const struct server *s)
 {
 	struct stat st;
 	if (fstat(s->file.fd, &st))
-		return fur_fail(FUR_ESYS, "cannot stat: %s", strerror(errno));
+		return fur_fail(FUR_ESYS, "cannot stat the heap file: %s: check the disk and the mount", strerror(errno));
 	if (st.st_nlink == 0)
 		return fur_fail(FUR_ENOENT, "the heap file has been removed: nothing is left to replay for");
 	if ((uint64_t)st.st_size < s->file.file_bytes)
@@ -80,14 +95,17 @@ static int after_worker(struct server *s)
 {
 	struct replay_result result;
 	bool recovered;
-	if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER)) {
+	int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER), error;
+	if (held < 0)
+		return held; /* it may be that a worker lives: do not recover */
+	if (held) {
 		/* The next one is there, and recovers, or has; or it ends before it has: send the watch to wait for that. */
 		s->opened++;
 		__atomic_fetch_add(&s->d.control->opened, 1, __ATOMIC_SEQ_CST);
 		arch_futex_wake_all_shared(&s->d.control->opened);
 		return 0;
 	}
-	int error = still_there(s);
+	error = still_there(s);
 	if (!error)
 		error = heap_recover(&s->d, &result, &recovered);
 	if (!error && recovered)
@@ -113,6 +131,14 @@ static void tell_of_new_worker(struct server *s)
 	s->events.attached(s->events.self, s->d.control->worker_pid);
 }
 
+/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows what
+ * a failure may leave. */
+static int replay_if_working(struct server *s)
+{
+	int working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
+	return working > 0 ? replay_live(&s->d) : working;
+}
+
 /* One turn of work: all there is now.  `replayed`: slots. */
 static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 {
@@ -128,11 +154,11 @@ static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 		*seen = ended;
 		error = after_worker(s);
 	}
-	/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows what a failure may leave. */
-	if (!error && s->d.words->state != MEDIA_CLOSED && heap_lock_held(s->file.fd, HEAP_LOCK_WORKING))
-		error = replay_live(&s->d);
+	if (!error && s->d.words->state != MEDIA_CLOSED)
+		error = replay_if_working(s);
 	*replayed = s->d.tail - tail;
-	control_give_back(&s->d);
+	if (control_give_back(&s->d) && !error)
+		error = heap_lock_failed(errno);
 	return error;
 }
 
@@ -153,8 +179,9 @@ int server_run(struct server *s)
 	int error = 0;
 	while (!error && !__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE)) {
 		uint32_t calls = __atomic_load_n(&s->d.control->calls, __ATOMIC_ACQUIRE);
+		int watch_error = __atomic_load_n(&s->watch_error, __ATOMIC_ACQUIRE);
 		uint64_t replayed = 0;
-		error = turn(s, &seen, &replayed);
+		error = watch_error ? heap_lock_failed(watch_error) : turn(s, &seen, &replayed);
 		/* A batch is cheap by the slot, a few slots are not: with little to do, let it gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
 			sleep_until_called(s, calls);
@@ -176,7 +203,7 @@ int server_start(const char *path, const struct replay_options *replay, const st
 	struct fur_options options;
 	struct server *s = calloc(1, sizeof *s);
 	if (!s)
-		return fur_fail(FUR_ENOMEM, "no memory for the replayer");
+		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
 	fur_options_init(&options);
 	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file);
 	if (error) {
@@ -190,8 +217,13 @@ int server_start(const char *path, const struct replay_options *replay, const st
 	if (!error) {
 		/* Before the watch: a worker that opens from now on is announced. */
 		s->opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
-		if (heap_lock_held(s->file.fd, HEAP_LOCK_WORKER))
+		int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
+		if (held < 0)
+			error = held;
+		else if (held)
 			s->opened--;
+	}
+	if (!error) {
 		s->d.control->wake_at = CONTROL_ASLEEP_NOT;
 		s->d.control->replayer_pid = (uint64_t)getpid();
 		error = start_watch(s);
@@ -229,12 +261,15 @@ int server_status(const char *path, struct server_status *status)
 	const struct control *c = (const struct control *)((const uint8_t *)file.super + super->control_offset);
 	const struct durability d = {.super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
 	uint64_t tail, slots = 0;
-	error = heap_tail(&file, &tail);
+	int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER), replaying = 0;
+	if (working >= 0)
+		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
+	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
 	while (!error && slots < super->ring_slots && arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
-	        .worker_pid = heap_lock_held(file.fd, HEAP_LOCK_WORKER) ? c->worker_pid : 0,
-	        .replayer_pid = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER) ? c->replayer_pid : 0,
+	        .worker_pid = working > 0 ? c->worker_pid : 0,
+	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
 	        .asleep = arch_load(&c->wake_at) != CONTROL_ASLEEP_NOT,
 	        .slots = slots,

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -53,9 +54,15 @@ State *armed;
 Role role;
 std::atomic<long> blocks, mappings;
 
-/* INV-T3 */
+/* INV-T3.  One copy after the other, also of two processes: a copy that began before another, and
+ * ended after it, would take from the disk what the other's fdatasync has put there.  The lock is on
+ * an open file of its own, so that it holds between threads as well; it goes with the process. */
 void copy_to_image(int fd)
 {
+	const std::string self = "/proc/self/fd/" + std::to_string(fd);
+	const int lock = __real_open(self.c_str(), O_RDONLY | O_CLOEXEC);
+	if (lock < 0 || flock(lock, LOCK_EX))
+		abort();
 	std::vector<char> all(1 << 20);
 	const std::string part = armed->image + std::to_string(getpid());
 	int to = __real_open(part.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -66,6 +73,7 @@ void copy_to_image(int fd)
 	close(to);
 	if (rename(part.c_str(), armed->image))
 		abort();
+	close(lock);
 }
 
 bool power_fails()
@@ -164,7 +172,8 @@ WRAPPED(void *, mmap, void *at, size_t bytes, int protection, int flags, int fd,
 	if (fails_with(MMAP, ENOMEM))
 		return MAP_FAILED;
 	void *p = __real_mmap(at, bytes, protection, flags, fd, offset);
-	mappings += p != MAP_FAILED;
+	/* With MAP_FIXED it takes the place of a mapping that counts already. */
+	mappings += p != MAP_FAILED && !(flags & MAP_FIXED);
 	return p;
 }
 WRAPPED(int, munmap, void *at, size_t bytes)
@@ -240,8 +249,9 @@ WRAPPED(int, fdatasync, int fd)
 		errno = EIO;
 		return -1;
 	}
-	/* The last of the program's that succeeds, and those of a fur-replayer after it. */
-	if (power_fails() && (role == SERVER ? armed->calls[PROGRAM][FDATASYNC].load() : call) + 1 >= armed->plan.n)
+	/* The last of the program's that succeeds, and each of fur-replayer's: the program's copy may
+	 * begin before fur-replayer's call ends. */
+	if (power_fails() && (role == SERVER || call + 1 >= armed->plan.n))
 		copy_to_image(fd);
 	return __real_fdatasync(fd);
 }

@@ -30,7 +30,7 @@ struct Case {
 	crash::Shared work;
 	fur_pm domain;
 	char path[64];
-	bool ignore_error, remedies, forgive_sleep; /* as the options of inject-test */
+	bool ignore_error, remedies; /* as the options of inject-test */
 	std::atomic<bool> created, set_up;
 	std::atomic<unsigned> findings;
 	char finding[8][512];

@@ -3,7 +3,7 @@
  * inject_test.cpp - fails each call of the library that can fail: no crash, no hang, an error that
  * helps, nothing lost.
  *
- *     inject-test [--most N] [--only REGEX] [--except REGEX] [--forgive REGEX] [--forgive-sleep]
+ *     inject-test [--most N] [--only REGEX] [--except REGEX] [--forgive REGEX]
  *                 [--seed N] [--jobs N] [--remedies] [--plant ignore-error]
  *     inject-test --repeat KIND:N:DOMAIN:MODE
  *
@@ -30,7 +30,7 @@ struct Settings {
 	unsigned most = 0, jobs = 2, patience_s = 30;
 	uint64_t seed = 1;
 	std::string only, except, forgive, repeat, plant = "none";
-	bool remedies = false, forgive_sleep = false;
+	bool remedies = false;
 };
 
 /* ------------------------------------------------------------------- driver */
@@ -176,7 +176,6 @@ class Driver
 		c->faults.plan = job.plan;
 		c->domain = job.domain;
 		c->remedies = s_.remedies;
-		c->forgive_sleep = s_.forgive_sleep;
 		c->ignore_error = s_.plant == "ignore-error";
 		std::cout.flush();
 		if ((r.pid = fork()) == 0)
@@ -263,7 +262,6 @@ int main(int argc, char **argv)
 	line.option("--patience", s.patience_s, "seconds after which a case hangs");
 	line.option("--repeat", s.repeat, "one case, KIND:N:DOMAIN:MODE");
 	line.option("--forgive", s.forgive, "do not count findings that have this in them");
-	line.flag("--forgive-sleep", s.forgive_sleep, "fur_open that fails or dies need not tell fur-replayer that it was there");
 	line.flag("--remedies", s.remedies, "a message must say what to do, too");
 	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ignore-error"});
 	if (auto status = tools::parse_or_exit_status(line, "inject-test", argc, argv))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that update: who has read it is told so at its
- * end, also if the update has left nondurable[] by then (INV-D2, INV-D5).   Usage: disk-fails-test read-only|update
+ * end, also if the update has left nondurable[] by then (INV-D2, INV-D5); and it
+ * is told that the disk has failed, and so is the next transaction.   Usage: disk-fails-test read-only|update
  */
 #include "nameless_heap.h"
 
@@ -38,6 +39,13 @@ static void *write_42(void *word)
 	return (void *)(intptr_t)fur_commit(tx);
 }
 
+/* The message of the call that has just failed: says it what the heap failed for? */
+static int names_the_cause(void)
+{
+	printf("%s\n", fur_errormsg());
+	return strstr(fur_errormsg(), strerror(EIO)) && strstr(fur_errormsg(), "close the heap");
+}
+
 int main(int argc, char **argv)
 {
 	int update = argc == 2 && !strcmp(argv[1], "update");
@@ -67,6 +75,9 @@ int main(int argc, char **argv)
 	atomic_store(&read_by_us, 1);
 	pthread_join(writer, &committed);
 	int ended = update ? fur_commit(tx) : fur_end_ro(ro);
+	int cause = names_the_cause();
+	int begun = update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro);
+	cause = cause && names_the_cause();
 	printf("read %lu; the writer was told %d, we were told %d\n", (unsigned long)seen, (int)(intptr_t)committed, ended);
-	return seen == 42 && (intptr_t)committed == FUR_EIO && ended == FUR_EIO ? 0 : 1;
+	return seen == 42 && (intptr_t)committed == FUR_EIO && ended == FUR_EIO && begun == FUR_EIO && cause ? 0 : 1;
 }

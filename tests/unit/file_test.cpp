@@ -417,6 +417,20 @@ TEST_F(Locks, ReadLock_BesideAProgram_DoesNotStopIt)
 	EXPECT_EQ(open_result(), 0);
 }
 
+/* A failed call is neither "held" nor "free". */
+TEST_F(Locks, FailedCalls_AreErrors)
+{
+	int64_t pid;
+	const int no_file = -1;
+	EXPECT_EQ(heap_lock_held(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
+	EXPECT_NE(std::string(fur_errormsg()).find(strerror(EBADF)), std::string::npos) << fur_errormsg();
+	EXPECT_EQ(heap_lock_read_by(no_file, HEAP_LOCK_WORKER, &pid), FUR_ESYS);
+	EXPECT_EQ(heap_lock_try(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
+	EXPECT_EQ(heap_lock_wait(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
+	EXPECT_EQ(heap_lock_give_back(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
+	EXPECT_EQ(heap_lock_file(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
+}
+
 TEST_F(Locks, ReadLocks_AreNotTakenForProcesses)
 {
 	make();
@@ -425,8 +439,8 @@ TEST_F(Locks, ReadLocks_AreNotTakenForProcesses)
 	int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
 	for (heap_lock byte : {HEAP_LOCK_WORKER, HEAP_LOCK_REPLAYER, HEAP_LOCK_REPLAY, HEAP_LOCK_WORKING}) {
 		int64_t pid;
-		EXPECT_FALSE(heap_lock_held(fd, byte));
-		EXPECT_TRUE(heap_lock_read_by(fd, byte, &pid));
+		EXPECT_EQ(heap_lock_held(fd, byte), 0);
+		EXPECT_EQ(heap_lock_read_by(fd, byte, &pid), 1);
 	}
 	reader.unlock();
 	close(fd);
