@@ -254,7 +254,8 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 	if (error)
 		return error;
 	if (!s.address && !address_fits(LEAST_ADDRESS, s.heap_bytes))
-		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: no address space holds that; use less", (unsigned long long)s.heap_bytes);
+		return fur_fail(
+		        FUR_EINVAL, "heap_bytes is %llu: no address space holds that; use less", (unsigned long long)s.heap_bytes);
 	if (access(path, F_OK) == 0)
 		return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
 	lay_out(&s);

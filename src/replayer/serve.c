@@ -24,7 +24,7 @@ struct server {
 	uint32_t opened; /* control->opened, as last told to events */
 	uint32_t stopping;
 	int watch_error; /* errno of the lock call that has ended the watch, or 0 */
-	bool working; /* a worker has been announced */
+	bool working;    /* a worker has been announced */
 };
 
 /* ------------------------------------------------------------------- watch */
