@@ -18,7 +18,7 @@ BUGS = {
         "htm/power.c", "POWER: active[] is scanned before the stores are performed (INV-H2)",
         [("	arch_fence();\n	uint64_t end", "	uint64_t end"),
          ("	w->slot = arch_fetch_add(&d->next_durts, 1);\n	deactivate", "	w->slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_RELAXED);\n	deactivate")],
-        "--workload bank --machine power9 --threads 6"),
+        "--tm fur-snapshot --workload bank --machine power9 --threads 6 --operations 100"),
     "no-fence-tsx": (
         "htm/tsx.c", "TSX: active[] is scanned before the stores are performed (INV-H2)",
         [("	arch_fence();\n	if (!htm_isolation_wait", "	if (!htm_isolation_wait")],
