@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 include, compiler, language = sys.argv[1], sys.argv[2].split(), sys.argv[3]
-standards = {"c": ["c11", "c17", "c2x"], "c++": ["c++11", "c++14", "c++17", "c++20", "c++23"]}[language]
+standards = {"c": ["c11", "c17", "c2x"], "c++": ["c++11", "c++14", "c++17", "c++20", "c++2b"]}[language]
 flags = ["-x", language, "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, "-"]
 
 
