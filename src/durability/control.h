@@ -25,7 +25,7 @@
  *           control->claimed, then looks whether the write lock is held, and withdraws the claim if
  *           so.  A replayer takes the lock, then looks whether a worker that lives has claimed the
  *           right, and gives the lock back if so.  Both set their own sign before they look at the
- *           other's, so one of them sees the other (claim, taken_by_replayer).
+ *           other's, so one of them sees the other (claim, yield_to_claim).
  */
 #ifndef FUR_CONTROL_H
 #define FUR_CONTROL_H

@@ -152,6 +152,17 @@ def planted(name, src):
     return text
 
 
+def command(bugs, columns, usage):
+    """What a list of other bugs does on its command line: --table with those columns of each, or --plant BUG SRC."""
+    if sys.argv[1:] == ["--table"]:
+        print("\n".join("\t".join([name] + [bug[k] for k in columns]) for name, bug in bugs.items()))
+    elif len(sys.argv) == 4 and sys.argv[1] == "--plant" and sys.argv[2] in bugs:
+        BUGS.update(bugs)
+        sys.stdout.write(planted(sys.argv[2], sys.argv[3]))
+    else:
+        sys.exit(usage)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--table", action="store_true")

@@ -35,15 +35,5 @@ OWN = {
 BUGS = {name: variants.BUGS[name] for name in FROM_THE_LIST} | OWN
 
 
-def main():
-    if sys.argv[1:] == ["--table"]:
-        print("\n".join(f"{name}\t{bug[0]}" for name, bug in BUGS.items()))
-    elif len(sys.argv) == 4 and sys.argv[1] == "--plant" and sys.argv[2] in BUGS:
-        variants.BUGS.update(OWN)
-        sys.stdout.write(variants.planted(sys.argv[2], sys.argv[3]))
-    else:
-        sys.exit(__doc__)
-
-
 if __name__ == "__main__":
-    main()
+    variants.command(BUGS, [0], __doc__)
