@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bank.cpp - two threads move money between accounts, a third adds them all up, again and again: every sum is right.
+ * bank.cpp - two threads move money between accounts, a third adds them all up, again and again:
+ * every sum is right.
  *
  *     c++ -std=c++17 bank.cpp $(pkg-config --cflags --libs libfur) -o bank && ./bank /tmp/bank.fur
  */
@@ -26,7 +27,8 @@ static void move_money(fur_heap *heap, Bank *bank, unsigned seed)
 	fur::Thread self(heap);
 	for (int i = 0; i < 10000; i++) {
 		seed = seed * 1103515245 + 12345;
-		long *from = &bank->account[seed / 65536 % 100], *to = &bank->account[seed / 256 % 100];
+		long *from = &bank->account[seed / 65536 % 100],
+		     *to = &bank->account[seed / 256 % 100];
 		fur::update(self, [&](fur_update *tx) {
 			fur_store(tx, from, fur_load(tx, from) - 1);
 			fur_store(tx, to, fur_load(tx, to) + 1);

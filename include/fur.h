@@ -4,20 +4,24 @@
  *
  * READ THIS FIRST
  *
- *  - A heap is one file.  fur_open() maps it at the address recorded in it, so raw pointers into the heap stay valid over
+ *  - A heap is one file.  fur_open() maps it at the address recorded in it, so raw pointers into
+ *  the heap stay valid over
  *    restarts and may be stored in the heap.
- *  - Shared data is read with fur_load() or fur_read() and written with fur_store() or fur_write(), inside a transaction.  A
+ *  - Shared data is read with fur_load() or fur_read() and written with fur_store() or fur_write(),
+ *  inside a transaction.  A
  *    plain assignment into the heap is not logged: it is lost at the next open.
- *  - A read-only transaction (fur_begin_ro ... fur_end_ro) runs as plain loads, outside any hardware transaction: no
- *    capacity limit and no abort.  Updates that overlap it wait for it before they commit, so keep it from sleeping:
- *    fur_options.reader_report_ns tells you who did not.
- *  - An update (fur_begin_update ... fur_commit) may run its body several times: hardware rewinds it to fur_begin_update, as
- *    if it had not run.  Memory it wrote is rewound too; system calls are not, so an update should make none (the transaction
- *    then runs under the fallback lock).
- *  - When fur_commit() or fur_end_ro() has returned 0, everything that transaction wrote or read is durable.
- *  - Transactions nest by flattening: an inner begin joins the outer transaction, the outermost commit commits all.
- *  - A thread has transactions open on one heap at a time.
- *  - End every transaction that you begin, also where an error makes you leave: see "When a rule
+ *  - A read-only transaction (fur_begin_ro ... fur_end_ro) runs as plain loads, outside any
+ *  hardware transaction: no
+ *    capacity limit and no abort.  Updates that overlap it wait for it before they commit, so keep
+ *    it from sleeping: fur_options.reader_report_ns tells you who did not.
+ *  - An update (fur_begin_update ... fur_commit) may run its body several times: hardware rewinds
+ *  it to fur_begin_update, as
+ *    if it had not run.  Memory it wrote is rewound too; system calls are not, so an update should
+ *    make none (the transaction then runs under the fallback lock).
+ *  - When fur_commit() or fur_end_ro() has returned 0, everything that transaction wrote or read is
+ *  durable.  - Transactions nest by flattening: an inner begin joins the outer transaction, the
+ *  outermost commit commits all.  - A thread has transactions open on one heap at a time.  - End
+ *  every transaction that you begin, also where an error makes you leave: see "When a rule
  *    is broken" below.
  *
  * VISIBLE AND DURABLE
@@ -31,8 +35,9 @@
  *
  * ERRORS
  *
- *    Functions return 0 or a negative FUR_E* code; fur_strerror() names the code and fur_errormsg() gives the calling thread's
- *    last failure in full: the file, what is wrong, what to do.  The library never prints and never exits.
+ *    Functions return 0 or a negative FUR_E* code; fur_strerror() names the code and fur_errormsg()
+ *    gives the calling thread's last failure in full: the file, what is wrong, what to do.  The
+ *    library never prints and never exits.
  *
  * WHEN A RULE IS BROKEN
  *
@@ -63,17 +68,16 @@
  * FORK
  *
  *    A child of fork() has a copy of each heap that its parent has open.  Every function that
- *    returns a code returns FUR_EFORK there, also for a transaction that was open at the fork; stores
- *    are not done.  fur_close() always works: it frees the copy and leaves the file alone.  The child
- *    may open other heaps.  The parent's heap counts as open as long as a child has its copy, even if
- *    the parent has closed it, or is dead: close the copy, or call exec or _exit().
+ *    returns a code returns FUR_EFORK there, also for a transaction that was open at the fork;
+ *    stores are not done.  fur_close() always works: it frees the copy and leaves the file alone.
+ *    The child may open other heaps.  The parent's heap counts as open as long as a child has its
+ *    copy, even if the parent has closed it, or is dead: close the copy, or call exec or _exit().
  *    The copy can be read, but it is not a snapshot: where the parent had not written to a page by
- *    the time of the fork, the child sees the file's page, and what the parent's replay writes to it;
- *    and of an update that was open at the fork the child sees the stores.
- *    libfur learns of the fork by pthread_atfork().  After _Fork() or clone(), which run no such
- *    handlers, only fur_thread_register() by a thread that is not registered yet, and fur_close(),
- *    notice; begin nothing there.
- *    A child that is made in a signal handler must not return from it.
+ *    the time of the fork, the child sees the file's page, and what the parent's replay writes to
+ *    it; and of an update that was open at the fork the child sees the stores.  libfur learns of
+ *    the fork by pthread_atfork().  After _Fork() or clone(), which run no such handlers, only
+ *    fur_thread_register() by a thread that is not registered yet, and fur_close(), notice; begin
+ *    nothing there.  A child that is made in a signal handler must not return from it.
  *
  * STRUCTS THAT GROW
  *
@@ -108,12 +112,13 @@ extern "C" {
 
 enum fur_error {
 	FUR_OK = 0,
-	FUR_EINVAL = -1,    /* an argument or option is not acceptable */
-	FUR_ESYS = -2,      /* a system call failed; fur_errormsg() has its reason */
-	FUR_ENOENT = -3,    /* no such heap file */
-	FUR_EEXIST = -4,    /* fur_create: the file exists */
-	FUR_ENOTHEAP = -5,  /* the file is not a libfur heap (empty, or foreign) */
-	FUR_EVERSION = -6,  /* made by a version, or for a machine, that this library does not read */
+	FUR_EINVAL = -1,   /* an argument or option is not acceptable */
+	FUR_ESYS = -2,     /* a system call failed; fur_errormsg() has its reason */
+	FUR_ENOENT = -3,   /* no such heap file */
+	FUR_EEXIST = -4,   /* fur_create: the file exists */
+	FUR_ENOTHEAP = -5, /* the file is not a libfur heap (empty, or foreign) */
+	/* Made by a version, or for a machine, that this library does not read */
+	FUR_EVERSION = -6,
 	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not hold */
 	FUR_EBUSY = -8,     /* open elsewhere, or still in use */
 	FUR_EADDRESS = -9,  /* the heap's address range is taken in this process */
@@ -121,26 +126,34 @@ enum fur_error {
 	FUR_ETHREADS = -11, /* more threads registered than the heap was made for */
 	FUR_ENESTED = -12,  /* this thread has a transaction open that forbids this one */
 	FUR_ENOTX = -13,    /* no such transaction is open on this thread */
-	FUR_ERANGE = -14,   /* the update stored to an address outside the heap; it was rolled back */
-	FUR_ETOOBIG = -15,  /* the update does not fit the thread's redo log; it was rolled back */
-	FUR_EABORTED = -16, /* the update was aborted with fur_abort(), here or in a nested transaction */
-	FUR_EIO = -17,      /* the medium refused a write: nothing more on this heap can be made durable */
-	FUR_ENOMEM = -18,   /* out of memory (DRAM) */
-	FUR_EFREE = -19,    /* fur_free of what is no allocated block, as far as it sees that; it was rolled back */
-	FUR_EFORK = -20,    /* this process is a child of fork(), and has only a copy of the heap */
+	/* The update stored to an address outside the heap; it was rolled back */
+	FUR_ERANGE = -14,
+	FUR_ETOOBIG = -15, /* the update does not fit the thread's redo log; it was rolled back */
+	/* The update was aborted with fur_abort(), here or in a nested transaction */
+	FUR_EABORTED = -16,
+	/* The medium refused a write: nothing more on this heap can be made durable */
+	FUR_EIO = -17,
+	FUR_ENOMEM = -18, /* out of memory (DRAM) */
+	/* fur_free of what is no allocated block, as far as it sees that; it was rolled back */
+	FUR_EFREE = -19,
+	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
 };
 
 /* fur_strerror - one short line for an error code.  Never NULL. */
 FUR_API const char *fur_strerror(int error);
 
-/* fur_errormsg - the calling thread's last failure in full.  Never NULL; valid until the thread's next failure. */
+/* fur_errormsg - the calling thread's last failure in full.  Never NULL; valid until the thread's
+ * next failure. */
 FUR_API const char *fur_errormsg(void);
 
 /* ----------------------------------------------------------------- options */
 
 enum fur_isolation {
-	FUR_OPACITY,  /* every transaction, also one that aborts, sees a state some serial order explains */
-	FUR_SNAPSHOT, /* snapshot isolation: on POWER, updates too read without capacity limit.  Runs as opacity elsewhere. */
+	/* Every transaction, also one that aborts, sees a state some serial order explains */
+	FUR_OPACITY,
+	/* Snapshot isolation: on POWER, updates too read without capacity limit.  Runs as opacity
+	 * elsewhere. */
+	FUR_SNAPSHOT,
 };
 
 enum fur_htm {
@@ -151,11 +164,13 @@ enum fur_htm {
 };
 
 enum fur_pm {
-	FUR_PM_AUTO,     /* PMEM or EADR where the file is on a DAX file system, else SYNC */
-	FUR_PM_PMEM,     /* persistent memory: cache lines are written back */
-	FUR_PM_EADR,     /* persistent memory with the caches in the persistence domain: no write-back needed */
-	FUR_PM_EMULATED, /* any file taken for persistent memory.  Survives a killed process; NOT a power failure. */
-	FUR_PM_SYNC      /* an ordinary file: fdatasync, shared by the commits that wait for it */
+	FUR_PM_AUTO, /* PMEM or EADR where the file is on a DAX file system, else SYNC */
+	FUR_PM_PMEM, /* persistent memory: cache lines are written back */
+	/* Persistent memory with the caches in the persistence domain: no write-back needed */
+	FUR_PM_EADR,
+	/* Any file taken for persistent memory.  Survives a killed process; NOT a power failure. */
+	FUR_PM_EMULATED,
+	FUR_PM_SYNC /* an ordinary file: fdatasync, shared by the commits that wait for it */
 };
 
 struct fur_heap;
@@ -167,50 +182,65 @@ typedef struct fur_thread fur_thread; /* one thread's registration with one heap
 typedef struct fur_ro fur_ro;         /* an open read-only transaction */
 typedef struct fur_update fur_update; /* an open update transaction */
 
-/* What fur_options.reader_report is told: an update has waited for this reader for `waited_ns` nanoseconds. */
+/* What fur_options.reader_report is told: an update has waited for this reader for `waited_ns`
+ * nanoseconds. */
 struct fur_reader_report {
 	uint32_t thread;    /* the reader's slot, see fur_thread_slot() */
 	uint64_t waited_ns; /* how long the update has waited so far */
 	void *name;         /* what the reader's thread gave fur_thread_set_name(), or NULL */
 };
 
-/* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the default. */
+/* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the
+ * default. */
 struct fur_options {
-	size_t size; /* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow", above */
+	/* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow", above */
+	size_t size;
 
 	/* Fixed when the heap is made; fur_open() takes them from the file. */
-	uint64_t heap_bytes;  /* the heap itself, allocator included; default 64 MiB */
-	uint64_t log_bytes;   /* redo log of each thread, a power of two; default 1 MiB.  Bounds one update's writes. */
-	uint64_t ring_slots;  /* durability markers, a power of two; default 32768.  Bounds updates between replays. */
+	uint64_t heap_bytes; /* the heap itself, allocator included; default 64 MiB */
+	/* Redo log of each thread, a power of two; default 1 MiB.  Bounds one update's writes. */
+	uint64_t log_bytes;
+	/* Durability markers, a power of two; default 32768.  Bounds updates between replays. */
+	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
-	uint64_t address;     /* where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: chosen and recorded */
+	/* Where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: chosen and
+	 * recorded */
+	uint64_t address;
 
 	/* Chosen at each open.  FUR_HTM and FUR_PM in the environment override htm and pm. */
 	enum fur_isolation isolation;
 	enum fur_htm htm;
 	enum fur_pm pm;
-	uint32_t pm_latency_ns; /* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
-	uint32_t pm_gap_ns;     /* EMULATED: between two lines of one thread; default 0: write-backs overlap */
-	uint32_t retries;       /* hardware attempts that end in a conflict before the fallback lock; default 20 */
-	bool no_populate;       /* do not prefault the private heap pages (by default done when HTM is used) */
-	bool phase_times;       /* measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
+	/* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
+	uint32_t pm_latency_ns;
+	/* EMULATED: between two lines of one thread; default 0: write-backs overlap */
+	uint32_t pm_gap_ns;
+	/* Hardware attempts that end in a conflict before the fallback lock; default 20 */
+	uint32_t retries;
+	/* Do not prefault the private heap pages (by default done when HTM is used) */
+	bool no_populate;
+	/* Measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
+	bool phase_times;
 
-	uint64_t reader_report_ns; /* report a reader that held an update up this long; default 100 ms */
+	/* Report a reader that held an update up this long; default 100 ms */
+	uint64_t reader_report_ns;
 	/* Called by the update that waits, outside hardware transactions and at most once per wait,
 	 * with cancellation off.  It must not use this heap, and must return: no longjmp(), no
 	 * exception, no pthread_exit(). */
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
 
-	/* The heap's pages that this process has written are its own copies, in DRAM.  When they are more than this many bytes, they are
-	 * brought up to date in the file and handed back; transactions wait meanwhile, some milliseconds.  Exceeded by what is written
-	 * between two looks, about an eighth for each thread.  For heaps larger than memory; a hardware update that stores to a page
-	 * that is not there aborts and fetches it.  Default 0: no limit, and with HTM all pages are copied at the open. */
+	/* The heap's pages that this process has written are its own copies, in DRAM.  When they
+	 * are more than this many bytes, they are brought up to date in the file and handed back;
+	 * transactions wait meanwhile, some milliseconds.  Exceeded by what is written between two
+	 * looks, about an eighth for each thread.  For heaps larger than memory; a hardware update
+	 * that stores to a page that is not there aborts and fetches it.  Default 0: no limit, and
+	 * with HTM all pages are copied at the open. */
 	uint64_t dram_bytes;
 
-	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  Programs trust
-	 * all who may write the file, and whoever may read it can keep it from being opened: see
-	 * SECURITY.md. */
+	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  Programs
+	 * trust all who may write the file, and whoever may read it can keep it from being opened:
+	 * see SECURITY.md. */
 	uint32_t file_mode;
 };
 
@@ -226,29 +256,30 @@ static inline void fur_options_init(struct fur_options *options)
 
 /* ------------------------------------------------------------------- heaps */
 
-/* fur_create - make a heap file and open it.
- * Durable: the empty heap, before return.   Crash: the file exists complete, or not at all.
- * Its mode is 0600 (fur_options.file_mode).  The file is allocated whole, so work on it never meets
- * a full disk.
- * Errors: FUR_EEXIST, FUR_EINVAL (sizes), FUR_ENOSPC (does not fit; nothing is left behind), FUR_EADDRESS, FUR_ESYS. */
-FUR_API FUR_MUST_USE int fur_create(const char *path, const struct fur_options *options, fur_heap **heap);
+/* fur_create - make a heap file and open it.  Durable: the empty heap, before return.   Crash: the
+ * file exists complete, or not at all.  Its mode is 0600 (fur_options.file_mode).  The file is
+ * allocated whole, so work on it never meets a full disk.  Errors: FUR_EEXIST, FUR_EINVAL (sizes),
+ * FUR_ENOSPC (does not fit; nothing is left behind), FUR_EADDRESS, FUR_ESYS. */
+FUR_API FUR_MUST_USE int fur_create(
+        const char *path, const struct fur_options *options, fur_heap **heap);
 
-/* fur_open - open a heap file; replay its log first if it was not closed.
- * After return the heap holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
- * One wrong byte in the log is corrected.  A file that is damaged otherwise, or was copied while a program had it open, is
- * refused where it proves that an update is missing (FUR_ECORRUPT); docs/protocol.md says exactly which damage can pass.
- * Nothing is written to a file that is refused, but for the control region, which means nothing
- * while the heap is not open.
- * A copy with holes gets its blocks first, so work on it never meets a full disk, either.
- * Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere, or
+/* fur_open - open a heap file; replay its log first if it was not closed.  After return the heap
+ * holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
+ * One wrong byte in the log is corrected.  A file that is damaged otherwise, or was copied while a
+ * program had it open, is refused where it proves that an update is missing (FUR_ECORRUPT);
+ * docs/protocol.md says exactly which damage can pass.  Nothing is written to a file that is
+ * refused, but for the control region, which means nothing while the heap is not open.  A copy with
+ * holes gets its blocks first, so work on it never meets a full disk, either.  Errors: FUR_ENOENT,
+ * FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere, or
  *         locked by a process that reads it),
  *         FUR_EADDRESS, FUR_ENOSPC (no room for a copy's holes), FUR_ENOMEM, FUR_ESYS. */
-FUR_API FUR_MUST_USE int fur_open(const char *path, const struct fur_options *options, fur_heap **heap);
+FUR_API FUR_MUST_USE int fur_open(
+        const char *path, const struct fur_options *options, fur_heap **heap);
 
-/* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone, unless FUR_EBUSY.
- * In a child of fork() it frees the child's copy, and leaves the file alone.
- * Durable: everything.
- * Errors: FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the heap is not open;
+/* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone,
+ * unless FUR_EBUSY.  In a child of fork() it frees the child's copy, and leaves the file alone.
+ * Durable: everything.  Errors: FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the
+ * heap is not open;
  *         FUR_EIO. */
 FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
 
@@ -260,7 +291,8 @@ FUR_API uint64_t fur_bytes(const fur_heap *heap);
 struct fur_info {
 	size_t size; /* sizeof(struct fur_info), set by the caller: "Structs that grow", above */
 	enum fur_htm htm;
-	enum fur_isolation isolation; /* what transactions get, which may be more than was asked for */
+	/* What transactions get, which may be more than was asked for */
+	enum fur_isolation isolation;
 	enum fur_pm pm;
 	char htm_reason[160]; /* why this back end */
 	char pm_reason[160];  /* why this domain, and what it does not survive */
@@ -284,8 +316,9 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
 /* ----------------------------------------------------------------- threads */
 
 /* fur_thread_register - the calling thread's registration with this heap, made if there is none.
- * The slot goes back when the thread ends, also if it does not say so; a transaction still open then is rolled back.
- * A registration is used by its own thread only.   Errors: FUR_ETHREADS, FUR_ENOMEM, FUR_EFORK. */
+ * The slot goes back when the thread ends, also if it does not say so; a transaction still open
+ * then is rolled back.  A registration is used by its own thread only.   Errors: FUR_ETHREADS,
+ * FUR_ENOMEM, FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
 
 /* fur_thread_unregister - give the slot back now.
@@ -332,14 +365,16 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
 
 /* fur_abort - roll the open update back and end it; returns FUR_EABORTED, or FUR_ENOTX, FUR_EFORK.
- * Private memory keeps what the body wrote to it.  Nested: the outermost commit rolls everything back. */
+ * Private memory keeps what the body wrote to it.  Nested: the outermost commit rolls everything
+ * back. */
 FUR_API int fur_abort(fur_update *update);
 
 /* ------------------------------------------------------------------ access */
 
-/* fur_write - store `bytes` bytes, logged as they are.  Not atomic against plain readers of other threads' making; inside
- * transactions it is as atomic as the transaction.  `from` and `to` may overlap, as with memmove().
- * fur_read - its counterpart.   With 0 bytes both do nothing, whatever the pointers are. */
+/* fur_write - store `bytes` bytes, logged as they are.  Not atomic against plain readers of other
+ * threads' making; inside transactions it is as atomic as the transaction.  `from` and `to` may
+ * overlap, as with memmove().  fur_read - its counterpart.   With 0 bytes both do nothing, whatever
+ * the pointers are. */
 FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t bytes);
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
 
@@ -348,10 +383,12 @@ FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
  * Other numbers of bytes: nothing is stored, and the commit fails with FUR_EINVAL. */
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
-/* fur_promote - make a read of the byte at `at` count as a write, against other updates: of two updates that overlap, one that writes what
- * the other has promoted aborts one of them (read promotion).  For FUR_SNAPSHOT, under which an update may otherwise commit although what
- * it has read is changed by another meanwhile (write skew); where updates are opaque it does nothing.  Writes and logs nothing.
- * Granularity: the processor's line.   Outside the heap: the commit fails with FUR_ERANGE. */
+/* fur_promote - make a read of the byte at `at` count as a write, against other updates: of two
+ * updates that overlap, one that writes what the other has promoted aborts one of them (read
+ * promotion).  For FUR_SNAPSHOT, under which an update may otherwise commit although what it has
+ * read is changed by another meanwhile (write skew); where updates are opaque it does nothing.
+ * Writes and logs nothing.  Granularity: the processor's line.   Outside the heap: the commit
+ * fails with FUR_ERANGE. */
 FUR_API void fur_promote(fur_update *update, void *at);
 
 /* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64),
@@ -361,8 +398,8 @@ FUR_API void fur_promote(fur_update *update, void *at);
  * its commit says which.
  *
  * Up to 16 KiB a block has one of 36 sizes and lies among others of its size in a chunk of 64 KiB;
- * a larger one is a run of chunks.  A chunk of which nothing is in use serves any size: at once, or,
- * where the chunk has few blocks or threads have some in stock, when fur_alloc would otherwise
+ * a larger one is a run of chunks.  A chunk of which nothing is in use serves any size: at once,
+ * or, where the chunk has few blocks or threads have some in stock, when fur_alloc would otherwise
  * return NULL.  That fur_alloc looks through the stocks of all threads and logs up to three
  * quarters of fur_options.log_bytes.  With logs of a few KiB this may not suffice, for a long run
  * above all, and NULL is returned. */
@@ -390,14 +427,17 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
 /* -------------------------------------------------------------- statistics */
 
 enum fur_abort_cause {
-	FUR_ABORT_CONFLICT, /* another transaction's access to a line of this one; where hardware does not tell, any access */
+	/* Another transaction's access to a line of this one; where hardware does not tell, any
+	 * access */
+	FUR_ABORT_CONFLICT,
 	FUR_ABORT_PLAIN,    /* an access outside transactions, a reader's mostly (POWER) */
 	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
 	FUR_ABORT_LOCK,     /* the fallback lock was held, or was taken */
 	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */
 	FUR_ABORT_FULL,     /* redo log or ring full: room was made, and it ran again */
-	FUR_ABORT_FAULT,    /* no cause given: an interrupt, a page fault, a forbidden instruction */
-	FUR_ABORT_USER,     /* fur_abort(), or an error that rolled the update back */
+	/* No cause given: an interrupt, a page fault, a forbidden instruction */
+	FUR_ABORT_FAULT,
+	FUR_ABORT_USER, /* fur_abort(), or an error that rolled the update back */
 	FUR_ABORT_CAUSES
 };
 
@@ -428,7 +468,8 @@ struct fur_stats {
 	uint64_t longest_reader_ns; /* the longest such wait */
 	uint64_t threads;           /* registered now */
 	uint64_t log_entries;       /* redo-log entries of committed updates */
-	uint64_t times_handed_back; /* with fur_options.dram_bytes: pages of the heap, to the file */
+	/* With fur_options.dram_bytes: pages of the heap, to the file */
+	uint64_t times_handed_back;
 	uint64_t bytes_handed_back;
 };
 
@@ -445,11 +486,11 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
 /* ----------------------------------------------------- typed loads and stores
  *
  *    T    fur_load (tx, const T *p)       tx: fur_ro * or fur_update *;  T of 1, 2, 4 or 8 bytes
- *    void fur_store(tx, T *p, T value)    tx: fur_update * only: a store in a read-only transaction does not compile
- *    void fur_read (tx, to, from, bytes)
+ *         void fur_store(tx, T *p, T value)    tx: fur_update * only: a store in a read-only
+ *         transaction does not compile void fur_read (tx, to, from, bytes)
  *
- * A load is one plain load, never torn or repeated by the compiler.  A store is logged at its exact width.  A store outside
- * the heap is not done and makes the commit fail with FUR_ERANGE. */
+ * A load is one plain load, never torn or repeated by the compiler.  A store is logged at its exact
+ * width.  A store outside the heap is not done and makes the commit fail with FUR_ERANGE. */
 #ifdef __cplusplus
 #include <type_traits>
 extern "C++" {
@@ -457,11 +498,13 @@ namespace fur_detail
 {
 /* C++11 has neither variable templates nor std::type_identity. */
 template <class Tx>
-struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value || std::is_same<Tx, fur_update>::value> {
+struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value ||
+                                                             std::is_same<Tx, fur_update>::value> {
 };
 template <class T>
 struct is_word : std::integral_constant<bool, std::is_trivially_copyable<T>::value &&
-                                                      (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8)> {
+                                                      (sizeof(T) == 1 || sizeof(T) == 2 ||
+                                                              sizeof(T) == 4 || sizeof(T) == 8)> {
 };
 template <class T>
 struct identity {
@@ -471,8 +514,10 @@ struct identity {
 template <class Tx, class T>
 inline T fur_load(Tx *, const T *p)
 {
-	static_assert(fur_detail::is_transaction<Tx>::value, "fur_load: the first argument is a fur_ro * or a fur_update *");
-	static_assert(fur_detail::is_word<T>::value, "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
+	static_assert(fur_detail::is_transaction<Tx>::value,
+	        "fur_load: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_word<T>::value,
+	        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
 	T value;
 	__atomic_load(p, &value, __ATOMIC_RELAXED);
 	return value;
@@ -480,7 +525,8 @@ inline T fur_load(Tx *, const T *p)
 template <class T>
 inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>::type value)
 {
-	static_assert(fur_detail::is_word<T>::value, "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
+	static_assert(fur_detail::is_word<T>::value,
+	        "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
 	uint64_t bits = 0;
 	memcpy(&bits, &value, sizeof value);
 	fur_store_bits(update, p, bits, sizeof value);
@@ -488,39 +534,45 @@ inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>
 template <class Tx>
 inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 {
-	static_assert(fur_detail::is_transaction<Tx>::value, "fur_read: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_transaction<Tx>::value,
+	        "fur_read: the first argument is a fur_ro * or a fur_update *");
 	fur_read_bytes(to, from, bytes);
 }
 }
 #else
-#define FUR_IS_WORD(p)     (sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
+#define FUR_IS_WORD(p)                                                                             \
+	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
 #define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
 /* Each use has names of its own, so that one may stand inside another. */
 #define FUR_PASTE(name, n) name##n
 #define FUR_NAME(name, n)  FUR_PASTE(name, n)
-#define FUR_LOAD(tx, p, value)                                                                                                     \
-	__extension__({                                                                                                            \
-		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p), "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");            \
-		__typeof__(*(p)) value;                                                                                            \
-		__atomic_load((p), &value, __ATOMIC_RELAXED);                                                                      \
-		(void)(tx);                                                                                                        \
-		value;                                                                                                             \
+#define FUR_LOAD(tx, p, value)                                                                     \
+	__extension__({                                                                            \
+		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
+		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
+		__typeof__(*(p)) value;                                                            \
+		__atomic_load((p), &value, __ATOMIC_RELAXED);                                      \
+		(void)(tx);                                                                        \
+		value;                                                                             \
 	})
-#define FUR_STORE(tx, p, v, update, value, bits)                                                                                   \
-	__extension__({                                                                                                            \
-		_Static_assert(_Generic((tx), fur_update * : 1, default : 0), "fur_store: needs an update transaction");           \
-		_Static_assert(FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");                           \
-		fur_update *update = (tx);                                                                                         \
-		__typeof__(*(p)) value = (v);                                                                                      \
-		uint64_t bits = 0;                                                                                                 \
-		memcpy(&bits, &value, sizeof value);                                                                               \
-		fur_store_bits(update, (p), bits, sizeof value);                                                                   \
+#define FUR_STORE(tx, p, v, update, value, bits)                                                   \
+	__extension__({                                                                            \
+		_Static_assert(_Generic((tx), fur_update * : 1, default : 0),                      \
+		        "fur_store: needs an update transaction");                                 \
+		_Static_assert(                                                                    \
+		        FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");  \
+		fur_update *update = (tx);                                                         \
+		__typeof__(*(p)) value = (v);                                                      \
+		uint64_t bits = 0;                                                                 \
+		memcpy(&bits, &value, sizeof value);                                               \
+		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
 #define fur_load(tx, p) FUR_LOAD(tx, p, FUR_NAME(fur_value_, __COUNTER__))
-#define fur_store(tx, p, value)                                                                                                    \
-	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__), FUR_NAME(fur_value_, __COUNTER__),                             \
-	        FUR_NAME(fur_bits_, __COUNTER__))
-#define fur_read(tx, to, from, bytes) ((void)sizeof(FUR_IS_TX(tx)), fur_read_bytes((to), (from), (bytes)))
+#define fur_store(tx, p, value)                                                                    \
+	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
+	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
+#define fur_read(tx, to, from, bytes)                                                              \
+	((void)sizeof(FUR_IS_TX(tx)), fur_read_bytes((to), (from), (bytes)))
 #endif
 
 #endif /* FUR_H */

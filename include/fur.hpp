@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur.hpp - libfur for C++17: handles that close themselves, transactions as lambdas, errors as exceptions.  A thin layer: what each
- * call means is said in fur.h.
+ * fur.hpp - libfur for C++17: handles that close themselves, transactions as lambdas, errors as
+ * exceptions.  A thin layer: what each call means is said in fur.h.
  *
- *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur");
- *     fur::Thread self(heap);
- *     long sum = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &a->balance) + fur_load(tx, &b->balance); });
- *     fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum); });
+ *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur"); fur::Thread self(heap);
+ *     long sum = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &a->balance) + fur_load(tx,
+ *     &b->balance); }); fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum);
+ *     });
  *
- * A body may run several times (fur_begin_update); only its last run counts.  An exception that leaves the body of an update rolls it
- * back and is thrown on.
+ * A body may run several times (fur_begin_update); only its last run counts.  An exception that
+ * leaves the body of an update rolls it back and is thrown on.
  */
 #ifndef FUR_HPP
 #define FUR_HPP
 
 #if !defined(__cplusplus) || __cplusplus < 201703L
-#error "fur.hpp needs C++17: compile with -std=c++17 or later, or include fur.h, which C++11 and C11 compile"
+#error "fur.hpp needs C++17: compile with -std=c++17 or later, or include fur.h (C++11, C11)"
 #endif
 
 #include <fur.h>
@@ -31,7 +31,7 @@ namespace fur
 /* What a call of fur.h that failed said. */
 class Error : public std::runtime_error
 {
-      public:
+public:
 	explicit Error(int code) : std::runtime_error(fur_errormsg()), code_(code) {}
 	/* One of enum fur_error. */
 	int code() const noexcept
@@ -39,7 +39,7 @@ class Error : public std::runtime_error
 		return code_;
 	}
 
-      private:
+private:
 	int code_;
 };
 
@@ -60,7 +60,7 @@ struct Options : fur_options {
 /* An open heap.  Closed when it goes; call close() yourself to learn whether that went well. */
 class Heap
 {
-      public:
+public:
 	static Heap create(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
@@ -97,7 +97,9 @@ class Heap
 	~Heap()
 	{
 		if (heap_ && fur_close(heap_))
-			return; /* nothing to do about it here; the log is kept and replayed at the next open */
+			/* Nothing to do about it here; the log is kept and replayed at the next
+			 * open */
+			return;
 	}
 
 	void close()
@@ -136,7 +138,7 @@ class Heap
 		return static_cast<T *>(fur_root(heap_, index));
 	}
 
-      private:
+private:
 	explicit Heap(fur_heap *heap) noexcept : heap_(heap) {}
 	fur_heap *heap_;
 };
@@ -144,7 +146,7 @@ class Heap
 /* The calling thread's registration with a heap; given back when the thread ends. */
 class Thread
 {
-      public:
+public:
 	explicit Thread(fur_heap *heap)
 	{
 		check(fur_thread_register(heap, &thread_));
@@ -158,7 +160,7 @@ class Thread
 		return thread_;
 	}
 
-      private:
+private:
 	fur_thread *thread_;
 };
 
@@ -195,8 +197,8 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 	}
 }
 
-/* Run body(fur_update *) as an update and commit it; returns what it returns, when the update is durable.  If the body throws, the
- * update is rolled back. */
+/* Run body(fur_update *) as an update and commit it; returns what it returns, when the update is
+ * durable.  If the body throws, the update is rolled back. */
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
@@ -223,7 +225,8 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 	}
 }
 
-/* A new T in the heap, value-initialised.  T must need no constructor but that, and no destructor. */
+/* A new T in the heap, value-initialised.  T must need no constructor but that, and no
+ * destructor. */
 template <class T>
 T *make(fur_update *tx)
 {

@@ -54,7 +54,8 @@ static char *text_of(struct last_failure *last)
 	if (last->text)
 		return last->text;
 	last->text = calloc(1, MESSAGE_BYTES);
-	/* The C library has no memory for the key's value: the text would stay when the thread ends. */
+	/* The C library has no memory for the key's value: the text would stay when the thread
+	 * ends. */
 	if (last->text && have_key && pthread_setspecific(thread_ends, last))
 		free_text(last);
 	return last->text;
@@ -104,7 +105,9 @@ int fur_fail_at(int error, const char *path)
 FUR_API const char *fur_errormsg(void)
 {
 	const struct last_failure *last = last_failure();
-	return last->error == 0 ? "no failure on this thread" : last->text ? last->text : fur_strerror(last->error);
+	return last->error == 0 ? "no failure on this thread"
+	       : last->text     ? last->text
+	                        : fur_strerror(last->error);
 }
 
 FUR_API const char *fur_strerror(int error)

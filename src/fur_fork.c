@@ -6,16 +6,16 @@
  * parent's updates; and of the parent's threads the child has only the one that forked, so it must
  * wait for none of them.
  *
- *   INV-K1  In the child no transaction is open on its copy of a heap, and `failed` is FUR_EFORK: the
- *           copy is refused where a heap that has failed is refused, and no hot path looks at
+ *   INV-K1  In the child no transaction is open on its copy of a heap, and `failed` is FUR_EFORK:
+ *           the copy is refused where a heap that has failed is refused, and no hot path looks at
  *           anything more.
- *   INV-K2  Nobody writes to a copy's shared memory, takes one of its locks, or waits on a word of it.
- *           fur_close() only frees it.
+ *   INV-K2  Nobody writes to a copy's shared memory, takes one of its locks, or waits on a word of
+ *           it.  fur_close() only frees it.
  *
- * The child keeps its pages.  Those that the parent had not written to are the file's, and show what
- * the parent's replay writes.  If its parent had an update open at the fork, that update's stores
- * stay in the child's pages: the log, with which the child would have to undo them, is shared with
- * the parent, which goes on writing it.
+ * The child keeps its pages.  Those that the parent had not written to are the file's, and show
+ * what the parent's replay writes.  If its parent had an update open at the fork, that update's
+ * stores stay in the child's pages: the log, with which the child would have to undo them, is
+ * shared with the parent, which goes on writing it.
  */
 #include "fur_error.h"
 #include "fur_heap.h"
@@ -74,14 +74,16 @@ int heaps_add(struct fur_heap *heap)
 	pthread_mutex_lock(&heaps.mutex);
 	/* They go by themselves when the library is unloaded. */
 	if (!heaps.handlers)
-		heaps.handlers = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+		heaps.handlers =
+		        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 	bool installed = heaps.handlers;
 	if (installed) {
 		heap->next_open = heaps.first;
 		heaps.first = heap;
 	}
 	pthread_mutex_unlock(&heaps.mutex);
-	return installed ? 0 : fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
+	return installed ? 0
+	                 : fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
 }
 
 int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))

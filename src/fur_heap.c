@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_heap.c - opening and closing heaps: the parts, put together in the order that keeps a refused file untouched (INV-F1).
+ * fur_heap.c - opening and closing heaps: the parts, put together in the order that keeps a refused
+ * file untouched (INV-F1).
  */
 #include "fur_heap.h"
 #include "fur_error.h"
@@ -23,8 +24,8 @@ static int from_environment(const char *name, const char *const *words, int n, i
 			*value = k;
 			return 0;
 		}
-	return fur_fail(FUR_EINVAL, "%s=%s in the environment: use %s, %s, %s, %s%s%s", name, word, words[0], words[1], words[2],
-	        words[3], n > 4 ? ", " : "", n > 4 ? words[4] : "");
+	return fur_fail(FUR_EINVAL, "%s=%s in the environment: use %s, %s, %s, %s%s%s", name, word,
+	        words[0], words[1], words[2], words[3], n > 4 ? ", " : "", n > 4 ? words[4] : "");
 }
 
 static const char *const htm_names[] = {"auto", "none", "tsx", "power"};
@@ -46,13 +47,16 @@ static int read_environment(struct fur_options *o)
 
 static int complete_options(const struct fur_options *given, struct fur_options *o)
 {
-	const struct fur_struct theirs = {"fur_options", (void *)(uintptr_t)given, FUR_OPTIONS_LEAST_BYTES};
+	const struct fur_struct theirs = {
+	        "fur_options", (void *)(uintptr_t)given, FUR_OPTIONS_LEAST_BYTES};
 	fur_options_init(o);
 	int error = given ? fur_struct_take(&theirs, o, sizeof *o) : 0;
 	if (error)
 		return error;
-	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER || (unsigned)o->pm > FUR_PM_SYNC)
-		return fur_fail(FUR_EINVAL, "isolation, htm or pm in fur_options is none of its enum's values");
+	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER ||
+	        (unsigned)o->pm > FUR_PM_SYNC)
+		return fur_fail(FUR_EINVAL,
+		        "isolation, htm or pm in fur_options is none of its enum's values");
 	if (!o->retries)
 		o->retries = 20;
 	if (!o->reader_report_ns)
@@ -71,8 +75,8 @@ static void *padded(size_t bytes)
 	return p;
 }
 
-int durability_attach(
-        struct durability *d, const struct heap_file *file, const struct fur_options *options, char *reason, size_t reason_bytes)
+int durability_attach(struct durability *d, const struct heap_file *file,
+        const struct fur_options *options, char *reason, size_t reason_bytes)
 {
 	struct media_super *s = file->super;
 	const struct media_super *g = &file->geometry;
@@ -98,7 +102,9 @@ int durability_attach(
 	d->nondurable = padded(g->max_threads * sizeof *d->nondurable);
 	if (!d->redo || !d->nondurable)
 		error = fur_fail(FUR_ENOMEM,
-		        "no memory for %u threads: free some memory, or make the heap with a smaller max_threads", g->max_threads);
+		        "no memory for %u threads: free some memory, or make the heap with a "
+		        "smaller max_threads",
+		        g->max_threads);
 	if (!error)
 		error = heap_tail(file, &d->tail);
 	/* The same from the heap's creation on, in the file and in every log, so it may be checked
@@ -139,7 +145,7 @@ int heap_set_state(struct durability *d, uint64_t state)
 {
 	arch_store(&d->words->state, state);
 	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);
-	/* Open: durable before the first commit, else a failure would be taken for a clean close.  Closed: after all is replayed. */
+	/* Open: INV-F4.  Closed: after all is replayed. */
 	return pm_drain(&d->pm);
 }
 
@@ -170,8 +176,11 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	heap->threads = h->threads = padded(threads * sizeof *heap->threads);
 	if (!h->active || !heap->threads)
 		return fur_fail(FUR_ENOMEM,
-		        "no memory for %u threads: free some memory, or make the heap with a smaller max_threads", threads);
-	return htm_choose(h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
+		        "no memory for %u threads: free some memory, or make the heap with a "
+		        "smaller max_threads",
+		        threads);
+	return htm_choose(
+	        h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
 }
 
 static void fill_info(struct fur_heap *heap, const struct replay_result *r)
@@ -209,7 +218,8 @@ static void take_apart(struct fur_heap *heap)
 static int prepare(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct fur_info *info = &heap->info;
-	int error = durability_attach(&heap->durability, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
+	int error = durability_attach(
+	        &heap->durability, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
 	if (!error)
 		error = init_htm(heap, o);
 	if (!error)
@@ -235,9 +245,9 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 		upgrade_heap(d);
 	if (error)
 		return error;
-	/* After recovery: a file that it refuses is not written to (INV-F1).  If we die before this, the
-	 * state is that of the last process, whose end the replayer's watch has seen, or it waits for
-	 * ours: see after_worker() in serve.c. */
+	/* After recovery: a file that it refuses is not written to (INV-F1).  If we die before
+	 * this, the state is that of the last process, whose end the replayer's watch has seen, or
+	 * it waits for ours: see after_worker() in serve.c. */
 	control_opened(d);
 	error = heap_set_state(d, MEDIA_OPEN);
 	if (error)
@@ -258,9 +268,9 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o, cons
 	if (error)
 		return error;
 	error = start(heap, &replayed);
-	/* After a failure all locks go at once, when the file is closed: a replayer that got the right
-	 * to replay before WORKING has gone would take a log that recovery has refused for one that
-	 * this process writes. */
+	/* After a failure all locks go at once, when the file is closed: a replayer that got the
+	 * right to replay before WORKING has gone would take a log that recovery has refused for
+	 * one that this process writes. */
 	if (error)
 		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
@@ -290,7 +300,8 @@ static int make_handle(struct fur_heap *heap)
 }
 
 /* Takes the file over, also if it fails. */
-static int open_heap(struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
+static int open_heap(
+        struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
 {
 	struct fur_heap *heap = padded(sizeof *heap);
 	if (!heap) {
@@ -403,7 +414,8 @@ static void say_not_replayed(int error)
 	char cause[512];
 	snprintf(cause, sizeof cause, "%s", fur_errormsg());
 	fur_fail(error,
-	        "the heap could not be brought up to date, and its log is kept: open it again, which replays the log; the cause: "
+	        "the heap could not be brought up to date, and its log is kept: open it again, "
+	        "which replays the log; the cause: "
 	        "%s",
 	        cause);
 }
@@ -412,11 +424,12 @@ static int close_heap(struct fur_heap *heap)
 {
 	int error = heaps_remove(heap, in_use);
 	if (error == FUR_EINVAL)
-		return fur_fail(error, "fur_close: this heap is not open: it was closed before, or is no heap");
-	if (error)
 		return fur_fail(error,
-		        "a thread has a transaction open on this heap, which it may have left by return or longjmp: end "
-		        "it, then close");
+		        "fur_close: this heap is not open: it was closed before, or is no heap");
+	if (error)
+		return fur_fail(error, "a thread has a transaction open on this heap, which it may "
+		                       "have left by return or longjmp: end "
+		                       "it, then close");
 	bool copy = htm_forked(&heap->htm);
 	if (!copy)
 		error = replay_rest(&heap->durability);
@@ -518,15 +531,16 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation)
 
 FUR_API const char *fur_abort_name(enum fur_abort_cause cause)
 {
-	static const char *const names[] = {"conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
+	static const char *const names[] = {
+	        "conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
 	_Static_assert(sizeof names / sizeof *names == FUR_ABORT_CAUSES, "a name for each cause");
 	return (unsigned)cause < FUR_ABORT_CAUSES ? names[cause] : "?";
 }
 
 FUR_API const char *fur_phase_name(enum fur_phase phase)
 {
-	static const char *const names[] = {
-	        "body", "isolation_wait", "log", "flush", "durability_wait", "ro_body", "ro_wait", "lock_wait", "room"};
+	static const char *const names[] = {"body", "isolation_wait", "log", "flush",
+	        "durability_wait", "ro_body", "ro_wait", "lock_wait", "room"};
 	_Static_assert(sizeof names / sizeof *names == FUR_PHASES, "a name for each phase");
 	return (unsigned)phase < FUR_PHASES ? names[phase] : "?";
 }

@@ -27,7 +27,8 @@ struct fur_heap {
 	struct htm htm;
 	struct fur_thread *threads; /* [max_threads] */
 	pthread_mutex_t registering;
-	pthread_key_t self; /* the calling thread's registration; its destructor gives the slot back */
+	/* The calling thread's registration; its destructor gives the slot back */
+	pthread_key_t self;
 	struct page_limit page_limit;
 	struct fur_info info;
 	pid_t owner; /* that opened it */
@@ -52,12 +53,14 @@ void heap_disown(struct fur_heap *heap);
 void thread_ended(void *thread); /* the destructor of `self` */
 void thread_free_memory(struct fur_thread *thread);
 
-/* Point a durability at an opened file, nothing replayed yet.   Errors: FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
-FUR_MUST_USE int durability_attach(
-        struct durability *d, const struct heap_file *file, const struct fur_options *options, char *reason, size_t reason_bytes);
+/* Point a durability at an opened file, nothing replayed yet.   Errors: FUR_ECORRUPT, FUR_EINVAL,
+ * FUR_ENOMEM. */
+FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
+        const struct fur_options *options, char *reason, size_t reason_bytes);
 void durability_detach(struct durability *d);
 
-/* Replay if the heap was not closed; `result` says what was done.  All in the file: needs no mapping of the heap. */
+/* Replay if the heap was not closed; `result` says what was done.  All in the file: needs no
+ * mapping of the heap. */
 FUR_MUST_USE int heap_recover(struct durability *d, struct replay_result *result, bool *recovered);
 
 /* Say in the file that it is open, or closed; durable before return. */

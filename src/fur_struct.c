@@ -15,7 +15,8 @@ static int check_size(const struct fur_struct *s, size_t *bytes)
 	memcpy(bytes, s->given, sizeof *bytes);
 	if (*bytes >= s->least_bytes && *bytes <= MOST_BYTES)
 		return 0;
-	return fur_fail(FUR_EINVAL, "%s.size is %zu: set it to sizeof(struct %s)%s", s->name, *bytes, s->name,
+	return fur_fail(FUR_EINVAL, "%s.size is %zu: set it to sizeof(struct %s)%s", s->name,
+	        *bytes, s->name,
 	        strcmp(s->name, "fur_options") ? "" : ", as fur_options_init() does");
 }
 
@@ -29,7 +30,8 @@ int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes)
 	for (size_t k = our_bytes; k < bytes; k++)
 		if (given[k])
 			return fur_fail(FUR_EINVAL,
-			        "%s has an option at byte %zu that this library does not know: leave it at zero, or run with "
+			        "%s has an option at byte %zu that this library does not know: "
+			        "leave it at zero, or run with "
 			        "the library the program was built for",
 			        s->name, k);
 	memcpy(ours, given, bytes < our_bytes ? bytes : our_bytes);

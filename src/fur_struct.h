@@ -14,9 +14,14 @@
 
 /* Their sizes in the first release: the shortest that a program can have.  They never change. */
 enum { FUR_OPTIONS_LEAST_BYTES = 112, FUR_INFO_LEAST_BYTES = 408, FUR_STATS_LEAST_BYTES = 240 };
-_Static_assert(FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t), "INV-G1");
-_Static_assert(FUR_INFO_LEAST_BYTES == offsetof(struct fur_info, replay_ns) + sizeof(uint64_t), "INV-G1");
-_Static_assert(FUR_STATS_LEAST_BYTES == offsetof(struct fur_stats, bytes_handed_back) + sizeof(uint64_t), "INV-G1");
+_Static_assert(
+        FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
+        "INV-G1");
+_Static_assert(
+        FUR_INFO_LEAST_BYTES == offsetof(struct fur_info, replay_ns) + sizeof(uint64_t), "INV-G1");
+_Static_assert(
+        FUR_STATS_LEAST_BYTES == offsetof(struct fur_stats, bytes_handed_back) + sizeof(uint64_t),
+        "INV-G1");
 
 /* A caller's struct: its name, for messages; where it is; the shortest it may be. */
 struct fur_struct {

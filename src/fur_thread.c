@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_thread.c - registration: a thread's slot in every array, given back when the thread ends, also if it does not say so.
+ * fur_thread.c - registration: a thread's slot in every array, given back when the thread ends,
+ * also if it does not say so.
  */
 #include "fur_error.h"
 #include "fur_heap.h"
@@ -14,7 +15,8 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 {
 	struct durability *d = &heap->durability;
 	uint32_t threads = d->super->max_threads;
-	size_t members = (threads * sizeof(struct dset_member) + ARCH_PAD - 1) & ~(size_t)(ARCH_PAD - 1);
+	size_t members =
+	        (threads * sizeof(struct dset_member) + ARCH_PAD - 1) & ~(size_t)(ARCH_PAD - 1);
 	size_t seqs = (threads * sizeof(uint64_t) + ARCH_PAD - 1) & ~(size_t)(ARCH_PAD - 1);
 	t->window.dset.members = aligned_alloc(ARCH_PAD, members);
 	t->window.seqs = aligned_alloc(ARCH_PAD, seqs);
@@ -24,7 +26,8 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	memset(t->window.dset.members, 0, members);
 	memset(t->window.seqs, 0, seqs);
 	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
-		return fur_fail(FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
+		return fur_fail(
+		        FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
 	return redo_init(&d->redo[slot], d, slot);
 }
 
@@ -48,9 +51,10 @@ static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
 	t->heap = heap;
 	t->slot = slot;
 	t->seq = UINT64_MAX; /* += 2 for each transaction: odd, and never 0 */
-	t->update = (struct fur_update){.thread = t, .base = heap->file.base, .log = &heap->durability.redo[slot]};
-	/* Scans look up to here from now on.  Before this thread's first transaction, whose full fence orders it: who scans after
-	 * that fence sees the new limit. */
+	t->update = (struct fur_update){
+	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[slot]};
+	/* Scans look up to here from now on.  Before this thread's first transaction, whose full
+	 * fence orders it: who scans after that fence sees the new limit. */
 	arch_store_release(&heap->durability.limit, slot + 1);
 	return 0;
 }
@@ -65,7 +69,8 @@ static int find_slot(struct fur_heap *heap, struct fur_thread **out)
 		}
 	if (limit == heap->file.super->max_threads)
 		return fur_fail(FUR_ETHREADS,
-		        "%llu threads are registered, as many as this heap was made for: unregister one, or make the heap "
+		        "%llu threads are registered, as many as this heap was made for: "
+		        "unregister one, or make the heap "
 		        "with a larger max_threads",
 		        (unsigned long long)limit);
 	*out = &heap->threads[limit];
@@ -92,7 +97,8 @@ static int take_slot(struct fur_heap *heap, struct fur_thread **thread)
 FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 {
 	if (!heap || !thread)
-		return fur_fail(FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
+		return fur_fail(
+		        FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
 	*thread = NULL;
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
 	if (htm_forked(&heap->htm))
@@ -120,7 +126,8 @@ static void give_back(struct fur_thread *t)
 
 void thread_ended(void *thread)
 {
-	/* The thread returned, or was cancelled, inside a transaction: others wait for it, so end it here. */
+	/* The thread returned, or was cancelled, inside a transaction: others wait for it, so end
+	 * it here. */
 	tx_abandon(thread);
 	give_back(thread);
 }
@@ -134,12 +141,12 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 	if (t->owner != this_thread())
 		return tx_foreign("fur_thread_unregister", FUR_EINVAL);
 	if (t->update.depth)
-		return fur_fail(FUR_EBUSY,
-		        "this thread has an update open, which it may have left by return or longjmp: end it with fur_commit() or "
-		        "fur_abort() before unregistering");
+		return fur_fail(FUR_EBUSY, "this thread has an update open, which it may have left "
+		                           "by return or longjmp: end it with fur_commit() or "
+		                           "fur_abort() before unregistering");
 	if (t->ro.depth)
-		return fur_fail(
-		        FUR_EBUSY, "this thread has a read-only transaction open: end it with fur_end_ro() before unregistering");
+		return fur_fail(FUR_EBUSY, "this thread has a read-only transaction open: end it "
+		                           "with fur_end_ro() before unregistering");
 	pthread_setspecific(t->heap->self, NULL);
 	give_back(t);
 	return 0;
@@ -160,12 +167,14 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
 
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
 {
-	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->slot, bytes) : NULL;
+	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->slot, bytes)
+	                                     : NULL;
 }
 
 FUR_API void fur_free(fur_update *tx, void *memory)
 {
-	if (memory && tx && tx->depth && !tx->error && !alloc_free(tx, tx->base, tx->thread->slot, memory))
+	if (memory && tx && tx->depth && !tx->error &&
+	        !alloc_free(tx, tx->base, tx->thread->slot, memory))
 		tx_fail(tx, FUR_EFREE);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be mended safely.
+ * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be
+ * mended safely.
  */
 #include "common/command_line.hpp"
 #include "common/json.hpp"
@@ -25,17 +26,21 @@ json lost_json(const Lost &l)
 	json ranges = json::array();
 	for (Range r : l.ranges)
 		ranges.push_back({{"offset", r.offset}, {"bytes", r.bytes}});
-	return {{"durts", l.durts}, {"durts_last", l.durts_last}, {"thread", l.thread ? json(*l.thread) : json()},
-	        {"certain", l.certain}, {"why", l.why}, {"heap_ranges", ranges}, {"heap_ranges_complete", l.ranges_complete}};
+	return {{"durts", l.durts}, {"durts_last", l.durts_last},
+	        {"thread", l.thread ? json(*l.thread) : json()}, {"certain", l.certain},
+	        {"why", l.why}, {"heap_ranges", ranges},
+	        {"heap_ranges_complete", l.ranges_complete}};
 }
 
 json report_json(const std::string &path, const Report &r, const std::vector<std::string> &done)
 {
-	json all = {{"path", path}, {"sound", r.sound()}, {"state", r.state.empty() ? json() : json(r.state)}};
+	json all = {{"path", path}, {"sound", r.sound()},
+	        {"state", r.state.empty() ? json() : json(r.state)}};
 	all["problems"] = json::array();
 	for (const Problem &p : r.problems)
-		all["problems"].push_back({{"where", p.where}, {"what", p.what}, {"remedy", p.remedy},
-		        {"mendable", p.repair.has_value()}, {"note", p.note}});
+		all["problems"].push_back(
+		        {{"where", p.where}, {"what", p.what}, {"remedy", p.remedy},
+		                {"mendable", p.repair.has_value()}, {"note", p.note}});
 	all["lost"] = json::array();
 	for (const Lost &l : r.lost)
 		all["lost"].push_back(lost_json(l));
@@ -44,7 +49,8 @@ json report_json(const std::string &path, const Report &r, const std::vector<std
 	all["holes"] = r.holes;
 	all["aborted"] = r.aborted;
 	if (r.census)
-		all["allocator"] = {{"blocks", r.census->blocks}, {"block_bytes", r.census->block_bytes},
+		all["allocator"] = {{"blocks", r.census->blocks},
+		        {"block_bytes", r.census->block_bytes},
 		        {"free_blocks", r.census->free_blocks}, {"chunks", r.census->chunks},
 		        {"free_chunks", r.census->free_chunks}};
 	else
@@ -58,13 +64,14 @@ std::string lost_text(const Lost &l)
 {
 	enum { MOST_RANGES = 8 };
 	std::string s = l.durts == l.durts_last ? "update " + to_string(l.durts)
-	                                        : "an update from " + to_string(l.durts) + " to " + to_string(l.durts_last);
+	                                        : "an update from " + to_string(l.durts) + " to " +
+	                                                  to_string(l.durts_last);
 	if (l.thread)
 		s += " of thread " + to_string(*l.thread);
 	s += ": " + l.why;
 	for (size_t k = 0; k < l.ranges.size() && k < MOST_RANGES; k++)
-		s += (k ? ", " : "; it stored to heap bytes ") + to_string(l.ranges[k].offset) + " to " +
-		     to_string(l.ranges[k].offset + l.ranges[k].bytes);
+		s += (k ? ", " : "; it stored to heap bytes ") + to_string(l.ranges[k].offset) +
+		     " to " + to_string(l.ranges[k].offset + l.ranges[k].bytes);
 	if (l.ranges.size() > MOST_RANGES)
 		s += " and " + to_string(l.ranges.size() - MOST_RANGES) + " more (--json has all)";
 	if (!l.ranges.empty() && !l.ranges_complete)
@@ -78,17 +85,23 @@ void print(const std::string &path, const Report &r, const std::vector<std::stri
 		std::cout << path << ": repaired: " << what << "\n";
 	for (const Problem &p : r.problems)
 		std::cout << path << ": " << p.where << ": " << p.what << "; "
-		          << (p.note ? "it was in flight when power failed, or is damaged; --repair keeps it" : p.remedy) << "\n";
+		          << (p.note ? "it was in flight when power failed, or is damaged; "
+		                       "--repair keeps it"
+		                     : p.remedy)
+		          << "\n";
 	for (const Lost &l : r.lost)
-		std::cout << path << (l.certain ? ": lost: " : ": lost or never finished: ") << lost_text(l) << "\n";
+		std::cout << path << (l.certain ? ": lost: " : ": lost or never finished: ")
+		          << lost_text(l) << "\n";
 	if (!r.sound())
 		return;
 	std::cout << path << ": sound, " << r.state;
 	if (r.state != "closed")
-		std::cout << ": " << r.to_replay << " updates to replay, " << r.holes << (r.holes == 1 ? " hole" : " holes")
+		std::cout << ": " << r.to_replay << " updates to replay, " << r.holes
+		          << (r.holes == 1 ? " hole" : " holes")
 		          << " of updates that were in flight";
 	if (r.census)
-		std::cout << "; " << r.census->blocks << " blocks of " << r.census->block_bytes << " bytes in use";
+		std::cout << "; " << r.census->blocks << " blocks of " << r.census->block_bytes
+		          << " bytes in use";
 	std::cout << "\n";
 }
 
@@ -101,8 +114,8 @@ std::string remedy(const Report &r)
 		return "mend with fur-check --repair";
 	std::string text = "restore the file from a copy";
 	if (std::optional<uint64_t> first = r.first_to_forget())
-		text += ", or do without update " + to_string(*first) + " and all later ones: fur-check --forget-from " +
-		        to_string(*first);
+		text += ", or do without update " + to_string(*first) +
+		        " and all later ones: fur-check --forget-from " + to_string(*first);
 	return text;
 }
 
@@ -111,12 +124,14 @@ void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();
 	if (r.half_done)
-		throw Refused(path +
-		              ": nothing can be given up, for the heap holds a part of what is lost: restore the file from a copy");
+		throw Refused(path + ": nothing can be given up, for the heap holds a part of what "
+		                     "is lost: restore the file from a copy");
 	if (!first)
-		throw Refused(path + ": nothing to give up: fur-check names no update that had returned and is lost");
+		throw Refused(path + ": nothing to give up: fur-check names no update that had "
+		                     "returned and is lost");
 	if (from > *first)
-		throw Refused(path + ": update " + to_string(*first) + ", before " + to_string(from) + ", is lost, too: name that");
+		throw Refused(path + ": update " + to_string(*first) + ", before " +
+		              to_string(from) + ", is lost, too: name that");
 }
 
 int run(const std::string &path, bool repair, std::optional<uint64_t> forget_from, bool as_json)
@@ -146,8 +161,10 @@ int run(const std::string &path, bool repair, std::optional<uint64_t> forget_fro
 	std::cout.flush();
 	if (report.sound())
 		return 0;
-	auto n = std::count_if(report.problems.begin(), report.problems.end(), [](const Problem &p) { return !p.note; });
-	std::cerr << "fur-check: " << path << ": " << n << (n == 1 ? " problem: " : " problems: ") << remedy(report) << "\n";
+	auto n = std::count_if(report.problems.begin(), report.problems.end(),
+	        [](const Problem &p) { return !p.note; });
+	std::cerr << "fur-check: " << path << ": " << n << (n == 1 ? " problem: " : " problems: ")
+	          << remedy(report) << "\n";
 	return EXIT_BAD_DATA;
 }
 
@@ -158,13 +175,18 @@ int main(int argc, char **argv)
 	std::string path;
 	bool as_json = false, repair = false;
 	std::optional<uint64_t> forget_from;
-	tools::CommandLine line("fur-check", "Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and the "
-	                                     "allocator as recovery would leave it.  Changes nothing, except with --repair.");
-	line.footer("Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
+	tools::CommandLine line("fur-check",
+	        "Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and "
+	        "the "
+	        "allocator as recovery would leave it.  Changes nothing, except with --repair.");
+	line.footer(
+	        "Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
 	line.argument("PATH", path, "the heap file").required();
-	line.flag("--repair", repair, "mend what can be mended without losing anything; all else stays as it is");
+	line.flag("--repair", repair,
+	        "mend what can be mended without losing anything; all else stays as it is");
 	line.option("--forget-from", forget_from,
-	            "give up this update (a durTS) and all later ones that are not replayed, so that the heap opens")
+	            "give up this update (a durTS) and all later ones that are not replayed, so "
+	            "that the heap opens")
 	        .excludes("--repair");
 	line.flag("--json", as_json, "print a JSON object");
 	if (auto status = tools::parse_or_exit_status(line, "fur-check", argc, argv))

@@ -34,7 +34,8 @@ State state_of(const HeapView &heap)
 	s.live = s.worker || s.replayer;
 	if (heap.super()->control_bytes >= sizeof(control)) {
 		const auto *c = reinterpret_cast<const control *>(
-		        reinterpret_cast<const uint8_t *>(heap.words()) + heap.super()->control_offset);
+		        reinterpret_cast<const uint8_t *>(heap.words()) +
+		        heap.super()->control_offset);
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
 	}
@@ -53,7 +54,8 @@ uint64_t tail_of(const HeapView &heap)
 	return tail;
 }
 
-/* The ring from the tail on.  In a heap that is worked on the tail moves: take one look during which it did not, if that can be had. */
+/* The ring from the tail on.  In a heap that is worked on the tail moves: take one look during
+ * which it did not, if that can be had. */
 tools::Ring look_at_ring(const HeapView &heap, bool live)
 {
 	enum { TRIES = 20 };
@@ -70,12 +72,15 @@ tools::Ring look_at_ring(const HeapView &heap, bool live)
 json super_json(const HeapView &heap)
 {
 	const media_super &s = *heap.super();
-	return {{"version", s.version}, {"uuid", tools::uuid_text(s)}, {"file_bytes", heap.file_bytes}, {"address", s.address},
+	return {{"version", s.version}, {"uuid", tools::uuid_text(s)},
+	        {"file_bytes", heap.file_bytes}, {"address", s.address},
 	        {"max_threads", s.max_threads},
-	        {"regions", {{"control", {{"offset", s.control_offset}, {"bytes", s.control_bytes}}},
-	                            {"ring", {{"offset", s.ring_offset}, {"slots", s.ring_slots}, {"slot_bytes", s.slot_bytes}}},
-	                            {"logs", {{"offset", s.logs_offset}, {"bytes_each", s.log_bytes}}},
-	                            {"heap", {{"offset", s.heap_offset}, {"bytes", s.heap_bytes}}}}}};
+	        {"regions",
+	                {{"control", {{"offset", s.control_offset}, {"bytes", s.control_bytes}}},
+	                        {"ring", {{"offset", s.ring_offset}, {"slots", s.ring_slots},
+	                                         {"slot_bytes", s.slot_bytes}}},
+	                        {"logs", {{"offset", s.logs_offset}, {"bytes_each", s.log_bytes}}},
+	                        {"heap", {{"offset", s.heap_offset}, {"bytes", s.heap_bytes}}}}}};
 }
 
 /* The newest update or abort in the ring, replayed or not; null in a heap that had none. */
@@ -87,7 +92,8 @@ json last_durts(const HeapView &heap, const tools::Ring &ring)
 	uint64_t last = 0;
 	for (uint64_t k = 0; k < ring.verdicts.size(); k++) {
 		media_marker m = *inspect_marker(&file, k);
-		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k && inspect_valid(&file, &m, m.durts))
+		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k &&
+		        inspect_valid(&file, &m, m.durts))
 			last = m.durts;
 	}
 	return last ? json(last) : json();
@@ -96,8 +102,9 @@ json last_durts(const HeapView &heap, const tools::Ring &ring)
 json ring_json(const HeapView &heap, const tools::Ring &ring)
 {
 	const inspect_window &w = ring.window;
-	return {{"slots", ring.verdicts.size()}, {"used", w.end - w.tail}, {"tail", w.tail}, {"last_durts", last_durts(heap, ring)},
-	        {"updates", w.updates}, {"holes", w.holes}, {"broken", w.broken}, {"aborted", w.aborts}, {"dropped", w.dropped}};
+	return {{"slots", ring.verdicts.size()}, {"used", w.end - w.tail}, {"tail", w.tail},
+	        {"last_durts", last_durts(heap, ring)}, {"updates", w.updates}, {"holes", w.holes},
+	        {"broken", w.broken}, {"aborted", w.aborts}, {"dropped", w.dropped}};
 }
 
 json logs_json(const HeapView &heap, const tools::Ring &ring)
@@ -106,7 +113,8 @@ json logs_json(const HeapView &heap, const tools::Ring &ring)
 	for (size_t t = 0; t < ring.logs.size(); t++) {
 		const tools::LogUse &log = ring.logs[t];
 		all.push_back({{"thread", t}, {"updates", log.updates}, {"used_bytes", log.bytes},
-		        {"used_percent", 100.0 * static_cast<double>(log.bytes) / static_cast<double>(heap.super()->log_bytes)},
+		        {"used_percent", 100.0 * static_cast<double>(log.bytes) /
+		                                 static_cast<double>(heap.super()->log_bytes)},
 		        {"from", log.from}, {"to", log.to}});
 	}
 	return all;
@@ -128,16 +136,19 @@ json allocator_json(const HeapView &heap, const State &state, const tools::Ring 
 		return {{"counted", false}, {"reason", "damaged: " + first + ": see fur-check"}};
 	if (error)
 		return {{"counted", false}, {"reason", fur_errormsg()}};
-	return {{"counted", true}, {"after_recovery", !closed}, {"blocks", c.blocks}, {"block_bytes", c.block_bytes},
-	        {"free_blocks", c.free_blocks}, {"chunks", c.chunks}, {"free_chunks", c.free_chunks}, {"chunk_bytes", CHUNK_BYTES}};
+	return {{"counted", true}, {"after_recovery", !closed}, {"blocks", c.blocks},
+	        {"block_bytes", c.block_bytes}, {"free_blocks", c.free_blocks},
+	        {"chunks", c.chunks}, {"free_chunks", c.free_chunks}, {"chunk_bytes", CHUNK_BYTES}};
 }
 
 json look(const HeapView &heap)
 {
 	State state = state_of(heap);
 	tools::Ring ring = look_at_ring(heap, state.live);
-	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked}, {"snapshot", state.live},
-	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer}, {"worker_pid", state.worker_pid},
+	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked},
+	        {"snapshot", state.live},
+	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer},
+	                            {"worker_pid", state.worker_pid},
 	                            {"replayer_pid", state.replayer_pid}}}};
 	all.update(super_json(heap));
 	all["ring"] = ring_json(heap, ring);
@@ -158,15 +169,18 @@ std::string explain_state(const json &i)
 	if (i["state"] == "closed")
 		return "closed";
 	if (i["state"] == "needs recovery")
-		return i["marked"] == "open" ? "needs recovery: it was not closed, and no process has it open"
-		                             : "needs recovery: its state word is damaged, which counts as not closed";
+		return i["marked"] == "open"
+		               ? "needs recovery: it was not closed, and no process has it open"
+		               : "needs recovery: its state word is damaged, which counts as not "
+		                 "closed";
 	auto who = [&](const char *what) {
 		const json &pid = i["used_by"][std::string(what) + "_pid"];
 		return std::string("a ") + (!strcmp(what, "worker") ? "process" : what) +
 		       (pid == 0 ? "" : " (" + number(pid) + ")");
 	};
 	std::string by = i["used_by"]["worker"] == false    ? "by " + who("replayer")
-	                 : i["used_by"]["replayer"] == true ? "by " + who("worker") + ", with " + who("replayer") + " beside it"
+	                 : i["used_by"]["replayer"] == true ? "by " + who("worker") + ", with " +
+	                                                              who("replayer") + " beside it"
 	                                                    : "by " + who("worker");
 	return "in use " + by + "; the numbers below are a snapshot";
 }
@@ -183,45 +197,56 @@ std::string explain_logs(const json &i)
 	}
 	if (!in_use)
 		return "nothing to replay in " + to_string(i["logs"].size()) + " logs";
-	return number(in_use) + " of " + to_string(i["logs"].size()) + " hold something to replay, " + number(bytes) +
-	       " bytes; the fullest is thread " + number(fullest) + "'s, " +
+	return number(in_use) + " of " + to_string(i["logs"].size()) +
+	       " hold something to replay, " + number(bytes) + " bytes; the fullest is thread " +
+	       number(fullest) + "'s, " +
 	       to_string(static_cast<int>(i["logs"][fullest]["used_percent"].get<double>())) + " %";
 }
 
 std::string explain_ring(const json &r)
 {
-	return number(r["used"]) + " of " + number(r["slots"]) + " slots from the tail on; " + number(r["updates"]) + " updates, " +
-	       number(r["aborted"]) + " abort markers, " + number(r["holes"]) + " holes, " + number(r["dropped"]) +
-	       " dropped for a lost dependency" + (r["broken"] == 0 ? "" : ", " + number(r["broken"]) + " broken: see fur-check");
+	return number(r["used"]) + " of " + number(r["slots"]) + " slots from the tail on; " +
+	       number(r["updates"]) + " updates, " + number(r["aborted"]) + " abort markers, " +
+	       number(r["holes"]) + " holes, " + number(r["dropped"]) +
+	       " dropped for a lost dependency" +
+	       (r["broken"] == 0 ? "" : ", " + number(r["broken"]) + " broken: see fur-check");
 }
 
 std::string explain_allocator(const json &a)
 {
 	if (a["counted"] == false)
 		return "not counted: " + a["reason"].get<std::string>();
-	return number(a["blocks"]) + " blocks of " + number(a["block_bytes"]) + " bytes in use, " + number(a["free_blocks"]) +
-	       " small blocks free, " + number(a["free_chunks"]) + " of " + number(a["chunks"]) + " chunks of " +
-	       number(a["chunk_bytes"]) + " bytes free" + (a["after_recovery"] == true ? ", as recovery would leave it" : "");
+	return number(a["blocks"]) + " blocks of " + number(a["block_bytes"]) + " bytes in use, " +
+	       number(a["free_blocks"]) + " small blocks free, " + number(a["free_chunks"]) +
+	       " of " + number(a["chunks"]) + " chunks of " + number(a["chunk_bytes"]) +
+	       " bytes free" + (a["after_recovery"] == true ? ", as recovery would leave it" : "");
 }
 
 void print(const json &i)
 {
-	auto region = [&](const char *name) { return std::string(name) + " at " + number(i["regions"][name]["offset"]); };
-	auto line = [](const char *what, const std::string &text) { std::cout << "  " << what << text << "\n"; };
+	auto region = [&](const char *name) {
+		return std::string(name) + " at " + number(i["regions"][name]["offset"]);
+	};
+	auto line = [](const char *what, const std::string &text) {
+		std::cout << "  " << what << text << "\n";
+	};
 	char address[32];
-	snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(i["address"].get<uint64_t>()));
+	snprintf(address, sizeof address, "0x%llx",
+	        static_cast<unsigned long long>(i["address"].get<uint64_t>()));
 	const json &r = i["regions"];
 	std::cout << i["path"].get<std::string>() << "\n";
 	line("state      ", explain_state(i));
-	line("format     ", "version " + number(i["version"]) + ", uuid " + i["uuid"].get<std::string>());
-	line("file       ", number(i["file_bytes"]) + " bytes: " + region("control") + ", " + region("ring") + ", " +
-	                            region("logs") + ", " + region("heap"));
+	line("format     ",
+	        "version " + number(i["version"]) + ", uuid " + i["uuid"].get<std::string>());
+	line("file       ", number(i["file_bytes"]) + " bytes: " + region("control") + ", " +
+	                            region("ring") + ", " + region("logs") + ", " + region("heap"));
 	line("heap       ", number(r["heap"]["bytes"]) + " bytes, mapped at " + address);
-	line("threads    ",
-	        number(i["max_threads"]) + " at most, each with a log of " + number(r["logs"]["bytes_each"]) + " bytes");
-	line("durTS      ",
-	        "tail " + number(i["ring"]["tail"]) +
-	                (i["ring"]["last_durts"].is_null() ? ", none used yet" : ", last " + number(i["ring"]["last_durts"])));
+	line("threads    ", number(i["max_threads"]) + " at most, each with a log of " +
+	                            number(r["logs"]["bytes_each"]) + " bytes");
+	line("durTS      ", "tail " + number(i["ring"]["tail"]) +
+	                            (i["ring"]["last_durts"].is_null()
+	                                            ? ", none used yet"
+	                                            : ", last " + number(i["ring"]["last_durts"])));
 	line("ring       ", explain_ring(i["ring"]));
 	line("logs       ", explain_logs(i));
 	line("allocator  ", explain_allocator(i["allocator"]));
@@ -248,8 +273,8 @@ int main(int argc, char **argv)
 {
 	std::string path;
 	bool as_json = false;
-	tools::CommandLine line("fur-info",
-	        "Print what is in a libfur heap file, and how full it is.  Only reads; works beside a running process.");
+	tools::CommandLine line("fur-info", "Print what is in a libfur heap file, and how full it "
+	                                    "is.  Only reads; works beside a running process.");
 	line.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.");
 	line.argument("PATH", path, "the heap file").required();
 	line.flag("--json", as_json, "print a JSON object");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_check.cpp - heap_check.hpp, done: superblock, length, state, tail, ring and logs, allocator, in this order, for each is read by
- * what the ones before it say.
+ * heap_check.cpp - heap_check.hpp, done: superblock, length, state, tail, ring and logs, allocator,
+ * in this order, for each is read by what the ones before it say.
  */
 #include "heap_check.hpp"
 
@@ -29,12 +29,14 @@ static std::string hex(uint64_t n)
 
 bool Report::sound() const
 {
-	return std::all_of(problems.begin(), problems.end(), [](const Problem &p) { return p.note; });
+	return std::all_of(
+	        problems.begin(), problems.end(), [](const Problem &p) { return p.note; });
 }
 
 bool Report::all_mendable() const
 {
-	return std::all_of(problems.begin(), problems.end(), [](const Problem &p) { return p.repair.has_value(); });
+	return std::all_of(problems.begin(), problems.end(),
+	        [](const Problem &p) { return p.repair.has_value(); });
 }
 
 std::optional<uint64_t> Report::first_to_forget() const
@@ -43,9 +45,11 @@ std::optional<uint64_t> Report::first_to_forget() const
 	for (const Lost &l : lost)
 		if (l.certain || too_many)
 			first = std::min(first, l.durts);
-	bool else_fine = std::all_of(problems.begin(), problems.end(),
-	        [](const Problem &p) { return p.note || p.repair || p.where == "ring" || p.where == "allocator"; });
-	return first != UINT64_MAX && else_fine && !half_done ? std::optional<uint64_t>(first) : std::nullopt;
+	bool else_fine = std::all_of(problems.begin(), problems.end(), [](const Problem &p) {
+		return p.note || p.repair || p.where == "ring" || p.where == "allocator";
+	});
+	return first != UINT64_MAX && else_fine && !half_done ? std::optional<uint64_t>(first)
+	                                                      : std::nullopt;
 }
 
 namespace
@@ -53,7 +57,7 @@ namespace
 
 class Checker
 {
-      public:
+public:
 	explicit Checker(HeapView &heap) : heap_(heap), super_(heap.raw()) {}
 
 	Report run()
@@ -71,8 +75,9 @@ class Checker
 		return std::move(report_);
 	}
 
-      private:
-	void problem(const char *where, const std::string &what, const std::string &remedy, std::optional<Repair> repair = {})
+private:
+	void problem(const char *where, const std::string &what, const std::string &remedy,
+	        std::optional<Repair> repair = {})
 	{
 		report_.problems.push_back({where, what, remedy, std::move(repair), false});
 	}
@@ -89,8 +94,9 @@ class Checker
 		return heap_check_super(&s, UINT64_MAX);
 	}
 
-	/* The one byte whose change makes the checksum hold, over numbers that fit.  The checksum has 64 bits and 32,640 changes are tried:
-	 * one that fits by chance, while something else is wrong, has a probability of 2^-49. */
+	/* The one byte whose change makes the checksum hold, over numbers that fit.  The checksum
+	 * has 64 bits and 32,640 changes are tried: one that fits by chance, while something else
+	 * is wrong, has a probability of 2^-49. */
 	std::optional<uint64_t> mend_byte()
 	{
 		constexpr uint64_t BYTES = offsetof(media_super, gap0);
@@ -120,8 +126,10 @@ class Checker
 			uint8_t is = reinterpret_cast<const uint8_t *>(&heap_.raw())[*at],
 			        must = reinterpret_cast<const uint8_t *>(&super_)[*at];
 			mendable("superblock",
-			        "byte " + text(*at) + " is " + hex(is) + "; with " + hex(must) + " the checksum holds",
-			        {*at, {must}, "superblock: byte " + text(*at) + " set to " + hex(must)});
+			        "byte " + text(*at) + " is " + hex(is) + "; with " + hex(must) +
+			                " the checksum holds",
+			        {*at, {must},
+			                "superblock: byte " + text(*at) + " set to " + hex(must)});
 			return true;
 		}
 		/* Not a heap, or not ours to read: no damage that we could speak of. */
@@ -136,7 +144,8 @@ class Checker
 	bool looks_like_ours() const
 	{
 		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) +
-		            (super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION) + (super_.endian == MEDIA_ENDIAN) +
+		            (super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION) +
+		            (super_.endian == MEDIA_ENDIAN) +
 		            (super_.slot_bytes == MEDIA_SLOT_BYTES);
 		return right >= 3 && super_.checksum != media_super_checksum(&super_);
 	}
@@ -147,17 +156,23 @@ class Checker
 			if (is)
 				problem("superblock", what, RESTORE);
 		};
-		bad(memcmp(super_.magic, MEDIA_MAGIC, 8) != 0, "it does not begin as a heap file does");
+		bad(memcmp(super_.magic, MEDIA_MAGIC, 8) != 0,
+		        "it does not begin as a heap file does");
 		bool version = super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION;
-		bad(!version, "version " + text(super_.version) + ", not " + text(MEDIA_OLDEST) + " to " + text(MEDIA_VERSION));
-		bad(super_.endian != MEDIA_ENDIAN, "its mark of the byte order is " + hex(super_.endian));
-		bad(super_.slot_bytes != MEDIA_SLOT_BYTES, "ring slots of " + text(super_.slot_bytes) + " bytes");
+		bad(!version, "version " + text(super_.version) + ", not " + text(MEDIA_OLDEST) +
+		                      " to " + text(MEDIA_VERSION));
+		bad(super_.endian != MEDIA_ENDIAN,
+		        "its mark of the byte order is " + hex(super_.endian));
+		bad(super_.slot_bytes != MEDIA_SLOT_BYTES,
+		        "ring slots of " + text(super_.slot_bytes) + " bytes");
 		bool sums = super_.checksum == media_super_checksum(&super_);
-		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: nothing in the file can be told "
+		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: "
+		           "nothing in the file can be told "
 		           "from it");
 		media_super s = super_;
 		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
-		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN, s.slot_bytes = MEDIA_SLOT_BYTES;
+		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN,
+		s.slot_bytes = MEDIA_SLOT_BYTES;
 		s.checksum = media_super_checksum(&s);
 		bad(super_error(s) != 0, "its sizes and offsets do not fit each other");
 	}
@@ -168,11 +183,16 @@ class Checker
 	{
 		uint64_t is = heap_.file_bytes, must = super_.file_bytes;
 		if (is > must)
-			mendable("file", text(is - must) + " bytes too long: nothing reads what lies behind byte " + text(must),
+			mendable("file",
+			        text(is - must) +
+			                " bytes too long: nothing reads what lies behind byte " +
+			                text(must),
 			        {must, {}, "file: cut to " + text(must) + " bytes"});
 		if (is >= must)
 			return true;
-		problem("file", "truncated: " + text(is) + " bytes of " + text(must) + " are there; missing: " + missing_from(is),
+		problem("file",
+		        "truncated: " + text(is) + " bytes of " + text(must) +
+		                " are there; missing: " + missing_from(is),
 		        RESTORE);
 		report_.not_counted = "the file is truncated";
 		return false;
@@ -183,7 +203,8 @@ class Checker
 		struct Region {
 			const char *name;
 			uint64_t offset, bytes;
-		} const regions[] = {{"control region", super_.control_offset, super_.control_bytes},
+		} const regions[] = {
+		        {"control region", super_.control_offset, super_.control_bytes},
 		        {"ring", super_.ring_offset, super_.ring_slots * MEDIA_SLOT_BYTES},
 		        {"logs", super_.logs_offset, super_.max_threads * super_.log_bytes}};
 		std::string all;
@@ -208,15 +229,19 @@ class Checker
 		uint64_t state = heap_.words()->state;
 		closed_ = state == MEDIA_CLOSED;
 		report_.state = closed_ ? "closed" : "needs recovery";
-		/* Of the two values it may have had, "open" is the harmless one: from the tail of a closed heap on there is nothing to replay. */
+		/* Of the two values it may have had, "open" is the harmless one: from the tail of a
+		 * closed heap on there is nothing to replay. */
 		if (!closed_ && state != MEDIA_OPEN)
-			mendable("state", "the word is " + hex(state) + ", neither closed nor open; it counts as open",
+			mendable("state",
+			        "the word is " + hex(state) +
+			                ", neither closed nor open; it counts as open",
 			        {offsetof(media_super, state), word(MEDIA_OPEN),
 			                "state: set to open, so that the next open replays"});
 	}
 
-	/* Each copy is written, and durable, before the other is touched, and only when all below is durable in the heap (INV-R1).  So if
-	 * one is damaged the other is right: the first is at most newer, the second at most older, and replaying again is harmless. */
+	/* Each copy is written, and durable, before the other is touched, and only when all below
+	 * is durable in the heap (INV-R1).  So if one is damaged the other is right: the first is
+	 * at most newer, the second at most older, and replaying again is harmless. */
 	std::optional<uint64_t> check_tail()
 	{
 		uint64_t tail[2];
@@ -231,10 +256,14 @@ class Checker
 			int broken = bad[0] ? 0 : 1;
 			uint64_t good = tail[1 - broken];
 			const char *which = broken ? "second" : "first";
-			mendable("tail", std::string("the ") + which + " copy is damaged; the other says " + text(good),
-			        {offsetof(media_super, tail) + static_cast<uint64_t>(broken) * sizeof(media_super::tail[0]),
+			mendable("tail",
+			        std::string("the ") + which + " copy is damaged; the other says " +
+			                text(good),
+			        {offsetof(media_super, tail) + static_cast<uint64_t>(broken) *
+			                                               sizeof(media_super::tail[0]),
 			                word(media_tail_encode(good)),
-			                std::string("tail: ") + which + " copy set to " + text(good)});
+			                std::string("tail: ") + which + " copy set to " +
+			                        text(good)});
 			return good;
 		}
 		if (tail[0] < tail[1] || tail[0] - tail[1] > 2 * super_.ring_slots) {
@@ -252,14 +281,17 @@ class Checker
 	void check_allocator(const Ring *ring)
 	{
 		alloc_census census;
-		int error = heap_.check_allocator(ring, census, [&](const char *what) { problem("allocator", what, RESTORE); });
+		int error = heap_.check_allocator(ring, census,
+		        [&](const char *what) { problem("allocator", what, RESTORE); });
 		if (error == 0)
 			report_.census = census;
 		else
-			report_.not_counted = error == FUR_ECORRUPT ? "the allocator is damaged" : fur_errormsg();
+			report_.not_counted =
+			        error == FUR_ECORRUPT ? "the allocator is damaged" : fur_errormsg();
 		/* Not to have looked is not the same as to have found nothing. */
 		if (error && error != FUR_ECORRUPT)
-			problem("allocator", std::string("not checked: ") + fur_errormsg(), "try again");
+			problem("allocator", std::string("not checked: ") + fur_errormsg(),
+			        "try again");
 	}
 
 	HeapView &heap_;
@@ -271,21 +303,24 @@ class Checker
 void write_all(int fd, const Repair &r, const std::string &path)
 {
 	if (r.bytes.empty() ? ftruncate(fd, static_cast<off_t>(r.offset)) != 0
-	                    : pwrite(fd, r.bytes.data(), r.bytes.size(), static_cast<off_t>(r.offset)) !=
+	                    : pwrite(fd, r.bytes.data(), r.bytes.size(),
+	                              static_cast<off_t>(r.offset)) !=
 	                              static_cast<ssize_t>(r.bytes.size()))
-		throw Refused(path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+		throw Refused(path + ": cannot write: " + strerror(errno) +
+		              ": mend the disk, or repair a copy");
 }
 
 void sync(const HeapView &heap)
 {
 	if (fsync(heap.fd))
-		throw Refused(heap.path + ": cannot write: " + strerror(errno) + ": mend the disk, or repair a copy");
+		throw Refused(heap.path + ": cannot write: " + strerror(errno) +
+		              ": mend the disk, or repair a copy");
 }
 
 } // namespace
 
-/* One word, stored whole: from then on recovery ends below it (media_window_end).  A process that is killed here has given up nothing, or
- * all of it. */
+/* One word, stored whole: from then on recovery ends below it (media_window_end).  A process that
+ * is killed here has given up nothing, or all of it. */
 std::vector<std::string> forget(HeapView &heap, uint64_t from)
 {
 	if (heap_check_super(&heap.raw(), heap.file_bytes))
@@ -300,8 +335,9 @@ std::vector<std::string> forget(HeapView &heap, uint64_t from)
 		throw Refused(heap.path + ": " + fur_errormsg());
 	uint64_t end = media_window_end(&file, tail);
 	if (heap.words()->state == MEDIA_CLOSED || from < tail || from >= end)
-		throw Refused(heap.path + ": update " + text(from) +
-		              " is not among those to be replayed: name one that fur-check says is lost");
+		throw Refused(
+		        heap.path + ": update " + text(from) +
+		        " is not among those to be replayed: name one that fur-check says is lost");
 	for (uint64_t durts = from; durts < end; durts++)
 		if (inspect_marker(&file, durts)->durts == durts)
 			upto = durts, forgotten++;
@@ -310,7 +346,8 @@ std::vector<std::string> forget(HeapView &heap, uint64_t from)
 	memcpy(word.data(), &encoded, sizeof encoded);
 	write_all(heap.fd, {offsetof(media_super, forget), word, {}}, heap.path);
 	sync(heap);
-	return {"updates " + text(from) + " to " + text(upto) + " given up, " + text(forgotten) + " markers"};
+	return {"updates " + text(from) + " to " + text(upto) + " given up, " + text(forgotten) +
+	        " markers"};
 }
 
 Report check_heap(HeapView &heap)

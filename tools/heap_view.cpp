@@ -20,7 +20,8 @@ static std::string sigbus_message;
 void explain_sigbus(const char *program, const std::string &path)
 {
 	sigbus_message = std::string(program) + ": " + path +
-	                 ": the file became shorter, or its disk cannot be read, while it was looked at: try again, or restore it "
+	                 ": the file became shorter, or its disk cannot be read, while it was "
+	                 "looked at: try again, or restore it "
 	                 "from a copy\n";
 	struct sigaction action = {};
 	action.sa_handler = [](int) {
@@ -33,11 +34,13 @@ void explain_sigbus(const char *program, const std::string &path)
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
 	fd = open(path.c_str(),
-	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
+	        /* A FIFO is refused, not waited for */
+	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
 		throw Refused(path + ": no such file: check the path");
 	if (fd < 0)
-		throw Refused(path + ": cannot open: " + strerror(errno) + ": check the path and its permissions");
+		throw Refused(path + ": cannot open: " + strerror(errno) +
+		              ": check the path and its permissions");
 	try {
 		if (heap_read_super(fd, &raw_, &file_bytes))
 			throw Refused(path + ": " + fur_errormsg());
@@ -69,9 +72,10 @@ void HeapView::take_lock(Purpose purpose)
 		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
 			continue;
 		if (errno == EAGAIN || errno == EACCES)
-			throw Refused(path + ": the heap is in use by another process: end that first (fur-info works beside it)");
-		throw Refused(
-		        path + ": cannot lock: " + strerror(errno) + ": copy the file to a local file system and check the copy");
+			throw Refused(path + ": the heap is in use by another process: end that "
+			                     "first (fur-info works beside it)");
+		throw Refused(path + ": cannot lock: " + strerror(errno) +
+		              ": copy the file to a local file system and check the copy");
 	}
 }
 
@@ -97,15 +101,18 @@ bool HeapView::used_by_replayer() const
 
 void HeapView::map(const media_super &super)
 {
-	/* Private, so that even a mistake here could not reach the file; unchanged pages are the file's, as they are now. */
+	/* Private, so that even a mistake here could not reach the file; unchanged pages are the
+	 * file's, as they are now. */
 	if (mapped_)
 		munmap(mapped_, mapped_bytes_);
 	mapped_ = nullptr;
 	/* Not what has been appended to the file, which may be more than an address space holds. */
 	mapped_bytes_ = std::min(file_bytes, super.file_bytes);
-	void *p = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	void *p = mmap(
+	        nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	if (p == MAP_FAILED)
-		throw Refused(path + ": cannot map the file: " + strerror(errno) + ": free some memory");
+		throw Refused(
+		        path + ": cannot map the file: " + strerror(errno) + ": free some memory");
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
@@ -140,8 +147,8 @@ Ring HeapView::ring(uint64_t tail) const
 	return r;
 }
 
-bool for_entries(
-        const media_file &file, uint32_t thread, uint64_t from, uint64_t to, const std::function<void(const inspect_entry &)> &tell)
+bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_t to,
+        const std::function<void(const inspect_entry &)> &tell)
 {
 	inspect_entry e;
 	for (; from < to; from = e.next) {
@@ -154,7 +161,8 @@ bool for_entries(
 
 /* ----------------------------------------------------------------- allocator */
 
-int HeapView::check_allocator(const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const
+int HeapView::check_allocator(
+        const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const
 {
 	heap_file file = {};
 	file.fd = fd;
@@ -164,18 +172,22 @@ int HeapView::check_allocator(const Ring *ring, alloc_census &census, const std:
 	const media_file whole = this->file();
 	if (int error = heap_map(&file))
 		return error;
-	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end; durts++)
+	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end;
+	        durts++)
 		if (ring->verdict(durts) == INSPECT_KEPT) {
 			const media_marker *m = inspect_marker(&whole, durts);
-			for_entries(whole, m->thread, inspect_first_entry(&geometry_, m), inspect_end(m),
-			        [&](const inspect_entry &e) { memcpy(file.base + e.offset, e.payload, e.bytes); });
+			for_entries(whole, m->thread, inspect_first_entry(&geometry_, m),
+			        inspect_end(m), [&](const inspect_entry &e) {
+				        memcpy(file.base + e.offset, e.payload, e.bytes);
+			        });
 		}
 	int error = alloc_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
 	if (error)
 		tell("the header of the heap does not fit this file");
 	else
 		error = alloc_check_all(
-		        file.base, &census, [](void *f, const char *text) { (*static_cast<decltype(&tell)>(f))(text); },
+		        file.base, &census,
+		        [](void *f, const char *text) { (*static_cast<decltype(&tell)>(f))(text); },
 		        const_cast<std::function<void(const char *)> *>(&tell));
 	munmap(file.base, geometry_.heap_bytes);
 	return error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_view.hpp - a heap file as fur-info and fur-check see it: opened for reading, mapped privately, so that nothing they do reaches it.
+ * heap_view.hpp - a heap file as fur-info and fur-check see it: opened for reading, mapped
+ * privately, so that nothing they do reaches it.
  */
 #ifndef TOOLS_HEAP_VIEW_HPP
 #define TOOLS_HEAP_VIEW_HPP
@@ -20,7 +21,8 @@ struct Refused : std::runtime_error {
 	using runtime_error::runtime_error;
 };
 
-/* A file that becomes shorter, or cannot be read, under a mapping raises SIGBUS: say so and exit with status 1. */
+/* A file that becomes shorter, or cannot be read, under a mapping raises SIGBUS: say so and exit
+ * with status 1. */
 void explain_sigbus(const char *program, const std::string &path);
 
 enum class Purpose {
@@ -31,7 +33,8 @@ enum class Purpose {
 
 /* Replaced redo positions of one thread. */
 struct LogUse {
-	uint64_t updates = 0, bytes = 0; /* to be replayed; from the first one's record to the last one's end */
+	/* To be replayed; from the first one's record to the last one's end */
+	uint64_t updates = 0, bytes = 0;
 	uint64_t from = 0, to = 0;
 };
 
@@ -48,13 +51,14 @@ struct Ring {
 
 class HeapView
 {
-      public:
+public:
 	HeapView(const std::string &path, Purpose purpose);
 	~HeapView();
 	HeapView(const HeapView &) = delete;
 	HeapView &operator=(const HeapView &) = delete;
 
-	/* Map the file, with `super` in place of what it has for a superblock.  It must describe the file (heap_check_super). */
+	/* Map the file, with `super` in place of what it has for a superblock.  It must describe
+	 * the file (heap_check_super). */
 	void map(const media_super &super);
 	const media_super *super() const
 	{
@@ -84,15 +88,17 @@ class HeapView
 
 	Ring ring(uint64_t tail) const;
 
-	/* The allocator, on a private copy of the heap with the updates that `ring` keeps replayed: as recovery would leave it.  Tells each
-	 * problem.  A code of fur.h: 0, FUR_ECORRUPT with problems told, FUR_EADDRESS or another if it cannot be looked at here. */
-	int check_allocator(const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const;
+	/* The allocator, on a private copy of the heap with the updates that `ring` keeps replayed:
+	 * as recovery would leave it.  Tells each problem.  A code of fur.h: 0, FUR_ECORRUPT with
+	 * problems told, FUR_EADDRESS or another if it cannot be looked at here. */
+	int check_allocator(const Ring *ring, alloc_census &census,
+	        const std::function<void(const char *)> &tell) const;
 
 	const std::string path;
 	int fd = -1;
 	uint64_t file_bytes = 0;
 
-      private:
+private:
 	void take_lock(Purpose purpose);
 	bool locked(int byte) const;
 
@@ -101,7 +107,8 @@ class HeapView
 	uint64_t mapped_bytes_ = 0;
 };
 
-/* Redo-log entries of the record at [from, to) of a thread's log, as far as they make sense.  True: all of it does. */
+/* Redo-log entries of the record at [from, to) of a thread's log, as far as they make sense.  True:
+ * all of it does. */
 bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_t to,
         const std::function<void(const inspect_entry &)> &tell);
 

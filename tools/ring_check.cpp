@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ring_check.cpp - what the marker ring and the redo logs lack: updates that are damaged and can be mended, that are lost, or of which
- * nobody can say whether they had returned.
+ * ring_check.cpp - what the marker ring and the redo logs lack: updates that are damaged and can be
+ * mended, that are lost, or of which nobody can say whether they had returned.
  *
- * A hole by itself is nothing bad: each thread may have had one update in flight when the process ended, and nobody was told that it is
- * done.  inspect_damage() finds what proves that a lost update had been durable.
+ * A hole by itself is nothing bad: each thread may have had one update in flight when the process
+ * ended, and nobody was told that it is done.  inspect_damage() finds what proves that a lost
+ * update had been durable.
  */
 #include "heap_check.hpp"
 
@@ -25,10 +26,10 @@ std::string text(uint64_t n)
 
 class RingChecker
 {
-      public:
+public:
 	RingChecker(HeapView &heap, uint64_t tail, bool closed, Report &report)
-	    : heap_(heap), super_(*heap.super()), file_(heap.file()), tail_(tail), closed_(closed), report_(report),
-	      ring_(heap.ring(tail))
+	    : heap_(heap), super_(*heap.super()), file_(heap.file()), tail_(tail), closed_(closed),
+	      report_(report), ring_(heap.ring(tail))
 	{
 	}
 
@@ -40,27 +41,34 @@ class RingChecker
 		report_.holes = w.holes;
 		report_.aborted = w.aborts;
 		if (closed_ && w.end > w.tail)
-			problem("ring", "the heap says that it is closed, and its ring holds update " + text(w.end - 1) +
-			                        ", above the tail " + text(w.tail));
+			problem("ring",
+			        "the heap says that it is closed, and its ring holds update " +
+			                text(w.end - 1) + ", above the tail " + text(w.tail));
 		find_lost();
 		/* Each thread has one update in flight, at most. */
 		uint64_t losses = std::max(w.holes, w.broken);
 		report_.too_many = losses > super_.max_threads;
 		if (report_.too_many)
-			problem("ring", text(losses) + " slots hold no update that checks, and no more than " +
-			                        text(super_.max_threads) + " can have been in flight: the others had returned");
-		uint64_t certain = static_cast<uint64_t>(
-		        std::count_if(report_.lost.begin(), report_.lost.end(), [](const Lost &l) { return l.certain; }));
+			problem("ring",
+			        text(losses) +
+			                " slots hold no update that checks, and no more than " +
+			                text(super_.max_threads) +
+			                " can have been in flight: the others had returned");
+		uint64_t certain = static_cast<uint64_t>(std::count_if(report_.lost.begin(),
+		        report_.lost.end(), [](const Lost &l) { return l.certain; }));
 		if (certain)
-			problem("ring", text(certain) + (certain == 1 ? " update that had returned is lost"
-			                                              : " updates that had returned are lost"));
+			problem("ring",
+			        text(certain) +
+			                (certain == 1 ? " update that had returned is lost"
+			                              : " updates that had returned are lost"));
 		return std::move(ring_);
 	}
 
-      private:
+private:
 	void problem(const char *where, const std::string &what)
 	{
-		report_.problems.push_back({where, what, "restore the file from a copy", {}, false});
+		report_.problems.push_back(
+		        {where, what, "restore the file from a copy", {}, false});
 	}
 	const media_marker *marker(uint64_t durts) const
 	{
@@ -80,29 +88,36 @@ class RingChecker
 		return all;
 	}
 
-	/* As recovery will: in the mapping; and the repair that does it in the file.  An update that may have been in flight is no problem. */
+	/* As recovery will: in the mapping; and the repair that does it in the file.  An update
+	 * that may have been in flight is no problem. */
 	void mend(const inspect_mend &m, bool note)
 	{
 		bool in_log = m.offset >= super_.logs_offset;
-		std::string what = "update " + text(m.durts) + " of thread " + text(marker(m.durts)->thread) + ": ";
+		std::string what = "update " + text(m.durts) + " of thread " +
+		                   text(marker(m.durts)->thread) + ": ";
 		if (m.bytes == 8) {
 			uint64_t is;
 			memcpy(&is, m.was, sizeof is);
-			what += "its slot says " + text(is) + "; with " + text(m.durts) + " its checksum holds";
+			what += "its slot says " + text(is) + "; with " + text(m.durts) +
+			        " its checksum holds";
 		} else {
-			what += "byte " + text(m.offset) + " of the file is " + hex(m.was, m.bytes) + "; with " +
-			        hex(m.is, m.bytes) + " its checksum holds";
+			what += "byte " + text(m.offset) + " of the file is " +
+			        hex(m.was, m.bytes) + "; with " + hex(m.is, m.bytes) +
+			        " its checksum holds";
 		}
 		const char *where = in_log ? "log" : "ring";
-		report_.problems.push_back({where, what, "mend it with --repair; opening the heap mends it, too",
-		        Repair{m.offset, {m.is, m.is + m.bytes},
-		                std::string(where) + ": byte " + text(m.offset) + " set, for update " + text(m.durts)},
-		        note});
+		report_.problems.push_back(
+		        {where, what, "mend it with --repair; opening the heap mends it, too",
+		                Repair{m.offset, {m.is, m.is + m.bytes},
+		                        std::string(where) + ": byte " + text(m.offset) +
+		                                " set, for update " + text(m.durts)},
+		                note});
 	}
 
 	void mend_markers()
 	{
-		/* Enough for damage here and there; where whole regions are gone, changing bytes is no use. */
+		/* Enough for damage here and there; where whole regions are gone, changing bytes is
+		 * no use. */
 		enum { MOST_TRIED = 64 };
 		uint64_t budget = UINT64_C(1) << 34;
 		unsigned tried = 0;
@@ -112,7 +127,8 @@ class RingChecker
 			if (d.proof != INSPECT_GAP)
 				certain.insert(d.durts);
 		std::vector<std::pair<inspect_mend, size_t>> mended;
-		for (uint64_t durts = tail_; durts < media_window_end(&file_, tail_) && tried < MOST_TRIED; durts++) {
+		for (uint64_t durts = tail_;
+		        durts < media_window_end(&file_, tail_) && tried < MOST_TRIED; durts++) {
 			inspect_mend m;
 			if (ring_.verdict(durts) > INSPECT_BROKEN || marker(durts)->checksum == 0)
 				continue;
@@ -139,14 +155,18 @@ class RingChecker
 		damage_.clear();
 		int error = inspect_find_damage(
 		        &file_, tail_, ring_.verdicts.data(),
-		        [](void *all, const inspect_damage *d) { static_cast<std::vector<inspect_damage> *>(all)->push_back(*d); },
+		        [](void *all, const inspect_damage *d) {
+			        static_cast<std::vector<inspect_damage> *>(all)->push_back(*d);
+		        },
 		        &damage_);
 		if (error)
 			throw Refused(heap_.path + ": " + fur_errormsg());
-		/* Nobody reads the ring of a closed heap; but a copy may say that it is closed, and hold what came later. */
+		/* Nobody reads the ring of a closed heap; but a copy may say that it is closed, and
+		 * hold what came later. */
 		if (closed_)
-			std::erase_if(damage_,
-			        [](const inspect_damage &d) { return d.proof != INSPECT_OUTRUN && d.proof != INSPECT_REPLAYED; });
+			std::erase_if(damage_, [](const inspect_damage &d) {
+				return d.proof != INSPECT_OUTRUN && d.proof != INSPECT_REPLAYED;
+			});
 	}
 
 	/* Where the records of updates without a marker begin, by their heads. */
@@ -158,7 +178,9 @@ class RingChecker
 				media_head head;
 				media_claims claims;
 				memcpy(&head, inspect_log(&file_, t) + at, sizeof head);
-				if ((head.durts | head.check) && media_head_decode(&super_, t, at, tail_, &head, &claims) == 0)
+				if ((head.durts | head.check) &&
+				        media_head_decode(&super_, t, at, tail_, &head, &claims) ==
+				                0)
 					heads_[claims.durts] = {t, at};
 			}
 	}
@@ -196,22 +218,29 @@ class RingChecker
 		switch (d.proof) {
 		case INSPECT_CLAIMED:
 			lose(d.durts, true,
-			        "it was durable when update " + text(d.by) + " of thread " + text(d.thread) +
+			        "it was durable when update " + text(d.by) + " of thread " +
+			                text(d.thread) +
 			                " was made, and its marker or its log is damaged or gone");
 			break;
 		case INSPECT_REPLAYED:
 			report_.half_done = true;
 			lose(d.durts, true,
-			        "a replay had begun to carry it to the heap, and its marker or its log is damaged or gone");
+			        "a replay had begun to carry it to the heap, and its marker or its "
+			        "log is damaged or gone");
 			break;
 		case INSPECT_MISPLACED:
-			lose(d.durts, true, "its slot says " + text(d.number) + ", which it never held: damaged");
+			lose(d.durts, true,
+			        "its slot says " + text(d.number) +
+			                ", which it never held: damaged");
 			break;
 		case INSPECT_OUTRUN:
 			report_.problems.push_back({"tail",
-			        "it says " + text(d.durts) + ", and the file holds " + text(d.number) +
-			                ", which came a lap later: copied while a program had it open, or damaged",
-			        "restore the file from a copy made with the heap closed", {}, false});
+			        "it says " + text(d.durts) + ", and the file holds " +
+			                text(d.number) +
+			                ", which came a lap later: copied while a program had it "
+			                "open, or damaged",
+			        "restore the file from a copy made with the heap closed", {},
+			        false});
 			break;
 		case INSPECT_GAP: break;
 		}
@@ -229,7 +258,8 @@ class RingChecker
 		if (m.durts == durts && inspect_plausible(&super_, &m) &&
 		        (head == heads_.end() || head->second.first == m.thread)) {
 			l.thread = m.thread;
-			l.ranges_complete = ranges_of(l, m.thread, inspect_first_entry(&super_, &m), inspect_end(&m));
+			l.ranges_complete = ranges_of(
+			        l, m.thread, inspect_first_entry(&super_, &m), inspect_end(&m));
 		} else if (head != heads_.end()) {
 			l.thread = head->second.first;
 			ranges_of(l, *l.thread, head->second.second + sizeof(media_head),
@@ -238,7 +268,8 @@ class RingChecker
 		report_.lost.push_back(l);
 	}
 
-	/* Where the record that begins at a place of the thread's log ends at the latest: where the thread's next one begins. */
+	/* Where the record that begins at a place of the thread's log ends at the latest: where the
+	 * thread's next one begins. */
 	uint64_t end_of_record(uint32_t thread, uint64_t place) const
 	{
 		uint64_t end = place + super_.log_bytes;
@@ -254,11 +285,14 @@ class RingChecker
 		bool all = for_entries(file_, thread, from, to, [&](const inspect_entry &e) {
 			l.ranges.push_back({e.offset, e.bytes});
 		});
-		std::sort(l.ranges.begin(), l.ranges.end(), [](Range a, Range b) { return a.offset < b.offset; });
+		std::sort(l.ranges.begin(), l.ranges.end(),
+		        [](Range a, Range b) { return a.offset < b.offset; });
 		std::vector<Range> merged;
 		for (Range r : l.ranges)
-			if (!merged.empty() && r.offset <= merged.back().offset + merged.back().bytes)
-				merged.back().bytes = std::max(merged.back().bytes, r.offset + r.bytes - merged.back().offset);
+			if (!merged.empty() &&
+			        r.offset <= merged.back().offset + merged.back().bytes)
+				merged.back().bytes = std::max(merged.back().bytes,
+				        r.offset + r.bytes - merged.back().offset);
 			else
 				merged.push_back(r);
 		l.ranges = merged;
@@ -269,12 +303,14 @@ class RingChecker
 	const media_marker *next_of(uint32_t thread, uint64_t durts) const
 	{
 		for (durts++; durts < ring_.window.end; durts++)
-			if (ring_.verdict(durts) > INSPECT_BROKEN && marker(durts)->thread == thread)
+			if (ring_.verdict(durts) > INSPECT_BROKEN &&
+			        marker(durts)->thread == thread)
 				return marker(durts);
 		return nullptr;
 	}
 
-	/* A broken marker's own word for where its record lies, believed where the thread's other records confirm it (version 1). */
+	/* A broken marker's own word for where its record lies, believed where the thread's other
+	 * records confirm it (version 1). */
 	void lose_broken(uint64_t durts)
 	{
 		enum { LEAST_LINE = 64, MOST_LINE = 128 };
@@ -282,20 +318,27 @@ class RingChecker
 		uint64_t end = inspect_end(&m);
 		if (super_.version < 2 && inspect_plausible(&super_, &m)) {
 			for (inspect_damage &gap : damage_)
-				if (gap.proof == INSPECT_GAP && gap.thread == m.thread && gap.durts < durts && durts < gap.by &&
+				if (gap.proof == INSPECT_GAP && gap.thread == m.thread &&
+				        gap.durts < durts && durts < gap.by &&
 				        m.log_start == gap.from && end <= gap.to) {
-					gap.from = (end + LEAST_LINE - 1) & ~uint64_t(LEAST_LINE - 1);
+					gap.from =
+					        (end + LEAST_LINE - 1) & ~uint64_t(LEAST_LINE - 1);
 					if (gap.to - gap.from < MOST_LINE)
 						gap.from = gap.to;
-					return lose(
-					        durts, true, "its marker or its log is damaged, and its thread went on after it");
+					return lose(durts, true,
+					        "its marker or its log is damaged, and its thread "
+					        "went on after it");
 				}
 			const media_marker *next = next_of(m.thread, durts);
 			if (next && next->log_start >= end && next->log_start - end < MOST_LINE &&
 			        next->log_start % LEAST_LINE == 0)
-				return lose(durts, true, "its marker or its log is damaged, and its thread went on after it");
+				return lose(durts, true,
+				        "its marker or its log is damaged, and its thread went on "
+				        "after it");
 		}
-		lose(durts, false, "its marker or its log does not check: in flight when power failed, or damaged");
+		lose(durts, false,
+		        "its marker or its log does not check: in flight when power failed, or "
+		        "damaged");
 	}
 
 	void lose_dropped(uint64_t durts)
@@ -303,9 +346,11 @@ class RingChecker
 		const media_marker *m = marker(durts);
 		std::string names;
 		for (uint64_t back = 1; back <= MEDIA_DEPS && durts - back >= tail_; back++)
-			if ((m->deps[(back - 1) / 64] >> (back - 1) % 64 & 1) && ring_.verdict(durts - back) < INSPECT_ABORTED)
+			if ((m->deps[(back - 1) / 64] >> (back - 1) % 64 & 1) &&
+			        ring_.verdict(durts - back) < INSPECT_ABORTED)
 				names += (names.empty() ? "" : ", ") + text(durts - back);
-		lose(durts, next_of(m->thread, durts) != nullptr, "it has read from " + names + ", which is lost");
+		lose(durts, next_of(m->thread, durts) != nullptr,
+		        "it has read from " + names + ", which is lost");
 	}
 
 	void lose_gap(const inspect_damage &gap)
@@ -313,7 +358,8 @@ class RingChecker
 		Lost l;
 		l.thread = gap.thread;
 		l.certain = true;
-		l.why = "its marker is gone; its record lay between those of updates " + text(gap.durts) + " and " + text(gap.by);
+		l.why = "its marker is gone; its record lay between those of updates " +
+		        text(gap.durts) + " and " + text(gap.by);
 		for (uint64_t durts = std::max(gap.durts + 1, tail_); durts < gap.by; durts++)
 			if (ring_.verdict(durts) <= INSPECT_BROKEN) {
 				l.durts = l.durts ? l.durts : durts;
@@ -327,9 +373,10 @@ class RingChecker
 	void check_entries(uint64_t durts)
 	{
 		const media_marker *m = marker(durts);
-		if (!for_entries(file_, m->thread, inspect_first_entry(&super_, m), inspect_end(m), [](const inspect_entry &) {}))
-			problem("log",
-			        "update " + text(durts) + " of thread " + text(m->thread) + " checks, and stores outside the heap");
+		if (!for_entries(file_, m->thread, inspect_first_entry(&super_, m), inspect_end(m),
+		            [](const inspect_entry &) {}))
+			problem("log", "update " + text(durts) + " of thread " + text(m->thread) +
+			                       " checks, and stores outside the heap");
 	}
 
 	HeapView &heap_;
@@ -340,7 +387,8 @@ class RingChecker
 	Report &report_;
 	Ring ring_;
 	std::vector<inspect_damage> damage_;
-	std::map<uint64_t, std::pair<uint32_t, uint64_t>> heads_; /* durTS: thread, place in its log */
+	/* durTS: thread, place in its log */
+	std::map<uint64_t, std::pair<uint32_t, uint64_t>> heads_;
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peer_file.hpp - the file a peer works on: the options' heap, or one of its own in /dev/shm, removed at the end.
+ * peer_file.hpp - the file a peer works on: the options' heap, or one of its own in /dev/shm,
+ * removed at the end.
  */
 #ifndef BENCH_PEER_FILE_HPP
 #define BENCH_PEER_FILE_HPP
@@ -12,10 +13,12 @@ namespace bench
 
 class PeerFile
 {
-      public:
-	/* `beside`: ending of a second file the peer makes, or null.  Throws Usage if the file is there and not to be reused. */
+public:
+	/* `beside`: ending of a second file the peer makes, or null.  Throws Usage if the file is
+	 * there and not to be reused. */
 	explicit PeerFile(const TmOptions &o, const char *beside = nullptr)
-	    : path_(o.path()), own_(o.heap.empty()), beside_(beside), exists_(access(path_.c_str(), F_OK) == 0)
+	    : path_(o.path()), own_(o.heap.empty()), beside_(beside),
+	      exists_(access(path_.c_str(), F_OK) == 0)
 	{
 		if (exists_ && !o.reuse)
 			throw Usage(path_ + ": the file exists: remove it, or give --reuse");
@@ -38,7 +41,7 @@ class PeerFile
 		return exists_;
 	}
 
-      private:
+private:
 	std::string path_;
 	bool own_;
 	const char *beside_;

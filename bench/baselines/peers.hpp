@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peers.hpp - libraries a user might take instead of libfur, as systems for the IntSet: which of them is built in, meson.build knows.
+ * peers.hpp - libraries a user might take instead of libfur, as systems for the IntSet: which of
+ * them is built in, meson.build knows.
  */
 #ifndef BENCH_PEERS_HPP
 #define BENCH_PEERS_HPP
@@ -29,7 +30,8 @@ int on_system_or_peer(const Options &o, F &&f)
 		return f.template operator()<LibpmemobjTm>();
 #endif
 	if (const char *package = peer_package(o.tm))
-		throw Usage("--tm " + o.tm + " was not built in: install " + package + ", then meson setup --reconfigure build");
+		throw Usage("--tm " + o.tm + " was not built in: install " + package +
+		            ", then meson setup --reconfigure build");
 	return on_system(o, f);
 }
 

@@ -19,28 +19,39 @@ namespace bench
 void Options::add_to(tools::CommandLine &line)
 {
 	line.option("--tm", tm,
-	        "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated POWER only: spht-sihtm, fur-paper "
+	        "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated "
+	        "POWER only: spht-sihtm, fur-paper "
 	        "(Algorithm 1 as printed); in rbtree only: lmdb, libpmemobj");
-	line.option("--machine", machine, "native; or an emulated one: power9, tsx, or a file that describes it");
+	line.option("--machine", machine,
+	        "native; or an emulated one: power9, tsx, or a file that describes it");
 	line.option("--threads", threads, "threads, pinned to cores in turn");
-	line.option("--seconds", seconds, "length of the measured window; virtual on an emulated machine");
+	line.option("--seconds", seconds,
+	        "length of the measured window; virtual on an emulated machine");
 	line.option("--seed", seed, "of the random numbers");
-	line.option("--heap", tm_options.heap, "heap file; default: one in /dev/shm, removed at the end");
+	line.option("--heap", tm_options.heap,
+	        "heap file; default: one in /dev/shm, removed at the end");
 	line.flag("--reuse", tm_options.reuse, "open the heap file if it is there");
-	line.option("--heap-mib", tm_options.heap_bytes, "heap size in MiB; default: enough for the workload");
-	line.option("--log-mib", tm_options.log_bytes, "log of each thread in MiB, a power of two; default: the library's");
+	line.option("--heap-mib", tm_options.heap_bytes,
+	        "heap size in MiB; default: enough for the workload");
+	line.option("--log-mib", tm_options.log_bytes,
+	        "log of each thread in MiB, a power of two; default: the library's");
 	line.option("--ring-slots", tm_options.ring_slots,
-	        "durability markers, a power of two; default: the library's.  Replay is not in the way while log and ring do not "
+	        "durability markers, a power of two; default: the library's.  Replay is not in the "
+	        "way while log and ring do not "
 	        "fill");
 	line.option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync");
-	line.option("--pm-latency-ns", tm_options.pm_latency_ns, "emulated: write latency of a line added to the real write-back");
-	line.option("--pm-gap-ns", tm_options.pm_gap_ns, "emulated: between two lines; the latency itself makes them serial");
-	line.option(
-	        "--dram-mib", tm_options.dram_bytes, "libfur: private pages beyond so many MiB are handed back; default: no limit");
+	line.option("--pm-latency-ns", tm_options.pm_latency_ns,
+	        "emulated: write latency of a line added to the real write-back");
+	line.option("--pm-gap-ns", tm_options.pm_gap_ns,
+	        "emulated: between two lines; the latency itself makes them serial");
+	line.option("--dram-mib", tm_options.dram_bytes,
+	        "libfur: private pages beyond so many MiB are handed back; default: no limit");
 	line.option("--pm-read-ns", tm_options.pm_read_ns,
 	        "emulated machine: to read a line that is in no cache; default: its description's");
-	line.option("--json", json_path, "write the result as JSON to this file, - for standard output");
-	line.flag("--phases", tm_options.phases, "measure the time in each phase; costs some ten nanoseconds a transaction");
+	line.option("--json", json_path,
+	        "write the result as JSON to this file, - for standard output");
+	line.flag("--phases", tm_options.phases,
+	        "measure the time in each phase; costs some ten nanoseconds a transaction");
 }
 
 void Options::check()
@@ -51,7 +62,8 @@ void Options::check()
 	if (!(seconds > 0 && seconds <= 86400))
 		throw Usage("--seconds: use more than 0, and a day at most");
 	if (tm_options.pm_read_ns && machine == "native")
-		throw Usage("--pm-read-ns: an emulated machine's only; natively reads take what they take");
+		throw Usage("--pm-read-ns: an emulated machine's only; natively reads take what "
+		            "they take");
 	bool known = false;
 	for (int k = 0; k < 5; k++)
 		if (pm == domains[k]) {
@@ -64,7 +76,8 @@ void Options::check()
 	tm_options.isolation = tm == "fur-snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 	tm_options.heap_bytes <<= 20;
 	if (tm_options.log_bytes > 2048)
-		throw Usage("--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
+		throw Usage(
+		        "--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
 	tm_options.log_bytes <<= 20;
 	tm_options.dram_bytes <<= 20;
 	if (peer_package(tm))
@@ -83,7 +96,9 @@ void Options::check_peer() const
 	if (tm_options.pm == FUR_PM_PMEM || tm_options.pm == FUR_PM_EADR)
 		throw Usage("--pm " + pm + ": --tm " + tm + " has auto, emulated and sync");
 	if (tm_options.pm_latency_ns || tm_options.pm_gap_ns)
-		throw Usage("--pm-latency-ns, --pm-gap-ns: no latency can be added to the write-backs of --tm " + tm);
+		throw Usage("--pm-latency-ns, --pm-gap-ns: no latency can be added to the "
+		            "write-backs of --tm " +
+		            tm);
 }
 
 static void pin(unsigned number)
@@ -117,7 +132,8 @@ static void sleep_for(double seconds, const char *what)
 		if (terminal)
 			fprintf(stderr, "\r%s %.0f of %.0f s ", what, since(started), seconds);
 		double left = seconds - since(started);
-		std::this_thread::sleep_for(std::chrono::duration<double>(left < 0.2 ? (left > 0 ? left : 0) : 0.2));
+		std::this_thread::sleep_for(
+		        std::chrono::duration<double>(left < 0.2 ? (left > 0 ? left : 0) : 0.2));
 	}
 	if (terminal)
 		fprintf(stderr, "\r%40s\r", "");
@@ -196,12 +212,14 @@ void ProgressBar::show() const
 {
 	if (!terminal_)
 		return;
-	int percent = static_cast<int>(100 * done_ / (steps_ ? steps_ : 1)), filled = percent * 40 / 100;
-	fprintf(stderr, "\r%s [%.*s%*s] %d %%", what_, filled, "########################################", 40 - filled, "",
-	        percent);
+	int percent = static_cast<int>(100 * done_ / (steps_ ? steps_ : 1)),
+	    filled = percent * 40 / 100;
+	fprintf(stderr, "\r%s [%.*s%*s] %d %%", what_, filled,
+	        "########################################", 40 - filled, "", percent);
 }
 
-json common_result(const Options &o, const char *workload, const Window &window, const char *const *kinds, unsigned n)
+json common_result(const Options &o, const char *workload, const Window &window,
+        const char *const *kinds, unsigned n)
 {
 	json r;
 	uint64_t total = 0;
@@ -239,12 +257,15 @@ int report(const Options &o, const json &result)
 		std::ofstream file(o.json_path);
 		file << result.dump(2) << "\n";
 		if (!file.flush())
-			throw std::runtime_error(o.json_path + ": cannot write the result: check the path and the space left");
+			throw std::runtime_error(
+			        o.json_path +
+			        ": cannot write the result: check the path and the space left");
 	}
 	return result.at("verified").get<bool>() ? 0 : 1;
 }
 
-int main_of(const std::string &name, int argc, char **argv, const std::function<void(tools::CommandLine &, Options &)> &add,
+int main_of(const std::string &name, int argc, char **argv,
+        const std::function<void(tools::CommandLine &, Options &)> &add,
         const std::function<int(Options &)> &run)
 {
 	tools::CommandLine line(name, "");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver.hpp - what all workloads share: the command line, pinned threads, the measured window, the result.
+ * driver.hpp - what all workloads share: the command line, pinned threads, the measured window, the
+ * result.
  *
- * Throughput is that of a window in the middle: threads run from a common start, are left to warm up, and are counted between two
- * looks at their counters.
+ * Throughput is that of a window in the middle: threads run from a common start, are left to warm
+ * up, and are counted between two looks at their counters.
  */
 #ifndef BENCH_DRIVER_HPP
 #define BENCH_DRIVER_HPP
@@ -37,11 +38,12 @@ struct Options {
 		return seconds < 2 ? seconds / 4 : 0.5;
 	}
 
-      private:
+private:
 	void check_peer() const;
 };
 
-/* Libraries that are systems for the IntSet, natively only (bench/baselines/peers.hpp): the package one comes in; null: no peer. */
+/* Libraries that are systems for the IntSet, natively only (bench/baselines/peers.hpp): the package
+ * one comes in; null: no peer. */
 const char *peer_package(const std::string &tm);
 
 enum { MAX_KINDS = 8 };
@@ -51,26 +53,30 @@ struct alignas(128) Progress {
 	std::atomic<uint64_t> done[MAX_KINDS] = {};
 	void count(unsigned kind)
 	{
-		done[kind].store(done[kind].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+		done[kind].store(
+		        done[kind].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 	}
 };
 
 struct Window {
 	double seconds = 0;
 	uint64_t done[MAX_KINDS] = {};
-	uint64_t whole_run[MAX_KINDS] = {}; /* warming up and coming to an end, too: what aborts and phases are counted over */
+	/* Warming up and coming to an end, too: what aborts and phases are counted over */
+	uint64_t whole_run[MAX_KINDS] = {};
 };
 
-/* Run body(thread number, start, stop flag, progress) on `threads` pinned threads for the options' seconds; returns the measured window.
- * The body prepares itself, and calls start(), which returns when all have: time runs from then on.  An exception in a thread ends the run and
- * is thrown on. */
-using Body = std::function<void(unsigned, const std::function<void()> &, const std::atomic<bool> &, Progress &)>;
+/* Run body(thread number, start, stop flag, progress) on `threads` pinned threads for the options'
+ * seconds; returns the measured window.  The body prepares itself, and calls start(), which returns
+ * when all have: time runs from then on.  An exception in a thread ends the run and is thrown
+ * on. */
+using Body = std::function<void(
+        unsigned, const std::function<void()> &, const std::atomic<bool> &, Progress &)>;
 Window run_threads(const Options &o, const Body &body);
 
 /* How far a long step has come, where somebody looks. */
 class ProgressBar
 {
-      public:
+public:
 	ProgressBar(const char *what, uint64_t steps);
 	~ProgressBar();
 	void step()
@@ -79,7 +85,7 @@ class ProgressBar
 			show();
 	}
 
-      private:
+private:
 	void show() const;
 	const char *what_;
 	uint64_t steps_, every_, done_ = 0;
@@ -87,13 +93,15 @@ class ProgressBar
 };
 
 /* What every result begins with; `kinds`: names of what the window counts. */
-json common_result(const Options &o, const char *workload, const Window &window, const char *const *kinds, unsigned n);
+json common_result(const Options &o, const char *workload, const Window &window,
+        const char *const *kinds, unsigned n);
 
 /* Print the result: JSON where asked for, a text to read otherwise.  Returns the exit status. */
 int report(const Options &o, const json &result);
 
 /* main() for a workload: parses, runs, turns exceptions into one line and an exit status. */
-int main_of(const std::string &name, int argc, char **argv, const std::function<void(tools::CommandLine &, Options &)> &add,
+int main_of(const std::string &name, int argc, char **argv,
+        const std::function<void(tools::CommandLine &, Options &)> &add,
         const std::function<int(Options &)> &run);
 
 } // namespace bench

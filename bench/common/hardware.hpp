@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hardware.hpp - what systems other than libfur need of hardware transactions: plain ones with explicit aborts, RTM's; on an emulated
- * machine whichever it has.
+ * hardware.hpp - what systems other than libfur need of hardware transactions: plain ones with
+ * explicit aborts, RTM's; on an emulated machine whichever it has.
  */
 #ifndef BENCH_HARDWARE_HPP
 #define BENCH_HARDWARE_HPP
@@ -36,10 +36,11 @@ inline fur_abort_cause abort_cause(unsigned status)
 	                               : FUR_ABORT_FAULT;
 }
 
-/* The attempts at one transaction, with libfur's patience: while any are left, begin(), and aborted() if it was. */
+/* The attempts at one transaction, with libfur's patience: while any are left, begin(), and
+ * aborted() if it was. */
 class Attempts
 {
-      public:
+public:
 	Attempts(unsigned budget, uint32_t who) : left_(budget > 0), budget_(budget), who_(who) {}
 	/* If not, take the lock. */
 	bool left() const
@@ -61,7 +62,7 @@ class Attempts
 		left_ = action != HTM_TAKE_LOCK;
 	}
 
-      private:
+private:
 	bool left_;
 	htm_history history_ = {};
 	uint64_t began_ = 0;

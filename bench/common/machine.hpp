@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine.hpp - where a benchmark runs: natively, or on an emulated machine.  A benchmark is built twice from the same sources; `NAME
- * --machine power9` starts NAME-emulated, which has the machine in it.
+ * machine.hpp - where a benchmark runs: natively, or on an emulated machine.  A benchmark is built
+ * twice from the same sources; `NAME --machine power9` starts NAME-emulated, which has the machine
+ * in it.
  */
 #ifndef BENCH_MACHINE_HPP
 #define BENCH_MACHINE_HPP
@@ -20,7 +21,8 @@ int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run
 /* Prepare or inspect data: on an emulated machine no time passes, and nothing of it is counted. */
 void aside(const std::function<void()> &f);
 
-/* The kind of hardware transactions it lists, tsx or power, or null.  They may abort all the same. */
+/* The kind of hardware transactions it lists, tsx or power, or null.  They may abort all the
+ * same. */
 const char *machine_htm();
 
 /* One turn of a loop that waits for another thread. */

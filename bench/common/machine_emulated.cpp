@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_emulated.cpp - machine.hpp on an emulated machine: one of the descriptions that come with it, by name, or a file.
+ * machine_emulated.cpp - machine.hpp on an emulated machine: one of the descriptions that come with
+ * it, by name, or a file.
  */
 #include "../../src/arch/emulated/emulated.h"
 #include "driver.hpp"
@@ -16,8 +17,9 @@ namespace bench
 namespace
 {
 
-/* Not on the process's stack, nor is what it refers to: the kernel puts that somewhere else each time, to 16 bytes, and so would share it
- * out among lines differently, and a line more or less to fetch makes another run of it. */
+/* Not on the process's stack, nor is what it refers to: the kernel puts that somewhere else each
+ * time, to 16 bytes, and so would share it out among lines differently, and a line more or less to
+ * fetch makes another run of it. */
 struct alignas(128) Run {
 	Options o;
 	std::function<int(Options &)> run;
@@ -45,9 +47,11 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	if (!machine)
 		throw Usage("--machine " + std::string(error));
 	if ((o.tm == "fur-paper" || o.tm == "spht-sihtm") && !emu_machine_is_power(machine.get()))
-		throw Usage("--tm " + o.tm + " needs POWER's transactional memory: use --machine power9");
+		throw Usage("--tm " + o.tm +
+		            " needs POWER's transactional memory: use --machine power9");
 	if (o.threads > emu_machine_threads(machine.get()))
-		throw Usage("--threads " + std::to_string(o.threads) + ": " + emu_machine_name(machine.get()) + " has " +
+		throw Usage("--threads " + std::to_string(o.threads) + ": " +
+		            emu_machine_name(machine.get()) + " has " +
 		            std::to_string(emu_machine_threads(machine.get())));
 	if (o.tm_options.pm_latency_ns)
 		emu_machine_set_pm_write_ns(machine.get(), o.tm_options.pm_latency_ns);
@@ -70,11 +74,14 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	if (end == EMU_DEADLOCK)
 		throw std::runtime_error("every thread waits for another: a deadlock");
 	if (o.tm_options.phases) {
-		double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+		double seconds =
+		        std::chrono::duration<double>(std::chrono::steady_clock::now() - started)
+		                .count();
 		emu_counters n = emu_count();
 		std::cerr << n.accesses << " accesses simulated in " << seconds
-		          << " s: " << static_cast<double>(n.accesses) / seconds / 1e6 << " M/s; hardware transactions begun "
-		          << n.begun << ", committed " << n.committed << ", aborted " << n.aborted << "\n";
+		          << " s: " << static_cast<double>(n.accesses) / seconds / 1e6
+		          << " M/s; hardware transactions begun " << n.begun << ", committed "
+		          << n.committed << ", aborted " << n.aborted << "\n";
 		const void *line;
 		unsigned aborts;
 		for (unsigned rank = 0; rank < 8 && emu_hot_line(rank, &line, &aborts); rank++)

@@ -21,7 +21,8 @@ int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run
 	std::string other = self.string() + (o.tm == "fur-paper" ? "-fur-paper" : "-emulated");
 	execv(other.c_str(), argv);
 	throw Usage("--machine " + o.machine + ": " + other +
-	            " is not there: build with -Demulated=enabled (needs Boost.Context and toml++), or use native");
+	            " is not there: build with -Demulated=enabled (needs Boost.Context and "
+	            "toml++), or use native");
 }
 
 const char *machine_htm()

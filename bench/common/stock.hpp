@@ -2,8 +2,9 @@
  *
  * stock.hpp - the allocator as it is after a second's run, at the start of a run of a millisecond.
  *
- * A thread's first block of a size is cut for it from what all threads share, inside its transaction.  Once in some hundred blocks that is
- * nothing; but where 64 threads start together each aborts the others, and that would be most of a short run.
+ * A thread's first block of a size is cut for it from what all threads share, inside its
+ * transaction.  Once in some hundred blocks that is nothing; but where 64 threads start together
+ * each aborts the others, and that would be most of a short run.
  */
 #ifndef BENCH_STOCK_HPP
 #define BENCH_STOCK_HPP
@@ -18,7 +19,7 @@ namespace bench
 
 class alignas(128) Stock
 {
-      public:
+public:
 	/* A block of each size, there and back, by one thread after the other. */
 	template <class Self>
 	void take(Self &self, unsigned thread, std::initializer_list<size_t> sizes)
@@ -35,7 +36,7 @@ class alignas(128) Stock
 			});
 	}
 
-      private:
+private:
 	/* The next one's also if this one throws. */
 	struct Turn {
 		std::atomic<unsigned> &turn;

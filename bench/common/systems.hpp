@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * systems.hpp - the systems a workload runs on.  To add one: its class (tm.hpp says what it must have), and a line here.
+ * systems.hpp - the systems a workload runs on.  To add one: its class (tm.hpp says what it must
+ * have), and a line here.
  */
 #ifndef BENCH_SYSTEMS_HPP
 #define BENCH_SYSTEMS_HPP
@@ -37,7 +38,9 @@ int on_system(const Options &o, F &&f)
 		return f.template operator()<baselines::SpecpmtTm<>>();
 	if (peer_package(o.tm))
 		throw Usage("--tm " + o.tm + " runs the IntSet only: use the benchmark rbtree");
-	throw Usage("--tm " + o.tm + ": use none, htm, spht, spht-sihtm, pisces, specpmt, fur-opacity, fur-snapshot or fur-paper");
+	throw Usage("--tm " + o.tm +
+	            ": use none, htm, spht, spht-sihtm, pisces, specpmt, fur-opacity, fur-snapshot "
+	            "or fur-paper");
 }
 
 } // namespace bench

@@ -3,18 +3,21 @@
  * tm.hpp - the transactional memories a workload can run on, behind one interface:
  *
  *     class SomeTm {
- *         SomeTm(const TmOptions &);              throws Usage for what cannot run here
- *         class Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction, return what it returns;
- *                        update_or_abort(body): an update, rolled back if body(tx) returns false; was it committed? };
- *         static constexpr bool rolls_back;       else there is no update_or_abort
- *         void *root(); void set_root(tx, void *); one word from which the workload finds its data
- *         void begin_run();                       counts start here
- *         void describe(json &), void results(json &)
- *         class Set;                              only where it has a set of integers of its own (bench/rbtree/intset.hpp), and
+ *         SomeTm(const TmOptions &);              throws Usage for what cannot run here class
+ *         Thread { Thread(SomeTm &); read(body), update(body): run body(tx) as a transaction,
+ *         return what it returns;
+ *                        update_or_abort(body): an update, rolled back if body(tx) returns false;
+ *                        was it committed? };
+ *         static constexpr bool rolls_back;       else there is no update_or_abort void *root();
+ *         void set_root(tx, void *); one word from which the workload finds its data void
+ *         begin_run();                       counts start here void describe(json &), void
+ *         results(json &) class Set;                              only where it has a set of
+ *         integers of its own (bench/rbtree/intset.hpp), and
  *                                                 then read, update and root are not needed
  *     };
  *
- * and, for its transaction types, overloads of fur_load, fur_store, fur_alloc and fur_free.  Workloads are written on those alone.
+ * and, for its transaction types, overloads of fur_load, fur_store, fur_alloc and fur_free.
+ * Workloads are written on those alone.
  */
 #ifndef BENCH_TM_HPP
 #define BENCH_TM_HPP
@@ -49,11 +52,14 @@ struct TmOptions {
 	uint64_t heap_bytes = 0, log_bytes = 0, ring_slots = 0; /* 0: the default */
 	enum fur_pm pm = FUR_PM_EMULATED;
 	uint32_t pm_latency_ns = 0, pm_gap_ns = 0, pm_read_ns = 0;
-	uint64_t dram_bytes = 0;     /* MiB until Options::check() */
-	bool machine_has_pm = false; /* an emulated one: its write-backs take their time by themselves */
+	uint64_t dram_bytes = 0; /* MiB until Options::check() */
+	/* An emulated one: its write-backs take their time by themselves */
+	bool machine_has_pm = false;
 	bool phases = false;
 	enum fur_isolation isolation = FUR_OPACITY;
-	unsigned retries = 20; /* conflicts of hardware transactions before the lock, libfur's default; none: always under it */
+	/* Conflicts of hardware transactions before the lock, libfur's default; none: always under
+	 * it */
+	unsigned retries = 20;
 
 	std::string path() const
 	{
@@ -63,15 +69,16 @@ struct TmOptions {
 
 /* ---------------------------------------------------- plain memory: none, htm */
 
-/* An allocator for memory that is not persistent: per thread, and all its state is ordinary memory, so that a hardware transaction
- * rolls it back. */
+/* An allocator for memory that is not persistent: per thread, and all its state is ordinary memory,
+ * so that a hardware transaction rolls it back. */
 class PlainHeap
 {
-      public:
+public:
 	explicit PlainHeap(uint64_t bytes) : bytes_(bytes)
 	{
 		/* Populated: a page fault aborts a hardware transaction. */
-		void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		if (p == MAP_FAILED)
 			throw Usage("no memory for a heap of " + std::to_string(bytes) + " bytes");
 		base_ = static_cast<char *>(p);
@@ -93,7 +100,7 @@ class PlainHeap
 		return bytes_;
 	}
 
-      private:
+private:
 	char *base_;
 	uint64_t bytes_;
 	std::atomic<uint64_t> next_{0};
@@ -153,7 +160,7 @@ inline void fur_free(plain_tx *tx, void *p)
 
 class PlainTm
 {
-      public:
+public:
 	static constexpr bool rolls_back = false;
 	explicit PlainTm(const TmOptions &o) : heap_(o.heap_bytes) {}
 	void *root()
@@ -165,25 +172,26 @@ class PlainTm
 		root_ = p;
 	}
 
-      protected:
+protected:
 	PlainHeap heap_;
 
-      private:
+private:
 	void *root_ = nullptr;
 };
 
 /* No synchronisation at all: what one thread could reach. */
 class NoneTm : public PlainTm
 {
-      public:
+public:
 	explicit NoneTm(const TmOptions &o) : PlainTm(o)
 	{
 		if (o.threads > 1)
-			throw Usage("--tm none has no synchronisation: it runs with --threads 1 only");
+			throw Usage(
+			        "--tm none has no synchronisation: it runs with --threads 1 only");
 	}
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(NoneTm &tm)
 		{
 			tx_.heap = &tm.heap_;
@@ -199,7 +207,7 @@ class NoneTm : public PlainTm
 			return body(&tx_);
 		}
 
-	      private:
+	private:
 		plain_tx tx_;
 	};
 	void begin_run() {}
@@ -209,18 +217,21 @@ class NoneTm : public PlainTm
 	}
 	void results(json &j)
 	{
-		j["lock_commits"] = 0, j["aborts"] = json::object(), j["phases_ns"] = json::object();
+		j["lock_commits"] = 0, j["aborts"] = json::object(),
+		j["phases_ns"] = json::object();
 	}
 };
 
-/* RTM with a lock to fall back on; nothing durable.  The limit for anything built on this hardware. */
+/* RTM with a lock to fall back on; nothing durable.  The limit for anything built on this
+ * hardware. */
 class HtmTm : public PlainTm
 {
-      public:
+public:
 	explicit HtmTm(const TmOptions &o) : PlainTm(o), retries_(o.retries)
 	{
 		if (!hardware_transactions_work())
-			throw Usage("--tm htm needs Intel TSX (RTM), which this processor does not have: use none, fur-opacity or "
+			throw Usage("--tm htm needs Intel TSX (RTM), which this processor does not "
+			            "have: use none, fur-opacity or "
 			            "fur-snapshot");
 	}
 	struct Counters {
@@ -229,7 +240,7 @@ class HtmTm : public PlainTm
 
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(HtmTm &tm) : tm_(tm), number_(tm.threads_++)
 		{
 			tx_.heap = &tm.heap_;
@@ -274,7 +285,7 @@ class HtmTm : public PlainTm
 			return result;
 		}
 
-	      private:
+	private:
 		HtmTm &tm_;
 		const uint32_t number_;
 		plain_tx tx_;
@@ -294,12 +305,13 @@ class HtmTm : public PlainTm
 	{
 		j["aborts"] = json::object();
 		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = aborts_[c].load();
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] =
+			        aborts_[c].load();
 		j["lock_commits"] = locked_.load();
 		j["phases_ns"] = json::object();
 	}
 
-      private:
+private:
 	alignas(128) std::atomic<bool> lock_{false};
 	alignas(128) std::atomic<uint64_t> aborts_[FUR_ABORT_CAUSES] = {};
 	std::atomic<uint64_t> locked_{0};
@@ -311,7 +323,7 @@ class HtmTm : public PlainTm
 
 class FurTm
 {
-      public:
+public:
 	static constexpr bool rolls_back = true;
 	explicit FurTm(const TmOptions &o) : path_(o.path()), heap_(make(o))
 	{
@@ -323,7 +335,7 @@ class FurTm
 
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(FurTm &tm) : thread_(tm.heap_) {}
 		template <class Body>
 		auto read(Body &&body)
@@ -348,7 +360,7 @@ class FurTm
 			return true;
 		}
 
-	      private:
+	private:
 		fur::Thread thread_;
 	};
 	void *root()
@@ -378,11 +390,13 @@ class FurTm
 		fur_stats s = heap_.stats();
 		j["aborts"] = json::object();
 		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = s.aborts[c] - before_.aborts[c];
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] =
+			        s.aborts[c] - before_.aborts[c];
 		j["lock_commits"] = s.lock_commits - before_.lock_commits;
 		j["phases_ns"] = json::object();
 		for (int p = 0; p < FUR_PHASES; p++)
-			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] = s.phase_ns[p] - before_.phase_ns[p];
+			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] =
+			        s.phase_ns[p] - before_.phase_ns[p];
 		j["heap_updates"] = s.update_commits - before_.update_commits;
 		j["heap_ro"] = s.ro_commits - before_.ro_commits;
 		j["replays"] = s.replays - before_.replays;
@@ -391,7 +405,7 @@ class FurTm
 		j["long_readers"] = s.long_readers;
 	}
 
-      private:
+private:
 	fur::Heap make(const TmOptions &t)
 	{
 		fur::Options o;
@@ -403,7 +417,8 @@ class FurTm
 		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;
 		o.isolation = t.isolation;
 		o.pm = t.pm;
-		o.pm_latency_ns = t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
+		o.pm_latency_ns =
+		        t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
 		o.pm_gap_ns = t.machine_has_pm ? 0 : t.pm_gap_ns;
 		o.phase_times = t.phases;
 		try {

@@ -19,13 +19,25 @@ from typing import NoReturn
 try:
     import matplotlib  # pylint: disable=unused-import
 except ImportError:
-    print("figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr)
+    print(
+        "figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr
+    )
     sys.exit(2)
 
 import facts
 import plan
 import plots
-from results import Failure, Journal, Points, Programs, Record, Refused, Runner, gather, write_atomically
+from results import (
+    Failure,
+    Journal,
+    Points,
+    Programs,
+    Record,
+    Refused,
+    Runner,
+    gather,
+    write_atomically,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +48,9 @@ def numbers(text: str) -> list[int]:
     except ValueError:
         values = [0]
     if values[0] < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of positive numbers: use for example 1,8,64")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a list of positive numbers: use for example 1,8,64"
+        )
     return values
 
 
@@ -44,7 +58,9 @@ def figure_numbers(text: str) -> list[int]:
     values = numbers(text)
     for value in values:
         if value not in plan.FIGURES:
-            raise argparse.ArgumentTypeError(f"there is no figure {value}: use {', '.join(map(str, plan.FIGURES))}")
+            raise argparse.ArgumentTypeError(
+                f"there is no figure {value}: use {', '.join(map(str, plan.FIGURES))}"
+            )
     return values
 
 
@@ -52,7 +68,9 @@ def system_names(text: str) -> list[str]:
     names = text.split(",")
     for name in names:
         if name not in plan.SYSTEM:
-            raise argparse.ArgumentTypeError(f"there is no system '{name}': use {', '.join(plan.SYSTEM)}")
+            raise argparse.ArgumentTypeError(
+                f"there is no system '{name}': use {', '.join(plan.SYSTEM)}"
+            )
     return [name for name in plan.SYSTEM if name in names]
 
 
@@ -68,19 +86,75 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(prog="figures.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--figure", type=figure_numbers, metavar="N,...", help="figures; default: all")
-    parser.add_argument("--systems", type=system_names, default=list(plan.SYSTEM), metavar="TM,...", help="systems, and schemes of replay; default: all that the programs have")
-    parser.add_argument("--threads", type=numbers, metavar="N,...",
-                        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; of those that wrote the logs of Figure 10: 1,8,32,64")
-    parser.add_argument("--machine", default="power9", help="an emulated machine, in virtual time; default: %(default)s")
-    parser.add_argument("--native", action="store_const", const="native", dest="machine", help="this machine, in real time, one run at a time")
-    parser.add_argument("--quick", action="store_true", help="a smoke test of some minutes: few threads, short runs, a small database")
-    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each point, whose mean is taken; default: 1, natively 3")
-    parser.add_argument("--jobs", type=positive, default=2, metavar="N", help="runs at a time, up to 2 GB each; default: %(default)s")
-    parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR", help="build directory; default: %(default)s")
-    parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR", help="directory of the results; default: %(default)s")
-    parser.add_argument("--plot-only", action="store_true", help="run nothing: draw what the journal has")
+    parser = Parser(
+        prog="figures.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
+    )
+    parser.add_argument(
+        "--systems",
+        type=system_names,
+        default=list(plan.SYSTEM),
+        metavar="TM,...",
+        help="systems, and schemes of replay; default: all that the programs have",
+    )
+    parser.add_argument(
+        "--threads",
+        type=numbers,
+        metavar="N,...",
+        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; of those that wrote the logs of Figure 10: 1,8,32,64",
+    )
+    parser.add_argument(
+        "--machine",
+        default="power9",
+        help="an emulated machine, in virtual time; default: %(default)s",
+    )
+    parser.add_argument(
+        "--native",
+        action="store_const",
+        const="native",
+        dest="machine",
+        help="this machine, in real time, one run at a time",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a smoke test of some minutes: few threads, short runs, a small database",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="runs of each point, whose mean is taken; default: 1, natively 3",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=2,
+        metavar="N",
+        help="runs at a time, up to 2 GB each; default: %(default)s",
+    )
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=ROOT / "build",
+        metavar="DIR",
+        help="build directory; default: %(default)s",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("figures"),
+        metavar="DIR",
+        help="directory of the results; default: %(default)s",
+    )
+    parser.add_argument(
+        "--plot-only", action="store_true", help="run nothing: draw what the journal has"
+    )
     options = parser.parse_args(arguments)
     native = options.machine == "native"
     options.setting = plan.setting(options.machine, options.quick)
@@ -96,7 +170,11 @@ def say(text: str) -> None:
 
 
 def wanted_figures(options: argparse.Namespace) -> list[plan.Figure]:
-    return [figure for number, figure in plan.FIGURES.items() if number in (options.figure or plan.FIGURES)]
+    return [
+        figure
+        for number, figure in plan.FIGURES.items()
+        if number in (options.figure or plan.FIGURES)
+    ]
 
 
 def check_writable(directory: Path) -> None:
@@ -105,16 +183,22 @@ def check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise Refused(f"{directory}: cannot write there: {error.strerror}: make it writable, or name another directory with --out") from error
+        raise Refused(
+            f"{directory}: cannot write there: {error.strerror}: make it writable, or name another directory with --out"
+        ) from error
 
 
-def planned(figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace) -> list[plan.Run]:
+def planned(
+    figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace
+) -> list[plan.Run]:
     """Each once, though figures share them."""
     runs = []
     for figure in figures:
         program = figure.workloads[0].program
         threads = options.producers if program == "replay" else options.threads
-        runs += plan.runs_of(figure, systems[program], threads, options.machine, options.setting, options.seeds)
+        runs += plan.runs_of(
+            figure, systems[program], threads, options.machine, options.setting, options.seeds
+        )
     return list(dict.fromkeys(runs))
 
 
@@ -152,17 +236,35 @@ class Progress:
         text = f"{self.done}/{self.total} runs, {self._remaining()} left: {run.workload} {run.tm} {run.threads}"
         if self.terminal:
             filled = 30 * self.done // self.total
-            print(f"\r[{'#' * filled}{' ' * (30 - filled)}] {text:<70.70}", end="" if self.left else "\n", flush=True)
+            print(
+                f"\r[{'#' * filled}{' ' * (30 - filled)}] {text:<70.70}",
+                end="" if self.left else "\n",
+                flush=True,
+            )
         else:
             say(text)
 
     def _remaining(self) -> str:
         every = [seconds for values in self.seconds.values() for seconds in values]
-        estimate = sum(sum(values) / len(values) for values in (self.seconds.get(run.program, every) for run in self.left)) / self.jobs
-        return f"about {estimate / 3600:.1f} h" if estimate >= 5400 else f"about {max(round(estimate / 60), 1)} min" if self.left else "nothing"
+        estimate = (
+            sum(
+                sum(values) / len(values)
+                for values in (self.seconds.get(run.program, every) for run in self.left)
+            )
+            / self.jobs
+        )
+        return (
+            f"about {estimate / 3600:.1f} h"
+            if estimate >= 5400
+            else f"about {max(round(estimate / 60), 1)} min"
+            if self.left
+            else "nothing"
+        )
 
 
-def measure(options: argparse.Namespace, figures: list[plan.Figure], journal: Journal) -> tuple[dict[plan.Run, Record], list[Failure]]:
+def measure(
+    options: argparse.Namespace, figures: list[plan.Figure], journal: Journal
+) -> tuple[dict[plan.Run, Record], list[Failure]]:
     names = {workload.program for figure in figures for workload in figure.workloads}
     programs = Programs(options.build, options.machine, names)
     journal.open_to_append()
@@ -173,24 +275,44 @@ def measure(options: argparse.Namespace, figures: list[plan.Figure], journal: Jo
     known = [journal.records[key] for key in keys.values() if key in journal.records]
     progress = Progress(todo, known, len(known), options.jobs)
     failures = Runner(programs, journal, options.jobs).run_all(todo, progress.finished)
-    return {run: journal.records[key] for run, key in keys.items() if key in journal.records}, failures
+    return {
+        run: journal.records[key] for run, key in keys.items() if key in journal.records
+    }, failures
 
 
-def recall(options: argparse.Namespace, figures: list[plan.Figure], journal: Journal) -> dict[plan.Run, Record]:
+def recall(
+    options: argparse.Namespace, figures: list[plan.Figure], journal: Journal
+) -> dict[plan.Run, Record]:
     """What the journal has of the plan, whatever the programs' version."""
     every = {name: program.among(options.systems) for name, program in plan.PROGRAMS.items()}
-    return {run: journal.latest[run.command] for run in planned(figures, every, options) if run.command in journal.latest}
+    return {
+        run: journal.latest[run.command]
+        for run in planned(figures, every, options)
+        if run.command in journal.latest
+    }
 
 
 def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[dict]) -> str:
-    where = "This machine, real time" if options.machine == "native" else f"Emulated {options.machine}, virtual time"
+    where = (
+        "This machine, real time"
+        if options.machine == "native"
+        else f"Emulated {options.machine}, virtual time"
+    )
     latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
-    memory = "; or ".join(f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next" if latency
-                          else "write-backs are this machine's own" for latency, gap in reversed(latencies))
+    memory = "; or ".join(
+        f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next"
+        if latency
+        else "write-backs are this machine's own"
+        for latency, gap in reversed(latencies)
+    )
     program = figure.workloads[0].program
     database = f"{options.setting.database_text}. " if program == "tpcc" else ""
     windows = sorted(result["seconds"] * 1000 for result in results)
-    measured = f"Windows of {windows[0]:.3g} to {windows[-1]:.3g} ms" if program != "replay" else replayed_text(results)
+    measured = (
+        f"Windows of {windows[0]:.3g} to {windows[-1]:.3g} ms"
+        if program != "replay"
+        else replayed_text(results)
+    )
     seeds = f", means of {options.seeds} runs" if options.seeds > 1 else ""
     return f"{where}; {memory}.\n{database}{measured}{seeds}."
 
@@ -200,13 +322,33 @@ def replayed_text(results: list[dict]) -> str:
     return f"{' or '.join(f'{n:,}' for n in updates)} updates of 1 to 20 words at random addresses of a heap of 128 MiB"
 
 
-def write_results(options: argparse.Namespace, runs: dict[plan.Run, Record], comparisons: list[facts.Comparison]) -> None:
+def write_results(
+    options: argparse.Namespace, runs: dict[plan.Run, Record], comparisons: list[facts.Comparison]
+) -> None:
     folded = {
         "machine": options.machine,
-        "runs": [{"workload": run.workload, "command": f"{options.build}/{record.command}", "version": record.version,
-                  "host_seconds": record.host_seconds, "result": record.result} for run, record in runs.items()],
-        "facts": [{"figure": c.fact.figure, "name": c.fact.name, "claim": c.fact.claim, "paper": c.fact.paper, "measured": c.measured,
-                   "agrees": c.agrees, "why": c.why} for c in comparisons],
+        "runs": [
+            {
+                "workload": run.workload,
+                "command": f"{options.build}/{record.command}",
+                "version": record.version,
+                "host_seconds": record.host_seconds,
+                "result": record.result,
+            }
+            for run, record in runs.items()
+        ],
+        "facts": [
+            {
+                "figure": c.fact.figure,
+                "name": c.fact.name,
+                "claim": c.fact.claim,
+                "paper": c.fact.paper,
+                "measured": c.measured,
+                "agrees": c.agrees,
+                "why": c.why,
+            }
+            for c in comparisons
+        ],
     }
     write_atomically(options.out / "results.json", json.dumps(folded, indent=1) + "\n")
 
@@ -215,21 +357,37 @@ def throughput_tables(figure: plan.Figure, points: Points) -> str:
     """The numbers of the picture: by workload, what each system makes with so many threads."""
     tables = []
     for workload in figure.workloads:
-        shown = {(tm, n): point.throughput for (name, tm, n), point in points.items() if name == workload.name}
+        shown = {
+            (tm, n): point.throughput
+            for (name, tm, n), point in points.items()
+            if name == workload.name
+        }
         if not shown:
             continue
         scale, unit = plots.unit_of(shown.values())
         threads = sorted({n for _, n in shown})
-        rows = [f"| {unit} {plan.PROGRAMS[workload.program].counted} a second: {workload.title} | " + " | ".join(map(str, threads)) + " |",
-                "| --- |" + " --- |" * len(threads)]
+        rows = [
+            f"| {unit} {plan.PROGRAMS[workload.program].counted} a second: {workload.title} | "
+            + " | ".join(map(str, threads))
+            + " |",
+            "| --- |" + " --- |" * len(threads),
+        ]
         for system in plots.measured_systems(points, workload):
-            cells = (f"{shown[system.tm, n] / scale:.3g}" if (system.tm, n) in shown else "" for n in threads)
+            cells = (
+                f"{shown[system.tm, n] / scale:.3g}" if (system.tm, n) in shown else ""
+                for n in threads
+            )
             rows.append(f"| {system.label} | " + " | ".join(cells) + " |")
         tables.append("\n".join(rows))
     return "\n\n".join(tables)
 
 
-def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[plan.Run, Record], explanations: dict[str, str]) -> None:
+def present(
+    options: argparse.Namespace,
+    figures: list[plan.Figure],
+    runs: dict[plan.Run, Record],
+    explanations: dict[str, str],
+) -> None:
     points: Points = gather(figures, runs)
     comparisons = facts.compare(points, explanations)
     comparisons = [c for c in comparisons if c.fact.figure in {figure.number for figure in figures}]
@@ -244,8 +402,10 @@ def present(options: argparse.Namespace, figures: list[plan.Figure], runs: dict[
         caption = caption_of(options, figure, results)
         image = f"figure-{figure.number}-{Path(options.machine).stem}.png"
         plots.draw(figure, points, caption, options.out / image)
-        pages.append(f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n"
-                     f"{facts.table(figure, comparisons)}\n\n{throughput_tables(figure, points)}\n")
+        pages.append(
+            f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n"
+            f"{facts.table(figure, comparisons)}\n\n{throughput_tables(figure, points)}\n"
+        )
     write_atomically(options.out / "figures.md", "\n".join(pages))
 
 
@@ -253,12 +413,17 @@ def say_replayed(runs: dict[plan.Run, Record]) -> None:
     """Points that are not what they should be."""
     for run, record in runs.items():
         if record.result.get("replays"):
-            say(f"{run.command}: log or ring were full, {record.result['replays']} replays are in this throughput")
+            say(
+                f"{run.command}: log or ring were full, {record.result['replays']} replays are in this throughput"
+            )
 
 
 def report(failures: list[Failure]) -> int:
     for failure in failures:
-        print(f"figures.py: {failure.run.command}: {'left out' if failure.refused else 'FAILED'}: {failure.why}", file=sys.stderr)
+        print(
+            f"figures.py: {failure.run.command}: {'left out' if failure.refused else 'FAILED'}: {failure.why}",
+            file=sys.stderr,
+        )
     return 1 if any(not failure.refused for failure in failures) else 0
 
 
@@ -296,7 +461,10 @@ def main() -> int:
         print("\nfigures.py: stopped; the same command goes on from here", file=sys.stderr)
         return 130
     except OSError as error:
-        print(f"figures.py: {error}: what was finished is kept, the same command goes on from here", file=sys.stderr)
+        print(
+            f"figures.py: {error}: what was finished is kept, the same command goes on from here",
+            file=sys.stderr,
+        )
         return 1
 
 

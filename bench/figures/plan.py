@@ -8,6 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class System:
     """A transactional memory, or a scheme of replay. `reads` and `updates`: where its transactions commit when not under the lock."""
+
     tm: str
     label: str
     colour: str
@@ -38,6 +39,7 @@ SYSTEM = {system.tm: system for system in (*SYSTEMS, *SCHEMES)}
 @dataclass(frozen=True)
 class Program:
     """A benchmark. `probe`: the least that it can be asked for, to learn whether it has a system; `result_has`: beyond what all results have."""
+
     path: str  # from the build directory
     probe: tuple[str, ...]
     result_has: frozenset[str]
@@ -52,10 +54,21 @@ class Program:
 
 TRANSACTIONS_HAVE = frozenset({"commits", "run_commits", "aborts", "lock_commits", "phases_ns"})
 PROGRAMS = {
-    "tpcc": Program("bench/tpcc/tpcc", ("--scale", "tiny", "--seconds", "0.0001"), TRANSACTIONS_HAVE),
-    "rbtree": Program("bench/rbtree/rbtree", ("--keys", "10", "--seconds", "0.0001"), TRANSACTIONS_HAVE),
-    "replay": Program("bench/replay/replay", ("--log-mib", "16", "--updates", "1"), frozenset({"updates", "entries"}),
-                      SCHEMES, "--scheme", "entries", "threads that wrote the logs"),
+    "tpcc": Program(
+        "bench/tpcc/tpcc", ("--scale", "tiny", "--seconds", "0.0001"), TRANSACTIONS_HAVE
+    ),
+    "rbtree": Program(
+        "bench/rbtree/rbtree", ("--keys", "10", "--seconds", "0.0001"), TRANSACTIONS_HAVE
+    ),
+    "replay": Program(
+        "bench/replay/replay",
+        ("--log-mib", "16", "--updates", "1"),
+        frozenset({"updates", "entries"}),
+        SCHEMES,
+        "--scheme",
+        "entries",
+        "threads that wrote the logs",
+    ),
 }
 READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 
@@ -63,6 +76,7 @@ READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 @dataclass(frozen=True)
 class Workload:
     """A workload of a program. `shows`: the kinds that throughput is of; empty: all. `natively`: it makes sense there."""
+
     name: str
     title: str
     program: str
@@ -74,6 +88,7 @@ class Workload:
 @dataclass(frozen=True)
 class Figure:
     """A figure of the paper. `profile`: "" none, "time" spent a transaction, "overhead" over the body of a transaction."""
+
     number: int
     title: str
     workloads: tuple[Workload, ...]
@@ -88,31 +103,98 @@ def tpcc(name: str, title: str, *arguments: str, shows: tuple[str, ...] = ()) ->
 
 
 def rbtree(percent: int) -> Workload:
-    return Workload(f"rbtree-{percent}", f"{percent} % updates", "rbtree", ("--keys", "10000", "--update", str(percent)))
+    return Workload(
+        f"rbtree-{percent}",
+        f"{percent} % updates",
+        "rbtree",
+        ("--keys", "10000", "--update", str(percent)),
+    )
 
 
-FIGURES = {figure.number: figure for figure in (
-    Figure(1, "Read-only transactions beside one updating thread", least_threads=2, workloads=(
-        tpcc("payment-orderstatus", "orderstatus; thread 1: payment", "--mix", "orderstatus", "--first-thread", "payment", shows=("orderstatus",)),)),
-    # The paper switches SMT off: a thread a core.
-    Figure(4, "SPHT, and its union with SI-HTM", most_threads=32, profile="time", workloads=(
-        tpcc("orderstatus95", "95 % orderstatus, 5 % payment, own warehouses", "--mix", "orderstatus95", "--home"),)),
-    Figure(6, "Read-only workloads", outcomes=True, workloads=(tpcc("stocklevel", "stocklevel"), tpcc("orderstatus", "orderstatus"))),
-    Figure(7, "Update-only workloads", outcomes=True, profile="overhead", workloads=(tpcc("payment", "payment"), tpcc("delivery", "delivery"))),
-    Figure(8, "Mixed workloads", outcomes=True, profile="overhead", workloads=(
-        tpcc("read-dominated", "read-dominated mix"), tpcc("standard", "standard mix"))),
-    Figure(9, "Red-black tree of 10,000 keys", workloads=(rbtree(1), rbtree(10), rbtree(50))),
-    # Beside it what the schemes themselves cost, which write-backs hide.
-    Figure(10, "Replay by one thread", most_threads=64, workloads=(
-        Workload("replay", "as the machine writes back", "replay", ()),
-        Workload("replay-order", "write-backs at 1 ns a line", "replay", ("--pm-latency-ns", "1", "--pm-gap-ns", "1"), natively=False))),
-)}
+FIGURES = {
+    figure.number: figure
+    for figure in (
+        Figure(
+            1,
+            "Read-only transactions beside one updating thread",
+            least_threads=2,
+            workloads=(
+                tpcc(
+                    "payment-orderstatus",
+                    "orderstatus; thread 1: payment",
+                    "--mix",
+                    "orderstatus",
+                    "--first-thread",
+                    "payment",
+                    shows=("orderstatus",),
+                ),
+            ),
+        ),
+        # The paper switches SMT off: a thread a core.
+        Figure(
+            4,
+            "SPHT, and its union with SI-HTM",
+            most_threads=32,
+            profile="time",
+            workloads=(
+                tpcc(
+                    "orderstatus95",
+                    "95 % orderstatus, 5 % payment, own warehouses",
+                    "--mix",
+                    "orderstatus95",
+                    "--home",
+                ),
+            ),
+        ),
+        Figure(
+            6,
+            "Read-only workloads",
+            outcomes=True,
+            workloads=(tpcc("stocklevel", "stocklevel"), tpcc("orderstatus", "orderstatus")),
+        ),
+        Figure(
+            7,
+            "Update-only workloads",
+            outcomes=True,
+            profile="overhead",
+            workloads=(tpcc("payment", "payment"), tpcc("delivery", "delivery")),
+        ),
+        Figure(
+            8,
+            "Mixed workloads",
+            outcomes=True,
+            profile="overhead",
+            workloads=(
+                tpcc("read-dominated", "read-dominated mix"),
+                tpcc("standard", "standard mix"),
+            ),
+        ),
+        Figure(9, "Red-black tree of 10,000 keys", workloads=(rbtree(1), rbtree(10), rbtree(50))),
+        # Beside it what the schemes themselves cost, which write-backs hide.
+        Figure(
+            10,
+            "Replay by one thread",
+            most_threads=64,
+            workloads=(
+                Workload("replay", "as the machine writes back", "replay", ()),
+                Workload(
+                    "replay-order",
+                    "write-backs at 1 ns a line",
+                    "replay",
+                    ("--pm-latency-ns", "1", "--pm-gap-ns", "1"),
+                    natively=False,
+                ),
+            ),
+        ),
+    )
+}
 
 
 @dataclass(frozen=True)
 class Setting:
     """How much is measured. A run's window is thread_ms / threads, within bounds: as many transactions, and so as warm caches, with any
     number of threads; and as long a wait. thread_ms: by name of workload, else of program."""
+
     threads: tuple[int, ...]
     database: tuple[str, ...]
     database_text: str
@@ -139,13 +221,43 @@ PRODUCERS = (1, 8, 32, 64)
 TENTH = ("--scale", "tenth", "--warehouses", "64")
 TENTH_TEXT = "TPC-C: 64 warehouses, the paper's rules on a tenth of its customers and items"
 # delivery: not so long that no order is left to deliver. Replay: as many updates as fill a ring.
-FULL = Setting((1, 2, 4, 8, 16, 32, 64), TENTH, TENTH_TEXT, {"tpcc": 300, "delivery": 50, "rbtree": 100}, (1, 300), 64,
-               ("--log-mib", "128", "--updates", "65000"))
-QUICK = Setting((1, 8, 64), ("--scale", "tiny", "--warehouses", "64"), "TPC-C: 64 warehouses, --scale tiny (a smoke test, not a result)",
-                {"tpcc": 20, "rbtree": 20}, (0.3, 20), 16, ("--log-mib", "16", "--updates", "8000"))
+FULL = Setting(
+    (1, 2, 4, 8, 16, 32, 64),
+    TENTH,
+    TENTH_TEXT,
+    {"tpcc": 300, "delivery": 50, "rbtree": 100},
+    (1, 300),
+    64,
+    ("--log-mib", "128", "--updates", "65000"),
+)
+QUICK = Setting(
+    (1, 8, 64),
+    ("--scale", "tiny", "--warehouses", "64"),
+    "TPC-C: 64 warehouses, --scale tiny (a smoke test, not a result)",
+    {"tpcc": 20, "rbtree": 20},
+    (0.3, 20),
+    16,
+    ("--log-mib", "16", "--updates", "8000"),
+)
 # Real seconds: what the machine next door does is in them.
-NATIVE = Setting((1, 2), TENTH, TENTH_TEXT, {"tpcc": 2000, "rbtree": 2000}, (1000, 1000), 1024, ("--log-mib", "128"))
-NATIVE_QUICK = Setting((1, 2), QUICK.database, QUICK.database_text, {"tpcc": 200, "rbtree": 200}, (100, 200), 256, ("--log-mib", "16"))
+NATIVE = Setting(
+    (1, 2),
+    TENTH,
+    TENTH_TEXT,
+    {"tpcc": 2000, "rbtree": 2000},
+    (1000, 1000),
+    1024,
+    ("--log-mib", "128"),
+)
+NATIVE_QUICK = Setting(
+    (1, 2),
+    QUICK.database,
+    QUICK.database_text,
+    {"tpcc": 200, "rbtree": 200},
+    (100, 200),
+    256,
+    ("--log-mib", "16"),
+)
 
 
 def setting(machine: str, quick: bool) -> Setting:
@@ -157,6 +269,7 @@ def setting(machine: str, quick: bool) -> Setting:
 @dataclass(frozen=True)
 class Run:
     """One run of a program: a point of a figure, or of several."""
+
     program: str
     workload: str
     tm: str
@@ -169,26 +282,69 @@ class Run:
         return " ".join((PROGRAMS[self.program].path, *self.arguments))
 
 
-def replay_of(workload: Workload, scheme: str, producers: int, machine: str, measured: Setting, seed: int) -> Run:
-    arguments = ("--machine", machine, "--scheme", scheme, "--producers", str(producers), *measured.replay, *workload.arguments)
-    return Run(workload.program, workload.name, scheme, producers, (*arguments, "--seed", str(seed), "--json", "-"))
+def replay_of(
+    workload: Workload, scheme: str, producers: int, machine: str, measured: Setting, seed: int
+) -> Run:
+    arguments = (
+        "--machine",
+        machine,
+        "--scheme",
+        scheme,
+        "--producers",
+        str(producers),
+        *measured.replay,
+        *workload.arguments,
+    )
+    return Run(
+        workload.program,
+        workload.name,
+        scheme,
+        producers,
+        (*arguments, "--seed", str(seed), "--json", "-"),
+    )
 
 
-def run_of(figure: Figure, workload: Workload, tm: str, threads: int, machine: str, measured: Setting, seed: int) -> Run:
+def run_of(
+    figure: Figure,
+    workload: Workload,
+    tm: str,
+    threads: int,
+    machine: str,
+    measured: Setting,
+    seed: int,
+) -> Run:
     if workload.program == "replay":
         return replay_of(workload, tm, threads, machine, measured, seed)
     arguments = ["--machine", machine, "--tm", tm, "--threads", str(threads), *workload.arguments]
     if workload.program == "tpcc":
         arguments += measured.database
-    arguments += [*measured.log(threads), "--seconds", measured.seconds(workload, threads), "--seed", str(seed)]
+    arguments += [
+        *measured.log(threads),
+        "--seconds",
+        measured.seconds(workload, threads),
+        "--seed",
+        str(seed),
+    ]
     if figure.profile:
         arguments.append("--phases")
     return Run(workload.program, workload.name, tm, threads, (*arguments, "--json", "-"))
 
 
-def runs_of(figure: Figure, systems: list[str], threads: list[int], machine: str, measured: Setting, seeds: int) -> list[Run]:
+def runs_of(
+    figure: Figure,
+    systems: list[str],
+    threads: list[int],
+    machine: str,
+    measured: Setting,
+    seeds: int,
+) -> list[Run]:
     """Few threads first: the shape of a figure shows early."""
-    return [run_of(figure, workload, tm, n, machine, measured, seed)
-            for n in threads if figure.least_threads <= n <= figure.most_threads
-            for workload in figure.workloads if workload.natively or machine != "native"
-            for tm in systems for seed in range(1, seeds + 1)]
+    return [
+        run_of(figure, workload, tm, n, machine, measured, seed)
+        for n in threads
+        if figure.least_threads <= n <= figure.most_threads
+        for workload in figure.workloads
+        if workload.natively or machine != "native"
+        for tm in systems
+        for seed in range(1, seeds + 1)
+    ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
+
 matplotlib.use("Agg")
 # pylint: disable=wrong-import-position
 from matplotlib import pyplot
@@ -43,8 +44,18 @@ PHASES = {
 }
 READ_WAIT = ("durability wait of read-only transactions", "#7a0177")
 BODY = ("body", "#d9d9d9")
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True,
-         "axes.titlesize": 10, "axes.titleweight": "bold", "figure.dpi": 130, "savefig.facecolor": "white"}
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "axes.axisbelow": True,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "figure.dpi": 130,
+    "savefig.facecolor": "white",
+}
 PER_PANEL = 1.15  # inches, of a panel for one system
 
 
@@ -59,7 +70,14 @@ def outcomes_of(system: plan.System, point: Point) -> dict[str, float]:
         shares[system.updates] += sum(point.commits.values()) - reads - point.lock_commits
     shares["lock"] = point.lock_commits
     for cause, n in point.aborts.items():
-        shares[{"conflict": "conflict", "plain": "plain", "capacity": "capacity", "lock": "locked"}.get(cause, "other")] += n
+        shares[
+            {
+                "conflict": "conflict",
+                "plain": "plain",
+                "capacity": "capacity",
+                "lock": "locked",
+            }.get(cause, "other")
+        ] += n
     attempts = sum(shares.values())
     return {name: max(n, 0) / attempts if attempts else 0 for name, n in shares.items()}
 
@@ -69,13 +87,23 @@ def time_of(point: Point) -> dict[str, dict[str, float]]:
     reads = sum(n for kind, n in point.commits.items() if kind in plan.READ_ONLY)
     updates = sum(point.commits.values()) - reads
     ns = point.phases_ns
-    return {"read-only": {"body": ns["ro_body"] / max(reads, 1), "ro_wait": ns["ro_wait"] / max(reads, 1)},
-            "update": {"body": plain_ns(ns) / max(updates, 1), **{phase: ns.get(phase, 0) / max(updates, 1) for phase in PHASES}}}
+    return {
+        "read-only": {
+            "body": ns["ro_body"] / max(reads, 1),
+            "ro_wait": ns["ro_wait"] / max(reads, 1),
+        },
+        "update": {
+            "body": plain_ns(ns) / max(updates, 1),
+            **{phase: ns.get(phase, 0) / max(updates, 1) for phase in PHASES},
+        },
+    }
 
 
 def thread_axis(axes: Axes, threads: list[int], every: bool = True) -> None:
     """One place for each number of threads measured."""
-    axes.set_xticks(range(len(threads)), [str(n) if every or k % 2 == 0 else "" for k, n in enumerate(threads)])
+    axes.set_xticks(
+        range(len(threads)), [str(n) if every or k % 2 == 0 else "" for k, n in enumerate(threads)]
+    )
     axes.set_xlim(-0.5, len(threads) - 0.5)
 
 
@@ -96,7 +124,11 @@ def spread(ends: list[float], least: float) -> list[float]:
 
 
 def measured_systems(points: Points, workload: plan.Workload) -> list[plan.System]:
-    return [system for system in plan.PROGRAMS[workload.program].systems if any(key[:2] == (workload.name, system.tm) for key in points)]
+    return [
+        system
+        for system in plan.PROGRAMS[workload.program].systems
+        if any(key[:2] == (workload.name, system.tm) for key in points)
+    ]
 
 
 def top_of(lines: dict[str, list[tuple[int, float]]]) -> float:
@@ -114,22 +146,51 @@ def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]]) -> None:
     for (tm, line), end, height in zip(lines.items(), ends, spread(ends, top * 0.155 / inches)):
         system, most = plan.SYSTEM[tm], max(y for _, y in line)
         text = system.label if most <= top else f"{system.label}, up to {most:.3g}"
-        axes.annotate(text, (line[-1][0], end), (1.03, height), textcoords=axes.get_yaxis_transform(), color=system.colour, va="center", fontsize=8,
-                      annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": system.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)})
+        axes.annotate(
+            text,
+            (line[-1][0], end),
+            (1.03, height),
+            textcoords=axes.get_yaxis_transform(),
+            color=system.colour,
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": system.colour,
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
+        )
 
 
 def unit_of(throughputs: Iterable[float]) -> tuple[float, str]:
     return (1e6, "million") if max(throughputs) >= 1e6 else (1e3, "thousand")
 
 
-def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, threads: list[int]) -> None:
+def throughput_panel(
+    axes: Axes, points: Points, workload: plan.Workload, threads: list[int]
+) -> None:
     shown = {key: point.throughput for key, point in points.items() if key[0] == workload.name}
     scale, unit = unit_of(shown.values())
-    lines = {system.tm: [(threads.index(n), shown[workload.name, system.tm, n] / scale) for n in threads if (workload.name, system.tm, n) in shown]
-             for system in measured_systems(points, workload)}
+    lines = {
+        system.tm: [
+            (threads.index(n), shown[workload.name, system.tm, n] / scale)
+            for n in threads
+            if (workload.name, system.tm, n) in shown
+        ]
+        for system in measured_systems(points, workload)
+    }
     for tm, line in lines.items():
-        axes.plot(*zip(*line), color=plan.SYSTEM[tm].colour, marker=plan.SYSTEM[tm].marker, markersize=5, linewidth=1.6)
+        axes.plot(
+            *zip(*line),
+            color=plan.SYSTEM[tm].colour,
+            marker=plan.SYSTEM[tm].marker,
+            markersize=5,
+            linewidth=1.6,
+        )
     axes.set_ylim(0, top_of(lines))
     thread_axis(axes, threads)
     axes.set_title(workload.title, loc="left")
@@ -139,7 +200,14 @@ def throughput_panel(axes: Axes, points: Points, workload: plan.Workload, thread
     label_ends(axes, lines)
 
 
-def small_panels(canvas: Canvas, place: SubplotSpec, systems: list[plan.System], threads: list[int], title: str, unit: str) -> list[Axes]:
+def small_panels(
+    canvas: Canvas,
+    place: SubplotSpec,
+    systems: list[plan.System],
+    threads: list[int],
+    title: str,
+    unit: str,
+) -> list[Axes]:
     """A row of panels with one scale, a system each."""
     grid = GridSpecFromSubplotSpec(1, len(systems), place, wspace=0.12)
     row: list[Axes] = []
@@ -151,7 +219,16 @@ def small_panels(canvas: Canvas, place: SubplotSpec, systems: list[plan.System],
         axes.grid(axis="x", visible=False)
         row.append(axes)
     row[0].set_ylabel(unit, fontsize=8)
-    row[0].annotate(title, (0, 1), (0, 17), xycoords="axes fraction", textcoords="offset points", fontsize=9, fontweight="bold", annotation_clip=False)
+    row[0].annotate(
+        title,
+        (0, 1),
+        (0, 17),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=9,
+        fontweight="bold",
+        annotation_clip=False,
+    )
     return row
 
 
@@ -162,36 +239,72 @@ def stack(axes: Axes, x: int, parts: list[tuple[float, str]]) -> None:
         bottom += height
 
 
-def outcomes_row(canvas: Canvas, place: SubplotSpec, points: Points, workload: plan.Workload, threads: list[int]) -> None:
+def outcomes_row(
+    canvas: Canvas, place: SubplotSpec, points: Points, workload: plan.Workload, threads: list[int]
+) -> None:
     systems = measured_systems(points, workload)
-    for axes, system in zip(small_panels(canvas, place, systems, threads, "what became of attempts", "% of attempts"), systems):
+    for axes, system in zip(
+        small_panels(canvas, place, systems, threads, "what became of attempts", "% of attempts"),
+        systems,
+    ):
         for x, n in enumerate(threads):
             if (point := points.get((workload.name, system.tm, n))) is not None:
                 shares = outcomes_of(system, point)
-                stack(axes, x, [(100 * shares[name], colour) for name, (_, colour) in OUTCOMES.items()])
+                stack(
+                    axes,
+                    x,
+                    [(100 * shares[name], colour) for name, (_, colour) in OUTCOMES.items()],
+                )
         axes.set_ylim(0, 100)
 
 
 def with_phases(points: Points, workload: plan.Workload) -> list[plan.System]:
     """Systems that measure phases."""
-    return [system for system in measured_systems(points, workload)
-            if all(point.phases_ns for (name, tm, _), point in points.items() if (name, tm) == (workload.name, system.tm))]
+    return [
+        system
+        for system in measured_systems(points, workload)
+        if all(
+            point.phases_ns
+            for (name, tm, _), point in points.items()
+            if (name, tm) == (workload.name, system.tm)
+        )
+    ]
 
 
-def time_row(canvas: Canvas, place: SubplotSpec, points: Points, workload: plan.Workload, threads: list[int], kind: str) -> None:
+def time_row(
+    canvas: Canvas,
+    place: SubplotSpec,
+    points: Points,
+    workload: plan.Workload,
+    threads: list[int],
+    kind: str,
+) -> None:
     systems = with_phases(points, workload)
-    colours = {"body": BODY[1], "ro_wait": READ_WAIT[1], **{phase: colour for phase, (_, colour) in PHASES.items()}}
+    colours = {
+        "body": BODY[1],
+        "ro_wait": READ_WAIT[1],
+        **{phase: colour for phase, (_, colour) in PHASES.items()},
+    }
     title = "time of a read-only transaction" if kind == "read-only" else "time of an update"
     for axes, system in zip(small_panels(canvas, place, systems, threads, title, "µs"), systems):
         for x, n in enumerate(threads):
             if (point := points.get((workload.name, system.tm, n))) is not None:
-                stack(axes, x, [(ns / 1000, colours[phase]) for phase, ns in time_of(point)[kind].items()])
+                stack(
+                    axes,
+                    x,
+                    [(ns / 1000, colours[phase]) for phase, ns in time_of(point)[kind].items()],
+                )
 
 
-def overhead_row(canvas: Canvas, place: SubplotSpec, points: Points, workload: plan.Workload, threads: list[int]) -> None:
+def overhead_row(
+    canvas: Canvas, place: SubplotSpec, points: Points, workload: plan.Workload, threads: list[int]
+) -> None:
     """Lines on a logarithmic scale: overheads span five orders of magnitude."""
     systems = with_phases(points, workload)
-    for axes, system in zip(small_panels(canvas, place, systems, threads, "time beyond the body", "% of the body"), systems):
+    for axes, system in zip(
+        small_panels(canvas, place, systems, threads, "time beyond the body", "% of the body"),
+        systems,
+    ):
         lines: dict[str, list[tuple[int, float]]] = {phase: [] for phase in (*PHASES, "ro_wait")}
         for x, n in enumerate(threads):
             if (point := points.get((workload.name, system.tm, n))) is None:
@@ -199,11 +312,19 @@ def overhead_row(canvas: Canvas, place: SubplotSpec, points: Points, workload: p
             ns, body = point.phases_ns, plain_ns(point.phases_ns)
             for phase in PHASES:
                 lines[phase].append((x, 100 * ns.get(phase, 0) / body if body > 0 else 0))
-            lines["ro_wait"].append((x, 100 * ns["ro_wait"] / ns["ro_body"] if ns["ro_body"] else 0))
+            lines["ro_wait"].append(
+                (x, 100 * ns["ro_wait"] / ns["ro_body"] if ns["ro_body"] else 0)
+            )
         for phase, line in lines.items():
             if shown := [(x, y) for x, y in line if y >= 0.1]:
-                axes.plot(*zip(*shown), color=PHASES[phase][1] if phase in PHASES else READ_WAIT[1], marker=".", markersize=4, linewidth=1.2,
-                          linestyle="-" if phase in PHASES else "--")
+                axes.plot(
+                    *zip(*shown),
+                    color=PHASES[phase][1] if phase in PHASES else READ_WAIT[1],
+                    marker=".",
+                    markersize=4,
+                    linewidth=1.2,
+                    linestyle="-" if phase in PHASES else "--",
+                )
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda percent, _: f"{percent:g}")
         axes.axhline(100, color="#b0b0b0", linewidth=0.7)
@@ -216,12 +337,32 @@ def legend(canvas: Canvas, figure: plan.Figure, height: float) -> None:
     if figure.outcomes:
         handles += [Patch(color=colour, label=name) for name, colour in OUTCOMES.values()]
     if figure.profile == "time":
-        handles += [Patch(color=colour, label=name) for name, colour in (BODY, *PHASES.values(), READ_WAIT)]
+        handles += [
+            Patch(color=colour, label=name) for name, colour in (BODY, *PHASES.values(), READ_WAIT)
+        ]
     if figure.profile == "overhead":
-        handles += [Line2D([], [], color=colour, marker=".", label=name) for name, colour in PHASES.values()]
-        handles.append(Line2D([], [], color=READ_WAIT[1], marker=".", linestyle="--", label="durability wait of read-only transactions, of theirs"))
+        handles += [
+            Line2D([], [], color=colour, marker=".", label=name) for name, colour in PHASES.values()
+        ]
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=READ_WAIT[1],
+                marker=".",
+                linestyle="--",
+                label="durability wait of read-only transactions, of theirs",
+            )
+        )
     if handles:
-        canvas.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 0.34 / height), ncol=5, fontsize=8, frameon=False)
+        canvas.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=(0.5, 0.34 / height),
+            ncol=5,
+            fontsize=8,
+            frameon=False,
+        )
 
 
 def rows_of(figure: plan.Figure) -> int:
@@ -233,11 +374,29 @@ def detailed(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
     systems = max(len(measured_systems(points, workload)) for workload in figure.workloads)
     rows = rows_of(figure)
     # Inches: throughput, its labels, the small panels; a row of those, and what is between the bands.
-    left, labels, right, band, between = 3.7, 2.35, max(PER_PANEL * systems, 4.6), 1.9 * max(rows, 1.5), 1.0
-    width, height = 0.7 + left + labels + right + 0.15, (band + between) * len(figure.workloads) - between + 2.2
+    left, labels, right, band, between = (
+        3.7,
+        2.35,
+        max(PER_PANEL * systems, 4.6),
+        1.9 * max(rows, 1.5),
+        1.0,
+    )
+    width, height = (
+        0.7 + left + labels + right + 0.15,
+        (band + between) * len(figure.workloads) - between + 2.2,
+    )
     canvas = pyplot.figure(figsize=(width, height))
-    bands = canvas.add_gridspec(len(figure.workloads), 2, width_ratios=[left, right], left=0.7 / width, right=1 - 0.15 / width, top=1 - 0.75 / height,
-                                bottom=1.45 / height, wspace=2 * labels / (left + right), hspace=between / band)
+    bands = canvas.add_gridspec(
+        len(figure.workloads),
+        2,
+        width_ratios=[left, right],
+        left=0.7 / width,
+        right=1 - 0.15 / width,
+        top=1 - 0.75 / height,
+        bottom=1.45 / height,
+        wspace=2 * labels / (left + right),
+        hspace=between / band,
+    )
     for k, workload in enumerate(figure.workloads):
         throughput_panel(canvas.add_subplot(bands[k, 0]), points, workload, threads)
         inner = GridSpecFromSubplotSpec(rows, 1, bands[k, 1], hspace=0.62)
@@ -259,7 +418,15 @@ def plain(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
     panel, labels, height = 3.6 if columns > 1 else 5.0, 2.35, 4.6
     width = 0.65 + (panel + labels) * columns - 0.5
     canvas = pyplot.figure(figsize=(width, height))
-    grid = canvas.add_gridspec(1, columns, left=0.65 / width, right=1 - (labels - 0.5) / width, top=1 - 0.75 / height, bottom=0.85 / height, wspace=labels / panel)
+    grid = canvas.add_gridspec(
+        1,
+        columns,
+        left=0.65 / width,
+        right=1 - (labels - 0.5) / width,
+        top=1 - 0.75 / height,
+        bottom=0.85 / height,
+        wspace=labels / panel,
+    )
     for k, workload in enumerate(figure.workloads):
         throughput_panel(canvas.add_subplot(grid[0, k]), points, workload, threads)
     return canvas
@@ -268,7 +435,10 @@ def plain(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
 def draw(figure: plan.Figure, points: Points, caption: str, path: Path) -> None:
     """Of the workloads that have points, which one must."""
     measured = {name for name, _, _ in points}
-    figure = replace(figure, workloads=tuple(workload for workload in figure.workloads if workload.name in measured))
+    figure = replace(
+        figure,
+        workloads=tuple(workload for workload in figure.workloads if workload.name in measured),
+    )
     shown = {workload.name for workload in figure.workloads}
     points = {key: point for key, point in points.items() if key[0] in shown}
     threads = sorted({threads for _, _, threads in points})
@@ -276,7 +446,15 @@ def draw(figure: plan.Figure, points: Points, caption: str, path: Path) -> None:
         canvas = (detailed if rows_of(figure) else plain)(figure, points, threads)
         height = canvas.get_figheight()
         left = 0.12 / canvas.get_figwidth()
-        canvas.suptitle(f"Figure {figure.number}. {figure.title}", x=left, y=1 - 0.1 / height, ha="left", va="top", fontsize=12, fontweight="bold")
+        canvas.suptitle(
+            f"Figure {figure.number}. {figure.title}",
+            x=left,
+            y=1 - 0.1 / height,
+            ha="left",
+            va="top",
+            fontsize=12,
+            fontweight="bold",
+        )
         canvas.text(left, 0.1 / height, caption, fontsize=8, color="#444444", va="bottom")
         legend(canvas, figure, height)
         part = path.with_suffix(".part")

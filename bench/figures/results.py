@@ -43,11 +43,17 @@ class Programs:
     def __init__(self, build: Path, machine: str, names: set[str]) -> None:
         self.build, self.machine = build, machine
         if not build.is_dir():
-            raise Refused(f"{build}: no such build directory: meson setup {build} -Demulated=enabled && ninja -C {build}, or name another with --build")
+            raise Refused(
+                f"{build}: no such build directory: meson setup {build} -Demulated=enabled && ninja -C {build}, or name another with --build"
+            )
         for name in sorted(names):
-            for path in [self.path(name)] + ([self.emulated(name, "")] if machine != "native" else []):
+            for path in [self.path(name)] + (
+                [self.emulated(name, "")] if machine != "native" else []
+            ):
                 if not os.access(path, os.X_OK):
-                    raise Refused(f"{path}: no such program: build with -Demulated=enabled: ninja -C {build}")
+                    raise Refused(
+                        f"{path}: no such program: build with -Demulated=enabled: ninja -C {build}"
+                    )
         self.versions: dict[tuple[str, bool], str] = {}
 
     def path(self, name: str) -> Path:
@@ -64,8 +70,14 @@ class Programs:
             if self.machine == "native":
                 parts.append(self.build / "src/libfur.so.0")
             else:
-                description = Path(__file__).resolve().parents[2] / f"src/arch/emulated/machines/{self.machine}.toml"
-                parts += [self.emulated(name, tm), description if description.is_file() else Path(self.machine)]
+                description = (
+                    Path(__file__).resolve().parents[2]
+                    / f"src/arch/emulated/machines/{self.machine}.toml"
+                )
+                parts += [
+                    self.emulated(name, tm),
+                    description if description.is_file() else Path(self.machine),
+                ]
             digest = hashlib.sha256()
             for part in parts:
                 digest.update(part.read_bytes() if part.is_file() else b"-")
@@ -75,8 +87,19 @@ class Programs:
     def refusal(self, name: str, tm: str) -> str | None:
         """Why a program does not run with a system on this machine, in its own words."""
         program = plan.PROGRAMS[name]
-        command = [str(self.path(name)), "--machine", self.machine, program.option, tm, *program.probe, "--json", "-"]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        command = [
+            str(self.path(name)),
+            "--machine",
+            self.machine,
+            program.option,
+            tm,
+            *program.probe,
+            "--json",
+            "-",
+        ]
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+        )
         return last_line(done.stderr) if done.returncode == 2 else None
 
 
@@ -88,6 +111,7 @@ def last_line(text: str) -> str:
 @dataclass(frozen=True)
 class Record:
     """A finished run, as it is in the journal."""
+
     command: str
     version: str
     host_seconds: float
@@ -111,15 +135,22 @@ class Journal:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise Refused(f"{self.path}: cannot read it: {error.strerror}: make it readable, or name another directory with --out") from error
+            raise Refused(
+                f"{self.path}: cannot read it: {error.strerror}: make it readable, or name another directory with --out"
+            ) from error
         *lines, _cut_short = text.split(b"\n")
         for number, line in enumerate(lines, 1):
             try:
                 record = Record(**json.loads(line))
-                if not RESULT_HAS | plan.PROGRAMS[record.program].result_has <= record.result.keys():
+                if (
+                    not RESULT_HAS | plan.PROGRAMS[record.program].result_has
+                    <= record.result.keys()
+                ):
                     raise ValueError("no result")
             except (ValueError, TypeError, AttributeError, LookupError) as error:
-                raise Refused(f"{self.path}:{number}: damaged, not the result of a run: remove that line, or the file to measure all again") from error
+                raise Refused(
+                    f"{self.path}:{number}: damaged, not the result of a run: remove that line, or the file to measure all again"
+                ) from error
             self._keep(record)
 
     def _keep(self, record: Record) -> None:
@@ -134,7 +165,9 @@ class Journal:
                 file.seek(0)
                 file.truncate(file.read().rfind(b"\n") + 1)
         except OSError as error:
-            raise Refused(f"{self.path}: cannot write it: {error.strerror}: make it writable, or name another directory with --out") from error
+            raise Refused(
+                f"{self.path}: cannot write it: {error.strerror}: make it writable, or name another directory with --out"
+            ) from error
 
     def append(self, record: Record) -> None:
         line = json.dumps(record.__dict__) + "\n"
@@ -160,7 +193,9 @@ class Runner:
         self.children: set[subprocess.Popen[str]] = set()
         self.stopping = False
 
-    def run_all(self, runs: list[plan.Run], finished: Callable[[plan.Run, float], None]) -> list[Failure]:
+    def run_all(
+        self, runs: list[plan.Run], finished: Callable[[plan.Run, float], None]
+    ) -> list[Failure]:
         failures, waiting = [], list(reversed(runs))
         with ThreadPoolExecutor(self.jobs) as pool:
             under_way: dict[Future[Record | Failure], plan.Run] = {}
@@ -184,8 +219,14 @@ class Runner:
 
     def _run(self, run: plan.Run) -> Record | Failure:
         started = time.monotonic()
-        with subprocess.Popen([self.programs.path(run.program), *run.arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              stdin=subprocess.DEVNULL, text=True, start_new_session=True) as child:
+        with subprocess.Popen(
+            [self.programs.path(run.program), *run.arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as child:
             self.children.add(child)
             if self.stopping:
                 self._end(child)
@@ -202,7 +243,12 @@ class Runner:
             result = json.loads(out)
         except ValueError:
             return Failure(run, "its result is not JSON", False)
-        return Record(run.command, self.programs.version(run.program, run.tm), round(time.monotonic() - started, 3), result)
+        return Record(
+            run.command,
+            self.programs.version(run.program, run.tm),
+            round(time.monotonic() - started, 3),
+            result,
+        )
 
     @staticmethod
     def _end(child: subprocess.Popen[str]) -> None:
@@ -220,6 +266,7 @@ class Runner:
 @dataclass(frozen=True)
 class Point:
     """What the runs of one workload, system and number of threads say together: means over seeds."""
+
     throughput: float
     commits: dict[str, float]
     aborts: dict[str, float]
@@ -241,9 +288,23 @@ def point_of(workload: plan.Workload, results: list[dict[str, Any]]) -> Point:
         return Point(mean([result["throughput"] for result in results]), {}, {}, 0, {}, results)
 
     def throughput(result: dict[str, Any]) -> float:
-        return sum(n for kind, n in result["commits"].items() if not workload.shows or kind in workload.shows) / result["seconds"]
-    return Point(mean([throughput(result) for result in results]), mean_of(results, "run_commits"), mean_of(results, "aborts"),
-                 mean([result["lock_commits"] for result in results]), mean_of(results, "phases_ns"), results)
+        return (
+            sum(
+                n
+                for kind, n in result["commits"].items()
+                if not workload.shows or kind in workload.shows
+            )
+            / result["seconds"]
+        )
+
+    return Point(
+        mean([throughput(result) for result in results]),
+        mean_of(results, "run_commits"),
+        mean_of(results, "aborts"),
+        mean([result["lock_commits"] for result in results]),
+        mean_of(results, "phases_ns"),
+        results,
+    )
 
 
 # The points of a measurement: by name of workload, --tm, and threads.

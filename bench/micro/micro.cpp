@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * micro.cpp - what the parts cost, one by one.  Heaps lie in /dev/shm; where a name does not say otherwise, write-backs are the
- * machine's own, with no latency added.  Linked with the library's objects, not the shared library, so that single parts can be called.
+ * micro.cpp - what the parts cost, one by one.  Heaps lie in /dev/shm; where a name does not say
+ * otherwise, write-backs are the machine's own, with no latency added.  Linked with the library's
+ * objects, not the shared library, so that single parts can be called.
  */
 #include <benchmark/benchmark.h>
 #include <chrono>
@@ -33,9 +34,10 @@ struct Settings {
 
 class Heap
 {
-      public:
+public:
 	explicit Heap(const Settings &s = {})
-	    : path_(fresh("/dev/shm/fur-micro-" + std::to_string(getpid()))), heap(fur::Heap::create(path_, options(s)))
+	    : path_(fresh("/dev/shm/fur-micro-" + std::to_string(getpid()))),
+	      heap(fur::Heap::create(path_, options(s)))
 	{
 	}
 	~Heap()
@@ -64,7 +66,7 @@ class Heap
 		});
 	}
 
-      private:
+private:
 	static std::string fresh(const std::string &path)
 	{
 		unlink(path.c_str());
@@ -72,7 +74,7 @@ class Heap
 	}
 	std::string path_;
 
-      public:
+public:
 	fur::Heap heap;
 };
 
@@ -85,8 +87,9 @@ void BM_ReadOnlyEmpty(benchmark::State &state)
 }
 BENCHMARK(BM_ReadOnlyEmpty);
 
-/* A read-only transaction over many words, and the same loop with nothing around it, in turns on the same memory: `of_bare` is the share
- * of the bare loop's speed.  The loops are the same instructions; heaps apart would compare places in the cache. */
+/* A read-only transaction over many words, and the same loop with nothing around it, in turns on
+ * the same memory: `of_bare` is the share of the bare loop's speed.  The loops are the same
+ * instructions; heaps apart would compare places in the cache. */
 template <class Work>
 double seconds_of(Work &&work)
 {
@@ -136,7 +139,8 @@ void BM_Update(benchmark::State &state)
 }
 BENCHMARK(BM_Update)->Arg(0)->RangeMultiplier(4)->Range(1, 64);
 
-/* Where an update's time goes, at the write latency of the argument in nanoseconds a line; each phase in nanoseconds an update. */
+/* Where an update's time goes, at the write latency of the argument in nanoseconds a line; each
+ * phase in nanoseconds an update. */
 void BM_UpdatePhases(benchmark::State &state)
 {
 	uint32_t latency = static_cast<uint32_t>(state.range(0));
@@ -150,8 +154,8 @@ void BM_UpdatePhases(benchmark::State &state)
 				fur_store(tx, &words[i * 8], k);
 		});
 	fur_stats s = h.heap.stats();
-	for (int p : {FUR_PHASE_LOCK, FUR_PHASE_BODY, FUR_PHASE_ISOLATION, FUR_PHASE_LOG, FUR_PHASE_ROOM, FUR_PHASE_FLUSH,
-	             FUR_PHASE_DURABILITY})
+	for (int p : {FUR_PHASE_LOCK, FUR_PHASE_BODY, FUR_PHASE_ISOLATION, FUR_PHASE_LOG,
+	             FUR_PHASE_ROOM, FUR_PHASE_FLUSH, FUR_PHASE_DURABILITY})
 		state.counters[fur_phase_name(static_cast<fur_phase>(p))] =
 		        static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.update_commits);
 }
@@ -163,11 +167,14 @@ void BM_AllocFree(benchmark::State &state)
 	Heap h;
 	fur::Thread self(h.heap);
 	for (auto _ : state)
-		fur::update(self, [&](fur_update *tx) { fur_free(tx, fur_alloc(tx, static_cast<size_t>(state.range(0)))); });
+		fur::update(self, [&](fur_update *tx) {
+			fur_free(tx, fur_alloc(tx, static_cast<size_t>(state.range(0))));
+		});
 }
 BENCHMARK(BM_AllocFree)->Arg(16)->Arg(48)->Arg(1024)->Arg(16384)->Arg(100000)->Arg(1 << 20);
 
-/* Blocks allocated by one update and freed by the next, so that free lists are used and not only the newest block. */
+/* Blocks allocated by one update and freed by the next, so that free lists are used and not only
+ * the newest block. */
 void BM_AllocThenFree(benchmark::State &state)
 {
 	constexpr int BLOCKS = 64;
@@ -193,9 +200,10 @@ BENCHMARK(BM_AllocThenFree)->Arg(48)->Arg(1024)->Arg(16384);
 /* A heap with so many threads registered; the caller is the first, the others sleep. */
 class Registered
 {
-      public:
+public:
 	explicit Registered(int64_t threads)
-	    : heap({.log_bytes = 1 << 20, .threads = static_cast<unsigned>(threads)}), self(heap.heap)
+	    : heap({.log_bytes = 1 << 20, .threads = static_cast<unsigned>(threads)}),
+	      self(heap.heap)
 	{
 		std::latch here(threads - 1);
 		for (int64_t i = 1; i < threads; i++)
@@ -225,7 +233,7 @@ class Registered
 	Heap heap;
 	fur::Thread self;
 
-      private:
+private:
 	std::latch end_{1};
 	std::vector<std::thread> others_;
 };
@@ -248,7 +256,8 @@ void BM_UpdateRegistered(benchmark::State &state)
 }
 BENCHMARK(BM_UpdateRegistered)->RangeMultiplier(4)->Range(1, 64);
 
-/* The isolation wait of an update in a hardware transaction when nobody is active: a look at every thread. */
+/* The isolation wait of an update in a hardware transaction when nobody is active: a look at every
+ * thread. */
 void BM_IsolationScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
@@ -258,8 +267,8 @@ void BM_IsolationScan(benchmark::State &state)
 }
 BENCHMARK(BM_IsolationScan)->RangeMultiplier(4)->Range(1, 64);
 
-/* The durability wait's scan, at the end of every transaction: of so many threads, of whom so many others have an update that is not yet
- * durable. */
+/* The durability wait's scan, at the end of every transaction: of so many threads, of whom so many
+ * others have an update that is not yet durable. */
 void BM_DurabilityScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
@@ -293,8 +302,9 @@ uint64_t *shared_words;            /* 8 a thread, a line */
 
 void share_heap(const benchmark::State &state)
 {
-	shared_heap = std::make_unique<Heap>(
-	        Settings{.phases = true, .log_bytes = 1 << 20, .threads = static_cast<unsigned>(state.threads()) + 1});
+	shared_heap = std::make_unique<Heap>(Settings{.phases = true,
+	        .log_bytes = 1 << 20,
+	        .threads = static_cast<unsigned>(state.threads()) + 1});
 	shared_words = shared_heap->words(static_cast<size_t>(state.threads()) * 8);
 }
 void unshare_heap(const benchmark::State &)
@@ -303,11 +313,13 @@ void unshare_heap(const benchmark::State &)
 }
 
 /* Each phase in nanoseconds a transaction of its kind. */
-void count_phases(benchmark::State &state, std::initializer_list<fur_phase> phases, uint64_t fur_stats::*transactions)
+void count_phases(benchmark::State &state, std::initializer_list<fur_phase> phases,
+        uint64_t fur_stats::*transactions)
 {
 	fur_stats s = shared_heap->heap.stats();
 	for (fur_phase p : phases)
-		state.counters[fur_phase_name(p)] = static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.*transactions);
+		state.counters[fur_phase_name(p)] =
+		        static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.*transactions);
 }
 
 /* Threads that only read. */
@@ -317,15 +329,21 @@ void BM_ReadersTogether(benchmark::State &state)
 		fur::Thread self(shared_heap->heap);
 		const uint64_t *mine = shared_words + state.thread_index() * 8;
 		for (auto _ : state)
-			benchmark::DoNotOptimize(fur::read(self, [mine](fur_ro *tx) { return fur_load(tx, mine); }));
+			benchmark::DoNotOptimize(
+			        fur::read(self, [mine](fur_ro *tx) { return fur_load(tx, mine); }));
 	}
 	if (state.thread_index() == 0)
 		count_phases(state, {FUR_PHASE_RO_WAIT}, &fur_stats::ro_commits);
 	state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_ReadersTogether)->Setup(share_heap)->Teardown(unshare_heap)->ThreadRange(1, 64)->UseRealTime();
+BENCHMARK(BM_ReadersTogether)
+        ->Setup(share_heap)
+        ->Teardown(unshare_heap)
+        ->ThreadRange(1, 64)
+        ->UseRealTime();
 
-/* Threads that only update, each a word of its own: nothing conflicts, everything that is waited for is the protocol's. */
+/* Threads that only update, each a word of its own: nothing conflicts, everything that is waited
+ * for is the protocol's. */
 void BM_UpdatersTogether(benchmark::State &state)
 {
 	{
@@ -335,12 +353,18 @@ void BM_UpdatersTogether(benchmark::State &state)
 			fur::update(self, [&](fur_update *tx) { fur_store(tx, mine, ++k); });
 	}
 	if (state.thread_index() == 0)
-		count_phases(state, {FUR_PHASE_LOCK, FUR_PHASE_ISOLATION, FUR_PHASE_DURABILITY}, &fur_stats::update_commits);
+		count_phases(state, {FUR_PHASE_LOCK, FUR_PHASE_ISOLATION, FUR_PHASE_DURABILITY},
+		        &fur_stats::update_commits);
 	state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_UpdatersTogether)->Setup(share_heap)->Teardown(unshare_heap)->ThreadRange(1, 64)->UseRealTime();
+BENCHMARK(BM_UpdatersTogether)
+        ->Setup(share_heap)
+        ->Teardown(unshare_heap)
+        ->ThreadRange(1, 64)
+        ->UseRealTime();
 
-/* One thread updates, the others read: what it waits for them (isolation, or the lock's wait for readers), and they for it. */
+/* One thread updates, the others read: what it waits for them (isolation, or the lock's wait for
+ * readers), and they for it. */
 void BM_UpdaterAmongReaders(benchmark::State &state)
 {
 	{
@@ -348,22 +372,30 @@ void BM_UpdaterAmongReaders(benchmark::State &state)
 		uint64_t *word = shared_words, k = 0;
 		for (auto _ : state) {
 			if (state.thread_index() == 0)
-				fur::update(self, [&](fur_update *tx) { fur_store(tx, word, ++k); });
+				fur::update(
+				        self, [&](fur_update *tx) { fur_store(tx, word, ++k); });
 			else
-				benchmark::DoNotOptimize(fur::read(self, [word](fur_ro *tx) { return fur_load(tx, word); }));
+				benchmark::DoNotOptimize(fur::read(
+				        self, [word](fur_ro *tx) { return fur_load(tx, word); }));
 		}
 	}
 	if (state.thread_index() == 0) {
-		count_phases(state, {FUR_PHASE_LOCK, FUR_PHASE_ISOLATION, FUR_PHASE_DURABILITY}, &fur_stats::update_commits);
+		count_phases(state, {FUR_PHASE_LOCK, FUR_PHASE_ISOLATION, FUR_PHASE_DURABILITY},
+		        &fur_stats::update_commits);
 		count_phases(state, {FUR_PHASE_RO_WAIT}, &fur_stats::ro_commits);
 	}
 	state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_UpdaterAmongReaders)->Setup(share_heap)->Teardown(unshare_heap)->ThreadRange(2, 64)->UseRealTime();
+BENCHMARK(BM_UpdaterAmongReaders)
+        ->Setup(share_heap)
+        ->Teardown(unshare_heap)
+        ->ThreadRange(2, 64)
+        ->UseRealTime();
 
 /* ------------------------------------------------------------- log, marker */
 
-/* The redo log of an update of n words: entries and undo records, always at the same place; nothing is written back. */
+/* The redo log of an update of n words: entries and undo records, always at the same place; nothing
+ * is written back. */
 void BM_RedoAppend(benchmark::State &state)
 {
 	Registered r(1);
@@ -374,7 +406,9 @@ void BM_RedoAppend(benchmark::State &state)
 		redo_begin(&log, &r.d());
 		k++;
 		for (uint64_t i = 0; i < n; i++) {
-			uint64_t *to = &words[i * 8], offset = static_cast<uint64_t>(reinterpret_cast<uint8_t *>(to) - base);
+			uint64_t *to = &words[i * 8],
+			         offset = static_cast<uint64_t>(
+			                 reinterpret_cast<uint8_t *>(to) - base);
 			if (!redo_append(&log, &r.d(), offset, to, &k, sizeof k))
 				state.SkipWithError("the log is full");
 		}
@@ -384,8 +418,9 @@ void BM_RedoAppend(benchmark::State &state)
 }
 BENCHMARK(BM_RedoAppend)->RangeMultiplier(4)->Range(1, 64);
 
-/* A marker into the ring, for an update of n words that is visible: slot, checksum over the log, write-back of log and marker, fence;
- * the marker's room made by replay in turn.  With no words, the marker alone. */
+/* A marker into the ring, for an update of n words that is visible: slot, checksum over the log,
+ * write-back of log and marker, fence; the marker's room made by replay in turn.  With no words,
+ * the marker alone. */
 void BM_MarkerAppend(benchmark::State &state)
 {
 	Registered r(1);
@@ -397,7 +432,9 @@ void BM_MarkerAppend(benchmark::State &state)
 	for (auto _ : state) {
 		redo_begin(&log, &d);
 		for (uint64_t i = 0; i < n; i++) {
-			uint64_t *to = &words[i * 8], offset = static_cast<uint64_t>(reinterpret_cast<uint8_t *>(to) - base);
+			uint64_t *to = &words[i * 8],
+			         offset = static_cast<uint64_t>(
+			                 reinterpret_cast<uint8_t *>(to) - base);
 			while (!redo_append(&log, &d, offset, to, &id, sizeof id))
 				if (redo_make_room(&log, &d))
 					state.SkipWithError("no room in the log");
@@ -413,10 +450,10 @@ BENCHMARK(BM_MarkerAppend)->Arg(0)->RangeMultiplier(4)->Range(1, 64);
 
 class Lines
 {
-      public:
+public:
 	Lines()
-	    : at_(static_cast<char *>(
-	              mmap(nullptr, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)))
+	    : at_(static_cast<char *>(mmap(nullptr, BYTES, PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)))
 	{
 	}
 	~Lines()
@@ -429,7 +466,7 @@ class Lines
 		return at_ + n * 64 % BYTES;
 	}
 
-      private:
+private:
 	char *at_;
 };
 
@@ -440,7 +477,8 @@ void flush(benchmark::State &state, uint64_t lines, uint64_t stride)
 	uint64_t n = 0;
 	for (auto _ : state) {
 		for (uint64_t k = 0; k < lines; k++) {
-			__atomic_store_n(reinterpret_cast<uint64_t *>(memory.at(n + k)), n, __ATOMIC_RELAXED);
+			__atomic_store_n(reinterpret_cast<uint64_t *>(memory.at(n + k)), n,
+			        __ATOMIC_RELAXED);
 			pmem_flush(memory.at(n + k), 8);
 		}
 		pmem_drain();
@@ -472,8 +510,8 @@ BENCHMARK(BM_Fence);
 
 /* -------------------------------------------------------------- recovery */
 
-/* Updates of `least` to `most` words at random, by a child that ends without closing; then fur_open replays them.  The measured time is
- * the replay's own. */
+/* Updates of `least` to `most` words at random, by a child that ends without closing; then fur_open
+ * replays them.  The measured time is the replay's own. */
 void recover(benchmark::State &state, uint64_t least, uint64_t most)
 {
 	constexpr int UPDATES = 30000; /* fits ring and log, so nothing is replayed before */
@@ -483,15 +521,18 @@ void recover(benchmark::State &state, uint64_t least, uint64_t most)
 		unlink(path.c_str());
 		pid_t child = fork();
 		if (child == 0) {
-			fur::Heap h = fur::Heap::create(path, Heap::options({.heap_bytes = 128 << 20}));
+			fur::Heap h =
+			        fur::Heap::create(path, Heap::options({.heap_bytes = 128 << 20}));
 			fur::Thread self(h);
 			constexpr size_t N = 12 << 20;
-			auto *words =
-			        fur::update(self, [&](fur_update *tx) { return static_cast<uint64_t *>(fur_alloc(tx, N * 8)); });
+			auto *words = fur::update(self, [&](fur_update *tx) {
+				return static_cast<uint64_t *>(fur_alloc(tx, N * 8));
+			});
 			std::mt19937_64 random(1);
 			for (int k = 0; k < UPDATES; k++)
 				fur::update(self, [&](fur_update *tx) {
-					for (uint64_t i = least + random() % (most - least + 1); i > 0; i--)
+					for (uint64_t i = least + random() % (most - least + 1);
+					        i > 0; i--)
 						fur_store(tx, &words[random() % N], uint64_t(k));
 				});
 			_exit(0);
@@ -507,15 +548,18 @@ void recover(benchmark::State &state, uint64_t least, uint64_t most)
 		h.close();
 	}
 	unlink(path.c_str());
-	state.counters["entries"] = static_cast<double>(entries) / static_cast<double>(state.iterations());
-	state.counters["entries_per_second"] = benchmark::Counter(static_cast<double>(entries), benchmark::Counter::kIsRate);
+	state.counters["entries"] =
+	        static_cast<double>(entries) / static_cast<double>(state.iterations());
+	state.counters["entries_per_second"] =
+	        benchmark::Counter(static_cast<double>(entries), benchmark::Counter::kIsRate);
 }
 void BM_Recovery(benchmark::State &state)
 {
 	recover(state, 1, 20);
 }
 BENCHMARK(BM_Recovery)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(5);
-/* By the number of words of an update.  Each heap page's first store is a page fault: with few words an update, that is most of it. */
+/* By the number of words of an update.  Each heap page's first store is a page fault: with few
+ * words an update, that is most of it. */
 void BM_RecoveryByWrites(benchmark::State &state)
 {
 	uint64_t words = static_cast<uint64_t>(state.range(0));
@@ -546,7 +590,8 @@ double private_bytes()
 		}
 	return total;
 }
-/* A heap of 256 MiB, one word of each page of its first half stored to: private memory beyond those pages. */
+/* A heap of 256 MiB, one word of each page of its first half stored to: private memory beyond those
+ * pages. */
 void BM_HeapMemory(benchmark::State &state)
 {
 	constexpr uint64_t BYTES = 256 << 20;
@@ -555,14 +600,18 @@ void BM_HeapMemory(benchmark::State &state)
 		std::string path = "/dev/shm/fur-micro-memory-" + std::to_string(getpid());
 		unlink(path.c_str());
 		before = private_bytes();
-		fur::Heap h = fur::Heap::create(path, Heap::options({.heap_bytes = BYTES, .threads = 8}));
+		fur::Heap h =
+		        fur::Heap::create(path, Heap::options({.heap_bytes = BYTES, .threads = 8}));
 		fur::Thread self(h);
-		auto *p = fur::update(self, [&](fur_update *tx) { return static_cast<char *>(fur_alloc(tx, BYTES / 2)); });
+		auto *p = fur::update(self, [&](fur_update *tx) {
+			return static_cast<char *>(fur_alloc(tx, BYTES / 2));
+		});
 		for (uint64_t at = 0; at < BYTES / 2; at += 4096, touched += 4096)
 			fur::update(self, [&](fur_update *tx) { fur_store(tx, p + at, 'x'); });
 		after = private_bytes();
 		fur_info i = h.info();
-		most = static_cast<double>(i.heap_bytes + i.log_bytes * i.max_threads + i.ring_slots * 128 + (1 << 20));
+		most = static_cast<double>(i.heap_bytes + i.log_bytes * i.max_threads +
+		                           i.ring_slots * 128 + (1 << 20));
 		h.close();
 		unlink(path.c_str());
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rbtree.cpp - the IntSet benchmark (FUR, Figure 9): lookups, inserts and removes of random keys on a red-black tree.
- * Keys are drawn from twice as many as the tree starts with, so half of the updates change nothing.
+ * rbtree.cpp - the IntSet benchmark (FUR, Figure 9): lookups, inserts and removes of random keys on
+ * a red-black tree.  Keys are drawn from twice as many as the tree starts with, so half of the
+ * updates change nothing.
  */
 #include "rbtree.hpp"
 #include "../baselines/peers.hpp"
@@ -27,9 +28,10 @@ struct Workload {
 /* Which transaction comes next, and on which key. */
 class Choice
 {
-      public:
+public:
 	Choice(const Workload &w, uint64_t seed)
-	    : random_(seed), update_(static_cast<uint64_t>(w.update / 100 * 4294967296.0)), keys_(2 * w.keys)
+	    : random_(seed), update_(static_cast<uint64_t>(w.update / 100 * 4294967296.0)),
+	      keys_(2 * w.keys)
 	{
 	}
 	Kind kind()
@@ -39,10 +41,11 @@ class Choice
 	}
 	int64_t key()
 	{
-		return static_cast<int64_t>((static_cast<unsigned __int128>(random_()) * keys_) >> 64);
+		return static_cast<int64_t>(
+		        (static_cast<unsigned __int128>(random_()) * keys_) >> 64);
 	}
 
-      private:
+private:
 	std::mt19937_64 random_;
 	uint64_t update_, keys_;
 };
@@ -51,7 +54,7 @@ class Choice
 template <class Tm>
 class TreeSet
 {
-      public:
+public:
 	using Self = typename Tm::Thread;
 	TreeSet(Tm &tm, Self &self) : tree_(static_cast<rbtree::Tree *>(tm.root()))
 	{
@@ -79,11 +82,12 @@ class TreeSet
 		return self.read([&](auto *tx) { return rbtree::verify(tx, tree_, size); });
 	}
 
-      private:
+private:
 	void make(Tm &tm, Self &self)
 	{
 		tree_ = self.update([&](auto *tx) {
-			auto *tree = static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
+			auto *tree =
+			        static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
 			if (tree) {
 				fur_store(tx, &tree->root, nullptr);
 				tm.set_root(tx, tree);
@@ -91,7 +95,8 @@ class TreeSet
 			return tree;
 		});
 		if (!tree_)
-			throw bench::Usage("the heap is too small for the tree: give it a larger --heap-mib");
+			throw bench::Usage(
+			        "the heap is too small for the tree: give it a larger --heap-mib");
 	}
 
 	rbtree::Tree *tree_;
@@ -115,7 +120,7 @@ struct SetOf<Tm> {
 template <class Tm>
 class IntSet
 {
-      public:
+public:
 	IntSet(Tm &tm, const Workload &w, uint64_t seed) : tm_(tm), workload_(w), seed_(seed)
 	{
 		bench::aside([&] {
@@ -125,7 +130,8 @@ class IntSet
 		});
 	}
 
-	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop, bench::Progress &progress)
+	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop,
+	        bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
 		Choice choice(workload_, seed_ * 1000003 + thread + 1);
@@ -153,17 +159,19 @@ class IntSet
 			return wrong;
 		uint64_t expected = filled_ + static_cast<uint64_t>(grown_.load());
 		if (size != expected)
-			return "the set has " + std::to_string(size) + " keys, the threads say " + std::to_string(expected);
+			return "the set has " + std::to_string(size) + " keys, the threads say " +
+			       std::to_string(expected);
 		return "";
 	}
 
-      private:
+private:
 	/* Up to `keys` keys; a set found in a heap that is reused is verified first. */
 	void fill(typename Tm::Thread &self)
 	{
 		const char *wrong = set_->verify(self, filled_);
 		if (wrong)
-			throw std::runtime_error(std::string("the set in the heap is damaged: ") + wrong);
+			throw std::runtime_error(
+			        std::string("the set in the heap is damaged: ") + wrong);
 		Choice choice(workload_, seed_);
 		while (filled_ < workload_.keys)
 			filled_ += static_cast<uint64_t>(one(self, INSERT, choice.key()));
@@ -176,9 +184,11 @@ class IntSet
 			found_ = set_->contains(self, key);
 			return 0;
 		}
-		intset::Result r = kind == INSERT ? set_->insert(self, key) : set_->remove(self, key);
+		intset::Result r =
+		        kind == INSERT ? set_->insert(self, key) : set_->remove(self, key);
 		if (r == intset::Result::NO_MEMORY)
-			throw bench::Usage("the heap is too small for " + std::to_string(workload_.keys) +
+			throw bench::Usage("the heap is too small for " +
+			                   std::to_string(workload_.keys) +
 			                   " keys: give it a larger --heap-mib");
 		return r == intset::Result::UNCHANGED ? 0 : kind == INSERT ? 1 : -1;
 	}
@@ -189,7 +199,8 @@ class IntSet
 	std::optional<typename SetOf<Tm>::Set> set_;
 	uint64_t filled_ = 0;
 	alignas(128) std::atomic<int64_t> grown_{0};
-	static inline thread_local volatile bool found_; /* so that a lookup is not optimised away */
+	/* So that a lookup is not optimised away */
+	static inline thread_local volatile bool found_;
 };
 
 template <class Tm>
@@ -198,8 +209,8 @@ int run_on(bench::Options &o, const Workload &w)
 	Tm tm(o.tm_options);
 	IntSet<Tm> set(tm, w, o.seed);
 	tm.begin_run();
-	bench::Window window =
-	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) { set.run(i, start, stop, p); });
+	bench::Window window = bench::run_threads(o,
+	        [&](unsigned i, auto &start, auto &stop, auto &p) { set.run(i, start, stop, p); });
 	uint64_t size = 0;
 	std::string wrong = set.verify(size);
 	if (!wrong.empty())
@@ -221,9 +232,11 @@ int run(bench::Options &o, const Workload &w)
 		throw bench::Usage("--update: a percentage, 0 to 100");
 	if (w.keys < 1 || w.keys > (uint64_t(1) << 40))
 		throw bench::Usage("--keys: use 1 to 2^40");
-	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads' stocks. */
+	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads'
+	 * stocks. */
 	if (!o.tm_options.heap_bytes)
-		o.tm_options.heap_bytes = 2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
+		o.tm_options.heap_bytes =
+		        2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
 	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 
@@ -236,7 +249,8 @@ int main(int argc, char **argv)
 	        "rbtree", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
 		        line.option("--keys", w.keys, "keys the tree starts with");
-		        line.option("--update", w.update, "percentage of updates, half inserts, half removes");
+		        line.option("--update", w.update,
+		                "percentage of updates, half inserts, half removes");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

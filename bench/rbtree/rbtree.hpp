@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rbtree.hpp - a set of integers as a red-black tree, written once, on fur_load and fur_store, for every transactional memory.
- * After Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", chapter 13, with null leaves: where the book colours the
- * sentinel's parent, the deletion here carries the parent along.
+ * rbtree.hpp - a set of integers as a red-black tree, written once, on fur_load and fur_store, for
+ * every transactional memory.  After Cormen, Leiserson, Rivest, Stein, "Introduction to
+ * Algorithms", chapter 13, with null leaves: where the book colours the sentinel's parent, the
+ * deletion here carries the parent along.
  *
- * Right under snapshot isolation, too: where an update relies on what it read and does not write, it promotes the read, so that of two
- * updates that would be right alone and wrong together one aborts.  These reads are: a black node that makes a red neighbour lawful, and
- * a node that is taken out (somebody may be hanging a new one under it).  A node's words share a line, so one stands for all.
+ * Right under snapshot isolation, too: where an update relies on what it read and does not write,
+ * it promotes the read, so that of two updates that would be right alone and wrong together one
+ * aborts.  These reads are: a black node that makes a red neighbour lawful, and a node that is
+ * taken out (somebody may be hanging a new one under it).  A node's words share a line, so one
+ * stands for all.
  *
- * Every function takes the open transaction first.  `Tx` is fur_ro, fur_update, or another system's type with overloads of fur_load,
- * fur_store, fur_alloc and fur_free.
+ * Every function takes the open transaction first.  `Tx` is fur_ro, fur_update, or another system's
+ * type with overloads of fur_load, fur_store, fur_alloc and fur_free.
  */
 #ifndef RBTREE_HPP
 #define RBTREE_HPP
@@ -91,7 +94,8 @@ template <class Tx>
 void rotate(Tx *tx, Tree *tree, Node *node, Node *Node::*down, Node *Node::*up)
 {
 	/* `up`'s child rises over node; its `down` child moves under node. */
-	Node *child = fur_load(tx, &(node->*up)), *inner = fur_load(tx, &(child->*down)), *parent = fur_load(tx, &node->parent);
+	Node *child = fur_load(tx, &(node->*up)), *inner = fur_load(tx, &(child->*down)),
+	     *parent = fur_load(tx, &node->parent);
 	fur_store(tx, &(node->*up), inner);
 	if (inner)
 		fur_store(tx, &inner->parent, node);
@@ -108,7 +112,8 @@ void repair_insert(Tx *tx, Tree *tree, Node *node)
 	while ((parent = fur_load(tx, &node->parent)) && is_red(tx, parent)) {
 		Node *grand = fur_load(tx, &parent->parent);
 		bool left = fur_load(tx, &grand->left) == parent;
-		Node *Node::*near = left ? &Node::left : &Node::right, *Node::*far = left ? &Node::right : &Node::left;
+		Node *Node::*near = left ? &Node::left : &Node::right,
+		     *Node::*far = left ? &Node::right : &Node::left;
 		Node *uncle = fur_load(tx, &(grand->*far));
 		if (is_red(tx, uncle)) {
 			paint(tx, parent, BLACK);
@@ -167,7 +172,8 @@ void repair_remove(Tx *tx, Tree *tree, Node *node, Node *parent)
 {
 	while (parent && !is_red(tx, node)) {
 		bool left = fur_load(tx, &parent->left) == node;
-		Node *Node::*near = left ? &Node::left : &Node::right, *Node::*far = left ? &Node::right : &Node::left;
+		Node *Node::*near = left ? &Node::left : &Node::right,
+		     *Node::*far = left ? &Node::right : &Node::left;
 		Node *sibling = fur_load(tx, &(parent->*far));
 		if (is_red(tx, sibling)) {
 			paint(tx, sibling, BLACK);
@@ -175,7 +181,8 @@ void repair_remove(Tx *tx, Tree *tree, Node *node, Node *parent)
 			rotate(tx, tree, parent, near, far);
 			sibling = fur_load(tx, &(parent->*far));
 		}
-		Node *inner = fur_load(tx, &(sibling->*near)), *outer = fur_load(tx, &(sibling->*far));
+		Node *inner = fur_load(tx, &(sibling->*near)),
+		     *outer = fur_load(tx, &(sibling->*far));
 		if (!is_red(tx, inner) && !is_red(tx, outer)) {
 			rely_on(tx, inner); /* black, both, under a sibling that turns red */
 			rely_on(tx, outer);
@@ -239,8 +246,8 @@ Result remove(Tx *tx, Tree *tree, int64_t key)
 
 /* What is wrong with the tree, or null.  `size` counts its nodes. */
 template <class Tx>
-const char *verify(
-        Tx *tx, const Node *node, const Node *parent, const int64_t *low, const int64_t *high, int &black, uint64_t &size)
+const char *verify(Tx *tx, const Node *node, const Node *parent, const int64_t *low,
+        const int64_t *high, int &black, uint64_t &size)
 {
 	black = 1;
 	if (!node)

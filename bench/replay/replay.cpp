@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replay.cpp - the replay benchmark (FUR, Figure 10): how fast one thread carries logs over to the heap, by how it finds the order of updates.
+ * replay.cpp - the replay benchmark (FUR, Figure 10): how fast one thread carries logs over to the
+ * heap, by how it finds the order of updates.
  *
- *     scan     the next is the oldest at the head of any log: as NV-HTM, DudeTM and cc-HTM (bench/baselines/common/medium.hpp)
+ *     scan     the next is the oldest at the head of any log: as NV-HTM, DudeTM and cc-HTM
+ *              (bench/baselines/common/medium.hpp)
  *     linked   each record says which is next: as SPHT (the same logs, with links)
  *     ring     the markers of the ring, one after the other: libfur's own recovery
  *
- * The logs are made in advance, with updates of 1 to 20 words at random addresses, each by one of the --producers, drawn at random.  What is timed
- * is recovery from them, checksums and all.  The heap is compared with what was logged afterwards.
+ * The logs are made in advance, with updates of 1 to 20 words at random addresses, each by one of
+ * the --producers, drawn at random.  What is timed is recovery from them, checksums and all.  The
+ * heap is compared with what was logged afterwards.
  */
 #include "../baselines/common/medium.hpp"
 #include "../common/driver.hpp"
@@ -30,14 +33,21 @@ namespace
 
 using bench::json;
 
-enum : uint64_t { MOST_WORDS = 20, HEAP_BYTES = 128 << 20, KEPT_BYTES = 1 << 20, LEAST_LOGS_MIB = 16, UPDATES_PER_MIB = 3125 };
+enum : uint64_t {
+	MOST_WORDS = 20,
+	HEAP_BYTES = 128 << 20,
+	KEPT_BYTES = 1 << 20,
+	LEAST_LOGS_MIB = 16,
+	UPDATES_PER_MIB = 3125
+};
 
 struct Workload {
 	std::string scheme = "ring";
 	unsigned producers = 1;
 	uint64_t logs_mib = 0; /* of all producers together */
 	unsigned preload = REPLAY_DEFAULTS.preload;
-	uint64_t updates = 0; /* 0: what fills the logs well; on an emulated machine a tenth of that */
+	/* 0: what fills the logs well; on an emulated machine a tenth of that */
+	uint64_t updates = 0;
 
 	/* Of each producer: a power of two. */
 	uint64_t log_bytes() const
@@ -57,10 +67,14 @@ struct Workload {
 /* What was logged: the same for every replayer with the same seed. */
 class Updates
 {
-      public:
-	Updates(const Workload &w, uint64_t seed) : number_(w.updates), producers_(w.producers), random_(seed) {}
+public:
+	Updates(const Workload &w, uint64_t seed)
+	    : number_(w.updates), producers_(w.producers), random_(seed)
+	{
+	}
 
-	/* f(producer, words, word[], value[]), for each; words are numbered from the start of the heap. */
+	/* f(producer, words, word[], value[]), for each; words are numbered from the start of the
+	 * heap. */
 	template <class F>
 	void each(F &&f)
 	{
@@ -76,7 +90,7 @@ class Updates
 		}
 	}
 
-      private:
+private:
 	uint64_t below(uint64_t n)
 	{
 		return static_cast<uint64_t>((static_cast<unsigned __int128>(random_()) * n) >> 64);
@@ -93,8 +107,9 @@ struct Replayed {
 
 class Merged
 {
-      public:
-	Merged(const bench::Options &o, const Workload &w) : o_(o.tm_options), linked_(w.scheme == "linked")
+public:
+	Merged(const bench::Options &o, const Workload &w)
+	    : o_(o.tm_options), linked_(w.scheme == "linked")
 	{
 		o_.heap_bytes = HEAP_BYTES;
 		o_.log_bytes = w.log_bytes();
@@ -107,7 +122,8 @@ class Merged
 		auto *heap = reinterpret_cast<uint64_t *>(medium.heap());
 		baselines::Record *last = nullptr;
 		uint64_t stamp = medium.first_stamp();
-		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word, const uint64_t *value) {
+		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word,
+		                     const uint64_t *value) {
 			baselines::Log &log = medium.log(producer);
 			log.begin();
 			for (uint64_t n = 0; n < words; n++)
@@ -137,7 +153,7 @@ class Merged
 		return reinterpret_cast<const uint64_t *>(medium_->heap());
 	}
 
-      private:
+private:
 	bench::TmOptions o_;
 	bool linked_;
 	std::optional<baselines::Medium> medium_;
@@ -147,8 +163,9 @@ class Merged
 
 class Ring
 {
-      public:
-	Ring(const bench::Options &o, const Workload &w) : path_(o.tm_options.heap), threads_(o.threads), preload_(w.preload)
+public:
+	Ring(const bench::Options &o, const Workload &w)
+	    : path_(o.tm_options.heap), threads_(o.threads), preload_(w.preload)
 	{
 		fur_options_init(&options_);
 		options_.heap_bytes = HEAP_BYTES;
@@ -160,8 +177,9 @@ class Ring
 		options_.htm = FUR_HTM_NONE;
 		options_.no_populate = true;
 		options_.pm = o.tm_options.pm;
-		options_.pm_latency_ns =
-		        o.tm_options.pm_latency_ns && !o.tm_options.machine_has_pm ? o.tm_options.pm_latency_ns : FUR_NO_LATENCY;
+		options_.pm_latency_ns = o.tm_options.pm_latency_ns && !o.tm_options.machine_has_pm
+		                                 ? o.tm_options.pm_latency_ns
+		                                 : FUR_NO_LATENCY;
 		options_.pm_gap_ns = o.tm_options.machine_has_pm ? 0 : o.tm_options.pm_gap_ns;
 	}
 	/* In a process that ends without closing the heap. */
@@ -184,7 +202,8 @@ class Ring
 		durability_.replay_options.threads = threads_;
 		durability_.replay_options.preload = preload_;
 		if (heap_recover(&durability_, &result_, &recovered) || !recovered)
-			throw std::runtime_error(recovered ? fur_errormsg() : path_ + ": nothing to recover");
+			throw std::runtime_error(
+			        recovered ? fur_errormsg() : path_ + ": nothing to recover");
 	}
 	Replayed replayed() const
 	{
@@ -202,7 +221,7 @@ class Ring
 			heap_close_file(&file_);
 	}
 
-      private:
+private:
 	int write_all(Updates &updates)
 	{
 		fur_heap *heap;
@@ -218,13 +237,16 @@ class Ring
 		uint64_t id = 0;
 		for (uint32_t t = 0; t < options_.max_threads; t++)
 			failed |= redo_init(&d.redo[t], &d, t) != 0;
-		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word, const uint64_t *value) {
+		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word,
+		                     const uint64_t *value) {
 			redo_log &log = d.redo[producer];
 			redo_begin(&log, &d);
 			for (uint64_t n = 0; n < words; n++)
-				failed |= !redo_append(&log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);
+				failed |= !redo_append(
+				        &log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);
 			arch_store(&d.nondurable[producer].id, ++id);
-			failed = failed || durability_commit(&d, producer, &nobody, 0, false, nullptr);
+			failed = failed ||
+			         durability_commit(&d, producer, &nobody, 0, false, nullptr);
 		});
 		return failed || d.control->replays;
 	}
@@ -252,7 +274,8 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 	return wrong;
 }
 
-/* Of all threads, opening included: what is left to compare by where others have the processors, too. */
+/* Of all threads, opening included: what is left to compare by where others have the processors,
+ * too. */
 double cpu_seconds()
 {
 	timespec t;
@@ -273,8 +296,8 @@ int run_on(const bench::Options &o, const Workload &w)
 	uint64_t wrong = 0;
 	bench::aside([&] { wrong = wrong_words(updates, replayer.heap()); });
 	if (wrong || done.updates != w.updates)
-		std::cerr << "replay: not verified: " << wrong << " words are wrong, " << done.updates << " updates of "
-		          << w.updates << " were replayed\n";
+		std::cerr << "replay: not verified: " << wrong << " words are wrong, "
+		          << done.updates << " updates of " << w.updates << " were replayed\n";
 	json r;
 	r["workload"] = "replay";
 	r["scheme"] = w.scheme;
@@ -302,15 +325,19 @@ void check(Workload &w, unsigned threads, bool native)
 	if (w.producers < 1 || w.producers > 64)
 		throw bench::Usage("--producers " + std::to_string(w.producers) + ": use 1 to 64");
 	if (threads > REPLAY_THREADS_MOST || (threads > 1 && w.scheme != "ring"))
-		throw bench::Usage("--threads " + std::to_string(threads) + ": use 1 to " + std::to_string(REPLAY_THREADS_MOST) +
+		throw bench::Usage("--threads " + std::to_string(threads) + ": use 1 to " +
+		                   std::to_string(REPLAY_THREADS_MOST) +
 		                   " with --scheme ring, 1 with the others");
 	if (w.preload > REPLAY_PRELOAD_MOST)
-		throw bench::Usage("--preload " + std::to_string(w.preload) + ": use 0 to " + std::to_string(REPLAY_PRELOAD_MOST));
+		throw bench::Usage("--preload " + std::to_string(w.preload) + ": use 0 to " +
+		                   std::to_string(REPLAY_PRELOAD_MOST));
 	if (w.logs_mib < LEAST_LOGS_MIB || (w.logs_mib & (w.logs_mib - 1)))
-		throw bench::Usage("--log-mib " + std::to_string(w.logs_mib) + ": use a power of two from " +
-		                   std::to_string(LEAST_LOGS_MIB) + " to 2048");
+		throw bench::Usage("--log-mib " + std::to_string(w.logs_mib) +
+		                   ": use a power of two from " + std::to_string(LEAST_LOGS_MIB) +
+		                   " to 2048");
 	if (w.updates > w.most_updates())
-		throw bench::Usage("--updates: " + std::to_string(w.most_updates()) + " at most, or they do not fit the logs");
+		throw bench::Usage("--updates: " + std::to_string(w.most_updates()) +
+		                   " at most, or they do not fit the logs");
 	if (w.updates == 0)
 		w.updates = native ? w.most_updates() : w.most_updates() / 10;
 }
@@ -322,7 +349,8 @@ int run(bench::Options &o, Workload &w)
 	if (o.tm_options.heap.empty())
 		o.tm_options.heap = "/dev/shm/fur-replay-" + std::to_string(getpid());
 	else if (access(o.tm_options.heap.c_str(), F_OK) == 0)
-		throw bench::Usage(o.tm_options.heap + ": the file exists: the logs are made anew, give another name");
+		throw bench::Usage(o.tm_options.heap +
+		                   ": the file exists: the logs are made anew, give another name");
 	struct Removed {
 		const std::string &path;
 		~Removed()
@@ -341,19 +369,24 @@ int main(int argc, char **argv)
 	return bench::main_of(
 	        "replay", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &o) {
-		        for (const char *other : {"--tm", "--seconds", "--reuse", "--heap-mib", "--ring-slots", "--phases"})
+		        for (const char *other : {"--tm", "--seconds", "--reuse", "--heap-mib",
+		                     "--ring-slots", "--phases"})
 			        line.remove(other);
 		        o.tm_options.log_bytes = 128;
-		        line.at("--log-mib").describe("logs of all producers together in MiB, a power of two").shown_default =
-		                "128";
-		        line.option("--scheme", w.scheme, "how the order is found: ring, linked, scan");
+		        line.at("--log-mib")
+		                .describe("logs of all producers together in MiB, a power of two")
+		                .shown_default = "128";
+		        line.option(
+		                "--scheme", w.scheme, "how the order is found: ring, linked, scan");
 		        line.option("--producers", w.producers, "threads that wrote the logs");
 		        line.at("--threads").describe("threads that replay, with --scheme ring");
 		        line.option("--preload", w.preload,
-		                "how far ahead lines are asked for: logs, in updates, the heap, in entries; 0: not at all.  "
+		                "how far ahead lines are asked for: logs, in updates, the heap, in "
+		                "entries; 0: not at all.  "
 		                "Of ring; the others ask for what the logs' heads store to");
 		        line.option("--updates", w.updates,
-		                "in the logs; default: what they have room for, on an emulated machine a tenth of it");
+		                "in the logs; default: what they have room for, on an emulated "
+		                "machine a tenth of it");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * btree.hpp - B+trees of fan-out 8 from 8-byte keys to 8-byte values, on fur_load and fur_store, for every transactional memory.
+ * btree.hpp - B+trees of fan-out 8 from 8-byte keys to 8-byte values, on fur_load and fur_store,
+ * for every transactional memory.
  *
- * Child i of an inner node holds the keys from key[i] on, up to key[i + 1]; key[0] of an inner node is not looked at.  No leaf is empty, but
- * that of an empty tree; an empty one is taken out of its parent, and nodes are not merged otherwise.  No sibling links: scans come from
- * above.
+ * Child i of an inner node holds the keys from key[i] on, up to key[i + 1]; key[0] of an inner node
+ * is not looked at.  No leaf is empty, but that of an empty tree; an empty one is taken out of its
+ * parent, and nodes are not merged otherwise.  No sibling links: scans come from above.
  *
- * Free of write skew, so right under snapshot isolation: whatever changes which leaf a key belongs to (a split of that leaf, its removal)
- * writes that leaf, and so does every insertion and removal of a key in it.  Likewise one level up: a node that gains or loses a child is
- * written, also when it is itself split or taken out.  Two updates of which one relies on what the other changes write a common node.
+ * Free of write skew, so right under snapshot isolation: whatever changes which leaf a key belongs
+ * to (a split of that leaf, its removal) writes that leaf, and so does every insertion and removal
+ * of a key in it.  Likewise one level up: a node that gains or loses a child is written, also when
+ * it is itself split or taken out.  Two updates of which one relies on what the other changes write
+ * a common node.
  */
 #ifndef TPCC_BTREE_HPP
 #define TPCC_BTREE_HPP
@@ -106,7 +109,8 @@ bool next(Tx *tx, const Tree *tree, uint64_t key, uint64_t &found, uint64_t &val
 	uint64_t count = fur_load(tx, &leaf->count), i = place(tx, leaf, count, key);
 	while (i == count) {
 		/* All of this leaf is smaller: the first leaf to its right. */
-		while (path.levels && path.index[path.levels - 1] + 1 == path.count[path.levels - 1])
+		while (path.levels &&
+		        path.index[path.levels - 1] + 1 == path.count[path.levels - 1])
 			path.levels--;
 		if (!path.levels)
 			return false;
@@ -136,7 +140,8 @@ bool last(Tx *tx, const Tree *tree, uint64_t key, uint64_t &found, uint64_t &val
 				path.levels--;
 			if (!path.levels)
 				return false;
-			leaf = child(tx, path.node[path.levels - 1], path.index[path.levels - 1] - 1);
+			leaf = child(
+			        tx, path.node[path.levels - 1], path.index[path.levels - 1] - 1);
 			while (!fur_load(tx, &leaf->leaf))
 				leaf = child(tx, leaf, fur_load(tx, &leaf->count) - 1);
 			i = fur_load(tx, &leaf->count);
@@ -273,12 +278,14 @@ const char *each(Tx *tx, const Node *node, uint64_t low, uint64_t high, F &&f)
 		return "a node has no entries, or too many";
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t key = fur_load(tx, &node->key[i]), value = fur_load(tx, &node->value[i]);
-		uint64_t from = leaf || i ? key : low, upto = i + 1 < count ? fur_load(tx, &node->key[i + 1]) : high;
+		uint64_t from = leaf || i ? key : low,
+		         upto = i + 1 < count ? fur_load(tx, &node->key[i + 1]) : high;
 		if ((leaf || i) && (key < low || key >= high || (i + 1 < count && key >= upto)))
 			return "keys are out of order";
 		if (leaf)
 			f(key, value);
-		else if (const char *wrong = each(tx, reinterpret_cast<const Node *>(value), from, upto, f))
+		else if (const char *wrong =
+		                 each(tx, reinterpret_cast<const Node *>(value), from, upto, f))
 			return wrong;
 	}
 	return nullptr;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and that every tree is one.  Included by tpcc.hpp.
+ * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and that every tree is one.
+ * Included by tpcc.hpp.
  */
 #ifndef TPCC_CONSISTENCY_HPP
 #define TPCC_CONSISTENCY_HPP
@@ -23,7 +24,7 @@ struct CustomerSums {
 template <class Tx>
 class Checker
 {
-      public:
+public:
 	Checker(Tx *tx, const Database *db) : tx_(tx), db_(db) {}
 
 	const char *check()
@@ -48,7 +49,7 @@ class Checker
 		return nullptr;
 	}
 
-      private:
+private:
 	void need(bool good, const char *what)
 	{
 		if (!good && !wrong_)
@@ -63,17 +64,22 @@ class Checker
 	const char *trees()
 	{
 		auto nothing = [](uint64_t, uint64_t) {};
-		for (const btree::Tree *t : {&db_->item, &db_->stock, &db_->by_name, &db_->by_customer})
+		for (const btree::Tree *t :
+		        {&db_->item, &db_->stock, &db_->by_name, &db_->by_customer})
 			if (const char *wrong = btree::each(tx_, t, nothing))
 				return wrong;
-		const char *wrong = btree::each(tx_, &db_->history, [&](uint64_t key, uint64_t value) {
-			auto *h = reinterpret_cast<const History *>(value);
-			districts_[district_key(get(&h->warehouse), get(&h->district))].history += get(&h->amount);
-			customers_[district_of(key) | (key >> 28 & 0xffff)].paid += get(&h->amount);
-		});
+		const char *wrong =
+		        btree::each(tx_, &db_->history, [&](uint64_t key, uint64_t value) {
+			        auto *h = reinterpret_cast<const History *>(value);
+			        districts_[district_key(get(&h->warehouse), get(&h->district))]
+			                .history += get(&h->amount);
+			        customers_[district_of(key) | (key >> 28 & 0xffff)].paid +=
+			                get(&h->amount);
+		        });
 		if (wrong || (wrong = orders()))
 			return wrong;
-		return btree::each(tx_, &db_->order_line, [&](uint64_t key, uint64_t) { districts_[district_of(key)].lines++; });
+		return btree::each(tx_, &db_->order_line,
+		        [&](uint64_t key, uint64_t) { districts_[district_of(key)].lines++; });
 	}
 	static uint64_t district_of(uint64_t key)
 	{
@@ -89,9 +95,10 @@ class Checker
 			s.oldest_waiting = number < s.oldest_waiting ? number : s.oldest_waiting;
 			s.newest_waiting = number > s.newest_waiting ? number : s.newest_waiting;
 		});
-		return wrong ? wrong : btree::each(tx_, &db_->order, [&](uint64_t key, uint64_t value) {
-			one_order(key, reinterpret_cast<const Order *>(value));
-		});
+		return wrong ? wrong
+		             : btree::each(tx_, &db_->order, [&](uint64_t key, uint64_t value) {
+			               one_order(key, reinterpret_cast<const Order *>(value));
+		               });
 	}
 	void one_order(uint64_t key, const Order *o)
 	{
@@ -105,15 +112,19 @@ class Checker
 		        "3.3.2.5: an order has a carrier and waits, or has none and does not wait");
 		for (uint64_t n = 1; n <= lines + 1; n++) {
 			uint64_t value;
-			bool there = btree::find(tx_, &db_->order_line, district_of(key) | number << 8 | n, value);
-			need(there == (n <= lines), "3.3.2.6: an order has not as many lines as it says");
+			bool there = btree::find(
+			        tx_, &db_->order_line, district_of(key) | number << 8 | n, value);
+			need(there == (n <= lines),
+			        "3.3.2.6: an order has not as many lines as it says");
 			if (!there)
 				continue;
 			auto *line = reinterpret_cast<const OrderLine *>(value);
 			need((get(&line->delivered) != 0) == delivered,
-			        "3.3.2.7: a line is delivered and its order is not, or not and it is");
+			        "3.3.2.7: a line is delivered and its order is not, or not and it "
+			        "is");
 			if (delivered)
-				customers_[district_of(key) | get(&o->customer)].delivered += get(&line->amount);
+				customers_[district_of(key) | get(&o->customer)].delivered +=
+				        get(&line->amount);
 		}
 	}
 
@@ -124,12 +135,16 @@ class Checker
 			DistrictSums &s = districts_[key];
 			s.ytd = get(&d->ytd);
 			s.next_order = get(&d->next_order);
-			need(s.next_order - 1 == s.newest, "3.3.2.2: a district's next order is not one more than its newest");
-			need(!s.waiting || s.newest == s.newest_waiting, "3.3.2.2: the newest order is not the newest that waits");
+			need(s.next_order - 1 == s.newest,
+			        "3.3.2.2: a district's next order is not one more than its newest");
+			need(!s.waiting || s.newest == s.newest_waiting,
+			        "3.3.2.2: the newest order is not the newest that waits");
 			need(!s.waiting || s.newest_waiting - s.oldest_waiting + 1 == s.waiting,
 			        "3.3.2.3: there is a gap in the orders that wait");
-			need(s.lines_of_orders == s.lines, "3.3.2.4: a district has not as many order lines as its orders say");
-			need(s.ytd == s.history, "3.3.2.9: a district has not taken in what its history says");
+			need(s.lines_of_orders == s.lines, "3.3.2.4: a district has not as many "
+			                                   "order lines as its orders say");
+			need(s.ytd == s.history,
+			        "3.3.2.9: a district has not taken in what its history says");
 			uint64_t w = key >> 48;
 			warehouse_ytd_[w] += s.ytd;
 			warehouse_history_[w] += s.history;
@@ -139,8 +154,10 @@ class Checker
 	{
 		need_tree(btree::each(tx_, &db_->warehouse, [&](uint64_t w, uint64_t value) {
 			int64_t ytd = get(&reinterpret_cast<const Warehouse *>(value)->ytd);
-			need(ytd == warehouse_ytd_[w], "3.3.2.1: a warehouse has not taken in what its districts have");
-			need(ytd == warehouse_history_[w], "3.3.2.8: a warehouse has not taken in what its history says");
+			need(ytd == warehouse_ytd_[w],
+			        "3.3.2.1: a warehouse has not taken in what its districts have");
+			need(ytd == warehouse_history_[w],
+			        "3.3.2.8: a warehouse has not taken in what its history says");
 		}));
 	}
 	void customers()
@@ -149,9 +166,11 @@ class Checker
 			auto *c = reinterpret_cast<const Customer *>(value);
 			const CustomerSums &s = customers_[key];
 			need(get(&c->balance) == s.delivered - s.paid,
-			        "3.3.2.10: a customer's balance is not what was delivered less what was paid");
+			        "3.3.2.10: a customer's balance is not what was delivered less "
+			        "what was paid");
 			need(get(&c->balance) + get(&c->ytd_payment) == s.delivered,
-			        "3.3.2.12: a customer's balance and payments are not what was delivered");
+			        "3.3.2.12: a customer's balance and payments are not what was "
+			        "delivered");
 		}));
 	}
 	void need_tree(const char *wrong)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * load.hpp - the initial population of the database, TPC-C clause 4.3, each row in a transaction of its own.
+ * load.hpp - the initial population of the database, TPC-C clause 4.3, each row in a transaction of
+ * its own.
  */
 #ifndef TPCC_LOAD_HPP
 #define TPCC_LOAD_HPP
@@ -16,11 +17,13 @@ namespace tpcc
 /* Random numbers of clause 2.1.6. */
 class Random
 {
-      public:
+public:
 	explicit Random(uint64_t seed) : engine_(seed) {}
 	uint64_t uniform(uint64_t low, uint64_t high)
 	{
-		return low + static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) * (high - low + 1)) >> 64);
+		return low + static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) *
+		                                           (high - low + 1)) >>
+		                                   64);
 	}
 	uint64_t non_uniform(uint64_t a, uint64_t low, uint64_t high)
 	{
@@ -31,7 +34,7 @@ class Random
 		return static_cast<double>(engine_() >> 11) < p / 100 * 9007199254740992.0;
 	}
 
-      private:
+private:
 	std::mt19937_64 engine_;
 };
 
@@ -44,7 +47,7 @@ inline uint64_t rows_to_load(uint64_t warehouses, const Scale &scale)
 template <class Update, class Step>
 class Loader
 {
-      public:
+public:
 	Loader(Update &update, const Scale &scale, uint64_t seed, Step &step)
 	    : update_(update), scale_(scale), random_(seed), step_(step)
 	{
@@ -56,8 +59,9 @@ class Loader
 			db_ = static_cast<Database *>(fur_alloc(tx, sizeof(Database)));
 			if (!db_)
 				throw btree::NoMemory();
-			for (btree::Tree *t : {&db_->warehouse, &db_->district, &db_->customer, &db_->history, &db_->new_order,
-			             &db_->order, &db_->order_line, &db_->item, &db_->stock, &db_->by_name, &db_->by_customer})
+			for (btree::Tree *t : {&db_->warehouse, &db_->district, &db_->customer,
+			             &db_->history, &db_->new_order, &db_->order, &db_->order_line,
+			             &db_->item, &db_->stock, &db_->by_name, &db_->by_customer})
 				fur_store(tx, &t->root, nullptr);
 			fur_store(tx, &db_->warehouses, warehouses);
 			fur_store(tx, &db_->customers, scale_.customers);
@@ -67,14 +71,15 @@ class Loader
 			update_([&](auto *tx) {
 				auto *item = new_row<Item>(tx, db_->item, i);
 				fur_store(tx, &item->image, i % 10000);
-				fur_store(tx, &item->price, static_cast<int64_t>(100 + i * 7919 % 9901));
+				fur_store(tx, &item->price,
+				        static_cast<int64_t>(100 + i * 7919 % 9901));
 			});
 		for (uint64_t w = 1; w <= warehouses; w++)
 			warehouse(w);
 		return db_;
 	}
 
-      private:
+private:
 	void warehouse(uint64_t w)
 	{
 		int64_t paid = static_cast<int64_t>(scale_.customers) * 1000;
@@ -86,7 +91,8 @@ class Loader
 		for (uint64_t i = 1; i <= scale_.items; i++, step_())
 			update_([&](auto *tx) {
 				auto *stock = new_row<Stock>(tx, db_->stock, stock_key(w, i));
-				fur_store(tx, &stock->quantity, static_cast<int64_t>(10 + (i * 31 + w) % 91));
+				fur_store(tx, &stock->quantity,
+				        static_cast<int64_t>(10 + (i * 31 + w) % 91));
 				for (int64_t *zero : {&stock->ytd, &stock->orders, &stock->remote})
 					fur_store(tx, zero, int64_t(0));
 			});
@@ -104,7 +110,8 @@ class Loader
 		});
 		for (uint64_t c = 1; c <= scale_.customers; c++, step_())
 			customer(w, d, c);
-		/* Orders in the order of a permutation of the customers: any stride that has no common factor with their number. */
+		/* Orders in the order of a permutation of the customers: any stride that has no
+		 * common factor with their number. */
 		uint64_t n = scale_.customers, stride = 7919 % n | 1;
 		while (std::gcd(stride, n) != 1)
 			stride += 2;
@@ -139,7 +146,8 @@ class Loader
 	void order(uint64_t w, uint64_t d, uint64_t o, uint64_t c)
 	{
 		bool delivered = o <= scale_.customers * 7 / 10;
-		uint64_t lines = random_.uniform(scale_.least_lines, scale_.most_lines), first = random_.uniform(1, scale_.items);
+		uint64_t lines = random_.uniform(scale_.least_lines, scale_.most_lines),
+		         first = random_.uniform(1, scale_.items);
 		update_([&](auto *tx) {
 			auto *order = new_row<Order>(tx, db_->order, order_key(w, d, o));
 			fur_store(tx, &order->customer, c);
@@ -150,12 +158,15 @@ class Loader
 			if (!delivered)
 				btree::insert(tx, &db_->new_order, order_key(w, d, o), 1);
 			for (uint64_t n = 1; n <= lines; n++) {
-				auto *line = new_row<OrderLine>(tx, db_->order_line, line_key(w, d, o, n));
+				auto *line = new_row<OrderLine>(
+				        tx, db_->order_line, line_key(w, d, o, n));
 				fur_store(tx, &line->item, (first + n * 7919) % scale_.items + 1);
 				fur_store(tx, &line->supplier, w);
 				fur_store(tx, &line->quantity, uint64_t(5));
 				fur_store(tx, &line->delivered, uint64_t(delivered));
-				fur_store(tx, &line->amount, delivered ? int64_t(0) : static_cast<int64_t>(1 + first * n % 999999));
+				fur_store(tx, &line->amount,
+				        delivered ? int64_t(0)
+				                  : static_cast<int64_t>(1 + first * n % 999999));
 			}
 		});
 	}

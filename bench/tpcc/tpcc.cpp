@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tpcc.cpp - the TPC-C benchmark: loads the database, runs a mix of the five transactions, checks the consistency conditions of clause 3.3.2.
- * No terminals, no think times: throughput of transactions, as in FUR's evaluation (section 4).
+ * tpcc.cpp - the TPC-C benchmark: loads the database, runs a mix of the five transactions, checks
+ * the consistency conditions of clause 3.3.2.  No terminals, no think times: throughput of
+ * transactions, as in FUR's evaluation (section 4).
  */
 #include "../common/stock.hpp"
 #include "../common/systems.hpp"
@@ -23,8 +24,9 @@ const char *const type_names[] = {"stocklevel", "delivery", "orderstatus", "paym
 /* Percentages, in the order of the types. */
 using Mix = std::array<double, TYPES>;
 const std::pair<const char *, Mix> named_mixes[] = {
-        {"standard", {4, 4, 4, 43, 45}}, {"stocklevel", {100, 0, 0, 0, 0}}, {"delivery", {0, 100, 0, 0, 0}},
-        {"orderstatus", {0, 0, 100, 0, 0}}, {"payment", {0, 0, 0, 100, 0}}, {"neworder", {0, 0, 0, 0, 100}},
+        {"standard", {4, 4, 4, 43, 45}}, {"stocklevel", {100, 0, 0, 0, 0}},
+        {"delivery", {0, 100, 0, 0, 0}}, {"orderstatus", {0, 0, 100, 0, 0}},
+        {"payment", {0, 0, 0, 100, 0}}, {"neworder", {0, 0, 0, 0, 100}},
         {"orderstatus95", {0, 0, 95, 5, 0}},       /* FUR, Figure 4 */
         {"read-dominated", {42.5, 5, 42.5, 5, 5}}, /* Figure 8: 85 % read-only */
 };
@@ -50,19 +52,21 @@ Mix parse_mix(const std::string &option, const std::string &text)
 		while (type < TYPES && part.substr(0, equals) != type_names[type])
 			type++;
 		char *end = nullptr;
-		double percent = equals == std::string::npos ? -1 : strtod(part.c_str() + equals + 1, &end);
+		double percent =
+		        equals == std::string::npos ? -1 : strtod(part.c_str() + equals + 1, &end);
 		if (type == TYPES || !end || *end || !(percent >= 0))
-			throw bench::Usage(
-			        option + " " + text + ": '" + part +
-			        "' is not a mix: use standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... of "
-			        "stocklevel, delivery, orderstatus, payment, neworder");
+			throw bench::Usage(option + " " + text + ": '" + part +
+			                   "' is not a mix: use standard, read-dominated, "
+			                   "orderstatus95, a type, or TYPE=PERCENT,... of "
+			                   "stocklevel, delivery, orderstatus, payment, neworder");
 		mix[type] += percent;
 		sum += percent;
 	}
 	if (sum < 99.999 || sum > 100.001) {
 		std::ostringstream is;
 		is << sum;
-		throw bench::Usage(option + " " + text + ": the percentages add up to " + is.str() + ", not 100");
+		throw bench::Usage(option + " " + text + ": the percentages add up to " + is.str() +
+		                   ", not 100");
 	}
 	return mix;
 }
@@ -72,7 +76,9 @@ tpcc::Scale parse_scale(const std::string &name)
 	tpcc::Scale paper{3000, 100000, 1, 3, 100, false, false};
 	if (name == "paper")
 		return paper;
-	if (name == "tenth") /* its reads and writes, but for the height of a tree; for many warehouses where memory is short */
+	/* Its reads and writes, but for the height of a tree; for many warehouses where memory is
+	 * short */
+	if (name == "tenth")
 		return {300, 10000, 1, 3, 100, false, false};
 	if (name == "spec")
 		return {};
@@ -81,20 +87,25 @@ tpcc::Scale parse_scale(const std::string &name)
 	throw bench::Usage("--scale " + name + ": use paper, tenth, spec or tiny");
 }
 
-/* What the database needs, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60 %. */
+/* What the database needs, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60
+ * %. */
 uint64_t heap_bytes_of(const Workload &w)
 {
 	uint64_t customers = tpcc::DISTRICTS * w.scale.customers,
 	         lines = customers * (w.scale.least_lines + w.scale.most_lines) / 2;
-	uint64_t tree = 40, warehouse = customers * (128 + 64 + 64 + 5 * tree) + lines * (64 + tree) + w.scale.items * (64 + tree);
+	uint64_t tree = 40, warehouse = customers * (128 + 64 + 64 + 5 * tree) +
+	                                lines * (64 + tree) + w.scale.items * (64 + tree);
 	/* Half as much again for leaves that split, and for the stock of each thread. */
-	return w.warehouses * warehouse * 3 / 2 + w.scale.items * (64 + tree) + (uint64_t(64) << 20);
+	return w.warehouses * warehouse * 3 / 2 + w.scale.items * (64 + tree) +
+	       (uint64_t(64) << 20);
 }
 
 /* What new orders and payments add while it runs: 100 MB a second of each thread, at most 8 GB. */
 uint64_t growth_of(const bench::Options &o, const Workload &w)
 {
-	double threads = (w.first[PAYMENT] + w.first[NEW_ORDER] + (o.threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) / 100;
+	double threads = (w.first[PAYMENT] + w.first[NEW_ORDER] +
+	                         (o.threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) /
+	                 100;
 	double seconds = o.seconds + (o.machine == "native" ? 0.5 : o.warm_up_seconds());
 	double bytes = seconds * threads * 1e8;
 	return bytes < 8e9 ? static_cast<uint64_t>(bytes) : UINT64_C(8000000000);
@@ -105,7 +116,7 @@ using tpcc::Random;
 /* Inputs of the transactions, clauses 2.4.1 to 2.8.1. */
 class Inputs
 {
-      public:
+public:
 	Inputs(const Workload &w, const Mix &mix, uint64_t seed, unsigned thread)
 	    : w_(w), mix_(mix), random_(seed * 1000003 + thread), home_(thread % w.warehouses + 1)
 	{
@@ -127,7 +138,8 @@ class Inputs
 		roll_back = w_.scale.rollbacks && random_.percent(1);
 		for (uint64_t n = 0; n < in.lines; n++) {
 			in.line[n].item = random_.non_uniform(8191, 1, w_.scale.items);
-			in.line[n].supplier = w_.warehouses > 1 && random_.percent(1) ? other(in.w) : in.w;
+			in.line[n].supplier =
+			        w_.warehouses > 1 && random_.percent(1) ? other(in.w) : in.w;
 			in.line[n].quantity = random_.uniform(1, 10);
 		}
 		if (roll_back)
@@ -137,7 +149,8 @@ class Inputs
 	tpcc::Payment payment()
 	{
 		tpcc::Payment in;
-		in.w = in.customer_w = warehouse(), in.d = in.customer_d = district(), in.date = ++date_;
+		in.w = in.customer_w = warehouse(), in.d = in.customer_d = district(),
+		in.date = ++date_;
 		if (w_.warehouses > 1 && random_.percent(15))
 			in.customer_w = other(in.w), in.customer_d = district();
 		in.by_name = by_name();
@@ -155,10 +168,11 @@ class Inputs
 	}
 	tpcc::StockLevel stock_level()
 	{
-		return {warehouse(), district(), w_.scale.stock_orders, static_cast<int64_t>(random_.uniform(10, 20))};
+		return {warehouse(), district(), w_.scale.stock_orders,
+		        static_cast<int64_t>(random_.uniform(10, 20))};
 	}
 
-      private:
+private:
 	uint64_t warehouse()
 	{
 		return w_.home ? home_ : random_.uniform(1, w_.warehouses);
@@ -182,7 +196,8 @@ class Inputs
 	/* Of a name that somebody has: the first customers have names 0, 1, ... */
 	uint64_t name()
 	{
-		uint64_t names = w_.scale.customers < tpcc::NAMES ? w_.scale.customers : uint64_t(tpcc::NAMES);
+		uint64_t names = w_.scale.customers < tpcc::NAMES ? w_.scale.customers
+		                                                  : uint64_t(tpcc::NAMES);
 		return random_.non_uniform(255, 0, names - 1);
 	}
 
@@ -247,7 +262,7 @@ struct Counting {
 template <class Tm>
 class Tpcc
 {
-      public:
+public:
 	Tpcc(Tm &tm, const Workload &w, uint64_t seed) : tm_(tm), w_(w), seed_(seed)
 	{
 		bench::aside([&] {
@@ -260,12 +275,14 @@ class Tpcc
 		});
 	}
 
-	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop, bench::Progress &progress)
+	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop,
+	        bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
 		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
-		stock_.take(
-		        self, thread, {sizeof(tpcc::History), sizeof(tpcc::Order), sizeof(tpcc::OrderLine), sizeof(btree::Node)});
+		stock_.take(self, thread,
+		        {sizeof(tpcc::History), sizeof(tpcc::Order), sizeof(tpcc::OrderLine),
+		                sizeof(btree::Node)});
 		start();
 		while (!stop.load(std::memory_order_relaxed)) {
 			Type type = inputs.type();
@@ -280,7 +297,8 @@ class Tpcc
 		std::string wrong;
 		bench::aside([&] {
 			typename Tm::Thread self(tm_);
-			const char *what = self.read([&](auto *tx) { return tpcc::check(tx, db_); });
+			const char *what =
+			        self.read([&](auto *tx) { return tpcc::check(tx, db_); });
 			wrong = what ? what : "";
 		});
 		return wrong;
@@ -299,15 +317,17 @@ class Tpcc
 				for (int k = 0; k < TIMES; k++) {
 					Counting counting;
 					one(self, inputs, static_cast<Type>(t), counting);
-					sum.reads += counting.n.reads, sum.writes += counting.n.writes;
+					sum.reads += counting.n.reads,
+					        sum.writes += counting.n.writes;
 				}
-				all[type_names[t]] = {{"reads", sum.reads / TIMES}, {"writes", sum.writes / TIMES}};
+				all[type_names[t]] = {{"reads", sum.reads / TIMES},
+				        {"writes", sum.writes / TIMES}};
 			}
 		});
 		return all;
 	}
 
-      private:
+private:
 	/* `with` makes what the body is handed of the transaction that is open. */
 	template <class With>
 	void one(typename Tm::Thread &self, Inputs &inputs, Type type, With &with)
@@ -316,17 +336,21 @@ class Tpcc
 		case STOCK_LEVEL: {
 			auto in = inputs.stock_level();
 			uint64_t seen[1024];
-			shown_ = self.read([&](auto *tx) { return tpcc::stock_level(with(tx), db_, in, seen, 1024); });
+			shown_ = self.read([&](auto *tx) {
+				return tpcc::stock_level(with(tx), db_, in, seen, 1024);
+			});
 			break;
 		}
 		case ORDER_STATUS: {
 			auto in = inputs.order_status();
-			shown_ = static_cast<uint64_t>(self.read([&](auto *tx) { return tpcc::order_status(with(tx), db_, in); }));
+			shown_ = static_cast<uint64_t>(self.read(
+			        [&](auto *tx) { return tpcc::order_status(with(tx), db_, in); }));
 			break;
 		}
 		case DELIVERY: {
 			auto in = inputs.delivery();
-			shown_ = self.update([&](auto *tx) { return tpcc::delivery(with(tx), db_, in); });
+			shown_ = self.update(
+			        [&](auto *tx) { return tpcc::delivery(with(tx), db_, in); });
 			break;
 		}
 		case PAYMENT: {
@@ -348,7 +372,8 @@ class Tpcc
 		if (!roll_back)
 			self.update([&](auto *tx) { return tpcc::new_order(with(tx), db_, in); });
 		else if constexpr (Tm::rolls_back)
-			self.update_or_abort([&](auto *tx) { return tpcc::new_order(with(tx), db_, in); });
+			self.update_or_abort(
+			        [&](auto *tx) { return tpcc::new_order(with(tx), db_, in); });
 		/* Else the system cannot, and goes without. */
 	}
 
@@ -368,24 +393,31 @@ class Tpcc
 			tm_.set_root(tx, db_);
 			return 0;
 		});
-		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check_loaded(tx, db_); }))
-			throw std::runtime_error(std::string("the database is not right after loading: ") + wrong);
+		if (const char *wrong =
+		                self.read([&](auto *tx) { return tpcc::check_loaded(tx, db_); }))
+			throw std::runtime_error(
+			        std::string("the database is not right after loading: ") + wrong);
 	}
 
 	void check_reused(typename Tm::Thread &self)
 	{
 		uint64_t is[3];
 		self.read([&](auto *tx) {
-			is[0] = fur_load(tx, &db_->warehouses), is[1] = fur_load(tx, &db_->customers),
-			is[2] = fur_load(tx, &db_->items);
+			is[0] = fur_load(tx, &db_->warehouses),
+			is[1] = fur_load(tx, &db_->customers), is[2] = fur_load(tx, &db_->items);
 			return 0;
 		});
-		if (is[0] != w_.warehouses || is[1] != w_.scale.customers || is[2] != w_.scale.items)
-			throw bench::Usage("the heap holds a database of " + std::to_string(is[0]) + " warehouses, " +
-			                   std::to_string(is[1]) + " customers a district and " + std::to_string(is[2]) +
-			                   " items: ask for the same --warehouses and --scale, or another heap");
+		if (is[0] != w_.warehouses || is[1] != w_.scale.customers ||
+		        is[2] != w_.scale.items)
+			throw bench::Usage("the heap holds a database of " + std::to_string(is[0]) +
+			                   " warehouses, " + std::to_string(is[1]) +
+			                   " customers a district and " + std::to_string(is[2]) +
+			                   " items: ask for the same --warehouses and --scale, or "
+			                   "another heap");
 		if (const char *wrong = self.read([&](auto *tx) { return tpcc::check(tx, db_); }))
-			throw std::runtime_error(std::string("the database in the heap is not consistent: ") + wrong);
+			throw std::runtime_error(
+			        std::string("the database in the heap is not consistent: ") +
+			        wrong);
 	}
 
 	Tm &tm_;
@@ -393,7 +425,8 @@ class Tpcc
 	uint64_t seed_;
 	tpcc::Database *db_ = nullptr;
 	bench::Stock stock_;
-	static inline thread_local volatile uint64_t shown_; /* what a terminal would show: not optimised away */
+	/* What a terminal would show: not optimised away */
+	static inline thread_local volatile uint64_t shown_;
 };
 
 template <class Tm>
@@ -402,8 +435,8 @@ int run_on(bench::Options &o, const Workload &w)
 	Tm tm(o.tm_options);
 	Tpcc<Tm> tpcc(tm, w, o.seed);
 	tm.begin_run();
-	bench::Window window =
-	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
+	bench::Window window = bench::run_threads(o,
+	        [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
 	json r = bench::common_result(o, "tpcc", window, type_names, TYPES);
 	tm.describe(r);
 	r["warehouses"] = w.warehouses;
@@ -430,16 +463,17 @@ int run(bench::Options &o, Workload &w)
 		throw bench::Usage("--warehouses: use 1 to 4096");
 	uint64_t needs = heap_bytes_of(w);
 	if (o.tm_options.heap_bytes && o.tm_options.heap_bytes < needs)
-		throw bench::Usage("--heap-mib " + std::to_string(o.tm_options.heap_bytes >> 20) + ": " +
-		                   std::to_string(w.warehouses) + " warehouses at --scale " + w.scale_name + " need at least " +
-		                   std::to_string(needs >> 20));
+		throw bench::Usage("--heap-mib " + std::to_string(o.tm_options.heap_bytes >> 20) +
+		                   ": " + std::to_string(w.warehouses) + " warehouses at --scale " +
+		                   w.scale_name + " need at least " + std::to_string(needs >> 20));
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = needs + growth_of(o, w);
 	try {
 		return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 	} catch (const btree::NoMemory &) {
-		throw bench::Usage("the heap is too small for " + std::to_string(w.warehouses) +
-		                   " warehouses and what the run adds: give it a larger --heap-mib");
+		throw bench::Usage(
+		        "the heap is too small for " + std::to_string(w.warehouses) +
+		        " warehouses and what the run adds: give it a larger --heap-mib");
 	} catch (const tpcc::Broken &e) {
 		throw std::runtime_error(std::string("the database is not consistent: ") + e.what);
 	}
@@ -455,14 +489,19 @@ int main(int argc, char **argv)
 	        [&](tools::CommandLine &line, bench::Options &) {
 		        line.option("--warehouses", w.warehouses, "warehouses");
 		        line.option("--mix", w.mix_name,
-		                "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, delivery, "
+		                "standard, read-dominated, orderstatus95, a type, or "
+		                "TYPE=PERCENT,... (stocklevel, delivery, "
 		                "orderstatus, payment, neworder)");
-		        line.option("--first-thread", w.first_name, "a mix for thread 0 alone; default: that of all threads");
+		        line.option("--first-thread", w.first_name,
+		                "a mix for thread 0 alone; default: that of all threads");
 		        line.option("--scale", w.scale_name,
-		                "paper: the FUR paper's; tenth: paper with a tenth of its customers and items; spec: the "
+		                "paper: the FUR paper's; tenth: paper with a tenth of its "
+		                "customers and items; spec: the "
 		                "specification's; tiny: for tests");
-		        line.flag("--home", w.home, "each thread stays with a warehouse of its own");
-		        line.flag("--footprints", w.footprints, "measure reads and writes of each type, after the run");
+		        line.flag(
+		                "--home", w.home, "each thread stays with a warehouse of its own");
+		        line.flag("--footprints", w.footprints,
+		                "measure reads and writes of each type, after the run");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tpcc.hpp - TPC-C's nine tables and five transactions, on fur_load and fur_store, for every transactional memory.
- * Source: TPC Benchmark C, standard specification 5.11, clauses 1 to 3; amounts are in cents.
+ * tpcc.hpp - TPC-C's nine tables and five transactions, on fur_load and fur_store, for every
+ * transactional memory.  Source: TPC Benchmark C, standard specification 5.11, clauses 1 to 3;
+ * amounts are in cents.
  *
- * Two presets.  `spec` is the specification's: 5 to 15 order lines, customers also by last name, stock level over 20 orders.  `paper` is
- * what FUR's evaluation ran (section 4.1): 1 to 3 order lines, by number only, stock level over 100 orders.
+ * Two presets.  `spec` is the specification's: 5 to 15 order lines, customers also by last name,
+ * stock level over 20 orders.  `paper` is what FUR's evaluation ran (section 4.1): 1 to 3 order
+ * lines, by number only, stock level over 100 orders.
  */
 #ifndef TPCC_HPP
 #define TPCC_HPP
@@ -17,7 +19,8 @@ namespace tpcc
 {
 
 struct Scale {
-	uint64_t customers = 3000, items = 100000, least_lines = 5, most_lines = 15, stock_orders = 20;
+	uint64_t customers = 3000, items = 100000, least_lines = 5, most_lines = 15,
+	         stock_orders = 20;
 	bool by_name = true, rollbacks = true;
 };
 enum : uint64_t { DISTRICTS = 10, NAMES = 1000 };
@@ -63,7 +66,8 @@ struct Stock {
 /* ------------------------------------------------------------------ tables */
 
 struct Database {
-	btree::Tree warehouse, district, customer, history, new_order, order, order_line, item, stock;
+	btree::Tree warehouse, district, customer, history, new_order, order, order_line, item,
+	        stock;
 	btree::Tree by_name, by_customer; /* indexes: of customers, and of orders */
 	uint64_t warehouses, customers, items;
 };
@@ -101,7 +105,8 @@ inline uint64_t by_customer_key(uint64_t w, uint64_t d, uint64_t c, uint64_t o)
 	return district_key(w, d) | c << 28 | o;
 }
 
-/* The row must be there: what is asked for was put in when the database was loaded, or follows from another row. */
+/* The row must be there: what is asked for was put in when the database was loaded, or follows from
+ * another row. */
 struct Broken {
 	const char *what;
 };
@@ -148,7 +153,8 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in)
 	auto *warehouse = row<Warehouse>(tx, db->warehouse, in.w);
 	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
 	auto *customer = row<Customer>(tx, db->customer, customer_key(in.w, in.d, in.c));
-	int64_t tax = fur_load(tx, &warehouse->tax) + fur_load(tx, &district->tax), discount = fur_load(tx, &customer->discount);
+	int64_t tax = fur_load(tx, &warehouse->tax) + fur_load(tx, &district->tax),
+	        discount = fur_load(tx, &customer->discount);
 	uint64_t number = fur_load(tx, &district->next_order);
 	fur_store(tx, &district->next_order, number + 1);
 	auto *order = new_row<Order>(tx, db->order, order_key(in.w, in.d, number));
@@ -164,7 +170,8 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in)
 		uint64_t found;
 		if (!btree::find(tx, &db->item, l.item, found))
 			return false;
-		int64_t amount = static_cast<int64_t>(l.quantity) * fur_load(tx, &reinterpret_cast<Item *>(found)->price);
+		int64_t amount = static_cast<int64_t>(l.quantity) *
+		                 fur_load(tx, &reinterpret_cast<Item *>(found)->price);
 		auto *stock = row<Stock>(tx, db->stock, stock_key(l.supplier, l.item));
 		int64_t left = fur_load(tx, &stock->quantity) - static_cast<int64_t>(l.quantity);
 		fur_store(tx, &stock->quantity, left >= 10 ? left : left + 91);
@@ -172,7 +179,8 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in)
 		add(tx, &stock->orders, int64_t(1));
 		if (l.supplier != in.w)
 			add(tx, &stock->remote, int64_t(1));
-		auto *line = new_row<OrderLine>(tx, db->order_line, line_key(in.w, in.d, number, n + 1));
+		auto *line =
+		        new_row<OrderLine>(tx, db->order_line, line_key(in.w, in.d, number, n + 1));
 		fur_store(tx, &line->item, l.item);
 		fur_store(tx, &line->supplier, l.supplier);
 		fur_store(tx, &line->quantity, l.quantity);
@@ -190,7 +198,8 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in)
 template <class Tx>
 uint64_t customer_by_name(Tx *tx, const Database *db, uint64_t w, uint64_t d, uint64_t name)
 {
-	uint64_t first = name_key(w, d, name, 0), past = name_key(w, d, name + 1, 0), at = first, key, value, n = 0;
+	uint64_t first = name_key(w, d, name, 0), past = name_key(w, d, name + 1, 0), at = first,
+	         key, value, n = 0;
 	while (btree::next(tx, &db->by_name, at, key, value) && key < past) {
 		n++;
 		at = key + 1;
@@ -217,8 +226,10 @@ void payment(Tx *tx, Database *db, const Payment &in)
 {
 	auto *warehouse = row<Warehouse>(tx, db->warehouse, in.w);
 	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
-	uint64_t c = in.by_name ? customer_by_name(tx, db, in.customer_w, in.customer_d, in.name) : in.c;
-	auto *customer = row<Customer>(tx, db->customer, customer_key(in.customer_w, in.customer_d, c));
+	uint64_t c =
+	        in.by_name ? customer_by_name(tx, db, in.customer_w, in.customer_d, in.name) : in.c;
+	auto *customer =
+	        row<Customer>(tx, db->customer, customer_key(in.customer_w, in.customer_d, c));
 	add(tx, &warehouse->ytd, in.amount);
 	add(tx, &district->ytd, in.amount);
 	add(tx, &customer->balance, -in.amount);
@@ -227,8 +238,8 @@ void payment(Tx *tx, Database *db, const Payment &in)
 	fur_store(tx, &customer->payments, payments);
 	if (fur_load(tx, &customer->bad_credit)) /* clause 2.5.2.2: noted with the customer */
 		fur_store(tx, reinterpret_cast<int64_t *>(&customer->data[0]), in.amount);
-	auto *history =
-	        new_row<History>(tx, db->history, history_key(in.customer_w, in.customer_d, c, static_cast<uint64_t>(payments)));
+	auto *history = new_row<History>(tx, db->history,
+	        history_key(in.customer_w, in.customer_d, c, static_cast<uint64_t>(payments)));
 	fur_store(tx, &history->warehouse, in.w);
 	fur_store(tx, &history->district, in.d);
 	fur_store(tx, &history->date, in.date);
@@ -247,7 +258,8 @@ int64_t order_status(Tx *tx, const Database *db, const OrderStatus &in)
 	uint64_t c = in.by_name ? customer_by_name(tx, db, in.w, in.d, in.name) : in.c, key, number;
 	auto *customer = row<Customer>(tx, db->customer, customer_key(in.w, in.d, c));
 	int64_t sum = fur_load(tx, &customer->balance);
-	if (!btree::last(tx, &db->by_customer, by_customer_key(in.w, in.d, c, (1u << 28) - 1), key, number) ||
+	if (!btree::last(tx, &db->by_customer, by_customer_key(in.w, in.d, c, (1u << 28) - 1), key,
+	            number) ||
 	        key < by_customer_key(in.w, in.d, c, 0))
 		return sum;
 	auto *order = row<Order>(tx, db->order, order_key(in.w, in.d, number));
@@ -256,7 +268,8 @@ int64_t order_status(Tx *tx, const Database *db, const OrderStatus &in)
 	for (uint64_t n = 1; n <= lines; n++) {
 		auto *line = row<OrderLine>(tx, db->order_line, line_key(in.w, in.d, number, n));
 		sum += fur_load(tx, &line->amount) +
-		       static_cast<int64_t>(fur_load(tx, &line->quantity) + fur_load(tx, &line->delivered));
+		       static_cast<int64_t>(
+		               fur_load(tx, &line->quantity) + fur_load(tx, &line->delivered));
 	}
 	return sum;
 }
@@ -272,7 +285,8 @@ uint64_t delivery(Tx *tx, Database *db, const Delivery &in)
 	uint64_t delivered = 0;
 	for (uint64_t d = 1; d <= DISTRICTS; d++) {
 		uint64_t key, value;
-		if (!btree::next(tx, &db->new_order, order_key(in.w, d, 0), key, value) || key >= district_key(in.w, d + 1))
+		if (!btree::next(tx, &db->new_order, order_key(in.w, d, 0), key, value) ||
+		        key >= district_key(in.w, d + 1))
 			continue;
 		btree::remove(tx, &db->new_order, key);
 		uint64_t number = key - district_key(in.w, d);
@@ -280,11 +294,13 @@ uint64_t delivery(Tx *tx, Database *db, const Delivery &in)
 		fur_store(tx, &order->carrier, in.carrier);
 		int64_t sum = 0;
 		for (uint64_t n = 1, lines = fur_load(tx, &order->lines); n <= lines; n++) {
-			auto *line = row<OrderLine>(tx, db->order_line, line_key(in.w, d, number, n));
+			auto *line =
+			        row<OrderLine>(tx, db->order_line, line_key(in.w, d, number, n));
 			fur_store(tx, &line->delivered, in.date);
 			sum += fur_load(tx, &line->amount);
 		}
-		auto *customer = row<Customer>(tx, db->customer, customer_key(in.w, d, fur_load(tx, &order->customer)));
+		auto *customer = row<Customer>(
+		        tx, db->customer, customer_key(in.w, d, fur_load(tx, &order->customer)));
 		add(tx, &customer->balance, sum);
 		add(tx, &customer->deliveries, int64_t(1));
 		delivered++;
@@ -297,17 +313,22 @@ struct StockLevel {
 	int64_t threshold;
 };
 
-/* Clause 2.8: how many items of the newest orders are low.  `seen`: room for their numbers, and how many there are. */
+/* Clause 2.8: how many items of the newest orders are low.  `seen`: room for their numbers, and how
+ * many there are. */
 template <class Tx>
-uint64_t stock_level(Tx *tx, const Database *db, const StockLevel &in, uint64_t *seen, uint64_t room)
+uint64_t stock_level(
+        Tx *tx, const Database *db, const StockLevel &in, uint64_t *seen, uint64_t room)
 {
 	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
-	uint64_t past = fur_load(tx, &district->next_order), from = past > in.orders ? past - in.orders : 1;
-	uint64_t at = line_key(in.w, in.d, from, 0), end = line_key(in.w, in.d, past, 0), key, value, items = 0;
+	uint64_t past = fur_load(tx, &district->next_order),
+	         from = past > in.orders ? past - in.orders : 1;
+	uint64_t at = line_key(in.w, in.d, from, 0), end = line_key(in.w, in.d, past, 0), key,
+	         value, items = 0;
 	while (btree::next(tx, &db->order_line, at, key, value) && key < end) {
 		uint64_t item = fur_load(tx, &reinterpret_cast<OrderLine *>(value)->item), k = 0;
 		at = key + 1;
-		if (fur_load(tx, &row<Stock>(tx, db->stock, stock_key(in.w, item))->quantity) >= in.threshold)
+		if (fur_load(tx, &row<Stock>(tx, db->stock, stock_key(in.w, item))->quantity) >=
+		        in.threshold)
 			continue;
 		while (k < items && seen[k] != item) /* each item once */
 			k++;
@@ -319,7 +340,8 @@ uint64_t stock_level(Tx *tx, const Database *db, const StockLevel &in, uint64_t 
 
 /* ---------------------------------------------------------------- consistency */
 
-/* Clause 3.3.2, conditions 1 to 10 and 12; 11 speaks of a database just loaded, which check_loaded() is for.  Null, or what is wrong. */
+/* Clause 3.3.2, conditions 1 to 10 and 12; 11 speaks of a database just loaded, which
+ * check_loaded() is for.  Null, or what is wrong. */
 template <class Tx>
 const char *check(Tx *tx, const Database *db);
 template <class Tx>

@@ -23,7 +23,8 @@ static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
 
 static void ticks_measure(void)
 {
-	/* 5 ms bounds the error of two clock readings (some 50 ns each) to about 20 parts in a million. */
+	/* 5 ms bounds the error of two clock readings (some 50 ns each) to about 20 parts in a
+	 * million. */
 	uint64_t ns0 = arch_now_ns(), ticks0 = arch_ticks(), ns1;
 	do
 		ns1 = arch_now_ns();
@@ -64,7 +65,8 @@ void arch_futex_wake_all(uint32_t *word)
 
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-	struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+	struct timespec timeout = {
+	        (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns ? &timeout : NULL, NULL, 0);
 }
 
@@ -82,9 +84,11 @@ void arch_backoff(struct arch_backoff *b)
 	} else if (b->turns <= SPINS + YIELDS) {
 		sched_yield();
 	} else {
-		/* Whoever is waited for is descheduled or slow: 50 us is short beside a time slice and long beside a wait. */
+		/* Whoever is waited for is descheduled or slow: 50 us is short beside a time slice
+		 * and long beside a wait. */
 		struct timespec nap = {.tv_nsec = 50000};
-		/* Not nanosleep(): that is a cancellation point, and a thread cancelled here would leave others waiting for it. */
+		/* Not nanosleep(): that is a cancellation point, and a thread cancelled here would
+		 * leave others waiting for it. */
 		syscall(SYS_nanosleep, &nap, NULL);
 	}
 }
@@ -108,12 +112,14 @@ struct arch_cpu arch_cpu_detect(void)
 {
 	struct arch_cpu cpu = {0};
 	unsigned a, b, c, d;
-	/* Leaf 7: EBX bit 11 RTM, EDX bit 16 TSXLDTRK, EDX bit 11 RTM_ALWAYS_ABORT (Intel SDM volume 2, CPUID). */
+	/* Leaf 7: EBX bit 11 RTM, EDX bit 16 TSXLDTRK, EDX bit 11 RTM_ALWAYS_ABORT (Intel SDM
+	 * volume 2, CPUID). */
 	if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
 		cpu.rtm = (b >> 11 & 1) && !(d >> 11 & 1);
 		cpu.tsxldtrk = d >> 16 & 1;
-		/* Microcode, the kernel (tsx=off) or a hypervisor hides RTM; TSXLDTRK, which is useless
-		 * alone, may stay listed.  There xbegin aborts at once, with status 0, and does not trap. */
+		/* Microcode, the kernel (tsx=off) or a hypervisor hides RTM; TSXLDTRK, which is
+		 * useless alone, may stay listed.  There xbegin aborts at once, with status 0, and
+		 * does not trap. */
 		cpu.tsx_off = !cpu.rtm && (cpu.tsxldtrk || (d >> 11 & 1));
 	}
 	return cpu;
@@ -122,7 +128,8 @@ struct arch_cpu arch_cpu_detect(void)
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-/* tools/pm-emulate stands in for libpmem's calls.  These are none of them, so its own are looked for, once, before main(). */
+/* tools/pm-emulate stands in for libpmem's calls.  These are none of them, so its own are looked
+ * for, once, before main(). */
 static void (*emulated_write_back)(const void *, size_t);
 static void (*emulated_fence)(void);
 
@@ -132,8 +139,8 @@ __attribute__((constructor)) static void find_emulation(void)
 	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
 }
 
-/* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not: it leaves the line out of the
- * fence. */
+/* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not:
+ * it leaves the line out of the fence. */
 void arch_write_back(const void *start, size_t bytes)
 {
 	if (__builtin_expect(emulated_write_back != NULL, 0)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_emulated.c - the calls of arch.h on the emulated machine.  Sleeping goes through the system calls that the machine stands in for.
+ * arch_emulated.c - the calls of arch.h on the emulated machine.  Sleeping goes through the system
+ * calls that the machine stands in for.
  */
 #include "arch.h"
 
@@ -67,7 +68,8 @@ void arch_backoff(struct arch_backoff *b)
 	if (++b->turns <= SPINS) {
 		emu_pause();
 	} else {
-		/* No thread of the machine is ever descheduled: sleep at once, and not long, so that virtual time is not wasted. */
+		/* No thread of the machine is ever descheduled: sleep at once, and not long, so
+		 * that virtual time is not wasted. */
 		struct timespec nap = {.tv_nsec = 5000};
 		syscall(SYS_nanosleep, &nap, NULL);
 	}

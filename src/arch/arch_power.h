@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_power.h - ppc64le: weakly ordered.  hwsync orders everything; lwsync all but a store before a later load.
- * Source: Power ISA 3.0B, Book II, 4.6.3 "Memory barrier instructions".
+ * arch_power.h - ppc64le: weakly ordered.  hwsync orders everything; lwsync all but a store before
+ * a later load.  Source: Power ISA 3.0B, Book II, 4.6.3 "Memory barrier instructions".
  */
 #ifndef FUR_ARCH_POWER_H
 #define FUR_ARCH_POWER_H
@@ -12,7 +12,8 @@
 
 static inline void arch_pause(void)
 {
-	/* Lower this hardware thread's priority for a moment, then restore it: its SMT sibling may be whom we wait for. */
+	/* Lower this hardware thread's priority for a moment, then restore it: its SMT sibling may
+	 * be whom we wait for. */
 	__asm__ volatile("or 31,31,31; or 2,2,2" ::: "memory");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_x86.h - x86-64: total store order, so loads are ordered with loads, stores with stores and loads with later stores; only
- * a store and a later load may pass each other.  Source: Intel SDM volume 3, 9.2 "Memory ordering".
+ * arch_x86.h - x86-64: total store order, so loads are ordered with loads, stores with stores and
+ * loads with later stores; only a store and a later load may pass each other.  Source: Intel SDM
+ * volume 3, 9.2 "Memory ordering".
  */
 #ifndef FUR_ARCH_X86_H
 #define FUR_ARCH_X86_H
@@ -22,8 +23,8 @@ static inline uint64_t arch_ticks(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* mfence and not a locked add: it must also drain the store buffer from inside a hardware transaction, where the locked form
- * would make its stack line part of the write set. */
+/* mfence and not a locked add: it must also drain the store buffer from inside a hardware
+ * transaction, where the locked form would make its stack line part of the write set. */
 static inline void arch_fence(void)
 {
 	__asm__ volatile("mfence" ::: "memory");
@@ -34,14 +35,16 @@ static inline void arch_fence_light(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Store, and be seen, before any later load: one locked exchange is cheaper than a store and mfence. */
+/* Store, and be seen, before any later load: one locked exchange is cheaper than a store and
+ * mfence. */
 static inline void arch_store_fence(uint64_t *p, uint64_t value)
 {
 	__atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
 }
 
-/* A gap between two looks at a word, allowed inside a hardware transaction, where `pause` aborts.  lfence keeps the loads
- * apart: with more than one in flight, an invalidation of the line counts as a conflict and aborts. */
+/* A gap between two looks at a word, allowed inside a hardware transaction, where `pause` aborts.
+ * lfence keeps the loads apart: with more than one in flight, an invalidation of the line counts
+ * as a conflict and aborts. */
 static inline void arch_gap(void)
 {
 	uint64_t until = arch_ticks() + 60;

@@ -20,7 +20,9 @@ static int lock_call(int fd, int command, short type, enum heap_lock byte, struc
 
 int heap_lock_failed(int error)
 {
-	return fur_fail(FUR_ESYS, "cannot lock the heap file: %s: use a file system with open file description locks, or try again",
+	return fur_fail(FUR_ESYS,
+	        "cannot lock the heap file: %s: use a file system with open file description "
+	        "locks, or try again",
 	        strerror(error));
 }
 
@@ -71,14 +73,15 @@ int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
 
 /* ------------------------------------------------------ the right to replay */
 
-/* INV-C2.  Whoever replayed last may have died between writing the tail and its being durable, and we are about to give away the ring
- * slots below it: write it back again. */
+/* INV-C2.  Whoever replayed last may have died between writing the tail and its being durable, and
+ * we are about to give away the ring slots below it: write it back again. */
 static int start_from_medium(struct durability *d)
 {
 	uint64_t tail;
 	const struct media_file file = durability_file(d);
 	if (media_tail(&file, &tail))
-		return fur_fail(FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
+		return fur_fail(
+		        FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
 	int error = 0;
 	if (tail != arch_load(&d->control->tail)) {
 		for (int k = 0; k < 2; k++)
@@ -157,7 +160,8 @@ int control_take(struct durability *d)
 			return error;
 		if (arch_now_ns() > until)
 			return fur_fail(FUR_EBUSY,
-			        "a replayer (process %llu) has been replaying this heap for ten seconds: if it is stopped, "
+			        "a replayer (process %llu) has been replaying this heap for ten "
+			        "seconds: if it is stopped, "
 			        "continue or kill it",
 			        (unsigned long long)d->control->replayer_pid);
 		arch_backoff(&backoff);
@@ -187,8 +191,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 
 int control_give_back(struct durability *d)
 {
-	/* Release: a replayer that finds no claim sees all that was replayed under it.  A replayer's
-	 * own lock leaves the claim alone. */
+	/* Release: a replayer that finds no claim sees all that was replayed under it.  A
+	 * replayer's own lock leaves the claim alone. */
 	if (!d->beside)
 		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
 	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
@@ -216,7 +220,8 @@ void control_opened(struct durability *d)
 void control_wake(struct durability *d, uint32_t me, uint64_t slot)
 {
 	struct control *c = d->control;
-	uint64_t wake_at = arch_load(&c->wake_at), log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
+	uint64_t wake_at = arch_load(&c->wake_at),
+	         log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
 	/* Its own log may fill long before the ring does. */
 	if (slot < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;
@@ -227,7 +232,8 @@ void control_wake(struct durability *d, uint32_t me, uint64_t slot)
 
 bool control_refresh(struct durability *d)
 {
-	/* Acquire pairs with control_publish(): what lies below was read by the replayer for the last time before we write it again. */
+	/* Acquire pairs with control_publish(): what lies below was read by the replayer for the
+	 * last time before we write it again. */
 	uint64_t tail = arch_load_acquire(&d->control->tail);
 	if (tail <= arch_load(&d->tail))
 		return false;
@@ -248,7 +254,8 @@ bool control_wait_for_replayer(struct durability *d)
 	if (control_refresh(d))
 		return true;
 	control_call(c);
-	/* `moved` was read before the tail: if something is replayed in between, this returns at once. */
+	/* `moved` was read before the tail: if something is replayed in between, this returns at
+	 * once. */
 	arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 	return control_refresh(d);
 }
@@ -261,7 +268,8 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	c->replays++;
 	c->replayed_updates += updates;
 	c->replayed_entries += entries;
-	/* Release: the logs' tails come before it, so that who sees the tail knows them, too; and all that was read of the ring. */
+	/* Release: the logs' tails come before it, so that who sees the tail knows them, too; and
+	 * all that was read of the ring. */
 	arch_store_release(&c->tail, d->tail);
 	__atomic_fetch_add(&c->moved, 1, __ATOMIC_SEQ_CST);
 	/* Nobody sleeps on it but who has no room: a system call a replay is no burden. */

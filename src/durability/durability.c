@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.c - the marker ring and the durability waits: durability.h says the rule, this and commit.c keep it.
+ * durability.c - the marker ring and the durability waits: durability.h says the rule, this and
+ * commit.c keep it.
  */
 #include "durability.h"
 #include "../fur_error.h"
@@ -12,7 +13,8 @@ void durability_fail(struct durability *d, int error)
 {
 	uint32_t none = CAUSE_NONE;
 	/* Threads may fail at the same time: one of them writes. */
-	if (__atomic_compare_exchange_n(&d->cause_state, &none, CAUSE_WRITTEN, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	if (__atomic_compare_exchange_n(&d->cause_state, &none, CAUSE_WRITTEN, false,
+	            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
 		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
 		__atomic_store_n(&d->cause_state, CAUSE_THERE, __ATOMIC_RELEASE);
@@ -27,7 +29,8 @@ int durability_say_failed(const struct durability *d, const char *news)
 	/* Acquire pairs with the release above.  A thread that comes while the text is written gets
 	 * the code's. */
 	bool there = __atomic_load_n(&d->cause_state, __ATOMIC_ACQUIRE) == CAUSE_THERE;
-	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news, there ? d->cause : fur_strerror(error));
+	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
+	        there ? d->cause : fur_strerror(error));
 }
 
 void durability_wait(const struct durability *d, const struct dset *set)
@@ -35,7 +38,8 @@ void durability_wait(const struct durability *d, const struct dset *set)
 	for (uint32_t k = 0; k < set->n; k++) {
 		const struct dset_member *m = &set->members[k];
 		struct arch_backoff backoff = {0};
-		/* Acquire pairs with the release in leave(): after it, what that update made durable is. */
+		/* Acquire pairs with the release in leave(): after it, what that update made
+		 * durable is. */
 		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
 			arch_backoff(&backoff);
 	}
@@ -48,8 +52,9 @@ void durability_wait_slots(const struct durability *d, struct dset *set)
 		const struct nondurable *u = &d->nondurable[m->thread];
 		struct arch_backoff backoff = {0};
 		for (;;) {
-			/* `id` was seen before `slot` is read here, and `slot` is zeroed before `id` is given up, so a slot read
-			 * while `id` still stands is that update's own.  Acquire keeps the two loads in this order. */
+			/* `id` was seen before `slot` is read here, and `slot` is zeroed before
+			 * `id` is given up, so a slot read while `id` still stands is that update's
+			 * own.  Acquire keeps the two loads in this order. */
 			m->slot = arch_load_acquire(&u->slot);
 			if (arch_load_acquire(&u->id) != m->id) {
 				m->slot = 0;
@@ -64,7 +69,8 @@ void durability_wait_slots(const struct durability *d, struct dset *set)
 
 uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
 {
-	/* INV-D4: without this wait a dependency could draw a later slot, and recovery would meet the dependent marker first. */
+	/* INV-D4: without this wait a dependency could draw a later slot, and recovery would meet
+	 * the dependent marker first. */
 	durability_wait_slots(d, set);
 	uint64_t slot = arch_fetch_add(&d->next_durts, 1);
 	/* Release: whoever waits for our slot draws after us. */
@@ -76,7 +82,8 @@ uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
 static int replay_or_wait(struct durability *d)
 {
 	/* If the lock cannot be looked at, replay: the right to do so has a lock of its own. */
-	if (!d->impatient && d->control->replayer_pid && heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
+	if (!d->impatient && d->control->replayer_pid &&
+	        heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
 		d->impatient = !control_wait_for_replayer(d);
 		return 0;
 	}
@@ -110,7 +117,8 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (error)
 		durability_fail(d, error);
 	pthread_mutex_unlock(&d->replaying);
-	/* Nothing to replay yet: the slot at the tail is in flight, and its owner needs the processor more than we do. */
+	/* Nothing to replay yet: the slot at the tail is in flight, and its owner needs the
+	 * processor more than we do. */
 	if (!moved)
 		arch_backoff(backoff);
 	return error;
@@ -119,7 +127,8 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 int durability_wait_ring(struct durability *d, uint64_t durts)
 {
 	struct arch_backoff backoff = {0};
-	/* Acquire pairs with the release in replay_live(): the marker that had this slot a lap ago has been read for the last time. */
+	/* Acquire pairs with the release in replay_live(): the marker that had this slot a lap ago
+	 * has been read for the last time. */
 	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
 		int error = durability_replay(d, &backoff);
 		if (error)

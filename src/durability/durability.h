@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.h - from "committed" to "survives": redo logs, the marker ring, durability waits.  The contract of src/durability.
+ * durability.h - from "committed" to "survives": redo logs, the marker ring, durability waits.  The
+ * contract of src/durability.
  *
- * The rule (docs/protocol.md, "Durability"; it replaces the timestamps of FUR 3.2.1).  Every transaction, read-only or update:
+ * The rule (docs/protocol.md, "Durability"; it replaces the timestamps of FUR 3.2.1).  Every
+ * transaction, read-only or update:
  *
- *   INV-D1  after its last access, and before it is no longer active or commits in hardware, collects D: the updates that are
- *           committed and not yet durable (durability_collect);
+ *   INV-D1  after its last access, and before it is no longer active or commits in hardware,
+ *           collects D: the updates that are committed and not yet durable (durability_collect);
  *   INV-D2  returns to its caller only when every update of D is durable (durability_wait).
  *
- * Whatever it read from an update U, U had announced itself in nondurable[] before it became visible; so U is in D, or durable.
+ * Whatever it read from an update U, U had announced itself in nondurable[] before it became
+ * visible; so U is in D, or durable.
  *
- *   INV-D3  A marker names the slots of D, so that it can be flushed before theirs are: recovery keeps it only if it keeps those.
- *   INV-D4  A slot is drawn after those of D: recovery, going up, has decided about D before it meets the marker.
- *   INV-D5  nondurable[i] changes only when the update is durable, or will never be (its abort marker is durable).
+ *   INV-D3  A marker names the slots of D, so that it can be flushed before theirs are: recovery
+ *           keeps it only if it keeps those.
+ *   INV-D4  A slot is drawn after those of D: recovery, going up, has decided about D before it
+ *           meets the marker.
+ *   INV-D5  nondurable[i] changes only when the update is durable, or will never be (its abort
+ *           marker is durable).
+ *   INV-D6  An update that is rolled back without a hardware abort leaves the heap as it found it:
+ *           redo_undo() takes its stores back, the newest first, before it leaves active[] or
+ *           releases the lock.
  *
  * One update, after it is visible, goes through durability_commit() below, top to bottom.
  */
@@ -24,8 +33,9 @@
 #include "media.h"
 #include "pm.h"
 
-/* What other threads may see of an update that is not durable yet; a line a thread.  Read by everybody, at the end of every
- * transaction; written by updates only, so that in read-only workloads it stays in every cache (FUR 3.2.1). */
+/* What other threads may see of an update that is not durable yet; a line a thread.  Read by
+ * everybody, at the end of every transaction; written by updates only, so that in read-only
+ * workloads it stays in every cache (FUR 3.2.1). */
 struct nondurable {
 	uint64_t id;   /* 0, or unique among this thread's updates */
 	uint64_t slot; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before `id` is. */
@@ -34,8 +44,9 @@ struct nondurable {
 /* D: updates seen in nondurable[]. */
 struct dset {
 	uint32_t n;
-	uint64_t
-	        below; /* every slot below it whose update is not in the set was settled; 0: not known (durability_collect_settled) */
+	/* Every slot below it whose update is not in the set was settled; 0: not known
+	 * (durability_collect_settled) */
+	uint64_t below;
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
@@ -43,27 +54,32 @@ struct dset {
 	} * members;
 };
 
-/* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the open update is
- * [start, head); its media_head, if the file has them, lies at start.  In a hardware transaction head and undo are rolled back with
- * everything else. */
+/* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the
+ * open update is [start, head); its media_head, if the file has them, lies at start.  In a hardware
+ * transaction head and undo are rolled back with everything else. */
 struct redo_log {
 	uint64_t head, start;
-	uint64_t end;              /* where the newest committed record ended */
-	uint64_t slot;             /* its durTS */
-	uint64_t limit;            /* head may not pass this: tail + log_bytes, as last looked at */
-	uint64_t undo_last;        /* position of the newest undo record of the open update, or UNDO_NONE */
-	uint64_t entries;          /* of the open update */
-	uint8_t *written;          /* where entries are written: `persistent`, or a DRAM mirror of it with the same places */
-	uint8_t *undo;             /* DRAM, same places: what an entry overwrote, see redo_append() */
-	uint8_t *persistent;       /* the log in the file */
-	uint64_t tail ARCH_PADDED; /* shared: everything below is replayed; moved by whoever replays */
+	uint64_t end;   /* where the newest committed record ended */
+	uint64_t slot;  /* its durTS */
+	uint64_t limit; /* head may not pass this: tail + log_bytes, as last looked at */
+	/* Position of the newest undo record of the open update, or UNDO_NONE */
+	uint64_t undo_last;
+	uint64_t entries; /* of the open update */
+	/* Where entries are written: `persistent`, or a DRAM mirror of it with the same places */
+	uint8_t *written;
+	/* DRAM, same places: what an entry overwrote, see redo_append() */
+	uint8_t *undo;
+	uint8_t *persistent; /* the log in the file */
+	/* shared: everything below is replayed; moved by whoever replays */
+	uint64_t tail ARCH_PADDED;
 };
 #define UNDO_NONE UINT64_MAX
 
 struct durability;
 
 struct durability_ops {
-	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` and the right to replay.  0 or FUR_E*. */
+	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` and
+	 * the right to replay.  0 or FUR_E*. */
 	int (*replay)(struct durability *d);
 };
 
@@ -71,28 +87,34 @@ struct durability_ops {
 #define REPLAY_THREADS_MOST 16
 #define REPLAY_PRELOAD_MOST 128
 struct replay_options {
-	uint32_t threads;     /* at most */
-	uint32_t preload;     /* how far ahead lines are asked for: logs, in updates; the heap, in entries; 0: not at all */
+	uint32_t threads; /* at most */
+	/* How far ahead lines are asked for: logs, in updates; the heap, in entries; 0: not at
+	 * all */
+	uint32_t preload;
 	uint64_t least_bytes; /* of log, for each thread: with less, fewer threads are used */
 };
-#define REPLAY_DEFAULTS ((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
+#define REPLAY_DEFAULTS                                                                            \
+	((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
 
 struct durability {
 	struct pm pm;
 	struct media_super geometry;     /* what the file's superblock said when it was checked */
 	const struct media_super *super; /* that */
-	struct media_super *words;       /* the superblock in the mapping, for the words that change */
-	uint64_t head_bytes;             /* media_head_bytes() */
+	/* The superblock in the mapping, for the words that change */
+	struct media_super *words;
+	uint64_t head_bytes; /* media_head_bytes() */
 	struct control *control;
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
-	/* A slot is drawn after its update has announced itself in nondurable[], or is visible: not so on POWER, in the window. */
+	/* A slot is drawn after its update has announced itself in nondurable[], or is visible: not
+	 * so on POWER, in the window. */
 	bool draws_announced;
-	bool populate;  /* touch logs when a thread registers, not inside its transactions */
-	bool mirror;    /* entries are written to DRAM, and copied to the file's log at commit */
-	bool beside;    /* this process replays beside the one that works: redo and nondurable say nothing here */
+	bool populate; /* touch logs when a thread registers, not inside its transactions */
+	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
+	/* This process replays beside the one that works: redo and nondurable say nothing here */
+	bool beside;
 	bool impatient; /* the replayer beside has not answered last time */
 
 	struct redo_log *redo;         /* [max_threads] */
@@ -100,8 +122,10 @@ struct durability {
 
 	uint64_t limit ARCH_PADDED;      /* slots of threads used so far: scans look no further */
 	uint64_t next_durts ARCH_PADDED; /* G: the next slot of the ring.  Only updates touch it. */
-	uint64_t tail ARCH_PADDED;       /* first durTS not replayed, as last looked at: see control_refresh() */
-	uint64_t failed;                 /* 0, or the FUR_E* for which nothing more can be made durable */
+	/* First durTS not replayed, as last looked at: see control_refresh() */
+	uint64_t tail ARCH_PADDED;
+	/* 0, or the FUR_E* for which nothing more can be made durable */
+	uint64_t failed;
 	pthread_mutex_t replaying ARCH_PADDED;
 	char cause[512];      /* the message of the first failure */
 	uint32_t cause_state; /* CAUSE_*; changes upwards only */
@@ -120,7 +144,8 @@ static inline struct media_file durability_file(const struct durability *d)
 
 static inline struct media_marker *durability_marker(const struct durability *d, uint64_t durts)
 {
-	return (struct media_marker *)(d->ring + (durts & (d->super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
+	return (struct media_marker *)(d->ring +
+	                               (durts & (d->super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
 }
 
 /* ------------------------------------------------------------- redo log (redo.c) */
@@ -131,33 +156,38 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d);
 
-/* Ask for the lines the next record goes to.  They were last used a lap ago and are in no cache; the first locked instruction of the
- * next update would wait for every store to them. */
+/* Ask for the lines the next record goes to.  They were last used a lap ago and are in no cache;
+ * the first locked instruction of the next update would wait for every store to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Append what is about to be stored to [to, to + bytes), remember what is there now, and store.  False: no room, and nothing
- * was done.  At most MEDIA_ENTRY_MAX bytes, and never past the end of the log: redo_fits() says how many. */
-bool redo_append(
-        struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to, const void *from, uint64_t bytes);
+/* Append what is about to be stored to [to, to + bytes), remember what is there now, and store.
+ * False: no room, and nothing was done.  At most MEDIA_ENTRY_MAX bytes, and never past the end of
+ * the log: redo_fits() says how many. */
+bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
+        const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
 
 /* Take the record back: the heap is as before the update. */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
-/* Put the head of the open record into `log->written`, or into the file's log.  Nothing to do in a file of version 1. */
-void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into, const struct media_claims *claims);
+/* Put the head of the open record into `log->written`, or into the file's log.  Nothing to do in a
+ * file of version 1. */
+void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
+        const struct media_claims *claims);
 
-/* Copy the record's entries from the mirror to the file's log.  Nothing to do where entries are written in place. */
+/* Copy the record's entries from the mirror to the file's log.  Nothing to do where entries are
+ * written in place. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
-/* Room in this thread's log, by replaying if need be.  FUR_ETOOBIG if the record alone fills the log. */
+/* Room in this thread's log, by replaying if need be.  FUR_ETOOBIG if the record alone fills the
+ * log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
 /* -------------------------------------- ring, waits, commit (durability.c, commit.c) */
 
-/* Collect D.  Loads only, no fence: the caller orders it after its last access (INV-D1) and before what follows.  Callable inside
- * a hardware transaction. */
+/* Collect D.  Loads only, no fence: the caller orders it after its last access (INV-D1) and before
+ * what follows.  Callable inside a hardware transaction. */
 static inline void durability_collect(const struct durability *d, uint32_t me, struct dset *set)
 {
 	uint64_t limit = arch_load(&d->limit);
@@ -173,12 +203,15 @@ static inline void durability_collect(const struct durability *d, uint32_t me, s
 }
 
 /* The same for an update that will claim in its record's head which slots are settled (INV-M4).
- * next_durts is read before the scan.  A slot below it was drawn, and so its update announced, before: the scan finds it in nondurable[],
- * or its update has left, and is settled.  Read after the scan it would cover updates that announced themselves in between, and
- * recovery would take a crash for damage (plant: claims-too-much; model: LATECLAIM). */
-static inline void durability_collect_settled(const struct durability *d, uint32_t me, struct dset *set)
+ * next_durts is read before the scan.  A slot below it was drawn, and so its update announced,
+ * before: the scan finds it in nondurable[], or its update has left, and is settled.  Read after
+ * the scan it would cover updates that announced themselves in between, and recovery would take a
+ * crash for damage (plant: claims-too-much; model: LATECLAIM). */
+static inline void durability_collect_settled(
+        const struct durability *d, uint32_t me, struct dset *set)
 {
-	/* Acquire: before the scan; pairs with the fetch-and-add of durability_draw(), which comes after the announcement. */
+	/* Acquire: before the scan; pairs with the fetch-and-add of durability_draw(), which comes
+	 * after the announcement. */
 	set->below = d->draws_announced ? arch_load_acquire(&d->next_durts) : 0;
 	durability_collect(d, me, set);
 }
@@ -189,13 +222,15 @@ void durability_wait(const struct durability *d, const struct dset *set);
 /* Return when every update of the set has drawn its slot or is durable (INV-D4). */
 void durability_wait_slots(const struct durability *d, struct dset *set);
 
-/* durability_commit - the life of an update after it is visible.  It has announced itself in nondurable[me].id; its slot is
- * `slot`, or 0 if it is still to be drawn; `log_is_out`: the record is copied to the file and its write-back started.  Returns when it
- * and all of D are durable, and it has left nondurable[]. */
-FUR_MUST_USE int durability_commit(
-        struct durability *d, uint32_t me, struct dset *set, uint64_t slot, bool log_is_out, struct durability_times *times);
+/* durability_commit - the life of an update after it is visible.  It has announced itself in
+ * nondurable[me].id; its slot is `slot`, or 0 if it is still to be drawn; `log_is_out`: the record
+ * is copied to the file and its write-back started.  Returns when it and all of D are durable, and
+ * it has left nondurable[]. */
+FUR_MUST_USE int durability_commit(struct durability *d, uint32_t me, struct dset *set,
+        uint64_t slot, bool log_is_out, struct durability_times *times);
 
-/* Draw a slot and publish it, INV-D4 observed.  For those who must have it before they are visible. */
+/* Draw a slot and publish it, INV-D4 observed.  For those who must have it before they are
+ * visible. */
 uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set);
 
 /* An update that drew `slot` and aborted: say so, durably, before leaving nondurable[] (INV-D5). */
@@ -205,7 +240,8 @@ FUR_MUST_USE int durability_abort(struct durability *d, uint32_t me, uint64_t sl
  * before it returns; the first failure's message is kept. */
 void durability_fail(struct durability *d, int error);
 
-/* The message of a call on a heap that has failed: `news`, and the first failure.  Returns `failed`. */
+/* The message of a call on a heap that has failed: `news`, and the first failure.  Returns
+ * `failed`. */
 int durability_say_failed(const struct durability *d, const char *news);
 
 /* Has the heap failed?  Asked before a transaction begins.   Errors: the first failure's. */
@@ -216,13 +252,15 @@ static inline int durability_check(const struct durability *d)
 	return durability_say_failed(d, "this heap has failed");
 }
 
-/* The same, asked before one that has read returns, and after it has collected D, also if that is empty: who could not be made durable has
- * left nondurable[], too, after it had set `failed` (INV-D5).  No fence: the caller orders it after the scan. */
+/* The same, asked before one that has read returns, and after it has collected D, also if that is
+ * empty: who could not be made durable has left nondurable[], too, after it had set `failed`
+ * (INV-D5).  No fence: the caller orders it after the scan. */
 static inline int durability_check_read(const struct durability *d)
 {
 	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
 		return 0;
-	return durability_say_failed(d, "the data that this transaction has read may not be durable");
+	return durability_say_failed(
+	        d, "the data that this transaction has read may not be durable");
 }
 
 /* Wait until `durts` fits the ring, replaying if need be. */

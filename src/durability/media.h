@@ -4,15 +4,19 @@
  *
  *      superblock | control | marker ring | redo log of thread 0, 1, ... | heap | trailer
  *
- * All numbers are little-endian.  Sizes and offsets are frozen by the assertions here and by tests/unit/media_test.cpp.
- * Version 1 has no record heads and no trailer; libfur opens it, and keeps it at version 1.
+ * All numbers are little-endian.  Sizes and offsets are frozen by the assertions here and by
+ * tests/unit/media_test.cpp.  Version 1 has no record heads and no trailer; libfur opens it, and
+ * keeps it at version 1.
  *
- *   INV-M1  A slot of the ring belongs to durTS s if and only if its marker says s and its checksum holds.  Everything else, also
- *           the marker of an earlier lap, is a hole.
- *   INV-M2  No durTS is ever drawn twice for one file: each recovery starts above all that may have been drawn.
- *   INV-M3  The checksum covers the marker and the log it names, so both may be made durable under one fence.
- *   INV-M4  A slot that a record head or the trailer claims to be settled held, durably, a commit or an abort marker when the claim was
- *           written.  So if its marker does not check, the file is damaged: no failure of power or process brings that about.
+ *   INV-M1  A slot of the ring belongs to durTS s if and only if its marker says s and its checksum
+ *           holds.  Everything else, also the marker of an earlier lap, is a hole.
+ *   INV-M2  No durTS is ever drawn twice for one file: each recovery starts above all that may have
+ *           been drawn.
+ *   INV-M3  The checksum covers the marker and the log it names, so both may be made durable under
+ *           one fence.
+ *   INV-M4  A slot that a record head or the trailer claims to be settled held, durably, a commit
+ *           or an abort marker when the claim was written.  So if its marker does not check, the
+ *           file is damaged: no failure of power or process brings that about.
  */
 #ifndef FUR_MEDIA_H
 #define FUR_MEDIA_H
@@ -20,13 +24,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MEDIA_MAGIC      "libfur\n\x1a" /* 8 bytes; the ^Z ends an accidental `type` or `cat` */
-#define MEDIA_VERSION    2u
-#define MEDIA_OLDEST     1u
-#define MEDIA_ENDIAN     0x01020304u
-#define MEDIA_PAGE_BYTES 65536u /* regions are aligned to POWER's page, so that a file maps on every machine */
-#define MEDIA_SLOT_BYTES 128u   /* a ring slot: a line of its own on every machine, so no two commits flush the same line */
-#define MEDIA_DEPS       256u   /* how far back, in slots, a marker can name a dependency */
+#define MEDIA_MAGIC   "libfur\n\x1a" /* 8 bytes; the ^Z ends an accidental `type` or `cat` */
+#define MEDIA_VERSION 2u
+#define MEDIA_OLDEST  1u
+#define MEDIA_ENDIAN  0x01020304u
+/* Regions are aligned to POWER's page, so that a file maps on every machine. */
+#define MEDIA_PAGE_BYTES 65536u
+/* A ring slot: a line of its own on every machine, so no two commits flush the same line. */
+#define MEDIA_SLOT_BYTES 128u
+#define MEDIA_DEPS       256u /* how far back, in slots, a marker can name a dependency */
 
 /* Not closed unless it says so: any other value, damaged ones included, means "replay". */
 #define MEDIA_CLOSED UINT64_C(0x5ca1ab1ec105ed00)
@@ -51,8 +57,11 @@ struct media_super {
 	/* Words that change, each on a line of its own. */
 	uint64_t state; /* MEDIA_CLOSED or MEDIA_OPEN */
 	uint8_t gap1[120];
-	uint64_t tail[2][16]; /* twice, see media_tail_encode(): the first durTS not replayed; [k][0] is used */
-	uint64_t forget[16]; /* [0], encoded as a tail: recovery gives up this durTS and all above it; void if outside the window */
+	/* twice, see media_tail_encode(): the first durTS not replayed; [k][0] is used */
+	uint64_t tail[2][16];
+	/* [0], encoded as a tail: recovery gives up this durTS and all above it; void if outside
+	 * the window */
+	uint64_t forget[16];
 };
 _Static_assert(offsetof(struct media_super, checksum) == 120, "frozen");
 _Static_assert(offsetof(struct media_super, state) == 512, "frozen");
@@ -60,8 +69,9 @@ _Static_assert(offsetof(struct media_super, tail) == 640, "frozen");
 _Static_assert(offsetof(struct media_super, forget) == 896, "frozen");
 _Static_assert(sizeof(struct media_super) == 1024, "frozen");
 
-/* A mapped heap file.  `super` is a private copy that heap_check_super() has let pass: another process that may write the file
- * cannot change the sizes that bound every access.  `words` is the superblock in the mapping, for the words that change. */
+/* A mapped heap file.  `super` is a private copy that heap_check_super() has let pass: another
+ * process that may write the file cannot change the sizes that bound every access.  `words` is the
+ * superblock in the mapping, for the words that change. */
 struct media_file {
 	const struct media_super *super;
 	struct media_super *words;
@@ -87,16 +97,21 @@ struct media_marker {
 _Static_assert(sizeof(struct media_marker) == 64, "frozen: one x86 line");
 _Static_assert(offsetof(struct media_marker, checksum) == 56, "frozen");
 
-/* The head of a record (version 2), its first 16 bytes.  It says which slots were settled, that is, had a durable marker, when the
- * update was committed.  The differences are to the update's own durTS; MEDIA_NO_CLAIM: nothing is said. */
+/* The head of a record (version 2), its first 16 bytes.  It says which slots were settled, that is,
+ * had a durable marker, when the update was committed.  The differences are to the update's own
+ * durTS; MEDIA_NO_CLAIM: nothing is said. */
 #define MEDIA_NO_CLAIM 0xffffu
 struct media_head {
-	uint32_t durts;   /* its low half: the window of a ring is shorter than that */
-	uint16_t own;     /* back to the thread's newest update before this one that was settled */
-	uint16_t settled; /* back to the slot below which every slot was settled but those that the marker names */
-	uint16_t clear;   /* back to the slot below which every slot was settled, without exception */
+	uint32_t durts; /* its low half: the window of a ring is shorter than that */
+	uint16_t own;   /* back to the thread's newest update before this one that was settled */
+	/* Back to the slot below which every slot was settled but those that the marker names */
+	uint16_t settled;
+	/* Back to the slot below which every slot was settled, without exception */
+	uint16_t clear;
 	uint16_t gap;
-	uint32_t check; /* of the above, the whole durTS, the thread, and the place: a head is known without its marker */
+	/* Of the above, the whole durTS, the thread, and the place: a head is known without its
+	 * marker */
+	uint32_t check;
 };
 _Static_assert(sizeof(struct media_head) == 16, "frozen: a multiple of MEDIA_ENTRY_ALIGN");
 
@@ -114,15 +129,16 @@ static inline uint64_t media_head_bytes(const struct media_super *super)
 }
 
 /* A head at `position` of the thread's log. */
-struct media_head media_head_encode(
-        const struct media_super *super, uint32_t thread, uint64_t position, const struct media_claims *claims);
+struct media_head media_head_encode(const struct media_super *super, uint32_t thread,
+        uint64_t position, const struct media_claims *claims);
 /* Returns 0 and the claims if there is a head of a durTS in [tail, tail + ring_slots); else -1. */
-int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position, uint64_t tail,
-        const struct media_head *head, struct media_claims *claims);
+int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position,
+        uint64_t tail, const struct media_head *head, struct media_claims *claims);
 
-/* The trailer (version 2), behind the heap: the last thing that a copy from front to back reads, where the tail is one of the first.  Its
- * word, encoded as a tail, is stored before a live replay writes to the heap: all slots below it are settled (INV-M4).  So a copy
- * taken meanwhile, in which the heap is newer than the tail, says up to where the log must be whole to make it right. */
+/* The trailer (version 2), behind the heap: the last thing that a copy from front to back reads,
+ * where the tail is one of the first.  Its word, encoded as a tail, is stored before a live replay
+ * writes to the heap: all slots below it are settled (INV-M4).  So a copy taken meanwhile, in which
+ * the heap is newer than the tail, says up to where the log must be whole to make it right. */
 struct media_trailer {
 	uint64_t replaying;
 };
@@ -130,10 +146,13 @@ struct media_trailer {
 static inline struct media_trailer *media_trailer(const struct media_file *f)
 {
 	const struct media_super *s = f->super;
-	return s->version < 2 ? NULL : (struct media_trailer *)(void *)media_at(f, s->heap_offset + s->heap_bytes);
+	return s->version < 2 ? NULL
+	                      : (struct media_trailer *)(void *)media_at(
+	                                f, s->heap_offset + s->heap_bytes);
 }
 
-/* A redo-log entry: one word, then the bytes stored, padded so that the whole is a multiple of 16.  No entry wraps. */
+/* A redo-log entry: one word, then the bytes stored, padded so that the whole is a multiple of 16.
+ * No entry wraps. */
 #define MEDIA_ENTRY_ALIGN 16u
 #define MEDIA_ENTRY_MAX   4088u /* payload bytes; a longer write is several entries */
 
@@ -162,12 +181,15 @@ int media_tail_decode(uint64_t word, uint64_t *durts);
 /* The tail, from its two copies in the mapping; -1 if they cannot be right. */
 int media_tail(const struct media_file *file, uint64_t *tail);
 
-/* The first durTS that `fur-check --forget-from` has given up, or the end of the window that begins at `tail`. */
+/* The first durTS that `fur-check --forget-from` has given up, or the end of the window that begins
+ * at `tail`. */
 uint64_t media_window_end(const struct media_file *file, uint64_t tail);
 
 uint64_t media_super_checksum(const struct media_super *super);
 
-/* The checksum of a marker over a log of `ring_bytes` bytes at `log`.  The caller has checked that the range fits the log. */
-uint64_t media_marker_checksum(const struct media_super *super, const struct media_marker *marker, const uint8_t *log);
+/* The checksum of a marker over a log of `ring_bytes` bytes at `log`.  The caller has checked that
+ * the range fits the log. */
+uint64_t media_marker_checksum(
+        const struct media_super *super, const struct media_marker *marker, const uint8_t *log);
 
 #endif /* FUR_MEDIA_H */

@@ -2,9 +2,10 @@
  *
  * redo.c - the per-thread redo log, and the undo record kept beside it.
  *
- * Entries carry their exact width: one that logged 8 bytes for a 4-byte field would put back its neighbour as it was.
- * The undo record of an entry lies at the same place in `undo`: first the position of the one before it, then the old bytes.  It
- * is what fur_abort() and the lock path roll back with; hardware aborts do without.
+ * Entries carry their exact width: one that logged 8 bytes for a 4-byte field would put back its
+ * neighbour as it was.  The undo record of an entry lies at the same place in `undo`: first the
+ * position of the one before it, then the old bytes.  It is what fur_abort() and the lock path roll
+ * back with; hardware aborts do without.
  */
 #include "../fur_error.h"
 #include "durability.h"
@@ -18,8 +19,10 @@
 
 static void *map_private(size_t bytes)
 {
-	/* Mapped and not allocated: untouched pages cost nothing, and most logs are never filled. */
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	/* Mapped and not allocated: untouched pages cost nothing, and most logs are never
+	 * filled. */
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -39,7 +42,8 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 	}
 	redo_fini(log, d);
 	return fur_fail(FUR_ENOMEM,
-	        "no memory for the undo log of a thread (%llu bytes): free some memory, or make the heap with a smaller log_bytes",
+	        "no memory for the undo log of a thread (%llu bytes): free some memory, or make "
+	        "the heap with a smaller log_bytes",
 	        (unsigned long long)bytes);
 }
 
@@ -59,13 +63,15 @@ static uint64_t place(const struct durability *d, uint64_t position)
 
 void redo_begin(struct redo_log *log, const struct durability *d)
 {
-	/* A record starts on a line of its own.  Two commits that flush the same line wait for each other in the memory controller:
-	 * bench/micro, BM_FlushSameLines/1 against BM_FlushLines/1. */
+	/* A record starts on a line of its own.  Two commits that flush the same line wait for each
+	 * other in the memory controller: bench/micro, BM_FlushSameLines/1 against
+	 * BM_FlushLines/1. */
 	log->start = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
 	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
-	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for the last time. */
+	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for
+	 * the last time. */
 	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
 }
 
@@ -98,7 +104,8 @@ static inline void copy(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to, const void *from, uint64_t bytes)
+bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
+        const void *from, uint64_t bytes)
 {
 	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
 	if (end > log->limit)
@@ -118,9 +125,11 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
 
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 {
-	/* Newest first: of two stores to one place the older one's record has the value to go back to. */
+	/* Newest first: of two stores to one place the older one's record has the value to go back
+	 * to. */
 	while (log->undo_last != UNDO_NONE) {
-		const uint8_t *entry = log->written + place(d, log->undo_last), *undo = log->undo + place(d, log->undo_last);
+		const uint8_t *entry = log->written + place(d, log->undo_last),
+		              *undo = log->undo + place(d, log->undo_last);
 		uint64_t word;
 		memcpy(&word, entry, 8);
 		copy(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
@@ -130,11 +139,13 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 	log->entries = 0;
 }
 
-void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into, const struct media_claims *claims)
+void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
+        const struct media_claims *claims)
 {
 	if (d->head_bytes == 0)
 		return;
-	struct media_head head = media_head_encode(d->super, (uint32_t)(log - d->redo), log->start, claims);
+	struct media_head head =
+	        media_head_encode(d->super, (uint32_t)(log - d->redo), log->start, claims);
 	memcpy(into + place(d, log->start), &head, sizeof head);
 }
 
@@ -171,16 +182,18 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	uint64_t tail;
-	/* The tail is read once for each look: a replay may move it at any time, and an empty log is known for one only if it is still
-	 * the tail that `limit` was made from. */
+	/* The tail is read once for each look: a replay may move it at any time, and an empty log
+	 * is known for one only if it is still the tail that `limit` was made from. */
 	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->limit) {
 		/* All that is in the log is the open record: no replay can free it. */
 		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
-			        "an update does not fit the redo log of %llu bytes: make the heap with a larger log_bytes, "
+			        "an update does not fit the redo log of %llu bytes: make the heap "
+			        "with a larger log_bytes, "
 			        "or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
-		/* A replayer that died after it had moved the ring's tail, and before our log's: what it replayed is free. */
+		/* A replayer that died after it had moved the ring's tail, and before our log's:
+		 * what it replayed is free. */
 		if (arch_load_acquire(&d->tail) > log->slot) {
 			arch_store_release(&log->tail, log->end);
 			continue;

@@ -41,7 +41,8 @@ void alloc_format(void *image, uint64_t bytes, uint32_t threads)
 	h->threads = threads;
 	h->chunks = bytes / CHUNK_BYTES;
 	h->lists = meta_bytes(bytes, threads, &h->table);
-	h->first_chunk = (h->lists + h->chunks * sizeof(struct chunk_list) + CHUNK_BYTES - 1) / CHUNK_BYTES;
+	h->first_chunk =
+	        (h->lists + h->chunks * sizeof(struct chunk_list) + CHUNK_BYTES - 1) / CHUNK_BYTES;
 	for (uint64_t k = 0; k < h->first_chunk; k++)
 		chunk(image, k)->kind = CHUNK_META;
 	uint64_t run = h->chunks - h->first_chunk;
@@ -100,7 +101,8 @@ uint64_t alloc_find_run(const void *base, uint64_t want)
 	return at;
 }
 
-/* Take `want` chunks from the end of the first free run that has them; its head and links stay.  The first chunk's number, or 0. */
+/* Take `want` chunks from the end of the first free run that has them; its head and links stay.
+ * The first chunk's number, or 0. */
 static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kind)
 {
 	uint64_t at = alloc_find_run(base, want);
@@ -180,7 +182,8 @@ static bool keeps_chunks(const fur_update *tx, unsigned class)
 	return class_keeps_chunks(class) && log_bytes(tx) >= KEEP_CHUNKS_LOG;
 }
 
-void alloc_give_blocks(fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n)
+void alloc_give_blocks(
+        fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n)
 {
 	uint64_t number = chunk_of(base, first);
 	struct listed l = listed_of(base, number);
@@ -193,13 +196,16 @@ void alloc_give_blocks(fur_update *tx, void *base, unsigned class, uint64_t firs
 		list_chunk(tx, base, class, number);
 		l.last = last;
 	}
-	put(tx, &chunk_list(base, number)->blocks, listed_word((struct listed){first, l.last, l.count + n}));
+	put(tx, &chunk_list(base, number)->blocks,
+	        listed_word((struct listed){first, l.last, l.count + n}));
 }
 
-struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list, unsigned runs, uint64_t most)
+struct stock alloc_give_list(
+        fur_update *tx, void *base, unsigned class, struct stock list, unsigned runs, uint64_t most)
 {
 	for (; runs && most && list.first; runs--) {
-		uint64_t first = list.first, last = first, next = get(&block_at(first)->next), n = 1;
+		uint64_t first = list.first, last = first, next = get(&block_at(first)->next),
+		         n = 1;
 		for (; n < most && next && chunk_of(base, next) == chunk_of(base, first); n++) {
 			last = next;
 			next = get(&block_at(next)->next);
@@ -286,7 +292,8 @@ static void *from_cache(fur_update *tx, void *base, struct cache *c, unsigned cl
 }
 
 /* An old list, whole. */
-static void take_old_list(fur_update *tx, void *base, struct cache *c, struct class_state *s, uint64_t list)
+static void take_old_list(
+        fur_update *tx, void *base, struct cache *c, struct class_state *s, uint64_t list)
 {
 	uint64_t count = 1;
 	for (uint64_t at = list; (at = get(&block_at(at)->next));)
@@ -306,7 +313,9 @@ static bool from_chunks(fur_update *tx, void *base, struct cache *c, unsigned cl
 		take_old_list(tx, base, c, s, link);
 		return true;
 	}
-	for (unsigned k = 0; k < SHARE_CHUNKS && is_chunk_link(link) && count < SHARE_BLOCKS && count < enough; k++) {
+	for (unsigned k = 0;
+	        k < SHARE_CHUNKS && is_chunk_link(link) && count < SHARE_BLOCKS && count < enough;
+	        k++) {
 		struct listed l = listed_of(base, link >> 1);
 		struct chunk_list *from = chunk_list(base, link >> 1);
 		link = get(&from->next);
@@ -359,7 +368,8 @@ static void shrink(fur_update *tx, void *base, struct cache *c, unsigned class, 
 	/* Down to half of what is too much, so that turns of alloc and free at the edge do not come
 	 * here each time. */
 	uint64_t give = list.count - most / 2;
-	list = alloc_give_list(tx, base, class, list, SHARE_CHUNKS, give < SHARE_BLOCKS ? give : SHARE_BLOCKS);
+	list = alloc_give_list(
+	        tx, base, class, list, SHARE_CHUNKS, give < SHARE_BLOCKS ? give : SHARE_BLOCKS);
 	put(tx, &c->list, stock_word(base, list.first, list.count));
 }
 
@@ -384,7 +394,8 @@ void *alloc_block(fur_update *tx, void *base, uint32_t slot, uint64_t bytes)
 	if (bytes <= SMALL_MOST) {
 		block = alloc_small(tx, base, slot, class_of(bytes));
 	} else {
-		uint64_t want = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, number = take_run(tx, base, want, CHUNK_LARGE);
+		uint64_t want = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES,
+		         number = take_run(tx, base, want, CHUNK_LARGE);
 		if (!number && alloc_reclaim(tx, base, want))
 			number = take_run(tx, base, want, CHUNK_LARGE);
 		block = number ? block_at(chunk_address(base, number)) : NULL;
@@ -403,13 +414,15 @@ struct found {
 static struct found find(const void *base, const void *block)
 {
 	const struct heap_header *h = header(base);
-	uint64_t offset = (uint64_t)((uintptr_t)block - (uintptr_t)base), within = offset % CHUNK_BYTES;
+	uint64_t offset = (uint64_t)((uintptr_t)block - (uintptr_t)base),
+	         within = offset % CHUNK_BYTES;
 	struct found f = {CHUNK_INNER, offset / CHUNK_BYTES, 0, 0, false};
 	if (offset >= h->chunks * CHUNK_BYTES)
 		return f;
 	uint64_t kind = get(&chunk(base, f.number)->kind);
 	f.class = kind_class(kind);
-	if (kind_is_small(kind) && within % class_bytes(f.class) == 0 && within / class_bytes(f.class) < blocks_in_chunk(f.class)) {
+	if (kind_is_small(kind) && within % class_bytes(f.class) == 0 &&
+	        within / class_bytes(f.class) < blocks_in_chunk(f.class)) {
 		f.kind = CHUNK_SMALL;
 		f.bytes = class_bytes(f.class);
 		f.cut = kind & CHUNK_CUT;
@@ -439,7 +452,8 @@ static bool free_already(const void *base, uint32_t slot, const struct found *f,
 bool alloc_free(fur_update *tx, void *base, uint32_t slot, void *block)
 {
 	struct found f = find(base, block);
-	if (f.kind == CHUNK_INNER || (f.kind == CHUNK_SMALL && free_already(base, slot, &f, (uintptr_t)block)))
+	if (f.kind == CHUNK_INNER ||
+	        (f.kind == CHUNK_SMALL && free_already(base, slot, &f, (uintptr_t)block)))
 		return false;
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, slot, f.class, (uintptr_t)block);

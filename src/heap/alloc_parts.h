@@ -27,7 +27,8 @@ static inline void put(fur_update *tx, uint64_t *word, uint64_t value)
 /* How much the update may still log, in bytes, if need be after a replay; 0 when it has failed. */
 static inline uint64_t log_room(const fur_update *tx)
 {
-	uint64_t used = tx->log->head - tx->log->start, most = tx->thread->durability->super->log_bytes;
+	uint64_t used = tx->log->head - tx->log->start,
+	         most = tx->thread->durability->super->log_bytes;
 	return tx->error || used > most ? 0 : most - used;
 }
 
@@ -89,7 +90,8 @@ static inline uint64_t stock_word(const void *base, uint64_t first, uint64_t cou
 static inline struct stock stock_of(const void *base, uint64_t word)
 {
 	if (word & 1)
-		return (struct stock){(uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
+		return (struct stock){
+		        (uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
 	return (struct stock){word, word ? get(&block_at(word)->depth) : 0};
 }
 
@@ -108,7 +110,8 @@ static inline struct listed listed_of(const void *base, uint64_t number)
 	uint64_t word = get(&chunk_list(base, number)->blocks), at = chunk_address(base, number);
 	if (word >> 40 == 0)
 		return (struct listed){0, 0, 0};
-	return (struct listed){at + (word & 0xfffff) * 16, at + (word >> 20 & 0xfffff) * 16, word >> 40};
+	return (struct listed){
+	        at + (word & 0xfffff) * 16, at + (word >> 20 & 0xfffff) * 16, word >> 40};
 }
 
 /* ------------------------------------------------------------------ alloc.c */
@@ -118,11 +121,13 @@ uint64_t alloc_find_run(const void *base, uint64_t want);
 
 /* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list; and the
  * chunk to the heap if it then has all. */
-void alloc_give_blocks(fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n);
+void alloc_give_blocks(
+        fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n);
 
 /* The same for a list of blocks from anywhere, run by run: at most `runs` of them and `most`
  * blocks.  The rest of the list. */
-struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list, unsigned runs, uint64_t most);
+struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list,
+        unsigned runs, uint64_t most);
 
 /* Make a chunk that is not in use, and none of whose blocks is on a list but its own, part of a
  * free run. */

@@ -44,15 +44,16 @@ static bool small_block(const struct checker *c, uint64_t address, unsigned clas
 	uint64_t offset = address - (uintptr_t)c->base;
 	if (offset >= c->h->chunks * CHUNK_BYTES)
 		return false;
-	return (c->table[offset / CHUNK_BYTES].kind & ~CHUNK_CUT) == (CHUNK_SMALL | (uint64_t) class << 8) &&
+	return (c->table[offset / CHUNK_BYTES].kind & ~CHUNK_CUT) ==
+	               (CHUNK_SMALL | (uint64_t) class << 8) &&
 	       offset % CHUNK_BYTES % class_bytes(class) == 0;
 }
 
 static int see_free(struct checker *c, uint64_t address, unsigned class)
 {
 	if (!small_block(c, address, class))
-		return bad(c, "a free list of %llu-byte blocks holds 0x%llx, which is none", (unsigned long long)class_bytes(class),
-		        (unsigned long long)address);
+		return bad(c, "a free list of %llu-byte blocks holds 0x%llx, which is none",
+		        (unsigned long long)class_bytes(class), (unsigned long long)address);
 	uint8_t *mark = &c->seen[(address - (uintptr_t)c->base) / 16];
 	if (*mark)
 		return bad(c, "the block at 0x%llx is free twice", (unsigned long long)address);
@@ -64,7 +65,8 @@ static int see_free(struct checker *c, uint64_t address, unsigned class)
 static int see_list(struct checker *c, uint64_t list, unsigned class, uint64_t *count)
 {
 	int error = 0;
-	for (*count = 0; list && !error; list = error ? 0 : ((const struct free_block *)(uintptr_t)list)->next, ++*count)
+	for (*count = 0; list && !error;
+	        list = error ? 0 : ((const struct free_block *)(uintptr_t)list)->next, ++*count)
 		error = see_free(c, list, class);
 	return error;
 }
@@ -72,18 +74,21 @@ static int see_list(struct checker *c, uint64_t list, unsigned class, uint64_t *
 /* A thread's list, in the new form or the old. */
 static int see_stock(struct checker *c, uint64_t word, unsigned class)
 {
-	uint64_t first = word & 1 ? (uintptr_t)c->base + (word & ((UINT64_C(1) << 48) - 2)) : word, count;
+	uint64_t first = word & 1 ? (uintptr_t)c->base + (word & ((UINT64_C(1) << 48) - 2)) : word,
+	         count;
 	int error = see_list(c, first, class, &count);
 	if (!error && word & 1 && count != word >> 48)
-		error = bad(c, "a thread's list of %llu-byte blocks has %llu, not %llu", (unsigned long long)class_bytes(class),
-		        (unsigned long long)count, (unsigned long long)(word >> 48));
+		error = bad(c, "a thread's list of %llu-byte blocks has %llu, not %llu",
+		        (unsigned long long)class_bytes(class), (unsigned long long)count,
+		        (unsigned long long)(word >> 48));
 	return error;
 }
 
 static int see_range(struct checker *c, uint64_t at, uint64_t end, unsigned class)
 {
 	if (at > end || end - at > CHUNK_BYTES)
-		return bad(c, "a carved range runs from 0x%llx to 0x%llx", (unsigned long long)at, (unsigned long long)end);
+		return bad(c, "a carved range runs from 0x%llx to 0x%llx", (unsigned long long)at,
+		        (unsigned long long)end);
 	int error = 0;
 	for (; at < end && !error; at += class_bytes(class))
 		error = see_free(c, at, class);
@@ -105,22 +110,24 @@ static int see_old_lists(struct checker *c, uint64_t list, unsigned class)
  * all that it could have (INV-A4). */
 static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
 {
-	uint64_t word = c->lists[number].blocks, count = word >> 40, bytes = class_bytes(class), chunk = number * CHUNK_BYTES,
-	         n = 0;
+	uint64_t word = c->lists[number].blocks, count = word >> 40, bytes = class_bytes(class),
+	         chunk = number * CHUNK_BYTES, n = 0;
 	uint64_t at = (word & 0xfffff) * 16, last = (word >> 20 & 0xfffff) * 16;
 	if (count == 0 || count > blocks_in_chunk(class) - !class_keeps_chunks(class))
-		return bad(c, "chunk %llu is listed with %llu free blocks", (unsigned long long)number, (unsigned long long)count);
+		return bad(c, "chunk %llu is listed with %llu free blocks",
+		        (unsigned long long)number, (unsigned long long)count);
 	while (n++ < count) {
 		if (at >= CHUNK_BYTES || at % bytes)
-			return bad(c, "the free list of chunk %llu leaves it", (unsigned long long)number);
+			return bad(c, "the free list of chunk %llu leaves it",
+			        (unsigned long long)number);
 		uint64_t address = (uintptr_t)c->base + chunk + at, next;
 		int error = see_free(c, address, class);
 		if (error)
 			return error;
 		next = ((const struct free_block *)(uintptr_t)address)->next;
 		if ((n == count) != (next == 0) || (n == count && at != last))
-			return bad(c, "the free list of chunk %llu does not have its %llu blocks", (unsigned long long)number,
-			        (unsigned long long)count);
+			return bad(c, "the free list of chunk %llu does not have its %llu blocks",
+			        (unsigned long long)number, (unsigned long long)count);
 		at = next - (uintptr_t)c->base - chunk;
 	}
 	return 0;
@@ -132,9 +139,13 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 	uint64_t prev = 0;
 	for (; is_chunk_link(link); prev = link >> 1, link = c->lists[link >> 1].next) {
 		uint64_t number = link >> 1;
-		if (number >= c->h->chunks || (c->table[number].kind & ~CHUNK_CUT) != (CHUNK_SMALL | (uint64_t) class << 8) ||
+		if (number >= c->h->chunks ||
+		        (c->table[number].kind & ~CHUNK_CUT) !=
+		                (CHUNK_SMALL | (uint64_t) class << 8) ||
 		        c->lists[number].prev != prev)
-			return bad(c, "the list of chunks with free %llu-byte blocks is broken at chunk %llu",
+			return bad(c,
+			        "the list of chunks with free %llu-byte blocks is broken at chunk "
+			        "%llu",
 			        (unsigned long long)class_bytes(class), (unsigned long long)number);
 		/* A loop comes to a block that was seen. */
 		int error = see_chunk_list(c, number, class);
@@ -156,7 +167,8 @@ static void check_listed(struct checker *c)
 			bad(c, "chunk %llu, of kind %llu, has a free list", (unsigned long long)k,
 			        (unsigned long long)c->table[k].kind);
 	if (have != c->listed)
-		bad(c, "%llu chunks have free blocks, %llu are on lists", (unsigned long long)have, (unsigned long long)c->listed);
+		bad(c, "%llu chunks have free blocks, %llu are on lists", (unsigned long long)have,
+		        (unsigned long long)c->listed);
 }
 
 /* Each list by itself: one that is broken says nothing about the others. */
@@ -166,7 +178,9 @@ static void check_class(struct checker *c, unsigned class)
 	see_range(c, s->carve, s->carve_end, class);
 	see_depot(c, s->depot, class);
 	for (uint32_t i = 0; i < c->h->threads; i++) {
-		const struct cache *k = &((const struct thread_caches *)((uintptr_t)c->base + caches_offset()))[i].classes[class];
+		const struct cache *k =
+		        &((const struct thread_caches *)((uintptr_t)c->base + caches_offset()))[i]
+		                 .classes[class];
 		see_stock(c, k->list, class);
 		see_stock(c, k->full, class);
 		see_range(c, k->carve, k->carve_end, class);
@@ -179,15 +193,20 @@ static int check_table(struct checker *c)
 	uint64_t runs = 0, listed = 0, prev = 0;
 	for (uint64_t k = 0; k < c->h->chunks;) {
 		const struct chunk *at = &c->table[k];
-		uint64_t kind = at->kind & 0xff, run = kind == CHUNK_META || kind == CHUNK_SMALL ? 1 : at->run;
+		uint64_t kind = at->kind & 0xff,
+		         run = kind == CHUNK_META || kind == CHUNK_SMALL ? 1 : at->run;
 		if (kind < CHUNK_META || kind > CHUNK_FREE || run == 0 || run > c->h->chunks - k ||
-		        (kind == CHUNK_META) != (k < c->h->first_chunk) || kind_class(at->kind) >= CLASSES || at->kind >> 17 ||
+		        (kind == CHUNK_META) != (k < c->h->first_chunk) ||
+		        kind_class(at->kind) >= CLASSES || at->kind >> 17 ||
 		        (kind != CHUNK_SMALL && at->kind != kind))
-			return bad(c, "chunk %llu is of kind %llu, run %llu", (unsigned long long)k, (unsigned long long)at->kind,
-			        (unsigned long long)run);
+			return bad(c, "chunk %llu is of kind %llu, run %llu", (unsigned long long)k,
+			        (unsigned long long)at->kind, (unsigned long long)run);
 		for (uint64_t j = 1; j < run; j++)
-			if (c->table[k + j].kind != (kind == CHUNK_FREE && j == run - 1 ? CHUNK_FREE : CHUNK_INNER))
-				return bad(c, "chunk %llu lies inside the run at %llu and is of kind %llu",
+			if (c->table[k + j].kind !=
+			        (kind == CHUNK_FREE && j == run - 1 ? CHUNK_FREE : CHUNK_INNER))
+				return bad(c,
+				        "chunk %llu lies inside the run at %llu and is of kind "
+				        "%llu",
 				        (unsigned long long)(k + j), (unsigned long long)k,
 				        (unsigned long long)c->table[k + j].kind);
 		if (kind == CHUNK_FREE) {
@@ -200,10 +219,13 @@ static int check_table(struct checker *c)
 		k += run;
 	}
 	for (uint64_t k = c->h->free_runs; k; prev = k, k = c->table[k].next)
-		if (k >= c->h->chunks || c->table[k].kind != CHUNK_FREE || c->table[k].prev != prev || ++listed > runs)
-			return bad(c, "the list of free runs is broken at chunk %llu", (unsigned long long)k);
+		if (k >= c->h->chunks || c->table[k].kind != CHUNK_FREE ||
+		        c->table[k].prev != prev || ++listed > runs)
+			return bad(c, "the list of free runs is broken at chunk %llu",
+			        (unsigned long long)k);
 	return listed == runs ? 0
-	                      : bad(c, "%llu free runs, %llu on the list", (unsigned long long)runs, (unsigned long long)listed);
+	                      : bad(c, "%llu free runs, %llu on the list", (unsigned long long)runs,
+	                                (unsigned long long)listed);
 }
 
 /* What is carved and not free is in use. */
@@ -225,15 +247,17 @@ int alloc_check_header(const void *base, uint64_t bytes, uint32_t threads)
 {
 	const struct heap_header *h = base;
 	bool magic = h->magic == HEAP_MAGIC_2 || (h->magic == HEAP_MAGIC_1 && !h->lists);
-	if (!magic || h->bytes != bytes || h->threads != threads || h->chunks != bytes / CHUNK_BYTES ||
+	if (!magic || h->bytes != bytes || h->threads != threads ||
+	        h->chunks != bytes / CHUNK_BYTES ||
 	        h->table != caches_offset() + threads * sizeof(struct thread_caches) ||
 	        (h->lists && h->lists != h->table + h->chunks * sizeof(struct chunk)))
-		return fur_fail(
-		        FUR_ECORRUPT, "the allocator is damaged: its header does not fit this file: restore the file from a copy");
+		return fur_fail(FUR_ECORRUPT, "the allocator is damaged: its header does not fit "
+		                              "this file: restore the file from a copy");
 	return 0;
 }
 
-int alloc_check_all(const void *base, struct alloc_census *census, void (*tell)(void *arg, const char *problem), void *arg)
+int alloc_check_all(const void *base, struct alloc_census *census,
+        void (*tell)(void *arg, const char *problem), void *arg)
 {
 	struct checker c = {.base = base, .h = base, .census = census, .tell = tell, .arg = arg};
 	memset(census, 0, sizeof *census);

@@ -60,7 +60,8 @@ struct cache {
 };
 
 struct class_state {
-	uint64_t depot;            /* 0, or the first chunk that has free blocks: number << 1 | 1; or an old list */
+	/* 0, or the first chunk that has free blocks: number << 1 | 1; or an old list */
+	uint64_t depot;
 	uint64_t carve, carve_end; /* of the newest chunk */
 };
 
@@ -72,7 +73,8 @@ struct heap_header {
 	uint64_t table;       /* offset of the chunk table */
 	uint64_t first_chunk; /* that is not META */
 	uint64_t free_runs;   /* chunk number of the first free run, or 0 */
-	uint64_t lists;       /* offset of the free lists of chunks; 0: in the chunk table, see above */
+	/* Offset of the free lists of chunks; 0: in the chunk table, see above */
+	uint64_t lists;
 	uint64_t reserved[8];
 	uint64_t roots[FUR_ROOTS];
 	struct class_state classes[CLASSES];
@@ -82,7 +84,8 @@ _Static_assert(sizeof(struct heap_header) == 128 + 512 + CLASSES * 24, "frozen")
 struct thread_caches {
 	struct cache classes[CLASSES];
 };
-_Static_assert(sizeof(struct thread_caches) == CLASSES * 32, "frozen, and a multiple of 128: threads share no line");
+_Static_assert(sizeof(struct thread_caches) == CLASSES * 32,
+        "frozen, and a multiple of 128: threads share no line");
 
 enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };
 
@@ -99,13 +102,15 @@ struct chunk {
 };
 _Static_assert(sizeof(struct chunk) == 32, "frozen");
 
-/* The free blocks a SMALL chunk has back, by their offsets in it / 16.  In an old heap it lies over struct chunk's run, next and
- * prev. */
+/* The free blocks a SMALL chunk has back, by their offsets in it / 16.  In an old heap it lies over
+ * struct chunk's run, next and prev. */
 struct chunk_list {
-	uint64_t blocks;     /* how many << 40 | the last << 20 | the first; less than 1 << 40: none */
+	/* How many << 40 | the last << 20 | the first; less than 1 << 40: none */
+	uint64_t blocks;
 	uint64_t next, prev; /* of class_state.depot: next as there, prev the chunk's number or 0 */
 	uint64_t unused;
 };
-_Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk), "frozen, and one steps through both tables alike");
+_Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk),
+        "frozen, and one steps through both tables alike");
 
 #endif /* FUR_HEAP_LAYOUT_H */

@@ -74,10 +74,12 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 		for (;;) {
 			uint64_t *link = old_lists(base, class), list = get(link);
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
-			if (!list || log_room(tx) < log_bytes(tx) / 2 + BATCH_MOST * 5 * ENTRY_BYTES)
+			if (!list ||
+			        log_room(tx) < log_bytes(tx) / 2 + BATCH_MOST * 5 * ENTRY_BYTES)
 				break;
 			put_old_list(tx, base, class, link, get(&block_at(list)->depth));
-			alloc_give_list(tx, base, class, (struct stock){list, BATCH_MOST}, BATCH_MOST, BATCH_MOST);
+			alloc_give_list(tx, base, class, (struct stock){list, BATCH_MOST},
+			        BATCH_MOST, BATCH_MOST);
 			if (alloc_find_run(base, want))
 				return true;
 		}
@@ -101,7 +103,8 @@ static void tally_list(struct tally *t, const void *base, uint64_t list, uint16_
 	}
 }
 
-static void tally_range(struct tally *t, const void *base, uint64_t from, uint64_t to, unsigned class)
+static void tally_range(
+        struct tally *t, const void *base, uint64_t from, uint64_t to, unsigned class)
 {
 	uint64_t k = chunk_of(base, from) - t->first;
 	if (from != to && k < WINDOW) {
@@ -120,7 +123,8 @@ static void tally_class(struct tally *t, void *base, unsigned class)
 		tally_range(t, base, get(&c->carve), get(&c->carve_end), class);
 	}
 	tally_range(t, base, get(&s->carve), get(&s->carve_end), class);
-	for (uint64_t list = old_form(base) ? get(old_lists(base, class)) : 0; list; list = get(&block_at(list)->depth))
+	for (uint64_t list = old_form(base) ? get(old_lists(base, class)) : 0; list;
+	        list = get(&block_at(list)->depth))
 		tally_list(t, base, list, 4);
 }
 
@@ -131,7 +135,8 @@ static uint64_t cheapest(struct tally *t, const void *base)
 	for (uint64_t k = 0; k < WINDOW && t->first + k < header(base)->chunks; k++) {
 		uint64_t kind = get(&chunk(base, t->first + k)->kind), found = t->chunks[k].blocks;
 		if (kind_is_small(kind) && found && t->chunks[k].entries < least &&
-		        found + listed_of(base, t->first + k).count == blocks_in_chunk(kind_class(kind))) {
+		        found + listed_of(base, t->first + k).count ==
+		                blocks_in_chunk(kind_class(kind))) {
 			best = t->first + k;
 			least = t->chunks[k].entries;
 		}
@@ -173,7 +178,8 @@ static void take_from_stock(fur_update *tx, void *base, uint64_t *word, uint64_t
 		put(tx, word, stock_word(base, rest.first, rest.count));
 }
 
-static void take_from_range(fur_update *tx, void *base, uint64_t *from, uint64_t *to, uint64_t number)
+static void take_from_range(
+        fur_update *tx, void *base, uint64_t *from, uint64_t *to, uint64_t number)
 {
 	if (get(from) != get(to) && chunk_of(base, get(from)) == number) {
 		put(tx, from, 0);
@@ -238,12 +244,14 @@ bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 		return false;
 	if ((old_form(base) && sort_old_lists(tx, base, want)) || give_kept_chunks(tx, base, want))
 		return true;
-	for (uint64_t first = header(base)->first_chunk; first < header(base)->chunks; first += WINDOW) {
+	for (uint64_t first = header(base)->first_chunk; first < header(base)->chunks;
+	        first += WINDOW) {
 		struct tally t = {.first = first};
 		for (unsigned class = 0; class < CLASSES; class ++)
 			tally_class(&t, base, class);
 		for (uint64_t number; (number = cheapest(&t, base));) {
-			if (!affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES)) /* `entries` was not struck off */
+			/* `entries` was not struck off */
+			if (!affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES))
 				return false;
 			take_chunk(tx, base, number);
 			if (alloc_find_run(base, want))

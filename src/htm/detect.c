@@ -10,7 +10,8 @@
 #include <string.h>
 
 #if ARCH_HAS_TSX
-/* CPUID may list RTM where every transaction aborts (microcode, hypervisor): ask the processor itself. */
+/* CPUID may list RTM where every transaction aborts (microcode, hypervisor): ask the processor
+ * itself. */
 static bool tsx_probe(void)
 {
 	for (int k = 0; k < 1000; k++)
@@ -21,29 +22,38 @@ static bool tsx_probe(void)
 	return false;
 }
 
-static const struct htm_ops *choose_tsx(struct htm *h, const struct arch_cpu *cpu, char *reason, size_t bytes)
+static const struct htm_ops *choose_tsx(
+        struct htm *h, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	if (!cpu->rtm || !tsx_probe()) {
-		const char *why = cpu->rtm       ? "TSX is switched off: RTM is listed, but every transaction aborts"
-		                  : cpu->tsx_off ? "TSX is switched off: the processor has it, but does not list RTM"
-		                                 : "this processor has no RTM (Intel TSX)";
+		const char *why =
+		        cpu->rtm
+		                ? "TSX is switched off: RTM is listed, but every transaction aborts"
+		        : cpu->tsx_off
+		                ? "TSX is switched off: the processor has it, but does not list RTM"
+		                : "this processor has no RTM (Intel TSX)";
 		snprintf(reason, bytes, "%s", why);
 		return NULL;
 	}
 	snprintf(reason, bytes,
 	        cpu->tsxldtrk ? "RTM with TSXLDTRK: isolation waits run inside the transaction"
-	                      : "RTM without TSXLDTRK: an update that meets an active reader aborts and waits outside");
+	                      : "RTM without TSXLDTRK: an update that meets an active reader "
+	                        "aborts and waits outside");
 	h->kind = FUR_HTM_TSX;
 	return cpu->tsxldtrk ? &htm_tsx : &htm_tsx_tracked;
 }
 #endif
 
 #if ARCH_HAS_POWER_HTM
-static const struct htm_ops *choose_power(struct htm *h, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
+static const struct htm_ops *choose_power(
+        struct htm *h, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
 {
-	/* Asked for by name, it is tried even where the kernel does not announce it: `tbegin.` then fails and the lock path runs. */
+	/* Asked for by name, it is tried even where the kernel does not announce it: `tbegin.` then
+	 * fails and the lock path runs. */
 	if (!cpu->suspend && !by_name) {
-		snprintf(reason, bytes, "this processor has no transactional memory with suspend mode (POWER8, POWER9)");
+		snprintf(reason, bytes,
+		        "this processor has no transactional memory with suspend mode (POWER8, "
+		        "POWER9)");
 		return NULL;
 	}
 	snprintf(reason, bytes,
@@ -55,7 +65,8 @@ static const struct htm_ops *choose_power(struct htm *h, const struct arch_cpu *
 #endif
 
 /* Only an emulated machine may have either. */
-static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+static const struct htm_ops *choose(
+        struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	const struct htm_ops *ops = NULL;
 	snprintf(reason, bytes, "this processor has no such transactional memory");
@@ -70,27 +81,32 @@ static const struct htm_ops *choose(struct htm *h, enum fur_htm asked, const str
 	return ops;
 }
 
-int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes)
+int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason,
+        size_t reason_bytes)
 {
 	struct arch_cpu cpu = arch_cpu_detect();
 	return htm_choose_on(&cpu, h, asked, isolation, reason, reason_bytes);
 }
 
-int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason,
-        size_t reason_bytes)
+int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
+        enum fur_isolation isolation, char *reason, size_t reason_bytes)
 {
 	h->kind = FUR_HTM_NONE;
 	h->ops = NULL;
 	if (asked == FUR_HTM_NONE)
-		snprintf(reason, reason_bytes, "asked for: every update runs under the fallback lock");
+		snprintf(reason, reason_bytes,
+		        "asked for: every update runs under the fallback lock");
 	else
 		h->ops = choose(h, asked, cpu, reason, reason_bytes);
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
-		return fur_fail(FUR_EINVAL, "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
+		return fur_fail(FUR_EINVAL,
+		        "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
 		        fur_htm_name(asked), reason);
 	if (!h->ops && asked == FUR_HTM_AUTO)
-		snprintf(reason + strlen(reason), reason_bytes - strlen(reason), ": every update runs under the fallback lock");
-	/* Rollback-only transactions are POWER's; elsewhere loads are tracked or excluded, and snapshot runs as opacity. */
+		snprintf(reason + strlen(reason), reason_bytes - strlen(reason),
+		        ": every update runs under the fallback lock");
+	/* Rollback-only transactions are POWER's; elsewhere loads are tracked or excluded, and
+	 * snapshot runs as opacity. */
 	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
 	h->updates_active = h->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
 	return 0;

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * htm.h - hardware transactions, who is active, the isolation wait, the fallback lock.  The contract of src/htm.
+ * htm.h - hardware transactions, who is active, the isolation wait, the fallback lock.  The
+ * contract of src/htm.
  *
- *   INV-H1  A read-only transaction publishes active[i] before its first load, and takes it back after its last (reader.c).
- *   INV-H2  An update becomes visible only after every transaction that was active when it scanned active[], and may have read
- *           the old value of what it wrote, is no longer (the isolation wait).  Its stores are performed, that is, would abort on a
- *           conflicting load, before it scans.
- *   INV-H3  While the fallback lock is held and its holder's body runs, no transaction is active and none can commit in hardware
- *           over what the body reads or writes (lock.c).
+ *   INV-H1  A read-only transaction publishes active[i] before its first load, and takes it back
+ *           after its last (reader.c).
+ *   INV-H2  An update becomes visible only after every transaction that was active when it scanned
+ *           active[], and may have read the old value of what it wrote, is no longer (the isolation
+ *           wait).  Its stores are performed, that is, would abort on a conflicting load, before it
+ *           scans.
+ *   INV-H3  While the fallback lock is held and its holder's body runs, no transaction is active
+ *           and none can commit in hardware over what the body reads or writes (lock.c).
  *
- * Who appears in active[]: read-only transactions always; updates only where their loads are untracked (POWER, snapshot).
+ *   INV-H4  A location that fur_promote() names is in the write set of the hardware update: another
+ *           update that writes it conflicts, so snapshot isolation shows no write skew on it.
+ *
+ * Who appears in active[]: read-only transactions always; updates only where their loads are
+ * untracked (POWER, snapshot).
  */
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
@@ -20,12 +27,16 @@
 /* ------------------------------------------------------------------ shared */
 
 struct active {
-	uint64_t seq;   /* 0, or the odd sequence number of the transaction this thread runs */
-	uint64_t want;  /* 0, or 1 + the lock's turn since which this thread waits until the lock is free (lock.c) */
-	uint64_t since; /* with want: when a reader began to wait, in ticks; 0: an update that will try hardware */
+	uint64_t seq; /* 0, or the odd sequence number of the transaction this thread runs */
+	/* 0, or 1 + the lock's turn since which this thread waits until the lock is free
+	 * (lock.c) */
+	uint64_t want;
+	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware */
+	uint64_t since;
 } ARCH_PADDED;
 
-/* The single global lock (SGL).  `held` keeps readers and hardware out; the turn decides which update holds it next. */
+/* The single global lock (SGL).  `held` keeps readers and hardware out; the turn decides which
+ * update holds it next. */
 struct fallback_lock {
 	uint64_t held ARCH_PADDED;  /* 0 or 1.  Alone on its line: every transaction reads it. */
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
@@ -33,9 +44,10 @@ struct fallback_lock {
 	uint64_t reserved;          /* turns reserved so far */
 	uint64_t served;            /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
-	uint64_t turn ARCH_PADDED; /* grows at every release.  A futex: threads sleep on it until the lock is free. */
-	uint64_t sleepers;         /* so many */
-	uint64_t next_call;        /* the holder's: when it may wake them again, in ticks */
+	/* Grows at every release.  A futex: threads sleep on it until the lock is free. */
+	uint64_t turn ARCH_PADDED;
+	uint64_t sleepers;  /* so many */
+	uint64_t next_call; /* the holder's: when it may wake them again, in ticks */
 };
 
 struct htm_ops;
@@ -55,7 +67,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* Called by a thread that has committed an update of so many log entries, between its transactions; or NULL. */
+	/* Called by a thread that has committed an update of so many log entries, between its
+	 * transactions; or NULL. */
 	void (*after_update)(struct fur_thread *t, uint64_t entries);
 };
 
@@ -78,24 +91,28 @@ struct fur_update {
 	int error; /* the FUR_E* for which the commit will roll back, or 0 */
 };
 
-/* What the commit leaves behind for the steps after it.  On POWER it is written while suspended, so it lies on lines a transaction
- * never touches: a suspended store to a line of the transaction aborts it. */
+/* What the commit leaves behind for the steps after it.  On POWER it is written while suspended, so
+ * it lies on lines a transaction never touches: a suspended store to a line of the transaction
+ * aborts it. */
 struct htm_window {
 	struct dset dset;
-	uint64_t *seqs;                       /* [max_threads] active[] as the isolation wait found it */
-	uint64_t update_id;                   /* written outside transactions only */
-	uint64_t slot;                        /* drawn in the window, else 0 */
-	uint64_t began;                       /* ticks, when this attempt did */
-	bool announced;                       /* in nondurable[] */
-	bool log_is_out;                      /* copied, and its write-back started */
-	enum fur_abort_cause refused;         /* why the window could not be completed, or FUR_ABORT_CAUSES */
+	/* [max_threads] active[] as the isolation wait found it */
+	uint64_t *seqs;
+	uint64_t update_id; /* written outside transactions only */
+	uint64_t slot;      /* drawn in the window, else 0 */
+	uint64_t began;     /* ticks, when this attempt did */
+	bool announced;     /* in nondurable[] */
+	bool log_is_out;    /* copied, and its write-back started */
+	/* Why the window could not be completed, or FUR_ABORT_CAUSES */
+	enum fur_abort_cause refused;
 	uint64_t committing, waiting, waited; /* ticks, with phase_times */
 } ARCH_PADDED;
 
 struct fur_thread {
 	struct htm *htm;
 	struct durability *durability;
-	const struct this_thread *owner; /* this_thread() of the thread that has registered, or NULL */
+	/* this_thread() of the thread that has registered, or NULL */
+	const struct this_thread *owner;
 	struct fur_heap *heap;
 	uint32_t slot;
 	uint32_t state; /* of the registration: fur.c */
@@ -126,12 +143,13 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
 #define HTM_STARTED UINT64_MAX
 
-/* What a back end must do.  begin() returns HTM_STARTED inside a hardware transaction, or, any number of times later, the
- * status of its abort. */
+/* What a back end must do.  begin() returns HTM_STARTED inside a hardware transaction, or, any
+ * number of times later, the status of its abort. */
 struct htm_ops {
 	uint64_t (*begin)(struct fur_thread *t);
 	enum fur_abort_cause (*classify)(uint64_t status);
-	/* Steps from the last access to visible.  Returns when the update is visible, D collected; or never: it aborted. */
+	/* Steps from the last access to visible.  Returns when the update is visible, D collected;
+	 * or never: it aborted. */
 	void (*commit)(struct fur_thread *t);
 	/* End a transaction whose stores have been undone, or that made none: D collected. */
 	void (*commit_empty)(struct fur_thread *t);
@@ -147,23 +165,27 @@ void *window_stack_new(void);
 void window_stack_delete(void *stack);
 
 /* Choose a back end by what was asked for and what the processor can do; say why. */
-FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
+FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
+        enum fur_isolation isolation, char *reason, size_t reason_bytes);
+FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
         char *reason, size_t reason_bytes);
-FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason, size_t reason_bytes);
 
 /* ------------------------------------------------- isolation wait, and lock */
 
-/* The isolation wait of INV-H2, inside a window: wait until those of active[] who are active now have ended, for at most `looks`
- * looks.  False: somebody has not.  The caller has put a full fence between its last store and this. */
+/* The isolation wait of INV-H2, inside a window: wait until those of active[] who are active now
+ * have ended, for at most `looks` looks.  False: somebody has not.  The caller has put a full fence
+ * between its last store and this. */
 bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks);
 
-/* Wait, outside hardware transactions, until all who are active now have ended, `me` excepted; report slow ones. */
+/* Wait, outside hardware transactions, until all who are active now have ended, `me` excepted;
+ * report slow ones. */
 void htm_wait_active(struct htm *h, uint32_t me);
 
 void lock_acquire(struct htm *h, uint32_t me);
 void lock_release(struct htm *h);
-/* As an update that will try hardware: wait until this thread sees the lock free.  False: the lock was held whenever this thread looked,
- * for so many of its turns that the update must take a turn itself. */
+/* As an update that will try hardware: wait until this thread sees the lock free.  False: the lock
+ * was held whenever this thread looked, for so many of its turns that the update must take a turn
+ * itself. */
 FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
 /* As a reader that found the lock held: wait for a turn.  Returns when it may try again. */
 void lock_wait_reader(struct htm *h, uint32_t me);

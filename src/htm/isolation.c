@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * isolation.c - waiting for those who are active: inside a hardware transaction's window, and outside, where it may yield, sleep and
- * report.
+ * isolation.c - waiting for those who are active: inside a hardware transaction's window, and
+ * outside, where it may yield, sleep and report.
  */
 #include "htm.h"
 
@@ -11,8 +11,8 @@ bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned look
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	uint32_t n = 0;
-	/* First see who is active, then wait for them: whoever begins later need not be waited for, since our stores, performed
-	 * before this scan, abort us if it loads them. */
+	/* First see who is active, then wait for them: whoever begins later need not be waited for,
+	 * since our stores, performed before this scan, abort us if it loads them. */
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
 		if (__builtin_expect(seq != 0, 0))
@@ -59,7 +59,8 @@ static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
 	 * transaction. */
 	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
-		/* Reading the clock only now and then keeps short waits short.  Later a look takes long by itself. */
+		/* Reading the clock only now and then keeps short waits short.  Later a look takes
+		 * long by itself. */
 		if (backoff.turns % 64 && backoff.turns < 256)
 			continue;
 		uint64_t now = arch_now_ns();

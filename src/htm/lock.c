@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock.c - the single global lock (SGL), under which an update runs in place when hardware will not have it.
+ * lock.c - the single global lock (SGL), under which an update runs in place when hardware will not
+ * have it.
  *
- * The lock has two parts.  The turn says which update may hold the lock; `held` keeps readers and hardware updates out while it does.
+ * The lock has two parts.  The turn says which update may hold the lock; `held` keeps readers and
+ * hardware updates out while it does.
  *
  * INV-H3, three sides:
- *  - Readers, and updates that appear in active[]: the holder sets `held`, then scans active[]; they publish active[i], then look at
+ *  - Readers, and updates that appear in active[]: the holder sets `held`, then scans active[];
+ *  they publish active[i], then look at
  *    `held`.  With a full fence between the two on either side, one of them sees the other.
- *  - Hardware updates with tracked loads: they have `held` in their read set from the start, so setting it aborts them.
- *  - Rollback-only updates (POWER, snapshot): theirs is argued in docs/protocol.md, "The lock and rollback-only transactions".
+ *  - Hardware updates with tracked loads: they have `held` in their read set from the start, so
+ *  setting it aborts them.  - Rollback-only updates (POWER, snapshot): theirs is argued in
+ *  docs/protocol.md, "The lock and rollback-only transactions".
  *
- * The turn goes to a thread that is running: whoever finds it free takes it, ahead of threads that sleep.  With more threads than cores, a
- * queue in order of arrival would wait, at every turn, until the kernel runs one particular thread.
+ * The turn goes to a thread that is running: whoever finds it free takes it, ahead of threads that
+ * sleep.  With more threads than cores, a queue in order of arrival would wait, at every turn,
+ * until the kernel runs one particular thread.
  *
- *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.  Nobody takes a free turn while one is
- *          reserved, and reserved turns are handed over in order.  A thread that sleeps before it has reserved is woken in order
- *          of arrival, by a release; each release wakes one such thread at most.
- *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or another thread that has slept is awake and
- *          will make it so before it sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.  Threads that sleep
- *          until the lock is free are woken by the release after which no update waits for the turn, or by a holder (INV-L3, INV-L4).
- *  INV-L3  No reader starves.  A reader that found the lock held writes that down in active[i].want.  Before the next holder sets
- *          `held`, it lets in each reader that is awake and has missed FAIR_TURNS turns, and each that has waited PATIENCE_NS.
- *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock free it takes a turn itself; a holder
- *          wakes it for that.
+ *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.
+ *          Nobody takes a free turn while one is reserved, and reserved turns are handed over in
+ *          order.  A thread that sleeps before it has reserved is woken in order of arrival, by a
+ *          release; each release wakes one such thread at most.
+ *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
+ *          another thread that has slept is awake and will make it so before it sleeps or gives the
+ *          turn away.  A release that finds TURN_WANTED wakes one thread.  Threads that sleep until
+ *          the lock is free are woken by the release after which no update waits for the turn, or
+ *          by a holder (INV-L3, INV-L4).
+ *  INV-L3  No reader starves.  A reader that found the lock held writes that down in
+ *          active[i].want.  Before the next holder sets `held`, it lets in each reader that is
+ *          awake and has missed FAIR_TURNS turns, and each that has waited PATIENCE_NS.
+ *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock
+ *          free it takes a turn itself; a holder wakes it for that.
  */
 #include "htm.h"
 
@@ -35,9 +44,10 @@ enum turn {
 enum {
 	FAIR_TURNS = 4,
 	PATIENCE_NS = 1000000,
-	/* In pauses.  The only waiter stays awake about as long as waking up takes, which is the most that can be lost either way: if it slept
-	 * sooner, updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  One
-	 * of several soon sleeps: with more threads than cores, the holder needs its core. */
+	/* In pauses.  The only waiter stays awake about as long as waking up takes, which is the
+	 * most that can be lost either way: if it slept sooner, updates of some 10 us each would
+	 * run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  One of
+	 * several soon sleeps: with more threads than cores, the holder needs its core. */
 	SPINS = 300,
 	SPINS_ALONE = 3000,
 	/* In pauses: a reader that is running becomes active in less. */
@@ -51,11 +61,12 @@ static bool any_reserved(const struct fallback_lock *l)
 	return arch_load(&l->reserved) != arch_load(&l->served);
 }
 
-/* Take the turn if it is free and not reserved.  A turn reserved between the look and the CAS waits for us; everybody else
- * sees it. */
+/* Take the turn if it is free and not reserved.  A turn reserved between the look and the CAS waits
+ * for us; everybody else sees it. */
 static bool try_turn(struct fallback_lock *l, enum turn as)
 {
-	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) && arch_cas(&l->taken, TURN_FREE, as);
+	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) &&
+	       arch_cas(&l->taken, TURN_FREE, as);
 }
 
 /* As the holder: give the turn to the thread that reserved first. */
@@ -69,8 +80,9 @@ static void hand_over(struct fallback_lock *l)
 
 static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
 {
-	/* Ordered: the count is raised before `served` is looked at; hand_over() does the two in the other order.  So either we see the
-	 * turn handed over, or hand_over() sees us; and if `served` grows before we are asleep, the kernel lets us go on.  `taken`: see
+	/* Ordered: the count is raised before `served` is looked at; hand_over() does the two in
+	 * the other order.  So either we see the turn handed over, or hand_over() sees us; and if
+	 * `served` grows before we are asleep, the kernel lets us go on.  `taken`: see
 	 * take_reserved_turn(). */
 	arch_fetch_add(&l->served_sleepers, 1);
 	uint64_t served = arch_load_ordered(&l->served);
@@ -82,19 +94,22 @@ static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
 /* INV-L1: wait for a turn that nobody can take from us. */
 static void take_reserved_turn(struct fallback_lock *l)
 {
-	/* Ordered: `reserved` before the last look at `taken`, before we sleep.  give_turn() frees the turn before it looks at `reserved`.  So
-	 * either we see the turn free, or give_turn() sees that it is reserved, and hands it over. */
+	/* Ordered: `reserved` before the last look at `taken`, before we sleep.  give_turn() frees
+	 * the turn before it looks at `reserved`.  So either we see the turn free, or give_turn()
+	 * sees that it is reserved, and hands it over. */
 	uint64_t mine = arch_fetch_add(&l->reserved, 1);
 	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
-		if (arch_load(&l->taken) == TURN_FREE && arch_cas(&l->taken, TURN_FREE, TURN_WANTED))
+		if (arch_load(&l->taken) == TURN_FREE &&
+		        arch_cas(&l->taken, TURN_FREE, TURN_WANTED))
 			hand_over(l); /* to us, or to a thread that reserved before us */
 		else if (k < SPINS_ALONE)
 			arch_pause();
 		else
 			sleep_until_served(l, mine);
 	}
-	/* INV-L2: whoever had it may have found it free and taken it as if nobody slept, and we have slept beside others.  Relaxed is
-	 * enough: the next change that matters is our own release. */
+	/* INV-L2: whoever had it may have found it free and taken it as if nobody slept, and we
+	 * have slept beside others.  Relaxed is enough: the next change that matters is our own
+	 * release. */
 	arch_store(&l->taken, TURN_WANTED);
 }
 
@@ -118,11 +133,14 @@ static void wait_for_turn(struct fallback_lock *l)
 			take_reserved_turn(l);
 			return;
 		}
-		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a release changes it before it wakes:
-		 * so either the release wakes us, or we do not sleep.  A release that found TURN_WANTED wakes one sleeper of perhaps many, and
-		 * leaves TURN_FREE; so that one takes the turn as WANTED from now on, for the others. */
+		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep,
+		 * and a release changes it before it wakes: so either the release wakes us, or we
+		 * do not sleep.  A release that found TURN_WANTED wakes one sleeper of perhaps
+		 * many, and leaves TURN_FREE; so that one takes the turn as WANTED from now on, for
+		 * the others. */
 		uint64_t taken = arch_load(&l->taken);
-		if (taken == TURN_WANTED || (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
+		if (taken == TURN_WANTED ||
+		        (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
 			arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
 			as = TURN_WANTED;
 		}
@@ -145,12 +163,14 @@ static void give_turn(struct fallback_lock *l)
 			hand_over(l);
 			return;
 		}
-		/* Ordered: `taken` before `reserved` is looked at again, see take_reserved_turn(). */
+		/* Ordered: `taken` before `reserved` is looked at again, see
+		 * take_reserved_turn(). */
 		if (arch_exchange(&l->taken, TURN_FREE) == TURN_WANTED)
 			arch_futex_wake_one(arch_futex_of(&l->taken));
-		/* A turn was reserved meanwhile, by a thread that may have looked when ours was not free yet.  It is ours to hand over, or that of
-		 * whoever has taken the turn. */
-	} while (arch_load_ordered(&l->reserved) != arch_load(&l->served) && arch_cas(&l->taken, TURN_FREE, TURN_WANTED));
+		/* A turn was reserved meanwhile, by a thread that may have looked when ours was not
+		 * free yet.  It is ours to hand over, or that of whoever has taken the turn. */
+	} while (arch_load_ordered(&l->reserved) != arch_load(&l->served) &&
+	         arch_cas(&l->taken, TURN_FREE, TURN_WANTED));
 }
 
 /* ----------------------------------------------------- until the lock is free */
@@ -159,8 +179,9 @@ static void give_turn(struct fallback_lock *l)
 static void sleep_while_held(struct fallback_lock *l)
 {
 	uint64_t turn = arch_load_acquire(&l->turn);
-	/* Ordered: the count is raised before `held` is looked at; lock_release() changes `held` before it looks at the count.  So either we
-	 * see the lock free, or it sees us.  `turn` was read before that: if it grows before we are asleep, the kernel lets us go on. */
+	/* Ordered: the count is raised before `held` is looked at; lock_release() changes `held`
+	 * before it looks at the count.  So either we see the lock free, or it sees us.  `turn` was
+	 * read before that: if it grows before we are asleep, the kernel lets us go on. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);
@@ -209,14 +230,16 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 		wait_while_held(&h->lock, k);
 }
 
-/* Nobody can fall asleep now: `held` is 0, and whoever has seen the last release's `turn` has seen that, too. */
+/* Nobody can fall asleep now: `held` is 0, and whoever has seen the last release's `turn` has seen
+ * that, too. */
 static void wake_sleepers(struct fallback_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }
 
-/* INV-L3, for one reader.  If it runs it comes in at once; if it sleeps it is not worth waiting for until it has waited long. */
+/* INV-L3, for one reader.  If it runs it comes in at once; if it sleeps it is not worth waiting for
+ * until it has waited long. */
 static void admit_reader(struct htm *h, const struct active *reader, uint64_t patience)
 {
 	uint64_t want;
@@ -226,14 +249,16 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 		arch_pause();
 	}
 	struct arch_backoff backoff = {0};
-	while (arch_load_acquire(&reader->want) && arch_ticks() - arch_load(&reader->since) >= patience) {
+	while (arch_load_acquire(&reader->want) &&
+	        arch_ticks() - arch_load(&reader->since) >= patience) {
 		if (!backoff.turns)
 			wake_sleepers(&h->lock);
 		arch_backoff(&backoff);
 	}
 }
 
-/* INV-L4: updates that have missed too many turns are woken, no more; and not again at every turn until they run. */
+/* INV-L4: updates that have missed too many turns are woken, no more; and not again at every turn
+ * until they run. */
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
@@ -266,8 +291,9 @@ void lock_acquire(struct htm *h, uint32_t me)
 	struct fallback_lock *l = &h->lock;
 	take_turn(l);
 	admit_waiters(h, me);
-	/* `held` is seen before active[] is scanned.  Without the fence the scan may pass a reader that does not see the lock
-	 * either, and that reader reads the body's stores half done: Stress.TornReads. */
+	/* `held` is seen before active[] is scanned.  Without the fence the scan may pass a reader
+	 * that does not see the lock either, and that reader reads the body's stores half done:
+	 * Stress.TornReads. */
 	arch_store_fence(&l->held, 1);
 	htm_wait_active(h, me);
 }
@@ -281,8 +307,9 @@ void lock_release(struct htm *h)
 	arch_fetch_add(&l->turn, 1);
 	bool last = arch_load(&l->waiters) == 0;
 	give_turn(l);
-	/* While updates wait for the turn, most of the sleepers would find the lock held again: the one that takes the turn releases the
-	 * lock, too, and so on until none waits.  Meanwhile INV-L3 and INV-L4. */
+	/* While updates wait for the turn, most of the sleepers would find the lock held again: the
+	 * one that takes the turn releases the lock, too, and so on until none waits.  Meanwhile
+	 * INV-L3 and INV-L4. */
 	if (last && arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }

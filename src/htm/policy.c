@@ -7,11 +7,14 @@
 #include "../arch/arch.h"
 
 enum {
-	CAPACITY_TRIES = 2, /* the first may be the fault of whoever shares the cache; the second is ours */
-	/* A reader comes by again and again, and does not wait: what it aborts time after time writes near the root of something.  The
-	 * lock keeps readers out. */
+	/* The first may be the fault of whoever shares the cache; the second is ours */
+	CAPACITY_TRIES = 2,
+	/* A reader comes by again and again, and does not wait: what it aborts time after time
+	 * writes near the root of something.  The lock keeps readers out. */
 	PLAIN_TRIES = 8,
-	FAULT_TRIES = 3, /* an interrupt does not come again; a page fault does, until touched outside: under the lock */
+	/* An interrupt does not come again; a page fault does, until touched outside: under the
+	 * lock */
+	FAULT_TRIES = 3,
 };
 
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget)
@@ -20,11 +23,13 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_CONFLICT: return ++history->spent < budget ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_PLAIN:
 		++history->plains;
-		return history->plains < PLAIN_TRIES && history->plains < budget ? HTM_RETRY_SOON : HTM_TAKE_LOCK;
-	case FUR_ABORT_CAPACITY: return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
+		return history->plains < PLAIN_TRIES && history->plains < budget ? HTM_RETRY_SOON
+		                                                                 : HTM_TAKE_LOCK;
+	case FUR_ABORT_CAPACITY:
+		return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
-		/* Somebody else's fallback is no reason for ours: if it were, one would bring on the next.  With very many of them in a row
-		 * the queue is fairer. */
+		/* Somebody else's fallback is no reason for ours: if it were, one would bring on
+		 * the next.  With very many of them in a row the queue is fairer. */
 		return ++history->locks < HTM_LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
@@ -33,18 +38,24 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	}
 }
 
-/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets the other finish, which takes about as
- * long as the attempt did, and waits twice as long each time; but not for ever, where the attempt was long because the thread was not
- * running.  The clock and the number are random enough.  A reader has no transaction to finish: it is gone before we are back. */
-void htm_pause(enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
+/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets
+ * the other finish, which takes about as long as the attempt did, and waits twice as long each
+ * time; but not for ever, where the attempt was long because the thread was not running.  The clock
+ * and the number are random enough.  A reader has no transaction to finish: it is gone before we
+ * are back. */
+void htm_pause(
+        enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
 {
-	/* How long, and how often, is measured: docs/benchmarks.md, "Waits after a conflict".  The first: in eighths of the attempt. */
+	/* How long, and how often, is measured: docs/benchmarks.md, "Waits after a conflict".  The
+	 * first: in eighths of the attempt. */
 	enum { FIRST = 16, FIRST_SOON = 2, DOUBLINGS = 4, MOST_NS = 1000000 };
 	uint32_t aborts = action == HTM_RETRY ? history->spent : history->plains;
 	uint32_t doublings = aborts < 2 ? 0 : aborts - 1 < DOUBLINGS ? aborts - 1 : DOUBLINGS;
 	uint64_t now = arch_ticks(), most = arch_ns_to_ticks(MOST_NS),
-	         pause = (now - began) * (action == HTM_RETRY ? FIRST : FIRST_SOON) / 8 << doublings;
-	uint64_t until = now + (now ^ who * UINT64_C(0x9e3779b97f4a7c15)) % ((pause < most ? pause : most) + 1);
+	         pause = (now - began) * (action == HTM_RETRY ? FIRST : FIRST_SOON) / 8
+	                 << doublings;
+	uint64_t until = now + (now ^ who * UINT64_C(0x9e3779b97f4a7c15)) %
+	                               ((pause < most ? pause : most) + 1);
 	while (arch_ticks() < until)
 		arch_pause();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * power_insn.h - the transactional instructions of POWER8 and POWER9, and their status.  Included by one file of a program: power.c, or what
- * stands in its place.
- * Source: Power ISA 3.0B, Book II, chapter 5; TEXASR: 5.3.2.
+ * power_insn.h - the transactional instructions of POWER8 and POWER9, and their status.  Included
+ * by one file of a program: power.c, or what stands in its place.  Source: Power ISA 3.0B, Book II,
+ * chapter 5; TEXASR: 5.3.2.
  */
 #ifndef FUR_POWER_INSN_H
 #define FUR_POWER_INSN_H
@@ -47,9 +47,11 @@ static inline void power_window(void (*run)(struct fur_thread *), struct fur_thr
 	emu_tresume();
 }
 #else
-/* power_window(run, t, stack): suspend, run(t) on that stack, resume.  ELFv2: r3.. arguments, r31 kept over the call, r2 the TOC.
- * r1 is the window's stack before tsuspend. and until after tresume.: Linux writes the frame of a signal below the current r1 of a thread
- * that is suspended, and must not write it to this stack (window_stack.c).  Nothing is stored while r1 and the state do not go together. */
+/* power_window(run, t, stack): suspend, run(t) on that stack, resume.  ELFv2: r3.. arguments, r31
+ * kept over the call, r2 the TOC.  r1 is the window's stack before tsuspend. and until after
+ * tresume.: Linux writes the frame of a signal below the current r1 of a thread that is suspended,
+ * and must not write it to this stack (window_stack.c).  Nothing is stored while r1 and the state
+ * do not go together. */
 void power_window(void (*run)(struct fur_thread *), struct fur_thread *t, void *stack);
 __asm__(".text\n"
         ".globl power_window\n"
@@ -77,26 +79,28 @@ __asm__(".text\n"
         "	blr\n"
         ".size power_window, .-power_window\n");
 
-/* True: inside the transaction.  False, at any later time: it aborted, registers and memory as they were. */
-#define power_tbegin(rollback_only)                                                                                                \
-	__extension__({                                                                                                            \
-		uint64_t started_;                                                                                                 \
-		__asm__ volatile("tbegin. %1\n\t"                                                                                  \
-		                 "beq- 1f\n\t"                                                                                     \
-		                 "li %0, 1\n\t"                                                                                    \
-		                 "b 2f\n"                                                                                          \
-		                 "1:\tli %0, 0\n"                                                                                  \
-		                 "2:"                                                                                              \
-		                 : "=r"(started_)                                                                                  \
-		                 : "i"(rollback_only)                                                                              \
-		                 : "cr0", "memory");                                                                               \
-		started_;                                                                                                          \
+/* True: inside the transaction.  False, at any later time: it aborted, registers and memory as they
+ * were. */
+#define power_tbegin(rollback_only)                                                                \
+	__extension__({                                                                            \
+		uint64_t started_;                                                                 \
+		__asm__ volatile("tbegin. %1\n\t"                                                  \
+		                 "beq- 1f\n\t"                                                     \
+		                 "li %0, 1\n\t"                                                    \
+		                 "b 2f\n"                                                          \
+		                 "1:\tli %0, 0\n"                                                  \
+		                 "2:"                                                              \
+		                 : "=r"(started_)                                                  \
+		                 : "i"(rollback_only)                                              \
+		                 : "cr0", "memory");                                               \
+		started_;                                                                          \
 	})
 
 static inline uint64_t texasr(void)
 {
 	uint64_t value;
-	__asm__ volatile("mfspr %0, 130" : "=r"(value)); /* not __TM_is_*: GCC 12's helpers read the wrong half on little-endian */
+	/* Not __TM_is_*: GCC 12's helpers read the wrong half on little-endian */
+	__asm__ volatile("mfspr %0, 130" : "=r"(value));
 	return value;
 }
 
@@ -113,7 +117,8 @@ static inline void power_tend(void)
 
 /* ------------------------------------------------- causes of aborts as status */
 
-/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so the cause goes above it. */
+/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so
+ * the cause goes above it. */
 static inline void power_abort_with(enum fur_abort_cause cause)
 {
 	power_tabort((uint64_t)(1 + cause) << 1);
@@ -128,14 +133,16 @@ static inline enum fur_abort_cause power_classify(uint64_t status)
 {
 	uint64_t code = status >> 57;
 	if (status & TEXASR_ABORT)
-		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1) : FUR_ABORT_FAULT;
+		return code >= 1 && code <= FUR_ABORT_CAUSES ? (enum fur_abort_cause)(code - 1)
+		                                             : FUR_ABORT_FAULT;
 	if (status & TEXASR_FOOTPRINT)
 		return FUR_ABORT_CAPACITY;
 	if (status & TEXASR_PLAIN)
 		return FUR_ABORT_PLAIN;
 	if (status & TEXASR_CONFLICTS)
 		return FUR_ABORT_CONFLICT;
-	return FUR_ABORT_FAULT; /* the kernel's codes: reschedule, signal, page fault; and whatever is persistent */
+	/* The kernel's codes: reschedule, signal, page fault; and whatever is persistent */
+	return FUR_ABORT_FAULT;
 }
 
 #endif /* FUR_POWER_INSN_H */

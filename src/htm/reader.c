@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reader.c - read-only transactions: plain loads between two marks in active[], and almost no wait (FUR 3.1, 3.2.1).
+ * reader.c - read-only transactions: plain loads between two marks in active[], and almost no wait
+ * (FUR 3.1, 3.2.1).
  */
 #include "../fur_error.h"
 #include "htm.h"
@@ -17,8 +18,9 @@ static void become_active(struct fur_thread *t)
 	struct htm *h = t->htm;
 	struct active *mine = &h->active[t->slot];
 	for (;;) {
-		/* INV-H1, full fence: our entry is seen before our first load is made.  Otherwise an update may scan active[], miss us
-		 * and commit between two of our loads.  The same fence, against the look at the lock: INV-H3. */
+		/* INV-H1, full fence: our entry is seen before our first load is made.  Otherwise
+		 * an update may scan active[], miss us and commit between two of our loads.  The
+		 * same fence, against the look at the lock: INV-H3. */
 		arch_store_fence(&mine->seq, t->seq += 2);
 		if (__builtin_expect(!lock_held(h), 1))
 			break;
@@ -40,9 +42,9 @@ static int begin_otherwise(struct fur_thread *t, fur_ro **ro)
 	if (t->owner != this_thread())
 		return tx_foreign("fur_begin_ro", FUR_EINVAL);
 	if (this_thread()->open != t)
-		return fur_fail(FUR_ENESTED,
-		        "a read-only transaction was begun while this thread has a transaction open on another heap: end that "
-		        "first");
+		return fur_fail(FUR_ENESTED, "a read-only transaction was begun while this thread "
+		                             "has a transaction open on another heap: end that "
+		                             "first");
 	if (t->ro.depth == 0)
 		t->ro.joined = true;
 	t->ro.depth++;
@@ -91,12 +93,14 @@ static int end_otherwise(fur_ro *ro)
 
 FUR_API int fur_end_ro(fur_ro *ro)
 {
-	if (__builtin_expect(!ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread(), 0))
+	if (__builtin_expect(
+	            !ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread(),
+	            0))
 		return end_otherwise(ro);
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.dset;
-	/* INV-D1: our loads before the scan of nondurable[].  Otherwise we may read what an update committed after the scan, and
-	 * return it while it is not durable.  Free on x86. */
+	/* INV-D1: our loads before the scan of nondurable[].  Otherwise we may read what an update
+	 * committed after the scan, and return it while it is not durable.  Free on x86. */
 	arch_fence_light();
 	durability_collect(t->durability, t->slot, set);
 	/* Loads and the scan before we are no longer active.  The other way round an update that

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tsx_insn.h - the TSX instructions, as bytes, so that one binary carries them and decides at run time.
- * With FUR_TSX_TRAPS an undefined instruction (ud2) stands before each of them: the processor
- * raises SIGILL there, whatever it would do with the real one, and a handler that reads the bytes
- * behind ud2 takes its place (tests/softtsx).  All else compiles as it does for the library.
- * Source: Intel SDM volume 1, chapter 16 "Programming with Intel TSX"; volume 2 for the encodings.
+ * tsx_insn.h - the TSX instructions, as bytes, so that one binary carries them and decides at run
+ * time.  With FUR_TSX_TRAPS an undefined instruction (ud2) stands before each of them: the
+ * processor raises SIGILL there, whatever it would do with the real one, and a handler that reads
+ * the bytes behind ud2 takes its place (tests/softtsx).  All else compiles as it does for the
+ * library.  Source: Intel SDM volume 1, chapter 16 "Programming with Intel TSX"; volume 2 for the
+ * encodings.
  */
 #ifndef FUR_TSX_INSN_H
 #define FUR_TSX_INSN_H
@@ -13,7 +14,13 @@
 #include <stdint.h>
 
 #define TSX_STARTED (~0u)
-enum { TSX_EXPLICIT = 1 << 0, TSX_RETRY = 1 << 1, TSX_CONFLICT = 1 << 2, TSX_CAPACITY = 1 << 3, TSX_NESTED = 1 << 5 };
+enum {
+	TSX_EXPLICIT = 1 << 0,
+	TSX_RETRY = 1 << 1,
+	TSX_CONFLICT = 1 << 2,
+	TSX_CAPACITY = 1 << 3,
+	TSX_NESTED = 1 << 5
+};
 
 #if defined(FUR_EMULATED)
 #include "../arch/emulated/emulated.h"
@@ -59,12 +66,13 @@ static inline void tsx_resume_loads(void)
 #define TSX_TRAP ""
 #endif
 
-/* Returns TSX_STARTED; or again, with the abort's status, everything but eax as it was.  An abort also restores the stack, so
- * the function that called this may have returned meanwhile. */
+/* Returns TSX_STARTED; or again, with the abort's status, everything but eax as it was.  An abort
+ * also restores the stack, so the function that called this may have returned meanwhile. */
 static inline __attribute__((always_inline)) unsigned tsx_begin(void)
 {
 	unsigned status = TSX_STARTED;
-	__asm__ volatile(TSX_TRAP ".byte 0xc7, 0xf8\n\t.long 0" /* xbegin to the next instruction */ : "+a"(status)::"memory");
+	__asm__ volatile(TSX_TRAP ".byte 0xc7, 0xf8\n\t.long 0" /* xbegin to the next instruction */
+	                 : "+a"(status)::"memory");
 	return status;
 }
 
@@ -74,9 +82,11 @@ static inline __attribute__((always_inline)) void tsx_end(void)
 }
 
 /* xabort takes an immediate. */
-#define tsx_abort(code) __asm__ volatile(TSX_TRAP ".byte 0xc6, 0xf8, %c0" /* xabort */ ::"i"(code) : "memory")
+#define tsx_abort(code)                                                                            \
+	__asm__ volatile(TSX_TRAP ".byte 0xc6, 0xf8, %c0" /* xabort */ ::"i"(code) : "memory")
 
-/* Load tracking only: stores stay transactional.  Nested suspends abort, and so does xend while suspended. */
+/* Load tracking only: stores stay transactional.  Nested suspends abort, and so does xend while
+ * suspended. */
 static inline __attribute__((always_inline)) void tsx_suspend_loads(void)
 {
 	__asm__ volatile(TSX_TRAP ".byte 0xf2, 0x0f, 0x01, 0xe8" /* xsusldtrk */ ::: "memory");

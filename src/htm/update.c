@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * update.c - update transactions, from fur_begin_update to durability_commit(): attempts in hardware, the fallback lock, stores, commit
- * and abort.
+ * update.c - update transactions, from fur_begin_update to durability_commit(): attempts in
+ * hardware, the fallback lock, stores, commit and abort.
  */
 #include "../fur_error.h"
 #include "htm.h"
@@ -13,7 +13,8 @@
 int tx_refuse(const struct htm *h)
 {
 	if (htm_forked(h))
-		return fur_fail(FUR_EFORK, "this process is a child of fork(): the heap is its parent's; close this copy with "
+		return fur_fail(FUR_EFORK, "this process is a child of fork(): the heap is its "
+		                           "parent's; close this copy with "
 		                           "fur_close(), and work on "
 		                           "the heap in the parent");
 	return durability_check(h->durability);
@@ -22,7 +23,9 @@ int tx_refuse(const struct htm *h)
 int tx_foreign(const char *function, int error)
 {
 	return fur_fail(error,
-	        "%s: the registration is another thread's, or was given back: call fur_thread_register() in each thread", function);
+	        "%s: the registration is another thread's, or was given back: call "
+	        "fur_thread_register() in each thread",
+	        function);
 }
 
 /* Is it the calling thread's, and open?  One load more than `depth`, from the same line. */
@@ -45,11 +48,13 @@ static void close_update(struct fur_update *tx)
 	struct fur_thread *t = tx->thread;
 	tx->mode = TX_NONE;
 	tx->depth = 0;
-	tx->bytes = 0; /* a store with a transaction that is over falls outside the heap, and is not done */
+	/* A store with a transaction that is over falls outside the heap, and is not done */
+	tx->bytes = 0;
 	/* A read-only transaction inside the update ends with it.  Left open, it would let all
 	 * later ones join it, unprotected. */
 	if (__builtin_expect(t->ro.depth != 0, 0)) {
-		FUR_CHECK(false, "a read-only transaction is still open inside the update that ends: call fur_end_ro first");
+		FUR_CHECK(false, "a read-only transaction is still open inside the update that "
+		                 "ends: call fur_end_ro first");
 		t->ro = (struct fur_ro){0};
 	}
 	this_thread()->open = NULL;
@@ -57,7 +62,8 @@ static void close_update(struct fur_update *tx)
 
 /* ------------------------------------------------------------------- begin */
 
-static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history, uint64_t began)
+static int act(struct fur_thread *t, enum htm_action action, const struct htm_history *history,
+        uint64_t began)
 {
 	switch (action) {
 	case HTM_RETRY:
@@ -65,7 +71,8 @@ static int act(struct fur_thread *t, enum htm_action action, const struct htm_hi
 	case HTM_WAIT_LOCK: return 0; /* lock_wait_free() comes before every attempt */
 	case HTM_WAIT_READER:
 		htm_wait_active(t->htm, t->slot);
-		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0; /* reader_report forked */
+		/* reader_report forked */
+		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0;
 	case HTM_MAKE_ROOM: return redo_make_room(&t->durability->redo[t->slot], t->durability);
 	case HTM_TAKE_LOCK: break;
 	}
@@ -99,14 +106,15 @@ static int begin_locked(struct fur_thread *t)
 	return 0;
 }
 
-/* One hardware attempt after the other, until one is under way or the lock is taken.  Never inlined, and nothing lives across begin()
- * but what an abort brings back. */
+/* One hardware attempt after the other, until one is under way or the lock is taken.  Never
+ * inlined, and nothing lives across begin() but what an abort brings back. */
 static int begin_hardware(struct fur_thread *t)
 {
 	const struct htm_ops *ops = t->htm->ops;
 	struct htm_history history = {0};
 	for (;;) {
-		if (!lock_wait_free(t->htm, t->slot)) /* while it is held an attempt could only abort */
+		/* While it is held an attempt could only abort */
+		if (!lock_wait_free(t->htm, t->slot))
 			break;
 		prepare(t);
 		t->update.mode = TX_HARDWARE;
@@ -125,7 +133,8 @@ static int begin_hardware(struct fur_thread *t)
 		if (action == HTM_TAKE_LOCK)
 			break;
 		if ((error = act(t, action, &history, t->window.began))) {
-			/* The update alone fills the log.  Under the lock it finds that out at the store, and its commit says so. */
+			/* The update alone fills the log.  Under the lock it finds that out at the
+			 * store, and its commit says so. */
 			if (error != FUR_ETOOBIG)
 				return error;
 			break;
@@ -145,11 +154,11 @@ static int begin_otherwise(struct fur_thread *t, fur_update **update)
 	if (t->owner != this_thread())
 		return tx_foreign("fur_begin_update", FUR_EINVAL);
 	if (this_thread()->open != t)
-		return fur_fail(FUR_ENESTED,
-		        "an update was begun while this thread has a transaction open on another heap: end that first");
+		return fur_fail(FUR_ENESTED, "an update was begun while this thread has a "
+		                             "transaction open on another heap: end that first");
 	if (!t->update.depth)
-		return fur_fail(FUR_ENESTED,
-		        "an update was begun inside a read-only transaction: end that first, or begin with fur_begin_update");
+		return fur_fail(FUR_ENESTED, "an update was begun inside a read-only transaction: "
+		                             "end that first, or begin with fur_begin_update");
 	t->update.depth++;
 	*update = &t->update;
 	return 0;
@@ -174,7 +183,8 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 		t->began = arch_ticks();
 	tx->error = 0;
 	tx->bytes = t->durability->super->heap_bytes;
-	/* Set before the hardware transaction, so that an abort does not take them back; begin_hardware() may return an error. */
+	/* Set before the hardware transaction, so that an abort does not take them back;
+	 * begin_hardware() may return an error. */
 	*update = tx;
 	this_thread()->open = t;
 	tx->depth = 1;
@@ -190,8 +200,8 @@ void tx_fail(struct fur_update *tx, int error)
 		tx->error = error;
 }
 
-/* The log is full.  In hardware: abort and make room outside.  Under the lock: make room here; whoever is in flight needs no lock
- * to finish. */
+/* The log is full.  In hardware: abort and make room outside.  Under the lock: make room here;
+ * whoever is in flight needs no lock to finish. */
 static bool make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
@@ -212,7 +222,8 @@ static inline bool inside(const struct fur_update *tx, const void *to, size_t by
 static inline void check_update(const struct fur_update *tx)
 {
 	FUR_CHECK(tx, "the update must not be NULL");
-	FUR_CHECK(tx->thread->owner == this_thread(), "the update is another thread's, or its registration was given back");
+	FUR_CHECK(tx->thread->owner == this_thread(),
+	        "the update is another thread's, or its registration was given back");
 	(void)tx;
 }
 
@@ -276,7 +287,8 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	const struct durability *d = tx->thread->durability;
 	while (bytes) {
 		uint64_t part = redo_fits(tx->log, d, bytes);
-		if (!redo_append(tx->log, d, (uint64_t)((uint8_t *)to - tx->base), to, from, part)) {
+		if (!redo_append(
+		            tx->log, d, (uint64_t)((uint8_t *)to - tx->base), to, from, part)) {
 			if (!make_room(tx))
 				return;
 			continue;
@@ -297,8 +309,9 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 	/* Loads are tracked under opacity; and under the lock nobody else runs. */
 	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
 		return;
-	/* A transactional store of what is there: it takes the line into the write set.  What is there cannot have changed since it
-	 * was read: an update that writes it waits for us before it commits, or is aborted by this store. */
+	/* A transactional store of what is there: it takes the line into the write set.  What is
+	 * there cannot have changed since it was read: an update that writes it waits for us before
+	 * it commits, or is aborted by this store. */
 	uint8_t *byte = at;
 	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
@@ -324,8 +337,8 @@ static void add_phases(struct fur_thread *t, const struct durability_times *time
 	stat_add(&sums[FUR_PHASE_DURABILITY], times->wait);
 }
 
-/* Under the lock the update is visible when the lock is free; what must be true then is done before (INV-D1, INV-D4): D collected,
- * slot drawn, announced. */
+/* Under the lock the update is visible when the lock is free; what must be true then is done before
+ * (INV-D1, INV-D4): D collected, slot drawn, announced. */
 static void commit_locked(struct fur_thread *t)
 {
 	struct htm_window *w = &t->window;
@@ -359,7 +372,8 @@ static int finish(struct fur_thread *t)
 	struct durability_times times = {0};
 	struct htm_window *w = &t->window;
 	uint64_t visible = t->htm->phase_times ? arch_ticks() : 0, entries = t->update.log->entries;
-	int error = durability_commit(t->durability, t->slot, &w->dset, w->slot, w->log_is_out, visible ? &times : NULL);
+	int error = durability_commit(
+	        t->durability, t->slot, &w->dset, w->slot, w->log_is_out, visible ? &times : NULL);
 	w->slot = 0;
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.log_entries, entries);
@@ -373,20 +387,24 @@ static int finish(struct fur_thread *t)
 static int roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
-	        [-FUR_EINVAL] =
-	                "the update stored 0 bytes, or more than 8, with fur_store_bits() and was rolled back: store 1 to 8, "
-	                "or use fur_write()",
-	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled back: only fur_alloc()ed memory "
+	        [-FUR_EINVAL] = "the update stored 0 bytes, or more than 8, with fur_store_bits() "
+	                        "and was rolled back: store 1 to 8, "
+	                        "or use fur_write()",
+	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled "
+	                        "back: only fur_alloc()ed memory "
 	                        "and roots can be stored to",
-	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make the heap with a larger log_bytes, "
+	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "
+	                         "the heap with a larger log_bytes, "
 	                         "or the update smaller",
-	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and was rolled back",
+	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and "
+	                       "was rolled back",
 	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
 	};
 	struct fur_thread *t = tx->thread;
 	int error = tx->error;
 	redo_undo(tx->log, t->durability, tx->base);
-	/* What is undone may have been read by nobody; but we have read, and return: D matters all the same. */
+	/* What is undone may have been read by nobody; but we have read, and return: D matters all
+	 * the same. */
 	if (tx->mode == TX_HARDWARE) {
 		t->htm->ops->commit_empty(t);
 	} else {
@@ -397,7 +415,8 @@ static int roll_back(struct fur_update *tx)
 	close_update(tx);
 	durability_wait(t->durability, &t->window.dset);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
-	const char *reason = (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
+	const char *reason =
+	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
 		return fur_fail(error, "%s", reason);
 	/* No room in the log, for the heap has failed: the message says why. */
@@ -442,7 +461,8 @@ FUR_API int fur_abort(fur_update *tx)
 void tx_abandon(struct fur_thread *t)
 {
 	if (t->update.depth) {
-		FUR_CHECK(t->update.mode != TX_NONE, "a thread may not end inside fur_options.reader_report");
+		FUR_CHECK(t->update.mode != TX_NONE,
+		        "a thread may not end inside fur_options.reader_report");
 		t->ro = (struct fur_ro){0};
 		t->update.depth = 1;
 		fur_abort(&t->update);

@@ -10,10 +10,14 @@
 #include <string.h>
 
 enum {
-	GRANULE_BYTES = 4096,  /* of the heap, with one writer.  Lines are never shared: it is a multiple of every machine's */
-	MARKER_LOG_MOST = 512, /* bytes of a log that are asked for before its marker is looked at; the rest follows by itself */
-	PIECE_LINES_MOST = 4,  /* the same, of the heap lines of an entry */
-	DIRTY_LINES = 1024,    /* that wait for their write-back; a power of two */
+	/* Of the heap, with one writer.  Lines are never shared: it is a multiple of every
+	 * machine's */
+	GRANULE_BYTES = 4096,
+	/* Bytes of a log that are asked for before its marker is looked at; the rest follows by
+	 * itself */
+	MARKER_LOG_MOST = 512,
+	PIECE_LINES_MOST = 4, /* the same, of the heap lines of an entry */
+	DIRTY_LINES = 1024,   /* that wait for their write-back; a power of two */
 };
 
 /* ----------------------------------------------------------------- preload */
@@ -44,8 +48,8 @@ void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
 
 /* ----------------------------------------------------------------- entries */
 
-/* A walk over the entries of one record.  The marker is a copy; an entry is checked as it is read, for another process may be
- * overwriting the log (INV-R8). */
+/* A walk over the entries of one record.  The marker is a copy; an entry is checked as it is read,
+ * for another process may be overwriting the log (INV-R8). */
 struct walk {
 	struct media_file file;
 	struct media_marker m;
@@ -77,8 +81,10 @@ static int walk_end(const struct walk *w, uint64_t durts)
 	if (!w->broken)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
-	        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the heap: restore the file from a copy",
-	        (unsigned long long)durts, (unsigned long long)w->entry.bytes, (unsigned long long)w->entry.offset);
+	        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the "
+	        "heap: restore the file from a copy",
+	        (unsigned long long)durts, (unsigned long long)w->entry.bytes,
+	        (unsigned long long)w->entry.offset);
 }
 
 int apply_check(const struct durability *d, uint64_t durts)
@@ -101,17 +107,20 @@ struct piece {
 struct writer {
 	struct durability *d;
 	struct replay_result result;
-	uint64_t taken, distance;                /* pieces; those up to `distance` back are asked for and not written yet */
+	/* pieces; those up to `distance` back are asked for and not written yet */
+	uint64_t taken, distance;
 	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last ones taken */
-	uintptr_t dirty[DIRTY_LINES];            /* lines stored to and not written back yet, each at its place; or 0 */
+	/* Lines stored to and not written back yet, each at its place; or 0 */
+	uintptr_t dirty[DIRTY_LINES];
 };
 
-/* Write the piece's lines back, later.  A line stays in its place until another wants it, and is written back then: with all that was stored to
- * it meanwhile, once. */
+/* Write the piece's lines back, later.  A line stays in its place until another wants it, and is
+ * written back then: with all that was stored to it meanwhile, once. */
 static void unload(struct writer *w, const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;
-	for (uintptr_t line = (uintptr_t)p->to & ~(line_bytes - 1); line < end; line += line_bytes) {
+	for (uintptr_t line = (uintptr_t)p->to & ~(line_bytes - 1); line < end;
+	        line += line_bytes) {
 		uintptr_t *place = &w->dirty[line / line_bytes % DIRTY_LINES];
 		if (*place == line)
 			continue;
@@ -139,7 +148,8 @@ static void write_piece(struct writer *w, const struct piece *p)
 
 static void preload_piece(const struct piece *p)
 {
-	uintptr_t line_bytes = ARCH_FLUSH_LINE, at = (uintptr_t)p->to & ~(line_bytes - 1), end = (uintptr_t)p->to + p->bytes;
+	uintptr_t line_bytes = ARCH_FLUSH_LINE, at = (uintptr_t)p->to & ~(line_bytes - 1),
+	          end = (uintptr_t)p->to + p->bytes;
 	for (unsigned k = 0; k < PIECE_LINES_MOST && at < end; k++, at += line_bytes)
 		arch_prefetch_to_write((void *)at);
 }
@@ -170,7 +180,8 @@ static void finish_writer(struct writer *w)
 	unload_rest(w);
 }
 
-static bool to_be_applied(const struct durability *d, const struct apply_range *range, uint64_t durts)
+static bool to_be_applied(
+        const struct durability *d, const struct apply_range *range, uint64_t durts)
 {
 	return range->verdicts ? range->verdicts[durts - range->from] == INSPECT_KEPT
 	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
@@ -180,7 +191,8 @@ static int take_update(struct writer *w, uint64_t durts)
 {
 	struct walk walk = walk_begin(w->d, durts);
 	while (walk_next(&walk)) {
-		take(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload, walk.entry.bytes});
+		take(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload,
+		                walk.entry.bytes});
 		w->result.entries++;
 	}
 	w->result.updates++;
@@ -246,13 +258,15 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
 
 /* ----------------------------------------------------- several writers
  *
- * First each thread goes through a share of the slots and puts what it finds into baskets, one for each writer; then each writer empties
- * those that are for it, in the order of the slots. */
+ * First each thread goes through a share of the slots and puts what it finds into baskets, one for
+ * each writer; then each writer empties those that are for it, in the order of the slots. */
 
 struct item {
 	uint64_t word; /* as in a log: where to, how much */
 	union {
-		uint8_t bytes[8];    /* where it is 8: who empties the basket need not fetch the log from who filled it */
+		/* Where it is 8: who empties the basket need not fetch the log from who filled
+		 * it */
+		uint8_t bytes[8];
 		const uint8_t *from; /* else: in the log */
 	};
 };
@@ -293,15 +307,17 @@ static int put_item(struct apply_basket *b, uint64_t offset, uint64_t bytes, con
 	return 0;
 }
 
-/* The granule's writer, in this range.  Spread by a product: granules in use side by side, or in steps, are shared evenly; and another one in the
- * next range, so that one that is stored to much does not always go to the same. */
+/* The granule's writer, in this range.  Spread by a product: granules in use side by side, or in
+ * steps, are shared evenly; and another one in the next range, so that one that is stored to much
+ * does not always go to the same. */
 static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 {
 	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES + range->from) * UINT32_C(0x9e3779b1);
 	return (unsigned)((uint64_t)mixed * range->threads >> 32);
 }
 
-static int sort_update(const struct application *a, struct apply_basket *baskets, uint64_t durts, struct replay_result *result)
+static int sort_update(const struct application *a, struct apply_basket *baskets, uint64_t durts,
+        struct replay_result *result)
 {
 	struct walk walk = walk_begin(a->d, durts);
 	int error = 0;
@@ -309,11 +325,13 @@ static int sort_update(const struct application *a, struct apply_basket *baskets
 		const struct inspect_entry *e = &walk.entry;
 		/* It is shorter than a granule, and so lies in two at most. */
 		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
-		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES, first = e->bytes < to_edge ? e->bytes : to_edge;
-		error = put_item(&baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
+		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES,
+		         first = e->bytes < to_edge ? e->bytes : to_edge;
+		error = put_item(
+		        &baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
 		if (first < e->bytes && !error)
-			error = put_item(&baskets[writer_of(a->range, e->offset + first)], e->offset + first, e->bytes - first,
-			        e->payload + first);
+			error = put_item(&baskets[writer_of(a->range, e->offset + first)],
+			        e->offset + first, e->bytes - first, e->payload + first);
 		result->entries++;
 	}
 	result->updates++;
@@ -327,7 +345,8 @@ static void sort_share(void *arg, unsigned n)
 	struct replay_result result = {0};
 	int error = 0;
 	uint64_t slots = a->range->to - a->range->from;
-	uint64_t at = a->range->from + apply_share(slots, n, threads), to = a->range->from + apply_share(slots, n + 1, threads);
+	uint64_t at = a->range->from + apply_share(slots, n, threads),
+	         to = a->range->from + apply_share(slots, n + 1, threads);
 	for (; at < to && !error; at++) {
 		apply_preload(a->d, at, to);
 		if (to_be_applied(a->d, a->range, at))
@@ -342,7 +361,8 @@ static void empty_basket(struct writer *w, struct apply_basket *b)
 	for (uint64_t k = 0; k < b->n; k++) {
 		const struct item *i = &b->item[k];
 		uint64_t bytes = media_entry_payload(i->word);
-		take(w, (struct piece){w->d->image + media_entry_offset(i->word), bytes == 8 ? i->bytes : i->from, bytes});
+		take(w, (struct piece){w->d->image + media_entry_offset(i->word),
+		                bytes == 8 ? i->bytes : i->from, bytes});
 	}
 }
 
@@ -350,7 +370,8 @@ static void start_writer(struct writer *w, struct durability *d)
 {
 	memset(w, 0, sizeof *w);
 	w->d = d;
-	w->distance = d->replay_options.preload < REPLAY_PRELOAD_MOST ? d->replay_options.preload : REPLAY_PRELOAD_MOST;
+	w->distance = d->replay_options.preload < REPLAY_PRELOAD_MOST ? d->replay_options.preload
+	                                                              : REPLAY_PRELOAD_MOST;
 }
 
 static void write_share(void *arg, unsigned n)
@@ -364,8 +385,9 @@ static void write_share(void *arg, unsigned n)
 		empty_basket(&w, &a->baskets[k * threads + n]);
 	finish_writer(&w);
 	a->done[n].result.bytes = w.result.bytes;
-	/* INV-R5.  Here, for a fence completes the write-backs of its own thread and no other: without it the tail could become durable
-	 * before what this helper wrote.  Where the whole file is synced at once the caller's drain does it. */
+	/* INV-R5.  Here, for a fence completes the write-backs of its own thread and no other:
+	 * without it the tail could become durable before what this helper wrote.  Where the whole
+	 * file is synced at once the caller's drain does it. */
 	if (n > 0 && pm_drains_own(&a->d->pm))
 		a->done[n].error = pm_drain(&a->d->pm);
 }
@@ -399,7 +421,8 @@ static int apply_by_several(struct application *a, struct replay_result *result)
 	return error;
 }
 
-int apply_updates(struct durability *d, const struct apply_range *range, struct replay_result *result)
+int apply_updates(
+        struct durability *d, const struct apply_range *range, struct replay_result *result)
 {
 	if (range->threads > 1 && range->baskets) {
 		struct application a = {.d = d, .range = range, .baskets = range->baskets};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * damage.c - what proves that a heap file is damaged, and not only left by a failure (inspect.h; docs/protocol.md, "Damage is not a
- * failure").
+ * damage.c - what proves that a heap file is damaged, and not only left by a failure (inspect.h;
+ * docs/protocol.md, "Damage is not a failure").
  */
 #include "../arch/arch.h"
 #include "../fur_error.h"
@@ -16,7 +16,8 @@ struct judge {
 	uint64_t tail, end;      /* slots from `end` on are given up, or there are none */
 	const uint8_t *verdicts; /* of [tail, end) */
 	uint8_t *told;           /* slots whose loss is told; the same index */
-	uint32_t *holes, n;      /* offsets from the tail of the slots below the newest marker that checks that are lost */
+	/* Offsets from the tail of the slots below the newest marker that checks that are lost */
+	uint32_t *holes, n;
 	void (*tell)(void *arg, const struct inspect_damage *damage);
 	void *arg;
 };
@@ -26,12 +27,14 @@ static bool lost(const struct judge *j, uint64_t durts)
 	return durts >= j->tail && durts < j->end && j->verdicts[durts - j->tail] <= INSPECT_BROKEN;
 }
 
-static void tell_lost(struct judge *j, uint64_t durts, enum inspect_proof proof, uint64_t by, uint32_t thread)
+static void tell_lost(
+        struct judge *j, uint64_t durts, enum inspect_proof proof, uint64_t by, uint32_t thread)
 {
 	if (j->told[durts - j->tail])
 		return;
 	j->told[durts - j->tail] = 1;
-	j->tell(j->arg, &(struct inspect_damage){.proof = proof, .durts = durts, .by = by, .thread = thread});
+	j->tell(j->arg, &(struct inspect_damage){
+	                        .proof = proof, .durts = durts, .by = by, .thread = thread});
 }
 
 /* ------------------------------------------------------------------ claims */
@@ -43,7 +46,8 @@ static bool names(const struct media_marker *m, uint64_t durts)
 }
 
 /* By the head of a marker that checks. */
-static void check_claims(struct judge *j, const struct media_marker *m, const struct media_claims *c)
+static void check_claims(
+        struct judge *j, const struct media_marker *m, const struct media_claims *c)
 {
 	if (c->own && lost(j, c->own))
 		tell_lost(j, c->own, INSPECT_CLAIMED, m->durts, m->thread);
@@ -52,11 +56,13 @@ static void check_claims(struct judge *j, const struct media_marker *m, const st
 			tell_lost(j, j->tail + j->holes[k], INSPECT_CLAIMED, m->durts, m->thread);
 }
 
-static bool head_at(const struct judge *j, uint32_t thread, uint64_t position, struct media_claims *claims)
+static bool head_at(
+        const struct judge *j, uint32_t thread, uint64_t position, struct media_claims *claims)
 {
 	struct media_head head;
 	memcpy(&head, inspect_log(j->f, thread) + (position & (j->s->log_bytes - 1)), sizeof head);
-	return (head.durts | head.check) && media_head_decode(j->s, thread, position, j->tail, &head, claims) == 0;
+	return (head.durts | head.check) &&
+	       media_head_decode(j->s, thread, position, j->tail, &head, claims) == 0;
 }
 
 static void find_holes(struct judge *j)
@@ -77,15 +83,18 @@ static void check_markers(struct judge *j)
 		if (lost(j, s))
 			continue;
 		const struct media_marker m = *inspect_marker(j->f, s);
-		if (!inspect_plausible(j->s, &m) || !m.log_bytes || !head_at(j, m.thread, m.log_start, &claims))
+		if (!inspect_plausible(j->s, &m) || !m.log_bytes ||
+		        !head_at(j, m.thread, m.log_start, &claims))
 			continue;
 		if (claims.durts == s)
 			check_claims(j, &m, &claims);
 	}
 }
 
-/* Heads in a thread's log, also of records whose marker is gone.  All are looked at: what lies there of earlier laps says other durTSs. */
-static void check_log(struct judge *j, uint32_t thread, uint64_t *clear, uint64_t *clear_by, uint32_t *clear_thread)
+/* Heads in a thread's log, also of records whose marker is gone.  All are looked at: what lies
+ * there of earlier laps says other durTSs. */
+static void check_log(struct judge *j, uint32_t thread, uint64_t *clear, uint64_t *clear_by,
+        uint32_t *clear_thread)
 {
 	enum { LINE = 64 }; /* records begin on one, whichever machine wrote them */
 	struct media_claims claims;
@@ -113,10 +122,13 @@ static void check_logs(struct judge *j)
 static void check_trailer(struct judge *j)
 {
 	uint64_t replaying;
-	if (media_tail_decode(arch_load(&media_trailer(j->f)->replaying), &replaying) || replaying <= j->tail)
+	if (media_tail_decode(arch_load(&media_trailer(j->f)->replaying), &replaying) ||
+	        replaying <= j->tail)
 		return;
 	if (replaying > j->tail + j->s->ring_slots)
-		j->tell(j->arg, &(struct inspect_damage){.proof = INSPECT_OUTRUN, .durts = j->tail, .number = replaying});
+		j->tell(j->arg,
+		        &(struct inspect_damage){
+		                .proof = INSPECT_OUTRUN, .durts = j->tail, .number = replaying});
 	for (uint64_t q = j->tail; q < replaying && q < j->end; q++)
 		if (lost(j, q))
 			tell_lost(j, q, INSPECT_REPLAYED, 0, 0);
@@ -131,16 +143,20 @@ static void check_numbers(struct judge *j)
 		uint64_t number = arch_load(&inspect_marker(j->f, s)->durts);
 		if (number == s || inspect_possible(j->s, s, number))
 			continue;
-		bool later = number > s && (number - s) % j->s->ring_slots == 0 && number - s <= 4 * j->s->ring_slots;
+		bool later = number > s && (number - s) % j->s->ring_slots == 0 &&
+		             number - s <= 4 * j->s->ring_slots;
 		j->tell(j->arg, &(struct inspect_damage){
-		                        .proof = later ? INSPECT_OUTRUN : INSPECT_MISPLACED, .durts = s, .number = number});
+		                        .proof = later ? INSPECT_OUTRUN : INSPECT_MISPLACED,
+		                        .durts = s,
+		                        .number = number});
 	}
 }
 
 /* ------------------------------------------------------- version 1: gaps
  *
- * A thread's records lie one behind the other in its log, each on a line of its own, and in version 1 the next one is begun when the one before
- * has returned.  So where two of its markers that check leave room between their records, an update that had returned is gone. */
+ * A thread's records lie one behind the other in its log, each on a line of its own, and in version
+ * 1 the next one is begun when the one before has returned.  So where two of its markers that check
+ * leave room between their records, an update that had returned is gone. */
 
 enum { LEAST_LINE = 64, MOST_LINE = 128 };
 
@@ -159,9 +175,10 @@ struct newest {
 	bool wanted;
 };
 
-/* The last record of each thread below the tail, for those in the window: it is replayed, but its marker may still be in the ring.
- * Believed only if no slot above it has been taken by the window since, for a newer one may have been there: so from the tail down, as far
- * as all markers are whole. */
+/* The last record of each thread below the tail, for those in the window: it is replayed, but its
+ * marker may still be in the ring.  Believed only if no slot above it has been taken by the window
+ * since, for a newer one may have been there: so from the tail down, as far as all markers are
+ * whole. */
 static void find_newest_below(const struct judge *j, struct newest *newest)
 {
 	uint32_t wanted = 0;
@@ -183,7 +200,8 @@ static void find_newest_below(const struct judge *j, struct newest *newest)
 	}
 }
 
-/* Did the process begin to work at the tail?  Then nothing of it lies below, and its positions begin at 0. */
+/* Did the process begin to work at the tail?  Then nothing of it lies below, and its positions
+ * begin at 0. */
 static bool begins_at_tail(const struct judge *j)
 {
 	uint64_t below = inspect_marker(j->f, j->tail - 1)->durts;
@@ -194,7 +212,9 @@ static int check_gaps(struct judge *j)
 {
 	struct newest *newest = calloc(j->s->max_threads, sizeof *newest);
 	if (!newest)
-		return fur_fail(FUR_ENOMEM, "no memory to check the logs of %u threads: free some memory", j->s->max_threads);
+		return fur_fail(FUR_ENOMEM,
+		        "no memory to check the logs of %u threads: free some memory",
+		        j->s->max_threads);
 	uint64_t line = record_line(j), last_hole = 0;
 	if (begins_at_tail(j))
 		for (uint32_t t = 0; t < j->s->max_threads; t++)
@@ -239,7 +259,8 @@ int inspect_find_damage(const struct media_file *f, uint64_t tail, const uint8_t
 	        .arg = arg};
 	int error = 0;
 	if (!j.told || !j.holes) {
-		error = fur_fail(FUR_ENOMEM, "no memory to check a ring of %llu slots: free some memory",
+		error = fur_fail(FUR_ENOMEM,
+		        "no memory to check a ring of %llu slots: free some memory",
 		        (unsigned long long)f->super->ring_slots);
 	} else if (f->super->version < 2) {
 		check_numbers(&j);
@@ -261,31 +282,38 @@ int inspect_refuse(const struct inspect_damage *d)
 	switch (d->proof) {
 	case INSPECT_CLAIMED:
 		return fur_fail(FUR_ECORRUPT,
-		        "update %llu was durable when update %llu of thread %u was made, and its marker or log does not check: the "
+		        "update %llu was durable when update %llu of thread %u was made, and its "
+		        "marker or log does not check: the "
 		        "file "
-		        "is damaged, or was copied while a program had it open: restore it from a copy, or see fur-check",
+		        "is damaged, or was copied while a program had it open: restore it from a "
+		        "copy, or see fur-check",
 		        durts, by, d->thread);
 	case INSPECT_REPLAYED:
 		return fur_fail(FUR_ECORRUPT,
-		        "update %llu is in the heap in part, and its marker or log does not check: the file is damaged, or was "
+		        "update %llu is in the heap in part, and its marker or log does not check: "
+		        "the file is damaged, or was "
 		        "copied "
 		        "while a program had it open: restore it from a copy",
 		        durts);
 	case INSPECT_MISPLACED:
 		return fur_fail(FUR_ECORRUPT,
-		        "the ring's slot of update %llu says %llu, which it never held: the file is damaged: restore it from a "
+		        "the ring's slot of update %llu says %llu, which it never held: the file "
+		        "is damaged: restore it from a "
 		        "copy, or "
 		        "see fur-check",
 		        durts, number);
 	case INSPECT_OUTRUN:
 		return fur_fail(FUR_ECORRUPT,
-		        "the log's tail says %llu, and the file holds %llu, which came a lap later: it was copied while a program "
+		        "the log's tail says %llu, and the file holds %llu, which came a lap "
+		        "later: it was copied while a program "
 		        "had it "
-		        "open, or is damaged: restore it from a copy that was made with the heap closed",
+		        "open, or is damaged: restore it from a copy that was made with the heap "
+		        "closed",
 		        durts, number);
 	default:
 		return fur_fail(FUR_ECORRUPT,
-		        "an update of thread %u, between %llu and %llu, had returned, and its marker or log is damaged: "
+		        "an update of thread %u, between %llu and %llu, had returned, and its "
+		        "marker or log is damaged: "
 		        "restore the file from a copy, or see fur-check",
 		        d->thread, durts, by);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap; after it, bring the heap up to date.
+ * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap;
+ * after it, bring the heap up to date.
  */
 #include "../fur_error.h"
 #include "privileges.h"
@@ -27,8 +28,8 @@ struct arguments {
 	struct replay_options replay;
 };
 
-static uint32_t number(
-        const struct argp_state *state, const char *option, const char *text, unsigned long least, unsigned long most)
+static uint32_t number(const struct argp_state *state, const char *option, const char *text,
+        unsigned long least, unsigned long most)
 {
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
@@ -45,9 +46,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
-	case 't': a->replay.threads = number(state, "--threads", arg, 1, REPLAY_THREADS_MOST); return 0;
-	case 'p': a->replay.preload = number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST); return 0;
-	case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s': name the heap with --heap", arg); return 0;
+	case 't':
+		a->replay.threads = number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
+		return 0;
+	case 'p':
+		a->replay.preload = number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s': name the heap with --heap", arg);
+		return 0;
 	case ARGP_KEY_END:
 		if (!a->heap)
 			argp_error(state, "no heap: name it with --heap PATH");
@@ -61,9 +68,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
         {"heap", 'H', "PATH", 0, "the heap file", 0},
         {"once", 'o', NULL, 0, "replay the log of a heap that no program has open, and exit", 0},
-        {"status", 's', NULL, 0, "say who works on the heap, who replays it, and how much there is to replay", 0},
+        {"status", 's', NULL, 0,
+                "say who works on the heap, who replays it, and how much there is to replay", 0},
         {"threads", 't', "N", 0, "threads to replay large batches with, default 1", 0},
-        {"preload", 'p', "N", 0, "how many entries ahead memory is asked for, default 16; 0: not at all", 0},
+        {"preload", 'p', "N", 0,
+                "how many entries ahead memory is asked for, default 16; 0: not at all", 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
 };
@@ -77,24 +86,28 @@ static int fail(const char *path, int error)
 
 static void report(const char *path, const struct replay_result *r)
 {
-	printf("%s: replayed %" PRIu64 " updates, %" PRIu64 " log entries, %" PRIu64 " bytes in %.3f ms; %" PRIu64
-	       " holes, %" PRIu64 " updates dropped for a lost dependency\n",
+	printf("%s: replayed %" PRIu64 " updates, %" PRIu64 " log entries, %" PRIu64
+	       " bytes in %.3f ms; %" PRIu64 " holes, %" PRIu64
+	       " updates dropped for a lost dependency\n",
 	        path, r->updates, r->entries, r->bytes, (double)r->ns / 1e6, r->holes, r->dropped);
 	if (r->mended)
-		printf("%s: %" PRIu64 " markers or log records had one wrong byte, and were corrected by their checksums\n", path,
-		        r->mended);
+		printf("%s: %" PRIu64 " markers or log records had one wrong byte, and were "
+		       "corrected by their checksums\n",
+		        path, r->mended);
 	fflush(stdout);
 }
 
 /* -------------------------------------------------------------------- once */
 
-static int replay(const struct heap_file *file, const struct replay_options *how, struct replay_result *result, bool *recovered)
+static int replay(const struct heap_file *file, const struct replay_options *how,
+        struct replay_result *result, bool *recovered)
 {
 	struct durability d;
 	struct fur_options o;
 	char reason[160];
 	fur_options_init(&o);
-	/* A file on tmpfs or disk is made durable with fdatasync: whatever domain it worked in, that is enough. */
+	/* A file on tmpfs or disk is made durable with fdatasync: whatever domain it worked in,
+	 * that is enough. */
 	int error = durability_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
@@ -142,8 +155,8 @@ static void stop(int signal)
 /* The file became shorter while it was mapped. */
 static void lost(int signal)
 {
-	static const char text[] =
-	        "fur-replayer: the heap file cannot be read any more (truncated, or a failing disk): restore it from a copy\n";
+	static const char text[] = "fur-replayer: the heap file cannot be read any more "
+	                           "(truncated, or a failing disk): restore it from a copy\n";
 	(void)signal;
 	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
 		_exit(EXIT_BAD_DATA);
@@ -215,12 +228,16 @@ static int status(const struct arguments *a)
 		printf("%s: open in process %" PRIu64 "\n", a->heap, s.worker_pid);
 	else
 		printf("%s: %s\n", a->heap,
-		        s.closed ? "closed cleanly" : "not open, and to be recovered: run fur-replayer --once, or open it");
+		        s.closed ? "closed cleanly"
+		                 : "not open, and to be recovered: run fur-replayer --once, or "
+		                   "open it");
 	if (s.replayer_pid)
-		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid, s.asleep ? "asleep" : "awake");
+		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid,
+		        s.asleep ? "asleep" : "awake");
 	else
 		printf("no replayer: the process that works on the heap replays by itself\n");
-	printf("%" PRIu64 " of %" PRIu64 " ring slots to replay; %" PRIu64 " replays of %" PRIu64 " updates since it was opened\n",
+	printf("%" PRIu64 " of %" PRIu64 " ring slots to replay; %" PRIu64 " replays of %" PRIu64
+	       " updates since it was opened\n",
 	        s.slots, s.ring_slots, s.replays, s.replayed_updates);
 	return EXIT_SUCCESS;
 }
@@ -228,9 +245,11 @@ static int status(const struct arguments *a)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {options, parse, NULL,
-	        "Carry the log of a libfur heap over to the heap, beside the program that works on it; when that has died, bring "
+	        "Carry the log of a libfur heap over to the heap, beside the program that works on "
+	        "it; when that has died, bring "
 	        "the heap up to "
-	        "date and mark it closed, and wait for the next.  Ends on SIGTERM or SIGINT, after the replay at hand.\v"
+	        "date and mark it closed, and wait for the next.  Ends on SIGTERM or SIGINT, after "
+	        "the replay at hand.\v"
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.replay = REPLAY_DEFAULTS};

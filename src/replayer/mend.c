@@ -2,7 +2,8 @@
  *
  * mend.c - corrections of a marker or its record by the checksum (inspect.h).
  *
- * To keep an update that was written whole is right whether it had returned or not: recovery may keep what was still in flight.
+ * To keep an update that was written whole is right whether it had returned or not: recovery may
+ * keep what was still in flight.
  */
 #include "inspect.h"
 
@@ -44,12 +45,14 @@ static void keep(struct search *s, const void *at, unsigned bytes, const void *w
 {
 	if (s->found++)
 		return;
-	*s->mend = (struct inspect_mend){.durts = s->durts, .offset = offset_of(s, at), .bytes = bytes};
+	*s->mend = (struct inspect_mend){
+	        .durts = s->durts, .offset = offset_of(s, at), .bytes = bytes};
 	memcpy(s->mend->was, was, bytes);
 	memcpy(s->mend->is, is, bytes);
 }
 
-/* Overwritten since, or not written before its process was killed, for the number is written last. */
+/* Overwritten since, or not written before its process was killed, for the number is written
+ * last. */
 static void try_number(struct search *s)
 {
 	struct media_marker *m = marker(s);
@@ -79,7 +82,8 @@ static void try_marker(struct search *s)
 {
 	uint8_t *raw = (uint8_t *)marker(s);
 	/* A byte of the number is the number's case. */
-	for (uint64_t k = offsetof(struct media_marker, log_start); k < sizeof(struct media_marker); k++)
+	for (uint64_t k = offsetof(struct media_marker, log_start); k < sizeof(struct media_marker);
+	        k++)
 		try_byte(s, raw + k, true);
 }
 
@@ -90,10 +94,12 @@ static void try_record(struct search *s)
 		return;
 	uint8_t *log = (uint8_t *)(uintptr_t)inspect_log(s->f, m.thread);
 	for (uint64_t k = 0; k < m.log_bytes; k++)
-		try_byte(s, log + ((m.log_start + k) & (s->f->super->log_bytes - 1)), m.log_bytes <= ANY_BYTE);
+		try_byte(s, log + ((m.log_start + k) & (s->f->super->log_bytes - 1)),
+		        m.log_bytes <= ANY_BYTE);
 }
 
-bool inspect_find_mend(const struct media_file *f, uint64_t durts, uint64_t *budget, struct inspect_mend *mend)
+bool inspect_find_mend(
+        const struct media_file *f, uint64_t durts, uint64_t *budget, struct inspect_mend *mend)
 {
 	struct search s = {f, durts, budget, mend, 0};
 	if (marker(&s)->durts != durts) {

@@ -30,10 +30,13 @@ int privileges_become_owner(const char *path)
 		return 0;
 	/* The user last: with that the right to change the others is gone. */
 	if (take_groups(&file) || setresuid(file.st_uid, file.st_uid, file.st_uid))
-		return fur_fail(FUR_ESYS, "cannot become user %u, its owner: %s: start fur-replayer as that user",
+		return fur_fail(FUR_ESYS,
+		        "cannot become user %u, its owner: %s: start fur-replayer as that user",
 		        (unsigned)file.st_uid, strerror(errno));
 	if (setuid(0) == 0)
-		return fur_fail(FUR_ESYS, "root's rights cannot be given up here: start fur-replayer as user %u, its owner",
+		return fur_fail(FUR_ESYS,
+		        "root's rights cannot be given up here: start fur-replayer as user %u, its "
+		        "owner",
 		        (unsigned)file.st_uid);
 	return 0;
 }

@@ -2,8 +2,9 @@
  *
  * serve.c - serve.h, done.
  *
- * Two threads.  The watch sleeps in the worker's lock and learns so, without polling, that the worker has ended, however it did; then it sleeps
- * until the next one opens the heap.  The server replays, and sleeps between.
+ * Two threads.  The watch sleeps in the worker's lock and learns so, without polling, that the
+ * worker has ended, however it did; then it sleeps until the next one opens the heap.  The server
+ * replays, and sleeps between.
  */
 #include "serve.h"
 #include "../fur_error.h"
@@ -45,10 +46,12 @@ static void *watch(void *argument)
 	struct server *s = argument;
 	struct control *c = s->d.control;
 	int type;
-	/* It owns nothing that server_end() does not give back, and a raw futex call is no cancellation point. */
+	/* It owns nothing that server_end() does not give back, and a raw futex call is no
+	 * cancellation point. */
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	for (;;) {
-		/* Read before the lock: if a worker opens and dies in between, we come round once more, which does no harm. */
+		/* Read before the lock: if a worker opens and dies in between, we come round once
+		 * more, which does no harm. */
 		uint32_t opened = __atomic_load_n(&c->opened, __ATOMIC_ACQUIRE);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fails(s);
@@ -70,7 +73,9 @@ static int start_watch(struct server *s)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int failed = pthread_create(&s->watch, NULL, watch, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return failed ? fur_fail(FUR_ESYS, "cannot start a thread: %s: raise the limit on them (ulimit -u, TasksMax=)",
+	return failed ? fur_fail(FUR_ESYS,
+	                        "cannot start a thread: %s: raise the limit on them (ulimit -u, "
+	                        "TasksMax=)",
 	                        strerror(failed))
 	              : 0;
 }
@@ -81,11 +86,15 @@ static int still_there(const struct server *s)
 {
 	struct stat st;
 	if (fstat(s->file.fd, &st))
-		return fur_fail(FUR_ESYS, "cannot stat the heap file: %s: check the disk and the mount", strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "cannot stat the heap file: %s: check the disk and the mount",
+		        strerror(errno));
 	if (st.st_nlink == 0)
-		return fur_fail(FUR_ENOENT, "the heap file has been removed: nothing is left to replay for");
+		return fur_fail(FUR_ENOENT,
+		        "the heap file has been removed: nothing is left to replay for");
 	if ((uint64_t)st.st_size < s->file.file_bytes)
-		return fur_fail(FUR_ECORRUPT, "the heap file has been truncated to %lld bytes: restore it from a copy",
+		return fur_fail(FUR_ECORRUPT,
+		        "the heap file has been truncated to %lld bytes: restore it from a copy",
 		        (long long)st.st_size);
 	return 0;
 }
@@ -99,7 +108,8 @@ static int after_worker(struct server *s)
 	if (held < 0)
 		return held; /* it may be that a worker lives: do not recover */
 	if (held) {
-		/* The next one is there, and recovers, or has; or it ends before it has: send the watch to wait for that. */
+		/* The next one is there, and recovers, or has; or it ends before it has: send the
+		 * watch to wait for that. */
 		s->opened++;
 		__atomic_fetch_add(&s->d.control->opened, 1, __ATOMIC_SEQ_CST);
 		arch_futex_wake_all_shared(&s->d.control->opened);
@@ -131,8 +141,8 @@ static void tell_of_new_worker(struct server *s)
 	s->events.attached(s->events.self, s->d.control->worker_pid);
 }
 
-/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows what
- * a failure may leave. */
+/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows
+ * what a failure may leave. */
 static int replay_if_working(struct server *s)
 {
 	int working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
@@ -162,8 +172,8 @@ static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	return error;
 }
 
-/* Sleep until called.  `calls` was read before the last look for work, so a call since then is not missed; the worker's check of wake_at
- * may be: control_wake() says why that does no harm. */
+/* Sleep until called.  `calls` was read before the last look for work, so a call since then is not
+ * missed; the worker's check of wake_at may be: control_wake() says why that does no harm. */
 static void sleep_until_called(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;
@@ -182,7 +192,8 @@ int server_run(struct server *s)
 		int watch_error = __atomic_load_n(&s->watch_error, __ATOMIC_ACQUIRE);
 		uint64_t replayed = 0;
 		error = watch_error ? heap_lock_failed(watch_error) : turn(s, &seen, &replayed);
-		/* A batch is cheap by the slot, a few slots are not: with little to do, let it gather. */
+		/* A batch is cheap by the slot, a few slots are not: with little to do, let it
+		 * gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
 			sleep_until_called(s, calls);
 	}
@@ -197,7 +208,8 @@ void server_stop(struct server *s)
 
 /* ------------------------------------------------------------- start and end */
 
-int server_start(const char *path, const struct replay_options *replay, const struct server_events *events, struct server **out)
+int server_start(const char *path, const struct replay_options *replay,
+        const struct server_events *events, struct server **out)
 {
 	char reason[160];
 	struct fur_options options;
@@ -258,14 +270,17 @@ int server_status(const char *path, struct server_status *status)
 	if (error)
 		return error;
 	const struct media_super *super = &file.geometry;
-	const struct control *c = (const struct control *)((const uint8_t *)file.super + super->control_offset);
-	const struct durability d = {.super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
+	const struct control *c =
+	        (const struct control *)((const uint8_t *)file.super + super->control_offset);
+	const struct durability d = {
+	        .super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
 	uint64_t tail, slots = 0;
 	int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER), replaying = 0;
 	if (working >= 0)
 		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
 	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
-	while (!error && slots < super->ring_slots && arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
+	while (!error && slots < super->ring_slots &&
+	        arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
 	        .worker_pid = working > 0 ? c->worker_pid : 0,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clock_shim.c - preloaded: clocks that jump.  The wall clock by years, both ways, at each look; the monotonic one forward, as after a
- * virtual machine stood still.  libfur itself may not look at the wall clock at all: then the program ends with status 99.
+ * clock_shim.c - preloaded: clocks that jump.  The wall clock by years, both ways, at each look;
+ * the monotonic one forward, as after a virtual machine stood still.  libfur itself may not look at
+ * the wall clock at all: then the program ends with status 99.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -52,7 +53,8 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 	return (int)result;
 }
 
-__attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict tv, void *restrict zone)
+__attribute__((visibility("default"))) int gettimeofday(
+        struct timeval *restrict tv, void *restrict zone)
 {
 	(void)zone;
 	refuse_libfur(__builtin_return_address(0), "gettimeofday()");

@@ -14,16 +14,31 @@ jumping = dict(os.environ, LD_PRELOAD=shim, FUR_PM="emulated")
 
 
 def run(*command, status=0, env=jumping):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=120)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=120
+    )
     print("$ " + " ".join(command) + "\n" + done.stdout, end="")
     assert done.returncode == status, f"status {done.returncode}, not {status}"
     return done.stdout
 
 
 # Whatever waits with a deadline on the wall clock, or reads it.
-clocks = {"time", "gettimeofday", "ftime", "timespec_get", "clock_settime", "pthread_cond_timedwait", "pthread_mutex_timedlock",
-          "pthread_rwlock_timedrdlock", "pthread_rwlock_timedwrlock", "sem_timedwait"}
-imported = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--undefined-only", libfur, env=os.environ).splitlines()}
+clocks = {
+    "time",
+    "gettimeofday",
+    "ftime",
+    "timespec_get",
+    "clock_settime",
+    "pthread_cond_timedwait",
+    "pthread_mutex_timedlock",
+    "pthread_rwlock_timedrdlock",
+    "pthread_rwlock_timedwrlock",
+    "sem_timedwait",
+}
+imported = {
+    line.split()[-1].split("@")[0]
+    for line in run("nm", "-D", "--undefined-only", libfur, env=os.environ).splitlines()
+}
 assert "clock_gettime" in imported, "nothing to be shown: is this libfur?"
 assert not imported & clocks, f"libfur uses {imported & clocks}"
 

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * damage_test.cpp - damage heaps that a killed process has left, open them, and compare each opening with the acknowledged history.
+ * damage_test.cpp - damage heaps that a killed process has left, open them, and compare each
+ * opening with the acknowledged history.
  *
  *     damage-test --openings 20000 --seed 1 [--kind NAME] [--until-found]
  *
- * Threads work on a heap until SIGKILL.  The k-th update of a thread stores k in the thread's cell, with the numbers that it has read in
- * the cells of the others; some updates also count in a ledger that all share.  So the cells alone tell whether a state was: each
- * number that an update has read is there (closed under reads-from), and the ledger has counted the updates that are there.
- * The parent knows when each update began, and when it returned.
+ * Threads work on a heap until SIGKILL.  The k-th update of a thread stores k in the thread's cell,
+ * with the numbers that it has read in the cells of the others; some updates also count in a ledger
+ * that all share.  So the cells alone tell whether a state was: each number that an update has read
+ * is there (closed under reads-from), and the ledger has counted the updates that are there.  The
+ * parent knows when each update began, and when it returned.
  *
- * Then, again and again: damage a copy of the file, and open it.  Right are a refusal, and a state that was from which only the newest updates
- * are missing: none is missing that had returned before one that is there had begun (docs/protocol.md, "Damage is not a failure").  After
- * damage to a single byte nothing may be missing at all.  A copy taken while the process works must be refused, or hold a state that was.
+ * Then, again and again: damage a copy of the file, and open it.  Right are a refusal, and a state
+ * that was from which only the newest updates are missing: none is missing that had returned before
+ * one that is there had begun (docs/protocol.md, "Damage is not a failure").  After damage to a
+ * single byte nothing may be missing at all.  A copy taken while the process works must be refused,
+ * or hold a state that was.
  *
  * Exit status: 0 all right, 1 a violation, with the command that repeats it, 2 wrong usage.
  */
@@ -121,7 +125,8 @@ fur::Options options_of(Random &random)
 	return o;
 }
 
-void work(const std::string &path, const fur_options &o, History *history, unsigned threads, bool main_first, bool reopen)
+void work(const std::string &path, const fur_options &o, History *history, unsigned threads,
+        bool main_first, bool reopen)
 {
 	auto *heap = new fur::Heap(fur::Heap::open(path, o));
 	if (reopen) { /* some history below the tail, and a clean open */
@@ -154,7 +159,8 @@ struct Killed {
 	unsigned threads;
 };
 
-/* From front to back, as `cp` does.  If `random` is given, with pauses in which a process that works on it goes on: one long one, or many. */
+/* From front to back, as `cp` does.  If `random` is given, with pauses in which a process that
+ * works on it goes on: one long one, or many. */
 std::string read_file(const std::string &path, Random *random = nullptr)
 {
 	enum { MOST_PIECES = 48, LONG_US = 6000, SHORT_US = 400 };
@@ -247,8 +253,9 @@ enum class Kind {
 	NONE,
 	KINDS
 };
-const char *const kind_names[] = {"bit", "byte", "word", "range", "sector-zero", "page-zero", "page-swap", "page-stale",
-        "slot-swap", "slot-copy", "slots-zero", "two-places", "hot-copy", "none"};
+const char *const kind_names[] = {"bit", "byte", "word", "range", "sector-zero", "page-zero",
+        "page-swap", "page-stale", "slot-swap", "slot-copy", "slots-zero", "two-places", "hot-copy",
+        "none"};
 
 bool one_byte(Kind kind)
 {
@@ -257,8 +264,9 @@ bool one_byte(Kind kind)
 
 class Damage
 {
-      public:
-	Damage(const Killed &killed, Random &random) : file_(killed.good), killed_(killed), random_(random)
+public:
+	Damage(const Killed &killed, Random &random)
+	    : file_(killed.good), killed_(killed), random_(random)
 	{
 		memcpy(&super_, file_.data(), sizeof super_);
 		if (media_tail_decode(super_.tail[1][0], &tail_))
@@ -282,7 +290,8 @@ class Damage
 		case Kind::SECTOR_ZERO: zero(place() & ~uint64_t(511), 512); break;
 		case Kind::PAGE_ZERO: zero(place() & ~uint64_t(4095), 4096); break;
 		case Kind::PAGE_SWAP: {
-			uint64_t a = place() & ~uint64_t(4095), b = random_() % 2 ? place() & ~uint64_t(4095) : a ^ 4096;
+			uint64_t a = place() & ~uint64_t(4095),
+			         b = random_() % 2 ? place() & ~uint64_t(4095) : a ^ 4096;
 			std::swap_ranges(&file_[a], &file_[a] + 4096, &file_[b]);
 			break;
 		}
@@ -306,30 +315,37 @@ class Damage
 			for (uint64_t s = number(), n = 1 + random_() % 32; n > 0; n--, s++)
 				zero(slot(s), 128);
 			break;
-		case Kind::TWO_PLACES: fill(place(), 1 + random_() % 16), fill(place(), 1 + random_() % 16); break;
+		case Kind::TWO_PLACES:
+			fill(place(), 1 + random_() % 16), fill(place(), 1 + random_() % 16);
+			break;
 		case Kind::HOT_COPY: file_ = killed_.hot; break;
 		default: break;
 		}
 		return file_;
 	}
 
-      private:
+private:
 	uint64_t slot(uint64_t durts) const
 	{
 		return super_.ring_offset + durts % super_.ring_slots * MEDIA_SLOT_BYTES;
 	}
 	uint64_t number()
 	{
-		return !live_.empty() && random_() % 4 ? live_[random_() % live_.size()].durts : random_();
+		return !live_.empty() && random_() % 4 ? live_[random_() % live_.size()].durts
+		                                       : random_();
 	}
-	/* In the ring or in a log; often the newest.  Now and then in the words of the superblock that change. */
+	/* In the ring or in a log; often the newest.  Now and then in the words of the superblock
+	 * that change. */
 	uint64_t place()
 	{
 		if (random_() % 32 == 0)
-			return offsetof(media_super, state) + random_() % (sizeof super_ - offsetof(media_super, state));
+			return offsetof(media_super, state) +
+			       random_() % (sizeof super_ - offsetof(media_super, state));
 		if (live_.empty() || random_() % 8 == 0) {
-			uint64_t ring = super_.ring_slots * MEDIA_SLOT_BYTES, logs = super_.max_threads * super_.log_bytes;
-			return random_() % 2 ? super_.ring_offset + random_() % ring : super_.logs_offset + random_() % logs;
+			uint64_t ring = super_.ring_slots * MEDIA_SLOT_BYTES,
+			         logs = super_.max_threads * super_.log_bytes;
+			return random_() % 2 ? super_.ring_offset + random_() % ring
+			                     : super_.logs_offset + random_() % logs;
 		}
 		size_t newest = std::min<size_t>(live_.size(), random_() % 2 ? 6 : live_.size());
 		const media_marker &m = live_[live_.size() - 1 - random_() % newest];
@@ -366,7 +382,8 @@ struct Verdict {
 bool began_after(const History &h, const Data &d, uint64_t ended, unsigned threads)
 {
 	for (unsigned t = 0; t < threads; t++)
-		for (uint64_t k = d.cell[t].number; k > 0 && k + HISTORY > d.cell[t].number + 1; k--) {
+		for (uint64_t k = d.cell[t].number; k > 0 && k + HISTORY > d.cell[t].number + 1;
+		        k--) {
 			if (h.thread[t].began[k % HISTORY] > ended)
 				return true;
 			break; /* a thread's newest began last */
@@ -385,19 +402,25 @@ Verdict judge(const History &h, const Data &d, bool hot)
 			return {"a torn update", 0};
 		for (unsigned u = 0; u < THREADS; u++)
 			if (c.seen[u] > d.cell[u].number)
-				return {"a state that never was: an update is there, and one that it has read is not", 0};
+				return {"a state that never was: an update is there, and one that "
+				        "it has read is not",
+				        0};
 		if (c.number > h.thread[t].returned + 1)
 			return {"an update that never was", 0};
 	}
 	if (ledgers != d.ledger.count)
-		return {"a state that never was: the ledger has not counted the updates that are there", 0};
+		return {"a state that never was: the ledger has not counted the updates that are "
+		        "there",
+		        0};
 	for (unsigned t = 0; t < THREADS && !hot; t++) {
 		uint64_t first = d.cell[t].number + 1;
 		if (first > h.thread[t].returned)
 			continue;
 		v.missing += h.thread[t].returned - d.cell[t].number;
 		if (began_after(h, d, h.thread[t].ended[first % HISTORY], THREADS))
-			return {"an update is missing that had returned before one that is there began", v.missing};
+			return {"an update is missing that had returned before one that is there "
+			        "began",
+			        v.missing};
 	}
 	return v;
 }
@@ -430,7 +453,8 @@ error_t parse(int key, char *arg, argp_state *state)
 }
 
 /* Open the damaged file and look. */
-Verdict open_and_judge(const std::string &path, const History &history, Kind kind, Count &count, std::string &said)
+Verdict open_and_judge(
+        const std::string &path, const History &history, Kind kind, Count &count, std::string &said)
 {
 	fur::Options o;
 	o.pm = FUR_PM_EMULATED;
@@ -459,8 +483,8 @@ Verdict open_and_judge(const std::string &path, const History &history, Kind kin
 
 int run(const Arguments &a)
 {
-	auto *history =
-	        static_cast<History *>(mmap(nullptr, sizeof(History), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	auto *history = static_cast<History *>(mmap(nullptr, sizeof(History),
+	        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	const std::string path = a.directory + "/fur-damage-" + std::to_string(getpid());
 	std::map<Kind, Count> counts;
 	uint64_t violations = 0, done = 0;
@@ -471,7 +495,8 @@ int run(const Arguments &a)
 		Random random(seed);
 		const Killed killed = make_killed(path, history, random);
 		for (unsigned k = 0; k < openings_a_heap && done < a.openings; k++, done++) {
-			auto kind = static_cast<Kind>(random() % static_cast<unsigned>(Kind::KINDS));
+			auto kind =
+			        static_cast<Kind>(random() % static_cast<unsigned>(Kind::KINDS));
 			for (unsigned i = 0; i < static_cast<unsigned>(Kind::KINDS); i++)
 				if (a.kind == kind_names[i])
 					kind = static_cast<Kind>(i);
@@ -479,25 +504,30 @@ int run(const Arguments &a)
 			write_file(path, Damage(killed, random).make(kind));
 			Verdict v = open_and_judge(path, *history, kind, counts[kind], said);
 			if (a.verbose)
-				printf("%s: %s\n", kind_names[static_cast<unsigned>(kind)], said.c_str());
+				printf("%s: %s\n", kind_names[static_cast<unsigned>(kind)],
+				        said.c_str());
 			if (!v.wrong)
 				continue;
 			if (a.until_found) {
 				unlink(path.c_str());
-				printf("found: %s: %s\n", kind_names[static_cast<unsigned>(kind)], v.wrong);
+				printf("found: %s: %s\n", kind_names[static_cast<unsigned>(kind)],
+				        v.wrong);
 				return 0;
 			}
 			violations++;
-			printf("VIOLATION: %s: %s (%s; %llu missing)\n    again: damage-test --seed %llu --openings %u\n",
+			printf("VIOLATION: %s: %s (%s; %llu missing)\n    again: damage-test "
+			       "--seed %llu --openings %u\n",
 			        kind_names[static_cast<unsigned>(kind)], v.wrong, said.c_str(),
-			        static_cast<unsigned long long>(v.missing), static_cast<unsigned long long>(seed), openings_a_heap);
+			        static_cast<unsigned long long>(v.missing),
+			        static_cast<unsigned long long>(seed), openings_a_heap);
 		}
 	}
 	unlink(path.c_str());
 	printf("%-12s %8s %8s %12s\n", "damage", "whole", "refused", "newest lost");
 	for (auto &[kind, c] : counts)
 		printf("%-12s %8llu %8llu %12llu\n", kind_names[static_cast<unsigned>(kind)],
-		        static_cast<unsigned long long>(c.whole), static_cast<unsigned long long>(c.refused),
+		        static_cast<unsigned long long>(c.whole),
+		        static_cast<unsigned long long>(c.refused),
 		        static_cast<unsigned long long>(c.rolled_back));
 	printf("%llu openings, %llu violations\n", static_cast<unsigned long long>(done),
 	        static_cast<unsigned long long>(violations));
@@ -508,14 +538,17 @@ int run(const Arguments &a)
 
 int main(int argc, char **argv)
 {
-	static const argp_option options[] = {{"openings", 'n', "N", 0, "damaged files to open, default 1000", 0},
-	        {"seed", 's', "N", 0, "of the first heap; a heap serves 100 openings, or one hot copy", 0},
+	static const argp_option options[] = {
+	        {"openings", 'n', "N", 0, "damaged files to open, default 1000", 0},
+	        {"seed", 's', "N", 0,
+	                "of the first heap; a heap serves 100 openings, or one hot copy", 0},
 	        {"kind", 'k', "NAME", 0, "this damage only", 0},
 	        {"directory", 'd', "PATH", 0, "where the heaps are made, default /dev/shm", 0},
-	        {"until-found", 'u', nullptr, 0, "a bug is planted: 0 when it is found, 1 if it is not", 0},
+	        {"until-found", 'u', nullptr, 0,
+	                "a bug is planted: 0 when it is found, 1 if it is not", 0},
 	        {"verbose", 'v', nullptr, 0, "a line for each opening", 0}, {}};
-	static const argp argp = {
-	        options, parse, nullptr, "Damage heaps of killed processes and open them.", nullptr, nullptr, nullptr};
+	static const argp argp = {options, parse, nullptr,
+	        "Damage heaps of killed processes and open them.", nullptr, nullptr, nullptr};
 	Arguments a;
 	argp_err_exit_status = 2;
 	if (argp_parse(&argp, argc, argv, 0, nullptr, &a))

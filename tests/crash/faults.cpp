@@ -20,8 +20,8 @@
 #include <unistd.h>
 #include <vector>
 
-#define WRAPPED(result, function, ...)                                                                                             \
-	extern "C" result __real_##function(__VA_ARGS__);                                                                          \
+#define WRAPPED(result, function, ...)                                                             \
+	extern "C" result __real_##function(__VA_ARGS__);                                          \
 	extern "C" __attribute__((visibility("default"))) result __wrap_##function(__VA_ARGS__)
 
 extern "C" int __real_open(const char *, int, ...);
@@ -33,8 +33,9 @@ namespace faults
 
 const char *name(int kind)
 {
-	static const char *const names[] = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "mmap", "madvise",
-	        "open", "mkostemp", "link", "fstat", "ftruncate", "fallocate", "pread", "pwrite", "fsync", "fdatasync", "fcntl",
+	static const char *const names[] = {"malloc", "calloc", "realloc", "aligned_alloc",
+	        "posix_memalign", "mmap", "madvise", "open", "mkostemp", "link", "fstat",
+	        "ftruncate", "fallocate", "pread", "pwrite", "fsync", "fdatasync", "fcntl",
 	        "getrandom", "pthread_create", "pthread_key_create", "pthread_setspecific"};
 	static_assert(sizeof names / sizeof *names == KINDS);
 	return names[kind];
@@ -55,8 +56,9 @@ Role role;
 std::atomic<long> blocks, mappings;
 
 /* INV-T3.  One copy after the other, also of two processes: a copy that began before another, and
- * ended after it, would take from the disk what the other's fdatasync has put there.  The lock is on
- * an open file of its own, so that it holds between threads as well; it goes with the process. */
+ * ended after it, would take from the disk what the other's fdatasync has put there.  The lock is
+ * on an open file of its own, so that it holds between threads as well; it goes with the
+ * process. */
 void copy_to_image(int fd)
 {
 	const std::string self = "/proc/self/fd/" + std::to_string(fd);
@@ -152,7 +154,8 @@ WRAPPED(void *, realloc, void *block, size_t bytes)
 }
 WRAPPED(void *, aligned_alloc, size_t alignment, size_t bytes)
 {
-	return fails_with(ALIGNED_ALLOC, ENOMEM) ? nullptr : counted(__real_aligned_alloc(alignment, bytes));
+	return fails_with(ALIGNED_ALLOC, ENOMEM) ? nullptr
+	                                         : counted(__real_aligned_alloc(alignment, bytes));
 }
 WRAPPED(int, posix_memalign, void **block, size_t alignment, size_t bytes)
 {
@@ -192,7 +195,8 @@ extern "C" __attribute__((visibility("default"))) int __wrap_open(const char *pa
 {
 	va_list more;
 	va_start(more, flags);
-	mode_t mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(more, mode_t) : 0;
+	mode_t mode =
+	        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(more, mode_t) : 0;
 	va_end(more);
 	return fails_with(OPEN, EMFILE) ? -1 : __real_open(path, flags, mode);
 }
@@ -204,9 +208,12 @@ WRAPPED(int, link, const char *from, const char *to)
 {
 	return fails_with(LINK, ENOSPC) ? -1 : __real_link(from, to);
 }
-WRAPPED(int, linkat, int from_directory, const char *from, int to_directory, const char *to, int flags)
+WRAPPED(int, linkat, int from_directory, const char *from, int to_directory, const char *to,
+        int flags)
 {
-	return fails_with(LINK, ENOSPC) ? -1 : __real_linkat(from_directory, from, to_directory, to, flags);
+	return fails_with(LINK, ENOSPC)
+	               ? -1
+	               : __real_linkat(from_directory, from, to_directory, to, flags);
 }
 WRAPPED(int, fstat, int fd, struct stat *st)
 {
@@ -238,7 +245,8 @@ WRAPPED(int, fsync, int fd)
 	if (fails_with(FSYNC, EIO))
 		return -1;
 	/* fur_create's, before there is any fdatasync. */
-	if (power_fails() && __real_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && armed->calls[PROGRAM][FDATASYNC] < armed->plan.n)
+	if (power_fails() && __real_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	        armed->calls[PROGRAM][FDATASYNC] < armed->plan.n)
 		copy_to_image(fd);
 	return __real_fsync(fd);
 }
@@ -249,8 +257,8 @@ WRAPPED(int, fdatasync, int fd)
 		errno = EIO;
 		return -1;
 	}
-	/* The last of the program's that succeeds, and each of fur-replayer's: the program's copy may
-	 * begin before fur-replayer's call ends. */
+	/* The last of the program's that succeeds, and each of fur-replayer's: the program's copy
+	 * may begin before fur-replayer's call ends. */
 	if (power_fails() && (role == SERVER || call + 1 >= armed->plan.n))
 		copy_to_image(fd);
 	return __real_fdatasync(fd);
@@ -263,7 +271,9 @@ extern "C" __attribute__((visibility("default"))) int __wrap_fcntl(int fd, int c
 	va_end(more);
 	if (fails(FCNTL)) {
 		const bool busy = armed->plan.mode == BUSY;
-		errno = busy && command == F_OFD_SETLK ? EAGAIN : busy && command == F_OFD_SETLKW ? EDEADLK : ENOLCK;
+		errno = busy && command == F_OFD_SETLK    ? EAGAIN
+		        : busy && command == F_OFD_SETLKW ? EDEADLK
+		                                          : ENOLCK;
 		return -1;
 	}
 	return __real_fcntl(fd, command, argument);
@@ -275,9 +285,11 @@ WRAPPED(ssize_t, getrandom, void *to, size_t bytes, unsigned flags)
 
 /* ----------------------------------------------------------------- threads */
 
-WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes,
+        void *(*run)(void *), void *argument)
 {
-	return fails(PTHREAD_CREATE) ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+	return fails(PTHREAD_CREATE) ? EAGAIN
+	                             : __real_pthread_create(thread, attributes, run, argument);
 }
 WRAPPED(int, pthread_key_create, pthread_key_t *key, void (*destructor)(void *))
 {
@@ -285,14 +297,15 @@ WRAPPED(int, pthread_key_create, pthread_key_t *key, void (*destructor)(void *))
 }
 WRAPPED(int, pthread_setspecific, pthread_key_t key, const void *value)
 {
-	return value && fails(PTHREAD_SETSPECIFIC) ? ENOMEM : __real_pthread_setspecific(key, value);
+	return value && fails(PTHREAD_SETSPECIFIC) ? ENOMEM
+	                                           : __real_pthread_setspecific(key, value);
 }
 
 /* ------------------------------------------- under the names they have with 64-bit offsets */
 
-#define ALSO(function)                                                                                                             \
-	extern "C" __attribute__((                                                                                                 \
-	        alias("__wrap_" #function), visibility("default"))) decltype(__wrap_##function) __wrap_##function##64;
+#define ALSO(function)                                                                             \
+	extern "C" __attribute__((alias("__wrap_" #function),                                      \
+	        visibility("default"))) decltype(__wrap_##function) __wrap_##function##64;
 ALSO(mmap)
 ALSO(open)
 ALSO(fstat)

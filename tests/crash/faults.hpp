@@ -5,8 +5,8 @@
  * and fails the calls that the plan names.
  *
  *   INV-T1  A call that fails has not been made.  At a call that kills, the process dies first.
- *   INV-T2  Only armed processes count and fail: programs and fur-replayer.  The test looks at heaps
- *           from processes that are not armed.
+ *   INV-T2  Only armed processes count and fail: programs and fur-replayer.  The test looks at
+ *           heaps from processes that are not armed.
  *   INV-T3  POWER and TORN: from call n on no fdatasync succeeds.  `image` is the file as it was
  *           when the last successful one began, so the disk holds at least that.
  */
@@ -46,16 +46,19 @@ enum Kind {
 };
 const char *name(int kind);
 
-/* Processes that run at the same time count apart, so that call n is nearly the same in each run. */
+/* Processes that run at the same time count apart, so that call n is nearly the same in each
+ * run. */
 enum Role { PROGRAM, SERVER, ROLES };
 
 enum Mode {
 	ONCE,   /* call n fails */
 	STICKY, /* all from call n on */
 	KILL,   /* at call n the process is killed */
-	BUSY,   /* fcntl: call n fails as if another held the lock (EAGAIN), or two waited for each other (EDEADLK) */
-	POWER,  /* fdatasync: as STICKY, and the power fails in the end */
-	TORN,   /* the same, and before that the kernel has written some pages by itself */
+	/* fcntl: call n fails as if another held the lock (EAGAIN), or two waited for each other
+	 * (EDEADLK) */
+	BUSY,
+	POWER, /* fdatasync: as STICKY, and the power fails in the end */
+	TORN,  /* the same, and before that the kernel has written some pages by itself */
 	MODES
 };
 const char *name_of_mode(int mode);

@@ -45,7 +45,8 @@ void found(const char *format, ...)
 bool has_remedy(const std::string &message)
 {
 	static const std::regex remedy(
-	        "[:;,] (or |then |first )?(check|choose|close|continue|create|end|free|kill|make|mend|mount|open|"
+	        "[:;,] (or |then |first "
+	        ")?(check|choose|close|continue|create|end|free|kill|make|mend|mount|open|"
 	        "raise|remove|restore|retry|run|see|set|stop|try|unregister|use|wait)\\b");
 	return std::regex_search(message, remedy);
 }
@@ -66,7 +67,8 @@ void expect_helpful(const char *call, int error, const std::string &message)
 	if (current->faults.failed == 0)
 		found("%s failed with no fault: %s", call, message.c_str());
 	if (!fit.contains(error) && !busy)
-		found("%s: the code %d, %s, does not fit: %s", call, error, fur_strerror(error), message.c_str());
+		found("%s: the code %d, %s, does not fit: %s", call, error, fur_strerror(error),
+		        message.c_str());
 	if (message.empty() || message.find(STALE) != message.npos)
 		found("%s: no message with the code %d, %s", call, error, fur_strerror(error));
 	else if (current->remedies && !has_remedy(message))
@@ -92,8 +94,10 @@ void expect_balance(const char *after, const Balance &before)
 {
 	Balance is = balance();
 	if (!(is == before))
-		found("%s keeps %ld blocks, %ld mappings, %ld descriptors", after, is.library.blocks - before.library.blocks,
-		        is.library.mappings - before.library.mappings, is.descriptors - before.descriptors);
+		found("%s keeps %ld blocks, %ld mappings, %ld descriptors", after,
+		        is.library.blocks - before.library.blocks,
+		        is.library.mappings - before.library.mappings,
+		        is.descriptors - before.descriptors);
 }
 
 /* ---------------------------------------------------------- the program's part */
@@ -121,7 +125,8 @@ fur_heap *begin(How how)
 	const Balance before = balance();
 	fur_heap *heap;
 	forget_message();
-	int error = how == How::CREATE ? fur_create(current->path, &o, &heap) : fur_open(current->path, &o, &heap);
+	int error = how == How::CREATE ? fur_create(current->path, &o, &heap)
+	                               : fur_open(current->path, &o, &heap);
 	if (error == 0) {
 		current->created = true;
 		return heap;
@@ -162,8 +167,8 @@ bool work_once(fur_thread *self, crash::Data *data, unsigned t)
 		crash::update_once(self, data, 1, t, k, PARTS);
 		mine.acknowledged = k;
 		call = "a read";
-		mine.seen[other] = static_cast<uint64_t>(
-		        fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); }));
+		mine.seen[other] = static_cast<uint64_t>(fur::read(self,
+		        [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); }));
 		return true;
 	} catch (const fur::Error &e) {
 		expect_helpful(call, e.code(), e.what());
@@ -237,7 +242,8 @@ void close_in_child(fur_heap *heap)
 		_exit(0);
 	}
 	waitpid(child, &status, 0);
-	if (WIFSIGNALED(status) && (WTERMSIG(status) != SIGKILL || current->faults.plan.mode != faults::KILL))
+	if (WIFSIGNALED(status) &&
+	        (WTERMSIG(status) != SIGKILL || current->faults.plan.mode != faults::KILL))
 		found("fur_close in a child dies of signal %d", WTERMSIG(status));
 }
 
@@ -252,7 +258,8 @@ pid_t start(const std::function<void()> &body, faults::Role role = faults::PROGR
 	if (pid > 0)
 		return pid;
 	try {
-		forget_message(); /* the library keeps the block of a thread's messages until the thread ends */
+		/* The library keeps the block of a thread's messages until the thread ends */
+		forget_message();
 		faults::arm(&current->faults, role);
 		body();
 		faults::arm(nullptr, role);
@@ -361,7 +368,8 @@ Replayer start_replayer(const char *option, faults::Role role)
 		throw std::runtime_error("cannot make a pipe");
 	pid_t pid = start(
 	        [&] {
-		        const char *argv[] = {"fur-replayer", "--quiet", "--heap", current->path, option, nullptr};
+		        const char *argv[] = {"fur-replayer", "--quiet", "--heap", current->path,
+		                option, nullptr};
 		        dup2(ends[1], STDERR_FILENO);
 		        _exit(fur_replayer_main(option ? 5 : 4, const_cast<char **>(argv)));
 	        },
@@ -397,7 +405,8 @@ void replay_once()
 bool ended(pid_t pid)
 {
 	siginfo_t info{};
-	return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+	return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == pid;
 }
 
 /* Wait until there(file), or until the process has ended.  False: neither happens in ten seconds,
@@ -420,13 +429,17 @@ bool wait_for(pid_t pid, const std::function<bool(const heap_file &)> &there)
  * then fur-replayer brings the heap up to date. */
 void serve()
 {
-	const auto closed = [](const heap_file &f) { return __atomic_load_n(&f.super->state, __ATOMIC_ACQUIRE) == MEDIA_CLOSED; };
+	const auto closed = [](const heap_file &f) {
+		return __atomic_load_n(&f.super->state, __ATOMIC_ACQUIRE) == MEDIA_CLOSED;
+	};
 	Replayer replayer = start_replayer(nullptr, faults::SERVER);
-	wait_for(replayer.pid, [](const heap_file &f) { return heap_lock_held(f.fd, HEAP_LOCK_REPLAYER) == 1; });
+	wait_for(replayer.pid,
+	        [](const heap_file &f) { return heap_lock_held(f.fd, HEAP_LOCK_REPLAYER) == 1; });
 	work_and_die();
 	work_and_die();
 	if (!wait_for(replayer.pid, closed))
-		found("fur-replayer sleeps, though the programs are dead, and the heap is not closed");
+		found("fur-replayer sleeps, though the programs are dead, and the heap is not "
+		      "closed");
 	/* Its handler for SIGTERM may not be there yet; then it just dies. */
 	if (!ended(replayer.pid))
 		kill(replayer.pid, SIGTERM);
@@ -487,7 +500,8 @@ void write_some_pages(const char *from, const char *to, uint64_t seed)
 	char page[4096];
 	int source = ::open(from, O_RDONLY | O_CLOEXEC), target = ::open(to, O_RDWR | O_CLOEXEC);
 	std::mt19937_64 random(seed);
-	for (off_t at = 0; pread(source, page, sizeof page, at) == sizeof page; at += static_cast<off_t>(sizeof page))
+	for (off_t at = 0; pread(source, page, sizeof page, at) == sizeof page;
+	        at += static_cast<off_t>(sizeof page))
 		if (random() % 2 && pwrite(target, page, sizeof page, at) != sizeof page)
 			found("the test cannot write %s", to);
 	close(source);
@@ -498,7 +512,8 @@ void check_afterwards()
 {
 	const faults::State &f = current->faults;
 	/* Where call n never came there is no failure, and the image is old. */
-	const bool power = f.failed > 0 && (f.plan.mode == faults::POWER || f.plan.mode == faults::TORN);
+	const bool power =
+	        f.failed > 0 && (f.plan.mode == faults::POWER || f.plan.mode == faults::TORN);
 	if (access(current->path, F_OK)) {
 		if (current->created)
 			found("the heap file is gone");

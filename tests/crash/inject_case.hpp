@@ -9,12 +9,13 @@
  *   4. two programs work and die, one after the other, while fur-replayer serves the heap;
  *   5. work and die; fur_open recovers, work, close.
  *
- *   INV-T4  A call of fur.h that fails returns a code that fits, sets a message, and keeps no memory,
- *           mapping or descriptor.  With --remedies the message also tells the user what to do.
+ *   INV-T4  A call of fur.h that fails returns a code that fits, sets a message, and keeps no
+ *           memory, mapping or descriptor.  With --remedies the message also tells the user what to
+ *           do.
  *   INV-T5  Afterwards, without a fault, the heap opens and closes.  It holds every acknowledged
  *           update, every update that a transaction has read, and of the others all or nothing.
- *           POWER and TORN: the same of the file on the disk.  If fur_create failed there is no file,
- *           or a whole heap.  A serving fur-replayer brings the heap up to date, or ends.
+ *           POWER and TORN: the same of the file on the disk.  If fur_create failed there is no
+ *           file, or a whole heap.  A serving fur-replayer brings the heap up to date, or ends.
  *   INV-T6  A case ends.  After --patience seconds it counts as hanging; the longest wait in the
  *           library is ten seconds.
  */

@@ -45,14 +45,15 @@ struct Job {
 	fur_pm domain;
 	std::string name() const
 	{
-		return std::string(plan.role == faults::SERVER ? "server-" : "") + faults::name(plan.kind) + ":" +
-		       std::to_string(plan.n) + ":" + name_of_domain(domain) + ":" + faults::name_of_mode(plan.mode);
+		return std::string(plan.role == faults::SERVER ? "server-" : "") +
+		       faults::name(plan.kind) + ":" + std::to_string(plan.n) + ":" +
+		       name_of_domain(domain) + ":" + faults::name_of_mode(plan.mode);
 	}
 };
 
 class Driver
 {
-      public:
+public:
 	explicit Driver(const Settings &s) : s_(s) {}
 
 	int run()
@@ -70,14 +71,16 @@ class Driver
 		if (forgiven_)
 			std::cout << ", " << forgiven_ << " forgiven";
 		if (not_reached_)
-			std::cout << " (" << not_reached_ << " cases made fewer calls than the first run, and met no fault)";
+			std::cout
+			        << " (" << not_reached_
+			        << " cases made fewer calls than the first run, and met no fault)";
 		std::cout << "\n";
 		if (s_.plant != "none")
 			return failures_ == 0;
 		return failures_ != 0 || cases_ == 0;
 	}
 
-      private:
+private:
 	struct Running {
 		pid_t pid = 0;
 		Job job;
@@ -88,10 +91,11 @@ class Driver
 	static Job parse(const std::string &text)
 	{
 		std::smatch m;
-		if (!std::regex_match(text, m, std::regex("(server-)?([a-z_]+):([0-9]+):([a-z]+):([a-z]+)")))
+		if (!std::regex_match(
+		            text, m, std::regex("(server-)?([a-z_]+):([0-9]+):([a-z]+):([a-z]+)")))
 			throw std::runtime_error("--repeat " + text + ": use KIND:N:DOMAIN:MODE");
-		Job job{{m[1].matched ? faults::SERVER : faults::PROGRAM, faults::KINDS, static_cast<unsigned>(std::stoul(m[3])),
-		                faults::MODES},
+		Job job{{m[1].matched ? faults::SERVER : faults::PROGRAM, faults::KINDS,
+		                static_cast<unsigned>(std::stoul(m[3])), faults::MODES},
 		        FUR_PM_AUTO};
 		for (int k = 0; k < faults::KINDS; k++)
 			if (m[2] == faults::name(k))
@@ -102,8 +106,10 @@ class Driver
 		for (fur_pm domain : {FUR_PM_EMULATED, FUR_PM_SYNC})
 			if (m[4] == name_of_domain(domain))
 				job.domain = domain;
-		if (job.plan.kind == faults::KINDS || job.plan.mode == faults::MODES || job.domain == FUR_PM_AUTO)
-			throw std::runtime_error("--repeat " + text + ": no such kind, domain or mode");
+		if (job.plan.kind == faults::KINDS || job.plan.mode == faults::MODES ||
+		        job.domain == FUR_PM_AUTO)
+			throw std::runtime_error(
+			        "--repeat " + text + ": no such kind, domain or mode");
 		return job;
 	}
 
@@ -112,7 +118,9 @@ class Driver
 		switch (mode) {
 		case faults::BUSY: return kind == faults::FCNTL;
 		case faults::POWER:
-		case faults::TORN: return kind == faults::FDATASYNC && domain == FUR_PM_SYNC && role == faults::PROGRAM;
+		case faults::TORN:
+			return kind == faults::FDATASYNC && domain == FUR_PM_SYNC &&
+			       role == faults::PROGRAM;
 		default: return true;
 		}
 	}
@@ -121,22 +129,26 @@ class Driver
 	void add_jobs(fur_pm domain)
 	{
 		/* The kinds that the scenario must contain, else --wrap has lost them. */
-		static const std::set<int> expected{faults::CALLOC, faults::REALLOC, faults::ALIGNED_ALLOC, faults::MMAP,
-		        faults::OPEN, faults::FSYNC, faults::FDATASYNC, faults::FCNTL, faults::PREAD, faults::PTHREAD_CREATE};
+		static const std::set<int> expected{faults::CALLOC, faults::REALLOC,
+		        faults::ALIGNED_ALLOC, faults::MMAP, faults::OPEN, faults::FSYNC,
+		        faults::FDATASYNC, faults::FCNTL, faults::PREAD, faults::PTHREAD_CREATE};
 		Running counting = start(Job{{}, domain});
 		int status;
 		waitpid(counting.pid, &status, 0);
 		const Case *c = counting.shared;
 		for (unsigned k = 0; k < c->findings && k < std::size(c->finding); k++)
-			throw std::runtime_error(std::string("without any fault: ") + c->finding[k]);
+			throw std::runtime_error(
+			        std::string("without any fault: ") + c->finding[k]);
 		for (int kind = 0; kind < faults::KINDS; kind++) {
 			const unsigned calls = c->faults.calls[faults::PROGRAM][kind],
 			               served = c->faults.calls[faults::SERVER][kind];
 			if (calls == 0 && expected.contains(kind))
-				throw std::runtime_error(std::string("the scenario makes no call of ") + faults::name(kind));
+				throw std::runtime_error(
+				        std::string("the scenario makes no call of ") +
+				        faults::name(kind));
 			if (calls + served)
-				std::cout << name_of_domain(domain) << ": " << calls << " + " << served << " calls of "
-				          << faults::name(kind) << "\n";
+				std::cout << name_of_domain(domain) << ": " << calls << " + "
+				          << served << " calls of " << faults::name(kind) << "\n";
 			for (int mode = 0; mode < faults::MODES; mode++) {
 				if (meaningful(faults::PROGRAM, kind, domain, mode))
 					add_calls({faults::PROGRAM, kind, 0, mode}, calls, domain);
@@ -153,7 +165,8 @@ class Driver
 		const std::regex only(s_.only), except(s_.except);
 		const unsigned n = s_.most && calls > s_.most ? s_.most : calls;
 		for (unsigned k = 0; k < n; k++) {
-			const auto at = static_cast<unsigned>((static_cast<uint64_t>(k) * calls + s_.seed % calls) / n % calls);
+			const auto at = static_cast<unsigned>(
+			        (static_cast<uint64_t>(k) * calls + s_.seed % calls) / n % calls);
 			plan.n = at + 1;
 			const Job job{plan, domain};
 			if (!s_.only.empty() && !std::regex_search(job.name(), only))
@@ -165,12 +178,15 @@ class Driver
 
 	Running start(const Job &job)
 	{
-		void *memory = mmap(nullptr, sizeof(Case), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		void *memory = mmap(nullptr, sizeof(Case), PROT_READ | PROT_WRITE,
+		        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		if (memory == MAP_FAILED)
 			throw std::runtime_error("no memory for a case");
-		Running r{0, job, new (memory) Case{}, arch_now_ns() + s_.patience_s *UINT64_C(1000000000)};
+		Running r{0, job, new (memory) Case{},
+		        arch_now_ns() + s_.patience_s *UINT64_C(1000000000)};
 		Case *c = r.shared;
-		const std::string path = "/dev/shm/fur-inject-" + std::to_string(getpid()) + "-" + std::to_string(started_++);
+		const std::string path = "/dev/shm/fur-inject-" + std::to_string(getpid()) + "-" +
+		                         std::to_string(started_++);
 		snprintf(c->path, sizeof c->path, "%s", path.c_str());
 		snprintf(c->faults.image, sizeof c->faults.image, "%s.image", path.c_str());
 		c->faults.plan = job.plan;
@@ -201,15 +217,19 @@ class Driver
 			waitpid(r.pid, nullptr, 0);
 		cases_++;
 		not_reached_ += c->faults.failed == 0;
-		if (!hangs && c->findings && !s_.forgive.empty() && std::regex_search(c->finding[0], std::regex(s_.forgive))) {
+		if (!hangs && c->findings && !s_.forgive.empty() &&
+		        std::regex_search(c->finding[0], std::regex(s_.forgive))) {
 			forgiven_++;
 		} else if (hangs || c->findings) {
 			failures_++;
-			std::cout << r.job.name() << ": " << (c->findings ? c->finding[0] : "it hangs")
-			          << "\n    repeat with: inject-test" << (s_.remedies ? " --remedies" : "") << " --repeat "
+			std::cout << r.job.name() << ": "
+			          << (c->findings ? c->finding[0] : "it hangs")
+			          << "\n    repeat with: inject-test"
+			          << (s_.remedies ? " --remedies" : "") << " --repeat "
 			          << r.job.name() << "\n";
 		}
-		for (unsigned k = 1; !s_.repeat.empty() && k < c->findings && k < std::size(c->finding); k++)
+		for (unsigned k = 1;
+		        !s_.repeat.empty() && k < c->findings && k < std::size(c->finding); k++)
 			std::cout << "    also: " << c->finding[k] << "\n";
 		forget(r);
 		r.pid = 0;
@@ -252,8 +272,8 @@ class Driver
 int main(int argc, char **argv)
 {
 	Settings s;
-	tools::CommandLine line("inject-test",
-	        "each call of the library that can fail, failed: no crash, no hang, an error that helps, nothing lost");
+	tools::CommandLine line("inject-test", "each call of the library that can fail, failed: no "
+	                                       "crash, no hang, an error that helps, nothing lost");
 	line.option("--most", s.most, "so many calls of each kind and mode, evenly spread; 0: all");
 	line.option("--only", s.only, "cases whose name, KIND:N:DOMAIN:MODE, has this in it");
 	line.option("--except", s.except, "not those whose name has this in it");
@@ -263,7 +283,8 @@ int main(int argc, char **argv)
 	line.option("--repeat", s.repeat, "one case, KIND:N:DOMAIN:MODE");
 	line.option("--forgive", s.forgive, "do not count findings that have this in them");
 	line.flag("--remedies", s.remedies, "a message must say what to do, too");
-	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ignore-error"});
+	line.option("--plant", s.plant, "a bug the check must find")
+	        .one_of({"none", "ignore-error"});
 	if (auto status = tools::parse_or_exit_status(line, "inject-test", argc, argv))
 		return *status;
 	try {

@@ -13,7 +13,8 @@
  * one end of four, processes that recover the heap with fur_open are killed on their way, once or
  * several times.  One process of eight is not killed but closes the heap.
  *   --recovery once    every third time fur-replayer --once recovers; it is killed, and run again.
- *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or both
+ *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or
+ *   both
  *                      are killed, it is stopped for a while, and a second one is refused.
  *                      --daemon means the same.
  *   --small-log        so little log and so few ring slots that replay never rests.
@@ -39,7 +40,8 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, plant = "none", pm = "emulated", isolation = "opacity", recovery = "once", directory = "/dev/shm";
+	std::string replayer, plant = "none", pm = "emulated", isolation = "opacity",
+	                      recovery = "once", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, churn = false;
@@ -50,18 +52,21 @@ struct Settings {
 	}
 	std::string arguments() const
 	{
-		return "--seed " + std::to_string(seed) + " --kills " + std::to_string(kills) + " --pm " + pm + " --isolation " +
-		       isolation + " --dram-bytes " + std::to_string(dram_bytes) + " --recovery " + recovery +
-		       (small_log ? " --small-log" : "") + (large ? " --large" : "") + (churn ? " --churn" : "") + " --plant " +
-		       plant + " --directory " + directory;
+		return "--seed " + std::to_string(seed) + " --kills " + std::to_string(kills) +
+		       " --pm " + pm + " --isolation " + isolation + " --dram-bytes " +
+		       std::to_string(dram_bytes) + " --recovery " + recovery +
+		       (small_log ? " --small-log" : "") + (large ? " --large" : "") +
+		       (churn ? " --churn" : "") + " --plant " + plant + " --directory " +
+		       directory;
 	}
 };
 
 class Killer
 {
-      public:
+public:
 	Killer(const Settings &s)
-	    : s_(s), random_(s.seed), expected_(s.seed, s.parts()), shared_(crash::make_shared_memory()),
+	    : s_(s), random_(s.seed), expected_(s.seed, s.parts()),
+	      shared_(crash::make_shared_memory()),
 	      path_(s.directory + "/fur-kill-" + std::to_string(getpid()))
 	{
 	}
@@ -90,7 +95,8 @@ class Killer
 				return 0;
 			}
 			if (!wrong.empty()) {
-				std::cout << "after kill " << k << ": " << wrong << "\nrepeat with: kill-test " << s_.arguments()
+				std::cout << "after kill " << k << ": " << wrong
+				          << "\nrepeat with: kill-test " << s_.arguments()
 				          << " --replayer " << s_.replayer << "\n";
 				return 1;
 			}
@@ -99,9 +105,10 @@ class Killer
 			std::cout << "the planted bug " << s_.plant << " was not found\n";
 			return 1;
 		}
-		std::cout << s_.kills << " ends, " << s_.kills - closed_ << " by a kill, " << killed_recoveries_
-		          << " more killed in recovery, " << recovered_ << " recoveries with something to replay, "
-		          << expected_.updates() << " updates, all as acknowledged (seed " << s_.seed << ")\n";
+		std::cout << s_.kills << " ends, " << s_.kills - closed_ << " by a kill, "
+		          << killed_recoveries_ << " more killed in recovery, " << recovered_
+		          << " recoveries with something to replay, " << expected_.updates()
+		          << " updates, all as acknowledged (seed " << s_.seed << ")\n";
 		return 0;
 	}
 	unsigned long kills() const
@@ -114,7 +121,7 @@ class Killer
 		return expected_.updates() > 0 && recovered_ > 0;
 	}
 
-      private:
+private:
 	fur::Options options() const
 	{
 		fur::Options o;
@@ -129,16 +136,18 @@ class Killer
 		return o;
 	}
 
-	/* A thread of the child: works until it is killed or told to stop.  With --churn many threads do
-	 * so, one after the other. */
+	/* A thread of the child: works until it is killed or told to stop.  With --churn many
+	 * threads do so, one after the other. */
 	void work(fur_heap *heap, unsigned t)
 	{
 		const std::atomic<bool> &stop = shared_->stop;
 		const bool early = s_.plant == "ack-early";
 		std::mt19937_64 random(s_.seed + t + static_cast<uint64_t>(getpid()));
 		do {
-			std::thread([&, steps = s_.churn ? random() % 200 : UINT64_MAX, end = random() % 3] {
-				crash::work(heap, shared_, s_.seed, t, crash::THREADS, 60, early, stop, s_.parts(), steps);
+			std::thread([&, steps = s_.churn ? random() % 200 : UINT64_MAX,
+			                    end = random() % 3] {
+				crash::work(heap, shared_, s_.seed, t, crash::THREADS, 60, early,
+				        stop, s_.parts(), steps);
 				if (s_.churn && end)
 					crash::leave_transaction_open(heap, t, end == 1);
 			}).join();
@@ -178,8 +187,8 @@ class Killer
 		return pid;
 	}
 
-	/* While a process works the daemon is killed and perhaps replaced, or stopped for a while.  It may
-	 * still be stopped when the process dies; go_on() ends that. */
+	/* While a process works the daemon is killed and perhaps replaced, or stopped for a while.
+	 * It may still be stopped when the process dies; go_on() ends that. */
 	void disturb_daemon()
 	{
 		if (!daemon_)
@@ -202,8 +211,8 @@ class Killer
 			}
 		}
 	}
-	/* A daemon that is stopped while it replays keeps others from replaying: fur_open waits for it ten
-	 * seconds, and then refuses. */
+	/* A daemon that is stopped while it replays keeps others from replaying: fur_open waits for
+	 * it ten seconds, and then refuses. */
 	void go_on()
 	{
 		if (daemon_ && random_() % 2)
@@ -244,15 +253,16 @@ class Killer
 		return held;
 	}
 
-	/* The daemon recovers the heap of a dead process without being asked.  False: it does not, in time
-	 * enough for a hundred recoveries. */
+	/* The daemon recovers the heap of a dead process without being asked.  False: it does not,
+	 * in time enough for a hundred recoveries. */
 	bool wait_until_closed()
 	{
 		enum { PATIENCE_MS = 20000 };
 		heap_file file;
 		int waited = 0;
 		fur::check(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file));
-		while (__atomic_load_n(&file.super->state, __ATOMIC_ACQUIRE) != MEDIA_CLOSED && waited++ < PATIENCE_MS)
+		while (__atomic_load_n(&file.super->state, __ATOMIC_ACQUIRE) != MEDIA_CLOSED &&
+		        waited++ < PATIENCE_MS)
 			usleep(1000);
 		heap_close_file(&file);
 		return waited < PATIENCE_MS;
@@ -329,7 +339,8 @@ class Killer
 			else
 				/* Two bytes: one would be corrected by the checksum. */
 				for (uint64_t at : {m->log_start + 24, m->log_start + 25})
-					d.logs[m->thread * d.super->log_bytes + (at & (d.super->log_bytes - 1))] ^= 1;
+					d.logs[m->thread * d.super->log_bytes +
+					        (at & (d.super->log_bytes - 1))] ^= 1;
 			break;
 		}
 		durability_detach(&d);
@@ -372,7 +383,8 @@ class Killer
 			}
 			try_second_daemon();
 			if (!wait_until_closed())
-				return "the daemon sleeps, though the process that had the heap open is dead";
+				return "the daemon sleeps, though the process that had the heap "
+				       "open is dead";
 			if (k % 4 == 1)
 				stop_daemon(SIGTERM);
 		} else if (s_.recovery == "once" && k % 3 == 0) {
@@ -380,7 +392,8 @@ class Killer
 			run_replayer(false);
 		}
 		fur::Heap heap = fur::Heap::open(path_, options());
-		recovered_ += heap.info().replayed_updates > 0 || (s_.recovery != "own" && k % 3 == 0);
+		recovered_ +=
+		        heap.info().replayed_updates > 0 || (s_.recovery != "own" && k % 3 == 0);
 		if (closes_ && heap.info().recovered)
 			return "the heap had been closed, and is taken for one that had not";
 		std::string wrong = expected_.check(heap, shared_);
@@ -429,8 +442,9 @@ int matrix(const Settings &base, const std::string &sync_directory)
 		s.seed = base.seed + n++;
 		if (s.kills == 0)
 			return;
-		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "") << (s.small_log ? " small-log" : "")
-		          << (s.large ? " large" : "") << (s.churn ? " churn" : "") << " recovery-" << s.recovery << ": "
+		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "")
+		          << (s.small_log ? " small-log" : "") << (s.large ? " large" : "")
+		          << (s.churn ? " churn" : "") << " recovery-" << s.recovery << ": "
 		          << std::flush;
 		try {
 			Killer killer(s);
@@ -438,12 +452,12 @@ int matrix(const Settings &base, const std::string &sync_directory)
 			kills += killer.kills();
 		} catch (const std::exception &e) {
 			wrong++;
-			std::cout << e.what() << "\nrepeat with: kill-test " << s.arguments() << " --replayer " << s.replayer
-			          << "\n";
+			std::cout << e.what() << "\nrepeat with: kill-test " << s.arguments()
+			          << " --replayer " << s.replayer << "\n";
 		}
 	});
-	std::cout << base.kills << " ends, " << kills << " kills, " << combinations << " combinations, " << wrong
-	          << " of them wrong (seed " << base.seed << ")\n";
+	std::cout << base.kills << " ends, " << kills << " kills, " << combinations
+	          << " combinations, " << wrong << " of them wrong (seed " << base.seed << ")\n";
 	return wrong != 0;
 }
 
@@ -454,7 +468,8 @@ int main(int argc, char **argv)
 	Settings s;
 	std::string sync_directory = ".";
 	bool all = false, daemon = false;
-	tools::CommandLine line("kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
+	tools::CommandLine line(
+	        "kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
 	line.option("--replayer", s.replayer, "the fur-replayer program").required();
 	line.option("--kills", s.kills, "how many processes work and end");
 	line.option("--seed", s.seed);
@@ -462,14 +477,17 @@ int main(int argc, char **argv)
 	line.option("--pm", s.pm).one_of({"emulated", "sync"});
 	line.option("--isolation", s.isolation).one_of({"opacity", "snapshot"});
 	line.option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit");
-	line.option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too").one_of({"own", "once", "daemon"});
+	line.option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too")
+	        .one_of({"own", "once", "daemon"});
 	line.flag("--daemon", daemon, "--recovery daemon");
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
 	line.flag("--large", s.large, "large updates, too");
 	line.flag("--churn", s.churn, "threads end all the time, also inside transactions");
 	line.flag("--matrix", all, "all combinations of these, each with its share of the kills");
-	line.option("--sync-directory", sync_directory, "--matrix: where the heap file goes with --pm sync");
-	line.option("--plant", s.plant, "a bug the check must find").one_of({"none", "ack-early", "lose-marker", "flip-log"});
+	line.option("--sync-directory", sync_directory,
+	        "--matrix: where the heap file goes with --pm sync");
+	line.option("--plant", s.plant, "a bug the check must find")
+	        .one_of({"none", "ack-early", "lose-marker", "flip-log"});
 	if (auto status = tools::parse_or_exit_status(line, "kill-test", argc, argv))
 		return *status;
 	if (daemon)

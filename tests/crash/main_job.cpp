@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main_job.cpp - the quickstart's job: work on a heap, die in the middle, recover, and find everything that was promised.
+ * main_job.cpp - the quickstart's job: work on a heap, die in the middle, recover, and find
+ * everything that was promised.
  *
  *     quickstart-job --replayer PATH [--heap PATH] [--seconds 4]
  */
@@ -45,7 +46,8 @@ double lookups(One &&one)
 	auto started = Clock::now();
 	while (since(started) < 0.2)
 		for (int k = 0; k < 1000; k++, n++)
-			found += one(static_cast<int64_t>(random() % (crash::THREADS * crash::KEYS_PER_THREAD)));
+			found += one(static_cast<int64_t>(
+			        random() % (crash::THREADS * crash::KEYS_PER_THREAD)));
 	__asm__ volatile("" ::"r"(found)); /* so that the lookups are not optimised away */
 	return static_cast<double>(n) / since(started);
 }
@@ -57,10 +59,12 @@ double measure_ro_share(fur_heap *heap)
 	auto *data = static_cast<crash::Data *>(fur_root(heap, 0));
 	double with = 0, without = 0;
 	for (int round = 0; round < 3; round++) {
-		without = std::max(without,
-		        lookups([&](int64_t key) { return rbtree::contains(static_cast<fur_ro *>(nullptr), &data->tree, key); }));
+		without = std::max(without, lookups([&](int64_t key) {
+			return rbtree::contains(static_cast<fur_ro *>(nullptr), &data->tree, key);
+		}));
 		with = std::max(with, lookups([&](int64_t key) {
-			return fur::read(self, [&](fur_ro *tx) { return rbtree::contains(tx, &data->tree, key); });
+			return fur::read(self,
+			        [&](fur_ro *tx) { return rbtree::contains(tx, &data->tree, key); });
 		}));
 	}
 	return with / without;
@@ -95,8 +99,10 @@ void fill(fur_thread *self, crash::Data *data, crash::Shared *shared)
 		std::atomic<bool> never{false};
 		std::vector<std::thread> threads;
 		for (unsigned t = 0; t < WORKERS; t++)
-			threads.emplace_back(
-			        [&, t] { crash::work(heap, &told->work, SEED, t, WORKERS, UPDATE_PERCENT, false, never); });
+			threads.emplace_back([&, t] {
+				crash::work(heap, &told->work, SEED, t, WORKERS, UPDATE_PERCENT,
+				        false, never);
+			});
 		for (;;) {
 			told->stats = heap.stats();
 			usleep(20000);
@@ -111,7 +117,8 @@ uint64_t total(const Told *told, bool updates)
 {
 	uint64_t n = 0;
 	for (unsigned t = 0; t < WORKERS; t++)
-		n += updates ? told->work.thread[t].acknowledged - 4000 : told->work.thread[t].reads.load();
+		n += updates ? told->work.thread[t].acknowledged - 4000
+		             : told->work.thread[t].reads.load();
 	return n;
 }
 
@@ -169,7 +176,8 @@ std::string aborts_of(const fur_stats &s)
 	std::string text;
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 		if (s.aborts[c])
-			text += printable("%s%s %llu", text.empty() ? "" : ", ", fur_abort_name(static_cast<fur_abort_cause>(c)),
+			text += printable("%s%s %llu", text.empty() ? "" : ", ",
+			        fur_abort_name(static_cast<fur_abort_cause>(c)),
 			        static_cast<unsigned long long>(s.aborts[c]));
 	return text.empty() ? "none" : text;
 }
@@ -177,9 +185,11 @@ std::string aborts_of(const fur_stats &s)
 void print_work(const Told *told, double seconds)
 {
 	const fur_stats &s = told->stats;
-	printf("  lookup speed     %6.0f %%     of the same lookup with no transaction\n", told->ro_share * 100);
+	printf("  lookup speed     %6.0f %%     of the same lookup with no transaction\n",
+	        told->ro_share * 100);
 	printf("  under the lock   %6.1f %%     of updates; hardware ran the rest\n",
-	        100.0 * static_cast<double>(s.lock_commits) / static_cast<double>(s.update_commits ? s.update_commits : 1));
+	        100.0 * static_cast<double>(s.lock_commits) /
+	                static_cast<double>(s.update_commits ? s.update_commits : 1));
 	printf("  hardware aborts  %s\n", aborts_of(s).c_str());
 	printf("  reads            %6.2f M/s   plain loads, outside hardware transactions\n",
 	        static_cast<double>(total(told, false)) / seconds / 1e6);
@@ -206,7 +216,8 @@ double replay(const std::string &replayer, const std::string &path)
 
 int run(const std::string &path, const std::string &replayer, double seconds)
 {
-	auto *told = new (mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Told{};
+	auto *told = new (mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE,
+	        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Told{};
 	crash::Expected expected(SEED);
 	unlink(path.c_str());
 	{
@@ -214,8 +225,8 @@ int run(const std::string &path, const std::string &replayer, double seconds)
 		fur::Thread self(heap);
 		fill(self, crash::set_up(self), &told->work);
 	}
-	printf("%d threads work on %s: %d %% updates of a bank, a search tree and memory blocks\n", WORKERS, path.c_str(),
-	        UPDATE_PERCENT);
+	printf("%d threads work on %s: %d %% updates of a bank, a search tree and memory blocks\n",
+	        WORKERS, path.c_str(), UPDATE_PERCENT);
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0)
@@ -230,13 +241,15 @@ int run(const std::string &path, const std::string &replayer, double seconds)
 	std::string wrong = expected.check(heap, &told->work);
 	heap.close();
 	unlink(path.c_str());
-	printf("\n  back end         %s\n  persistence      %s\n", machine.back_end.c_str(), machine.persistence.c_str());
+	printf("\n  back end         %s\n  persistence      %s\n", machine.back_end.c_str(),
+	        machine.persistence.c_str());
 	print_work(told, worked);
 	if (!wrong.empty()) {
 		printf("  recovery         WRONG: %s\n", wrong.c_str());
 		return 1;
 	}
-	printf("  recovery         OK in %.1f ms: all %llu acknowledged updates are there; balances, tree and memory are right\n",
+	printf("  recovery         OK in %.1f ms: all %llu acknowledged updates are there; "
+	       "balances, tree and memory are right\n",
 	        took, static_cast<unsigned long long>(expected.updates()));
 	return 0;
 }
@@ -247,8 +260,8 @@ int main(int argc, char **argv)
 {
 	std::string replayer, heap = "/dev/shm/fur-quickstart";
 	double seconds = 4;
-	tools::CommandLine line(
-	        "quickstart-job", "Work on a heap, die in the middle, recover, and find everything that was promised.");
+	tools::CommandLine line("quickstart-job", "Work on a heap, die in the middle, recover, and "
+	                                          "find everything that was promised.");
 	line.option("--replayer", replayer, "the fur-replayer program").required();
 	line.option("--heap", heap, "the heap file; replaced");
 	line.option("--seconds", seconds, "how long the threads work").range(0.01L, 3600);

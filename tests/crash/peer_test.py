@@ -20,7 +20,9 @@ KILLS = 24  # without its snapshots libpmemobj passed 8 one time in four
 
 
 def run(*args, program=rbtree):
-    return subprocess.run([program, "--tm", peer, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(
+        [program, "--tm", peer, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def right(*args):
@@ -42,19 +44,31 @@ def runs(heap):
     for threads in "1", "2":
         for update in "0", "50", "100":
             result = right("--threads", threads, "--update", update)
-            assert result["pm_latency_ns"] == 0 and result["pm"] == "emulated" and result["settings"], result
+            assert (
+                result["pm_latency_ns"] == 0 and result["pm"] == "emulated" and result["settings"]
+            ), result
     # Threads that are mostly not running hold up little memory.
     right("--threads", "16", "--update", "50", "--heap-mib", "3" if peer == "lmdb" else "9")
     # Keys that all come and go again.
     right("--keys", "1", "--update", "100", "--threads", "2")
     right("--heap", heap, "--pm", "sync", "--keys", "20", "--threads", "2")
-    assert right("--heap", heap, "--pm", "sync", "--keys", "20", "--threads", "2", "--reuse")["pm"] == "sync"
+    assert (
+        right("--heap", heap, "--pm", "sync", "--keys", "20", "--threads", "2", "--reuse")["pm"]
+        == "sync"
+    )
 
 
 def usage(heap):
-    for says, args in [("natively only", ["--machine", "power9"]), ("--pm-latency-ns", ["--pm-latency-ns", "310"]), ("--pm pmem", ["--pm", "pmem"]),
-                       ("--pm-gap-ns", ["--pm-gap-ns", "1"]), ("exists", ["--heap", heap]), ("/nonexistent/heap", ["--heap", "/nonexistent/heap"]),
-                       ("--heap-mib", ["--heap-mib", "1", "--keys", "100000"]), ("too small", ["--heap-mib", "9", "--keys", "1000000"])]:
+    for says, args in [
+        ("natively only", ["--machine", "power9"]),
+        ("--pm-latency-ns", ["--pm-latency-ns", "310"]),
+        ("--pm pmem", ["--pm", "pmem"]),
+        ("--pm-gap-ns", ["--pm-gap-ns", "1"]),
+        ("exists", ["--heap", heap]),
+        ("/nonexistent/heap", ["--heap", "/nonexistent/heap"]),
+        ("--heap-mib", ["--heap-mib", "1", "--keys", "100000"]),
+        ("too small", ["--heap-mib", "9", "--keys", "1000000"]),
+    ]:
         refused(says, *args)
     refused("IntSet only", program=tpcc)
     other = heap + "-not"
@@ -68,8 +82,22 @@ def kills(heap):
     base = ["--heap", heap, "--reuse", "--threads", "2"]
     right(*base, "--keys", str(KEYS))
     for _ in range(KILLS):
-        child = subprocess.Popen([rbtree, "--tm", peer, *base, "--keys", str(KEYS), "--update", "100", "--seconds", "60"],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            [
+                rbtree,
+                "--tm",
+                peer,
+                *base,
+                "--keys",
+                str(KEYS),
+                "--update",
+                "100",
+                "--seconds",
+                "60",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(0.1 + random.random() * 0.4)
         assert child.poll() is None, "it ended before it was killed"
         child.send_signal(signal.SIGKILL)
@@ -87,6 +115,8 @@ if built_in != "built-in":
 with tempfile.TemporaryDirectory() as place:
     runs(place + "/heap")
     usage(place + "/heap")
-with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
+with tempfile.TemporaryDirectory(
+    dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+) as place:
     kills(place + "/heap")
 print("ok")

@@ -14,45 +14,98 @@ program = sys.argv[1]
 
 
 def run(*args):
-    return subprocess.run([program, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(
+        [program, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def replays():
     for scheme in ("scan", "linked", "ring"):
         for producers in ("1", "5", "64"):
-            result = run("--scheme", scheme, "--producers", producers, "--log-mib", "16", "--updates", "3000", "--json", "-")
+            result = run(
+                "--scheme",
+                scheme,
+                "--producers",
+                producers,
+                "--log-mib",
+                "16",
+                "--updates",
+                "3000",
+                "--json",
+                "-",
+            )
             assert result.returncode == 0, (scheme, producers, result.stdout, result.stderr)
             r = json.loads(result.stdout)
-            assert (r["workload"], r["scheme"], r["producers"]) == ("replay", scheme, int(producers)), r
-            assert r["verified"] is True and r["updates"] == 3000 and r["entries"] > 3000 and r["throughput"] > 0, r
-    one = [json.loads(run("--scheme", scheme, "--producers", "5", "--updates", "3000", "--json", "-").stdout)["entries"]
-           for scheme in ("scan", "linked", "ring")]
+            assert (r["workload"], r["scheme"], r["producers"]) == (
+                "replay",
+                scheme,
+                int(producers),
+            ), r
+            assert (
+                r["verified"] is True
+                and r["updates"] == 3000
+                and r["entries"] > 3000
+                and r["throughput"] > 0
+            ), r
+    one = [
+        json.loads(
+            run("--scheme", scheme, "--producers", "5", "--updates", "3000", "--json", "-").stdout
+        )["entries"]
+        for scheme in ("scan", "linked", "ring")
+    ]
     assert len(set(one)) == 1, f"the same seed gave different logs: {one}"
 
 
 def threads_and_distances():
     for threads in ("1", "2", "4"):
         for preload in ("0", "1", "128"):
-            result = run("--producers", "8", "--threads", threads, "--preload", preload, "--log-mib", "32", "--json", "-")
+            result = run(
+                "--producers",
+                "8",
+                "--threads",
+                threads,
+                "--preload",
+                preload,
+                "--log-mib",
+                "32",
+                "--json",
+                "-",
+            )
             assert result.returncode == 0, (threads, preload, result.stdout, result.stderr)
             r = json.loads(result.stdout)
-            assert r["verified"] is True and (r["threads"], r["preload"]) == (int(threads), int(preload)), r
+            assert r["verified"] is True and (r["threads"], r["preload"]) == (
+                int(threads),
+                int(preload),
+            ), r
 
 
 def full_logs_fit():
     for scheme in ("scan", "ring"):
         result = run("--scheme", scheme, "--producers", "63", "--log-mib", "16", "--json", "-")
-        assert result.returncode == 0 and json.loads(result.stdout)["updates"] > 20000, (result.stdout, result.stderr)
+        assert result.returncode == 0 and json.loads(result.stdout)["updates"] > 20000, (
+            result.stdout,
+            result.stderr,
+        )
 
 
 def usage():
     with tempfile.NamedTemporaryFile() as taken:
-        for args, says in [(["--scheme", "best"], "--scheme best"), (["--producers", "65"], "--producers 65"), (["--producers", "0"], "--producers 0"),
-                           (["--producers", "x"], "--producers"), (["--updates", "400001"], "--updates"), (["--log-mib", "24"], "--log-mib 24"),
-                           (["--log-mib", "16", "--updates", "50001"], "--updates"), (["--tm", "ring"], "--tm"), (["--seconds", "1"], "--seconds"),
-                           (["--threads", "17"], "--threads 17"), (["--scheme", "linked", "--threads", "2"], "--threads 2"),
-                           (["--preload", "129"], "--preload 129"), (["--pm-read-ns", "350"], "--pm-read-ns"),
-                           (["--heap", taken.name], "the file exists")]:
+        for args, says in [
+            (["--scheme", "best"], "--scheme best"),
+            (["--producers", "65"], "--producers 65"),
+            (["--producers", "0"], "--producers 0"),
+            (["--producers", "x"], "--producers"),
+            (["--updates", "400001"], "--updates"),
+            (["--log-mib", "24"], "--log-mib 24"),
+            (["--log-mib", "16", "--updates", "50001"], "--updates"),
+            (["--tm", "ring"], "--tm"),
+            (["--seconds", "1"], "--seconds"),
+            (["--threads", "17"], "--threads 17"),
+            (["--scheme", "linked", "--threads", "2"], "--threads 2"),
+            (["--preload", "129"], "--preload 129"),
+            (["--pm-read-ns", "350"], "--pm-read-ns"),
+            (["--heap", taken.name], "the file exists"),
+        ]:
             result = run(*args)
             assert result.returncode == 2, (args, result.returncode, result.stderr)
             assert says in result.stderr and result.stderr.count("\n") == 1, (args, result.stderr)

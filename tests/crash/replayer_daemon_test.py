@@ -20,12 +20,33 @@ def run(*args, status=0):
 
 
 def work(heap, *more, seconds="0.3"):
-    return [rbtree, "--heap", heap, "--keys", "1000", "--update", "100", "--seconds", seconds, "--log-mib", "1", "--ring-slots", "4096", *more]
+    return [
+        rbtree,
+        "--heap",
+        heap,
+        "--keys",
+        "1000",
+        "--update",
+        "100",
+        "--seconds",
+        seconds,
+        "--log-mib",
+        "1",
+        "--ring-slots",
+        "4096",
+        *more,
+    ]
 
 
 class Daemon:
     def __init__(self, heap, **more):
-        self.process = subprocess.Popen([replayer, "--heap", heap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        self.process = subprocess.Popen(
+            [replayer, "--heap", heap],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
         self.expect("waiting for work")
 
     def expect(self, text):

@@ -22,22 +22,46 @@ def run(*args):
 
 
 def runs():
-    for args in (["--tm", "none", "--scale", "tiny", "--threads", "1"], ["--tm", "fur-opacity", *SMALL], ["--tm", "fur-snapshot", *SMALL, "--home"],
-                 ["--tm", "spht", *SMALL], ["--tm", "pisces", *SMALL], ["--tm", "specpmt", *SMALL], ["--tm", "pisces", *SMALL, "--mix", "delivery"],
-                 ["--tm", "fur-opacity", *SMALL, "--mix", "read-dominated"], ["--tm", "fur-opacity", *SMALL, "--mix", "delivery=50,neworder=50"]):
+    for args in (
+        ["--tm", "none", "--scale", "tiny", "--threads", "1"],
+        ["--tm", "fur-opacity", *SMALL],
+        ["--tm", "fur-snapshot", *SMALL, "--home"],
+        ["--tm", "spht", *SMALL],
+        ["--tm", "pisces", *SMALL],
+        ["--tm", "specpmt", *SMALL],
+        ["--tm", "pisces", *SMALL, "--mix", "delivery"],
+        ["--tm", "fur-opacity", *SMALL, "--mix", "read-dominated"],
+        ["--tm", "fur-opacity", *SMALL, "--mix", "delivery=50,neworder=50"],
+    ):
         result = run(*args, "--seconds", "0.3", "--json", "-", "--footprints")
         assert result.returncode == 0, (args, result.stdout, result.stderr)
         r = json.loads(result.stdout)
         assert r["verified"] is True and r["throughput"] > 0, r
         for kind in ("stocklevel", "orderstatus"):
-            assert r["footprints"][kind]["writes"] == 0 and r["footprints"][kind]["reads"] > 10, r["footprints"]
+            assert r["footprints"][kind]["writes"] == 0 and r["footprints"][kind]["reads"] > 10, r[
+                "footprints"
+            ]
 
 
 def first_thread():
     """Thread 0 has a mix of its own, the others have the other; commits of the whole run include the window's."""
     for threads, kinds in (("1", {"payment"}), ("2", {"payment", "orderstatus"})):
-        result = run("--tm", "none" if threads == "1" else "fur-opacity", "--scale", "tenth", "--threads", threads, "--mix", "orderstatus",
-                     "--first-thread", "payment", "--seconds", "0.1", "--json", "-")
+        result = run(
+            "--tm",
+            "none" if threads == "1" else "fur-opacity",
+            "--scale",
+            "tenth",
+            "--threads",
+            threads,
+            "--mix",
+            "orderstatus",
+            "--first-thread",
+            "payment",
+            "--seconds",
+            "0.1",
+            "--json",
+            "-",
+        )
         assert result.returncode == 0, result.stderr
         r = json.loads(result.stdout)
         assert {kind for kind, n in r["run_commits"].items() if n} == kinds, r
@@ -47,37 +71,80 @@ def first_thread():
 
 def kills(tm, times):
     """Killed at random instants, recovered by the next open, libfur's heap by its replayer too, and consistent each time."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    ) as place:
         heap = os.path.join(place, "heap")
         base = [tpcc, "--tm", tm, *SMALL, "--heap", heap, "--reuse", "--heap-mib", "600"]
-        first = subprocess.run([*base, "--seconds", "0.1", "--json", "-"], stdout=subprocess.PIPE, text=True)
+        first = subprocess.run(
+            [*base, "--seconds", "0.1", "--json", "-"], stdout=subprocess.PIPE, text=True
+        )
         assert first.returncode == 0, first.stdout
         for k in range(times):
-            child = subprocess.Popen([*base, "--seconds", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen(
+                [*base, "--seconds", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             time.sleep(0.2 + random.random() * 0.4)
             child.send_signal(signal.SIGKILL)
             child.wait()
             if k % 2 and tm == "fur-opacity":
-                replayed = subprocess.run([replayer, "--heap", heap, "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                replayed = subprocess.run(
+                    [replayer, "--heap", heap, "--once"],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
                 assert replayed.returncode == 0, replayed.stderr
             # The database is checked when it is opened, and again at the end.
-            after = subprocess.run([*base, "--seconds", "0.05", "--json", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            after = subprocess.run(
+                [*base, "--seconds", "0.05", "--json", "-"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             assert after.returncode == 0 and json.loads(after.stdout)["verified"], after.stderr
-        other = run("--tm", tm, "--scale", "tiny", "--warehouses", "3", "--heap", heap, "--reuse", "--heap-mib", "600")
-        assert other.returncode == 2 and "holds a database of 2 warehouses" in other.stderr, other.stderr
+        other = run(
+            "--tm",
+            tm,
+            "--scale",
+            "tiny",
+            "--warehouses",
+            "3",
+            "--heap",
+            heap,
+            "--reuse",
+            "--heap-mib",
+            "600",
+        )
+        assert (
+            other.returncode == 2 and "holds a database of 2 warehouses" in other.stderr
+        ), other.stderr
         for stranger in {"fur-opacity", "spht", "pisces"} - {tm}:
             refused = run("--tm", stranger, *SMALL, "--heap", heap, "--reuse")
-            assert refused.returncode == 2 and heap in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
+            assert (
+                refused.returncode == 2
+                and heap in refused.stderr
+                and refused.stderr.count("\n") == 1
+            ), refused.stderr
 
 
 def usage():
-    for args, says in [(["--mix", "standard,"], "is not a mix"), (["--mix", "payment=50,neworder=49"], "add up to 99, not 100"),
-                       (["--mix", "pay=100"], "'pay=100' is not a mix"), (["--first-thread", "pay"], "--first-thread pay: 'pay' is not a mix"),
-                       (["--scale", "huge"], "--scale huge"), (["--warehouses", "0"], "--warehouses"),
-                       (["--heap-mib", "1"], "need at least"), (["--tm", "best"], "--tm best"), (["--tm", "spht-sihtm"], "is POWER's"),
-                       (["--log-mib", "4096"], "--log-mib 4096"), (["--log-mib", "3"], "log_bytes is"), (["--ring-slots", "5"], "ring_slots is"),
-                       (["--tm", "none", "--threads", "2"], "--threads 1"),
-                       (["--machine", "vax"], "--machine vax")]:
+    for args, says in [
+        (["--mix", "standard,"], "is not a mix"),
+        (["--mix", "payment=50,neworder=49"], "add up to 99, not 100"),
+        (["--mix", "pay=100"], "'pay=100' is not a mix"),
+        (["--first-thread", "pay"], "--first-thread pay: 'pay' is not a mix"),
+        (["--scale", "huge"], "--scale huge"),
+        (["--warehouses", "0"], "--warehouses"),
+        (["--heap-mib", "1"], "need at least"),
+        (["--tm", "best"], "--tm best"),
+        (["--tm", "spht-sihtm"], "is POWER's"),
+        (["--log-mib", "4096"], "--log-mib 4096"),
+        (["--log-mib", "3"], "log_bytes is"),
+        (["--ring-slots", "5"], "ring_slots is"),
+        (["--tm", "none", "--threads", "2"], "--threads 1"),
+        (["--machine", "vax"], "--machine vax"),
+    ]:
         result = run(*args)
         assert result.returncode == 2, (args, result.returncode, result.stderr)
         assert says in result.stderr and result.stderr.count("\n") == 1, (args, result.stderr)

@@ -2,13 +2,14 @@
  *
  * workload.hpp - work whose every acknowledged step can be checked after a kill.
  *
- * Update k of thread t, one transaction: moves money between two accounts, inserts or removes a key of a red-black tree, replaces a block
- * of memory by a new one that says (t, k), and sets counter[t] = k.  What it does follows from (seed, t, k) alone, so whoever knows the
- * counters knows what the heap must hold.  Around it the thread writes to memory that outlives it: `intended` = k before, `acknowledged`
- * = k after fur_commit has returned.
+ * Update k of thread t, one transaction: moves money between two accounts, inserts or removes a key
+ * of a red-black tree, replaces a block of memory by a new one that says (t, k), and sets
+ * counter[t] = k.  What it does follows from (seed, t, k) alone, so whoever knows the counters
+ * knows what the heap must hold.  Around it the thread writes to memory that outlives it:
+ * `intended` = k before, `acknowledged` = k after fur_commit has returned.
  *
- * Reads, one transaction each: look a key up; or read another thread's counter, and, after fur_end_ro has returned, write down what was
- * `seen`: from then on it must survive.
+ * Reads, one transaction each: look a key up; or read another thread's counter, and, after
+ * fur_end_ro has returned, write down what was `seen`: from then on it must survive.
  */
 #ifndef CRASH_WORKLOAD_HPP
 #define CRASH_WORKLOAD_HPP
@@ -44,7 +45,8 @@ struct Shared {
 };
 inline Shared *make_shared_memory()
 {
-	void *p = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(
+	        nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return p == MAP_FAILED ? nullptr : new (p) Shared{};
 }
 
@@ -115,7 +117,8 @@ inline Data *set_up_in_pieces(fur_thread *self)
 	const std::vector<char> zero(1024);
 	for (size_t at = 0; at < sizeof(Data); at += zero.size())
 		fur::update(self, [&](fur_update *tx) {
-			fur_write(tx, reinterpret_cast<char *>(data) + at, zero.data(), std::min(zero.size(), sizeof(Data) - at));
+			fur_write(tx, reinterpret_cast<char *>(data) + at, zero.data(),
+			        std::min(zero.size(), sizeof(Data) - at));
 		});
 	for (unsigned from = 0; from < ACCOUNTS; from += 16)
 		fur::update(self, [&](fur_update *tx) {
@@ -141,13 +144,15 @@ inline void replace_large_block(fur_update *tx, Data *data, uint64_t t, uint64_t
 	fur_store(tx, &data->large[t], place);
 }
 
-inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k, unsigned parts = EVERYTHING)
+inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k,
+        unsigned parts = EVERYTHING)
 {
 	Step s(seed, t, k);
 	fur::update(self, [&](fur_update *tx) {
 		/* The check half way, so that a torn update cannot hide behind an even sum. */
 		if (parts & BANK)
-			fur_store(tx, &data->account[s.from].value, fur_load(tx, &data->account[s.from].value) - s.amount);
+			fur_store(tx, &data->account[s.from].value,
+			        fur_load(tx, &data->account[s.from].value) - s.amount);
 		if (parts & TREE && s.insert)
 			(void)rbtree::insert(tx, &data->tree, s.key);
 		else if (parts & TREE)
@@ -164,15 +169,17 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 		if (parts & LARGE && k % LARGE_EVERY == 0)
 			replace_large_block(tx, data, t, k);
 		if (parts & BANK)
-			fur_store(tx, &data->account[s.to].value, fur_load(tx, &data->account[s.to].value) + s.amount);
+			fur_store(tx, &data->account[s.to].value,
+			        fur_load(tx, &data->account[s.to].value) + s.amount);
 		fur_store(tx, &data->counter[t].value, static_cast<int64_t>(k));
 	});
 }
 
 /* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: it
  * acknowledges before the commit, a bug that the check must find. */
-inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads, unsigned update_percent, bool early,
-        const std::atomic<bool> &stop, unsigned parts = EVERYTHING, uint64_t steps = UINT64_MAX)
+inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads,
+        unsigned update_percent, bool early, const std::atomic<bool> &stop,
+        unsigned parts = EVERYTHING, uint64_t steps = UINT64_MAX)
 {
 	fur::Thread self(heap);
 	auto *data = static_cast<Data *>(fur_root(heap, 0));
@@ -191,14 +198,21 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 		}
 		if ((r >> 20) % 8 == 0) {
 			unsigned other = (r >> 24) % threads;
-			int64_t saw = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); });
-			mine.seen[other].store(static_cast<uint64_t>(saw), std::memory_order_relaxed);
+			int64_t saw = fur::read(self, [&](fur_ro *tx) {
+				return fur_load(tx, &data->counter[other].value);
+			});
+			mine.seen[other].store(
+			        static_cast<uint64_t>(saw), std::memory_order_relaxed);
 		} else {
 			int64_t key = static_cast<int64_t>((r >> 24) % (THREADS * KEYS_PER_THREAD));
-			if (fur::read(self, [&](fur_ro *tx) { return rbtree::contains(tx, &data->tree, key); }))
-				mine.found.store(mine.found.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+			if (fur::read(self, [&](fur_ro *tx) {
+				    return rbtree::contains(tx, &data->tree, key);
+			    }))
+				mine.found.store(mine.found.load(std::memory_order_relaxed) + 1,
+				        std::memory_order_relaxed);
 		}
-		mine.reads.store(mine.reads.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+		mine.reads.store(
+		        mine.reads.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 	}
 }
 
@@ -222,30 +236,32 @@ inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
 
 /* ------------------------------------------------------------------ the check */
 
-/* Every acknowledged update of thread t is there, if the heap has `is`; of what was not acknowledged, one at most; and what anybody has
- * seen.  Empty, or what is wrong. */
+/* Every acknowledged update of thread t is there, if the heap has `is`; of what was not
+ * acknowledged, one at most; and what anybody has seen.  Empty, or what is wrong. */
 inline std::string check_counter(const Shared *shared, unsigned t, uint64_t is)
 {
 	uint64_t acked = shared->thread[t].acknowledged, intended = shared->thread[t].intended;
 	if (is < acked)
-		return "thread " + std::to_string(t) + " was told that update " + std::to_string(acked) +
-		       " is durable; the heap has " + std::to_string(is);
+		return "thread " + std::to_string(t) + " was told that update " +
+		       std::to_string(acked) + " is durable; the heap has " + std::to_string(is);
 	if (is > intended)
-		return "thread " + std::to_string(t) + " had begun update " + std::to_string(intended) + "; the heap has " +
-		       std::to_string(is);
+		return "thread " + std::to_string(t) + " had begun update " +
+		       std::to_string(intended) + "; the heap has " + std::to_string(is);
 	for (unsigned reader = 0; reader < THREADS; reader++)
 		if (shared->thread[reader].seen[t] > is)
 			return "thread " + std::to_string(reader) + " has read update " +
-			       std::to_string(shared->thread[reader].seen[t]) + " of thread " + std::to_string(t) +
-			       "; the heap has " + std::to_string(is);
+			       std::to_string(shared->thread[reader].seen[t]) + " of thread " +
+			       std::to_string(t) + "; the heap has " + std::to_string(is);
 	return "";
 }
 
 /* What the heap must hold, carried from kill to kill. */
 class Expected
 {
-      public:
-	explicit Expected(uint64_t seed, unsigned parts = EVERYTHING) : seed_(seed), parts_(parts) {}
+public:
+	explicit Expected(uint64_t seed, unsigned parts = EVERYTHING) : seed_(seed), parts_(parts)
+	{
+	}
 
 	/* Null, or what is wrong with the heap after recovery. */
 	std::string check(fur_heap *heap, const Shared *shared)
@@ -272,7 +288,7 @@ class Expected
 		return n;
 	}
 
-      private:
+private:
 	std::string check_counter(const Data *data, const Shared *shared, unsigned t)
 	{
 		uint64_t is = static_cast<uint64_t>(data->counter[t].value);
@@ -303,8 +319,10 @@ class Expected
 	{
 		for (unsigned a = 0; a < ACCOUNTS; a++)
 			if (data->account[a].value != balance_[a] + OPENING_BALANCE)
-				return "account " + std::to_string(a) + " holds " + std::to_string(data->account[a].value) +
-				       ", the updates give " + std::to_string(balance_[a] + OPENING_BALANCE);
+				return "account " + std::to_string(a) + " holds " +
+				       std::to_string(data->account[a].value) +
+				       ", the updates give " +
+				       std::to_string(balance_[a] + OPENING_BALANCE);
 		return "";
 	}
 	std::string check_tree(const Data *data) const
@@ -314,7 +332,8 @@ class Expected
 		if (const char *wrong = rbtree::verify(tx, &data->tree, size))
 			return std::string("the tree: ") + wrong;
 		if (size != keys_.size())
-			return "the tree has " + std::to_string(size) + " keys, the updates give " + std::to_string(keys_.size());
+			return "the tree has " + std::to_string(size) + " keys, the updates give " +
+			       std::to_string(keys_.size());
 		for (int64_t key : keys_)
 			if (!rbtree::contains(tx, &data->tree, key))
 				return "key " + std::to_string(key) + " is missing";
@@ -356,8 +375,8 @@ class Expected
 		if (alloc_check(fur_base(heap), &census))
 			return fur_errormsg();
 		if (census.blocks != reachable)
-			return std::to_string(census.blocks) + " blocks are allocated, " + std::to_string(reachable) +
-			       " are reachable";
+			return std::to_string(census.blocks) + " blocks are allocated, " +
+			       std::to_string(reachable) + " are reachable";
 		return "";
 	}
 

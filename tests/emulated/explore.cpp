@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * explore.cpp - run libfur, or a system it is measured against, on the emulated machine, a schedule for each seed, under the oracle; with
- * --crash, cut the power at a point chosen by the seed, recover as the system does, and ask the oracle again.
+ * explore.cpp - run libfur, or a system it is measured against, on the emulated machine, a schedule
+ * for each seed, under the oracle; with --crash, cut the power at a point chosen by the seed,
+ * recover as the system does, and ask the oracle again.
  *
  *     explore --tm fur-opacity --workload intset --threads 4 --seeds 1..1000 --crash
  *
- * Everything about a run follows from its seed and the options: machine, number of retries, share of updates, delays, schedule, crash.
- * Each seed runs in a process of its own.  Exit status: 0 no violation, 1 a violation (what, the steps that led to it, the command that
- * repeats it), 2 wrong usage.
+ * Everything about a run follows from its seed and the options: machine, number of retries, share
+ * of updates, delays, schedule, crash.  Each seed runs in a process of its own.  Exit status: 0 no
+ * violation, 1 a violation (what, the steps that led to it, the command that repeats it), 2 wrong
+ * usage.
  *
- * --plant BUG and --tm fur-paper are other programs, built from this file and a library with that bug, or that protocol, in it.
+ * --plant BUG and --tm fur-paper are other programs, built from this file and a library with that
+ * bug, or that protocol, in it.
  */
 #include "../../bench/common/systems.hpp"
 #include "../../bench/rbtree/rbtree.hpp"
@@ -18,7 +21,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../unit/internals.hpp"
 #include "oracle.hpp"
-#include "variants.hpp"
+#include "plants.hpp"
 
 #include <csignal>
 #include <fcntl.h>
@@ -40,7 +43,8 @@ namespace
 enum { MOST_THREADS = 16, KEYS = 24, ACCOUNTS = 8, OPENING = 1000 };
 
 struct Options {
-	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all", history, seeds = "1..100";
+	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all",
+	            history, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
 	bool crash = false, keep_going = false, replayer = false, dram = false;
@@ -48,7 +52,8 @@ struct Options {
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* what the oracle asks for */
 };
 
-/* splitmix64.  Its own, not the machine's: that must not be compiled here, where every access is seen by the machine. */
+/* splitmix64.  Its own, not the machine's: that must not be compiled here, where every access is
+ * seen by the machine. */
 struct Random {
 	uint64_t state;
 	uint64_t next()
@@ -73,7 +78,8 @@ struct Data {
 	tpcc::Database *database; /* tpcc only */
 	rbtree::Tree tree;
 	uint64_t gap[14];
-	Line pair[2];                  /* each is written by who has read the other: write skew, if that is allowed */
+	/* Each is written by who has read the other: write skew, if that is allowed */
+	Line pair[2];
 	Line newest[MOST_THREADS];     /* number of the thread's last update */
 	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
 };
@@ -123,7 +129,8 @@ void fur_promote(Recorded<Tx> *r, void *p)
 {
 	fur_promote(r->tx, p);
 	auto *word = reinterpret_cast<uint64_t *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(7));
-	/* To the oracle a write of what is there; under opacity, where it is none, as right a read. */
+	/* To the oracle a write of what is there; under opacity, where it is none, as right a
+	 * read. */
 	if (promotes(r->tx))
 		oracle::write(r->offset(word), fur_load(r->tx, word));
 }
@@ -165,14 +172,15 @@ struct Plan { /* what a seed stands for */
 	uint32_t perturb, retries;
 	unsigned update_percent;
 	uint64_t crash_after;
-	/* 0: right then.  Else a few accesses after the first return since: of any transaction (1), or of one that has read from an
-	 * update that has not returned (2); what was returned must be durable. */
+	/* 0: right then.  Else a few accesses after the first return since: of any transaction (1),
+	 * or of one that has read from an update that has not returned (2); what was returned must
+	 * be durable. */
 	unsigned crash_near_return;
 	unsigned replay_threads, preload;
 };
 
-/* What simulated threads look at.  One static object: on a stack, or allocated, it would share lines with this or that, and runs would differ
- * with the environment. */
+/* What simulated threads look at.  One static object: on a stack, or allocated, it would share
+ * lines with this or that, and runs would differ with the environment. */
 struct alignas(256) Run {
 	fur_htm htm;
 	uint32_t retries;
@@ -201,12 +209,13 @@ void must(int result)
 
 /* ---------------------------------------------------------------- subjects
  *
- * What is explored: a heap that is made, or opened, and threads on it, as in bench/common/tm.hpp.  The heap is opened by simulated threads, and
- * again by nobody, to see what recovery makes of it. */
+ * What is explored: a heap that is made, or opened, and threads on it, as in bench/common/tm.hpp.
+ * The heap is opened by simulated threads, and again by nobody, to see what recovery makes of
+ * it. */
 
 class Fur
 {
-      public:
+public:
 	static void make(const Options &o, const std::string &path)
 	{
 		fur_options f = options(o, FUR_HTM_NONE, 0);
@@ -228,7 +237,7 @@ class Fur
 
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(Fur &fur)
 		{
 			must(fur_thread_register(fur.heap_, &self_));
@@ -254,7 +263,7 @@ class Fur
 			return true;
 		}
 
-	      private:
+	private:
 		fur_thread *self_ = nullptr;
 	};
 	void *root() const
@@ -291,8 +300,9 @@ class Fur
 	{
 		return tx->mode == TX_LOCK;
 	}
-	/* As a process beside this one would that serves the heap: it has its own open file, and knows of the file's contents only.  It comes
-	 * and goes: the worker finds it there, or not, or not answering. */
+	/* As a process beside this one would that serves the heap: it has its own open file, and
+	 * knows of the file's contents only.  It comes and goes: the worker finds it there, or not,
+	 * or not answering. */
 	void replay_beside(const std::atomic<bool> &over)
 	{
 		auto d = std::make_unique<durability>(heap_->durability);
@@ -321,7 +331,7 @@ class Fur
 		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
 	}
 
-      private:
+private:
 	static fur_options options(const Options &o, fur_htm htm, uint32_t retries)
 	{
 		fur_options f;
@@ -383,7 +393,7 @@ struct Watch {
 		tell(oracle::aborted);
 	}
 
-      private:
+private:
 	/* Of simulated threads: what prepares and looks is not part of the run. */
 	static void tell(void (*what)())
 	{
@@ -395,7 +405,7 @@ struct Watch {
 template <template <class> class Tm>
 class Baseline
 {
-      public:
+public:
 	static void make(const Options &o, const std::string &path)
 	{
 		Tm<Watch> tm(options(o, path.c_str(), 0, false));
@@ -406,7 +416,7 @@ class Baseline
 	}
 	class Thread : public Tm<Watch>::Thread
 	{
-	      public:
+	public:
 		explicit Thread(Baseline &b) : Tm<Watch>::Thread(b.tm_) {}
 	};
 	void *root()
@@ -441,8 +451,9 @@ class Baseline
 		baselines::Medium::forget(options(o, "", 0, true));
 	}
 
-      private:
-	static bench::TmOptions options(const Options &o, const char *path, unsigned retries, bool reuse)
+private:
+	static bench::TmOptions options(
+	        const Options &o, const char *path, unsigned retries, bool reuse)
 	{
 		bench::TmOptions t;
 		t.threads = o.threads;
@@ -494,10 +505,10 @@ bool promotes(const baselines::specpmt_tx *)
 template <class Subject>
 class Worker
 {
-      public:
+public:
 	Worker(Subject &subject, unsigned number)
-	    : random_{run.seed * 1000003 + number}, self_(subject), data_(static_cast<Data *>(subject.root())),
-	      base_(subject.base())
+	    : random_{run.seed * 1000003 + number}, self_(subject),
+	      data_(static_cast<Data *>(subject.root())), base_(subject.base())
 	{
 		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
 	}
@@ -512,13 +523,15 @@ class Worker
 				tpcc_one(update, r);
 			else if (update && bank && r >> 62 == 0)
 				this->update(r, [r](auto *tx, Data *d) {
-					fur_store(tx, &d->pair[r & 1].value, fur_load(tx, &d->pair[~r & 1].value) + 1);
+					fur_store(tx, &d->pair[r & 1].value,
+					        fur_load(tx, &d->pair[~r & 1].value) + 1);
 				});
 			else if (update && bank)
 				this->update(r, [r](auto *tx, Data *d) { transfer(tx, d, r); });
 			else if (update)
 				this->update(r, [r](auto *tx, Data *d) {
-					(void)(r & 1 ? rbtree::insert(tx, &d->tree, key(r)) : rbtree::remove(tx, &d->tree, key(r)));
+					(void)(r & 1 ? rbtree::insert(tx, &d->tree, key(r))
+					             : rbtree::remove(tx, &d->tree, key(r)));
 				});
 			else if (bank)
 				read([](auto *tx, Data *d) { sum(tx, d); });
@@ -530,37 +543,43 @@ class Worker
 		}
 	}
 
-      private:
+private:
 	static int64_t key(uint64_t r)
 	{
 		return static_cast<int64_t>((r >> 8) % KEYS);
 	}
 	void tpcc_one(bool update, uint64_t r)
 	{
-		uint64_t d = 1 + (r >> 8) % 2, c = 1 + (r >> 12) % MICRO.customers; /* two districts of the ten: more to meet at */
+		/* Two districts of the ten: more to meet at */
+		uint64_t d = 1 + (r >> 8) % 2, c = 1 + (r >> 12) % MICRO.customers;
 		if (!update && r & 1)
 			return read([=](auto *tx, Data *data) {
-				tpcc::order_status(tx, data->database, {1, d, c, c - 1, (r >> 20 & 1) != 0});
+				tpcc::order_status(
+				        tx, data->database, {1, d, c, c - 1, (r >> 20 & 1) != 0});
 			});
 		if (!update)
 			return read([=](auto *tx, Data *data) {
 				uint64_t seen[64];
-				tpcc::stock_level(tx, data->database, {1, d, MICRO.stock_orders, 15}, seen, 64);
+				tpcc::stock_level(tx, data->database,
+				        {1, d, MICRO.stock_orders, 15}, seen, 64);
 			});
 		if (r % 8 == 0)
 			return this->update(r, [=](auto *tx, Data *data) {
-				tpcc::delivery(tx, data->database, {1, 1 + (r >> 30) % 10, r >> 32});
+				tpcc::delivery(
+				        tx, data->database, {1, 1 + (r >> 30) % 10, r >> 32});
 			});
 		if (r & 1)
 			return this->update(r, [=](auto *tx, Data *data) {
 				tpcc::payment(tx, data->database,
-				        {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0, static_cast<int64_t>(1 + (r >> 40))});
+				        {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0,
+				                static_cast<int64_t>(1 + (r >> 40))});
 			});
 		tpcc::NewOrder in = {1, d, c, 1 + (r >> 21) % 3, r >> 32, {}};
 		for (uint64_t n = 0; n < in.lines; n++)
-			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items, in.line[n].supplier = 1,
-			in.line[n].quantity = 1 + n;
-		this->update(r, [in](auto *tx, Data *data) { tpcc::new_order(tx, data->database, in); });
+			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items,
+			in.line[n].supplier = 1, in.line[n].quantity = 1 + n;
+		this->update(
+		        r, [in](auto *tx, Data *data) { tpcc::new_order(tx, data->database, in); });
 	}
 	template <class Tx>
 	static void sum(Tx *tx, Data *d)
@@ -572,8 +591,8 @@ class Worker
 	template <class Tx>
 	static void transfer(Tx *tx, Data *d, uint64_t r)
 	{
-		uint64_t *from = &d->account[(r >> 8) % ACCOUNTS][0], *to = &d->account[(r >> 16) % ACCOUNTS][0],
-		         amount = r >> 24 & 63;
+		uint64_t *from = &d->account[(r >> 8) % ACCOUNTS][0],
+		         *to = &d->account[(r >> 16) % ACCOUNTS][0], amount = r >> 24 & 63;
 		fur_store(tx, from, fur_load(tx, from) - amount);
 		fur_store(tx, to, fur_load(tx, to) + amount);
 	}
@@ -581,7 +600,8 @@ class Worker
 	/* Something has just been returned: now is the time for a power failure to take it back. */
 	void perhaps_crash(bool risky)
 	{
-		if (!run.crash_near_return || (run.crash_if_risky && !risky) || emu_count().accesses < run.crash_near_return)
+		if (!run.crash_near_return || (run.crash_if_risky && !risky) ||
+		        emu_count().accesses < run.crash_near_return)
 			return;
 		run.crash_near_return = 0;
 		emu_crash_in(1 + random_.below(30));
@@ -614,7 +634,8 @@ class Worker
 				return false;
 			uint64_t number = 0;
 			if (recorded.writes)
-				fur_store(&recorded, mine_, number = fur_load(&recorded, mine_) + 1);
+				fur_store(
+				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
 			oracle::committing(Subject::under_lock(tx), number);
 			return true;
 		});
@@ -668,7 +689,8 @@ void make_template(const Options &o, const std::string &path)
 	Data *data = nullptr;
 	one([&](auto *tx) { data = static_cast<Data *>(fur_alloc(tx, sizeof(Data))); });
 	auto *word = reinterpret_cast<uint64_t *>(data);
-	for (size_t done = 0, step = 64; done < sizeof(Data) / 8; done += step) /* a log holds no more */
+	/* A log holds no more */
+	for (size_t done = 0, step = 64; done < sizeof(Data) / 8; done += step)
 		one([&](auto *tx) {
 			for (size_t n = done; n < std::min(done + step, sizeof(Data) / 8); n++)
 				fur_store(tx, word + n, 0);
@@ -690,14 +712,16 @@ void make_template(const Options &o, const std::string &path)
 template <class Subject>
 std::string check_structure(const Subject &subject, const Data *data)
 {
-	auto *tx = static_cast<fur_ro *>(nullptr); /* nobody else is there: any transaction reads as it is */
+	/* Nobody else is there: any transaction reads as it is */
+	auto *tx = static_cast<fur_ro *>(nullptr);
 	uint64_t size, money = 0;
 	if (const char *wrong = rbtree::verify(tx, &data->tree, size))
 		return std::string("the tree: ") + wrong;
 	for (auto &a : data->account)
 		money += a[0];
 	if (money != uint64_t(ACCOUNTS) * OPENING)
-		return "the accounts hold " + std::to_string(money) + ", not " + std::to_string(ACCOUNTS * OPENING);
+		return "the accounts hold " + std::to_string(money) + ", not " +
+		       std::to_string(ACCOUNTS * OPENING);
 	std::string damage;
 	uint64_t blocks = subject.blocks(damage);
 	if (!damage.empty())
@@ -707,7 +731,8 @@ std::string check_structure(const Subject &subject, const Data *data)
 		return wrong ? wrong : "";
 	}
 	if (blocks != 1 + size)
-		return std::to_string(blocks) + " blocks are allocated, " + std::to_string(1 + size) + " are reachable";
+		return std::to_string(blocks) + " blocks are allocated, " +
+		       std::to_string(1 + size) + " are reachable";
 	return "";
 }
 
@@ -725,8 +750,9 @@ std::string check_recovered(const Options &o, const std::string &path, bool cras
 	uint64_t newest[MOST_THREADS];
 	for (unsigned t = 0; t < MOST_THREADS; t++)
 		newest[t] = data->newest[t].value;
-	std::string wrong = crashed ? oracle::check_durable(o.asked, subject->base(), newest, MOST_THREADS)
-	                            : oracle::check_final(subject->base());
+	std::string wrong =
+	        crashed ? oracle::check_durable(o.asked, subject->base(), newest, MOST_THREADS)
+	                : oracle::check_final(subject->base());
 	return wrong.empty() ? check_structure(*subject, data) : wrong;
 }
 
@@ -743,7 +769,9 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	Random r{seed * 7919};
 	Plan p;
 	static const char *const machines[] = {"power9", "tsx", "power9", "tsx-tracked"};
-	p.machine = o.machine != "all" ? o.machine : o.tm == "fur-paper" || o.tm == "spht-sihtm" ? "power9" : machines[seed % 4];
+	p.machine = o.machine != "all"                            ? o.machine
+	            : o.tm == "fur-paper" || o.tm == "spht-sihtm" ? "power9"
+	                                                          : machines[seed % 4];
 	static const uint32_t perturbs[] = {0, 400, 100, 30}, retries[] = {10, 3, 1};
 	p.perturb = perturbs[r.below(4)];
 	p.retries = retries[r.below(3)];
@@ -760,10 +788,11 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 
 /* Nothing, or what is wrong. */
 template <class Subject>
-std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const std::string &heap_template, const std::string &path,
-        uint64_t *accesses)
+std::string run_seed(const Options &o, const Plan &plan, uint64_t seed,
+        const std::string &heap_template, const std::string &path, uint64_t *accesses)
 {
-	std::filesystem::copy_file(heap_template, path, std::filesystem::copy_options::overwrite_existing);
+	std::filesystem::copy_file(
+	        heap_template, path, std::filesystem::copy_options::overwrite_existing);
 	run.o = &o;
 	run.htm = plan.htm;
 	run.retries = plan.retries;
@@ -773,7 +802,9 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	run.update_percent = plan.update_percent;
 	run.replay_threads = plan.replay_threads;
 	run.preload = plan.preload;
-	run.work = o.workload == "bank" ? Work::BANK : o.workload == "tpcc" ? Work::TPCC : Work::INTSET;
+	run.work = o.workload == "bank"   ? Work::BANK
+	           : o.workload == "tpcc" ? Work::TPCC
+	                                  : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
@@ -785,7 +816,9 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	oracle::start("", 0);
 	oracle::current_thread = emu_thread;
 	oracle::current_ns = [] { return emu_time() / 1000; };
-	emu_on_event([](emu_event event, int thread, int cause, void *) { oracle::on_event(event, thread, cause); }, nullptr);
+	emu_on_event([](emu_event event, int thread, int cause,
+	                     void *) { oracle::on_event(event, thread, cause); },
+	        nullptr);
 	char error[512];
 	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
 	if (!machine)
@@ -800,12 +833,14 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 	if (!wrong.empty())
 		return wrong;
 	if (end == EMU_CRASHED) {
-		/* The machine is off: its mappings are gone, and the file is what the medium held. */
+		/* The machine is off: its mappings are gone, and the file is what the medium
+		 * held. */
 		Subject::unmap(o);
 		if (const void *image = emu_persistent_image(nullptr))
 			write_file(path + ".image", image, std::filesystem::file_size(path));
 		else
-			std::filesystem::copy_file(path, path + ".image", std::filesystem::copy_options::overwrite_existing);
+			std::filesystem::copy_file(path, path + ".image",
+			        std::filesystem::copy_options::overwrite_existing);
 		wrong = check_recovered<Subject>(o, path + ".image", true);
 	} else {
 		wrong = check_recovered<Subject>(o, path, false);
@@ -817,9 +852,9 @@ std::string run_seed(const Options &o, const Plan &plan, uint64_t seed, const st
 
 std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
 {
-	std::string c = "explore --tm " + o.tm + " --workload " + o.workload + " --threads " + std::to_string(o.threads) +
-	                " --seeds " + std::to_string(seed) + ".." + std::to_string(seed) + " --operations " +
-	                std::to_string(o.operations);
+	std::string c = "explore --tm " + o.tm + " --workload " + o.workload + " --threads " +
+	                std::to_string(o.threads) + " --seeds " + std::to_string(seed) + ".." +
+	                std::to_string(seed) + " --operations " + std::to_string(o.operations);
 	if (o.machine != "all")
 		c += " --machine " + o.machine;
 	if (o.crash)
@@ -837,7 +872,8 @@ std::string command(const Options &o, uint64_t seed, uint64_t crash_at)
 
 /* The child's part: run, report, exit status. */
 template <class Subject>
-[[noreturn]] void run_child(const Options &o, uint64_t seed, uint64_t longest, const std::string &heap_template, int report)
+[[noreturn]] void run_child(const Options &o, uint64_t seed, uint64_t longest,
+        const std::string &heap_template, int report)
 {
 	std::string path = heap_template + "." + std::to_string(seed);
 	Plan plan = plan_of(o, seed, longest);
@@ -851,7 +887,8 @@ template <class Subject>
 	}
 	oracle::Counts c = oracle::counts();
 	std::ostringstream text;
-	text << c.read_only << " " << c.updates << " " << c.attempts << " " << c.accesses << " " << accesses << "\n";
+	text << c.read_only << " " << c.updates << " " << c.attempts << " " << c.accesses << " "
+	     << accesses << "\n";
 	if (!wrong.empty()) {
 		text << "VIOLATION, seed " << seed << ", machine " << plan.machine;
 		if (plan.crash_after)
@@ -878,8 +915,9 @@ struct Child {
 template <class Subject>
 class Explorer
 {
-      public:
-	explicit Explorer(const Options &o) : o_(o), template_("/dev/shm/fur-explore-" + std::to_string(getpid()))
+public:
+	explicit Explorer(const Options &o)
+	    : o_(o), template_("/dev/shm/fur-explore-" + std::to_string(getpid()))
 	{
 		make_template<Subject>(o, template_);
 	}
@@ -891,7 +929,8 @@ class Explorer
 	{
 		if (o_.crash && !o_.crash_at)
 			longest_ = measure();
-		for (uint64_t seed = o_.first; seed <= o_.last && (status_ == 0 || o_.keep_going); seed++) {
+		for (uint64_t seed = o_.first; seed <= o_.last && (status_ == 0 || o_.keep_going);
+		        seed++) {
 			while (children_.size() >= o_.jobs)
 				reap();
 			if (status_ == 0 || o_.keep_going)
@@ -899,12 +938,13 @@ class Explorer
 		}
 		while (!children_.empty())
 			reap();
-		std::cout << runs_ << " seeds, " << violations_ << " violations; " << sums_[0] << " read-only transactions, "
-		          << sums_[1] << " updates in " << sums_[2] - sums_[0] << " attempts, " << sums_[4] << " accesses\n";
+		std::cout << runs_ << " seeds, " << violations_ << " violations; " << sums_[0]
+		          << " read-only transactions, " << sums_[1] << " updates in "
+		          << sums_[2] - sums_[0] << " attempts, " << sums_[4] << " accesses\n";
 		return status_;
 	}
 
-      private:
+private:
 	/* How many accesses a run without a crash makes: crashes are spread over as many. */
 	uint64_t measure()
 	{
@@ -954,7 +994,8 @@ class Explorer
 	}
 	void reap()
 	{
-		/* A report fits the pipe, or its child waits: read before the child is waited for. */
+		/* A report fits the pipe, or its child waits: read before the child is waited
+		 * for. */
 		auto [pid, child] = *children_.begin();
 		std::string text = read_all(child.report);
 		int status;
@@ -976,13 +1017,18 @@ class Explorer
 		std::getline(in, rest);
 		std::getline(in, rest, '\0');
 		if (WIFSIGNALED(status))
-			rest = "VIOLATION, seed " + std::to_string(child.seed) + ": the program died of signal " +
-			       strsignal(WTERMSIG(status)) +
-			       "\nrepeat with: " + command(o_, child.seed, plan_of(o_, child.seed, longest_).crash_after) + "\n";
+			rest = "VIOLATION, seed " + std::to_string(child.seed) +
+			       ": the program died of signal " + strsignal(WTERMSIG(status)) +
+			       "\nrepeat with: " +
+			       command(o_, child.seed,
+			               plan_of(o_, child.seed, longest_).crash_after) +
+			       "\n";
 		else if (rest.empty())
 			rest = "VIOLATION, seed " + std::to_string(child.seed) +
 			       ": a call failed that must not (above)\nrepeat with: " +
-			       command(o_, child.seed, plan_of(o_, child.seed, longest_).crash_after) + "\n";
+			       command(o_, child.seed,
+			               plan_of(o_, child.seed, longest_).crash_after) +
+			       "\n";
 		std::cout << rest << std::flush;
 		for (const std::string end : {"", ".image"})
 			unlink((template_ + "." + std::to_string(child.seed) + end).c_str());
@@ -1023,7 +1069,8 @@ bool parse_seeds(Options &o)
 int run_variant(const std::string &name, char **argv)
 {
 	std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-	std::string other = (std::filesystem::path(self).parent_path() / ("explore-" + name)).string();
+	std::string other =
+	        (std::filesystem::path(self).parent_path() / ("explore-" + name)).string();
 	if (self == other)
 		return -1; /* that is us */
 	execv(other.c_str(), argv);
@@ -1034,10 +1081,13 @@ int run_variant(const std::string &name, char **argv)
 
 int main(int argc, char **argv)
 {
-	tools::CommandLine line("explore", "schedules and power failures of libfur on the emulated machine, checked");
-	/* Simulated threads read it: on the stack its lines, so what a miss costs, would be others in each process. */
+	tools::CommandLine line("explore",
+	        "schedules and power failures of libfur on the emulated machine, checked");
+	/* Simulated threads read it: on the stack its lines, so what a miss costs, would be others
+	 * in each process. */
 	alignas(128) static Options o;
-	line.option("--tm", o.tm, "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
+	line.option("--tm", o.tm,
+	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
 	line.option("--workload", o.workload, "intset, bank, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions a thread");
@@ -1047,8 +1097,10 @@ int main(int argc, char **argv)
 	line.flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
 	line.flag("--dram", o.dram, "libfur: private pages are handed back again and again");
 	line.option("--plant", o.plant, "with a bug planted; 'list' names them");
-	line.option("--isolation", o.isolation, "what the oracle asks for: opacity, snapshot; default: what --tm gives");
-	line.option("--machine", o.machine, "power9, tsx, tsx-tracked, a description file, or all in turn");
+	line.option("--isolation", o.isolation,
+	        "what the oracle asks for: opacity, snapshot; default: what --tm gives");
+	line.option("--machine", o.machine,
+	        "power9, tsx, tsx-tracked, a description file, or all in turn");
 	line.option("--jobs", o.jobs, "processes at a time; default: one a processor");
 	line.option("--history", o.history, "write the run's history to this file (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
@@ -1056,7 +1108,8 @@ int main(int argc, char **argv)
 		return *status;
 	if (o.plant == "list") {
 		for (const auto &bug : planted_bugs)
-			std::cout << bug.name << std::string(26 - strlen(bug.name), ' ') << bug.what << "\n";
+			std::cout << bug.name << std::string(26 - strlen(bug.name), ' ') << bug.what
+			          << "\n";
 		return 0;
 	}
 	if (!parse_seeds(o))
@@ -1072,8 +1125,9 @@ int main(int argc, char **argv)
 	};
 	auto subject = subjects.find(o.tm);
 	if (subject == subjects.end())
-		return wrong_usage(
-		        "--tm " + o.tm + ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces or specpmt");
+		return wrong_usage("--tm " + o.tm +
+		                   ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
+		                   "pisces or specpmt");
 	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
 		return wrong_usage("--workload " + o.workload + ": use intset, bank or tpcc");
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
@@ -1096,14 +1150,17 @@ int main(int argc, char **argv)
 		if (!known)
 			return wrong_usage("--plant " + o.plant + ": see --plant list");
 	}
-	std::string variant = !o.plant.empty() ? "plant-" + o.plant : o.tm == "fur-paper" ? o.tm : "";
+	std::string variant = !o.plant.empty()      ? "plant-" + o.plant
+	                      : o.tm == "fur-paper" ? o.tm
+	                                            : "";
 	if (!variant.empty()) {
 		int status = run_variant(variant, argv);
 		if (status >= 0)
 			return status;
 	}
 	bool asked = o.isolation == "snapshot";
-	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" || (o.tm == "fur-paper" && asked);
+	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" ||
+	             (o.tm == "fur-paper" && asked);
 	if (asked || (o.isolation.empty() && o.snapshot))
 		o.asked = oracle::Isolation::SNAPSHOT;
 	if (!o.jobs)

@@ -14,7 +14,9 @@ explore = sys.argv[1]
 
 
 def run(args, **more):
-    return subprocess.run([explore, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.run(
+        [explore, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+    )
 
 
 def same_history():
@@ -24,7 +26,17 @@ def same_history():
         for k, more in enumerate([{}, {"env": {**os.environ, "PADDING": "x" * 777}}]):
             path = os.path.join(place, str(k))
             for seed, workload in ((5, "bank"), (6, "intset"), (9, "bank")):
-                result = run(["--workload", workload, "--seeds", f"{seed}..{seed}", "--history", path + str(seed)], **more)
+                result = run(
+                    [
+                        "--workload",
+                        workload,
+                        "--seeds",
+                        f"{seed}..{seed}",
+                        "--history",
+                        path + str(seed),
+                    ],
+                    **more,
+                )
                 assert result.returncode == 0, result.stdout + result.stderr
             histories.append([open(path + str(seed), "rb").read() for seed in (5, 6, 9)])
         assert histories[0] == histories[1], "the same seed gave two histories"
@@ -43,10 +55,18 @@ def violation_repeats():
 
 
 def usage():
-    for args, says in [(["--seeds", "9..1"], "--seeds 9..1"), (["--seeds", "x"], "--seeds x"), (["--tm", "best"], "--tm best"),
-                       (["--workload", "w"], "--workload w"), (["--plant", "p"], "--plant p"), (["--threads", "99"], "--threads"),
-                       (["--isolation", "none"], "--isolation none"), (["--bogus"], "bogus"),
-                       (["--machine", "nosuch"], "nosuch: no such machine"), (["--machine", "./nosuch.toml"], "./nosuch.toml: No such file")]:
+    for args, says in [
+        (["--seeds", "9..1"], "--seeds 9..1"),
+        (["--seeds", "x"], "--seeds x"),
+        (["--tm", "best"], "--tm best"),
+        (["--workload", "w"], "--workload w"),
+        (["--plant", "p"], "--plant p"),
+        (["--threads", "99"], "--threads"),
+        (["--isolation", "none"], "--isolation none"),
+        (["--bogus"], "bogus"),
+        (["--machine", "nosuch"], "nosuch: no such machine"),
+        (["--machine", "./nosuch.toml"], "./nosuch.toml: No such file"),
+    ]:
         result = run(args)
         assert result.returncode == 2, (args, result.returncode, result.stderr)
         assert says in result.stderr and result.stderr.count("\n") == 1, (args, result.stderr)

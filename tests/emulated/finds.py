@@ -6,6 +6,12 @@ import sys
 
 result = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 print(result.stdout)
-if result.returncode != 1 or "VIOLATION" not in result.stdout or "repeat with: explore " not in result.stdout:
+if (
+    result.returncode != 1
+    or "VIOLATION" not in result.stdout
+    or "repeat with: explore " not in result.stdout
+):
     print(result.stderr, file=sys.stderr)
-    sys.exit(f"finds.py: exit status {result.returncode}, no violation found by: {' '.join(sys.argv[1:])}")
+    sys.exit(
+        f"finds.py: exit status {result.returncode}, no violation found by: {' '.join(sys.argv[1:])}"
+    )

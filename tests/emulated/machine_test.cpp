@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_test.cpp - the emulated machine's rules, one by one.  The bodies run on it; thread 1, 2, ... are steered by emu_work(): in virtual
- * time the one that has worked longer comes later, whatever the seed.
+ * machine_test.cpp - the emulated machine's rules, one by one.  The bodies run on it; thread 1, 2,
+ * ... are steered by emu_work(): in virtual time the one that has worked longer comes later,
+ * whatever the seed.
  */
 #include "../../src/arch/emulated/emulated.h"
 
@@ -159,7 +160,8 @@ TEST(PowerTm, Abort_RestoresTheStack)
 	EXPECT_EQ(cause_of(result[1]), EMU_EXPLICIT);
 }
 
-/* II 5.2: a nested tbegin. is allowed by the ISA; this machine refuses it, with TEXASR's nesting bit. */
+/* II 5.2: a nested tbegin. is allowed by the ISA; this machine refuses it, with TEXASR's nesting
+ * bit. */
 TEST(PowerTm, NestedBegin_Aborts)
 {
 	run({}, {[] {
@@ -202,8 +204,10 @@ TEST(PowerTm, OutsideATransaction_EndAbortSuspendDoNothing)
 
 /* ------------------------------------------------------------------ conflicts */
 
-/* One transaction, held open for a microsecond; `other` runs in the middle of it.  Returns the transaction's status. */
-uint64_t against(emu_tx kind, const Body &inside, const Body &other, const std::string &machine = "power9")
+/* One transaction, held open for a microsecond; `other` runs in the middle of it.  Returns the
+ * transaction's status. */
+uint64_t against(
+        emu_tx kind, const Body &inside, const Body &other, const std::string &machine = "power9")
 {
 	static uint64_t status;
 	static emu_tx the_kind;
@@ -481,7 +485,8 @@ TEST(PowerTm, Capacity_OfWritesAndOfReads)
 	EXPECT_EQ(cause_of(result[1]), EMU_CAPACITY_WRITE);
 	EXPECT_TRUE(result[2] >> (63 - 10) & 1) << "TEXASR: footprint overflow";
 	EXPECT_EQ(cause_of(result[3]), EMU_CAPACITY_READ);
-	EXPECT_EQ(result[4], uint64_t(EMU_STARTED)) << "loads of a rollback-only transaction take no room";
+	EXPECT_EQ(result[4], uint64_t(EMU_STARTED))
+	        << "loads of a rollback-only transaction take no room";
 }
 
 TEST(PowerTm, Capacity_IsSharedByTheThreadsOfACore)
@@ -503,7 +508,8 @@ TEST(PowerTm, Capacity_IsSharedByTheThreadsOfACore)
 		result[me == 1 ? 0 : 1] = status;
 	};
 	run({}, std::vector<Body>(33, write_40_lines));
-	EXPECT_TRUE(cause_of(result[0]) == EMU_CAPACITY_WRITE || cause_of(result[1]) == EMU_CAPACITY_WRITE);
+	EXPECT_TRUE(cause_of(result[0]) == EMU_CAPACITY_WRITE ||
+	            cause_of(result[1]) == EMU_CAPACITY_WRITE);
 }
 
 /* ------------------------------------------------------------------------ TSX */
@@ -561,7 +567,8 @@ TEST(Tsx, EndWhileSuspended_NestedSuspend_AndClwb_Abort)
 /* ------------------------------------------------------------- memory ordering */
 
 /* How often, of 2,000 seeds, `seen` happens. */
-int seeds_that(const std::string &machine, const std::vector<Body> &bodies, const std::function<bool()> &seen)
+int seeds_that(const std::string &machine, const std::vector<Body> &bodies,
+        const std::function<bool()> &seen)
 {
 	int n = 0;
 	for (uint64_t seed = 1; seed <= 2000; seed++) {
@@ -591,8 +598,11 @@ TEST(Ordering, StoresMayPassLaterLoads_UnlessAFullFenceIsBetween)
 	auto neither = [] { return result[0] == 0 && result[1] == 0; };
 	for (const char *machine : {"power9", "tsx"}) {
 		EXPECT_GT(seeds_that(machine, store_buffering([] {}), neither), 0) << machine;
-		EXPECT_GT(seeds_that(machine, store_buffering([] { emu_fence_light(); }), neither), 0) << machine;
-		EXPECT_EQ(seeds_that(machine, store_buffering([] { emu_fence(); }), neither), 0) << machine;
+		EXPECT_GT(
+		        seeds_that(machine, store_buffering([] { emu_fence_light(); }), neither), 0)
+		        << machine;
+		EXPECT_EQ(seeds_that(machine, store_buffering([] { emu_fence(); }), neither), 0)
+		        << machine;
 	}
 }
 
@@ -617,14 +627,17 @@ TEST(Ordering, StoresStayInOrder_OnX86_AndOnPowerAcrossABarrier)
 	EXPECT_EQ(seeds_that("tsx", message_passing([] {}), stale), 0);
 	EXPECT_GT(seeds_that("power9", message_passing([] {}), stale), 0);
 	EXPECT_EQ(seeds_that("power9", message_passing([] { emu_fence_light(); }), stale), 0);
-	EXPECT_EQ(seeds_that("power9", message_passing([] { __atomic_thread_fence(__ATOMIC_RELEASE); }), stale), 0);
+	EXPECT_EQ(seeds_that("power9",
+	                  message_passing([] { __atomic_thread_fence(__ATOMIC_RELEASE); }), stale),
+	        0);
 }
 
 TEST(Ordering, PlainStoresAreSeenAfterThoseBefore)
 {
 	std::vector<Body> bodies = {[] {
 		                            store(cell[0], 1);
-		                            cell[1].value = 1; /* not atomic: performed by the program itself */
+		                            /* Not atomic: performed by the program itself */
+		                            cell[1].value = 1;
 	                            },
 	        [] {
 		        while (load(cell[1]) == 0)
@@ -655,11 +668,11 @@ TEST(Ordering, OwnStoresAreSeenByOneself)
 
 class Persistence : public testing::Test
 {
-      protected:
+protected:
 	void SetUp() override
 	{
-		persistent =
-		        static_cast<uint8_t *>(mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		persistent = static_cast<uint8_t *>(mmap(nullptr, 65536, PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 		ASSERT_NE(persistent, MAP_FAILED);
 		emu_persistent(persistent, 65536);
 	}
@@ -683,7 +696,8 @@ class Persistence : public testing::Test
 				load(cell[7]);
 			}}),
 			        EMU_CRASHED);
-			auto *image = static_cast<const uint8_t *>(emu_persistent_image(persistent));
+			auto *image =
+			        static_cast<const uint8_t *>(emu_persistent_image(persistent));
 			for (unsigned k = 0; k < words; k++)
 				n[k] += image[k * 128] != 0;
 		}
@@ -691,8 +705,8 @@ class Persistence : public testing::Test
 	}
 	static void put(unsigned k)
 	{
-		__atomic_store_n(
-		        reinterpret_cast<uint64_t *>(persistent + k * 128), UINT64_C(0x0101010101010101), __ATOMIC_RELAXED);
+		__atomic_store_n(reinterpret_cast<uint64_t *>(persistent + k * 128),
+		        UINT64_C(0x0101010101010101), __ATOMIC_RELAXED);
 	}
 };
 
@@ -733,7 +747,8 @@ TEST_F(Persistence, AWriteBackTakesNoLaterStore)
 		        emu_write_back_fence();
 	        },
 	        1);
-	EXPECT_LT(n[0], 200) << "the fence does not cover what was stored after the write-back was issued";
+	EXPECT_LT(n[0], 200)
+	        << "the fence does not cover what was stored after the write-back was issued";
 }
 
 TEST_F(Persistence, LinesGetOutInAnyOrder)
@@ -773,7 +788,8 @@ TEST_F(Persistence, WordsAreWhole_LinesAreNot)
 		for (unsigned k = 0; k < 16; k++) {
 			uint64_t word;
 			memcpy(&word, image + k * 8, 8);
-			ASSERT_TRUE(word == 0 || word == UINT64_C(0x1111111111111111)) << "a torn word";
+			ASSERT_TRUE(word == 0 || word == UINT64_C(0x1111111111111111))
+			        << "a torn word";
 			there += word != 0;
 		}
 		torn_lines += there && there < 16;
@@ -811,7 +827,8 @@ TEST_F(Persistence, TheFenceWaitsForTheLatency)
 	}});
 	EXPECT_LT(result[0], 310u) << "issuing it waits for nothing";
 	EXPECT_GE(result[1], 310u);
-	EXPECT_GE(result[2], 4 * 310u) << "power9.toml: lines of one thread go out one after the other";
+	EXPECT_GE(result[2], 4 * 310u)
+	        << "power9.toml: lines of one thread go out one after the other";
 }
 
 /* -------------------------------------------------------------------- the run */
@@ -887,7 +904,8 @@ TEST(Machine, SameSeed_SameRun)
 	auto counted = [&](uint64_t seed) {
 		run({"power9", seed, 50}, bodies);
 		emu_counters n = emu_count();
-		return std::vector<uint64_t>{n.accesses, n.switches, n.begun, n.committed, n.aborted, n.ns};
+		return std::vector<uint64_t>{
+		        n.accesses, n.switches, n.begun, n.committed, n.aborted, n.ns};
 	};
 	EXPECT_EQ(counted(3), counted(3));
 	EXPECT_NE(counted(3), counted(4));
@@ -975,16 +993,23 @@ TEST(Description, ThoseThatCome_AreRead)
 
 TEST(Description, Mistakes_NameTheLine)
 {
-	EXPECT_EQ(error_of("smt = 2", "smt = 0"), at("smt = 2") + ": smt must be a whole number from 1 to 8");
-	EXPECT_EQ(error_of("smt = 2", "smt = \"two\""), at("smt = 2") + ": smt must be a whole number from 1 to 8");
-	EXPECT_EQ(error_of("isa = \"power\"", "isa = \"arm\""), at("isa = \"power\"") + ": isa is 'arm': use one of x86, power");
-	EXPECT_EQ(error_of("l1 = 1.0", "l1 = -1.0").substr(0, 40), at("l1 = 1.0") + ": l1 must be a number, 0 or more");
-	EXPECT_EQ(error_of("line_bytes = 128", "line_bytes = 100"), at("line_bytes = 128") + ": line_bytes must be a power of two");
-	EXPECT_EQ(
-	        error_of("per_socket = 16", "per_socket = 60").substr(0, 27), at("per_socket = 16") + ": cores and threads: at m");
-	EXPECT_EQ(error_of("begin_ns = 14.0", "begin_ns = 14.0\nbegin = 3"), at("commit_ns") + ": unknown key 'begin'");
+	EXPECT_EQ(error_of("smt = 2", "smt = 0"),
+	        at("smt = 2") + ": smt must be a whole number from 1 to 8");
+	EXPECT_EQ(error_of("smt = 2", "smt = \"two\""),
+	        at("smt = 2") + ": smt must be a whole number from 1 to 8");
+	EXPECT_EQ(error_of("isa = \"power\"", "isa = \"arm\""),
+	        at("isa = \"power\"") + ": isa is 'arm': use one of x86, power");
+	EXPECT_EQ(error_of("l1 = 1.0", "l1 = -1.0").substr(0, 40),
+	        at("l1 = 1.0") + ": l1 must be a number, 0 or more");
+	EXPECT_EQ(error_of("line_bytes = 128", "line_bytes = 100"),
+	        at("line_bytes = 128") + ": line_bytes must be a power of two");
+	EXPECT_EQ(error_of("per_socket = 16", "per_socket = 60").substr(0, 27),
+	        at("per_socket = 16") + ": cores and threads: at m");
+	EXPECT_EQ(error_of("begin_ns = 14.0", "begin_ns = 14.0\nbegin = 3"),
+	        at("commit_ns") + ": unknown key 'begin'");
 	EXPECT_EQ(error_of("[pm]", "[pmem]"), ": the table [pm] is missing");
-	EXPECT_NE(error_of("write_lines = 64\n", "").find("[htm] has no 'write_lines'"), std::string::npos);
+	EXPECT_NE(error_of("write_lines = 64\n", "").find("[htm] has no 'write_lines'"),
+	        std::string::npos);
 	EXPECT_EQ(error_of("smt = 2", "smt = = 2").substr(0, 4), at("smt = 2") + ": ");
 }
 

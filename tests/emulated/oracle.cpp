@@ -33,8 +33,10 @@ struct Access {
 struct Tx {
 	int thread;
 	bool update;
-	uint64_t low = 0;  /* updates that had returned when it was invoked: the highest of their numbers in visible order */
-	uint64_t high = 0; /* updates that were visible at its last access */
+	/* Updates that had returned when it was invoked: the highest of their numbers in visible
+	 * order */
+	uint64_t low = 0;
+	uint64_t high = 0;                  /* updates that were visible at its last access */
 	uint64_t invoked = 0, returned = 0; /* steps; 0: has not */
 	uint64_t visible = 0;               /* number in visible order, or 0 */
 	uint64_t number = 0;                /* of the update in its thread */
@@ -44,7 +46,18 @@ struct Tx {
 	uint64_t explained = 0;            /* the k that explains its reads */
 };
 
-enum class Kind { INVOKE, ATTEMPT, READ, WRITE, COMMITTING, VISIBLE, ABORT, SUSPEND, RESUME, RETURN };
+enum class Kind {
+	INVOKE,
+	ATTEMPT,
+	READ,
+	WRITE,
+	COMMITTING,
+	VISIBLE,
+	ABORT,
+	SUSPEND,
+	RESUME,
+	RETURN
+};
 
 struct Event {
 	Kind kind;
@@ -125,7 +138,8 @@ void invoke(bool update)
 void attempt()
 {
 	Tx &tx = *open_tx(current_thread());
-	/* The machine has told of the last one's abort; what it had read is kept for the check, as a transaction of its own. */
+	/* The machine has told of the last one's abort; what it had read is kept for the check, as
+	 * a transaction of its own. */
 	if (tx.aborted) {
 		Tx again;
 		again.thread = tx.thread;
@@ -176,7 +190,8 @@ void committing(bool under_lock, uint64_t number)
 	tx.number = number;
 	tx.high = run.order.size();
 	event(Kind::COMMITTING, index_of(tx));
-	/* Under the lock nobody sees its stores before it is released, and nothing else becomes visible meanwhile. */
+	/* Under the lock nobody sees its stores before it is released, and nothing else becomes
+	 * visible meanwhile. */
 	if (under_lock && !tx.writes.empty())
 		becomes_visible(tx);
 }
@@ -194,7 +209,8 @@ bool returned(bool committed)
 	else
 		run.counts.read_only++;
 	run.open.erase(tx.thread);
-	return std::any_of(tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
+	return std::any_of(
+	        tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
 }
 
 void visible()
@@ -270,13 +286,14 @@ std::string hex(uint64_t n)
 std::string name_of(const Tx &tx)
 {
 	std::string kind = tx.update ? "update" : "read-only transaction";
-	return kind + " " + std::to_string(index_of(tx)) + " of thread " + std::to_string(tx.thread);
+	return kind + " " + std::to_string(index_of(tx)) + " of thread " +
+	       std::to_string(tx.thread);
 }
 
 /* What each word held, and since which update. */
 class Versions
 {
-      public:
+public:
 	Versions()
 	{
 		for (size_t index : run.order) {
@@ -297,8 +314,8 @@ class Versions
 		auto found = versions_.find(word);
 		if (found != versions_.end()) {
 			const auto &list = found->second;
-			auto after = std::upper_bound(
-			        list.begin(), list.end(), k, [](uint64_t wanted, const Version &v) { return wanted < v.since; });
+			auto after = std::upper_bound(list.begin(), list.end(), k,
+			        [](uint64_t wanted, const Version &v) { return wanted < v.since; });
 			if (after != list.begin())
 				return *std::prev(after);
 		}
@@ -317,7 +334,7 @@ class Versions
 		return versions_;
 	}
 
-      private:
+private:
 	std::map<uint64_t, std::vector<Version>> versions_;
 };
 
@@ -336,10 +353,12 @@ bool overwritten_between(const Tx &tx, uint64_t low, uint64_t high)
 }
 
 /* The smallest k of [low, high] that explains tx. */
-std::optional<uint64_t> explanation(const Versions &v, const Tx &tx, uint64_t low, uint64_t high, bool snapshot_update)
+std::optional<uint64_t> explanation(
+        const Versions &v, const Tx &tx, uint64_t low, uint64_t high, bool snapshot_update)
 {
 	for (uint64_t k = low; k <= high; k++)
-		if (!v.unexplained(tx, k) && !(snapshot_update && overwritten_between(tx, k, tx.visible)))
+		if (!v.unexplained(tx, k) &&
+		        !(snapshot_update && overwritten_between(tx, k, tx.visible)))
 			return k;
 	return std::nullopt;
 }
@@ -351,13 +370,14 @@ std::string complain(const Versions &v, const Tx &tx, uint64_t low, uint64_t hig
 	std::string text = name_of(tx) + (tx.aborted ? " (an attempt that aborted)" : "");
 	text += " has read no state of memory: ";
 	const Access *worst = nullptr;
-	/* Name the read that the latest state does not explain, and who wrote what it should have seen. */
+	/* Name the read that the latest state does not explain, and who wrote what it should have
+	 * seen. */
 	if (!(worst = v.unexplained(tx, high)))
 		worst = v.unexplained(tx, low);
 	if (worst) {
 		auto [since, value, unknown] = v.at(worst->at, high);
-		text += "word " + hex(worst->at) + " was read as " + hex(worst->value) + ", state(" + std::to_string(high) +
-		        ") has " + hex(value);
+		text += "word " + hex(worst->at) + " was read as " + hex(worst->value) +
+		        ", state(" + std::to_string(high) + ") has " + hex(value);
 		if (since) {
 			run.named.insert(run.order[since - 1]);
 			text += ", written by " + name_of(run.txs[run.order[since - 1]]);
@@ -366,13 +386,14 @@ std::string complain(const Versions &v, const Tx &tx, uint64_t low, uint64_t hig
 			if (auto now = v.at(r.at, high); now.since && now.value == r.value)
 				run.named.insert(run.order[now.since - 1]);
 	} else {
-		text += "between state(" + std::to_string(low) + ") and state(" + std::to_string(high) +
-		        ") another update has written what it wrote";
+		text += "between state(" + std::to_string(low) + ") and state(" +
+		        std::to_string(high) + ") another update has written what it wrote";
 	}
 	return text;
 }
 
-/* Every transaction of which `which` is true has read one state, in an order that real time allows. */
+/* Every transaction of which `which` is true has read one state, in an order that real time
+ * allows. */
 template <class Which>
 std::string check_reads(Isolation isolation, const Versions &v, Which which)
 {
@@ -381,7 +402,9 @@ std::string check_reads(Isolation isolation, const Versions &v, Which which)
 		if (!which(tx))
 			continue;
 		if (tx.visible) {
-			uint64_t high = tx.visible - 1, low = isolation == Isolation::OPACITY ? high : std::min(tx.low, high);
+			uint64_t high = tx.visible - 1, low = isolation == Isolation::OPACITY
+			                                              ? high
+			                                              : std::min(tx.low, high);
 			if (!explanation(v, tx, low, high, isolation == Isolation::SNAPSHOT))
 				return complain(v, tx, low, high);
 		} else if (tx.update) {
@@ -391,15 +414,17 @@ std::string check_reads(Isolation isolation, const Versions &v, Which which)
 			read_only.push_back(index_of(tx));
 		}
 	}
-	/* Those that ended earlier first.  Taking the smallest k for each leaves the most room for the rest. */
+	/* Those that ended earlier first.  Taking the smallest k for each leaves the most room for
+	 * the rest. */
 	auto end_of = [](const Tx &tx) { return tx.returned ? tx.returned : UINT64_MAX; };
-	std::stable_sort(
-	        read_only.begin(), read_only.end(), [&](size_t a, size_t b) { return end_of(run.txs[a]) < end_of(run.txs[b]); });
+	std::stable_sort(read_only.begin(), read_only.end(),
+	        [&](size_t a, size_t b) { return end_of(run.txs[a]) < end_of(run.txs[b]); });
 	for (size_t i = 0; i < read_only.size(); i++) {
 		Tx &tx = run.txs[read_only[i]];
 		uint64_t low = tx.low;
 		for (size_t j = 0; j < i; j++)
-			if (const Tx &earlier = run.txs[read_only[j]]; earlier.returned && earlier.returned < tx.invoked)
+			if (const Tx &earlier = run.txs[read_only[j]];
+			        earlier.returned && earlier.returned < tx.invoked)
 				low = std::max(low, earlier.explained);
 		auto k = explanation(v, tx, low, tx.high, false);
 		if (!k)
@@ -418,7 +443,8 @@ std::string check_isolation(Isolation isolation)
 	return check_reads(isolation, Versions(), [](const Tx &) { return true; });
 }
 
-std::string check_durable(Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
+std::string check_durable(
+        Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
 {
 	run.failed_ns = current_ns();
 	/* What was about to become visible and has survived came last: nobody had seen it. */
@@ -443,11 +469,13 @@ std::string check_durable(Isolation isolation, const void *heap, const uint64_t 
 	}
 	for (size_t t = 0; t < threads; t++)
 		if (newest[t] > begun[t])
-			return "update " + std::to_string(newest[t]) + " of thread " + std::to_string(t) +
-			       " survives, which had not committed: the last that had is " + std::to_string(begun[t]);
+			return "update " + std::to_string(newest[t]) + " of thread " +
+			       std::to_string(t) +
+			       " survives, which had not committed: the last that had is " +
+			       std::to_string(begun[t]);
 	Versions v;
-	std::string wrong =
-	        check_reads(isolation, v, [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
+	std::string wrong = check_reads(isolation, v,
+	        [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
 	if (!wrong.empty()) {
 		/* To blame: who has read what is lost, and those who wrote that. */
 		run.named = {run.blamed};
@@ -464,7 +492,8 @@ std::string check_durable(Isolation isolation, const void *heap, const uint64_t 
 		if (is != list.back().value && !list.back().unknown) {
 			run.named = {run.order[list.back().since - 1]};
 			return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
-			       name_of(run.txs[run.order[list.back().since - 1]]) + ", the last that survives to write it, wrote " +
+			       name_of(run.txs[run.order[list.back().since - 1]]) +
+			       ", the last that survives to write it, wrote " +
 			       hex(list.back().value);
 		}
 	}
@@ -481,8 +510,8 @@ std::string check_final(const void *heap)
 		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
 		if (is != list.back().value && !list.back().unknown)
 			return "word " + hex(word) + " is " + hex(is) + " at the end; " +
-			       name_of(run.txs[run.order[list.back().since - 1]]) + " was the last to write it, " +
-			       hex(list.back().value);
+			       name_of(run.txs[run.order[list.back().since - 1]]) +
+			       " was the last to write it, " + hex(list.back().value);
 	}
 	return "";
 }
@@ -491,8 +520,8 @@ std::string check_final(const void *heap)
 
 void print(std::ostream &out, bool only_named)
 {
-	static const char *const names[] = {
-	        "invoke", "begin", "read", "write", "commit", "VISIBLE", "abort", "suspend", "resume", "RETURN"};
+	static const char *const names[] = {"invoke", "begin", "read", "write", "commit", "VISIBLE",
+	        "abort", "suspend", "resume", "RETURN"};
 	std::set<int> threads;
 	std::set<size_t> shown;
 	for (size_t index : run.named)
@@ -505,7 +534,8 @@ void print(std::ostream &out, bool only_named)
 	for (int t : threads) {
 		size_t place = column.size();
 		column[t] = place;
-		out << "  " << std::left << std::setw(38) << ("thread " + std::to_string(t)) << std::right;
+		out << "  " << std::left << std::setw(38) << ("thread " + std::to_string(t))
+		    << std::right;
 	}
 	out << "\n";
 	for (const Event &e : run.events) {
@@ -516,10 +546,12 @@ void print(std::ostream &out, bool only_named)
 		if (e.kind == Kind::INVOKE)
 			text += tx.update ? " update" : " read-only";
 		if (e.kind == Kind::READ || e.kind == Kind::WRITE)
-			text += " [" + hex(e.at) + "] " + (e.kind == Kind::READ ? "-> " : "<- ") + hex(e.value);
+			text += " [" + hex(e.at) + "] " + (e.kind == Kind::READ ? "-> " : "<- ") +
+			        hex(e.value);
 		if (e.kind == Kind::VISIBLE)
 			text += ": update " + std::to_string(tx.visible);
-		out << std::setw(10) << e.ns << "  " << std::string(column[tx.thread] * 40, ' ') << text << "\n";
+		out << std::setw(10) << e.ns << "  " << std::string(column[tx.thread] * 40, ' ')
+		    << text << "\n";
 	}
 	if (run.failed_ns)
 		out << std::setw(10) << run.failed_ns << "  POWER FAILURE\n";

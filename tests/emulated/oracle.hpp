@@ -2,21 +2,24 @@
  *
  * oracle.hpp - was what the transactions of a run saw, and what a power failure left of it, right?
  *
- * The workload tells the oracle what each transaction reads, writes and returns, the machine tells it when a hardware transaction
- * commits or aborts.  From that it knows the order in which updates became visible, and so the state of memory after each: state(k) after
- * the first k.  Then
+ * The workload tells the oracle what each transaction reads, writes and returns, the machine tells
+ * it when a hardware transaction commits or aborts.  From that it knows the order in which updates
+ * became visible, and so the state of memory after each: state(k) after the first k.  Then
  *
- *   opacity   An update that became visible as number c has read state(c - 1).  A read-only transaction, and an attempt that aborted, have
- *             read state(k) for one k, between the updates that had returned when it was invoked and those that were visible
- *             when it ended; and read-only transactions do not go back in time.
- *   snapshot  An update has read state(k) for one such k < c, and no update between k and c wrote a word that it wrote.
- *   durable   After a power failure memory is the effect of a set S of visible updates.  S has every update that had returned;
- *             with the updates outside S taken out of the history, all of S, and every read-only transaction that had returned, have
- *             still read what the rule above says.
+ *   opacity   An update that became visible as number c has read state(c - 1).  A read-only
+ *             transaction, and an attempt that aborted, have read state(k) for one k, between the
+ *             updates that had returned when it was invoked and those that were visible when it
+ *             ended; and read-only transactions do not go back in time.
+ *   snapshot  An update has read state(k) for one such k < c, and no update between k and c wrote a
+ *             word that it wrote.
+ *   durable   After a power failure memory is the effect of a set S of visible updates.  S has
+ *             every update that had returned; with the updates outside S taken out of the history,
+ *             all of S, and every read-only transaction that had returned, have still read what the
+ *             rule above says.
  *
- * S is read off memory: every update numbers itself in a word of its thread's own.
- * Addresses are offsets from the heap's base, all words have 8 bytes.  This file's code is not simulated: it takes no time, and no abort
- * undoes it.
+ * S is read off memory: every update numbers itself in a word of its thread's own.  Addresses are
+ * offsets from the heap's base, all words have 8 bytes.  This file's code is not simulated: it
+ * takes no time, and no abort undoes it.
  */
 #ifndef ORACLE_HPP
 #define ORACLE_HPP
@@ -35,12 +38,15 @@ enum class Isolation { OPACITY, SNAPSHOT };
 void start(const void *initial, size_t bytes);
 
 /* By the thread that runs the transaction, in this order: */
-void invoke(bool update);                          /* before its begin is called */
-void attempt();                                    /* its begin has returned, perhaps not for the first time */
-void read(uint64_t at, uint64_t value);            /* after the load */
-void write(uint64_t at, uint64_t value);           /* after the store */
-void forget(uint64_t at, size_t bytes);            /* memory allocated or freed: anything may be in it */
-void committing(bool under_lock, uint64_t number); /* before its end is called; `number`: of the update, in its thread */
+void invoke(bool update); /* before its begin is called */
+/* Its begin has returned, perhaps not for the first time */
+void attempt();
+void read(uint64_t at, uint64_t value);  /* after the load */
+void write(uint64_t at, uint64_t value); /* after the store */
+/* Memory allocated or freed: anything may be in it */
+void forget(uint64_t at, size_t bytes);
+/* Before its end is called; `number`: of the update, in its thread */
+void committing(bool under_lock, uint64_t number);
 /* Its end has returned.  True: it has read from an update that has not. */
 bool returned(bool committed);
 
@@ -60,8 +66,10 @@ extern uint64_t (*current_ns)();
 /* Nothing, or what is wrong with the run so far. */
 std::string check_isolation(Isolation isolation);
 
-/* Nothing, or what is wrong with the heap after recovery.  `newest[t]`: what the heap says is the last update of thread t. */
-std::string check_durable(Isolation isolation, const void *heap, const uint64_t *newest, size_t threads);
+/* Nothing, or what is wrong with the heap after recovery.  `newest[t]`: what the heap says is the
+ * last update of thread t. */
+std::string check_durable(
+        Isolation isolation, const void *heap, const uint64_t *newest, size_t threads);
 
 /* Nothing was lost: the heap holds all updates. */
 std::string check_final(const void *heap);
@@ -71,8 +79,9 @@ struct Counts {
 };
 Counts counts();
 
-/* The whole history, a line an event, a column a thread: the same for the same seed, on every machine.  `only_named`: without the
- * transactions that have nothing to do with the violation found last. */
+/* The whole history, a line an event, a column a thread: the same for the same seed, on every
+ * machine.  `only_named`: without the transactions that have nothing to do with the violation found
+ * last. */
 void print(std::ostream &out, bool only_named);
 
 } // namespace oracle

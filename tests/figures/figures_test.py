@@ -13,12 +13,24 @@ import tempfile
 import time
 
 figures, build = sys.argv[1:]
-SMALL = ["--build", build, "--quick", "--figure", "9", "--threads", "1,2", "--systems", "htm,fur-opacity,fur-snapshot"]
+SMALL = [
+    "--build",
+    build,
+    "--quick",
+    "--figure",
+    "9",
+    "--threads",
+    "1,2",
+    "--systems",
+    "htm,fur-opacity,fur-snapshot",
+]
 RUNS = 3 * 3 * 2  # workloads, systems, numbers of threads
 
 
 def run(*args, **more):
-    return subprocess.run([figures, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.run(
+        [figures, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+    )
 
 
 def lines(path):
@@ -38,10 +50,15 @@ def made(out):
     assert content.startswith(b"\x89PNG") and len(content) > 10000
     with open(os.path.join(out, "figures.md"), encoding="utf-8") as page:
         text = page.read()
-    assert "| 1 % updates: both variants are level" in text and "| above 1 | not measured | without spht |" in text, text
+    assert (
+        "| 1 % updates: both variants are level" in text
+        and "| above 1 | not measured | without spht |" in text
+    ), text
     with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
         results = json.load(file)
-    assert len(results["runs"]) == RUNS and all("rbtree --machine power9" in r["command"] for r in results["runs"]), results
+    assert len(results["runs"]) == RUNS and all(
+        "rbtree --machine power9" in r["command"] for r in results["runs"]
+    ), results
     assert all(r["result"]["verified"] and r["result"]["throughput"] > 0 for r in results["runs"])
 
 
@@ -49,26 +66,36 @@ def measured_once(place):
     out = os.path.join(place, "out")
     journal = os.path.join(out, "runs.jsonl")
     first = run(*SMALL, "--out", out)
-    assert first.returncode == 0 and f"{RUNS} runs, 0 of them done before" in first.stdout, first.stdout + first.stderr
+    assert first.returncode == 0 and f"{RUNS} runs, 0 of them done before" in first.stdout, (
+        first.stdout + first.stderr
+    )
     made(out)
     whole = lines(journal)
     assert len(whole) == RUNS
 
     again = run(*SMALL, "--out", out)
-    assert again.returncode == 0 and f"{RUNS} runs, {RUNS} of them done before" in again.stdout, again.stdout + again.stderr
+    assert again.returncode == 0 and f"{RUNS} runs, {RUNS} of them done before" in again.stdout, (
+        again.stdout + again.stderr
+    )
     assert lines(journal) == whole
 
     # Killed while it wrote a line: that run is made again, and gives the same.
     write(journal, whole[:-1] + [whole[-1][:40]])
     again = run(*SMALL, "--out", out)
-    assert again.returncode == 0 and f"{RUNS} runs, {RUNS - 1} of them done before" in again.stdout, again.stdout + again.stderr
-    assert [json.loads(line)["result"] for line in lines(journal)] == [json.loads(line)["result"] for line in whole]
+    assert (
+        again.returncode == 0 and f"{RUNS} runs, {RUNS - 1} of them done before" in again.stdout
+    ), (again.stdout + again.stderr)
+    assert [json.loads(line)["result"] for line in lines(journal)] == [
+        json.loads(line)["result"] for line in whole
+    ]
 
     # Another version of the program: measured again.
     other = json.loads(whole[0])
     write(journal, [(json.dumps({**other, "version": "0"}) + "\n").encode()] + whole[1:])
     again = run(*SMALL, "--out", out)
-    assert again.returncode == 0 and f"{RUNS} runs, {RUNS - 1} of them done before" in again.stdout, again.stdout + again.stderr
+    assert (
+        again.returncode == 0 and f"{RUNS} runs, {RUNS - 1} of them done before" in again.stdout
+    ), (again.stdout + again.stderr)
 
     write(journal, whole[:2] + [b"not json\n"] + whole[3:])
     refused(run(*SMALL, "--out", out), f"{journal}:3: damaged")
@@ -86,16 +113,26 @@ def stopped(place):
     """Stopped with a signal, it has what was finished, and goes on from there."""
     out = os.path.join(place, "stopped")
     journal = os.path.join(out, "runs.jsonl")
-    with subprocess.Popen([figures, *SMALL, "--jobs", "1", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [figures, *SMALL, "--jobs", "1", "--out", out],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
         while child.poll() is None and not (os.path.exists(journal) and lines(journal)):
             time.sleep(0.01)
         child.send_signal(signal.SIGTERM)
         _, says = child.communicate()
-    assert child.returncode == 130 and "stopped" in says and "Traceback" not in says, (child.returncode, says)
+    assert child.returncode == 130 and "stopped" in says and "Traceback" not in says, (
+        child.returncode,
+        says,
+    )
     done = len(lines(journal))
     assert 1 <= done < RUNS
     again = run(*SMALL, "--out", out)
-    assert again.returncode == 0 and f"{RUNS} runs, {done} of them done before" in again.stdout, again.stdout + again.stderr
+    assert again.returncode == 0 and f"{RUNS} runs, {done} of them done before" in again.stdout, (
+        again.stdout + again.stderr
+    )
     made(out)
 
 
@@ -108,11 +145,18 @@ def usage(place):
     in_the_way = os.path.join(place, "file")
     write(in_the_way, [b""])
     out = ["--out", os.path.join(place, "usage")]
-    for args, says in [(["--figure", "3"], "there is no figure 3"), (["--figure", "x"], "'x' is not a list"), (["--systems", "best"], "there is no system 'best'"),
-                       (["--threads", "0"], "'0' is not a list"), (["--jobs", "0"], "'0' is not a positive number"), (["--bogus"], "--bogus"),
-                       (["--machine", "vax"], "--machine vax"),
-                       (["--build", os.path.join(place, "nowhere")], "nowhere: no such build directory"), (["--build", place], "no such program"),
-                       (["--out", os.path.join(in_the_way, "out")], "cannot write there")]:
+    for args, says in [
+        (["--figure", "3"], "there is no figure 3"),
+        (["--figure", "x"], "'x' is not a list"),
+        (["--systems", "best"], "there is no system 'best'"),
+        (["--threads", "0"], "'0' is not a list"),
+        (["--jobs", "0"], "'0' is not a positive number"),
+        (["--bogus"], "--bogus"),
+        (["--machine", "vax"], "--machine vax"),
+        (["--build", os.path.join(place, "nowhere")], "nowhere: no such build directory"),
+        (["--build", place], "no such program"),
+        (["--out", os.path.join(in_the_way, "out")], "cannot write there"),
+    ]:
         refused(run(*SMALL, *out, *args), says)
     replay = run("--build", build, "--quick", "--figure", "10", "--threads", "1", *out)
     assert replay.returncode == 0 and "6/6 runs" in replay.stdout, replay.stdout + replay.stderr

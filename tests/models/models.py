@@ -23,22 +23,47 @@ MACHINES = {"tsx": ["TSX"], "tracked": ["TRACKED"], "power": ["POWER"], "rot": [
 
 # A mutation, and a machine and workload on which it must be found.
 MUTATIONS = [
-    ("NOFENCE", "tsx", ["ISO"]), ("NOFENCE", "power", ["ISO"]), ("NOFENCE", "rot", ["ISO"]),
-    ("NOISO", "tsx", ["ISO"]), ("NOISO", "power", ["ISO"]), ("NOISO", "rot", ["ISO"]),
-    ("NOWAITD", "tsx", []), ("NOWAITD", "tracked", []), ("NOWAITD", "power", []), ("NOWAITD", "rot", []),
-    ("EARLYD", "tsx", []), ("EARLYD", "tracked", []), ("EARLYD", "power", []), ("EARLYD", "rot", []),
-    ("NODEPS", "tsx", []), ("NODEPS", "power", []),
+    ("NOFENCE", "tsx", ["ISO"]),
+    ("NOFENCE", "power", ["ISO"]),
+    ("NOFENCE", "rot", ["ISO"]),
+    ("NOISO", "tsx", ["ISO"]),
+    ("NOISO", "power", ["ISO"]),
+    ("NOISO", "rot", ["ISO"]),
+    ("NOWAITD", "tsx", []),
+    ("NOWAITD", "tracked", []),
+    ("NOWAITD", "power", []),
+    ("NOWAITD", "rot", []),
+    ("EARLYD", "tsx", []),
+    ("EARLYD", "tracked", []),
+    ("EARLYD", "power", []),
+    ("EARLYD", "rot", []),
+    ("NODEPS", "tsx", []),
+    ("NODEPS", "power", []),
     ("NOSLOTWAIT", "tsx", []),
-    ("NOMARK", "power", []), ("NOMARK", "rot", []),
-    ("EARLYLAP", "tsx", ["RING=1"]), ("EARLYLAP", "rot", ["RING=1"]),
-    ("TAILFIRST", "tsx", []), ("TAILFIRST", "power", []),
-    ("NOWRITEOUT", "tsx", ["BESIDE"]), ("NOWRITEOUT", "power", ["BESIDE"]), ("NOWRITEOUT", "rot", ["BESIDE"]),
-    ("NOSUBSCRIBE", "tsx", []), ("NOSUBSCRIBE", "power", []), ("NOSUBSCRIBE", "rot", []),
-    ("NOLOOK", "tsx", ["ISO"]), ("NOLOOK", "rot", ["ISO"]),
-    ("NODRAIN", "tsx", ["ISO"]), ("NODRAIN", "rot", ["ISO"]),
-    ("UNLOCKFIRST", "tsx", []), ("UNLOCKFIRST", "power", []),
-    ("LATECLAIM", "tsx", ["APART"]), ("LATECLAIM", "tracked", ["APART"]), ("WINDOWCLAIM", "power", []), ("WINDOWCLAIM", "rot", []),
-    ("PAPER", "power", []), ("PAPER", "rot", []),
+    ("NOMARK", "power", []),
+    ("NOMARK", "rot", []),
+    ("EARLYLAP", "tsx", ["RING=1"]),
+    ("EARLYLAP", "rot", ["RING=1"]),
+    ("TAILFIRST", "tsx", []),
+    ("TAILFIRST", "power", []),
+    ("NOWRITEOUT", "tsx", ["BESIDE"]),
+    ("NOWRITEOUT", "power", ["BESIDE"]),
+    ("NOWRITEOUT", "rot", ["BESIDE"]),
+    ("NOSUBSCRIBE", "tsx", []),
+    ("NOSUBSCRIBE", "power", []),
+    ("NOSUBSCRIBE", "rot", []),
+    ("NOLOOK", "tsx", ["ISO"]),
+    ("NOLOOK", "rot", ["ISO"]),
+    ("NODRAIN", "tsx", ["ISO"]),
+    ("NODRAIN", "rot", ["ISO"]),
+    ("UNLOCKFIRST", "tsx", []),
+    ("UNLOCKFIRST", "power", []),
+    ("LATECLAIM", "tsx", ["APART"]),
+    ("LATECLAIM", "tracked", ["APART"]),
+    ("WINDOWCLAIM", "power", []),
+    ("WINDOWCLAIM", "rot", []),
+    ("PAPER", "power", []),
+    ("PAPER", "rot", []),
 ]
 
 
@@ -46,7 +71,9 @@ def cases(long):
     """name -> (defines, must_hold)"""
     found = {}
     for machine, defines in MACHINES.items():
-        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]) + (([ "NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()):
+        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]) + (
+            (["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()
+        ):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
             found[name] = (defines + workload, True)
     for mutation, machine, workload in MUTATIONS:
@@ -58,9 +85,25 @@ def run(defines, trace):
     """(violations found, states, the trail if asked for)"""
     with tempfile.TemporaryDirectory() as place:
         flags = ["-D" + d for d in defines]
-        subprocess.run(["spin", "-a", *flags, MODEL], cwd=place, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        subprocess.run(["gcc", "-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"], cwd=place, check=True)
-        out = subprocess.run(["./pan", "-m300000"] + (["-i"] if trace else []), cwd=place, check=True, stdout=subprocess.PIPE, text=True).stdout
+        subprocess.run(
+            ["spin", "-a", *flags, MODEL],
+            cwd=place,
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        subprocess.run(
+            ["gcc", "-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
+            cwd=place,
+            check=True,
+        )
+        out = subprocess.run(
+            ["./pan", "-m300000"] + (["-i"] if trace else []),
+            cwd=place,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
         # A search that ran out of depth or memory has shown nothing.
         if "max search depth too small" in out or "out of memory" in out:
             raise RuntimeError("the search is not complete:\n" + out)
@@ -69,7 +112,12 @@ def run(defines, trace):
         trail = ""
         if trace and errors:
             os.rename(os.path.join(place, "fur.pml.trail"), os.path.join(place, "t.trail"))
-            trail = subprocess.run(["spin", "-p", "-g", "-k", "t.trail", *flags, MODEL], cwd=place, stdout=subprocess.PIPE, text=True).stdout
+            trail = subprocess.run(
+                ["spin", "-p", "-g", "-k", "t.trail", *flags, MODEL],
+                cwd=place,
+                stdout=subprocess.PIPE,
+                text=True,
+            ).stdout
         return errors, states, trail
 
 
@@ -90,10 +138,15 @@ def main():
     passed = failed = 0
     names = args.names or list(table)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, (errors, states, trail) in zip(names, pool.map(lambda n: run(table[n][0], args.trace), names)):
+        for name, (errors, states, trail) in zip(
+            names, pool.map(lambda n: run(table[n][0], args.trace), names)
+        ):
             good = (errors == 0) == table[name][1]
             passed, failed = passed + good, failed + (not good)
-            print(f"{'ok  ' if good else 'FAIL'} {name:24} {'holds' if errors == 0 else 'violation found':16} {states:9} states", flush=True)
+            print(
+                f"{'ok  ' if good else 'FAIL'} {name:24} {'holds' if errors == 0 else 'violation found':16} {states:9} states",
+                flush=True,
+            )
             if trail:
                 print(trail)
             if not good:

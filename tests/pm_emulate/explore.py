@@ -32,23 +32,74 @@ a = parser.parse_args()
 
 place = tempfile.mkdtemp(prefix="fur-pm-emulate-", dir=a.directory)
 heap, acks = f"{place}/heap", f"{place}/acks"
-victim = ["--heap", heap, "--acks", acks, "--workload", a.workload, "--seed", str(a.seed), "--updates", str(a.updates), "--readers", str(a.readers)]
+victim = [
+    "--heap",
+    heap,
+    "--acks",
+    acks,
+    "--workload",
+    a.workload,
+    "--seed",
+    str(a.seed),
+    "--updates",
+    str(a.updates),
+    "--readers",
+    str(a.readers),
+]
 before = f"rm -f {heap} {acks}"
 program = [a.victim, "run", *victim]
 if a.again or a.daemon:
     prepared = f"mv {heap} {heap}.first && mv {acks} {acks}.first"
     if a.again:
         # Nobody has recovered it yet: the run begins with that.
-        subprocess.run([a.pm_emulate, "--quiet", "--fail-at", "fence:150", "--seed", str(a.seed), "--file", heap, "--", *program], check=True)
+        subprocess.run(
+            [
+                a.pm_emulate,
+                "--quiet",
+                "--fail-at",
+                "fence:150",
+                "--seed",
+                str(a.seed),
+                "--file",
+                heap,
+                "--",
+                *program,
+            ],
+            check=True,
+        )
     else:
         subprocess.run([*program[:-3], "1", *program[-2:]], check=True)  # one update
-        program = ["sh", "-c", f"{a.daemon} --quiet --heap {heap} & {' '.join(program)}; s=$?; kill $!; wait; exit $s"]
+        program = [
+            "sh",
+            "-c",
+            f"{a.daemon} --quiet --heap {heap} & {' '.join(program)}; s=$?; kill $!; wait; exit $s",
+        ]
     subprocess.run(prepared, shell=True, check=True)
     before = f"cp {heap}.first {heap} && cp {acks}.first {acks}"
-command = [a.pm_emulate, "--explore", str(a.points), "--seed", str(a.seed), "--timeout", str(a.timeout), "--file", heap, "--before", before,
-           "--check", " ".join([a.victim, "check", *victim]), "--", *program]
+command = [
+    a.pm_emulate,
+    "--explore",
+    str(a.points),
+    "--seed",
+    str(a.seed),
+    "--timeout",
+    str(a.timeout),
+    "--file",
+    heap,
+    "--before",
+    before,
+    "--check",
+    " ".join([a.victim, "check", *victim]),
+    "--",
+    *program,
+]
 # The bugs are in code that every machine runs when it is told that it has no hardware transactions.
-done = subprocess.run(command, stderr=subprocess.PIPE if a.must_find else None, text=True, env=dict(os.environ, FUR_HTM="none") if a.must_find else None)
+done = subprocess.run(
+    command,
+    stderr=subprocess.PIPE if a.must_find else None,
+    text=True,
+    env=dict(os.environ, FUR_HTM="none") if a.must_find else None,
+)
 if not a.must_find:
     if done.returncode == 0:
         shutil.rmtree(place)
@@ -56,4 +107,6 @@ if not a.must_find:
 shutil.rmtree(place)
 print(done.stderr)
 if done.returncode != 1 or "violation at" not in done.stderr or "repeat with:" not in done.stderr:
-    sys.exit(f"explore.py: exit status {done.returncode}: the planted bug was not found in {a.points} points")
+    sys.exit(
+        f"explore.py: exit status {done.returncode}: the planted bug was not found in {a.points} points"
+    )

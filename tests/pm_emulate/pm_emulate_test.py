@@ -16,7 +16,9 @@ shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def run(*args, stdin=None):
-    return subprocess.run([pm_emulate, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=stdin)
+    return subprocess.run(
+        [pm_emulate, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=stdin
+    )
 
 
 def good(*args):
@@ -33,12 +35,23 @@ def report(place, *args):
 
 def counts(place):
     """20 records, a line each, and 20 times the length: each bug shows where it should, and nowhere else."""
-    wrong = {"no-flush": ("never", 20), "no-fence": ("not_fenced", 40), "twice": ("flushed_again", 20), "unchanged": ("flushed_unchanged", 20)}
+    wrong = {
+        "no-flush": ("never", 20),
+        "no-fence": ("not_fenced", 40),
+        "twice": ("flushed_again", 20),
+        "unchanged": ("flushed_unchanged", 20),
+    }
     for how in ("right", "copy", "no-flush", "no-fence", "twice", "unchanged"):
         path = f"{place}/list-{how}"
         r = report(place, "--", pmem_bugs, "append", path, how)
-        is_ = {"never": r["files"][0]["never_flushed_lines"], "stored": r["files"][0]["stored_after_flush_lines"],
-               **{name: r[name]["lines"] for name in ("not_fenced", "flushed_again", "flushed_unchanged")}}
+        is_ = {
+            "never": r["files"][0]["never_flushed_lines"],
+            "stored": r["files"][0]["stored_after_flush_lines"],
+            **{
+                name: r[name]["lines"]
+                for name in ("not_fenced", "flushed_again", "flushed_unchanged")
+            },
+        }
         expected = dict.fromkeys(is_, 0)
         if how in wrong:
             expected[wrong[how][0]] = wrong[how][1]
@@ -46,7 +59,9 @@ def counts(place):
             expected["flushed_again"] = 19  # the length, each time but the first
         assert is_ == expected, (how, is_)
         assert r["lines"] == {"no-flush": 20, "twice": 60, "unchanged": 60}.get(how, 40), r
-        assert r["flushes"] >= 20 and r["fences"] == {"no-fence": 0, "unchanged": 60}.get(how, 40), r
+        assert r["flushes"] >= 20 and r["fences"] == {"no-fence": 0, "unchanged": 60}.get(
+            how, 40
+        ), r
         assert r["files"][0]["path"] == path and r["exit_status"] == 0, r
         if how == "no-flush":
             text = run("--", pmem_bugs, "append", path + "2", how).stderr
@@ -55,17 +70,45 @@ def counts(place):
 
 def latency(place):
     """What is waited: no upper bound, the machine may be busy."""
-    r = report(place, "--write-ns", "20000", "--read-ns", "10000", "--", pmem_bugs, "append", f"{place}/slow", "right")
+    r = report(
+        place,
+        "--write-ns",
+        "20000",
+        "--read-ns",
+        "10000",
+        "--",
+        pmem_bugs,
+        "append",
+        f"{place}/slow",
+        "right",
+    )
     # A fence waits for its write-back less what has passed since; each line is fetched once: 20 records and the length.
     assert r["write_wait_ns"] > 0 and r["lines_fetched"] == 21 and r["read_wait_ns"] > 21 * 9900, r
     for model, write in (("optane", 62), ("cxl", 310), ("ssd600", 600)):
-        r = report(place, "--model", model, "--", pmem_bugs, "append", f"{place}/slow-{model}", "right")
+        r = report(
+            place, "--model", model, "--", pmem_bugs, "append", f"{place}/slow-{model}", "right"
+        )
         assert r["model"]["write_ns"] == write and r["read_wait_ns"] > 0, r
-    assert report(place, "--model", "cxl", "--write-ns", "7", "--", pmem_bugs, "append", f"{place}/slow", "right")["model"]["write_ns"] == 7
+    assert (
+        report(
+            place,
+            "--model",
+            "cxl",
+            "--write-ns",
+            "7",
+            "--",
+            pmem_bugs,
+            "append",
+            f"{place}/slow",
+            "right",
+        )["model"]["write_ns"]
+        == 7
+    )
 
 
 def images(place):
     """A program of one thread, stopped at the same point with the same seed, leaves the same file; --lines says what is lost."""
+
     def image(*args):
         path = f"{place}/image"
         if os.path.exists(path):
@@ -74,14 +117,25 @@ def images(place):
         good("--quiet", *args, "--", pmem_bugs, "append", path, "right")
         with open(path, "rb") as f:
             return f.read()
-    lengths = {int.from_bytes(image("--fail-at", "fence:20", "--lines", lines)[:8], "little"): lines for lines in ("dropped", "kept")}
+
+    lengths = {
+        int.from_bytes(image("--fail-at", "fence:20", "--lines", lines)[:8], "little"): lines
+        for lines in ("dropped", "kept")
+    }
     assert lengths == {9: "dropped", 10: "kept"}, lengths
-    assert image("--fail-at", "end", "--lines", "dropped") == image("--fail-at", "end", "--lines", "kept")
+    assert image("--fail-at", "end", "--lines", "dropped") == image(
+        "--fail-at", "end", "--lines", "kept"
+    )
     seeds = [image("--fail-at", "fence:19", "--seed", str(seed)) for seed in range(30)]
     assert seeds == [image("--fail-at", "fence:19", "--seed", str(seed)) for seed in range(30)]
     # The record is lost, kept, or torn at 8 bytes.
-    records = {tuple(int.from_bytes(s[640 + 8 * k:648 + 8 * k], "little") for k in range(8)) for s in seeds}
-    assert (0,) * 8 in records and (9001,) * 8 in records and any(set(r) == {0, 9001} for r in records), records
+    records = {
+        tuple(int.from_bytes(s[640 + 8 * k : 648 + 8 * k], "little") for k in range(8))
+        for s in seeds
+    }
+    assert (
+        (0,) * 8 in records and (9001,) * 8 in records and any(set(r) == {0, 9001} for r in records)
+    ), records
     assert all(set(r) <= {0, 9001} for r in records), records
 
 
@@ -89,7 +143,14 @@ def finds(place):
     """Exploration: stops at the first violation, or goes on; the command it prints shows the violation again."""
     path = f"{place}/found"
     explore = ["--explore", "40", "--before", f"rm -f {path}", "--check", f"{pmem_bugs} check {{}}"]
-    for how, right in (("right", True), ("copy", True), ("twice", True), ("no-flush", False), ("no-fence", False), ("length-first", False)):
+    for how, right in (
+        ("right", True),
+        ("copy", True),
+        ("twice", True),
+        ("no-flush", False),
+        ("no-fence", False),
+        ("length-first", False),
+    ):
         done = run(*explore, "--", pmem_bugs, "append", path, how)
         assert done.returncode == (0 if right else 1), (how, done.returncode, done.stderr)
         if right:
@@ -97,11 +158,29 @@ def finds(place):
             continue
         assert "is not whole" in done.stderr and done.stderr.count("repeat with:") == 1, done.stderr
         again = done.stderr.split("repeat with: ")[1].split("\n")[0]
-        assert subprocess.run(again, shell=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE).returncode == 1, again
-        done = run(*explore, "--keep-going", "--json", f"{place}/all.json", "--", pmem_bugs, "append", path, how)
+        assert (
+            subprocess.run(
+                again, shell=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ).returncode
+            == 1
+        ), again
+        done = run(
+            *explore,
+            "--keep-going",
+            "--json",
+            f"{place}/all.json",
+            "--",
+            pmem_bugs,
+            "append",
+            path,
+            how,
+        )
         with open(f"{place}/all.json") as f:
             found = json.load(f)
-        assert done.returncode == 1 and found["points"] == 40 and len(found["violations"]) > 5, (how, found)
+        assert done.returncode == 1 and found["points"] == 40 and len(found["violations"]) > 5, (
+            how,
+            found,
+        )
 
 
 def heaps(place):
@@ -115,14 +194,66 @@ def heaps(place):
         f.seek(56)
         control, length = struct.unpack("<QQ", f.read(16))
     assert all(control <= at < control + length for at in r["files"][0]["where"]), r
-    good("--quiet", "--fail-at", "time:50", "--file", heap, "--", victim, "run", "--heap", heap, "--acks", acks, "--updates", "100000000")
+    good(
+        "--quiet",
+        "--fail-at",
+        "time:50",
+        "--file",
+        heap,
+        "--",
+        victim,
+        "run",
+        "--heap",
+        heap,
+        "--acks",
+        acks,
+        "--updates",
+        "100000000",
+    )
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
-    good("--quiet", "--fail-at", "flush:2000", "--file", heap, "--", victim, "run", "--heap", heap, "--acks", acks, "--updates", "1000000")
+    good(
+        "--quiet",
+        "--fail-at",
+        "flush:2000",
+        "--file",
+        heap,
+        "--",
+        victim,
+        "run",
+        "--heap",
+        heap,
+        "--acks",
+        acks,
+        "--updates",
+        "1000000",
+    )
     # Recovery is under emulation, too: the power fails in it, then it is done again.
-    good("--quiet", "--fail-at", "fence:2", "--lines", "dropped", "--", replayer, "--quiet", "--once", "--heap", heap)
+    good(
+        "--quiet",
+        "--fail-at",
+        "fence:2",
+        "--lines",
+        "dropped",
+        "--",
+        replayer,
+        "--quiet",
+        "--once",
+        "--heap",
+        heap,
+    )
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
     # By a shell: the program is not what pm-emulate has started, and dies all the same.
-    good("--quiet", "--fail-at", "flush:500", "--file", heap, "--", "sh", "-c", f"{victim} run --heap {heap} --acks {acks} --updates 1000000; true")
+    good(
+        "--quiet",
+        "--fail-at",
+        "flush:500",
+        "--file",
+        heap,
+        "--",
+        "sh",
+        "-c",
+        f"{victim} run --heap {heap} --acks {acks} --updates 1000000; true",
+    )
     assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
 
 
@@ -130,7 +261,9 @@ def processes(place):
     """Two processes on one file die together, at a point that is counted over both; what is left is left alone."""
     path = f"{place}/two"
     append = f"{pmem_bugs} append {path} right"
-    good("--quiet", "--fail-at", "fence:300", "--", "sh", "-c", f"{append} 400 & {append} 400; wait")
+    good(
+        "--quiet", "--fail-at", "fence:300", "--", "sh", "-c", f"{append} 400 & {append} 400; wait"
+    )
     with open(path, "rb") as f:
         first = f.read()
         f.seek(0)
@@ -144,9 +277,32 @@ def sync_domain(place):
     """An ordinary file, durable by fdatasync: what it has not covered is lost."""
     heap, acks = f"{place}/sync-heap", f"{place}/sync-acks"
     environment = dict(os.environ, FUR_PM="sync")
-    done = subprocess.run([pm_emulate, "--explore", "15", "--file", heap, "--before", f"rm -f {heap} {acks}", "--check",
-                           f"{victim} check --heap {heap} --acks {acks}", "--", victim, "run", "--heap", heap, "--acks", acks, "--updates", "40"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    done = subprocess.run(
+        [
+            pm_emulate,
+            "--explore",
+            "15",
+            "--file",
+            heap,
+            "--before",
+            f"rm -f {heap} {acks}",
+            "--check",
+            f"{victim} check --heap {heap} --acks {acks}",
+            "--",
+            victim,
+            "run",
+            "--heap",
+            heap,
+            "--acks",
+            acks,
+            "--updates",
+            "40",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert "15 failure points" in done.stderr, done.stderr
 
@@ -155,17 +311,59 @@ def usage(place):
     path = f"{place}/usage"
     append = ["--", pmem_bugs, "append", path, "right"]
     for status, says, args in [
-            (2, "no program", []), (2, "no program", ["--model", "cxl", "--"]), (2, "/nonexistent/program", ["--", "/nonexistent/program"]),
-            (2, "no such model: use optane, cxl or ssd600", ["--model", "dram", *append]), (2, "--fail-at lunch", ["--fail-at", "lunch", *append]),
-            (2, "--fail-at flush:0", ["--fail-at", "flush:0", *append]), (2, "--fail-at fence:1x", ["--fail-at", "fence:1x", *append]),
-            (2, "--check", ["--explore", "5", *append]), (2, "--explore", ["--check", "true", *append]),
-            (2, "leave --fail-at out", ["--explore", "5", "--check", "true", "--fail-at", "end", *append]),
-            (2, "/nonexistent/checker", ["--explore", "5", "--check", "/nonexistent/checker {}", *append]),
-            (2, "/nonexistent/before", ["--explore", "5", "--before", "/nonexistent/before", "--check", "true", *append]),
-            (2, "--write-ns", ["--write-ns", "-3", *append]), (2, "--lines", ["--lines", "some", *append]), (2, "--frobnicate", ["--frobnicate", *append]),
-            (1, "mapped no file", ["--", "true"]), (1, "matches --file", ["--file", "/nonexistent", "--", victim, "run", "--heap", path + "-heap", "--acks", path + "-acks", "--updates", "1"]),
-            (1, "was never reached", ["--fail-at", "flush:100000", *append]), (1, "neither flushed nor fenced", ["--explore", "5", "--check", "true", "--", pmem_bugs, "append", path, "right", "0"]),
-            (1, f"{place}/no/such", ["--json", f"{place}/no/such", "--quiet", *append])]:
+        (2, "no program", []),
+        (2, "no program", ["--model", "cxl", "--"]),
+        (2, "/nonexistent/program", ["--", "/nonexistent/program"]),
+        (2, "no such model: use optane, cxl or ssd600", ["--model", "dram", *append]),
+        (2, "--fail-at lunch", ["--fail-at", "lunch", *append]),
+        (2, "--fail-at flush:0", ["--fail-at", "flush:0", *append]),
+        (2, "--fail-at fence:1x", ["--fail-at", "fence:1x", *append]),
+        (2, "--check", ["--explore", "5", *append]),
+        (2, "--explore", ["--check", "true", *append]),
+        (
+            2,
+            "leave --fail-at out",
+            ["--explore", "5", "--check", "true", "--fail-at", "end", *append],
+        ),
+        (
+            2,
+            "/nonexistent/checker",
+            ["--explore", "5", "--check", "/nonexistent/checker {}", *append],
+        ),
+        (
+            2,
+            "/nonexistent/before",
+            ["--explore", "5", "--before", "/nonexistent/before", "--check", "true", *append],
+        ),
+        (2, "--write-ns", ["--write-ns", "-3", *append]),
+        (2, "--lines", ["--lines", "some", *append]),
+        (2, "--frobnicate", ["--frobnicate", *append]),
+        (1, "mapped no file", ["--", "true"]),
+        (
+            1,
+            "matches --file",
+            [
+                "--file",
+                "/nonexistent",
+                "--",
+                victim,
+                "run",
+                "--heap",
+                path + "-heap",
+                "--acks",
+                path + "-acks",
+                "--updates",
+                "1",
+            ],
+        ),
+        (1, "was never reached", ["--fail-at", "flush:100000", *append]),
+        (
+            1,
+            "neither flushed nor fenced",
+            ["--explore", "5", "--check", "true", "--", pmem_bugs, "append", path, "right", "0"],
+        ),
+        (1, f"{place}/no/such", ["--json", f"{place}/no/such", "--quiet", *append]),
+    ]:
         done = run(*args)
         assert done.returncode == status, (args, done.returncode, done.stderr)
         assert says in done.stderr and done.stderr.count("\n") == 1, (args, done.stderr)

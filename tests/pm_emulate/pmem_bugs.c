@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmem_bugs.c - a libpmem program, a list of records and its length, that does it right or with one bug, for pm-emulate to see.
+ * pmem_bugs.c - a libpmem program, a list of records and its length, that does it right or with one
+ * bug, for pm-emulate to see.
  *
  *     pmem-bugs append FILE right|no-flush|no-fence|twice|unchanged|length-first|copy [RECORDS]
  *     pmem-bugs check FILE
  *
- * Exit status: 0 as it should be, 1 the file is not what `append` may leave at any instant, 2 wrong usage, 3 libpmem does not map.
+ * Exit status: 0 as it should be, 1 the file is not what `append` may leave at any instant, 2 wrong
+ * usage, 3 libpmem does not map.
  */
 #include <libpmem.h>
 #include <stdint.h>
@@ -28,7 +30,8 @@ static struct list *map(const char *path)
 {
 	size_t bytes;
 	int is_pmem;
-	struct list *list = pmem_map_file(path, FILE_BYTES, PMEM_FILE_CREATE, 0644, &bytes, &is_pmem);
+	struct list *list =
+	        pmem_map_file(path, FILE_BYTES, PMEM_FILE_CREATE, 0644, &bytes, &is_pmem);
 	if (list && !is_pmem) {
 		fprintf(stderr, "%s: not persistent memory\n", path);
 		exit(3);
@@ -97,7 +100,8 @@ int main(int argc, char **argv)
 		setenv("PMEM_IS_PMEM_FORCE", "1", 1);
 		return access(argv[2], F_OK) ? 0 : check(map(argv[2]));
 	}
-	fprintf(stderr, "usage: pmem-bugs append FILE right|no-flush|no-fence|twice|unchanged|length-first|copy [RECORDS], or "
+	fprintf(stderr, "usage: pmem-bugs append FILE "
+	                "right|no-flush|no-fence|twice|unchanged|length-first|copy [RECORDS], or "
 	                "check FILE\n");
 	return 2;
 }

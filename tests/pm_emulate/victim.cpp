@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * victim.cpp - a program to let the power fail under, and the check afterwards: everything acknowledged is there, and the data are what
- * the updates give.  Acknowledgements go to a file of their own, which pm-emulate is told is no persistent memory (--file).
+ * victim.cpp - a program to let the power fail under, and the check afterwards: everything
+ * acknowledged is there, and the data are what the updates give.  Acknowledgements go to a file of
+ * their own, which pm-emulate is told is no persistent memory (--file).
  *
- *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2] [--readers 1] [--updates 200] [--seed N]
- *     victim check --heap PATH --acks PATH ...             the same options
+ *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2]
+ *     [--readers 1] [--updates 200] [--seed N] victim check --heap PATH --acks PATH ...
+ *     the same options
  *
- * `run` makes the heap if it is not there, and goes on from where it is.  Exit status: 0 as it should be, 1 not, 2 wrong usage, 3 the
- * program itself could not run.
+ * `run` makes the heap if it is not there, and goes on from where it is.  Exit status: 0 as it
+ * should be, 1 not, 2 wrong usage, 3 the program itself could not run.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../crash/workload.hpp"
@@ -32,7 +34,9 @@ struct Options {
 	uint64_t seed = 1;
 	unsigned parts() const
 	{
-		return workload == "intset" ? crash::TREE : workload == "bank" ? crash::BANK : crash::EVERYTHING;
+		return workload == "intset" ? crash::TREE
+		       : workload == "bank" ? crash::BANK
+		                            : crash::EVERYTHING;
 	}
 };
 
@@ -77,10 +81,12 @@ struct TpccStep {
 	enum Kind { DELIVERY, PAYMENT, NEW_ORDER } kind;
 	uint64_t r, d, c;
 	int64_t amount;
-	TpccStep(uint64_t seed, uint64_t t, uint64_t k) : r(crash::mix(crash::mix(seed * 31 + t) + k))
+	TpccStep(uint64_t seed, uint64_t t, uint64_t k)
+	    : r(crash::mix(crash::mix(seed * 31 + t) + k))
 	{
 		kind = r % 8 == 0 ? DELIVERY : r & 1 ? PAYMENT : NEW_ORDER;
-		d = 1 + (r >> 8) % 2, c = 1 + (r >> 12) % MICRO.customers; /* two districts of the ten: more to meet at */
+		/* Two districts of the ten: more to meet at */
+		d = 1 + (r >> 8) % 2, c = 1 + (r >> 12) % MICRO.customers;
 		amount = static_cast<int64_t>(1 + (r >> 40 & 0xffff));
 	}
 	void apply(fur_update *tx, tpcc::Database *db) const
@@ -88,7 +94,8 @@ struct TpccStep {
 		if (kind == DELIVERY)
 			tpcc::delivery(tx, db, {1, 1 + (r >> 30) % 10, r >> 32});
 		else if (kind == PAYMENT)
-			tpcc::payment(tx, db, {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0, amount});
+			tpcc::payment(tx, db,
+			        {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0, amount});
 		else
 			new_order(tx, db);
 	}
@@ -96,8 +103,8 @@ struct TpccStep {
 	{
 		tpcc::NewOrder in = {1, d, c, 1 + (r >> 21) % 3, r >> 32, {}};
 		for (uint64_t n = 0; n < in.lines; n++)
-			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items, in.line[n].supplier = 1,
-			in.line[n].quantity = 1 + n;
+			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items,
+			in.line[n].supplier = 1, in.line[n].quantity = 1 + n;
 		tpcc::new_order(tx, db, in);
 	}
 };
@@ -108,12 +115,15 @@ void totals(Tx *tx, const tpcc::Database *db, int64_t &ytd, uint64_t &orders)
 	ytd = fur_load(tx, &tpcc::row<tpcc::Warehouse>(tx, db->warehouse, 1)->ytd);
 	orders = 0;
 	for (uint64_t d = 1; d <= tpcc::DISTRICTS; d++)
-		orders += fur_load(tx, &tpcc::row<tpcc::District>(tx, db->district, tpcc::district_key(1, d))->next_order);
+		orders += fur_load(
+		        tx, &tpcc::row<tpcc::District>(tx, db->district, tpcc::district_key(1, d))
+		                     ->next_order);
 }
 
 void load_tpcc(fur_thread *self)
 {
-	auto *db = tpcc::load([&](auto &&f) { fur::update(self, [&](fur_update *tx) { f(tx); }); }, 1, MICRO, 1, [] {});
+	auto *db = tpcc::load([&](auto &&f) { fur::update(self, [&](fur_update *tx) { f(tx); }); },
+	        1, MICRO, 1, [] {});
 	fur::update(self, [&](fur_update *tx) {
 		auto *data = fur::make<TpccData>(tx);
 		int64_t ytd;
@@ -126,7 +136,8 @@ void load_tpcc(fur_thread *self)
 	});
 }
 
-void work_tpcc(fur_heap *heap, crash::Shared *shared, const Options &o, unsigned t, const std::atomic<bool> &stop)
+void work_tpcc(fur_heap *heap, crash::Shared *shared, const Options &o, unsigned t,
+        const std::atomic<bool> &stop)
 {
 	fur::Thread self(heap);
 	auto *data = static_cast<TpccData *>(fur_root(heap, 0));
@@ -135,8 +146,11 @@ void work_tpcc(fur_heap *heap, crash::Shared *shared, const Options &o, unsigned
 	for (uint64_t n = 0; !stop; n++) {
 		if (t >= o.threads || n % 3 == 2) {
 			unsigned other = static_cast<unsigned>(n / 3) % o.threads;
-			int64_t saw = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); });
-			mine.seen[other].store(static_cast<uint64_t>(saw), std::memory_order_relaxed);
+			int64_t saw = fur::read(self, [&](fur_ro *tx) {
+				return fur_load(tx, &data->counter[other].value);
+			});
+			mine.seen[other].store(
+			        static_cast<uint64_t>(saw), std::memory_order_relaxed);
 			continue;
 		}
 		TpccStep step(o.seed, t, ++k);
@@ -169,8 +183,9 @@ std::string check_tpcc(fur_heap *heap, const crash::Shared *shared, const Option
 		return wrong;
 	totals(tx, data->database, is_ytd, is_orders);
 	if (is_ytd != ytd || is_orders != orders)
-		return "the warehouse has " + std::to_string(is_ytd) + " and its districts " + std::to_string(is_orders) +
-		       " orders, the updates give " + std::to_string(ytd) + " and " + std::to_string(orders);
+		return "the warehouse has " + std::to_string(is_ytd) + " and its districts " +
+		       std::to_string(is_orders) + " orders, the updates give " +
+		       std::to_string(ytd) + " and " + std::to_string(orders);
 	alloc_census census;
 	return alloc_check(fur_base(heap), &census) ? fur_errormsg() : "";
 }
@@ -197,7 +212,8 @@ int run(const Options &o)
 			if (o.workload == "tpcc")
 				work_tpcc(heap, shared, o, t, stop);
 			else
-				crash::work(heap, shared, o.seed, t, o.threads, t < o.threads ? 60 : 0, false, stop, o.parts());
+				crash::work(heap, shared, o.seed, t, o.threads,
+				        t < o.threads ? 60 : 0, false, stop, o.parts());
 		});
 	auto busy = [&] {
 		for (unsigned t = 0; t < o.threads; t++)
@@ -222,7 +238,8 @@ std::string look(const Options &o)
 	fur::Heap heap = fur::Heap::open(o.heap, heap_options(o));
 	if (!fur_root(heap, 0))
 		return shared->running ? "the data's root is gone" : "";
-	return o.workload == "tpcc" ? check_tpcc(heap, shared, o) : crash::Expected(o.seed, o.parts()).check(heap, shared);
+	return o.workload == "tpcc" ? check_tpcc(heap, shared, o)
+	                            : crash::Expected(o.seed, o.parts()).check(heap, shared);
 }
 
 int check(const Options &o)
@@ -240,7 +257,8 @@ int main(int argc, char **argv)
 {
 	Options o;
 	std::string command;
-	tools::CommandLine line("victim", "A program to let the power fail under (run), and the check afterwards (check).");
+	tools::CommandLine line("victim",
+	        "A program to let the power fail under (run), and the check afterwards (check).");
 	line.argument("COMMAND", command, "run or check").required();
 	line.option("--heap", o.heap).required();
 	line.option("--acks", o.acks).required();
@@ -258,7 +276,8 @@ int main(int argc, char **argv)
 	try {
 		return command == "run" ? run(o) : check(o);
 	} catch (const fur::Error &e) {
-		/* A heap that does not open after a power failure is as bad as one that opens wrong. */
+		/* A heap that does not open after a power failure is as bad as one that opens
+		 * wrong. */
 		std::cout << "victim: " << e.what() << "\n";
 		return command == "check" ? 1 : 3;
 	} catch (const std::exception &e) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx.cpp - see softtsx.hpp.  Everything here runs in signal handlers, on an alternate stack: no allocation, no locks but its own.
+ * softtsx.cpp - see softtsx.hpp.  Everything here runs in signal handlers, on an alternate stack:
+ * no allocation, no locks but its own.
  */
 #include "softtsx.hpp"
 
@@ -27,7 +28,8 @@ enum { MAX_THREADS = 64, MAX_REGIONS = 64, SIGNAL_STACK = 65536, STACK_COPY = 65
 
 struct Thread {
 	std::atomic<int> tid{0};
-	/* Cannot touch shared memory: parked by the signal until the world goes on, or queueing for the world itself. */
+	/* Cannot touch shared memory: parked by the signal until the world goes on, or queueing for
+	 * the world itself. */
 	std::atomic<bool> parked{false}, queueing{false};
 	char *stack_end;
 	char signal_stack[SIGNAL_STACK];
@@ -68,7 +70,8 @@ void park(int)
 {
 	int kept = errno;
 	uint64_t now = stopping.load();
-	/* A signal sent before this thread got the world itself may arrive inside its own transaction: not meant for it any more. */
+	/* A signal sent before this thread got the world itself may arrive inside its own
+	 * transaction: not meant for it any more. */
 	if (now & 1 && !self->inside) {
 		self->parked = true;
 		while (stopping.load() == now)
@@ -101,7 +104,8 @@ void stop_others()
 void let_others_go()
 {
 	stopping++;
-	/* All have seen it before the next one may stop the world: a flag left over would pass for a thread that stands still. */
+	/* All have seen it before the next one may stop the world: a flag left over would pass for
+	 * a thread that stands still. */
 	for (auto &t : threads)
 		while (t.parked)
 			sched_yield();
@@ -112,7 +116,8 @@ void save(const ucontext_t *u)
 {
 	memcpy(self->registers, u->uc_mcontext.gregs, sizeof self->registers);
 	memcpy(&self->floating, u->uc_mcontext.fpregs, sizeof self->floating);
-	self->stack_from = reinterpret_cast<char *>(u->uc_mcontext.gregs[REG_RSP]) - 128; /* the red zone */
+	/* The red zone */
+	self->stack_from = reinterpret_cast<char *>(u->uc_mcontext.gregs[REG_RSP]) - 128;
 	size_t bytes = static_cast<size_t>(self->stack_end - self->stack_from);
 	if (bytes > STACK_COPY)
 		bytes = STACK_COPY;
@@ -217,7 +222,8 @@ void illegal(int, siginfo_t *, void *context)
 	auto *u = static_cast<ucontext_t *>(context);
 	greg_t rip = u->uc_mcontext.gregs[REG_RIP];
 	const unsigned char *at = reinterpret_cast<unsigned char *>(rip);
-	/* ud2 stands before each instruction (FUR_TSX_TRAPS): a bare one would run for real where the processor has TSX. */
+	/* ud2 stands before each instruction (FUR_TSX_TRAPS): a bare one would run for real where
+	 * the processor has TSX. */
 	if (at[0] != 0x0f || at[1] != 0x0b)
 		fail("an illegal instruction other than ud2");
 	at += 2, rip += 2;
@@ -231,7 +237,8 @@ void illegal(int, siginfo_t *, void *context)
 		roll_back(u, 1u | static_cast<unsigned>(at[2]) << 24);
 	else if (at[0] == 0xc6 && at[1] == 0xf8)
 		u->uc_mcontext.gregs[REG_RIP] = rip + 3; /* outside a transaction it does nothing */
-	else if (at[0] == 0xf2 && at[1] == 0x0f && at[2] == 0x01 && (at[3] == 0xe8 || at[3] == 0xe9))
+	else if (at[0] == 0xf2 && at[1] == 0x0f && at[2] == 0x01 &&
+	         (at[3] == 0xe8 || at[3] == 0xe9))
 		suspend(u, rip + 4, at[3] == 0xe8);
 	else
 		fail("ud2 before an instruction that is none of TSX's");
@@ -305,7 +312,8 @@ void add_region(void *start, size_t bytes)
 {
 	if (region_count == MAX_REGIONS)
 		fail("too many regions");
-	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *copy =
+	        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	regions[region_count++] = {static_cast<char *>(start), bytes, static_cast<char *>(copy)};
 }
 

@@ -6,12 +6,15 @@
  * instructions, on every x86-64 processor alike: one without TSX, one that has it, and one that
  * lists it and has it switched off.
  *
- * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory that may change: the regions it was told
- * of, and the thread's stack.  xend lets the others go on.  An abort puts memory and registers back, eax set to the status, and goes on
- * at xbegin's fallback address.  So a transaction is atomic towards everybody, readers included.  A reader that is active while the world
- * stands still cannot end, so an isolation wait inside the transaction always gives up: what lies behind that is tested, not the wait.
+ * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory
+ * that may change: the regions it was told of, and the thread's stack.  xend lets the others go on.
+ * An abort puts memory and registers back, eax set to the status, and goes on at xbegin's fallback
+ * address.  So a transaction is atomic towards everybody, readers included.  A reader that is
+ * active while the world stands still cannot end, so an isolation wait inside the transaction
+ * always gives up: what lies behind that is tested, not the wait.
  *
- * Ends the program with a message where hardware would abort for ever: xend while suspended, suspend while suspended.
+ * Ends the program with a message where hardware would abort for ever: xend while suspended,
+ * suspend while suspended.
  */
 #ifndef SOFTTSX_HPP
 #define SOFTTSX_HPP
@@ -42,7 +45,8 @@ void after_fork();
 void add_region(void *start, size_t bytes);
 void clear_regions();
 
-/* Abort: at xbegin, always, with this status; or at any instruction, one time in `one_in`, with a random one, from a seed. */
+/* Abort: at xbegin, always, with this status; or at any instruction, one time in `one_in`, with a
+ * random one, from a seed. */
 void always_abort(Status status);
 void random_aborts(uint64_t seed, unsigned one_in);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx_test.cpp - the TSX back ends, as compiled but for the traps, whatever TSX the processor has (softtsx.hpp).
+ * softtsx_test.cpp - the TSX back ends, as compiled but for the traps, whatever TSX the processor
+ * has (softtsx.hpp).
  */
 #include "../crash/workload.hpp"
 #include "../unit/fixture.hpp"
@@ -16,7 +17,7 @@ namespace
 
 class SoftTsx : public HeapFile, public ::testing::WithParamInterface<const htm_ops *>
 {
-      protected:
+protected:
 	static constexpr int ACCOUNTS = 16;
 
 	void SetUp() override
@@ -41,7 +42,8 @@ class SoftTsx : public HeapFile, public ::testing::WithParamInterface<const htm_
 		o.htm = FUR_HTM_NONE;
 		return o;
 	}
-	/* Before any other thread: this heap's updates run on the back end under test, all it changes known. */
+	/* Before any other thread: this heap's updates run on the back end under test, all it
+	 * changes known. */
 	static void use_tsx(fur_heap *heap, const htm_ops *ops)
 	{
 		heap->htm.ops = ops;
@@ -153,7 +155,8 @@ TEST_P(SoftTsx, UserAbort_IsUndoneInsideTheTransaction)
 	fur_store(tx, &p[0], int64_t(2));
 	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 	EXPECT_EQ(p[0], 100);
-	EXPECT_EQ(softtsx::counters().committed, commits + 1) << "hardware ends a transaction that has undone itself";
+	EXPECT_EQ(softtsx::counters().committed, commits + 1)
+	        << "hardware ends a transaction that has undone itself";
 	EXPECT_EQ(heap.get()->durability.next_durts, drawn) << "no slot is drawn for it";
 }
 
@@ -212,7 +215,8 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 		uint64_t attempts;
 	};
 	uint64_t locked = 0;
-	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2}, Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 20},
+	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2},
+	             Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 20},
 	             Case{softtsx::FAULT, FUR_ABORT_FAULT, 3}}) {
 		softtsx::always_abort(c.status);
 		uint64_t begun = softtsx::counters().begun;
@@ -277,7 +281,8 @@ TEST_P(SoftTsx, Commit_CollectsWhatIsNotDurable_AndNamesIt)
 	run(2, [&](unsigned t) {
 		if (t == 0) {
 			fur::Thread self(heap);
-			fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(1)); });
+			fur::update(
+			        self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(1)); });
 			returned = true;
 			return;
 		}
@@ -304,7 +309,8 @@ TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
 			std::mt19937 random(static_cast<unsigned>(seed * 10 + t));
 			void *mine = nullptr;
 			for (int i = 0; i < 60; i++) {
-				unsigned kind = random() % 3, from = random() % ACCOUNTS, to = random() % ACCOUNTS;
+				unsigned kind = random() % 3, from = random() % ACCOUNTS,
+				         to = random() % ACCOUNTS;
 				if (kind == 0) {
 					wrong += fur::read(self, [&](fur_ro *tx) {
 						int64_t sum = 0;
@@ -327,7 +333,8 @@ TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
 		softtsx::random_aborts(0, 0);
 		ASSERT_EQ(wrong, 0u) << "seed " << seed;
 		alloc_census census;
-		ASSERT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg() << ", seed " << seed;
+		ASSERT_EQ(alloc_check(fur_base(heap), &census), 0)
+		        << fur_errormsg() << ", seed " << seed;
 		ASSERT_EQ(census.blocks, 1u) << "seed " << seed;
 		heap.close();
 		softtsx::clear_regions();
@@ -359,7 +366,9 @@ TEST_P(SoftTsx, Kills_LoseNothingAcknowledged)
 			use_tsx(heap, ops);
 			softtsx::random_aborts(kill_number, 20);
 			std::atomic<bool> never{false};
-			run(3, [&](unsigned t) { crash::work(heap, shared, 7, t, 3, 60, false, never); });
+			run(3, [&](unsigned t) {
+				crash::work(heap, shared, 7, t, 3, 60, false, never);
+			});
 			_exit(0);
 		}
 		usleep(30000 + kill_number * 1700);
@@ -375,7 +384,7 @@ TEST_P(SoftTsx, Kills_LoseNothingAcknowledged)
 /* The choice of a back end, on processors of every kind. */
 class SoftTsxDetection : public ::testing::Test
 {
-      protected:
+protected:
 	void SetUp() override
 	{
 		softtsx::install();
@@ -411,7 +420,8 @@ TEST_F(SoftTsxDetection, WorkingTsx_IsChosen_WithOrWithoutSuspend)
 	EXPECT_EQ(machine.ops, &htm_tsx);
 	ASSERT_EQ(choose(processor(true, false), FUR_HTM_TSX), 0);
 	EXPECT_EQ(machine.ops, &htm_tsx_tracked);
-	EXPECT_GE(softtsx::counters().committed, 2u) << "one transaction is tried before the choice";
+	EXPECT_GE(softtsx::counters().committed, 2u)
+	        << "one transaction is tried before the choice";
 }
 
 TEST_F(SoftTsxDetection, SwitchedOff_AskedForByName_IsOneClearError)
@@ -421,20 +431,27 @@ TEST_F(SoftTsxDetection, SwitchedOff_AskedForByName_IsOneClearError)
 		const char *says;
 	};
 	softtsx::always_abort(softtsx::FAULT); /* at once, with status 0 */
-	for (const Case &c : {Case{processor(true, true), "TSX is switched off: RTM is listed, but every transaction aborts"},
-	             Case{processor(false, true), "TSX is switched off: the processor has it, but does not list RTM"},
-	             Case{processor(false, false), "this processor has no RTM (Intel TSX)"}}) {
+	for (const Case &c :
+	        {Case{processor(true, true),
+	                 "TSX is switched off: RTM is listed, but every transaction aborts"},
+	                Case{processor(false, true),
+	                        "TSX is switched off: the processor has it, but does not list RTM"},
+	                Case{processor(false, false), "this processor has no RTM (Intel TSX)"}}) {
 		EXPECT_EQ(choose(c.cpu, FUR_HTM_TSX), FUR_EINVAL);
 		EXPECT_EQ(std::string(fur_errormsg()),
-		        std::string("transactional memory 'tsx' was asked for, but ") + c.says + ": use 'auto' or 'none'");
+		        std::string("transactional memory 'tsx' was asked for, but ") + c.says +
+		                ": use 'auto' or 'none'");
 		EXPECT_EQ(machine.ops, nullptr);
 		ASSERT_EQ(choose(c.cpu, FUR_HTM_AUTO), 0);
 		EXPECT_EQ(machine.ops, nullptr);
-		EXPECT_EQ(std::string(reason), std::string(c.says) + ": every update runs under the fallback lock");
+		EXPECT_EQ(std::string(reason),
+		        std::string(c.says) + ": every update runs under the fallback lock");
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(BackEnds, SoftTsx, ::testing::Values(&htm_tsx, &htm_tsx_tracked),
-        [](const auto &backend) { return std::string(backend.param == &htm_tsx ? "suspending" : "tracked"); });
+INSTANTIATE_TEST_SUITE_P(
+        BackEnds, SoftTsx, ::testing::Values(&htm_tsx, &htm_tsx_tracked), [](const auto &backend) {
+	        return std::string(backend.param == &htm_tsx ? "suspending" : "tracked");
+        });
 
 } // namespace

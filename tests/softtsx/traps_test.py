@@ -13,7 +13,12 @@ TSX = ("xbegin", "xend", "xabort", "xsusldtrk", "xresldtrk")
 
 
 def instructions(program):
-    text = subprocess.run([sys.argv[1], "-d", "--no-show-raw-insn", program], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text = subprocess.run(
+        [sys.argv[1], "-d", "--no-show-raw-insn", program],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
     return re.findall(r"^\s+[0-9a-f]+:\s+(?:(?:bnd|data16|notrack) )*(\S+)", text, re.M)
 
 
@@ -32,5 +37,7 @@ if any(before == "ud2" for before, _ in library):
 # Traps may change how often the compiler repeats an instruction, not which there are.
 here, there = (collections.Counter(word for _, word in found) for found in (trapped, library))
 if set(here) != set(TSX) or set(there) != set(TSX):
-    sys.exit(f"softtsx-tests has {dict(here)}, the library {dict(there)}; both should have all of {', '.join(TSX)}")
+    sys.exit(
+        f"softtsx-tests has {dict(here)}, the library {dict(there)}; both should have all of {', '.join(TSX)}"
+    )
 print(f"ok: {dict(here)}, each behind ud2; in the library {dict(there)}")

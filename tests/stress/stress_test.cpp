@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stress_test.cpp - isolation and progress with more threads than cores, logs and rings that are always full, aborts and nesting.  Each
- * test runs on the fallback lock and on the best hardware there is, in both isolation levels.
+ * stress_test.cpp - isolation and progress with more threads than cores, logs and rings that are
+ * always full, aborts and nesting.  Each test runs on the fallback lock and on the best hardware
+ * there is, in both isolation levels.
  */
 #include "../unit/fixture.hpp"
 #include "../unit/internals.hpp"
@@ -20,12 +21,13 @@ struct Machine {
 
 std::string machine_name(const ::testing::TestParamInfo<Machine> &machine)
 {
-	return std::string(fur_htm_name(machine.param.htm)) + "_" + fur_isolation_name(machine.param.isolation);
+	return std::string(fur_htm_name(machine.param.htm)) + "_" +
+	       fur_isolation_name(machine.param.isolation);
 }
 
 class Stress : public HeapFile, public ::testing::WithParamInterface<Machine>
 {
-      protected:
+protected:
 	static constexpr int ACCOUNTS = 32;
 	static constexpr int64_t OPENING = 1000;
 	struct Line {
@@ -75,7 +77,8 @@ class Stress : public HeapFile, public ::testing::WithParamInterface<Machine>
 		heap = open(options());
 		fur::Thread self(heap);
 		auto *lines = heap.root<Line>(0);
-		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }), OPENING * ACCOUNTS);
+		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }),
+		        OPENING * ACCOUNTS);
 		alloc_census census;
 		EXPECT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg();
 	}
@@ -93,14 +96,18 @@ TEST_P(Stress, Bank_EverySumIsExact)
 			std::mt19937 random(t + 1);
 			for (int i = 0; i < 40000 / static_cast<int>(threads); i++) {
 				if (random() % 2) {
-					torn += fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }) != OPENING * ACCOUNTS;
+					torn += fur::read(self, [&](fur_ro *tx) {
+						return sum(tx, lines);
+					}) != OPENING * ACCOUNTS;
 					continue;
 				}
 				unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS;
 				int64_t amount = random() % 100;
 				fur::update(self, [&](fur_update *tx) {
-					fur_store(tx, &lines[from].value, fur_load(tx, &lines[from].value) - amount);
-					fur_store(tx, &lines[to].value, fur_load(tx, &lines[to].value) + amount);
+					fur_store(tx, &lines[from].value,
+					        fur_load(tx, &lines[from].value) - amount);
+					fur_store(tx, &lines[to].value,
+					        fur_load(tx, &lines[to].value) + amount);
 				});
 			}
 		});
@@ -150,7 +157,8 @@ TEST_P(Stress, AbortsAndNesting_LeaveNoTrace)
 		for (int i = 0; i < 3000; i++) {
 			fur_update *tx, *inner;
 			fur_ro *ro;
-			unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS, end = random() % 4;
+			unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS,
+			         end = random() % 4;
 			fur::check(fur_begin_update(self, &tx));
 			fur_store(tx, &lines[from].value, fur_load(tx, &lines[from].value) - 1);
 			fur::check(fur_begin_update(self, &inner));
@@ -184,7 +192,8 @@ TEST_P(Stress, Memory_IsNeverSharedOrLost)
 					auto *q = static_cast<uint64_t *>(fur_alloc(tx, words * 8));
 					if (q) {
 						fur_store(tx, &q[0], uint64_t(t) << 32 | words);
-						fur_store(tx, &q[words - 1], uint64_t(t) << 32 | words);
+						fur_store(tx, &q[words - 1],
+						        uint64_t(t) << 32 | words);
 					}
 					return q;
 				});
@@ -194,8 +203,10 @@ TEST_P(Stress, Memory_IsNeverSharedOrLost)
 				auto [p, words] = mine.back();
 				mine.pop_back();
 				fur::update(self, [&, p = p, words = words](fur_update *tx) {
-					wrong += fur_load(tx, &p[0]) != (uint64_t(t) << 32 | words) ||
-					         fur_load(tx, &p[words - 1]) != (uint64_t(t) << 32 | words);
+					wrong += fur_load(tx, &p[0]) !=
+					                 (uint64_t(t) << 32 | words) ||
+					         fur_load(tx, &p[words - 1]) !=
+					                 (uint64_t(t) << 32 | words);
 					fur_free(tx, p);
 				});
 			}
@@ -220,8 +231,10 @@ TEST_P(Stress, Threads_ComeAndGoWithoutSayingSo)
 			fur_ro *ro;
 			for (int i = 0; i < 20; i++)
 				fur::update(self, [&](fur_update *u) {
-					fur_store(u, &lines[t].value, fur_load(u, &lines[t].value) - 1);
-					fur_store(u, &lines[t + 8].value, fur_load(u, &lines[t + 8].value) + 1);
+					fur_store(u, &lines[t].value,
+					        fur_load(u, &lines[t].value) - 1);
+					fur_store(u, &lines[t + 8].value,
+					        fur_load(u, &lines[t + 8].value) + 1);
 				});
 			/* Some leave in the middle. */
 			if (t == 1) {
@@ -245,19 +258,23 @@ TEST_P(Stress, Readers_AreNotStarvedByWriters)
 		fur::Thread self(heap);
 		if (t >= 2) {
 			while (!stop)
-				fur::update(self, [&](fur_update *tx) { fur_store(tx, &lines[t].value, OPENING); });
+				fur::update(self, [&](fur_update *tx) {
+					fur_store(tx, &lines[t].value, OPENING);
+				});
 			return;
 		}
-		/* The test ends when the readers are through; if writers shut them out it never does. */
+		/* The test ends when the readers are through; if writers shut them out it never
+		 * does. */
 		for (int i = 0; i < 300; i++)
-			EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }), OPENING * ACCOUNTS);
+			EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }),
+			        OPENING * ACCOUNTS);
 		if (--left == 0)
 			stop = true;
 	});
 }
 
-/* Many more threads than cores, and a lock that is never free for long.  Nobody stops before everybody has done a share: if anybody starves the
- * test does not end. */
+/* Many more threads than cores, and a lock that is never free for long.  Nobody stops before
+ * everybody has done a share: if anybody starves the test does not end. */
 TEST_P(Stress, ManyThreads_AllMakeProgress)
 {
 	enum { UPDATERS = 24, READERS = 8, SHARE = 20 };
@@ -273,12 +290,15 @@ TEST_P(Stress, ManyThreads_AllMakeProgress)
 			if (done == SHARE)
 				left--;
 			if (t < READERS) {
-				torn += fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }) != OPENING * ACCOUNTS;
+				torn += fur::read(self, [&](fur_ro *tx) {
+					return sum(tx, lines);
+				}) != OPENING * ACCOUNTS;
 				continue;
 			}
 			fur::update(self, [&](fur_update *tx) {
 				fur_store(tx, &lines[0].value, fur_load(tx, &lines[0].value) - 1);
-				fur_store(tx, &lines[t % ACCOUNTS].value, fur_load(tx, &lines[t % ACCOUNTS].value) + 1);
+				fur_store(tx, &lines[t % ACCOUNTS].value,
+				        fur_load(tx, &lines[t % ACCOUNTS].value) + 1);
 			});
 		}
 	});
@@ -286,8 +306,9 @@ TEST_P(Stress, ManyThreads_AllMakeProgress)
 	reopen_and_check(heap);
 }
 
-/* Everybody sleeps for the lock again and again, updates long enough to reserve turns.  A wake-up lost at any time is a hang: the last of a
- * round has nobody after it who would wake it by chance. */
+/* Everybody sleeps for the lock again and again, updates long enough to reserve turns.  A wake-up
+ * lost at any time is a hang: the last of a round has nobody after it who would wake it by
+ * chance. */
 TEST_P(Stress, Lock_LosesNoWakeUp)
 {
 	enum { UPDATERS = 6, READERS = 3, ROUNDS = 150 };
@@ -306,9 +327,11 @@ TEST_P(Stress, Lock_LosesNoWakeUp)
 			}
 			fur::update(self, [&](fur_update *tx) {
 				fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) - 1);
-				/* Longer than anybody spins; some rounds together longer than a waiter's patience. */
+				/* Longer than anybody spins; some rounds together longer than a
+				 * waiter's patience. */
 				usleep(round % 3 == 0 ? 300 : round % 3 == 1 ? 40 : 0);
-				fur_store(tx, &lines[t + 8].value, fur_load(tx, &lines[t + 8].value) + 1);
+				fur_store(tx, &lines[t + 8].value,
+				        fur_load(tx, &lines[t + 8].value) + 1);
 			});
 		}
 	});
@@ -329,14 +352,16 @@ TEST_P(Stress, LongReaders_AreSeenAndHarmless)
 				fur::read(self, [&](fur_ro *tx) {
 					int64_t before = sum(tx, lines);
 					usleep(20000);
-					EXPECT_EQ(sum(tx, lines), before) << "a reader's snapshot changed under it";
+					EXPECT_EQ(sum(tx, lines), before)
+					        << "a reader's snapshot changed under it";
 				});
 			stop = true;
 			return;
 		}
 		while (!stop)
-			fur::update(
-			        self, [&](fur_update *tx) { fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) + 1); });
+			fur::update(self, [&](fur_update *tx) {
+				fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) + 1);
+			});
 	});
 	EXPECT_GE(heap.stats().long_readers, 1u);
 }
@@ -354,7 +379,8 @@ TEST_P(Stress, Sync_GroupCommit_SurvivesReopen)
 		for (int i = 0; i < 25; i++)
 			fur::update(self, [&](fur_update *tx) {
 				fur_store(tx, &lines[t].value, fur_load(tx, &lines[t].value) - 1);
-				fur_store(tx, &lines[t + 8].value, fur_load(tx, &lines[t + 8].value) + 1);
+				fur_store(tx, &lines[t + 8].value,
+				        fur_load(tx, &lines[t + 8].value) + 1);
 			});
 	});
 	heap.close();
@@ -364,8 +390,8 @@ TEST_P(Stress, Sync_GroupCommit_SurvivesReopen)
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Stress,
-        ::testing::Values(
-                Machine{FUR_HTM_NONE, FUR_OPACITY}, Machine{FUR_HTM_AUTO, FUR_OPACITY}, Machine{FUR_HTM_AUTO, FUR_SNAPSHOT}),
+        ::testing::Values(Machine{FUR_HTM_NONE, FUR_OPACITY}, Machine{FUR_HTM_AUTO, FUR_OPACITY},
+                Machine{FUR_HTM_AUTO, FUR_SNAPSHOT}),
         machine_name);
 
 } // namespace

@@ -15,7 +15,7 @@ namespace
 
 class Allocator : public HeapFile
 {
-      protected:
+protected:
 	Allocator() : heap_(create()), self_(heap_) {}
 	alloc_census census()
 	{
@@ -37,12 +37,14 @@ class Allocator : public HeapFile
 
 TEST_F(Allocator, Sizes_AreEnoughAndAligned)
 {
-	for (size_t n : {0u, 1u, 16u, 17u, 64u, 128u, 129u, 160u, 192u, 256u, 257u, 320u, 1000u, 1024u, 4096u, 5000u, 16384u,
-	             16385u, 65536u, 65537u, 200000u}) {
+	for (size_t n : {0u, 1u, 16u, 17u, 64u, 128u, 129u, 160u, 192u, 256u, 257u, 320u, 1000u,
+	             1024u, 4096u, 5000u, 16384u, 16385u, 65536u, 65537u, 200000u}) {
 		void *p = alloc(n);
 		ASSERT_NE(p, nullptr) << n;
 		EXPECT_GE(fur_usable_bytes(heap_, p), n);
-		EXPECT_LE(fur_usable_bytes(heap_, p), n < 128 ? n + 16 : n > 16384 ? n + 65536 : n + n / 4);
+		EXPECT_LE(fur_usable_bytes(heap_, p), n < 128     ? n + 16
+		                                      : n > 16384 ? n + 65536
+		                                                  : n + n / 4);
 		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 16, 0u);
 		if (n && n % 64 == 0) {
 			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u) << n;
@@ -56,7 +58,9 @@ TEST_F(Allocator, Blocks_DoNotOverlap_AndAllComeBack)
 {
 	std::map<uintptr_t, size_t> live;
 	uint64_t seed = 1;
-	auto random = [&] { return seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33; };
+	auto random = [&] {
+		return seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33;
+	};
 	for (int i = 0; i < 20000; i++) {
 		if (random() % 2 || live.empty()) {
 			size_t n = random() % 100 == 0 ? random() % 100000 : random() % 600;
@@ -66,7 +70,8 @@ TEST_F(Allocator, Blocks_DoNotOverlap_AndAllComeBack)
 			auto next = live.lower_bound(p);
 			size_t usable = fur_usable_bytes(heap_, reinterpret_cast<void *>(p));
 			ASSERT_TRUE(next == live.end() || p + usable <= next->first);
-			ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= p);
+			ASSERT_TRUE(next == live.begin() ||
+			            std::prev(next)->first + std::prev(next)->second <= p);
 			live[p] = usable;
 		} else {
 			auto it = live.begin();
@@ -110,7 +115,8 @@ TEST_F(Allocator, Full_TakesWhatOtherThreadsHaveInStock)
 	EXPECT_EQ(census().free_chunks, 0u);
 	alloc_census c = census();
 	EXPECT_EQ(c.blocks, seen.size());
-	EXPECT_LT(c.free_blocks, 64u * 2) << "all stocks of this size are used up; what is left is other sizes'";
+	EXPECT_LT(c.free_blocks, 64u * 2)
+	        << "all stocks of this size are used up; what is left is other sizes'";
 	release(*seen.begin());
 	EXPECT_NE(alloc(1000), nullptr);
 }
@@ -151,7 +157,8 @@ TEST_F(Allocator, Check_FindsPlantedDamage)
 	EXPECT_EQ(alloc_check(base, &c), FUR_ECORRUPT);
 	*free_a = kept;
 	ASSERT_EQ(alloc_check(base, &c), 0);
-	/* The chunk table: its offset is the header's fifth word; the last chunk is the one our blocks are from. */
+	/* The chunk table: its offset is the header's fifth word; the last chunk is the one our
+	 * blocks are from. */
 	uint64_t table, chunks;
 	memcpy(&table, base + 32, 8);
 	memcpy(&chunks, base + 24, 8);
@@ -167,7 +174,7 @@ TEST_F(Allocator, Check_FindsPlantedDamage)
  * why; nothing is lost. */
 class FailedUpdate : public Allocator
 {
-      protected:
+protected:
 	template <class Fail>
 	void expect_refused(int error, Fail &&fail)
 	{
@@ -186,7 +193,8 @@ class FailedUpdate : public Allocator
 		EXPECT_NE(alloc(1000), nullptr);
 		release(kept);
 	}
-	/* Until there is no more; the count ends a loop that hands out one block again and again. */
+	/* Until there is no more; the count ends a loop that hands out one block again and
+	 * again. */
 	static void alloc_all(fur_update *tx, size_t n)
 	{
 		int count = 0;
@@ -215,7 +223,9 @@ TEST_F(FailedUpdate, NestedAbort)
 TEST_F(FailedUpdate, InnerBodyThrows)
 {
 	expect_refused(FUR_EABORTED, [this](fur_update *) {
-		EXPECT_THROW(fur::update(self_, [](fur_update *) { throw std::runtime_error("inner"); }), std::runtime_error);
+		EXPECT_THROW(
+		        fur::update(self_, [](fur_update *) { throw std::runtime_error("inner"); }),
+		        std::runtime_error);
 	});
 }
 
@@ -225,7 +235,8 @@ TEST_F(FailedUpdate, LargerThanTheLog)
 	for (size_t n : {16u, 64u, 96u, 160u, 1000u, 5000u, 16384u}) {
 		expect_refused(FUR_ETOOBIG, [n](fur_update *tx) {
 			alloc_all(tx, n);
-			auto *word = static_cast<uint64_t *>(tx->base ? static_cast<void *>(tx->base + 128) : nullptr);
+			auto *word = static_cast<uint64_t *>(
+			        tx->base ? static_cast<void *>(tx->base + 128) : nullptr);
 			for (int k = 0; k < 1000; k++) /* a heap that was full before its log */
 				fur_store(tx, word, uint64_t(0));
 		});
@@ -256,7 +267,7 @@ TEST_F(FailedUpdate, LargerThanTheLog_AtEveryWord)
 
 class Free : public Allocator
 {
-      protected:
+protected:
 	int free_result(void *p)
 	{
 		fur_update *tx;
@@ -272,7 +283,8 @@ TEST_F(Free, OfWhatIsNoBlock_IsRefused)
 		char *p = static_cast<char *>(alloc(n));
 		size_t usable = fur_usable_bytes(heap_, p);
 		alloc_census before = census();
-		EXPECT_EQ(free_result(p + usable), FUR_EFREE) << n << ": not carved yet, of this thread's range";
+		EXPECT_EQ(free_result(p + usable), FUR_EFREE)
+		        << n << ": not carved yet, of this thread's range";
 		EXPECT_EQ(free_result(p + 65536 - 65536 % usable - usable), FUR_EFREE)
 		        << n << ": not carved yet, of nobody's range";
 		EXPECT_EQ(free_result(p + 8), FUR_EFREE) << n << ": inside a block";

@@ -11,7 +11,7 @@ namespace
 
 class Api : public HeapFile
 {
-      protected:
+protected:
 	Api() : heap_(create()), self_(heap_) {}
 
 	/* A zeroed block, kept in root 0. */
@@ -78,7 +78,12 @@ TEST_F(Api, Store_EachWidth_LeavesNeighboursAlone)
 	EXPECT_TRUE(heap_.info().recovered);
 	auto *p = heap_.root<unsigned char>(0);
 	for (int i = 0; i < 64; i++) {
-		int expected = i == 1 ? 1 : i == 4 ? 2 : i == 5 ? 3 : i >= 8 && i < 12 ? 4 + i - 8 : i >= 16 && i < 24 ? 0 : 0xff;
+		int expected = i == 1              ? 1
+		               : i == 4            ? 2
+		               : i == 5            ? 3
+		               : i >= 8 && i < 12  ? 4 + i - 8
+		               : i >= 16 && i < 24 ? 0
+		                                   : 0xff;
 		EXPECT_EQ(p[i], expected) << "byte " << i;
 	}
 }
@@ -115,7 +120,8 @@ TEST_F(Api, Write_AnyLength_SurvivesReplayAndWraps)
 			for (size_t n : {1u, 7u, 8u, 9u, 100u, 2999u, 3000u}) {
 				for (size_t i = 0; i < n; i++)
 					data[i] = static_cast<unsigned char>(i * 7 + round + n);
-				fur::update(t, [&](fur_update *tx) { fur_write(tx, p, data.data(), n); });
+				fur::update(t,
+				        [&](fur_update *tx) { fur_write(tx, p, data.data(), n); });
 			}
 	});
 	heap_ = open();
@@ -149,7 +155,8 @@ TEST_F(Api, Abort_GivesMemoryBack)
 	ASSERT_NE(first, nullptr);
 	for (int i = 0; i < 100000; i++) {
 		fur_update *tx = begin();
-		ASSERT_NE(fur_alloc(tx, 10000), nullptr) << "aborted allocations leak, seen after " << i;
+		ASSERT_NE(fur_alloc(tx, 10000), nullptr)
+		        << "aborted allocations leak, seen after " << i;
 		fur_abort(tx);
 	}
 }
@@ -240,9 +247,10 @@ TEST_F(Api, StoreAfterTheTransaction_IsNotDone)
 TEST_F(Api, StoreOutsideTheHeap_RollsBack)
 {
 	uint64_t *p = block(), outside = 1;
-	for (void *bad :
-	        {static_cast<void *>(&outside), static_cast<void *>(static_cast<char *>(fur_base(heap_)) + fur_bytes(heap_) - 4),
-	                static_cast<void *>(static_cast<char *>(fur_base(heap_)) - 8)}) {
+	for (void *bad : {static_cast<void *>(&outside),
+	             static_cast<void *>(
+	                     static_cast<char *>(fur_base(heap_)) + fur_bytes(heap_) - 4),
+	             static_cast<void *>(static_cast<char *>(fur_base(heap_)) - 8)}) {
 		fur_update *tx = begin();
 		fur_store(tx, &p[0], 5u);
 		fur_store_bits(tx, bad, 7, 8);
@@ -269,7 +277,8 @@ TEST_F(Api, UpdateLargerThanTheLog_RollsBack)
 TEST_F(Api, FreeOfWhatIsNoBlock_RollsBack)
 {
 	uint64_t *p = block(), local;
-	for (void *bad : {static_cast<void *>(&local), static_cast<void *>(reinterpret_cast<char *>(p) + 8), fur_base(heap_)}) {
+	for (void *bad : {static_cast<void *>(&local),
+	             static_cast<void *>(reinterpret_cast<char *>(p) + 8), fur_base(heap_)}) {
 		fur_update *tx = begin();
 		fur_store(tx, &p[0], 5u);
 		fur_free(tx, bad);
@@ -399,7 +408,8 @@ TEST_F(Api, Stats_CountWhatHappened)
 {
 	uint64_t *p = block();
 	fur_stats before = heap_.stats();
-	fur::update(self_, [&](fur_update *tx) { fur_store(tx, &p[0], 1u), fur_store(tx, &p[1], 1u); });
+	fur::update(
+	        self_, [&](fur_update *tx) { fur_store(tx, &p[0], 1u), fur_store(tx, &p[1], 1u); });
 	fur::update(self_, [&](fur_update *tx) { return fur_load(tx, &p[0]); });
 	fur::read(self_, [&](fur_ro *tx) { return fur_load(tx, &p[0]); });
 	fur_stats after = heap_.stats();

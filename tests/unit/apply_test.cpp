@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * apply_test.cpp - the replay engine against the simplest replay there is: random logs, every number of threads and distance, the same heap byte
- * for byte.
+ * apply_test.cpp - the replay engine against the simplest replay there is: random logs, every
+ * number of threads and distance, the same heap byte for byte.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -14,8 +14,15 @@ namespace
 
 class Apply : public HeapFile
 {
-      protected:
-	enum : uint64_t { LOG = 65536, SLOTS = 256, THREADS = 4, HEAP = 2 << 20, KEPT = 65536, GRANULE = 4096 };
+protected:
+	enum : uint64_t {
+		LOG = 65536,
+		SLOTS = 256,
+		THREADS = 4,
+		HEAP = 2 << 20,
+		KEPT = 65536,
+		GRANULE = 4096
+	};
 
 	struct Entry {
 		uint64_t offset;
@@ -41,7 +48,8 @@ class Apply : public HeapFile
 	void attach(const fur_options &o)
 	{
 		char reason[160];
-		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_), 0) << fur_errormsg();
+		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_), 0)
+		        << fur_errormsg();
 		ASSERT_EQ(durability_attach(&d_, &file_, &o, reason, sizeof reason), 0);
 		first_ = next_ = d_.tail;
 		expected_.assign(d_.image, d_.image + HEAP);
@@ -70,7 +78,8 @@ class Apply : public HeapFile
 			for (uint64_t done = 0; done < e.bytes.size();) {
 				/* As redo_fits() has it: no entry is too long, none wraps. */
 				uint64_t place = at_[thread] % LOG;
-				uint64_t n = std::min({e.bytes.size() - done, LOG - place - 8, uint64_t(MEDIA_ENTRY_MAX)});
+				uint64_t n = std::min({e.bytes.size() - done, LOG - place - 8,
+				        uint64_t(MEDIA_ENTRY_MAX)});
 				uint64_t word = media_entry_word(e.offset + done, n);
 				memcpy(log + place, &word, 8);
 				memcpy(log + place + 8, &e.bytes[done], n);
@@ -102,16 +111,21 @@ class Apply : public HeapFile
 	/* One of all widths, often where others are, at the edge of a line, or of a granule. */
 	Entry any()
 	{
-		static const uint64_t widths[] = {8, 8, 8, 4, 1, 2, 3, 16, 24, 100, 128, 1000, 4088};
-		uint64_t bytes = widths[below(std::size(widths))], edge = below(2) ? 64 : uint64_t(GRANULE);
-		uint64_t place = KEPT + (below(2) ? below(8) : below((HEAP - KEPT) / GRANULE - 4)) * GRANULE;
-		uint64_t offset = place + (below(2) ? below(GRANULE) : edge - below(bytes + 1) % edge);
+		static const uint64_t widths[] = {
+		        8, 8, 8, 4, 1, 2, 3, 16, 24, 100, 128, 1000, 4088};
+		uint64_t bytes = widths[below(std::size(widths))],
+		         edge = below(2) ? 64 : uint64_t(GRANULE);
+		uint64_t place =
+		        KEPT + (below(2) ? below(8) : below((HEAP - KEPT) / GRANULE - 4)) * GRANULE;
+		uint64_t offset =
+		        place + (below(2) ? below(GRANULE) : edge - below(bytes + 1) % edge);
 		return filled(offset, std::min(bytes, HEAP - offset));
 	}
 	enum class How { RECOVER, LIVE };
 	void expect_replayed(How how, unsigned threads, unsigned preload, uint64_t updates)
 	{
-		SCOPED_TRACE(std::to_string(threads) + " threads, preload " + std::to_string(preload));
+		SCOPED_TRACE(
+		        std::to_string(threads) + " threads, preload " + std::to_string(preload));
 		memcpy(d_.image, before_.data(), HEAP);
 		d_.replay_options = {threads, preload, 1};
 		d_.tail = first_;
@@ -167,14 +181,16 @@ TEST_F(Apply, NarrowStores_LeaveTheirNeighbours)
 TEST_F(Apply, StoresAcrossGranules_AreWholeAndInOrder)
 {
 	for (unsigned k = 0; k < 60; k++)
-		put({filled(KEPT + GRANULE * (1 + k % 5) - 4, 8), filled(KEPT + GRANULE * (1 + k % 3) - 40 * k, 4000)});
+		put({filled(KEPT + GRANULE * (1 + k % 5) - 4, 8),
+		        filled(KEPT + GRANULE * (1 + k % 3) - 40 * k, 4000)});
 	expect_replayed_always(How::LIVE, 60);
 }
 
 TEST_F(Apply, WidestStores_UpToTheHeapsEnd)
 {
 	for (unsigned k = 0; k < 12; k++)
-		put({filled(HEAP - MEDIA_ENTRY_MAX, MEDIA_ENTRY_MAX), filled(HEAP - 1, 1), filled(HEAP - 20000, 12000)});
+		put({filled(HEAP - MEDIA_ENTRY_MAX, MEDIA_ENTRY_MAX), filled(HEAP - 1, 1),
+		        filled(HEAP - 20000, 12000)});
 	expect_replayed_always(How::RECOVER, 12);
 }
 
@@ -207,7 +223,8 @@ TEST_F(Apply, Random_IsTheSameAsOneAfterTheOther)
 	for (uint64_t seed = 1; seed <= 6; seed++) {
 		SCOPED_TRACE("seed " + std::to_string(seed));
 		random_.seed(seed);
-		/* Other updates in the same slots and logs: those of before are stale markers' now. */
+		/* Other updates in the same slots and logs: those of before are stale markers'
+		 * now. */
 		first_ = next_ = d_.tail + SLOTS;
 		expected_ = before_;
 		logged_ = bytes_ = 0;
@@ -226,7 +243,8 @@ TEST_F(Apply, Random_IsTheSameAsOneAfterTheOther)
 			bool lost = holes && below(8) == 0;
 			media_marker *m = put(entries, !lost);
 			if (lost) {
-				/* It never returned, so the thread's next record is not behind it. */
+				/* It never returned, so the thread's next record is not behind
+				 * it. */
 				at_[m->thread] = m->log_start;
 				m->durts -= SLOTS; /* the slot still holds an earlier lap's */
 				m->checksum = ~m->checksum;
@@ -251,7 +269,8 @@ TEST_F(Apply, ForgedEntry_IsRefused_AndNothingOfItsPartWritten)
 		replay_result r{};
 		d_.tail = first_;
 		EXPECT_EQ(replay_recover(&d_, &r), FUR_ECORRUPT);
-		EXPECT_NE(std::string(fur_errormsg()).find("outside the heap"), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find("outside the heap"), std::string::npos)
+		        << fur_errormsg();
 		EXPECT_EQ(memcmp(d_.image, before_.data(), HEAP), 0);
 		d_.next_durts = next_;
 		EXPECT_EQ(replay_live(&d_), FUR_ECORRUPT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cancel_test.cpp - no function of libfur is a cancellation point: a thread that is cancelled leaves neither a lock behind, nor an update
- * half begun.
+ * cancel_test.cpp - no function of libfur is a cancellation point: a thread that is cancelled
+ * leaves neither a lock behind, nor an update half begun.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -14,7 +14,7 @@ namespace
 
 class Cancel : public HeapFile
 {
-      protected:
+protected:
 	template <class Work>
 	struct Run {
 		Work &work;
@@ -27,7 +27,8 @@ class Cancel : public HeapFile
 		r->work();
 		r->ended = true;
 	}
-	/* Without variables: the address sanitizer does not see that a cancelled function's are gone. */
+	/* Without variables: the address sanitizer does not see that a cancelled function's are
+	 * gone. */
 	template <class Work>
 	static void *cancelled(void *argument)
 	{
@@ -55,13 +56,16 @@ TEST_F(Cancel, NoFunction_IsACancellationPoint)
 		fur::Options o = small_options();
 		o.pm = pm;
 		fur_heap *heap = nullptr;
-		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_create(path_.c_str(), &o, &heap), 0) << fur_errormsg(); }));
+		EXPECT_TRUE(comes_to_its_end([&] {
+			EXPECT_EQ(fur_create(path_.c_str(), &o, &heap), 0) << fur_errormsg();
+		}));
 		EXPECT_TRUE(comes_to_its_end([&] {
 			fur_thread *self;
 			fur_update *tx;
 			fur_ro *ro;
 			ASSERT_EQ(fur_thread_register(heap, &self), 0);
-			for (int k = 0; k < 200; k++) { /* the log and the ring fill, and are replayed */
+			/* The log and the ring fill, and are replayed */
+			for (int k = 0; k < 200; k++) {
 				ASSERT_EQ(fur_begin_update(self, &tx), 0);
 				void *p = fur_alloc(tx, 1000);
 				char bytes[1000] = {};
@@ -75,8 +79,11 @@ TEST_F(Cancel, NoFunction_IsACancellationPoint)
 			ASSERT_EQ(fur_abort(tx), FUR_EABORTED);
 			ASSERT_EQ(fur_thread_unregister(self), 0);
 		}));
-		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_close(heap), 0) << fur_errormsg(); }));
-		EXPECT_TRUE(comes_to_its_end([&] { EXPECT_EQ(fur_open(path_.c_str(), &o, &heap), 0) << fur_errormsg(); }));
+		EXPECT_TRUE(
+		        comes_to_its_end([&] { EXPECT_EQ(fur_close(heap), 0) << fur_errormsg(); }));
+		EXPECT_TRUE(comes_to_its_end([&] {
+			EXPECT_EQ(fur_open(path_.c_str(), &o, &heap), 0) << fur_errormsg();
+		}));
 		EXPECT_EQ(fur_close(heap), 0);
 		unlink(path_.c_str());
 	}
@@ -91,7 +98,8 @@ TEST_F(Cancel, WhileThePageLimitIsChecked_TheLimitStays)
 	o.log_bytes = 1 << 16;
 	fur::Heap heap = create(o);
 	fur::Thread self(heap);
-	auto *p = static_cast<unsigned char *>(fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, 1 << 16); }));
+	auto *p = static_cast<unsigned char *>(
+	        fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, 1 << 16); }));
 	auto write_pages = [&](fur_thread *t) {
 		fur_update *tx;
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
@@ -183,9 +191,13 @@ TEST_F(Cancel, InsideReaderReport_UndoesNothing_AndReleasesNothing)
 	reader.join();
 	EXPECT_EQ(result, PTHREAD_CANCELED);
 	EXPECT_TRUE(returned) << "the thread was cancelled inside the callback";
-	EXPECT_EQ(words[0], 1u) << "0: an update that was acknowledged is undone; 2: one that was cancelled is not";
-	for (int k = 0; k < 2; k++) { /* a lock released twice lets the next holder in, and the one after it never */
-		fur::update(self, [&](fur_update *tx) { fur_store(tx, &words[0], fur_load(tx, &words[0]) + 1); });
+	EXPECT_EQ(words[0], 1u)
+	        << "0: an update that was acknowledged is undone; 2: one that was cancelled is not";
+	/* A lock released twice lets the next holder in, and the one after it never */
+	for (int k = 0; k < 2; k++) {
+		fur::update(self, [&](fur_update *tx) {
+			fur_store(tx, &words[0], fur_load(tx, &words[0]) + 1);
+		});
 	}
 	EXPECT_EQ(words[0], 3u);
 }

@@ -9,12 +9,28 @@ import subprocess
 import sys
 
 include, compiler, language = sys.argv[1], sys.argv[2].split(), sys.argv[3]
-standards = {"c": ["c11", "c17", "c2x"], "c++": ["c++11", "c++14", "c++17", "c++20", "c++2b"]}[language]
-flags = ["-x", language, "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, "-"]
+standards = {"c": ["c11", "c17", "c2x"], "c++": ["c++11", "c++14", "c++17", "c++20", "c++2b"]}[
+    language
+]
+flags = [
+    "-x",
+    language,
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wpedantic",
+    "-Werror",
+    "-fsyntax-only",
+    "-I",
+    include,
+    "-",
+]
 
 
 def compiles(text, standard):
-    done = subprocess.run(compiler + ["-std=" + standard] + flags, input=text, text=True, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        compiler + ["-std=" + standard] + flags, input=text, text=True, stderr=subprocess.PIPE
+    )
     return done.returncode == 0, done.stderr
 
 
@@ -27,13 +43,56 @@ void use(%s *tx, long *p, char *c, void **v)
 """
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
-    ("loads in a read-only transaction", USE % ("fur_ro", "fur_ro", "(void)fur_load(tx, p); (void)fur_load(tx, c); fur_read(tx, v, p, 8);"), True),
-    ("stores in an update", USE % ("fur_update", "fur_update", "fur_store(tx, p, 1); fur_store(tx, c, 'x'); fur_store(tx, v, p); (void)fur_load(tx, v);"), True),
-    ("a load inside a load inside a store", USE % ("fur_update", "fur_update", "fur_store(tx, p, fur_load(tx, (long *)fur_load(tx, v)) + 1); (void)c;"), True),
-    ("a store in a read-only transaction", USE % ("fur_ro", "fur_ro", "fur_store(tx, p, 1); (void)c; (void)v;"), False),
-    ("a write in a read-only transaction", USE % ("fur_ro", "fur_ro", "fur_write(tx, p, c, 1); (void)v;"), False),
-    ("a load with something that is no transaction", USE % ("fur_heap", "fur_heap", "(void)fur_load(tx, p); (void)c; (void)v;"), False),
-    ("a store of a large struct", "#include <fur.h>\nstruct s { char a[24]; };\nvoid f(fur_update *tx, struct s *p, struct s v);\nvoid f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n", False),
+    (
+        "loads in a read-only transaction",
+        USE
+        % (
+            "fur_ro",
+            "fur_ro",
+            "(void)fur_load(tx, p); (void)fur_load(tx, c); fur_read(tx, v, p, 8);",
+        ),
+        True,
+    ),
+    (
+        "stores in an update",
+        USE
+        % (
+            "fur_update",
+            "fur_update",
+            "fur_store(tx, p, 1); fur_store(tx, c, 'x'); fur_store(tx, v, p); (void)fur_load(tx, v);",
+        ),
+        True,
+    ),
+    (
+        "a load inside a load inside a store",
+        USE
+        % (
+            "fur_update",
+            "fur_update",
+            "fur_store(tx, p, fur_load(tx, (long *)fur_load(tx, v)) + 1); (void)c;",
+        ),
+        True,
+    ),
+    (
+        "a store in a read-only transaction",
+        USE % ("fur_ro", "fur_ro", "fur_store(tx, p, 1); (void)c; (void)v;"),
+        False,
+    ),
+    (
+        "a write in a read-only transaction",
+        USE % ("fur_ro", "fur_ro", "fur_write(tx, p, c, 1); (void)v;"),
+        False,
+    ),
+    (
+        "a load with something that is no transaction",
+        USE % ("fur_heap", "fur_heap", "(void)fur_load(tx, p); (void)c; (void)v;"),
+        False,
+    ),
+    (
+        "a store of a large struct",
+        "#include <fur.h>\nstruct s { char a[24]; };\nvoid f(fur_update *tx, struct s *p, struct s v);\nvoid f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n",
+        False,
+    ),
 ]
 HPP = """#include <fur.hpp>
 long f(fur_thread *t, const long *p);
@@ -51,7 +110,10 @@ def check(name, text, standard, expected, says=""):
     result, errors = compiles(text, standard)
     good = result == expected and says in errors
     bad += not good
-    print(f"{'ok  ' if good else 'FAIL'} {standard}: {name}" + ("" if good else f": {'compiles' if result else 'does not compile'}\n{errors}"))
+    print(
+        f"{'ok  ' if good else 'FAIL'} {standard}: {name}"
+        + ("" if good else f": {'compiles' if result else 'does not compile'}\n{errors}")
+    )
 
 
 for standard in standards:

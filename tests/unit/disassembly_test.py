@@ -14,7 +14,14 @@ failures = []
 
 
 def disassemble(path, symbol=None):
-    text = subprocess.run([objdump, "-d", "--no-show-raw-insn"] + ([f"--disassemble={symbol}"] if symbol else []) + [path], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text = subprocess.run(
+        [objdump, "-d", "--no-show-raw-insn"]
+        + ([f"--disassemble={symbol}"] if symbol else [])
+        + [path],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
     return [m.group(1).strip() for m in re.finditer(r"^\s+[0-9a-f]+:\s+(.*)$", text, re.M)]
 
 
@@ -39,17 +46,48 @@ def order(lines, *patterns):
 def load_is_one_instruction():
     with tempfile.TemporaryDirectory() as place:
         source = "#include <fur.h>\nlong f(fur_ro *tx, const long *p);\nlong f(fur_ro *tx, const long *p) { return fur_load(tx, p); }\n"
-        subprocess.run(compiler.split() + ["-x", "c", "-O2", "-fcf-protection=none" if processor == "x86_64" else "-O2", "-I", include, "-c", "-o", place + "/f.o", "-"], input=source, text=True, check=True)
-        lines = [l for l in disassemble(place + "/f.o", "f") if not l.startswith(("nop", "data16", "cs nop", "xchg   %ax"))]
-    body = {"x86_64": [r"^mov +\(%rsi\),%rax$", r"^ret"], "ppc64": [r"^ld +r3,0\(r4\)$", r"^blr$"]}[processor]
-    expect(len(lines) >= 2 and all(re.match(p, l) for p, l in zip(body, lines)), f"fur_load in a read-only transaction is one load: {lines[:3]}")
+        subprocess.run(
+            compiler.split()
+            + [
+                "-x",
+                "c",
+                "-O2",
+                "-fcf-protection=none" if processor == "x86_64" else "-O2",
+                "-I",
+                include,
+                "-c",
+                "-o",
+                place + "/f.o",
+                "-",
+            ],
+            input=source,
+            text=True,
+            check=True,
+        )
+        lines = [
+            l
+            for l in disassemble(place + "/f.o", "f")
+            if not l.startswith(("nop", "data16", "cs nop", "xchg   %ax"))
+        ]
+    body = {"x86_64": [r"^mov +\(%rsi\),%rax$", r"^ret"], "ppc64": [r"^ld +r3,0\(r4\)$", r"^blr$"]}[
+        processor
+    ]
+    expect(
+        len(lines) >= 2 and all(re.match(p, l) for p, l in zip(body, lines)),
+        f"fur_load in a read-only transaction is one load: {lines[:3]}",
+    )
 
 
 load_is_one_instruction()
 lines = disassemble(library)
 if processor == "x86_64":
-    expect(order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at the lock and xabort")
-    expect(order(lines, r"xsusldtrk", r"^mfence", r"xresldtrk", r"^xend"), "tsx: suspend, mfence, resume, xend, in this order")
+    expect(
+        order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at the lock and xabort"
+    )
+    expect(
+        order(lines, r"xsusldtrk", r"^mfence", r"xresldtrk", r"^xend"),
+        "tsx: suspend, mfence, resume, xend, in this order",
+    )
 else:
     expect(order(lines, r"^tbegin\.\s*1?$"), "power: tbegin.")
     expect(any(re.match(r"^tbegin\.\s+1$", l) for l in lines), "power: tbegin. 1, rollback-only")
@@ -57,10 +95,25 @@ else:
     expect(suspend is not None, "power: tsuspend.")
     if suspend is not None:
         window = lines[suspend - 1 : suspend + 4]
-        expect(all(re.match(p, l) for p, l in zip([r"^mr +r1,", r"^tsuspend\.", r"^bctrl", r"^tresume\.", r"^mr +r1,"], window)) and len(window) == 5,
-               f"power: a suspended thread has r1 on the window's stack, where signals may go: {window}")
-    expect(any(l.startswith("tend.") for l in lines) and any(l.startswith("tabort.") for l in lines), "power: tend., tabort.")
+        expect(
+            all(
+                re.match(p, l)
+                for p, l in zip(
+                    [r"^mr +r1,", r"^tsuspend\.", r"^bctrl", r"^tresume\.", r"^mr +r1,"], window
+                )
+            )
+            and len(window) == 5,
+            f"power: a suspended thread has r1 on the window's stack, where signals may go: {window}",
+        )
+    expect(
+        any(l.startswith("tend.") for l in lines) and any(l.startswith("tabort.") for l in lines),
+        "power: tend., tabort.",
+    )
     expect(any(re.match(r"^(mfspr +r\d+,130|mftexasr)", l) for l in lines), "power: TEXASR is read")
-    expect(any(re.match(r"^dcbf\s", l) for l in lines) and any(re.match(r"^(hw)?sync", l) for l in lines), "power: dcbf and sync")
+    expect(
+        any(re.match(r"^dcbf\s", l) for l in lines)
+        and any(re.match(r"^(hw)?sync", l) for l in lines),
+        "power: dcbf and sync",
+    )
     expect(not any(re.match(r"^dcbst", l) for l in lines), "power: no dcbst")
 sys.exit(1 if failures else 0)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that update: who has read it is told so at its
- * end, also if the update has left nondurable[] by then (INV-D2, INV-D5); and it
- * is told that the disk has failed, and so is the next transaction.   Usage: disk-fails-test read-only|update
+ * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that
+ * update: who has read it is told so at its end, also if the update has left nondurable[] by then
+ * (INV-D2, INV-D5); and it is told that the disk has failed, and so is the next transaction.
+ * Usage: disk-fails-test read-only|update
  */
 #include "nameless_heap.h"
 
@@ -78,6 +79,10 @@ int main(int argc, char **argv)
 	int cause = names_the_cause();
 	int begun = update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro);
 	cause = cause && names_the_cause();
-	printf("read %lu; the writer was told %d, we were told %d\n", (unsigned long)seen, (int)(intptr_t)committed, ended);
-	return seen == 42 && (intptr_t)committed == FUR_EIO && ended == FUR_EIO && begun == FUR_EIO && cause ? 0 : 1;
+	printf("read %lu; the writer was told %d, we were told %d\n", (unsigned long)seen,
+	        (int)(intptr_t)committed, ended);
+	return seen == 42 && (intptr_t)committed == FUR_EIO && ended == FUR_EIO &&
+	                       begun == FUR_EIO && cause
+	               ? 0
+	               : 1;
 }

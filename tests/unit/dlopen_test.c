@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dlopen_test.c - a program loads several copies of libfur, as one with plug-ins may: the C library's reserve of static thread-local data
- * must do for all; each copy has its own messages; and threads, and fork(), may outlive a copy.   Usage: dlopen-test LIBRARY
+ * dlopen_test.c - a program loads several copies of libfur, as one with plug-ins may: the C
+ * library's reserve of static thread-local data must do for all; each copy has its own messages;
+ * and threads, and fork(), may outlive a copy.   Usage: dlopen-test LIBRARY
  */
 #include <dlfcn.h>
 #include <fcntl.h>

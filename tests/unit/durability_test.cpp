@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability_test.cpp - who waits for whom: an update that is visible and not yet durable is put into nondurable[] by hand, as thread 3's,
- * and kept there for as long as the test likes.
+ * durability_test.cpp - who waits for whom: an update that is visible and not yet durable is put
+ * into nondurable[] by hand, as thread 3's, and kept there for as long as the test likes.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -14,7 +14,7 @@ namespace
 
 class Waits : public HeapFile
 {
-      protected:
+protected:
 	enum { OTHER = 3, ID = 9 };
 
 	Waits() : heap_(create()), self_(heap_), d_(heap_.get()->durability)
@@ -74,7 +74,7 @@ class Waits : public HeapFile
 	/* Runs `work` on a thread; says whether it has returned. */
 	class Beside
 	{
-	      public:
+	public:
 		template <class Work>
 		explicit Beside(Work work) : thread_([this, work] { work(), returned_ = true; })
 		{
@@ -88,7 +88,7 @@ class Waits : public HeapFile
 			return returned_;
 		}
 
-	      private:
+	private:
 		std::atomic<bool> returned_{false};
 		std::thread thread_;
 	};
@@ -167,7 +167,8 @@ TEST_F(Waits, Update_DrawsItsSlotAfterItsDependencies)
 	uint64_t next = d_.next_durts;
 	Beside update_beside([this] { update(); });
 	a_while();
-	EXPECT_EQ(__atomic_load_n(&d_.next_durts, __ATOMIC_SEQ_CST), next) << "its dependency has no slot yet";
+	EXPECT_EQ(__atomic_load_n(&d_.next_durts, __ATOMIC_SEQ_CST), next)
+	        << "its dependency has no slot yet";
 	EXPECT_EQ(draw(), next);
 	become_durable();
 }
@@ -182,7 +183,8 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 	Beside update_beside([this] { update(); });
 	media_marker *m = durability_marker(&d_, slot + 300);
 	a_while();
-	EXPECT_NE(__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE), slot + 300) << "no marker before the dependency is durable";
+	EXPECT_NE(__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE), slot + 300)
+	        << "no marker before the dependency is durable";
 	leave();
 	while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != slot + 300)
 		std::this_thread::yield();
@@ -206,7 +208,8 @@ TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 	Beside update_beside([this] { update(); });
 	a_while();
 	EXPECT_FALSE(update_beside.returned());
-	EXPECT_EQ(__atomic_load_n(&h.lock.held, __ATOMIC_SEQ_CST), 0u) << "so that the reader can become active";
+	EXPECT_EQ(__atomic_load_n(&h.lock.held, __ATOMIC_SEQ_CST), 0u)
+	        << "so that the reader can become active";
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
 }
 
@@ -250,7 +253,8 @@ TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
 	a_while();
-	/* As if another update waited for the turn, always: then no release wakes the sleepers.  If no holder does, either, this does not end. */
+	/* As if another update waited for the turn, always: then no release wakes the sleepers.  If
+	 * no holder does, either, this does not end. */
 	__atomic_fetch_add(&h.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST)) {
 		lock_release(&h);
@@ -274,7 +278,8 @@ TEST_F(Waits, Turn_OfAThreadThatHasWaitedLong_CannotBeTaken)
 	});
 	a_while();
 	EXPECT_FALSE(taken);
-	/* The one beside has waited long by now: it has reserved a turn of its own, and handed over ours. */
+	/* The one beside has waited long by now: it has reserved a turn of its own, and handed over
+	 * ours. */
 	while (__atomic_load_n(&h.lock.served, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
 	EXPECT_EQ(h.lock.served, 1u);

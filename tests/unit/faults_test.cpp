@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * faults_test.cpp - heap files that were damaged: bits flipped, markers of an earlier lap, files cut short, before and while they are mapped.
- * What opens again is what its updates give; what does not is refused and unchanged; and fur-check says which, and mends one byte.
+ * faults_test.cpp - heap files that were damaged: bits flipped, markers of an earlier lap, files
+ * cut short, before and while they are mapped.  What opens again is what its updates give; what
+ * does not is refused and unchanged; and fur-check says which, and mends one byte.
  */
 #include "../../tools/heap_check.hpp"
 #include "fixture.hpp"
@@ -26,10 +27,11 @@ struct Update {
 	std::vector<std::pair<uint64_t, std::string>> stores; /* heap offset, bytes */
 };
 
-/* A heap whose process ended without closing it: updates of three threads that read each other's. */
+/* A heap whose process ended without closing it: updates of three threads that read each
+ * other's. */
 class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 {
-      protected:
+protected:
 	enum { THREADS = 3, UPDATES = 18 };
 	struct Line {
 		uint64_t value[16];
@@ -72,7 +74,8 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 		o.pm_latency_ns = 20000; /* so that updates overlap, and name each other */
 		auto *heap = new fur::Heap(open(o));
 		std::vector<std::thread> all;
-		std::barrier<> together(THREADS); /* so that they take turns, also on a machine that is busy */
+		/* So that they take turns, also on a machine that is busy */
+		std::barrier<> together(THREADS);
 		for (unsigned t = 0; t < THREADS; t++)
 			all.emplace_back([=, &together] {
 				fur::Thread self(*heap);
@@ -95,11 +98,13 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 			memcpy(&u.marker, &good_[slot_offset(s)], sizeof u.marker);
 			if (u.marker.durts != s)
 				continue;
-			for (uint64_t at = entries_of(u); at < u.marker.log_start + u.marker.log_bytes;) {
+			for (uint64_t at = entries_of(u);
+			        at < u.marker.log_start + u.marker.log_bytes;) {
 				uint64_t word;
 				memcpy(&word, &good_[log_offset(u.marker.thread, at)], 8);
 				u.stores.push_back({media_entry_offset(word),
-				        good_.substr(log_offset(u.marker.thread, at) + 8, media_entry_payload(word))});
+				        good_.substr(log_offset(u.marker.thread, at) + 8,
+				                media_entry_payload(word))});
 				at += media_entry_bytes(media_entry_payload(word));
 			}
 			updates_[s] = u;
@@ -134,7 +139,8 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 		std::set<uint64_t> lost = {damaged};
 		for (const auto &[durts, u] : updates_)
 			for (uint64_t back = 1; back <= MEDIA_DEPS && back < durts; back++)
-				if ((u.marker.deps[(back - 1) / 64] >> (back - 1) % 64 & 1) && lost.count(durts - back))
+				if ((u.marker.deps[(back - 1) / 64] >> (back - 1) % 64 & 1) &&
+				        lost.count(durts - back))
 					lost.insert(durts);
 		return lost;
 	}
@@ -174,14 +180,17 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 	void restore() const
 	{
 		int fd = ::open(path_.c_str(), O_RDWR);
-		ASSERT_EQ(pwrite(fd, good_.data(), good_.size(), 0), static_cast<ssize_t>(good_.size()));
+		ASSERT_EQ(pwrite(fd, good_.data(), good_.size(), 0),
+		        static_cast<ssize_t>(good_.size()));
 		close(fd);
 	}
 
-	/* A bit of the file is flipped that matters to update `durts`, or to none (0): the heap opens, with all that was in it. */
+	/* A bit of the file is flipped that matters to update `durts`, or to none (0): the heap
+	 * opens, with all that was in it. */
 	void expect_survives_flip(uint64_t offset, unsigned bit, uint64_t durts)
 	{
-		SCOPED_TRACE("byte " + std::to_string(offset) + " bit " + std::to_string(bit) + " update " + std::to_string(durts));
+		SCOPED_TRACE("byte " + std::to_string(offset) + " bit " + std::to_string(bit) +
+		             " update " + std::to_string(durts));
 		flip_bit(offset, bit);
 		std::string flipped = bytes();
 		tools::Report report = check();
@@ -201,7 +210,9 @@ class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
 		restore();
 		flip_bit(offset, bit);
 		EXPECT_EQ(repair().size(), durts ? 1u : 0u);
-		EXPECT_TRUE(bytes().substr(0, super_.heap_offset) == good_.substr(0, super_.heap_offset) || !durts);
+		EXPECT_TRUE(bytes().substr(0, super_.heap_offset) ==
+		                    good_.substr(0, super_.heap_offset) ||
+		            !durts);
 		EXPECT_EQ(open_result(), 0) << fur_errormsg();
 		EXPECT_TRUE(heap_bytes_now() == replayed({})) << "mended, and not all is there";
 		restore();
@@ -251,7 +262,8 @@ TEST_P(Crashed, LogBitFlips_AreMended)
 		uint64_t durts = slots[random() % slots.size()];
 		const media_marker &m = updates_[durts].marker;
 		uint64_t at = m.log_start + random() % m.log_bytes;
-		expect_survives_flip(log_offset(m.thread, at), static_cast<unsigned>(random() % 8), durts);
+		expect_survives_flip(
+		        log_offset(m.thread, at), static_cast<unsigned>(random() % 8), durts);
 		if (HasFailure())
 			return;
 	}
@@ -261,10 +273,13 @@ TEST_P(Crashed, FlipsOfWhatNobodyReads_AreHarmless)
 {
 	std::mt19937_64 random(3);
 	for (int k = 0; k < 20; k++) {
-		expect_survives_flip(slot_offset(random()) + 64 + random() % 64, static_cast<unsigned>(random() % 8), 0);
-		expect_survives_flip(log_offset(3, random()), static_cast<unsigned>(random() % 8), 0);
+		expect_survives_flip(slot_offset(random()) + 64 + random() % 64,
+		        static_cast<unsigned>(random() % 8), 0);
 		expect_survives_flip(
-		        offsetof(media_super, gap0) + random() % sizeof(media_super::gap0), static_cast<unsigned>(random() % 8), 0);
+		        log_offset(3, random()), static_cast<unsigned>(random() % 8), 0);
+		expect_survives_flip(
+		        offsetof(media_super, gap0) + random() % sizeof(media_super::gap0),
+		        static_cast<unsigned>(random() % 8), 0);
 	}
 }
 
@@ -273,7 +288,8 @@ TEST_P(Crashed, SuperblockStateAndTailFlips_AreToldAndMended)
 	auto each_bit = [&](uint64_t from, uint64_t n) {
 		for (uint64_t offset = from; offset < from + n; offset++)
 			for (unsigned bit = 0; bit < 8; bit++) {
-				SCOPED_TRACE("byte " + std::to_string(offset) + " bit " + std::to_string(bit));
+				SCOPED_TRACE("byte " + std::to_string(offset) + " bit " +
+				             std::to_string(bit));
 				flip_bit(offset, bit);
 				std::string flipped = bytes().substr(0, sizeof(media_super));
 				tools::Report report = check();
@@ -322,9 +338,10 @@ TEST_P(Crashed, UpdateLost_IsToldExactly_AndNotMended)
 			stored += distinct.insert(offset + k).second;
 	EXPECT_EQ(told, stored);
 	for (const auto &[offset, what] : u.stores)
-		EXPECT_TRUE(std::any_of(l.ranges.begin(), l.ranges.end(), [&, offset = offset, n = what.size()](tools::Range r) {
-			return r.offset <= offset && offset + n <= r.offset + r.bytes;
-		}));
+		EXPECT_TRUE(std::any_of(l.ranges.begin(), l.ranges.end(),
+		        [&, offset = offset, n = what.size()](tools::Range r) {
+			        return r.offset <= offset && offset + n <= r.offset + r.bytes;
+		        }));
 	std::string before = bytes();
 	EXPECT_TRUE(repair().empty());
 	EXPECT_TRUE(bytes() == before);
@@ -362,7 +379,8 @@ TEST_P(Crashed, MarkerWipedOut_IsToldByTheGapInTheLog)
 	EXPECT_FALSE(report.sound());
 	ASSERT_GE(report.lost.size(), 1u);
 	EXPECT_TRUE(std::any_of(report.lost.begin(), report.lost.end(), [&](const tools::Lost &l) {
-		return l.certain && l.durts == durts && l.durts_last == durts && l.thread == thread && !l.ranges.empty();
+		return l.certain && l.durts == durts && l.durts_last == durts &&
+		       l.thread == thread && !l.ranges.empty();
 	}));
 	expect_refused(FUR_ECORRUPT);
 }
@@ -375,18 +393,23 @@ TEST_P(Crashed, RingWipedOutInPart_IsTold)
 		poke(slot_offset(s), zero.data(), zero.size());
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
-	EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(),
-	        [](const tools::Problem &p) { return p.what.find("can have been in flight") != std::string::npos; }));
+	EXPECT_TRUE(std::any_of(
+	        report.problems.begin(), report.problems.end(), [](const tools::Problem &p) {
+		        return p.what.find("can have been in flight") != std::string::npos;
+	        }));
 	expect_refused(FUR_ECORRUPT);
 }
 
-/* At the end of each thread's log nothing vouches for what is damaged, but so many cannot have been in flight. */
+/* At the end of each thread's log nothing vouches for what is damaged, but so many cannot have been
+ * in flight. */
 TEST_P(Crashed, NewestLogsWipedOut_AreRefused)
 {
 	auto from = std::prev(updates_.end(), 6);
 	for (auto u = from; u != updates_.end(); ++u)
-		poke(log_offset(u->second.marker.thread, u->second.marker.log_start), "\0\0\0\0\0\0\0", 8),
-		        poke(log_offset(u->second.marker.thread, entries_of(u->second)), "\0\0\0\0\0\0\0", 8);
+		poke(log_offset(u->second.marker.thread, u->second.marker.log_start),
+		        "\0\0\0\0\0\0\0", 8),
+		        poke(log_offset(u->second.marker.thread, entries_of(u->second)),
+		                "\0\0\0\0\0\0\0", 8);
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
 	EXPECT_TRUE(report.too_many);
@@ -403,7 +426,8 @@ TEST_P(Crashed, LostAndInTheHeapInPart_CannotBeGivenUp)
 {
 	if (GetParam() == 1)
 		GTEST_SKIP() << "has no trailer";
-	uint64_t durts = std::next(updates_.begin(), 20)->first, replaying = media_tail_encode(durts + 3);
+	uint64_t durts = std::next(updates_.begin(), 20)->first,
+	         replaying = media_tail_encode(durts + 3);
 	const Update &u = updates_[durts];
 	poke(log_offset(u.marker.thread, entries_of(u)) + 9, "2 bytes", 7);
 	poke(super_.heap_offset + super_.heap_bytes, &replaying, sizeof replaying);
@@ -434,8 +458,8 @@ TEST_P(Crashed, DamagedAllocator_IsToldAndNotMended)
 	poke(super_.heap_offset + caches + sizeof(thread_caches), &junk, 8);
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
-	EXPECT_TRUE(std::any_of(
-	        report.problems.begin(), report.problems.end(), [](const tools::Problem &p) { return p.where == "allocator"; }));
+	EXPECT_TRUE(std::any_of(report.problems.begin(), report.problems.end(),
+	        [](const tools::Problem &p) { return p.where == "allocator"; }));
 	EXPECT_FALSE(report.all_mendable());
 }
 
@@ -459,7 +483,8 @@ TEST_P(Crashed, MarkerOfAnEarlierLap_IsNeverReplayed)
 			continue;
 		/* The old marker, and its log with it, so that only its lap is wrong. */
 		poke(slot_offset(durts), &u.marker, sizeof u.marker);
-		poke(log_offset(u.marker.thread, u.marker.log_start), &good_[log_offset(u.marker.thread, u.marker.log_start)],
+		poke(log_offset(u.marker.thread, u.marker.log_start),
+		        &good_[log_offset(u.marker.thread, u.marker.log_start)],
 		        u.marker.log_bytes);
 		std::string stale = bytes();
 		tools::Report report = check();
@@ -492,11 +517,13 @@ TEST_P(Crashed, CutShort_IsRefused_AndWhatIsMissingTold)
 	expect_refused(FUR_ECORRUPT);
 	tools::Report report = check();
 	ASSERT_EQ(report.problems.size(), 1u);
-	EXPECT_NE(report.problems[0].what.find("missing: heap bytes 4096 to"), std::string::npos) << report.problems[0].what;
+	EXPECT_NE(report.problems[0].what.find("missing: heap bytes 4096 to"), std::string::npos)
+	        << report.problems[0].what;
 	ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(super_.logs_offset + 4096)), 0);
 	report = check();
 	ASSERT_EQ(report.problems.size(), 1u);
-	EXPECT_NE(report.problems[0].what.find("logs in part, heap bytes 0 to"), std::string::npos) << report.problems[0].what;
+	EXPECT_NE(report.problems[0].what.find("logs in part, heap bytes 0 to"), std::string::npos)
+	        << report.problems[0].what;
 	EXPECT_TRUE(repair().empty());
 }
 
@@ -526,7 +553,8 @@ TEST_P(Crashed, CutShortWhileMapped_IsSigbus_ThenRefused_ThenFineFromACopy)
 	}
 	/* It works: its state is open, and its ring changes. */
 	std::string before = bytes().substr(super_.ring_offset, 64 * MEDIA_SLOT_BYTES);
-	while (bytes().substr(super_.ring_offset, 64 * MEDIA_SLOT_BYTES) == before && waitpid(child, nullptr, WNOHANG) == 0)
+	while (bytes().substr(super_.ring_offset, 64 * MEDIA_SLOT_BYTES) == before &&
+	        waitpid(child, nullptr, WNOHANG) == 0)
 		usleep(1000);
 	ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(super_.ring_offset)), 0);
 	int status;
@@ -544,24 +572,27 @@ TEST_P(Crashed, CutShortWhileMapped_IsSigbus_ThenRefused_ThenFineFromACopy)
 
 TEST_P(Crashed, RegionsOutsideTheFile_AreRefused_AlsoWithARightChecksum)
 {
-	const size_t fields[] = {offsetof(media_super, control_offset), offsetof(media_super, control_bytes),
-	        offsetof(media_super, ring_offset), offsetof(media_super, ring_slots), offsetof(media_super, logs_offset),
-	        offsetof(media_super, log_bytes), offsetof(media_super, heap_offset), offsetof(media_super, heap_bytes),
-	        offsetof(media_super, address)};
+	const size_t fields[] = {offsetof(media_super, control_offset),
+	        offsetof(media_super, control_bytes), offsetof(media_super, ring_offset),
+	        offsetof(media_super, ring_slots), offsetof(media_super, logs_offset),
+	        offsetof(media_super, log_bytes), offsetof(media_super, heap_offset),
+	        offsetof(media_super, heap_bytes), offsetof(media_super, address)};
 	for (size_t field : fields)
-		for (uint64_t value :
-		        {uint64_t(0), uint64_t(1), uint64_t(1) << 31, uint64_t(1) << 62, UINT64_MAX & ~uint64_t(0xffff)}) {
+		for (uint64_t value : {uint64_t(0), uint64_t(1), uint64_t(1) << 31,
+		             uint64_t(1) << 62, UINT64_MAX & ~uint64_t(0xffff)}) {
 			media_super s = super_;
 			memcpy(reinterpret_cast<char *>(&s) + field, &value, 8);
 			if (value <= 1 && field == offsetof(media_super, control_bytes))
 				continue; /* smaller than it is: nothing lies outside */
-			if (value % MEDIA_PAGE_BYTES == 0 && field == offsetof(media_super, address))
+			if (value % MEDIA_PAGE_BYTES == 0 &&
+			        field == offsetof(media_super, address))
 				continue;
 			s.checksum = media_super_checksum(&s);
 			poke(0, &s, sizeof s);
 			int result = open_result();
 			EXPECT_TRUE(result == FUR_ECORRUPT)
-			        << "field at " << field << " value " << value << ": " << result << " " << fur_errormsg();
+			        << "field at " << field << " value " << value << ": " << result
+			        << " " << fur_errormsg();
 			EXPECT_FALSE(check().sound());
 			restore();
 		}
@@ -580,7 +611,8 @@ TEST_P(Crashed, VersionOfTheFuture_IsRefusedByAll)
 			mend ? (void)repair() : (void)check();
 			ADD_FAILURE() << "not refused";
 		} catch (const tools::Refused &e) {
-			EXPECT_NE(std::string(e.what()).find("version 3"), std::string::npos) << e.what();
+			EXPECT_NE(std::string(e.what()).find("version 3"), std::string::npos)
+			        << e.what();
 		}
 	EXPECT_TRUE(bytes() == before);
 }
@@ -600,6 +632,7 @@ TEST_P(Crashed, InUse_IsRefusedByCheck)
 	tools::HeapView beside(path_, tools::Purpose::CHECK);
 }
 
-INSTANTIATE_TEST_SUITE_P(Version, Crashed, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(
+        Version, Crashed, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
 
 } // namespace

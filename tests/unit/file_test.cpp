@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * file_test.cpp - files that are not heaps, or no longer, or not ours: one clear error, and the file as it was.
+ * file_test.cpp - files that are not heaps, or no longer, or not ours: one clear error, and the
+ * file as it was.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -13,7 +14,7 @@ namespace
 
 class File : public HeapFile
 {
-      protected:
+protected:
 	void make()
 	{
 		fur::Heap h = create();
@@ -65,7 +66,8 @@ TEST_F(File, Directory)
 TEST_F(File, Truncated)
 {
 	make();
-	for (off_t length : {off_t(896), off_t(4096), off_t(65536), static_cast<off_t>(super().file_bytes - 1)}) {
+	for (off_t length : {off_t(896), off_t(4096), off_t(65536),
+	             static_cast<off_t>(super().file_bytes - 1)}) {
 		ASSERT_EQ(truncate(path_.c_str(), length), 0);
 		expect_refused(FUR_ECORRUPT);
 	}
@@ -99,7 +101,8 @@ TEST_F(File, SuperblockBitFlips_AreRefused)
 			flip_bit(offset, bit);
 			fur_heap *h;
 			fur::Options o = small_options();
-			ASSERT_NE(fur_open(path_.c_str(), &o, &h), 0) << "byte " << offset << " bit " << bit;
+			ASSERT_NE(fur_open(path_.c_str(), &o, &h), 0)
+			        << "byte " << offset << " bit " << bit;
 			flip_bit(offset, bit);
 		}
 	EXPECT_TRUE(bytes() == good);
@@ -146,8 +149,8 @@ TEST_F(File, AddressTaken_IsRefusedAndUnchanged)
 {
 	make();
 	media_super s = super();
-	void *there = mmap(
-	        reinterpret_cast<void *>(s.address), 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	void *there = mmap(reinterpret_cast<void *>(s.address), 4096, PROT_READ,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ASSERT_NE(there, MAP_FAILED);
 	expect_refused(FUR_EADDRESS);
 	munmap(there, 4096);
@@ -180,7 +183,8 @@ TEST_F(File, Create_AboveTheLimitOfFileSizes_IsRefusedAndLeavesNothing)
 		fur::Options o = small_options();
 		fur_heap *h;
 		EXPECT_EQ(fur_create(path_.c_str(), &o, &h), FUR_ENOSPC) << fur_errormsg();
-		EXPECT_NE(std::string(fur_errormsg()).find("RLIMIT_FSIZE"), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find("RLIMIT_FSIZE"), std::string::npos)
+		        << fur_errormsg();
 	});
 	EXPECT_NE(access(path_.c_str(), F_OK), 0);
 }
@@ -210,7 +214,8 @@ TEST_F(File, Create_BadOptions_AreRefused)
 	refused([](fur_options &o) { o.address = (uint64_t(1) << 47) - 65536; });
 	refused([](fur_options &o) { o.address = UINT64_MAX - 65535; });
 	refused([](fur_options &o) { o.heap_bytes = UINT64_MAX; });
-	EXPECT_EQ(std::string(fur_errormsg()).find("heap_bytes is 0"), std::string::npos) << fur_errormsg();
+	EXPECT_EQ(std::string(fur_errormsg()).find("heap_bytes is 0"), std::string::npos)
+	        << fur_errormsg();
 	refused([](fur_options &o) { o.heap_bytes = uint64_t(1) << 47; }); /* no place for it */
 	refused([](fur_options &o) { o.file_mode = 0400; });
 	refused([](fur_options &o) { o.file_mode = 04600; });
@@ -250,8 +255,9 @@ TEST_F(File, Address_OutsideTheUsersSpace_IsRefused)
 {
 	make();
 	const media_super good = super();
-	for (uint64_t address : {uint64_t(0), uint64_t(65536), (uint64_t(4) << 30) - 65536, uint64_t(1) << 47,
-	             (uint64_t(1) << 47) - 65536, UINT64_MAX - 65535, good.address + 4096}) {
+	for (uint64_t address :
+	        {uint64_t(0), uint64_t(65536), (uint64_t(4) << 30) - 65536, uint64_t(1) << 47,
+	                (uint64_t(1) << 47) - 65536, UINT64_MAX - 65535, good.address + 4096}) {
 		media_super s = good;
 		s.address = address;
 		s.checksum = media_super_checksum(&s);
@@ -321,11 +327,14 @@ TEST_F(File, AllocatorHeaderDamaged_IsRefusedByAllAndUnchanged)
 
 class Locks : public File
 {
-      protected:
+protected:
 	/* As a process that may only read the file. */
 	struct Reader {
 		int fd;
-		explicit Reader(const std::string &path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+		explicit Reader(const std::string &path)
+		    : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC))
+		{
+		}
 		~Reader()
 		{
 			close(fd);
@@ -359,7 +368,9 @@ class Locks : public File
 	{
 		fur::Thread self(h);
 		for (int k = 0; k < 500; k++)
-			fur::update(self, [&](fur_update *tx) { fur_set_root(tx, 0, reinterpret_cast<void *>(uint64_t(k) * 16)); });
+			fur::update(self, [&](fur_update *tx) {
+				fur_set_root(tx, 0, reinterpret_cast<void *>(uint64_t(k) * 16));
+			});
 	}
 };
 
@@ -369,10 +380,13 @@ TEST_F(Locks, ReadLock_AtTheOpen_IsNamed)
 	Reader reader(path_);
 	reader.lock();
 	expect_refused(FUR_EBUSY);
-	EXPECT_NE(std::string(fur_errormsg()).find("a process holds a read lock"), std::string::npos) << fur_errormsg();
+	EXPECT_NE(
+	        std::string(fur_errormsg()).find("a process holds a read lock"), std::string::npos)
+	        << fur_errormsg();
 	heap_file file;
 	EXPECT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_REPLAYER, &file), FUR_EBUSY);
-	EXPECT_NE(std::string(fur_errormsg()).find("read lock"), std::string::npos) << fur_errormsg();
+	EXPECT_NE(std::string(fur_errormsg()).find("read lock"), std::string::npos)
+	        << fur_errormsg();
 	reader.unlock();
 	EXPECT_EQ(open_result(), 0);
 }
@@ -396,7 +410,9 @@ TEST_F(Locks, ReadLock_OfAProcess_IsNamedWithIt)
 	char byte;
 	ASSERT_EQ(read(ready[0], &byte, 1), 1);
 	expect_refused(FUR_EBUSY);
-	EXPECT_NE(std::string(fur_errormsg()).find("process " + std::to_string(child) + " holds a read lock"), std::string::npos)
+	EXPECT_NE(std::string(fur_errormsg())
+	                  .find("process " + std::to_string(child) + " holds a read lock"),
+	        std::string::npos)
 	        << fur_errormsg();
 	close(over[1]);
 	waitpid(child, nullptr, 0);
@@ -423,7 +439,8 @@ TEST_F(Locks, FailedCalls_AreErrors)
 	int64_t pid;
 	const int no_file = -1;
 	EXPECT_EQ(heap_lock_held(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
-	EXPECT_NE(std::string(fur_errormsg()).find(strerror(EBADF)), std::string::npos) << fur_errormsg();
+	EXPECT_NE(std::string(fur_errormsg()).find(strerror(EBADF)), std::string::npos)
+	        << fur_errormsg();
 	EXPECT_EQ(heap_lock_read_by(no_file, HEAP_LOCK_WORKER, &pid), FUR_ESYS);
 	EXPECT_EQ(heap_lock_try(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
 	EXPECT_EQ(heap_lock_wait(no_file, HEAP_LOCK_WORKER), FUR_ESYS);
@@ -437,7 +454,8 @@ TEST_F(Locks, ReadLocks_AreNotTakenForProcesses)
 	Reader reader(path_);
 	reader.lock();
 	int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-	for (heap_lock byte : {HEAP_LOCK_WORKER, HEAP_LOCK_REPLAYER, HEAP_LOCK_REPLAY, HEAP_LOCK_WORKING}) {
+	for (heap_lock byte :
+	        {HEAP_LOCK_WORKER, HEAP_LOCK_REPLAYER, HEAP_LOCK_REPLAY, HEAP_LOCK_WORKING}) {
 		int64_t pid;
 		EXPECT_EQ(heap_lock_held(fd, byte), 0);
 		EXPECT_EQ(heap_lock_read_by(fd, byte, &pid), 1);

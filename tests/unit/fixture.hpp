@@ -31,12 +31,13 @@ inline fur::Options small_options()
 
 class HeapFile : public ::testing::Test
 {
-      protected:
+protected:
 	HeapFile()
 	{
 		static int n;
 		const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-		path_ = std::string(place) + "/fur-test-" + std::to_string(getpid()) + "-" + std::to_string(n++);
+		path_ = std::string(place) + "/fur-test-" + std::to_string(getpid()) + "-" +
+		        std::to_string(n++);
 		unlink(path_.c_str());
 	}
 	~HeapFile() override
@@ -112,13 +113,16 @@ class HeapFile : public ::testing::Test
 		}
 		return result;
 	}
-	/* A refusal: the code, a message that names the file and says what to do, and the file as it was. */
+	/* A refusal: the code, a message that names the file and says what to do, and the file as
+	 * it was. */
 	void expect_refused(int code)
 	{
 		std::string before = bytes();
 		EXPECT_EQ(open_result(), code) << fur_errormsg();
-		EXPECT_NE(std::string(fur_errormsg()).find(path_), std::string::npos) << fur_errormsg();
-		EXPECT_NE(std::string(fur_errormsg()).find(": ", path_.size() + 2), std::string::npos)
+		EXPECT_NE(std::string(fur_errormsg()).find(path_), std::string::npos)
+		        << fur_errormsg();
+		EXPECT_NE(
+		        std::string(fur_errormsg()).find(": ", path_.size() + 2), std::string::npos)
 		        << "no remedy: " << fur_errormsg();
 		EXPECT_TRUE(bytes() == before) << "a refused file was changed";
 	}

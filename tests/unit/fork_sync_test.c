@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fork_sync_test.c - a child of fork() closes its copy of a heap while two threads of the parent are in the middle of a group commit: one
- * runs fdatasync(), one waits for it on a condition that the child has a copy of.
+ * fork_sync_test.c - a child of fork() closes its copy of a heap while two threads of the parent
+ * are in the middle of a group commit: one runs fdatasync(), one waits for it on a condition that
+ * the child has a copy of.
  */
 #include "nameless_heap.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fork_test.cpp - a child of fork() and its copy of a heap: it is refused everything but fur_close(), harms nobody, and waits for nobody.
+ * fork_test.cpp - a child of fork() and its copy of a heap: it is refused everything but
+ * fur_close(), harms nobody, and waits for nobody.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -14,7 +15,7 @@ namespace
 
 class Fork : public HeapFile
 {
-      protected:
+protected:
 	Fork() : heap_(create()), self_(heap_)
 	{
 		words_ = fur::update(self_, [&](fur_update *tx) {
@@ -39,12 +40,14 @@ class Fork : public HeapFile
 		}
 		int status;
 		ASSERT_EQ(waitpid(child, &status, 0), child);
-		ASSERT_TRUE(WIFEXITED(status)) << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
+		ASSERT_TRUE(WIFEXITED(status))
+		        << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
 		EXPECT_EQ(WEXITSTATUS(status), 0) << "the child failed";
 	}
 	void increment()
 	{
-		fur::update(self_, [&](fur_update *tx) { fur_store(tx, words_, fur_load(tx, words_) + 1); });
+		fur::update(self_,
+		        [&](fur_update *tx) { fur_store(tx, words_, fur_load(tx, words_) + 1); });
 	}
 	/* All that returns a code, but for fur_close(). */
 	void expect_all_refused()
@@ -64,7 +67,8 @@ class Fork : public HeapFile
 		EXPECT_EQ(fur_thread_unregister(self_), FUR_EFORK);
 		EXPECT_EQ(fur_get_info(heap_, &info), FUR_EFORK);
 		EXPECT_EQ(fur_get_stats(heap_, &stats), FUR_EFORK);
-		EXPECT_NE(std::string(fur_errormsg()).find("fur_close"), std::string::npos) << "no remedy: " << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find("fur_close"), std::string::npos)
+		        << "no remedy: " << fur_errormsg();
 	}
 	/* The file's bytes, but for the word that says which processes work on it. */
 	std::string log_and_ring()
@@ -140,7 +144,8 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 		EXPECT_EQ(fur_commit(tx), FUR_EFORK);
 		EXPECT_EQ(fur_abort(tx), FUR_EFORK);
 		expect_all_refused();
-		EXPECT_TRUE(log_and_ring() == before) << "the child wrote to memory that it shares with its parent";
+		EXPECT_TRUE(log_and_ring() == before)
+		        << "the child wrote to memory that it shares with its parent";
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
 	});
 	fur_store(tx, &words_[1], uint64_t(9));
@@ -190,7 +195,8 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &words_[0], uint64_t(7));
 		std::atomic<bool> locked{false}, done{false};
-		auto *holder = new std::thread([&] { /* of which the child's unwinding destroys nothing */
+		/* Of which the child's unwinding destroys nothing */
+		auto *holder = new std::thread([&] {
 			pthread_mutex_lock(&heap_.get()->registering);
 			locked = true;
 			while (!done)
@@ -202,8 +208,9 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 		pid_t child = fork();
 		if (child == 0) {
 			alarm(60);
-			atexit([] { _exit(0); }); /* called first: nothing else of the test program's end */
-			pthread_exit(nullptr);    /* the last thread: the process ends */
+			/* Called first: nothing else of the test program's end */
+			atexit([] { _exit(0); });
+			pthread_exit(nullptr); /* the last thread: the process ends */
 		}
 		int status;
 		waitpid(child, &status, 0);
@@ -273,7 +280,8 @@ TEST_F(Fork, WhileOtherThreadsOpenAndClose_ChildrenCloseTheirCopies)
 		ASSERT_EQ(fur_close(h), 0);
 		while (!done) {
 			int result = fur_open(second.c_str(), &o, &h);
-			ASSERT_TRUE(result == 0 || result == FUR_EBUSY) << fur_errormsg(); /* busy: a child has a copy */
+			/* busy: a child has a copy */
+			ASSERT_TRUE(result == 0 || result == FUR_EBUSY) << fur_errormsg();
 			if (result == 0) {
 				ASSERT_EQ(fur_close(h), 0);
 			}
@@ -295,7 +303,8 @@ TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
 		fur::Heap mine = fur::Heap::create(second, small_options());
 		fur::Thread me(mine);
 		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, fur_base(mine)); });
-		EXPECT_EQ(fur::read(me, [&](fur_ro *) { return mine.root<void>(0); }), fur_base(mine));
+		EXPECT_EQ(fur::read(me, [&](fur_ro *) { return mine.root<void>(0); }),
+		        fur_base(mine));
 		/* And its own child has a copy of that one. */
 		in_child([&] {
 			fur_ro *ro;
@@ -318,7 +327,8 @@ TEST_F(Fork, HeapCountsAsOpen_AsLongAsAChildHasItsCopy)
 	if (child == 0) {
 		char c;
 		alarm(60);
-		_exit(read(to_child[0], &c, 1) == 1 && fur_close(heap_.get()) == 0 && write(to_parent[1], "", 1) == 1 &&
+		_exit(read(to_child[0], &c, 1) == 1 && fur_close(heap_.get()) == 0 &&
+		                        write(to_parent[1], "", 1) == 1 &&
 		                        read(to_child[0], &c, 1) == 1
 		                ? 0
 		                : 1);
@@ -341,7 +351,9 @@ TEST_F(Fork, HeapCountsAsOpen_AsLongAsAChildHasItsCopy)
 /* A child for which the C library runs no handlers. */
 TEST_F(Fork, RawClone_IsNoticedAtRegistrationAndClose)
 {
-	auto clone_without_handlers = [] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); };
+	auto clone_without_handlers = [] {
+		return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+	};
 	ASSERT_EQ(fur_thread_unregister(self_), 0);
 	in_child(
 	        [&] {

@@ -13,7 +13,9 @@ source, build = sys.argv[1], sys.argv[2]
 
 
 def run(*command, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
+    )
     print("$ " + " ".join(command) + "\n" + done.stdout, end="")
     if done.returncode:
         sys.exit(1)
@@ -22,21 +24,42 @@ def run(*command, **more):
 
 with tempfile.TemporaryDirectory() as place:
     run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place)
-    pc = next(os.path.join(d, "libfur.pc") for d, _, files in os.walk(place) if "libfur.pc" in files)
-    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(pc), PKG_CONFIG_SYSROOT_DIR=place)
+    pc = next(
+        os.path.join(d, "libfur.pc") for d, _, files in os.walk(place) if "libfur.pc" in files
+    )
+    environment = dict(
+        os.environ, PKG_CONFIG_PATH=os.path.dirname(pc), PKG_CONFIG_SYSROOT_DIR=place
+    )
     flags = run("pkg-config", "--cflags", "--libs", "libfur", env=environment).split()
     library = next(f[2:] for f in flags if f.startswith("-L"))
-    for compiler, program in ((["cc", "-Wall", "-Wextra", "-Werror"], "counter.c"), (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp")):
+    for compiler, program in (
+        (["cc", "-Wall", "-Wextra", "-Werror"], "counter.c"),
+        (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp"),
+    ):
         name = program.split(".")[0]
-        run(*compiler, f"{source}/examples/{program}", *flags, "-Wl,-rpath," + library, "-o", f"{place}/{name}")
+        run(
+            *compiler,
+            f"{source}/examples/{program}",
+            *flags,
+            "-Wl,-rpath," + library,
+            "-o",
+            f"{place}/{name}",
+        )
         heap = f"{place}/{name}.fur"
         run(f"{place}/{name}", heap)
         if name == "counter" and "run 2 times" not in run(f"{place}/{name}", heap):
             sys.exit("the counter did not survive")
     for tool in ("fur-replayer", "fur-info", "fur-check"):
         program = next(os.path.join(d, tool) for d, _, files in os.walk(place) if tool in files)
-        run(program, *(["--once", "--heap"] if tool == "fur-replayer" else []), f"{place}/counter.fur")
-    exported = [l.split()[-1] for l in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()]
+        run(
+            program,
+            *(["--once", "--heap"] if tool == "fur-replayer" else []),
+            f"{place}/counter.fur",
+        )
+    exported = [
+        l.split()[-1]
+        for l in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()
+    ]
     foreign = [s for s in exported if not s.startswith("fur_")]
     if foreign or "fur_commit" not in exported:
         sys.exit(f"exported besides fur_*: {foreign}")

@@ -58,7 +58,9 @@ TEST(Media, Format2_IsFrozen)
 	s.log_bytes = 4096;
 	s.ring_slots = 64;
 	s.checksum = 0x1234;
-	media_claims claims = {UINT64_C(0x700000010), UINT64_C(0x700000001), UINT64_C(0x70000000f), 0}, read{};
+	media_claims claims = {UINT64_C(0x700000010), UINT64_C(0x700000001), UINT64_C(0x70000000f),
+	                     0},
+	             read{};
 	media_head head = media_head_encode(&s, 3, 8192 + 128, &claims);
 	EXPECT_EQ(head.durts, 0x10u);
 	EXPECT_EQ(head.own, 15u);
@@ -105,7 +107,7 @@ TEST(Media, MarkerChecksum_NoticesEveryBit)
 /* A heap file whose ring is written by hand: each update stores its number at a word of its own. */
 class Recovery : public HeapFile
 {
-      public:
+public:
 	explicit Recovery(uint32_t version = MEDIA_VERSION)
 	{
 		fur::Heap h = create();
@@ -120,7 +122,8 @@ class Recovery : public HeapFile
 	}
 	void attach()
 	{
-		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_), 0) << fur_errormsg();
+		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_), 0)
+		        << fur_errormsg();
 		fur::Options o = small_options();
 		char reason[160];
 		ASSERT_EQ(durability_attach(&d_, &file_, &o, reason, sizeof reason), 0);
@@ -134,12 +137,15 @@ class Recovery : public HeapFile
 			heap_close_file(&file_);
 		}
 	}
-	/* Update `k` (its durTS is first_ + k) of thread k % 4, which depends on those `deps` slots back. */
-	media_marker *put(uint64_t k, std::initializer_list<unsigned> deps = {}, media_kind kind = MEDIA_COMMIT)
+	/* Update `k` (its durTS is first_ + k) of thread k % 4, which depends on those `deps` slots
+	 * back. */
+	media_marker *put(uint64_t k, std::initializer_list<unsigned> deps = {},
+	        media_kind kind = MEDIA_COMMIT)
 	{
 		return put_as(k % 4, k, deps, kind);
 	}
-	media_marker *put_as(uint64_t thread, uint64_t k, std::initializer_list<unsigned> deps = {}, media_kind kind = MEDIA_COMMIT)
+	media_marker *put_as(uint64_t thread, uint64_t k, std::initializer_list<unsigned> deps = {},
+	        media_kind kind = MEDIA_COMMIT)
 	{
 		uint64_t start = at_[thread];
 		uint8_t *log = d_.logs + thread * d_.super->log_bytes;
@@ -147,11 +153,13 @@ class Recovery : public HeapFile
 		if (d_.head_bytes && kind == MEDIA_COMMIT) {
 			start = at_[thread] = (at_[thread] + 63) & ~uint64_t(63);
 			claims_.durts = first_ + k;
-			media_head head = media_head_encode(d_.super, static_cast<uint32_t>(thread), start, &claims_);
+			media_head head = media_head_encode(
+			        d_.super, static_cast<uint32_t>(thread), start, &claims_);
 			memcpy(log + (start & (d_.super->log_bytes - 1)), &head, sizeof head);
 			claims_ = {};
 		}
-		memcpy(log + ((start + d_.head_bytes) & (d_.super->log_bytes - 1)), entry, sizeof entry);
+		memcpy(log + ((start + d_.head_bytes) & (d_.super->log_bytes - 1)), entry,
+		        sizeof entry);
 		at_[thread] += d_.head_bytes + 16;
 		media_marker m{};
 		m.durts = first_ + k;
@@ -166,22 +174,28 @@ class Recovery : public HeapFile
 		return durability_marker(&d_, m.durts);
 	}
 	/* What the head of the next update claims: updates by their `k`. */
-	Recovery &claiming(std::optional<uint64_t> own, std::optional<uint64_t> settled = {}, std::optional<uint64_t> clear = {})
+	Recovery &claiming(std::optional<uint64_t> own, std::optional<uint64_t> settled = {},
+	        std::optional<uint64_t> clear = {})
 	{
-		claims_ = {0, own ? first_ + *own : 0, settled ? first_ + *settled : 0, clear ? first_ + *clear : 0};
+		claims_ = {0, own ? first_ + *own : 0, settled ? first_ + *settled : 0,
+		        clear ? first_ + *clear : 0};
 		return *this;
 	}
 	/* The marker of an update is gone; its record stays. */
 	void wipe(uint64_t k)
 	{
-		memset(static_cast<void *>(durability_marker(&d_, first_ + k)), 0, MEDIA_SLOT_BYTES);
+		memset(static_cast<void *>(durability_marker(&d_, first_ + k)), 0,
+		        MEDIA_SLOT_BYTES);
 	}
 	void expect_refused(const char *why)
 	{
 		std::string before(reinterpret_cast<char *>(d_.words), file_.file_bytes);
 		EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
-		EXPECT_NE(std::string(fur_errormsg()).find(why), std::string::npos) << fur_errormsg();
-		EXPECT_TRUE(before == std::string(reinterpret_cast<char *>(d_.words), file_.file_bytes)) << "changed";
+		EXPECT_NE(std::string(fur_errormsg()).find(why), std::string::npos)
+		        << fur_errormsg();
+		EXPECT_TRUE(
+		        before == std::string(reinterpret_cast<char *>(d_.words), file_.file_bytes))
+		        << "changed";
 		EXPECT_EQ(d_.tail, first_);
 	}
 	/* A record of a thread whose marker is gone. */
@@ -216,7 +230,7 @@ class Recovery : public HeapFile
 
 class Recovery1 : public Recovery
 {
-      protected:
+protected:
 	Recovery1() : Recovery(1) {}
 };
 
@@ -375,7 +389,8 @@ TEST_F(Recovery, HeadOfAnotherPlaceOrLap_ClaimsNothing)
 	put(0), put(1);
 	claiming(1).put(5);
 	/* A copy of the head at another place of the log; and one whose window is over. */
-	memcpy(d_.logs + d_.super->log_bytes + 1024, d_.logs + d_.super->log_bytes + 64, sizeof(media_head));
+	memcpy(d_.logs + d_.super->log_bytes + 1024, d_.logs + d_.super->log_bytes + 64,
+	        sizeof(media_head));
 	memset(d_.logs + d_.super->log_bytes + 64, 0, sizeof(media_head));
 	wipe(5), wipe(1);
 	EXPECT_EQ(recover(), Set{0}) << fur_errormsg();
@@ -495,7 +510,8 @@ TEST_F(Recovery, ForgedEntryOutsideTheHeap_IsRefused)
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
 }
 
-/* Each put() of a thread advances its log by 16 bytes; skip() as if by a record whose marker is gone. */
+/* Each put() of a thread advances its log by 16 bytes; skip() as if by a record whose marker is
+ * gone. */
 TEST_F(Recovery1, GapInAThreadsLog_IsDamage)
 {
 	put(0);
@@ -504,7 +520,8 @@ TEST_F(Recovery1, GapInAThreadsLog_IsDamage)
 	put(8); /* thread 0 */
 	std::string before(reinterpret_cast<char *>(d_.image), d_.super->heap_bytes);
 	EXPECT_EQ(replay_recover(&d_, &result_), FUR_ECORRUPT);
-	EXPECT_TRUE(before == std::string(reinterpret_cast<char *>(d_.image), d_.super->heap_bytes));
+	EXPECT_TRUE(
+	        before == std::string(reinterpret_cast<char *>(d_.image), d_.super->heap_bytes));
 	EXPECT_EQ(d_.tail, first_);
 }
 
@@ -538,7 +555,8 @@ TEST_F(Recovery1, GapAgainstARecordBelowTheTail_IsDamage)
 
 TEST_F(Recovery1, ThreadIdleForALap_IsNoDamage)
 {
-	/* Thread 0 at 1 and 4, then not until 63 of the next lap.  The slot of its record at 4 has been taken, that of 1 is in flight. */
+	/* Thread 0 at 1 and 4, then not until 63 of the next lap.  The slot of its record at 4 has
+	 * been taken, that of 1 is in flight. */
 	put_as(0, 1), skip(0), put_as(0, 4);
 	for (uint64_t k = 0; k < 62; k++)
 		if (k != 1 && k != 4)
@@ -596,7 +614,8 @@ TEST_F(Recovery, Live_StopsAtASlotInFlight)
 
 TEST_F(Recovery, Live_LeavesAnUpdateThatCouldNotBeMadeDurable)
 {
-	/* Its owner has left nondurable[], after it had set `failed`; the replay had looked at that before. */
+	/* Its owner has left nondurable[], after it had set `failed`; the replay had looked at that
+	 * before. */
 	put(0);
 	d_.next_durts = first_ + 1;
 	d_.failed = static_cast<uint64_t>(int64_t(FUR_EIO));
@@ -614,12 +633,15 @@ TEST_F(Recovery, EntryChangedAfterItsCheck_WritesNothingOutside)
 {
 	put(0), put(1), put(2);
 	const std::vector<uint8_t> kept(64, INSPECT_KEPT);
-	const uint64_t offsets[] = {d_.super->heap_bytes - 4, d_.super->heap_bytes, (uint64_t(1) << 48) - 8};
+	const uint64_t offsets[] = {
+	        d_.super->heap_bytes - 4, d_.super->heap_bytes, (uint64_t(1) << 48) - 8};
 	for (unsigned threads : {1, 2})
 		for (uint64_t offset : offsets) {
 			uint64_t bad = media_entry_word(offset, 8);
-			memcpy(d_.logs + d_.super->log_bytes + durability_marker(&d_, first_ + 1)->log_start + d_.head_bytes, &bad,
-			        8);
+			memcpy(d_.logs + d_.super->log_bytes +
+			                durability_marker(&d_, first_ + 1)->log_start +
+			                d_.head_bytes,
+			        &bad, 8);
 			apply_basket *baskets = apply_baskets(threads);
 			apply_range range = {first_, first_ + 3, kept.data(), threads, baskets};
 			EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
@@ -681,7 +703,8 @@ uint8_t *Stores::base;
 uint64_t Stores::bytes;
 std::set<uint64_t> *Stores::pages;
 
-/* The kernel takes the pages for clean, and fdatasync would write nothing: recovery stores to them again before it relies on it. */
+/* The kernel takes the pages for clean, and fdatasync would write nothing: recovery stores to them
+ * again before it relies on it. */
 TEST_F(Recovery, Sync_StoresAgainWhatAFailedFdatasyncMayHaveLeftBehind)
 {
 	if (sysconf(_SC_PAGESIZE) != 4096)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * misuse_test.cpp - the public interface, used wrongly: each function that returns a code says so, and the heap works on.
+ * misuse_test.cpp - the public interface, used wrongly: each function that returns a code says so,
+ * and the heap works on.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -14,7 +15,7 @@ namespace
 
 class Misuse : public HeapFile
 {
-      protected:
+protected:
 	Misuse() : heap_(create()), self_(heap_)
 	{
 		words_ = fur::update(self_, [&](fur_update *tx) {
@@ -44,7 +45,9 @@ class Misuse : public HeapFile
 		static uint64_t n;
 		fur::update(self_, [&](fur_update *tx) { fur_store(tx, &words_[7], ++n); });
 		fur_ro *ro = begin_ro();
-		EXPECT_NE(__atomic_load_n(&heap_.get()->htm.active[fur_thread_slot(self_)].seq, __ATOMIC_RELAXED), 0u)
+		EXPECT_NE(__atomic_load_n(&heap_.get()->htm.active[fur_thread_slot(self_)].seq,
+		                  __ATOMIC_RELAXED),
+		        0u)
 		        << "the read is not protected";
 		EXPECT_EQ(fur_load(ro, &words_[7]), n);
 		EXPECT_EQ(fur_end_ro(ro), 0);
@@ -107,7 +110,8 @@ TEST_F(Misuse, Close_Twice_IsRefused)
 	ASSERT_EQ(fur_close(h), 0);
 	EXPECT_EQ(fur_close(h), FUR_EINVAL);
 	EXPECT_TRUE(says("closed before")) << fur_errormsg();
-	EXPECT_EQ(fur_close(reinterpret_cast<fur_heap *>(words_)), FUR_EINVAL) << "what is no heap at all";
+	EXPECT_EQ(fur_close(reinterpret_cast<fur_heap *>(words_)), FUR_EINVAL)
+	        << "what is no heap at all";
 	unlink(second.c_str());
 	expect_sound();
 }
@@ -150,7 +154,8 @@ TEST_F(Misuse, TransactionOfAnotherThread_IsNotEnded)
 		tried = true;
 		while (!ended)
 			usleep(1000);
-		EXPECT_EQ(fur_begin_update(t, &own), 0) << "it has nothing open: " << fur_errormsg();
+		EXPECT_EQ(fur_begin_update(t, &own), 0)
+		        << "it has nothing open: " << fur_errormsg();
 		EXPECT_EQ(fur_abort(own), FUR_EABORTED);
 	});
 	while (!tried)
@@ -241,8 +246,9 @@ TEST_F(Misuse, UpdateLeftByAnException_IsClosedByTheGuard)
 			fur_store(tx, &words_[0], uint64_t(1));
 			throw 1;
 		};
-		EXPECT_THROW(
-		        depth == 1 ? fur::update(self_, body) : fur::update(self_, [&](fur_update *) { fur::update(self_, body); }),
+		EXPECT_THROW(depth == 1 ? fur::update(self_, body)
+		                        : fur::update(self_,
+		                                  [&](fur_update *) { fur::update(self_, body); }),
 		        int);
 		EXPECT_EQ(words_[0], 0u);
 		expect_sound();
@@ -302,12 +308,15 @@ TEST_F(Misuse, StoreBits_Of1To8Bytes_StoresAndLogsThem)
 		fur::Thread t(h);
 		for (unsigned bytes = 1; bytes <= 7; bytes++)
 			fur::update(t, [&](fur_update *tx) {
-				fur_store_bits(tx, &words_[bytes - 1], UINT64_C(0x8877665544332211), bytes);
+				fur_store_bits(tx, &words_[bytes - 1], UINT64_C(0x8877665544332211),
+				        bytes);
 			});
 	});
 	heap_ = open();
 	for (unsigned bytes = 1; bytes <= 7; bytes++)
-		EXPECT_EQ(words_[bytes - 1], UINT64_C(0x8877665544332211) & ((UINT64_C(1) << 8 * bytes) - 1)) << bytes;
+		EXPECT_EQ(words_[bytes - 1],
+		        UINT64_C(0x8877665544332211) & ((UINT64_C(1) << 8 * bytes) - 1))
+		        << bytes;
 	self_ = fur::Thread(heap_);
 }
 
@@ -342,8 +351,9 @@ TEST_F(Misuse, Write_OverItself_IsAsMemmove)
 	};
 	/* Both directions; less than an entry, several entries, a distance larger than an entry;
 	 * onto itself. */
-	const std::vector<Move> moves = {{8, 0, 100}, {0, 8, 100}, {1, 0, 4088}, {0, 1, 4089}, {3, 0, 12000}, {0, 3, 12000},
-	        {5000, 0, 12000}, {0, 5000, 12000}, {4088, 0, 9000}, {0, 4088, 9000}, {100, 100, 10000}};
+	const std::vector<Move> moves = {{8, 0, 100}, {0, 8, 100}, {1, 0, 4088}, {0, 1, 4089},
+	        {3, 0, 12000}, {0, 3, 12000}, {5000, 0, 12000}, {0, 5000, 12000}, {4088, 0, 9000},
+	        {0, 4088, 9000}, {100, 100, 10000}};
 	auto all_moves = [&](fur_heap *heap, bool keep) {
 		fur::Thread t(heap);
 		auto *p = static_cast<unsigned char *>(fur_root(heap, 0));
@@ -351,11 +361,13 @@ TEST_F(Misuse, Write_OverItself_IsAsMemmove)
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(t, &tx), 0);
 			fur_write(tx, p + m.to, p + m.from, m.bytes);
-			ASSERT_EQ(keep ? fur_commit(tx) : fur_abort(tx), keep ? 0 : FUR_EABORTED) << fur_errormsg();
+			ASSERT_EQ(keep ? fur_commit(tx) : fur_abort(tx), keep ? 0 : FUR_EABORTED)
+			        << fur_errormsg();
 			if (keep)
 				memmove(&expected[m.to], &expected[m.from], m.bytes);
-			ASSERT_EQ(memcmp(p, expected.data(), BYTES), 0) << "in memory, " << m.bytes << " bytes from " << m.from
-			                                                << " to " << m.to << (keep ? "" : ", undone");
+			ASSERT_EQ(memcmp(p, expected.data(), BYTES), 0)
+			        << "in memory, " << m.bytes << " bytes from " << m.from << " to "
+			        << m.to << (keep ? "" : ", undone");
 		}
 	};
 	{
@@ -401,10 +413,14 @@ TEST_F(Misuse, Options_OfAnySize)
 {
 	std::string second = path_ + "-2";
 	auto create_with = [&](size_t bytes, int last) {
-		Sized s(bytes < sizeof(size_t) ? sizeof(size_t) : bytes < 5000 ? bytes : 5000, bytes);
+		Sized s(bytes < sizeof(size_t) ? sizeof(size_t)
+		        : bytes < 5000         ? bytes
+		                               : 5000,
+		        bytes);
 		fur::Options small = small_options();
 		memcpy(s.memory.data() + sizeof(size_t),
-		        reinterpret_cast<char *>(static_cast<fur_options *>(&small)) + sizeof(size_t),
+		        reinterpret_cast<char *>(static_cast<fur_options *>(&small)) +
+		                sizeof(size_t),
 		        std::min(s.memory.size(), sizeof(fur_options)) - sizeof(size_t));
 		if (last)
 			s.memory.back() = static_cast<char>(last);
@@ -417,11 +433,13 @@ TEST_F(Misuse, Options_OfAnySize)
 		unlink(second.c_str());
 		return result;
 	};
-	for (size_t bytes : {size_t(0), size_t(1), size_t(8), size_t(FUR_OPTIONS_LEAST_BYTES - 1), size_t(4097), SIZE_MAX}) {
+	for (size_t bytes : {size_t(0), size_t(1), size_t(8), size_t(FUR_OPTIONS_LEAST_BYTES - 1),
+	             size_t(4097), SIZE_MAX}) {
 		EXPECT_EQ(create_with(bytes, 0), FUR_EINVAL) << bytes;
 		EXPECT_TRUE(says("fur_options_init")) << fur_errormsg();
 	}
-	for (size_t bytes : {size_t(FUR_OPTIONS_LEAST_BYTES), sizeof(fur_options), sizeof(fur_options) + 8, size_t(4096)})
+	for (size_t bytes : {size_t(FUR_OPTIONS_LEAST_BYTES), sizeof(fur_options),
+	             sizeof(fur_options) + 8, size_t(4096)})
 		EXPECT_EQ(create_with(bytes, 0), 0) << bytes << ": " << fur_errormsg();
 	/* A program built for a newer library, that sets what this one does not have. */
 	EXPECT_EQ(create_with(sizeof(fur_options) + 1, 1), FUR_EINVAL);
@@ -434,7 +452,8 @@ void results_of_any_size(size_t least, Get get)
 	for (size_t bytes : {size_t(0), size_t(1), size_t(8), least - 1, size_t(4097), SIZE_MAX}) {
 		Sized s(std::min(std::max(bytes, sizeof(size_t)), size_t(5000)), bytes);
 		EXPECT_EQ(get(s.as<T>()), FUR_EINVAL) << bytes;
-		EXPECT_NE(std::string(fur_errormsg()).find("sizeof"), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find("sizeof"), std::string::npos)
+		        << fur_errormsg();
 		memset(s.memory.data(), 0, sizeof(size_t));
 		for (char c : s.memory)
 			EXPECT_EQ(c, 0) << "a struct of no known size was written to";
@@ -454,13 +473,15 @@ void results_of_any_size(size_t least, Get get)
 
 TEST_F(Misuse, Info_OfAnySize)
 {
-	results_of_any_size<fur_info>(FUR_INFO_LEAST_BYTES, [&](fur_info *i) { return fur_get_info(heap_, i); });
+	results_of_any_size<fur_info>(
+	        FUR_INFO_LEAST_BYTES, [&](fur_info *i) { return fur_get_info(heap_, i); });
 	EXPECT_EQ(heap_.info().heap_bytes, fur_bytes(heap_));
 }
 
 TEST_F(Misuse, Stats_OfAnySize)
 {
-	results_of_any_size<fur_stats>(FUR_STATS_LEAST_BYTES, [&](fur_stats *s) { return fur_get_stats(heap_, s); });
+	results_of_any_size<fur_stats>(
+	        FUR_STATS_LEAST_BYTES, [&](fur_stats *s) { return fur_get_stats(heap_, s); });
 	EXPECT_GE(heap_.stats().update_commits, 1u);
 }
 
@@ -493,19 +514,25 @@ TEST(Messages, EachThreadHasItsOwn)
 		EXPECT_EQ(fur_close(nullptr), FUR_EINVAL);
 		EXPECT_NE(std::string(fur_errormsg()).find("fur_close"), std::string::npos);
 	}).join();
-	EXPECT_NE(std::string(fur_errormsg()).find("/nonexistent/here"), std::string::npos) << fur_errormsg();
+	EXPECT_NE(std::string(fur_errormsg()).find("/nonexistent/here"), std::string::npos)
+	        << fur_errormsg();
 }
 
 /* --------------------------------------------------------------------- fur.hpp */
 
 TEST_F(Misuse, BodiesThatReturnReferences_ReturnValues)
 {
-	static_assert(std::is_same_v<decltype(fur::read(self_, [&](fur_ro *) -> uint64_t & { return words_[0]; })), uint64_t>);
-	static_assert(std::is_same_v<decltype(fur::update(self_, [&](fur_update *) -> const std::string & { return path_; })),
-	        std::string>);
+	static_assert(std::is_same_v<decltype(fur::read(self_,
+	                                     [&](fur_ro *) -> uint64_t & { return words_[0]; })),
+	        uint64_t>);
+	static_assert(
+	        std::is_same_v<decltype(fur::update(self_,
+	                               [&](fur_update *) -> const std::string & { return path_; })),
+	                std::string>);
 	std::string inside = "a string longer than what fits a std::string itself";
 	EXPECT_EQ(fur::read(self_, [&](fur_ro *) -> std::string & { return inside; }), inside);
-	EXPECT_EQ(fur::update(self_, [&](fur_update *) -> std::string & { return inside; }), inside);
+	EXPECT_EQ(
+	        fur::update(self_, [&](fur_update *) -> std::string & { return inside; }), inside);
 }
 
 /* -------------------------------------------------- builds with -Dchecks=true */
@@ -513,7 +540,7 @@ TEST_F(Misuse, BodiesThatReturnReferences_ReturnValues)
 #if defined(FUR_CHECKS)
 class ChecksDeathTest : public Misuse
 {
-      protected:
+protected:
 	ChecksDeathTest()
 	{
 		/* By exec: in a child of fork() alone every call would be refused. */

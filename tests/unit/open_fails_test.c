@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * open_fails_test.c - fur_create and fur_open with each call to the system failing in turn: an error
- * and no crash, no descriptor or mapping left, no file where none was, and the file byte for byte as
- * it was, but for its control region (INV-F1).  And fur_create never removes a file that another
- * process can open.
+ * open_fails_test.c - fur_create and fur_open with each call to the system failing in turn: an
+ * error and no crash, no descriptor or mapping left, no file where none was, and the file byte for
+ * byte as it was, but for its control region (INV-F1).  And fur_create never removes a file that
+ * another process can open.
  *
  *     open-fails-test create | create-named | open | recover
  *
- * create-named: on a file system that has no files without a name.  recover: the heap was not closed.
+ * create-named: on a file system that has no files without a name.  recover: the heap was not
+ * closed.
  */
 #include <fur.h>
 
@@ -168,7 +169,8 @@ EXPORT int unlink(const char *name)
 
 static void die(const char *what)
 {
-	printf("FAIL: %s, with %s (call %ld) failing: %s\n", what, failed_call, fail_at, fur_errormsg());
+	printf("FAIL: %s, with %s (call %ld) failing: %s\n", what, failed_call, fail_at,
+	        fur_errormsg());
 	fflush(stdout);
 	fail_at = 0;
 	unlinkat(AT_FDCWD, path, 0);
@@ -303,7 +305,8 @@ static void make(bool closed)
 		fur_heap *heap;
 		fur_thread *self;
 		fur_update *tx;
-		if (fur_create(path, &o, &heap) || fur_thread_register(heap, &self) || fur_begin_update(self, &tx))
+		if (fur_create(path, &o, &heap) || fur_thread_register(heap, &self) ||
+		        fur_begin_update(self, &tx))
 			_exit(1);
 		fur_set_root(tx, 0, fur_base(heap));
 		if (fur_commit(tx))
@@ -324,7 +327,8 @@ static int test_open(bool closed)
 		int error = attempt(false, which, &was_failed);
 		struct contents after = contents();
 		failures += error != 0;
-		if (error && (before.bytes != after.bytes || memcmp(before.data, after.data, before.bytes)))
+		if (error && (before.bytes != after.bytes ||
+		                     memcmp(before.data, after.data, before.bytes)))
 			die("a refused file was changed");
 		if (!was_failed && error)
 			die("refused without a reason");

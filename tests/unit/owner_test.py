@@ -81,11 +81,18 @@ def check_unit(place):
     with open(unit) as source, open(name, "w") as f:
         for line in source:
             f.write(f"ExecStart=:{replayer} --heap %f\n" if line.startswith("ExecStart=") else line)
-    done = subprocess.run(["systemd-analyze", "verify", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0 and "fur-replayer" not in done.stdout, done.stdout
 
 
-with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
+with tempfile.TemporaryDirectory(
+    dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+) as place:
     os.chmod(place, 0o755)
     damaged_header(os.path.join(place, "header"))
     if os.geteuid() == 0:

@@ -18,25 +18,30 @@ TEST(Policy, Table)
 	EXPECT_EQ(htm_decide(FUR_ABORT_CONFLICT, &h, budget), HTM_RETRY);
 	EXPECT_EQ(htm_decide(FUR_ABORT_CONFLICT, &h, budget), HTM_TAKE_LOCK);
 	h = {};
-	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_RETRY_SOON) << "a reader has no transaction to wait for";
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_RETRY_SOON)
+	        << "a reader has no transaction to wait for";
 	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_RETRY_SOON);
 	EXPECT_EQ(h.spent, 0u);
 	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, budget), HTM_TAKE_LOCK);
 	h = {};
 	for (int k = 1; k < 8; k++)
 		EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, 1000), HTM_RETRY_SOON);
-	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, 1000), HTM_TAKE_LOCK) << "what readers always abort, they do not under the lock";
+	EXPECT_EQ(htm_decide(FUR_ABORT_PLAIN, &h, 1000), HTM_TAKE_LOCK)
+	        << "what readers always abort, they do not under the lock";
 	h = {};
 	EXPECT_EQ(htm_decide(FUR_ABORT_CAPACITY, &h, budget), HTM_RETRY);
-	EXPECT_EQ(htm_decide(FUR_ABORT_CAPACITY, &h, budget), HTM_TAKE_LOCK) << "capacity does not burn the whole budget";
+	EXPECT_EQ(htm_decide(FUR_ABORT_CAPACITY, &h, budget), HTM_TAKE_LOCK)
+	        << "capacity does not burn the whole budget";
 	h = {};
 	for (int k = 0; k < 100; k++)
-		EXPECT_EQ(htm_decide(FUR_ABORT_FULL, &h, budget), HTM_MAKE_ROOM) << "making room is no failure";
+		EXPECT_EQ(htm_decide(FUR_ABORT_FULL, &h, budget), HTM_MAKE_ROOM)
+		        << "making room is no failure";
 	EXPECT_EQ(htm_decide(FUR_ABORT_CONFLICT, &h, budget), HTM_RETRY);
 	h = {};
 	EXPECT_EQ(htm_decide(FUR_ABORT_READER, &h, budget), HTM_WAIT_READER);
 	for (int k = 0; k < 100; k++)
-		EXPECT_EQ(htm_decide(FUR_ABORT_LOCK, &h, budget), HTM_WAIT_LOCK) << "others' falling back is no reason to";
+		EXPECT_EQ(htm_decide(FUR_ABORT_LOCK, &h, budget), HTM_WAIT_LOCK)
+		        << "others' falling back is no reason to";
 	EXPECT_EQ(h.spent, 0u);
 	EXPECT_EQ(htm_decide(FUR_ABORT_FAULT, &h, budget), HTM_RETRY);
 	EXPECT_EQ(h.spent, 0u) << "a fault does not burn the budget";
@@ -58,13 +63,16 @@ TEST(Classify, Tsx)
 #if defined(__powerpc64__)
 TEST(Classify, Power)
 {
-	EXPECT_EQ(htm_power.classify(UINT64_C(0x014000003c000000)), FUR_ABORT_FAULT) << "what QEMU's tbegin. leaves in TEXASR";
+	EXPECT_EQ(htm_power.classify(UINT64_C(0x014000003c000000)), FUR_ABORT_FAULT)
+	        << "what QEMU's tbegin. leaves in TEXASR";
 	EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - 10)), FUR_ABORT_CAPACITY);
 	EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - 12)), FUR_ABORT_PLAIN);
 	for (int bit : {11, 13, 14})
 		EXPECT_EQ(htm_power.classify(UINT64_C(1) << (63 - bit)), FUR_ABORT_CONFLICT);
 	for (int c : {FUR_ABORT_LOCK, FUR_ABORT_READER, FUR_ABORT_FULL})
-		EXPECT_EQ(htm_power.classify(static_cast<uint64_t>(1 + c) << 57 | UINT64_C(1) << 32), c);
+		EXPECT_EQ(
+		        htm_power.classify(static_cast<uint64_t>(1 + c) << 57 | UINT64_C(1) << 32),
+		        c);
 }
 
 class Power : public HeapFile
@@ -107,7 +115,8 @@ TEST(WindowStack, HasAGuardBelow)
 	EXPECT_EQ(errno, EFAULT);
 	EXPECT_EQ(reinterpret_cast<uintptr_t>(low) % page, 0u);
 	EXPECT_GE(end - low, 128 * 1024) << "room for a signal's handler";
-	EXPECT_EQ(msync(low - page, page, MS_ASYNC), 0) << "mapped, and not accessible: no gap that another mapping may take";
+	EXPECT_EQ(msync(low - page, page, MS_ASYNC), 0)
+	        << "mapped, and not accessible: no gap that another mapping may take";
 	close(zero);
 	window_stack_delete(end);
 	EXPECT_NE(msync(low - page, page, MS_ASYNC), 0) << "the guard goes with the stack";

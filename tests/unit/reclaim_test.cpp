@@ -21,7 +21,7 @@ constexpr size_t SIZES[] = {16, 48, 64, 112, 160, 1000, 1280, 5000, 16384};
 
 class Reclaim : public HeapFile
 {
-      protected:
+protected:
 	Reclaim() : heap_(create()) {}
 
 	void restart(uint64_t log_bytes)
@@ -80,7 +80,8 @@ class Reclaim : public HeapFile
 	void expect_room_for_all(bool runs = true)
 	{
 		std::vector<void *> blocks;
-		for (size_t n : runs ? std::vector<size_t>{200000, 100000, 20000} : std::vector<size_t>{}) {
+		for (size_t n :
+		        runs ? std::vector<size_t>{200000, 100000, 20000} : std::vector<size_t>{}) {
 			blocks.push_back(alloc(n));
 			EXPECT_NE(blocks.back(), nullptr) << n;
 		}
@@ -102,7 +103,8 @@ TEST_F(Reclaim, FullOfOneSize_ThenFreed_HasRoomForAnyOther)
 	for (uint64_t log_bytes : {4096u, 65536u})
 		for (size_t n : SIZES)
 			for (int order = 0; order < 3; order++) {
-				SCOPED_TRACE(std::to_string(n) + " bytes, order " + std::to_string(order) + ", log " +
+				SCOPED_TRACE(std::to_string(n) + " bytes, order " +
+				             std::to_string(order) + ", log " +
 				             std::to_string(log_bytes));
 				restart(log_bytes);
 				std::vector<void *> all = fill(n);
@@ -169,15 +171,16 @@ TEST_F(Reclaim, StocksOfOtherThreads_AreMemoryToo)
 				fur::Thread self(heap_);
 				registered.arrive_and_wait();
 				std::lock_guard lock(one_at_a_time);
-				release_all(
-				        {all.begin() + long(k * part), k == 2 ? all.end() : all.begin() + long((k + 1) * part)});
+				release_all({all.begin() + long(k * part),
+				        k == 2 ? all.end() : all.begin() + long((k + 1) * part)});
 				release(alloc(1000 + k * 1000));
 			});
 		for (auto &t : threads)
 			t.join();
 		EXPECT_EQ(census().blocks, 0u);
 		EXPECT_LT(census().free_chunks, chunks) << "nothing in stock: this tests nothing";
-		expect_room_for_all(log_bytes > 4096); /* fur_alloc may refuse a run for want of log */
+		/* fur_alloc may refuse a run for want of log */
+		expect_room_for_all(log_bytes > 4096);
 		if (log_bytes > 4096) {
 			EXPECT_NE(alloc(chunks * CHUNK_BYTES), nullptr);
 		}
@@ -188,7 +191,7 @@ TEST_F(Reclaim, StocksOfOtherThreads_AreMemoryToo)
  * another size reclaims. */
 class ReclaimWithin : public Reclaim
 {
-      protected:
+protected:
 	ReclaimWithin()
 	{
 		std::vector<void *> all = fill(16);
@@ -205,8 +208,9 @@ class ReclaimWithin : public Reclaim
 	}
 	static bool same(const alloc_census &a, const alloc_census &b)
 	{
-		return a.blocks == b.blocks && a.block_bytes == b.block_bytes && a.free_blocks == b.free_blocks &&
-		       a.chunks == b.chunks && a.free_chunks == b.free_chunks;
+		return a.blocks == b.blocks && a.block_bytes == b.block_bytes &&
+		       a.free_blocks == b.free_blocks && a.chunks == b.chunks &&
+		       a.free_chunks == b.free_chunks;
 	}
 	std::vector<void *> kept_;
 };
@@ -255,7 +259,7 @@ TEST_F(ReclaimWithin, Crash_InAndAfter)
 /* Everything at random against a shadow, in a heap that is full most of the time. */
 class ReclaimRandom : public Reclaim
 {
-      protected:
+protected:
 	struct Shadow {
 		std::map<uintptr_t, size_t> live;
 		uint64_t bytes = 0;
@@ -263,22 +267,28 @@ class ReclaimRandom : public Reclaim
 	void step(fur_thread *self, std::mt19937_64 &random, Shadow &shadow, bool freeing)
 	{
 		if (!shadow.live.empty() && random() % 8 < (freeing ? 7u : 3u)) {
-			auto it = shadow.live.lower_bound(shadow.live.begin()->first + random() % (2 << 20));
+			auto it = shadow.live.lower_bound(
+			        shadow.live.begin()->first + random() % (2 << 20));
 			it = it == shadow.live.end() ? shadow.live.begin() : it;
-			fur::update(self, [&](fur_update *tx) { fur_free(tx, reinterpret_cast<void *>(it->first)); });
+			fur::update(self, [&](fur_update *tx) {
+				fur_free(tx, reinterpret_cast<void *>(it->first));
+			});
 			shadow.bytes -= it->second;
 			shadow.live.erase(it);
 			return;
 		}
-		size_t n = random() % 16 == 0 ? random() % 200000 : SIZES[random() % std::size(SIZES)];
-		auto p = reinterpret_cast<uintptr_t>(fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
+		size_t n =
+		        random() % 16 == 0 ? random() % 200000 : SIZES[random() % std::size(SIZES)];
+		auto p = reinterpret_cast<uintptr_t>(
+		        fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
 		if (!p)
 			return;
 		size_t usable = fur_usable_bytes(heap_, reinterpret_cast<void *>(p));
 		ASSERT_GE(usable, n);
 		auto next = shadow.live.lower_bound(p);
 		ASSERT_TRUE(next == shadow.live.end() || p + usable <= next->first);
-		ASSERT_TRUE(next == shadow.live.begin() || std::prev(next)->first + std::prev(next)->second <= p);
+		ASSERT_TRUE(next == shadow.live.begin() ||
+		            std::prev(next)->first + std::prev(next)->second <= p);
 		shadow.live[p] = usable;
 		shadow.bytes += usable;
 	}
@@ -297,7 +307,8 @@ class ReclaimRandom : public Reclaim
 			{
 				fur::Thread self(heap_);
 				for (int i = 0; i < 1500; i++) {
-					ASSERT_NO_FATAL_FAILURE(step(self, random, shadow, part % 4 == 3));
+					ASSERT_NO_FATAL_FAILURE(
+					        step(self, random, shadow, part % 4 == 3));
 					if (i % 100 == 0) {
 						ASSERT_NO_FATAL_FAILURE(compare(shadow));
 					}
@@ -334,12 +345,16 @@ TEST_F(ReclaimRandom, ManyThreads_LoseNothing)
 			std::mt19937_64 random(k);
 			std::vector<void *> mine;
 			for (int i = 0; i < 4000; i++) {
-				size_t n = random() % 16 == 0 ? 70000 : SIZES[random() % std::size(SIZES)];
+				size_t n = random() % 16 == 0 ? 70000
+				                              : SIZES[random() % std::size(SIZES)];
 				if (mine.size() > 400 || (!mine.empty() && random() % 3 == 0)) {
 					std::swap(mine[random() % mine.size()], mine.back());
-					fur::update(self, [&](fur_update *tx) { fur_free(tx, mine.back()); });
+					fur::update(self,
+					        [&](fur_update *tx) { fur_free(tx, mine.back()); });
 					mine.pop_back();
-				} else if (void *p = fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, n); })) {
+				} else if (void *p = fur::update(self, [&](fur_update *tx) {
+					           return fur_alloc(tx, n);
+				           })) {
 					mine.push_back(p);
 				}
 			}
@@ -357,7 +372,7 @@ TEST_F(ReclaimRandom, ManyThreads_LoseNothing)
 /* A heap as the first version of the library made and left it. */
 class OldHeap : public Reclaim
 {
-      protected:
+protected:
 	OldHeap()
 	{
 		as_old();
@@ -388,8 +403,9 @@ class OldHeap : public Reclaim
 	}
 	cache &cache_of(unsigned slot, size_t n)
 	{
-		auto *all = reinterpret_cast<thread_caches *>(
-		        reinterpret_cast<char *>(header()) + ((sizeof(heap_header) + 127) & ~127ull));
+		auto *all =
+		        reinterpret_cast<thread_caches *>(reinterpret_cast<char *>(header()) +
+		                                          ((sizeof(heap_header) + 127) & ~127ull));
 		return all[slot].classes[(n - 1) / 16];
 	}
 	/* Free blocks of up to 64 bytes as the first version did: a list 256 deep becomes the full
@@ -403,11 +419,15 @@ class OldHeap : public Reclaim
 		for (void *p : blocks)
 			fur::update(self, [&](fur_update *tx) {
 				auto *block = static_cast<free_block *>(p);
-				auto at = [](uint64_t address) { return reinterpret_cast<free_block *>(address); };
-				uint64_t list = fur_load(tx, &c.list), depth = list ? fur_load(tx, &at(list)->depth) : 0;
+				auto at = [](uint64_t address) {
+					return reinterpret_cast<free_block *>(address);
+				};
+				uint64_t list = fur_load(tx, &c.list),
+				         depth = list ? fur_load(tx, &at(list)->depth) : 0;
 				if (depth == BATCH) {
 					if (uint64_t full = fur_load(tx, &c.full)) {
-						fur_store(tx, &at(full)->depth, fur_load(tx, &s.depot));
+						fur_store(tx, &at(full)->depth,
+						        fur_load(tx, &s.depot));
 						fur_store(tx, &s.depot, full);
 					}
 					fur_store(tx, &c.full, list);
@@ -528,7 +548,9 @@ TEST_F(Reclaim, Check_FindsDamagedChunkLists)
 	expect_found(first.blocks, first.blocks ^ 4);
 	expect_found(first.blocks, first.blocks ^ (uint64_t(4) << 20));
 	expect_found(lists[0 + h->first_chunk].blocks, 1);
-	uint64_t &stock = reinterpret_cast<thread_caches *>(base + ((sizeof *h + 127) & ~127ull))->classes[3].list;
+	uint64_t &stock = reinterpret_cast<thread_caches *>(base + ((sizeof *h + 127) & ~127ull))
+	                          ->classes[3]
+	                          .list;
 	ASSERT_TRUE(stock & 1);
 	expect_found(stock, stock + (uint64_t(1) << 48));
 }

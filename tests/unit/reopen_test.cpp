@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reopen_test.cpp - a heap opened a hundred times, and closed, left or killed: nothing leaks, of thread slots, log, ring, heap, or the
- * process's own.
+ * reopen_test.cpp - a heap opened a hundred times, and closed, left or killed: nothing leaks, of
+ * thread slots, log, ring, heap, or the process's own.
  */
 #include "../../tools/heap_check.hpp"
 #include "fixture.hpp"
@@ -18,7 +18,7 @@ namespace
 
 class Reopen : public HeapFile
 {
-      protected:
+protected:
 	enum { THREADS = 4, CYCLES = 100 };
 	struct Data {
 		uint64_t *block[THREADS];
@@ -41,8 +41,8 @@ class Reopen : public HeapFile
 					fur::update(self, [&](fur_update *tx) {
 						uint64_t n = fur_load(tx, &data->counter[t]) + 1;
 						fur_free(tx, fur_load(tx, &data->block[t]));
-						auto *block = static_cast<uint64_t *>(
-						        fur_alloc(tx, n % 5 == 0 ? 20000 : 40 + n % 3 * 100));
+						auto *block = static_cast<uint64_t *>(fur_alloc(
+						        tx, n % 5 == 0 ? 20000 : 40 + n % 3 * 100));
 						if (!block)
 							std::abort();
 						fur_store(tx, block, n);
@@ -131,7 +131,8 @@ TEST_F(Reopen, AHundredTimes_LeaksNothing)
 			work_and_be_killed(static_cast<unsigned>(random() % 8000));
 		tools::Report left = check();
 		EXPECT_TRUE(left.sound()) << left.problems.front().what;
-		/* What had read from an update in flight when the process was killed had not returned either. */
+		/* What had read from an update in flight when the process was killed had not
+		 * returned either. */
 		for (const tools::Lost &l : left.lost)
 			EXPECT_TRUE(!l.certain && cycle % 3 == 2) << l.why;
 		EXPECT_LE(left.holes, uint64_t(THREADS));

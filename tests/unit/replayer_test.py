@@ -19,7 +19,11 @@ def expect(command, status, text):
     first = done.stderr.split("\n")[0]
     good = done.returncode == status and text in first and (status == 0 or first)
     bad += not good
-    print(("ok   " if good else "FAIL ") + " ".join(os.path.basename(c) for c in command) + f": status {done.returncode}, {first!r}")
+    print(
+        ("ok   " if good else "FAIL ")
+        + " ".join(os.path.basename(c) for c in command)
+        + f": status {done.returncode}, {first!r}"
+    )
 
 
 with tempfile.TemporaryDirectory() as place:
@@ -40,8 +44,16 @@ with tempfile.TemporaryDirectory() as place:
     with open(heap, "wb") as f:
         f.write(b"x" * 100000)
     expect([replayer, "--heap", heap], 1, "not a libfur heap")
-    for arguments, text in ((["--tm", "x"], "--tm x"), (["--update", "101"], "--update"), (["--threads", "0"], "--threads"), (["--machine", "z"], "--machine"),
-                            (["--keys", "0"], "--keys"), (["--heap", "/nonexistent/heap"], "/nonexistent/heap"), (["--pm", "x"], "--pm"),
-                            (["--tm", "none", "--threads", "2"], "--threads 1"), (["--keys", "100000", "--heap-mib", "2"], "too small")):
+    for arguments, text in (
+        (["--tm", "x"], "--tm x"),
+        (["--update", "101"], "--update"),
+        (["--threads", "0"], "--threads"),
+        (["--machine", "z"], "--machine"),
+        (["--keys", "0"], "--keys"),
+        (["--heap", "/nonexistent/heap"], "/nonexistent/heap"),
+        (["--pm", "x"], "--pm"),
+        (["--tm", "none", "--threads", "2"], "--threads 1"),
+        (["--keys", "100000", "--heap-mib", "2"], "too small"),
+    ):
         expect([rbtree, "--seconds", "0.2", *arguments], 2, text)
 sys.exit(1 if bad else 0)

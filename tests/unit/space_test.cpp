@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * space_test.cpp - a full file system: creating a heap says so and leaves nothing behind, at whatever size; and afterwards nothing needs
- * room any more (INV-F3).
+ * space_test.cpp - a full file system: creating a heap says so and leaves nothing behind, at
+ * whatever size; and afterwards nothing needs room any more (INV-F3).
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -42,7 +42,7 @@ namespace
 
 class Space : public HeapFile
 {
-      protected:
+protected:
 	enum { NO_NAMESPACE = 77 };
 
 	static uint64_t file_bytes_of(const std::string &path)
@@ -64,7 +64,8 @@ class Space : public HeapFile
 	static bool write_file(const char *path, const std::string &text)
 	{
 		int fd = ::open(path, O_WRONLY);
-		bool done = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+		bool done = fd >= 0 && write(fd, text.data(), text.size()) ==
+		                               static_cast<ssize_t>(text.size());
 		close(fd);
 		return done;
 	}
@@ -72,9 +73,11 @@ class Space : public HeapFile
 	static bool own_mounts()
 	{
 		std::string uid = std::to_string(geteuid()), gid = std::to_string(getegid());
-		if (unshare(CLONE_NEWNS) && (unshare(CLONE_NEWUSER | CLONE_NEWNS) || !write_file("/proc/self/setgroups", "deny") ||
-		                                    !write_file("/proc/self/uid_map", "0 " + uid + " 1") ||
-		                                    !write_file("/proc/self/gid_map", "0 " + gid + " 1")))
+		if (unshare(CLONE_NEWNS) &&
+		        (unshare(CLONE_NEWUSER | CLONE_NEWNS) ||
+		                !write_file("/proc/self/setgroups", "deny") ||
+		                !write_file("/proc/self/uid_map", "0 " + uid + " 1") ||
+		                !write_file("/proc/self/gid_map", "0 " + gid + " 1")))
 			return false;
 		return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 	}
@@ -98,12 +101,14 @@ class Space : public HeapFile
 		rmdir(place.c_str());
 		ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
 		if (WEXITSTATUS(status) == NO_NAMESPACE)
-			GTEST_SKIP() << "this machine lets tests mount nothing, not even in a namespace of their own";
+			GTEST_SKIP() << "this machine lets tests mount nothing, not even in a "
+			                "namespace of their own";
 		EXPECT_EQ(WEXITSTATUS(status), 0);
 	}
 	static void mount_tmpfs(const std::string &place, const std::string &options)
 	{
-		ASSERT_EQ(mount("none", place.c_str(), "tmpfs", 0, options.c_str()), 0) << strerror(errno);
+		ASSERT_EQ(mount("none", place.c_str(), "tmpfs", 0, options.c_str()), 0)
+		        << strerror(errno);
 	}
 
 	static int try_create(const std::string &path)
@@ -119,7 +124,8 @@ class Space : public HeapFile
 	static void expect_full(const std::string &path)
 	{
 		EXPECT_EQ(try_create(path), FUR_ENOSPC) << fur_errormsg();
-		EXPECT_NE(std::string(fur_errormsg()).find(path), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find(path), std::string::npos)
+		        << fur_errormsg();
 		EXPECT_NE(access(path.c_str(), F_OK), 0) << "left behind";
 	}
 };
@@ -181,13 +187,16 @@ TEST_F(Space, WithoutProc_CreateWorksOrSaysSo_AndALimitIsRefusedUnchanged)
 		o.dram_bytes = 1 << 20;
 		std::string before = bytes();
 		EXPECT_EQ(open_result(o), FUR_ESYS);
-		EXPECT_NE(std::string(fur_errormsg()).find("mount /proc"), std::string::npos) << fur_errormsg();
+		EXPECT_NE(std::string(fur_errormsg()).find("mount /proc"), std::string::npos)
+		        << fur_errormsg();
 		EXPECT_TRUE(bytes() == before);
 		unlink(path_.c_str());
 		int error = try_create(path_);
 		if (error) { /* Linux before 6.10, and no privileges */
 			EXPECT_EQ(error, FUR_ESYS);
-			EXPECT_NE(std::string(fur_errormsg()).find("/proc is not mounted"), std::string::npos) << fur_errormsg();
+			EXPECT_NE(std::string(fur_errormsg()).find("/proc is not mounted"),
+			        std::string::npos)
+			        << fur_errormsg();
 		}
 		EXPECT_EQ(try_create(path_ + "-limited") == 0, error == 0);
 		unlink((path_ + "-limited").c_str());
@@ -272,7 +281,8 @@ TEST_F(Space, Create_WhenTheNameCannotBeMadeDurable_LeavesNothing)
 	EXPECT_EQ(try_create(path_), 0);
 }
 
-/* What a program does with a heap, from open to close, with more updates than ring and logs hold. */
+/* What a program does with a heap, from open to close, with more updates than ring and logs
+ * hold. */
 void use(const std::string &path, fur_pm pm, bool close)
 {
 	fur::Options o = small_options();

@@ -28,7 +28,9 @@ NO_CPP = dict(os.environ, CXX="/no/c++/compiler")
 
 
 def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=NO_CPP)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=NO_CPP
+    )
     if done.returncode:
         sys.exit("$ " + " ".join(command) + "\n" + done.stdout)
     return done.stdout
@@ -37,7 +39,12 @@ def run(*command):
 def built(build):
     """What `ninja` builds there."""
     targets = json.loads(run("meson", "introspect", "--targets", build))
-    return {t["name"] for t in targets if t["build_by_default"]}, {s["language"] for t in targets for s in t["target_sources"] if s.get("language", "unknown") != "unknown"}
+    return {t["name"] for t in targets if t["build_by_default"]}, {
+        s["language"]
+        for t in targets
+        for s in t["target_sources"]
+        if s.get("language", "unknown") != "unknown"
+    }
 
 
 def expect(found, names):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * support_test.cpp - the command line and the JSON values of tools, benchmarks and tests (tools/common).
+ * support_test.cpp - the command line and the JSON values of tools, benchmarks and tests
+ * (tools/common).
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
@@ -62,8 +63,9 @@ struct Program {
 TEST(CommandLine, EveryKind_IsSet)
 {
 	Program p;
-	ASSERT_TRUE(p.parse({"--threads", "8", "heap", "--mode=slow", "--offset", "-5", "--seed=18446744073709551615", "--seconds",
-	        "1e-3", "--from", "0", "--file", "a", "--file=b=c", "--quiet"}));
+	ASSERT_TRUE(p.parse({"--threads", "8", "heap", "--mode=slow", "--offset", "-5",
+	        "--seed=18446744073709551615", "--seconds", "1e-3", "--from", "0", "--file", "a",
+	        "--file=b=c", "--quiet"}));
 	EXPECT_EQ(p.heap, "heap");
 	EXPECT_EQ(p.mode, "slow");
 	EXPECT_EQ(p.threads, 8u);
@@ -90,19 +92,23 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 {
 	EXPECT_EQ(Program().refused({"heap", "--bogus"}), "unknown option --bogus");
 	EXPECT_EQ(Program().refused({"heap", "--bogus=1"}), "unknown option --bogus");
-	EXPECT_EQ(Program().refused({"heap", "--thread", "1"}), "unknown option --thread") << "no abbreviations";
+	EXPECT_EQ(Program().refused({"heap", "--thread", "1"}), "unknown option --thread")
+	        << "no abbreviations";
 	EXPECT_EQ(Program().refused({"heap", "-x"}), "unknown option -x");
 	EXPECT_EQ(Program().refused({"heap", "other"}), "unexpected argument 'other'");
 	EXPECT_EQ(Program().refused({}), "PATH is missing");
-	EXPECT_EQ(Program().refused({"--bogus"}), "unknown option --bogus") << "rather than what is missing";
+	EXPECT_EQ(Program().refused({"--bogus"}), "unknown option --bogus")
+	        << "rather than what is missing";
 	EXPECT_EQ(Program().refused({"heap", "--threads"}), "--threads: its value is missing");
-	EXPECT_EQ(Program().refused({"heap", "--threads", "--quiet"}), "--threads: its value is missing");
+	EXPECT_EQ(Program().refused({"heap", "--threads", "--quiet"}),
+	        "--threads: its value is missing");
 	EXPECT_EQ(Program().refused({"heap", "--threads", "65"}), "--threads 65: use 1 to 64");
 	EXPECT_EQ(Program().refused({"heap", "--threads", "0"}), "--threads 0: use 1 to 64");
 	for (const char *value : {"", "x", "1x", "1.5", "0x10", " 1", "1e3", "+1", "--1", "-"})
 		EXPECT_EQ(Program().refused({"heap", (std::string("--threads=") + value).c_str()}),
 		        "--threads " + std::string(value) + ": use a number without a fraction");
-	EXPECT_EQ(Program().refused({"heap", "--seed", "-1"}), "--seed -1: use 0 to 18446744073709551615");
+	EXPECT_EQ(Program().refused({"heap", "--seed", "-1"}),
+	        "--seed -1: use 0 to 18446744073709551615");
 	EXPECT_EQ(Program().refused({"heap", "--seed", "18446744073709551616"}),
 	        "--seed 18446744073709551616: use 0 to 18446744073709551615");
 	EXPECT_EQ(Program().refused({"heap", "--offset", "9223372036854775808"}),
@@ -112,18 +118,19 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 		        "--seconds " + std::string(value) + ": use a number");
 	EXPECT_EQ(Program().refused({"heap", "--mode", "other"}), "--mode other: use fast or slow");
 	EXPECT_EQ(Program().refused({"heap", "--quiet=1"}), "--quiet=1: --quiet takes no value");
-	EXPECT_EQ(Program().refused({"heap", "--quiet", "--loud"}), "--loud and --quiet: one at a time");
+	EXPECT_EQ(Program().refused({"heap", "--quiet", "--loud"}),
+	        "--loud and --quiet: one at a time");
 }
 
 TEST(CommandLine, Help_NamesEverything_InLinesOfAHundredColumns)
 {
 	Program p;
-	p.line.at("--seed").describe(
-	        "of the random numbers, which a very long text explains over more than a single line of it, and more");
+	p.line.at("--seed").describe("of the random numbers, which a very long text explains over "
+	                             "more than a single line of it, and more");
 	std::string help = p.line.help();
-	for (const char *part :
-	        {"Usage: program [OPTION...] PATH\n", "Does what a program does.\n", "PATH", "the heap", "--mode TEXT",
-	                "fast or slow", "[fast]", "--threads N", "how many [2]", "--quiet", "--help", "Exit status: none.\n"})
+	for (const char *part : {"Usage: program [OPTION...] PATH\n", "Does what a program does.\n",
+	             "PATH", "the heap", "--mode TEXT", "fast or slow", "[fast]", "--threads N",
+	             "how many [2]", "--quiet", "--help", "Exit status: none.\n"})
 		EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 	EXPECT_EQ(help.find("[-1]"), std::string::npos);
 	for (size_t at = 0, end; (end = help.find('\n', at)) != std::string::npos; at = end + 1)
@@ -149,9 +156,12 @@ TEST(Json, Values_PrintAsJson)
 	j["empty"] = Json::array();
 	j["nothing"] = Json::object();
 	EXPECT_EQ(j.dump(),
-	        "{\"b\":true,\"a\":{\"x\":18446744073709551615,\"y\":-3},\"real\":0.1,\"whole\":2.0,\"big\":1e+300,\"none\":null,"
-	        "\"text\":\"a \\\"b\\\"\\\\\\n\\t\\u0001\xc3\xa4\",\"list\":[1,2],\"empty\":[],\"nothing\":{}}");
-	EXPECT_EQ((Json{{"a", 1}, {"b", {1, 2}}}).dump(2), "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    2\n  ]\n}");
+	        "{\"b\":true,\"a\":{\"x\":18446744073709551615,\"y\":-3},\"real\":0.1,\"whole\":2."
+	        "0,\"big\":1e+300,\"none\":null,"
+	        "\"text\":\"a "
+	        "\\\"b\\\"\\\\\\n\\t\\u0001\xc3\xa4\",\"list\":[1,2],\"empty\":[],\"nothing\":{}}");
+	EXPECT_EQ((Json{{"a", 1}, {"b", {1, 2}}}).dump(2),
+	        "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    2\n  ]\n}");
 }
 
 TEST(Json, TextThatIsNotUtf8_IsPrintedAsSuch)
@@ -182,7 +192,8 @@ TEST(Json, WhatWasPutIn_ComesBack)
 	EXPECT_EQ(j["l"][0].get<double>(), 1.5);
 	EXPECT_EQ(j["l"].size(), 3u);
 	EXPECT_TRUE(j["z"].is_null() && j["z"].empty());
-	EXPECT_TRUE(j["n"] == 7 && j["t"] == "text" && j["f"] == false && j["n"] != 8 && j["n"] > 6 && j["l"][2] < 0);
+	EXPECT_TRUE(j["n"] == 7 && j["t"] == "text" && j["f"] == false && j["n"] != 8 &&
+	            j["n"] > 6 && j["l"][2] < 0);
 	EXPECT_THROW((void)j["missing"], std::logic_error);
 	EXPECT_THROW((void)j["t"].get<uint64_t>(), std::logic_error);
 	EXPECT_THROW((void)j["l"][3], std::logic_error);

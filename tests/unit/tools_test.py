@@ -25,7 +25,9 @@ def expect(status, says, *command):
     where = done.stderr if status else done.stdout
     assert done.returncode == status and says in where, (command, done)
     if status == 1:
-        assert done.stderr.count("\n") == 1 and done.stderr.startswith(os.path.basename(command[0]) + ": "), done
+        assert done.stderr.count("\n") == 1 and done.stderr.startswith(
+            os.path.basename(command[0]) + ": "
+        ), done
     return done
 
 
@@ -66,7 +68,9 @@ def closed(heap):
     expect(0, "sound, closed", check, heap)
     i = as_json(info, heap)
     assert (i["state"], i["snapshot"], i["version"]) == ("closed", False, 2), i
-    assert i["ring"]["used"] == 0 and len(i["logs"]) == i["max_threads"] and i["allocator"]["counted"], i
+    assert (
+        i["ring"]["used"] == 0 and len(i["logs"]) == i["max_threads"] and i["allocator"]["counted"]
+    ), i
     c = as_json(check, heap)
     assert c["sound"] and c["problems"] == [] and c["lost"] == [], c
     assert c["allocator"]["blocks"] == i["allocator"]["blocks"] > 0, (c, i)
@@ -74,7 +78,22 @@ def closed(heap):
 
 
 def in_use_then_killed(heap):
-    worker = subprocess.Popen([rbtree, "--seconds", "60", "--keys", "100", "--heap", heap, "--tm", "fur-opacity", "--threads", "2"], stdout=subprocess.DEVNULL)
+    worker = subprocess.Popen(
+        [
+            rbtree,
+            "--seconds",
+            "60",
+            "--keys",
+            "100",
+            "--heap",
+            heap,
+            "--tm",
+            "fur-opacity",
+            "--threads",
+            "2",
+        ],
+        stdout=subprocess.DEVNULL,
+    )
     deadline = time.monotonic() + 30
     while not (os.path.exists(heap) and (i := as_json(info, heap))["ring"]["updates"]):
         assert time.monotonic() < deadline and worker.poll() is None, "it never began to work"
@@ -92,11 +111,20 @@ def in_use_then_killed(heap):
     worker.wait()
     before = contents(heap)
     i = as_json(info, heap)
-    assert i["state"] == "needs recovery" and i["marked"] == "open" and i["allocator"]["after_recovery"], i
-    assert i["ring"]["used"] == i["ring"]["updates"] + i["ring"]["holes"] + i["ring"]["aborted"] + i["ring"]["dropped"], i
+    assert (
+        i["state"] == "needs recovery"
+        and i["marked"] == "open"
+        and i["allocator"]["after_recovery"]
+    ), i
+    assert (
+        i["ring"]["used"]
+        == i["ring"]["updates"] + i["ring"]["holes"] + i["ring"]["aborted"] + i["ring"]["dropped"]
+    ), i
     assert sum(log["updates"] for log in i["logs"]) == i["ring"]["updates"], i
     c = as_json(check, heap)
-    assert c["sound"] and c["state"] == "needs recovery" and c["to_replay"] == i["ring"]["updates"], (c, i)
+    assert (
+        c["sound"] and c["state"] == "needs recovery" and c["to_replay"] == i["ring"]["updates"]
+    ), (c, i)
     assert c["allocator"]["blocks"] == i["allocator"]["blocks"], (c, i)
     assert contents(heap) == before, "looking at it changed it"
 
@@ -104,8 +132,13 @@ def in_use_then_killed(heap):
 def damaged(heap):
     good = contents(heap)
     # A byte of the superblock, the state word, a tail: told, mended.
-    for offset, what, says in ((50, b"\x55", "superblock"), (512, b"\0" * 8, "state"), (640, b"\x77" * 8, "tail"), (768, b"\x77" * 8, "tail"),
-                               (len(good), b"trailing", "too long")):
+    for offset, what, says in (
+        (50, b"\x55", "superblock"),
+        (512, b"\0" * 8, "state"),
+        (640, b"\x77" * 8, "tail"),
+        (768, b"\x77" * 8, "tail"),
+        (len(good), b"trailing", "too long"),
+    ):
         poke(heap, offset, what)
         bad = contents(heap)
         done = expect(1, heap + ": 1 problem: mend with fur-check --repair", check, heap)
@@ -134,7 +167,10 @@ def damaged(heap):
 
 with tempfile.TemporaryDirectory() as directory:
     usage(directory)
-    assert run(rbtree, "--seconds", "0.1", "--keys", "100", "--heap", directory + "/closed").returncode == 0
+    assert (
+        run(rbtree, "--seconds", "0.1", "--keys", "100", "--heap", directory + "/closed").returncode
+        == 0
+    )
     closed(directory + "/closed")
     in_use_then_killed(directory + "/killed")
     damaged(directory + "/closed")

@@ -84,12 +84,13 @@ Option &CommandLine::option(const char *name, double &variable, const char *help
 	o.least = -HUGE_VALL, o.most = HUGE_VALL;
 	if (variable > 0)
 		o.shown_default = text_of(variable);
-	o.set = [&variable](const std::string &value) { variable = strtod(value.c_str(), nullptr); };
+	o.set = [&variable](
+	                const std::string &value) { variable = strtod(value.c_str(), nullptr); };
 	return o;
 }
 
-Option &CommandLine::integer(const char *name, const char *help, const std::string &shown, __int128 least, __int128 most,
-        std::function<void(__int128)> set)
+Option &CommandLine::integer(const char *name, const char *help, const std::string &shown,
+        __int128 least, __int128 most, std::function<void(__int128)> set)
 {
 	Option &o = add(name, help, "N");
 	o.shown_default = shown;
@@ -142,7 +143,8 @@ static bool number_in(const std::string &word, bool integer, long double &number
 	if (integer && word.find_first_not_of("0123456789", word[0] == '-') != std::string::npos)
 		return false;
 	number = strtold(word.c_str(), &end);
-	return !word.empty() && end != word.c_str() && !*end && !isspace(static_cast<unsigned char>(word[0])) && errno != ERANGE &&
+	return !word.empty() && end != word.c_str() && !*end &&
+	       !isspace(static_cast<unsigned char>(word[0])) && errno != ERANGE &&
 	       !std::isnan(number);
 }
 
@@ -157,14 +159,17 @@ static std::string joined(const std::vector<std::string> &words)
 void CommandLine::take(Option &o, const std::string &value)
 {
 	std::string said = o.name + " " + value;
-	if (!o.choices.empty() && std::find(o.choices.begin(), o.choices.end(), value) == o.choices.end())
+	if (!o.choices.empty() &&
+	        std::find(o.choices.begin(), o.choices.end(), value) == o.choices.end())
 		throw WrongUsage(said + ": use " + joined(o.choices));
 	if (o.value_name == "N" || o.value_name == "NUMBER") {
 		long double number;
 		if (!number_in(value, o.value_name == "N", number))
-			throw WrongUsage(said + ": use a number" + (o.value_name == "N" ? " without a fraction" : ""));
+			throw WrongUsage(said + ": use a number" +
+			                 (o.value_name == "N" ? " without a fraction" : ""));
 		if (number < o.least || number > o.most)
-			throw WrongUsage(said + ": use " + text_of(o.least) + " to " + text_of(o.most));
+			throw WrongUsage(
+			        said + ": use " + text_of(o.least) + " to " + text_of(o.most));
 	}
 	o.set(value);
 	o.given = true;
@@ -214,7 +219,8 @@ bool CommandLine::parse(int argc, char **argv)
 			fputs(help().c_str(), stdout);
 			return false;
 		}
-		auto o = std::find_if(options_.begin(), options_.end(), [&](const Option &one) { return one.name == name; });
+		auto o = std::find_if(options_.begin(), options_.end(),
+		        [&](const Option &one) { return one.name == name; });
 		if (o == options_.end())
 			throw WrongUsage("unknown option " + name);
 		if (o->flag && equals != std::string::npos)
@@ -282,13 +288,16 @@ std::string CommandLine::help() const
 			more += (more.empty() ? "" : ": ") + joined(o.choices);
 		if (!o.shown_default.empty())
 			more += std::string(more.empty() ? "" : " ") + "[" + o.shown_default + "]";
-		rows += row(o.name + (o.flag ? "" : " " + o.value_name), more + (o.needed ? " (required)" : ""));
+		rows += row(o.name + (o.flag ? "" : " " + o.value_name),
+		        more + (o.needed ? " (required)" : ""));
 	}
-	return usage + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows + row("--help", "print this and exit") +
+	return usage + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
+	       row("--help", "print this and exit") +
 	       (footer_.empty() ? "" : "\n" + wrapped(footer_, 0, 0));
 }
 
-std::optional<int> parse_or_exit_status(CommandLine &line, const std::string &program, int argc, char **argv)
+std::optional<int> parse_or_exit_status(
+        CommandLine &line, const std::string &program, int argc, char **argv)
 {
 	try {
 		if (line.parse(argc, argv))

@@ -35,7 +35,7 @@ struct WrongUsage : std::runtime_error {
 
 class CommandLine
 {
-      public:
+public:
 	/* One option, flag or argument; each call below narrows it. */
 	struct Option {
 		std::string name, help, value_name, shown_default;
@@ -52,17 +52,24 @@ class CommandLine
 		Option &describe(const char *text);
 	};
 
-	CommandLine(const std::string &program, const std::string &about) : program_(program), about_(about) {}
+	CommandLine(const std::string &program, const std::string &about)
+	    : program_(program), about_(about)
+	{
+	}
 
-	/* --name VALUE.  The default that --help shows is the variable's value now, unless that is empty, 0 or negative. */
+	/* --name VALUE.  The default that --help shows is the variable's value now, unless that is
+	 * empty, 0 or negative. */
 	Option &option(const char *name, std::string &variable, const char *help = "");
 	Option &option(const char *name, double &variable, const char *help = "");
-	Option &option(const char *name, std::vector<std::string> &variable, const char *help = ""); /* may be repeated */
+	/* May be repeated */
+	Option &option(const char *name, std::vector<std::string> &variable, const char *help = "");
 	template <class Integer>
-	requires std::is_integral_v<Integer> Option &option(const char *name, Integer &variable, const char *help = "")
+	requires std::is_integral_v<Integer> Option &option(
+	        const char *name, Integer &variable, const char *help = "")
 	{
 		using Limits = std::numeric_limits<Integer>;
-		return integer(name, help, variable > 0 ? std::to_string(variable) : "", Limits::min(), Limits::max(),
+		return integer(name, help, variable > 0 ? std::to_string(variable) : "",
+		        Limits::min(), Limits::max(),
 		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
 	}
 	template <class Integer>
@@ -87,10 +94,10 @@ class CommandLine
 	[[nodiscard]] bool parse(int argc, char **argv);
 	std::string help() const;
 
-      private:
+private:
 	Option &add(const char *name, const char *help, const char *value_name);
-	Option &integer(const char *name, const char *help, const std::string &shown, __int128 least, __int128 most,
-	        std::function<void(__int128)> set);
+	Option &integer(const char *name, const char *help, const std::string &shown,
+	        __int128 least, __int128 most, std::function<void(__int128)> set);
 	void take(Option &o, const std::string &value);
 	void take_argument(const std::string &word);
 	void check() const;
@@ -100,7 +107,8 @@ class CommandLine
 };
 
 /* Parse for main(): go on, or the exit status; wrong usage is one line on standard error. */
-std::optional<int> parse_or_exit_status(CommandLine &line, const std::string &program, int argc, char **argv);
+std::optional<int> parse_or_exit_status(
+        CommandLine &line, const std::string &program, int argc, char **argv);
 
 } // namespace tools
 

@@ -16,7 +16,8 @@ namespace tools
 Json::Json(std::initializer_list<Json> values)
 {
 	bool pairs = std::all_of(values.begin(), values.end(), [](const Json &v) {
-		return v.kind_ == Kind::ARRAY && v.elements_.size() == 2 && v.elements_[0].kind_ == Kind::TEXT;
+		return v.kind_ == Kind::ARRAY && v.elements_.size() == 2 &&
+		       v.elements_[0].kind_ == Kind::TEXT;
 	});
 	kind_ = pairs ? Kind::OBJECT : Kind::ARRAY;
 	for (const Json &v : values)
@@ -42,13 +43,16 @@ Json Json::object()
 
 size_t Json::size() const
 {
-	return kind_ == Kind::ARRAY ? elements_.size() : kind_ == Kind::OBJECT ? members_.size() : kind_ != Kind::NONE;
+	return kind_ == Kind::ARRAY    ? elements_.size()
+	       : kind_ == Kind::OBJECT ? members_.size()
+	                               : kind_ != Kind::NONE;
 }
 
 void Json::must_be(bool right, const char *what) const
 {
 	if (!right)
-		throw std::logic_error("a JSON value that should be " + std::string(what) + " is " + dump());
+		throw std::logic_error(
+		        "a JSON value that should be " + std::string(what) + " is " + dump());
 }
 
 /* -------------------------------------------------------------------- values */
@@ -90,10 +94,11 @@ std::string Json::get<std::string>() const
 
 bool operator==(const Json &a, const Json &b)
 {
-	if (a.is_number() && b.is_number() && (a.kind_ == Json::Kind::REAL || b.kind_ == Json::Kind::REAL))
+	if (a.is_number() && b.is_number() &&
+	        (a.kind_ == Json::Kind::REAL || b.kind_ == Json::Kind::REAL))
 		return a.as_double() == b.as_double();
-	return a.kind_ == b.kind_ && a.unsigned_ == b.unsigned_ && a.text_ == b.text_ && a.elements_ == b.elements_ &&
-	       a.members_ == b.members_;
+	return a.kind_ == b.kind_ && a.unsigned_ == b.unsigned_ && a.text_ == b.text_ &&
+	       a.elements_ == b.elements_ && a.members_ == b.members_;
 }
 
 bool operator<(const Json &a, const Json &b)
@@ -147,10 +152,13 @@ void Json::update(const Json &other)
 
 /* ------------------------------------------------------------------ printing */
 
-/* Bytes of the UTF-8 sequence at `at`, or 0: none, overlong, a surrogate, or past the last code point. */
+/* Bytes of the UTF-8 sequence at `at`, or 0: none, overlong, a surrogate, or past the last code
+ * point. */
 static size_t utf8_at(const std::string &text, size_t at)
 {
-	auto byte = [&](size_t k) { return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0u; };
+	auto byte = [&](size_t k) {
+		return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0u;
+	};
 	unsigned first = byte(0);
 	if (first < 0x80)
 		return 1;
@@ -162,7 +170,10 @@ static size_t utf8_at(const std::string &text, size_t at)
 		code = code << 6 | (byte(k) & 0x3f);
 	}
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	return first < 0xc2 || first > 0xf4 || code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
+	return first < 0xc2 || first > 0xf4 || code < least[n] || code > 0x10ffff ||
+	                       (code >= 0xd800 && code < 0xe000)
+	               ? 0
+	               : n;
 }
 
 static void print_text(std::string &out, const std::string &text)
@@ -172,7 +183,8 @@ static void print_text(std::string &out, const std::string &text)
 		static const char escaped[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
 		char c = text[at];
 		size_t n = utf8_at(text, at);
-		const char *special = c ? std::char_traits<char>::find(escaped, sizeof escaped - 1, c) : nullptr;
+		const char *special =
+		        c ? std::char_traits<char>::find(escaped, sizeof escaped - 1, c) : nullptr;
 		if (special) {
 			out += '\\';
 			out += letters[special - escaped];

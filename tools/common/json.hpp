@@ -22,7 +22,7 @@ namespace tools
 
 class Json
 {
-      public:
+public:
 	enum class Kind { NONE, BOOLEAN, UNSIGNED, SIGNED, REAL, TEXT, ARRAY, OBJECT };
 	using Member = std::pair<std::string, Json>;
 
@@ -33,11 +33,13 @@ class Json
 	Json(const std::string &value) : kind_(Kind::TEXT), text_(value) {}
 	template <class Integer>
 	requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>) Json(Integer value)
-	    : kind_(value < 0 ? Kind::SIGNED : Kind::UNSIGNED), unsigned_(static_cast<uint64_t>(value))
+	    : kind_(value < 0 ? Kind::SIGNED : Kind::UNSIGNED),
+	      unsigned_(static_cast<uint64_t>(value))
 	{
 	}
 	template <class Enumeration>
-	requires std::is_enum_v<Enumeration> Json(Enumeration value) : Json(static_cast<std::underlying_type_t<Enumeration>>(value))
+	requires std::is_enum_v<Enumeration> Json(Enumeration value)
+	    : Json(static_cast<std::underlying_type_t<Enumeration>>(value))
 	{
 	}
 	template <class Element>
@@ -69,11 +71,13 @@ class Json
 	/* Of an array or object; 1 of anything else but null. */
 	size_t size() const;
 
-	/* The value; throws std::logic_error if it is of another kind.  Numbers become each other. */
+	/* The value; throws std::logic_error if it is of another kind.  Numbers become each
+	 * other. */
 	template <class T>
 	T get() const;
 
-	/* A member: added to an object, or to null, which becomes an object; at() throws std::logic_error where there is none. */
+	/* A member: added to an object, or to null, which becomes an object; at() throws
+	 * std::logic_error where there is none. */
 	Json &operator[](const std::string &name);
 	const Json &operator[](const std::string &name) const
 	{
@@ -123,7 +127,7 @@ class Json
 		return b < a;
 	}
 
-      private:
+private:
 	bool is_number() const
 	{
 		return kind_ == Kind::UNSIGNED || kind_ == Kind::SIGNED || kind_ == Kind::REAL;

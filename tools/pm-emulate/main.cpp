@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main.cpp - pm-emulate: run a program as if on persistent memory, and let the power fail (docs/pm-emulate.md).
+ * main.cpp - pm-emulate: run a program as if on persistent memory, and let the power fail
+ * (docs/pm-emulate.md).
  */
 #include "../common/command_line.hpp"
 #include "process.hpp"
@@ -32,7 +33,8 @@ struct Point {
 	std::string text() const
 	{
 		static const char *const names[] = {"never", "flush", "fence", "time", "end"};
-		return kind == PME_AT_END ? "end" : std::string(names[kind]) + ":" + std::to_string(at);
+		return kind == PME_AT_END ? "end"
+		                          : std::string(names[kind]) + ":" + std::to_string(at);
 	}
 };
 
@@ -62,7 +64,8 @@ Point parse_point(const std::string &text)
 		if (*digits >= '0' && *digits <= '9' && !*end && n > 0)
 			return {kind, n};
 	}
-	throw Usage("--fail-at " + text + ": use flush:N, fence:N, time:MS or end, with N or MS from 1");
+	throw Usage("--fail-at " + text +
+	            ": use flush:N, fence:N, time:MS or end, with N or MS from 1");
 }
 
 /* What cannot be seen by the parser. */
@@ -77,7 +80,8 @@ void complete(Options &o)
 				found = &m;
 		if (!found)
 			throw Usage("--model " + o.model +
-			            ": no such model: use optane, cxl or ssd600, or --write-ns, --read-ns and --gap-ns");
+			            ": no such model: use optane, cxl or ssd600, or --write-ns, "
+			            "--read-ns and --gap-ns");
 		o.write_ns = o.write_ns < 0 ? static_cast<int64_t>(found->write_ns) : o.write_ns;
 		o.read_ns = o.read_ns < 0 ? static_cast<int64_t>(found->read_ns) : o.read_ns;
 		o.gap_ns = o.gap_ns < 0 ? static_cast<int64_t>(found->gap_ns) : o.gap_ns;
@@ -85,11 +89,13 @@ void complete(Options &o)
 	if (!o.fail_at.empty())
 		o.point = parse_point(o.fail_at);
 	if (o.explore && o.check.empty())
-		throw Usage("--explore: what is to be checked? Give the command with --check 'COMMAND {}'");
+		throw Usage("--explore: what is to be checked? Give the command with --check "
+		            "'COMMAND {}'");
 	if (o.explore && !o.fail_at.empty())
 		throw Usage("--explore chooses the points itself: leave --fail-at out");
 	if (!o.check.empty() && !o.explore && o.fail_at.empty())
-		throw Usage("--check is run after a power failure: give --explore N or --fail-at, too");
+		throw Usage(
+		        "--check is run after a power failure: give --explore N or --fail-at, too");
 	if (o.lines != "random")
 		o.survive = o.lines == "kept" ? pme::Lines::KEPT : pme::Lines::DROPPED;
 	if (o.timeout_s == 0 && !o.check.empty())
@@ -150,7 +156,8 @@ void must_have_attached(const Options &o, const pme_control &c)
 {
 	if (!c.attached)
 		throw std::runtime_error(o.program[0] +
-		                         ": pm-emulate's library was not loaded into it: it is linked statically, or runs with "
+		                         ": pm-emulate's library was not loaded into it: it is "
+		                         "linked statically, or runs with "
 		                         "other rights; use a dynamically linked one");
 	if (!c.regions)
 		throw std::runtime_error(o.program[0] + ": mapped no file shared and writable" +
@@ -163,10 +170,12 @@ void must_have_attached(const Options &o, const pme_control &c)
 int run_through(const Options &o, const std::string &library)
 {
 	pme::Memory memory(settings_of(o, {}, o.seed));
-	pme::End end = pme::run_program(command_of(o, o.seed), memory, library, o.timeout_s, nullptr);
+	pme::End end =
+	        pme::run_program(command_of(o, o.seed), memory, library, o.timeout_s, nullptr);
 	const pme_control &c = *memory.control();
 	if (end.timed_out)
-		throw std::runtime_error(o.program[0] + ": did not end in the time of --timeout and was killed");
+		throw std::runtime_error(
+		        o.program[0] + ": did not end in the time of --timeout and was killed");
 	if (!c.regions && !end.well()) {
 		/* It has said why itself. */
 		std::cerr << "pm-emulate: " << o.program[0] << ": " << end.text() << "\n";
@@ -194,15 +203,18 @@ struct Outcome {
 	std::vector<pme::Difference> files;
 };
 
-/* Run the program until the power fails, or it ends, and leave the files as persistent memory would be. */
-Outcome fail_once(const Options &o, const std::string &library, Point point, uint64_t seed, const pme::Output *output)
+/* Run the program until the power fails, or it ends, and leave the files as persistent memory would
+ * be. */
+Outcome fail_once(const Options &o, const std::string &library, Point point, uint64_t seed,
+        const pme::Output *output)
 {
 	Outcome r;
 	pme::Memory memory(settings_of(o, point, seed));
 	pme::End end = pme::run_program(command_of(o, seed), memory, library, o.timeout_s, output);
 	const pme_control &c = *memory.control();
 	r.flushes = c.counters.flushes, r.fences = c.counters.fences;
-	/* A program that does not end by itself is stopped: that is an end, too, if the end was asked for. */
+	/* A program that does not end by itself is stopped: that is an end, too, if the end was
+	 * asked for. */
 	r.stopped = point.kind == PME_AT_END && end.timed_out;
 	r.reached = c.failed || r.stopped || (point.kind == PME_AT_END && end.well());
 	if (!r.reached && !end.well())
@@ -228,12 +240,14 @@ std::string first_line(const std::string &text)
 	return text.substr(0, text.find('\n'));
 }
 
-void shell(const Options &o, const std::string &option, const std::string &command, const pme::Output &output, Outcome &r)
+void shell(const Options &o, const std::string &option, const std::string &command,
+        const pme::Output &output, Outcome &r)
 {
 	output.clear();
 	pme::End end = pme::run_shell(command, o.timeout_s, &output);
 	if (end.exit_status() == 126 || end.exit_status() == 127)
-		throw Usage(option + " '" + command + "': the shell cannot run it: " + first_line(output.text()));
+		throw Usage(option + " '" + command +
+		            "': the shell cannot run it: " + first_line(output.text()));
 	if (!end.well()) {
 		r.wrong = option + ": " + end.text();
 		r.output = output.text();
@@ -241,7 +255,8 @@ void shell(const Options &o, const std::string &option, const std::string &comma
 }
 
 /* One failure point: what comes before, the run, the check. */
-Outcome try_point(const Options &o, const std::string &library, Point point, uint64_t seed, const pme::Output &output)
+Outcome try_point(const Options &o, const std::string &library, Point point, uint64_t seed,
+        const pme::Output &output)
 {
 	Outcome r;
 	if (!o.before.empty()) {
@@ -254,7 +269,9 @@ Outcome try_point(const Options &o, const std::string &library, Point point, uin
 	if (!r.wrong.empty())
 		r.output = output.text();
 	else if (!o.check.empty() && r.reached)
-		shell(o, "--check", replaced(replaced(o.check, "{seed}", std::to_string(seed)), "{}", paths(r)), output, r);
+		shell(o, "--check",
+		        replaced(replaced(o.check, "{seed}", std::to_string(seed)), "{}", paths(r)),
+		        output, r);
 	return r;
 }
 
@@ -266,7 +283,8 @@ std::string repeat(const Options &o, Point point, uint64_t seed)
 	for (const std::string &word : o.given) {
 		std::string name = word.substr(0, word.find('='));
 		bool flag = name == "--keep-going",
-		     with_value = name == "--explore" || name == "--seed" || name == "--json" || name == "--fail-at";
+		     with_value = name == "--explore" || name == "--seed" || name == "--json" ||
+		                  name == "--fail-at";
 		if (!skip && !flag && !with_value)
 			text += pme::quoted(word) + " ";
 		skip = with_value && word.find('=') == std::string::npos;
@@ -294,20 +312,24 @@ int fail_here(const Options &o, const std::string &library)
 		r = try_point(o, library, o.point, o.seed, output);
 	}
 	if (!r.wrong.empty() && !r.reached) {
-		std::cerr << "pm-emulate: before " << o.point.text() << " was reached, " << r.wrong << "\n";
+		std::cerr << "pm-emulate: before " << o.point.text() << " was reached, " << r.wrong
+		          << "\n";
 		print_indented(r.output);
 		return 1;
 	}
 	if (!r.reached)
-		throw std::runtime_error(o.point.text() + " was never reached: the program ended after " +
-		                         std::to_string(r.flushes) + " flushes and " + std::to_string(r.fences) +
-		                         " fences; choose an earlier point");
+		throw std::runtime_error(
+		        o.point.text() + " was never reached: the program ended after " +
+		        std::to_string(r.flushes) + " flushes and " + std::to_string(r.fences) +
+		        " fences; choose an earlier point");
 	if (!o.quiet)
-		std::cerr << "pm-emulate: the power failed at " << o.point.text() << " (seed " << o.seed << ")\n"
+		std::cerr << "pm-emulate: the power failed at " << o.point.text() << " (seed "
+		          << o.seed << ")\n"
 		          << pme::failure_text(r.files);
 	if (!o.json_path.empty())
 		pme::write_json(o.json_path,
-		        {{"point", o.point.text()}, {"seed", o.seed}, {"files", pme::failure_of(r.files)}, {"wrong", r.wrong}});
+		        {{"point", o.point.text()}, {"seed", o.seed},
+		                {"files", pme::failure_of(r.files)}, {"wrong", r.wrong}});
 	if (r.wrong.empty())
 		return 0;
 	std::cerr << "pm-emulate: " << r.wrong << "\n";
@@ -325,12 +347,13 @@ struct Exploration {
 void progress(const Options &o, const Exploration &x)
 {
 	if (isatty(2) && !o.quiet)
-		std::cerr << "\r" << x.points << " of " << o.explore << " points, " << x.violations << " violations " << std::flush;
+		std::cerr << "\r" << x.points << " of " << o.explore << " points, " << x.violations
+		          << " violations " << std::flush;
 }
 
 /* False: stop. */
-bool explore_point(const Options &o, const std::string &library, Point point, uint64_t seed, const pme::Output &output,
-        Exploration &x, Outcome &r)
+bool explore_point(const Options &o, const std::string &library, Point point, uint64_t seed,
+        const pme::Output &output, Exploration &x, Outcome &r)
 {
 	r = try_point(o, library, point, seed, output);
 	x.points++;
@@ -339,21 +362,24 @@ bool explore_point(const Options &o, const std::string &library, Point point, ui
 		x.lost_lines += d.lines;
 	progress(o, x);
 	if (o.verbose)
-		std::cerr << point.text() << " seed " << seed << (r.reached ? "" : " not reached") << "\n"
+		std::cerr << point.text() << " seed " << seed << (r.reached ? "" : " not reached")
+		          << "\n"
 		          << pme::failure_text(r.files);
 	if (r.wrong.empty())
 		return true;
 	x.violations++;
 	std::string again = repeat(o, point, seed);
-	x.found.push_back({{"point", point.text()}, {"seed", seed}, {"wrong", r.wrong}, {"output", r.output}, {"repeat", again}});
-	std::cerr << (isatty(2) ? "\n" : "") << "pm-emulate: violation at " << point.text() << ", seed " << seed << ": " << r.wrong
-	          << "\n";
+	x.found.push_back({{"point", point.text()}, {"seed", seed}, {"wrong", r.wrong},
+	        {"output", r.output}, {"repeat", again}});
+	std::cerr << (isatty(2) ? "\n" : "") << "pm-emulate: violation at " << point.text()
+	          << ", seed " << seed << ": " << r.wrong << "\n";
 	print_indented(r.output);
 	std::cerr << "  repeat with: " << again << "\n";
 	return o.keep_going;
 }
 
-/* The first point is the program's end: it counts what there is to choose from.  Then flushes and fences in turn, each drawn evenly. */
+/* The first point is the program's end: it counts what there is to choose from.  Then flushes and
+ * fences in turn, each drawn evenly. */
 int explore(const Options &o, const std::string &library)
 {
 	pme::Output output;
@@ -361,55 +387,75 @@ int explore(const Options &o, const std::string &library)
 	Outcome first, r;
 	bool on = explore_point(o, library, {PME_AT_END, 0}, o.seed, output, x, first);
 	if (on && first.flushes + first.fences == 0)
-		throw std::runtime_error(o.program[0] + ": neither flushed nor fenced: there is no point to fail at");
+		throw std::runtime_error(
+		        o.program[0] +
+		        ": neither flushed nor fenced: there is no point to fail at");
 	if (first.stopped && !o.quiet)
 		std::cerr << "pm-emulate: the program did not end in " << o.timeout_s
 		          << " s: the points are of what it did until then\n";
 	std::mt19937_64 random(o.seed);
 	for (uint64_t k = 1; on && k < o.explore; k++) {
 		bool flush = first.fences == 0 || (first.flushes != 0 && random() % 2);
-		Point point{flush ? PME_AT_FLUSH : PME_AT_FENCE, random() % (flush ? first.flushes : first.fences) + 1};
+		Point point{flush ? PME_AT_FLUSH : PME_AT_FENCE,
+		        random() % (flush ? first.flushes : first.fences) + 1};
 		on = explore_point(o, library, point, o.seed + k, output, x, r);
 	}
 	if (isatty(2) && !o.quiet)
 		std::cerr << "\n";
 	if (!o.quiet)
-		std::cerr << "pm-emulate: " << x.points << " failure points, " << x.reached << " reached, " << x.lost_lines
-		          << " lines not durable at them, " << x.violations << " violations\n";
+		std::cerr << "pm-emulate: " << x.points << " failure points, " << x.reached
+		          << " reached, " << x.lost_lines << " lines not durable at them, "
+		          << x.violations << " violations\n";
 	if (!o.json_path.empty())
-		pme::write_json(
-		        o.json_path, {{"program", o.program}, {"points", x.points}, {"reached", x.reached},
-		                             {"lines_not_durable", x.lost_lines}, {"seed", o.seed}, {"violations", x.found}});
+		pme::write_json(o.json_path,
+		        {{"program", o.program}, {"points", x.points}, {"reached", x.reached},
+		                {"lines_not_durable", x.lost_lines}, {"seed", o.seed},
+		                {"violations", x.found}});
 	return x.violations ? 1 : 0;
 }
 
 int parse(int argc, char **argv, Options &o)
 {
 	tools::CommandLine line("pm-emulate",
-	        "Run a program as if its mapped files were persistent memory: pm-emulate [options] -- program [arguments]");
-	line.option("--model", o.model, "latencies of: optane, cxl, ssd600; default: none are injected");
-	line.option("--write-ns", o.write_ns, "from a line's write-back until it is out").range(0, 1000000000);
-	line.option("--read-ns", o.read_ns, "added for a line that is fetched").range(0, 1000000000);
-	line.option("--gap-ns", o.gap_ns, "the device takes a line this often").range(0, 1000000000);
-	line.option("--cache-kib", o.cache_kib, "cache that reads are modelled with").range(1, 1 << 22);
+	        "Run a program as if its mapped files were persistent memory: "
+	        "pm-emulate [options] -- program [arguments]");
+	line.option("--model", o.model,
+	        "latencies of: optane, cxl, ssd600; default: none are injected");
+	line.option("--write-ns", o.write_ns, "from a line's write-back until it is out")
+	        .range(0, 1000000000);
+	line.option("--read-ns", o.read_ns, "added for a line that is fetched")
+	        .range(0, 1000000000);
+	line.option("--gap-ns", o.gap_ns, "the device takes a line this often")
+	        .range(0, 1000000000);
+	line.option("--cache-kib", o.cache_kib, "cache that reads are modelled with")
+	        .range(1, 1 << 22);
 	line.option("--file", o.files,
-	        "persistent memory is what matches this pattern; may be repeated; default: every file mapped "
+	        "persistent memory is what matches this pattern; may be repeated; default: every "
+	        "file mapped "
 	        "shared and writable");
-	line.option("--fail-at", o.fail_at, "the power fails at: flush:N, fence:N, time:MS (after the first mapping), end");
+	line.option("--fail-at", o.fail_at,
+	        "the power fails at: flush:N, fence:N, time:MS (after the first mapping), end");
 	line.option("--seed", o.seed, "of what is random; {seed} in commands stands for it");
-	line.option("--lines", o.lines, "of the lines that are not durable, these survive: random, dropped (none), kept (all)")
+	line.option("--lines", o.lines,
+	            "of the lines that are not durable, these survive: random, dropped (none), "
+	            "kept (all)")
 	        .one_of({"random", "dropped", "kept"});
-	line.option("--explore", o.explore, "try this many failure points").range(uint64_t(1), uint64_t(1) << 40);
-	line.option("--check", o.check, "shell command that checks after each failure; {} stands for the files");
+	line.option("--explore", o.explore, "try this many failure points")
+	        .range(uint64_t(1), uint64_t(1) << 40);
+	line.option("--check", o.check,
+	        "shell command that checks after each failure; {} stands for the files");
 	line.option("--before", o.before, "shell command that prepares each run");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
-	line.flag("--no-perturb", o.no_perturb, "with --check: do not hold threads up and evict lines at random");
-	line.option("--timeout", o.timeout_s, "seconds for a run or check; default: 60 with --check, else no limit")
+	line.flag("--no-perturb", o.no_perturb,
+	        "with --check: do not hold threads up and evict lines at random");
+	line.option("--timeout", o.timeout_s,
+	            "seconds for a run or check; default: 60 with --check, else no limit")
 	        .range(1e-3L, 1e9L);
 	line.option("--json", o.json_path, "write the report to this file, - for standard output");
 	line.flag("--quiet", o.quiet, "print errors and violations only");
 	line.flag("--verbose", o.verbose, "print each failure point");
-	line.footer("Exit status: that of the program; with --fail-at or --explore: 0 done, 1 a violation, or the point was never "
+	line.footer("Exit status: that of the program; with --fail-at or --explore: 0 done, 1 a "
+	            "violation, or the point was never "
 	            "reached; 2 wrong usage.");
 	int words = 1;
 	while (words < argc && strcmp(argv[words], "--") != 0)
@@ -420,7 +466,8 @@ int parse(int argc, char **argv, Options &o)
 	try {
 		return line.parse(words, argv) ? -1 : 0;
 	} catch (const tools::WrongUsage &e) {
-		throw Usage(std::string(e.what()) + (words == argc ? "; the program comes after --" : "") + "; see --help");
+		throw Usage(std::string(e.what()) +
+		            (words == argc ? "; the program comes after --" : "") + "; see --help");
 	}
 }
 
@@ -436,7 +483,9 @@ int main(int argc, char **argv)
 		complete(o);
 		std::string library = find_library();
 		pme::adopt_orphans();
-		return o.explore ? explore(o, library) : o.fail_at.empty() ? run_through(o, library) : fail_here(o, library);
+		return o.explore           ? explore(o, library)
+		       : o.fail_at.empty() ? run_through(o, library)
+		                           : fail_here(o, library);
 	} catch (const Usage &e) {
 		std::cerr << "pm-emulate: " << e.what() << "\n";
 		return 2;

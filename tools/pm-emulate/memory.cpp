@@ -50,18 +50,21 @@ std::string Memory::name() const
 
 void *Memory::map(uint64_t at, uint64_t bytes) const
 {
-	void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(at));
+	void *p = mmap(
+	        nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(at));
 	if (p == MAP_FAILED)
 		fail("cannot map " + std::to_string(bytes) + " bytes");
 	return p;
 }
 
-/* A region with its file.  The file may be gone, or another of its name be there: then it is not `open`. */
+/* A region with its file.  The file may be gone, or another of its name be there: then it is not
+ * `open`. */
 class Memory::Region
 {
-      public:
+public:
 	Region(const Memory &memory, uint32_t number)
-	    : memory_(memory), region_(memory.control_->region[number]), at_(PME_REGION_AT + number * PME_REGION_BYTES),
+	    : memory_(memory), region_(memory.control_->region[number]),
+	      at_(PME_REGION_AT + number * PME_REGION_BYTES),
 	      fd_(::open(region_.path, O_RDWR | O_CLOEXEC))
 	{
 		struct stat st;
@@ -69,10 +72,13 @@ class Memory::Region
 			close(fd_);
 			fd_ = -1;
 		}
-		bytes_ = fd_ < 0 ? 0 : std::min(region_.bytes, static_cast<uint64_t>(st.st_size)) / LINE * LINE;
+		bytes_ = fd_ < 0 ? 0
+		                 : std::min(region_.bytes, static_cast<uint64_t>(st.st_size)) /
+		                           LINE * LINE;
 		if (!bytes_)
 			return;
-		lines_ = static_cast<pme_line *>(memory.map(at_ + PME_LINES_AT, bytes_ / LINE * sizeof(pme_line)));
+		lines_ = static_cast<pme_line *>(
+		        memory.map(at_ + PME_LINES_AT, bytes_ / LINE * sizeof(pme_line)));
 		medium_ = static_cast<uint64_t *>(memory.map(at_, bytes_));
 		void *p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
 		if (p == MAP_FAILED)
@@ -132,13 +138,14 @@ class Memory::Region
 		}
 	}
 
-      private:
+private:
 	/* The page of the next data, in either. */
 	uint64_t next(uint64_t at) const
 	{
 		off_t a = lseek(fd_, static_cast<off_t>(at), SEEK_DATA),
 		      b = lseek(memory_.fd_, static_cast<off_t>(at_ + at), SEEK_DATA);
-		uint64_t file_data = a < 0 ? (errno == ENXIO ? UINT64_MAX : at) : static_cast<uint64_t>(a);
+		uint64_t file_data =
+		        a < 0 ? (errno == ENXIO ? UINT64_MAX : at) : static_cast<uint64_t>(a);
 		uint64_t medium_data = b < 0 ? UINT64_MAX : static_cast<uint64_t>(b) - at_;
 		return std::min(file_data, medium_data) / PAGE * PAGE;
 	}
@@ -168,7 +175,8 @@ std::vector<Memory::UnderWay> Memory::under_way() const
 	}
 	for (UnderWay &region : all)
 		for (auto &[offset, list] : region)
-			std::sort(list.begin(), list.end(), [](auto &a, auto &b) { return a.number < b.number; });
+			std::sort(list.begin(), list.end(),
+			        [](auto &a, auto &b) { return a.number < b.number; });
 	return all;
 }
 
@@ -210,10 +218,11 @@ uint64_t mix(uint64_t x)
 /* What becomes of a line follows from the seed, its region and its place alone. */
 class Dice
 {
-      public:
+public:
 	Dice(uint64_t seed, Lines lines) : seed_(mix(seed + 0x9e3779b97f4a7c15u)), lines_(lines)
 	{
-		/* Some bugs show when nearly all is lost, some when nearly all is kept: a seed has an inclination. */
+		/* Some bugs show when nearly all is lost, some when nearly all is kept: a seed has
+		 * an inclination. */
 		static const unsigned of_16[] = {0, 2, 8, 14};
 		keep_ = of_16[seed_ >> 60 & 3];
 	}
@@ -222,7 +231,8 @@ class Dice
 		random_ = mix(seed_ ^ mix(uint64_t(region) << 48 ^ offset));
 	}
 
-	/* One step of a line from what it is to what it may have become: not at all, whole, or in some of its words. */
+	/* One step of a line from what it is to what it may have become: not at all, whole, or in
+	 * some of its words. */
 	enum Step { NOT, WHOLE, WORDS_OF_IT };
 	Step step()
 	{
@@ -238,7 +248,7 @@ class Dice
 		return random_ = mix(random_ + 0x9e3779b97f4a7c15u);
 	}
 
-      private:
+private:
 	uint64_t seed_, random_ = 0;
 	Lines lines_;
 	unsigned keep_;
@@ -269,7 +279,8 @@ std::vector<Difference> Memory::fail_power(uint64_t seed, Lines lines) const
 			uint64_t image[WORDS];
 			memcpy(image, region.medium(at), LINE);
 			dice.line(k, at);
-			/* Write-backs that were under way may have got out, in their order; then what the cache held may have. */
+			/* Write-backs that were under way may have got out, in their order; then
+			 * what the cache held may have. */
 			if (auto list = pending[k].find(at); list != pending[k].end())
 				for (const pme_write_back &w : list->second)
 					if (w.number > region.line(at).number)
@@ -281,7 +292,8 @@ std::vector<Difference> Memory::fail_power(uint64_t seed, Lines lines) const
 			(is_new ? d.kept : is_old ? d.dropped : d.torn)++;
 			memcpy(region.file(at), image, LINE);
 		};
-		/* A line may hold what the medium has, while a write-back of something else is under way. */
+		/* A line may hold what the medium has, while a write-back of something else is
+		 * under way. */
 		std::vector<uint64_t> hidden;
 		for (auto &[at, list] : pending[k])
 			if (at < region.bytes() && !region.differs(at))

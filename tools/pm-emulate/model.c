@@ -8,12 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Lines a core has in flight: L1 fill buffers, 10 to 16 on the machines persistent memory was sold with. */
+/* Lines a core has in flight: L1 fill buffers, 10 to 16 on the machines persistent memory was sold
+ * with. */
 enum { IN_FLIGHT = 10 };
 
 static uint64_t write_ticks, read_ticks, gap_ticks;
 
-/* When the device takes its next line.  Of the process: two processes on one file are rare, and shared ticks are not worth it. */
+/* When the device takes its next line.  Of the process: two processes on one file are rare, and
+ * shared ticks are not worth it. */
 static uint64_t device_free;
 
 /* The modelled cache: direct-mapped by a hash, a tag a line.  Null: no reads are modelled. */
@@ -31,7 +33,8 @@ void model_init(const struct pme_settings *s)
 	uint64_t n = 1;
 	while (n * 2 * ARCH_FLUSH_LINE <= s->cache_bytes)
 		n *= 2;
-	void *p = (void *)syscall(SYS_mmap, NULL, n * sizeof *tags, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = (void *)syscall(SYS_mmap, NULL, n * sizeof *tags, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return;
 	tags = p;
@@ -63,7 +66,9 @@ static uint64_t wait_until(uint64_t ticks)
 
 uint64_t model_read(uint64_t lines)
 {
-	return lines && read_ticks ? wait_until(arch_ticks() + (lines + IN_FLIGHT - 1) / IN_FLIGHT * read_ticks) : 0;
+	return lines && read_ticks
+	               ? wait_until(arch_ticks() + (lines + IN_FLIGHT - 1) / IN_FLIGHT * read_ticks)
+	               : 0;
 }
 
 void model_write(struct model_thread *t, uint64_t lines)
@@ -76,8 +81,8 @@ void model_write(struct model_thread *t, uint64_t lines)
 		uint64_t is_free = arch_load(&device_free);
 		do
 			begins = is_free > now ? is_free : now;
-		while (!__atomic_compare_exchange_n(
-		        &device_free, &is_free, begins + lines * gap_ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+		while (!__atomic_compare_exchange_n(&device_free, &is_free,
+		        begins + lines * gap_ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	}
 	t->done = begins + (lines - 1) * gap_ticks + write_ticks;
 }

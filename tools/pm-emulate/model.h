@@ -2,9 +2,10 @@
  *
  * model.h - what persistent memory takes, in time.
  *
- * Writes: a line is out `write` after its write-back was issued, and the device takes one line every `gap`, of all threads together; a
- * fence waits for the thread's own.  Reads: a line that is not in the modelled cache is fetched, which takes `read`; lines that one
- * call fetches overlap, as many at a time as a core has in flight.
+ * Writes: a line is out `write` after its write-back was issued, and the device takes one line
+ * every `gap`, of all threads together; a fence waits for the thread's own.  Reads: a line that is
+ * not in the modelled cache is fetched, which takes `read`; lines that one call fetches overlap, as
+ * many at a time as a core has in flight.
  */
 #ifndef PM_EMULATE_MODEL_H
 #define PM_EMULATE_MODEL_H

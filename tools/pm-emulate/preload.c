@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * preload.c - the calls of a program that pm-emulate stands in for: those of libpmem that write back, fence, or ask about persistent
- * memory, and those of the C library that map and sync files.
+ * preload.c - the calls of a program that pm-emulate stands in for: those of libpmem that write
+ * back, fence, or ask about persistent memory, and those of the C library that map and sync files.
  *
- * libfur's write-backs are libpmem's on x86-64 (src/arch/arch.c); on POWER they are its own instructions, and it calls
- * pm_emulate_write_back() and pm_emulate_fence() instead when it finds them in the process.
+ * libfur's write-backs are libpmem's on x86-64 (src/arch/arch.c); on POWER they are its own
+ * instructions, and it calls pm_emulate_write_back() and pm_emulate_fence() instead when it finds
+ * them in the process.
  *
- * Real calls are system calls, not the next definition of the name: they come too early, from too deep, to look names up.
+ * Real calls are system calls, not the next definition of the name: they come too early, from too
+ * deep, to look names up.
  */
 /* With it mmap() is another name of mmap64(), and both are to be defined here. */
 #undef _FILE_OFFSET_BITS
@@ -35,7 +37,8 @@
 static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	int type = flags & MAP_TYPE;
-	bool ours = fd >= 0 && !(flags & MAP_ANONYMOUS) && (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) && region_active() &&
+	bool ours = fd >= 0 && !(flags & MAP_ANONYMOUS) &&
+	            (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) && region_active() &&
 	            region_wants(fd);
 	if (ours)
 		flags = (flags & ~(MAP_TYPE | MAP_SYNC)) | MAP_SHARED;

@@ -40,7 +40,8 @@ std::string End::text() const
 	if (timed_out)
 		return "did not end in time";
 	if (WIFSIGNALED(status))
-		return std::string("died of signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
+		return std::string("died of signal ") + std::to_string(WTERMSIG(status)) + " (" +
+		       strsignal(WTERMSIG(status)) + ")";
 	return "exit status " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -52,7 +53,8 @@ int End::exit_status() const
 Output::Output() : fd_(memfd_create("output", MFD_CLOEXEC))
 {
 	if (fd_ < 0)
-		throw std::runtime_error(std::string("no memory for a program's output: ") + strerror(errno));
+		throw std::runtime_error(
+		        std::string("no memory for a program's output: ") + strerror(errno));
 }
 
 Output::~Output()
@@ -69,7 +71,8 @@ void Output::clear() const
 std::string Output::text() const
 {
 	char text[8192];
-	off_t end = lseek(fd_, 0, SEEK_END), from = end > off_t(sizeof text) ? end - off_t(sizeof text) : 0;
+	off_t end = lseek(fd_, 0, SEEK_END),
+	      from = end > off_t(sizeof text) ? end - off_t(sizeof text) : 0;
 	ssize_t n = pread(fd_, text, sizeof text, from);
 	return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
 }
@@ -121,8 +124,9 @@ static std::set<pid_t> descendants()
 	return ours;
 }
 
-/* Kill all that descend from us, and reap them.  They are stopped first, those they have started meanwhile included: with the power off,
- * nobody sees another die.  A number cannot be another process's in between: only we reap. */
+/* Kill all that descend from us, and reap them.  They are stopped first, those they have started
+ * meanwhile included: with the power off, nobody sees another die.  A number cannot be another
+ * process's in between: only we reap. */
 static void kill_descendants()
 {
 	for (std::set<pid_t> stopped, now; (now = descendants()) != stopped; stopped = now)
@@ -158,10 +162,13 @@ static End wait_for(pid_t main, const Memory *memory, double timeout_s)
 			return end; /* nobody is left */
 		pme_control *c = memory ? memory->control() : nullptr;
 		if (c && c->settings.fail == PME_AT_TIME) {
-			/* From the first mapping on: starting a program takes its time, and there is nothing to lose yet. */
-			if (attached == Clock::time_point{} && __atomic_load_n(&c->regions, __ATOMIC_ACQUIRE))
+			/* From the first mapping on: starting a program takes its time, and there
+			 * is nothing to lose yet. */
+			if (attached == Clock::time_point{} &&
+			        __atomic_load_n(&c->regions, __ATOMIC_ACQUIRE))
 				attached = Clock::now();
-			if (attached != Clock::time_point{} && since(attached) * 1000 >= static_cast<double>(c->settings.fail_at))
+			if (attached != Clock::time_point{} &&
+			        since(attached) * 1000 >= static_cast<double>(c->settings.fail_at))
 				__atomic_store_n(&c->failed, 1, __ATOMIC_SEQ_CST);
 		}
 		bool late = timeout_s > 0 && since(started) > timeout_s;
@@ -180,7 +187,8 @@ static End wait_for(pid_t main, const Memory *memory, double timeout_s)
 
 /* ---------------------------------------------------------------- starting */
 
-static pid_t start(const std::vector<std::string> &command, const std::vector<std::string> &environment, const Output *output)
+static pid_t start(const std::vector<std::string> &command,
+        const std::vector<std::string> &environment, const Output *output)
 {
 	std::vector<char *> argv, envp;
 	for (const std::string &s : command)
@@ -206,7 +214,8 @@ static pid_t start(const std::vector<std::string> &command, const std::vector<st
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attributes);
 	if (error)
-		throw Usage(command[0] + ": cannot run: " + strerror(error) + "; check the path after --");
+		throw Usage(command[0] + ": cannot run: " + strerror(error) +
+		            "; check the path after --");
 	return pid;
 }
 
@@ -223,27 +232,32 @@ static std::vector<std::string> environment_without(const std::vector<std::strin
 	return all;
 }
 
-End run_program(const std::vector<std::string> &command, const Memory &memory, const std::string &library, double timeout_s,
-        const Output *output)
+End run_program(const std::vector<std::string> &command, const Memory &memory,
+        const std::string &library, double timeout_s, const Output *output)
 {
-	std::vector<std::string> environment = environment_without({"LD_PRELOAD", PME_ENVIRONMENT, "PMEM_IS_PMEM_FORCE"});
+	std::vector<std::string> environment =
+	        environment_without({"LD_PRELOAD", PME_ENVIRONMENT, "PMEM_IS_PMEM_FORCE"});
 	const char *others = getenv("LD_PRELOAD");
-	environment.push_back("LD_PRELOAD=" + library + (others && *others ? std::string(":") + others : ""));
+	environment.push_back(
+	        "LD_PRELOAD=" + library + (others && *others ? std::string(":") + others : ""));
 	environment.push_back(std::string(PME_ENVIRONMENT) + "=" + memory.name());
-	/* A libpmem whose own calls do not go through its table of symbols asks itself when it maps a file. */
+	/* A libpmem whose own calls do not go through its table of symbols asks itself when it maps
+	 * a file. */
 	environment.push_back("PMEM_IS_PMEM_FORCE=1");
 	return wait_for(start(command, environment, output), &memory, timeout_s);
 }
 
 End run_shell(const std::string &command, double timeout_s, const Output *output)
 {
-	return wait_for(start({"/bin/sh", "-c", command}, environment_without({}), output), nullptr, timeout_s);
+	return wait_for(start({"/bin/sh", "-c", command}, environment_without({}), output), nullptr,
+	        timeout_s);
 }
 
 std::string quoted(const std::string &word)
 {
-	if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%") ==
-	                             std::string::npos)
+	if (!word.empty() &&
+	        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456"
+	                               "789-_./:=,+@%") == std::string::npos)
 		return word;
 	std::string text = "'";
 	for (char c : word)

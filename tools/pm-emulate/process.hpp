@@ -28,10 +28,11 @@ struct End {
 	int exit_status() const;  /* as a shell says */
 };
 
-/* What programs that are tried again and again print goes here, and is looked at when something is wrong. */
+/* What programs that are tried again and again print goes here, and is looked at when something is
+ * wrong. */
 class Output
 {
-      public:
+public:
 	Output();
 	~Output();
 	Output(const Output &) = delete;
@@ -42,17 +43,17 @@ class Output
 	void clear() const;
 	std::string text() const;
 
-      private:
+private:
 	int fd_;
 };
 
 /* Adopt the orphans of what we start, so that we know when all are dead. */
 void adopt_orphans();
 
-/* Run the program under emulation, until it and all it has started have ended; or the power fails, and they are dead.  `output`: where
- * its output goes; null: ours. */
-End run_program(const std::vector<std::string> &command, const Memory &memory, const std::string &library, double timeout_s,
-        const Output *output);
+/* Run the program under emulation, until it and all it has started have ended; or the power fails,
+ * and they are dead.  `output`: where its output goes; null: ours. */
+End run_program(const std::vector<std::string> &command, const Memory &memory,
+        const std::string &library, double timeout_s, const Output *output);
 
 /* Run a command of the shell, as it is. */
 End run_shell(const std::string &command, double timeout_s, const Output *output);

@@ -23,13 +23,14 @@ static ino_t memory_inode;
 static char memory_path[64];
 static struct region_view views[PME_REGIONS];
 
-/* Mapped ranges.  Written under `mapping`; read by anybody: `bytes` is set last and cleared first, and a program that flushes a range
- * while it unmaps it is wrong anyway. */
+/* Mapped ranges.  Written under `mapping`; read by anybody: `bytes` is set last and cleared first,
+ * and a program that flushes a range while it unmaps it is wrong anyway. */
 static struct region_mapping mappings[MAPPINGS];
 static uint64_t mappings_used;
 static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
 
-/* The shared memory's descriptor.  Out of the way of the program's own, and opened again when the program has closed all it has. */
+/* The shared memory's descriptor.  Out of the way of the program's own, and opened again when the
+ * program has closed all it has. */
 static int memory_fd(void)
 {
 	struct stat st;
@@ -48,7 +49,8 @@ static int memory_fd(void)
 void *region_map_memory(uint64_t at, uint64_t bytes)
 {
 	/* Not mmap(): that is preload.c's. */
-	void *p = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd(), at);
+	void *p = (void *)syscall(
+	        SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd(), at);
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -62,7 +64,8 @@ _Noreturn void region_give_up(const char *what)
 
 void region_lock(void)
 {
-	/* Robust: whoever held it may have been killed.  What it was doing was done in words, and may be left half done (INV-P1). */
+	/* Robust: whoever held it may have been killed.  What it was doing was done in words, and
+	 * may be left half done (INV-PE1). */
 	if (pthread_mutex_lock(&region_control->mutex) == EOWNERDEAD)
 		pthread_mutex_consistent(&region_control->mutex);
 }
@@ -82,14 +85,16 @@ struct region_view *region_view_mapped(uint32_t region)
 	return &views[region];
 }
 
-/* See at least the first `bytes` of the region.  A view that was too short stays mapped: somebody may be using it. */
+/* See at least the first `bytes` of the region.  A view that was too short stays mapped: somebody
+ * may be using it. */
 struct region_view *region_view(uint32_t region, uint64_t bytes)
 {
 	struct region_view *v = &views[region];
 	if (v->bytes < bytes) {
 		bytes = (bytes + CHUNK - 1) & ~(uint64_t)(CHUNK - 1);
 		v->medium = region_map_memory(region_at(region), bytes);
-		v->lines = region_map_memory(region_at(region) + PME_LINES_AT, bytes / LINE * sizeof(struct pme_line));
+		v->lines = region_map_memory(
+		        region_at(region) + PME_LINES_AT, bytes / LINE * sizeof(struct pme_line));
 		if (!v->medium || !v->lines)
 			region_give_up("no memory for the copy of a file");
 		v->bytes = bytes;
@@ -100,12 +105,15 @@ struct region_view *region_view(uint32_t region, uint64_t bytes)
 static bool identify(int fd, struct pme_region *r)
 {
 	struct statx s;
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &s) || !S_ISREG(s.stx_mode))
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &s) ||
+	        !S_ISREG(s.stx_mode))
 		return false;
 	r->device = (uint64_t)s.stx_dev_major << 32 | s.stx_dev_minor;
 	r->inode = s.stx_ino;
 	/* Where the file system knows it: numbers of files that are gone are used again. */
-	r->born_ns = s.stx_mask & STATX_BTIME ? (uint64_t)s.stx_btime.tv_sec * 1000000000 + s.stx_btime.tv_nsec : 0;
+	r->born_ns = s.stx_mask & STATX_BTIME
+	                     ? (uint64_t)s.stx_btime.tv_sec * 1000000000 + s.stx_btime.tv_nsec
+	                     : 0;
 	r->bytes = s.stx_size;
 	return true;
 }
@@ -114,7 +122,8 @@ static int region_like(const struct pme_region *r)
 {
 	for (uint32_t k = 0; k < region_control->regions; k++) {
 		const struct pme_region *have = &region_control->region[k];
-		if (have->device == r->device && have->inode == r->inode && have->born_ns == r->born_ns)
+		if (have->device == r->device && have->inode == r->inode &&
+		        have->born_ns == r->born_ns)
 			return (int)k;
 	}
 	return -1;
@@ -164,8 +173,9 @@ bool region_wants(int fd)
 	return only == region_control->settings.only;
 }
 
-/* Where the next byte that is not in a hole is, at or after `at`; UINT64_MAX: nowhere.  Moves the file's offset and puts it back: a
- * descriptor of our own would take the program's POSIX locks with it when it is closed. */
+/* Where the next byte that is not in a hole is, at or after `at`; UINT64_MAX: nowhere.  Moves the
+ * file's offset and puts it back: a descriptor of our own would take the program's POSIX locks with
+ * it when it is closed. */
 static uint64_t next_data(int fd, uint64_t at)
 {
 	off_t was = lseek(fd, 0, SEEK_CUR), data = lseek(fd, (off_t)at, SEEK_DATA);
@@ -175,7 +185,8 @@ static uint64_t next_data(int fd, uint64_t at)
 	return data < 0 ? UINT64_MAX : (uint64_t)data;
 }
 
-/* From the file, as it is, to the medium, as it was when it was mapped first: [from, to).  Holes stay holes. */
+/* From the file, as it is, to the medium, as it was when it was mapped first: [from, to).  Holes
+ * stay holes. */
 static void copy_first(int fd, struct region_view *v, uint64_t from, uint64_t to)
 {
 	for (uint64_t at = next_data(fd, from); at < to; at = next_data(fd, at)) {
@@ -219,7 +230,8 @@ static void add_mapping(uintptr_t base, uint64_t bytes, uint64_t offset, uint32_
 	while (k < MAPPINGS && mappings[k].bytes)
 		k++;
 	if (k == MAPPINGS)
-		region_give_up("more than 1024 mappings of files: name those that count with --file");
+		region_give_up(
+		        "more than 1024 mappings of files: name those that count with --file");
 	mappings[k].base = base, mappings[k].offset = offset, mappings[k].region = region;
 	/* Release: whoever sees the length sees the rest. */
 	__atomic_store_n(&mappings[k].bytes, bytes, __ATOMIC_RELEASE);
@@ -249,7 +261,8 @@ void region_map(void *base, size_t bytes, int fd, uint64_t offset)
 	}
 	region_unlock();
 	if (region < 0)
-		region_give_up("a file is longer than 2 TiB, or more than 64 are mapped: name those that count with --file");
+		region_give_up("a file is longer than 2 TiB, or more than 64 are mapped: name "
+		               "those that count with --file");
 	pthread_mutex_lock(&mapping);
 	add_mapping((uintptr_t)base, bytes, offset, (uint32_t)region);
 	pthread_mutex_unlock(&mapping);
@@ -299,7 +312,8 @@ bool region_is_persistent(const void *base, size_t bytes)
 	return true;
 }
 
-/* The file's next data, or the medium's, whichever comes first: where both have holes they agree. */
+/* The file's next data, or the medium's, whichever comes first: where both have holes they
+ * agree. */
 uint64_t region_next_data(int fd, uint32_t region, uint64_t at)
 {
 	uint64_t a = next_data(fd, at), b = next_data(memory_fd(), region_at(region) + at);

@@ -29,14 +29,17 @@ _Noreturn void region_give_up(const char *what);
 void region_lock(void);
 void region_unlock(void);
 
-/* A region as this process sees it.  It may become longer, under the lock; pointers into it stay valid. */
+/* A region as this process sees it.  It may become longer, under the lock; pointers into it stay
+ * valid. */
 struct region_view {
 	uint8_t *medium;
 	struct pme_line *lines;
 	uint64_t bytes;
 };
-struct region_view *region_view(uint32_t region, uint64_t bytes); /* at least so much of it; under the lock */
-struct region_view *region_view_mapped(uint32_t region);          /* of what the program has mapped */
+/* At least so much of it; under the lock */
+struct region_view *region_view(uint32_t region, uint64_t bytes);
+/* Of what the program has mapped */
+struct region_view *region_view_mapped(uint32_t region);
 
 /* The region of a file, made if need be, or -1; under the lock. */
 int region_of_file(int fd, bool make);
@@ -53,7 +56,8 @@ struct region_mapping {
 };
 const struct region_mapping *region_mapping_at(uintptr_t address);
 
-/* A file has been mapped shared, for writing: from now on it is persistent memory.  Its content at the first mapping is durable. */
+/* A file has been mapped shared, for writing: from now on it is persistent memory.  Its content at
+ * the first mapping is durable. */
 void region_map(void *base, size_t bytes, int fd, uint64_t offset);
 /* [base, base + bytes) is mapped no more, or moved. */
 void region_unmap(const void *base, size_t bytes);

@@ -18,19 +18,22 @@ static json finding(const pme_control &c, const pme_finding &f)
 {
 	json where = json::array();
 	for (uint64_t k = 0; k < f.n && k < PME_SAMPLES; k++)
-		where.push_back({{"file", c.region[f.sample[k].region].path}, {"offset", f.sample[k].offset}});
+		where.push_back({{"file", c.region[f.sample[k].region].path},
+		        {"offset", f.sample[k].offset}});
 	return {{"lines", f.n}, {"where", where}};
 }
 
 json report_of(const pme_control &c, const std::vector<Difference> &files)
 {
 	const pme_counters &n = c.counters;
-	json r = {{"line_bytes", ARCH_FLUSH_LINE}, {"flushes", n.flushes}, {"lines", n.lines}, {"fences", n.fences - n.syncs},
-	        {"syncs", n.syncs}, {"idle_fences", n.idle_fences}, {"flushes_outside", n.outside},
-	        {"flushed_again", finding(c, n.again)}, {"flushed_unchanged", finding(c, n.unchanged)},
-	        {"not_fenced", finding(c, n.unfenced)}, {"lines_fetched", n.fetched}, {"write_wait_ns", n.write_wait_ns},
-	        {"read_wait_ns", n.read_wait_ns},
-	        {"model", {{"write_ns", c.settings.write_ns}, {"read_ns", c.settings.read_ns}, {"gap_ns", c.settings.gap_ns}}}};
+	json r = {{"line_bytes", ARCH_FLUSH_LINE}, {"flushes", n.flushes}, {"lines", n.lines},
+	        {"fences", n.fences - n.syncs}, {"syncs", n.syncs}, {"idle_fences", n.idle_fences},
+	        {"flushes_outside", n.outside}, {"flushed_again", finding(c, n.again)},
+	        {"flushed_unchanged", finding(c, n.unchanged)},
+	        {"not_fenced", finding(c, n.unfenced)}, {"lines_fetched", n.fetched},
+	        {"write_wait_ns", n.write_wait_ns}, {"read_wait_ns", n.read_wait_ns},
+	        {"model", {{"write_ns", c.settings.write_ns}, {"read_ns", c.settings.read_ns},
+	                          {"gap_ns", c.settings.gap_ns}}}};
 	r["files"] = json::array();
 	for (size_t k = 0; k < files.size(); k++) {
 		const Difference &d = files[k];
@@ -50,7 +53,8 @@ static std::string list(const json &where)
 	std::ostringstream out;
 	const char *between = ": at ";
 	for (const json &w : where) {
-		out << between << "0x" << std::hex << (w.is_object() ? w["offset"].get<uint64_t>() : w.get<uint64_t>());
+		out << between << "0x" << std::hex
+		    << (w.is_object() ? w["offset"].get<uint64_t>() : w.get<uint64_t>());
 		between = ", ";
 	}
 	return out.str();
@@ -59,35 +63,49 @@ static std::string list(const json &where)
 static void row(std::ostringstream &out, const char *name, const json &n, const std::string &what)
 {
 	std::string number = n.dump();
-	out << "  " << name << std::string(20 - std::min<size_t>(19, std::char_traits<char>::length(name)), ' ')
-	    << std::string(number.size() < 10 ? 10 - number.size() : 0, ' ') << number << "  " << what << "\n";
+	out << "  " << name
+	    << std::string(20 - std::min<size_t>(19, std::char_traits<char>::length(name)), ' ')
+	    << std::string(number.size() < 10 ? 10 - number.size() : 0, ' ') << number << "  "
+	    << what << "\n";
 }
 
 std::string text_of(const json &r)
 {
 	std::ostringstream out;
 	out << "pm-emulate:\n";
-	row(out, "flushes", r["flushes"], "calls, of " + r["lines"].dump() + " lines of " + r["line_bytes"].dump() + " bytes");
-	row(out, "fences", r["fences"], r["idle_fences"].dump() + " of them with nothing under way");
+	row(out, "flushes", r["flushes"],
+	        "calls, of " + r["lines"].dump() + " lines of " + r["line_bytes"].dump() +
+	                " bytes");
+	row(out, "fences", r["fences"],
+	        r["idle_fences"].dump() + " of them with nothing under way");
 	row(out, "syncs", r["syncs"], "msync, fsync, fdatasync");
-	row(out, "flushed again", r["flushed_again"]["lines"], "lines, before the fence" + list(r["flushed_again"]["where"]));
+	row(out, "flushed again", r["flushed_again"]["lines"],
+	        "lines, before the fence" + list(r["flushed_again"]["where"]));
 	row(out, "flushed unchanged", r["flushed_unchanged"]["lines"],
 	        "lines, as the medium has them" + list(r["flushed_unchanged"]["where"]));
-	row(out, "not fenced", r["not_fenced"]["lines"], "lines flushed, and no fence after that" + list(r["not_fenced"]["where"]));
+	row(out, "not fenced", r["not_fenced"]["lines"],
+	        "lines flushed, and no fence after that" + list(r["not_fenced"]["where"]));
 	if (r["flushes_outside"] != 0)
-		row(out, "flushed outside", r["flushes_outside"], "calls, of memory that is no mapped file's");
+		row(out, "flushed outside", r["flushes_outside"],
+		        "calls, of memory that is no mapped file's");
 	if (r["write_wait_ns"] != 0 || r["read_wait_ns"] != 0)
-		row(out, "waited", (r["write_wait_ns"].get<uint64_t>() + r["read_wait_ns"].get<uint64_t>()) / 1000,
-		        "us, for writes " + std::to_string(r["write_wait_ns"].get<uint64_t>() / 1000) + ", to fetch " +
-		                r["lines_fetched"].dump() + " lines " + std::to_string(r["read_wait_ns"].get<uint64_t>() / 1000));
+		row(out, "waited",
+		        (r["write_wait_ns"].get<uint64_t>() + r["read_wait_ns"].get<uint64_t>()) /
+		                1000,
+		        "us, for writes " +
+		                std::to_string(r["write_wait_ns"].get<uint64_t>() / 1000) +
+		                ", to fetch " + r["lines_fetched"].dump() + " lines " +
+		                std::to_string(r["read_wait_ns"].get<uint64_t>() / 1000));
 	for (const json &f : r["files"]) {
 		out << "  " << f["path"].get<std::string>() << "\n";
 		if (!f["found"].get<bool>()) {
 			out << "    is gone: what was not durable in it is not known\n";
 			continue;
 		}
-		row(out, "  never flushed", f["never_flushed_lines"], "lines stored and never flushed");
-		row(out, "  stored after flush", f["stored_after_flush_lines"], "lines stored again after their last flush");
+		row(out, "  never flushed", f["never_flushed_lines"],
+		        "lines stored and never flushed");
+		row(out, "  stored after flush", f["stored_after_flush_lines"],
+		        "lines stored again after their last flush");
 		if (!f["where"].empty())
 			out << "      the first" << list(f["where"]) << "\n";
 	}
@@ -98,8 +116,8 @@ json failure_of(const std::vector<Difference> &files)
 {
 	json all = json::array();
 	for (const Difference &d : files)
-		all.push_back({{"path", d.path}, {"found", d.found}, {"lines", d.lines}, {"kept", d.kept}, {"dropped", d.dropped},
-		        {"torn", d.torn}});
+		all.push_back({{"path", d.path}, {"found", d.found}, {"lines", d.lines},
+		        {"kept", d.kept}, {"dropped", d.dropped}, {"torn", d.torn}});
 	return all;
 }
 
@@ -108,7 +126,8 @@ std::string failure_text(const std::vector<Difference> &files)
 	std::ostringstream out;
 	for (const Difference &d : files)
 		if (d.found)
-			out << "  " << d.path << ": " << d.lines << " lines were not durable: " << d.kept << " kept, " << d.dropped
+			out << "  " << d.path << ": " << d.lines
+			    << " lines were not durable: " << d.kept << " kept, " << d.dropped
 			    << " dropped, " << d.torn << " torn\n";
 		else
 			out << "  " << d.path << ": had no name yet, or no more\n";
@@ -124,7 +143,8 @@ void write_json(const std::string &path, const json &j)
 	std::ofstream file(path);
 	file << j.dump(2) << "\n";
 	if (!file.flush())
-		throw std::runtime_error(path + ": cannot write the report: check the path and the space left");
+		throw std::runtime_error(
+		        path + ": cannot write the report: check the path and the space left");
 }
 
 } // namespace pme

@@ -46,7 +46,7 @@ static _Noreturn void wait_for_the_end(void)
 
 static void stop_if_failed(void)
 {
-	/* INV-P3.  Acquire: nothing below is done before the look. */
+	/* INV-PE3.  Acquire: nothing below is done before the look. */
 	if (__builtin_expect(__atomic_load_n(&region_control->failed, __ATOMIC_ACQUIRE) != 0, 0))
 		wait_for_the_end();
 }
@@ -65,7 +65,8 @@ static void nap(uint64_t ns)
 		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* Hold this thread up now and then, so that others overtake it between a store and its durability. */
+/* Hold this thread up now and then, so that others overtake it between a store and its
+ * durability. */
 static void perturb(void)
 {
 	if (!region_control->settings.perturb)
@@ -74,14 +75,18 @@ static void perturb(void)
 	nap(r % 1024 == 0 ? 2000000 : r % 32 == 0 ? 10000 + (r >> 32) % 190000 : 0);
 }
 
-/* This was the chosen flush or fence.  From here on other threads may run for a moment, but nothing they write back gets out, and no call
- * returns that would tell them so: what they store is what lay in a cache.  The launcher kills all processes at once: nobody lives to see that another
- * has died. */
+/* This was the chosen flush or fence.  From here on other threads may run for a moment, but nothing
+ * they write back gets out, and no call returns that would tell them so: what they store is what
+ * lay in a cache.  The launcher kills all processes at once: nobody lives to see that another has
+ * died. */
 static void fail_if_chosen(enum pme_fail kind, uint64_t number)
 {
-	if (__builtin_expect(region_control->settings.fail != kind || region_control->settings.fail_at != number, 1))
+	if (__builtin_expect(region_control->settings.fail != kind ||
+	                             region_control->settings.fail_at != number,
+	            1))
 		return;
-	/* Time for others to build on what this thread has stored and not made durable: nothing of that may be acknowledged. */
+	/* Time for others to build on what this thread has stored and not made durable: nothing of
+	 * that may be acknowledged. */
 	if (region_control->settings.perturb)
 		nap(next_random() % 500000);
 	__atomic_store_n(&region_control->failed, 1, __ATOMIC_SEQ_CST);
@@ -114,15 +119,18 @@ static void become_a_thread(void)
 	for (uint32_t k = 0; k < PME_THREADS; k++) {
 		struct pme_thread *t = &region_control->thread[k];
 		uint32_t nobody = 0;
-		if (t->process || !__atomic_compare_exchange_n(
-		                          &t->process, &nobody, (uint32_t)getpid(), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (t->process ||
+		        !__atomic_compare_exchange_n(&t->process, &nobody, (uint32_t)getpid(),
+		                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		if (!(self.under_way = region_map_memory(PME_UNDER_WAY_AT + k * PME_UNDER_WAY_BYTES, PME_UNDER_WAY_BYTES)))
+		if (!(self.under_way = region_map_memory(
+		              PME_UNDER_WAY_AT + k * PME_UNDER_WAY_BYTES, PME_UNDER_WAY_BYTES)))
 			region_give_up("no memory for a thread's write-backs");
 		self.shared = t;
 		self.id = k + 1;
 		self.fence = t->fence % PME_UNFENCED;
-		self.random = region_control->settings.seed * UINT64_C(0x2545f4914f6cdd1d) + self.id;
+		self.random =
+		        region_control->settings.seed * UINT64_C(0x2545f4914f6cdd1d) + self.id;
 		pthread_setspecific(ends, t);
 		return;
 	}
@@ -145,14 +153,16 @@ static void start_of_call(void)
 
 /* ------------------------------------------------------- write-backs, fences */
 
-/* Word by word: INV-P1.  Atomics, so that it is not made a memcpy(). */
+/* Word by word: INV-PE1.  Atomics, so that it is not made a memcpy(). */
 static void copy_line(uint64_t *to, const uint64_t *from)
 {
 	for (int k = 0; k < WORDS; k++)
-		__atomic_store_n(&to[k], __atomic_load_n(&from[k], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+		__atomic_store_n(
+		        &to[k], __atomic_load_n(&from[k], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/* The calling thread's write-backs reach the medium, each unless a later one of the same line has. */
+/* The calling thread's write-backs reach the medium, each unless a later one of the same line
+ * has. */
 static void complete(void)
 {
 	region_lock();
@@ -163,15 +173,16 @@ static void complete(void)
 		if (line->number >= w->number)
 			continue;
 		copy_line((uint64_t *)(v->medium + w->offset), w->content);
-		/* Release: killed here, the launcher must not take the line for out before it is. */
+		/* Release: killed here, the launcher must not take the line for out before it
+		 * is. */
 		__atomic_store_n(&line->number, w->number, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&self.shared->n, 0, __ATOMIC_RELEASE);
 	region_unlock();
 }
 
-/* Now and then a line leaves the cache by itself, as it is: one that this thread has written back before, for it is likely to have been
- * stored to since. */
+/* Now and then a line leaves the cache by itself, as it is: one that this thread has written back
+ * before, for it is likely to have been stored to since. */
 static void evict(void)
 {
 	if (!region_control->settings.perturb)
@@ -210,8 +221,9 @@ static void begin_write_back(uint32_t region, uint64_t offset, const void *from)
 	struct pme_write_back *w = &self.under_way[self.shared->n];
 	w->region = region;
 	w->offset = offset;
-	/* The number before the content is read, both in this order for everybody: of two write-backs of a line the one with the higher
-	 * number has whatever the thread of the lower one had stored before its own. */
+	/* The number before the content is read, both in this order for everybody: of two
+	 * write-backs of a line the one with the higher number has whatever the thread of the lower
+	 * one had stored before its own. */
 	w->number = __atomic_add_fetch(&region_control->number, 1, __ATOMIC_SEQ_CST);
 	copy_line(w->content, from);
 	look(region, offset, region_view_mapped(region), w->content);
@@ -226,7 +238,8 @@ void shadow_flush(const void *start, size_t bytes)
 	start_of_call();
 	evict();
 	perturb();
-	fail_if_chosen(PME_AT_FLUSH, __atomic_add_fetch(&region_control->counters.flushes, 1, __ATOMIC_RELAXED));
+	fail_if_chosen(PME_AT_FLUSH,
+	        __atomic_add_fetch(&region_control->counters.flushes, 1, __ATOMIC_RELAXED));
 	uintptr_t at = (uintptr_t)start & ~(uintptr_t)(LINE - 1), end = (uintptr_t)start + bytes;
 	const struct region_mapping *m = NULL;
 	uint64_t lines = 0, fetched = 0;
@@ -254,11 +267,12 @@ void shadow_fence(void)
 	start_of_call();
 	evict();
 	perturb();
-	fail_if_chosen(PME_AT_FENCE, __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
+	fail_if_chosen(PME_AT_FENCE,
+	        __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
 	if (!self.shared->n)
 		count(&region_control->counters.idle_fences, 1);
 	count(&region_control->counters.write_wait_ns, model_wait(&self.model));
-	complete(); /* INV-P2 */
+	complete(); /* INV-PE2 */
 	self.fence = (self.fence + 1) % PME_UNFENCED;
 	/* What a fence is for: nothing the program does later is seen before. */
 	arch_fence();
@@ -268,7 +282,8 @@ void shadow_fence(void)
 void shadow_read(const void *start, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)start & ~(uintptr_t)(LINE - 1), end = (uintptr_t)start + bytes;
-	const struct region_mapping *m = bytes && region_control->settings.read_ns ? region_mapping_at(at) : NULL;
+	const struct region_mapping *m =
+	        bytes && region_control->settings.read_ns ? region_mapping_at(at) : NULL;
 	uint64_t fetched = 0;
 	for (; m && at < end && at - m->base < m->bytes; at += LINE)
 		fetched += model_miss(m->region, m->offset + (at - m->base));
@@ -294,7 +309,8 @@ static uint64_t begin_sync(void)
 	start_of_call();
 	perturb();
 	count(&region_control->counters.syncs, 1);
-	fail_if_chosen(PME_AT_FENCE, __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
+	fail_if_chosen(PME_AT_FENCE,
+	        __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
 	/* Before the content is read, as in begin_write_back(). */
 	return __atomic_add_fetch(&region_control->number, 1, __ATOMIC_SEQ_CST);
 }
@@ -310,7 +326,8 @@ void shadow_sync_range(const void *start, size_t bytes)
 			m = region_mapping_at(at);
 		if (!m)
 			break;
-		sync_line(region_view_mapped(m->region), m->offset + (at - m->base), (const void *)at, number);
+		sync_line(region_view_mapped(m->region), m->offset + (at - m->base),
+		        (const void *)at, number);
 	}
 	region_unlock();
 	stop_if_failed();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shadow.h - what the program's calls do to the media (shared.h), what they cost, and when the power fails.  The library's inside; the
- * names the program calls are in preload.c.
+ * shadow.h - what the program's calls do to the media (shared.h), what they cost, and when the
+ * power fails.  The library's inside; the names the program calls are in preload.c.
  */
 #ifndef PM_EMULATE_SHADOW_H
 #define PM_EMULATE_SHADOW_H

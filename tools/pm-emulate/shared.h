@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shared.h - what the launcher and the library in the program share: one sparse memory file, made by the launcher, that outlives the
- * program.
+ * shared.h - what the launcher and the library in the program share: one sparse memory file, made
+ * by the launcher, that outlives the program.
  *
  *      control | write-backs under way of thread 0, 1, ... | region 0: medium, lines | region 1 ...
  *
- * A region is a file the program has mapped.  Its `medium` is what the file would hold if the power failed now and every line that is
- * not known to be durable were lost.
+ * A region is a file the program has mapped.  Its `medium` is what the file would hold if the power
+ * failed now and every line that is not known to be durable were lost.
  *
- *   INV-P1  medium holds the content of a line as a write-back numbered lines[].number or lower carried it, and is changed in aligned
- *           words of 8 bytes: a program killed at any instant leaves something persistent memory could have left.
- *   INV-P2  A fence returns only when the medium has every line that its thread has written back before.
- *   INV-P3  A write-back, fence or sync that begins after `failed` is set does not return.
+ *   INV-PE1  medium holds the content of a line as a write-back numbered lines[].number or lower
+ *           carried it, and is changed in aligned words of 8 bytes: a program killed at any instant
+ *           leaves something persistent memory could have left.
+ *   INV-PE2  A fence returns only when the medium has every line that its thread has written back
+ *           before.
+ *   INV-PE3  A write-back, fence or sync that begins after `failed` is set does not return.
  */
 #ifndef PM_EMULATE_SHARED_H
 #define PM_EMULATE_SHARED_H
@@ -38,7 +40,9 @@ enum {
 	PME_REGIONS = 64,
 	PME_THREADS = 1024,
 	PME_UNDER_WAY =
-	        16384, /* write-backs of a thread; beyond, the oldest complete by themselves, as they do in a memory controller */
+	        /* write-backs of a thread; beyond, the oldest complete by themselves, as they do in
+	         * a memory controller */
+	16384,
 	PME_SAMPLES = 8,
 	PME_PATH_BYTES = 4096,
 	PME_ONLY_BYTES = 4096,
@@ -48,7 +52,8 @@ enum pme_fail { PME_NEVER, PME_AT_FLUSH, PME_AT_FENCE, PME_AT_TIME, PME_AT_END }
 
 /* What the launcher wants. */
 struct pme_settings {
-	uint32_t fail; /* enum pme_fail: FLUSH and FENCE are the library's business, the others the launcher's */
+	/* Enum pme_fail: FLUSH and FENCE are the library's business, the others the launcher's */
+	uint32_t fail;
 	uint32_t perturb;
 	uint64_t fail_at; /* the number of the flush or fence, from 1 */
 	uint64_t seed;
@@ -120,15 +125,19 @@ struct pme_line {
 
 #define PME_UNFENCED UINT32_MAX
 
-#define PME_UNDER_WAY_AT    (UINT64_C(1) << 24)
-#define PME_UNDER_WAY_BYTES (((uint64_t)PME_UNDER_WAY * sizeof(struct pme_write_back) + 65535) & ~UINT64_C(65535))
-#define PME_REGION_AT       (UINT64_C(1) << 36)
-#define PME_REGION_BYTES    (UINT64_C(1) << 42)
-#define PME_MOST_BYTES      (UINT64_C(1) << 41) /* of a file */
-#define PME_LINES_AT        PME_MOST_BYTES      /* in its region */
-#define PME_MEMORY_BYTES    (PME_REGION_AT + PME_REGIONS * PME_REGION_BYTES)
+#define PME_UNDER_WAY_AT (UINT64_C(1) << 24)
+#define PME_UNDER_WAY_BYTES                                                                        \
+	(((uint64_t)PME_UNDER_WAY * sizeof(struct pme_write_back) + 65535) & ~UINT64_C(65535))
+#define PME_REGION_AT    (UINT64_C(1) << 36)
+#define PME_REGION_BYTES (UINT64_C(1) << 42)
+#define PME_MOST_BYTES   (UINT64_C(1) << 41) /* of a file */
+#define PME_LINES_AT     PME_MOST_BYTES      /* in its region */
+#define PME_MEMORY_BYTES (PME_REGION_AT + PME_REGIONS * PME_REGION_BYTES)
 static_assert(sizeof(struct pme_control) <= PME_UNDER_WAY_AT, "the control block has its place");
-static_assert(PME_UNDER_WAY_AT + PME_THREADS * PME_UNDER_WAY_BYTES <= PME_REGION_AT, "so have the write-backs");
-static_assert(PME_MOST_BYTES / ARCH_FLUSH_LINE * sizeof(struct pme_line) <= PME_REGION_BYTES - PME_LINES_AT, "and the lines");
+static_assert(PME_UNDER_WAY_AT + PME_THREADS * PME_UNDER_WAY_BYTES <= PME_REGION_AT,
+        "so have the write-backs");
+static_assert(PME_MOST_BYTES / ARCH_FLUSH_LINE * sizeof(struct pme_line) <=
+                      PME_REGION_BYTES - PME_LINES_AT,
+        "and the lines");
 
 #endif /* PM_EMULATE_SHARED_H */

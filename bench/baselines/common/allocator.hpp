@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * allocator.hpp - transactional memory allocation for the baselines.  Its state lies in the heap and is read and written by the transaction
- * like any data: what rolls that back, logs it and recovers it does the same for the allocator.
+ * allocator.hpp - transactional memory allocation for the baselines.  Its state lies in the heap
+ * and is read and written by the transaction like any data: what rolls that back, logs it and
+ * recovers it does the same for the allocator.
  *
- * Each thread takes pieces of 64 KiB, one size class to a piece, whose first line says which; what it frees it keeps.  Blocks are multiples
- * of 64 bytes and aligned so, as libfur's are from 64 bytes on.
+ * Each thread takes pieces of 64 KiB, one size class to a piece, whose first line says which; what
+ * it frees it keeps.  Blocks are multiples of 64 bytes and aligned so, as libfur's are from 64
+ * bytes on.
  */
 #ifndef BASELINES_ALLOCATOR_HPP
 #define BASELINES_ALLOCATOR_HPP
@@ -65,7 +67,9 @@ enum : uint64_t { PIECE = 1 << 16, LINE = 64, CLASSES = 64 };
 
 struct Arena {
 	uint64_t free[CLASSES],
-	        fresh[CLASSES]; /* first of the freed blocks; the next one never used: 0, or at its piece's end: none */
+	        /* First of the freed blocks; the next one never used: 0, or at its piece's end:
+	         * none */
+	        fresh[CLASSES];
 };
 
 /* What the heap begins with. */
@@ -103,7 +107,8 @@ void *fur_alloc(Tx *tx, size_t bytes)
 		tx->store(&at.arena->free[cls], tx->load(reinterpret_cast<uint64_t *>(block)));
 		return reinterpret_cast<void *>(block);
 	}
-	uint64_t block = tx->load(&at.arena->fresh[cls]), base = reinterpret_cast<uint64_t>(at.root);
+	uint64_t block = tx->load(&at.arena->fresh[cls]),
+	         base = reinterpret_cast<uint64_t>(at.root);
 	if (block == 0 || block / PIECE != (block + cls * LINE - 1) / PIECE || block % PIECE == 0) {
 		uint64_t piece = tx->load(&at.root->pieces);
 		if (piece >= at.pieces)
@@ -123,7 +128,8 @@ void fur_free(Tx *tx, void *p)
 	if (!p)
 		return;
 	auto *block = static_cast<uint64_t *>(p);
-	uint64_t cls = tx->load(reinterpret_cast<uint64_t *>(reinterpret_cast<uintptr_t>(p) / PIECE * PIECE));
+	uint64_t cls = tx->load(
+	        reinterpret_cast<uint64_t *>(reinterpret_cast<uintptr_t>(p) / PIECE * PIECE));
 	tx->store(block, tx->load(&tx->place.arena->free[cls]));
 	tx->store(&tx->place.arena->free[cls], reinterpret_cast<uint64_t>(p));
 }
@@ -145,7 +151,8 @@ inline uint64_t blocks_in_use(const Medium &m)
 	}
 	for (unsigned t = 0; t < m.threads(); t++)
 		for (uint64_t cls = 1; cls < CLASSES; cls++) {
-			for (uint64_t block = root->arena[t].free[cls]; block; block = *reinterpret_cast<uint64_t *>(block))
+			for (uint64_t block = root->arena[t].free[cls]; block;
+			        block = *reinterpret_cast<uint64_t *>(block))
 				used--;
 			if (uint64_t fresh = root->arena[t].fresh[cls]; fresh % PIECE)
 				used -= (PIECE - fresh % PIECE) / (cls * LINE);

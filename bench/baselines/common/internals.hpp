@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * internals.hpp - the parts of libfur the baselines share with it: the processor, the persistence domain with its emulated latencies, and what to do
- * after a hardware abort.
+ * internals.hpp - the parts of libfur the baselines share with it: the processor, the persistence
+ * domain with its emulated latencies, and what to do after a hardware abort.
  */
 #ifndef BASELINES_INTERNALS_HPP
 #define BASELINES_INTERNALS_HPP

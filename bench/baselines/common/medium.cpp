@@ -31,7 +31,8 @@ uint64_t round_up(uint64_t bytes, uint64_t to)
 
 /* ---------------------------------------------------------- make, open, map */
 
-Medium::Medium(const TmOptions &o, const char *system, Working working, bool durable_counts) : path_(o.path())
+Medium::Medium(const TmOptions &o, const char *system, Working working, bool durable_counts)
+    : path_(o.path())
 {
 	if (o.reuse && access(path_.c_str(), F_OK) == 0)
 		open(system);
@@ -43,7 +44,8 @@ Medium::Medium(const TmOptions &o, const char *system, Working working, bool dur
 	fur_options options;
 	fur_options_init(&options);
 	options.pm = o.pm;
-	options.pm_latency_ns = o.pm_latency_ns && !o.machine_has_pm ? o.pm_latency_ns : FUR_NO_LATENCY;
+	options.pm_latency_ns =
+	        o.pm_latency_ns && !o.machine_has_pm ? o.pm_latency_ns : FUR_NO_LATENCY;
 	options.pm_gap_ns = o.machine_has_pm ? 0 : o.pm_gap_ns;
 	map(working);
 	if (pm_init(&pm_, fd_, false, &options, reason_, sizeof reason_))
@@ -56,7 +58,8 @@ Medium::Medium(const TmOptions &o, const char *system, Working working, bool dur
 		log.bytes_ = header_->log_bytes;
 	}
 	recover(durable_counts);
-	/* A page fault aborts a hardware transaction: private copies are made now, where there are real pages. */
+	/* A page fault aborts a hardware transaction: private copies are made now, where there are
+	 * real pages. */
 	if (private_ && !o.machine_has_pm && bench::machine_htm())
 		madvise(heap_, header_->heap_bytes, MADV_POPULATE_WRITE);
 }
@@ -76,7 +79,9 @@ void Medium::create(const TmOptions &o, const char *system)
 	fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd_ < 0)
 		throw Usage(path_ + ": cannot create: " +
-		            (errno == EEXIST ? "the file exists: give --reuse to open it, or remove it first" : strerror(errno)));
+		            (errno == EEXIST ? "the file exists: give --reuse to open it, or "
+		                               "remove it first"
+		                             : strerror(errno)));
 	uint64_t room[(sizeof(Header) + 7) / 8] = {};
 	auto &h = *reinterpret_cast<Header *>(room);
 	memcpy(h.magic, MAGIC, sizeof MAGIC);
@@ -96,7 +101,8 @@ void Medium::create(const TmOptions &o, const char *system)
 	if (error) {
 		close(fd_);
 		unlink(path_.c_str());
-		throw Usage(path_ + ": cannot create a file of " + std::to_string(h.file_bytes >> 20) + " MiB: " + strerror(error) +
+		throw Usage(path_ + ": cannot create a file of " +
+		            std::to_string(h.file_bytes >> 20) + " MiB: " + strerror(error) +
 		            ": use a smaller --heap-mib, or another place");
 	}
 }
@@ -114,8 +120,8 @@ void Medium::open(const char *system)
 	if (!read || memcmp(h.magic, MAGIC, sizeof MAGIC))
 		wrong = "not a heap of this system: check the path";
 	else if (strncmp(h.system, system, sizeof h.system))
-		wrong = "a heap of " + std::string(h.system, strnlen(h.system, sizeof h.system)) + ", not of " + system +
-		        ": use that --tm, or another file";
+		wrong = "a heap of " + std::string(h.system, strnlen(h.system, sizeof h.system)) +
+		        ", not of " + system + ": use that --tm, or another file";
 	else if (fstat(fd_, &st) || static_cast<uint64_t>(st.st_size) < h.file_bytes)
 		wrong = "truncated: restore the file from a copy";
 	if (!wrong.empty()) {
@@ -133,16 +139,19 @@ void Medium::map(Working working)
 	private_ = working == Working::PRIVATE;
 	auto *want = reinterpret_cast<char *>(h.address);
 	int fixed = private_ ? 0 : MAP_FIXED_NOREPLACE;
-	void *file = mmap(private_ ? nullptr : want, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd_, 0);
+	void *file = mmap(private_ ? nullptr : want, h.file_bytes, PROT_READ | PROT_WRITE,
+	        MAP_SHARED | fixed, fd_, 0);
 	if (file == MAP_FAILED)
 		throw std::runtime_error(path_ + ": cannot map the file: " + strerror(errno));
 	file_ = static_cast<char *>(file);
 	header_ = reinterpret_cast<Header *>(file_);
 	arch_persistent(file_, h.file_bytes);
 	heap_ = want + h.heap_at;
-	if (private_ && mmap(heap_, h.heap_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd_,
+	if (private_ && mmap(heap_, h.heap_bytes, PROT_READ | PROT_WRITE,
+	                        MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd_,
 	                        static_cast<off_t>(h.heap_at)) == MAP_FAILED)
-		throw std::runtime_error(path_ + ": cannot map the heap where it belongs: " + strerror(errno));
+		throw std::runtime_error(
+		        path_ + ": cannot map the heap where it belongs: " + strerror(errno));
 }
 
 void Medium::forget(const TmOptions &o)
@@ -159,7 +168,8 @@ unsigned Medium::enter()
 			taken_[t] = true;
 			return t;
 		}
-	throw Usage(path_ + ": made for " + std::to_string(threads() - 2) + " threads: use as many, or another file");
+	throw Usage(path_ + ": made for " + std::to_string(threads() - 2) +
+	            " threads: use as many, or another file");
 }
 
 void Medium::leave(unsigned number)
@@ -183,7 +193,8 @@ uint64_t Medium::checksum(unsigned thread, uint64_t position)
 	Record *r = log.record(position);
 	uint64_t about[] = {r->stamp, r->entries, position, thread};
 	uint64_t sum = XXH3_64bits(about, sizeof about), bytes = r->entries * sizeof(Entry);
-	uint64_t at = (position + sizeof(Record)) & (log.bytes_ - 1), first = std::min(log.bytes_ - at, bytes);
+	uint64_t at = (position + sizeof(Record)) & (log.bytes_ - 1),
+	         first = std::min(log.bytes_ - at, bytes);
 	sum = XXH3_64bits_withSeed(log.base_ + at, first, sum);
 	return bytes > first ? XXH3_64bits_withSeed(log.base_, bytes - first, sum) : sum;
 }
@@ -227,7 +238,8 @@ Record *Medium::valid(unsigned thread, uint64_t position)
 {
 	Log &log = logs_[thread];
 	Record *r = log.record(position);
-	if (sizeof(Record) + r->entries * sizeof(Entry) > log.bytes_ || r->check != checksum(thread, position))
+	if (sizeof(Record) + r->entries * sizeof(Entry) > log.bytes_ ||
+	        r->check != checksum(thread, position))
 		return nullptr;
 	return r;
 }
@@ -237,22 +249,26 @@ static uint64_t end_of(uint64_t position, const Record *r)
 	return round_up(position + sizeof(Record) + r->entries * sizeof(Entry), 128);
 }
 
-/* Visit records from the cursors on, in order of stamps, as long as these are not above `upto`; cursor[t] == NEVER: none left of thread t.
- * Where a record has a link, that is the next; else the heads of all logs are compared.  The check does not cover the link, which is written
- * later: after a power failure it may be what an earlier lap had there, an entry's address as well as anything. */
+/* Visit records from the cursors on, in order of stamps, as long as these are not above `upto`;
+ * cursor[t] == NEVER: none left of thread t.  Where a record has a link, that is the next; else the
+ * heads of all logs are compared.  The check does not cover the link, which is written later: after
+ * a power failure it may be what an earlier lap had there, an entry's address as well as
+ * anything. */
 template <class F>
 void Medium::in_order(std::vector<uint64_t> &cursor, uint64_t upto, F &&visit)
 {
 	uint64_t link = 0;
 	for (;;) {
 		unsigned next = threads();
-		if (Link::thread(link) < threads() && cursor[Link::thread(link)] == Link::position(link)) {
+		if (Link::thread(link) < threads() &&
+		        cursor[Link::thread(link)] == Link::position(link)) {
 			next = Link::thread(link);
 		} else {
 			uint64_t least = NEVER;
 			for (unsigned t = 0; t < threads(); t++)
 				if (cursor[t] != NEVER)
-					if (Record *r = logs_[t].record(cursor[t]); r->stamp < least)
+					if (Record *r = logs_[t].record(cursor[t]);
+					        r->stamp < least)
 						least = r->stamp, next = t;
 		}
 		if (next == threads() || logs_[next].record(cursor[next])->stamp > upto)
@@ -268,8 +284,9 @@ void Medium::apply(unsigned thread, uint64_t position)
 	uint64_t n = log.record(position)->entries;
 	for (uint64_t k = 0; k < n; k++) {
 		const Entry *e = log.place<Entry>(position + sizeof(Record) + k * sizeof(Entry));
-		auto *word =
-		        reinterpret_cast<uint64_t *>(file_ + header_->heap_at + (e->address - reinterpret_cast<uint64_t>(heap_)));
+		auto *word = reinterpret_cast<uint64_t *>(
+		        file_ + header_->heap_at +
+		        (e->address - reinterpret_cast<uint64_t>(heap_)));
 		__atomic_store_n(word, e->value, __ATOMIC_RELAXED);
 		flush(word, sizeof *word);
 	}
@@ -281,9 +298,10 @@ void Medium::prefetch(unsigned thread, uint64_t position)
 	Log &log = logs_[thread];
 	uint64_t n = log.record(position)->entries;
 	for (uint64_t k = 0; k < n; k++)
-		arch_prefetch_to_write(file_ + header_->heap_at +
-		                       (log.place<Entry>(position + sizeof(Record) + k * sizeof(Entry))->address -
-		                               reinterpret_cast<uint64_t>(heap_)));
+		arch_prefetch_to_write(
+		        file_ + header_->heap_at +
+		        (log.place<Entry>(position + sizeof(Record) + k * sizeof(Entry))->address -
+		                reinterpret_cast<uint64_t>(heap_)));
 }
 
 void Medium::reclaim(uint64_t upto, Reclaim how, const std::function<void()> &before_reuse)
@@ -305,7 +323,8 @@ void Medium::reclaim(uint64_t upto, Reclaim how, const std::function<void()> &be
 		tail[t] = end_of(position, logs_[t].record(position));
 		cursor[t] = tail[t] < head[t] ? tail[t] : NEVER;
 	});
-	/* The heap is durable before the bound that says so, the bound before any record may be written over. */
+	/* The heap is durable before the bound that says so, the bound before any record may be
+	 * written over. */
 	drain();
 	if (upto != NEVER && upto > header_->reclaimed)
 		header_->reclaimed = upto;
@@ -328,11 +347,13 @@ void Medium::recover(bool durable_counts)
 {
 	uint64_t started = arch_now_ns(), entries = 0;
 	std::vector<uint64_t> cursor(threads()), end(threads());
-	uint64_t upto = durable_counts ? header_->durable : NEVER - 1, newest = std::max(header_->reclaimed, header_->durable);
+	uint64_t upto = durable_counts ? header_->durable : NEVER - 1,
+	         newest = std::max(header_->reclaimed, header_->durable);
 	for (unsigned t = 0; t < threads(); t++) {
 		cursor[t] = end[t] = header_->tail[t];
 		/* No farther than a lap. */
-		while (Record *r = end[t] - header_->tail[t] < header_->log_bytes ? valid(t, end[t]) : nullptr) {
+		while (Record *r = end[t] - header_->tail[t] < header_->log_bytes ? valid(t, end[t])
+		                                                                  : nullptr) {
 			end[t] = end_of(end[t], r);
 			newest = std::max(newest, r->stamp);
 			entries += r->entries;
@@ -342,7 +363,8 @@ void Medium::recover(bool durable_counts)
 		else
 			prefetch(t, cursor[t]);
 	}
-	/* Where most pages of the heap will be written, map them all at once: a fault each costs more than the replay itself. */
+	/* Where most pages of the heap will be written, map them all at once: a fault each costs
+	 * more than the replay itself. */
 	if (entries >= header_->heap_bytes / PAGE / 2)
 		madvise(file_ + header_->heap_at, header_->heap_bytes, MADV_POPULATE_WRITE);
 	in_order(cursor, upto, [&](unsigned t, uint64_t position) {
@@ -357,7 +379,8 @@ void Medium::recover(bool durable_counts)
 		if (next < end[t])
 			prefetch(t, next);
 	});
-	/* The heap first; then what was not durable is made invalid for good, before a bound can grow past it. */
+	/* The heap first; then what was not durable is made invalid for good, before a bound can
+	 * grow past it. */
 	drain();
 	for (unsigned t = 0; t < threads(); t++) {
 		uint64_t stop = cursor[t] == NEVER ? end[t] : cursor[t];

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * medium.hpp - what the durable baselines have in common: a file with a heap and a redo log for each thread, its mapping, and recovery.
+ * medium.hpp - what the durable baselines have in common: a file with a heap and a redo log for
+ * each thread, its mapping, and recovery.
  *
  *   file    header | log of each thread | heap
- *   log     a ring of records; a record is a header and (address, value) pairs, each of an aligned word of 8 bytes
- *   heap    mapped at one address for ever: shared, or as a private copy that only recovery and reclaiming carry over to the file
+ *   log     a ring of records; a record is a header and (address, value) pairs, each of an aligned
+ *           word of 8 bytes
+ *   heap    mapped at one address for ever: shared, or as a private copy that only recovery and
+ *           reclaiming carry over to the file
  *
- * A record is valid if its checksum holds, which covers its place in the log's whole life: one of an earlier lap is not taken for new.  A
- * record's stamp orders it among all threads'; `reclaimed` and, where a system has one, `durable` bound the stamps that count.
+ * A record is valid if its checksum holds, which covers its place in the log's whole life: one of
+ * an earlier lap is not taken for new.  A record's stamp orders it among all threads'; `reclaimed`
+ * and, where a system has one, `durable` bound the stamps that count.
  */
 #ifndef BASELINES_MEDIUM_HPP
 #define BASELINES_MEDIUM_HPP
@@ -38,8 +42,10 @@ struct Entry {
 
 struct Record {
 	uint64_t stamp;
-	uint32_t entries, back; /* how many; how far behind the thread's last record is, 0: there is none */
-	uint64_t link;          /* the next record in stamp order, see Link; 0: not known.  A hint, never relied on */
+	/* How many; how far behind the thread's last record is, 0: there is none */
+	uint32_t entries, back;
+	/* The next record in stamp order, see Link; 0: not known.  A hint, never relied on */
+	uint64_t link;
 	uint64_t check;
 	Entry entry[];
 };
@@ -63,7 +69,8 @@ struct Link {
 struct Header {
 	char magic[8], system[24];
 	uint64_t threads, log_bytes, heap_bytes, logs_at, heap_at, file_bytes, address;
-	alignas(ARCH_PAD) uint64_t durable;   /* records up to this stamp count, if the system says so */
+	/* Records up to this stamp count, if the system says so */
+	alignas(ARCH_PAD) uint64_t durable;
 	alignas(ARCH_PAD) uint64_t reclaimed; /* records up to this stamp do not count any more */
 	alignas(ARCH_PAD) uint64_t tail[];    /* of each thread's log: where its records begin */
 };
@@ -73,7 +80,7 @@ struct Header {
 /* One thread's log.  Positions are bytes since the log was made, and only grow. */
 class Log
 {
-      public:
+public:
 	/* A record begins; not inside a hardware transaction. */
 	void begin()
 	{
@@ -102,7 +109,8 @@ class Log
 	/* Then a record that does not fit never will. */
 	bool empty() const
 	{
-		return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_relaxed);
+		return tail_.load(std::memory_order_relaxed) ==
+		       head_.load(std::memory_order_relaxed);
 	}
 	Record *record(uint64_t position)
 	{
@@ -122,10 +130,12 @@ class Log
 		return tail_.load(std::memory_order_acquire);
 	}
 
-      private:
+private:
 	friend class Medium;
 	static constexpr uint64_t ALIGN =
-	        128; /* a record has lines of its own: two commits that flush one line wait for each other */
+	        /* A record has lines of its own: two commits that flush one line wait for each
+	         * other */
+	        128;
 	uint64_t start() const
 	{
 		return head_.load(std::memory_order_relaxed) + sizeof(Record);
@@ -148,7 +158,7 @@ class Log
 
 class Medium
 {
-      public:
+public:
 	enum class Working { PRIVATE, SHARED };
 
 	/* `durable_counts`: at recovery, records above header().durable do not count. */
@@ -204,14 +214,16 @@ class Medium
 
 	/* Write back the open record's entries: all but its header. */
 	void flush_entries(unsigned thread);
-	/* Complete the record's header and start its write-back; durable after drain().  Returns its position. */
+	/* Complete the record's header and start its write-back; durable after drain().  Returns
+	 * its position. */
 	uint64_t seal(unsigned thread, uint64_t stamp);
 	/* The record is part of the log: reclaiming may take it. */
 	void publish(unsigned thread);
 
-	/* Give the space of records up to this stamp back.  They are complete; REPLAY: carried over to the file's heap first, in order of
-	 * stamps; else they are there already, and durable.  `before_reuse` runs when the logs' floors have risen and nothing has been
-	 * written over yet. */
+	/* Give the space of records up to this stamp back.  They are complete; REPLAY: carried over
+	 * to the file's heap first, in order of stamps; else they are there already, and durable.
+	 * `before_reuse` runs when the logs' floors have risen and nothing has been written over
+	 * yet. */
 	enum class Reclaim { REPLAY, DROP };
 	void reclaim(
 	        uint64_t upto, Reclaim how, const std::function<void()> &before_reuse = [] {});
@@ -221,7 +233,7 @@ class Medium
 	/* Unmap what a simulated power failure left mapped. */
 	static void forget(const TmOptions &o);
 
-      private:
+private:
 	void create(const TmOptions &o, const char *system);
 	void open(const char *system);
 	void map(Working working);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session.hpp - what the baselines' threads have in common: counters, the times of phases, and rolling a body back in software.
+ * session.hpp - what the baselines' threads have in common: counters, the times of phases, and
+ * rolling a body back in software.
  */
 #ifndef BASELINES_SESSION_HPP
 #define BASELINES_SESSION_HPP
@@ -13,9 +14,11 @@
 namespace baselines
 {
 
-/* What a transaction does that an observer cannot see by itself.  All on the calling thread; benchmarks have nobody watching. */
+/* What a transaction does that an observer cannot see by itself.  All on the calling thread;
+ * benchmarks have nobody watching. */
 struct Nobody {
-	static void visible() {}   /* the update that is committing becomes visible, after all that did so far */
+	/* The update that is committing becomes visible, after all that did so far */
+	static void visible() {}
 	static void withdrawn() {} /* it does not after all */
 	static void pending() {}   /* from here on a power failure may leave it done */
 	static void aborted() {}   /* the attempt has been rolled back by software */
@@ -36,16 +39,18 @@ struct Counters {
 /* A durable baseline: its medium, and the sum of what its threads counted. */
 class DurableTm
 {
-      public:
+public:
 	static constexpr bool rolls_back = true;
-	DurableTm(const TmOptions &o, const char *system, Medium::Working working, bool durable_counts = false)
+	DurableTm(const TmOptions &o, const char *system, Medium::Working working,
+	        bool durable_counts = false)
 	    : medium(o, system, working, durable_counts), phases(o.phases), system_(system)
 	{
 		auto *root = reinterpret_cast<Root *>(medium.heap());
 		if (root->pieces == 0)
 			root->pieces = Place::first_piece(medium);
 		if (medium.heap_bytes() / PIECE <= Place::first_piece(medium))
-			throw Usage("the heap has " + std::to_string(medium.heap_bytes()) + " bytes: give it a larger --heap-mib");
+			throw Usage("the heap has " + std::to_string(medium.heap_bytes()) +
+			            " bytes: give it a larger --heap-mib");
 	}
 	void *root()
 	{
@@ -54,7 +59,8 @@ class DurableTm
 	template <WordTx Tx>
 	void set_root(Tx *tx, void *p)
 	{
-		tx->store(&reinterpret_cast<Root *>(medium.heap())->data, reinterpret_cast<uint64_t>(p));
+		tx->store(&reinterpret_cast<Root *>(medium.heap())->data,
+		        reinterpret_cast<uint64_t>(p));
 	}
 	void begin_run()
 	{
@@ -71,11 +77,13 @@ class DurableTm
 	{
 		j["aborts"] = bench::json::object();
 		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] = sum_.aborts[c];
+			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] =
+			        sum_.aborts[c];
 		j["lock_commits"] = sum_.locked;
 		j["phases_ns"] = bench::json::object();
 		for (int p = 0; p < FUR_PHASES; p++)
-			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] = sum_.phase_ns[p];
+			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] =
+			        sum_.phase_ns[p];
 		j["replays"] = sum_.reclaims;
 	}
 
@@ -83,7 +91,7 @@ class DurableTm
 	const bool phases;
 	const char *isolation = "opacity", *htm = "none";
 
-      private:
+private:
 	friend class Session;
 	const char *system_;
 	std::mutex summing_;
@@ -93,9 +101,10 @@ class DurableTm
 /* One thread's part. */
 class Session
 {
-      public:
+public:
 	explicit Session(DurableTm &tm)
-	    : medium_(tm.medium), number_(tm.medium.enter()), log_(tm.medium.log(number_)), tm_(tm), timing_(tm.phases)
+	    : medium_(tm.medium), number_(tm.medium.enter()), log_(tm.medium.log(number_)), tm_(tm),
+	      timing_(tm.phases)
 	{
 	}
 	~Session()
@@ -108,7 +117,7 @@ class Session
 	}
 	Session(const Session &) = delete;
 
-      protected:
+protected:
 	/* The time since the last mark was spent in this phase. */
 	void spent(fur_phase phase)
 	{
@@ -133,7 +142,7 @@ class Session
 	Log &log_;
 	Counters counters_;
 
-      private:
+private:
 	DurableTm &tm_;
 	const bool timing_;
 	uint64_t mark_ = 0;

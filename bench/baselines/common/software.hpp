@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * software.hpp - what the software transactional memories have in common: running a body again and again, until it commits.
+ * software.hpp - what the software transactional memories have in common: running a body again and
+ * again, until it commits.
  */
 #ifndef BASELINES_SOFTWARE_HPP
 #define BASELINES_SOFTWARE_HPP
@@ -16,7 +17,7 @@ namespace baselines
 template <class T>
 class Table
 {
-      public:
+public:
 	Table() = default;
 	explicit Table(uint64_t size)
 	{
@@ -30,10 +31,11 @@ class Table
 	Table(const Table &) = delete;
 	void make(uint64_t size)
 	{
-		void *at =
-		        mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *at = mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at == MAP_FAILED)
-			throw Usage("no memory for a table of " + std::to_string(size * sizeof(T)) + " bytes");
+			throw Usage("no memory for a table of " + std::to_string(size * sizeof(T)) +
+			            " bytes");
 		at_ = static_cast<T *>(at);
 		size_ = size;
 	}
@@ -46,7 +48,7 @@ class Table
 		return size_;
 	}
 
-      private:
+private:
 	T *at_ = nullptr;
 	uint64_t size_ = 0;
 };
@@ -66,12 +68,13 @@ struct Restart {
 	}
 };
 
-/* A thread of a software system.  `System` has begin(update), commit_read(), commit_update() (false: it was not valid, and is rolled
- * back), roll_back(), reclaim(); `Tx` has place, log, restart. */
+/* A thread of a software system.  `System` has begin(update), commit_read(), commit_update()
+ * (false: it was not valid, and is rolled back), roll_back(), reclaim(); `Tx` has place, log,
+ * restart. */
 template <class System, class Tx, class Watch>
 class SoftwareSession : public Session
 {
-      public:
+public:
 	explicit SoftwareSession(DurableTm &tm) : Session(tm)
 	{
 		tx_.place = Place::of(medium_, number_);
@@ -93,10 +96,10 @@ class SoftwareSession : public Session
 		return transact(true, body, [](bool kept) { return kept; }).value_or(false);
 	}
 
-      protected:
+protected:
 	Tx tx_;
 
-      private:
+private:
 	template <class Body, class Keep>
 	auto transact(bool update, Body &body, Keep keep) -> Result<Body, Tx>
 	{
@@ -153,7 +156,8 @@ class SoftwareSession : public Session
 		attempts_ += attempts_ < 10;
 		random_ = random_ * 6364136223846793005u + number_ * 2 + 1;
 		struct arch_backoff backoff = {};
-		for (uint64_t turns = (random_ >> 33) & ((uint64_t(4) << attempts_) - 1); turns; turns--)
+		for (uint64_t turns = (random_ >> 33) & ((uint64_t(4) << attempts_) - 1); turns;
+		        turns--)
 			arch_pause();
 		if (attempts_ >= 8)
 			arch_backoff(&backoff);

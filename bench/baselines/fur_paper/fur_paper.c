@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_paper.c - Algorithm 1 of "Fast and Unlimited Reads on Persistent Memory Transactions" (EuroSys '26) as it is printed, for comparison.
- * It is NOT durably opaque: docs/protocol.md, "Durability: the rule, and why it replaces the paper's"; `explore --tm fur-paper` shows it.
+ * fur_paper.c - Algorithm 1 of "Fast and Unlimited Reads on Persistent Memory Transactions"
+ * (EuroSys '26) as it is printed, for comparison.  It is NOT durably opaque: docs/protocol.md,
+ * "Durability: the rule, and why it replaces the paper's"; `explore --tm fur-paper` shows it.
  *
- * A program linked with this file before libfur's objects gets it in place of reader.c, power.c and commit.c; heap, redo log, ring,
- * replay and the lock path, of which Algorithm 1 does not speak, are libfur's.  POWER only.  The numbers are the algorithm's lines.
+ * A program linked with this file before libfur's objects gets it in place of reader.c, power.c and
+ * commit.c; heap, redo log, ring, replay and the lock path, of which Algorithm 1 does not speak,
+ * are libfur's.  POWER only.  The numbers are the algorithm's lines.
  *
  * state[i] is kept in libfur's two arrays, as section 3.2.1 of the paper unfolds it:
  *   {ACTIVE, time}       active[i].seq = time
  *   {NON-DURABLE, time}  nondurable[i].id = time, with STAMPED set
  *   {INACTIVE}           both 0
- * An update under the lock announces itself with an id that is no time; there the slots say who came first.
+ * An update under the lock announces itself with an id that is no time; there the slots say who
+ * came first.
  */
 #include "../../../src/fur_error.h"
 #include "../../../src/htm/htm.h"
@@ -53,8 +56,10 @@ static void durability_wait_pruned(struct fur_thread *t, uint64_t slot)
 		struct arch_backoff backoff = {0};
 		if (!seen || ((seen & STAMPED) && (seen & ~STAMPED) >= t->seq))
 			continue;
-		/* It ran under the lock.  If it drew its slot after us, or has not yet, we have read nothing of it. */
-		if (!(seen & STAMPED) && slot && arch_load_acquire(&d->nondurable[c].slot) - 1 >= slot - 1)
+		/* It ran under the lock.  If it drew its slot after us, or has not yet, we have
+		 * read nothing of it. */
+		if (!(seen & STAMPED) && slot &&
+		        arch_load_acquire(&d->nondurable[c].slot) - 1 >= slot - 1)
 			continue;
 		while (arch_load_acquire(&d->nondurable[c].id) == seen)
 			arch_backoff(&backoff);
@@ -185,11 +190,13 @@ static int aborted(struct fur_thread *t)
 	return error;
 }
 
-const struct htm_ops htm_power = {begin, power_classify, commit, commit_empty, power_abort_with, aborted};
+const struct htm_ops htm_power = {
+        begin, power_classify, commit, commit_empty, power_abort_with, aborted};
 
 /* ------------------------------------------------------------------- markers */
 
-static void put_marker(struct durability *d, uint32_t me, uint64_t slot, uint64_t bytes, enum media_kind kind)
+static void put_marker(
+        struct durability *d, uint32_t me, uint64_t slot, uint64_t bytes, enum media_kind kind)
 {
 	struct media_marker marker = {.durts = slot,
 	        .log_start = d->redo[me].start,
@@ -209,11 +216,12 @@ static void leave(struct durability *d, uint32_t me)
 	arch_store_release(&d->nondurable[me].id, 0);
 }
 
-int durability_commit(
-        struct durability *d, uint32_t me, struct dset *set, uint64_t slot, bool log_is_out, struct durability_times *times)
+int durability_commit(struct durability *d, uint32_t me, struct dset *set, uint64_t slot,
+        bool log_is_out, struct durability_times *times)
 {
 	struct redo_log *log = &d->redo[me];
-	struct fur_thread *t = (struct fur_thread *)((char *)set - offsetof(struct fur_thread, window.dset));
+	struct fur_thread *t =
+	        (struct fur_thread *)((char *)set - offsetof(struct fur_thread, window.dset));
 	uint64_t since = times ? arch_ticks() : 0;
 	log->end = log->head;
 	if (slot == 0)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libpmemobj.hpp - PMDK's undo-log transactions, which isolate nothing, under a reader-writer lock.  The same red-black tree.
+ * libpmemobj.hpp - PMDK's undo-log transactions, which isolate nothing, under a reader-writer lock.
+ * The same red-black tree.
  *
- * A pool may be mapped elsewhere the next time, so pointers are stored as offsets from its start; fur_load and fur_store turn them into
- * addresses and back.
+ * A pool may be mapped elsewhere the next time, so pointers are stored as offsets from its start;
+ * fur_load and fur_store turn them into addresses and back.
  *
- * Snapshots are what a transaction pays for: each is an entry of the undo log, written back and fenced.  So a block is snapshot as a
- * whole, at the first store to it: blocks have an allocation class of their own, without headers and aligned to their size, from which a
- * word's block follows.
+ * Snapshots are what a transaction pays for: each is an entry of the undo log, written back and
+ * fenced.  So a block is snapshot as a whole, at the first store to it: blocks have an allocation
+ * class of their own, without headers and aligned to their size, from which a word's block follows.
  */
 #ifndef BENCH_LIBPMEMOBJ_HPP
 #define BENCH_LIBPMEMOBJ_HPP
@@ -26,7 +27,8 @@ namespace bench
 
 struct obj_tx {
 	static constexpr uintptr_t BLOCK_BYTES = 64;
-	/* With the entry's header of 24 bytes this is a line of the undo log, and all that the tree's nodes have. */
+	/* With the entry's header of 24 bytes this is a line of the undo log, and all that the
+	 * tree's nodes have. */
 	static constexpr size_t USED_BYTES = 40;
 	PMEMobjpool *pool;
 	uint64_t alloc_flags;
@@ -39,7 +41,10 @@ struct obj_tx {
 
 /* What goes wrong inside a transaction ends it, and the run. */
 struct PmemobjError : std::runtime_error {
-	explicit PmemobjError(const char *what) : runtime_error(std::string(what) + ": " + pmemobj_errormsg()) {}
+	explicit PmemobjError(const char *what)
+	    : runtime_error(std::string(what) + ": " + pmemobj_errormsg())
+	{
+	}
 };
 
 template <class T>
@@ -58,7 +63,10 @@ template <class T>
 inline void put(obj_tx *tx, T *p, T value)
 {
 	if constexpr (std::is_pointer_v<T>) {
-		uint64_t offset = value ? static_cast<uint64_t>(reinterpret_cast<const char *>(value) - tx->base()) : 0;
+		uint64_t offset =
+		        value ? static_cast<uint64_t>(
+		                        reinterpret_cast<const char *>(value) - tx->base())
+		              : 0;
 		memcpy(static_cast<void *>(p), &offset, sizeof offset);
 	} else {
 		*p = value;
@@ -92,21 +100,25 @@ inline void fur_free(obj_tx *, void *p)
 
 class LibpmemobjTm
 {
-      public:
+public:
 	explicit LibpmemobjTm(const TmOptions &o) : file_(o), asked_(o.pm), bytes_(o.heap_bytes)
 	{
 		if (bytes_ < PMEMOBJ_MIN_POOL)
 			throw Usage("--heap-mib " + std::to_string(bytes_ >> 20) +
-			            " is too small: libpmemobj makes pools of at least " + std::to_string(PMEMOBJ_MIN_POOL >> 20));
-		/* Read by the library when it first maps a file: whether that is persistent memory, or to be synced. */
+			            " is too small: libpmemobj makes pools of at least " +
+			            std::to_string(PMEMOBJ_MIN_POOL >> 20));
+		/* Read by the library when it first maps a file: whether that is persistent memory,
+		 * or to be synced. */
 		if (asked_ != FUR_PM_AUTO)
 			setenv("PMEM_IS_PMEM_FORCE", asked_ == FUR_PM_EMULATED ? "1" : "0", 1);
 		static const char layout[] = "libfur-bench";
-		pool_.reset(
-		        file_.exists() ? pmemobj_open(file_.path(), layout) : pmemobj_create(file_.path(), layout, bytes_, 0600));
+		pool_.reset(file_.exists() ? pmemobj_open(file_.path(), layout)
+		                           : pmemobj_create(file_.path(), layout, bytes_, 0600));
 		if (!pool_)
-			throw Usage(std::string(file_.path()) + ": libpmemobj cannot open it: " + pmemobj_errormsg());
-		pobj_alloc_class_desc blocks = {obj_tx::BLOCK_BYTES, obj_tx::BLOCK_BYTES, 4096, POBJ_HEADER_NONE, 0};
+			throw Usage(std::string(file_.path()) +
+			            ": libpmemobj cannot open it: " + pmemobj_errormsg());
+		pobj_alloc_class_desc blocks = {
+		        obj_tx::BLOCK_BYTES, obj_tx::BLOCK_BYTES, 4096, POBJ_HEADER_NONE, 0};
 		if (pmemobj_ctl_set(pool_.get(), "heap.alloc_class.new.desc", &blocks))
 			throw PmemobjError("heap.alloc_class.new.desc");
 		alloc_flags_ = POBJ_CLASS_ID(blocks.class_id) | POBJ_XALLOC_NO_ABORT;
@@ -118,7 +130,7 @@ class LibpmemobjTm
 
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(LibpmemobjTm &tm) : tm_(tm), tx_{tm.pool_.get(), tm.alloc_flags_} {}
 		template <class Body>
 		auto read(Body &&body)
@@ -141,7 +153,7 @@ class LibpmemobjTm
 			return result;
 		}
 
-	      private:
+	private:
 		/* A transaction is shorter than sleeping and waking up: spin first. */
 		template <class Guard>
 		static void acquire(Guard &guard)
@@ -179,25 +191,30 @@ class LibpmemobjTm
 	void begin_run() {}
 	void describe(json &j)
 	{
-		j["library"] = "libpmemobj " + std::to_string(PMEMOBJ_MAJOR_VERSION) + "." + std::to_string(PMEMOBJ_MINOR_VERSION);
+		j["library"] = "libpmemobj " + std::to_string(PMEMOBJ_MAJOR_VERSION) + "." +
+		               std::to_string(PMEMOBJ_MINOR_VERSION);
 		j["htm"] = "none";
 		j["isolation"] = "opacity"; /* the lock's */
 		j["pm"] = fur_pm_name(asked_);
 		j["pm_reason"] = asked_ == FUR_PM_EMULATED
-		                         ? "PMEM_IS_PMEM_FORCE=1: the file is taken for persistent memory, lines are written back; "
+		                         ? "PMEM_IS_PMEM_FORCE=1: the file is taken for persistent "
+		                           "memory, lines are written back; "
 		                           "survives a killed process, NOT a power failure"
-		                 : asked_ == FUR_PM_SYNC ? "PMEM_IS_PMEM_FORCE=0: msync in place of each write-back"
-		                                         : "libpmemobj's own choice by what the file is on";
-		j["settings"] = "a reader-writer lock around transactions, which spins before it sleeps; blocks of 64 bytes "
+		                 : asked_ == FUR_PM_SYNC
+		                         ? "PMEM_IS_PMEM_FORCE=0: msync in place of each write-back"
+		                         : "libpmemobj's own choice by what the file is on";
+		j["settings"] = "a reader-writer lock around transactions, which spins before it "
+		                "sleeps; blocks of 64 bytes "
 		                "without headers, snapshot as a whole";
 		j["heap_bytes"] = bytes_;
 	}
 	void results(json &j)
 	{
-		j["lock_commits"] = 0, j["aborts"] = json::object(), j["phases_ns"] = json::object();
+		j["lock_commits"] = 0, j["aborts"] = json::object(),
+		j["phases_ns"] = json::object();
 	}
 
-      private:
+private:
 	struct Close {
 		void operator()(PMEMobjpool *pool) const
 		{

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lmdb.hpp - the IntSet on LMDB: its copy-on-write B+tree, one writer at a time, readers on snapshots that take no lock.
+ * lmdb.hpp - the IntSet on LMDB: its copy-on-write B+tree, one writer at a time, readers on
+ * snapshots that take no lock.
  *
- * Set to be as fast as it can be while it survives what libfur survives: with --pm emulated a killed process, so commits write nothing
- * back, the page cache keeps the map; with --pm sync a power failure, so each commit syncs the map before it returns.
+ * Set to be as fast as it can be while it survives what libfur survives: with --pm emulated a
+ * killed process, so commits write nothing back, the page cache keeps the map; with --pm sync a
+ * power failure, so each commit syncs the map before it returns.
  */
 #ifndef BENCH_LMDB_HPP
 #define BENCH_LMDB_HPP
@@ -20,19 +22,24 @@ namespace bench
 
 class LmdbTm
 {
-      public:
-	explicit LmdbTm(const TmOptions &o) : file_(o, "-lock"), durable_(o.pm != FUR_PM_EMULATED), bytes_(o.heap_bytes)
+public:
+	explicit LmdbTm(const TmOptions &o)
+	    : file_(o, "-lock"), durable_(o.pm != FUR_PM_EMULATED), bytes_(o.heap_bytes)
 	{
 		MDB_env *env;
 		check(mdb_env_create(&env), "mdb_env_create");
 		env_.reset(env);
 		check(mdb_env_set_mapsize(env, bytes_), "mdb_env_set_mapsize");
-		/* One slot a thread, one for the thread that sets up, one for what it does aside. */
+		/* One slot a thread, one for the thread that sets up, one for what it does
+		 * aside. */
 		check(mdb_env_set_maxreaders(env, o.threads + 2), "mdb_env_set_maxreaders");
-		/* NOTLS: the slot belongs to the read transaction that a Thread keeps, not to the operating system's thread. */
-		unsigned flags = MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOTLS | (durable_ ? 0 : MDB_NOSYNC);
+		/* NOTLS: the slot belongs to the read transaction that a Thread keeps, not to the
+		 * operating system's thread. */
+		unsigned flags =
+		        MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOTLS | (durable_ ? 0 : MDB_NOSYNC);
 		if (int error = mdb_env_open(env, file_.path(), flags, 0600))
-			throw Usage(std::string(file_.path()) + ": LMDB cannot open it: " + mdb_strerror(error));
+			throw Usage(std::string(file_.path()) +
+			            ": LMDB cannot open it: " + mdb_strerror(error));
 		MDB_txn *txn;
 		check(mdb_txn_begin(env, nullptr, 0, &txn), "mdb_txn_begin");
 		if (int error = mdb_dbi_open(txn, nullptr, MDB_INTEGERKEY, &dbi_)) {
@@ -42,14 +49,16 @@ class LmdbTm
 		check(mdb_txn_commit(txn), "mdb_txn_commit");
 	}
 
-	/* Its read transaction, reset between uses: begun anew it costs a slot and an allocation. */
+	/* Its read transaction, reset between uses: begun anew it costs a slot and an
+	 * allocation. */
 	class Thread
 	{
-	      public:
+	public:
 		explicit Thread(LmdbTm &tm)
 		{
 			MDB_txn *reader;
-			check(mdb_txn_begin(tm.env_.get(), nullptr, MDB_RDONLY, &reader), "mdb_txn_begin");
+			check(mdb_txn_begin(tm.env_.get(), nullptr, MDB_RDONLY, &reader),
+			        "mdb_txn_begin");
 			mdb_txn_reset(reader);
 			reader_.reset(reader);
 		}
@@ -62,7 +71,7 @@ class LmdbTm
 			return result;
 		}
 
-	      private:
+	private:
 		struct End {
 			void operator()(MDB_txn *txn) const
 			{
@@ -75,13 +84,14 @@ class LmdbTm
 	/* Keys without values, in the file's unnamed database. */
 	class Set
 	{
-	      public:
+	public:
 		Set(LmdbTm &tm, Thread &) : tm_(tm) {}
 		bool contains(Thread &self, int64_t key)
 		{
 			Key k(key);
 			MDB_val value;
-			int result = self.read([&](MDB_txn *txn) { return mdb_get(txn, tm_.dbi_, k, &value); });
+			int result = self.read(
+			        [&](MDB_txn *txn) { return mdb_get(txn, tm_.dbi_, k, &value); });
 			if (result != MDB_NOTFOUND)
 				check(result, "mdb_get");
 			return result == 0;
@@ -90,12 +100,15 @@ class LmdbTm
 		{
 			Key k(key);
 			MDB_val nothing = {0, nullptr};
-			return update([&](MDB_txn *txn) { return mdb_put(txn, tm_.dbi_, k, &nothing, MDB_NOOVERWRITE); });
+			return update([&](MDB_txn *txn) {
+				return mdb_put(txn, tm_.dbi_, k, &nothing, MDB_NOOVERWRITE);
+			});
 		}
 		intset::Result remove(Thread &, int64_t key)
 		{
 			Key k(key);
-			return update([&](MDB_txn *txn) { return mdb_del(txn, tm_.dbi_, k, nullptr); });
+			return update(
+			        [&](MDB_txn *txn) { return mdb_del(txn, tm_.dbi_, k, nullptr); });
 		}
 		/* All keys in order, and as many as LMDB has counted. */
 		const char *verify(Thread &self, uint64_t &size)
@@ -103,10 +116,10 @@ class LmdbTm
 			return self.read([&](MDB_txn *txn) { return walk(txn, size); });
 		}
 
-	      private:
+	private:
 		class Key
 		{
-		      public:
+		public:
 			explicit Key(int64_t key) : word_(static_cast<size_t>(key)) {}
 			Key(const Key &) = delete;
 			operator MDB_val *()
@@ -114,7 +127,7 @@ class LmdbTm
 				return &val_;
 			}
 
-		      private:
+		private:
 			size_t word_; /* what MDB_INTEGERKEY compares */
 			MDB_val val_ = {sizeof word_, &word_};
 		};
@@ -123,8 +136,9 @@ class LmdbTm
 		intset::Result update(Body &&body)
 		{
 			int result = once(body);
-			/* No page that somebody may still read is used again.  A reader that is not running can hold up a map's worth of
-			 * them, and give them back when it runs: so full is full only if it stays so. */
+			/* No page that somebody may still read is used again.  A reader that is not
+			 * running can hold up a map's worth of them, and give them back when it
+			 * runs: so full is full only if it stays so. */
 			enum { NAPS = 1000, NAP_US = 1000 };
 			for (int k = 0; result == MDB_MAP_FULL && k < NAPS; k++) {
 				tm_.map_full_++;
@@ -160,7 +174,8 @@ class LmdbTm
 			const char *wrong = nullptr;
 			size_t last = 0;
 			int result;
-			while (!wrong && (result = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+			while (!wrong &&
+			        (result = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
 				size_t word;
 				if (key.mv_size != sizeof word) {
 					wrong = "a key has the wrong length";
@@ -192,19 +207,23 @@ class LmdbTm
 		j["htm"] = "none";
 		j["isolation"] = "opacity"; /* one writer; a reader keeps to one state */
 		j["pm"] = fur_pm_name(durable_ ? FUR_PM_SYNC : FUR_PM_EMULATED);
-		j["pm_reason"] = durable_ ? "msync of the map, and of the meta page, at each commit"
-		                          : "no write-backs: survives a killed process, NOT a power failure";
-		j["settings"] = std::string("MDB_WRITEMAP, MDB_NOTLS, ") + (durable_ ? "" : "MDB_NOSYNC, ") +
+		j["pm_reason"] =
+		        durable_ ? "msync of the map, and of the meta page, at each commit"
+		                 : "no write-backs: survives a killed process, NOT a power failure";
+		j["settings"] = std::string("MDB_WRITEMAP, MDB_NOTLS, ") +
+		                (durable_ ? "" : "MDB_NOSYNC, ") +
 		                "MDB_INTEGERKEY; read transactions reset and renewed";
 		j["heap_bytes"] = bytes_;
 	}
 	void results(json &j)
 	{
-		j["lock_commits"] = 0, j["aborts"] = json::object(), j["phases_ns"] = json::object();
-		j["map_full"] = map_full_.load(); /* times an update found no page that it could use */
+		j["lock_commits"] = 0, j["aborts"] = json::object(),
+		j["phases_ns"] = json::object();
+		/* Times an update found no page that it could use */
+		j["map_full"] = map_full_.load();
 	}
 
-      private:
+private:
 	static void check(int error, const char *what)
 	{
 		if (error)

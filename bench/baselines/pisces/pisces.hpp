@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pisces.hpp - Pisces: software transactions with two versions of what is being written: the memory's, and that of the owner's write set, which
- * is its redo log.  Durable snapshot isolation; readers never wait for a commit and never abort.
- * Source: "Pisces: A Scalable and Efficient Persistent Transactional Memory" (ATC '19).
+ * pisces.hpp - Pisces: software transactions with two versions of what is being written: the
+ * memory's, and that of the owner's write set, which is its redo log.  Durable snapshot isolation;
+ * readers never wait for a commit and never abort.  Source: "Pisces: A Scalable and Efficient
+ * Persistent Transactional Memory" (ATC '19).
  *
  *   begin    a start time, published
  *   load     memory; or the owner's new value, if that committed no later than we began
  *   store    take ownership of the line, or abort; the value goes into the write set
- *   commit   the write set durable; an end time; wait for all who began before that; write back to memory, flush, release
+ *   commit   the write set durable; an end time; wait for all who began before that; write back to
+ *            memory, flush, release
  *
- * Memory only changes when nobody is left who may not see the change: that makes a load of what nobody owns right without looking twice.
+ * Memory only changes when nobody is left who may not see the change: that makes a load of what
+ * nobody owns right without looking twice.
  */
 #ifndef BASELINES_PISCES_HPP
 #define BASELINES_PISCES_HPP
@@ -19,12 +22,14 @@
 namespace baselines
 {
 
-/* Owners by line, hashed.  A slot belongs to one thread as a whole, until all it has written there is written back. */
+/* Owners by line, hashed.  A slot belongs to one thread as a whole, until all it has written there
+ * is written back. */
 class Owners
 {
-      public:
+public:
 	enum : uint64_t { SLOTS = 1 << 20, NO_ENTRY = (1 << 24) - 1 };
-	/* 0: nobody; else who, in which of its transactions, and the newest entry of its write set in this slot. */
+	/* 0: nobody; else who, in which of its transactions, and the newest entry of its write set
+	 * in this slot. */
 	static uint64_t word(unsigned thread, uint64_t transaction, uint64_t entry)
 	{
 		return uint64_t(thread + 1) << 56 | (transaction & 0xffffffff) << 24 | entry;
@@ -42,7 +47,7 @@ class Owners
 		return slot_[line_hash(p, SLOTS)];
 	}
 
-      private:
+private:
 	Table<std::atomic<uint64_t>> slot_{SLOTS};
 };
 
@@ -51,14 +56,19 @@ struct PiscesShared;
 /* A thread as others see it. */
 struct alignas(ARCH_PAD) PiscesThread {
 	enum : uint64_t { STARTING = 1, LAST = UINT64_MAX };
-	std::atomic<uint64_t> active{0};                         /* 0: not; STARTING: about to be; else start time << 1 | 1 */
-	std::atomic<uint64_t> end{LAST};                         /* of the update that is committing */
-	alignas(ARCH_PAD) std::atomic<uint64_t> unflushed{LAST}; /* order of its records above this: data perhaps not durable yet */
-	Table<std::atomic<uint32_t>> next; /* of an entry of its write set: the one before it in the same slot */
+	/* 0: not; STARTING: about to be; else start time << 1 | 1 */
+	std::atomic<uint64_t> active{0};
+	/* Of the update that is committing */
+	std::atomic<uint64_t> end{LAST};
+	/* Order of its records above this: data perhaps not durable yet */
+	alignas(ARCH_PAD) std::atomic<uint64_t> unflushed{LAST};
+	/* Of an entry of its write set: the one before it in the same slot */
+	Table<std::atomic<uint32_t>> next;
 };
 
 struct PiscesShared {
-	explicit PiscesShared(Medium &m) : medium(m), thread(m.threads()), order(m.first_stamp() + 1)
+	explicit PiscesShared(Medium &m)
+	    : medium(m), thread(m.threads()), order(m.first_stamp() + 1)
 	{
 		for (auto &t : thread)
 			t.next.make(m.header().log_bytes / sizeof(Entry));
@@ -67,7 +77,8 @@ struct PiscesShared {
 	Owners owners;
 	std::vector<PiscesThread> thread;
 	alignas(ARCH_PAD) std::atomic<uint64_t> clock{1};
-	alignas(ARCH_PAD) std::atomic<uint64_t> order; /* of records: one that overwrites another's line has a higher number */
+	/* Of records: one that overwrites another's line has a higher number */
+	alignas(ARCH_PAD) std::atomic<uint64_t> order;
 	alignas(ARCH_PAD) std::mutex ending;
 };
 
@@ -90,18 +101,21 @@ struct pisces_tx {
 				return memory(word);
 			unsigned who = Owners::thread(owner);
 			if (who == me)
-				return written(*log, *self, Owners::entry(owner), word).value_or(memory(word));
+				return written(*log, *self, Owners::entry(owner), word)
+				        .value_or(memory(word));
 			const PiscesThread &other = shared->thread[who];
 			uint64_t end = other.end.load(std::memory_order_acquire);
 			std::optional<uint64_t> value;
 			if (end <= start)
-				value = written(shared->medium.log(who), other, Owners::entry(owner), word);
-			/* Orders the reads of the other's write set before the second look, without which they may be of its next
-			 * transaction. */
+				value = written(
+				        shared->medium.log(who), other, Owners::entry(owner), word);
+			/* Orders the reads of the other's write set before the second look, without
+			 * which they may be of its next transaction. */
 			std::atomic_thread_fence(std::memory_order_acquire);
 			if (slot.load(std::memory_order_relaxed) != owner)
 				continue;
-			/* Not found, or to end after we began: the memory is as it was then, for it waits for us. */
+			/* Not found, or to end after we began: the memory is as it was then, for it
+			 * waits for us. */
 			return value.value_or(memory(word));
 		}
 	}
@@ -109,7 +123,8 @@ struct pisces_tx {
 	{
 		std::atomic<uint64_t> &slot = own(word);
 		uint64_t owner = slot.load(std::memory_order_relaxed);
-		for (uint64_t e = Owners::entry(owner); e != Owners::NO_ENTRY; e = self->next[e].load(std::memory_order_relaxed))
+		for (uint64_t e = Owners::entry(owner); e != Owners::NO_ENTRY;
+		        e = self->next[e].load(std::memory_order_relaxed))
 			if (log->entry(e).address == reinterpret_cast<uint64_t>(word)) {
 				__atomic_store_n(&log->entry(e).value, value, __ATOMIC_RELAXED);
 				return;
@@ -117,7 +132,8 @@ struct pisces_tx {
 		uint64_t entry = log->entries();
 		if (!log->add(word, value))
 			restart.now(FUR_ABORT_FULL);
-		self->next[entry].store(static_cast<uint32_t>(Owners::entry(owner)), std::memory_order_relaxed);
+		self->next[entry].store(
+		        static_cast<uint32_t>(Owners::entry(owner)), std::memory_order_relaxed);
 		slot.store(Owners::word(me, number, entry), std::memory_order_release);
 	}
 	/* Own the line, and write nothing. */
@@ -126,17 +142,21 @@ struct pisces_tx {
 		own(word);
 	}
 
-      private:
+private:
 	static uint64_t memory(const uint64_t *word)
 	{
 		return __atomic_load_n(word, __ATOMIC_RELAXED);
 	}
 	/* Look for the word in a slot's chain of a write set. */
-	static std::optional<uint64_t> written(Log &log, const PiscesThread &t, uint64_t entry, const uint64_t *word)
+	static std::optional<uint64_t> written(
+	        Log &log, const PiscesThread &t, uint64_t entry, const uint64_t *word)
 	{
-		for (unsigned steps = 0; entry != Owners::NO_ENTRY && entry < t.next.size() && steps < t.next.size(); steps++) {
+		for (unsigned steps = 0;
+		        entry != Owners::NO_ENTRY && entry < t.next.size() && steps < t.next.size();
+		        steps++) {
 			Entry &e = log.entry(entry);
-			if (__atomic_load_n(&e.address, __ATOMIC_RELAXED) == reinterpret_cast<uint64_t>(word))
+			if (__atomic_load_n(&e.address, __ATOMIC_RELAXED) ==
+			        reinterpret_cast<uint64_t>(word))
 				return __atomic_load_n(&e.value, __ATOMIC_RELAXED);
 			entry = t.next[entry].load(std::memory_order_relaxed);
 		}
@@ -148,8 +168,10 @@ struct pisces_tx {
 		uint64_t owner = slot.load(std::memory_order_relaxed);
 		if (owner && Owners::thread(owner) == me)
 			return slot;
-		/* Free now means that whoever wrote here ended before we began, or never: it would be waiting for us. */
-		if (owner || !slot.compare_exchange_strong(owner, Owners::word(me, number, Owners::NO_ENTRY)))
+		/* Free now means that whoever wrote here ended before we began, or never: it would
+		 * be waiting for us. */
+		if (owner || !slot.compare_exchange_strong(
+		                     owner, Owners::word(me, number, Owners::NO_ENTRY)))
 			restart.now(FUR_ABORT_CONFLICT);
 		owned.push_back(&slot);
 		return slot;
@@ -159,17 +181,19 @@ struct pisces_tx {
 template <class Watch = Nobody>
 class PiscesTm : public DurableTm
 {
-      public:
-	explicit PiscesTm(const TmOptions &o) : DurableTm(o, "pisces", Medium::Working::SHARED), shared_(medium)
+public:
+	explicit PiscesTm(const TmOptions &o)
+	    : DurableTm(o, "pisces", Medium::Working::SHARED), shared_(medium)
 	{
 		isolation = "snapshot";
 	}
 
 	class Thread : public SoftwareSession<Thread, pisces_tx, Watch>
 	{
-	      public:
+	public:
 		using Base = SoftwareSession<Thread, pisces_tx, Watch>;
-		explicit Thread(PiscesTm &tm) : Base(tm), shared_(tm.shared_), self_(shared_.thread[number_])
+		explicit Thread(PiscesTm &tm)
+		    : Base(tm), shared_(tm.shared_), self_(shared_.thread[number_])
 		{
 			tx_.shared = &shared_, tx_.self = &self_, tx_.me = number_;
 		}
@@ -178,7 +202,8 @@ class PiscesTm : public DurableTm
 		{
 			tx_.number++;
 			self_.end.store(PiscesThread::LAST, std::memory_order_relaxed);
-			/* Seen before the clock is read: an update that ends meanwhile waits for us, whatever time we get. */
+			/* Seen before the clock is read: an update that ends meanwhile waits for
+			 * us, whatever time we get. */
 			self_.active.store(PiscesThread::STARTING, std::memory_order_relaxed);
 			arch_fence();
 			tx_.start = shared_.clock.load(std::memory_order_acquire);
@@ -193,8 +218,10 @@ class PiscesTm : public DurableTm
 		}
 		bool commit_update()
 		{
-			/* Our number is above any we have seen the effect of, and below what is seen to be drained from now on. */
-			self_.unflushed.store(shared_.order.load(std::memory_order_relaxed), std::memory_order_relaxed);
+			/* Our number is above any we have seen the effect of, and below what is
+			 * seen to be drained from now on. */
+			self_.unflushed.store(shared_.order.load(std::memory_order_relaxed),
+			        std::memory_order_relaxed);
 			arch_fence();
 			uint64_t order = shared_.order.fetch_add(1) + 1;
 			Watch::pending();
@@ -229,11 +256,11 @@ class PiscesTm : public DurableTm
 			medium_.reclaim(upto, Medium::Reclaim::DROP);
 		}
 
-	      private:
+	private:
 		using Base::medium_, Base::number_, Base::log_, Base::tx_;
 
-		/* The end time and the clock change as one for readers: who reads the new clock finds the end time, who read the old one
-		 * finds that it is later. */
+		/* The end time and the clock change as one for readers: who reads the new clock
+		 * finds the end time, who read the old one finds that it is later. */
 		uint64_t end_now()
 		{
 			std::lock_guard guard(shared_.ending);
@@ -249,13 +276,15 @@ class PiscesTm : public DurableTm
 		}
 		void wait_for_older(uint64_t end)
 		{
-			/* The clock is seen before active is read: who is not found has begun at `end` or later, or not yet. */
+			/* The clock is seen before active is read: who is not found has begun at
+			 * `end` or later, or not yet. */
 			arch_fence();
 			for (PiscesThread &t : shared_.thread) {
 				struct arch_backoff backoff = {};
 				for (;;) {
 					uint64_t active = t.active.load(std::memory_order_acquire);
-					if (!active || (active != PiscesThread::STARTING && active >> 1 >= end))
+					if (!active || (active != PiscesThread::STARTING &&
+					                       active >> 1 >= end))
 						break;
 					arch_backoff(&backoff);
 				}
@@ -271,9 +300,12 @@ class PiscesTm : public DurableTm
 			for (uint64_t n = 0; n < entries; n++) {
 				uint64_t line = log_.entry(n).address / ARCH_FLUSH_LINE;
 				if (n == 0 || log_.entry(n - 1).address / ARCH_FLUSH_LINE != line)
-					medium_.flush(reinterpret_cast<uint64_t *>(log_.entry(n).address), sizeof(uint64_t));
+					medium_.flush(
+					        reinterpret_cast<uint64_t *>(log_.entry(n).address),
+					        sizeof(uint64_t));
 			}
-			/* Durable before release: whoever overwrites it next has a record of its own, and ours may go. */
+			/* Durable before release: whoever overwrites it next has a record of its
+			 * own, and ours may go. */
 			medium_.drain();
 		}
 		void release()
@@ -287,7 +319,7 @@ class PiscesTm : public DurableTm
 		PiscesThread &self_;
 	};
 
-      private:
+private:
 	PiscesShared shared_;
 };
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * specpmt.hpp - SpecPMT: a speculative log of new values, one fence a commit, data never flushed; on a time-based software transactional
- * memory as TinySTM is: encounter-time locking, write-through, snapshots that are extended.  Durable opacity.
- * Sources: "SpecPMT: Speculative Logging for Resolving Crash Consistency Overhead of Persistent Memory" (ASPLOS '23); "Dynamic Performance
- * Tuning of Word-Based Software Transactional Memory" (PPoPP '08).
+ * specpmt.hpp - SpecPMT: a speculative log of new values, one fence a commit, data never flushed;
+ * on a time-based software transactional memory as TinySTM is: encounter-time locking,
+ * write-through, snapshots that are extended.  Durable opacity.  Sources: "SpecPMT: Speculative
+ * Logging for Resolving Crash Consistency Overhead of Persistent Memory" (ASPLOS '23); "Dynamic
+ * Performance Tuning of Word-Based Software Transactional Memory" (PPoPP '08).
  *
- * What a body writes goes to the working copy in place, and to the log.  A commit draws its time, is validated, closes the record with time
- * and checksum, and releases its locks only when that is durable: nobody reads what a power failure would take.  Recovery replays the
- * records in order of their times.
+ * What a body writes goes to the working copy in place, and to the log.  A commit draws its time,
+ * is validated, closes the record with time and checksum, and releases its locks only when that is
+ * durable: nobody reads what a power failure would take.  Recovery replays the records in order of
+ * their times.
  */
 #ifndef BASELINES_SPECPMT_HPP
 #define BASELINES_SPECPMT_HPP
@@ -17,11 +19,11 @@
 namespace baselines
 {
 
-/* Versioned locks by line, hashed.  Free: time << 4 | incarnation << 1, which an abort raises, for it puts old values back under an old
- * time; held: owner << 1 | 1. */
+/* Versioned locks by line, hashed.  Free: time << 4 | incarnation << 1, which an abort raises, for
+ * it puts old values back under an old time; held: owner << 1 | 1. */
 class Locks
 {
-      public:
+public:
 	enum : uint64_t { SLOTS = 1 << 20, HELD = 1, INCARNATION = 2, INCARNATIONS = 14 };
 	static uint64_t free_at(uint64_t time)
 	{
@@ -36,13 +38,14 @@ class Locks
 		return slot_[line_hash(p, SLOTS)];
 	}
 
-      private:
+private:
 	Table<std::atomic<uint64_t>> slot_{SLOTS};
 };
 
 struct SpecpmtShared {
 	struct alignas(ARCH_PAD) Thread {
-		std::atomic<uint64_t> committing{NEVER}; /* its record has a time above this one and may not be out */
+		/* Its record has a time above this one and may not be out */
+		std::atomic<uint64_t> committing{NEVER};
 	};
 	explicit SpecpmtShared(Medium &m) : thread(m.threads()), clock(m.first_stamp() + 1) {}
 	Locks locks;
@@ -79,7 +82,8 @@ struct specpmt_tx {
 				return __atomic_load_n(word, __ATOMIC_RELAXED);
 			}
 			uint64_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
-			/* The value is read before the second look, which finds whoever wrote it meanwhile. */
+			/* The value is read before the second look, which finds whoever wrote it
+			 * meanwhile. */
 			std::atomic_thread_fence(std::memory_order_acquire);
 			uint64_t after = lock.load(std::memory_order_relaxed);
 			if (after != before) {
@@ -138,13 +142,14 @@ struct specpmt_tx {
 			__atomic_store_n(undo.back().word, undo.back().value, __ATOMIC_RELAXED);
 		for (const Read &l : locked) {
 			bool spent = (l.seen & Locks::INCARNATIONS) == Locks::INCARNATIONS;
-			l.lock->store(spent ? Locks::free_at(shared->clock.fetch_add(1) + 1) : l.seen + Locks::INCARNATION,
+			l.lock->store(spent ? Locks::free_at(shared->clock.fetch_add(1) + 1)
+			                    : l.seen + Locks::INCARNATION,
 			        std::memory_order_release);
 		}
 		locked.clear();
 	}
 
-      private:
+private:
 	/* What a lock of ours was before. */
 	uint64_t was(const std::atomic<uint64_t> *lock) const
 	{
@@ -165,14 +170,18 @@ struct specpmt_tx {
 template <class Watch = Nobody>
 class SpecpmtTm : public DurableTm
 {
-      public:
-	explicit SpecpmtTm(const TmOptions &o) : DurableTm(o, "specpmt", Medium::Working::PRIVATE), shared_(medium) {}
+public:
+	explicit SpecpmtTm(const TmOptions &o)
+	    : DurableTm(o, "specpmt", Medium::Working::PRIVATE), shared_(medium)
+	{
+	}
 
 	class Thread : public SoftwareSession<Thread, specpmt_tx, Watch>
 	{
-	      public:
+	public:
 		using Base = SoftwareSession<Thread, specpmt_tx, Watch>;
-		explicit Thread(SpecpmtTm &tm) : Base(tm), shared_(tm.shared_), self_(shared_.thread[number_])
+		explicit Thread(SpecpmtTm &tm)
+		    : Base(tm), shared_(tm.shared_), self_(shared_.thread[number_])
 		{
 			tx_.shared = &shared_, tx_.held = uint64_t(number_ + 1) << 1 | Locks::HELD;
 		}
@@ -192,7 +201,8 @@ class SpecpmtTm : public DurableTm
 		}
 		bool commit_update()
 		{
-			self_.committing.store(shared_.clock.load(std::memory_order_relaxed), std::memory_order_relaxed);
+			self_.committing.store(shared_.clock.load(std::memory_order_relaxed),
+			        std::memory_order_relaxed);
 			/* Seen by who reclaims before our time is drawn. */
 			arch_fence();
 			uint64_t time = shared_.clock.fetch_add(1) + 1;
@@ -229,14 +239,14 @@ class SpecpmtTm : public DurableTm
 			medium_.reclaim(upto, Medium::Reclaim::REPLAY);
 		}
 
-	      private:
+	private:
 		using Base::medium_, Base::number_, Base::tx_;
 		SpecpmtShared &shared_;
 		SpecpmtShared::Thread &self_;
 		bool failed_ = false; /* the attempt before this one */
 	};
 
-      private:
+private:
 	SpecpmtShared shared_;
 };
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * group_commit.hpp - SPHT's durability: a total order of updates by their stamps, one durable word that says up to which they count, moved
- * by the last of a group for all of it; and forward links, so that replay need not compare the logs.
- * Source: "SPHT: Scalable Persistent Hardware Transactions" (FAST '21), sections 3.2 and 3.3.
+ * group_commit.hpp - SPHT's durability: a total order of updates by their stamps, one durable word
+ * that says up to which they count, moved by the last of a group for all of it; and forward links,
+ * so that replay need not compare the logs.  Source: "SPHT: Scalable Persistent Hardware
+ * Transactions" (FAST '21), sections 3.2 and 3.3.
  *
- * state[i].time is a stamp that thread i's next update cannot be below: low on purpose while its transaction runs, then its stamp; and a bit,
- * STABLE: there is nothing of thread i under way below that.
+ * state[i].time is a stamp that thread i's next update cannot be below: low on purpose while its
+ * transaction runs, then its stamp; and a bit, STABLE: there is nothing of thread i under way below
+ * that.
  */
 #ifndef BASELINES_GROUP_COMMIT_HPP
 #define BASELINES_GROUP_COMMIT_HPP
@@ -17,9 +19,10 @@ namespace baselines
 
 class GroupCommit
 {
-      public:
+public:
 	explicit GroupCommit(Medium &m)
-	    : medium_(m), state_(m.threads()), first_((m.first_stamp() >> 8) + 1), base_(arch_ticks()), durable_(m.header().durable)
+	    : medium_(m), state_(m.threads()), first_((m.first_stamp() >> 8) + 1),
+	      base_(arch_ticks()), durable_(m.header().durable)
 	{
 	}
 
@@ -28,8 +31,9 @@ class GroupCommit
 	{
 		return (first_ + arch_ticks() - base_) << 8 | me;
 	}
-	/* The stamp of a transaction that is about to commit.  After all its accesses: one that conflicts with it, and comes later, must
-	 * find a later time; so its loads have been made (lfence) and its stores are performed (the fence). */
+	/* The stamp of a transaction that is about to commit.  After all its accesses: one that
+	 * conflicts with it, and comes later, must find a later time; so its loads have been made
+	 * (lfence) and its stores are performed (the fence). */
 	uint64_t commit_stamp(unsigned me) const
 	{
 		arch_fence();
@@ -83,7 +87,8 @@ class GroupCommit
 		self.update.store(LINKED, std::memory_order_release);
 		struct arch_backoff backoff = {};
 		while (durable() < mine) {
-			/* An update that is newer will speak for us.  It may end without: look again. */
+			/* An update that is newer will speak for us.  It may end without: look
+			 * again. */
 			if (newer_update(me, mine))
 				arch_backoff(&backoff);
 			else
@@ -97,11 +102,12 @@ class GroupCommit
 		return arch_load_acquire(&durable_);
 	}
 
-	/* Carry over what counts, and make room in the logs.  Not with a transaction of one's own under way. */
+	/* Carry over what counts, and make room in the logs.  Not with a transaction of one's own
+	 * under way. */
 	void reclaim()
 	{
-		/* An update that has begun may be about to write a link into a record that goes: wait for those, and the next will look at
-		 * the floor. */
+		/* An update that has begun may be about to write a link into a record that goes:
+		 * wait for those, and the next will look at the floor. */
 		medium_.reclaim(durable(), Medium::Reclaim::REPLAY, [this] {
 			for (State &s : state_) {
 				struct arch_backoff backoff = {};
@@ -113,9 +119,10 @@ class GroupCommit
 		});
 	}
 
-      private:
+private:
 	enum : uint64_t { STABLE = 1 };
-	enum Update : uint64_t { NONE, RUNNING, LINKED }; /* an update is under way, and will link its record, or has */
+	/* An update is under way, and will link its record, or has */
+	enum Update : uint64_t { NONE, RUNNING, LINKED };
 	struct alignas(ARCH_PAD) State {
 		uint64_t time = STABLE; /* stamp << 1 | STABLE */
 		std::atomic<uint64_t> update{NONE};
@@ -133,13 +140,15 @@ class GroupCommit
 			arch_backoff(&backoff);
 		}
 	}
-	/* Until what this thread has written below `mine` counts: its record may be out, and its group not closed. */
+	/* Until what this thread has written below `mine` counts: its record may be out, and its
+	 * group not closed. */
 	void wait_counted(const State &other, uint64_t mine) const
 	{
 		struct arch_backoff backoff = {};
 		uint64_t time = arch_load_acquire(&other.time);
 		if (time >> 1 < mine)
-			while (durable() < time >> 1 && other.update.load(std::memory_order_acquire) != NONE &&
+			while (durable() < time >> 1 &&
+			        other.update.load(std::memory_order_acquire) != NONE &&
 			        arch_load_acquire(&other.time) == time)
 				arch_backoff(&backoff);
 	}
@@ -163,17 +172,20 @@ class GroupCommit
 		arch_store_release(&durable_, mine);
 	}
 
-	/* Forward linking: put where we are into the record before ours.  All older records are written by now (wait_stable). */
+	/* Forward linking: put where we are into the record before ours.  All older records are
+	 * written by now (wait_stable). */
 	void link(unsigned me, uint64_t mine, uint64_t position)
 	{
 		Record *best = nullptr;
 		for (unsigned other = 0; other < state_.size(); other++)
-			if (Record *r = last_before(other, mine); r && (!best || r->stamp > best->stamp))
+			if (Record *r = last_before(other, mine);
+			        r && (!best || r->stamp > best->stamp))
 				best = r;
 		if (best)
 			__atomic_store_n(&best->link, Link::to(me, position), __ATOMIC_RELEASE);
 	}
-	/* A thread's last record below this stamp: it may have gone on since.  Null: none that is still there. */
+	/* A thread's last record below this stamp: it may have gone on since.  Null: none that is
+	 * still there. */
 	Record *last_before(unsigned thread, uint64_t mine)
 	{
 		Log &log = medium_.log(thread);

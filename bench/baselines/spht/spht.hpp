@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spht.hpp - SPHT: hardware transactions that log as they write, made durable in groups (group_commit.hpp).  Durable opacity; read-only
- * transactions run in hardware, too.
- * Source: "SPHT: Scalable Persistent Hardware Transactions" (FAST '21).
+ * spht.hpp - SPHT: hardware transactions that log as they write, made durable in groups
+ * (group_commit.hpp).  Durable opacity; read-only transactions run in hardware, too.  Source:
+ * "SPHT: Scalable Persistent Hardware Transactions" (FAST '21).
  *
- * A hardware transaction writes its log where it will lie, on the medium; what an abort takes back it takes back there as well.
+ * A hardware transaction writes its log where it will lie, on the medium; what an abort takes back
+ * it takes back there as well.
  */
 #ifndef BASELINES_SPHT_HPP
 #define BASELINES_SPHT_HPP
@@ -39,8 +40,9 @@ struct spht_tx {
 			undo.push_back({word, *word});
 		__atomic_store_n(word, value, __ATOMIC_RELAXED);
 	}
-	/* SPHT's reads are tracked.  SI-HTM's are not: a transactional store of what is there takes the line into the write set.  What is
-	 * there cannot have changed since it was read: who writes it waits for us before it commits, or is aborted by this store. */
+	/* SPHT's reads are tracked.  SI-HTM's are not: a transactional store of what is there takes
+	 * the line into the write set.  What is there cannot have changed since it was read: who
+	 * writes it waits for us before it commits, or is aborted by this store. */
 	void promote(uint64_t *word)
 	{
 		if (promotes && !locked)
@@ -57,14 +59,14 @@ struct spht_tx {
 /* What a thread of either SPHT does outside the transaction proper. */
 class SphtSession : public Session
 {
-      public:
+public:
 	SphtSession(DurableTm &tm, GroupCommit &order) : Session(tm), order_(order)
 	{
 		tx_.place = Place::of(medium_, number_);
 		tx_.log = &log_;
 	}
 
-      protected:
+protected:
 	/* The body's result; if it throws, `thrown` is called first. */
 	template <class Body, class F>
 	auto or_else(Body &body, F thrown)
@@ -104,7 +106,8 @@ class SphtSession : public Session
 		spent(FUR_PHASE_ROOM);
 	}
 
-	/* Under the lock, which the caller takes, and leave() gives back: the body's result, or nothing if it would not be kept. */
+	/* Under the lock, which the caller takes, and leave() gives back: the body's result, or
+	 * nothing if it would not be kept. */
 	template <class Watch, class Body, class Keep, class Leave>
 	auto locked(bool update, Body &body, Keep keep, Leave leave) -> Result<Body, spht_tx>
 	{
@@ -159,7 +162,7 @@ class SphtSession : public Session
 template <class Watch = Nobody>
 class SphtTm : public DurableTm
 {
-      public:
+public:
 	explicit SphtTm(const TmOptions &o)
 	    : DurableTm(o, "spht", Medium::Working::PRIVATE, true), order_(medium),
 	      retries_(bench::hardware_transactions_work() ? o.retries : 0)
@@ -170,7 +173,7 @@ class SphtTm : public DurableTm
 
 	class Thread : public SphtSession
 	{
-	      public:
+	public:
 		explicit Thread(SphtTm &tm) : SphtSession(tm, tm.order_), tm_(tm) {}
 		template <class Body>
 		auto read(Body &&body)
@@ -188,8 +191,9 @@ class SphtTm : public DurableTm
 			return transact(true, body, [](bool kept) { return kept; }).value_or(false);
 		}
 
-	      private:
-		/* The body's result; nothing if the hardware has rolled it back, as it asked for. */
+	private:
+		/* The body's result; nothing if the hardware has rolled it back, as it asked
+		 * for. */
 		template <class Body, class Keep>
 		auto transact(bool update, Body &body, Keep keep) -> Result<Body, spht_tx>
 		{
@@ -207,7 +211,8 @@ class SphtTm : public DurableTm
 					if (tm_.lock_.load(std::memory_order_relaxed))
 						tsx_abort(1 + FUR_ABORT_LOCK);
 					/* What is thrown is thrown under the lock, at last. */
-					auto result = or_else(body, [] { tsx_abort(1 + FUR_ABORT_FAULT); });
+					auto result = or_else(
+					        body, [] { tsx_abort(1 + FUR_ABORT_FAULT); });
 					if (!keep(result))
 						tsx_abort(1 + FUR_ABORT_USER);
 					uint64_t stamp = order_.commit_stamp(number_);
@@ -232,8 +237,10 @@ class SphtTm : public DurableTm
 					while (tm_.lock_.load(std::memory_order_relaxed))
 						arch_backoff(&backoff);
 				spent(FUR_PHASE_LOCK);
-				auto result = this->template locked<Watch>(
-				        update, body, keep, [this] { tm_.lock_.store(false, std::memory_order_release); });
+				auto result =
+				        this->template locked<Watch>(update, body, keep, [this] {
+					        tm_.lock_.store(false, std::memory_order_release);
+				        });
 				if (result)
 					return result;
 			}
@@ -244,11 +251,12 @@ class SphtTm : public DurableTm
 			while (tm_.lock_.load(std::memory_order_acquire))
 				arch_backoff(&backoff);
 		}
-		using Session::counters_, Session::log_, Session::number_, SphtSession::order_, SphtSession::tx_;
+		using Session::counters_, Session::log_, Session::number_, SphtSession::order_,
+		        SphtSession::tx_;
 		SphtTm &tm_;
 	};
 
-      private:
+private:
 	GroupCommit order_;
 	const unsigned retries_;
 	alignas(ARCH_PAD) std::atomic<bool> lock_{false};

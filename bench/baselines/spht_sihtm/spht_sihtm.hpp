@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spht_sihtm.hpp - SI-HTM's transactions with SPHT's durability, unchanged: the naive union of FUR's section 2.4.  Durable snapshot isolation.
- * Updates are rollback-only transactions, whose loads have no limit; before one commits it suspends itself and waits for every transaction
- * active at that moment.  Read-only ones run outside hardware.  On the emulated POWER only.
- * Source: "Stretching the capacity of Hardware Transactional Memory in IBM POWER architectures" (PPoPP '19).
+ * spht_sihtm.hpp - SI-HTM's transactions with SPHT's durability, unchanged: the naive union of
+ * FUR's section 2.4.  Durable snapshot isolation.  Updates are rollback-only transactions, whose
+ * loads have no limit; before one commits it suspends itself and waits for every transaction active
+ * at that moment.  Read-only ones run outside hardware.  On the emulated POWER only.  Source:
+ * "Stretching the capacity of Hardware Transactional Memory in IBM POWER architectures" (PPoPP
+ * '19).
  */
 #ifndef BASELINES_SPHT_SIHTM_HPP
 #define BASELINES_SPHT_SIHTM_HPP
@@ -19,18 +21,19 @@ namespace baselines
 template <class Watch = Nobody>
 class SphtSihtmTm : public DurableTm
 {
-      public:
+public:
 	explicit SphtSihtmTm(const TmOptions &o)
-	    : DurableTm(o, "spht-sihtm", Medium::Working::PRIVATE, true), order_(medium), retries_(o.retries),
-	      active_(medium.threads())
+	    : DurableTm(o, "spht-sihtm", Medium::Working::PRIVATE, true), order_(medium),
+	      retries_(o.retries), active_(medium.threads())
 	{
 		htm = "power", isolation = "snapshot";
 	}
 
 	class Thread : public SphtSession
 	{
-	      public:
-		explicit Thread(SphtSihtmTm &tm) : SphtSession(tm, tm.order_), tm_(tm), active_(tm.active_[number_].state)
+	public:
+		explicit Thread(SphtSihtmTm &tm)
+		    : SphtSession(tm, tm.order_), tm_(tm), active_(tm.active_[number_].state)
 		{
 			tx_.promotes = true;
 		}
@@ -39,7 +42,8 @@ class SphtSihtmTm : public DurableTm
 		{
 			mark();
 			log_.begin();
-			/* For the lock's sake this is inside: who waits for it must not hold up those who have committed. */
+			/* For the lock's sake this is inside: who waits for it must not hold up
+			 * those who have committed. */
 			activate(false);
 			auto result = body(&tx_);
 			arch_store_release(&active_, 0);
@@ -59,7 +63,7 @@ class SphtSihtmTm : public DurableTm
 			return transact(body, [](bool kept) { return kept; }).value_or(false);
 		}
 
-	      private:
+	private:
 		enum : uint64_t { ACTIVE = 1, COMMITTING = 2, STATE = 3 };
 
 		template <class Body, class Keep>
@@ -75,11 +79,12 @@ class SphtSihtmTm : public DurableTm
 				uint64_t status = emu_tbegin(EMU_ROLLBACK_ONLY);
 				if (status == EMU_STARTED) {
 					/* What is thrown is thrown under the lock, at last. */
-					auto result = this->or_else(body, [] { emu_tabort(1 + FUR_ABORT_FAULT); });
+					auto result = this->or_else(
+					        body, [] { emu_tabort(1 + FUR_ABORT_FAULT); });
 					if (!keep(result))
 						emu_tabort(1 + FUR_ABORT_USER);
-					/* Outside the transaction from here on: what is stored now stays, and goes to lines it has not
-					 * touched. */
+					/* Outside the transaction from here on: what is stored now
+					 * stays, and goes to lines it has not touched. */
 					emu_tsuspend();
 					uint64_t stamp = wait_isolated();
 					emu_tresume();
@@ -103,7 +108,8 @@ class SphtSihtmTm : public DurableTm
 			for (;;) {
 				tm_.lock();
 				spent(FUR_PHASE_LOCK);
-				auto result = this->template locked<Watch>(true, body, keep, [this] { tm_.unlock(); });
+				auto result = this->template locked<Watch>(
+				        true, body, keep, [this] { tm_.unlock(); });
 				if (result)
 					return result;
 			}
@@ -116,8 +122,8 @@ class SphtSihtmTm : public DurableTm
 				while (arch_load_acquire(&tm_.lock_))
 					arch_backoff(&backoff);
 				order_.begin(number_, update);
-				/* Seen before the look at the lock, and before the first load: whoever takes the lock, or commits, finds us
-				 * or is found. */
+				/* Seen before the look at the lock, and before the first load:
+				 * whoever takes the lock, or commits, finds us or is found. */
 				arch_store_fence(&active_, (round_ += 4) | ACTIVE);
 				if (!arch_load_acquire(&tm_.lock_))
 					return;
@@ -125,18 +131,21 @@ class SphtSihtmTm : public DurableTm
 				order_.end(number_);
 			}
 		}
-		/* Suspended.  Everything read so far is read; everybody who may have read what we overwrite ends.  No variable here has its
-		 * address taken: it would be on the transaction's own stack. */
+		/* Suspended.  Everything read so far is read; everybody who may have read what we
+		 * overwrite ends.  No variable here has its address taken: it would be on the
+		 * transaction's own stack. */
 		uint64_t wait_isolated()
 		{
 			arch_store_release(&active_, round_ | COMMITTING);
-			/* Our stores are performed, so that a load of them aborts us, before active_ is read. */
+			/* Our stores are performed, so that a load of them aborts us, before
+			 * active_ is read. */
 			arch_fence();
 			for (unsigned other = 0; other < tm_.active_.size(); other++) {
 				uint64_t seen = arch_load_acquire(&tm_.active_[other].state);
 				if (other == number_ || (seen & STATE) != ACTIVE)
 					continue;
-				while (arch_load_acquire(&tm_.active_[other].state) == seen && !emu_tcheck())
+				while (arch_load_acquire(&tm_.active_[other].state) == seen &&
+				        !emu_tcheck())
 					arch_pause();
 			}
 			return order_.commit_stamp(number_);
@@ -153,14 +162,16 @@ class SphtSihtmTm : public DurableTm
 			default: return FUR_ABORT_FAULT;
 			}
 		}
-		using Session::counters_, Session::log_, Session::number_, SphtSession::order_, SphtSession::tx_;
+		using Session::counters_, Session::log_, Session::number_, SphtSession::order_,
+		        SphtSession::tx_;
 		SphtSihtmTm &tm_;
 		uint64_t &active_, round_ = 0;
 	};
 
-      private:
+private:
 	struct alignas(ARCH_PAD) Active {
-		uint64_t state = 0; /* a number that changes, and ACTIVE or COMMITTING; 0: neither */
+		/* A number that changes, and ACTIVE or COMMITTING; 0: neither */
+		uint64_t state = 0;
 	};
 	/* Alone: nobody active, nobody about to commit. */
 	void lock()

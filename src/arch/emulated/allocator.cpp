@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * allocator.cpp - memory for simulated threads.  Where two things lie decides whether they share a line, so what a simulated thread allocates
- * comes from an arena of its own: the same addresses, up to its base, whatever the process has done before.
+ * allocator.cpp - memory for simulated threads.  Where two things lie decides whether they share a
+ * line, so what a simulated thread allocates comes from an arena of its own: the same addresses, up
+ * to its base, whatever the process has done before.
  *
- * A block of 2^k bytes with a header; freed blocks are used again.  In a transaction freeing does nothing: it could not be undone, and
- * the block is lost instead.  Outside a simulation all is the C library's.
+ * A block of 2^k bytes with a header; freed blocks are used again.  In a transaction freeing does
+ * nothing: it could not be undone, and the block is lost instead.  Outside a simulation all is the
+ * C library's.
  */
 #include "machine.hpp"
 
@@ -50,7 +52,8 @@ void *take(size_t alignment, size_t bytes)
 	while ((size_t(1) << size_class) < bytes + offset)
 		size_class++;
 	size_t size = size_t(1) << size_class;
-	uint8_t *block = static_cast<uint8_t *>(size_class < CLASSES ? free_blocks[size_class] : nullptr);
+	uint8_t *block =
+	        static_cast<uint8_t *>(size_class < CLASSES ? free_blocks[size_class] : nullptr);
 	if (block) {
 		memcpy(&free_blocks[size_class], block, sizeof(void *));
 	} else {
@@ -79,12 +82,13 @@ void *allocate(size_t alignment, size_t bytes)
 void emu::reset_allocator()
 {
 	if (!arena) {
-		void *p =
-		        mmap(nullptr, ARENA_BYTES * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *p = mmap(nullptr, ARENA_BYTES * 2, PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED)
 			abort();
 		/* Aligned to the largest block. */
-		arena = reinterpret_cast<uint8_t *>((reinterpret_cast<uintptr_t>(p) + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
+		arena = reinterpret_cast<uint8_t *>(
+		        (reinterpret_cast<uintptr_t>(p) + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
 	}
 	used = (used + RUN_BYTES - 1) & ~(RUN_BYTES - 1);
 	memset(free_blocks, 0, sizeof free_blocks);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * description.cpp - reading machine descriptions.  Every key must be there, be of its kind and make sense, and none may be unknown: a
- * machine that is not the one that was meant gives figures that nobody can interpret.
+ * description.cpp - reading machine descriptions.  Every key must be there, be of its kind and make
+ * sense, and none may be unknown: a machine that is not the one that was meant gives figures that
+ * nobody can interpret.
  */
 #include "description.hpp"
 
@@ -20,7 +21,7 @@ namespace
 
 class Reader
 {
-      public:
+public:
 	Reader(const std::string &path, toml::table &&file) : path_(path), file_(std::move(file)) {}
 
 	Description read()
@@ -34,9 +35,10 @@ class Reader
 		d.cores_per_socket = count("per_socket", 1, EMU_MAX_CORES);
 		d.smt = count("smt", 1, 8);
 		if (d.cores() > EMU_MAX_CORES || d.cores() * d.smt >= EMU_MAX_THREADS)
-			fail(table_->at("per_socket"), "cores and threads: at most " + std::to_string(EMU_MAX_CORES) +
-			                                       " cores and " + std::to_string(EMU_MAX_THREADS - 1) +
-			                                       " hardware threads");
+			fail(table_->at("per_socket"),
+			        "cores and threads: at most " + std::to_string(EMU_MAX_CORES) +
+			                " cores and " + std::to_string(EMU_MAX_THREADS - 1) +
+			                " hardware threads");
 		d.smt_slowdown = numbers("smt_slowdown", d.smt, 1);
 		enter("cache");
 		d.line_bytes = power_of_two("line_bytes", 32, 256);
@@ -46,20 +48,25 @@ class Reader
 		d.l2_ways = ways("l2_ways", d.l2_lines);
 		d.outstanding = count("outstanding", 1, 64);
 		enter("latency_ns");
-		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"), d.l3 = time("l3");
+		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"),
+		d.l3 = time("l3");
 		d.memory = time("memory");
-		d.transfer_same_socket = time("transfer_same_socket"), d.transfer_other_socket = time("transfer_other_socket");
-		d.atomic = time("atomic"), d.fence = time("fence"), d.light_fence = time("light_fence");
+		d.transfer_same_socket = time("transfer_same_socket"),
+		d.transfer_other_socket = time("transfer_other_socket");
+		d.atomic = time("atomic"), d.fence = time("fence"),
+		d.light_fence = time("light_fence");
 		d.pause = time("pause"), d.wake = time("wake");
 		if (d.instruction + d.l1 == 0)
-			fail(table_->at("instruction"), "instruction and l1 are both 0: time would stand still");
+			fail(table_->at("instruction"),
+			        "instruction and l1 are both 0: time would stand still");
 		if (d.pause == 0)
 			fail(table_->at("pause"), "pause is 0: a spinning thread would stop time");
 		enter("store_buffer");
 		d.store_entries = count("entries", 1, 256);
 		d.store_linger = time("linger_ns");
 		enter("htm");
-		d.begin = time("begin_ns"), d.commit = time("commit_ns"), d.abort = time("abort_ns");
+		d.begin = time("begin_ns"), d.commit = time("commit_ns"),
+		d.abort = time("abort_ns");
 		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
 		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
 		d.read_lines = count("read_lines", 0, 1 << 30);
@@ -67,19 +74,21 @@ class Reader
 		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
 		d.rollback_only = flag("rollback_only");
 		enter("pm");
-		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"), d.pm_write_gap = time("write_gap_ns");
+		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"),
+		d.pm_write_gap = time("write_gap_ns");
 		refuse_unknown(file_);
 		return d;
 	}
 
-      private:
+private:
 	static Time ps(double ns)
 	{
 		return static_cast<Time>(std::llround(ns * 1000));
 	}
 	[[noreturn]] void fail(const toml::node &at, const std::string &what) const
 	{
-		throw std::runtime_error(path_ + ":" + std::to_string(at.source().begin.line) + ": " + what);
+		throw std::runtime_error(
+		        path_ + ":" + std::to_string(at.source().begin.line) + ": " + what);
 	}
 	void enter(const char *table)
 	{
@@ -132,8 +141,10 @@ class Reader
 	double number(const toml::node &node, const char *key, double least)
 	{
 		std::optional<double> value = node.value<double>();
-		if (!node.is_number() || !value || !std::isfinite(*value) || *value < least || *value > 1e9)
-			fail(node, std::string(key) + " must be a number, " + (least ? "at least 1" : "0 or more"));
+		if (!node.is_number() || !value || !std::isfinite(*value) || *value < least ||
+		        *value > 1e9)
+			fail(node, std::string(key) + " must be a number, " +
+			                   (least ? "at least 1" : "0 or more"));
 		return *value;
 	}
 	Time time(const char *key)
@@ -145,7 +156,8 @@ class Reader
 		const toml::node &node = get(key);
 		const toml::array *array = node.as_array();
 		if (!array || array->size() != n)
-			fail(node, std::string(key) + " must be a list of " + std::to_string(n) + " numbers");
+			fail(node, std::string(key) + " must be a list of " + std::to_string(n) +
+			                   " numbers");
 		std::vector<double> values;
 		for (const toml::node &element : *array)
 			values.push_back(number(element, key, least));
@@ -155,8 +167,8 @@ class Reader
 	{
 		const toml::node &node = get(key);
 		if (!node.is_integer() || **node.as_integer() < least || **node.as_integer() > most)
-			fail(node, std::string(key) + " must be a whole number from " + std::to_string(least) + " to " +
-			                   std::to_string(most));
+			fail(node, std::string(key) + " must be a whole number from " +
+			                   std::to_string(least) + " to " + std::to_string(most));
 		return static_cast<unsigned>(**node.as_integer());
 	}
 	unsigned power_of_two(const char *key, unsigned least, unsigned most)
@@ -170,7 +182,8 @@ class Reader
 	{
 		unsigned n = count(key, 1, 64);
 		if (lines % n)
-			fail(get(key), std::string(key) + " must divide the number of lines, " + std::to_string(lines));
+			fail(get(key), std::string(key) + " must divide the number of lines, " +
+			                       std::to_string(lines));
 		return n;
 	}
 	void refuse_unknown(const toml::table &table) const
@@ -196,13 +209,15 @@ Description read_description(const std::string &machine)
 	std::string path = file ? machine : std::string(FUR_MACHINES) + "/" + machine + ".toml";
 	std::ifstream probe(path);
 	if (!probe && !file)
-		throw std::runtime_error(machine + ": no such machine: use power9, tsx, tsx-tracked, or a file that describes one");
+		throw std::runtime_error(machine + ": no such machine: use power9, tsx, "
+		                                   "tsx-tracked, or a file that describes one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {
 		return Reader(path, toml::parse(probe, path)).read();
 	} catch (const toml::parse_error &e) {
-		throw std::runtime_error(path + ":" + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+		throw std::runtime_error(path + ":" + std::to_string(e.source().begin.line) + ": " +
+		                         std::string(e.description()));
 	}
 }
 

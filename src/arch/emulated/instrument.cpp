@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * instrument.cpp - the calls that -fsanitize=thread puts before loads and stores and in place of atomic operations, answered by the
- * machine.  The names and meanings are those of LLVM's and GCC's thread sanitizer (compiler-rt/lib/tsan/rtl/tsan_interface*.h).
- * memcpy, memmove and memset, which the compiler does not instrument, get here by memory_functions.h.
+ * instrument.cpp - the calls that -fsanitize=thread puts before loads and stores and in place of
+ * atomic operations, answered by the machine.  The names and meanings are those of LLVM's and GCC's
+ * thread sanitizer (compiler-rt/lib/tsan/rtl/tsan_interface*.h).  memcpy, memmove and memset, which
+ * the compiler does not instrument, get here by memory_functions.h.
  */
 #include "machine.hpp"
 
@@ -13,7 +14,8 @@ template <bool write>
 static inline void plain(void *p, size_t bytes)
 {
 	Thread *t = g.self;
-	if (!t || own_stack(*t, p) || static_cast<size_t>(static_cast<uint8_t *>(p) - g.errno_page) < 4096)
+	if (!t || own_stack(*t, p) ||
+	        static_cast<size_t>(static_cast<uint8_t *>(p) - g.errno_page) < 4096)
 		return;
 	enter(*t);
 	if (write)
@@ -22,28 +24,29 @@ static inline void plain(void *p, size_t bytes)
 		touch_read(*t, p, bytes);
 }
 
-#define PLAIN(bytes)                                                                                                               \
-	void __tsan_read##bytes(void *p)                                                                                           \
-	{                                                                                                                          \
-		plain<false>(p, bytes);                                                                                            \
-	}                                                                                                                          \
-	void __tsan_write##bytes(void *p)                                                                                          \
-	{                                                                                                                          \
-		plain<true>(p, bytes);                                                                                             \
+#define PLAIN(bytes)                                                                               \
+	void __tsan_read##bytes(void *p)                                                           \
+	{                                                                                          \
+		plain<false>(p, bytes);                                                            \
+	}                                                                                          \
+	void __tsan_write##bytes(void *p)                                                          \
+	{                                                                                          \
+		plain<true>(p, bytes);                                                             \
 	}
 
-#define UNALIGNED(bytes)                                                                                                           \
-	void __tsan_unaligned_read##bytes(void *p)                                                                                 \
-	{                                                                                                                          \
-		plain<false>(p, bytes);                                                                                            \
-	}                                                                                                                          \
-	void __tsan_unaligned_write##bytes(void *p)                                                                                \
-	{                                                                                                                          \
-		plain<true>(p, bytes);                                                                                             \
+#define UNALIGNED(bytes)                                                                           \
+	void __tsan_unaligned_read##bytes(void *p)                                                 \
+	{                                                                                          \
+		plain<false>(p, bytes);                                                            \
+	}                                                                                          \
+	void __tsan_unaligned_write##bytes(void *p)                                                \
+	{                                                                                          \
+		plain<true>(p, bytes);                                                             \
 	}
 
-/* Atomics.  `order` is the C11 order: release and stronger stores, acquire loads.  Loads are performed in order, so acquire costs and
- * does nothing; a sequentially consistent store is followed by a full fence, as compilers do it on x86, or preceded, on POWER. */
+/* Atomics.  `order` is the C11 order: release and stronger stores, acquire loads.  Loads are
+ * performed in order, so acquire costs and does nothing; a sequentially consistent store is
+ * followed by a full fence, as compilers do it on x86, or preceded, on POWER. */
 enum { RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
 
 static bool local(const Thread *t, const void *p)
@@ -69,77 +72,81 @@ static void store(void *p, uint64_t value, unsigned bytes, int order)
 		emu_fence();
 }
 
-/* A locked instruction on x86: a full fence.  On POWER what the order says: sequentially consistent begins with hwsync, which also waits for
- * write-backs; relaxed orders nothing. */
+/* A locked instruction on x86: a full fence.  On POWER what the order says: sequentially consistent
+ * begins with hwsync, which also waits for write-backs; relaxed orders nothing. */
 static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 {
 	if (!g.d->power || order != RELAXED)
 		perform_all(t);
 	if (g.d->power && order == SEQ_CST)
 		complete_write_backs(t);
-	/* The line is had exclusively before the word is looked at; and after this nothing comes between. */
+	/* The line is had exclusively before the word is looked at; and after this nothing comes
+	 * between. */
 	charge(t, g.d->atomic);
 	enter(t);
 	touch_read(t, p, bytes, true);
 }
 
-#define ATOMIC(bits, type)                                                                                                         \
-	type __tsan_atomic##bits##_load(const volatile type *p, int order)                                                         \
-	{                                                                                                                          \
-		if (local(g.self, const_cast<type *>(p)))                                                                          \
-			return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                               \
-		(void)order;                                                                                                       \
-		return static_cast<type>(load(const_cast<type *>(p), bits / 8));                                                   \
-	}                                                                                                                          \
-	void __tsan_atomic##bits##_store(volatile type *p, type value, int order)                                                  \
-	{                                                                                                                          \
-		if (local(g.self, const_cast<type *>(p)))                                                                          \
-			__atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                              \
-		else                                                                                                               \
-			store(const_cast<type *>(p), value, bits / 8, order);                                                      \
-	}                                                                                                                          \
-	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type value, int order, int)            \
-	{                                                                                                                          \
-		bool outside = local(g.self, const_cast<type *>(p));                                                               \
-		if (!outside)                                                                                                      \
-			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                                                \
-		type is = *p;                                                                                                      \
-		if (is != *expected) {                                                                                             \
-			*expected = is;                                                                                            \
-			return 0;                                                                                                  \
-		}                                                                                                                  \
-		if (!outside)                                                                                                      \
-			touch_write(*g.self, const_cast<type *>(p), bits / 8);                                                     \
-		*p = value;                                                                                                        \
-		return 1;                                                                                                          \
-	}                                                                                                                          \
-	int __tsan_atomic##bits##_compare_exchange_weak(volatile type *p, type *expected, type value, int a, int b)                \
-	{                                                                                                                          \
-		return __tsan_atomic##bits##_compare_exchange_strong(p, expected, value, a, b);                                    \
-	}                                                                                                                          \
-	type __tsan_atomic##bits##_compare_exchange_val(volatile type *p, type expected, type value, int a, int b)                 \
-	{                                                                                                                          \
-		__tsan_atomic##bits##_compare_exchange_strong(p, &expected, value, a, b);                                          \
-		return expected;                                                                                                   \
-	}                                                                                                                          \
-	RMW(bits, type, exchange, operand)                                                                                         \
-	RMW(bits, type, fetch_add, static_cast<type>(is + operand))                                                                \
-	RMW(bits, type, fetch_sub, static_cast<type>(is - operand))                                                                \
-	RMW(bits, type, fetch_and, static_cast<type>(is & operand))                                                                \
-	RMW(bits, type, fetch_or, static_cast<type>(is | operand))                                                                 \
-	RMW(bits, type, fetch_xor, static_cast<type>(is ^ operand))                                                                \
+#define ATOMIC(bits, type)                                                                         \
+	type __tsan_atomic##bits##_load(const volatile type *p, int order)                         \
+	{                                                                                          \
+		if (local(g.self, const_cast<type *>(p)))                                          \
+			return __atomic_load_n(p, __ATOMIC_SEQ_CST);                               \
+		(void)order;                                                                       \
+		return static_cast<type>(load(const_cast<type *>(p), bits / 8));                   \
+	}                                                                                          \
+	void __tsan_atomic##bits##_store(volatile type *p, type value, int order)                  \
+	{                                                                                          \
+		if (local(g.self, const_cast<type *>(p)))                                          \
+			__atomic_store_n(p, value, __ATOMIC_SEQ_CST);                              \
+		else                                                                               \
+			store(const_cast<type *>(p), value, bits / 8, order);                      \
+	}                                                                                          \
+	int __tsan_atomic##bits##_compare_exchange_strong(                                         \
+	        volatile type *p, type *expected, type value, int order, int)                      \
+	{                                                                                          \
+		bool outside = local(g.self, const_cast<type *>(p));                               \
+		if (!outside)                                                                      \
+			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                \
+		type is = *p;                                                                      \
+		if (is != *expected) {                                                             \
+			*expected = is;                                                            \
+			return 0;                                                                  \
+		}                                                                                  \
+		if (!outside)                                                                      \
+			touch_write(*g.self, const_cast<type *>(p), bits / 8);                     \
+		*p = value;                                                                        \
+		return 1;                                                                          \
+	}                                                                                          \
+	int __tsan_atomic##bits##_compare_exchange_weak(                                           \
+	        volatile type *p, type *expected, type value, int a, int b)                        \
+	{                                                                                          \
+		return __tsan_atomic##bits##_compare_exchange_strong(p, expected, value, a, b);    \
+	}                                                                                          \
+	type __tsan_atomic##bits##_compare_exchange_val(                                           \
+	        volatile type *p, type expected, type value, int a, int b)                         \
+	{                                                                                          \
+		__tsan_atomic##bits##_compare_exchange_strong(p, &expected, value, a, b);          \
+		return expected;                                                                   \
+	}                                                                                          \
+	RMW(bits, type, exchange, operand)                                                         \
+	RMW(bits, type, fetch_add, static_cast<type>(is + operand))                                \
+	RMW(bits, type, fetch_sub, static_cast<type>(is - operand))                                \
+	RMW(bits, type, fetch_and, static_cast<type>(is & operand))                                \
+	RMW(bits, type, fetch_or, static_cast<type>(is | operand))                                 \
+	RMW(bits, type, fetch_xor, static_cast<type>(is ^ operand))                                \
 	RMW(bits, type, fetch_nand, static_cast<type>(~(is & operand)))
 
-#define RMW(bits, type, name, result)                                                                                              \
-	type __tsan_atomic##bits##_##name(volatile type *p, type operand, int order)                                               \
-	{                                                                                                                          \
-		if (!local(g.self, const_cast<type *>(p))) {                                                                       \
-			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                                                \
-			touch_write(*g.self, const_cast<type *>(p), bits / 8);                                                     \
-		}                                                                                                                  \
-		type is = *p;                                                                                                      \
-		*p = result;                                                                                                       \
-		return is;                                                                                                         \
+#define RMW(bits, type, name, result)                                                              \
+	type __tsan_atomic##bits##_##name(volatile type *p, type operand, int order)               \
+	{                                                                                          \
+		if (!local(g.self, const_cast<type *>(p))) {                                       \
+			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                \
+			touch_write(*g.self, const_cast<type *>(p), bits / 8);                     \
+		}                                                                                  \
+		type is = *p;                                                                      \
+		*p = result;                                                                       \
+		return is;                                                                         \
 	}
 
 #pragma GCC diagnostic push
@@ -193,7 +200,8 @@ void __tsan_atomic_signal_fence(int) {}
 
 /* ------------------------------------------------------------ memory functions */
 
-/* Piece by piece, each checked and then copied in one step: an access conflicts when it is made, not before. */
+/* Piece by piece, each checked and then copied in one step: an access conflicts when it is made,
+ * not before. */
 static void copy_pieces(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	constexpr size_t PIECE = 32;
@@ -218,7 +226,8 @@ void *emu_memcpy(void *to, const void *from, size_t bytes)
 
 void *emu_memmove(void *to, const void *from, size_t bytes)
 {
-	auto distance = static_cast<size_t>(static_cast<uint8_t *>(to) - static_cast<const uint8_t *>(from));
+	auto distance = static_cast<size_t>(
+	        static_cast<uint8_t *>(to) - static_cast<const uint8_t *>(from));
 	if (!g.self)
 		return memmove(to, from, bytes);
 	if (distance >= bytes) {

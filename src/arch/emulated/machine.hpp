@@ -2,8 +2,9 @@
  *
  * machine.hpp - the emulated machine's state, for the files of this directory.
  *
- * Nothing here uses templates of the standard library while a simulation runs: their code may be shared with the simulated program's,
- * which is instrumented and would call the machine from within itself.
+ * Nothing here uses templates of the standard library while a simulation runs: their code may be
+ * shared with the simulated program's, which is instrumented and would call the machine from within
+ * itself.
  */
 #ifndef FUR_EMULATED_MACHINE_HPP
 #define FUR_EMULATED_MACHINE_HPP
@@ -25,7 +26,8 @@ constexpr unsigned MAX_LINE = 256, MAX_STORES = 256, MAX_LOCALS = 64;
 
 /* ------------------------------------------------------------- containers
  *
- * The machine's own memory is the C library's; what simulated threads allocate is allocator.cpp's. */
+ * The machine's own memory is the C library's; what simulated threads allocate is
+ * allocator.cpp's. */
 
 extern "C" {
 void *__libc_malloc(size_t);
@@ -43,7 +45,8 @@ struct Array {
 	{
 		if (n == room) {
 			room = room ? 2 * room : 32;
-			data = static_cast<T *>(__libc_realloc(static_cast<void *>(data), room * sizeof(T)));
+			data = static_cast<T *>(
+			        __libc_realloc(static_cast<void *>(data), room * sizeof(T)));
 			if (!data)
 				abort();
 		}
@@ -63,7 +66,8 @@ struct Array {
 	}
 	void remove(size_t i)
 	{
-		memmove(static_cast<void *>(data + i), static_cast<const void *>(data + i + 1), (--n - i) * sizeof(T));
+		memmove(static_cast<void *>(data + i), static_cast<const void *>(data + i + 1),
+		        (--n - i) * sizeof(T));
 	}
 };
 
@@ -104,7 +108,7 @@ struct Table {
 		return value;
 	}
 
-      private:
+private:
 	void place(uint64_t key, V *value)
 	{
 		size_t i = hash(key) & mask;
@@ -163,10 +167,13 @@ struct Line {
 	uint64_t persisted;    /* number of the newest write-back that got out */
 	uint64_t early_number; /* those are the stores below this number */
 	Region *region;
-	uint32_t id;      /* in the order of first touch: what places it in a cache, so that addresses do not matter */
-	int16_t owner;    /* core that has it alone and has written it, or -1 */
-	int16_t writer;   /* thread whose transaction has written it, or -1 */
-	int16_t early;    /* thread that has performed a plain store to it before earlier ones of its own, or -1 */
+	/* In the order of first touch: what places it in a cache, so that addresses do not
+	 * matter */
+	uint32_t id;
+	int16_t owner;  /* core that has it alone and has written it, or -1 */
+	int16_t writer; /* thread whose transaction has written it, or -1 */
+	/* Thread that has performed a plain store to it before earlier ones of its own, or -1 */
+	int16_t early;
 	uint16_t sockets; /* that have had it */
 	uint32_t aborts;  /* transactions aborted for it */
 };
@@ -298,8 +305,9 @@ struct Machine {
 	const emu_machine *described = nullptr;
 	const Description *d = nullptr;
 	emu_options options = {};
-	Thread *self = nullptr; /* who runs now; nullptr outside, and within the machine where it looks away */
-	Time next = NEVER;      /* of the next thread in line */
+	/* Who runs now; nullptr outside, and within the machine where it looks away */
+	Thread *self = nullptr;
+	Time next = NEVER; /* of the next thread in line */
 	Time limit = NEVER;
 	Ready ready[EMU_MAX_THREADS];
 	int waiting = 0; /* in `ready` */
@@ -314,8 +322,8 @@ struct Machine {
 	emu_counters counters = {};
 	uint64_t write_backs = 0;
 	Time observed = 0; /* of the step that an observer is told of */
-	/* Who has the machine look away; and the ticks it was shown meanwhile, by which all ticks are ahead of the clocks since: they
-	 * do not go back. */
+	/* Who has the machine look away; and the ticks it was shown meanwhile, by which all ticks
+	 * are ahead of the clocks since: they do not go back. */
 	const Thread *unseen = nullptr;
 	Time unseen_ticks = 0;
 	Line *stored_lately[STORED_LATELY] = {};
@@ -369,7 +377,8 @@ uint64_t get(Thread &t, const void *p, unsigned bytes);
 void perform_ready(Thread &t);
 /* Wait until all stores are performed. */
 void perform_all(Thread &t);
-/* What the thread has stored to the line, and all before it, is performed now: a write-back takes it along. */
+/* What the thread has stored to the line, and all before it, is performed now: a write-back takes
+ * it along. */
 void perform_early(Thread &t, const Line &line);
 void stall(Thread &t);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.cpp - loads and stores: how long they take, when they are performed (INV-E4), whom they conflict with.
+ * memory.cpp - loads and stores: how long they take, when they are performed (INV-E4), whom they
+ * conflict with.
  *
- * Two ways for a store.  put() takes the value and buffers it: atomic stores go there, and so all of fur_store.  A plain store is made by
- * the program itself right after touch_write(), so it is performed at once.  Where earlier stores must be seen first they are performed when
- * another thread looks at the line, and until then the order shows to nobody.
+ * Two ways for a store.  put() takes the value and buffers it: atomic stores go there, and so all
+ * of fur_store.  A plain store is made by the program itself right after touch_write(), so it is
+ * performed at once.  Where earlier stores must be seen first they are performed when another
+ * thread looks at the line, and until then the order shows to nobody.
  */
 #include "machine.hpp"
 
@@ -23,7 +25,8 @@ static Line *new_line(uint64_t address)
 	return line;
 }
 
-/* Perform all that is in the thread's buffer, without its waiting: sooner than need be, which is allowed. */
+/* Perform all that is in the thread's buffer, without its waiting: sooner than need be, which is
+ * allowed. */
 static void perform_now(Thread &t)
 {
 	Time clock = t.clock;
@@ -33,7 +36,8 @@ static void perform_now(Thread &t)
 	t.next_ready = NEVER;
 }
 
-/* A plain store to this line was performed before what its thread had stored earlier.  Nobody has seen it yet; now somebody looks. */
+/* A plain store to this line was performed before what its thread had stored earlier.  Nobody has
+ * seen it yet; now somebody looks. */
 static void settle(Line &line, Thread &t)
 {
 	Thread &early = *g.threads[line.early];
@@ -71,7 +75,8 @@ static Time miss(const Core &core, const Line &line, bool write)
 {
 	uint64_t me = UINT64_C(1) << core_number(core), others = line.sharers & ~me;
 	if (line.owner >= 0 && static_cast<unsigned>(line.owner) != core_number(core))
-		return g.cores[line.owner].socket == core.socket ? g.d->transfer_same_socket : g.d->transfer_other_socket;
+		return g.cores[line.owner].socket == core.socket ? g.d->transfer_same_socket
+		                                                 : g.d->transfer_other_socket;
 	if (write && others) {
 		/* Copies elsewhere must go; the furthest decides. */
 		for (uint64_t rest = others; rest; rest &= rest - 1)
@@ -107,8 +112,8 @@ static void take(const Core &core, Line &line, bool write)
 	}
 }
 
-/* When the core has the line, asked for now.  One core at a time can own it: writers queue up for a hot line, and so do readers behind a
- * writer. */
+/* When the core has the line, asked for now.  One core at a time can own it: writers queue up for a
+ * hot line, and so do readers behind a writer. */
 static Time had_at(const Core &core, Line &line, Time now, bool write)
 {
 	Time at = (line.busy > now ? line.busy : now) + miss(core, line, write);
@@ -204,7 +209,8 @@ static bool may_pass(const Thread &t, unsigned i)
 
 void perform_ready(Thread &t)
 {
-	/* Performing one may doom its own transaction, which takes others out of the buffer: start over each time. */
+	/* Performing one may doom its own transaction, which takes others out of the buffer: start
+	 * over each time. */
 	for (bool more = true; more;) {
 		more = false;
 		t.next_ready = NEVER;
@@ -264,15 +270,16 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	if (g.options.perturb && g.random.one_in(4))
 		extra += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
-	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch, static_cast<uint8_t>(bytes),
-	        transactional};
+	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch,
+	        static_cast<uint8_t>(bytes), transactional};
 	if (s.ready < t.next_ready || t.stores == 1)
 		t.next_ready = s.ready;
 	fill(*t.core, *line);
 	g.counters.transactional += transactional;
 }
 
-/* Its own newest store to exactly these bytes, if it is still in the buffer; false if a store overlaps otherwise. */
+/* Its own newest store to exactly these bytes, if it is still in the buffer; false if a store
+ * overlaps otherwise. */
 static bool forward(const Thread &t, const uint8_t *at, unsigned bytes, const Store **found)
 {
 	*found = nullptr;
@@ -320,7 +327,8 @@ static void each_line(Thread &t, const void *p, size_t bytes, F f)
 {
 	uintptr_t at = reinterpret_cast<uintptr_t>(p), end = at + bytes;
 	while (at < end) {
-		uintptr_t line_end = (at & g.line_mask) + g.d->line_bytes, upto = line_end < end ? line_end : end;
+		uintptr_t line_end = (at & g.line_mask) + g.d->line_bytes,
+		          upto = line_end < end ? line_end : end;
 		f(*find_line(t, at & g.line_mask), reinterpret_cast<uint8_t *>(at), upto - at);
 		at = upto;
 	}
@@ -348,7 +356,8 @@ void touch_write(Thread &t, void *p, size_t bytes)
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
 		charge(t, g.d->instruction + g.d->l1);
 		if (!has(*t.core, line, true)) {
-			/* The store waits in the buffer, not the thread; but others wait for the line. */
+			/* The store waits in the buffer, not the thread; but others wait for the
+			 * line. */
 			had_at(*t.core, line, t.clock, true);
 			fill(*t.core, line);
 		}
@@ -379,15 +388,19 @@ using namespace emu;
 
 bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 {
-	/* Asked seldom: look through all of them each time.  Ties go by the order of first touch. */
-	auto hotter = [](const Line &a, const Line &b) { return a.aborts != b.aborts ? a.aborts > b.aborts : a.id < b.id; };
+	/* Asked seldom: look through all of them each time.  Ties go by the order of first
+	 * touch. */
+	auto hotter = [](const Line &a, const Line &b) {
+		return a.aborts != b.aborts ? a.aborts > b.aborts : a.id < b.id;
+	};
 	const Line *best = nullptr;
 	for (unsigned r = 0; r <= rank; r++) {
 		const Line *last = best;
 		best = nullptr;
 		for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
 			if (const Line *l = g.lines.entries[i].value;
-			        l && l->aborts && (!last || hotter(*last, *l)) && (!best || hotter(*l, *best)))
+			        l && l->aborts && (!last || hotter(*last, *l)) &&
+			        (!best || hotter(*l, *best)))
 				best = l;
 		if (!best)
 			return false;
@@ -397,7 +410,8 @@ bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 	return true;
 }
 
-/* Room for one more line on its way: those that have come do not count, and the first to come is waited for if need be. */
+/* Room for one more line on its way: those that have come do not count, and the first to come is
+ * waited for if need be. */
 static void room_to_ask(Thread &t)
 {
 	unsigned n = 0, first = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory_functions.h - included before everything else in what runs on the machine: memcpy, memmove and memset, which the compiler does
- * not instrument, also where it makes the calls itself, are the machine's (instrument.cpp).
+ * memory_functions.h - included before everything else in what runs on the machine: memcpy, memmove
+ * and memset, which the compiler does not instrument, also where it makes the calls itself, are the
+ * machine's (instrument.cpp).
  */
 #ifndef FUR_EMULATED_MEMORY_FUNCTIONS_H
 #define FUR_EMULATED_MEMORY_FUNCTIONS_H
@@ -13,8 +14,10 @@ extern "C" {
 #define EMU_THROWS_NOTHING
 #endif
 
-void *memcpy(void *to, const void *from, __SIZE_TYPE__ bytes) EMU_THROWS_NOTHING __asm__("emu_memcpy");
-void *memmove(void *to, const void *from, __SIZE_TYPE__ bytes) EMU_THROWS_NOTHING __asm__("emu_memmove");
+void *memcpy(void *to, const void *from, __SIZE_TYPE__ bytes) EMU_THROWS_NOTHING
+        __asm__("emu_memcpy");
+void *memmove(void *to, const void *from, __SIZE_TYPE__ bytes) EMU_THROWS_NOTHING
+        __asm__("emu_memmove");
 void *memset(void *to, int c, __SIZE_TYPE__ bytes) EMU_THROWS_NOTHING __asm__("emu_memset");
 
 #ifdef __cplusplus

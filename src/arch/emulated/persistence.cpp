@@ -2,9 +2,10 @@
  *
  * persistence.cpp - persistent memory: what is durable, and what a power failure leaves (INV-E5).
  *
- * Beside each region lies `durable`, what the medium holds.  A write-back carries the line as it was when it was issued, and gets out
- * when it completes; a line that was stored to may be evicted, and so get out, at any time.  The lines of a running transaction are
- * held in the cache and are never written back; a crash undoes them.
+ * Beside each region lies `durable`, what the medium holds.  A write-back carries the line as it
+ * was when it was issued, and gets out when it completes; a line that was stored to may be evicted,
+ * and so get out, at any time.  The lines of a running transaction are held in the cache and are
+ * never written back; a crash undoes them.
  */
 #include "machine.hpp"
 
@@ -23,7 +24,8 @@ Region *region_of(uint64_t address)
 
 static uint8_t *durable_at(const Line &line)
 {
-	return line.region->durable + (line.address - reinterpret_cast<uintptr_t>(line.region->base));
+	return line.region->durable +
+	       (line.address - reinterpret_cast<uintptr_t>(line.region->base));
 }
 
 static void gets_out(Line &line, const uint8_t *content, uint64_t number)
@@ -35,7 +37,8 @@ static void gets_out(Line &line, const uint8_t *content, uint64_t number)
 	memcpy(durable_at(line), content, g.d->line_bytes);
 }
 
-/* Some time after it was stored to, a line is evicted: let it be at the next store to persistent memory, now and then. */
+/* Some time after it was stored to, a line is evicted: let it be at the next store to persistent
+ * memory, now and then. */
 void maybe_evict(Line &stored)
 {
 	enum { SELDOM = 16 };
@@ -85,8 +88,8 @@ static void perhaps(uint8_t *to, const uint8_t *from)
 
 static void image_of(Region &r)
 {
-	r.image = static_cast<uint8_t *>(
-	        mmap(nullptr, r.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+	r.image = static_cast<uint8_t *>(mmap(nullptr, r.bytes, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 	if (r.image == MAP_FAILED)
 		abort();
 	for (size_t at = 0; at < r.bytes; at += g.d->line_bytes) {
@@ -98,7 +101,8 @@ static void image_of(Region &r)
 
 void make_images()
 {
-	/* What was stored and not performed is gone; so is what running transactions have stored. */
+	/* What was stored and not performed is gone; so is what running transactions have
+	 * stored. */
 	for (int k = 0; k < g.thread_count; k++)
 		doom(*g.threads[k], EMU_DISALLOWED);
 	/* However long ago it was: who has not fenced since knows nothing. */
@@ -120,7 +124,8 @@ void emu_persistent(void *base, size_t bytes)
 	auto *r = static_cast<Region *>(__libc_calloc(1, sizeof(Region)));
 	if (!r)
 		abort();
-	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (copy == MAP_FAILED)
 		abort();
 	*r = {static_cast<uint8_t *>(base), static_cast<uint8_t *>(copy), nullptr, bytes};
@@ -166,7 +171,8 @@ void emu_write_back(const void *start, size_t bytes)
 		perform_early(*t, *line);
 		charge(*t, g.d->instruction + g.d->l1);
 		if (tracking(*t)) {
-			abort_self(*t, EMU_DISALLOWED); /* clwb in a transaction; dcbf of what it wrote */
+			/* Clwb in a transaction; dcbf of what it wrote */
+			abort_self(*t, EMU_DISALLOWED);
 			return;
 		}
 		if (!line->region)

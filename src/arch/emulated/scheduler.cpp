@@ -67,7 +67,8 @@ static Thread &take_ready()
 
 /* ------------------------------------------------------------------ switching */
 
-/* The C++ runtime keeps the exceptions in flight per OS thread; each simulated thread has its own. */
+/* The C++ runtime keeps the exceptions in flight per OS thread; each simulated thread has its
+ * own. */
 static void **exceptions()
 {
 	static void **of_this_thread = reinterpret_cast<void **>(abi::__cxa_get_globals());
@@ -134,7 +135,9 @@ void idle(Thread &t, bool is)
 	c.busy += is ? -1u : 1u;
 	const auto &factors = g.d->smt_slowdown;
 	size_t n = c.busy ? c.busy : 1;
-	double factor = &c == &g.cores[EMU_MAX_CORES] ? 1.0 : factors[(n < factors.size() ? n : factors.size()) - 1];
+	double factor = &c == &g.cores[EMU_MAX_CORES]
+	                        ? 1.0
+	                        : factors[(n < factors.size() ? n : factors.size()) - 1];
 	c.slowdown = static_cast<uint32_t>(factor * 1024);
 }
 
@@ -171,7 +174,8 @@ static void thread_main(transfer_t from)
 
 static uint8_t *map_stack(size_t bytes)
 {
-	void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (p == MAP_FAILED)
 		abort();
 	return static_cast<uint8_t *>(p);
@@ -203,11 +207,15 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	t.start = start;
 	t.argument = argument;
 	t.joiner = -1;
-	t.until_stall = g.options.perturb ? 1 + static_cast<uint32_t>(g.random.below(2 * g.options.perturb)) : 0;
+	t.until_stall = g.options.perturb
+	                        ? 1 + static_cast<uint32_t>(g.random.below(2 * g.options.perturb))
+	                        : 0;
 	t.stack = g.stacks + static_cast<size_t>(id) * STACK_BYTES;
 	t.context = make_fcontext(t.stack + STACK_BYTES - 64, STACK_BYTES - 64, thread_main);
-	/* Thread 0 starts and waits for the others: it has a core of its own.  The others fill the cores, then their siblings. */
-	t.core = id == 0 ? &g.cores[EMU_MAX_CORES] : &g.cores[static_cast<unsigned>(id - 1) % g.d->cores()];
+	/* Thread 0 starts and waits for the others: it has a core of its own.  The others fill the
+	 * cores, then their siblings. */
+	t.core = id == 0 ? &g.cores[EMU_MAX_CORES]
+	                 : &g.cores[static_cast<unsigned>(id - 1) % g.d->cores()];
 	t.clock = g.self ? g.self->clock : 0;
 	t.state = State::READY;
 	idle(t, false);
@@ -267,7 +275,8 @@ static void reset(const emu_machine *m, const emu_options &o)
 	g.next = NEVER;
 	g.limit = o.limit_ns ? o.limit_ns * 1000 : NEVER - 1;
 	g.line_mask = ~static_cast<uint64_t>(d.line_bytes - 1);
-	g.errno_page = reinterpret_cast<uint8_t *>(reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
+	g.errno_page = reinterpret_cast<uint8_t *>(
+	        reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
 		__libc_free(core.l1.tags);
@@ -300,7 +309,8 @@ static void reset(const emu_machine *m, const emu_options &o)
 
 using namespace emu;
 
-enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options, void (*f)(void *), void *arg)
+enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options,
+        void (*f)(void *), void *arg)
 {
 	use_system();
 	reset_allocator();
@@ -358,13 +368,16 @@ uint64_t emu_ticks(void)
 {
 	Thread *t = g.self;
 	if (!t && g.unseen) {
-		enum { LOOK = 1000 }; /* each look at the clock takes a nanosecond: who waits for one gets there */
+		/* Each look at the clock takes a nanosecond: who waits for one gets there */
+		enum { LOOK = 1000 };
 		return g.unseen->clock + (g.unseen_ticks += LOOK);
 	}
 	if (!t) {
 		struct timespec now;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		return (static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec)) * 1000;
+		return (static_cast<uint64_t>(now.tv_sec) * 1000000000u +
+		               static_cast<uint64_t>(now.tv_nsec)) *
+		       1000;
 	}
 	charge(*t, g.d->instruction);
 	return t->clock + g.unseen_ticks;
@@ -401,7 +414,8 @@ void *emu_local(struct emu_key *key, size_t bytes)
 	}
 	void **place = (g.self ? g.self->local : outside) + key->index - 1;
 	if (!*place)
-		*place = aligned_alloc(256, (bytes + 255) & ~static_cast<size_t>(255)), memset(*place, 0, bytes);
+		*place = aligned_alloc(256, (bytes + 255) & ~static_cast<size_t>(255)),
+		memset(*place, 0, bytes);
 	return *place;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * system.cpp - threads, locks, sleeping and time, as the simulated program sees them.  These definitions come before the C library's, for
- * the program and for the libraries it uses; outside a simulation they call those.
+ * system.cpp - threads, locks, sleeping and time, as the simulated program sees them.  These
+ * definitions come before the C library's, for the program and for the libraries it uses; outside a
+ * simulation they call those.
  *
  * Like any system call they end a hardware transaction: it aborts.
  */
@@ -24,13 +25,14 @@ static F real(F, const char *name)
 {
 	return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
-#define REAL(name)                                                                                                                 \
-	([] {                                                                                                                      \
-		static auto *found = real(&name, #name);                                                                           \
-		return found;                                                                                                      \
+#define REAL(name)                                                                                 \
+	([] {                                                                                      \
+		static auto *found = real(&name, #name);                                           \
+		return found;                                                                      \
 	}())
 
-/* Into the system: what was stored is performed, a transaction aborts.  Suspended, it may be entered. */
+/* Into the system: what was stored is performed, a transaction aborts.  Suspended, it may be
+ * entered. */
 static Thread &enter_system()
 {
 	Thread &t = *g.self;
@@ -143,7 +145,8 @@ long syscall(long number, ...) noexcept
 		x = va_arg(args, long);
 	va_end(args);
 	if (g.self && number == SYS_futex)
-		return futex(reinterpret_cast<uint32_t *>(a[0]), static_cast<int>(a[1]), static_cast<uint32_t>(a[2]));
+		return futex(reinterpret_cast<uint32_t *>(a[0]), static_cast<int>(a[1]),
+		        static_cast<uint32_t>(a[2]));
 	if (g.self && number == SYS_nanosleep)
 		return sleep_ns(ns_of(reinterpret_cast<struct timespec *>(a[0]))), 0;
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -203,7 +206,9 @@ static pthread_t handle(const Thread &t)
 
 static Thread *thread_of(pthread_t handle)
 {
-	return handle >= 1 && handle <= static_cast<pthread_t>(g.thread_count) ? g.threads[handle - 1] : nullptr;
+	return handle >= 1 && handle <= static_cast<pthread_t>(g.thread_count)
+	               ? g.threads[handle - 1]
+	               : nullptr;
 }
 
 static void run_destructors();
@@ -222,7 +227,8 @@ static void *start_thread(void *argument)
 	return result;
 }
 
-int pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
+int pthread_create(
+        pthread_t *out, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
 {
 	if (!g.self)
 		return REAL(pthread_create)(out, attributes, f, argument);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * transactions.cpp - transactional memory: tracking, conflicts (INV-E2), aborts (INV-E3).
- * Sources: Power ISA 3.0B, Book II, chapter 5; Intel SDM volume 1, chapter 16; where they leave it to the implementation, POWER9 and the
- * measurements named in machines/power9.toml and tsx.toml.
+ * transactions.cpp - transactional memory: tracking, conflicts (INV-E2), aborts (INV-E3).  Sources:
+ * Power ISA 3.0B, Book II, chapter 5; Intel SDM volume 1, chapter 16; where they leave it to the
+ * implementation, POWER9 and the measurements named in machines/power9.toml and tsx.toml.
  *
- * A checkpoint is the thread's stack from the begin upwards, and its context.  Neither can be copied or put back by the thread while it
- * runs on that stack, so a helper coroutine does both.
+ * A checkpoint is the thread's stack from the begin upwards, and its context.  Neither can be
+ * copied or put back by the thread while it runs on that stack, so a helper coroutine does both.
  */
 #include "machine.hpp"
 
@@ -187,8 +187,8 @@ void start_helper()
 {
 	constexpr size_t bytes = 64 << 10;
 	if (!g.helper_stack)
-		g.helper_stack = static_cast<uint8_t *>(
-		        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
+		g.helper_stack = static_cast<uint8_t *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
 	if (g.helper_stack == MAP_FAILED)
 		abort();
 	g.helper = make_fcontext(g.helper_stack + bytes, bytes, help);
@@ -207,7 +207,8 @@ void rewind(Thread &t)
 /* Half of a suspend and resume: it takes longer the more threads there are (FUR, section 4.2). */
 static Time suspend_time()
 {
-	unsigned threads = static_cast<unsigned>(g.thread_count > 1 ? g.thread_count - 1 : 1), most = g.d->cores() * g.d->smt;
+	unsigned threads = static_cast<unsigned>(g.thread_count > 1 ? g.thread_count - 1 : 1),
+	         most = g.d->cores() * g.d->smt;
 	Time one = g.d->suspend_resume[0], all = g.d->suspend_resume[1];
 	if (most <= 1 || threads >= most)
 		return (most <= 1 ? one : all) / 2;
@@ -218,7 +219,8 @@ static Time suspend_time()
 
 using namespace emu;
 
-/* The status is made from what the thread itself remembers, not from locals: those are as they were at the begin. */
+/* The status is made from what the thread itself remembers, not from locals: those are as they were
+ * at the begin. */
 uint64_t emu_tbegin(enum emu_tx kind)
 {
 	Thread *t = g.self;
@@ -226,7 +228,8 @@ uint64_t emu_tbegin(enum emu_tx kind)
 		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
 	enter(*t);
 	if (t->tx.active) {
-		/* Hardware nests by flattening; libfur never nests, and a nested begin is more likely a mistake. */
+		/* Hardware nests by flattening; libfur never nests, and a nested begin is more
+		 * likely a mistake. */
 		abort_self(*t, EMU_NESTED);
 		return 1 + EMU_NESTED;
 	}
@@ -241,7 +244,8 @@ uint64_t emu_tbegin(enum emu_tx kind)
 	g.helper = from.fctx;
 	t = g.self;
 	if (from.data == &rewound) {
-		uint64_t status = static_cast<uint64_t>(t->tx.code) << 8 | static_cast<uint64_t>(1 + t->tx.cause);
+		uint64_t status = static_cast<uint64_t>(t->tx.code) << 8 |
+		                  static_cast<uint64_t>(1 + t->tx.cause);
 		t->tx.last_code = t->tx.code;
 		t->tx.code = 0;
 		return status;

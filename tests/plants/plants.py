@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Planted bugs: patches of libfur's sources, each of which a test must find.
+
+    plants.py --table FINDER           the bugs that FINDER must find, a line each, between tabs:
+                                       name, source file, options for the finder
+    plants.py --header                 a C++ table of explore's bugs
+    plants.py --plant BUG              the source file with the bug in it, to standard output
+    plants.py --record BUG             make the patch again from `git diff` of the source files, and
+                                       take the bug out of them; a new patch gets an empty heading
+    plants.py --refresh                make every patch again: line numbers and context as they are
+
+A patch, tests/plants/BUG.patch, has a heading before its diff:
+
+    the bug in one line
+    Invariant: INV-X0                  the invariant it breaks
+    Model: CASE                        the mutation of tests/models that breaks it, too; optional
+    Found by: FINDER OPTION...         explore, pm-emulate or damage-test; a line each
+
+The diff touches one file.  It applies while its context is there, give or take two lines: comments
+next to it may change.  When it no longer applies, the build stops and says so.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+@dataclass
+class Plant:
+    name: str
+    what: str = ""
+    invariant: str = ""
+    models: list[str] = field(default_factory=list)
+    found_by: dict[str, str] = field(default_factory=dict)  # finder -> options
+    diff: str = ""
+
+    @property
+    def patch_file(self) -> Path:
+        return HERE / f"{self.name}.patch"
+
+    @property
+    def source(self) -> str:
+        """The file that the patch changes, below the project's root."""
+        files = re.findall(r"^\+\+\+ b/(\S+)", self.diff, re.MULTILINE)
+        if len(files) != 1:
+            sys.exit(f"{self.patch_file}: the diff must change one file, and changes {len(files)}")
+        return str(files[0])
+
+    def heading(self) -> str:
+        lines = [self.what, f"Invariant: {self.invariant}"]
+        lines += [f"Model: {model}" for model in self.models]
+        lines += [
+            f"Found by: {finder} {options}".rstrip() for finder, options in self.found_by.items()
+        ]
+        return "\n".join(lines) + "\n"
+
+    def planted(self) -> str:
+        """The source with the bug in it."""
+        with tempfile.TemporaryDirectory() as scratch:
+            out = os.path.join(scratch, "planted")
+            command = [
+                "patch",
+                "--batch",
+                "--forward",
+                "--fuzz=2",
+                "--reject-file=-",
+                "--output",
+                out,
+            ]
+            done = subprocess.run(
+                command + [str(ROOT / self.source)],
+                input=self.diff,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            if done.returncode:
+                sys.exit(
+                    f"{self.patch_file}: does not apply to {self.source}: bring the bug up to "
+                    f"date with the source (see plants.py --record)\n{done.stdout}"
+                )
+            return Path(out).read_text()
+
+
+def load(name: str) -> Plant:
+    path = HERE / f"{name}.patch"
+    if not path.is_file():
+        sys.exit(f"no bug '{name}': {HERE} has no {name}.patch")
+    text = path.read_text()
+    at = text.find("--- a/")
+    heading, diff = (text, "") if at < 0 else (text[:at], text[at:])
+    lines = heading.splitlines()
+    plant = Plant(name, lines[0] if lines else "", diff=diff)
+    for line in lines[1:]:
+        key, _, value = line.partition(": ")
+        if key == "Invariant":
+            plant.invariant = value
+        elif key == "Model":
+            plant.models.append(value)
+        elif key == "Found by":
+            finder, _, options = value.partition(" ")
+            plant.found_by[finder] = options
+        else:
+            sys.exit(f"{path}: '{line}': not a line of a heading (see plants.py --help)")
+    return plant
+
+
+def load_all() -> list[Plant]:
+    return [load(path.stem) for path in sorted(HERE.glob("*.patch"))]
+
+
+def diff_of(source: str, planted: str) -> str:
+    """A diff as git makes it, without what changes from commit to commit."""
+    with tempfile.TemporaryDirectory() as scratch:
+        changed = os.path.join(scratch, "planted")
+        Path(changed).write_text(planted)
+        labels = ["--label", f"a/{source}", "--label", f"b/{source}"]
+        done = subprocess.run(
+            ["diff", "-up"] + labels + [str(ROOT / source), changed],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+
+def record(name: str) -> None:
+    changed = subprocess.run(
+        ["git", "diff", "--name-only", "--", "src"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    if len(changed) != 1:
+        sys.exit(
+            f"--record: one changed file below src is needed, and `git diff` has {len(changed)}"
+        )
+    plant = (
+        load(name)
+        if (HERE / f"{name}.patch").exists()
+        else Plant(name, "TODO", "TODO", found_by={"explore": "TODO"})
+    )
+    buggy = (ROOT / changed[0]).read_text()
+    subprocess.run(["git", "checkout", "--", changed[0]], cwd=ROOT, check=True)
+    plant.patch_file.write_text(plant.heading() + diff_of(changed[0], buggy))
+    print(f"{plant.patch_file}: complete its heading")
+
+
+def refresh() -> None:
+    for plant in load_all():
+        plant.patch_file.write_text(plant.heading() + diff_of(plant.source, plant.planted()))
+
+
+def table(finder: str) -> str:
+    return "\n".join(
+        "\t".join([p.name, p.source, p.found_by[finder]])
+        for p in load_all()
+        if finder in p.found_by
+    )
+
+
+def header() -> str:
+    rows = "".join(
+        f'\t{{"{p.name}", "{p.what} ({p.invariant})"}},\n'
+        for p in load_all()
+        if "explore" in p.found_by
+    )
+    return (
+        "/* Made by plants.py. */\n"
+        "static const struct {\n\tconst char *name, *what;\n} planted_bugs[] = {\n" + rows + "};"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--table", metavar="FINDER", help=argparse.SUPPRESS)
+    group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
+    group.add_argument("--plant", metavar="BUG", help=argparse.SUPPRESS)
+    group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
+    group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.table:
+        print(table(args.table))
+    elif args.header:
+        print(header())
+    elif args.plant:
+        sys.stdout.write(load(args.plant).planted())
+    elif args.record:
+        record(args.record)
+    else:
+        refresh()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
