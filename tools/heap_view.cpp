@@ -181,7 +181,7 @@ int HeapView::check_allocator(
 				        memcpy(file.base + e.offset, e.payload, e.bytes);
 			        });
 		}
-	int error = alloc_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
+	int error = heap_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
 	if (error)
 		tell("the header of the heap does not fit this file");
 	else

@@ -13,10 +13,11 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
-#include "../src/fur_error.h"
-#include "../src/heap/heap.h"
-#include "../src/heap/layout.h"
-#include "../src/replayer/inspect.h"
+#include "alloc/alloc.h"
+#include "base/error.h"
+#include "file/heap_file.h"
+#include "media/heap_layout.h"
+#include "replay/inspect.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert

@@ -6,8 +6,8 @@
 #ifndef BENCH_HARDWARE_HPP
 #define BENCH_HARDWARE_HPP
 
-#include "../../src/htm/tsx_insn.h"
 #include "../baselines/common/internals.hpp"
+#include "htm/tsx_insn.h"
 #include "machine.hpp"
 
 #include <fur.h>

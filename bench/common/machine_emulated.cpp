@@ -3,7 +3,7 @@
  * machine_emulated.cpp - machine.hpp on an emulated machine: one of the descriptions that come with
  * it, by name, or a file.
  */
-#include "../../src/arch/emulated/emulated.h"
+#include "../../emulator/emulated.h"
 #include "driver.hpp"
 
 #include <chrono>

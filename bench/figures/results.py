@@ -72,7 +72,7 @@ class Programs:
             else:
                 description = (
                     Path(__file__).resolve().parents[2]
-                    / f"src/arch/emulated/machines/{self.machine}.toml"
+                    / f"emulator/machines/{self.machine}.toml"
                 )
                 parts += [
                     self.emulated(name, tm),

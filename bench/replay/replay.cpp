@@ -19,7 +19,8 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 #define _Static_assert static_assert
 extern "C" {
-#include "../../src/fur_heap.h"
+#include "api/attach.h"
+#include "api/heap.h"
 }
 #undef _Static_assert
 #pragma GCC diagnostic pop
@@ -197,11 +198,11 @@ public:
 		char reason[160];
 		bool recovered = false;
 		if (heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_) ||
-		        durability_attach(&durability_, &file_, &options_, reason, sizeof reason))
+		        heap_attach(&durability_, &file_, &options_, reason, sizeof reason))
 			throw std::runtime_error(fur_errormsg());
 		durability_.replay_options.threads = threads_;
 		durability_.replay_options.preload = preload_;
-		if (heap_recover(&durability_, &result_, &recovered) || !recovered)
+		if (replay_unless_closed(&durability_, &result_, &recovered) || !recovered)
 			throw std::runtime_error(
 			        recovered ? fur_errormsg() : path_ + ": nothing to recover");
 	}

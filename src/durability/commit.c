@@ -3,8 +3,8 @@
  * commit.c - the life of an update after it is visible: its marker, its write-back, its wait, its
  * leaving.
  */
-#include "../fur_error.h"
-#include "durability.h"
+#include "base/error.h"
+#include "durability/durability.h"
 
 #include <string.h>
 

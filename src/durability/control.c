@@ -2,74 +2,11 @@
  *
  * control.c - control.h, done.
  */
-#include "../fur_error.h"
-#include "durability.h"
+#include "base/error.h"
+#include "durability/durability.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
-
-/* -------------------------------------------------------------------- locks */
-
-static int lock_call(int fd, int command, short type, enum heap_lock byte, struct flock *lock)
-{
-	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	return fcntl(fd, command, lock);
-}
-
-int heap_lock_failed(int error)
-{
-	return fur_fail(FUR_ESYS,
-	        "cannot lock the heap file: %s: use a file system with open file description "
-	        "locks, or try again",
-	        strerror(error));
-}
-
-int heap_lock_try(int fd, enum heap_lock byte)
-{
-	struct flock lock;
-	if (lock_call(fd, F_OFD_SETLK, F_WRLCK, byte, &lock) == 0)
-		return 0;
-	return errno == EAGAIN || errno == EACCES ? FUR_EBUSY : heap_lock_failed(errno);
-}
-
-int heap_lock_wait(int fd, enum heap_lock byte)
-{
-	struct flock lock;
-	while (lock_call(fd, F_OFD_SETLKW, F_WRLCK, byte, &lock))
-		if (errno != EINTR)
-			return FUR_ESYS;
-	return 0;
-}
-
-int heap_lock_give_back(int fd, enum heap_lock byte)
-{
-	struct flock lock;
-	return lock_call(fd, F_OFD_SETLK, F_UNLCK, byte, &lock) ? FUR_ESYS : 0;
-}
-
-int heap_lock_held(int fd, enum heap_lock byte)
-{
-	struct flock lock;
-	/* Would a read lock be refused?  Only a write lock does that. */
-	if (lock_call(fd, F_OFD_GETLK, F_RDLCK, byte, &lock))
-		return heap_lock_failed(errno);
-	return lock.l_type != F_UNLCK;
-}
-
-int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
-{
-	struct flock lock;
-	*pid = 0;
-	if (lock_call(fd, F_OFD_GETLK, F_WRLCK, byte, &lock))
-		return heap_lock_failed(errno);
-	if (lock.l_type != F_RDLCK)
-		return 0;
-	if (lock.l_pid > 0)
-		*pid = lock.l_pid;
-	return 1;
-}
 
 /* ------------------------------------------------------ the right to replay */
 
@@ -172,11 +109,11 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 {
 	enum { AT_MOST_NS = 10000000 };
 	struct control *c = d->control;
-	struct flock lock;
 	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
 		uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
-		if (lock_call(d->pm.fd, F_OFD_SETLKW, F_WRLCK, HEAP_LOCK_REPLAY, &lock) == 0) {
-			int error = yield_to_claim(d);
+		int error = heap_lock_wait_once(d->pm.fd, HEAP_LOCK_REPLAY);
+		if (error == 0) {
+			error = yield_to_claim(d);
 			if (error != FUR_EBUSY)
 				return error ? error : taken(d);
 			/* A read lock has just gone, and the worker is in the midst of a replay: it

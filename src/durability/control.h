@@ -3,21 +3,8 @@
  * control.h - what a working process and a replayer beside it tell each other, and who may replay.
  *
  * The file's control region is memory that both have mapped: it means nothing when neither runs,
- * and is written anew at each open.  Who lives and who may do what is in locks on four bytes of the
- * file (open file description locks, fcntl(2)), which the kernel gives back when a process dies, at
- * whatever instant:
- *
- *     HEAP_LOCK_WORKER     held by the process that works on the heap, as long as it has it open
- *     HEAP_LOCK_REPLAYER   held by a fur-replayer that serves the heap, as long as it runs
- *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery, by whichever of
- *                          the two does it
- *     HEAP_LOCK_WORKING    held by the working process from its recovery on.  It takes it, and
- *                          recovers, under the right to replay; so whoever has that right and sees
- *                          this lock held may replay the log as what a living process writes
- *
- * These are write locks.  A process that may only read the file can take read locks on it, and they
- * refuse every write lock.  They say nothing about who lives (heap_lock_held() does not see them),
- * and they cannot keep a working process from replaying: see INV-C4.
+ * and is written anew at each open.  Four locks on bytes of the file say which processes live and
+ * which of them may replay (file/locks.h).
  *
  *   INV-C1  Ring, logs' tails, the tail on the medium and the heap's image change by replay only
  *           under the right to replay.
@@ -35,67 +22,13 @@
 #ifndef FUR_CONTROL_H
 #define FUR_CONTROL_H
 
-#include "../arch/arch.h"
+#include "file/locks.h"
+#include "media/control_region.h"
 #include <fur.h>
-
-enum heap_lock {
-	HEAP_LOCK_NONE = -1,
-	HEAP_LOCK_WORKER = 0,
-	HEAP_LOCK_REPLAYER = 1,
-	HEAP_LOCK_REPLAY = 2,
-	HEAP_LOCK_WORKING = 3
-};
-
-#define CONTROL_ASLEEP_NOT UINT64_MAX
-/* The worker calls the replayer when an eighth of the ring, or of a log, is in use. */
-#define CONTROL_WAKE_PART 8
-
-struct control {
-	uint64_t tail; /* first durTS not replayed */
-	uint64_t wake_at
-	        /* The replayer sleeps: an update with this durTS, or a later one, wakes it.  Else
-	         * _ASLEEP_NOT. */
-	        ARCH_PADDED;
-	uint32_t calls ARCH_PADDED; /* futex of the replayer: one more for each call */
-	uint32_t moved;             /* futex of who waits for room: one more for each replay */
-	/* Futex of the replayer's watch: one more for each process that opened the heap */
-	uint32_t opened;
-	/* The worker has the right to replay without its lock; means nothing once it has died
-	 * (INV-C4) */
-	uint32_t claimed;
-	uint64_t worker_pid, replayer_pid; /* for people; 0: none.  Who lives is in the locks. */
-	/* Since the open, by whomever; changed under the right to replay */
-	uint64_t replays ARCH_PADDED;
-	uint64_t replayed_updates, replayed_entries;
-	uint8_t gap2[4096 - 4 * ARCH_PAD];
-	struct control_log {
-		uint64_t tail ARCH_PADDED; /* of one thread's log: everything below is replayed */
-	} logs[];                          /* [max_threads] */
-};
-_Static_assert(offsetof(struct control, logs) == 4096, "the region's size says so, too");
-#define CONTROL_BYTES(threads)                                                                     \
-	(sizeof(struct control) + (uint64_t)(threads) * sizeof(struct control_log))
 
 struct durability;
 
-/* -------------------------------------------------------------------- locks */
-
-/* Take a byte's lock if nobody has it.   Errors: FUR_EBUSY, without a message; FUR_ESYS. */
-FUR_MUST_USE int heap_lock_try(int fd, enum heap_lock byte);
-/* Wait for it, without polling.   Errors: FUR_ESYS, with errno and without a message, for which a
- * thread that may be cancelled at any instant must not allocate memory. */
-FUR_MUST_USE int heap_lock_wait(int fd, enum heap_lock byte);
-/* Errors: FUR_ESYS, with errno and without a message, so that the message of an earlier failure
- * stays; the lock is ours until the file is closed, or another call gives it back. */
-int heap_lock_give_back(int fd, enum heap_lock byte);
-/* Does another open file hold it?  1: yes, 0: no, or FUR_ESYS.  Read locks do not count: whoever
- * may read the file can take them. */
-FUR_MUST_USE int heap_lock_held(int fd, enum heap_lock byte);
-/* Is it a read lock, and no other, that refuses it to us?  1: yes, 0: no, or FUR_ESYS.  Whose: 0 if
- * the kernel does not say. */
-FUR_MUST_USE int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid);
-/* The message of a lock call that has failed.  Returns FUR_ESYS. */
-int heap_lock_failed(int error);
+/* ------------------------------------------------------ the right to replay */
 
 /* Take the right to replay (INV-C4), and bring `d` and the control region to the tail in the
  * superblock (INV-C2).  control_take waits for who has it, but not for ever.   Errors: FUR_EBUSY

@@ -3,8 +3,8 @@
  * durability.c - the marker ring and the durability waits: durability.h says the rule, this and
  * commit.c keep it.
  */
-#include "durability.h"
-#include "../fur_error.h"
+#include "durability/durability.h"
+#include "base/error.h"
 
 #include <stdio.h>
 #include <string.h>

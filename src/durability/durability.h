@@ -28,10 +28,10 @@
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
 
-#include "../fur_error.h"
-#include "control.h"
-#include "media.h"
-#include "pm.h"
+#include "base/error.h"
+#include "durability/control.h"
+#include "media/media.h"
+#include "pm/pm.h"
 
 /* What other threads may see of an update that is not durable yet; a line a thread.  Read by
  * everybody, at the end of every transaction; written by updates only, so that in read-only
@@ -147,6 +147,20 @@ static inline struct media_marker *durability_marker(const struct durability *d,
 	return (struct media_marker *)(d->ring +
 	                               (durts & (d->super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
 }
+
+/* ------------------------------------------------------------------- attach.c */
+
+struct heap_file;
+
+/* Point `d` at an opened file, nothing replayed yet; the caller sets `ops`.   Errors: FUR_ECORRUPT,
+ * FUR_EINVAL, FUR_ENOMEM. */
+FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
+        const struct fur_options *options, char *reason, size_t reason_bytes);
+void durability_detach(struct durability *d);
+
+/* Say in the file that the heap is open (MEDIA_OPEN), or closed; durable before return (INV-F4).
+ * Errors: FUR_EIO. */
+FUR_MUST_USE int durability_set_state(struct durability *d, uint64_t state);
 
 /* ------------------------------------------------------------- redo log (redo.c) */
 

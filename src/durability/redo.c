@@ -7,15 +7,12 @@
  * position of the one before it, then the old bytes.  It is what fur_abort() and the lock path roll
  * back with; hardware aborts do without.
  */
-#include "../fur_error.h"
-#include "durability.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "durability/durability.h"
 
 #include <string.h>
 #include <sys/mman.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 static void *map_private(size_t bytes)
 {

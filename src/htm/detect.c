@@ -2,9 +2,9 @@
  *
  * detect.c - which back end, and why.
  */
-#include "../fur_error.h"
-#include "htm.h"
-#include "tsx_insn.h"
+#include "base/error.h"
+#include "htm/htm.h"
+#include "htm/tsx_insn.h"
 
 #include <stdio.h>
 #include <string.h>

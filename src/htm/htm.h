@@ -21,8 +21,8 @@
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
 
-#include "../durability/durability.h"
-#include "policy.h"
+#include "durability/durability.h"
+#include "htm/policy.h"
 
 /* ------------------------------------------------------------------ shared */
 

@@ -3,7 +3,7 @@
  * isolation.c - waiting for those who are active: inside a hardware transaction's window, and
  * outside, where it may yield, sleep and report.
  */
-#include "htm.h"
+#include "htm/htm.h"
 
 #include <pthread.h>
 

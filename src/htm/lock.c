@@ -33,7 +33,7 @@
  *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock
  *          free it takes a turn itself; a holder wakes it for that.
  */
-#include "htm.h"
+#include "htm/htm.h"
 
 enum turn {
 	TURN_FREE,

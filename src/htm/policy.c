@@ -2,9 +2,9 @@
  *
  * policy.c - see policy.h.
  */
-#include "policy.h"
+#include "htm/policy.h"
 
-#include "../arch/arch.h"
+#include "base/arch.h"
 
 enum {
 	/* The first may be the fault of whoever shares the cache; the second is ours */

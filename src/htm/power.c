@@ -20,10 +20,10 @@
  *           frames the abort returns to, though begin() has returned long ago: every store to those
  *           was transactional.
  */
-#include "htm.h"
+#include "htm/htm.h"
 
 #if ARCH_HAS_POWER_HTM
-#include "power_insn.h"
+#include "htm/power_insn.h"
 
 /* Looks at active[] before giving up: a context switch dooms the transaction sooner. */
 enum { WINDOW_LOOKS = 100000 };

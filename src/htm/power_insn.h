@@ -7,7 +7,7 @@
 #ifndef FUR_POWER_INSN_H
 #define FUR_POWER_INSN_H
 
-#include "htm.h"
+#include "htm/htm.h"
 
 #define TEXASR_BIT(n)    (UINT64_C(1) << (63 - (n)))
 #define TEXASR_FOOTPRINT TEXASR_BIT(10)
@@ -16,7 +16,7 @@
 #define TEXASR_ABORT     TEXASR_BIT(31)
 
 #if defined(FUR_EMULATED)
-#include "../arch/emulated/emulated.h"
+#include "emulated.h"
 
 static inline bool power_tbegin(int rollback_only)
 {

@@ -3,8 +3,8 @@
  * reader.c - read-only transactions: plain loads between two marks in active[], and almost no wait
  * (FUR 3.1, 3.2.1).
  */
-#include "../fur_error.h"
-#include "htm.h"
+#include "base/error.h"
+#include "htm/htm.h"
 
 ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 

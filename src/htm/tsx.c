@@ -17,10 +17,10 @@
  * abort, also while suspended; a tight loop of untracked loads aborts on the invalidation it waits
  * for, hence arch_gap(); `mfence` and `lfence` are fine.
  */
-#include "htm.h"
+#include "htm/htm.h"
 
 #if ARCH_HAS_TSX
-#include "tsx_insn.h"
+#include "htm/tsx_insn.h"
 
 /* How long a wait inside the transaction may last, in looks of some 30 ns.  An interrupt ends it
  * anyway; a descheduled reader is better waited for outside, where we can yield. */

@@ -23,7 +23,7 @@ enum {
 };
 
 #if defined(FUR_EMULATED)
-#include "../arch/emulated/emulated.h"
+#include "emulated.h"
 
 static inline __attribute__((always_inline)) unsigned tsx_begin(void)
 {

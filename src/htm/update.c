@@ -3,8 +3,8 @@
  * update.c - update transactions, from fur_begin_update to durability_commit(): attempts in
  * hardware, the fallback lock, stores, commit and abort.
  */
-#include "../fur_error.h"
-#include "htm.h"
+#include "base/error.h"
+#include "htm/htm.h"
 
 #include <string.h>
 

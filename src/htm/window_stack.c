@@ -20,7 +20,7 @@
  *  Without a guard it would overwrite
  *    the memory below.
  */
-#include "htm.h"
+#include "htm/htm.h"
 
 #include <string.h>
 #include <sys/mman.h>

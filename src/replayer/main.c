@@ -3,9 +3,9 @@
  * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap;
  * after it, bring the heap up to date.
  */
-#include "../fur_error.h"
-#include "privileges.h"
-#include "serve.h"
+#include "base/error.h"
+#include "replayer/privileges.h"
+#include "replayer/serve.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -108,15 +108,15 @@ static int replay(const struct heap_file *file, const struct replay_options *how
 	fur_options_init(&o);
 	/* A file on tmpfs or disk is made durable with fdatasync: whatever domain it worked in,
 	 * that is enough. */
-	int error = durability_attach(&d, file, &o, reason, sizeof reason);
+	int error = heap_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
 	d.replay_options = *how;
 	error = control_take(&d);
 	if (!error) {
-		error = heap_recover(&d, result, recovered);
+		error = replay_unless_closed(&d, result, recovered);
 		if (!error && *recovered)
-			error = heap_set_state(&d, MEDIA_CLOSED);
+			error = durability_set_state(&d, MEDIA_CLOSED);
 		control_give_back(&d); /* if that fails, closing the file does it */
 	}
 	durability_detach(&d);

@@ -2,8 +2,8 @@
  *
  * privileges.c - privileges.h, done.
  */
-#include "privileges.h"
-#include "../fur_error.h"
+#include "replayer/privileges.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <grp.h>

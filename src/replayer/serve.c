@@ -6,8 +6,8 @@
  * worker has ended, however it did; then it sleeps until the next one opens the heap.  The server
  * replays, and sleeps between.
  */
-#include "serve.h"
-#include "../fur_error.h"
+#include "replayer/serve.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -117,9 +117,9 @@ static int after_worker(struct server *s)
 	}
 	error = still_there(s);
 	if (!error)
-		error = heap_recover(&s->d, &result, &recovered);
+		error = replay_unless_closed(&s->d, &result, &recovered);
 	if (!error && recovered)
-		error = heap_set_state(&s->d, MEDIA_CLOSED);
+		error = durability_set_state(&s->d, MEDIA_CLOSED);
 	if (error)
 		return error;
 	s->d.control->worker_pid = 0;
@@ -222,7 +222,7 @@ int server_start(const char *path, const struct replay_options *replay,
 		free(s);
 		return error;
 	}
-	error = durability_attach(&s->d, &s->file, &options, reason, sizeof reason);
+	error = heap_attach(&s->d, &s->file, &options, reason, sizeof reason);
 	s->d.beside = true;
 	s->d.replay_options = *replay;
 	s->events = *events;

@@ -16,7 +16,7 @@
 #ifndef FUR_SERVE_H
 #define FUR_SERVE_H
 
-#include "../fur_heap.h"
+#include "api/attach.h"
 
 struct server;
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "../../src/fur_error.h"
+#include "base/error.h"
 int fur_replayer_main(int argc, char **argv);
 }
 
@@ -326,13 +326,13 @@ int recover(heap_file *file)
 	char reason[160];
 	replay_result result;
 	bool recovered;
-	int error = durability_attach(&d, file, &o, reason, sizeof reason);
+	int error = heap_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
 	d.replay_options = {3, 4, 1};
 	if (!(error = control_take(&d))) {
-		if (!(error = heap_recover(&d, &result, &recovered)))
-			error = heap_set_state(&d, MEDIA_CLOSED);
+		if (!(error = replay_unless_closed(&d, &result, &recovered)))
+			error = durability_set_state(&d, MEDIA_CLOSED);
 		control_give_back(&d);
 	}
 	durability_detach(&d);

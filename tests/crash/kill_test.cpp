@@ -329,7 +329,7 @@ private:
 		char reason[160];
 		fur::Options o = options();
 		fur::check(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file));
-		fur::check(durability_attach(&d, &file, &o, reason, sizeof reason));
+		fur::check(heap_attach(&d, &file, &o, reason, sizeof reason));
 		for (uint64_t s = d.tail; s < d.tail + d.super->ring_slots; s++) {
 			media_marker *m = durability_marker(&d, s);
 			if (m->durts != s)

@@ -17,7 +17,7 @@
 #include "../../bench/common/systems.hpp"
 #include "../../bench/rbtree/rbtree.hpp"
 #include "../../bench/tpcc/load.hpp"
-#include "../../src/arch/emulated/emulated.h"
+#include "../../emulator/emulated.h"
 #include "../../tools/common/command_line.hpp"
 #include "../unit/internals.hpp"
 #include "oracle.hpp"

@@ -4,7 +4,7 @@
  * ... are steered by emu_work(): in virtual time the one that has worked longer comes later,
  * whatever the seed.
  */
-#include "../../src/arch/emulated/emulated.h"
+#include "../../emulator/emulated.h"
 
 #include <cstdio>
 #include <cstring>

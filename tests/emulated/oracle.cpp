@@ -4,7 +4,7 @@
  */
 #include "oracle.hpp"
 
-#include "../../src/arch/emulated/emulated.h"
+#include "../../emulator/emulated.h"
 
 #include <algorithm>
 #include <cstring>

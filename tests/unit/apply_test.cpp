@@ -50,7 +50,7 @@ protected:
 		char reason[160];
 		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_), 0)
 		        << fur_errormsg();
-		ASSERT_EQ(durability_attach(&d_, &file_, &o, reason, sizeof reason), 0);
+		ASSERT_EQ(heap_attach(&d_, &file_, &o, reason, sizeof reason), 0);
 		first_ = next_ = d_.tail;
 		expected_.assign(d_.image, d_.image + HEAP);
 		before_ = expected_;

@@ -317,7 +317,7 @@ TEST_F(File, AllocatorHeaderDamaged_IsRefusedByAllAndUnchanged)
 	char reason[160];
 	fur::Options o = small_options();
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file), 0);
-	EXPECT_EQ(durability_attach(&d, &file, &o, reason, sizeof reason), FUR_ECORRUPT);
+	EXPECT_EQ(heap_attach(&d, &file, &o, reason, sizeof reason), FUR_ECORRUPT);
 	EXPECT_EQ(d.super, nullptr);
 	heap_close_file(&file);
 	expect_refused(FUR_ECORRUPT);
@@ -475,8 +475,8 @@ TEST_F(Locks, RightToReplay_HasOneHolder)
 	Reader reader(path_);
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &worker_file), 0);
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_REPLAYER, &replayer_file), 0);
-	ASSERT_EQ(durability_attach(&worker, &worker_file, &o, reason, sizeof reason), 0);
-	ASSERT_EQ(durability_attach(&replayer, &replayer_file, &o, reason, sizeof reason), 0);
+	ASSERT_EQ(heap_attach(&worker, &worker_file, &o, reason, sizeof reason), 0);
+	ASSERT_EQ(heap_attach(&replayer, &replayer_file, &o, reason, sizeof reason), 0);
 	replayer.beside = true;
 
 	/* By the lock. */

@@ -11,10 +11,11 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
-#include "../../src/fur_heap.h"
-#include "../../src/fur_struct.h"
-#include "../../src/heap/layout.h"
-#include "../../src/replayer/apply.h"
+#include "api/attach.h"
+#include "api/heap.h"
+#include "api/struct.h"
+#include "media/heap_layout.h"
+#include "replay/apply.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert

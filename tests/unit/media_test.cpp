@@ -126,7 +126,7 @@ public:
 		        << fur_errormsg();
 		fur::Options o = small_options();
 		char reason[160];
-		ASSERT_EQ(durability_attach(&d_, &file_, &o, reason, sizeof reason), 0);
+		ASSERT_EQ(heap_attach(&d_, &file_, &o, reason, sizeof reason), 0);
 		first_ = d_.tail;
 		words_ = d_.super->heap_bytes - 4096;
 	}

@@ -23,7 +23,7 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* C has functions and structs of one name */
 extern "C" {
 #endif
-#include "../../src/arch/arch.h"
+#include "base/arch.h"
 #ifdef __cplusplus
 }
 #pragma GCC diagnostic pop

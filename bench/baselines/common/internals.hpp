@@ -12,8 +12,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
-#include "../../../src/durability/pm.h"
-#include "../../../src/htm/policy.h"
+#include "htm/policy.h"
+#include "pm/pm.h"
 }
 #pragma GCC diagnostic pop
 

@@ -15,9 +15,9 @@
  * An update under the lock announces itself with an id that is no time; there the slots say who
  * came first.
  */
-#include "../../../src/fur_error.h"
-#include "../../../src/htm/htm.h"
-#include "../../../src/htm/power_insn.h"
+#include "base/error.h"
+#include "htm/htm.h"
+#include "htm/power_insn.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include "../spht/spht.hpp"
 
 #if defined(FUR_EMULATED)
-#include "../../../src/arch/emulated/emulated.h"
+#include "../../../emulator/emulated.h"
 
 namespace baselines
 {

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch_emulated.c - the calls of arch.h on the emulated machine.  Sleeping goes through the system
+ * calls that the machine stands in for.
+ */
+#include "base/arch.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PS_PER_NS = 1000 };
+
+uint64_t arch_now_ns(void)
+{
+	return emu_ticks() / PS_PER_NS;
+}
+
+double arch_ticks_per_ns(void)
+{
+	return PS_PER_NS;
+}
+
+uint64_t arch_ticks_to_ns(uint64_t ticks)
+{
+	return ticks / PS_PER_NS;
+}
+
+uint64_t arch_ns_to_ticks(uint64_t ns)
+{
+	return ns * PS_PER_NS;
+}
+
+void arch_futex_wait(uint32_t *word, uint32_t expected)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+void arch_futex_wake_one(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void arch_futex_wake_all(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	/* The machine's futex knows no timeout: a nap, then, as in arch_backoff(). */
+	struct timespec nap = {.tv_nsec = 5000};
+	if (timeout_ns)
+		syscall(SYS_nanosleep, &nap, NULL);
+	else
+		syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
+}
+
+void arch_futex_wake_all_shared(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void arch_backoff(struct arch_backoff *b)
+{
+	enum { SPINS = 256 };
+	if (++b->turns <= SPINS) {
+		emu_pause();
+	} else {
+		/* No thread of the machine is ever descheduled: sleep at once, and not long, so
+		 * that virtual time is not wasted. */
+		struct timespec nap = {.tv_nsec = 5000};
+		syscall(SYS_nanosleep, &nap, NULL);
+	}
+}
+
+void arch_write_back(const void *start, size_t bytes)
+{
+	emu_write_back(start, bytes);
+}
+
+void arch_write_back_fence(void)
+{
+	emu_write_back_fence();
+}
+
+struct arch_cpu arch_cpu_detect(void)
+{
+	struct arch_cpu cpu = {0};
+	const struct emu_machine *m = emu_current_machine();
+	if (emu_thread() < 0)
+		return cpu; /* native, for recovery and the like: no transactional memory */
+	cpu.power_htm = cpu.suspend = emu_machine_is_power(m);
+	cpu.rtm = !cpu.power_htm;
+	cpu.tsxldtrk = cpu.rtm && emu_machine_suspends_loads(m);
+	return cpu;
+}

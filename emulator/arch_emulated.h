@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch_emulated.h - the emulated machine (emulated/emulated.h), whichever it is at run time.
+ * Loads, stores and atomics need nothing here: the sources are compiled so that the machine sees
+ * them all.
+ */
+#ifndef FUR_ARCH_EMULATED_H
+#define FUR_ARCH_EMULATED_H
+
+#include "emulated.h"
+
+#define ARCH_FLUSH_LINE    ((uint64_t)emu_line_bytes())
+#define ARCH_HAS_TSX       1
+#define ARCH_HAS_POWER_HTM 1
+
+static inline void arch_pause(void)
+{
+	emu_pause();
+}
+
+static inline uint64_t arch_ticks(void)
+{
+	return emu_ticks();
+}
+
+static inline void arch_fence(void)
+{
+	emu_fence();
+}
+
+static inline void arch_fence_light(void)
+{
+	emu_fence_light();
+}
+
+static inline void arch_store_fence(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELAXED);
+	emu_fence();
+}
+
+static inline void arch_gap(void)
+{
+	emu_pause();
+}
+
+#endif /* FUR_ARCH_EMULATED_H */

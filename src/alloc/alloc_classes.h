@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * alloc_classes.h - size classes of small blocks, and the places in a heap that follow from sizes.
+ */
+#ifndef FUR_ALLOC_CLASSES_H
+#define FUR_ALLOC_CLASSES_H
+
+#include "media/heap_layout.h"
+
+#include <stddef.h>
+
+/* 16, 32, ... 128, then four a doubling to 16384. */
+static inline unsigned class_of(uint64_t bytes)
+{
+	if (bytes <= 128)
+		return bytes ? (unsigned)((bytes - 1) / 16) : 0;
+	unsigned octave = 63 - (unsigned)__builtin_clzll(bytes - 1); /* 7: 129..256 */
+	return 8 + (octave - 7) * 4 + (unsigned)((bytes - 1) >> (octave - 2) & 3);
+}
+
+static inline uint64_t class_bytes(unsigned class)
+{
+	if (class < 8)
+		return (class + 1) * 16;
+	unsigned octave = 7 + (class - 8) / 4, step = (class - 8) % 4 + 1;
+	return (UINT64_C(1) << octave) + step * (UINT64_C(1) << (octave - 2));
+}
+
+static inline uint64_t blocks_in_chunk(unsigned class)
+{
+	return CHUNK_BYTES / class_bytes(class);
+}
+
+/* Chunks of few blocks would be given back and taken all the time: the class keeps them until the
+ * heap is full (reclaim.c). */
+static inline bool class_keeps_chunks(unsigned class)
+{
+	return blocks_in_chunk(class) < KEEP_CHUNKS_BELOW;
+}
+
+static inline uint64_t batch_of(unsigned class)
+{
+	uint64_t n = BATCH_BYTES / class_bytes(class);
+	return n > BATCH_MOST ? BATCH_MOST : n < BATCH_LEAST ? BATCH_LEAST : n;
+}
+
+/* chunk.kind of a SMALL chunk has two parts beside CHUNK_CUT. */
+static inline bool kind_is_small(uint64_t kind)
+{
+	return (kind & 0xff) == CHUNK_SMALL;
+}
+
+static inline unsigned kind_class(uint64_t kind)
+{
+	return (unsigned)(kind >> 8 & 0xff);
+}
+
+/* class_state.depot and chunk_list.next: a chunk's number, told from an old list's address. */
+static inline uint64_t chunk_link(uint64_t number)
+{
+	return number << 1 | 1;
+}
+
+static inline bool is_chunk_link(uint64_t link)
+{
+	return link & 1;
+}
+
+#endif /* FUR_ALLOC_CLASSES_H */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * alloc_parts.h - where the allocator's structures lie and how they are read and written: for
+ * alloc.c and reclaim.c.
+ *
+ * A store of an update that has failed does nothing, so no loop of the allocator may wait for its
+ * own stores to take effect.
+ */
+#ifndef FUR_ALLOC_PARTS_H
+#define FUR_ALLOC_PARTS_H
+
+#include "alloc/alloc.h"
+#include "alloc/alloc_classes.h"
+#include "htm/htm.h"
+#include "media/heap_layout.h"
+
+static inline uint64_t get(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline void put(fur_update *tx, uint64_t *word, uint64_t value)
+{
+	fur_store_bits(tx, word, value, 8);
+}
+
+/* How much the update may still log, in bytes, if need be after a replay; 0 when it has failed. */
+static inline uint64_t log_room(const fur_update *tx)
+{
+	uint64_t used = tx->log->head - tx->log->start,
+	         most = tx->thread->durability->super->log_bytes;
+	return tx->error || used > most ? 0 : most - used;
+}
+
+static inline uint64_t log_bytes(const fur_update *tx)
+{
+	return tx->thread->durability->super->log_bytes;
+}
+
+/* --------------------------------------------------------------- addresses */
+
+static inline struct cache *cache(const void *base, uint32_t slot, unsigned class)
+{
+	struct thread_caches *all = (struct thread_caches *)((uintptr_t)base + caches_offset());
+	return &all[slot].classes[class];
+}
+
+static inline struct chunk_list *chunk_list(const void *base, uint64_t number)
+{
+	return (struct chunk_list *)((uintptr_t)base + lists_offset(header(base))) + number;
+}
+
+static inline uint64_t chunk_address(const void *base, uint64_t number)
+{
+	return (uintptr_t)base + number * CHUNK_BYTES;
+}
+
+static inline uint64_t chunk_of(const void *base, uint64_t address)
+{
+	return (address - (uintptr_t)base) / CHUNK_BYTES;
+}
+
+static inline struct free_block *block_at(uint64_t address)
+{
+	return (struct free_block *)(uintptr_t)address;
+}
+
+/* ------------------------------------------------------------------- lists */
+
+/* A thread's list, and the word that stands for it. */
+struct stock {
+	uint64_t first, count;
+};
+
+static inline uint64_t stock_word(const void *base, uint64_t first, uint64_t count)
+{
+	return first ? count << 48 | (first - (uintptr_t)base) | 1 : 0;
+}
+
+static inline struct stock stock_of(const void *base, uint64_t word)
+{
+	if (word & 1)
+		return (struct stock){
+		        (uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
+	return (struct stock){word, word ? get(&block_at(word)->depth) : 0};
+}
+
+/* A chunk's own list: addresses, and how many. */
+struct listed {
+	uint64_t first, last, count;
+};
+
+static inline uint64_t listed_word(struct listed l)
+{
+	return l.count << 40 | l.last % CHUNK_BYTES / 16 << 20 | l.first % CHUNK_BYTES / 16;
+}
+
+static inline struct listed listed_of(const void *base, uint64_t number)
+{
+	uint64_t word = get(&chunk_list(base, number)->blocks), at = chunk_address(base, number);
+	if (word >> 40 == 0)
+		return (struct listed){0, 0, 0};
+	return (struct listed){
+	        at + (word & 0xfffff) * 16, at + (word >> 20 & 0xfffff) * 16, word >> 40};
+}
+
+/* ------------------------------------------------------------------ alloc.c */
+
+/* The first run of so many free chunks, or 0. */
+uint64_t alloc_find_run(const void *base, uint64_t want);
+
+/* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list; and the
+ * chunk to the heap if it then has all. */
+void alloc_give_blocks(
+        fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n);
+
+/* The same for a list of blocks from anywhere, run by run: at most `runs` of them and `most`
+ * blocks.  The rest of the list. */
+struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list,
+        unsigned runs, uint64_t most);
+
+/* Make a chunk that is not in use, and none of whose blocks is on a list but its own, part of a
+ * free run. */
+void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t number);
+
+/* ---------------------------------------------------------------- reclaim.c */
+
+/* Make free runs of chunks that have no block in use, until there is one of `want` chunks.  False:
+ * there is none to be had. */
+bool alloc_reclaim(fur_update *tx, void *base, uint64_t want);
+
+#endif /* FUR_ALLOC_PARTS_H */

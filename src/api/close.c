@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * close.c - closing heaps.
+ */
+#include "api/heap.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool in_use(struct fur_heap *heap)
+{
+	/* A child's copy is used by nobody (INV-K1), and the mutex may stay locked for ever
+	 * (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
+	if (heap->owner != getpid())
+		heap_disown(heap);
+	if (htm_forked(&heap->htm))
+		return false;
+	bool used = false;
+	pthread_mutex_lock(&heap->registering);
+	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
+		used = heap->threads[i].ro.depth || heap->threads[i].update.depth;
+	pthread_mutex_unlock(&heap->registering);
+	return used;
+}
+
+/* Nothing is in flight: one turn of replay empties the log. */
+static int replay_rest(struct durability *d)
+{
+	struct arch_backoff backoff = {0};
+	int error = durability_check(d);
+	while (!error && d->tail < d->next_durts)
+		error = durability_replay(d, &backoff);
+	if (!error)
+		error = durability_set_state(d, MEDIA_CLOSED);
+	d->control->worker_pid = 0;
+	return error;
+}
+
+/* The thread's message, which says why, becomes a part of the new one. */
+static void say_not_replayed(int error)
+{
+	char cause[512];
+	snprintf(cause, sizeof cause, "%s", fur_errormsg());
+	fur_fail(error,
+	        "the heap could not be brought up to date, and its log is kept: open it again, "
+	        "which replays the log; the cause: "
+	        "%s",
+	        cause);
+}
+
+static int close_heap(struct fur_heap *heap)
+{
+	int error = heaps_remove(heap, in_use);
+	if (error == FUR_EINVAL)
+		return fur_fail(error,
+		        "fur_close: this heap is not open: it was closed before, or is no heap");
+	if (error)
+		return fur_fail(error, "a thread has a transaction open on this heap, which it may "
+		                       "have left by return or longjmp: end "
+		                       "it, then close");
+	bool copy = htm_forked(&heap->htm);
+	if (!copy)
+		error = replay_rest(&heap->durability);
+	if (error)
+		say_not_replayed(error);
+	pthread_key_delete(heap->self);
+	if (!copy)
+		pthread_mutex_destroy(&heap->registering);
+	heap_take_apart(heap);
+	return error;
+}
+
+FUR_API int fur_close(fur_heap *heap)
+{
+	int cancel;
+	if (!heap)
+		return fur_fail(FUR_EINVAL, "fur_close: heap must not be NULL");
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
+	int error = close_heap(heap);
+	pthread_setcancelstate(cancel, &cancel);
+	return error;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fork.c - the list of open heaps, and what fork() leaves of them to the child.
+ *
+ * Log, ring and control region are mapped shared, so a child that went on would destroy its
+ * parent's updates; and of the parent's threads the child has only the one that forked, so it must
+ * wait for none of them.
+ *
+ *   INV-K1  In the child no transaction is open on its copy of a heap, and `failed` is FUR_EFORK:
+ *           the copy is refused where a heap that has failed is refused, and no hot path looks at
+ *           anything more.
+ *   INV-K2  Nobody writes to a copy's shared memory, takes one of its locks, or waits on a word of
+ *           it.  fur_close() only frees it.
+ *
+ * The child keeps its pages.  Those that the parent had not written to are the file's, and show
+ * what the parent's replay writes.  If its parent had an update open at the fork, that update's
+ * stores stay in the child's pages: the log, with which the child would have to undo them, is
+ * shared with the parent, which goes on writing it.
+ */
+#include "api/heap.h"
+#include "base/error.h"
+
+static struct {
+	pthread_mutex_t mutex;
+	struct fur_heap *first;
+	bool handlers; /* installed */
+} heaps = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void heap_disown(struct fur_heap *heap)
+{
+	struct durability *d = &heap->durability;
+	for (uint64_t i = 0; i < d->limit; i++) {
+		struct fur_thread *t = &heap->threads[i];
+		t->ro = (struct fur_ro){0};
+		t->update.depth = 0;
+		t->update.bytes = 0; /* a store falls outside the heap, and is not done */
+		t->update.mode = TX_NONE;
+	}
+	arch_store(&d->failed, (uint64_t)(int64_t)FUR_EFORK);
+}
+
+/* ---------------------------------------------------------------- handlers */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&heaps.mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&heaps.mutex);
+}
+
+static void after_fork_in_child(void)
+{
+	for (struct fur_heap *heap = heaps.first; heap; heap = heap->next_open)
+		heap_disown(heap);
+	this_thread()->open = NULL;
+	pthread_mutex_unlock(&heaps.mutex);
+}
+
+/* -------------------------------------------------------------------- list */
+
+static struct fur_heap **find(const struct fur_heap *heap)
+{
+	struct fur_heap **at = &heaps.first;
+	while (*at && *at != heap)
+		at = &(*at)->next_open;
+	return at;
+}
+
+int heaps_add(struct fur_heap *heap)
+{
+	pthread_mutex_lock(&heaps.mutex);
+	/* They go by themselves when the library is unloaded. */
+	if (!heaps.handlers)
+		heaps.handlers =
+		        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+	bool installed = heaps.handlers;
+	if (installed) {
+		heap->next_open = heaps.first;
+		heaps.first = heap;
+	}
+	pthread_mutex_unlock(&heaps.mutex);
+	return installed ? 0
+	                 : fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
+}
+
+int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
+{
+	int error = 0;
+	pthread_mutex_lock(&heaps.mutex);
+	struct fur_heap **at = find(heap);
+	if (!*at)
+		error = FUR_EINVAL;
+	else if (in_use && in_use(heap))
+		error = FUR_EBUSY;
+	else
+		*at = heap->next_open;
+	pthread_mutex_unlock(&heaps.mutex);
+	return error;
+}
+
+bool heaps_have(const struct fur_heap *heap)
+{
+	pthread_mutex_lock(&heaps.mutex);
+	bool open = *find(heap);
+	pthread_mutex_unlock(&heaps.mutex);
+	return open;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * info.c - facts and counters of an open heap: fur_get_info, fur_get_stats.
+ */
+#include "api/heap.h"
+#include "api/struct.h"
+#include "base/error.h"
+
+FUR_API void *fur_base(const fur_heap *heap)
+{
+	return heap ? heap->file.base : NULL;
+}
+
+FUR_API uint64_t fur_bytes(const fur_heap *heap)
+{
+	return heap ? heap->file.super->heap_bytes : 0;
+}
+
+static int check_heap(const struct fur_heap *heap, const char *function)
+{
+	if (!heap)
+		return fur_fail(FUR_EINVAL, "%s: heap must not be NULL", function);
+	FUR_CHECK(heaps_have(heap), "the heap is not open");
+	return htm_forked(&heap->htm) ? tx_refuse(&heap->htm) : 0;
+}
+
+FUR_API int fur_get_info(const fur_heap *heap, struct fur_info *info)
+{
+	const struct fur_struct theirs = {"fur_info", info, FUR_INFO_LEAST_BYTES};
+	int error = check_heap(heap, "fur_get_info");
+	return error ? error : fur_struct_give(&theirs, &heap->info, sizeof heap->info);
+}
+
+static void add_thread(struct fur_stats *s, const struct fur_thread *t)
+{
+	const struct thread_stats *from = &t->stats;
+	s->ro_commits += arch_load(&from->ro_commits);
+	s->update_commits += arch_load(&from->update_commits);
+	s->lock_commits += arch_load(&from->lock_commits);
+	s->empty_commits += arch_load(&from->empty_commits);
+	s->log_entries += arch_load(&from->log_entries);
+	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
+		s->aborts[c] += arch_load(&from->aborts[c]);
+	for (int p = 0; p < FUR_PHASES; p++)
+		s->phase_ns[p] += arch_ticks_to_ns(arch_load(&from->phase_ticks[p]));
+	s->threads += t->state == THREAD_REGISTERED;
+}
+
+FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
+{
+	const struct fur_struct theirs = {"fur_stats", stats, FUR_STATS_LEAST_BYTES};
+	struct fur_stats s = {0};
+	int error = check_heap(heap, "fur_get_stats");
+	if (error)
+		return error;
+	const struct durability *d = &heap->durability;
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
+		add_thread(&s, &heap->threads[i]);
+	s.replays = arch_load(&d->control->replays);
+	s.replayed_updates = arch_load(&d->control->replayed_updates);
+	s.times_handed_back = arch_load(&heap->page_limit.times);
+	s.bytes_handed_back = arch_load(&heap->page_limit.bytes_handed_back);
+	s.long_readers = arch_load(&heap->htm.long_readers);
+	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
+	return fur_struct_give(&theirs, &s, sizeof s);
+}

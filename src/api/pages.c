@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pages.c - fur_options.dram_bytes: the heap's private pages are handed back to the file when
+ * they are too many.
+ *
+ * A page of the heap is private to the process from the first store to it (INV-F2).  When all
+ * updates are replayed, the file has what the private pages have, and they may go: the next access
+ * finds the file's page.  What must not happen is that a page goes which has a store that the file
+ * has not: of a transaction under way, or of one committed and not replayed yet.
+ *
+ *   INV-P1  Pages go only while this thread holds the fallback lock and active[] is clear: no
+ *           reader is under way then (INV-H3), and no update but those in their last steps: in
+ *           nondurable[], or rollback-only and in the window, with a slot drawn before they left
+ *           active[].
+ *   INV-P2  They go only after everybody has left nondurable[] and the tail has come up to
+ *           next_durts.  A slot drawn is below it, so the tail passes it when its update, or its
+ *           abort, is settled; none is drawn meanwhile by one that was not in nondurable[].  So
+ *           nothing is visible and not in the file.
+ */
+#include "api/heap.h"
+#include "base/error.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* How much grows between two looks, as a part of the limit. */
+enum { LOOKS = 8 };
+
+/* Anonymous pages of the whole process: the heap's private ones are among them.  Cheap: two numbers
+ * of /proc/self/statm. */
+static uint64_t anonymous_pages(int statm)
+{
+	char text[128];
+	ssize_t n = pread(statm, text, sizeof text - 1, 0);
+	unsigned long size, resident, shared;
+	if (n <= 0)
+		return UINT64_MAX;
+	text[n] = 0;
+	return sscanf(text, "%lu %lu %lu", &size, &resident, &shared) == 3 && resident > shared
+	               ? resident - shared
+	               : UINT64_MAX;
+}
+
+/* The heap's private pages, in memory or swapped out: /proc/self/pagemap, proc(5), a word a
+ * page. */
+static uint64_t private_pages(const struct page_limit *limit, const struct heap_file *file)
+{
+	const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62,
+	               of_file = UINT64_C(1) << 61;
+	uint64_t words[1024], first = (uintptr_t)file->base / limit->page_bytes,
+	                      pages = file->super->heap_bytes / limit->page_bytes;
+	uint64_t found = 0, n;
+	for (uint64_t at = 0; at < pages; at += n) {
+		n = pages - at < 1024 ? pages - at : 1024;
+		if (pread(limit->pagemap, words, n * 8, (off_t)((first + at) * 8)) !=
+		        (ssize_t)(n * 8))
+			return 0; /* not to be had: no limit then */
+		for (uint64_t k = 0; k < n; k++)
+			found += (words[k] & (present | swapped)) && !(words[k] & of_file);
+	}
+	return found;
+}
+
+/* INV-P2 */
+static int settle(struct durability *d)
+{
+	struct arch_backoff backoff = {0};
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
+		while (arch_load_acquire(&d->nondurable[i].id))
+			arch_backoff(&backoff);
+	int error = (int)arch_load(&d->failed);
+	while (!error && arch_load(&d->tail) < arch_load(&d->next_durts))
+		error = durability_replay(d, &backoff);
+	return error;
+}
+
+static void hand_back(struct fur_thread *t, uint64_t pages)
+{
+	struct fur_heap *heap = t->heap;
+	struct page_limit *limit = &heap->page_limit;
+	lock_acquire(t->htm, t->slot);
+	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
+		return;
+	/* A heap that can no longer be made durable keeps its pages: they are all there is. */
+	if (settle(t->durability) == 0 &&
+	        madvise(heap->file.base, heap->file.super->heap_bytes, MADV_DONTNEED) == 0) {
+		arch_store(&limit->times, limit->times + 1);
+		arch_store(&limit->bytes_handed_back,
+		        limit->bytes_handed_back + pages * limit->page_bytes);
+	}
+	lock_release(t->htm);
+}
+
+static void look(struct fur_thread *t)
+{
+	struct page_limit *limit = &t->heap->page_limit;
+	const uint64_t most = limit->bytes / limit->page_bytes;
+	if (anonymous_pages(limit->statm) <= most || pthread_mutex_trylock(&limit->mutex))
+		return;
+	uint64_t pages = private_pages(limit, &t->heap->file);
+	if (pages > most)
+		hand_back(t, pages);
+	pthread_mutex_unlock(&limit->mutex);
+}
+
+/* Between this thread's transactions.  An update's entries are on as many pages at most; so nothing
+ * need be asked of the kernel before a part of the limit has been written. */
+static void after_update(struct fur_thread *t, uint64_t entries)
+{
+	const struct page_limit *limit = &t->heap->page_limit;
+	int cancel;
+	t->entries_since_look += entries;
+	if (t->entries_since_look < limit->bytes / limit->page_bytes / LOOKS)
+		return;
+	t->entries_since_look = 0;
+	/* pread() is a cancellation point.  A thread cancelled there would keep the mutex, and no
+	 * page would go ever again. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	look(t);
+	pthread_setcancelstate(cancel, &cancel);
+}
+
+int page_limit_start(struct fur_heap *heap, uint64_t bytes)
+{
+	struct page_limit *limit = &heap->page_limit;
+	limit->statm = limit->pagemap = -1;
+	if (!bytes)
+		return 0;
+	limit->bytes = bytes;
+	limit->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	limit->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	limit->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (limit->statm < 0 || limit->pagemap < 0)
+		return fur_fail(FUR_ESYS, "dram_bytes needs /proc/self/statm and "
+		                          "/proc/self/pagemap: mount /proc, or set no limit");
+	pthread_mutex_init(&limit->mutex, NULL);
+	heap->htm.after_update = after_update;
+	return 0;
+}
+
+void page_limit_end(struct fur_heap *heap)
+{
+	struct page_limit *limit = &heap->page_limit;
+	if (!limit->bytes)
+		return;
+	if (!htm_forked(&heap->htm)) /* where nobody knows who holds it */
+		pthread_mutex_destroy(&limit->mutex);
+	if (limit->statm >= 0)
+		close(limit->statm);
+	if (limit->pagemap >= 0)
+		close(limit->pagemap);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * struct.h - struct fur_options, fur_info and fur_stats, which later releases make longer.  The
+ * rule is in fur.h, "Structs that grow".
+ *
+ *   INV-G1  New fields go to the end, and zero means for each that the library does as it
+ *           did before it had the field.
+ *   INV-G2  No byte of the caller's struct beyond its `size` is read or written.
+ */
+#ifndef FUR_STRUCT_H
+#define FUR_STRUCT_H
+
+#include <fur.h>
+
+/* Their sizes in the first release: the shortest that a program can have.  They never change. */
+enum { FUR_OPTIONS_LEAST_BYTES = 112, FUR_INFO_LEAST_BYTES = 408, FUR_STATS_LEAST_BYTES = 240 };
+_Static_assert(
+        FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
+        "INV-G1");
+_Static_assert(
+        FUR_INFO_LEAST_BYTES == offsetof(struct fur_info, replay_ns) + sizeof(uint64_t), "INV-G1");
+_Static_assert(
+        FUR_STATS_LEAST_BYTES == offsetof(struct fur_stats, bytes_handed_back) + sizeof(uint64_t),
+        "INV-G1");
+
+/* A caller's struct: its name, for messages; where it is; the shortest it may be. */
+struct fur_struct {
+	const char *name;
+	void *given;
+	size_t least_bytes;
+};
+
+/* Copy the caller's struct over `ours`, which has the defaults.   Errors: FUR_EINVAL. */
+FUR_MUST_USE int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes);
+
+/* Copy `ours` to the caller's struct, and say in its `size` how much of it that is.
+ * Errors: FUR_EINVAL. */
+FUR_MUST_USE int fur_struct_give(const struct fur_struct *s, const void *ours, size_t our_bytes);
+
+#endif /* FUR_STRUCT_H */

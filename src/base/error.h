@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * error.h - the calling thread's last failure, in words.
+ */
+#ifndef FUR_ERROR_H
+#define FUR_ERROR_H
+
+#include <fur.h>
+
+/* Keep the message, return the code. */
+__attribute__((format(printf, 2, 3))) int fur_fail(int error, const char *format, ...);
+
+/* Put "<path>: " before the message kept last, or as much of the path's end as fits; returns
+ * `error`.  For callers that know the file's name. */
+int fur_fail_at(int error, const char *path);
+
+/* FUR_CHECK(condition, misuse) - stop a program that misuses libfur where an error could not be
+ * returned, or where looking for it would cost time on a hot path.  In builds configured with
+ * -Dchecks=true only; elsewhere it is nothing. */
+#if defined(FUR_CHECKS)
+void fur_misused(const char *function, const char *misuse) __attribute__((noreturn));
+#define FUR_CHECK(condition, misuse) ((condition) ? (void)0 : fur_misused(__func__, misuse))
+#else
+#define FUR_CHECK(condition, misuse) ((void)0)
+#endif
+
+#endif /* FUR_ERROR_H */

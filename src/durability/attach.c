@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * attach.c - struct durability for an opened file.
+ */
+#include "base/memory.h"
+#include "durability/durability.h"
+#include "file/heap_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int durability_attach(struct durability *d, const struct heap_file *file,
+        const struct fur_options *options, char *reason, size_t reason_bytes)
+{
+	struct media_super *s = file->super;
+	const struct media_super *g = &file->geometry;
+	memset(d, 0, sizeof *d);
+	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
+	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
+		pm_fini(&d->pm);
+		error = fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
+	}
+	if (error)
+		return error;
+	d->geometry = file->geometry;
+	d->super = &d->geometry;
+	d->words = s;
+	d->head_bytes = media_head_bytes(&d->geometry);
+	d->control = (struct control *)((uint8_t *)s + g->control_offset);
+	d->ring = (uint8_t *)s + g->ring_offset;
+	d->logs = (uint8_t *)s + g->logs_offset;
+	d->image = (uint8_t *)s + g->heap_offset;
+	d->replay_options = REPLAY_DEFAULTS;
+	d->redo = memory_padded(g->max_threads * sizeof *d->redo);
+	d->nondurable = memory_padded(g->max_threads * sizeof *d->nondurable);
+	if (!d->redo || !d->nondurable)
+		error = fur_fail(FUR_ENOMEM,
+		        "no memory for %u threads: free some memory, or make the heap with a "
+		        "smaller max_threads",
+		        g->max_threads);
+	if (!error)
+		error = heap_tail(file, &d->tail);
+	d->next_durts = d->tail;
+	if (error)
+		durability_detach(d);
+	return error;
+}
+
+void durability_detach(struct durability *d)
+{
+	for (uint64_t i = 0; d->redo && i < d->limit; i++)
+		redo_fini(&d->redo[i], d);
+	free(d->redo);
+	free(d->nondurable);
+	/* In a child of fork() a thread that is not there may hold or wait for one of them, and
+	 * destroying a condition waits for those who wait for it: pthread_cond_destroy() would
+	 * never return. */
+	if ((int)arch_load(&d->failed) != FUR_EFORK) {
+		pthread_mutex_destroy(&d->replaying);
+		pm_fini(&d->pm);
+	}
+	memset(d, 0, sizeof *d);
+}
+
+int durability_set_state(struct durability *d, uint64_t state)
+{
+	arch_store(&d->words->state, state);
+	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);
+	/* Open: INV-F4.  Closed: after all is replayed. */
+	return pm_drain(&d->pm);
+}

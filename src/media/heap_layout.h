@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap_layout.h - what lies in a heap: the allocator's structures, at the heap's start.  On media; sizes
+ * frozen.
+ *
+ *      header | thread caches | chunk table | free lists of chunks | chunks of 64 KiB ...
+ *
+ * Roots and list links are stored as pointers, for the heap is always mapped at the same place.
+ * All of it is read and written inside transactions only, so an abort or a crash leaks nothing and
+ * needs no code here.
+ *
+ *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the
+ *           last of a FREE run, or INNER.
+ *   INV-A2  A small block is in exactly one place: in use, on a thread's list, on its chunk's list,
+ *           in one carved range, or not yet carved from its chunk.
+ *   INV-A3  Every operation that takes a block or a run from a list writes the word it found it
+ *           through: two that race conflict, also under snapshot isolation, where reads alone would
+ *           not.
+ *   INV-A4  A SMALL chunk is on its class's list of chunks exactly while its own list has blocks.
+ *           The update that gives the last one back makes the chunk a FREE run, but for classes
+ *           with few blocks in a chunk, which keep it until the heap is full.
+ *
+ * A heap made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in the words
+ * of the chunk table that a SMALL chunk does not use.  Its threads' lists may be in the old form
+ * (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
+ * (class_state.depot).  Such parts are used up, and not made any more.
+ */
+#ifndef FUR_HEAP_LAYOUT_H
+#define FUR_HEAP_LAYOUT_H
+
+#include <fur.h>
+#include <stddef.h>
+
+enum {
+	CHUNK_BYTES = 65536,
+	CLASSES = 36,
+	SMALL_MOST = 16384,  /* larger blocks are runs of chunks */
+	BATCH_BYTES = 16384, /* what a thread takes or gives at once, ... */
+	BATCH_MOST = 256,    /* ... in blocks at most */
+	BATCH_LEAST = 2,
+	KEEP_CHUNKS_BELOW = 32, /* blocks in a chunk: see INV-A4 */
+};
+#define HEAP_MAGIC_1 UINT64_C(0x31706165482d7566)
+#define HEAP_MAGIC_2 UINT64_C(0x32706165482d7566)
+
+/* The first words of a free block.  `depth` is used in old heaps only: in the head of a thread's
+ * list it is how many blocks that has, in the head of a list in class_state.depot it is the next
+ * such list. */
+struct free_block {
+	uint64_t next;
+	uint64_t depth;
+};
+
+/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks. A
+ * list is one word: how many << 48 | offset of the first in the heap | 1; or 0; or, in the old
+ * form, the address of the first. */
+struct cache {
+	uint64_t list;
+	uint64_t full; /* one more list, in old heaps */
+	uint64_t carve, carve_end;
+};
+
+struct class_state {
+	/* 0, or the first chunk that has free blocks: number << 1 | 1; or an old list */
+	uint64_t depot;
+	uint64_t carve, carve_end; /* of the newest chunk */
+};
+
+struct heap_header {
+	uint64_t magic;
+	uint64_t bytes;
+	uint64_t threads;
+	uint64_t chunks;      /* in the heap, META ones included */
+	uint64_t table;       /* offset of the chunk table */
+	uint64_t first_chunk; /* that is not META */
+	uint64_t free_runs;   /* chunk number of the first free run, or 0 */
+	/* Offset of the free lists of chunks; 0: in the chunk table, see above */
+	uint64_t lists;
+	uint64_t reserved[8];
+	uint64_t roots[FUR_ROOTS];
+	struct class_state classes[CLASSES];
+};
+_Static_assert(sizeof(struct heap_header) == 128 + 512 + CLASSES * 24, "frozen");
+
+struct thread_caches {
+	struct cache classes[CLASSES];
+};
+_Static_assert(sizeof(struct thread_caches) == CLASSES * 32,
+        "frozen, and a multiple of 128: threads share no line");
+
+enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };
+
+/* Set beside SMALL and the class when the last range of the chunk has been given to a thread.  Not
+ * in old chunks. */
+#define CHUNK_CUT (UINT64_C(1) << 16)
+
+/* Every fur_free reads it, so a SMALL chunk's is written but twice, when the chunk begins and when
+ * it is cut up. */
+struct chunk {
+	uint64_t kind;       /* and, for SMALL, the class << 8 */
+	uint64_t run;        /* chunks in the run; at the head of LARGE, head and last of FREE */
+	uint64_t next, prev; /* head of FREE: chunk numbers, or 0 */
+};
+_Static_assert(sizeof(struct chunk) == 32, "frozen");
+
+/* The free blocks a SMALL chunk has back, by their offsets in it / 16.  In an old heap it lies over
+ * struct chunk's run, next and prev. */
+struct chunk_list {
+	/* How many << 40 | the last << 20 | the first; less than 1 << 40: none */
+	uint64_t blocks;
+	uint64_t next, prev; /* of class_state.depot: next as there, prev the chunk's number or 0 */
+	uint64_t unused;
+};
+_Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk),
+        "frozen, and one steps through both tables alike");
+
+static inline uint64_t caches_offset(void)
+{
+	return (sizeof(struct heap_header) + 127) & ~UINT64_C(127);
+}
+
+static inline uint64_t lists_offset(const struct heap_header *h)
+{
+	return h->lists ? h->lists : h->table + offsetof(struct chunk, run);
+}
+
+static inline struct heap_header *header(const void *base)
+{
+	return (struct heap_header *)(uintptr_t)base;
+}
+
+static inline struct chunk *chunk(const void *base, uint64_t number)
+{
+	return (struct chunk *)((uintptr_t)base + header(base)->table) + number;
+}
+
+/* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is
+ * all zero. */
+void heap_format(void *image, uint64_t bytes, uint32_t threads);
+uint64_t heap_least_bytes(uint32_t threads);
+
+/* A heap whose header says that it is of the old form: what its first word must be from now on, for
+ * updates leave parts of the new form in it that an older library takes for damage or, worse, for
+ * its own.  0: nothing to change. */
+uint64_t heap_new_magic(const void *image);
+
+/* Do the heap's first words say what the superblock says?   Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int heap_check_header(const void *base, uint64_t bytes, uint32_t threads);
+
+#endif /* FUR_HEAP_LAYOUT_H */

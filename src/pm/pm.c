@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pm.c - the persistence domains of pm.h.
+ */
+#include "pm/pm.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <libpmem.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason,
+        size_t reason_bytes)
+{
+	enum fur_pm asked = options->pm;
+	bool eadr = dax && pmem_has_auto_flush() == 1;
+	memset(pm, 0, sizeof *pm);
+	pm->fd = fd;
+	if ((asked == FUR_PM_PMEM || asked == FUR_PM_EADR) && !dax)
+		return fur_fail(FUR_EINVAL,
+		        "the file is not on persistent memory (no DAX mapping): use "
+		        "the domain 'auto', 'sync' or 'emulated'");
+	if (asked == FUR_PM_EADR && !eadr)
+		return fur_fail(FUR_EINVAL, "this platform does not keep its caches over a power "
+		                            "failure: use 'pmem' or 'auto'");
+	pm->domain = asked != FUR_PM_AUTO ? asked
+	             : eadr               ? FUR_PM_EADR
+	             : dax                ? FUR_PM_PMEM
+	                                  : FUR_PM_SYNC;
+	switch (pm->domain) {
+	case FUR_PM_EADR:
+		snprintf(reason, reason_bytes,
+		        "DAX mapping, and the platform flushes its caches on power failure");
+		break;
+	case FUR_PM_PMEM:
+		snprintf(reason, reason_bytes, "DAX mapping: cache lines are written back");
+		break;
+	case FUR_PM_EMULATED:
+		if (options->pm_latency_ns != FUR_NO_LATENCY) {
+			pm->latency_ticks = arch_ns_to_ticks(
+			        options->pm_latency_ns ? options->pm_latency_ns : 310);
+			pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
+		}
+		snprintf(reason, reason_bytes,
+		        "a file taken for persistent memory: survives a killed process, NOT a "
+		        "power failure");
+		break;
+	default:
+		snprintf(reason, reason_bytes, "%s: durable by fdatasync",
+		        asked == FUR_PM_AUTO ? "an ordinary file, not persistent memory"
+		                             : "asked for");
+	}
+	if (pthread_mutex_init(&pm->mutex, NULL))
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
+	if (pthread_cond_init(&pm->synced, NULL)) {
+		pthread_mutex_destroy(&pm->mutex);
+		return fur_fail(FUR_ENOMEM, "no memory for a condition variable: free some memory");
+	}
+	return 0;
+}
+
+void pm_fini(struct pm *pm)
+{
+	pthread_mutex_destroy(&pm->mutex);
+	pthread_cond_destroy(&pm->synced);
+}
+
+bool pm_stores_in_transactions(const struct pm *pm)
+{
+	return pm->domain != FUR_PM_SYNC;
+}
+
+/* When this thread's last write-back may start, and when all of them are done, in ticks. */
+struct write_backs {
+	uint64_t next, done;
+};
+ARCH_THREAD_LOCAL_DECLARE(struct write_backs, write_backs)
+ARCH_THREAD_LOCAL_DEFINE(struct write_backs, write_backs)
+
+static void emulated_flush(const struct pm *pm, const void *start, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)start / ARCH_FLUSH_LINE,
+	          last = ((uintptr_t)start + bytes - 1) / ARCH_FLUSH_LINE;
+	uint64_t lines = last - first + 1, now = arch_ticks();
+	struct write_backs *mine = write_backs();
+	uint64_t begins = mine->next > now ? mine->next : now;
+	mine->done = begins + (lines - 1) * pm->gap_ticks + pm->latency_ticks;
+	mine->next = begins + lines * pm->gap_ticks;
+}
+
+void pm_flush(struct pm *pm, const void *start, size_t bytes)
+{
+	if (bytes == 0 || pm->domain == FUR_PM_EADR || pm->domain == FUR_PM_SYNC)
+		return;
+	arch_write_back(start, bytes);
+	if (pm->latency_ticks)
+		emulated_flush(pm, start, bytes);
+}
+
+void pm_flush_again(struct pm *pm, void *start, size_t bytes)
+{
+	enum { PAGE = 4096 }; /* the smallest there is */
+	const uintptr_t end = (uintptr_t)start + bytes;
+	/* The words of ring, log and tail are whole and aligned. */
+	for (uintptr_t at = (uintptr_t)start; pm->domain == FUR_PM_SYNC && at < end;
+	        at = (at | (PAGE - 1)) + 1)
+		arch_store((uint64_t *)at, arch_load((uint64_t *)at));
+	pm_flush(pm, start, bytes);
+}
+
+/* Group commit: one fdatasync serves every thread whose stores were made before it began. */
+static int sync_drain(struct pm *pm)
+{
+	int cancel;
+	/* fdatasync() and the wait are cancellation points; an update cancelled here would never
+	 * leave nondurable[]. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&pm->mutex);
+	uint64_t ticket = ++pm->requested;
+	while (pm->done < ticket && !pm->error) {
+		if (pm->running) {
+			pthread_cond_wait(&pm->synced, &pm->mutex);
+			continue;
+		}
+		uint64_t serves = pm->requested;
+		pm->running = true;
+		pthread_mutex_unlock(&pm->mutex);
+		int failed = fdatasync(pm->fd) ? errno : 0;
+		pthread_mutex_lock(&pm->mutex);
+		pm->running = false;
+		if (failed)
+			pm->error = failed;
+		else
+			pm->done = serves;
+		pthread_cond_broadcast(&pm->synced);
+	}
+	int error = pm->error;
+	pthread_mutex_unlock(&pm->mutex);
+	pthread_setcancelstate(cancel, &cancel);
+	return error ? fur_fail(FUR_EIO,
+	                       "fdatasync failed: %s; updates can no longer be made durable: close "
+	                       "the heap, mend the disk, open "
+	                       "it again",
+	                       strerror(error))
+	             : 0;
+}
+
+int pm_drain(struct pm *pm)
+{
+	if (pm->domain == FUR_PM_SYNC)
+		return sync_drain(pm);
+	/* Earlier write-backs complete before any later store: this is the fence of INV-D2 and
+	 * INV-R1.  eADR needs it too, to get the stores out of the store buffer, which no capacitor
+	 * empties. */
+	arch_write_back_fence();
+	if (pm->latency_ticks)
+		while (arch_ticks() < write_backs()->done)
+			arch_pause();
+	return 0;
+}
