@@ -145,3 +145,12 @@ void fur_misused(const char *function, const char *misuse)
 	abort();
 }
 #endif
+
+#if defined(FUR_ASSERTS)
+void fur_assert_failed(const char *file, int line, const char *function, const char *condition)
+{
+	fprintf(stderr, "libfur: %s:%d: %s: assertion '%s' failed: please report this bug\n", file,
+	        line, function, condition);
+	abort();
+}
+#endif

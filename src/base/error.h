@@ -24,4 +24,17 @@ void fur_misused(const char *function, const char *misuse) __attribute__((noretu
 #define FUR_CHECK(condition, misuse) ((void)0)
 #endif
 
+/* FUR_ASSERT(condition) - a precondition or state that libfur's own code guarantees: a failure is a
+ * bug of libfur.  In debug builds and those with -Dchecks=true, which ./check tests; elsewhere it
+ * is nothing, and `condition` is not evaluated.  It must not load shared words that the code does
+ * not load anyway: in a hardware transaction such a load would add a conflict. */
+#if defined(FUR_ASSERTS)
+void fur_assert_failed(const char *file, int line, const char *function, const char *condition)
+        __attribute__((noreturn, cold));
+#define FUR_ASSERT(condition)                                                                      \
+	((condition) ? (void)0 : fur_assert_failed(__FILE__, __LINE__, __func__, #condition))
+#else
+#define FUR_ASSERT(condition) ((void)sizeof(!(condition)))
+#endif
+
 #endif /* FUR_ERROR_H */
