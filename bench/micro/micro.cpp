@@ -262,7 +262,7 @@ void BM_IsolationScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
 	for (auto _ : state)
-		benchmark::DoNotOptimize(htm_isolation_wait(r.me()->htm, &r.me()->window, 1));
+		benchmark::DoNotOptimize(active_wait_inside(r.me()->htm, &r.me()->window, 1));
 	state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_IsolationScan)->RangeMultiplier(4)->Range(1, 64);
@@ -272,11 +272,11 @@ BENCHMARK(BM_IsolationScan)->RangeMultiplier(4)->Range(1, 64);
 void BM_DurabilityScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
-	dset &set = r.me()->window.dset;
+	dset &set = r.me()->window.commit.dset;
 	for (int64_t i = 1; i <= state.range(1); i++)
 		__atomic_store_n(&r.d().nondurable[i].id, uint64_t(1), __ATOMIC_RELEASE);
 	for (auto _ : state) {
-		durability_collect(&r.d(), 0, &set);
+		nondurable_collect(&r.d(), 0, &set);
 		benchmark::DoNotOptimize(set.n);
 		benchmark::ClobberMemory();
 	}
@@ -426,21 +426,23 @@ void BM_MarkerAppend(benchmark::State &state)
 	Registered r(1);
 	durability &d = r.d();
 	redo_log &log = d.redo[0];
-	uint64_t *words = r.heap.words(64 * 8), id = 0, n = static_cast<uint64_t>(state.range(0));
+	uint64_t *words = r.heap.words(64 * 8), n = static_cast<uint64_t>(state.range(0));
 	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
-	dset nobody{};
+	commit c{};
 	for (auto _ : state) {
 		redo_begin(&log, &d);
 		for (uint64_t i = 0; i < n; i++) {
 			uint64_t *to = &words[i * 8],
 			         offset = static_cast<uint64_t>(
 			                 reinterpret_cast<uint8_t *>(to) - base);
-			while (!redo_append(&log, &d, offset, to, &id, sizeof id))
+			while (!redo_append(&log, &d, offset, to, &c.id, sizeof c.id))
 				if (redo_make_room(&log, &d))
 					state.SkipWithError("no room in the log");
 		}
-		__atomic_store_n(&d.nondurable[0].id, ++id, __ATOMIC_RELEASE);
-		if (durability_commit(&d, 0, &nobody, 0, false, nullptr))
+		c.id++;
+		c.durts = 0;
+		nondurable_announce(&d, &c);
+		if (durability_commit(&d, &c))
 			state.SkipWithError("durability_commit failed");
 	}
 }

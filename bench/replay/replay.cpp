@@ -233,9 +233,8 @@ private:
 		durability &d = heap->durability;
 		d.limit = options_.max_threads;
 		auto *base = static_cast<uint8_t *>(fur_base(heap));
-		dset nobody{};
+		commit c{};
 		bool failed = false;
-		uint64_t id = 0;
 		for (uint32_t t = 0; t < options_.max_threads; t++)
 			failed |= redo_init(&d.redo[t], &d, t) != 0;
 		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word,
@@ -245,9 +244,11 @@ private:
 			for (uint64_t n = 0; n < words; n++)
 				failed |= !redo_append(
 				        &log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);
-			arch_store(&d.nondurable[producer].id, ++id);
-			failed = failed ||
-			         durability_commit(&d, producer, &nobody, 0, false, nullptr);
+			c.me = producer;
+			c.id++;
+			c.durts = 0;
+			nondurable_announce(&d, &c);
+			failed = failed || durability_commit(&d, &c);
 		});
 		return failed || d.control->replays;
 	}

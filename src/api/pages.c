@@ -67,9 +67,7 @@ static uint64_t private_pages(const struct page_limit *limit, const struct heap_
 static int settle(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
-	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
-		while (arch_load_acquire(&d->nondurable[i].id))
-			arch_backoff(&backoff);
+	nondurable_wait_all(d);
 	int error = (int)arch_load(&d->failed);
 	while (!error && arch_load(&d->tail) < arch_load(&d->next_durts))
 		error = durability_replay(d, &backoff);
@@ -80,7 +78,7 @@ static void hand_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
-	lock_acquire(t->htm, t->slot);
+	lock_acquire(t->htm, t->index);
 	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
 		return;
 	/* A heap that can no longer be made durable keeps its pages: they are all there is. */

@@ -16,9 +16,9 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 {
 	struct durability *d = &heap->durability;
 	uint32_t threads = d->super->max_threads;
-	t->window.dset.members = memory_padded(threads * sizeof(struct dset_member));
+	t->window.commit.dset.members = memory_padded(threads * sizeof(struct dset_member));
 	t->window.seqs = memory_padded(threads * sizeof(uint64_t));
-	if (!t->window.dset.members || !t->window.seqs)
+	if (!t->window.commit.dset.members || !t->window.seqs)
 		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
 		return fur_fail(
@@ -28,7 +28,7 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 
 void thread_free_memory(struct fur_thread *t)
 {
-	free(t->window.dset.members);
+	free(t->window.commit.dset.members);
 	free(t->window.seqs);
 	window_stack_delete(t->window_stack);
 }
@@ -44,7 +44,7 @@ static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
 	t->htm = &heap->htm;
 	t->durability = &heap->durability;
 	t->heap = heap;
-	t->slot = slot;
+	t->index = t->window.commit.me = slot;
 	t->seq = UINT64_MAX; /* += 2 for each transaction: odd, and never 0 */
 	t->update = (struct fur_update){
 	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[slot]};
@@ -149,7 +149,7 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread)
 {
-	return thread ? thread->slot : UINT32_MAX;
+	return thread ? thread->index : UINT32_MAX;
 }
 
 FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
@@ -162,14 +162,14 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
 
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
 {
-	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->slot, bytes)
+	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->index, bytes)
 	                                     : NULL;
 }
 
 FUR_API void fur_free(fur_update *tx, void *memory)
 {
 	if (memory && tx && tx->depth && !tx->error &&
-	        !alloc_free(tx, tx->base, tx->thread->slot, memory))
+	        !alloc_free(tx, tx->base, tx->thread->index, memory))
 		tx_fail(tx, FUR_EFREE);
 }
 

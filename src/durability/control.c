@@ -154,13 +154,13 @@ void control_opened(struct durability *d)
 	arch_futex_wake_all_shared(&d->control->opened);
 }
 
-void control_wake(struct durability *d, uint32_t me, uint64_t slot)
+void control_wake(struct durability *d, uint32_t me, uint64_t durts)
 {
 	struct control *c = d->control;
 	uint64_t wake_at = arch_load(&c->wake_at),
 	         log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
 	/* Its own log may fill long before the ring does. */
-	if (slot < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
+	if (durts < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;
 	/* One of those who see it calls. */
 	if (wake_at != CONTROL_ASLEEP_NOT && arch_cas(&c->wake_at, wake_at, CONTROL_ASLEEP_NOT))

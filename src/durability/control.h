@@ -58,7 +58,7 @@ void control_opened(struct durability *d);
  * enough for it to do.  No fence orders the marker before the look at wake_at, so a replayer that
  * is falling asleep may miss one call; the next update calls again, and who finds no room calls in
  * any case. */
-void control_wake(struct durability *d, uint32_t me, uint64_t slot);
+void control_wake(struct durability *d, uint32_t me, uint64_t durts);
 
 /* Take over what others replayed.  True if there was anything. */
 bool control_refresh(struct durability *d);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.c - the marker ring and the durability waits: durability.h says the rule, this and
- * commit.c keep it.
+ * durability.c - a heap that has failed; making room in ring and logs by replaying.
  */
 #include "durability/durability.h"
 #include "base/error.h"
@@ -31,51 +30,6 @@ int durability_say_failed(const struct durability *d, const char *news)
 	bool there = __atomic_load_n(&d->cause_state, __ATOMIC_ACQUIRE) == CAUSE_THERE;
 	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
 	        there ? d->cause : fur_strerror(error));
-}
-
-void durability_wait(const struct durability *d, const struct dset *set)
-{
-	for (uint32_t k = 0; k < set->n; k++) {
-		const struct dset_member *m = &set->members[k];
-		struct arch_backoff backoff = {0};
-		/* Acquire pairs with the release in leave(): after it, what that update made
-		 * durable is. */
-		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
-			arch_backoff(&backoff);
-	}
-}
-
-void durability_wait_slots(const struct durability *d, struct dset *set)
-{
-	for (uint32_t k = 0; k < set->n; k++) {
-		struct dset_member *m = &set->members[k];
-		const struct nondurable *u = &d->nondurable[m->thread];
-		struct arch_backoff backoff = {0};
-		for (;;) {
-			/* `id` was seen before `slot` is read here, and `slot` is zeroed before
-			 * `id` is given up, so a slot read while `id` still stands is that update's
-			 * own.  Acquire keeps the two loads in this order. */
-			m->slot = arch_load_acquire(&u->slot);
-			if (arch_load_acquire(&u->id) != m->id) {
-				m->slot = 0;
-				break;
-			}
-			if (m->slot)
-				break;
-			arch_backoff(&backoff);
-		}
-	}
-}
-
-uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set)
-{
-	/* INV-D4: without this wait a dependency could draw a later slot, and recovery would meet
-	 * the dependent marker first. */
-	durability_wait_slots(d, set);
-	uint64_t slot = arch_fetch_add(&d->next_durts, 1);
-	/* Release: whoever waits for our slot draws after us. */
-	arch_store_release(&d->nondurable[me].slot, slot);
-	return slot;
 }
 
 /* A replayer beside us does it, unless there is none, or it does not answer. */
@@ -122,17 +76,4 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (!moved)
 		arch_backoff(backoff);
 	return error;
-}
-
-int durability_wait_ring(struct durability *d, uint64_t durts)
-{
-	struct arch_backoff backoff = {0};
-	/* Acquire pairs with the release in replay_live(): the marker that had this slot a lap ago
-	 * has been read for the last time. */
-	while (durts >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
-		int error = durability_replay(d, &backoff);
-		if (error)
-			return error;
-	}
-	return 0;
 }

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * durability.h - from "committed" to "survives": redo logs, the marker ring, durability waits.  The
- * contract of src/durability.
+ * contract of src/durability, with nondurable.h (who is not durable yet) and ring.h (the durTSs).
  *
  * The rule (docs/protocol.md, "Durability"; it replaces the timestamps of FUR 3.2.1).  Every
  * transaction, read-only or update:
  *
- *   INV-D1  after its last access, and before it is no longer active or commits in hardware,
- *           collects D: the updates that are committed and not yet durable (durability_collect);
- *   INV-D2  returns to its caller only when every update of D is durable (durability_wait).
+ *   INV-D1  After its last access, and before it leaves active[] or commits in hardware, a
+ *           transaction collects D: the updates that are committed and not yet durable
+ *           (nondurable_collect).
+ *   INV-D2  It returns to its caller only when every update of D is durable (nondurable_wait).
  *
- * Whatever it read from an update U, U had announced itself in nondurable[] before it became
- * visible; so U is in D, or durable.
+ * An update announces itself in nondurable[] before it becomes visible.  So each update from which
+ * a transaction has read is in its D, or durable.
  *
- *   INV-D3  A marker names the slots of D, so that it can be flushed before theirs are: recovery
- *           keeps it only if it keeps those.
- *   INV-D4  A slot is drawn after those of D: recovery, going up, has decided about D before it
- *           meets the marker.
- *   INV-D5  nondurable[i] changes only when the update is durable, or will never be (its abort
- *           marker is durable).
+ *   INV-D3  A marker names the durTSs of D.  So it can be flushed before the markers of D are:
+ *           recovery keeps it only if it keeps those.
+ *   INV-D4  An update draws its durTS after the updates of D have drawn theirs.  Recovery goes up
+ *           through the ring, so it has decided about D before it meets the marker.
+ *   INV-D5  An update leaves nondurable[] only when it is durable, or never will be: then its abort
+ *           marker is durable, or the heap has failed.
  *   INV-D6  An update that is rolled back without a hardware abort leaves the heap as it found it:
  *           redo_undo() takes its stores back, the newest first, before it leaves active[] or
  *           releases the lock.
  *
- * One update, after it is visible, goes through durability_commit() below, top to bottom.
+ * durability_commit() takes a visible update through the rest of Algorithm 1, from top to bottom.
  */
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
@@ -33,26 +34,52 @@
 #include "media/media.h"
 #include "pm/pm.h"
 
-/* What other threads may see of an update that is not durable yet; a line a thread.  Read by
- * everybody, at the end of every transaction; written by updates only, so that in read-only
- * workloads it stays in every cache (FUR 3.2.1). */
+/* The part of an update that other threads see while it is not durable; a line for each thread.
+ * Every transaction reads all of them at its end, and only updates write them: in a read-only
+ * workload they stay in every cache (FUR 3.2.1).  Only nondurable.{h,c} touches them. */
 struct nondurable {
-	uint64_t id;   /* 0, or unique among this thread's updates */
-	uint64_t slot; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before `id` is. */
+	uint64_t id;    /* 0, or a number unique among this thread's updates */
+	uint64_t durts; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before `id` is. */
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */
 struct dset {
 	uint32_t n;
-	/* Every slot below it whose update is not in the set was settled; 0: not known
-	 * (durability_collect_settled) */
-	uint64_t below;
+	/* Every durTS below it whose update is not in the set was settled; 0: not known
+	 * (nondurable_collect_settled). */
+	uint64_t settled_below;
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
-		uint64_t slot; /* filled in by durability_commit; 0: durable meanwhile */
+		uint64_t durts; /* nondurable_wait_drawn() fills it in; 0: durable meanwhile */
 	} * members;
 };
+
+/* Ticks that the phases of an update take. */
+struct phase_clock {
+	uint64_t last; /* the last mark, in ticks */
+	uint64_t ticks[FUR_PHASES];
+};
+
+/* An update on its way from its last access to durable.  One line of x86. */
+struct commit {
+	struct dset dset;
+	uint64_t id;               /* as in nondurable[] */
+	uint64_t durts;            /* 0: not drawn */
+	struct phase_clock *clock; /* NULL: phases are not timed */
+	uint32_t me;               /* index of its thread */
+	bool log_is_out;           /* copied to the file's log, and its write-back started */
+};
+
+/* Add the time since the last mark to a phase. */
+static inline void phase_mark(struct commit *c, enum fur_phase phase)
+{
+	if (__builtin_expect(c->clock != NULL, 0)) {
+		uint64_t now = arch_ticks();
+		c->clock->ticks[phase] += now - c->clock->last;
+		c->clock->last = now;
+	}
+}
 
 /* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the
  * open update is [start, head); its media_head, if the file has them, lies at start.  In a hardware
@@ -60,7 +87,7 @@ struct dset {
 struct redo_log {
 	uint64_t head, start;
 	uint64_t end;   /* where the newest committed record ended */
-	uint64_t slot;  /* its durTS */
+	uint64_t durts; /* its durTS */
 	uint64_t limit; /* head may not pass this: tail + log_bytes, as last looked at */
 	/* Position of the newest undo record of the open update, or UNDO_NONE */
 	uint64_t undo_last;
@@ -108,8 +135,8 @@ struct durability {
 	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
-	/* A slot is drawn after its update has announced itself in nondurable[], or is visible: not
-	 * so on POWER, in the window. */
+	/* An update draws its durTS after it has announced itself in nondurable[].  Not so on POWER,
+	 * in the window. */
 	bool draws_announced;
 	bool populate; /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
@@ -120,8 +147,8 @@ struct durability {
 	struct redo_log *redo;         /* [max_threads] */
 	struct nondurable *nondurable; /* [max_threads] */
 
-	uint64_t limit ARCH_PADDED;      /* slots of threads used so far: scans look no further */
-	uint64_t next_durts ARCH_PADDED; /* G: the next slot of the ring.  Only updates touch it. */
+	uint64_t limit ARCH_PADDED;      /* threads registered so far: scans look no further */
+	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
 	/* First durTS not replayed, as last looked at: see control_refresh() */
 	uint64_t tail ARCH_PADDED;
 	/* 0, or the FUR_E* for which nothing more can be made durable */
@@ -131,11 +158,6 @@ struct durability {
 	uint32_t cause_state; /* CAUSE_*; changes upwards only */
 };
 enum { CAUSE_NONE, CAUSE_WRITTEN, CAUSE_THERE };
-
-/* Times of the parts of a commit, in ticks; NULL where not measured. */
-struct durability_times {
-	uint64_t room, log, flush, wait;
-};
 
 static inline struct media_file durability_file(const struct durability *d)
 {
@@ -198,57 +220,19 @@ void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint
  * log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
-/* -------------------------------------- ring, waits, commit (durability.c, commit.c) */
+/* ------------------------------------------- commit.c, durability.c */
 
-/* Collect D.  Loads only, no fence: the caller orders it after its last access (INV-D1) and before
- * what follows.  Callable inside a hardware transaction. */
-static inline void durability_collect(const struct durability *d, uint32_t me, struct dset *set)
-{
-	uint64_t limit = arch_load(&d->limit);
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < limit; i++) {
-		uint64_t id = arch_load(&d->nondurable[i].id);
-		if (__builtin_expect(id != 0, 0) && i != me) {
-			set->members[n].thread = i;
-			set->members[n++].id = id;
-		}
-	}
-	set->n = n;
-}
+/* durability_commit - take an update that is visible to its end: marker, write-back, durability
+ * wait.  It has announced itself in nondurable[]; its durTS is drawn here if c->durts is 0.
+ * Durable: before return, with every update of D.  It has left nondurable[] then.
+ * Errors:  FUR_EIO and the others for which a heap fails: the update may be lost in a failure.
+ * Source:  FUR, Algorithm 1, lines 36 to 39, in the order that INV-D3 allows. */
+FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
 
-/* The same for an update that will claim in its record's head which slots are settled (INV-M4).
- * next_durts is read before the scan.  A slot below it was drawn, and so its update announced,
- * before: the scan finds it in nondurable[], or its update has left, and is settled.  Read after
- * the scan it would cover updates that announced themselves in between, and recovery would take a
- * crash for damage (plant: claims-too-much; model: LATECLAIM). */
-static inline void durability_collect_settled(
-        const struct durability *d, uint32_t me, struct dset *set)
-{
-	/* Acquire: before the scan; pairs with the fetch-and-add of durability_draw(), which comes
-	 * after the announcement. */
-	set->below = d->draws_announced ? arch_load_acquire(&d->next_durts) : 0;
-	durability_collect(d, me, set);
-}
-
-/* Return when every update of the set is durable. */
-void durability_wait(const struct durability *d, const struct dset *set);
-
-/* Return when every update of the set has drawn its slot or is durable (INV-D4). */
-void durability_wait_slots(const struct durability *d, struct dset *set);
-
-/* durability_commit - the life of an update after it is visible.  It has announced itself in
- * nondurable[me].id; its slot is `slot`, or 0 if it is still to be drawn; `log_is_out`: the record
- * is copied to the file and its write-back started.  Returns when it and all of D are durable, and
- * it has left nondurable[]. */
-FUR_MUST_USE int durability_commit(struct durability *d, uint32_t me, struct dset *set,
-        uint64_t slot, bool log_is_out, struct durability_times *times);
-
-/* Draw a slot and publish it, INV-D4 observed.  For those who must have it before they are
- * visible. */
-uint64_t durability_draw(struct durability *d, uint32_t me, struct dset *set);
-
-/* An update that drew `slot` and aborted: say so, durably, before leaving nondurable[] (INV-D5). */
-FUR_MUST_USE int durability_abort(struct durability *d, uint32_t me, uint64_t slot);
+/* durability_abort - give up the durTS that an aborted update has drawn: write an abort marker,
+ * durably, then leave nondurable[] (INV-D5).
+ * Source:  FUR, Algorithm 1, lines 52 and 53. */
+FUR_MUST_USE int durability_abort(struct durability *d, struct commit *c);
 
 /* Nothing more can be made durable, for the reason in the calling thread's message.  Sets `failed`
  * before it returns; the first failure's message is kept. */
@@ -266,9 +250,9 @@ static inline int durability_check(const struct durability *d)
 	return durability_say_failed(d, "this heap has failed");
 }
 
-/* The same, asked before one that has read returns, and after it has collected D, also if that is
- * empty: who could not be made durable has left nondurable[], too, after it had set `failed`
- * (INV-D5).  No fence: the caller orders it after the scan. */
+/* The same, for a transaction that has read and is about to return.  It asks after it has collected
+ * D, even if D is empty: an update that could not be made durable has left nondurable[] after it
+ * set `failed` (INV-D5).  No fence: the caller orders this load after the scan. */
 static inline int durability_check_read(const struct durability *d)
 {
 	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
@@ -276,9 +260,6 @@ static inline int durability_check_read(const struct durability *d)
 	return durability_say_failed(
 	        d, "the data that this transaction has read may not be durable");
 }
-
-/* Wait until `durts` fits the ring, replaying if need be. */
-FUR_MUST_USE int durability_wait_ring(struct durability *d, uint64_t durts);
 
 /* One turn of making room: replay, or let whoever does. */
 FUR_MUST_USE int durability_replay(struct durability *d, struct arch_backoff *backoff);

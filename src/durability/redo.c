@@ -191,7 +191,7 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 			        (unsigned long long)d->super->log_bytes);
 		/* A replayer that died after it had moved the ring's tail, and before our log's:
 		 * what it replayed is free. */
-		if (arch_load_acquire(&d->tail) > log->slot) {
+		if (arch_load_acquire(&d->tail) > log->durts) {
 			arch_store_release(&log->tail, log->end);
 			continue;
 		}

@@ -21,7 +21,7 @@
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
 
-#include "durability/durability.h"
+#include "durability/ring.h"
 #include "htm/policy.h"
 
 /* ------------------------------------------------------------------ shared */
@@ -91,21 +91,15 @@ struct fur_update {
 	int error; /* the FUR_E* for which the commit will roll back, or 0 */
 };
 
-/* What the commit leaves behind for the steps after it.  On POWER it is written while suspended, so
- * it lies on lines a transaction never touches: a suspended store to a line of the transaction
- * aborts it. */
+/* What the steps of a commit leave for those after them.  On POWER the window writes it while
+ * suspended, so it lies on lines that no transaction touches: a suspended store to a line of the
+ * transaction aborts it (INV-W1). */
 struct htm_window {
-	struct dset dset;
-	/* [max_threads] active[] as the isolation wait found it */
-	uint64_t *seqs;
-	uint64_t update_id; /* written outside transactions only */
-	uint64_t slot;      /* drawn in the window, else 0 */
-	uint64_t began;     /* ticks, when this attempt did */
-	bool announced;     /* in nondurable[] */
-	bool log_is_out;    /* copied, and its write-back started */
-	/* Why the window could not be completed, or FUR_ABORT_CAUSES */
+	struct commit commit;
+	uint64_t *seqs; /* [max_threads] active[] as the isolation wait found it */
+	/* POWER: why the window could not be completed, or FUR_ABORT_CAUSES */
 	enum fur_abort_cause refused;
-	uint64_t committing, waiting, waited; /* ticks, with phase_times */
+	struct phase_clock clock;
 } ARCH_PADDED;
 
 struct fur_thread {
@@ -114,13 +108,14 @@ struct fur_thread {
 	/* this_thread() of the thread that has registered, or NULL */
 	const struct this_thread *owner;
 	struct fur_heap *heap;
-	uint32_t slot;
-	uint32_t state; /* of the registration: fur.c */
+	uint32_t index; /* in every array of threads */
+	uint32_t state; /* of the registration: api/thread.c */
 	struct fur_ro ro;
 	struct fur_update update;
-	uint64_t seq; /* of active[], odd while active */
+	uint64_t seq;           /* of active[], odd while active */
+	uint64_t attempt_began; /* ticks */
 	const char *name;
-	uint64_t entries_since_look; /* fur_pages.c */
+	uint64_t entries_since_look; /* api/pages.c */
 	struct htm_window window;
 	uint64_t began;     /* ticks, with phase_times */
 	void *window_stack; /* POWER, else NULL */
@@ -155,7 +150,7 @@ struct htm_ops {
 	void (*commit_empty)(struct fur_thread *t);
 	/* Abort, with a cause classify() will give back.  Does not return. */
 	void (*abort)(enum fur_abort_cause cause);
-	/* After an abort, outside: settle what the attempt owes (a slot drawn).  0 or FUR_E*. */
+	/* After an abort, outside: settle what the attempt owes (a durTS drawn).  0 or FUR_E*. */
 	int (*aborted)(struct fur_thread *t);
 };
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
@@ -170,16 +165,7 @@ FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum f
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
         char *reason, size_t reason_bytes);
 
-/* ------------------------------------------------- isolation wait, and lock */
-
-/* The isolation wait of INV-H2, inside a window: wait until those of active[] who are active now
- * have ended, for at most `looks` looks.  False: somebody has not.  The caller has put a full fence
- * between its last store and this. */
-bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks);
-
-/* Wait, outside hardware transactions, until all who are active now have ended, `me` excepted;
- * report slow ones. */
-void htm_wait_active(struct htm *h, uint32_t me);
+/* ---------------------------------------------------------- lock (lock.c) */
 
 void lock_acquire(struct htm *h, uint32_t me);
 void lock_release(struct htm *h);
@@ -214,6 +200,22 @@ FUR_MUST_USE int tx_refuse(const struct htm *h);
 
 /* The registration is not the calling thread's; in words. */
 FUR_MUST_USE int tx_foreign(const char *function, int error);
+
+/* May the calling thread begin a transaction of its own with the registration, or join the one that
+ * it has open?  `what`, for messages: "an update".   Errors: FUR_EFORK, FUR_EINVAL, FUR_ENESTED. */
+FUR_MUST_USE int tx_check_begin(const struct fur_thread *t, const char *function, const char *what);
+
+/* Is the update the calling thread's, and open?  One load more than `depth`, from the same line. */
+static inline bool tx_is_mine(const struct fur_update *tx)
+{
+	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
+}
+
+/* Why it is not; in words. */
+FUR_MUST_USE int tx_not_mine(const struct fur_update *tx, const char *function);
+
+/* The update is over. */
+void tx_close(struct fur_update *tx);
 
 /* Roll back and end whatever the thread has open; for threads that end inside a transaction. */
 void tx_abandon(struct fur_thread *t);

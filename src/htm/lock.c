@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock.c - the single global lock (SGL), under which an update runs in place when hardware will not
- * have it.
+ * lock.c - the single global lock (SGL), under which an update runs in place when hardware does not
+ * accept it.
  *
- * The lock has two parts.  The turn says which update may hold the lock; `held` keeps readers and
+ * The lock has two parts.  The turn decides which update may hold the lock; `held` keeps readers and
  * hardware updates out while it does.
  *
- * INV-H3, three sides:
- *  - Readers, and updates that appear in active[]: the holder sets `held`, then scans active[];
- *  they publish active[i], then look at
- *    `held`.  With a full fence between the two on either side, one of them sees the other.
- *  - Hardware updates with tracked loads: they have `held` in their read set from the start, so
- *  setting it aborts them.  - Rollback-only updates (POWER, snapshot): theirs is argued in
- *  docs/protocol.md, "The lock and rollback-only transactions".
+ * INV-H3 has three sides:
+ *  - Readers, and updates that are in active[]: the holder sets `held`, then scans active[].  They
+ *    publish active[i], then look at `held`.  With a full fence between the two on either side, one
+ *    of them sees the other.
+ *  - Hardware updates with tracked loads have `held` in their read set from the start, so the store
+ *    that sets it aborts them.
+ *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
+ *    transactions", has the argument.
  *
  * The turn goes to a thread that is running: whoever finds it free takes it, ahead of threads that
  * sleep.  With more threads than cores, a queue in order of arrival would wait, at every turn,
@@ -33,7 +34,7 @@
  *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock
  *          free it takes a turn itself; a holder wakes it for that.
  */
-#include "htm/htm.h"
+#include "htm/active.h"
 
 enum turn {
 	TURN_FREE,
@@ -196,14 +197,6 @@ static void wait_while_held(struct fallback_lock *l, unsigned look)
 		sleep_while_held(l);
 }
 
-/* Write down since when this thread waits. */
-static void note_wait(struct htm *h, uint32_t me, uint64_t since)
-{
-	arch_store(&h->active[me].since, since);
-	/* Release: whoever sees `want` sees the `since` that goes with it. */
-	arch_store_release(&h->active[me].want, 1 + arch_load(&h->lock.turn));
-}
-
 static bool missed(const struct htm *h, uint64_t want, uint64_t turns)
 {
 	return arch_load(&h->lock.turn) + 1 - want >= turns;
@@ -213,19 +206,21 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 {
 	if (!lock_held(h))
 		return true;
-	note_wait(h, me, 0);
-	uint64_t want = arch_load(&h->active[me].want);
+	struct active *mine = &h->active[me];
+	active_note_wait(mine, h, 0);
+	uint64_t want = active_wants(mine);
 	bool free = false;
 	for (unsigned k = 0; !(free = !lock_held(h)) && !missed(h, want, HTM_LOCK_TURNS); k++)
 		wait_while_held(&h->lock, k);
-	arch_store_release(&h->active[me].want, 0);
+	active_clear_wait(mine);
 	return free;
 }
 
 void lock_wait_reader(struct htm *h, uint32_t me)
 {
-	if (arch_load(&h->active[me].want) == 0)
-		note_wait(h, me, arch_ticks() | 1);
+	struct active *mine = &h->active[me];
+	if (active_wants(mine) == 0)
+		active_note_wait(mine, h, arch_ticks() | 1);
 	for (unsigned k = 0; lock_held(h); k++)
 		wait_while_held(&h->lock, k);
 }
@@ -244,13 +239,12 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 {
 	uint64_t want;
 	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
-		if (!(want = arch_load_acquire(&reader->want)) || !missed(h, want, FAIR_TURNS))
+		if (!(want = active_wants(reader)) || !missed(h, want, FAIR_TURNS))
 			break;
 		arch_pause();
 	}
 	struct arch_backoff backoff = {0};
-	while (arch_load_acquire(&reader->want) &&
-	        arch_ticks() - arch_load(&reader->since) >= patience) {
+	while (active_wants(reader) && arch_ticks() - active_waits_since(reader) >= patience) {
 		if (!backoff.turns)
 			wake_sleepers(&h->lock);
 		arch_backoff(&backoff);
@@ -273,11 +267,11 @@ static void admit_waiters(struct htm *h, uint32_t me)
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct active *a = &h->active[i];
-		uint64_t want = arch_load_acquire(&a->want);
+		uint64_t want = active_wants(a);
 		if (__builtin_expect(want == 0, 1) || i == me)
 			continue;
 		uint64_t patience = arch_ns_to_ticks(PATIENCE_NS);
-		if (arch_load(&a->since))
+		if (active_waits_since(a))
 			admit_reader(h, a, patience);
 		else
 			call_update(h, want, patience);
@@ -295,7 +289,7 @@ void lock_acquire(struct htm *h, uint32_t me)
 	 * that does not see the lock either, and that reader reads the body's stores half done:
 	 * Stress.TornReads. */
 	arch_store_fence(&l->held, 1);
-	htm_wait_active(h, me);
+	active_wait_outside(h, me);
 }
 
 void lock_release(struct htm *h)

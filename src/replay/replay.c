@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "durability/nondurable.h"
 #include "replay/apply.h"
 #include "replay/inspect.h"
 
@@ -381,14 +382,13 @@ static bool settled(const struct durability *d, uint64_t durts)
 {
 	const struct media_marker *m = durability_marker(d, durts);
 	/* Acquire pairs with put_marker(): the fields below, the log, and the owner's
-	 * nondurable[].slot, are at least as new. */
+	 * entry in nondurable[], are at least as new. */
 	if (arch_load_acquire(&m->durts) != durts)
 		return false;
 	if (d->beside)
 		return true;
 	uint16_t thread = __atomic_load_n(&m->thread, __ATOMIC_RELAXED);
-	return thread < d->super->max_threads &&
-	       arch_load_acquire(&d->nondurable[thread].slot) != durts;
+	return thread < d->super->max_threads && !nondurable_has(d, thread, durts);
 }
 
 /* How far can we replay now? */

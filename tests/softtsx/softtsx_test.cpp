@@ -72,7 +72,8 @@ protected:
 			softtsx::add_region(&t->ro, sizeof t->ro);
 			softtsx::add_region(&t->update, sizeof t->update);
 			softtsx::add_region(&t->window, sizeof t->window);
-			softtsx::add_region(t->window.dset.members, n * sizeof(dset::dset_member));
+			softtsx::add_region(
+			        t->window.commit.dset.members, n * sizeof(dset::dset_member));
 			softtsx::add_region(t->window.seqs, n * sizeof(uint64_t));
 			/* Not its tail, which others move. */
 			softtsx::add_region(&d->redo[i], offsetof(redo_log, tail));
@@ -274,9 +275,12 @@ TEST_P(SoftTsx, Commit_CollectsWhatIsNotDurable_AndNamesIt)
 	int64_t *p = accounts(heap);
 	durability *d = &heap.get()->durability;
 	/* Thread 3's update, kept undurable by hand. */
-	uint64_t slot = __atomic_fetch_add(&d->next_durts, 1, __ATOMIC_SEQ_CST);
-	d->nondurable[3].slot = slot;
-	d->nondurable[3].id = 9;
+	commit other{};
+	other.me = 3;
+	other.id = 9;
+	nondurable_announce(d, &other);
+	ring_draw(d, &other);
+	nondurable_publish(d, &other);
 	std::atomic<bool> returned{false};
 	run(2, [&](unsigned t) {
 		if (t == 0) {
@@ -286,13 +290,13 @@ TEST_P(SoftTsx, Commit_CollectsWhatIsNotDurable_AndNamesIt)
 			returned = true;
 			return;
 		}
-		media_marker *m = durability_marker(d, slot + 1);
-		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != slot + 1)
+		media_marker *m = durability_marker(d, other.durts + 1);
+		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != other.durts + 1)
 			std::this_thread::yield();
 		EXPECT_EQ(m->deps[0], 1u);
 		usleep(20000);
 		EXPECT_FALSE(returned) << "the return waits for what it may have read";
-		EXPECT_EQ(durability_abort(d, 3, slot), 0);
+		EXPECT_EQ(durability_abort(d, &other), 0);
 	});
 }
 

@@ -32,31 +32,37 @@ protected:
 		for (auto &t : all)
 			t.join();
 	}
+	static commit other_commit()
+	{
+		commit c{};
+		c.me = OTHER;
+		return c;
+	}
+	/* Thread OTHER's update: announced, its durTS drawn, and so on, each by hand. */
 	void announce(uint64_t id = ID)
 	{
-		__atomic_store_n(&d_.nondurable[OTHER].id, id, __ATOMIC_SEQ_CST);
+		other_.id = id;
+		other_.durts = 0;
+		nondurable_announce(&d_, &other_);
 	}
 	uint64_t draw()
 	{
-		uint64_t slot = __atomic_fetch_add(&d_.next_durts, 1, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&d_.nondurable[OTHER].slot, slot, __ATOMIC_SEQ_CST);
-		return slot;
+		ring_draw(&d_, &other_);
+		nondurable_publish(&d_, &other_);
+		return other_.durts;
 	}
 	/* It has its marker; for our purpose an abort marker will do. */
 	void become_durable()
 	{
-		uint64_t slot = d_.nondurable[OTHER].slot;
-		if (slot) {
-			EXPECT_EQ(durability_abort(&d_, OTHER, slot), 0);
-		} else {
+		if (other_.durts)
+			EXPECT_EQ(durability_abort(&d_, &other_), 0);
+		else
 			leave();
-		}
 	}
 	/* It never gets one. */
 	void leave()
 	{
-		__atomic_store_n(&d_.nondurable[OTHER].slot, uint64_t(0), __ATOMIC_SEQ_CST);
-		__atomic_store_n(&d_.nondurable[OTHER].id, uint64_t(0), __ATOMIC_SEQ_CST);
+		nondurable_leave(&d_, &other_);
 	}
 	/* As if everything below had been replayed. */
 	void move_tail(uint64_t durts)
@@ -107,6 +113,7 @@ protected:
 	fur::Heap heap_;
 	fur::Thread self_;
 	durability &d_;
+	commit other_ = other_commit();
 };
 
 TEST_F(Waits, Reader_ReturnsOnlyWhenWhatItMayHaveReadIsDurable)
@@ -131,12 +138,13 @@ TEST_F(Waits, Reader_IsNotHeldUp_ByItsSlotBeingFilledInOrByOtherUpdates)
 	a_while();
 	EXPECT_FALSE(reader.returned()) << "a slot filled in is no change of owner";
 	/* The next update of that thread is none of this reader's. */
-	uint64_t slot = d_.nondurable[OTHER].slot;
+	uint64_t durts = other_.durts;
 	leave();
 	announce(ID + 1);
 	while (!reader.returned())
 		std::this_thread::yield();
-	EXPECT_EQ(durability_abort(&d_, OTHER, slot), 0);
+	other_.durts = durts;
+	EXPECT_EQ(durability_abort(&d_, &other_), 0);
 }
 
 TEST_F(Waits, Update_NamesItsDependency_AndFlushesBeforeItIsDurable)

@@ -14,6 +14,7 @@ extern "C" {
 #include "api/attach.h"
 #include "api/heap.h"
 #include "api/struct.h"
+#include "htm/active.h"
 #include "media/heap_layout.h"
 #include "replay/apply.h"
 }

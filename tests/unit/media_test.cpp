@@ -603,10 +603,10 @@ TEST_F(Recovery, Live_StopsAtASlotInFlight)
 	ASSERT_EQ(replay_live(&d_), 0);
 	EXPECT_EQ(d_.tail, first_ + 1);
 	put(1);
-	d_.nondurable[1].slot = first_ + 1; /* written, not yet durable */
+	d_.nondurable[1].durts = first_ + 1; /* written, not yet durable */
 	ASSERT_EQ(replay_live(&d_), 0);
 	EXPECT_EQ(d_.tail, first_ + 1);
-	d_.nondurable[1].slot = 0;
+	d_.nondurable[1].durts = 0;
 	ASSERT_EQ(replay_live(&d_), 0);
 	EXPECT_EQ(d_.tail, first_ + 3);
 	EXPECT_EQ(word(2), 3u);

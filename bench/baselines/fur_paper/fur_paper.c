@@ -4,26 +4,24 @@
  * (EuroSys '26) as it is printed, for comparison.  It is NOT durably opaque: docs/protocol.md,
  * "Durability: the rule, and why it replaces the paper's"; `explore --tm fur-paper` shows it.
  *
- * A program linked with this file before libfur's objects gets it in place of reader.c, power.c and
- * commit.c; heap, redo log, ring, replay and the lock path, of which Algorithm 1 does not speak,
+ * A program linked with this file before libfur's objects gets it in place of htm/reader.c,
+ * htm/power.c and durability/commit.c; heap, redo log, ring, replay and the lock path, of which Algorithm 1 does not speak,
  * are libfur's.  POWER only.  The numbers are the algorithm's lines.
  *
  * state[i] is kept in libfur's two arrays, as section 3.2.1 of the paper unfolds it:
  *   {ACTIVE, time}       active[i].seq = time
  *   {NON-DURABLE, time}  nondurable[i].id = time, with STAMPED set
  *   {INACTIVE}           both 0
- * An update under the lock announces itself with an id that is no time; there the slots say who
+ * An update under the lock announces itself with an id that is no time; there the durTSs say which
  * came first.
  */
 #include "base/error.h"
-#include "htm/htm.h"
-#include "htm/power_insn.h"
+#include "htm/active.h"
+#include "htm/power_status.h"
 
 #include <string.h>
 
 #define STAMPED (UINT64_C(1) << 63)
-
-ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 
 static uint64_t get_time(void)
 {
@@ -36,30 +34,22 @@ static uint64_t now(const struct fur_thread *t)
 	return t->htm->phase_times ? arch_ticks() : 0;
 }
 
-/* Add the time since `since` to a phase; returns now. */
-static uint64_t lap(uint64_t *phase, uint64_t since)
-{
-	uint64_t ticks = arch_ticks();
-	*phase += ticks - since;
-	return ticks;
-}
-
-/* 45 to 49.  `slot`: of the update that waits, 0 for a read-only transaction. */
-static void durability_wait_pruned(struct fur_thread *t, uint64_t slot)
+/* 45 to 49.  `durts`: of the update that waits, 0 for a read-only transaction. */
+static void durability_wait_pruned(struct fur_thread *t, uint64_t durts)
 {
 	const struct durability *d = t->durability;
 	uint64_t limit = arch_load(&d->limit);
 	for (uint32_t c = 0; c < limit; c++)
-		t->window.seqs[c] = c == t->slot ? 0 : arch_load(&d->nondurable[c].id);
+		t->window.seqs[c] = c == t->index ? 0 : arch_load(&d->nondurable[c].id);
 	for (uint32_t c = 0; c < limit; c++) {
 		uint64_t seen = t->window.seqs[c];
 		struct arch_backoff backoff = {0};
 		if (!seen || ((seen & STAMPED) && (seen & ~STAMPED) >= t->seq))
 			continue;
-		/* It ran under the lock.  If it drew its slot after us, or has not yet, we have
+		/* It ran under the lock.  If it drew its durTS after us, or has not yet, we have
 		 * read nothing of it. */
-		if (!(seen & STAMPED) && slot &&
-		        arch_load_acquire(&d->nondurable[c].slot) - 1 >= slot - 1)
+		if (!(seen & STAMPED) && durts &&
+		        arch_load_acquire(&d->nondurable[c].durts) - 1 >= durts - 1)
 			continue;
 		while (arch_load_acquire(&d->nondurable[c].id) == seen)
 			arch_backoff(&backoff);
@@ -80,14 +70,14 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 		return fur_fail(FUR_ENESTED, "this variant does not nest");
 	t->began = now(t);
 	for (;;) {
-		t->seq = get_time();                                    /* 15 */
-		arch_store_fence(&t->htm->active[t->slot].seq, t->seq); /* 16, 18 */
+		t->seq = get_time();                                     /* 15 */
+		arch_store_fence(&t->htm->active[t->index].seq, t->seq); /* 16, 18 */
 		if (!lock_held(t->htm))
 			break;
-		arch_store_release(&t->htm->active[t->slot].seq, 0);
-		lock_wait_reader(t->htm, t->slot);
+		arch_store_release(&t->htm->active[t->index].seq, 0);
+		lock_wait_reader(t->htm, t->index);
 	}
-	arch_store_release(&t->htm->active[t->slot].want, 0);
+	arch_store_release(&t->htm->active[t->index].want, 0);
 	this_thread()->open = t;
 	t->ro.depth = 1;
 	return 0;
@@ -98,7 +88,7 @@ FUR_API int fur_end_ro(fur_ro *ro)
 	if (!ro || ro->depth != 1)
 		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
 	struct fur_thread *t = thread_of(ro);
-	arch_store_release(&t->htm->active[t->slot].seq, 0); /* 24 */
+	arch_store_release(&t->htm->active[t->index].seq, 0); /* 24 */
 	this_thread()->open = NULL;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
@@ -113,12 +103,12 @@ FUR_API int fur_end_ro(fur_ro *ro)
 
 enum { WINDOW_LOOKS = 100000 };
 
-static uint64_t begin(struct fur_thread *t)
+static uint64_t paper_begin(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	t->seq = get_time();                               /* 5 */
-	t->window.slot = 0;                                /* 7 */
-	arch_store_fence(&h->active[t->slot].seq, t->seq); /* 6, 9 */
+	t->seq = get_time();                                /* 5 */
+	t->window.commit.durts = 0;                         /* 7 */
+	arch_store_fence(&h->active[t->index].seq, t->seq); /* 6, 9 */
 	if (lock_held(h))
 		return POWER_STATUS(FUR_ABORT_LOCK);
 	if (!power_tbegin(h->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
@@ -128,141 +118,129 @@ static uint64_t begin(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
-static void deactivate(struct fur_thread *t)
+static void paper_leave(void *thread)
 {
-	arch_store_release(&t->htm->active[t->slot].seq, 0);
+	struct fur_thread *t = thread;
+	arch_store_release(&t->htm->active[t->index].seq, 0);
 }
 
-static void window(struct fur_thread *t)
+static void paper_commit_window(void *thread)
 {
+	struct fur_thread *t = thread;
 	struct durability *d = t->durability;
 	struct htm_window *w = &t->window;
+	struct commit *c = &w->commit;
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
-	w->committing = now(t);
-	deactivate(t); /* 28 */
-	arch_fence();  /* 29 */
+	phase_mark(c, FUR_PHASE_BODY);
+	paper_leave(t); /* 28 */
+	arch_fence();   /* 29 */
 	if (end < start || end - start > d->super->log_bytes)
 		end = start;
 	redo_copy_out(log, d, start, end); /* 30 */
 	redo_flush(log, d, start, end);
-	w->log_is_out = true;
-	w->slot = arch_fetch_add(&d->next_durts, 1); /* 31 */
-	redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = w->slot});
+	c->log_is_out = true;
+	ring_draw(d, c); /* 31 */
+	redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
 	redo_flush(log, d, start, start + d->head_bytes);
-	if (w->slot >= arch_load_acquire(&d->tail) + d->super->ring_slots) {
+	if (!ring_fits(d, c->durts)) {
 		w->refused = FUR_ABORT_FULL;
 		return;
 	}
-	w->waiting = now(t);
-	if (!htm_isolation_wait(t->htm, w, WINDOW_LOOKS)) { /* 32 */
+	phase_mark(c, FUR_PHASE_LOG);
+	if (!active_wait_inside(t->htm, w, WINDOW_LOOKS)) { /* 32 */
 		w->refused = FUR_ABORT_READER;
 		return;
 	}
-	w->waited = now(t);
-	arch_store(&d->nondurable[t->slot].slot, w->slot);
-	arch_store_release(&d->nondurable[t->slot].id, STAMPED | get_time()); /* 33 */
+	phase_mark(c, FUR_PHASE_ISOLATION);
+	arch_store(&d->nondurable[t->index].durts, c->durts);
+	arch_store_release(&d->nondurable[t->index].id, STAMPED | get_time()); /* 33 */
 	arch_fence_light();
 }
 
-static void commit(struct fur_thread *t)
+static void paper_commit(struct fur_thread *t)
 {
-	power_window(window, t, t->window_stack); /* 27, 34 */
+	power_window(paper_commit_window, t, t->window_stack); /* 27, 34 */
 	if (t->window.refused != FUR_ABORT_CAUSES)
 		power_abort_with(t->window.refused);
 	power_tend(); /* 35 */
 }
 
-static void commit_empty(struct fur_thread *t)
+static void paper_commit_empty(struct fur_thread *t)
 {
-	power_window(deactivate, t, t->window_stack);
+	power_window(paper_leave, t, t->window_stack);
 	power_tend();
 	durability_wait_pruned(t, 0);
 }
 
-static int aborted(struct fur_thread *t)
+static int paper_aborted(struct fur_thread *t)
 {
 	int error = 0;
-	deactivate(t);      /* 51 */
-	if (t->window.slot) /* 52, 53 */
-		error = durability_abort(t->durability, t->slot, t->window.slot);
-	t->window.slot = 0;
+	paper_leave(t);             /* 51 */
+	if (t->window.commit.durts) /* 52, 53 */
+		error = durability_abort(t->durability, &t->window.commit);
+	t->window.commit.durts = 0;
 	return error;
 }
 
-const struct htm_ops htm_power = {
-        begin, power_classify, commit, commit_empty, power_abort_with, aborted};
+const struct htm_ops htm_power = {paper_begin, power_classify, paper_commit, paper_commit_empty,
+        power_abort_with, paper_aborted};
 
 /* ------------------------------------------------------------------- markers */
 
-static void put_marker(
-        struct durability *d, uint32_t me, uint64_t slot, uint64_t bytes, enum media_kind kind)
+static void paper_flush_marker(
+        struct durability *d, const struct commit *c, uint64_t bytes, enum media_kind kind)
 {
-	struct media_marker marker = {.durts = slot,
-	        .log_start = d->redo[me].start,
+	struct media_marker marker = {.durts = c->durts,
+	        .log_start = d->redo[c->me].start,
 	        .log_bytes = (uint32_t)bytes,
-	        .thread = (uint16_t)me,
+	        .thread = (uint16_t)c->me,
 	        .kind = (uint16_t)kind};
-	struct media_marker *place = durability_marker(d, slot);
-	marker.checksum = media_marker_checksum(d->super, &marker, d->redo[me].written);
-	memcpy(&place->log_start, &marker.log_start, sizeof marker - sizeof marker.durts);
-	arch_store_release(&place->durts, slot);
-	pm_flush(&d->pm, place, sizeof marker);
+	ring_put_marker(d, &marker);
+	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof marker);
 }
 
-static void leave(struct durability *d, uint32_t me)
+int durability_commit(struct durability *d, struct commit *c)
 {
-	arch_store_release(&d->nondurable[me].slot, 0);
-	arch_store_release(&d->nondurable[me].id, 0);
-}
-
-int durability_commit(struct durability *d, uint32_t me, struct dset *set, uint64_t slot,
-        bool log_is_out, struct durability_times *times)
-{
-	struct redo_log *log = &d->redo[me];
+	struct redo_log *log = &d->redo[c->me];
 	struct fur_thread *t =
-	        (struct fur_thread *)((char *)set - offsetof(struct fur_thread, window.dset));
-	uint64_t since = times ? arch_ticks() : 0;
+	        (struct fur_thread *)((char *)c - offsetof(struct fur_thread, window.commit));
 	log->end = log->head;
-	if (slot == 0)
-		slot = durability_draw(d, me, set);
-	int error = durability_wait_ring(d, slot);
-	redo_put_head(log, d, log->written, &(struct media_claims){.durts = slot});
+	if (c->durts == 0)
+		ring_draw_after(d, c);
+	int error = ring_wait(d, c->durts);
+	redo_put_head(log, d, log->written, &(struct media_claims){.durts = c->durts});
 	if (log->written != log->persistent)
-		redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = slot});
-	log->slot = slot; /* until it is replayed its log is not written over */
-	if (times)
-		since = lap(&times->room, since);
-	if (!error && !log_is_out) {
+		redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
+	log->durts = c->durts; /* until it is replayed its log is not written over */
+	phase_mark(c, FUR_PHASE_ROOM);
+	if (!error && !c->log_is_out) {
 		redo_copy_out(log, d, log->start, log->head);
 		redo_flush(log, d, log->start, log->head);
 	}
 	if (!error)
 		error = pm_drain(&d->pm); /* 36 */
-	if (times)
-		since = lap(&times->flush, since);
-	durability_wait_pruned(t, slot); /* 37 */
-	durability_wait(d, set);         /* under the lock: it has collected D as libfur does */
-	if (times)
-		since = lap(&times->wait, since);
+	phase_mark(c, FUR_PHASE_FLUSH);
+	durability_wait_pruned(t, c->durts); /* 37 */
+	nondurable_wait(d, &c->dset);        /* under the lock: it has collected D as libfur does */
+	phase_mark(c, FUR_PHASE_DURABILITY);
 	if (!error) {
-		put_marker(d, me, slot, log->head - log->start, MEDIA_COMMIT); /* 38 */
+		paper_flush_marker(d, c, log->head - log->start, MEDIA_COMMIT); /* 38 */
 		error = pm_drain(&d->pm);
 	}
-	leave(d, me); /* 39 */
-	if (times)
-		lap(&times->flush, since);
+	nondurable_leave(d, c); /* 39 */
+	phase_mark(c, FUR_PHASE_FLUSH);
 	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_ASLEEP_NOT, 0))
-		control_wake(d, me, slot);
+		control_wake(d, c->me, c->durts);
 	return error;
 }
 
 /* 53: written, and nobody waits for it to be durable */
-int durability_abort(struct durability *d, uint32_t me, uint64_t slot)
+int durability_abort(struct durability *d, struct commit *c)
 {
-	int error = durability_wait_ring(d, slot);
+	int error = ring_wait(d, c->durts);
 	if (!error)
-		put_marker(d, me, slot, 0, MEDIA_ABORT);
-	leave(d, me);
+		paper_flush_marker(d, c, 0, MEDIA_ABORT);
+	nondurable_leave(d, c);
 	return error;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * isolation.c - waiting for those who are active: inside a hardware transaction's window, and
- * outside, where it may yield, sleep and report.
+ * active.c - waiting for active transactions: inside a hardware transaction's window, and outside,
+ * where it may yield, sleep and report.
  */
-#include "htm/htm.h"
+#include "htm/active.h"
 
 #include <pthread.h>
 
-bool htm_isolation_wait(const struct htm *h, struct htm_window *w, unsigned looks)
+bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	uint32_t n = 0;
-	/* First see who is active, then wait for them: whoever begins later need not be waited for,
-	 * since our stores, performed before this scan, abort us if it loads them. */
+	/* First see which are active, then wait for them.  A transaction that begins later need not
+	 * be waited for: our stores, performed before this scan, abort us if it loads them. */
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
 		if (__builtin_expect(seq != 0, 0))
@@ -76,7 +76,7 @@ static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
 		note_longest(h, arch_now_ns() - started);
 }
 
-void htm_wait_active(struct htm *h, uint32_t me)
+void active_wait_outside(struct htm *h, uint32_t me)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * nondurable.c - the waits for updates that are not durable yet.
+ */
+#include "durability/nondurable.h"
+
+void nondurable_wait(const struct durability *d, const struct dset *set)
+{
+	for (uint32_t k = 0; k < set->n; k++) {
+		const struct dset_member *m = &set->members[k];
+		struct arch_backoff backoff = {0};
+		/* Acquire pairs with the release in nondurable_leave(). */
+		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
+			arch_backoff(&backoff);
+	}
+}
+
+void nondurable_wait_drawn(const struct durability *d, struct dset *set)
+{
+	for (uint32_t k = 0; k < set->n; k++) {
+		struct dset_member *m = &set->members[k];
+		const struct nondurable *u = &d->nondurable[m->thread];
+		struct arch_backoff backoff = {0};
+		for (;;) {
+			/* The scan saw `id` before this reads `durts`, and nondurable_leave()
+			 * zeroes `durts` before `id`.  So a durTS read while `id` still stands is
+			 * that update's own.  Acquire keeps the two loads in this order. */
+			m->durts = arch_load_acquire(&u->durts);
+			if (arch_load_acquire(&u->id) != m->id) {
+				m->durts = 0;
+				break;
+			}
+			if (m->durts)
+				break;
+			arch_backoff(&backoff);
+		}
+	}
+}
+
+void nondurable_wait_all(const struct durability *d)
+{
+	struct arch_backoff backoff = {0};
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
+		while (arch_load_acquire(&d->nondurable[i].id))
+			arch_backoff(&backoff);
+}

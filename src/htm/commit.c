@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * commit.c - how an update ends: commit and rollback (FUR, Algorithm 1, lines 22 to 39).
+ */
+#include "base/error.h"
+#include "htm/active.h"
+
+/* Under the lock an update becomes visible when it releases the lock.  Before that it must have
+ * collected D, announced itself (INV-D1) and drawn its durTS (INV-D4). */
+static void lock_commit(struct fur_thread *t)
+{
+	struct durability *d = t->durability;
+	struct commit *c = &t->window.commit;
+	phase_mark(c, FUR_PHASE_BODY);
+	nondurable_collect_settled(d, c); /* D */
+	if (t->update.log->entries) {
+		nondurable_announce(d, c); /* A1:33 */
+		ring_draw_after(d, c);     /* A1:31 */
+	}
+	lock_release(t->htm); /* A1:35 */
+	stat_add(&t->stats.lock_commits, 1);
+}
+
+static void lock_commit_empty(struct fur_thread *t)
+{
+	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+	lock_release(t->htm);
+}
+
+/* The update wrote nothing: it ends as a read-only transaction does. */
+static int commit_finish_empty(struct fur_thread *t)
+{
+	nondurable_wait(t->durability, &t->window.commit.dset);
+	stat_add(&t->stats.update_commits, 1);
+	stat_add(&t->stats.empty_commits, 1);
+	/* As in fur_end_ro(); the fence keeps the load behind the scan that collected D. */
+	arch_fence_light();
+	return durability_check_read(t->durability);
+}
+
+static int commit_finish(struct fur_thread *t)
+{
+	struct commit *c = &t->window.commit;
+	uint64_t entries = t->update.log->entries;
+	/* The machine's own steps, since it has let the update through. */
+	if (c->clock)
+		c->clock->last = arch_ticks();
+	int error = durability_commit(t->durability, c); /* A1:36 to A1:39 */
+	c->durts = 0;
+	stat_add(&t->stats.update_commits, 1);
+	stat_add(&t->stats.log_entries, entries);
+	if (c->clock)
+		for (int p = 0; p < FUR_PHASES; p++)
+			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
+	if (__builtin_expect(t->htm->after_update != NULL, 0))
+		t->htm->after_update(t, entries);
+	return error;
+}
+
+static int update_roll_back(struct fur_update *tx)
+{
+	static const char *const reasons[] = {
+	        [-FUR_EINVAL] = "the update stored 0 bytes, or more than 8, with fur_store_bits() "
+	                        "and was rolled back: store 1 to 8, "
+	                        "or use fur_write()",
+	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled "
+	                        "back: only fur_alloc()ed memory "
+	                        "and roots can be stored to",
+	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "
+	                         "the heap with a larger log_bytes, "
+	                         "or the update smaller",
+	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and "
+	                       "was rolled back",
+	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
+	};
+	struct fur_thread *t = tx->thread;
+	int error = tx->error;
+	redo_undo(tx->log, t->durability, tx->base);
+	/* No transaction can have read the stores that we have undone.  But we have read, and are
+	 * about to return, so we must wait for D. */
+	if (tx->mode == TX_HARDWARE)
+		t->htm->ops->commit_empty(t);
+	else
+		lock_commit_empty(t);
+	tx_close(tx);
+	nondurable_wait(t->durability, &t->window.commit.dset);
+	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
+	const char *reason =
+	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
+	if (reason)
+		return fur_fail(error, "%s", reason);
+	/* No room in the log, for the heap has failed: the message says why. */
+	int failed = tx_refuse(t->htm);
+	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
+}
+
+/* The machine's window makes the update visible (lines 22 to 35: power_commit(), tsx_commit(),
+ * lock_commit()), durability_commit() makes it durable. */
+FUR_API int fur_commit(fur_update *tx)
+{
+	if (__builtin_expect(!tx_is_mine(tx), 0))
+		return tx_not_mine(tx, "fur_commit");
+	if (tx->depth > 1) {
+		tx->depth--;
+		return 0;
+	}
+	if (__builtin_expect(tx->error != 0, 0))
+		return update_roll_back(tx);
+	struct fur_thread *t = tx->thread;
+	bool empty = tx->log->entries == 0;
+	if (tx->mode == TX_LOCK)
+		lock_commit(t);
+	else if (empty)
+		t->htm->ops->commit_empty(t);
+	else
+		t->htm->ops->commit(t);
+	tx_close(tx);
+	return empty ? commit_finish_empty(t) : commit_finish(t);
+}
+
+FUR_API int fur_abort(fur_update *tx)
+{
+	if (!tx_is_mine(tx))
+		return tx_not_mine(tx, "fur_abort");
+	tx_fail(tx, FUR_EABORTED);
+	if (tx->depth > 1) {
+		tx->depth--;
+		return FUR_EABORTED;
+	}
+	return update_roll_back(tx);
+}
+
+void tx_abandon(struct fur_thread *t)
+{
+	if (t->update.depth) {
+		FUR_CHECK(t->update.mode != TX_NONE,
+		        "a thread may not end inside fur_options.reader_report");
+		t->ro = (struct fur_ro){0};
+		t->update.depth = 1;
+		fur_abort(&t->update);
+	}
+	if (t->ro.depth) {
+		t->ro.depth = 1;
+		if (fur_end_ro(&t->ro))
+			return; /* the heap has failed; nobody is left to tell */
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tx.c - what read-only transactions and updates share: refusals, and the end of an update.
+ */
+#include "base/error.h"
+#include "htm/htm.h"
+
+ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
+
+int tx_refuse(const struct htm *h)
+{
+	if (htm_forked(h))
+		return fur_fail(FUR_EFORK, "this process is a child of fork(): the heap is its "
+		                           "parent's; close this copy with "
+		                           "fur_close(), and work on "
+		                           "the heap in the parent");
+	return durability_check(h->durability);
+}
+
+int tx_foreign(const char *function, int error)
+{
+	return fur_fail(error,
+	        "%s: the registration is another thread's, or was given back: call "
+	        "fur_thread_register() in each thread",
+	        function);
+}
+
+int tx_check_begin(const struct fur_thread *t, const char *function, const char *what)
+{
+	if (htm_forked(t->htm))
+		return tx_refuse(t->htm);
+	if (t->owner != this_thread())
+		return tx_foreign(function, FUR_EINVAL);
+	if (this_thread()->open != t)
+		return fur_fail(FUR_ENESTED,
+		        "%s was begun while this thread has a transaction open on another heap: "
+		        "end that first",
+		        what);
+	return 0;
+}
+
+int tx_not_mine(const struct fur_update *tx, const char *function)
+{
+	if (tx && htm_forked(tx->thread->htm))
+		return tx_refuse(tx->thread->htm);
+	if (tx && tx->thread->owner != this_thread())
+		return tx_foreign(function, FUR_ENOTX);
+	return fur_fail(FUR_ENOTX, "%s without fur_begin_update", function);
+}
+
+void tx_close(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	tx->mode = TX_NONE;
+	tx->depth = 0;
+	/* A store with a transaction that is over falls outside the heap, and is not done */
+	tx->bytes = 0;
+	/* A read-only transaction inside the update ends with it.  Left open, it would let all
+	 * later ones join it, unprotected. */
+	if (__builtin_expect(t->ro.depth != 0, 0)) {
+		FUR_CHECK(false, "a read-only transaction is still open inside the update that "
+		                 "ends: call fur_end_ro first");
+		t->ro = (struct fur_ro){0};
+	}
+	this_thread()->open = NULL;
+}
