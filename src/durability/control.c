@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control.c - control.h, done.
+ * control.c - the right to replay, and the calls between a working process and a replayer.
  */
 #include "base/error.h"
 #include "durability/durability.h"
@@ -10,9 +10,9 @@
 
 /* ------------------------------------------------------ the right to replay */
 
-/* INV-C2.  Whoever replayed last may have died between writing the tail and its being durable, and
- * we are about to give away the ring slots below it: write it back again. */
-static int start_from_medium(struct durability *d)
+/* INV-C2.  The process that replayed last may have died after it wrote the tail and before the tail
+ * was durable, and we are about to give away the ring slots below it: write it back again. */
+static int right_start_from_medium(struct durability *d)
 {
 	uint64_t tail;
 	const struct media_file file = durability_file(d);
@@ -28,43 +28,43 @@ static int start_from_medium(struct durability *d)
 	if (error)
 		return error;
 	arch_store_release(&d->control->tail, tail);
-	/* Release, as in replay_live(): the slots below were read for the last time. */
+	/* Release, as in replay_live(): the slots below have been read for the last time. */
 	arch_store_release(&d->tail, tail);
 	return 0;
 }
 
 /* The lock is ours. */
-static int taken(struct durability *d)
+static int right_taken(struct durability *d)
 {
-	int error = start_from_medium(d);
+	int error = right_start_from_medium(d);
 	if (error)
 		control_give_back(d);
 	return error;
 }
 
-static uint32_t *claimed(const struct durability *d)
+static uint32_t *right_claimed(const struct durability *d)
 {
 	return &d->control->claimed;
 }
 
-/* The lock is refused us, who hold the worker's.  INV-C4: seq_cst, and the kernel's own lock around
- * the list of locks, order our claim before the look; a replayer's lock comes before its look
- * likewise.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
-static int claim(struct durability *d)
+/* We hold the worker's lock and were refused the right's.  INV-C4: seq_cst, and the kernel's own lock
+ * around the list of locks, order our claim before our look; in the same way a replayer's lock comes
+ * before its look.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
+static int right_claim(struct durability *d)
 {
-	__atomic_store_n(claimed(d), 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(right_claimed(d), 1, __ATOMIC_SEQ_CST);
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY);
 	if (held == 0)
 		return 0;
-	__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
+	__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
 	return held < 0 ? held : FUR_EBUSY;
 }
 
-/* The replayer has the lock.  Claims of a worker that has died do not count; the next worker clears
- * them.   Errors: FUR_EBUSY, it has given the lock back; FUR_ESYS. */
-static int yield_to_claim(struct durability *d)
+/* The replayer has the lock.  The claim of a worker that has died does not count; the next worker
+ * clears it.   Errors: FUR_EBUSY, it has given the lock back; FUR_ESYS. */
+static int right_yield(struct durability *d)
 {
-	if (!__atomic_load_n(claimed(d), __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(right_claimed(d), __ATOMIC_SEQ_CST))
 		return 0;
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER);
 	if (held == 0)
@@ -77,13 +77,13 @@ static int yield_to_claim(struct durability *d)
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
-	if (!error && !d->beside) /* what a worker that has died had claimed */
-		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
+	if (!error && !d->beside) /* the claim of a worker that has died */
+		__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
 	if (error == FUR_EBUSY && !d->beside)
-		error = claim(d);
+		error = right_claim(d);
 	else if (!error && d->beside)
-		error = yield_to_claim(d);
-	return error ? error : taken(d);
+		error = right_yield(d);
+	return error ? error : right_taken(d);
 }
 
 int control_take(struct durability *d)
@@ -113,11 +113,11 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 		uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
 		int error = heap_lock_wait_once(d->pm.fd, HEAP_LOCK_REPLAY);
 		if (error == 0) {
-			error = yield_to_claim(d);
+			error = right_yield(d);
 			if (error != FUR_EBUSY)
-				return error ? error : taken(d);
-			/* A read lock has just gone, and the worker is in the midst of a replay: it
-			 * counts `moved` when it is done. */
+				return error ? error : right_taken(d);
+			/* A read lock has just gone, and the worker is replaying.  It counts `moved`
+			 * when it has finished. */
 			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
 			return heap_lock_failed(errno);
@@ -128,10 +128,10 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 
 int control_give_back(struct durability *d)
 {
-	/* Release: a replayer that finds no claim sees all that was replayed under it.  A
-	 * replayer's own lock leaves the claim alone. */
+	/* Release: a replayer that finds no claim sees every store of the replay under it.  A
+	 * replayer leaves the claim alone. */
 	if (!d->beside)
-		__atomic_store_n(claimed(d), 0, __ATOMIC_RELEASE);
+		__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
 	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
 }
 
@@ -140,7 +140,7 @@ int control_give_back(struct durability *d)
 void control_reset(struct durability *d)
 {
 	struct control *c = d->control;
-	/* wake_at and replayer_pid are the replayer's own; the futexes only ever count. */
+	/* wake_at and replayer_pid belong to the replayer, and the futexes only count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
@@ -162,15 +162,15 @@ void control_wake(struct durability *d, uint32_t me, uint64_t durts)
 	/* Its own log may fill long before the ring does. */
 	if (durts < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;
-	/* One of those who see it calls. */
+	/* Of the threads that see it, one calls. */
 	if (wake_at != CONTROL_ASLEEP_NOT && arch_cas(&c->wake_at, wake_at, CONTROL_ASLEEP_NOT))
 		control_call(c);
 }
 
 bool control_refresh(struct durability *d)
 {
-	/* Acquire pairs with control_publish(): what lies below was read by the replayer for the
-	 * last time before we write it again. */
+	/* Acquire pairs with control_publish(): the replayer has read the slots and logs below for
+	 * the last time before we write to them again. */
 	uint64_t tail = arch_load_acquire(&d->control->tail);
 	if (tail <= arch_load(&d->tail))
 		return false;
@@ -191,8 +191,7 @@ bool control_wait_for_replayer(struct durability *d)
 	if (control_refresh(d))
 		return true;
 	control_call(c);
-	/* `moved` was read before the tail: if something is replayed in between, this returns at
-	 * once. */
+	/* `moved` was read before the tail: after a replay in between, this returns at once. */
 	arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 	return control_refresh(d);
 }
@@ -205,11 +204,11 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	c->replays++;
 	c->replayed_updates += updates;
 	c->replayed_entries += entries;
-	/* Release: the logs' tails come before it, so that who sees the tail knows them, too; and
-	 * all that was read of the ring. */
+	/* Release: the logs' tails, and all reads of the ring, come before it.  So a process that
+	 * sees the tail sees the logs' tails too. */
 	arch_store_release(&c->tail, d->tail);
 	__atomic_fetch_add(&c->moved, 1, __ATOMIC_SEQ_CST);
-	/* Nobody sleeps on it but who has no room: a system call a replay is no burden. */
+	/* Only threads without room sleep on it: one system call for each replay is no burden. */
 	arch_futex_wake_all_shared(&c->moved);
 }
 

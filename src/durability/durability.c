@@ -11,7 +11,7 @@
 void durability_fail(struct durability *d, int error)
 {
 	uint32_t none = CAUSE_NONE;
-	/* Threads may fail at the same time: one of them writes. */
+	/* Threads may fail at the same time.  One of them writes the message. */
 	if (__atomic_compare_exchange_n(&d->cause_state, &none, CAUSE_WRITTEN, false,
 	            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
@@ -25,24 +25,25 @@ void durability_fail(struct durability *d, int error)
 int durability_say_failed(const struct durability *d, const char *news)
 {
 	int error = (int)arch_load(&d->failed);
-	/* Acquire pairs with the release above.  A thread that comes while the text is written gets
-	 * the code's. */
+	/* Acquire pairs with the release above.  A thread that asks while the text is being written
+	 * gets the text of the code. */
 	bool there = __atomic_load_n(&d->cause_state, __ATOMIC_ACQUIRE) == CAUSE_THERE;
 	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
 	        there ? d->cause : fur_strerror(error));
 }
 
-/* A replayer beside us does it, unless there is none, or it does not answer. */
+/* Wait for a running fur-replayer to replay.  Replay in this thread if there is none, or if it does
+ * not answer. */
 static int replay_or_wait(struct durability *d)
 {
-	/* If the lock cannot be looked at, replay: the right to do so has a lock of its own. */
+	/* If the lock cannot be read, replay: the right to replay has a lock of its own. */
 	if (!d->impatient && d->control->replayer_pid &&
 	        heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
 		d->impatient = !control_wait_for_replayer(d);
 		return 0;
 	}
 	int error = control_try_take(d);
-	if (error == FUR_EBUSY) { /* in the middle of it */
+	if (error == FUR_EBUSY) { /* another process is replaying */
 		control_wait_for_replayer(d);
 		return 0;
 	}
@@ -71,8 +72,8 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (error)
 		durability_fail(d, error);
 	pthread_mutex_unlock(&d->replaying);
-	/* Nothing to replay yet: the slot at the tail is in flight, and its owner needs the
-	 * processor more than we do. */
+	/* Nothing to replay yet: the update at the tail is in flight, and needs the processor more
+	 * than we do. */
 	if (!moved)
 		arch_backoff(backoff);
 	return error;

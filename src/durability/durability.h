@@ -81,23 +81,23 @@ static inline void phase_mark(struct commit *c, enum fur_phase phase)
 	}
 }
 
-/* One thread's redo log.  Positions only grow; modulo log_bytes they are places.  The record of the
- * open update is [start, head); its media_head, if the file has them, lies at start.  In a hardware
- * transaction head and undo are rolled back with everything else. */
+/* One thread's redo log.  Positions only grow; modulo log_bytes a position is a place in the log.
+ * The record of the open update is [start, head); its media_head, if the file has them, lies at
+ * start.  A hardware abort rolls head and undo back with everything else. */
 struct redo_log {
 	uint64_t head, start;
-	uint64_t end;   /* where the newest committed record ended */
-	uint64_t durts; /* its durTS */
-	uint64_t limit; /* head may not pass this: tail + log_bytes, as last looked at */
-	/* Position of the newest undo record of the open update, or UNDO_NONE */
+	uint64_t end;       /* of the newest committed record */
+	uint64_t durts;     /* of the newest committed record */
+	uint64_t head_most; /* head must not pass it: tail + log_bytes, at the last look */
+	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries; /* of the open update */
-	/* Where entries are written: `persistent`, or a DRAM mirror of it with the same places */
+	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
-	/* DRAM, same places: what an entry overwrote, see redo_append() */
+	/* DRAM, same places: the data that an entry overwrote, see redo_append(). */
 	uint8_t *undo;
 	uint8_t *persistent; /* the log in the file */
-	/* shared: everything below is replayed; moved by whoever replays */
+	/* Shared: everything below is replayed.  The thread that replays moves it. */
 	uint64_t tail ARCH_PADDED;
 };
 #define UNDO_NONE UINT64_MAX
@@ -105,18 +105,17 @@ struct redo_log {
 struct durability;
 
 struct durability_ops {
-	/* Replay what is durable, from the tail on, and move the tail.  Called with `replaying` and
-	 * the right to replay.  0 or FUR_E*. */
+	/* A callback to a higher layer: replay the durable updates from the tail on, and move the
+	 * tail.  Called with `replaying` locked and the right to replay.  0 or FUR_E*. */
 	int (*replay)(struct durability *d);
 };
 
-/* How replay goes about it. */
+/* How a replay works. */
 #define REPLAY_THREADS_MOST 16
 #define REPLAY_PRELOAD_MOST 128
 struct replay_options {
 	uint32_t threads; /* at most */
-	/* How far ahead lines are asked for: logs, in updates; the heap, in entries; 0: not at
-	 * all */
+	/* How far ahead it prefetches: logs, in updates; the heap, in entries; 0: not at all. */
 	uint32_t preload;
 	uint64_t least_bytes; /* of log, for each thread: with less, fewer threads are used */
 };
@@ -125,14 +124,14 @@ struct replay_options {
 
 struct durability {
 	struct pm pm;
-	struct media_super geometry;     /* what the file's superblock said when it was checked */
-	const struct media_super *super; /* that */
-	/* The superblock in the mapping, for the words that change */
+	struct media_super geometry;     /* the file's superblock, as it was when it was checked */
+	const struct media_super *super; /* &geometry */
+	/* The superblock in the mapping, for the words that change. */
 	struct media_super *words;
 	uint64_t head_bytes; /* media_head_bytes() */
 	struct control *control;
 	uint8_t *ring, *logs;
-	uint8_t *image; /* the heap as it is in the file, mapped shared: what replay writes */
+	uint8_t *image; /* the heap in the file, mapped shared: replay writes to it */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
 	/* An update draws its durTS after it has announced itself in nondurable[].  Not so on POWER,
@@ -140,18 +139,18 @@ struct durability {
 	bool draws_announced;
 	bool populate; /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
-	/* This process replays beside the one that works: redo and nondurable say nothing here */
+	/* This process replays for another one that works: redo and nondurable mean nothing here. */
 	bool beside;
-	bool impatient; /* the replayer beside has not answered last time */
+	bool impatient; /* the replayer did not answer the last call */
 
 	struct redo_log *redo;         /* [max_threads] */
 	struct nondurable *nondurable; /* [max_threads] */
 
 	uint64_t limit ARCH_PADDED;      /* threads registered so far: scans look no further */
 	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
-	/* First durTS not replayed, as last looked at: see control_refresh() */
+	/* The first durTS not replayed, at the last look: see control_refresh(). */
 	uint64_t tail ARCH_PADDED;
-	/* 0, or the FUR_E* for which nothing more can be made durable */
+	/* 0, or the FUR_E* for which no update can be made durable any more. */
 	uint64_t failed;
 	pthread_mutex_t replaying ARCH_PADDED;
 	char cause[512];      /* the message of the first failure */
@@ -174,13 +173,13 @@ static inline struct media_marker *durability_marker(const struct durability *d,
 
 struct heap_file;
 
-/* Point `d` at an opened file, nothing replayed yet; the caller sets `ops`.   Errors: FUR_ECORRUPT,
+/* Set `d` up for an opened file, with nothing replayed yet; the caller sets `ops`.   Errors: FUR_ECORRUPT,
  * FUR_EINVAL, FUR_ENOMEM. */
 FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 void durability_detach(struct durability *d);
 
-/* Say in the file that the heap is open (MEDIA_OPEN), or closed; durable before return (INV-F4).
+/* Mark the heap in the file as open (MEDIA_OPEN) or closed; durable before return (INV-F4).
  * Errors: FUR_EIO. */
 FUR_MUST_USE int durability_set_state(struct durability *d, uint64_t state);
 
@@ -192,32 +191,31 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d);
 
-/* Ask for the lines the next record goes to.  They were last used a lap ago and are in no cache;
- * the first locked instruction of the next update would wait for every store to them. */
+/* Prefetch the lines of the next record.  They were last used a lap ago and are in no cache, and the
+ * first locked instruction of the next update would wait for every store to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Append what is about to be stored to [to, to + bytes), remember what is there now, and store.
- * False: no room, and nothing was done.  At most MEDIA_ENTRY_MAX bytes, and never past the end of
- * the log: redo_fits() says how many. */
+/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  False: the log
+ * has no room, and nothing was done.  At most redo_fits() bytes: MEDIA_ENTRY_MAX, and not past the
+ * end of the log. */
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
 
-/* Take the record back: the heap is as before the update. */
+/* Take the open record's stores back (INV-D6). */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
-/* Put the head of the open record into `log->written`, or into the file's log.  Nothing to do in a
- * file of version 1. */
+/* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a file
+ * of version 1. */
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
         const struct media_claims *claims);
 
-/* Copy the record's entries from the mirror to the file's log.  Nothing to do where entries are
- * written in place. */
+/* Copy the record's entries from the mirror, if there is one, to the file's log. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
-/* Room in this thread's log, by replaying if need be.  FUR_ETOOBIG if the record alone fills the
- * log. */
+/* Make room in this thread's log, by replaying if need be.  FUR_ETOOBIG: the open record alone fills
+ * the log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
 /* ------------------------------------------- commit.c, durability.c */
@@ -234,8 +232,8 @@ FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
  * Source:  FUR, Algorithm 1, lines 52 and 53. */
 FUR_MUST_USE int durability_abort(struct durability *d, struct commit *c);
 
-/* Nothing more can be made durable, for the reason in the calling thread's message.  Sets `failed`
- * before it returns; the first failure's message is kept. */
+/* No update can be made durable any more; the calling thread's message has the reason.  Sets `failed`
+ * before it returns, and keeps the message of the first failure. */
 void durability_fail(struct durability *d, int error);
 
 /* The message of a call on a heap that has failed: `news`, and the first failure.  Returns
@@ -261,7 +259,7 @@ static inline int durability_check_read(const struct durability *d)
 	        d, "the data that this transaction has read may not be durable");
 }
 
-/* One turn of making room: replay, or let whoever does. */
+/* One attempt to make room: replay, or wait for the thread or process that does. */
 FUR_MUST_USE int durability_replay(struct durability *d, struct arch_backoff *backoff);
 
 #endif /* FUR_DURABILITY_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redo.c - the per-thread redo log, and the undo record kept beside it.
+ * redo.c - the redo log of a thread, and the undo record next to it.
  *
- * Entries carry their exact width: one that logged 8 bytes for a 4-byte field would put back its
- * neighbour as it was.  The undo record of an entry lies at the same place in `undo`: first the
- * position of the one before it, then the old bytes.  It is what fur_abort() and the lock path roll
- * back with; hardware aborts do without.
+ * Entries carry their exact width: an entry that logged 8 bytes for a 4-byte field would restore an
+ * old value of its neighbour.  The undo record of an entry lies at the same place in `undo`: first
+ * the position of the one before it, then the old bytes.  redo_undo() uses it, for fur_abort() and
+ * for other rollbacks (INV-D6); hardware aborts do not need it.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -69,7 +69,7 @@ void redo_begin(struct redo_log *log, const struct durability *d)
 	log->entries = 0;
 	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for
 	 * the last time. */
-	log->limit = arch_load_acquire(&log->tail) + d->super->log_bytes;
+	log->head_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
 }
 
 void redo_prefetch(const struct redo_log *log, const struct durability *d)
@@ -89,8 +89,8 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 	return bytes < to_end ? bytes : to_end;
 }
 
-/* Constant sizes become one move; the rest is rare. */
-static inline void copy(void *to, const void *from, uint64_t bytes)
+/* Constant sizes become one move; others are rare. */
+static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 {
 	switch (bytes) {
 	case 8: __atomic_store_n((uint64_t *)to, *(const uint64_t *)from, __ATOMIC_RELAXED); break;
@@ -105,15 +105,15 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
         const void *from, uint64_t bytes)
 {
 	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
-	if (end > log->limit)
+	if (end > log->head_most)
 		return false;
 	uint8_t *entry = log->written + place(d, position), *undo = log->undo + place(d, position);
 	uint64_t word = media_entry_word(heap_offset, bytes);
 	memcpy(entry, &word, 8);
 	memcpy(undo, &log->undo_last, 8);
-	copy(undo + 8, to, bytes);
-	copy(entry + 8, from, bytes);
-	copy(to, from, bytes);
+	copy_bytes(undo + 8, to, bytes);
+	copy_bytes(entry + 8, from, bytes);
+	copy_bytes(to, from, bytes);
 	log->undo_last = position;
 	log->head = end;
 	log->entries++;
@@ -129,7 +129,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 		              *undo = log->undo + place(d, log->undo_last);
 		uint64_t word;
 		memcpy(&word, entry, 8);
-		copy(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
+		copy_bytes(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
 		memcpy(&log->undo_last, undo, 8);
 	}
 	log->head = log->start + d->head_bytes;
@@ -179,18 +179,18 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	uint64_t tail;
-	/* The tail is read once for each look: a replay may move it at any time, and an empty log
-	 * is known for one only if it is still the tail that `limit` was made from. */
-	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->limit) {
-		/* All that is in the log is the open record: no replay can free it. */
+	/* Each turn reads the tail once.  A replay may move it at any time, and only the tail from
+	 * which head_most was made tells that the log is empty. */
+	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->head_most) {
+		/* The log holds nothing but the open record: no replay can free it. */
 		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the heap "
 			        "with a larger log_bytes, "
 			        "or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
-		/* A replayer that died after it had moved the ring's tail, and before our log's:
-		 * what it replayed is free. */
+		/* A replayer died after it had moved the ring's tail, and before it moved our log's:
+		 * the records that it replayed are free. */
 		if (arch_load_acquire(&d->tail) > log->durts) {
 			arch_store_release(&log->tail, log->end);
 			continue;
@@ -199,6 +199,6 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		if (error)
 			return error;
 	}
-	log->limit = tail + d->super->log_bytes;
+	log->head_most = tail + d->super->log_bytes;
 	return 0;
 }

@@ -28,35 +28,35 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	return true;
 }
 
-static void report_reader(struct htm *h, uint32_t i, uint64_t waited_ns)
+static void reader_report(struct htm *h, uint32_t i, uint64_t waited_ns)
 {
 	arch_fetch_add(&h->long_readers, 1);
 	if (!h->reader_report)
 		return;
 	struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
 	int cancel;
-	/* The caller may hold the lock, and has an update that is neither begun nor not.  A thread
-	 * cancelled here, in whatever the callback calls, would undo its last update, which is
-	 * committed, and release a lock that may be another's. */
+	/* The caller may hold the lock, and its update has half begun.  A thread that was cancelled
+	 * in the callback would undo its last update, which is committed, and release a lock that
+	 * may be another thread's. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	h->reader_report(&report, h->reader_report_arg);
 	pthread_setcancelstate(cancel, &cancel);
 }
 
-static void note_longest(struct htm *h, uint64_t waited_ns)
+static void reader_note_longest(struct htm *h, uint64_t waited_ns)
 {
 	uint64_t longest = arch_load(&h->longest_reader_ns);
 	while (waited_ns > longest && !arch_cas(&h->longest_reader_ns, longest, waited_ns))
 		longest = arch_load(&h->longest_reader_ns);
 }
 
-static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
+static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 {
 	struct arch_backoff backoff = {0};
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
-	/* reader_report may have forked: the child has no such reader, and the caller refuses the
-	 * transaction. */
+	/* The user's reader_report may have forked.  The child has no such reader, and the caller
+	 * refuses the transaction. */
 	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
 		/* Reading the clock only now and then keeps short waits short.  Later a look takes
@@ -69,11 +69,11 @@ static void wait_one(struct htm *h, uint32_t i, uint64_t seq)
 		waited = now - started;
 		if (!reported && waited >= h->reader_report_ns) {
 			reported = true;
-			report_reader(h, i, waited);
+			reader_report(h, i, waited);
 		}
 	}
 	if (reported)
-		note_longest(h, arch_now_ns() - started);
+		reader_note_longest(h, arch_now_ns() - started);
 }
 
 void active_wait_outside(struct htm *h, uint32_t me)
@@ -82,6 +82,6 @@ void active_wait_outside(struct htm *h, uint32_t me)
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load_acquire(&h->active[i].seq);
 		if (i != me && seq)
-			wait_one(h, i, seq);
+			reader_wait(h, i, seq);
 	}
 }

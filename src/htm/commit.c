@@ -27,13 +27,14 @@ static void lock_commit_empty(struct fur_thread *t)
 	lock_release(t->htm);
 }
 
-/* The update wrote nothing: it ends as a read-only transaction does. */
+/* The update wrote nothing: it ends like a read-only transaction. */
 static int commit_finish_empty(struct fur_thread *t)
 {
 	nondurable_wait(t->durability, &t->window.commit.dset);
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.empty_commits, 1);
-	/* As in fur_end_ro(); the fence keeps the load behind the scan that collected D. */
+	/* As in fur_end_ro(): the fence keeps the load of `failed` behind the scan that collected
+	 * D. */
 	arch_fence_light();
 	return durability_check_read(t->durability);
 }
@@ -42,7 +43,7 @@ static int commit_finish(struct fur_thread *t)
 {
 	struct commit *c = &t->window.commit;
 	uint64_t entries = t->update.log->entries;
-	/* The machine's own steps, since it has let the update through. */
+	/* The time since the last mark, of the machine's own commit, counts for no phase. */
 	if (c->clock)
 		c->clock->last = arch_ticks();
 	int error = durability_commit(t->durability, c); /* A1:36 to A1:39 */
@@ -89,7 +90,7 @@ static int update_roll_back(struct fur_update *tx)
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
 		return fur_fail(error, "%s", reason);
-	/* No room in the log, for the heap has failed: the message says why. */
+	/* The log has no room, for the heap has failed: the message has the cause. */
 	int failed = tx_refuse(t->htm);
 	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
@@ -142,6 +143,6 @@ void tx_abandon(struct fur_thread *t)
 	if (t->ro.depth) {
 		t->ro.depth = 1;
 		if (fur_end_ro(&t->ro))
-			return; /* the heap has failed; nobody is left to tell */
+			return; /* the heap has failed, and the thread cannot be told */
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * detect.c - which back end, and why.
+ * detect.c - choose a back end, and record the reason.
  */
 #include "base/error.h"
 #include "htm/htm.h"
@@ -48,8 +48,8 @@ static const struct htm_ops *choose_tsx(
 static const struct htm_ops *choose_power(
         struct htm *h, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
 {
-	/* Asked for by name, it is tried even where the kernel does not announce it: `tbegin.` then
-	 * fails and the lock path runs. */
+	/* If the caller asked for it by name, try it even where the kernel does not announce it:
+	 * `tbegin.` then fails, and updates run under the lock. */
 	if (!cpu->suspend && !by_name) {
 		snprintf(reason, bytes,
 		        "this processor has no transactional memory with suspend mode (POWER8, "
@@ -64,8 +64,8 @@ static const struct htm_ops *choose_power(
 }
 #endif
 
-/* Only an emulated machine may have either. */
-static const struct htm_ops *choose(
+/* Only an emulated machine may have either kind. */
+static const struct htm_ops *choose_ops(
         struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	const struct htm_ops *ops = NULL;
@@ -97,7 +97,7 @@ int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
 		snprintf(reason, reason_bytes,
 		        "asked for: every update runs under the fallback lock");
 	else
-		h->ops = choose(h, asked, cpu, reason, reason_bytes);
+		h->ops = choose_ops(h, asked, cpu, reason, reason_bytes);
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
 		return fur_fail(FUR_EINVAL,
 		        "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * htm.h - hardware transactions, who is active, the isolation wait, the fallback lock.  The
- * contract of src/htm.
+ * htm.h - hardware transactions and the fallback lock.  The contract of src/htm, with active.h (the
+ * transactions that are active, and the isolation wait).
  *
  *   INV-H1  A read-only transaction publishes active[i] before its first load, and takes it back
  *           after its last (reader.c).
- *   INV-H2  An update becomes visible only after every transaction that was active when it scanned
- *           active[], and may have read the old value of what it wrote, is no longer (the isolation
- *           wait).  Its stores are performed, that is, would abort on a conflicting load, before it
- *           scans.
- *   INV-H3  While the fallback lock is held and its holder's body runs, no transaction is active
- *           and none can commit in hardware over what the body reads or writes (lock.c).
- *
- *   INV-H4  A location that fur_promote() names is in the write set of the hardware update: another
+ *   INV-H2  An update becomes visible only when each transaction that was active at its scan of
+ *           active[], and may have read an old value of a word that it wrote, has ended: the
+ *           isolation wait.  Its stores are performed before the scan; that is, a conflicting load
+ *           would abort it.
+ *   INV-H3  While a thread holds the fallback lock and runs a body, no transaction is active, and
+ *           none can commit in hardware over data that the body reads or writes (lock.c).
+ *   INV-H4  A location that fur_promote() names is in the write set of the hardware update.  An
  *           update that writes it conflicts, so snapshot isolation shows no write skew on it.
- *
- * Who appears in active[]: read-only transactions always; updates only where their loads are
- * untracked (POWER, snapshot).
  */
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
@@ -26,12 +22,13 @@
 
 /* ------------------------------------------------------------------ shared */
 
+/* Only active.{h,c} touches active[]. */
 struct active {
-	uint64_t seq; /* 0, or the odd sequence number of the transaction this thread runs */
-	/* 0, or 1 + the lock's turn since which this thread waits until the lock is free
-	 * (lock.c) */
+	uint64_t seq; /* 0, or the odd sequence number of the thread's active transaction */
+	/* 0, or 1 + the turn of the lock since which this thread waits until the lock is free
+	 * (lock.c). */
 	uint64_t want;
-	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware */
+	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
 } ARCH_PADDED;
 
@@ -46,8 +43,8 @@ struct fallback_lock {
 	uint64_t served_sleepers;
 	/* Grows at every release.  A futex: threads sleep on it until the lock is free. */
 	uint64_t turn ARCH_PADDED;
-	uint64_t sleepers;  /* so many */
-	uint64_t next_call; /* the holder's: when it may wake them again, in ticks */
+	uint64_t sleepers;  /* threads that sleep on it */
+	uint64_t next_call; /* only the holder's: when it may wake them again, in ticks */
 };
 
 struct htm_ops;
@@ -58,8 +55,8 @@ struct htm {
 	struct active *active; /* [max_threads] */
 	struct fallback_lock lock;
 	enum fur_htm kind;
-	enum fur_isolation isolation; /* what is given */
-	bool updates_active;          /* updates appear in active[] too */
+	enum fur_isolation isolation; /* the one that runs, not the one that was asked for */
+	bool updates_active;          /* updates are in active[] too */
 	uint32_t retries;
 	bool phase_times;
 	uint64_t reader_report_ns;
@@ -67,8 +64,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* Called by a thread that has committed an update of so many log entries, between its
-	 * transactions; or NULL. */
+	/* A callback to a higher layer (api/pages.c), or NULL.  A thread calls it between its
+	 * transactions when it has committed an update of `entries` log entries. */
 	void (*after_update)(struct fur_thread *t, uint64_t entries);
 };
 
@@ -126,9 +123,9 @@ struct fur_thread {
 	} stats ARCH_PADDED;
 };
 
-/* The calling thread, over all heaps.  Transactions of one thread on two heaps can wait for each
- * other in a circle: updates through their isolation waits; readers because each holds up the lock
- * of one heap, and waits for that of the other.  So it has one. */
+/* The calling thread, over all heaps.  Transactions of one thread on two heaps could wait for each
+ * other in a circle: updates through their isolation waits; readers because each delays the lock of
+ * one heap, and waits for the lock of the other.  So a thread has one transaction open at most. */
 struct this_thread {
 	const struct fur_thread *open; /* the registration that has a transaction open, or NULL */
 };
@@ -138,19 +135,20 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
 #define HTM_STARTED UINT64_MAX
 
-/* What a back end must do.  begin() returns HTM_STARTED inside a hardware transaction, or, any
- * number of times later, the status of its abort. */
+/* A back end.  begin() returns HTM_STARTED inside a hardware transaction, and again, at any later
+ * time, with the status of its abort. */
 struct htm_ops {
 	uint64_t (*begin)(struct fur_thread *t);
 	enum fur_abort_cause (*classify)(uint64_t status);
-	/* Steps from the last access to visible.  Returns when the update is visible, D collected;
-	 * or never: it aborted. */
+	/* The steps from the last access until the update is visible, D collected.  Does not return
+	 * if the transaction aborts. */
 	void (*commit)(struct fur_thread *t);
-	/* End a transaction whose stores have been undone, or that made none: D collected. */
+	/* End a transaction whose stores have been undone, or that made none; D collected. */
 	void (*commit_empty)(struct fur_thread *t);
-	/* Abort, with a cause classify() will give back.  Does not return. */
+	/* Abort with a cause that classify() will return.  Does not return. */
 	void (*abort)(enum fur_abort_cause cause);
-	/* After an abort, outside: settle what the attempt owes (a durTS drawn).  0 or FUR_E*. */
+	/* After an abort, outside: pay what the attempt owes, an abort marker for a durTS that it
+	 * drew.   Errors: those of durability_abort(). */
 	int (*aborted)(struct fur_thread *t);
 };
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
@@ -169,11 +167,11 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 
 void lock_acquire(struct htm *h, uint32_t me);
 void lock_release(struct htm *h);
-/* As an update that will try hardware: wait until this thread sees the lock free.  False: the lock
- * was held whenever this thread looked, for so many of its turns that the update must take a turn
- * itself. */
+/* For an update that will try hardware: wait until this thread sees the lock free.  False: the lock
+ * was held whenever this thread looked, for HTM_LOCK_TURNS of its turns, and the update must take a
+ * turn itself (INV-L4). */
 FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
-/* As a reader that found the lock held: wait for a turn.  Returns when it may try again. */
+/* For a reader that found the lock held: wait until it may try again. */
 void lock_wait_reader(struct htm *h, uint32_t me);
 
 static inline bool lock_held(const struct htm *h)
@@ -185,7 +183,7 @@ static inline bool lock_held(const struct htm *h)
 
 static inline void stat_add(uint64_t *counter, uint64_t n)
 {
-	/* Written by one thread, read by fur_get_stats() at any time. */
+	/* One thread writes it; fur_get_stats() reads it at any time. */
 	arch_store(counter, arch_load(counter) + n);
 }
 
@@ -195,10 +193,11 @@ static inline bool htm_forked(const struct htm *h)
 	return (int)arch_load(&h->durability->failed) == FUR_EFORK;
 }
 
-/* Why no transaction may begin on this heap, whose `failed` is set; in words. */
+/* The error for which no transaction may begin on this heap, whose `failed` is set; sets the
+ * message. */
 FUR_MUST_USE int tx_refuse(const struct htm *h);
 
-/* The registration is not the calling thread's; in words. */
+/* The registration is another thread's, or none: sets the message, returns `error`. */
 FUR_MUST_USE int tx_foreign(const char *function, int error);
 
 /* May the calling thread begin a transaction of its own with the registration, or join the one that
@@ -211,7 +210,7 @@ static inline bool tx_is_mine(const struct fur_update *tx)
 	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
 }
 
-/* Why it is not; in words. */
+/* The error if it is not; sets the message. */
 FUR_MUST_USE int tx_not_mine(const struct fur_update *tx, const char *function);
 
 /* The update is over. */

@@ -15,14 +15,14 @@
  *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
  *    transactions", has the argument.
  *
- * The turn goes to a thread that is running: whoever finds it free takes it, ahead of threads that
- * sleep.  With more threads than cores, a queue in order of arrival would wait, at every turn,
- * until the kernel runs one particular thread.
+ * The turn is given to a thread that is running: a thread that finds it free takes it, ahead of
+ * threads that sleep.  With more threads than cores, a queue in order of arrival would wait at every
+ * turn until the kernel runs one particular thread.
  *
  *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.
- *          Nobody takes a free turn while one is reserved, and reserved turns are handed over in
- *          order.  A thread that sleeps before it has reserved is woken in order of arrival, by a
- *          release; each release wakes one such thread at most.
+ *          No thread takes a free turn while one is reserved, and reserved turns are handed over
+ *          in order.  A release wakes the thread that has slept longest without a reservation, and
+ *          at most one.
  *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
  *          another thread that has slept is awake and will make it so before it sleeps or gives the
  *          turn away.  A release that finds TURN_WANTED wakes one thread.  Threads that sleep until
@@ -39,16 +39,17 @@
 enum turn {
 	TURN_FREE,
 	TURN_TAKEN,
-	TURN_WANTED /* taken, and somebody may be asleep until it is free */
+	TURN_WANTED /* taken, and a thread may be asleep until it is free */
 };
 
 enum {
 	FAIR_TURNS = 4,
 	PATIENCE_NS = 1000000,
-	/* In pauses.  The only waiter stays awake about as long as waking up takes, which is the
-	 * most that can be lost either way: if it slept sooner, updates of some 10 us each would
-	 * run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second, not 76,000).  One of
-	 * several soon sleeps: with more threads than cores, the holder needs its core. */
+	/* In pauses.  An only waiter stays awake about as long as a wake-up takes, which is the
+	 * most that either choice can lose.  If it slept sooner, updates of some 10 us each would
+	 * run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second instead of 76,000).  One
+	 * of several waiters sleeps soon: with more threads than cores, the holder needs its
+	 * core. */
 	SPINS = 300,
 	SPINS_ALONE = 3000,
 	/* In pauses: a reader that is running becomes active in less. */
@@ -62,8 +63,8 @@ static bool any_reserved(const struct fallback_lock *l)
 	return arch_load(&l->reserved) != arch_load(&l->served);
 }
 
-/* Take the turn if it is free and not reserved.  A turn reserved between the look and the CAS waits
- * for us; everybody else sees it. */
+/* Take the turn if it is free and not reserved.  A thread that reserves a turn between the look and
+ * the CAS waits for us; all others see its reservation. */
 static bool try_turn(struct fallback_lock *l, enum turn as)
 {
 	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) &&
@@ -108,9 +109,9 @@ static void take_reserved_turn(struct fallback_lock *l)
 		else
 			sleep_until_served(l, mine);
 	}
-	/* INV-L2: whoever had it may have found it free and taken it as if nobody slept, and we
-	 * have slept beside others.  Relaxed is enough: the next change that matters is our own
-	 * release. */
+	/* INV-L2: the thread that had the turn may have found it free and taken it as TURN_TAKEN,
+	 * although others sleep for it, as we did.  Relaxed is enough: the next change that matters
+	 * is our own release. */
 	arch_store(&l->taken, TURN_WANTED);
 }
 
@@ -135,10 +136,10 @@ static void wait_for_turn(struct fallback_lock *l)
 			return;
 		}
 		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep,
-		 * and a release changes it before it wakes: so either the release wakes us, or we
-		 * do not sleep.  A release that found TURN_WANTED wakes one sleeper of perhaps
-		 * many, and leaves TURN_FREE; so that one takes the turn as WANTED from now on, for
-		 * the others. */
+		 * and a release changes it before it wakes a thread.  So either the release wakes
+		 * us, or we do not sleep.  A release that found TURN_WANTED wakes one sleeper of
+		 * perhaps many, and leaves TURN_FREE.  From then on that sleeper takes the turn as
+		 * TURN_WANTED, for the others. */
 		uint64_t taken = arch_load(&l->taken);
 		if (taken == TURN_WANTED ||
 		        (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
@@ -168,8 +169,8 @@ static void give_turn(struct fallback_lock *l)
 		 * take_reserved_turn(). */
 		if (arch_exchange(&l->taken, TURN_FREE) == TURN_WANTED)
 			arch_futex_wake_one(arch_futex_of(&l->taken));
-		/* A turn was reserved meanwhile, by a thread that may have looked when ours was not
-		 * free yet.  It is ours to hand over, or that of whoever has taken the turn. */
+		/* Meanwhile a thread has reserved a turn; it may have looked before ours was free.
+		 * We must hand the turn over, or the thread that has taken it must. */
 	} while (arch_load_ordered(&l->reserved) != arch_load(&l->served) &&
 	         arch_cas(&l->taken, TURN_FREE, TURN_WANTED));
 }
@@ -197,7 +198,8 @@ static void wait_while_held(struct fallback_lock *l, unsigned look)
 		sleep_while_held(l);
 }
 
-static bool missed(const struct htm *h, uint64_t want, uint64_t turns)
+/* Have `turns` turns passed since the thread that wrote `want` began to wait? */
+static bool turns_missed(const struct htm *h, uint64_t want, uint64_t turns)
 {
 	return arch_load(&h->lock.turn) + 1 - want >= turns;
 }
@@ -210,7 +212,7 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 	active_note_wait(mine, h, 0);
 	uint64_t want = active_wants(mine);
 	bool free = false;
-	for (unsigned k = 0; !(free = !lock_held(h)) && !missed(h, want, HTM_LOCK_TURNS); k++)
+	for (unsigned k = 0; !(free = !lock_held(h)) && !turns_missed(h, want, HTM_LOCK_TURNS); k++)
 		wait_while_held(&h->lock, k);
 	active_clear_wait(mine);
 	return free;
@@ -225,21 +227,21 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 		wait_while_held(&h->lock, k);
 }
 
-/* Nobody can fall asleep now: `held` is 0, and whoever has seen the last release's `turn` has seen
- * that, too. */
+/* No thread can fall asleep now: `held` is 0, and a thread that has seen the `turn` of the last
+ * release has seen that too. */
 static void wake_sleepers(struct fallback_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }
 
-/* INV-L3, for one reader.  If it runs it comes in at once; if it sleeps it is not worth waiting for
- * until it has waited long. */
+/* INV-L3, for one reader.  A reader that runs enters at once.  A reader that sleeps is worth a wait
+ * only when it has waited long. */
 static void admit_reader(struct htm *h, const struct active *reader, uint64_t patience)
 {
 	uint64_t want;
 	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
-		if (!(want = active_wants(reader)) || !missed(h, want, FAIR_TURNS))
+		if (!(want = active_wants(reader)) || !turns_missed(h, want, FAIR_TURNS))
 			break;
 		arch_pause();
 	}
@@ -251,12 +253,12 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 	}
 }
 
-/* INV-L4: updates that have missed too many turns are woken, no more; and not again at every turn
- * until they run. */
+/* INV-L4: wake updates that have missed too many turns, without a wait for them, and not again at
+ * every turn until they run. */
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
-	if (missed(h, want, HTM_LOCK_TURNS) && (now = arch_ticks()) >= h->lock.next_call) {
+	if (turns_missed(h, want, HTM_LOCK_TURNS) && (now = arch_ticks()) >= h->lock.next_call) {
 		h->lock.next_call = now + patience;
 		wake_sleepers(&h->lock);
 	}
@@ -285,9 +287,9 @@ void lock_acquire(struct htm *h, uint32_t me)
 	struct fallback_lock *l = &h->lock;
 	take_turn(l);
 	admit_waiters(h, me);
-	/* `held` is seen before active[] is scanned.  Without the fence the scan may pass a reader
-	 * that does not see the lock either, and that reader reads the body's stores half done:
-	 * Stress.TornReads. */
+	/* Full fence: other threads see `held` before we scan active[] (INV-H3).  Without it the
+	 * scan may miss a reader that does not see the lock either, and that reader reads the
+	 * body's stores half done: Stress.TornReads; plant: no-lock-fence. */
 	arch_store_fence(&l->held, 1);
 	active_wait_outside(h, me);
 }
@@ -295,15 +297,15 @@ void lock_acquire(struct htm *h, uint32_t me)
 void lock_release(struct htm *h)
 {
 	struct fallback_lock *l = &h->lock;
-	/* Release: who sees the lock free sees the body's stores, and nondurable[] (INV-D1). */
+	/* Release: a thread that sees the lock free sees the body's stores, and nondurable[]
+	 * (INV-D1). */
 	arch_store_release(&l->held, 0);
 	/* Ordered: `held` before `sleepers`, see sleep_while_held(). */
 	arch_fetch_add(&l->turn, 1);
 	bool last = arch_load(&l->waiters) == 0;
 	give_turn(l);
-	/* While updates wait for the turn, most of the sleepers would find the lock held again: the
-	 * one that takes the turn releases the lock, too, and so on until none waits.  Meanwhile
-	 * INV-L3 and INV-L4. */
+	/* While updates wait for the turn, most sleepers would find the lock held again.  The last
+	 * update that waits wakes them; until then INV-L3 and INV-L4 hold. */
 	if (last && arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy.c - see policy.h.
+ * policy.c - retry, wait or take the lock after a hardware abort (policy.h).
  */
 #include "htm/policy.h"
 
 #include "base/arch.h"
 
 enum {
-	/* The first may be the fault of whoever shares the cache; the second is ours */
+	/* A thread that shares the cache may have caused the first; the second is ours. */
 	CAPACITY_TRIES = 2,
-	/* A reader comes by again and again, and does not wait: what it aborts time after time
-	 * writes near the root of something.  The lock keeps readers out. */
+	/* Readers do not wait, and come again and again: an update that they keep aborting writes
+	 * near the root of a structure.  The lock keeps readers out. */
 	PLAIN_TRIES = 8,
-	/* An interrupt does not come again; a page fault does, until touched outside: under the
-	 * lock */
+	/* An interrupt is not repeated.  A page fault is, until the page is touched outside a
+	 * transaction, that is, under the lock. */
 	FAULT_TRIES = 3,
 };
 
@@ -28,8 +28,8 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_CAPACITY:
 		return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
-		/* Somebody else's fallback is no reason for ours: if it were, one would bring on
-		 * the next.  With very many of them in a row the queue is fairer. */
+		/* Another update's fallback is no reason for ours: if it were, each would cause the
+		 * next.  After very many in a row the lock's queue is fairer. */
 		return ++history->locks < HTM_LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
@@ -38,16 +38,16 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	}
 }
 
-/* Two transactions that aborted each other should not meet again at once: whoever was aborted lets
- * the other finish, which takes about as long as the attempt did, and waits twice as long each
- * time; but not for ever, where the attempt was long because the thread was not running.  The clock
- * and the number are random enough.  A reader has no transaction to finish: it is gone before we
- * are back. */
+/* Two transactions that aborted each other should not meet again at once.  The aborted one lets the
+ * other finish, which takes about as long as its own attempt did, and waits twice as long each time.
+ * The wait is bounded, for an attempt may have been long because the thread was not running.  Clock
+ * and number are random enough.  A reader has no transaction to finish, and will have left when we
+ * retry. */
 void htm_pause(
         enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
 {
-	/* How long, and how often, is measured: docs/benchmarks.md, "Waits after a conflict".  The
-	 * first: in eighths of the attempt. */
+	/* Measured: docs/benchmarks-notes.md, "Waits after a conflict".  FIRST and FIRST_SOON are in
+	 * eighths of the attempt. */
 	enum { FIRST = 16, FIRST_SOON = 2, DOUBLINGS = 4, MOST_NS = 1000000 };
 	uint32_t aborts = action == HTM_RETRY ? history->spent : history->plains;
 	uint32_t doublings = aborts < 2 ? 0 : aborts - 1 < DOUBLINGS ? aborts - 1 : DOUBLINGS;

@@ -31,7 +31,7 @@ static inline void power_tend(void)
 	emu_tend();
 }
 
-/* The machine puts the stack back by itself: the window may run on it. */
+/* The emulated machine restores the stack at an abort, so the window may run on it. */
 static inline void power_window(void (*run)(void *), void *arg, void *stack)
 {
 	(void)stack;

@@ -21,7 +21,7 @@
 static inline void power_abort_with(enum fur_abort_cause cause)
 {
 	power_tabort((uint64_t)(1 + cause) << 1);
-	/* Outside a transaction tabort. does nothing; inside it does not come here. */
+	/* Outside a transaction tabort. does nothing; inside, it does not return. */
 	__builtin_trap();
 }
 

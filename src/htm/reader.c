@@ -26,7 +26,7 @@ static void reader_enter(struct fur_thread *t)
 	active_clear_wait(mine);
 }
 
-/* Every begin that is not the outermost, and all misuse. */
+/* A begin that is not the outermost, and misuse. */
 static int begin_inner(struct fur_thread *t, fur_ro **ro)
 {
 	if (!t || !ro)
@@ -63,7 +63,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	return 0;
 }
 
-/* Every end that is not the outermost, and all misuse. */
+/* An end that is not the outermost, and misuse. */
 static int end_inner(fur_ro *ro)
 {
 	if (!ro)

@@ -14,9 +14,9 @@ void tx_fail(struct fur_update *tx, int error)
 		tx->error = error;
 }
 
-/* The log is full.  In hardware: abort and make room outside.  Under the lock: make room here;
- * whoever is in flight needs no lock to finish. */
-static bool make_room(struct fur_update *tx)
+/* The log is full.  In hardware: abort, and make room outside.  Under the lock: make room here; the
+ * updates in flight need no lock to finish. */
+static bool store_make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
 		tx->thread->htm->ops->abort(FUR_ABORT_FULL);
@@ -26,13 +26,13 @@ static bool make_room(struct fur_update *tx)
 	return !error;
 }
 
-static inline bool inside(const struct fur_update *tx, const void *to, size_t bytes)
+static inline bool heap_contains(const struct fur_update *tx, const void *to, size_t bytes)
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)to - tx->base);
 	return offset < tx->bytes && bytes <= tx->bytes - offset;
 }
 
-/* Does the calling thread have it open, or had?  Stores have no result: FUR_CHECKS looks. */
+/* Stores return nothing, so only builds with FUR_CHECKS find such misuse. */
 static inline void check_update(const struct fur_update *tx)
 {
 	FUR_CHECK(tx, "the update must not be NULL");
@@ -45,26 +45,27 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 {
 	enum { MOST_BYTES = sizeof bits };
 	check_update(tx);
-	if (__builtin_expect(!inside(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES, 0)) {
-		/* An entry of no bytes would be damage to whoever replays the log; more than 8 are
-		 * not in `bits`. */
-		tx_fail(tx, inside(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
+	if (__builtin_expect(
+	            !heap_contains(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES, 0)) {
+		/* A replay would take an entry of no bytes for damage; `bits` has 8 bytes at
+		 * most. */
+		tx_fail(tx, heap_contains(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
 	const struct durability *d = tx->thread->durability;
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (__builtin_expect(!redo_append(tx->log, d, offset, to, &bits, bytes), 0))
-		if (!make_room(tx))
+		if (!store_make_room(tx))
 			return;
 }
 
-static bool overlap(const void *a, const void *b, size_t bytes)
+static bool ranges_overlap(const void *a, const void *b, size_t bytes)
 {
 	return (uintptr_t)a - (uintptr_t)b < bytes || (uintptr_t)b - (uintptr_t)a < bytes;
 }
 
-/* As memmove(): each part goes through a copy, so that its log entry has the bytes that were there
- * before the part was stored; and the parts go in the order in which none is stored over before it
+/* As memmove().  Each part is copied first, so that its log entry has the bytes that the source had
+ * before the part was stored.  The parts follow in the order in which none is overwritten before it
  * is read. */
 static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -75,7 +76,7 @@ static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t 
 		uint64_t part = redo_fits(tx->log, d, bytes), at = upwards ? 0 : bytes - part;
 		memcpy(copy, from + at, part);
 		if (!redo_append(tx->log, d, (uint64_t)(to + at - tx->base), to + at, copy, part)) {
-			if (!make_room(tx))
+			if (!store_make_room(tx))
 				return;
 			continue;
 		}
@@ -90,11 +91,11 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	check_update(tx);
 	if (bytes == 0)
 		return;
-	if (__builtin_expect(!inside(tx, to, bytes) || tx->error, 0)) {
+	if (__builtin_expect(!heap_contains(tx, to, bytes) || tx->error, 0)) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	if (__builtin_expect(overlap(to, from, bytes), 0)) {
+	if (__builtin_expect(ranges_overlap(to, from, bytes), 0)) {
 		write_overlapping(tx, to, from, bytes);
 		return;
 	}
@@ -103,7 +104,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 		uint64_t part = redo_fits(tx->log, d, bytes);
 		if (!redo_append(
 		            tx->log, d, (uint64_t)((uint8_t *)to - tx->base), to, from, part)) {
-			if (!make_room(tx))
+			if (!store_make_room(tx))
 				return;
 			continue;
 		}
@@ -116,23 +117,23 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 FUR_API void fur_promote(fur_update *tx, void *at)
 {
 	check_update(tx);
-	if (__builtin_expect(!inside(tx, at, 1), 0)) {
+	if (__builtin_expect(!heap_contains(tx, at, 1), 0)) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	/* Loads are tracked under opacity; and under the lock nobody else runs. */
+	/* Loads are tracked under opacity, and under the lock no other transaction runs. */
 	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
 		return;
-	/* A transactional store of what is there: it takes the line into the write set.  What is
-	 * there cannot have changed since it was read: an update that writes it waits for us before
-	 * it commits, or is aborted by this store. */
+	/* INV-H4.  A transactional store of the byte's own value takes the line into the write set.
+	 * The byte cannot have changed since the transaction read it: an update that writes it waits
+	 * for us before it commits, or this store aborts that update. */
 	uint8_t *byte = at;
 	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
 {
-	/* With no bytes the pointers may be anything, and memmove() would not have that. */
+	/* memmove() must not be called with an invalid pointer, even for no bytes. */
 	if (bytes)
 		memmove(to, from, bytes);
 }

@@ -53,10 +53,10 @@ void tx_close(struct fur_update *tx)
 	struct fur_thread *t = tx->thread;
 	tx->mode = TX_NONE;
 	tx->depth = 0;
-	/* A store with a transaction that is over falls outside the heap, and is not done */
+	/* A store of a transaction that is over falls outside the heap, and is not made. */
 	tx->bytes = 0;
-	/* A read-only transaction inside the update ends with it.  Left open, it would let all
-	 * later ones join it, unprotected. */
+	/* A read-only transaction inside the update ends with it.  If it stayed open, all later
+	 * ones would join it, unprotected. */
 	if (__builtin_expect(t->ro.depth != 0, 0)) {
 		FUR_CHECK(false, "a read-only transaction is still open inside the update that "
 		                 "ends: call fur_end_ro first");

@@ -16,10 +16,10 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	switch (action) {
 	case HTM_RETRY:
 	case HTM_RETRY_SOON: htm_pause(action, history, began, t->index); return 0;
-	case HTM_WAIT_LOCK: return 0; /* lock_wait_free() comes before every attempt */
+	case HTM_WAIT_LOCK: return 0; /* begin_hardware() waits for the lock before every attempt */
 	case HTM_WAIT_READER:
 		active_wait_outside(t->htm, t->index);
-		/* reader_report forked */
+		/* The user's reader_report has forked. */
 		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0;
 	case HTM_MAKE_ROOM: return redo_make_room(t->update.log, t->durability);
 	case HTM_TAKE_LOCK: break;
@@ -38,7 +38,7 @@ static void attempt_prepare(struct fur_thread *t)
 	c->dset.n = 0;
 	c->dset.settled_below = 0;
 	t->attempt_began = arch_ticks();
-	/* What an aborted attempt took counts for the body of the one that commits. */
+	/* The time of aborted attempts counts for the body of the one that commits. */
 	if (t->htm->phase_times) {
 		w->clock = (struct phase_clock){.last = t->began};
 		c->clock = &w->clock;
@@ -50,7 +50,7 @@ static int begin_locked(struct fur_thread *t)
 {
 	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
 	lock_acquire(t->htm, t->index);
-	if (__builtin_expect(htm_forked(t->htm), 0)) /* reader_report forked */
+	if (__builtin_expect(htm_forked(t->htm), 0)) /* the user's reader_report has forked */
 		return tx_refuse(t->htm);
 	if (started)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
@@ -66,7 +66,7 @@ static int begin_hardware(struct fur_thread *t)
 	const struct htm_ops *ops = t->htm->ops;
 	struct htm_history history = {0};
 	for (;;) {
-		/* While it is held an attempt could only abort */
+		/* While the lock is held an attempt could only abort. */
 		if (!lock_wait_free(t->htm, t->index))
 			break;
 		attempt_prepare(t);
@@ -86,8 +86,8 @@ static int begin_hardware(struct fur_thread *t)
 		if (action == HTM_TAKE_LOCK)
 			break;
 		if ((error = attempt_wait(t, action, &history, t->attempt_began))) {
-			/* The update alone fills the log.  Under the lock it finds that out at the
-			 * store, and its commit says so. */
+			/* The update alone fills the log.  Under the lock the store finds out, and
+			 * fur_commit() reports it. */
 			if (error != FUR_ETOOBIG)
 				return error;
 			break;
@@ -96,7 +96,7 @@ static int begin_hardware(struct fur_thread *t)
 	return begin_locked(t);
 }
 
-/* Every begin that is not the outermost, and all misuse. */
+/* A begin that is not the outermost, and misuse. */
 static int begin_inner(struct fur_thread *t, fur_update **update)
 {
 	if (!t || !update)

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * window_stack.c - the stack on which POWER's window runs (power.c, INV-W1, INV-W3), and on which
- * signals may find it.
+ * window_stack.c - the stack on which POWER's window runs (power.c, INV-W1, INV-W3), and on which a
+ * signal may interrupt it.
  *
  * Linux rolls a transaction back (treclaim) before it delivers a signal.  Then it writes the
  * handler's frame below a stack pointer: the one of tbegin. if the thread was in transactional
  * state, the current one if it was suspended (Documentation/arch/powerpc/transactional_memory.rst,
  * "Signals").  So a handler that was not installed with SA_ONSTACK and interrupts the window runs
  * on the window's stack.  This is safe:
- *  - Nothing that an abort returns to lies on that stack.  power_window() has r1 there whenever the
- *  thread is suspended.  If it did
- *    not, the kernel would write the frame below the r1 of commit(), over the frame of begin(), to
- *    which the abort returns.
- *  - When the handler returns, the window goes on inside a doomed transaction (INV-W2), which
- *  tresume. ends.  - The stack has room.  A frame holds two contexts, some 5 KiB; systems recommend
- *  8 to 32 KiB for a handler's stack (SIGSTKSZ).  The
- *    window itself needs a few.
- *  - A handler that needs more than the rest meets the guard, and the process ends with SIGSEGV.
- *  Without a guard it would overwrite
- *    the memory below.
+ *  - No frame to which an abort returns lies on that stack.  power_window() has r1 there whenever
+ *    the thread is suspended.  Otherwise the kernel would write the handler's frame below the r1 of
+ *    power_commit(), over the frame of power_begin(), to which the abort returns.
+ *  - When the handler returns, the window continues inside a doomed transaction (INV-W2), which
+ *    tresume. ends.
+ *  - The stack has room.  A handler's frame holds two contexts, some 5 KiB; systems recommend 8 to
+ *    32 KiB for a handler's stack (SIGSTKSZ).  The window itself needs a few.
+ *  - A handler that needs more than the rest meets the guard page, and the process ends with
+ *    SIGSEGV.  Without a guard it would overwrite the memory below.
  */
 #include "htm/htm.h"
 
@@ -28,8 +26,8 @@
 
 enum {
 	STACK_BYTES = 262144,
-	/* Touched in advance, for the window: a page fault there would abort the transaction.  A
-	 * handler may fault: its transaction is rolled back already. */
+	/* Touched in advance for the window: a page fault there would abort the transaction.  A
+	 * handler may fault: the kernel has rolled its transaction back. */
 	TOUCHED_BYTES = 16384,
 	/* ELFv2: r1 is a multiple of 16, and a callee stores to the frame header above it. */
 	HEADER_BYTES = 256
