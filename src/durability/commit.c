@@ -98,6 +98,8 @@ static void commit_draw(struct durability *d, struct commit *c)
 int durability_commit(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
+	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
+	FUR_ASSERT(log->head >= log->start && log->head <= log->head_most);
 	log->end = log->head;
 	commit_draw(d, c);
 	phase_mark(c, FUR_PHASE_LOG);
@@ -140,6 +142,7 @@ int durability_abort(struct durability *d, struct commit *c)
 	        .log_start = d->redo[c->me].start,
 	        .thread = (uint16_t)c->me,
 	        .kind = MEDIA_ABORT};
+	FUR_ASSERT(c->durts != 0);
 	int error = ring_wait(d, c->durts);
 	if (!error) {
 		ring_put_marker(d, &marker); /* A1:53 */

@@ -128,6 +128,7 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 
 int control_give_back(struct durability *d)
 {
+	FUR_ASSERT(d->control != NULL);
 	/* Release: a replayer that finds no claim sees every store of the replay under it.  A
 	 * replayer leaves the claim alone. */
 	if (!d->beside)
@@ -139,6 +140,7 @@ int control_give_back(struct durability *d)
 
 void control_reset(struct durability *d)
 {
+	FUR_ASSERT(!d->beside);
 	struct control *c = d->control;
 	/* wake_at and replayer_pid belong to the replayer, and the futexes only count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
@@ -201,6 +203,8 @@ bool control_wait_for_replayer(struct durability *d)
 void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 {
 	struct control *c = d->control;
+	/* INV-C3 */
+	FUR_ASSERT(arch_load(&c->tail) <= arch_load(&d->tail));
 	c->replays++;
 	c->replayed_updates += updates;
 	c->replayed_entries += entries;

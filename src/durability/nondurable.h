@@ -42,6 +42,7 @@ static inline void nondurable_publish(struct durability *d, const struct commit 
 static inline void nondurable_collect(const struct durability *d, uint32_t me, struct dset *set)
 {
 	/* Free on x86; lwsync on POWER, where nothing says that tsuspend. orders them. */
+	FUR_ASSERT(set->members != NULL);
 	arch_fence_light();
 	uint64_t limit = arch_load(&d->limit);
 	uint32_t n = 0;

@@ -105,6 +105,9 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
         const void *from, uint64_t bytes)
 {
 	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
+	FUR_ASSERT(bytes >= 1 && bytes <= MEDIA_ENTRY_MAX);
+	/* No entry wraps: redo_fits(). */
+	FUR_ASSERT(place(d, position) + 8 + bytes <= d->super->log_bytes);
 	if (end > log->head_most)
 		return false;
 	uint8_t *entry = log->written + place(d, position), *undo = log->undo + place(d, position);
@@ -160,6 +163,7 @@ static struct ranges split(const struct durability *d, uint64_t start, uint64_t 
 
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end)
 {
+	FUR_ASSERT(start <= end && end - start <= d->super->log_bytes);
 	start += d->head_bytes;
 	if (log->written == log->persistent || end <= start)
 		return;

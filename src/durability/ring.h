@@ -15,6 +15,7 @@
  * Source:  FUR, Algorithm 1, line 31. */
 static inline void ring_draw(struct durability *d, struct commit *c)
 {
+	FUR_ASSERT(c->durts == 0);
 	c->durts = arch_fetch_add(&d->next_durts, 1);
 }
 

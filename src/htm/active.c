@@ -9,6 +9,7 @@
 
 bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks)
 {
+	FUR_ASSERT(w->seqs != NULL);
 	uint64_t limit = arch_load(&h->durability->limit);
 	uint32_t n = 0;
 	/* First see which are active, then wait for them.  A transaction that begins later need not

@@ -24,6 +24,7 @@ static inline struct active *active_of(const struct fur_thread *t)
  * Source:  FUR, Algorithm 1, lines 6 and 9, 16 and 18. */
 static inline void active_enter(struct active *mine, struct fur_thread *t)
 {
+	FUR_ASSERT(t->seq & 1);
 	arch_store_fence(&mine->seq, t->seq += 2);
 }
 

@@ -108,6 +108,7 @@ FUR_API int fur_commit(fur_update *tx)
 	if (__builtin_expect(tx->error != 0, 0))
 		return update_roll_back(tx);
 	struct fur_thread *t = tx->thread;
+	FUR_ASSERT(tx->mode == TX_HARDWARE || tx->mode == TX_LOCK);
 	bool empty = tx->log->entries == 0;
 	if (tx->mode == TX_LOCK)
 		lock_commit(t);

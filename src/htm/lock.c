@@ -286,6 +286,7 @@ void lock_acquire(struct htm *h, uint32_t me)
 {
 	struct fallback_lock *l = &h->lock;
 	take_turn(l);
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !arch_load(&l->held));
 	admit_waiters(h, me);
 	/* Full fence: other threads see `held` before we scan active[] (INV-H3).  Without it the
 	 * scan may miss a reader that does not see the lock either, and that reader reads the
@@ -297,6 +298,7 @@ void lock_acquire(struct htm *h, uint32_t me)
 void lock_release(struct htm *h)
 {
 	struct fallback_lock *l = &h->lock;
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE);
 	/* Release: a thread that sees the lock free sees the body's stores, and nondurable[]
 	 * (INV-D1). */
 	arch_store_release(&l->held, 0);

@@ -5,6 +5,7 @@
 #include "htm/policy.h"
 
 #include "base/arch.h"
+#include "base/error.h"
 
 enum {
 	/* A thread that shares the cache may have caused the first; the second is ours. */
@@ -19,6 +20,7 @@ enum {
 
 enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *history, uint32_t budget)
 {
+	FUR_ASSERT(cause < FUR_ABORT_CAUSES);
 	switch (cause) {
 	case FUR_ABORT_CONFLICT: return ++history->spent < budget ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_PLAIN:

@@ -70,6 +70,7 @@ static void tsx_commit(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
+	FUR_ASSERT(c->durts == 0);
 	phase_mark(c, FUR_PHASE_BODY);
 	tsx_suspend_loads(); /* A1:27 */
 	/* INV-H2: our stores leave the store buffer, and from then on abort us when a reader loads

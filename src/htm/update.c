@@ -43,6 +43,7 @@ static void attempt_prepare(struct fur_thread *t)
 		w->clock = (struct phase_clock){.last = t->began};
 		c->clock = &w->clock;
 	}
+	FUR_ASSERT(t->update.mode == TX_NONE);
 	redo_begin(t->update.log, t->durability);
 }
 
