@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bank.cpp - two threads move money between accounts, a third adds them all up, again and again:
- * every sum is right.
+ * bank.cpp - two threads move money between accounts while a third repeatedly adds up all of them:
+ * every sum is correct.
  *
  *     c++ -std=c++17 bank.cpp $(pkg-config --cflags --libs libfur) -o bank && ./bank /tmp/bank.fur
  */

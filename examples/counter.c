@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	check(opened);
 	check(fur_thread_register(heap, &self));
 
-	/* Add one.  The counter lives in the heap; root 0 finds it again. */
+	/* Add one.  The counter lives in the heap; root 0 points to it. */
 	check(fur_begin_update(self, &tx));
 	long *counter = fur_root(heap, 0);
 	if (!counter) {

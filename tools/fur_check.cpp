@@ -73,9 +73,10 @@ std::string lost_text(const Lost &l)
 		s += (k ? ", " : "; it stored to heap bytes ") + to_string(l.ranges[k].offset) +
 		     " to " + to_string(l.ranges[k].offset + l.ranges[k].bytes);
 	if (l.ranges.size() > MOST_RANGES)
-		s += " and " + to_string(l.ranges.size() - MOST_RANGES) + " more (--json has all)";
+		s += " and " + to_string(l.ranges.size() - MOST_RANGES) +
+		     " more (--json lists all)";
 	if (!l.ranges.empty() && !l.ranges_complete)
-		s += ", as far as its log tells";
+		s += ", as far as its log shows";
 	return s;
 }
 
@@ -97,8 +98,7 @@ void print(const std::string &path, const Report &r, const std::vector<std::stri
 	std::cout << path << ": sound, " << r.state;
 	if (r.state != "closed")
 		std::cout << ": " << r.to_replay << " updates to replay, " << r.holes
-		          << (r.holes == 1 ? " hole" : " holes")
-		          << " of updates that were in flight";
+		          << (r.holes == 1 ? " hole" : " holes") << " left by updates in flight";
 	if (r.census)
 		std::cout << "; " << r.census->blocks << " blocks of " << r.census->block_bytes
 		          << " bytes in use";
@@ -124,14 +124,15 @@ void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();
 	if (r.half_done)
-		throw Refused(path + ": nothing can be given up, for the heap holds a part of what "
-		                     "is lost: restore the file from a copy");
+		throw Refused(path +
+		              ": no update can be given up, because the heap already holds a "
+		              "part of a lost one: restore the file from a copy");
 	if (!first)
-		throw Refused(path + ": nothing to give up: fur-check names no update that had "
-		                     "returned and is lost");
+		throw Refused(path + ": nothing to give up: fur-check reports no update that had "
+		                     "returned as lost");
 	if (from > *first)
 		throw Refused(path + ": update " + to_string(*first) + ", before " +
-		              to_string(from) + ", is lost, too: name that");
+		              to_string(from) + ", is lost too: name that one");
 }
 
 int run(const std::string &path, bool repair, std::optional<uint64_t> forget_from, bool as_json)
@@ -176,17 +177,17 @@ int main(int argc, char **argv)
 	bool as_json = false, repair = false;
 	std::optional<uint64_t> forget_from;
 	tools::CommandLine line("fur-check",
-	        "Check a libfur heap file that nobody works on: superblock, tail, ring, logs, and "
-	        "the "
-	        "allocator as recovery would leave it.  Changes nothing, except with --repair.");
+	        "Check a libfur heap file that no process has open: superblock, tail, ring, logs, "
+	        "and the allocator as recovery would leave it.  Changes nothing without --repair "
+	        "or --forget-from.");
 	line.footer(
 	        "Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
 	line.argument("PATH", path, "the heap file").required();
 	line.flag("--repair", repair,
-	        "mend what can be mended without losing anything; all else stays as it is");
+	        "mend what can be mended without losing anything; leave everything else as it is");
 	line.option("--forget-from", forget_from,
-	            "give up this update (a durTS) and all later ones that are not replayed, so "
-	            "that the heap opens")
+	            "give up this update (a durTS) and all later ones that are not replayed yet, "
+	            "so that the heap opens")
 	        .excludes("--repair");
 	line.flag("--json", as_json, "print a JSON object");
 	if (auto status = tools::parse_or_exit_status(line, "fur-check", argc, argv))

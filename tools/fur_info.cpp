@@ -180,7 +180,7 @@ std::string explain_state(const json &i)
 	};
 	std::string by = i["used_by"]["worker"] == false    ? "by " + who("replayer")
 	                 : i["used_by"]["replayer"] == true ? "by " + who("worker") + ", with " +
-	                                                              who("replayer") + " beside it"
+	                                                              who("replayer") + " alongside"
 	                                                    : "by " + who("worker");
 	return "in use " + by + "; the numbers below are a snapshot";
 }
@@ -197,18 +197,17 @@ std::string explain_logs(const json &i)
 	}
 	if (!in_use)
 		return "nothing to replay in " + to_string(i["logs"].size()) + " logs";
-	return number(in_use) + " of " + to_string(i["logs"].size()) +
-	       " hold something to replay, " + number(bytes) + " bytes; the fullest is thread " +
-	       number(fullest) + "'s, " +
+	return number(in_use) + " of " + to_string(i["logs"].size()) + " have records to replay, " +
+	       number(bytes) + " bytes; the fullest is thread " + number(fullest) + "'s, " +
 	       to_string(static_cast<int>(i["logs"][fullest]["used_percent"].get<double>())) + " %";
 }
 
 std::string explain_ring(const json &r)
 {
-	return number(r["used"]) + " of " + number(r["slots"]) + " slots from the tail on; " +
-	       number(r["updates"]) + " updates, " + number(r["aborted"]) + " abort markers, " +
-	       number(r["holes"]) + " holes, " + number(r["dropped"]) +
-	       " dropped for a lost dependency" +
+	return number(r["used"]) + " of " + number(r["slots"]) +
+	       " slots in use, from the tail on; " + number(r["updates"]) + " updates, " +
+	       number(r["aborted"]) + " abort markers, " + number(r["holes"]) + " holes, " +
+	       number(r["dropped"]) + " dropped for a lost dependency" +
 	       (r["broken"] == 0 ? "" : ", " + number(r["broken"]) + " broken: see fur-check");
 }
 
@@ -273,8 +272,9 @@ int main(int argc, char **argv)
 {
 	std::string path;
 	bool as_json = false;
-	tools::CommandLine line("fur-info", "Print what is in a libfur heap file, and how full it "
-	                                    "is.  Only reads; works beside a running process.");
+	tools::CommandLine line("fur-info",
+	        "Show what a libfur heap file contains and how full it "
+	        "is.  Only reads; works while a process uses the heap.");
 	line.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.");
 	line.argument("PATH", path, "the heap file").required();
 	line.flag("--json", as_json, "print a JSON object");

@@ -19,39 +19,41 @@ namespace bench
 void Options::add_to(tools::CommandLine &line)
 {
 	line.option("--tm", tm,
-	        "none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; on the emulated "
-	        "POWER only: spht-sihtm, fur-paper "
-	        "(Algorithm 1 as printed); in rbtree only: lmdb, libpmemobj");
+	        "system to run: none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; only "
+	        "on the emulated POWER: spht-sihtm, fur-paper (Algorithm 1 as printed); only in "
+	        "rbtree: lmdb, libpmemobj");
 	line.option("--machine", machine,
-	        "native; or an emulated one: power9, tsx, or a file that describes it");
-	line.option("--threads", threads, "threads, pinned to cores in turn");
+	        "native, or an emulated machine: power9, tsx, tsx-tracked, or a file that "
+	        "describes one");
+	line.option("--threads", threads, "number of threads, pinned to cores in turn");
 	line.option("--seconds", seconds,
-	        "length of the measured window; virtual on an emulated machine");
-	line.option("--seed", seed, "of the random numbers");
+	        "length of the measured window; in virtual time on an emulated machine");
+	line.option("--seed", seed, "seed of the random numbers");
 	line.option("--heap", tm_options.heap,
-	        "heap file; default: one in /dev/shm, removed at the end");
-	line.flag("--reuse", tm_options.reuse, "open the heap file if it is there");
+	        "heap file; default: a file in /dev/shm, removed at the end");
+	line.flag("--reuse", tm_options.reuse, "open the heap file if it exists");
 	line.option("--heap-mib", tm_options.heap_bytes,
 	        "heap size in MiB; default: enough for the workload");
 	line.option("--log-mib", tm_options.log_bytes,
-	        "log of each thread in MiB, a power of two; default: the library's");
+	        "size of each thread's log in MiB, a power of two; default: the library's");
 	line.option("--ring-slots", tm_options.ring_slots,
-	        "durability markers, a power of two; default: the library's.  Replay is not in the "
-	        "way while log and ring do not "
-	        "fill");
+	        "slots of the marker ring, a power of two; default: the library's.  Nothing is "
+	        "replayed until a log or the ring is full");
 	line.option("--pm", pm, "persistence domain: auto, pmem, eadr, emulated, sync");
 	line.option("--pm-latency-ns", tm_options.pm_latency_ns,
-	        "emulated: write latency of a line added to the real write-back");
+	        "domain emulated: write latency of a line, added to the real write-back");
 	line.option("--pm-gap-ns", tm_options.pm_gap_ns,
-	        "emulated: between two lines; the latency itself makes them serial");
+	        "domain emulated: time between two lines of a thread; equal to the latency, it "
+	        "makes write-backs serial");
 	line.option("--dram-mib", tm_options.dram_bytes,
-	        "libfur: private pages beyond so many MiB are handed back; default: no limit");
+	        "libfur: release private pages above this many MiB; default: no limit");
 	line.option("--pm-read-ns", tm_options.pm_read_ns,
-	        "emulated machine: to read a line that is in no cache; default: its description's");
+	        "emulated machine: time to read a line that no cache holds; default: from its "
+	        "description");
 	line.option("--json", json_path,
 	        "write the result as JSON to this file, - for standard output");
 	line.flag("--phases", tm_options.phases,
-	        "measure the time in each phase; costs some ten nanoseconds a transaction");
+	        "measure the time in each phase; costs some ten nanoseconds per transaction");
 }
 
 void Options::check()
@@ -60,10 +62,10 @@ void Options::check()
 	if (threads < 1 || threads > 1000)
 		throw Usage("--threads " + std::to_string(threads) + ": use 1 to 1000");
 	if (!(seconds > 0 && seconds <= 86400))
-		throw Usage("--seconds: use more than 0, and a day at most");
+		throw Usage("--seconds: use more than 0, and at most a day (86400)");
 	if (tm_options.pm_read_ns && machine == "native")
-		throw Usage("--pm-read-ns: an emulated machine's only; natively reads take what "
-		            "they take");
+		throw Usage("--pm-read-ns: works on an emulated machine only: add --machine, or "
+		            "leave it out");
 	bool known = false;
 	for (int k = 0; k < 5; k++)
 		if (pm == domains[k]) {
@@ -77,7 +79,7 @@ void Options::check()
 	tm_options.heap_bytes <<= 20;
 	if (tm_options.log_bytes > 2048)
 		throw Usage(
-		        "--log-mib " + std::to_string(tm_options.log_bytes) + ": use 2048 at most");
+		        "--log-mib " + std::to_string(tm_options.log_bytes) + ": use at most 2048");
 	tm_options.log_bytes <<= 20;
 	tm_options.dram_bytes <<= 20;
 	if (peer_package(tm))
@@ -94,7 +96,7 @@ void Options::check_peer() const
 	if (machine != "native")
 		throw Usage("--machine " + machine + ": --tm " + tm + " runs natively only");
 	if (tm_options.pm == FUR_PM_PMEM || tm_options.pm == FUR_PM_EADR)
-		throw Usage("--pm " + pm + ": --tm " + tm + " has auto, emulated and sync");
+		throw Usage("--pm " + pm + ": --tm " + tm + " supports auto, emulated and sync");
 	if (tm_options.pm_latency_ns || tm_options.pm_gap_ns)
 		throw Usage("--pm-latency-ns, --pm-gap-ns: no latency can be added to the "
 		            "write-backs of --tm " +

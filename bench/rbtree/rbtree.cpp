@@ -248,9 +248,9 @@ int main(int argc, char **argv)
 	return bench::main_of(
 	        "rbtree", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
-		        line.option("--keys", w.keys, "keys the tree starts with");
+		        line.option("--keys", w.keys, "number of keys in the tree at the start");
 		        line.option("--update", w.update,
-		                "percentage of updates, half inserts, half removes");
+		                "percentage of updates: half inserts, half removes");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

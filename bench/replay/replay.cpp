@@ -338,8 +338,8 @@ void check(Workload &w, unsigned threads, bool native)
 		                   ": use a power of two from " + std::to_string(LEAST_LOGS_MIB) +
 		                   " to 2048");
 	if (w.updates > w.most_updates())
-		throw bench::Usage("--updates: " + std::to_string(w.most_updates()) +
-		                   " at most, or they do not fit the logs");
+		throw bench::Usage("--updates: use at most " + std::to_string(w.most_updates()) +
+		                   ", or they do not fit the logs");
 	if (w.updates == 0)
 		w.updates = native ? w.most_updates() : w.most_updates() / 10;
 }
@@ -351,8 +351,9 @@ int run(bench::Options &o, Workload &w)
 	if (o.tm_options.heap.empty())
 		o.tm_options.heap = "/dev/shm/fur-replay-" + std::to_string(getpid());
 	else if (access(o.tm_options.heap.c_str(), F_OK) == 0)
-		throw bench::Usage(o.tm_options.heap +
-		                   ": the file exists: the logs are made anew, give another name");
+		throw bench::Usage(
+		        o.tm_options.heap +
+		        ": the file exists: name another one, since this benchmark makes new logs");
 	struct Removed {
 		const std::string &path;
 		~Removed()
@@ -376,19 +377,21 @@ int main(int argc, char **argv)
 			        line.remove(other);
 		        o.tm_options.log_bytes = 128;
 		        line.at("--log-mib")
-		                .describe("logs of all producers together in MiB, a power of two")
+		                .describe("size of all producers' logs together in MiB, a power of "
+		                          "two")
 		                .shown_default = "128";
-		        line.option(
-		                "--scheme", w.scheme, "how the order is found: ring, linked, scan");
-		        line.option("--producers", w.producers, "threads that wrote the logs");
-		        line.at("--threads").describe("threads that replay, with --scheme ring");
+		        line.option("--scheme", w.scheme,
+		                "how replay finds the order of updates: ring, linked, scan");
+		        line.option("--producers", w.producers,
+		                "number of threads that wrote the logs");
+		        line.at("--threads").describe("threads that replay (with --scheme ring)");
 		        line.option("--preload", w.preload,
-		                "how far ahead lines are asked for: logs, in updates, the heap, in "
-		                "entries; 0: not at all.  "
-		                "Of ring; the others ask for what the logs' heads store to");
+		                "how far ahead to prefetch lines: of logs, in updates; of the "
+		                "heap, in entries; 0: no prefetching.  Only for ring; the others "
+		                "prefetch the heap lines of the updates at the logs' heads");
 		        line.option("--updates", w.updates,
-		                "in the logs; default: what they have room for, on an emulated "
-		                "machine a tenth of it");
+		                "number of updates in the logs; default: as many as fit, on an "
+		                "emulated machine a tenth of that");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

@@ -396,7 +396,8 @@ private:
 		if (const char *wrong =
 		                self.read([&](auto *tx) { return tpcc::check_loaded(tx, db_); }))
 			throw std::runtime_error(
-			        std::string("the database is not right after loading: ") + wrong);
+			        std::string("the database is not consistent after loading: ") +
+			        wrong);
 	}
 
 	void check_reused(typename Tm::Thread &self)
@@ -487,21 +488,20 @@ int main(int argc, char **argv)
 	return bench::main_of(
 	        "tpcc", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
-		        line.option("--warehouses", w.warehouses, "warehouses");
+		        line.option("--warehouses", w.warehouses, "number of warehouses");
 		        line.option("--mix", w.mix_name,
 		                "standard, read-dominated, orderstatus95, a type, or "
 		                "TYPE=PERCENT,... (stocklevel, delivery, "
 		                "orderstatus, payment, neworder)");
 		        line.option("--first-thread", w.first_name,
-		                "a mix for thread 0 alone; default: that of all threads");
+		                "a mix for thread 0 alone; default: the mix of all threads");
 		        line.option("--scale", w.scale_name,
-		                "paper: the FUR paper's; tenth: paper with a tenth of its "
-		                "customers and items; spec: the "
-		                "specification's; tiny: for tests");
-		        line.flag(
-		                "--home", w.home, "each thread stays with a warehouse of its own");
+		                "paper: as in the FUR paper; tenth: paper with a tenth of its "
+		                "customers and items; spec: as in the specification; tiny: for "
+		                "tests");
+		        line.flag("--home", w.home, "each thread uses only a warehouse of its own");
 		        line.flag("--footprints", w.footprints,
-		                "measure reads and writes of each type, after the run");
+		                "after the run, measure reads and writes of each transaction type");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

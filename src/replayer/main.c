@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main.c - fur-replayer: beside the program that works on a heap, carry its log over to the heap;
- * after it, bring the heap up to date.
+ * main.c - fur-replayer: replay a heap's log into the heap while a program uses it, and bring the
+ * heap up to date after the program has ended.
  */
 #include "base/error.h"
 #include "replayer/privileges.h"
@@ -69,10 +69,10 @@ static const struct argp_option options[] = {
         {"heap", 'H', "PATH", 0, "the heap file", 0},
         {"once", 'o', NULL, 0, "replay the log of a heap that no program has open, and exit", 0},
         {"status", 's', NULL, 0,
-                "say who works on the heap, who replays it, and how much there is to replay", 0},
-        {"threads", 't', "N", 0, "threads to replay large batches with, default 1", 0},
+                "show which processes use and replay the heap, and how much there is to replay", 0},
+        {"threads", 't', "N", 0, "threads that replay large batches; default 1", 0},
         {"preload", 'p', "N", 0,
-                "how many entries ahead memory is asked for, default 16; 0: not at all", 0},
+                "how many entries ahead to prefetch memory; default 16; 0: no prefetching", 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
 };
@@ -91,8 +91,8 @@ static void report(const char *path, const struct replay_result *r)
 	       " updates dropped for a lost dependency\n",
 	        path, r->updates, r->entries, r->bytes, (double)r->ns / 1e6, r->holes, r->dropped);
 	if (r->mended)
-		printf("%s: %" PRIu64 " markers or log records had one wrong byte, and were "
-		       "corrected by their checksums\n",
+		printf("%s: corrected one wrong byte in each of %" PRIu64
+		       " markers or log records, using their checksums\n",
 		        path, r->mended);
 	fflush(stdout);
 }
@@ -106,8 +106,8 @@ static int replay(const struct heap_file *file, const struct replay_options *how
 	struct fur_options o;
 	char reason[160];
 	fur_options_init(&o);
-	/* A file on tmpfs or disk is made durable with fdatasync: whatever domain it worked in,
-	 * that is enough. */
+	/* fdatasync makes a file on tmpfs or disk durable.  That is enough for every domain that
+	 * the heap may have been used in. */
 	int error = heap_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
@@ -155,7 +155,7 @@ static void stop(int signal)
 /* The file became shorter while it was mapped. */
 static void lost(int signal)
 {
-	static const char text[] = "fur-replayer: the heap file cannot be read any more "
+	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
 	(void)signal;
 	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
@@ -179,7 +179,7 @@ static void say_attached(void *self, uint64_t pid)
 	if (!a->quiet)
 		printf("%s: opened by process %" PRIu64 "\n", a->heap, pid);
 	fflush(stdout);
-	sd_notifyf(0, "STATUS=replaying beside process %" PRIu64, pid);
+	sd_notifyf(0, "STATUS=replaying alongside process %" PRIu64, pid);
 }
 
 static void say_detached(void *self)
@@ -209,7 +209,7 @@ static int serve(struct arguments *a)
 	error = server_run(server);
 	sd_notifyf(0, "STOPPING=1");
 	int status = error ? fail(a->heap, error) : EXIT_SUCCESS;
-	/* Once more is no reason to touch what is being taken apart. */
+	/* From here on a signal must not reach the server, which server_end() frees. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	server_end(server);
@@ -229,13 +229,13 @@ static int status(const struct arguments *a)
 	else
 		printf("%s: %s\n", a->heap,
 		        s.closed ? "closed cleanly"
-		                 : "not open, and to be recovered: run fur-replayer --once, or "
-		                   "open it");
+		                 : "not open, needs recovery: run fur-replayer --once, or open "
+		                   "it");
 	if (s.replayer_pid)
 		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid,
 		        s.asleep ? "asleep" : "awake");
 	else
-		printf("no replayer: the process that works on the heap replays by itself\n");
+		printf("no replayer: the process that opens the heap replays\n");
 	printf("%" PRIu64 " of %" PRIu64 " ring slots to replay; %" PRIu64 " replays of %" PRIu64
 	       " updates since it was opened\n",
 	        s.slots, s.ring_slots, s.replays, s.replayed_updates);
@@ -245,11 +245,9 @@ static int status(const struct arguments *a)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {options, parse, NULL,
-	        "Carry the log of a libfur heap over to the heap, beside the program that works on "
-	        "it; when that has died, bring "
-	        "the heap up to "
-	        "date and mark it closed, and wait for the next.  Ends on SIGTERM or SIGINT, after "
-	        "the replay at hand.\v"
+	        "Replay the log of a libfur heap while a program uses the heap.  When the program "
+	        "has died, bring the heap up to date, mark it closed, and wait for the next "
+	        "program.  SIGTERM and SIGINT end fur-replayer after the current replay.\v"
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.replay = REPLAY_DEFAULTS};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main_job.cpp - the quickstart's job: work on a heap, die in the middle, recover, and find
- * everything that was promised.
+ * main_job.cpp - the quickstart's job: run transactions on a heap, kill the process, recover the
+ * heap, and check that every acknowledged update is present.
  *
  *     quickstart-job --replayer PATH [--heap PATH] [--seconds 4]
  */
@@ -128,7 +128,7 @@ double work_and_kill(pid_t pid, const Told *told, double seconds)
 	while (!told->ready) {
 		usleep(10000);
 		if (waitpid(pid, nullptr, WNOHANG) == pid)
-			throw std::runtime_error("the working process ended by itself");
+			throw std::runtime_error("the working process ended before it was killed");
 	}
 	auto started = Clock::now();
 	while (since(started) < seconds) {
@@ -185,15 +185,16 @@ std::string aborts_of(const fur_stats &s)
 void print_work(const Told *told, double seconds)
 {
 	const fur_stats &s = told->stats;
-	printf("  lookup speed     %6.0f %%     of the same lookup with no transaction\n",
+	printf("  lookup speed     %6.0f %%     of the same lookup without a transaction\n",
 	        told->ro_share * 100);
-	printf("  under the lock   %6.1f %%     of updates; hardware ran the rest\n",
+	printf("  under the lock   %6.1f %%     of updates; the rest ran as hardware "
+	       "transactions\n",
 	        100.0 * static_cast<double>(s.lock_commits) /
 	                static_cast<double>(s.update_commits ? s.update_commits : 1));
 	printf("  hardware aborts  %s\n", aborts_of(s).c_str());
 	printf("  reads            %6.2f M/s   plain loads, outside hardware transactions\n",
 	        static_cast<double>(total(told, false)) / seconds / 1e6);
-	printf("  durable updates  %6.2f M/s   each on the medium before it returned\n",
+	printf("  durable updates  %6.2f M/s   each durable before it returned\n",
 	        static_cast<double>(total(told, true)) / seconds / 1e6);
 }
 
@@ -225,14 +226,15 @@ int run(const std::string &path, const std::string &replayer, double seconds)
 		fur::Thread self(heap);
 		fill(self, crash::set_up(self), &told->work);
 	}
-	printf("%d threads work on %s: %d %% updates of a bank, a search tree and memory blocks\n",
+	printf("%d threads work on %s: %d %% of their transactions update a bank, a search tree "
+	       "and memory blocks\n",
 	        WORKERS, path.c_str(), UPDATE_PERCENT);
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0)
 		child(path, told);
 	double worked = work_and_kill(pid, told, seconds);
-	printf("killed with SIGKILL in the middle of it; fur-replayer says:\n  ");
+	printf("killed with SIGKILL while they worked; fur-replayer reports:\n  ");
 	fflush(stdout);
 	double took = replay(replayer, path);
 
@@ -248,8 +250,8 @@ int run(const std::string &path, const std::string &replayer, double seconds)
 		printf("  recovery         WRONG: %s\n", wrong.c_str());
 		return 1;
 	}
-	printf("  recovery         OK in %.1f ms: all %llu acknowledged updates are there; "
-	       "balances, tree and memory are right\n",
+	printf("  recovery         OK in %.1f ms: all %llu acknowledged updates are present; "
+	       "balances, tree and memory are correct\n",
 	        took, static_cast<unsigned long long>(expected.updates()));
 	return 0;
 }
@@ -260,10 +262,11 @@ int main(int argc, char **argv)
 {
 	std::string replayer, heap = "/dev/shm/fur-quickstart";
 	double seconds = 4;
-	tools::CommandLine line("quickstart-job", "Work on a heap, die in the middle, recover, and "
-	                                          "find everything that was promised.");
+	tools::CommandLine line("quickstart-job",
+	        "Run transactions on a heap, kill the process, recover the heap, and check that "
+	        "every acknowledged update is present.");
 	line.option("--replayer", replayer, "the fur-replayer program").required();
-	line.option("--heap", heap, "the heap file; replaced");
+	line.option("--heap", heap, "the heap file; an existing one is replaced");
 	line.option("--seconds", seconds, "how long the threads work").range(0.01L, 3600);
 	if (auto status = tools::parse_or_exit_status(line, "quickstart-job", argc, argv))
 		return *status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main.cpp - pm-emulate: run a program as if on persistent memory, and let the power fail
+ * main.cpp - pm-emulate: run a program as if on persistent memory, and make the power fail
  * (docs/pm-emulate.md).
  */
 #include "../common/command_line.hpp"
@@ -89,13 +89,12 @@ void complete(Options &o)
 	if (!o.fail_at.empty())
 		o.point = parse_point(o.fail_at);
 	if (o.explore && o.check.empty())
-		throw Usage("--explore: what is to be checked? Give the command with --check "
+		throw Usage("--explore needs a command that checks the files: add --check "
 		            "'COMMAND {}'");
 	if (o.explore && !o.fail_at.empty())
 		throw Usage("--explore chooses the points itself: leave --fail-at out");
 	if (!o.check.empty() && !o.explore && o.fail_at.empty())
-		throw Usage(
-		        "--check is run after a power failure: give --explore N or --fail-at, too");
+		throw Usage("--check runs after a power failure: add --explore N or --fail-at");
 	if (o.lines != "random")
 		o.survive = o.lines == "kept" ? pme::Lines::KEPT : pme::Lines::DROPPED;
 	if (o.timeout_s == 0 && !o.check.empty())
@@ -156,13 +155,13 @@ void must_have_attached(const Options &o, const pme_control &c)
 {
 	if (!c.attached)
 		throw std::runtime_error(o.program[0] +
-		                         ": pm-emulate's library was not loaded into it: it is "
-		                         "linked statically, or runs with "
-		                         "other rights; use a dynamically linked one");
+		                         ": pm-emulate's library was not loaded into it: the "
+		                         "program is linked statically, or changes its "
+		                         "rights; use a dynamically linked one");
 	if (!c.regions)
 		throw std::runtime_error(o.program[0] + ": mapped no file shared and writable" +
 		                         (o.files.empty() ? "" : " whose path matches --file") +
-		                         ": nothing of it is persistent memory");
+		                         ": it has no persistent memory");
 }
 
 /* ------------------------------------------------------------------ one run */
@@ -175,7 +174,7 @@ int run_through(const Options &o, const std::string &library)
 	const pme_control &c = *memory.control();
 	if (end.timed_out)
 		throw std::runtime_error(
-		        o.program[0] + ": did not end in the time of --timeout and was killed");
+		        o.program[0] + ": did not end within --timeout and was killed");
 	if (!c.regions && !end.well()) {
 		/* It has said why itself. */
 		std::cerr << "pm-emulate: " << o.program[0] << ": " << end.text() << "\n";
@@ -389,10 +388,10 @@ int explore(const Options &o, const std::string &library)
 	if (on && first.flushes + first.fences == 0)
 		throw std::runtime_error(
 		        o.program[0] +
-		        ": neither flushed nor fenced: there is no point to fail at");
+		        ": neither flushed nor fenced: there is no point at which to fail");
 	if (first.stopped && !o.quiet)
 		std::cerr << "pm-emulate: the program did not end in " << o.timeout_s
-		          << " s: the points are of what it did until then\n";
+		          << " s: the points cover its work until then\n";
 	std::mt19937_64 random(o.seed);
 	for (uint64_t k = 1; on && k < o.explore; k++) {
 		bool flush = first.fences == 0 || (first.flushes != 0 && random() % 2);
@@ -420,43 +419,45 @@ int parse(int argc, char **argv, Options &o)
 	        "Run a program as if its mapped files were persistent memory: "
 	        "pm-emulate [options] -- program [arguments]");
 	line.option("--model", o.model,
-	        "latencies of: optane, cxl, ssd600; default: none are injected");
-	line.option("--write-ns", o.write_ns, "from a line's write-back until it is out")
+	        "inject the latencies of optane, cxl or ssd600; default: no latency");
+	line.option("--write-ns", o.write_ns,
+	            "time from a line's write-back until the line is durable")
 	        .range(0, 1000000000);
-	line.option("--read-ns", o.read_ns, "added for a line that is fetched")
+	line.option("--read-ns", o.read_ns, "time added when a line is fetched")
 	        .range(0, 1000000000);
-	line.option("--gap-ns", o.gap_ns, "the device takes a line this often")
+	line.option("--gap-ns", o.gap_ns, "time between two lines that the device accepts")
 	        .range(0, 1000000000);
-	line.option("--cache-kib", o.cache_kib, "cache that reads are modelled with")
+	line.option("--cache-kib", o.cache_kib, "size of the cache that models reads")
 	        .range(1, 1 << 22);
 	line.option("--file", o.files,
-	        "persistent memory is what matches this pattern; may be repeated; default: every "
-	        "file mapped "
-	        "shared and writable");
+	        "treat files that match this shell pattern as persistent memory; may be repeated; "
+	        "default: every file mapped shared and writable");
 	line.option("--fail-at", o.fail_at,
-	        "the power fails at: flush:N, fence:N, time:MS (after the first mapping), end");
-	line.option("--seed", o.seed, "of what is random; {seed} in commands stands for it");
+	        "the power fails at flush:N, fence:N, time:MS (after the first mapping) or end");
+	line.option("--seed", o.seed,
+	        "random seed; replaces {seed} in the program's arguments and in commands");
 	line.option("--lines", o.lines,
-	            "of the lines that are not durable, these survive: random, dropped (none), "
-	            "kept (all)")
+	            "which of the lines that are not durable survive: random, dropped (none), kept "
+	            "(all)")
 	        .one_of({"random", "dropped", "kept"});
 	line.option("--explore", o.explore, "try this many failure points")
 	        .range(uint64_t(1), uint64_t(1) << 40);
 	line.option("--check", o.check,
-	        "shell command that checks after each failure; {} stands for the files");
-	line.option("--before", o.before, "shell command that prepares each run");
+	        "shell command that checks the files after each failure; {} stands for their "
+	        "paths");
+	line.option("--before", o.before, "shell command to run before each run");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
 	line.flag("--no-perturb", o.no_perturb,
-	        "with --check: do not hold threads up and evict lines at random");
+	        "with --check: do not delay threads or evict lines at random");
 	line.option("--timeout", o.timeout_s,
-	            "seconds for a run or check; default: 60 with --check, else no limit")
+	            "most seconds for a run or check; default: 60 with --check, else no limit")
 	        .range(1e-3L, 1e9L);
 	line.option("--json", o.json_path, "write the report to this file, - for standard output");
 	line.flag("--quiet", o.quiet, "print errors and violations only");
 	line.flag("--verbose", o.verbose, "print each failure point");
-	line.footer("Exit status: that of the program; with --fail-at or --explore: 0 done, 1 a "
-	            "violation, or the point was never "
-	            "reached; 2 wrong usage.");
+	line.footer(
+	        "Exit status: that of the program.  With --fail-at or --explore: 0 no violation, 1 "
+	        "a violation, or the point was never reached.  2: wrong usage.");
 	int words = 1;
 	while (words < argc && strcmp(argv[words], "--") != 0)
 		o.given.emplace_back(argv[words++]);
