@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * allocator.cpp - memory for simulated threads.  Where two things lie decides whether they share a
- * line, so what a simulated thread allocates comes from an arena of its own: the same addresses, up
- * to its base, whatever the process has done before.
+ * allocator.cpp - memory for simulated threads.  The places of two objects decide whether they
+ * share a line, so simulated threads allocate from an arena of their own.  It hands out the same
+ * addresses relative to its base in every run, whatever the process has done before.
  *
- * A block of 2^k bytes with a header; freed blocks are used again.  In a transaction freeing does
- * nothing: it could not be undone, and the block is lost instead.  Outside a simulation all is the
- * C library's.
+ * A block has 2^k bytes, a header included; freed blocks are used again.  In a transaction free()
+ * does nothing, for it could not be undone: the block is lost instead.  Outside a simulation the C
+ * library allocates.
  */
 #include "machine.hpp"
 
@@ -24,14 +24,14 @@ constexpr size_t ARENA_BYTES = UINT64_C(1) << 42, RUN_BYTES = 16 << 20, HEADER =
 
 struct Header {
 	uint64_t size_class;
-	uint64_t offset; /* of the memory given out, from the block's start */
+	uint64_t offset; /* of the memory handed out, from the start of its block */
 };
 
 uint8_t *arena;
-size_t used;
+size_t arena_used;
 void *free_blocks[CLASSES];
 
-bool ours(const void *p)
+bool in_arena(const void *p)
 {
 	return arena && static_cast<size_t>(static_cast<const uint8_t *>(p) - arena) < ARENA_BYTES;
 }
@@ -41,12 +41,12 @@ Header *header_of(void *p)
 	return reinterpret_cast<Header *>(static_cast<uint8_t *>(p) - HEADER);
 }
 
-size_t usable(void *p)
+size_t usable_bytes(void *p)
 {
 	return (size_t(1) << header_of(p)->size_class) - header_of(p)->offset;
 }
 
-void *take(size_t alignment, size_t bytes)
+void *take_block(size_t alignment, size_t bytes)
 {
 	size_t offset = alignment > HEADER ? alignment : HEADER, size_class = 5;
 	while ((size_t(1) << size_class) < bytes + offset)
@@ -57,28 +57,29 @@ void *take(size_t alignment, size_t bytes)
 	if (block) {
 		memcpy(&free_blocks[size_class], block, sizeof(void *));
 	} else {
-		/* Blocks are aligned to their size, so offsets are alignments. */
-		used = (used + size - 1) & ~(size - 1);
-		if (size_class >= CLASSES || used + size > ARENA_BYTES) {
+		/* A block is aligned to its size, so an offset that is a power of two is an
+		 * alignment. */
+		arena_used = (arena_used + size - 1) & ~(size - 1);
+		if (size_class >= CLASSES || arena_used + size > ARENA_BYTES) {
 			errno = ENOMEM;
 			return nullptr;
 		}
-		block = arena + used;
-		used += size;
+		block = arena + arena_used;
+		arena_used += size;
 	}
 	*header_of(block + offset) = {size_class, offset};
 	return block + offset;
 }
 
-void *allocate(size_t alignment, size_t bytes)
+void *allocate_block(size_t alignment, size_t bytes)
 {
 	Away away;
-	return take(alignment, bytes);
+	return take_block(alignment, bytes);
 }
 
 } // namespace
 
-/* A run begins on fresh memory; what earlier ones have allocated stays where it is. */
+/* Each run begins on fresh memory; blocks of earlier runs stay where they are. */
 void emu::reset_allocator()
 {
 	if (!arena) {
@@ -90,7 +91,7 @@ void emu::reset_allocator()
 		arena = reinterpret_cast<uint8_t *>(
 		        (reinterpret_cast<uintptr_t>(p) + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
 	}
-	used = (used + RUN_BYTES - 1) & ~(RUN_BYTES - 1);
+	arena_used = (arena_used + RUN_BYTES - 1) & ~(RUN_BYTES - 1);
 	memset(free_blocks, 0, sizeof free_blocks);
 }
 
@@ -101,7 +102,7 @@ extern "C" {
 
 void *malloc(size_t bytes)
 {
-	return g.self ? allocate(HEADER, bytes) : __libc_malloc(bytes);
+	return g.self ? allocate_block(HEADER, bytes) : __libc_malloc(bytes);
 }
 
 void *calloc(size_t n, size_t bytes)
@@ -113,7 +114,7 @@ void *calloc(size_t n, size_t bytes)
 		errno = ENOMEM;
 		return nullptr;
 	}
-	void *p = allocate(HEADER, all);
+	void *p = allocate_block(HEADER, all);
 	Away away;
 	return p ? memset(p, 0, all) : nullptr;
 }
@@ -122,7 +123,7 @@ void free(void *p)
 {
 	if (!p)
 		return;
-	if (!ours(p)) {
+	if (!in_arena(p)) {
 		__libc_free(p);
 		return;
 	}
@@ -139,15 +140,15 @@ void *realloc(void *p, size_t bytes)
 {
 	if (!p)
 		return malloc(bytes);
-	if (!ours(p))
+	if (!in_arena(p))
 		return __libc_realloc(p, bytes);
-	if (usable(p) >= bytes)
+	if (usable_bytes(p) >= bytes)
 		return p;
-	void *bigger = allocate(HEADER, bytes);
+	void *bigger = allocate_block(HEADER, bytes);
 	if (bigger) {
 		{
 			Away away;
-			memcpy(bigger, p, usable(p));
+			memcpy(bigger, p, usable_bytes(p));
 		}
 		free(p);
 	}
@@ -156,7 +157,7 @@ void *realloc(void *p, size_t bytes)
 
 void *memalign(size_t alignment, size_t bytes)
 {
-	return g.self ? allocate(alignment, bytes) : __libc_memalign(alignment, bytes);
+	return g.self ? allocate_block(alignment, bytes) : __libc_memalign(alignment, bytes);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)

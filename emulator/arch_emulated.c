@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_emulated.c - the calls of arch.h on the emulated machine.  Sleeping goes through the system
- * calls that the machine stands in for.
+ * arch_emulated.c - the functions of src/base/arch.h on the emulated machine.  To sleep they call
+ * the system, for which the machine stands in (system.cpp).
  */
 #include "base/arch.h"
 
@@ -49,7 +49,7 @@ void arch_futex_wake_all(uint32_t *word)
 
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-	/* The machine's futex knows no timeout: a nap, then, as in arch_backoff(). */
+	/* The machine's futex has no timeouts.  Sleep briefly instead, as arch_backoff() does. */
 	struct timespec nap = {.tv_nsec = 5000};
 	if (timeout_ns)
 		syscall(SYS_nanosleep, &nap, NULL);
@@ -68,8 +68,8 @@ void arch_backoff(struct arch_backoff *b)
 	if (++b->turns <= SPINS) {
 		emu_pause();
 	} else {
-		/* No thread of the machine is ever descheduled: sleep at once, and not long, so
-		 * that virtual time is not wasted. */
+		/* The machine never deschedules a thread.  Sleep at once, and briefly, so that
+		 * virtual time is not wasted. */
 		struct timespec nap = {.tv_nsec = 5000};
 		syscall(SYS_nanosleep, &nap, NULL);
 	}
@@ -90,7 +90,7 @@ struct arch_cpu arch_cpu_detect(void)
 	struct arch_cpu cpu = {0};
 	const struct emu_machine *m = emu_current_machine();
 	if (emu_thread() < 0)
-		return cpu; /* native, for recovery and the like: no transactional memory */
+		return cpu; /* native, as in recovery: no transactional memory */
 	cpu.power_htm = cpu.suspend = emu_machine_is_power(m);
 	cpu.rtm = !cpu.power_htm;
 	cpu.tsxldtrk = cpu.rtm && emu_machine_suspends_loads(m);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_emulated.h - the emulated machine (emulated/emulated.h), whichever it is at run time.
- * Loads, stores and atomics need nothing here: the sources are compiled so that the machine sees
- * them all.
+ * arch_emulated.h - the processor of src/base/arch.h that is the emulated machine (emulated.h).
+ * Whether it is a POWER or a TSX machine is known only at run time.  Loads, stores and atomic
+ * operations need nothing here: the sources are compiled so that the machine sees them all.
  */
 #ifndef FUR_ARCH_EMULATED_H
 #define FUR_ARCH_EMULATED_H

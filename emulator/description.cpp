@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * description.cpp - reading machine descriptions.  Every key must be there, be of its kind and make
- * sense, and none may be unknown: a machine that is not the one that was meant gives figures that
- * nobody can interpret.
+ * description.cpp - reads machine descriptions.  Every key must be present, of its kind and
+ * plausible, and no other key may be present: nobody can interpret the figures of a machine that is
+ * not the one that was meant.
  */
 #include "description.hpp"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * description.hpp - a machine, as its file describes it (machines/power9.toml explains each value).
+ * description.hpp - a machine as its file describes it.  machines/power9.toml explains each value.
  */
 #ifndef FUR_EMULATED_DESCRIPTION_HPP
 #define FUR_EMULATED_DESCRIPTION_HPP

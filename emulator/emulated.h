@@ -1,32 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * emulated.h - the emulated machine: N simulated hardware threads with transactional memory and
- * persistent memory, in virtual time, deterministic from a seed.  The contract of
- * emulator; docs/emulated-machine.md is its manual.
+ * emulated.h - the emulated machine: simulated hardware threads with transactional memory and
+ * persistent memory, in virtual time, deterministic from a seed.  This is the interface of
+ * emulator/; docs/emulated-machine.md is its manual.
  *
- * A program runs on it unchanged.  It is compiled with -fsanitize=thread, whose calls before each
- * load and store the machine answers itself (instrument.cpp; no sanitizer library is linked), and
- * linked with this library, which also stands in for the parts of pthreads and of the system that
- * concern threads and time (system.cpp).  emu_run(f) makes f simulated thread 0; what f starts with
- * pthread_create are the others.  Outside emu_run() all of it does nothing, and the program runs
- * natively.
+ * A program runs on the machine unchanged.  It is compiled with -fsanitize=thread: the compiler
+ * calls a function before each plain load and store, and in place of each atomic operation.  No
+ * sanitizer is linked; the machine defines these functions.  It also stands in for the parts of
+ * pthreads and of the system that concern threads and time.  emu_run(f) makes f simulated thread 0;
+ * the threads that f starts with pthread_create are the others.  Outside emu_run() the machine does
+ * nothing, and the program runs natively.
  *
  *   INV-E1  One thread runs at a time: the one with the smallest virtual clock, ties broken by the
- *           seed.  It gives way only at a memory access, before it is made; so the access and its
- *           conflicts are one step.
+ *           seed.  It gives way only at a memory access, before it makes the access; so the access
+ *           and its conflicts are one step.
  *   INV-E2  Conflicts are eager, by line, and the requester wins: the holder's stores are undone
  *           before the access is made.
- *   INV-E3  What an abort brings back is what hardware brings back: registers, the thread's stack,
- *           every store made in the transaction wherever it went, and none made while suspended.
- *   INV-E4  A store is performed (seen, and in conflict with others) no earlier than it is made and
- *           no later than the next full fence or atomic read-modify-write of its thread; on x86 in
- *           order, on POWER in order only across a barrier.
- *   INV-E5  A store is durable when its line has been written back later, and a write-back fence of
- *           that thread has returned; perhaps sooner, by the write-back alone or by eviction; and
- *           never in pieces smaller than 8 aligned bytes.
+ *   INV-E3  An abort restores exactly the state that hardware restores: registers, the thread's
+ *           stack, and every place that the transaction has stored to, wherever it lies.  Stores
+ *           made while suspended remain.
+ *   INV-E4  A store is performed (seen by other threads, and in conflict with them) no earlier than
+ *           it is made, and no later than the next full fence or atomic read-modify-write of its
+ *           thread; on x86 in order, on POWER in order only across a barrier.
+ *   INV-E5  A store is durable once its line has been written back after it and a write-back fence
+ *           of that thread has returned.  It may be durable sooner, by the write-back alone or by
+ *           eviction.  It never becomes durable in pieces smaller than 8 aligned bytes.
  *
- * What it does not have: loads are performed in program order, so a missing load-load barrier of
- * POWER goes unseen; no interrupts and no page faults, so nothing aborts for those.
+ * Not modelled: loads are performed in program order, so a missing load-load barrier of POWER goes
+ * unnoticed; there are no interrupts and no page faults, so none aborts a transaction.
+ *
+ * The files, in the order in which to read them:
+ *
+ *   emulated.h             this interface
+ *   machines/NAME.toml     the machines' descriptions; power9.toml explains each value
+ *   description.hpp, .cpp  a description, read and checked
+ *   machine.hpp            the state of a run, and the functions that the files below share
+ *   scheduler.cpp          threads as coroutines, and which of them runs (INV-E1)
+ *   memory.cpp             loads and stores: time, order (INV-E4), caches, fences
+ *   transactions.cpp       conflicts (INV-E2) and aborts (INV-E3)
+ *   persistence.cpp        write-backs and power failures (INV-E5)
+ *   instrument.cpp         how accesses get here: the functions that the compiler calls, and
+ *   memory_functions.h       memcpy, memmove and memset, which it does not instrument
+ *   system.cpp             how threads, locks, sleeping and clocks get here
+ *   allocator.cpp          malloc() of simulated threads, at addresses that do not vary
+ *   arch_emulated.h, .c    libfur's src/base/arch.h on the machine
  */
 #ifndef FUR_EMULATED_H
 #define FUR_EMULATED_H
@@ -43,25 +60,27 @@ enum { EMU_MAX_THREADS = 128, EMU_MAX_CORES = 63 };
 
 /* ---------------------------------------------------------------- a machine */
 
-struct emu_machine; /* a description, as read */
+struct emu_machine; /* a machine description that has been read */
 
-/* Read a description: one of those in machines/, by its name, or a file, by a path with a / or a .
- * in it.  NULL, and one line in `error`: the file, the line, what is wrong. */
+/* Read a description.  `machine` is the name of a file in machines/, without its ending; or, if it
+ * contains a / or a ., the path of a file.  Returns NULL on failure and puts one line into `error`:
+ * the file, the line, the mistake. */
 struct emu_machine *emu_machine_read(const char *machine, char *error, size_t error_bytes);
 void emu_machine_free(struct emu_machine *m);
 
 const char *emu_machine_name(const struct emu_machine *m);
-unsigned emu_machine_threads(const struct emu_machine *m); /* hardware threads it has */
+unsigned emu_machine_threads(const struct emu_machine *m); /* its hardware threads */
 bool emu_machine_is_power(const struct emu_machine *m);
-bool emu_machine_suspends_loads(const struct emu_machine *m); /* on x86: TSXLDTRK */
-/* Nanoseconds to read a line of persistent memory that is in no cache; the description's own if
- * never set. */
+bool emu_machine_suspends_loads(const struct emu_machine *m); /* x86: TSXLDTRK */
+/* Nanoseconds that it takes to read a line of persistent memory that is in no cache.  Until it is
+ * set, the description's value holds. */
 void emu_machine_set_pm_read_ns(struct emu_machine *m, double ns);
 double emu_machine_pm_read_ns(const struct emu_machine *m);
-/* Nanoseconds from write-back to durable; the description's own if never set. */
+/* Nanoseconds from a line's write-back until it is durable.  Until it is set, the description's
+ * value holds. */
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns);
 double emu_machine_pm_write_ns(const struct emu_machine *m);
-/* The same between two lines of one thread. */
+/* Nanoseconds between the write-backs of two lines by one thread. */
 void emu_machine_set_pm_gap_ns(struct emu_machine *m, double ns);
 double emu_machine_pm_gap_ns(const struct emu_machine *m);
 
@@ -69,32 +88,33 @@ double emu_machine_pm_gap_ns(const struct emu_machine *m);
 
 struct emu_options {
 	uint64_t seed;
-	/* 0: none.  Else every access is delayed with probability 1/perturb, by up to some
-	 * microseconds: more schedules, and a machine that stalls now and then. */
+	/* 0: none.  Otherwise every access is delayed with probability 1/perturb, by up to some
+	 * microseconds: this gives more schedules, and a machine that stalls now and then. */
 	uint32_t perturb;
-	/* Power failure: after this many accesses; 0: none. */
+	/* The power fails after this many accesses; 0: never. */
 	uint64_t crash_after;
-	/* Stop, with EMU_LATE, at this virtual time; 0: never. */
+	/* Stop with EMU_LATE at this virtual time; 0: never. */
 	uint64_t limit_ns;
 };
 
 enum emu_end {
 	EMU_DONE,     /* thread 0 has returned */
-	EMU_CRASHED,  /* power failure: persistent memory is as emu_persistent_image() says */
-	EMU_DEADLOCK, /* every thread waits for another */
-	EMU_LATE,     /* the limit was reached */
+	EMU_CRASHED,  /* the power failed: emu_persistent_image() has the durable data */
+	EMU_DEADLOCK, /* every thread waits for another one */
+	EMU_LATE,     /* the run reached limit_ns */
 };
 
-/* Run f(arg) as thread 0.  Without EMU_DONE the other threads are never heard of again, and neither
- * is what they held: the process had better end soon. */
+/* Run f(arg) as thread 0.  If the result is not EMU_DONE, the other threads never run again, and
+ * nobody releases the locks and memory that they held: the process should end soon. */
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options,
         void (*f)(void *), void *arg);
 
-/* Power failure after so many more accesses; by the program itself, or an observer. */
+/* Let the power fail after so many more accesses.  The program may call it, and so may an
+ * observer. */
 void emu_crash_in(uint64_t accesses);
 
 struct emu_counters {
-	/* Loads and stores made; and those inside hardware transactions */
+	/* loads and stores; of these, inside hardware transactions */
 	uint64_t accesses, transactional;
 	uint64_t switches;
 	uint64_t begun, committed, aborted; /* hardware transactions */
@@ -102,36 +122,37 @@ struct emu_counters {
 };
 struct emu_counters emu_count(void);
 
-/* After a run: the line that most transactions were aborted for, then the next, ...; false: no
- * more.  What a program fights over. */
+/* After a run: the line that aborted most transactions (rank 0), the next one, and so on.  Returns
+ * false if there are no more.  Shows where a program's threads conflict. */
 bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts);
 
-/* The machine of the run under way, or of the last. */
+/* The machine of the current run, or of the last one. */
 const struct emu_machine *emu_current_machine(void);
 
-/* Is the caller on a simulated thread?  Its number, or -1. */
+/* The number of the simulated thread that calls, or -1 outside a simulation. */
 int emu_thread(void);
 
-/* Told of transactions as they end, in the step in which they do.  Not simulated itself: it costs
- * nothing and nothing of it is undone.  `cause` of an abort: enum emu_cause. */
+/* From now on the machine calls f, the observer, when a transaction begins, is suspended, resumes,
+ * commits or aborts, within the step in which it does. f is not simulated: it takes no time, and
+ * nothing that it does is undone.  `cause`, of an abort: enum emu_cause. */
 enum emu_event { EMU_COMMIT, EMU_ABORT, EMU_BEGIN, EMU_SUSPEND, EMU_RESUME };
 void emu_on_event(void (*f)(enum emu_event event, int thread, int cause, void *arg), void *arg);
 
-/* Run f(arg) on the calling simulated thread with the machine looking away: no access counts,
- * nothing is undone, no time passes. */
+/* Run f(arg) on the calling simulated thread, unseen by the machine: it counts no access, undoes
+ * nothing, and no time passes. */
 void emu_unseen(void (*f)(void *), void *arg);
 
 /* -------------------------------------------------------- time and ordering */
 
-uint64_t emu_time(void);    /* of the step under way, read by an observer: it takes no time */
-uint64_t emu_ticks(void);   /* picoseconds of virtual time; of real time outside */
+uint64_t emu_time(void);    /* of the current step; reading it takes no time.  For observers */
+uint64_t emu_ticks(void);   /* picoseconds: virtual in a run, real outside */
 void emu_work(uint64_t ns); /* the thread computes for so long */
-void emu_pause(void);       /* of a spinning thread */
+void emu_pause(void);       /* for a thread that spins */
 void emu_fence(void);       /* mfence; hwsync */
 void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */
 
-/* Ask for a line, to read or to write it, and go on; unless as many as a thread may ask for are
- * still on their way. */
+/* Request a line, for reading or for writing, without waiting for it.  If the thread already has as
+ * many requests under way as the description allows, it waits for the first of them. */
 void emu_prefetch(const void *p, bool to_write);
 
 /* ------------------------------------------------------------- transactions
@@ -146,58 +167,60 @@ enum emu_tx {
 enum emu_cause {
 	EMU_CONFLICT,       /* with another transaction */
 	EMU_CONFLICT_PLAIN, /* with a plain access, or a suspended one */
-	EMU_SELF_CONFLICT,  /* a suspended store to a line of the transaction */
+	EMU_SELF_CONFLICT,  /* its own suspended store to one of its lines */
 	EMU_CAPACITY_READ,
 	EMU_CAPACITY_WRITE,
 	EMU_EXPLICIT,
-	EMU_NESTED,     /* a begin, a suspend or an end where there may be none */
+	EMU_NESTED,     /* a begin, a suspend or an end where none may be */
 	EMU_DISALLOWED, /* a system call */
 };
 
 #define EMU_STARTED 0
 
-/* EMU_STARTED; or, any number of times later, (code of emu_tabort) << 8 | 1 + cause, with
- * registers, stack and memory as they were.  The function that called it may have returned
- * meanwhile. */
+/* Returns EMU_STARTED.  After an abort it returns again, as often as that happens: (code of
+ * emu_tabort) << 8 | 1 + cause, with registers, stack and memory as they were, even if the function
+ * that called it has returned meanwhile (INV-E3). */
 uint64_t emu_tbegin(enum emu_tx kind);
 void emu_tend(void);
-/* POWER: why the last transaction failed, as TEXASR says it (Power ISA 3.0B, Book II, 5.3.2). */
+/* POWER: why the last transaction failed, in the bits of TEXASR (Power ISA 3.0B, Book II,
+ * 5.3.2). */
 uint64_t emu_texasr(void);
-/* Abort, `code` 0..255.  Returns only if suspended; or outside a transaction, where it does
- * nothing. */
+/* Abort with `code`, 0..255.  It returns only while suspended, and outside a transaction, where it
+ * does nothing. */
 void emu_tabort(uint8_t code);
-/* All tracking: loads and stores are immediate and stay.  A doomed transaction runs on until it
- * resumes. */
+/* Suspend all tracking: loads and stores take effect immediately, and no abort undoes them.  A
+ * transaction that is doomed meanwhile runs on until it resumes. */
 void emu_tsuspend(void);
 void emu_tresume(void);
-bool emu_tcheck(void); /* doomed? */
-/* TSXLDTRK: load tracking alone. */
+bool emu_tcheck(void); /* is the transaction doomed? */
+/* TSXLDTRK: suspend only the tracking of loads. */
 void emu_suspend_loads(void);
 void emu_resume_loads(void);
 
 /* -------------------------------------------------------- persistent memory */
 
-/* [base, base + bytes) is persistent memory, with all that is in it now durable. */
+/* From now on [base, base + bytes) is persistent memory; its present content is durable. */
 void emu_persistent(void *base, size_t bytes);
 void emu_persistent_gone(void *base);
 
-/* The line's write-back begins. */
+/* Begin to write the range's lines back. */
 void emu_write_back(const void *start, size_t bytes);
-/* Returns when this thread's write-backs have completed. */
+/* Wait until this thread's write-backs have completed. */
 void emu_write_back_fence(void);
 
-/* After EMU_CRASHED: what is in persistent memory at `base`; NULL: wherever the first is mapped.
- * What was under way, or waiting in a cache, got out or not by the seed. */
+/* After EMU_CRASHED: the content of the persistent memory at `base`, or of the first region if
+ * `base` is NULL.  The seed decides whether a line that was being written back, or lay in a cache,
+ * reached the medium (INV-E5). */
 const void *emu_persistent_image(const void *base);
 
 unsigned emu_line_bytes(void);
 
 /* ---------------------------------------------------------- thread-local data */
 
-/* A variable each simulated thread has its own of, zero at first.  Define one static per
- * variable. */
+/* A variable of which each simulated thread has its own copy, zero at first.  Define one static
+ * emu_key for each variable. */
 struct emu_key {
-	uint32_t index; /* 1 + place, once used */
+	uint32_t index; /* 1 + its place, once it has been used */
 };
 void *emu_local(struct emu_key *key, size_t bytes);
 

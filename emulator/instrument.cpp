@@ -1,111 +1,105 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * instrument.cpp - the calls that -fsanitize=thread puts before loads and stores and in place of
- * atomic operations, answered by the machine.  The names and meanings are those of LLVM's and GCC's
- * thread sanitizer (compiler-rt/lib/tsan/rtl/tsan_interface*.h).  memcpy, memmove and memset, which
- * the compiler does not instrument, get here by memory_functions.h.
+ * instrument.cpp - the functions that the compiler calls, under -fsanitize=thread, before plain
+ * loads and stores and in place of atomic operations.  Their names and meanings are those of GCC's
+ * and LLVM's thread sanitizer (tsan_interface.h and tsan_interface_atomic.h in compiler-rt).  The
+ * compiler does not instrument memcpy, memmove and memset; memory_functions.h sends calls of these
+ * here.
  */
 #include "machine.hpp"
 
 using namespace emu;
 
-/* A plain access: the program makes it itself when we return. */
+/* A plain access, which the program itself makes as soon as this returns. */
 template <bool write>
-static inline void plain(void *p, size_t bytes)
+static inline void plain_access(void *p, size_t bytes)
 {
 	Thread *t = g.self;
 	if (!t || own_stack(*t, p) ||
 	        static_cast<size_t>(static_cast<uint8_t *>(p) - g.errno_page) < 4096)
 		return;
-	enter(*t);
+	begin_access(*t);
 	if (write)
 		touch_write(*t, p, bytes);
 	else
 		touch_read(*t, p, bytes);
 }
 
-#define PLAIN(bytes)                                                                               \
-	void __tsan_read##bytes(void *p)                                                           \
+#define PLAIN(read, write, bytes)                                                                  \
+	void __tsan_##read(void *p)                                                                \
 	{                                                                                          \
-		plain<false>(p, bytes);                                                            \
+		plain_access<false>(p, bytes);                                                     \
 	}                                                                                          \
-	void __tsan_write##bytes(void *p)                                                          \
+	void __tsan_##write(void *p)                                                               \
 	{                                                                                          \
-		plain<true>(p, bytes);                                                             \
+		plain_access<true>(p, bytes);                                                      \
 	}
 
-#define UNALIGNED(bytes)                                                                           \
-	void __tsan_unaligned_read##bytes(void *p)                                                 \
-	{                                                                                          \
-		plain<false>(p, bytes);                                                            \
-	}                                                                                          \
-	void __tsan_unaligned_write##bytes(void *p)                                                \
-	{                                                                                          \
-		plain<true>(p, bytes);                                                             \
-	}
-
-/* Atomics.  `order` is the C11 order: release and stronger stores, acquire loads.  Loads are
- * performed in order, so acquire costs and does nothing; a sequentially consistent store is
- * followed by a full fence, as compilers do it on x86, or preceded, on POWER. */
+/* Atomic operations.  `order` is the C11 order: RELEASE and stronger for stores, ACQUIRE for loads.
+ * The machine performs loads in order, so an acquire load costs nothing and needs nothing.  A
+ * sequentially consistent store is followed by a full fence, as compilers emit it for x86; for
+ * POWER they put the fence before it, and the machine puts it after the store there as well. */
 enum { RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
 
-static bool local(const Thread *t, const void *p)
+/* Outside a simulation, and on its own stack, a thread accesses memory natively. */
+static bool is_private(const Thread *t, const void *p)
 {
 	return !t || own_stack(*t, p);
 }
 
-static uint64_t load(const void *p, unsigned bytes)
+static uint64_t load_atomic(const void *p, unsigned bytes)
 {
 	Thread &t = *g.self;
-	enter(t);
-	return get(t, p, bytes);
+	begin_access(t);
+	return load_value(t, p, bytes);
 }
 
-static void store(void *p, uint64_t value, unsigned bytes, int order)
+static void store_atomic(void *p, uint64_t value, unsigned bytes, int order)
 {
 	Thread &t = *g.self;
-	enter(t);
+	begin_access(t);
 	if (order >= RELEASE)
-		t.epoch++; /* after everything before */
-	put(t, p, value, bytes);
+		t.epoch++; /* ordered after all earlier stores */
+	buffer_store(t, p, value, bytes);
 	if (order == SEQ_CST)
 		emu_fence();
 }
 
-/* A locked instruction on x86: a full fence.  On POWER what the order says: sequentially consistent
- * begins with hwsync, which also waits for write-backs; relaxed orders nothing. */
+/* On x86 a locked instruction is a full fence.  On POWER the order decides: a sequentially
+ * consistent operation begins with hwsync, which also waits for write-backs; a relaxed one orders
+ * nothing (INV-E4). */
 static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 {
 	if (!g.d->power || order != RELAXED)
 		perform_all(t);
 	if (g.d->power && order == SEQ_CST)
 		complete_write_backs(t);
-	/* The line is had exclusively before the word is looked at; and after this nothing comes
-	 * between. */
+	/* The core has the line exclusively before the operation reads the word, and no other
+	 * thread runs between that and the operation's store (INV-E1). */
 	charge(t, g.d->atomic);
-	enter(t);
+	begin_access(t);
 	touch_read(t, p, bytes, true);
 }
 
 #define ATOMIC(bits, type)                                                                         \
 	type __tsan_atomic##bits##_load(const volatile type *p, int order)                         \
 	{                                                                                          \
-		if (local(g.self, const_cast<type *>(p)))                                          \
+		if (is_private(g.self, const_cast<type *>(p)))                                     \
 			return __atomic_load_n(p, __ATOMIC_SEQ_CST);                               \
 		(void)order;                                                                       \
-		return static_cast<type>(load(const_cast<type *>(p), bits / 8));                   \
+		return static_cast<type>(load_atomic(const_cast<type *>(p), bits / 8));            \
 	}                                                                                          \
 	void __tsan_atomic##bits##_store(volatile type *p, type value, int order)                  \
 	{                                                                                          \
-		if (local(g.self, const_cast<type *>(p)))                                          \
+		if (is_private(g.self, const_cast<type *>(p)))                                     \
 			__atomic_store_n(p, value, __ATOMIC_SEQ_CST);                              \
 		else                                                                               \
-			store(const_cast<type *>(p), value, bits / 8, order);                      \
+			store_atomic(const_cast<type *>(p), value, bits / 8, order);               \
 	}                                                                                          \
 	int __tsan_atomic##bits##_compare_exchange_strong(                                         \
 	        volatile type *p, type *expected, type value, int order, int)                      \
 	{                                                                                          \
-		bool outside = local(g.self, const_cast<type *>(p));                               \
+		bool outside = is_private(g.self, const_cast<type *>(p));                          \
 		if (!outside)                                                                      \
 			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                \
 		type is = *p;                                                                      \
@@ -140,7 +134,7 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 #define RMW(bits, type, name, result)                                                              \
 	type __tsan_atomic##bits##_##name(volatile type *p, type operand, int order)               \
 	{                                                                                          \
-		if (!local(g.self, const_cast<type *>(p))) {                                       \
+		if (!is_private(g.self, const_cast<type *>(p))) {                                  \
 			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                \
 			touch_write(*g.self, const_cast<type *>(p), bits / 8);                     \
 		}                                                                                  \
@@ -157,31 +151,31 @@ void __tsan_init(void) {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void) {}
 
-PLAIN(1)
-PLAIN(2)
-PLAIN(4)
-PLAIN(8)
-PLAIN(16)
-UNALIGNED(2)
-UNALIGNED(4)
-UNALIGNED(8)
-UNALIGNED(16)
+PLAIN(read1, write1, 1)
+PLAIN(read2, write2, 2)
+PLAIN(read4, write4, 4)
+PLAIN(read8, write8, 8)
+PLAIN(read16, write16, 16)
+PLAIN(unaligned_read2, unaligned_write2, 2)
+PLAIN(unaligned_read4, unaligned_write4, 4)
+PLAIN(unaligned_read8, unaligned_write8, 8)
+PLAIN(unaligned_read16, unaligned_write16, 16)
 
 void __tsan_read_range(void *p, size_t bytes)
 {
-	plain<false>(p, bytes);
+	plain_access<false>(p, bytes);
 }
 void __tsan_write_range(void *p, size_t bytes)
 {
-	plain<true>(p, bytes);
+	plain_access<true>(p, bytes);
 }
 void __tsan_vptr_update(void **p, void *)
 {
-	plain<true>(p, sizeof *p);
+	plain_access<true>(p, sizeof *p);
 }
 void __tsan_vptr_read(void **p)
 {
-	plain<false>(p, sizeof *p);
+	plain_access<false>(p, sizeof *p);
 }
 
 ATOMIC(8, uint8_t)
@@ -200,17 +194,17 @@ void __tsan_atomic_signal_fence(int) {}
 
 /* ------------------------------------------------------------ memory functions */
 
-/* Piece by piece, each checked and then copied in one step: an access conflicts when it is made,
- * not before. */
+/* Copy piece by piece.  Each piece is checked and then copied in one step (INV-E1): an access
+ * conflicts when it is made, not earlier. */
 static void copy_pieces(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	constexpr size_t PIECE = 32;
 	while (bytes) {
 		size_t n = bytes < PIECE ? bytes : PIECE;
-		plain<false>(const_cast<uint8_t *>(from), n);
+		plain_access<false>(const_cast<uint8_t *>(from), n);
 		uint8_t piece[PIECE];
 		memcpy(piece, from, n);
-		plain<true>(to, n);
+		plain_access<true>(to, n);
 		memcpy(to, piece, n);
 		to += n, from += n, bytes -= n;
 	}
@@ -234,9 +228,10 @@ void *emu_memmove(void *to, const void *from, size_t bytes)
 		copy_pieces(static_cast<uint8_t *>(to), static_cast<const uint8_t *>(from), bytes);
 		return to;
 	}
-	/* Overlapping, upwards: private data in practice. */
-	plain<false>(const_cast<void *>(from), bytes);
-	plain<true>(to, bytes);
+	/* The ranges overlap, and the copy goes upwards: in practice only private data are copied
+	 * so. */
+	plain_access<false>(const_cast<void *>(from), bytes);
+	plain_access<true>(to, bytes);
 	return memmove(to, from, bytes);
 }
 
@@ -247,7 +242,7 @@ void *emu_memset(void *to, int c, size_t bytes)
 		return memset(to, c, bytes);
 	for (size_t left = bytes; left;) {
 		size_t n = left < size_t(MAX_LINE) ? left : size_t(MAX_LINE);
-		plain<true>(at, n);
+		plain_access<true>(at, n);
 		memset(at, c, n);
 		at += n, left -= n;
 	}

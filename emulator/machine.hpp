@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine.hpp - the emulated machine's state, for the files of this directory.
+ * machine.hpp - the state of a run, and the functions that this folder's files share.  The
+ * invariants INV-E1 to INV-E5 that they keep are stated in emulated.h.
  *
- * Nothing here uses templates of the standard library while a simulation runs: their code may be
- * shared with the simulated program's, which is instrumented and would call the machine from within
- * itself.
+ * While a simulation runs, no code here may use templates of the standard library.  The linker may
+ * merge their code with the simulated program's copy, which is instrumented and would call the
+ * machine from within itself.
  */
 #ifndef FUR_EMULATED_MACHINE_HPP
 #define FUR_EMULATED_MACHINE_HPP
@@ -26,8 +27,7 @@ constexpr unsigned MAX_LINE = 256, MAX_STORES = 256, MAX_LOCALS = 64;
 
 /* ------------------------------------------------------------- containers
  *
- * The machine's own memory is the C library's; what simulated threads allocate is
- * allocator.cpp's. */
+ * The machine itself allocates from the C library, simulated threads from allocator.cpp. */
 
 extern "C" {
 void *__libc_malloc(size_t);
@@ -71,7 +71,7 @@ struct Array {
 	}
 };
 
-/* Key, not 0, to value; nothing is ever taken out. */
+/* From a key, which is not 0, to a value.  Nothing is ever removed. */
 template <class V>
 struct Table {
 	struct Entry {
@@ -95,7 +95,7 @@ struct Table {
 				return entries[i].value;
 		return nullptr;
 	}
-	/* The value of a new key, zeroed. */
+	/* Add a key; returns its value, all zero. */
 	V *add(uint64_t key)
 	{
 		if (2 * n >= mask)
@@ -131,7 +131,7 @@ private:
 	}
 };
 
-/* splitmix64: from one word, the same on every machine. */
+/* splitmix64: its sequence depends on one word alone, on every machine. */
 struct Random {
 	uint64_t state;
 	uint64_t next()
@@ -158,27 +158,28 @@ struct Region { /* of persistent memory */
 	size_t bytes;
 };
 
-/* A line of memory: who caches it, whose transaction holds it. */
+/* A line of memory: the cores that have it in a cache, the transactions that hold it. */
 struct Line {
 	uint64_t address;
 	uint64_t sharers;      /* cores with a copy */
-	uint64_t readers[2];   /* threads whose transaction has read it */
-	Time busy;             /* it is on its way from core to core until then */
-	uint64_t persisted;    /* number of the newest write-back that got out */
-	uint64_t early_number; /* those are the stores below this number */
+	uint64_t readers[2];   /* bits: threads whose transaction has read it */
+	Time busy;             /* until then it travels from core to core */
+	uint64_t persisted;    /* number of the newest write-back that reached the medium */
+	uint64_t early_number; /* with `early`: the stores below this number are the earlier ones */
 	Region *region;
-	/* In the order of first touch: what places it in a cache, so that addresses do not
-	 * matter */
+	/* Lines are numbered in the order of first touch.  The number, not the address, selects the
+	 * line's place in a cache, so that addresses do not influence a run. */
 	uint32_t id;
 	int16_t owner;  /* core that has it alone and has written it, or -1 */
 	int16_t writer; /* thread whose transaction has written it, or -1 */
-	/* Thread that has performed a plain store to it before earlier ones of its own, or -1 */
+	/* Thread that has performed a plain store to it before earlier stores of its own, or -1
+	 * (INV-E4) */
 	int16_t early;
-	uint16_t sockets; /* that have had it */
-	uint32_t aborts;  /* transactions aborted for it */
+	uint16_t sockets; /* bits: sockets that have had it */
+	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
-/* Tags of a set-associative cache, the most recent first. */
+/* Tags of a set-associative cache, the most recent of each set first. */
 struct Cache {
 	uint32_t *tags = nullptr; /* 1 + line id */
 	unsigned sets = 0, ways = 0;
@@ -189,7 +190,7 @@ struct Cache {
 		sets = lines / ways;
 		tags = static_cast<uint32_t *>(__libc_calloc(lines, sizeof *tags));
 	}
-	/* Is it there?  Afterwards it is. */
+	/* Was the line in the cache?  Now it is. */
 	bool touch(uint32_t id)
 	{
 		uint32_t *set = tags + static_cast<size_t>(id % sets) * ways, tag = id + 1;
@@ -207,20 +208,20 @@ struct Cache {
 
 struct Core {
 	Cache l1, l2;
-	unsigned busy;                    /* threads that run on it */
-	uint32_t slowdown;                /* for each of them, in 1024ths */
-	unsigned read_lines, write_lines; /* held by its transactions */
+	unsigned busy;                    /* threads that run on it now */
+	uint32_t slowdown;                /* of each of them, in 1024ths */
+	unsigned read_lines, write_lines; /* that its transactions hold */
 	unsigned socket;
 };
 
-/* A store made and not performed yet. */
+/* A store that the thread has made and that is not performed yet (INV-E4). */
 struct Store {
 	uint8_t *at;
 	uint64_t value;
 	Line *line;
 	Time ready;
-	uint64_t number; /* of its thread's buffered stores */
-	uint32_t epoch;  /* stores of an earlier one are performed before it */
+	uint64_t number; /* counts the thread's buffered stores */
+	uint32_t epoch;  /* all stores of an earlier epoch are performed before it */
 	uint8_t bytes;
 	bool transactional;
 };
@@ -246,7 +247,7 @@ struct Transaction {
 	int cause;
 	Array<Line *> reads, writes;
 	Array<Undo> undo;
-	fcontext_t context; /* of the begin, and the stack from there up */
+	fcontext_t context; /* at the begin; and the stack from there upwards */
 	uint8_t *stack;
 	size_t stack_bytes, stack_room;
 	void *exceptions[2];
@@ -254,7 +255,7 @@ struct Transaction {
 
 enum class State { FREE, READY, BLOCKED, DONE };
 
-/* A line that was asked for, and when it is there. */
+/* A line that was requested, and when it arrives. */
 struct Asked {
 	Line *line;
 	Time at;
@@ -275,7 +276,7 @@ struct Thread {
 	uint64_t pushed;
 	Time next_ready;
 	Store store[MAX_STORES];
-	uint32_t asks; /* lines asked for, and not used since; perhaps there already */
+	uint32_t asks; /* lines requested and not used since; some may have arrived */
 	Asked asked[MAX_ASKED];
 	Transaction tx;
 	Array<WriteBack> write_backs;
@@ -285,8 +286,8 @@ struct Thread {
 	void *(*start)(void *);
 	void *argument, *result;
 	bool detached;
-	int joiner;          /* thread, or -1 */
-	void *exceptions[2]; /* what the C++ runtime keeps of exceptions in flight */
+	int joiner;          /* thread that joins this one, or -1 */
+	void *exceptions[2]; /* the C++ runtime's record of exceptions in flight */
 	void *local[MAX_LOCALS];
 	void *specific[MAX_LOCALS];
 	struct {
@@ -305,12 +306,12 @@ struct Machine {
 	const emu_machine *described = nullptr;
 	const Description *d = nullptr;
 	emu_options options = {};
-	/* Who runs now; nullptr outside, and within the machine where it looks away */
+	/* The thread that runs; nullptr outside a run, and while the machine looks away */
 	Thread *self = nullptr;
-	Time next = NEVER; /* of the next thread in line */
+	Time next = NEVER; /* clock of the first ready thread, or the limit */
 	Time limit = NEVER;
 	Ready ready[EMU_MAX_THREADS];
-	int waiting = 0; /* in `ready` */
+	int waiting = 0; /* entries of `ready` */
 	Thread *threads[EMU_MAX_THREADS] = {};
 	int thread_count = 0;
 	Core cores[EMU_MAX_CORES + 1] = {};
@@ -321,9 +322,10 @@ struct Machine {
 	Random random = {0};
 	emu_counters counters = {};
 	uint64_t write_backs = 0;
-	Time observed = 0; /* of the step that an observer is told of */
-	/* Who has the machine look away; and the ticks it was shown meanwhile, by which all ticks
-	 * are ahead of the clocks since: they do not go back. */
+	Time observed = 0; /* clock of the step that the observer is told of */
+	/* The thread that emu_unseen() hides, and the ticks that it was shown meanwhile.  From then
+	 * on all ticks are ahead of the clocks by these, so that no thread sees its ticks go
+	 * back. */
 	const Thread *unseen = nullptr;
 	Time unseen_ticks = 0;
 	Line *stored_lately[STORED_LATELY] = {};
@@ -337,7 +339,7 @@ struct Machine {
 };
 extern Machine g;
 
-/* While it lives, the machine looks away. */
+/* The machine looks away while this object lives. */
 struct Away {
 	Thread *thread = g.self;
 	Away()
@@ -352,17 +354,19 @@ struct Away {
 
 /* ------------------------------------------------------- scheduler (scheduler.cpp) */
 
-/* Let those with smaller clocks run.  Does not return if `t` was rewound meanwhile. */
+/* INV-E1.  Let the threads with smaller clocks run.  Does not return if `t` was rewound
+ * meanwhile. */
 void give_way(Thread &t);
-/* The thread stands still until then; the others run. */
+/* Move `t`'s clock to `then`; the other threads run until then. */
 void wait_until(Thread &t, Time then);
-/* Wait for wake().  All its stores are performed first: it goes through the system. */
-void block(Thread &t);
-void wake(Thread &t, Time at);
+/* Wait for wake_thread().  All stores of `t` are performed first, for it enters the system. */
+void block_thread(Thread &t);
+void wake_thread(Thread &t, Time at);
 Thread *new_thread(void *(*start)(void *), void *argument);
 [[noreturn]] void finish_thread(Thread &t);
 [[noreturn]] void end_run(emu_end how);
-void idle(Thread &t, bool is); /* leaves its core to its siblings, or comes back */
+/* `t` leaves its core to the core's other threads, or returns to it. */
+void set_idle(Thread &t, bool is);
 
 /* ----------------------------------------------------------- memory (memory.cpp) */
 
@@ -370,17 +374,20 @@ Line *find_line(Thread &t, uint64_t address);
 /* `exclusive`: the load of a read-modify-write, which waits until the core has the line alone. */
 void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive = false);
 void touch_write(Thread &t, void *p, size_t bytes);
-/* A store through the buffer. */
-void put(Thread &t, void *p, uint64_t value, unsigned bytes);
-/* What a load reads that is answered by the machine. */
-uint64_t get(Thread &t, const void *p, unsigned bytes);
+/* Perform all stores of the calling thread (INV-E4) and, with `write_backs`, complete its
+ * write-backs (INV-E5). */
+void full_fence(bool write_backs);
+/* Make a store that goes through the store buffer. */
+void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes);
+/* Make a load whose value the machine supplies. */
+uint64_t load_value(Thread &t, const void *p, unsigned bytes);
 void perform_ready(Thread &t);
-/* Wait until all stores are performed. */
+/* Wait until all stores of `t` are performed. */
 void perform_all(Thread &t);
-/* What the thread has stored to the line, and all before it, is performed now: a write-back takes
- * it along. */
+/* Perform the stores of `t` to the line, and all its stores before those, now: a write-back takes
+ * them along. */
 void perform_early(Thread &t, const Line &line);
-void stall(Thread &t);
+void stall_thread(Thread &t);
 
 inline void charge(Thread &t, Time cost)
 {
@@ -392,11 +399,12 @@ inline bool own_stack(const Thread &t, const void *p)
 	return static_cast<size_t>(static_cast<const uint8_t *>(p) - t.stack) < STACK_BYTES;
 }
 
-/* INV-E1: before every access. */
-inline void enter(Thread &t)
+/* INV-E1: called before every access.  Here a thread gives way, not between the access and its
+ * conflicts. */
+inline void begin_access(Thread &t)
 {
 	if (__builtin_expect(t.until_stall != 0, 0) && --t.until_stall == 0)
-		stall(t);
+		stall_thread(t);
 	if (t.clock > g.next)
 		give_way(t);
 	if (t.stores && t.next_ready <= t.clock)
@@ -407,14 +415,17 @@ inline void enter(Thread &t)
 
 /* ----------------------------------------------- transactions (transactions.cpp) */
 
-/* Undo and release it.  If it is not suspended, and its own, the caller then calls rewind(). */
+/* Undo the transaction and release its lines (INV-E3).  If it is the calling thread's own and not
+ * suspended, the caller must then call rewind(). */
 void doom(Thread &t, int cause);
 [[noreturn]] void rewind(Thread &t);
 void abort_self(Thread &t, int cause);
-/* A store of `t`, transactional or not, is about to be performed on the line. */
+/* `t` is about to perform a store to the line, transactional or not: abort the transactions that
+ * hold it (INV-E2). */
 void claim_write(Thread &t, Line &line, bool transactional);
 void claim_read(Thread &t, Line &line);
-void remember(Thread &t, uint8_t *at, size_t bytes);
+/* Keep the content of [at, at + bytes), for an abort to restore it (INV-E3). */
+void remember_old(Thread &t, uint8_t *at, size_t bytes);
 void start_helper();
 
 inline bool tracking(const Thread &t)
@@ -425,8 +436,11 @@ inline bool tracking(const Thread &t)
 /* --------------------------------------------------- persistent memory (persistence.cpp) */
 
 Region *region_of(uint64_t address);
+/* The line was stored to: perhaps some line is evicted. */
 void maybe_evict(Line &stored);
+/* Wait until all write-backs of `t` have reached the medium. */
 void complete_write_backs(Thread &t);
+/* The power has failed: decide about every line that was not durable. */
 void make_images();
 
 void use_system();      /* system.cpp */

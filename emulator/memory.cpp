@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.cpp - loads and stores: how long they take, when they are performed (INV-E4), whom they
- * conflict with.
+ * memory.cpp - loads and stores: how long they take, when they are performed (INV-E4), and which
+ * transactions they conflict with.
  *
- * Two ways for a store.  put() takes the value and buffers it: atomic stores go there, and so all
- * of fur_store.  A plain store is made by the program itself right after touch_write(), so it is
- * performed at once.  Where earlier stores must be seen first they are performed when another
- * thread looks at the line, and until then the order shows to nobody.
+ * There are two kinds of stores.  An atomic store, and so every fur_store, is made by
+ * buffer_store(), which puts it into the thread's store buffer.  A plain store is made by the
+ * program itself, right after touch_write() has returned, and so is performed immediately.  Where
+ * earlier stores must be seen before it, the machine performs them when another thread looks at the
+ * line (settle_line): no thread can see the order before that.
  */
 #include "machine.hpp"
 
@@ -25,8 +26,8 @@ static Line *new_line(uint64_t address)
 	return line;
 }
 
-/* Perform all that is in the thread's buffer, without its waiting: sooner than need be, which is
- * allowed. */
+/* Perform all stores in the thread's buffer without making it wait.  That is sooner than necessary,
+ * which INV-E4 allows. */
 static void perform_now(Thread &t)
 {
 	Time clock = t.clock;
@@ -36,16 +37,17 @@ static void perform_now(Thread &t)
 	t.next_ready = NEVER;
 }
 
-/* A plain store to this line was performed before what its thread had stored earlier.  Nobody has
- * seen it yet; now somebody looks. */
-static void settle(Line &line, Thread &t)
+/* A plain store to this line was performed before earlier stores of its thread.  Until now no other
+ * thread could see that; now `t` looks at the line, so the earlier stores are performed first
+ * (INV-E4). */
+static void settle_line(Line &line, Thread &t)
 {
 	Thread &early = *g.threads[line.early];
 	line.early = -1;
 	if (early.stores && early.store[0].number < line.early_number) {
 		perform_now(early);
 		if (t.tx.doomed && !t.tx.suspended)
-			rewind(t); /* by one of those stores */
+			rewind(t); /* one of those stores aborted it */
 	}
 }
 
@@ -59,7 +61,7 @@ Line *find_line(Thread &t, uint64_t address)
 	}
 	Line &line = *found.line;
 	if (__builtin_expect(line.early >= 0 && line.early != t.id, 0))
-		settle(line, t);
+		settle_line(line, t);
 	return &line;
 }
 
@@ -70,15 +72,15 @@ static unsigned core_number(const Core &c)
 	return static_cast<unsigned>(&c - g.cores);
 }
 
-/* What it takes to bring the line to the core, to read or to own it. */
-static Time miss(const Core &core, const Line &line, bool write)
+/* The time that it takes to bring the line to the core, for reading or for writing. */
+static Time time_of_miss(const Core &core, const Line &line, bool write)
 {
 	uint64_t me = UINT64_C(1) << core_number(core), others = line.sharers & ~me;
 	if (line.owner >= 0 && static_cast<unsigned>(line.owner) != core_number(core))
 		return g.cores[line.owner].socket == core.socket ? g.d->transfer_same_socket
 		                                                 : g.d->transfer_other_socket;
 	if (write && others) {
-		/* Copies elsewhere must go; the furthest decides. */
+		/* The copies in other cores must go.  The most distant one determines the time. */
 		for (uint64_t rest = others; rest; rest &= rest - 1)
 			if (g.cores[__builtin_ctzll(rest)].socket != core.socket)
 				return g.d->transfer_other_socket;
@@ -91,13 +93,13 @@ static Time miss(const Core &core, const Line &line, bool write)
 	return line.region ? g.d->pm_read : g.d->memory;
 }
 
-static bool has(const Core &core, const Line &line, bool write)
+static bool core_has(const Core &core, const Line &line, bool write)
 {
 	unsigned me = core_number(core);
 	return write ? line.owner == static_cast<int>(me) : (line.sharers >> me & 1) != 0;
 }
 
-static void take(const Core &core, Line &line, bool write)
+static void take_line(const Core &core, Line &line, bool write)
 {
 	unsigned me = core_number(core);
 	uint64_t bit = UINT64_C(1) << me;
@@ -112,23 +114,23 @@ static void take(const Core &core, Line &line, bool write)
 	}
 }
 
-/* When the core has the line, asked for now.  One core at a time can own it: writers queue up for a
- * hot line, and so do readers behind a writer. */
-static Time had_at(const Core &core, Line &line, Time now, bool write)
+/* When the core has the line if it asks now.  One core at a time can own a line: writers queue up
+ * for a hot line, and readers queue up behind a writer. */
+static Time queue_for_line(const Core &core, Line &line, Time now, bool write)
 {
-	Time at = (line.busy > now ? line.busy : now) + miss(core, line, write);
+	Time at = (line.busy > now ? line.busy : now) + time_of_miss(core, line, write);
 	if (write)
 		line.busy = at;
 	return at;
 }
 
-static void fill(Core &core, const Line &line)
+static void fill_caches(Core &core, const Line &line)
 {
 	core.l1.touch(line.id);
 	core.l2.touch(line.id);
 }
 
-/* The line was asked for: how long until it is there? */
+/* How long until the line arrives that was requested earlier?  0 if it was not, or is there. */
 static Time rest_of_way(Thread &t, const Line &line)
 {
 	for (unsigned k = 0; k < t.asks; k++)
@@ -140,20 +142,20 @@ static Time rest_of_way(Thread &t, const Line &line)
 	return 0;
 }
 
-/* Time for an access that is waited for. */
+/* The time of an access that its thread waits for. */
 static Time access_time(Thread &t, Line &line, bool write)
 {
 	Core &core = *t.core;
-	if (Time rest = t.asks ? rest_of_way(t, line) : 0; rest && has(core, line, write))
+	if (Time rest = t.asks ? rest_of_way(t, line) : 0; rest && core_has(core, line, write))
 		return rest;
-	if (has(core, line, write)) {
+	if (core_has(core, line, write)) {
 		if (core.l1.touch(line.id))
 			return g.d->l1;
 		return core.l2.touch(line.id) ? g.d->l2 : g.d->l3;
 	}
-	Time at = had_at(core, line, t.clock, write);
-	take(core, line, write);
-	fill(core, line);
+	Time at = queue_for_line(core, line, t.clock, write);
+	take_line(core, line, write);
+	fill_caches(core, line);
 	return at - t.clock;
 }
 
@@ -179,43 +181,45 @@ static uint64_t read_memory(const uint8_t *at, unsigned bytes)
 	}
 }
 
-static void perform(Thread &t, const Store &s)
+static void perform_store(Thread &t, const Store &s)
 {
 	claim_write(t, *s.line, s.transactional);
 	if (s.transactional) {
 		if (!t.tx.active || t.tx.doomed)
-			return; /* claiming it aborted us: capacity */
-		remember(t, s.at, s.bytes);
+			return; /* claim_write() aborted us: capacity */
+		remember_old(t, s.at, s.bytes);
 	}
 	write_memory(s.at, s.value, s.bytes);
-	take(*t.core, *s.line, true);
+	take_line(*t.core, *s.line, true);
 	if (s.line->region && !s.transactional)
 		maybe_evict(*s.line);
 }
 
-static bool overlap(const Store &s, const uint8_t *at, size_t bytes)
+static bool store_overlaps(const Store &s, const uint8_t *at, size_t bytes)
 {
 	return s.at < at + bytes && at < s.at + s.bytes;
 }
 
-/* May store i, of the oldest epoch, be performed before those that were made before it? */
-static bool may_pass(const Thread &t, unsigned i)
+/* May store i, of the oldest epoch, be performed before the stores that precede it?  Not if it
+ * overlaps one: a thread's stores to one word are performed in order. */
+static bool store_may_pass(const Thread &t, unsigned i)
 {
 	for (unsigned k = 0; k < i; k++)
-		if (overlap(t.store[k], t.store[i].at, t.store[i].bytes))
+		if (store_overlaps(t.store[k], t.store[i].at, t.store[i].bytes))
 			return false;
 	return true;
 }
 
+/* INV-E4: perform the stores whose time has come, those of one epoch in any order. */
 void perform_ready(Thread &t)
 {
-	/* Performing one may doom its own transaction, which takes others out of the buffer: start
-	 * over each time. */
+	/* Performing a store may doom its own transaction, which removes others from the buffer:
+	 * start over after each. */
 	for (bool more = true; more;) {
 		more = false;
 		t.next_ready = NEVER;
 		for (unsigned i = 0; i < t.stores && t.store[i].epoch == t.store[0].epoch; i++) {
-			if (!may_pass(t, i))
+			if (!store_may_pass(t, i))
 				continue;
 			if (t.store[i].ready > t.clock) {
 				if (t.store[i].ready < t.next_ready)
@@ -224,7 +228,7 @@ void perform_ready(Thread &t)
 			}
 			Store s = t.store[i];
 			memmove(&t.store[i], &t.store[i + 1], (--t.stores - i) * sizeof s);
-			perform(t, s);
+			perform_store(t, s);
 			more = true;
 			break;
 		}
@@ -251,7 +255,7 @@ void perform_all(Thread &t)
 	}
 }
 
-void put(Thread &t, void *p, uint64_t value, unsigned bytes)
+void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 {
 	Line *line = find_line(t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
 	bool transactional = tracking(t);
@@ -263,10 +267,10 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 		perform_ready(t);
 	}
 	if (!g.d->power)
-		t.epoch++; /* total store order */
+		t.epoch++; /* total store order: each store is an epoch (INV-E4) */
 	Time ready = t.clock, extra = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
-	if (!has(*t.core, *line, true))
-		ready = had_at(*t.core, *line, ready, true);
+	if (!core_has(*t.core, *line, true))
+		ready = queue_for_line(*t.core, *line, ready, true);
 	if (g.options.perturb && g.random.one_in(4))
 		extra += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
@@ -274,17 +278,17 @@ void put(Thread &t, void *p, uint64_t value, unsigned bytes)
 	        static_cast<uint8_t>(bytes), transactional};
 	if (s.ready < t.next_ready || t.stores == 1)
 		t.next_ready = s.ready;
-	fill(*t.core, *line);
+	fill_caches(*t.core, *line);
 	g.counters.transactional += transactional;
 }
 
-/* Its own newest store to exactly these bytes, if it is still in the buffer; false if a store
- * overlaps otherwise. */
-static bool forward(const Thread &t, const uint8_t *at, unsigned bytes, const Store **found)
+/* Find the thread's newest store to exactly these bytes, if the buffer still has it.  Returns false
+ * if a store overlaps them in any other way. */
+static bool forward_store(const Thread &t, const uint8_t *at, unsigned bytes, const Store **found)
 {
 	*found = nullptr;
 	for (unsigned i = t.stores; i--;)
-		if (overlap(t.store[i], at, bytes)) {
+		if (store_overlaps(t.store[i], at, bytes)) {
 			if (t.store[i].at != at || t.store[i].bytes != bytes)
 				return false;
 			*found = &t.store[i];
@@ -293,11 +297,11 @@ static bool forward(const Thread &t, const uint8_t *at, unsigned bytes, const St
 	return true;
 }
 
-uint64_t get(Thread &t, const void *p, unsigned bytes)
+uint64_t load_value(Thread &t, const void *p, unsigned bytes)
 {
 	auto *at = static_cast<const uint8_t *>(p);
 	const Store *own = nullptr;
-	if (t.stores && !forward(t, at, bytes, &own))
+	if (t.stores && !forward_store(t, at, bytes, &own))
 		perform_all(t);
 	Line *line = find_line(t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
 	g.counters.transactional += tracking(t);
@@ -313,15 +317,15 @@ uint64_t get(Thread &t, const void *p, unsigned bytes)
 
 /* ------------------------------------------------------------ plain accesses */
 
-static bool buffered(const Thread &t, const void *p, size_t bytes)
+static bool buffer_overlaps(const Thread &t, const void *p, size_t bytes)
 {
 	for (unsigned i = 0; i < t.stores; i++)
-		if (overlap(t.store[i], static_cast<const uint8_t *>(p), bytes))
+		if (store_overlaps(t.store[i], static_cast<const uint8_t *>(p), bytes))
 			return true;
 	return false;
 }
 
-/* An access may cross lines. */
+/* Call f for each line of an access; an access may cross lines. */
 template <class F>
 static void each_line(Thread &t, const void *p, size_t bytes, F f)
 {
@@ -336,7 +340,7 @@ static void each_line(Thread &t, const void *p, size_t bytes, F f)
 
 void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive)
 {
-	if (t.stores && buffered(t, p, bytes))
+	if (t.stores && buffer_overlaps(t, p, bytes))
 		perform_all(t);
 	g.counters.transactional += tracking(t);
 	each_line(t, p, bytes, [&t, exclusive](Line &line, uint8_t *, size_t) {
@@ -348,18 +352,19 @@ void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive)
 void touch_write(Thread &t, void *p, size_t bytes)
 {
 	bool transactional = tracking(t);
-	if (t.stores && buffered(t, p, bytes))
+	if (t.stores && buffer_overlaps(t, p, bytes))
 		perform_all(t);
-	/* On POWER a plain store may pass those before it, unless a barrier lies between. */
+	/* On POWER a plain store may pass earlier stores, unless a barrier lies between
+	 * (INV-E4). */
 	bool early = t.stores && (!g.d->power || t.store[0].epoch != t.epoch);
 	g.counters.transactional += transactional;
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
 		charge(t, g.d->instruction + g.d->l1);
-		if (!has(*t.core, line, true)) {
-			/* The store waits in the buffer, not the thread; but others wait for the
-			 * line. */
-			had_at(*t.core, line, t.clock, true);
-			fill(*t.core, line);
+		if (!core_has(*t.core, line, true)) {
+			/* The store waits in the buffer and the thread goes on; but other cores
+			 * wait for the line. */
+			queue_for_line(*t.core, line, t.clock, true);
+			fill_caches(*t.core, line);
 		}
 		claim_write(t, line, transactional);
 		if (t.tx.doomed && !t.tx.suspended)
@@ -369,14 +374,27 @@ void touch_write(Thread &t, void *p, size_t bytes)
 			line.early_number = t.pushed;
 		}
 		if (transactional)
-			remember(t, at, n);
-		take(*t.core, line, true);
+			remember_old(t, at, n);
+		take_line(*t.core, line, true);
 		if (line.region && !transactional)
 			maybe_evict(line);
 	});
 }
 
-void stall(Thread &t)
+void full_fence(bool write_backs)
+{
+	Thread *t = g.self;
+	if (!t)
+		return;
+	begin_access(*t);
+	perform_all(*t);
+	if (write_backs)
+		complete_write_backs(*t);
+	t->epoch++;
+	charge(*t, g.d->fence);
+}
+
+void stall_thread(Thread &t)
 {
 	t.until_stall = 1 + static_cast<uint32_t>(g.random.below(2 * g.options.perturb));
 	t.clock += g.random.below(UINT64_C(1000) << g.random.below(13));
@@ -388,8 +406,8 @@ using namespace emu;
 
 bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 {
-	/* Asked seldom: look through all of them each time.  Ties go by the order of first
-	 * touch. */
+	/* Called rarely, so it looks through all lines each time.  Of equals, the line that was
+	 * touched first wins. */
 	auto hotter = [](const Line &a, const Line &b) {
 		return a.aborts != b.aborts ? a.aborts > b.aborts : a.id < b.id;
 	};
@@ -410,9 +428,9 @@ bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 	return true;
 }
 
-/* Room for one more line on its way: those that have come do not count, and the first to come is
- * waited for if need be. */
-static void room_to_ask(Thread &t)
+/* Make room for one more request.  Lines that have arrived need no room; if none has, wait for the
+ * first. */
+static void make_room_to_ask(Thread &t)
 {
 	unsigned n = 0, first = 0;
 	for (unsigned k = 0; k < t.asks; k++)
@@ -431,34 +449,26 @@ static void room_to_ask(Thread &t)
 void emu_prefetch(const void *p, bool to_write)
 {
 	Thread *t = g.self;
-	/* In a transaction it would be an access like any other: nobody asks for that. */
+	/* In a transaction a prefetch would be an access like any other.  No caller needs that. */
 	if (!t || own_stack(*t, p) || tracking(*t))
 		return;
-	enter(*t);
+	begin_access(*t);
 	charge(*t, g.d->instruction);
 	Line *line = find_line(*t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
-	if (has(*t->core, *line, to_write)) {
-		fill(*t->core, *line);
+	if (core_has(*t->core, *line, to_write)) {
+		fill_caches(*t->core, *line);
 		return;
 	}
-	room_to_ask(*t);
+	make_room_to_ask(*t);
 	claim_read(*t, *line);
-	t->asked[t->asks++] = {line, had_at(*t->core, *line, t->clock, to_write)};
-	take(*t->core, *line, to_write);
-	fill(*t->core, *line);
+	t->asked[t->asks++] = {line, queue_for_line(*t->core, *line, t->clock, to_write)};
+	take_line(*t->core, *line, to_write);
+	fill_caches(*t->core, *line);
 }
 
 void emu_fence(void)
 {
-	Thread *t = g.self;
-	if (!t)
-		return;
-	enter(*t);
-	perform_all(*t);
-	if (g.d->power)
-		complete_write_backs(*t); /* hwsync covers dcbf */
-	t->epoch++;
-	charge(*t, g.d->fence);
+	full_fence(g.d && g.d->power); /* hwsync covers dcbf */
 }
 
 void emu_fence_light(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory_functions.h - included before everything else in what runs on the machine: memcpy, memmove
- * and memset, which the compiler does not instrument, also where it makes the calls itself, are the
- * machine's (instrument.cpp).
+ * memory_functions.h - included before everything else in code that runs on the machine.  The
+ * compiler instruments neither calls of memcpy, memmove and memset nor those that it adds itself;
+ * these names send them all to the machine (instrument.cpp).
  */
 #ifndef FUR_EMULATED_MEMORY_FUNCTIONS_H
 #define FUR_EMULATED_MEMORY_FUNCTIONS_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * persistence.cpp - persistent memory: what is durable, and what a power failure leaves (INV-E5).
+ * persistence.cpp - persistent memory: which stores are durable, and the state that a power failure
+ * leaves (INV-E5).
  *
- * Beside each region lies `durable`, what the medium holds.  A write-back carries the line as it
- * was when it was issued, and gets out when it completes; a line that was stored to may be evicted,
- * and so get out, at any time.  The lines of a running transaction are held in the cache and are
- * never written back; a crash undoes them.
+ * Alongside each region lies `durable`, the content of the medium.  A write-back carries the line
+ * as it was when the thread issued it, and reaches the medium when it completes.  A line that was
+ * stored to may be evicted at any time, and so reach the medium without a write-back.  The lines of
+ * a running transaction stay in the cache and never reach the medium; a power failure undoes them.
  */
 #include "machine.hpp"
 
@@ -28,17 +29,17 @@ static uint8_t *durable_at(const Line &line)
 	       (line.address - reinterpret_cast<uintptr_t>(line.region->base));
 }
 
-static void gets_out(Line &line, const uint8_t *content, uint64_t number)
+static void line_gets_out(Line &line, const uint8_t *content, uint64_t number)
 {
-	/* Write-backs of one line reach the medium in their order. */
+	/* INV-E5: the write-backs of one line reach the medium in their order. */
 	if (number < line.persisted)
 		return;
 	line.persisted = number;
 	memcpy(durable_at(line), content, g.d->line_bytes);
 }
 
-/* Some time after it was stored to, a line is evicted: let it be at the next store to persistent
- * memory, now and then. */
+/* A cache evicts a line some time after a store to it.  Here a line is evicted now and then, at the
+ * next store to persistent memory. */
 void maybe_evict(Line &stored)
 {
 	enum { SELDOM = 16 };
@@ -47,46 +48,47 @@ void maybe_evict(Line &stored)
 	if (r >> 8 & (SELDOM - 1))
 		return;
 	Line *line = g.stored_lately[(r >> 16) % STORED_LATELY];
-	/* Not the line at hand: its store may still be to come (touch_write). */
+	/* Not the line of this store, which may not be in memory yet (touch_write). */
 	if (line && line != &stored && line->writer < 0)
-		gets_out(*line, reinterpret_cast<uint8_t *>(line->address), ++g.write_backs);
+		line_gets_out(*line, reinterpret_cast<uint8_t *>(line->address), ++g.write_backs);
 }
 
 void complete_write_backs(Thread &t)
 {
-	/* One by one: others run, and the power may fail, while we wait. */
+	/* One by one: other threads run, and the power may fail, while this one waits. */
 	for (size_t k = 0; k < t.write_backs.n; k++) {
 		if (t.clock < t.write_backs[k].done)
 			wait_until(t, t.write_backs[k].done);
 		WriteBack &w = t.write_backs[k];
-		gets_out(*w.line, w.content, w.number);
-		w.number = 0; /* it is out: after a failure there is nothing to decide */
+		line_gets_out(*w.line, w.content, w.number);
+		w.number = 0; /* it is on the medium: a power failure has nothing to decide */
 	}
 	t.write_backs.n = 0;
 }
 
 /* ----------------------------------------------------------- power failure */
 
-/* Of the 8-byte words, those chosen by `r`. */
-static void mix(uint8_t *to, const uint8_t *from, uint64_t r)
+/* Copy the 8-byte words that the bits of `r` choose: INV-E5, nothing smaller is torn. */
+static void copy_words(uint8_t *to, const uint8_t *from, uint64_t r)
 {
 	for (unsigned k = 0; k < g.d->line_bytes / 8; k++)
 		if (r >> k & 1)
 			memcpy(to + k * 8, from + k * 8, 8);
 }
 
-/* All of it, nothing, or some words: it was just being written. */
-static void perhaps(uint8_t *to, const uint8_t *from)
+/* The power failed while this line was being written: all of it reached the medium, or nothing, or
+ * some of its words. */
+static void decide_line(uint8_t *to, const uint8_t *from)
 {
 	uint64_t r = g.random.next();
 	switch (r & 3) {
 	case 0: break;
-	case 1: mix(to, from, r >> 8); break;
+	case 1: copy_words(to, from, r >> 8); break;
 	default: memcpy(to, from, g.d->line_bytes);
 	}
 }
 
-static void image_of(Region &r)
+static void make_image(Region &r)
 {
 	r.image = static_cast<uint8_t *>(mmap(nullptr, r.bytes, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -94,24 +96,25 @@ static void image_of(Region &r)
 		abort();
 	for (size_t at = 0; at < r.bytes; at += g.d->line_bytes) {
 		if (memcmp(r.durable + at, r.base + at, g.d->line_bytes))
-			perhaps(r.durable + at, r.base + at); /* it lay in a cache */
+			decide_line(r.durable + at, r.base + at); /* it lay in a cache */
 		memcpy(r.image + at, r.durable + at, g.d->line_bytes);
 	}
 }
 
 void make_images()
 {
-	/* What was stored and not performed is gone; so is what running transactions have
-	 * stored. */
+	/* Stores that were not performed are lost, and so are the stores of running
+	 * transactions. */
 	for (int k = 0; k < g.thread_count; k++)
 		doom(*g.threads[k], EMU_DISALLOWED);
-	/* However long ago it was: who has not fenced since knows nothing. */
+	/* A write-back may have failed to complete however long ago it began: its thread has not
+	 * fenced since, and so cannot know (INV-E5). */
 	for (int k = 0; k < g.thread_count; k++)
 		for (WriteBack &w : g.threads[k]->write_backs)
 			if (w.number >= w.line->persisted)
-				perhaps(durable_at(*w.line), w.content);
+				decide_line(durable_at(*w.line), w.content);
 	for (Region *r : g.regions)
-		image_of(*r);
+		make_image(*r);
 }
 
 } // namespace emu
@@ -166,12 +169,12 @@ void emu_write_back(const void *start, size_t bytes)
 	uint64_t first = reinterpret_cast<uintptr_t>(start) & g.line_mask,
 	         last = (reinterpret_cast<uintptr_t>(start) + bytes - 1) & g.line_mask;
 	for (uint64_t at = first; at <= last; at += g.d->line_bytes) {
-		enter(*t);
+		begin_access(*t);
 		Line *line = find_line(*t, at);
 		perform_early(*t, *line);
 		charge(*t, g.d->instruction + g.d->l1);
 		if (tracking(*t)) {
-			/* Clwb in a transaction; dcbf of what it wrote */
+			/* clwb in a transaction; dcbf of a line that it wrote */
 			abort_self(*t, EMU_DISALLOWED);
 			return;
 		}
@@ -192,14 +195,7 @@ void emu_write_back(const void *start, size_t bytes)
 
 void emu_write_back_fence(void)
 {
-	Thread *t = g.self;
-	if (!t)
-		return;
-	enter(*t);
-	perform_all(*t);
-	complete_write_backs(*t);
-	t->epoch++;
-	charge(*t, g.d->fence);
+	full_fence(true);
 }
 
 const void *emu_persistent_image(const void *base)

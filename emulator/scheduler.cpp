@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * scheduler.cpp - simulated threads as coroutines; the one with the smallest clock runs (INV-E1).
+ * scheduler.cpp - simulated threads are coroutines; the one with the smallest clock runs (INV-E1).
+ * A run's beginning and end, and the calls that concern the run as a whole, are also here.
  */
 #include "machine.hpp"
 
@@ -20,7 +21,8 @@ using boost::context::detail::transfer_t;
 
 /* ------------------------------------------------- the ready threads: a heap */
 
-static bool before(const Ready &a, const Ready &b)
+/* INV-E1: the smallest clock, ties broken by the seed (add_ready, give_way). */
+static bool ready_before(const Ready &a, const Ready &b)
 {
 	return a.clock != b.clock ? a.clock < b.clock : a.tie < b.tie;
 }
@@ -29,9 +31,9 @@ static void sift_down(int i)
 {
 	Ready moved = g.ready[i];
 	for (int child; (child = 2 * i + 1) < g.waiting; i = child) {
-		if (child + 1 < g.waiting && before(g.ready[child + 1], g.ready[child]))
+		if (child + 1 < g.waiting && ready_before(g.ready[child + 1], g.ready[child]))
 			child++;
-		if (!before(g.ready[child], moved))
+		if (!ready_before(g.ready[child], moved))
 			break;
 		g.ready[i] = g.ready[child];
 	}
@@ -42,14 +44,14 @@ static void set_next()
 {
 	g.next = g.waiting ? g.ready[0].clock : NEVER;
 	if (g.next > g.limit)
-		g.next = g.limit; /* so that a thread that spins alone stops there, too */
+		g.next = g.limit; /* so that a thread that spins alone stops there as well */
 }
 
 static void add_ready(Thread &t)
 {
 	int i = g.waiting++;
 	Ready entry = {t.clock, t.tie = static_cast<uint32_t>(g.random.next()), t.id};
-	for (int up; i && before(entry, g.ready[up = (i - 1) / 2]); i = up)
+	for (int up; i && ready_before(entry, g.ready[up = (i - 1) / 2]); i = up)
 		g.ready[i] = g.ready[up];
 	g.ready[i] = entry;
 	set_next();
@@ -67,29 +69,29 @@ static Thread &take_ready()
 
 /* ------------------------------------------------------------------ switching */
 
-/* The C++ runtime keeps the exceptions in flight per OS thread; each simulated thread has its
- * own. */
-static void **exceptions()
+/* The C++ runtime keeps its record of exceptions in flight per OS thread; each simulated thread has
+ * a copy. */
+static void **exception_state()
 {
 	static void **of_this_thread = reinterpret_cast<void **>(abi::__cxa_get_globals());
 	return of_this_thread;
 }
 
-static void arrived(transfer_t from)
+static void note_arrival(transfer_t from)
 {
-	/* Whoever jumped here says where it is to go on. */
+	/* The thread that jumped here has left a place for the context to which it will return. */
 	*static_cast<fcontext_t *>(from.data) = from.fctx;
 }
 
 static void jump_to(Thread &t, fcontext_t &leaving, void **keep)
 {
-	void **current = exceptions();
+	void **current = exception_state();
 	if (keep)
 		memcpy(keep, current, sizeof t.exceptions);
 	memcpy(current, t.exceptions, sizeof t.exceptions);
 	g.self = &t;
 	g.counters.switches++;
-	arrived(jump_fcontext(t.context, &leaving));
+	note_arrival(jump_fcontext(t.context, &leaving));
 }
 
 static void after_switch(Thread &t)
@@ -98,12 +100,13 @@ static void after_switch(Thread &t)
 		rewind(t);
 }
 
+/* INV-E1: the thread with the smallest clock runs. */
 void give_way(Thread &t)
 {
 	if (t.clock > g.limit && g.next >= g.limit)
 		end_run(EMU_LATE);
 	Ready mine = {t.clock, t.tie = static_cast<uint32_t>(g.random.next()), t.id};
-	if (!g.waiting || before(mine, g.ready[0]))
+	if (!g.waiting || ready_before(mine, g.ready[0]))
 		return;
 	Thread &next = *g.threads[g.ready[0].id];
 	g.ready[0] = mine;
@@ -120,7 +123,7 @@ void wait_until(Thread &t, Time then)
 		give_way(t);
 }
 
-static void run_next(Thread &t)
+static void run_next_thread(Thread &t)
 {
 	if (!g.waiting)
 		end_run(EMU_DEADLOCK);
@@ -129,7 +132,7 @@ static void run_next(Thread &t)
 	jump_to(take_ready(), t.context, t.exceptions);
 }
 
-void idle(Thread &t, bool is)
+void set_idle(Thread &t, bool is)
 {
 	Core &c = *t.core;
 	c.busy += is ? -1u : 1u;
@@ -141,16 +144,16 @@ void idle(Thread &t, bool is)
 	c.slowdown = static_cast<uint32_t>(factor * 1024);
 }
 
-void block(Thread &t)
+void block_thread(Thread &t)
 {
 	perform_all(t);
 	t.state = State::BLOCKED;
-	idle(t, true);
-	run_next(t);
+	set_idle(t, true);
+	run_next_thread(t);
 	after_switch(t);
 }
 
-void wake(Thread &t, Time at)
+void wake_thread(Thread &t, Time at)
 {
 	if (t.state != State::BLOCKED)
 		return;
@@ -158,7 +161,7 @@ void wake(Thread &t, Time at)
 	at += g.d->wake;
 	if (t.clock < at)
 		t.clock = at;
-	idle(t, false);
+	set_idle(t, false);
 	add_ready(t);
 }
 
@@ -166,7 +169,7 @@ void wake(Thread &t, Time at)
 
 static void thread_main(transfer_t from)
 {
-	arrived(from);
+	note_arrival(from);
 	Thread &t = *g.self;
 	t.result = t.start(t.argument);
 	finish_thread(*g.self);
@@ -200,7 +203,7 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	Transaction tx = t.tx;
 	Array<WriteBack> write_backs = t.write_backs;
 	memset(static_cast<void *>(&t), 0, sizeof t);
-	t.tx = tx; /* its arrays, empty */
+	t.tx = tx; /* keep its arrays, which are empty */
 	t.write_backs = write_backs;
 	t.epoch = epoch;
 	t.id = id;
@@ -212,13 +215,13 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	                        : 0;
 	t.stack = g.stacks + static_cast<size_t>(id) * STACK_BYTES;
 	t.context = make_fcontext(t.stack + STACK_BYTES - 64, STACK_BYTES - 64, thread_main);
-	/* Thread 0 starts and waits for the others: it has a core of its own.  The others fill the
-	 * cores, then their siblings. */
+	/* Thread 0 starts the others and waits for them: it has a core of its own.  The others fill
+	 * first the cores, then the cores' further hardware threads. */
 	t.core = id == 0 ? &g.cores[EMU_MAX_CORES]
 	                 : &g.cores[static_cast<unsigned>(id - 1) % g.d->cores()];
 	t.clock = g.self ? g.self->clock : 0;
 	t.state = State::READY;
-	idle(t, false);
+	set_idle(t, false);
 	add_ready(t);
 	return &t;
 }
@@ -228,11 +231,11 @@ void finish_thread(Thread &t)
 	perform_all(t);
 	if (t.id == 0)
 		end_run(EMU_DONE);
-	idle(t, true);
+	set_idle(t, true);
 	t.state = t.detached ? State::FREE : State::DONE;
 	if (t.joiner >= 0)
-		wake(*g.threads[t.joiner], t.clock);
-	run_next(t);
+		wake_thread(*g.threads[t.joiner], t.clock);
+	run_next_thread(t);
 	__builtin_unreachable();
 }
 
@@ -262,7 +265,35 @@ static void *run_main(void *argument)
 	return nullptr;
 }
 
-static void reset(const emu_machine *m, const emu_options &o)
+static void reset_cores(const Description &d)
+{
+	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
+		Core &core = g.cores[c];
+		__libc_free(core.l1.tags);
+		__libc_free(core.l2.tags);
+		core = {};
+		core.slowdown = 1024;
+		if (c >= d.cores() && c != EMU_MAX_CORES)
+			continue;
+		core.l1.make(d.l1_lines, d.l1_ways);
+		core.l2.make(d.l2_lines, d.l2_ways);
+		core.socket = c == EMU_MAX_CORES ? 0 : c / d.cores_per_socket;
+	}
+}
+
+/* Addresses mean nothing to the next run: it numbers its lines anew. */
+static void reset_lines()
+{
+	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
+		__libc_free(g.lines.entries[i].value);
+	__libc_free(g.lines.entries);
+	g.lines = {};
+	g.next_line = 0;
+	g.write_backs = 0;
+	memset(g.stored_lately, 0, sizeof g.stored_lately);
+}
+
+static void reset_machine(const emu_machine *m, const emu_options &o)
 {
 	const Description &d = m->d;
 	g.described = m;
@@ -277,26 +308,8 @@ static void reset(const emu_machine *m, const emu_options &o)
 	g.line_mask = ~static_cast<uint64_t>(d.line_bytes - 1);
 	g.errno_page = reinterpret_cast<uint8_t *>(
 	        reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
-	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
-		Core &core = g.cores[c];
-		__libc_free(core.l1.tags);
-		__libc_free(core.l2.tags);
-		core = {};
-		core.slowdown = 1024;
-		if (c >= d.cores() && c != EMU_MAX_CORES)
-			continue;
-		core.l1.make(d.l1_lines, d.l1_ways);
-		core.l2.make(d.l2_lines, d.l2_ways);
-		core.socket = c == EMU_MAX_CORES ? 0 : c / d.cores_per_socket;
-	}
-	/* Lines keep nothing from one run to the next but their place in the table. */
-	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
-		__libc_free(g.lines.entries[i].value);
-	__libc_free(g.lines.entries);
-	g.lines = {};
-	g.next_line = 0;
-	g.write_backs = 0;
-	memset(g.stored_lately, 0, sizeof g.stored_lately);
+	reset_cores(d);
+	reset_lines();
 	for (int k = 0; k < EMU_MAX_THREADS; k++) {
 		__libc_free(g.threads[k]);
 		g.threads[k] = nullptr;
@@ -314,14 +327,14 @@ enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *opti
 {
 	use_system();
 	reset_allocator();
-	reset(m, *options);
+	reset_machine(m, *options);
 	start_helper();
 	Main main = {f, arg};
 	new_thread(run_main, &main);
 	Thread &first = take_ready();
 	void *kept[2];
 	jump_to(first, g.outside, kept);
-	memcpy(exceptions(), kept, sizeof kept);
+	memcpy(exception_state(), kept, sizeof kept);
 	g.self = nullptr;
 	if (g.end == EMU_CRASHED)
 		make_images();
@@ -368,7 +381,8 @@ uint64_t emu_ticks(void)
 {
 	Thread *t = g.self;
 	if (!t && g.unseen) {
-		/* Each look at the clock takes a nanosecond: who waits for one gets there */
+		/* Each look at the clock takes a nanosecond, so a loop that waits for a time
+		 * ends. */
 		enum { LOOK = 1000 };
 		return g.unseen->clock + (g.unseen_ticks += LOOK);
 	}
@@ -400,7 +414,7 @@ void emu_pause(void)
 	if (!t)
 		return;
 	charge(*t, g.d->pause);
-	enter(*t);
+	begin_access(*t);
 }
 
 void *emu_local(struct emu_key *key, size_t bytes)

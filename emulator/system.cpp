@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * system.cpp - threads, locks, sleeping and time, as the simulated program sees them.  These
- * definitions come before the C library's, for the program and for the libraries it uses; outside a
+ * system.cpp - threads, locks, sleeping and time, as the simulated program sees them.  For the
+ * program and for the libraries that it uses, these definitions precede the C library's; outside a
  * simulation they call those.
  *
- * Like any system call they end a hardware transaction: it aborts.
+ * Like any system call, each of them aborts a hardware transaction.
  */
 #include "machine.hpp"
 
@@ -21,22 +21,22 @@
 using namespace emu;
 
 template <class F>
-static F real(F, const char *name)
+static F real_function(F, const char *name)
 {
 	return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 #define REAL(name)                                                                                 \
 	([] {                                                                                      \
-		static auto *found = real(&name, #name);                                           \
+		static auto *found = real_function(&name, #name);                                  \
 		return found;                                                                      \
 	}())
 
-/* Into the system: what was stored is performed, a transaction aborts.  Suspended, it may be
- * entered. */
+/* Enter the system: the thread's stores are performed, and a transaction aborts.  A suspended
+ * transaction may enter it. */
 static Thread &enter_system()
 {
 	Thread &t = *g.self;
-	enter(t);
+	begin_access(t);
 	if (tracking(t))
 		abort_self(t, EMU_DISALLOWED);
 	perform_all(t);
@@ -69,7 +69,7 @@ static void wait_at(Waiters &w, Thread &t)
 		place = &w.next[*place - 1];
 	*place = t.id + 1;
 	w.next[t.id] = 0;
-	block(t);
+	block_thread(t);
 }
 
 static Thread *wake_one(Waiters &w, const Thread &by)
@@ -78,15 +78,23 @@ static Thread *wake_one(Waiters &w, const Thread &by)
 		return nullptr;
 	Thread *t = g.threads[w.first - 1];
 	w.first = w.next[t->id];
-	wake(*t, by.clock);
+	wake_thread(*t, by.clock);
 	return t;
 }
 
-/* A mutex goes to who has waited longest, if anybody has. */
+/* Pass a mutex to the thread that has waited longest, if any waits. */
 static void hand_over(Waiters &mutex, const Thread &by)
 {
 	Thread *next = wake_one(mutex, by);
 	mutex.owner = next ? next->id + 1 : 0;
+}
+
+/* Enter the system for a mutex, which takes an atomic operation. */
+static Thread &enter_for_mutex()
+{
+	Thread &t = enter_system();
+	charge(t, g.d->atomic);
+	return t;
 }
 
 static uint64_t ns_of(const struct timespec *ts)
@@ -97,13 +105,13 @@ static uint64_t ns_of(const struct timespec *ts)
 static void sleep_ns(uint64_t ns)
 {
 	Thread &t = enter_system();
-	idle(t, true);
+	set_idle(t, true);
 	t.clock += ns * 1000 + g.d->wake;
-	enter(t);
-	idle(t, false);
+	begin_access(t);
+	set_idle(t, false);
 }
 
-static long futex(uint32_t *word, int operation, uint32_t value)
+static long futex_call(uint32_t *word, int operation, uint32_t value)
 {
 	Thread &t = enter_system();
 	Waiters &w = waiters_at(word);
@@ -133,7 +141,7 @@ static long futex(uint32_t *word, int operation, uint32_t value)
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 #pragma GCC diagnostic ignored "-Wnonnull-compare"
 #pragma GCC diagnostic ignored "-Wredundant-decls"
-#pragma GCC visibility push(default) /* so that the libraries of the program find these, too */
+#pragma GCC visibility push(default) /* so that the program's libraries find them */
 extern "C" {
 
 long syscall(long number, ...) noexcept
@@ -145,7 +153,7 @@ long syscall(long number, ...) noexcept
 		x = va_arg(args, long);
 	va_end(args);
 	if (g.self && number == SYS_futex)
-		return futex(reinterpret_cast<uint32_t *>(a[0]), static_cast<int>(a[1]),
+		return futex_call(reinterpret_cast<uint32_t *>(a[0]), static_cast<int>(a[1]),
 		        static_cast<uint32_t>(a[2]));
 	if (g.self && number == SYS_nanosleep)
 		return sleep_ns(ns_of(reinterpret_cast<struct timespec *>(a[0]))), 0;
@@ -193,13 +201,13 @@ int sched_yield(void) noexcept
 		return REAL(sched_yield)();
 	Thread &t = enter_system();
 	t.clock += 500000;
-	enter(t);
+	begin_access(t);
 	return 0;
 }
 
 /* --------------------------------------------------------------------- threads */
 
-static pthread_t handle(const Thread &t)
+static pthread_t handle_of(const Thread &t)
 {
 	return static_cast<pthread_t>(t.id + 1);
 }
@@ -240,7 +248,7 @@ int pthread_create(
 		__libc_free(start);
 		return EAGAIN;
 	}
-	*out = handle(*t);
+	*out = handle_of(*t);
 	return 0;
 }
 
@@ -253,7 +261,7 @@ int pthread_join(pthread_t which, void **result)
 		return ESRCH;
 	while (t->state != State::DONE) {
 		t->joiner = me.id;
-		block(me);
+		block_thread(me);
 	}
 	if (result)
 		*result = t->result;
@@ -276,7 +284,7 @@ int pthread_detach(pthread_t which)
 
 pthread_t pthread_self(void) noexcept
 {
-	return g.self ? handle(*g.self) : REAL(pthread_self)();
+	return g.self ? handle_of(*g.self) : REAL(pthread_self)();
 }
 
 int pthread_setaffinity_np(pthread_t which, size_t bytes, const cpu_set_t *set) noexcept
@@ -299,13 +307,12 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept
 {
 	if (!g.self)
 		return REAL(pthread_mutex_lock)(mutex);
-	Thread &t = enter_system();
-	charge(t, g.d->atomic);
+	Thread &t = enter_for_mutex();
 	Waiters &w = waiters_at(mutex);
 	if (!w.owner)
 		w.owner = t.id + 1;
 	else
-		wait_at(w, t); /* it is handed over */
+		wait_at(w, t); /* hand_over() makes it the owner */
 	return 0;
 }
 
@@ -313,8 +320,7 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex) noexcept
 {
 	if (!g.self)
 		return REAL(pthread_mutex_trylock)(mutex);
-	Thread &t = enter_system();
-	charge(t, g.d->atomic);
+	Thread &t = enter_for_mutex();
 	Waiters &w = waiters_at(mutex);
 	if (w.owner)
 		return EBUSY;
@@ -326,8 +332,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex) noexcept
 {
 	if (!g.self)
 		return REAL(pthread_mutex_unlock)(mutex);
-	Thread &t = enter_system();
-	charge(t, g.d->atomic);
+	Thread &t = enter_for_mutex();
 	hand_over(waiters_at(mutex), t);
 	return 0;
 }
@@ -363,7 +368,7 @@ int pthread_cond_broadcast(pthread_cond_t *condition) noexcept
 
 /* ---------------------------------------------------------- thread-specific data
  *
- * Keys are the C library's; their values are ours for simulated threads. */
+ * Keys come from the C library; the machine keeps the values of simulated threads. */
 
 static void (*destructors[MAX_LOCALS])(void *);
 
@@ -411,5 +416,5 @@ static void run_destructors()
 	}
 }
 
-/* A reference to this brings this file's definitions into the program. */
+/* A reference to this function links this file's definitions into the program. */
 void emu::use_system() {}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * transactions.cpp - transactional memory: tracking, conflicts (INV-E2), aborts (INV-E3).  Sources:
- * Power ISA 3.0B, Book II, chapter 5; Intel SDM volume 1, chapter 16; where they leave it to the
- * implementation, POWER9 and the measurements named in machines/power9.toml and tsx.toml.
+ * Power ISA 3.0B, Book II, chapter 5; Intel SDM volume 1, chapter 16.  Where these leave a choice
+ * to the implementation: POWER9, and the measurements that machines/power9.toml and tsx.toml name.
  *
- * A checkpoint is the thread's stack from the begin upwards, and its context.  Neither can be
- * copied or put back by the thread while it runs on that stack, so a helper coroutine does both.
+ * A checkpoint is the thread's stack from the begin upwards, and its context.  A thread cannot save
+ * or restore the stack on which it runs, so a helper coroutine does both.
  */
 #include "machine.hpp"
 
@@ -19,7 +19,7 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-static void tell(emu_event event, int thread, int cause)
+static void tell_observer(emu_event event, int thread, int cause)
 {
 	if (!g.on_event)
 		return;
@@ -31,12 +31,12 @@ static void tell(emu_event event, int thread, int cause)
 
 /* ---------------------------------------------------------------- tracking */
 
-static bool reads(const Line &line, int thread)
+static bool has_read(const Line &line, int thread)
 {
 	return line.readers[thread / 64] >> (thread % 64) & 1;
 }
 
-static void release(Thread &t)
+static void release_lines(Thread &t)
 {
 	for (Line *line : t.tx.reads)
 		line->readers[t.id / 64] &= ~(UINT64_C(1) << t.id % 64);
@@ -51,14 +51,15 @@ void doom(Thread &t, int cause)
 {
 	if (!t.tx.active || t.tx.doomed)
 		return;
+	/* INV-E3: the newest store first, wherever it went. */
 	for (size_t i = t.tx.undo.n; i--;)
 		memcpy(t.tx.undo[i].at, &t.tx.undo[i].old, t.tx.undo[i].bytes);
-	/* The lines it wrote were in its core's cache alone, and go from there. */
+	/* Only its own core's cache had the lines that it wrote, and it discards them. */
 	for (Line *line : t.tx.writes) {
 		line->owner = -1;
 		line->sharers &= ~(UINT64_C(1) << (t.core - g.cores));
 	}
-	release(t);
+	release_lines(t);
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < t.stores; i++)
 		if (!t.store[i].transactional)
@@ -67,7 +68,7 @@ void doom(Thread &t, int cause)
 	t.tx.doomed = true;
 	t.tx.cause = cause;
 	g.counters.aborted++;
-	tell(EMU_ABORT, t.id, cause);
+	tell_observer(EMU_ABORT, t.id, cause);
 }
 
 void abort_self(Thread &t, int cause)
@@ -95,6 +96,7 @@ static void doom_writer(Line &line, int cause)
 	doom(*g.threads[line.writer], cause);
 }
 
+/* INV-E2: the requester wins, so the holders abort before the access is made. */
 void claim_write(Thread &t, Line &line, bool transactional)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
@@ -111,17 +113,20 @@ void claim_write(Thread &t, Line &line, bool transactional)
 		line.writer = static_cast<int16_t>(t.id);
 		t.core->write_lines++;
 		t.tx.writes.push(&line);
-	} else if (__builtin_expect(line.writer == t.id || reads(line, t.id), 0)) {
-		/* Suspended: Power ISA II 5.2, a conflict like anybody else's store. */
+	} else if (__builtin_expect(line.writer == t.id || has_read(line, t.id), 0)) {
+		/* While suspended, a store to a line of the transaction conflicts like any other
+		 * thread's (Power ISA 3.0B, Book II, 5.2). */
 		doom(t, EMU_SELF_CONFLICT);
 	}
 }
 
+/* INV-E2, as claim_write().  Loads are tracked unless the transaction is rollback-only or
+ * suspended. */
 void claim_read(Thread &t, Line &line)
 {
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
 		doom_writer(line, tracking(t) ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
-	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || reads(line, t.id))
+	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || has_read(line, t.id))
 		return;
 	if (t.core->read_lines >= g.d->read_lines)
 		abort_self(t, EMU_CAPACITY_READ);
@@ -130,7 +135,7 @@ void claim_read(Thread &t, Line &line)
 	t.tx.reads.push(&line);
 }
 
-void remember(Thread &t, uint8_t *at, size_t bytes)
+void remember_old(Thread &t, uint8_t *at, size_t bytes)
 {
 	while (bytes) {
 		size_t n = bytes < 8 ? bytes : 8;
@@ -150,10 +155,11 @@ struct Request {
 	Thread *thread;
 	bool restore;
 };
-char began, rewound; /* their addresses say which it is */
+char began, rewound; /* their addresses tell the two returns apart */
 } // namespace
 
-static void checkpoint(Thread &t, fcontext_t context)
+/* INV-E3: the stack, and with the context the registers. */
+static void save_checkpoint(Thread &t, fcontext_t context)
 {
 	auto *from = static_cast<uint8_t *>(context);
 	size_t bytes = static_cast<size_t>(t.stack + STACK_BYTES - from);
@@ -169,7 +175,7 @@ static void checkpoint(Thread &t, fcontext_t context)
 	t.tx.context = context;
 }
 
-static void help(transfer_t from)
+static void run_helper(transfer_t from)
 {
 	for (;;) {
 		auto *request = static_cast<Request *>(from.data);
@@ -178,7 +184,7 @@ static void help(transfer_t from)
 		if (restore)
 			memcpy(t.tx.context, t.tx.stack, t.tx.stack_bytes);
 		else
-			checkpoint(t, from.fctx);
+			save_checkpoint(t, from.fctx);
 		from = jump_fcontext(t.tx.context, restore ? &rewound : &began);
 	}
 }
@@ -191,7 +197,7 @@ void start_helper()
 		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
 	if (g.helper_stack == MAP_FAILED)
 		abort();
-	g.helper = make_fcontext(g.helper_stack + bytes, bytes, help);
+	g.helper = make_fcontext(g.helper_stack + bytes, bytes, run_helper);
 }
 
 void rewind(Thread &t)
@@ -204,7 +210,8 @@ void rewind(Thread &t)
 	__builtin_unreachable();
 }
 
-/* Half of a suspend and resume: it takes longer the more threads there are (FUR, section 4.2). */
+/* Half of a suspend and resume, which takes longer the more threads there are (FUR, section
+ * 4.2). */
 static Time suspend_time()
 {
 	unsigned threads = static_cast<unsigned>(g.thread_count > 1 ? g.thread_count - 1 : 1),
@@ -219,17 +226,17 @@ static Time suspend_time()
 
 using namespace emu;
 
-/* The status is made from what the thread itself remembers, not from locals: those are as they were
- * at the begin. */
+/* After an abort the status is made from the Thread, not from locals: these are as they were at the
+ * begin. */
 uint64_t emu_tbegin(enum emu_tx kind)
 {
 	Thread *t = g.self;
 	if (!t)
 		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
-	enter(*t);
+	begin_access(*t);
 	if (t->tx.active) {
-		/* Hardware nests by flattening; libfur never nests, and a nested begin is more
-		 * likely a mistake. */
+		/* Hardware flattens nested transactions.  libfur never nests them, so a nested
+		 * begin is more likely a mistake. */
 		abort_self(*t, EMU_NESTED);
 		return 1 + EMU_NESTED;
 	}
@@ -254,7 +261,7 @@ uint64_t emu_tbegin(enum emu_tx kind)
 	t->tx.rollback_only = kind == EMU_ROLLBACK_ONLY;
 	t->tx.code = 0;
 	g.counters.begun++;
-	tell(EMU_BEGIN, t->id, 0);
+	tell_observer(EMU_BEGIN, t->id, 0);
 	return EMU_STARTED;
 }
 
@@ -280,20 +287,20 @@ void emu_tend(void)
 {
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
-		return; /* Power ISA: outside a transaction tend. does nothing */
-	enter(*t);
+		return; /* Power ISA: tend. does nothing outside a transaction */
+	begin_access(*t);
 	if (t->tx.suspended || t->tx.loads_suspended) {
 		abort_self(*t, EMU_NESTED);
 		return;
 	}
-	/* Its stores are in memory, and nobody has minded. */
+	/* Its stores are in memory, and none of them has conflicted. */
 	perform_all(*t);
 	charge(*t, g.d->commit);
-	release(*t);
+	release_lines(*t);
 	t->tx.active = false;
 	t->epoch++;
 	g.counters.committed++;
-	tell(EMU_COMMIT, t->id, 0);
+	tell_observer(EMU_COMMIT, t->id, 0);
 }
 
 void emu_tabort(uint8_t code)
@@ -301,59 +308,59 @@ void emu_tabort(uint8_t code)
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return;
-	enter(*t);
+	begin_access(*t);
 	if (!t->tx.doomed)
 		t->tx.code = code;
 	abort_self(*t, EMU_EXPLICIT);
 }
 
-/* `what`: all tracking, or that of loads. */
-static void suspend(bool Transaction::*what, bool possible)
+/* Suspend `which`: all tracking, or the tracking of loads. */
+static void suspend_tracking(bool Transaction::*which, bool possible)
 {
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return;
-	enter(*t);
-	if (t->tx.*what || !possible) {
+	begin_access(*t);
+	if (t->tx.*which || !possible) {
 		abort_self(*t, EMU_NESTED);
 		return;
 	}
 	charge(*t, suspend_time());
-	t->tx.*what = true;
-	tell(EMU_SUSPEND, t->id, 0);
+	t->tx.*which = true;
+	tell_observer(EMU_SUSPEND, t->id, 0);
 }
 
-static void resume(bool Transaction::*what)
+static void resume_tracking(bool Transaction::*which)
 {
 	Thread *t = g.self;
-	if (!t || !t->tx.active || !(t->tx.*what))
+	if (!t || !t->tx.active || !(t->tx.*which))
 		return;
-	enter(*t);
+	begin_access(*t);
 	charge(*t, suspend_time());
-	t->tx.*what = false;
-	tell(EMU_RESUME, t->id, 0);
+	t->tx.*which = false;
+	tell_observer(EMU_RESUME, t->id, 0);
 	if (t->tx.doomed && !t->tx.suspended)
 		rewind(*t);
 }
 
 void emu_tsuspend(void)
 {
-	suspend(&Transaction::suspended, g.d && g.d->suspend == Suspend::ALL);
+	suspend_tracking(&Transaction::suspended, g.d && g.d->suspend == Suspend::ALL);
 }
 
 void emu_tresume(void)
 {
-	resume(&Transaction::suspended);
+	resume_tracking(&Transaction::suspended);
 }
 
 void emu_suspend_loads(void)
 {
-	suspend(&Transaction::loads_suspended, g.d && g.d->suspend != Suspend::NONE);
+	suspend_tracking(&Transaction::loads_suspended, g.d && g.d->suspend != Suspend::NONE);
 }
 
 void emu_resume_loads(void)
 {
-	resume(&Transaction::loads_suspended);
+	resume_tracking(&Transaction::loads_suspended);
 }
 
 bool emu_tcheck(void)
