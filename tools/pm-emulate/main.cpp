@@ -19,7 +19,7 @@ namespace
 using json = tools::Json;
 using pme::Usage;
 
-/* The numbers' sources: docs/pm-emulate.md. */
+/* docs/pm-emulate.md gives the sources of these numbers. */
 struct Model {
 	const char *name;
 	uint64_t write_ns, read_ns, gap_ns;
@@ -68,8 +68,8 @@ Point parse_point(const std::string &text)
 	            ": use flush:N, fence:N, time:MS or end, with N or MS from 1");
 }
 
-/* What cannot be seen by the parser. */
-void complete(Options &o)
+/* Check and complete the options where the parser cannot. */
+void complete_options(Options &o)
 {
 	if (o.program.empty())
 		throw Usage("no program: write it, and its arguments, after --");
@@ -101,7 +101,8 @@ void complete(Options &o)
 		o.timeout_s = 60;
 }
 
-/* Beside the launcher in a build directory, in the libraries' place where it is installed. */
+/* It lies alongside the launcher in a build directory, and in the libraries' folder once
+ * installed. */
 std::string find_library()
 {
 	char self[4096];
@@ -135,19 +136,19 @@ pme_settings settings_of(const Options &o, Point point, uint64_t seed)
 	return s;
 }
 
-std::string replaced(std::string text, const std::string &what, const std::string &by)
+std::string text_with(std::string text, const std::string &what, const std::string &by)
 {
 	for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
 		text.replace(at, what.size(), by);
 	return text;
 }
 
-/* The program, {seed} replaced. */
+/* The program's command line, with {seed} replaced. */
 std::vector<std::string> command_of(const Options &o, uint64_t seed)
 {
 	std::vector<std::string> words;
 	for (const std::string &w : o.program)
-		words.push_back(replaced(w, "{seed}", std::to_string(seed)));
+		words.push_back(text_with(w, "{seed}", std::to_string(seed)));
 	return words;
 }
 
@@ -176,7 +177,7 @@ int run_through(const Options &o, const std::string &library)
 		throw std::runtime_error(
 		        o.program[0] + ": did not end within --timeout and was killed");
 	if (!c.regions && !end.well()) {
-		/* It has said why itself. */
+		/* The program has already said why. */
 		std::cerr << "pm-emulate: " << o.program[0] << ": " << end.text() << "\n";
 		return end.exit_status();
 	}
@@ -193,7 +194,7 @@ int run_through(const Options &o, const std::string &library)
 
 /* --------------------------------------------------------------- the power fails */
 
-/* What one failure point gave. */
+/* The result of one failure point. */
 struct Outcome {
 	bool reached = false, stopped = false;
 	std::string wrong; /* empty: nothing */
@@ -202,7 +203,7 @@ struct Outcome {
 	std::vector<pme::Difference> files;
 };
 
-/* Run the program until the power fails, or it ends, and leave the files as persistent memory would
+/* Run the program until the power fails or it ends.  Leave its files as persistent memory would
  * be. */
 Outcome fail_once(const Options &o, const std::string &library, Point point, uint64_t seed,
         const pme::Output *output)
@@ -212,8 +213,7 @@ Outcome fail_once(const Options &o, const std::string &library, Point point, uin
 	pme::End end = pme::run_program(command_of(o, seed), memory, library, o.timeout_s, output);
 	const pme_control &c = *memory.control();
 	r.flushes = c.counters.flushes, r.fences = c.counters.fences;
-	/* A program that does not end by itself is stopped: that is an end, too, if the end was
-	 * asked for. */
+	/* At the point `end`, stopping a program that does not end counts as its end. */
 	r.stopped = point.kind == PME_AT_END && end.timed_out;
 	r.reached = c.failed || r.stopped || (point.kind == PME_AT_END && end.well());
 	if (!r.reached && !end.well())
@@ -225,7 +225,7 @@ Outcome fail_once(const Options &o, const std::string &library, Point point, uin
 	return r;
 }
 
-std::string paths(const Outcome &r)
+std::string paths_of(const Outcome &r)
 {
 	std::string all;
 	for (const pme::Difference &d : r.files)
@@ -239,7 +239,7 @@ std::string first_line(const std::string &text)
 	return text.substr(0, text.find('\n'));
 }
 
-void shell(const Options &o, const std::string &option, const std::string &command,
+void run_in_shell(const Options &o, const std::string &option, const std::string &command,
         const pme::Output &output, Outcome &r)
 {
 	output.clear();
@@ -253,13 +253,14 @@ void shell(const Options &o, const std::string &option, const std::string &comma
 	}
 }
 
-/* One failure point: what comes before, the run, the check. */
+/* Try one failure point: the command of --before, the run, the check. */
 Outcome try_point(const Options &o, const std::string &library, Point point, uint64_t seed,
         const pme::Output &output)
 {
 	Outcome r;
 	if (!o.before.empty()) {
-		shell(o, "--before", replaced(o.before, "{seed}", std::to_string(seed)), output, r);
+		run_in_shell(o, "--before", text_with(o.before, "{seed}", std::to_string(seed)),
+		        output, r);
 		if (!r.wrong.empty())
 			throw std::runtime_error(r.wrong + ": " + first_line(r.output));
 	}
@@ -268,14 +269,15 @@ Outcome try_point(const Options &o, const std::string &library, Point point, uin
 	if (!r.wrong.empty())
 		r.output = output.text();
 	else if (!o.check.empty() && r.reached)
-		shell(o, "--check",
-		        replaced(replaced(o.check, "{seed}", std::to_string(seed)), "{}", paths(r)),
+		run_in_shell(o, "--check",
+		        text_with(text_with(o.check, "{seed}", std::to_string(seed)), "{}",
+		                paths_of(r)),
 		        output, r);
 	return r;
 }
 
 /* The command that tries this point again. */
-std::string repeat(const Options &o, Point point, uint64_t seed)
+std::string repeat_command(const Options &o, Point point, uint64_t seed)
 {
 	std::string text;
 	bool skip = false;
@@ -343,14 +345,14 @@ struct Exploration {
 	json found = json::array();
 };
 
-void progress(const Options &o, const Exploration &x)
+void show_progress(const Options &o, const Exploration &x)
 {
 	if (isatty(2) && !o.quiet)
 		std::cerr << "\r" << x.points << " of " << o.explore << " points, " << x.violations
 		          << " violations " << std::flush;
 }
 
-/* False: stop. */
+/* Returns false if the exploration must stop. */
 bool explore_point(const Options &o, const std::string &library, Point point, uint64_t seed,
         const pme::Output &output, Exploration &x, Outcome &r)
 {
@@ -359,7 +361,7 @@ bool explore_point(const Options &o, const std::string &library, Point point, ui
 	x.reached += r.reached;
 	for (const pme::Difference &d : r.files)
 		x.lost_lines += d.lines;
-	progress(o, x);
+	show_progress(o, x);
 	if (o.verbose)
 		std::cerr << point.text() << " seed " << seed << (r.reached ? "" : " not reached")
 		          << "\n"
@@ -367,7 +369,7 @@ bool explore_point(const Options &o, const std::string &library, Point point, ui
 	if (r.wrong.empty())
 		return true;
 	x.violations++;
-	std::string again = repeat(o, point, seed);
+	std::string again = repeat_command(o, point, seed);
 	x.found.push_back({{"point", point.text()}, {"seed", seed}, {"wrong", r.wrong},
 	        {"output", r.output}, {"repeat", again}});
 	std::cerr << (isatty(2) ? "\n" : "") << "pm-emulate: violation at " << point.text()
@@ -377,9 +379,9 @@ bool explore_point(const Options &o, const std::string &library, Point point, ui
 	return o.keep_going;
 }
 
-/* The first point is the program's end: it counts what there is to choose from.  Then flushes and
- * fences in turn, each drawn evenly. */
-int explore(const Options &o, const std::string &library)
+/* The first point is the program's end, and counts the flushes and fences.  Each further point is a
+ * flush or a fence with equal chance, and each of its kind with equal chance. */
+int explore_points(const Options &o, const std::string &library)
 {
 	pme::Output output;
 	Exploration x;
@@ -413,7 +415,7 @@ int explore(const Options &o, const std::string &library)
 	return x.violations ? 1 : 0;
 }
 
-int parse(int argc, char **argv, Options &o)
+int parse_options(int argc, char **argv, Options &o)
 {
 	tools::CommandLine line("pm-emulate",
 	        "Run a program as if its mapped files were persistent memory: "
@@ -478,13 +480,13 @@ int main(int argc, char **argv)
 {
 	Options o;
 	try {
-		int done = parse(argc, argv, o);
+		int done = parse_options(argc, argv, o);
 		if (done >= 0)
 			return done;
-		complete(o);
+		complete_options(o);
 		std::string library = find_library();
 		pme::adopt_orphans();
-		return o.explore           ? explore(o, library)
+		return o.explore           ? explore_points(o, library)
 		       : o.fail_at.empty() ? run_through(o, library)
 		                           : fail_here(o, library);
 	} catch (const Usage &e) {

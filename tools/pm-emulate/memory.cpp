@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.cpp - see memory.hpp.
+ * memory.cpp - compares files with their media, and lets the power fail (memory.hpp).  It relies on
+ * INV-PE1: a killed program leaves the media in a state that persistent memory could be in.
  */
 #include "memory.hpp"
 
@@ -19,7 +20,7 @@ namespace pme
 
 enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, PAGE = 4096, SHOWN = 8 };
 
-[[noreturn]] static void fail(const std::string &what)
+[[noreturn]] static void throw_errno(const std::string &what)
 {
 	throw std::runtime_error(what + ": " + strerror(errno));
 }
@@ -27,7 +28,7 @@ enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, PAGE = 4096, SHOWN = 8 };
 Memory::Memory(const pme_settings &settings) : fd_(memfd_create("pm-emulate", MFD_CLOEXEC))
 {
 	if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(PME_MEMORY_BYTES)))
-		fail("cannot make the memory to share with the program");
+		throw_errno("cannot make the memory to share with the program");
 	control_ = static_cast<pme_control *>(map(0, sizeof(pme_control)));
 	control_->settings = settings;
 	pthread_mutexattr_t a;
@@ -53,12 +54,11 @@ void *Memory::map(uint64_t at, uint64_t bytes) const
 	void *p = mmap(
 	        nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(at));
 	if (p == MAP_FAILED)
-		fail("cannot map " + std::to_string(bytes) + " bytes");
+		throw_errno("cannot map " + std::to_string(bytes) + " bytes");
 	return p;
 }
 
-/* A region with its file.  The file may be gone, or another of its name be there: then it is not
- * `open`. */
+/* A region with its file.  If the file is gone, or another one has its name, it is not `open`. */
 class Memory::Region
 {
 public:
@@ -82,7 +82,7 @@ public:
 		medium_ = static_cast<uint64_t *>(memory.map(at_, bytes_));
 		void *p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
 		if (p == MAP_FAILED)
-			fail(std::string(region_.path) + ": cannot map");
+			throw_errno(std::string(region_.path) + ": cannot map");
 		file_ = static_cast<uint64_t *>(p);
 	}
 	~Region()
@@ -125,7 +125,8 @@ public:
 	{
 		return memcmp(file(offset), medium(offset), LINE) != 0;
 	}
-	/* Each line that file and medium disagree on, upwards.  Holes of both are passed over. */
+	/* Call f for each line in which file and medium differ, upwards.  Skips holes that both
+	 * have. */
 	void each_difference(const std::function<void(uint64_t)> &f) const
 	{
 		for (uint64_t page = next(0); page < bytes_; page = next(page + PAGE)) {
@@ -139,7 +140,7 @@ public:
 	}
 
 private:
-	/* The page of the next data, in either. */
+	/* The page of the next data in either. */
 	uint64_t next(uint64_t at) const
 	{
 		off_t a = lseek(fd_, static_cast<off_t>(at), SEEK_DATA),
@@ -158,7 +159,7 @@ private:
 	pme_line *lines_ = nullptr;
 };
 
-/* Write-backs that were issued and not fenced, by region and line, the oldest first. */
+/* The write-backs that were issued and not fenced, by region and line, the oldest first. */
 std::vector<Memory::UnderWay> Memory::under_way() const
 {
 	std::vector<UnderWay> all(control_->regions);
@@ -180,7 +181,7 @@ std::vector<Memory::UnderWay> Memory::under_way() const
 	return all;
 }
 
-static void note(Difference &d, uint64_t offset, const pme_line &line)
+static void note_line(Difference &d, uint64_t offset, const pme_line &line)
 {
 	d.lines++;
 	d.never += line.thread == 0;
@@ -197,7 +198,7 @@ std::vector<Difference> Memory::differences() const
 		Difference d;
 		d.path = region.path();
 		d.found = region.open();
-		region.each_difference([&](uint64_t at) { note(d, at, region.line(at)); });
+		region.each_difference([&](uint64_t at) { note_line(d, at, region.line(at)); });
 		all.push_back(d);
 	}
 	return all;
@@ -208,31 +209,24 @@ std::vector<Difference> Memory::differences() const
 namespace
 {
 
-uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
-/* What becomes of a line follows from the seed, its region and its place alone. */
+/* Decides the fate of each line, by nothing but the seed, the line's region and its place. */
 class Dice
 {
 public:
-	Dice(uint64_t seed, Lines lines) : seed_(mix(seed + 0x9e3779b97f4a7c15u)), lines_(lines)
+	Dice(uint64_t seed, Lines lines) : seed_(pme_mix(seed + 0x9e3779b97f4a7c15u)), lines_(lines)
 	{
-		/* Some bugs show when nearly all is lost, some when nearly all is kept: a seed has
-		 * an inclination. */
+		/* Some bugs show when nearly all is lost, some when nearly all is kept, so each
+		 * seed has an inclination. */
 		static const unsigned of_16[] = {0, 2, 8, 14};
 		keep_ = of_16[seed_ >> 60 & 3];
 	}
 	void line(uint32_t region, uint64_t offset)
 	{
-		random_ = mix(seed_ ^ mix(uint64_t(region) << 48 ^ offset));
+		random_ = pme_mix(seed_ ^ pme_mix(uint64_t(region) << 48 ^ offset));
 	}
 
-	/* One step of a line from what it is to what it may have become: not at all, whole, or in
-	 * some of its words. */
+	/* One step of a line from its content to one that it may have received: not at all, whole,
+	 * or in some of its words. */
 	enum Step { NOT, WHOLE, WORDS_OF_IT };
 	Step step()
 	{
@@ -245,7 +239,7 @@ public:
 	}
 	uint64_t next()
 	{
-		return random_ = mix(random_ + 0x9e3779b97f4a7c15u);
+		return random_ = pme_mix(random_ + 0x9e3779b97f4a7c15u);
 	}
 
 private:
@@ -254,7 +248,7 @@ private:
 	unsigned keep_;
 };
 
-void apply(Dice &dice, uint64_t *to, const uint64_t *from)
+void apply_step(Dice &dice, uint64_t *to, const uint64_t *from)
 {
 	Dice::Step step = dice.step();
 	uint64_t which = step == Dice::WHOLE ? UINT64_MAX : step == Dice::NOT ? 0 : dice.next();
@@ -279,21 +273,20 @@ std::vector<Difference> Memory::fail_power(uint64_t seed, Lines lines) const
 			uint64_t image[WORDS];
 			memcpy(image, region.medium(at), LINE);
 			dice.line(k, at);
-			/* Write-backs that were under way may have got out, in their order; then
-			 * what the cache held may have. */
+			/* Write-backs that were under way may have reached the medium, in their
+			 * order; after them the content of the cache may have. */
 			if (auto list = pending[k].find(at); list != pending[k].end())
 				for (const pme_write_back &w : list->second)
 					if (w.number > region.line(at).number)
-						apply(dice, image, w.content);
-			apply(dice, image, region.file(at));
-			note(d, at, region.line(at));
+						apply_step(dice, image, w.content);
+			apply_step(dice, image, region.file(at));
+			note_line(d, at, region.line(at));
 			bool is_new = memcmp(image, region.file(at), LINE) == 0,
 			     is_old = memcmp(image, region.medium(at), LINE) == 0;
 			(is_new ? d.kept : is_old ? d.dropped : d.torn)++;
 			memcpy(region.file(at), image, LINE);
 		};
-		/* A line may hold what the medium has, while a write-back of something else is
-		 * under way. */
+		/* A line may equal its medium while a write-back of other content is under way. */
 		std::vector<uint64_t> hidden;
 		for (auto &[at, list] : pending[k])
 			if (at < region.bytes() && !region.differs(at))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * model.c - see model.h.
+ * model.c - waits for the time that persistent memory would take (model.h).
  */
 #include "model.h"
 
@@ -8,23 +8,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Lines a core has in flight: L1 fill buffers, 10 to 16 on the machines persistent memory was sold
- * with. */
+/* The lines that a core can have in flight: L1 fill buffers, 10 to 16 on the machines for which
+ * persistent memory was sold. */
 enum { IN_FLIGHT = 10 };
 
 static uint64_t write_ticks, read_ticks, gap_ticks;
 
-/* When the device takes its next line.  Of the process: two processes on one file are rare, and
- * shared ticks are not worth it. */
+/* When the device takes its next line.  Each process has its own: two processes on one file are
+ * rare, and not worth sharing ticks for. */
 static uint64_t device_free;
 
-/* The modelled cache: direct-mapped by a hash, a tag a line.  Null: no reads are modelled. */
+/* The modelled cache: direct-mapped by a hash, one tag a line.  NULL: reads are not modelled. */
 static uint64_t *tags, tags_mask;
 
 void model_init(const struct pme_settings *s)
 {
 	if (!s->write_ns && !s->read_ns && !s->gap_ns)
-		return; /* and no clock is measured */
+		return; /* without a model, do not measure the clock */
 	write_ticks = arch_ns_to_ticks(s->write_ns);
 	read_ticks = arch_ns_to_ticks(s->read_ns);
 	gap_ticks = arch_ns_to_ticks(s->gap_ns);
@@ -47,14 +47,14 @@ bool model_miss(uint32_t region, uint64_t offset)
 		return false;
 	uint64_t tag = ((uint64_t)region << 48 | offset / ARCH_FLUSH_LINE) + 1; /* 0: empty */
 	uint64_t *place = &tags[(tag * UINT64_C(0x9e3779b97f4a7c15) >> 20) & tags_mask];
-	/* Relaxed is enough: a lost update is a cache line more or less. */
+	/* Relaxed is enough: a lost update means one cached line more or less. */
 	if (arch_load(place) == tag)
 		return false;
 	arch_store(place, tag);
 	return true;
 }
 
-static uint64_t wait_until(uint64_t ticks)
+static uint64_t wait_until_ticks(uint64_t ticks)
 {
 	uint64_t began = arch_ticks(), now = began;
 	while ((int64_t)(ticks - now) > 0) {
@@ -66,9 +66,9 @@ static uint64_t wait_until(uint64_t ticks)
 
 uint64_t model_read(uint64_t lines)
 {
-	return lines && read_ticks
-	               ? wait_until(arch_ticks() + (lines + IN_FLIGHT - 1) / IN_FLIGHT * read_ticks)
-	               : 0;
+	return lines && read_ticks ? wait_until_ticks(arch_ticks() + (lines + IN_FLIGHT - 1) /
+	                                                                     IN_FLIGHT * read_ticks)
+	                           : 0;
 }
 
 void model_write(struct model_thread *t, uint64_t lines)
@@ -77,7 +77,8 @@ void model_write(struct model_thread *t, uint64_t lines)
 		return;
 	uint64_t now = arch_ticks(), begins = now;
 	if (gap_ticks) {
-		/* Take the device for all the lines: one after the other, from when it is free. */
+		/* Reserve the device for all the lines, one after the other, from when it is
+		 * free. */
 		uint64_t is_free = arch_load(&device_free);
 		do
 			begins = is_free > now ? is_free : now;
@@ -89,5 +90,5 @@ void model_write(struct model_thread *t, uint64_t lines)
 
 uint64_t model_wait(const struct model_thread *t)
 {
-	return t->done ? wait_until(t->done) : 0;
+	return t->done ? wait_until_ticks(t->done) : 0;
 }

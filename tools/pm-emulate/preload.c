@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * preload.c - the calls of a program that pm-emulate stands in for: those of libpmem that write
- * back, fence, or ask about persistent memory, and those of the C library that map and sync files.
+ * preload.c - the functions of a program for which pm-emulate stands in: those of libpmem that
+ * write back, fence, or ask about persistent memory, and those of the C library that map and sync
+ * files.  Each calls the real one, where there is one, and tells shadow.c or region.c of it.
  *
- * libfur's write-backs are libpmem's on x86-64 (src/arch/arch.c); on POWER they are its own
- * instructions, and it calls pm_emulate_write_back() and pm_emulate_fence() instead when it finds
- * them in the process.
+ * On x86-64 libfur writes back through libpmem (arch_write_back() in src/base).  On POWER it
+ * executes instructions of its own; if it finds pm_emulate_write_back() and pm_emulate_fence() in
+ * the process, it calls these instead.
  *
- * Real calls are system calls, not the next definition of the name: they come too early, from too
- * deep, to look names up.
+ * The real functions are system calls, not the next definition of the name: programs call them too
+ * early, and from too deep inside, to look a name up.
  */
-/* With it mmap() is another name of mmap64(), and both are to be defined here. */
+/* With _FILE_OFFSET_BITS mmap() would be another name of mmap64(); this file defines both. */
 #undef _FILE_OFFSET_BITS
 
 #include "region.h"
@@ -33,8 +34,8 @@
 
 /* ----------------------------------------------------------- mapping, syncing */
 
-/* A file that counts as persistent memory can be mapped as such: MAP_SYNC is granted. */
-static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+/* A program may map a file that counts as persistent memory with MAP_SYNC. */
+static void *map_file(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	int type = flags & MAP_TYPE;
 	bool ours = fd >= 0 && !(flags & MAP_ANONYMOUS) &&
@@ -54,12 +55,12 @@ static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_
 
 EXPORT void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-	return map(at, bytes, protection, flags, fd, offset);
+	return map_file(at, bytes, protection, flags, fd, offset);
 }
 
 EXPORT void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off64_t offset)
 {
-	return map(at, bytes, protection, flags, fd, offset);
+	return map_file(at, bytes, protection, flags, fd, offset);
 }
 
 EXPORT int munmap(void *base, size_t bytes)
@@ -81,7 +82,7 @@ EXPORT void *mremap(void *base, size_t bytes, size_t new_bytes, int flags, ...)
 	return p;
 }
 
-/* What is durable is so when the real call has returned, and the program is told after that. */
+/* The real call makes the data durable first; only after that does the program learn of it. */
 EXPORT int msync(void *start, size_t bytes, int flags)
 {
 	int failed = (int)syscall(SYS_msync, start, bytes, flags);
@@ -146,7 +147,7 @@ EXPORT int pmem_deep_persist(const void *start, size_t bytes)
 
 EXPORT int pmem_msync(const void *start, size_t bytes)
 {
-	/* msync(2) wants a page's start. */
+	/* msync(2) takes the start of a page. */
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start & ~(page - 1);
 	return msync((void *)from, (uintptr_t)start + bytes - from, MS_SYNC);
 }
@@ -166,8 +167,8 @@ EXPORT int pmem_has_hw_drain(void)
 	return 0;
 }
 
-/* What libpmem's copies do after the copy: everything, or less if the caller asks for less. */
-static void *copied(void *to, size_t bytes, unsigned flags)
+/* libpmem's copies write back and fence after the copy, unless the caller asks for less. */
+static void *after_copy(void *to, size_t bytes, unsigned flags)
 {
 	if (!(flags & PMEM_F_MEM_NOFLUSH))
 		pmem_flush(to, bytes);
@@ -181,7 +182,7 @@ EXPORT void *pmem_memmove(void *to, const void *from, size_t bytes, unsigned fla
 	if (region_active())
 		shadow_read(from, bytes);
 	memmove(to, from, bytes);
-	return copied(to, bytes, flags);
+	return after_copy(to, bytes, flags);
 }
 
 EXPORT void *pmem_memcpy(void *to, const void *from, size_t bytes, unsigned flags)
@@ -192,7 +193,7 @@ EXPORT void *pmem_memcpy(void *to, const void *from, size_t bytes, unsigned flag
 EXPORT void *pmem_memset(void *to, int c, size_t bytes, unsigned flags)
 {
 	memset(to, c, bytes);
-	return copied(to, bytes, flags);
+	return after_copy(to, bytes, flags);
 }
 
 EXPORT void *pmem_memmove_persist(void *to, const void *from, size_t bytes)

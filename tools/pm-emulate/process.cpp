@@ -25,7 +25,7 @@ namespace pme
 
 using Clock = std::chrono::steady_clock;
 
-static double since(Clock::time_point t)
+static double seconds_since(Clock::time_point t)
 {
 	return std::chrono::duration<double>(Clock::now() - t).count();
 }
@@ -80,7 +80,7 @@ std::string Output::text() const
 void adopt_orphans()
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	/* Blocked, so that it can be waited for, with a time limit. */
+	/* Block the signal, so that wait_for() can wait for it with a time limit. */
 	sigset_t child;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -89,7 +89,7 @@ void adopt_orphans()
 
 /* ------------------------------------------------------------- descendants */
 
-static std::map<pid_t, pid_t> parents()
+static std::map<pid_t, pid_t> parent_of_each()
 {
 	std::map<pid_t, pid_t> all;
 	DIR *proc = opendir("/proc");
@@ -99,7 +99,7 @@ static std::map<pid_t, pid_t> parents()
 		std::string text;
 		if (!pid || !std::getline(stat, text))
 			continue;
-		/* "pid (name) state ppid", and the name may hold anything. */
+		/* "pid (name) state ppid", where the name may contain anything. */
 		size_t name_ends = text.rfind(')');
 		if (name_ends != std::string::npos && text.size() > name_ends + 4)
 			all[pid] = static_cast<pid_t>(atoi(text.c_str() + name_ends + 4));
@@ -109,10 +109,10 @@ static std::map<pid_t, pid_t> parents()
 	return all;
 }
 
-/* All that descend from us. */
-static std::set<pid_t> descendants()
+/* All processes that descend from us. */
+static std::set<pid_t> our_descendants()
 {
-	std::map<pid_t, pid_t> all = parents();
+	std::map<pid_t, pid_t> all = parent_of_each();
 	std::set<pid_t> ours;
 	for (auto [pid, parent] : all) {
 		pid_t up = parent;
@@ -124,17 +124,17 @@ static std::set<pid_t> descendants()
 	return ours;
 }
 
-/* Kill all that descend from us, and reap them.  They are stopped first, those they have started
- * meanwhile included: with the power off, nobody sees another die.  A number cannot be another
- * process's in between: only we reap. */
+/* Kill all processes that descend from us, and reap them.  First stop them, and those that they
+ * started meanwhile, so that none sees another one die: the power is off.  No number can pass to
+ * another process in between, for nobody else reaps them. */
 static void kill_descendants()
 {
-	for (std::set<pid_t> stopped, now; (now = descendants()) != stopped; stopped = now)
+	for (std::set<pid_t> stopped, now; (now = our_descendants()) != stopped; stopped = now)
 		for (pid_t pid : now)
 			kill(pid, SIGSTOP);
 	for (bool any = true; any;) {
 		any = false;
-		for (pid_t pid : descendants())
+		for (pid_t pid : our_descendants())
 			any = kill(pid, SIGKILL) == 0 || any;
 		while (waitpid(-1, nullptr, WNOHANG) > 0)
 			;
@@ -159,19 +159,20 @@ static End wait_for(pid_t main, const Memory *memory, double timeout_s)
 				main_ended = true;
 			}
 		if (pid < 0 && main_ended)
-			return end; /* nobody is left */
+			return end; /* no process is left */
 		pme_control *c = memory ? memory->control() : nullptr;
 		if (c && c->settings.fail == PME_AT_TIME) {
-			/* From the first mapping on: starting a program takes its time, and there
-			 * is nothing to lose yet. */
+			/* Count from the first mapping on: starting a program takes time, and until
+			 * then there is nothing to lose. */
 			if (attached == Clock::time_point{} &&
 			        __atomic_load_n(&c->regions, __ATOMIC_ACQUIRE))
 				attached = Clock::now();
 			if (attached != Clock::time_point{} &&
-			        since(attached) * 1000 >= static_cast<double>(c->settings.fail_at))
+			        seconds_since(attached) * 1000 >=
+			                static_cast<double>(c->settings.fail_at))
 				__atomic_store_n(&c->failed, 1, __ATOMIC_SEQ_CST);
 		}
-		bool late = timeout_s > 0 && since(started) > timeout_s;
+		bool late = timeout_s > 0 && seconds_since(started) > timeout_s;
 		if (late || (c && __atomic_load_n(&c->failed, __ATOMIC_ACQUIRE))) {
 			kill_descendants();
 			end.timed_out = late && !(c && c->failed);
@@ -187,7 +188,7 @@ static End wait_for(pid_t main, const Memory *memory, double timeout_s)
 
 /* ---------------------------------------------------------------- starting */
 
-static pid_t start(const std::vector<std::string> &command,
+static pid_t start_program(const std::vector<std::string> &command,
         const std::vector<std::string> &environment, const Output *output)
 {
 	std::vector<char *> argv, envp;
@@ -241,16 +242,16 @@ End run_program(const std::vector<std::string> &command, const Memory &memory,
 	environment.push_back(
 	        "LD_PRELOAD=" + library + (others && *others ? std::string(":") + others : ""));
 	environment.push_back(std::string(PME_ENVIRONMENT) + "=" + memory.name());
-	/* A libpmem whose own calls do not go through its table of symbols asks itself when it maps
-	 * a file. */
+	/* A libpmem whose own calls bypass the symbol table asks itself whether a file that it maps
+	 * is persistent memory.  This makes it answer yes. */
 	environment.push_back("PMEM_IS_PMEM_FORCE=1");
-	return wait_for(start(command, environment, output), &memory, timeout_s);
+	return wait_for(start_program(command, environment, output), &memory, timeout_s);
 }
 
 End run_shell(const std::string &command, double timeout_s, const Output *output)
 {
-	return wait_for(start({"/bin/sh", "-c", command}, environment_without({}), output), nullptr,
-	        timeout_s);
+	return wait_for(start_program({"/bin/sh", "-c", command}, environment_without({}), output),
+	        nullptr, timeout_s);
 }
 
 std::string quoted(const std::string &word)

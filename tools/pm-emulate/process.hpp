@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * process.hpp - programs that are started, waited for, and stopped with all they have started.
+ * process.hpp - starts programs, waits for them, and stops them with all that they have started.
  */
 #ifndef PM_EMULATE_PROCESS_HPP
 #define PM_EMULATE_PROCESS_HPP
@@ -14,22 +14,21 @@
 namespace pme
 {
 
-/* Wrong usage, in one line. */
+/* Wrong usage; the text is one line. */
 struct Usage : std::runtime_error {
 	using std::runtime_error::runtime_error;
 };
 
 /* How a program ended. */
 struct End {
-	int status = 0;         /* as waitpid() says */
-	bool timed_out = false; /* and was killed for it */
+	int status = 0;         /* of waitpid() */
+	bool timed_out = false; /* it was killed because its time was up */
 	bool well() const;
-	std::string text() const; /* "exit status 3" */
-	int exit_status() const;  /* as a shell says */
+	std::string text() const; /* for example "exit status 3" */
+	int exit_status() const;  /* as a shell reports it */
 };
 
-/* What programs that are tried again and again print goes here, and is looked at when something is
- * wrong. */
+/* Takes the output of programs that run again and again; shown when something is wrong. */
 class Output
 {
 public:
@@ -47,18 +46,18 @@ private:
 	int fd_;
 };
 
-/* Adopt the orphans of what we start, so that we know when all are dead. */
+/* Adopt the orphans of the programs that we start, so that we know when all are dead. */
 void adopt_orphans();
 
-/* Run the program under emulation, until it and all it has started have ended; or the power fails,
- * and they are dead.  `output`: where its output goes; null: ours. */
+/* Run the program under emulation until it and all programs that it started have ended, or until
+ * the power has failed and they are dead.  `output` takes their output; NULL: they share ours. */
 End run_program(const std::vector<std::string> &command, const Memory &memory,
         const std::string &library, double timeout_s, const Output *output);
 
-/* Run a command of the shell, as it is. */
+/* Run a command of the shell, without emulation. */
 End run_shell(const std::string &command, double timeout_s, const Output *output);
 
-/* The word as the shell reads it. */
+/* Quote the word for the shell. */
 std::string quoted(const std::string &word);
 
 } // namespace pme

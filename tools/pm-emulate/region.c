@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * region.c - see region.h.
+ * region.c - finds the launcher's memory, a file's region in it, and the region of an address
+ * (region.h).
  */
 #include "region.h"
 
@@ -18,37 +19,38 @@
 enum { LINE = ARCH_FLUSH_LINE, MAPPINGS = 1024, CHUNK = 65536 };
 
 struct pme_control *region_control;
-static int memory = -1;
+static int memory_open = -1;
 static ino_t memory_inode;
 static char memory_path[64];
 static struct region_view views[PME_REGIONS];
 
-/* Mapped ranges.  Written under `mapping`; read by anybody: `bytes` is set last and cleared first,
- * and a program that flushes a range while it unmaps it is wrong anyway. */
+/* The mapped ranges.  A thread that changes them holds mappings_mutex.  Readers take no lock:
+ * `bytes` is set last and cleared first, and a program that flushes a range while it unmaps it is
+ * wrong anyway. */
 static struct region_mapping mappings[MAPPINGS];
 static uint64_t mappings_used;
-static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mappings_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* The shared memory's descriptor.  Out of the way of the program's own, and opened again when the
- * program has closed all it has. */
+/* The descriptor of the shared memory.  Its number is out of the way of the program's own, and it
+ * is opened again if the program closes every descriptor. */
 static int memory_fd(void)
 {
 	struct stat st;
-	if (memory >= 0 && fstat(memory, &st) == 0 && st.st_ino == memory_inode)
-		return memory;
+	if (memory_open >= 0 && fstat(memory_open, &st) == 0 && st.st_ino == memory_inode)
+		return memory_open;
 	int low = open(memory_path, O_RDWR | O_CLOEXEC);
-	memory = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 500);
-	if (memory < 0)
-		memory = low;
+	memory_open = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 500);
+	if (memory_open < 0)
+		memory_open = low;
 	else
 		close(low);
-	memory_inode = memory >= 0 && fstat(memory, &st) == 0 ? st.st_ino : 0;
-	return memory;
+	memory_inode = memory_open >= 0 && fstat(memory_open, &st) == 0 ? st.st_ino : 0;
+	return memory_open;
 }
 
 void *region_map_memory(uint64_t at, uint64_t bytes)
 {
-	/* Not mmap(): that is preload.c's. */
+	/* Not mmap(), which preload.c defines. */
 	void *p = (void *)syscall(
 	        SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd(), at);
 	return p == MAP_FAILED ? NULL : p;
@@ -64,8 +66,9 @@ _Noreturn void region_give_up(const char *what)
 
 void region_lock(void)
 {
-	/* Robust: whoever held it may have been killed.  What it was doing was done in words, and
-	 * may be left half done (INV-PE1). */
+	/* The mutex is robust: its holder may have been killed.  The holder changed media word by
+	 * word, so a change that it left half done is a state that persistent memory could be in
+	 * (INV-PE1). */
 	if (pthread_mutex_lock(&region_control->mutex) == EOWNERDEAD)
 		pthread_mutex_consistent(&region_control->mutex);
 }
@@ -85,8 +88,8 @@ struct region_view *region_view_mapped(uint32_t region)
 	return &views[region];
 }
 
-/* See at least the first `bytes` of the region.  A view that was too short stays mapped: somebody
- * may be using it. */
+/* Make at least the first `bytes` of the region visible.  A view that was too short stays mapped,
+ * for another thread may be using it. */
 struct region_view *region_view(uint32_t region, uint64_t bytes)
 {
 	struct region_view *v = &views[region];
@@ -102,7 +105,7 @@ struct region_view *region_view(uint32_t region, uint64_t bytes)
 	return v;
 }
 
-static bool identify(int fd, struct pme_region *r)
+static bool identify_file(int fd, struct pme_region *r)
 {
 	struct statx s;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &s) ||
@@ -110,7 +113,8 @@ static bool identify(int fd, struct pme_region *r)
 		return false;
 	r->device = (uint64_t)s.stx_dev_major << 32 | s.stx_dev_minor;
 	r->inode = s.stx_ino;
-	/* Where the file system knows it: numbers of files that are gone are used again. */
+	/* The time of birth, where the file system knows it: inode numbers of removed files are
+	 * used again. */
 	r->born_ns = s.stx_mask & STATX_BTIME
 	                     ? (uint64_t)s.stx_btime.tv_sec * 1000000000 + s.stx_btime.tv_nsec
 	                     : 0;
@@ -132,7 +136,7 @@ static int region_like(const struct pme_region *r)
 bool region_is_known(int fd)
 {
 	struct pme_region like;
-	return identify(fd, &like) && region_like(&like) >= 0;
+	return identify_file(fd, &like) && region_like(&like) >= 0;
 }
 
 static void path_of(int fd, char *path, size_t bytes)
@@ -143,9 +147,9 @@ static void path_of(int fd, char *path, size_t bytes)
 	path[n > 0 ? n : 0] = '\0';
 }
 
-/* Does the pattern match the path?  A file that has no name yet, "#NUMBER (deleted)" of O_TMPFILE,
- * may get any in its directory. */
-static bool matches(const char *pattern, const char *path)
+/* Does the pattern match the path?  A file without a name yet, "#NUMBER (deleted)" of O_TMPFILE,
+ * may receive any name in its directory. */
+static bool path_matches(const char *pattern, const char *path)
 {
 	const char *name = strrchr(path, '/'), *last = strrchr(pattern, '/');
 	if (!name || name[1] != '#' || !last)
@@ -165,28 +169,27 @@ bool region_wants(int fd)
 		return false;
 	path_of(fd, path, sizeof path);
 	if (!strncmp(path, "/memfd:", 7))
-		return false; /* memory, however it is called */
+		return false; /* memory, whatever its name */
 	const char *only = region_control->settings.only;
 	for (; *only; only += strlen(only) + 1)
-		if (matches(only, path))
+		if (path_matches(only, path))
 			return true;
 	return only == region_control->settings.only;
 }
 
-/* Where the next byte that is not in a hole is, at or after `at`; UINT64_MAX: nowhere.  Moves the
- * file's offset and puts it back: a descriptor of our own would take the program's POSIX locks with
- * it when it is closed. */
+/* The place of the next byte that is not in a hole, at or after `at`; UINT64_MAX: there is none.
+ * This moves the file's offset and puts it back: closing a descriptor of our own would release the
+ * program's POSIX locks on the file. */
 static uint64_t next_data(int fd, uint64_t at)
 {
 	off_t was = lseek(fd, 0, SEEK_CUR), data = lseek(fd, (off_t)at, SEEK_DATA);
 	if (data < 0 && errno != ENXIO)
-		data = (off_t)at; /* a file system that does not know holes */
+		data = (off_t)at; /* the file system does not know holes */
 	lseek(fd, was, SEEK_SET);
 	return data < 0 ? UINT64_MAX : (uint64_t)data;
 }
 
-/* From the file, as it is, to the medium, as it was when it was mapped first: [from, to).  Holes
- * stay holes. */
+/* Copy [from, to) from the file to the medium, as it is at the first mapping.  Holes stay holes. */
 static void copy_first(int fd, struct region_view *v, uint64_t from, uint64_t to)
 {
 	for (uint64_t at = next_data(fd, from); at < to; at = next_data(fd, at)) {
@@ -199,11 +202,12 @@ static void copy_first(int fd, struct region_view *v, uint64_t from, uint64_t to
 	}
 }
 
-/* The region of a file, made if need be; brought up to the file's length.  Under the lock. */
+/* The region of a file, brought up to the file's length; `make`: create it if need be.  The caller
+ * holds the lock. */
 int region_of_file(int fd, bool make)
 {
 	struct pme_region like;
-	if (!identify(fd, &like) || like.bytes > PME_MOST_BYTES)
+	if (!identify_file(fd, &like) || like.bytes > PME_MOST_BYTES)
 		return -1;
 	int k = region_like(&like);
 	if (k < 0 && (!make || region_control->regions == PME_REGIONS))
@@ -233,7 +237,7 @@ static void add_mapping(uintptr_t base, uint64_t bytes, uint64_t offset, uint32_
 		region_give_up(
 		        "more than 1024 mappings of files: name those that count with --file");
 	mappings[k].base = base, mappings[k].offset = offset, mappings[k].region = region;
-	/* Release: whoever sees the length sees the rest. */
+	/* Release: a thread that sees the length also sees the rest. */
 	__atomic_store_n(&mappings[k].bytes, bytes, __ATOMIC_RELEASE);
 	if (k >= mappings_used)
 		__atomic_store_n(&mappings_used, k + 1, __ATOMIC_RELEASE);
@@ -243,7 +247,7 @@ const struct region_mapping *region_mapping_at(uintptr_t address)
 {
 	uint64_t used = __atomic_load_n(&mappings_used, __ATOMIC_ACQUIRE);
 	for (uint64_t k = 0; k < used; k++) {
-		/* Acquire pairs with the release in add_mapping(). */
+		/* Acquire: pairs with the release in add_mapping(). */
 		uint64_t bytes = __atomic_load_n(&mappings[k].bytes, __ATOMIC_ACQUIRE);
 		if (address - mappings[k].base < bytes)
 			return &mappings[k];
@@ -263,15 +267,15 @@ void region_map(void *base, size_t bytes, int fd, uint64_t offset)
 	if (region < 0)
 		region_give_up("a file is longer than 2 TiB, or more than 64 are mapped: name "
 		               "those that count with --file");
-	pthread_mutex_lock(&mapping);
+	pthread_mutex_lock(&mappings_mutex);
 	add_mapping((uintptr_t)base, bytes, offset, (uint32_t)region);
-	pthread_mutex_unlock(&mapping);
+	pthread_mutex_unlock(&mappings_mutex);
 }
 
 void region_unmap(const void *base, size_t bytes)
 {
 	uintptr_t from = (uintptr_t)base, to = from + bytes;
-	pthread_mutex_lock(&mapping);
+	pthread_mutex_lock(&mappings_mutex);
 	for (uint64_t k = 0; k < mappings_used; k++) {
 		struct region_mapping m = mappings[k];
 		if (!m.bytes || m.base >= to || m.base + m.bytes <= from)
@@ -282,7 +286,7 @@ void region_unmap(const void *base, size_t bytes)
 		if (m.base + m.bytes > to)
 			add_mapping(to, m.base + m.bytes - to, m.offset + (to - m.base), m.region);
 	}
-	pthread_mutex_unlock(&mapping);
+	pthread_mutex_unlock(&mappings_mutex);
 }
 
 void region_move(const void *from, size_t bytes, void *to, size_t new_bytes)
@@ -296,9 +300,9 @@ void region_move(const void *from, size_t bytes, void *to, size_t new_bytes)
 	region_lock();
 	region_view(region, offset + new_bytes);
 	region_unlock();
-	pthread_mutex_lock(&mapping);
+	pthread_mutex_lock(&mappings_mutex);
 	add_mapping((uintptr_t)to, new_bytes, offset, region);
-	pthread_mutex_unlock(&mapping);
+	pthread_mutex_unlock(&mappings_mutex);
 }
 
 bool region_is_persistent(const void *base, size_t bytes)
@@ -312,7 +316,7 @@ bool region_is_persistent(const void *base, size_t bytes)
 	return true;
 }
 
-/* The file's next data, or the medium's, whichever comes first: where both have holes they
+/* The next data of the file or of the medium, whichever precedes: where both have holes they
  * agree. */
 uint64_t region_next_data(int fd, uint32_t region, uint64_t at)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * report.cpp - see report.hpp.
+ * report.cpp - makes reports from the counters and the differences of the files (report.hpp).
  */
 #include "report.hpp"
 
@@ -14,7 +14,7 @@ namespace pme
 
 using json = tools::Json;
 
-static json finding(const pme_control &c, const pme_finding &f)
+static json finding_json(const pme_control &c, const pme_finding &f)
 {
 	json where = json::array();
 	for (uint64_t k = 0; k < f.n && k < PME_SAMPLES; k++)
@@ -28,9 +28,9 @@ json report_of(const pme_control &c, const std::vector<Difference> &files)
 	const pme_counters &n = c.counters;
 	json r = {{"line_bytes", ARCH_FLUSH_LINE}, {"flushes", n.flushes}, {"lines", n.lines},
 	        {"fences", n.fences - n.syncs}, {"syncs", n.syncs}, {"idle_fences", n.idle_fences},
-	        {"flushes_outside", n.outside}, {"flushed_again", finding(c, n.again)},
-	        {"flushed_unchanged", finding(c, n.unchanged)},
-	        {"not_fenced", finding(c, n.unfenced)}, {"lines_fetched", n.fetched},
+	        {"flushes_outside", n.outside}, {"flushed_again", finding_json(c, n.again)},
+	        {"flushed_unchanged", finding_json(c, n.unchanged)},
+	        {"not_fenced", finding_json(c, n.unfenced)}, {"lines_fetched", n.fetched},
 	        {"write_wait_ns", n.write_wait_ns}, {"read_wait_ns", n.read_wait_ns},
 	        {"model", {{"write_ns", c.settings.write_ns}, {"read_ns", c.settings.read_ns},
 	                          {"gap_ns", c.settings.gap_ns}}}};
@@ -48,7 +48,7 @@ json report_of(const pme_control &c, const std::vector<Difference> &files)
 	return r;
 }
 
-static std::string list(const json &where)
+static std::string places_text(const json &where)
 {
 	std::ostringstream out;
 	const char *between = ": at ";
@@ -60,7 +60,8 @@ static std::string list(const json &where)
 	return out.str();
 }
 
-static void row(std::ostringstream &out, const char *name, const json &n, const std::string &what)
+static void add_row(
+        std::ostringstream &out, const char *name, const json &n, const std::string &what)
 {
 	std::string number = n.dump();
 	out << "  " << name
@@ -73,23 +74,23 @@ std::string text_of(const json &r)
 {
 	std::ostringstream out;
 	out << "pm-emulate:\n";
-	row(out, "flushes", r["flushes"],
+	add_row(out, "flushes", r["flushes"],
 	        "calls, of " + r["lines"].dump() + " lines of " + r["line_bytes"].dump() +
 	                " bytes");
-	row(out, "fences", r["fences"],
+	add_row(out, "fences", r["fences"],
 	        r["idle_fences"].dump() + " of them with nothing under way");
-	row(out, "syncs", r["syncs"], "msync, fsync, fdatasync");
-	row(out, "flushed again", r["flushed_again"]["lines"],
-	        "lines, before the fence" + list(r["flushed_again"]["where"]));
-	row(out, "flushed unchanged", r["flushed_unchanged"]["lines"],
-	        "lines, as the medium has them" + list(r["flushed_unchanged"]["where"]));
-	row(out, "not fenced", r["not_fenced"]["lines"],
-	        "lines flushed, and no fence after that" + list(r["not_fenced"]["where"]));
+	add_row(out, "syncs", r["syncs"], "msync, fsync, fdatasync");
+	add_row(out, "flushed again", r["flushed_again"]["lines"],
+	        "lines, before the fence" + places_text(r["flushed_again"]["where"]));
+	add_row(out, "flushed unchanged", r["flushed_unchanged"]["lines"],
+	        "lines, as the medium has them" + places_text(r["flushed_unchanged"]["where"]));
+	add_row(out, "not fenced", r["not_fenced"]["lines"],
+	        "lines flushed, and no fence after that" + places_text(r["not_fenced"]["where"]));
 	if (r["flushes_outside"] != 0)
-		row(out, "flushed outside", r["flushes_outside"],
+		add_row(out, "flushed outside", r["flushes_outside"],
 		        "calls, of memory that is no mapped file's");
 	if (r["write_wait_ns"] != 0 || r["read_wait_ns"] != 0)
-		row(out, "waited",
+		add_row(out, "waited",
 		        (r["write_wait_ns"].get<uint64_t>() + r["read_wait_ns"].get<uint64_t>()) /
 		                1000,
 		        "us, for writes " +
@@ -102,12 +103,12 @@ std::string text_of(const json &r)
 			out << "    is gone: what was not durable in it is not known\n";
 			continue;
 		}
-		row(out, "  never flushed", f["never_flushed_lines"],
+		add_row(out, "  never flushed", f["never_flushed_lines"],
 		        "lines stored and never flushed");
-		row(out, "  stored after flush", f["stored_after_flush_lines"],
+		add_row(out, "  stored after flush", f["stored_after_flush_lines"],
 		        "lines stored again after their last flush");
 		if (!f["where"].empty())
-			out << "      the first" << list(f["where"]) << "\n";
+			out << "      the first" << places_text(f["where"]) << "\n";
 	}
 	return out.str();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * report.hpp - what a run under emulation did, as text and as JSON.
+ * report.hpp - the report on a run under emulation, as text and as JSON.
  */
 #ifndef PM_EMULATE_REPORT_HPP
 #define PM_EMULATE_REPORT_HPP
@@ -11,11 +11,11 @@
 namespace pme
 {
 
-/* Counters and findings; `files`: what is not durable after the run. */
+/* Counters and findings; `files`: the lines that were not durable when the program had ended. */
 tools::Json report_of(const pme_control &control, const std::vector<Difference> &files);
 std::string text_of(const tools::Json &report);
 
-/* What a power failure did. */
+/* The effects of a power failure. */
 tools::Json failure_of(const std::vector<Difference> &files);
 std::string failure_text(const std::vector<Difference> &files);
 

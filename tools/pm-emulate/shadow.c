@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shadow.c - see shadow.h, and shared.h for the invariants.
+ * shadow.c - write-backs, fences and syncs, as they reach the media (shadow.h).  Keeps INV-PE1,
+ * INV-PE2 and INV-PE3, which shared.h states.
  */
 #include "shadow.h"
 #include "model.h"
@@ -13,23 +14,23 @@
 
 enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, RECENT = 32 };
 
-/* The calling thread. */
+/* The state of the calling thread. */
 static __thread struct self {
 	struct pme_thread *shared;
 	struct pme_write_back *under_way;
 	uint32_t id, fence;
 	uint64_t random;
-	uintptr_t recent[RECENT]; /* lines it has written back, some of them */
+	uintptr_t recent[RECENT]; /* some of the lines that it has written back */
 	struct model_thread model;
 } self __attribute__((tls_model("initial-exec")));
-static pthread_key_t ends;
+static pthread_key_t thread_end_key;
 
-static void count(uint64_t *counter, uint64_t n)
+static void add_to_count(uint64_t *counter, uint64_t n)
 {
 	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
-static void find(struct pme_finding *finding, uint32_t region, uint64_t offset)
+static void note_finding(struct pme_finding *finding, uint32_t region, uint64_t offset)
 {
 	uint64_t n = __atomic_fetch_add(&finding->n, 1, __ATOMIC_RELAXED);
 	if (n < PME_SAMPLES)
@@ -46,49 +47,45 @@ static _Noreturn void wait_for_the_end(void)
 
 static void stop_if_failed(void)
 {
-	/* INV-PE3.  Acquire: nothing below is done before the look. */
+	/* INV-PE3.  Acquire: the calling function does nothing before this look. */
 	if (__builtin_expect(__atomic_load_n(&region_control->failed, __ATOMIC_ACQUIRE) != 0, 0))
 		wait_for_the_end();
 }
 
 static uint64_t next_random(void)
 {
-	uint64_t x = self.random += UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
+	return pme_mix(self.random += UINT64_C(0x9e3779b97f4a7c15));
 }
 
-static void nap(uint64_t ns)
+static void nap_ns(uint64_t ns)
 {
 	if (ns)
 		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* Hold this thread up now and then, so that others overtake it between a store and its
- * durability. */
-static void perturb(void)
+/* Delay this thread now and then, so that others overtake it between a store and its durability. */
+static void perturb_thread(void)
 {
 	if (!region_control->settings.perturb)
 		return;
 	uint64_t r = next_random();
-	nap(r % 1024 == 0 ? 2000000 : r % 32 == 0 ? 10000 + (r >> 32) % 190000 : 0);
+	nap_ns(r % 1024 == 0 ? 2000000 : r % 32 == 0 ? 10000 + (r >> 32) % 190000 : 0);
 }
 
-/* This was the chosen flush or fence.  From here on other threads may run for a moment, but nothing
- * they write back gets out, and no call returns that would tell them so: what they store is what
- * lay in a cache.  The launcher kills all processes at once: nobody lives to see that another has
- * died. */
+/* If this is the chosen flush or fence, let the power fail.  Other threads may still run for a
+ * moment.  But none of their write-backs reaches the medium, and no call returns that would say so
+ * (INV-PE3): their stores only lay in a cache.  The launcher kills all processes at once, so none
+ * lives to see another one die. */
 static void fail_if_chosen(enum pme_fail kind, uint64_t number)
 {
 	if (__builtin_expect(region_control->settings.fail != kind ||
 	                             region_control->settings.fail_at != number,
 	            1))
 		return;
-	/* Time for others to build on what this thread has stored and not made durable: nothing of
-	 * that may be acknowledged. */
+	/* Give other threads time to build on this thread's stores, which are not durable: they may
+	 * acknowledge nothing of that. */
 	if (region_control->settings.perturb)
-		nap(next_random() % 500000);
+		nap_ns(next_random() % 500000);
 	__atomic_store_n(&region_control->failed, 1, __ATOMIC_SEQ_CST);
 	wait_for_the_end();
 }
@@ -97,7 +94,7 @@ static void fail_if_chosen(enum pme_fail kind, uint64_t number)
 
 static void left_under_way(const struct pme_write_back *w)
 {
-	find(&region_control->counters.unfenced, w->region, w->offset);
+	note_finding(&region_control->counters.unfenced, w->region, w->offset);
 	region_view_mapped(w->region)->lines[w->offset / LINE].fence = PME_UNFENCED;
 }
 
@@ -110,7 +107,7 @@ static void thread_ends(void *slot)
 	t->fence = self.fence + 1;
 	syscall(SYS_munmap, self.under_way, PME_UNDER_WAY_BYTES);
 	self.shared = NULL;
-	/* Release: the slot is as it should be found before somebody takes it. */
+	/* Release: the thread that takes the slot next finds it as this one leaves it. */
 	__atomic_store_n(&t->process, 0, __ATOMIC_RELEASE);
 }
 
@@ -131,17 +128,17 @@ static void become_a_thread(void)
 		self.fence = t->fence % PME_UNFENCED;
 		self.random =
 		        region_control->settings.seed * UINT64_C(0x2545f4914f6cdd1d) + self.id;
-		pthread_setspecific(ends, t);
+		pthread_setspecific(thread_end_key, t);
 		return;
 	}
 	region_give_up("more than 1024 threads flush: run the program with fewer");
 }
 
-/* A child has its parent's mappings, and nothing under way. */
+/* A child has its parent's mappings, but nothing under way. */
 static void in_the_child(void)
 {
 	memset(&self, 0, sizeof self);
-	pthread_setspecific(ends, NULL);
+	pthread_setspecific(thread_end_key, NULL);
 }
 
 static void start_of_call(void)
@@ -153,7 +150,8 @@ static void start_of_call(void)
 
 /* ------------------------------------------------------- write-backs, fences */
 
-/* Word by word: INV-PE1.  Atomics, so that it is not made a memcpy(). */
+/* Copy word by word (INV-PE1).  The accesses are atomic so that the compiler does not turn the loop
+ * into memcpy(). */
 static void copy_line(uint64_t *to, const uint64_t *from)
 {
 	for (int k = 0; k < WORDS; k++)
@@ -161,9 +159,9 @@ static void copy_line(uint64_t *to, const uint64_t *from)
 		        &to[k], __atomic_load_n(&from[k], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/* The calling thread's write-backs reach the medium, each unless a later one of the same line
- * has. */
-static void complete(void)
+/* Complete the calling thread's write-backs: each reaches the medium, unless a later one of the
+ * same line has already. */
+static void complete_write_backs(void)
 {
 	region_lock();
 	for (uint32_t k = 0; k < self.shared->n; k++) {
@@ -173,17 +171,17 @@ static void complete(void)
 		if (line->number >= w->number)
 			continue;
 		copy_line((uint64_t *)(v->medium + w->offset), w->content);
-		/* Release: killed here, the launcher must not take the line for out before it
-		 * is. */
+		/* Release: if this process is killed here, the launcher must not take the line for
+		 * written before it is. */
 		__atomic_store_n(&line->number, w->number, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&self.shared->n, 0, __ATOMIC_RELEASE);
 	region_unlock();
 }
 
-/* Now and then a line leaves the cache by itself, as it is: one that this thread has written back
- * before, for it is likely to have been stored to since. */
-static void evict(void)
+/* Now and then evict a line: it reaches the medium as it is, without a write-back.  Choose one that
+ * this thread has written back before, for it is likely to have stored to it since. */
+static void evict_line(void)
 {
 	if (!region_control->settings.perturb)
 		return;
@@ -202,32 +200,39 @@ static void evict(void)
 	region_unlock();
 }
 
-/* What is worth reporting of a write-back that begins. */
-static void look(uint32_t region, uint64_t offset, struct region_view *v, const uint64_t *content)
+/* Note the findings about a write-back that begins. */
+static void look_at_write_back(
+        uint32_t region, uint64_t offset, struct region_view *v, const uint64_t *content)
 {
 	struct pme_line *line = &v->lines[offset / LINE];
 	if (line->thread == self.id && line->fence == self.fence)
-		find(&region_control->counters.again, region, offset);
+		note_finding(&region_control->counters.again, region, offset);
 	else if (!memcmp(v->medium + offset, content, LINE))
-		find(&region_control->counters.unchanged, region, offset);
+		note_finding(&region_control->counters.unchanged, region, offset);
 	line->thread = self.id;
 	line->fence = self.fence;
+}
+
+/* The mapping of the line at `at`; `last` is that of the line before, or NULL. */
+static const struct region_mapping *mapping_of_line(const struct region_mapping *last, uintptr_t at)
+{
+	return last && at - last->base < last->bytes ? last : region_mapping_at(at);
 }
 
 static void begin_write_back(uint32_t region, uint64_t offset, const void *from)
 {
 	if (self.shared->n == PME_UNDER_WAY)
-		complete();
+		complete_write_backs();
 	struct pme_write_back *w = &self.under_way[self.shared->n];
 	w->region = region;
 	w->offset = offset;
-	/* The number before the content is read, both in this order for everybody: of two
-	 * write-backs of a line the one with the higher number has whatever the thread of the lower
-	 * one had stored before its own. */
+	/* Draw the number before reading the content, as every thread does.  So of two write-backs
+	 * of a line, the one with the higher number contains every store that the thread of the
+	 * other one made before its own write-back (INV-PE2). */
 	w->number = __atomic_add_fetch(&region_control->number, 1, __ATOMIC_SEQ_CST);
 	copy_line(w->content, from);
-	look(region, offset, region_view_mapped(region), w->content);
-	/* Release: the launcher counts on what lies below n. */
+	look_at_write_back(region, offset, region_view_mapped(region), w->content);
+	/* Release: the launcher relies on the entries below n. */
 	__atomic_store_n(&self.shared->n, self.shared->n + 1, __ATOMIC_RELEASE);
 }
 
@@ -236,18 +241,16 @@ void shadow_flush(const void *start, size_t bytes)
 	if (!bytes)
 		return;
 	start_of_call();
-	evict();
-	perturb();
+	evict_line();
+	perturb_thread();
 	fail_if_chosen(PME_AT_FLUSH,
 	        __atomic_add_fetch(&region_control->counters.flushes, 1, __ATOMIC_RELAXED));
 	uintptr_t at = (uintptr_t)start & ~(uintptr_t)(LINE - 1), end = (uintptr_t)start + bytes;
 	const struct region_mapping *m = NULL;
 	uint64_t lines = 0, fetched = 0;
 	for (; at < end; at += LINE) {
-		if (!m || at - m->base >= m->bytes)
-			m = region_mapping_at(at);
-		if (!m) {
-			count(&region_control->counters.outside, 1);
+		if (!(m = mapping_of_line(m, at))) {
+			add_to_count(&region_control->counters.outside, 1);
 			return;
 		}
 		uint64_t offset = m->offset + (at - m->base);
@@ -256,25 +259,25 @@ void shadow_flush(const void *start, size_t bytes)
 		fetched += model_miss(m->region, offset);
 		lines++;
 	}
-	count(&region_control->counters.lines, lines);
-	count(&region_control->counters.fetched, fetched);
-	count(&region_control->counters.read_wait_ns, model_read(fetched));
+	add_to_count(&region_control->counters.lines, lines);
+	add_to_count(&region_control->counters.fetched, fetched);
+	add_to_count(&region_control->counters.read_wait_ns, model_read(fetched));
 	model_write(&self.model, lines);
 }
 
 void shadow_fence(void)
 {
 	start_of_call();
-	evict();
-	perturb();
+	evict_line();
+	perturb_thread();
 	fail_if_chosen(PME_AT_FENCE,
 	        __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
 	if (!self.shared->n)
-		count(&region_control->counters.idle_fences, 1);
-	count(&region_control->counters.write_wait_ns, model_wait(&self.model));
-	complete(); /* INV-PE2 */
+		add_to_count(&region_control->counters.idle_fences, 1);
+	add_to_count(&region_control->counters.write_wait_ns, model_wait(&self.model));
+	complete_write_backs(); /* INV-PE2 */
 	self.fence = (self.fence + 1) % PME_UNFENCED;
-	/* What a fence is for: nothing the program does later is seen before. */
+	/* The purpose of a fence: none of the program's later stores is seen before it. */
 	arch_fence();
 	stop_if_failed();
 }
@@ -288,13 +291,14 @@ void shadow_read(const void *start, size_t bytes)
 	for (; m && at < end && at - m->base < m->bytes; at += LINE)
 		fetched += model_miss(m->region, m->offset + (at - m->base));
 	if (fetched) {
-		count(&region_control->counters.fetched, fetched);
-		count(&region_control->counters.read_wait_ns, model_read(fetched));
+		add_to_count(&region_control->counters.fetched, fetched);
+		add_to_count(&region_control->counters.read_wait_ns, model_read(fetched));
 	}
 }
 
 /* -------------------------------------------------------------------- syncs */
 
+/* INV-PE1, as complete_write_backs(). */
 static void sync_line(struct region_view *v, uint64_t offset, const void *from, uint64_t number)
 {
 	if (!memcmp(v->medium + offset, from, LINE))
@@ -303,15 +307,15 @@ static void sync_line(struct region_view *v, uint64_t offset, const void *from, 
 	__atomic_store_n(&v->lines[offset / LINE].number, number, __ATOMIC_RELEASE);
 }
 
-/* A sync is a fence, too, for --fail-at. */
+/* For --fail-at a sync counts as a fence. */
 static uint64_t begin_sync(void)
 {
 	start_of_call();
-	perturb();
-	count(&region_control->counters.syncs, 1);
+	perturb_thread();
+	add_to_count(&region_control->counters.syncs, 1);
 	fail_if_chosen(PME_AT_FENCE,
 	        __atomic_add_fetch(&region_control->counters.fences, 1, __ATOMIC_RELAXED));
-	/* Before the content is read, as in begin_write_back(). */
+	/* Draw the number before reading the content, as begin_write_back() does. */
 	return __atomic_add_fetch(&region_control->number, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -322,9 +326,7 @@ void shadow_sync_range(const void *start, size_t bytes)
 	uint64_t number = begin_sync();
 	region_lock();
 	for (; at < end; at += LINE) {
-		if (!m || at - m->base >= m->bytes)
-			m = region_mapping_at(at);
-		if (!m)
+		if (!(m = mapping_of_line(m, at)))
 			break;
 		sync_line(region_view_mapped(m->region), m->offset + (at - m->base),
 		        (const void *)at, number);
@@ -358,17 +360,17 @@ void shadow_sync_file(int fd)
 
 /* ---------------------------------------------------------------- beginning */
 
-/* Priority 101: before the program's own constructors, which may map files. */
-__attribute__((constructor(101))) static void begin(void)
+/* Priority 101: it runs before the program's own constructors, which may map files. */
+__attribute__((constructor(101))) static void library_begin(void)
 {
 	if (!region_begin())
 		return;
-	pthread_key_create(&ends, thread_ends);
+	pthread_key_create(&thread_end_key, thread_ends);
 	pthread_atfork(NULL, NULL, in_the_child);
 	model_init(&region_control->settings);
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void library_end(void)
 {
 	if (region_control && self.shared)
 		thread_ends(self.shared);

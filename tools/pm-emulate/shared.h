@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shared.h - what the launcher and the library in the program share: one sparse memory file, made
- * by the launcher, that outlives the program.
+ * shared.h - the memory that the launcher and the library in the program share: one sparse memory
+ * file, made by the launcher, which outlives the program.
  *
  *      control | write-backs under way of thread 0, 1, ... | region 0: medium, lines | region 1 ...
  *
- * A region is a file the program has mapped.  Its `medium` is what the file would hold if the power
- * failed now and every line that is not known to be durable were lost.
+ * A region is a file that the program has mapped.  Its `medium` is the content that the file would
+ * have if the power failed now and every line that is not known to be durable were lost.
  *
- *   INV-PE1  medium holds the content of a line as a write-back numbered lines[].number or lower
- *           carried it, and is changed in aligned words of 8 bytes: a program killed at any instant
- *           leaves something persistent memory could have left.
+ *   INV-PE1  The medium holds a line as a write-back numbered lines[].number or lower carried it,
+ *            and changes only in aligned words of 8 bytes: a program killed at any instant leaves
+ *            something that persistent memory could have left.
  *   INV-PE2  A fence returns only when the medium has every line that its thread has written back
- *           before.
+ *            before.
  *   INV-PE3  A write-back, fence or sync that begins after `failed` is set does not return.
+ *
+ * The launcher: main.cpp (options, exploration), process.cpp, memory.cpp, report.cpp.  The library:
+ * preload.c (the functions that the program calls), shadow.c (their effect on the media), region.c
+ * (files and mappings), model.c (time).
  */
 #ifndef PM_EMULATE_SHARED_H
 #define PM_EMULATE_SHARED_H
 
 #ifdef __cplusplus
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* C has functions and structs of one name */
+#pragma GCC diagnostic ignored "-Wshadow" /* in C a function and a struct may share a name */
 extern "C" {
 #endif
 #include "base/arch.h"
@@ -33,16 +37,15 @@ extern "C" {
 #include <pthread.h>
 #include <stdint.h>
 
-/* In the program's environment: the memory file. */
+/* The environment variable that names the memory file. */
 #define PME_ENVIRONMENT "PM_EMULATE_MEMORY"
 
 enum {
 	PME_REGIONS = 64,
 	PME_THREADS = 1024,
-	PME_UNDER_WAY =
-	        /* write-backs of a thread; beyond, the oldest complete by themselves, as they do in
-	         * a memory controller */
-	16384,
+	/* Write-backs of one thread.  Beyond these the oldest complete without a fence, as they do
+	 * in a memory controller. */
+	PME_UNDER_WAY = 16384,
 	PME_SAMPLES = 8,
 	PME_PATH_BYTES = 4096,
 	PME_ONLY_BYTES = 4096,
@@ -50,25 +53,33 @@ enum {
 
 enum pme_fail { PME_NEVER, PME_AT_FLUSH, PME_AT_FENCE, PME_AT_TIME, PME_AT_END };
 
-/* What the launcher wants. */
+/* Spreads the bits of x (splitmix64's last step). */
+static inline uint64_t pme_mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+/* The launcher's orders. */
 struct pme_settings {
-	/* Enum pme_fail: FLUSH and FENCE are the library's business, the others the launcher's */
+	/* enum pme_fail: the library handles FLUSH and FENCE, the launcher the others */
 	uint32_t fail;
 	uint32_t perturb;
-	uint64_t fail_at; /* the number of the flush or fence, from 1 */
+	uint64_t fail_at; /* the number of the flush or fence, counted from 1 */
 	uint64_t seed;
 	uint64_t write_ns, read_ns, gap_ns;
 	uint64_t cache_bytes;
 	char only[PME_ONLY_BYTES]; /* patterns, each ended by a 0; none: every file */
 };
 
-/* A line that is worth a look. */
+/* The place of a finding. */
 struct pme_sample {
 	uint32_t region;
 	uint64_t offset;
 };
 
-/* A count, and where it was met first. */
+/* A count, and the first places. */
 struct pme_finding {
 	uint64_t n;
 	struct pme_sample sample[PME_SAMPLES];
@@ -76,14 +87,14 @@ struct pme_finding {
 
 struct pme_counters {
 	uint64_t flushes, fences, syncs; /* calls */
-	uint64_t lines;                  /* written back */
-	uint64_t idle_fences;            /* with nothing under way */
-	uint64_t outside;                /* flushes of memory that is no file's */
+	uint64_t lines;                  /* lines written back */
+	uint64_t idle_fences;            /* while nothing was under way */
+	uint64_t outside;                /* flushes of memory that maps no file */
 	uint64_t fetched;                /* lines that the model fetched from the medium */
 	uint64_t write_wait_ns, read_wait_ns;
 	struct pme_finding again;     /* written back a second time before the fence */
-	struct pme_finding unchanged; /* written back although the medium has it */
-	struct pme_finding unfenced;  /* written back, and its thread ended without a fence */
+	struct pme_finding unchanged; /* written back although the medium has them */
+	struct pme_finding unfenced;  /* written back, but their thread ended without a fence */
 };
 
 struct pme_region {
@@ -95,22 +106,22 @@ struct pme_region {
 struct pme_thread {
 	uint32_t process; /* 0: free */
 	uint32_t n;       /* write-backs under way */
-	uint32_t fence;   /* which of the slot's fences comes next, when it is free */
+	uint32_t fence;   /* of a free slot: the number of its next fence */
 };
 
 struct pme_control {
 	struct pme_settings settings;
 	struct pme_counters counters;
-	uint32_t attached; /* programs the library was loaded into */
+	uint32_t attached; /* programs that have loaded the library */
 	uint32_t failed;   /* the power is off */
 	uint32_t regions;
 	uint64_t number;       /* of the newest write-back */
-	pthread_mutex_t mutex; /* robust: regions, and changes of media */
+	pthread_mutex_t mutex; /* robust; for regions and for changes of media */
 	struct pme_region region[PME_REGIONS];
 	struct pme_thread thread[PME_THREADS];
 };
 
-/* A write-back under way: the line as it was when it was issued. */
+/* A write-back under way: the line as it was when the thread issued it. */
 struct pme_write_back {
 	uint64_t number, offset;
 	uint32_t region, unused;
@@ -118,9 +129,9 @@ struct pme_write_back {
 };
 
 struct pme_line {
-	uint64_t number; /* of the write-back the medium has; 0: as it was mapped first */
-	uint32_t thread; /* of the newest write-back, from 1, and which of its fences comes next */
-	uint32_t fence;  /* PME_UNFENCED: none came */
+	uint64_t number; /* of the write-back that the medium has; 0: the line is as first mapped */
+	uint32_t thread; /* of the newest write-back, from 1; and the number of its next fence */
+	uint32_t fence;  /* PME_UNFENCED: its thread ended without one */
 };
 
 #define PME_UNFENCED UINT32_MAX
