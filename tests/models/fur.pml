@@ -1,43 +1,68 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur.pml - the protocol of docs/protocol.md, from begin to recovery: two updates, NR readers, one replayer, and a power failure at
- * any instant.  Each update runs in hardware or under the fallback lock, as it likes; a hardware transaction may abort at any time.
- * Sequentially consistent, so it speaks of the order of steps.  Where a fence makes a step happen before another (the transactional
- * stores before the scan of active[]), the mutation swaps the two.
+ * fur.pml - the protocol of docs/protocol.md, from begin to recovery: two updates, NR readers, one
+ * replayer, and a power failure at any instant.  Each update chooses freely between hardware and
+ * the fallback lock; a hardware transaction may abort at any time.  Memory is sequentially
+ * consistent, so the model is about the order of steps.  Where a fence orders one step before
+ * another (the transactional stores before the scan of active[]), the mutation swaps the two.
  *
  * Machines, one of:
- *   -DTSX       loads tracked, load tracking suspended in the window; announced with the commit; slot after it
- *   -DTRACKED   as TSX without TSXLDTRK: active[] read with tracked loads, no waiting inside
- *   -DPOWER     loads tracked; window fully suspended: slot and announcement before the commit, abort markers
- *   -DPOWER -DROT  loads untracked, updates in active[] (snapshot)
- * Workloads: by default update 1 reads word 1 and writes word 0, update 2 reads word 0 and writes both; -DISO: both write both words, and
- * every reader must find them equal; -DAPART: each reads and writes a word of its own, so that neither aborts the other.  -DRING=n: slots in the ring (2); 1 makes the second update reuse the first one's slot.
+ *   -DTSX          loads tracked; the window suspends the tracking of loads; an update announces
+ *                  itself with its commit, and draws its durTS after that
+ *   -DTRACKED      as TSX without TSXLDTRK: an update reads active[] with tracked loads, and does
+ *                  not wait in its window
+ *   -DPOWER        loads tracked; the window is suspended altogether: an update draws its durTS and
+ *                  announces itself before its commit, and an abort after that leaves an abort
+ *                  marker
+ *   -DPOWER -DROT  loads untracked, and updates appear in active[] (snapshot)
  *
- *   -DPAPER (with -DPOWER): not a mutation but Algorithm 1 of the FUR paper as printed: a clock value taken at begin, another after the
- *   isolation wait, and only updates with a smaller one waited for; the wait comes before the marker, which names nothing.
+ * Workloads:
+ *   by default     update 1 reads word 1 and writes word 0, update 2 reads word 0 and writes both
+ *   -DISO          both updates write both words, and every reader must find them equal
+ *   -DAPART        each update reads and writes a word of its own, so that neither aborts the other
+ *   -DRING=n       slots in the ring, 2 by default; with 1 the second update needs the slot of the
+ *                  first
+ *   -DBESIDE       the replayer is another process
+ *   -DNR=n         readers, 1 by default
  *
- * What is checked, at every state (monitor): if power failed now, what would be recovered
- *   - contains every update that has returned, and everything a reader that has returned has read;
- *   - is closed under reads-from;
- *   - is not refused: what the record of an update on the medium claims to be settled is durable (INV-M4).
+ * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
+ * would keep
+ *   - contains every update that has returned, and every update that a reader that has returned has
+ *     read from (INV-D1, INV-D2);
+ *   - contains every update whose writes are in the heap's image, which nothing can take back
+ *     (INV-R1, INV-R3, INV-R6);
+ *   - is closed under reads-from (INV-D3, INV-D4, INV-R2);
+ *   - is not refused: if the record of an update on the medium claims that another one was settled,
+ *     then it was (INV-M4), for an update leaves nondurable[] only when it is (INV-D5).
+ * Checked by reader(), with -DISO: a reader sees all of an update or nothing (INV-H1, INV-H2,
+ * INV-H3).
  *
- * Mutations, each of which must be found (models.py says under which machine):
- *   NOFENCE        active[] scanned before the stores are performed (a load of them would not abort yet)
- *   NOISO          no isolation wait
- *   NOWAITD        return without waiting for D
- *   EARLYD         D collected before the last access
- *   NODEPS         markers that do not name D
- *   NOSLOTWAIT     slot drawn before D's members have drawn theirs
- *   NOMARK         nondurable[] left before the abort marker is durable
- *   EARLYLAP       a slot reused before it is replayed
- *   TAILFIRST      tail moved before the heap is durable
- *   NOWRITEOUT     replayed beside the worker before its marker and log are durable
- *   NOSUBSCRIBE    hardware updates do not look at the lock
- *   NOLOOK         readers do not look at the lock
- *   NODRAIN        the lock's holder does not wait until active[] is clear
- *   UNLOCKFIRST    the lock released before the update is announced
- *   LATECLAIM      next_durts read after D was collected, not before
- *   WINDOWCLAIM    claims on POWER, where a slot is drawn before the update announces itself
+ * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells on which
+ * machine, and which planted bugs of tests/plants break the sources in the same way:
+ *   NOFENCE      an update scans active[] before its stores would abort on a load (INV-H2)
+ *   NOISO        an update does not wait for the readers that it found active (INV-H2)
+ *   NOWAITD      updates and readers return without waiting for D (INV-D2)
+ *   EARLYD       updates and readers collect D before their last access (INV-D1)
+ *   NODEPS       a marker does not name D (INV-D3)
+ *   NOSLOTWAIT   an update draws its durTS before the members of D have drawn theirs (INV-D4)
+ *   NOMARK       an update leaves nondurable[] before its abort marker is durable (INV-D5)
+ *   EARLYLAP     an update uses a slot of the ring again before it is replayed (INV-R3)
+ *   TAILFIRST    the replayer moves the tail before the heap is durable (INV-R1)
+ *   NOWRITEOUT   with BESIDE: the replayer does not make marker and log durable first (INV-R6)
+ *   NOCLOSURE    recovery keeps an update without the updates that its marker names (INV-R2)
+ *   LATEACTIVE   a reader publishes active[i] after its first load (INV-H1)
+ *   NOSUBSCRIBE  a hardware update does not look at the lock (INV-H3)
+ *   NOLOOK       a reader does not look at the lock (INV-H3)
+ *   NODRAIN      the lock's holder does not wait until active[] is clear (INV-H3)
+ *   UNLOCKFIRST  the lock's holder releases the lock before it announces itself (INV-D1)
+ *   LATECLAIM    an update reads next_durts after it has collected D, not before (INV-M4)
+ *   WINDOWCLAIM  an update claims on POWER, where it draws before it announces itself (INV-M4)
+ *   PAPER        with POWER: Algorithm 1 of the FUR paper as printed (INV-D2)
+ *
+ * PAPER is a protocol of its own.  Every update and reader takes a time from a clock at its begin,
+ * and an update takes another one after its isolation wait.  Nobody waits for an update whose
+ * second time is later than their begin.  An update waits before it writes its marker, which names
+ * nothing.
  */
 #ifndef NR
 #define NR 1
@@ -52,29 +77,32 @@
 /* ------------------------------------------------------------ shared, volatile */
 byte mem[2];          /* of each word: 1 + the update that wrote it, or 0 */
 bool act[N];
-bool nd[NW];          /* nondurable[].id; an update has only one life here, so a bit tells it apart */
-byte slot[NW];        /* nondurable[].slot, kept after */
-byte G = 1;
-bool held;
+bool nd[NW];          /* nondurable[].id; each update runs once, so a bit identifies it */
+byte durts[NW];       /* of nondurable[], once drawn; kept when the update has left */
+byte G = 1;           /* next_durts */
+bool held;            /* the fallback lock */
 
-/* ------------------------------------------------------------------ on media */
-byte ring[RING + 1];  /* 1 + update whose marker is in this place */
-bool out[NW];         /* its marker and log are durable */
-bool gone[NW];        /* its abort marker is */
+/* ------------------------------------------------------------- on the medium */
+byte ring[RING + 1];  /* 1 + the update whose marker is in this slot */
+bool out[NW];         /* its marker and log are durable: one checksum covers both (INV-M3) */
+bool gone[NW];        /* its abort marker is durable */
 bool deps[NW];        /* its marker names the other update */
-byte claim[NW];       /* its record's head: every slot below that the marker does not name is settled */
+byte claim[NW];       /* its record claims: each durTS below that it does not name is settled */
 bool image[NW];       /* its writes are in the heap's image */
 byte tail = 1;
 
 /* ------------------------------------------------- hardware, and ghost variables */
-bool intx[NW]; bool doomed[NW]; byte wset[NW]; byte rset[NW]; bool ndset[NW]; bool heldset[NW]; byte actset[NW];
-byte from[NW];        /* 1 + the update read from */
+bool intx[NW]; bool doomed[NW];
+byte wset[NW]; byte rset[NW];     /* words written, words whose loads are tracked: bits */
+bool ndset[NW]; bool heldset[NW]; /* nd is in its write set, held in its read set */
+byte actset[NW];                  /* entries of act that it has read with tracked loads: bits */
+byte from[NW];                    /* 1 + the update that it has read from, or 0 */
 bool returned[NW]; bool committed[NW];
-byte rv0[NR]; byte rv1[NR]; bool rreturned[NR];
+byte rv0[NR]; byte rv1[NR]; bool rreturned[NR]; /* the words that it has read */
 
 #ifdef PAPER
 byte clock = 1;
-byte stamp[NW];       /* {NON-DURABLE, time} */
+byte stamp[NW];       /* of {NON-DURABLE, time} */
 #define TAKE_TIME(t) atomic { t = clock; clock++ }
 #define ANNOUNCE(w) atomic { stamp[w] = clock; clock++; nd[w] = true }
 #define MATTERS(w) (nd[w] && stamp[w] < began)
@@ -83,18 +111,32 @@ byte stamp[NW];       /* {NON-DURABLE, time} */
 #define ANNOUNCE(w) nd[w] = true
 #endif
 
-#define PLACE(s) ((s) % RING)
-#define INRING(w) (out[w] && slot[w] >= tail && ring[PLACE(slot[w])] == (w) + 1)
-#define BELOW(w) (slot[w] != 0 && slot[w] < tail)
-/* Kept by recovery: replayed, or its marker is there and so is what it names. */
-#define REC(w) ((image[w] && BELOW(w)) || (INRING(w) && (!deps[w] || BELOW(1 - (w)) || gone[1 - (w)] || INRING(1 - (w)))))
-#define RECID(id) ((id) == 0 || REC((id) - 1))
+#define SLOT(d) ((d) % RING)
+#define INRING(w) (out[w] && durts[w] >= tail && ring[SLOT(durts[w])] == (w) + 1)
+#define BELOW(w) (durts[w] != 0 && durts[w] < tail)
+/* INV-R2: recovery keeps an update if it is replayed; or if its marker is in the ring, and the
+ * update that the marker names is in the ring, lies below the tail, or has an abort marker. */
+#ifdef NOCLOSURE
+#define NAMED_OK(w) true
+#else
+#define NAMED_OK(w) (!deps[w] || BELOW(1 - (w)) || gone[1 - (w)] || INRING(1 - (w)))
+#endif
+#define KEPT(w) ((image[w] && BELOW(w)) || (INRING(w) && NAMED_OK(w)))
+#define KEPT_ID(id) ((id) == 0 || KEPT((id) - 1))
 
-/* What is in the heap's image is to survive: there is nothing to take it back with. */
-#define UPDATE_OK(w) ((!image[w] || REC(w)) && (!returned[w] || REC(w)) && (!(committed[w] && REC(w)) || from[w] == (w) + 1 || RECID(from[w])))
-#define READER_OK(r) (!rreturned[r] || (RECID(rv0[r]) && RECID(rv1[r])))
+/* INV-R1, INV-R3, INV-R6: the writes that are in the heap's image survive, for nothing can take
+ * them back. */
+#define IMAGE_OK(w) (!image[w] || KEPT(w))
+/* INV-D2, for an update and for a reader. */
+#define RETURN_OK(w) (!returned[w] || KEPT(w))
+#define READER_OK(r) (!rreturned[r] || (KEPT_ID(rv0[r]) && KEPT_ID(rv1[r])))
+/* INV-D3, INV-D4: closed under reads-from. */
+#define READS_OK(w) (!(committed[w] && KEPT(w)) || from[w] == (w) + 1 || KEPT_ID(from[w]))
+/* INV-M4 */
+#define CLAIM_OK(w, u) \
+	(!out[w] || durts[u] == 0 || durts[u] >= claim[w] || deps[w] || out[u] || gone[u])
 
-#define CLAIM_OK(w, u) (!out[w] || slot[u] == 0 || slot[u] >= claim[w] || deps[w] || out[u] || gone[u])
+#define UPDATE_OK(w) (IMAGE_OK(w) && RETURN_OK(w) && READS_OK(w))
 
 proctype monitor()
 {
@@ -105,7 +147,8 @@ end:	!(CLAIM_OK(0, 1) && CLAIM_OK(1, 0) && UPDATE_OK(0) && UPDATE_OK(1) && READE
 	) -> assert(false)
 }
 
-/* A non-transactional load or store of a word: whoever holds it in a conflicting way is doomed. */
+/* A non-transactional load or store of a word dooms each update that holds it in a conflicting
+ * way. */
 inline doom_writers(k) {
 	if :: intx[0] && (wset[0] & (1 << k)) -> doomed[0] = true :: else fi;
 	if :: intx[1] && (wset[1] & (1 << k)) -> doomed[1] = true :: else fi
@@ -116,15 +159,20 @@ inline doom_readers(k) {
 }
 inline plain_load(k, dst) { atomic { doom_writers(k); dst = mem[k] } }
 inline plain_store(k, value) { atomic { doom_writers(k); doom_readers(k); mem[k] = value } }
-/* act[i] changes: who has read it with a tracked load is doomed. */
+/* A change of act[i] dooms each update that has read it with a tracked load. */
 inline set_active(i, value) { atomic {
 	act[i] = value;
 	if :: intx[0] && (actset[0] & (1 << i)) -> doomed[0] = true :: else fi;
 	if :: intx[1] && (actset[1] & (1 << i)) -> doomed[1] = true :: else fi } }
-/* A look at nondurable[k] by somebody else; a tracked store to it, not yet committed, dooms its owner. */
-inline look(k, dst) { atomic { if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi; dst = nd[k] } }
+/* Look at nondurable[k].  If its owner has stored to it in a transaction that has not committed
+ * yet, the look dooms the owner. */
+inline look(k, dst) { atomic {
+	if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi;
+	dst = nd[k] } }
 
-/* Collect D, for an update that makes a claim. */
+/* Collect D (INV-D1).  An update that makes a claim reads next_durts first (INV-M4): each update
+ * with a smaller durTS has announced itself, so either it is in D, or it has left nondurable[] and
+ * is settled. */
 #if !defined(POWER) || defined(WINDOWCLAIM)
 #define READ_G below = G
 #else
@@ -147,49 +195,56 @@ inline look(k, dst) { atomic { if :: intx[k] && ndset[k] -> doomed[k] = true :: 
 #define WRITES(me) (me == 0 -> 1 : 3)
 #endif
 
-/* The slot is drawn: for TSX and the lock after D's members have drawn theirs (INV-D4). */
+/* Draw the durTS, on TSX and under the lock: after the members of D have drawn theirs (INV-D4). */
 inline draw() {
 #ifndef NOSLOTWAIT
-	if :: D -> (slot[OTHER] != 0 || !nd[OTHER]) :: else fi;
+	if :: D -> (durts[OTHER] != 0 || !nd[OTHER]) :: else fi;
 #endif
-	atomic { slot[me] = G; G++ }
+	atomic { durts[me] = G; G++ }
 }
 
+/* INV-R3: wait until the slot of the ring is free. */
 inline ring_room() {
 #ifndef EARLYLAP
-	slot[me] < tail + RING
+	durts[me] < tail + RING
 #else
 	skip
 #endif
 }
 
-/* Visible; now durable, then return. */
+/* The update is visible.  Make it durable, then return. */
 inline become_durable() {
 	ring_room();
 #ifdef PAPER
 	D = MATTERS(OTHER);
 	if :: D -> !nd[OTHER] :: else fi;
 #endif
-	/* What is durable meanwhile need not be named: nd[OTHER] cleared. */
+	/* INV-D3.  An update that has become durable meanwhile (nd[OTHER] is clear) need not be
+	 * named. */
 	atomic { deps[me] = false;
 #if !defined(NODEPS) && !defined(PAPER)
-		/* A marker can name lower slots only. */
-		if :: D && nd[OTHER] && slot[OTHER] != 0 && slot[OTHER] < slot[me] -> deps[me] = true :: else fi;
+		/* A marker can name only smaller durTSs. */
+		if
+		:: D && nd[OTHER] && durts[OTHER] != 0 && durts[OTHER] < durts[me] ->
+			deps[me] = true
+		:: else
+		fi;
 #endif
 		claim[me] = below;
-		ring[PLACE(slot[me])] = me + 1;
+		ring[SLOT(durts[me])] = me + 1;
 #ifdef BESIDE
 	}
-	atomic { /* seen before it is durable */
+	atomic { /* the replayer sees the marker before it is durable */
 #endif
 		out[me] = true }
 #if !defined(NOWAITD) && !defined(PAPER)
-	if :: D -> !nd[OTHER] :: else fi;
+	if :: D -> !nd[OTHER] :: else fi; /* INV-D2 */
 #endif
 	returned[me] = true;
 	nd[me] = false
 }
 
+/* INV-H2: wait until each transaction that is active now no longer is. */
 inline isolation_wait() {
 #ifndef NOISO
 	i = 0;
@@ -200,6 +255,21 @@ inline isolation_wait() {
 #else
 	skip
 #endif
+}
+
+/* The stores of a hardware transaction: they doom an update that has accessed the words. */
+inline hardware_stores() {
+	atomic {
+		if
+		:: intx[OTHER] && ((wset[OTHER] | rset[OTHER]) & WRITES(me)) -> doomed[OTHER] = true
+		:: else
+		fi;
+		wset[me] = WRITES(me)
+	}
+}
+inline end_hardware() {
+	intx[me] = false; ndset[me] = false; heldset[me] = false;
+	wset[me] = 0; rset[me] = 0; actset[me] = 0
 }
 
 proctype update(byte me)
@@ -216,29 +286,36 @@ proctype update(byte me)
 	/* ------------------------------------------------------------- hardware */
 #ifdef ROT
 	act[me] = true;
-#ifndef NOSUBSCRIBE
+#ifndef NOSUBSCRIBE /* INV-H3 */
 	if :: held -> act[me] = false; goto lock :: else fi;
 #endif
 #endif
-	atomic { intx[me] = true; doomed[me] = false; wset[me] = 0; rset[me] = 0; ndset[me] = false; heldset[me] = false; actset[me] = 0 }
-#if !defined(ROT) && !defined(NOSUBSCRIBE)
+	atomic {
+		intx[me] = true; doomed[me] = false; wset[me] = 0; rset[me] = 0;
+		ndset[me] = false; heldset[me] = false; actset[me] = 0
+	}
+#if !defined(ROT) && !defined(NOSUBSCRIBE) /* INV-H3 */
 	atomic { heldset[me] = true; if :: held -> doomed[me] = true :: else fi }
 #endif
 #ifdef EARLYD
 	COLLECT;
 #endif
-	/* body: one load, then the stores.  Eager conflicts, the requester wins. */
-	atomic { if :: intx[OTHER] && (wset[OTHER] & (1 << READS(me))) -> doomed[OTHER] = true :: else fi;
+	/* The body: one load, then the stores.  Conflicts are eager, and the requester wins. */
+	atomic {
+		if
+		:: intx[OTHER] && (wset[OTHER] & (1 << READS(me))) -> doomed[OTHER] = true
+		:: else
+		fi;
 		r = mem[READS(me)];
 #ifndef ROT
 		rset[me] = 1 << READS(me)
 #endif
 	}
 	if :: doomed[me] -> goto aborted :: skip fi;
-#ifndef NOFENCE
-	atomic { if :: intx[OTHER] && ((wset[OTHER] | rset[OTHER]) & WRITES(me)) -> doomed[OTHER] = true :: else fi; wset[me] = WRITES(me) }
+#ifndef NOFENCE /* INV-H2: the stores would abort on a load before active[] is scanned */
+	hardware_stores();
 #endif
-	/* window */
+	/* The window. */
 #if defined(TSX)
 	isolation_wait();
 #ifndef EARLYD
@@ -247,7 +324,10 @@ proctype update(byte me)
 #elif defined(TRACKED)
 	i = 0;
 	do
-	:: i < N -> atomic { actset[me] = actset[me] | (1 << i); if :: act[i] -> doomed[me] = true :: else fi }; i++
+	:: i < N -> atomic {
+			actset[me] = actset[me] | (1 << i);
+			if :: act[i] -> doomed[me] = true :: else fi
+		}; i++
 	:: else -> break
 	od;
 #ifndef EARLYD
@@ -257,28 +337,28 @@ proctype update(byte me)
 #ifndef EARLYD
 	COLLECT;
 #endif
-	atomic { slot[me] = G; G++ }
+	atomic { durts[me] = G; G++ }
 #ifdef ROT
 	act[me] = false;
 #endif
-	if :: slot[me] >= tail + RING -> goto aborted :: else fi; /* refused: FULL */
+	if :: durts[me] >= tail + RING -> goto aborted :: else fi; /* refused: FULL */
 	isolation_wait();
-	ANNOUNCE(me); /* its slot is there already */
+	ANNOUNCE(me); /* with its durTS */
 #endif
 #ifdef NOFENCE
-	atomic { if :: intx[OTHER] && ((wset[OTHER] | rset[OTHER]) & WRITES(me)) -> doomed[OTHER] = true :: else fi; wset[me] = WRITES(me) }
+	hardware_stores();
 #endif
 #ifndef POWER
 	ndset[me] = true;
 #endif
-	atomic { /* xend, tend. */
+	atomic { /* xend or tend. */
 		if
 		:: doomed[me] -> goto aborted
 		:: else ->
 			if :: wset[me] & 1 -> mem[0] = me + 1 :: else fi;
 			if :: wset[me] & 2 -> mem[1] = me + 1 :: else fi;
 			nd[me] = true; committed[me] = true; from[me] = r;
-			intx[me] = false; ndset[me] = false; wset[me] = 0; rset[me] = 0; actset[me] = 0; heldset[me] = false
+			end_hardware()
 		fi }
 #ifndef POWER
 	draw();
@@ -287,23 +367,24 @@ proctype update(byte me)
 	goto done;
 
 aborted:
-	atomic { intx[me] = false; ndset[me] = false; wset[me] = 0; rset[me] = 0; actset[me] = 0; heldset[me] = false }
+	atomic { end_hardware() }
 #ifdef ROT
 	act[me] = false;
 #endif
 #ifdef POWER
 	if
-	:: slot[me] != 0 ->
-#ifdef NOMARK
+	:: durts[me] != 0 ->
+#ifdef NOMARK /* else INV-D5 */
 		nd[me] = false;
 		ring_room();
-		atomic { ring[PLACE(slot[me])] = me + 1; gone[me] = true };
+		atomic { ring[SLOT(durts[me])] = me + 1; gone[me] = true };
 #else
 		ring_room();
-		atomic { ring[PLACE(slot[me])] = me + 1; gone[me] = true };
+		atomic { ring[SLOT(durts[me])] = me + 1; gone[me] = true };
 		nd[me] = false;
 #endif
-		goto done /* a second life would need a second identity; the lock path is a choice from the start */
+		goto done /* it does not try again: that would need a second identity, and every
+			   * update may take the lock from the start */
 	:: else
 	fi;
 #endif
@@ -312,7 +393,7 @@ aborted:
 lock:
 	atomic { !held -> held = true;
 		if :: intx[OTHER] && heldset[OTHER] -> doomed[OTHER] = true :: else fi }
-#ifndef NODRAIN
+#ifndef NODRAIN /* INV-H3 */
 	i = 0;
 	do :: i < N -> if :: i != me -> !act[i] :: else fi; i++ :: else -> break od;
 #endif
@@ -325,7 +406,7 @@ lock:
 #ifndef EARLYD
 	COLLECT;
 #endif
-#ifdef UNLOCKFIRST
+#ifdef UNLOCKFIRST /* else INV-D1: it has announced itself when others can read it */
 	atomic { held = false; committed[me] = true; from[me] = r };
 	nd[me] = true;
 	draw();
@@ -347,34 +428,40 @@ proctype reader(byte me)
 #endif
 	TAKE_TIME(began);
 again:
+#ifdef LATEACTIVE /* else INV-H1: the look at active[] of an update sees the reader */
+	plain_load(0, v0);
+#endif
 	set_active(me, true);
-#ifndef NOLOOK
+#ifndef NOLOOK /* INV-H3 */
 	if :: held -> set_active(me, false); !held; goto again :: else fi;
 #endif
 #ifdef EARLYD
 	look(0, d0); look(1, d1);
 #endif
+#ifndef LATEACTIVE
 	plain_load(0, v0);
+#endif
 	plain_load(1, v1);
 #ifdef ISO
 	assert(v0 == v1);
 #endif
-#ifndef EARLYD
+#ifndef EARLYD /* INV-D1 */
 	look(0, d0); look(1, d1);
 #endif
 	set_active(me, false);
 #ifdef PAPER
 	d0 = MATTERS(0); d1 = MATTERS(1);
 #endif
-#ifndef NOWAITD
+#ifndef NOWAITD /* INV-D2 */
 	if :: d0 -> !nd[0] :: else fi;
 	if :: d1 -> !nd[1] :: else fi;
 #endif
 	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rreturned[me - NW] = true }
 }
 
-/* Live replay, INV-R1, INV-R3: in order, only what has left nondurable[].  BESIDE: by another process, which does not see nondurable[], and
- * makes marker and log durable itself, INV-R6. */
+/* Live replay: in the order of the durTSs, up to the first update that is still in nondurable[]
+ * (INV-R1, INV-R3).  BESIDE: by another process, which does not see nondurable[], and makes marker
+ * and log durable itself (INV-R6). */
 #ifdef BESIDE
 #define SETTLED(w) true
 #else
@@ -384,11 +471,14 @@ proctype replayer()
 {
 	byte w;
 end:	do
-	:: atomic { tail < G && ring[PLACE(tail)] != 0 && slot[ring[PLACE(tail)] - 1] == tail && SETTLED(ring[PLACE(tail)] - 1) -> w = ring[PLACE(tail)] - 1 };
+	:: atomic {
+			tail < G && ring[SLOT(tail)] != 0 && durts[ring[SLOT(tail)] - 1] == tail &&
+				SETTLED(ring[SLOT(tail)] - 1) -> w = ring[SLOT(tail)] - 1
+		};
 #if defined(BESIDE) && !defined(NOWRITEOUT)
 		if :: !gone[w] -> out[w] = true :: else fi;
 #endif
-#ifdef TAILFIRST
+#ifdef TAILFIRST /* else INV-R1 */
 		tail++;
 		image[w] = !gone[w]
 #else

@@ -5,10 +5,15 @@
     models.py                every case
     models.py NAME ...       some of them
     models.py --list         their names
-    models.py --long         also those with two readers and two updates of more kinds (minutes)
+    models.py --table        the mutations' cases, a line each, between tabs: case, the invariant
+                             that it breaks, the planted bugs that break it in the sources
+                             (between commas)
+    models.py --long         also cases with two readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml.  Exit status 0: all as expected, 1: not, 2: wrong usage.
+Each case is one run of Spin over fur.pml.  Before any, models.py checks that its table of mutations
+agrees with the list at the head of fur.pml, and with the headings of the planted bugs
+(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -17,89 +22,143 @@ import re
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+from typing import NamedTuple
 
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fur.pml")
+HERE = Path(__file__).resolve().parent
+MODEL = HERE / "fur.pml"
+PLANTS = HERE.parent / "plants"
 MACHINES = {"tsx": ["TSX"], "tracked": ["TRACKED"], "power": ["POWER"], "rot": ["POWER", "ROT"]}
+WORKLOADS: list[list[str]] = [[], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]]
+LONG_WORKLOADS = [["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]]
 
-# A mutation, and a machine and workload on which it must be found.
+
+class Mutation(NamedTuple):
+    """What fur.pml leaves out or swaps, and how it is found."""
+
+    name: str
+    invariant: str  # that it breaks
+    plants: list[str]  # the planted bugs that do the same to libfur's sources
+    workload: list[str]  # on which it is found
+    machines: list[str]  # on each of which it is found
+
+
 MUTATIONS = [
-    ("NOFENCE", "tsx", ["ISO"]),
-    ("NOFENCE", "power", ["ISO"]),
-    ("NOFENCE", "rot", ["ISO"]),
-    ("NOISO", "tsx", ["ISO"]),
-    ("NOISO", "power", ["ISO"]),
-    ("NOISO", "rot", ["ISO"]),
-    ("NOWAITD", "tsx", []),
-    ("NOWAITD", "tracked", []),
-    ("NOWAITD", "power", []),
-    ("NOWAITD", "rot", []),
-    ("EARLYD", "tsx", []),
-    ("EARLYD", "tracked", []),
-    ("EARLYD", "power", []),
-    ("EARLYD", "rot", []),
-    ("NODEPS", "tsx", []),
-    ("NODEPS", "power", []),
-    ("NOSLOTWAIT", "tsx", []),
-    ("NOMARK", "power", []),
-    ("NOMARK", "rot", []),
-    ("EARLYLAP", "tsx", ["RING=1"]),
-    ("EARLYLAP", "rot", ["RING=1"]),
-    ("TAILFIRST", "tsx", []),
-    ("TAILFIRST", "power", []),
-    ("NOWRITEOUT", "tsx", ["BESIDE"]),
-    ("NOWRITEOUT", "power", ["BESIDE"]),
-    ("NOWRITEOUT", "rot", ["BESIDE"]),
-    ("NOSUBSCRIBE", "tsx", []),
-    ("NOSUBSCRIBE", "power", []),
-    ("NOSUBSCRIBE", "rot", []),
-    ("NOLOOK", "tsx", ["ISO"]),
-    ("NOLOOK", "rot", ["ISO"]),
-    ("NODRAIN", "tsx", ["ISO"]),
-    ("NODRAIN", "rot", ["ISO"]),
-    ("UNLOCKFIRST", "tsx", []),
-    ("UNLOCKFIRST", "power", []),
-    ("LATECLAIM", "tsx", ["APART"]),
-    ("LATECLAIM", "tracked", ["APART"]),
-    ("WINDOWCLAIM", "power", []),
-    ("WINDOWCLAIM", "rot", []),
-    ("PAPER", "power", []),
-    ("PAPER", "rot", []),
+    Mutation(
+        "NOFENCE",
+        "INV-H2",
+        ["no-fence-power", "no-fence-tsx"],
+        ["ISO"],
+        ["tsx", "power", "rot"],
+    ),
+    Mutation("NOISO", "INV-H2", ["no-isolation-wait"], ["ISO"], ["tsx", "power", "rot"]),
+    Mutation(
+        "NOWAITD",
+        "INV-D2",
+        ["reader-no-wait", "update-no-wait"],
+        [],
+        ["tsx", "tracked", "power", "rot"],
+    ),
+    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot"]),
+    Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power"]),
+    Mutation("NOSLOTWAIT", "INV-D4", ["no-slot-wait"], [], ["tsx"]),
+    Mutation(
+        "NOMARK",
+        "INV-D5",
+        ["abort-marker-not-durable", "no-abort-marker"],
+        [],
+        ["power", "rot"],
+    ),
+    Mutation("EARLYLAP", "INV-R3", ["early-lap"], ["RING=1"], ["tsx", "rot"]),
+    Mutation("TAILFIRST", "INV-R1", ["tail-first"], [], ["tsx", "power"]),
+    Mutation("NOWRITEOUT", "INV-R6", [], ["BESIDE"], ["tsx", "power", "rot"]),
+    Mutation("NOCLOSURE", "INV-R2", [], [], ["tsx", "power"]),
+    Mutation("LATEACTIVE", "INV-H1", ["no-reader-fence"], ["ISO"], ["tsx", "power", "rot"]),
+    Mutation("NOSUBSCRIBE", "INV-H3", ["no-subscription"], [], ["tsx", "power", "rot"]),
+    Mutation("NOLOOK", "INV-H3", ["no-look"], ["ISO"], ["tsx", "rot"]),
+    Mutation("NODRAIN", "INV-H3", ["no-drain"], ["ISO"], ["tsx", "rot"]),
+    Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power"]),
+    Mutation("LATECLAIM", "INV-M4", ["claims-too-much"], ["APART"], ["tsx", "tracked"]),
+    Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
+    Mutation("PAPER", "INV-D2", [], [], ["power", "rot"]),
 ]
 
+MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
 
-def cases(long):
-    """name -> (defines, must_hold)"""
-    found = {}
+
+class Case(NamedTuple):
+    defines: list[str]
+    must_hold: bool
+
+
+class Result(NamedTuple):
+    violations: int
+    states: int
+    trail: str  # the steps to the violation, if asked for
+
+
+def cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
     for machine, defines in MACHINES.items():
-        for workload in ([], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]) + (
-            (["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]) if long else ()
-        ):
+        for workload in WORKLOADS + (LONG_WORKLOADS if long else []):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
-            found[name] = (defines + workload, True)
-    for mutation, machine, workload in MUTATIONS:
-        found[f"{machine}-{mutation}"] = (MACHINES[machine] + workload + [mutation], False)
+            found[name] = Case(defines + workload, True)
+    for m in MUTATIONS:
+        for machine in m.machines:
+            found[f"{machine}-{m.name}"] = Case(MACHINES[machine] + m.workload + [m.name], False)
     return found
 
 
-def run(defines, trace):
-    """(violations found, states, the trail if asked for)"""
-    with tempfile.TemporaryDirectory() as place:
+def disagreements() -> list[str]:
+    """Where fur.pml and the planted bugs contradict the table of mutations."""
+    wrong = []
+    table = {m.name: m for m in MUTATIONS}
+    listed = dict(MUTATION_LINE.findall(MODEL.read_text().split("*/")[0]))
+    for name in sorted(table.keys() | listed.keys()):
+        here = table[name].invariant if name in table else "not in the table"
+        there = listed.get(name, "not in the list")
+        if here != there:
+            wrong.append(f"{name}: models.py: {here}; fur.pml: {there}")
+    known = cases(long=False)
+    named: dict[str, set[str]] = {name: set() for name in table}  # mutation -> planted bugs
+    for patch in sorted(PLANTS.glob("*.patch")):
+        heading = patch.read_text().split("--- a/")[0]
+        invariants = re.findall(r"^Invariant: (.*)$", heading, re.MULTILINE)
+        for case in re.findall(r"^Model: (.*)$", heading, re.MULTILINE):
+            name = case.split("-")[-1]
+            if case not in known or name not in table:
+                wrong.append(f"{patch.name}: '{case}' is no case of a mutation: see --table")
+                continue
+            named[name].add(patch.stem)
+            if table[name].invariant not in invariants:
+                wrong.append(f"{patch.name}: {case} breaks {table[name].invariant}")
+    for name, plants in named.items():
+        if plants != set(table[name].plants):
+            wrong.append(
+                f"{name}: models.py: {', '.join(table[name].plants) or 'no planted bug'}; "
+                f"lines 'Model:' of tests/plants: {', '.join(sorted(plants)) or 'none'}"
+            )
+    return wrong
+
+
+def run(defines: list[str], trace: bool) -> Result:
+    with tempfile.TemporaryDirectory() as scratch:
         flags = ["-D" + d for d in defines]
         subprocess.run(
-            ["spin", "-a", *flags, MODEL],
-            cwd=place,
+            ["spin", "-a", *flags, str(MODEL)],
+            cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         subprocess.run(
             ["gcc", "-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
-            cwd=place,
+            cwd=scratch,
             check=True,
         )
         out = subprocess.run(
             ["./pan", "-m300000"] + (["-i"] if trace else []),
-            cwd=place,
+            cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -107,52 +166,78 @@ def run(defines, trace):
         # A search that ran out of depth or memory has shown nothing.
         if "max search depth too small" in out or "out of memory" in out:
             raise RuntimeError("the search is not complete:\n" + out)
-        errors = int(re.search(r"errors: (\d+)", out).group(1))
-        states = int(re.search(r"(\d+) states, stored", out).group(1))
+        violations, states = number_of(r"errors: (\d+)", out), number_of(
+            r"(\d+) states, stored", out
+        )
         trail = ""
-        if trace and errors:
-            os.rename(os.path.join(place, "fur.pml.trail"), os.path.join(place, "t.trail"))
+        if trace and violations:
+            os.rename(os.path.join(scratch, "fur.pml.trail"), os.path.join(scratch, "t.trail"))
             trail = subprocess.run(
-                ["spin", "-p", "-g", "-k", "t.trail", *flags, MODEL],
-                cwd=place,
+                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(MODEL)],
+                cwd=scratch,
+                check=False,
                 stdout=subprocess.PIPE,
                 text=True,
             ).stdout
-        return errors, states, trail
+        return Result(violations, states, trail)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def number_of(pattern: str, text: str) -> int:
+    match = re.search(pattern, text)
+    if not match:
+        raise RuntimeError(f"no '{pattern}' in the verifier's output:\n{text}")
+    return int(match.group(1))
+
+
+def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
+    """Run them all; returns how many are not as expected."""
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(lambda name: run(table[name].defines, trace), names)
+        for name, result in zip(names, results):
+            holds = result.violations == 0
+            good = holds == table[name].must_hold
+            passed, failed = passed + good, failed + (not good)
+            print(
+                f"{'ok  ' if good else 'FAIL'} {name:24} "
+                f"{'holds' if holds else 'violation found':16} {result.states:9} states",
+                flush=True,
+            )
+            if result.trail:
+                print(result.trail)
+            if not good:
+                print(f"     repeat with: {sys.argv[0]} {name}")
+    print(f"{passed} passed, {failed} failed")
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--table", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--long", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--trace", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     table = cases(args.long)
     if args.list:
         print("\n".join(table))
         return 0
-    unknown = [n for n in args.names if n not in table]
+    if args.table:
+        for m in MUTATIONS:
+            for machine in m.machines:
+                print(f"{machine}-{m.name}\t{m.invariant}\t{','.join(m.plants)}")
+        return 0
+    unknown = [name for name in args.names if name not in table]
     if unknown:
         parser.error(f"no case '{unknown[0]}': see --list")
-    passed = failed = 0
-    names = args.names or list(table)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, (errors, states, trail) in zip(
-            names, pool.map(lambda n: run(table[n][0], args.trace), names)
-        ):
-            good = (errors == 0) == table[name][1]
-            passed, failed = passed + good, failed + (not good)
-            print(
-                f"{'ok  ' if good else 'FAIL'} {name:24} {'holds' if errors == 0 else 'violation found':16} {states:9} states",
-                flush=True,
-            )
-            if trail:
-                print(trail)
-            if not good:
-                print(f"     repeat with: {sys.argv[0]} {name}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    wrong = disagreements()
+    for line in wrong:
+        print("FAIL " + line)
+    failed = check_cases(table, args.names or list(table), args.trace)
+    return 1 if wrong or failed else 0
 
 
 if __name__ == "__main__":
