@@ -44,4 +44,32 @@ static inline void arch_gap(void)
 	emu_pause();
 }
 
+static inline void arch_prefetch(const void *p)
+{
+	emu_prefetch(p, false);
+}
+
+static inline void arch_prefetch_to_write(const void *p)
+{
+	emu_prefetch(p, true);
+}
+
+static inline void arch_persistent(void *base, size_t bytes)
+{
+	emu_persistent(base, bytes);
+}
+
+static inline void arch_persistent_gone(void *base)
+{
+	emu_persistent_gone(base);
+}
+
+#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                      \
+	extern struct emu_key name##_key;                                                          \
+	static inline type *name(void)                                                             \
+	{                                                                                          \
+		return (type *)emu_local(&name##_key, sizeof(type));                               \
+	}
+#define ARCH_THREAD_LOCAL_DEFINE(type, name) struct emu_key name##_key;
+
 #endif /* FUR_ARCH_EMULATED_H */

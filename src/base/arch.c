@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch.c - the parts of arch.h that are calls: clock calibration, sleeping, processor detection.
+ * arch.c - the calls of arch.h that every real processor implements alike: time and sleeping.
  */
 #include "base/arch.h"
 
@@ -21,7 +21,7 @@ uint64_t arch_now_ns(void)
 static double ticks_per_ns;
 static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
 
-static void ticks_measure(void)
+static void measure_ticks(void)
 {
 	/* 5 ms bounds the error of two clock readings (some 50 ns each) to about 20 parts in a
 	 * million. */
@@ -34,7 +34,7 @@ static void ticks_measure(void)
 
 double arch_ticks_per_ns(void)
 {
-	pthread_once(&ticks_once, ticks_measure);
+	pthread_once(&ticks_once, measure_ticks);
 	return ticks_per_ns;
 }
 
@@ -84,92 +84,11 @@ void arch_backoff(struct arch_backoff *b)
 	} else if (b->turns <= SPINS + YIELDS) {
 		sched_yield();
 	} else {
-		/* Whoever is waited for is descheduled or slow: 50 us is short beside a time slice
-		 * and long beside a wait. */
+		/* The awaited thread is descheduled or slow.  50 us is short compared to a time
+		 * slice and long compared to a usual wait. */
 		struct timespec nap = {.tv_nsec = 50000};
-		/* Not nanosleep(): that is a cancellation point, and a thread cancelled here would
-		 * leave others waiting for it. */
+		/* Not nanosleep(): it is a cancellation point, and other threads would go on
+		 * waiting for a thread that is cancelled here. */
 		syscall(SYS_nanosleep, &nap, NULL);
 	}
 }
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <libpmem.h>
-
-/* Calls of libpmem's, and tools/pm-emulate counts on that: it stands in for them. */
-void arch_write_back(const void *start, size_t bytes)
-{
-	pmem_flush(start, bytes);
-}
-
-void arch_write_back_fence(void)
-{
-	pmem_drain();
-}
-
-struct arch_cpu arch_cpu_detect(void)
-{
-	struct arch_cpu cpu = {0};
-	unsigned a, b, c, d;
-	/* Leaf 7: EBX bit 11 RTM, EDX bit 16 TSXLDTRK, EDX bit 11 RTM_ALWAYS_ABORT (Intel SDM
-	 * volume 2, CPUID). */
-	if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
-		cpu.rtm = (b >> 11 & 1) && !(d >> 11 & 1);
-		cpu.tsxldtrk = d >> 16 & 1;
-		/* Microcode, the kernel (tsx=off) or a hypervisor hides RTM; TSXLDTRK, which is
-		 * useless alone, may stay listed.  There xbegin aborts at once, with status 0, and
-		 * does not trap. */
-		cpu.tsx_off = !cpu.rtm && (cpu.tsxldtrk || (d >> 11 & 1));
-	}
-	return cpu;
-}
-#else
-#include <dlfcn.h>
-#include <sys/auxv.h>
-
-/* tools/pm-emulate stands in for libpmem's calls.  These are none of them, so its own are looked
- * for, once, before main(). */
-static void (*emulated_write_back)(const void *, size_t);
-static void (*emulated_fence)(void);
-
-__attribute__((constructor)) static void find_emulation(void)
-{
-	*(void **)&emulated_write_back = dlsym(RTLD_DEFAULT, "pm_emulate_write_back");
-	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
-}
-
-/* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not:
- * it leaves the line out of the fence. */
-void arch_write_back(const void *start, size_t bytes)
-{
-	if (__builtin_expect(emulated_write_back != NULL, 0)) {
-		emulated_write_back(start, bytes);
-		return;
-	}
-	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
-	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
-		__asm__ volatile("dcbf 0, %0" : : "r"(line) : "memory");
-}
-
-void arch_write_back_fence(void)
-{
-	if (__builtin_expect(emulated_fence != NULL, 0)) {
-		emulated_fence();
-		return;
-	}
-	__asm__ volatile("sync" ::: "memory");
-}
-
-/* AT_HWCAP2 bits, from the kernel's asm/cputable.h. */
-enum { HWCAP2_HTM = 0x40000000, HWCAP2_HTM_NO_SUSPEND = 0x00080000 };
-
-struct arch_cpu arch_cpu_detect(void)
-{
-	struct arch_cpu cpu = {0};
-	unsigned long hwcap2 = getauxval(AT_HWCAP2);
-	cpu.power_htm = hwcap2 & HWCAP2_HTM;
-	cpu.suspend = cpu.power_htm && !(hwcap2 & HWCAP2_HTM_NO_SUSPEND);
-	return cpu;
-}
-#endif

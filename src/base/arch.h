@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch.h - what differs between processors and machines: ticks, fences, atomics' extras, line
- * sizes, sleeping.
+ * arch.h - the processor and the machine: atomics, fences, write-back, ticks, sleeping, and the
+ * facts that differ between processors.
  *
- * The only header, with the hardware-transaction wrappers beside it, that knows the processor.
- * Every word two threads share is a uint64_t touched through the functions below and nothing else,
- * so that a machine can be slid under libfur by replacing this file.
+ * Only this header, and the wrappers of the hardware-transaction instructions in src/htm, know the
+ * processor.  A word that threads or processes share, and that no mutex protects, is a uint64_t, or
+ * a uint32_t where a futex looks at it, and is touched only through the functions below.  The
+ * heap's own data is the exception: programs access it at its own width (fur_load() in fur.h,
+ * redo_append()).
+ *
+ * The machine is one of three, each with a header that defines what is marked "the machine's"
+ * below:
+ *   arch_x86.h, arch_power.h   a real processor, together with arch_native.h
+ *   arch_emulated.h            the emulated machine, in emulator/
  *
  * Orders, strongest first:
- *   arch_fence()          everything before, performed before everything after; stores before later
- *                         loads included (mfence; hwsync)
- *   arch_fence_light()    all but store-to-load (nothing but a compiler barrier on x86; lwsync)
+ *   arch_fence()          everything before is performed before everything after, stores before
+ *                         later loads included (mfence; hwsync)
+ *   arch_fence_light()    the same, except that a store may pass a later load (only a compiler
+ *                         barrier on x86; lwsync)
  *   *_acquire, *_release  as in C11
+ *   *_ordered, and        sequentially consistent: one order that all threads agree on
+ *   read-modify-writes
  *   the rest              relaxed
  */
 #ifndef FUR_ARCH_H
@@ -21,21 +31,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Two facts that are not the same: what a write-back writes back, and how far apart unrelated words
- * stay.  128 is POWER's line and covers the adjacent-line prefetch of x86; it is fixed on media. */
-#define ARCH_PAD 128
+/* How far apart unrelated words lie.  128 is POWER's line and covers the adjacent-line prefetch of
+ * x86.  It is fixed on media.  ARCH_FLUSH_LINE, the machine's, is another fact: how many bytes one
+ * write-back writes. */
+#define ARCH_PAD    128
+#define ARCH_PADDED __attribute__((aligned(ARCH_PAD)))
 
+/* Tell the compiler which way a branch usually goes. */
+#define likely(condition)   __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* ------------------------------------------------------------- the machine's
+ *
+ *   ARCH_FLUSH_LINE              bytes that one write-back writes
+ *   ARCH_HAS_TSX                 1: libfur has a back end for this machine's transactions
+ *   ARCH_HAS_POWER_HTM           the same
+ *   arch_pause()                 a moment in a loop that waits
+ *   arch_gap()                   the same, allowed inside a hardware transaction
+ *   arch_ticks()                 the clock of the processor
+ *   arch_fence()                 see "Orders" above
+ *   arch_fence_light()           see there
+ *   arch_store_fence(p, value)   store, then a full fence
+ *   arch_prefetch(p)             ask for a line, to read it, and go on; p may be any address
+ *   arch_prefetch_to_write(p)    the same, to write it
+ *   arch_persistent(base, bytes), arch_persistent_gone(base)
+ *                                a mapping is a heap file's, or no longer is; only an emulated
+ *                                machine wants to know
+ *   ARCH_THREAD_LOCAL_DECLARE(type, name)
+ *                                name() returns the calling thread's own `type`, zeroed at first
+ *   ARCH_THREAD_LOCAL_DEFINE(type, name)
+ *                                its definition, in one source file.  A few words only: all the
+ *                                libraries that a program loads with dlopen() share about 1.6 KB
+ *                                for this. */
 #if defined(FUR_EMULATED)
 #include "arch_emulated.h"
 #elif defined(__x86_64__)
+#include "base/arch_native.h"
 #include "base/arch_x86.h"
 #elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#include "base/arch_native.h"
 #include "base/arch_power.h"
 #else
 #error "libfur knows x86-64 and ppc64le: write the fences and flushes of this processor"
 #endif
-
-#define ARCH_PADDED __attribute__((aligned(ARCH_PAD)))
 
 /* ------------------------------------------------------------ shared words */
 
@@ -49,9 +87,9 @@ static inline uint64_t arch_load_acquire(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-/* In one order, that all threads agree on, with the read-modify-writes below: a thread that changes
- * one word and then looks at another this way, and a thread that does the two the other way round,
- * cannot miss each other. */
+/* In one order with the read-modify-writes below, on which all threads agree.  One thread changes a
+ * word and then loads another this way; a second thread does the same with the two words swapped.
+ * At least one of them sees the other's change. */
 static inline uint64_t arch_load_ordered(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
@@ -83,35 +121,68 @@ static inline bool arch_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 	        p, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
+/* The same for 32 bits: words that a futex looks at, and their neighbours. */
+
+static inline uint32_t arch_load32(const uint32_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t arch_load32_acquire(const uint32_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t arch_load32_ordered(const uint32_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static inline void arch_store32(uint32_t *p, uint32_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+static inline void arch_store32_release(uint32_t *p, uint32_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+static inline void arch_store32_ordered(uint32_t *p, uint32_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
+}
+
+static inline uint32_t arch_fetch_add32(uint32_t *p, uint32_t value)
+{
+	return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+}
+
+static inline bool arch_cas32(uint32_t *p, uint32_t expected, uint32_t desired)
+{
+	return __atomic_compare_exchange_n(
+	        p, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
 /* -------------------------------------------------------------- write-back
  *
- * Start writing back every line of [start, start + bytes): clwb or the best there is (libpmem
- * chooses) on x86, dcbf on POWER.  The fence orders all write-backs before everything later:
- * sfence; hwsync, since lwsync does not cover dcbf. */
+ * arch_write_back() starts writing back every line of [start, start + bytes): by clwb or the best
+ * instruction there is (libpmem chooses) on x86, by dcbf on POWER.  arch_write_back_fence() orders
+ * all these write-backs before everything later: sfence; hwsync, since lwsync does not cover
+ * dcbf. */
 void arch_write_back(const void *start, size_t bytes);
 void arch_write_back_fence(void);
 
-/* ---------------------------------------------------------------- prefetch
- *
- * Ask for a line, to read it or to write it, and go on.  Any address may be given. */
-#if defined(FUR_EMULATED)
-#define arch_prefetch(p)          emu_prefetch(p, false)
-#define arch_prefetch_to_write(p) emu_prefetch(p, true)
-#else
-#define arch_prefetch(p)          __builtin_prefetch(p)
-#define arch_prefetch_to_write(p) __builtin_prefetch(p, 1)
-#endif
-
 /* ----------------------------------------------------------- time and sleep */
 
-/* Ticks a nanosecond, measured once against CLOCK_MONOTONIC.  Not for use inside a hardware
- * transaction before the first call. */
+/* Ticks of arch_ticks() in a nanosecond, measured once against CLOCK_MONOTONIC.  The first call
+ * must not be inside a hardware transaction. */
 double arch_ticks_per_ns(void);
 uint64_t arch_ticks_to_ns(uint64_t ticks);
 uint64_t arch_ns_to_ticks(uint64_t ns);
 uint64_t arch_now_ns(void);
 
-/* Sleep until *word may have changed from `expected`; spurious returns allowed.  Never inside a
+/* Sleep until *word may have changed from `expected`; spurious returns are allowed.  Never inside a
  * hardware transaction. */
 void arch_futex_wait(uint32_t *word, uint32_t expected);
 /* Wake one sleeper: of threads with the same priority, the one that has slept longest. */
@@ -125,59 +196,25 @@ static inline uint32_t *arch_futex_of(uint64_t *word)
 	return (uint32_t *)(void *)word;
 }
 
-/* The same for a word that processes share; `timeout_ns` 0: no timeout. */
+/* The same for a word that processes share.  `timeout_ns` 0: no timeout. */
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void arch_futex_wake_all_shared(uint32_t *word);
 
-/* A wait outside hardware transactions: spins, then yields, then sleeps a little, so that nobody
- * burns a core on a descheduled thread.  Start from {0}; call once per look. */
+/* A wait outside hardware transactions: it spins, then yields, then sleeps a little, so that no
+ * thread burns a core while another is descheduled.  Start from {0}, and call arch_backoff() each
+ * time the awaited condition does not hold yet. */
 struct arch_backoff {
 	uint32_t turns;
 };
 void arch_backoff(struct arch_backoff *b);
-
-/* ------------------------------------------------------- persistent memory
- *
- * Tell the machine that a mapping is a heap file's, or is no more.  Only an emulated one wants to
- * know. */
-#if defined(FUR_EMULATED)
-#define arch_persistent(base, bytes) emu_persistent(base, bytes)
-#define arch_persistent_gone(base)   emu_persistent_gone(base)
-#else
-#define arch_persistent(base, bytes) ((void)(base), (void)(bytes))
-#define arch_persistent_gone(base)   ((void)(base))
-#endif
-
-/* ------------------------------------------------------ thread-local data
- *
- * DECLARE(type, name) makes name() the calling thread's own, zeroed at first; DEFINE(type, name)
- * goes into one source file.  Some words only: a program that loads libfur with dlopen() has about
- * 1.6 KB for this, for all its libraries together. */
-#if defined(FUR_EMULATED)
-#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                      \
-	extern struct emu_key name##_key;                                                          \
-	static inline type *name(void)                                                             \
-	{                                                                                          \
-		return (type *)emu_local(&name##_key, sizeof(type));                               \
-	}
-#define ARCH_THREAD_LOCAL_DEFINE(type, name) struct emu_key name##_key;
-#else
-#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                      \
-	extern __thread type name##_variable __attribute__((tls_model("initial-exec")));           \
-	static inline type *name(void)                                                             \
-	{                                                                                          \
-		return &name##_variable;                                                           \
-	}
-#define ARCH_THREAD_LOCAL_DEFINE(type, name) __thread type name##_variable;
-#endif
 
 /* --------------------------------------------------------------- processor */
 
 struct arch_cpu {
 	bool rtm;      /* x86: CPUID lists RTM */
 	bool tsxldtrk; /* x86: CPUID lists TSXLDTRK */
-	/* x86: TSX is there and switched off: TSXLDTRK or RTM_ALWAYS_ABORT listed, RTM not
-	 * usable */
+	/* x86: the processor has TSX, but it is switched off: CPUID lists TSXLDTRK or
+	 * RTM_ALWAYS_ABORT, and RTM cannot be used */
 	bool tsx_off;
 	bool power_htm; /* ppc64le: AT_HWCAP2 has HTM */
 	bool suspend;   /* ppc64le: and suspend mode works */

@@ -6,14 +6,16 @@
 #ifndef FUR_ARCH_POWER_H
 #define FUR_ARCH_POWER_H
 
+#include <stdint.h>
+
 #define ARCH_FLUSH_LINE    128 /* what dcbf writes back */
 #define ARCH_HAS_TSX       0
 #define ARCH_HAS_POWER_HTM 1
 
 static inline void arch_pause(void)
 {
-	/* Lower this hardware thread's priority for a moment, then restore it: its SMT sibling may
-	 * be whom we wait for. */
+	/* Lower this hardware thread's priority for a moment, then restore it: we may be waiting
+	 * for its SMT sibling. */
 	__asm__ volatile("or 31,31,31; or 2,2,2" ::: "memory");
 }
 

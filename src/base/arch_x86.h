@@ -7,6 +7,8 @@
 #ifndef FUR_ARCH_X86_H
 #define FUR_ARCH_X86_H
 
+#include <stdint.h>
+
 #define ARCH_FLUSH_LINE    64 /* what clwb writes back */
 #define ARCH_HAS_TSX       1
 #define ARCH_HAS_POWER_HTM 0
@@ -35,16 +37,16 @@ static inline void arch_fence_light(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Store, and be seen, before any later load: one locked exchange is cheaper than a store and
+/* The store is performed before any later load.  One locked exchange is cheaper than a store and
  * mfence. */
 static inline void arch_store_fence(uint64_t *p, uint64_t value)
 {
 	__atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
 }
 
-/* A gap between two looks at a word, allowed inside a hardware transaction, where `pause` aborts.
- * lfence keeps the loads apart: with more than one in flight, an invalidation of the line counts
- * as a conflict and aborts. */
+/* A gap between two loads of a word.  Allowed inside a hardware transaction, where `pause` aborts.
+ * lfence keeps the loads apart: with more than one in flight, an invalidation of the line counts as
+ * a conflict and aborts. */
 static inline void arch_gap(void)
 {
 	uint64_t until = arch_ticks() + 60;

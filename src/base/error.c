@@ -14,8 +14,9 @@
 
 enum { MESSAGE_BYTES = 1024, PATH_LEAST_BYTES = 128 };
 
-/* The calling thread's last failure.  The text is allocated at its first, for thread-local data
- * must be small (arch.h); without memory for it there is only the code. */
+/* The calling thread's last failure.  Its text is allocated at the first failure, since
+ * thread-local data must be small (arch.h).  If there is no memory for it, only the code is
+ * kept. */
 struct last_failure {
 	char *text;
 	int error;
@@ -23,9 +24,9 @@ struct last_failure {
 ARCH_THREAD_LOCAL_DECLARE(struct last_failure, last_failure)
 ARCH_THREAD_LOCAL_DEFINE(struct last_failure, last_failure)
 
-/* Frees the text of a thread that ends. */
-static pthread_key_t thread_ends;
-static bool have_key;
+/* Its destructor frees the text of a thread that ends. */
+static pthread_key_t text_key;
+static bool have_text_key;
 
 static void free_text(void *failure)
 {
@@ -34,29 +35,29 @@ static void free_text(void *failure)
 	last->text = NULL;
 }
 
-/* When the library is loaded, and not at the first failure: that may be that no key is left. */
-__attribute__((constructor)) static void make_key(void)
+/* When the library is loaded, not at the first failure: that failure may be that no key is
+ * left. */
+__attribute__((constructor)) static void create_text_key(void)
 {
-	have_key = pthread_key_create(&thread_ends, free_text) == 0;
+	have_text_key = pthread_key_create(&text_key, free_text) == 0;
 }
 
-/* A thread that ends after dlclose() finds no free_text(). */
-__attribute__((destructor)) static void delete_key(void)
+/* After dlclose() there is no free_text() for a thread that ends. */
+__attribute__((destructor)) static void delete_text_key(void)
 {
-	if (have_key)
-		pthread_key_delete(thread_ends);
-	have_key = false;
+	if (have_text_key)
+		pthread_key_delete(text_key);
+	have_text_key = false;
 }
 
-/* Where the message goes, or NULL. */
+/* The memory for the thread's message, or NULL. */
 static char *text_of(struct last_failure *last)
 {
 	if (last->text)
 		return last->text;
 	last->text = calloc(1, MESSAGE_BYTES);
-	/* The C library has no memory for the key's value: the text would stay when the thread
-	 * ends. */
-	if (last->text && have_key && pthread_setspecific(thread_ends, last))
+	/* Without memory for the key's value, nothing would free the text when the thread ends. */
+	if (last->text && have_text_key && pthread_setspecific(text_key, last))
 		free_text(last);
 	return last->text;
 }
@@ -74,7 +75,7 @@ int fur_fail(int error, const char *format, ...)
 	return error;
 }
 
-/* The end of `path` that fits `bytes` bytes; `cut` says that it is not the whole. */
+/* The end of `path` that fits into `bytes` bytes.  `cut` is "..." if that is not all of it. */
 static const char *end_of_path(const char *path, size_t bytes, const char **cut)
 {
 	size_t length = strlen(path);
@@ -95,8 +96,7 @@ int fur_fail_at(int error, const char *path)
 	if (!text)
 		return error;
 	snprintf(message, sizeof message, "%.*s", (int)sizeof message - 1, text);
-	/* Of a path too long for the message its beginning goes, for the message ends with the
-	 * remedy. */
+	/* Cut a long path, and at its beginning: the message ends with the remedy. */
 	path = end_of_path(path, MESSAGE_BYTES - strlen(message) - strlen(": ") - 1, &cut);
 	snprintf(text, MESSAGE_BYTES, "%s%s: %s", cut, path, message);
 	return error;

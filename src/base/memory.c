@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.c - memory.h: padded memory.
+ * memory.c - memory on cache lines of its own: memory_padded().
  */
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.h - memory whose lines are nobody else's, and rounding.
+ * memory.h - memory on cache lines of its own, and rounding.
  */
 #ifndef FUR_MEMORY_H
 #define FUR_MEMORY_H
@@ -12,14 +12,15 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* `n` rounded up to a multiple of `to`, a power of two.  The caller excludes an overflow. */
+/* `n` rounded up to a multiple of `to`, a power of two.  The caller must rule out overflow. */
 static inline uint64_t round_up(uint64_t n, uint64_t to)
 {
 	return (n + to - 1) & ~(to - 1);
 }
 
-/* Memory for free(): zeroed, and so touched (a page fault in a hardware transaction aborts it),
- * with no line, of ARCH_PAD bytes, that other memory has a part of.  NULL: there is none. */
+/* Allocate memory on lines, of ARCH_PAD bytes, that it shares with no other memory.  It is zeroed,
+ * and so touched: a page fault would abort a hardware transaction.  Returns NULL if there is none.
+ * The caller frees it with free(). */
 void *memory_padded(uint64_t bytes);
 
 #endif /* FUR_MEMORY_H */

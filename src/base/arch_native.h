@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch_native.h - what arch.h needs of the machine and every real processor provides alike.
+ */
+#ifndef FUR_ARCH_NATIVE_H
+#define FUR_ARCH_NATIVE_H
+
+#include <stddef.h>
+
+static inline void arch_prefetch(const void *p)
+{
+	__builtin_prefetch(p);
+}
+
+static inline void arch_prefetch_to_write(const void *p)
+{
+	__builtin_prefetch(p, 1);
+}
+
+static inline void arch_persistent(void *base, size_t bytes)
+{
+	(void)base;
+	(void)bytes;
+}
+
+static inline void arch_persistent_gone(void *base)
+{
+	(void)base;
+}
+
+#define ARCH_THREAD_LOCAL_DECLARE(type, name)                                                      \
+	extern __thread type name##_variable __attribute__((tls_model("initial-exec")));           \
+	static inline type *name(void)                                                             \
+	{                                                                                          \
+		return &name##_variable;                                                           \
+	}
+#define ARCH_THREAD_LOCAL_DEFINE(type, name) __thread type name##_variable;
+
+#endif /* FUR_ARCH_NATIVE_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch_power.c - the calls of arch.h that ppc64le implements its own way: write-back, and which
+ * transactional memory the processor has.
+ */
+#if !defined(__powerpc64__) || !defined(__LITTLE_ENDIAN__)
+#error "arch_power.c is for ppc64le: build the file of this processor"
+#endif
+#include "base/arch.h"
+
+#include <dlfcn.h>
+#include <sys/auxv.h>
+
+/* tools/pm-emulate replaces libpmem's calls, and POWER's write-backs are none of them.  So look for
+ * pm-emulate's own functions, once, before main(). */
+static void (*emulated_write_back)(const void *, size_t);
+static void (*emulated_fence)(void);
+
+__attribute__((constructor)) static void find_pm_emulate(void)
+{
+	*(void **)&emulated_write_back = dlsym(RTLD_DEFAULT, "pm_emulate_write_back");
+	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
+}
+
+/* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not:
+ * lwsync does not order the line that dcbst writes back. */
+void arch_write_back(const void *start, size_t bytes)
+{
+	if (unlikely(emulated_write_back != NULL)) {
+		emulated_write_back(start, bytes);
+		return;
+	}
+	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
+	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
+		__asm__ volatile("dcbf 0, %0" : : "r"(line) : "memory");
+}
+
+void arch_write_back_fence(void)
+{
+	if (unlikely(emulated_fence != NULL)) {
+		emulated_fence();
+		return;
+	}
+	__asm__ volatile("sync" ::: "memory");
+}
+
+/* AT_HWCAP2 bits, from the kernel's asm/cputable.h. */
+enum { HWCAP2_HTM = 0x40000000, HWCAP2_HTM_NO_SUSPEND = 0x00080000 };
+
+struct arch_cpu arch_cpu_detect(void)
+{
+	struct arch_cpu cpu = {0};
+	unsigned long hwcap2 = getauxval(AT_HWCAP2);
+	cpu.power_htm = hwcap2 & HWCAP2_HTM;
+	cpu.suspend = cpu.power_htm && !(hwcap2 & HWCAP2_HTM_NO_SUSPEND);
+	return cpu;
+}
