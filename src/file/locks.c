@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * locks.c - the locks of locks.h, by fcntl(2).
+ * locks.c - locks on bytes of a heap file, by fcntl(2).  A lock belongs to the open file, not to
+ * the process: two opens by one process exclude each other too.
  */
 #include "file/locks.h"
 #include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int lock_call(int fd, int command, short type, enum heap_lock byte, struct flock *lock)
 {
+	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_WORKING);
 	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 	return fcntl(fd, command, lock);
 }
@@ -18,8 +22,8 @@ static int lock_call(int fd, int command, short type, enum heap_lock byte, struc
 int heap_lock_failed(int error)
 {
 	return fur_fail(FUR_ESYS,
-	        "cannot lock the heap file: %s: use a file system with open file description "
-	        "locks, or try again",
+	        "cannot lock the heap file: %s: "
+	        "use a file system with open file description locks, or try again",
 	        strerror(error));
 }
 
@@ -54,7 +58,7 @@ int heap_lock_give_back(int fd, enum heap_lock byte)
 int heap_lock_held(int fd, enum heap_lock byte)
 {
 	struct flock lock;
-	/* Would a read lock be refused?  Only a write lock does that. */
+	/* Ask for a read lock: only a write lock refuses that. */
 	if (lock_call(fd, F_OFD_GETLK, F_RDLCK, byte, &lock))
 		return heap_lock_failed(errno);
 	return lock.l_type != F_UNLCK;
@@ -71,4 +75,48 @@ int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid)
 	if (lock.l_pid > 0)
 		*pid = lock.l_pid;
 	return 1;
+}
+
+/* Tell why the lock was refused.  A libfur process that works on a heap, or replays it, never takes
+ * a read lock. */
+static int fail_locked(int fd, enum heap_lock byte)
+{
+	int64_t pid;
+	int read = heap_lock_read_by(fd, byte, &pid);
+	if (read < 0)
+		return read;
+	if (read) {
+		char who[32] = "a process";
+		if (pid > 0)
+			snprintf(who, sizeof who, "process %lld", (long long)pid);
+		return fur_fail(FUR_EBUSY,
+		        "%s holds a read lock on the file, as fur-check does while it looks: "
+		        "wait for it to end, or end it; "
+		        "any process that may read the file can lock it so: "
+		        "give the file mode 0600 to prevent that",
+		        who);
+	}
+	if (byte == HEAP_LOCK_REPLAYER)
+		return fur_fail(FUR_EBUSY,
+		        "a replayer serves this heap already: one is enough, stop that first");
+	return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: "
+	                           "close it there first");
+}
+
+int heap_lock_file(int fd, enum heap_lock byte)
+{
+	enum { TRIES = 100 };
+	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
+	/* A replayer that has waited for the worker to end holds this lock for a moment. */
+	for (int tries = 0; error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && tries < TRIES;
+	        tries++) {
+		int replayer = heap_lock_held(fd, HEAP_LOCK_REPLAYER);
+		if (replayer < 0)
+			return replayer;
+		if (!replayer)
+			break;
+		usleep(1000);
+		error = heap_lock_try(fd, byte);
+	}
+	return error == FUR_EBUSY ? fail_locked(fd, byte) : error;
 }

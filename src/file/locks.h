@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * locks.h - locks on four bytes of a heap file (open file description locks, fcntl(2)), which the
- * kernel gives back when a process dies, at whatever instant:
+ * locks.h - locks on four bytes of a heap file (open file description locks, fcntl(2)).  The kernel
+ * releases them when their process dies, at whatever instant:
  *
  *     HEAP_LOCK_WORKER     held by the process that works on the heap, as long as it has it open
  *     HEAP_LOCK_REPLAYER   held by a fur-replayer that serves the heap, as long as it runs
- *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery, by whichever of
- *                          the two does it
- *     HEAP_LOCK_WORKING    held by the working process from its recovery on.  It takes it, and
- *                          recovers, under the right to replay; so whoever has that right and sees
- *                          this lock held may replay the log as what a living process writes
+ *     HEAP_LOCK_REPLAY     the right to replay, held during one replay or recovery by whichever of
+ *                          the two processes performs it
+ *     HEAP_LOCK_WORKING    held by the working process from its recovery on.  The process takes it,
+ *                          and recovers, while it has the right to replay.  So a replayer that has
+ *                          that right and sees this lock held may replay the log as a living
+ *                          process writes it
  *
  * These are write locks.  A process that may only read the file can take read locks on it, and they
- * refuse every write lock.  They say nothing about who lives (heap_lock_held() does not see them),
- * and they cannot keep a working process from replaying: see INV-C4.
+ * refuse every write lock.  A read lock is no sign of a living process (heap_lock_held() does not
+ * see it), and it cannot keep a working process from replaying: see INV-C4.
  */
 #ifndef FUR_LOCKS_H
 #define FUR_LOCKS_H
@@ -28,23 +29,27 @@ enum heap_lock {
 	HEAP_LOCK_WORKING = 3
 };
 
-/* Take a byte's lock if nobody has it.   Errors: FUR_EBUSY, without a message; FUR_ESYS. */
+/* Take a byte's lock, or tell in the message who has it; HEAP_LOCK_NONE: do nothing.
+ * Errors: FUR_EBUSY, FUR_ESYS. */
+FUR_MUST_USE int heap_lock_file(int fd, enum heap_lock byte);
+
+/* Take a byte's lock if no process has it.   Errors: FUR_EBUSY, without a message; FUR_ESYS. */
 FUR_MUST_USE int heap_lock_try(int fd, enum heap_lock byte);
-/* Wait for it, without polling.   Errors: FUR_ESYS, with errno and without a message, for which a
- * thread that may be cancelled at any instant must not allocate memory. */
+/* Wait for the lock, without polling.   Errors: FUR_ESYS, with errno and without a message: a
+ * message needs memory, and a thread that may be cancelled at any instant must not allocate any. */
 FUR_MUST_USE int heap_lock_wait(int fd, enum heap_lock byte);
-/* The same, and a signal interrupts it: FUR_ESYS, and errno is EINTR. */
+/* The same, but a signal interrupts it: FUR_ESYS, and errno is EINTR. */
 FUR_MUST_USE int heap_lock_wait_once(int fd, enum heap_lock byte);
 /* Errors: FUR_ESYS, with errno and without a message, so that the message of an earlier failure
- * stays; the lock is ours until the file is closed, or another call gives it back. */
+ * stays.  Then the lock is ours until the file is closed, or another call gives it back. */
 int heap_lock_give_back(int fd, enum heap_lock byte);
-/* Does another open file hold it?  1: yes, 0: no, or FUR_ESYS.  Read locks do not count: whoever
- * may read the file can take them. */
+/* Does another open file hold it?  1: yes, 0: no, or FUR_ESYS.  Read locks do not count: any
+ * process that may read the file can take them. */
 FUR_MUST_USE int heap_lock_held(int fd, enum heap_lock byte);
-/* Is it a read lock, and no other, that refuses it to us?  1: yes, 0: no, or FUR_ESYS.  Whose: 0 if
- * the kernel does not say. */
+/* Is a read lock, and nothing else, in the way of ours?  1: yes, 0: no, or FUR_ESYS.  *pid is its
+ * process, or 0 if the kernel does not tell. */
 FUR_MUST_USE int heap_lock_read_by(int fd, enum heap_lock byte, int64_t *pid);
-/* The message of a lock call that has failed.  Returns FUR_ESYS. */
+/* Make the message of a lock call that has failed.  Returns FUR_ESYS. */
 int heap_lock_failed(int error);
 
 #endif /* FUR_LOCKS_H */

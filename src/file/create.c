@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * create.c - making a heap file, in this order: check the options, lay the file out, open a file
+ * that has no name, lock it, check that it fits, find the heap an address, allocate, write the
+ * first contents, map.  heap_name_file() gives it its name when the heap is open (INV-F3).
+ */
+#include "base/error.h"
+#include "base/memory.h"
+#include "file/file_parts.h"
+#include "media/heap_layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* -------------------------------------------------------- options and layout */
+
+enum { DEFAULT_THREADS = 64 };
+static const uint64_t DEFAULT_HEAP_BYTES = 64 << 20, DEFAULT_LOG_BYTES = 1 << 20,
+                      DEFAULT_RING_SLOTS = 1 << 15;
+
+/* Is each number, given or default, within its bounds?   Errors: FUR_EINVAL. */
+static int check_sizes(const struct media_super *s)
+{
+	if (s->max_threads > FILE_MOST_THREADS)
+		return fur_fail(FUR_EINVAL, "max_threads is %u: at most %d", s->max_threads,
+		        FILE_MOST_THREADS);
+	if (!power_of_two(s->log_bytes) || s->log_bytes < FILE_LEAST_LOG_BYTES ||
+	        s->log_bytes > UINT32_MAX)
+		return fur_fail(FUR_EINVAL,
+		        "log_bytes is %llu: use a power of two from %d to 2 GiB",
+		        (unsigned long long)s->log_bytes, FILE_LEAST_LOG_BYTES);
+	if (!power_of_two(s->ring_slots) || s->ring_slots < FILE_LEAST_RING_SLOTS ||
+	        s->ring_slots < 2 * s->max_threads || s->ring_slots > UINT32_MAX)
+		return fur_fail(FUR_EINVAL,
+		        "ring_slots is %llu: use a power of two, at least %d and twice max_threads",
+		        (unsigned long long)s->ring_slots, FILE_LEAST_RING_SLOTS);
+	if (s->heap_bytes < heap_least_bytes(s->max_threads))
+		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: for %u threads use at least %llu",
+		        (unsigned long long)s->heap_bytes, s->max_threads,
+		        (unsigned long long)heap_least_bytes(s->max_threads));
+	if (s->address && !address_fits(s->address, s->heap_bytes))
+		return fur_fail(FUR_EINVAL,
+		        "address is 0x%llx: use a multiple of 0x%x, from 0x%llx on, "
+		        "so that the heap ends by 0x%llx",
+		        (unsigned long long)s->address, MEDIA_PAGE_BYTES,
+		        (unsigned long long)FILE_LEAST_ADDRESS,
+		        (unsigned long long)FILE_ADDRESSES_END);
+	return 0;
+}
+
+/* Take the sizes from the options, or their defaults, and check them. */
+static int take_sizes(const struct fur_options *o, struct media_super *s)
+{
+	/* Before it is rounded up, which may overflow. */
+	if (o->heap_bytes > FILE_MOST_HEAP_BYTES)
+		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: use at most %llu",
+		        (unsigned long long)o->heap_bytes,
+		        (unsigned long long)FILE_MOST_HEAP_BYTES);
+	if ((o->file_mode & ~0777u) || (o->file_mode && (o->file_mode & 0600) != 0600))
+		return fur_fail(FUR_EINVAL,
+		        "file_mode is %#o: "
+		        "use permission bits that let the owner read and write, as 0640",
+		        o->file_mode);
+	s->max_threads = o->max_threads ? o->max_threads : DEFAULT_THREADS;
+	s->heap_bytes =
+	        round_up(o->heap_bytes ? o->heap_bytes : DEFAULT_HEAP_BYTES, MEDIA_PAGE_BYTES);
+	s->log_bytes = o->log_bytes ? o->log_bytes : DEFAULT_LOG_BYTES;
+	s->ring_slots = o->ring_slots ? o->ring_slots : DEFAULT_RING_SLOTS;
+	s->address = o->address;
+	return check_sizes(s);
+}
+
+static void lay_out_regions(struct media_super *s)
+{
+	memcpy(s->magic, MEDIA_MAGIC, sizeof s->magic);
+	s->version = MEDIA_VERSION;
+	s->endian = MEDIA_ENDIAN;
+	s->slot_bytes = MEDIA_SLOT_BYTES;
+	s->control_offset = MEDIA_PAGE_BYTES;
+	s->control_bytes = round_up(CONTROL_BYTES(s->max_threads), MEDIA_PAGE_BYTES);
+	s->ring_offset = s->control_offset + s->control_bytes;
+	s->logs_offset =
+	        s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES, MEDIA_PAGE_BYTES);
+	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes, MEDIA_PAGE_BYTES);
+	s->file_bytes = s->heap_offset + s->heap_bytes + MEDIA_PAGE_BYTES; /* the trailer */
+}
+
+/* An address at which the kernel places nothing of its own accord: from 16 TiB on, in steps of
+ * 64 GiB or the heap's size.  The file's random number spreads the heaps, so that two of them
+ * rarely want the same place. */
+static uint64_t choose_address(const struct media_super *s)
+{
+	uint64_t number, step = UINT64_C(64) << 30;
+	memcpy(&number, s->uuid, 8);
+	while (step < s->heap_bytes)
+		step *= 2;
+	uint64_t from = UINT64_C(16) << 40, places = (UINT64_C(64) << 40) / step;
+	return from + number % (places ? places : 1) * step;
+}
+
+/* --------------------------------------------------------------------- room */
+
+/* How many bytes the file system has for a new file; UINT64_MAX if it does not tell. */
+static uint64_t room_left(int fd)
+{
+	struct statvfs fs;
+	if (fstatvfs(fd, &fs) || fs.f_blocks == 0)
+		return UINT64_MAX;
+	return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+}
+
+static int fail_no_room(uint64_t bytes, uint64_t left)
+{
+	return fur_fail(FUR_ENOSPC,
+	        "the heap file needs %llu bytes and the file system has %llu left: "
+	        "choose a smaller heap_bytes, fewer or smaller logs, or another place; "
+	        "nothing was created",
+	        (unsigned long long)bytes, (unsigned long long)left);
+}
+
+/* Refuse a file that cannot fit before trying: an attempt would leave other programs without room
+ * for a moment, and beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends the process. */
+static int check_room(int fd, const struct media_super *s)
+{
+	struct rlimit most;
+	uint64_t left = room_left(fd);
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+	        s->file_bytes > most.rlim_cur)
+		return fur_fail(FUR_ENOSPC,
+		        "the heap file needs %llu bytes "
+		        "and this process may write files of at most %llu: "
+		        "raise the limit (RLIMIT_FSIZE, ulimit -f), "
+		        "or choose a smaller heap_bytes, fewer or smaller logs; "
+		        "nothing was created",
+		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
+	return s->file_bytes > left ? fail_no_room(s->file_bytes, left) : 0;
+}
+
+static int allocate_blocks(int fd, const struct media_super *s)
+{
+	int error = posix_fallocate(fd, 0, (off_t)s->file_bytes);
+	if (error == 0)
+		return 0;
+	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
+		return fail_no_room(s->file_bytes, room_left(fd));
+	return fur_fail(FUR_ESYS,
+	        "cannot allocate %llu bytes: %s: check the disk, or choose another place; "
+	        "nothing was created",
+	        (unsigned long long)s->file_bytes, strerror(error));
+}
+
+/* ------------------------------------------------------------------ contents */
+
+static int write_first_contents(int fd, struct media_super *s)
+{
+	uint8_t *file = mmap(NULL, s->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (file == MAP_FAILED)
+		return fur_fail(FUR_ESYS,
+		        "cannot map the new file: %s: "
+		        "free some memory, "
+		        "or raise the limits on it (ulimit -v, vm.max_map_count); "
+		        "nothing was created",
+		        strerror(errno));
+	heap_format(file + s->heap_offset, s->heap_bytes, s->max_threads);
+	/* The first lap of the ring starts at durTS ring_slots: no slot of a zeroed ring contains
+	 * such a durTS, and no dependency reaches below 0. */
+	s->state = MEDIA_CLOSED;
+	s->tail[0][0] = s->tail[1][0] = media_tail_encode(s->ring_slots);
+	s->checksum = media_super_checksum(s);
+	memcpy(file, s, sizeof *s);
+	munmap(file, s->file_bytes);
+	if (fsync(fd))
+		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
+		        "cannot write the new file: %s: "
+		        "make room, check the disk, or choose another place; "
+		        "nothing was created",
+		        strerror(errno));
+	return 0;
+}
+
+/* ----------------------------------------------------------------- a new file */
+
+/* A directory without room for a name, or a file system without room for an inode, is as full as
+ * one without room for the contents. */
+static int fail_create(int error)
+{
+	if (error == ENOSPC || error == EDQUOT)
+		return fur_fail(FUR_ENOSPC,
+		        "the file system has no room for another file: "
+		        "make room, or choose another place; nothing was created");
+	return fur_fail(
+	        FUR_ESYS, "cannot create: %s: check the path and its permissions", strerror(error));
+}
+
+/* Open a file without a name, if the file system can make one; else one with a name of its own,
+ * file->temporary, which a crash leaves behind. */
+static int open_new_file(const char *path, uint32_t mode, struct heap_file *file)
+{
+	char name[PATH_MAX];
+	snprintf(name, sizeof name, "%s", path);
+	file->fd = open(dirname(name), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (file->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+		static const char suffix[] = ".XXXXXX";
+		file->temporary = malloc(strlen(path) + sizeof suffix);
+		if (!file->temporary)
+			return fur_fail(FUR_ENOMEM, "no memory for the path: free some memory");
+		strcpy(file->temporary, path);
+		strcat(file->temporary, suffix);
+		file->fd = mkostemp(file->temporary, O_CLOEXEC);
+		if (file->fd < 0) {
+			free(file->temporary);
+			file->temporary = NULL;
+		}
+	}
+	if (file->fd < 0)
+		return fail_create(errno);
+	/* In both cases, and whatever the umask is. */
+	if (fchmod(file->fd, mode ? mode : 0600))
+		return fur_fail(FUR_ESYS,
+		        "cannot set the new file's mode: %s: "
+		        "choose another place, or another file_mode; nothing was created",
+		        strerror(errno));
+	return 0;
+}
+
+static int fail_exists(void)
+{
+	return fur_fail(FUR_EEXIST, "the file exists: open it, or remove it first");
+}
+
+static int fail_no_address(const struct media_super *s)
+{
+	return fur_fail(FUR_EINVAL, "heap_bytes is %llu: no address space holds that; use less",
+	        (unsigned long long)s->heap_bytes);
+}
+
+/* Map the heap at the address that it will have for good.  An address that libfur chose may be
+ * taken; then try another.  One that the program chose is the only one to try. */
+static int choose_place(struct heap_file *file)
+{
+	enum { TRIES = 16 };
+	struct media_super *s = &file->geometry;
+	const uint64_t wanted = s->address;
+	int error = FUR_EADDRESS;
+	for (int tries = 0; error == FUR_EADDRESS && tries < (wanted ? 1 : TRIES); tries++) {
+		if (getrandom(s->uuid, sizeof s->uuid, 0) != sizeof s->uuid)
+			return fur_fail(FUR_ESYS,
+			        "no random number for the heap: %s: try again; nothing was created",
+			        strerror(errno));
+		s->address = wanted ? wanted : choose_address(s);
+		if (!address_fits(s->address, s->heap_bytes))
+			return fail_no_address(s);
+		error = heap_map(file);
+	}
+	return error;
+}
+
+int heap_create_file(const char *path, const struct fur_options *options, struct heap_file *file)
+{
+	struct media_super *s = &file->geometry;
+	*file = (struct heap_file){.fd = -1};
+	int error = take_sizes(options, s);
+	if (error)
+		return error;
+	if (!s->address && !address_fits(FILE_LEAST_ADDRESS, s->heap_bytes))
+		return fail_no_address(s);
+	if (access(path, F_OK) == 0)
+		return fail_exists();
+	lay_out_regions(s);
+	error = open_new_file(path, options->file_mode, file);
+	if (!error)
+		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
+	/* Before looking for an address: there may be none for a heap that could not fit anyway. */
+	if (!error)
+		error = check_room(file->fd, s);
+	if (!error)
+		error = choose_place(file);
+	if (!error)
+		error = allocate_blocks(file->fd, s);
+	if (!error)
+		error = write_first_contents(file->fd, s);
+	if (!error)
+		error = file_map_shared(file);
+	if (error)
+		heap_close_file(file);
+	return error;
+}
+
+/* -------------------------------------------------------------------- name */
+
+/* Never replaces another file.   Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
+static int link_name(const struct heap_file *file, const char *path)
+{
+	char proc[64];
+	snprintf(proc, sizeof proc, "/proc/self/fd/%d", file->fd);
+	/* Before Linux 6.10 only privileged processes may use an empty path; others get ENOENT, and
+	 * need /proc. */
+	int failed = file->temporary ? link(file->temporary, path)
+	                             : linkat(file->fd, "", AT_FDCWD, path, AT_EMPTY_PATH);
+	if (failed && !file->temporary && errno != EEXIST && access(proc, F_OK))
+		return fur_fail(FUR_ESYS,
+		        "cannot name the new file: %s, and /proc is not mounted: mount it",
+		        strerror(errno));
+	if (failed && !file->temporary && errno != EEXIST)
+		failed = linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+	if (failed && errno == EEXIST)
+		return fail_exists();
+	return failed ? fail_create(errno) : 0;
+}
+
+/* A name is durable when its directory is.  A directory that this process may not read cannot be
+ * synced alone: then the whole file system is synced. */
+static int sync_name(int fd, const char *path)
+{
+	char directory[PATH_MAX];
+	snprintf(directory, sizeof directory, "%s", path);
+	int dir = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = dir >= 0 ? fsync(dir) : syncfs(fd), error = errno;
+	if (dir >= 0)
+		close(dir);
+	/* A file system that does not sync directories returns EINVAL. */
+	if (!failed || (dir >= 0 && (error == EINVAL || error == EROFS)))
+		return 0;
+	if (error == ENOSPC || error == EDQUOT)
+		return fail_create(error);
+	return fur_fail(FUR_ESYS,
+	        "cannot make the new file's name durable: %s: "
+	        "check the disk, or choose another place; nothing was created",
+	        strerror(error));
+}
+
+static bool same_file(int fd, const char *path)
+{
+	struct stat a, b;
+	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Map the file again, by its name and in the same places, so that /proc/PID/maps and the tools that
+ * read it show the name.  Nothing uses the mappings yet. */
+static int map_by_name(struct heap_file *file, const char *path)
+{
+	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+	const struct media_super *s = &file->geometry;
+	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	if (fd < 0 || !same_file(fd, path)) {
+		if (fd >= 0)
+			close(fd);
+		return 0; /* renamed or removed meanwhile: the mappings are good as they are */
+	}
+	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE,
+	                      shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
+	              mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE,
+	                      MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+	                      (off_t)s->heap_offset) == MAP_FAILED;
+	int error = errno;
+	close(fd); /* releases no lock: our locks belong to another open file */
+	return failed ? file_map_failed(error) : 0;
+}
+
+int heap_name_file(struct heap_file *file, const char *path)
+{
+	FUR_ASSERT(file->fd >= 0 && file->super && file->mapped_bytes);
+	int error = link_name(file, path);
+	if (error)
+		return error;
+	if (file->temporary) {
+		unlink(file->temporary);
+		free(file->temporary);
+		file->temporary = NULL;
+	}
+	error = sync_name(file->fd, path);
+	if (!error)
+		error = map_by_name(file, path);
+	/* We hold the worker's lock, so no process has opened it.  If the name now belongs to
+	 * another file, leave that alone. */
+	if (error && same_file(file->fd, path))
+		unlink(path);
+	return error;
+}

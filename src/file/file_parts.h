@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * file_parts.h - what the files of src/file share, and no other folder needs: the bounds of a heap
+ * file's numbers, and the steps that both creating and opening take.
+ */
+#ifndef FUR_FILE_PARTS_H
+#define FUR_FILE_PARTS_H
+
+#include "file/heap_file.h"
+
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------ bounds */
+
+enum { FILE_MOST_THREADS = 1024, FILE_LEAST_LOG_BYTES = 4096, FILE_LEAST_RING_SLOTS = 64 };
+#define FILE_MOST_HEAP_BYTES (UINT64_C(1) << 47)
+
+/* Where a heap may be mapped.  Below 4 GiB lie page 0, programs linked at a fixed address with
+ * their data and brk(2), and everything that is mapped for 32-bit pointers.  A heap there would
+ * hide null pointers, or find its place taken every time.  The end is that of the address space
+ * that Linux gives a process on x86-64 and on POWER, less a page. */
+#define FILE_LEAST_ADDRESS (UINT64_C(4) << 30)
+#define FILE_ADDRESSES_END ((UINT64_C(1) << 47) - MEDIA_PAGE_BYTES)
+
+static inline bool power_of_two(uint64_t n)
+{
+	return n && (n & (n - 1)) == 0;
+}
+
+static inline bool address_fits(uint64_t address, uint64_t heap_bytes)
+{
+	return address % MEDIA_PAGE_BYTES == 0 && address >= FILE_LEAST_ADDRESS &&
+	       heap_bytes <= FILE_ADDRESSES_END && address <= FILE_ADDRESSES_END - heap_bytes;
+}
+
+/* --------------------------------------------------------- superblock (super.c) */
+
+/* fstat(2).   Errors: FUR_ESYS. */
+FUR_MUST_USE int file_stat(int fd, struct stat *st);
+
+/* ----------------------------------------------------------- maps (heap_file.c) */
+
+/* Map the whole file shared, by its geometry.   Errors: FUR_ESYS. */
+FUR_MUST_USE int file_map_shared(struct heap_file *file);
+
+/* The message of an mmap() of the file that failed.  Returns FUR_ESYS. */
+int file_map_failed(int error);
+
+#endif /* FUR_FILE_PARTS_H */

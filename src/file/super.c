@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * super.c - reading a superblock, and the checks that it must pass before anything else of the file
+ * is used: heap_read_super(), heap_check_super(), heap_tail().
+ */
+#include "base/error.h"
+#include "file/file_parts.h"
+#include "media/heap_layout.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int file_stat(int fd, struct stat *st)
+{
+	if (fstat(fd, st) == 0)
+		return 0;
+	return fur_fail(FUR_ESYS, "cannot stat the file: %s: check the disk and the mount",
+	        strerror(errno));
+}
+
+int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
+{
+	struct stat st;
+	int error = file_stat(fd, &st);
+	if (error)
+		return error;
+	if (!S_ISREG(st.st_mode))
+		return fur_fail(FUR_ENOTHEAP, "not a regular file: check the path");
+	if (st.st_size == 0)
+		return fur_fail(FUR_ENOTHEAP,
+		        "the file is empty, not a libfur heap: remove it and create one");
+	/* A file of version 1 that was cut short may end where its superblock did. */
+	const ssize_t least = offsetof(struct media_super, forget);
+	memset(s, 0, sizeof *s);
+	const ssize_t n = st.st_size < least ? 0 : pread(fd, s, sizeof *s, 0);
+	if (n < 0)
+		return fur_fail(FUR_ESYS,
+		        "cannot read the file: %s: check the disk, or restore the file from a copy",
+		        strerror(errno));
+	if (n < least)
+		return fur_fail(FUR_ENOTHEAP,
+		        "too short (%lld bytes) for a libfur heap: check the path",
+		        (long long)st.st_size);
+	*file_bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* Do the regions follow one another in the file, each as large as its parts?  A correct checksum
+ * shows that a libfur wrote these numbers, not that this one did. */
+static bool regions_fit(const struct media_super *s)
+{
+	const uint64_t offset[] = {
+	        s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
+	const uint64_t trailer = s->version < 2 ? 0 : MEDIA_PAGE_BYTES;
+	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES,
+	        s->max_threads * s->log_bytes, s->heap_bytes + trailer};
+	if (s->control_offset < sizeof *s || s->control_bytes < CONTROL_BYTES(s->max_threads) ||
+	        s->file_bytes > 2 * FILE_MOST_HEAP_BYTES)
+		return false;
+	for (int k = 0; k < 4; k++)
+		if (offset[k] % MEDIA_PAGE_BYTES || offset[k] > offset[k + 1] ||
+		        bytes[k] > offset[k + 1] - offset[k])
+			return false;
+	return true;
+}
+
+/* Does each number lie within its bounds, and does the heap fit its threads and its address? */
+static bool sizes_fit(const struct media_super *s)
+{
+	return s->slot_bytes == MEDIA_SLOT_BYTES && power_of_two(s->log_bytes) &&
+	       s->log_bytes >= FILE_LEAST_LOG_BYTES && s->log_bytes <= UINT32_MAX &&
+	       power_of_two(s->ring_slots) && s->ring_slots >= FILE_LEAST_RING_SLOTS &&
+	       s->ring_slots >= 2 * (uint64_t)s->max_threads && s->ring_slots <= UINT32_MAX &&
+	       s->max_threads > 0 && s->max_threads <= FILE_MOST_THREADS &&
+	       s->heap_bytes <= FILE_MOST_HEAP_BYTES && address_fits(s->address, s->heap_bytes) &&
+	       s->heap_bytes >= heap_least_bytes(s->max_threads);
+}
+
+int heap_check_super(const struct media_super *s, uint64_t file_bytes)
+{
+	if (memcmp(s->magic, MEDIA_MAGIC, sizeof s->magic))
+		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
+	if (s->endian != MEDIA_ENDIAN)
+		return fur_fail(
+		        FUR_EVERSION, "made on a machine of the other byte order: open it there");
+	if (s->version < MEDIA_OLDEST || s->version > MEDIA_VERSION)
+		return fur_fail(FUR_EVERSION,
+		        "heap format version %u, this library reads versions %u to %u: use the "
+		        "libfur that made it",
+		        s->version, MEDIA_OLDEST, MEDIA_VERSION);
+	if (s->checksum != media_super_checksum(s))
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (checksum): fur-check --repair "
+		        "may mend it; else restore the file from a copy");
+	if (!sizes_fit(s) || !regions_fit(s))
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (sizes): restore the file from a copy");
+	if (file_bytes < s->file_bytes)
+		return fur_fail(FUR_ECORRUPT,
+		        "truncated: %llu bytes of %llu are there: restore the file from a copy",
+		        (unsigned long long)file_bytes, (unsigned long long)s->file_bytes);
+	return 0;
+}
+
+int heap_tail(const struct heap_file *file, uint64_t *tail)
+{
+	FUR_ASSERT(file->super != NULL);
+	uint64_t a, b;
+	/* If only one of them does not even decode, the other may be right. */
+	int bad_a = media_tail_decode(file->super->tail[0][0], &a),
+	    bad_b = media_tail_decode(file->super->tail[1][0], &b);
+	if (bad_a != bad_b)
+		return fur_fail(FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: "
+		                              "mend it with fur-check --repair");
+	const struct media_file view = {&file->geometry, file->super};
+	if (media_tail(&view, tail))
+		return fur_fail(
+		        FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");
+	return 0;
+}
