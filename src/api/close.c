@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * close.c - closing heaps.
+ * close.c - fur_close: replay the rest of the log, record in the file that the heap is closed, and
+ * take the heap apart.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -9,10 +10,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool in_use(struct fur_heap *heap)
+/* Has a thread a transaction open? */
+static bool heap_in_use(struct fur_heap *heap)
 {
-	/* A child's copy is used by nobody (INV-K1), and the mutex may stay locked for ever
-	 * (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
+	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
+	 * forever (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
 	if (heap->owner != getpid())
 		heap_disown(heap);
 	if (htm_forked(&heap->htm))
@@ -25,49 +27,45 @@ static bool in_use(struct fur_heap *heap)
 	return used;
 }
 
-/* Nothing is in flight: one turn of replay empties the log. */
+/* No update is in flight, so replay empties the log. */
 static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	int error = durability_check(d);
 	while (!error && d->tail < d->next_durts)
 		error = durability_replay(d, &backoff);
+	FUR_ASSERT(error || d->tail == d->next_durts);
 	if (!error)
 		error = durability_set_state(d, MEDIA_CLOSED);
 	d->control->worker_pid = 0;
 	return error;
 }
 
-/* The thread's message, which says why, becomes a part of the new one. */
+/* The thread's message, which tells the cause, becomes a part of the new one. */
 static void say_not_replayed(int error)
 {
 	char cause[512];
 	snprintf(cause, sizeof cause, "%s", fur_errormsg());
 	fur_fail(error,
-	        "the heap could not be brought up to date, and its log is kept: open it again, "
-	        "which replays the log; the cause: "
-	        "%s",
+	        "the heap could not be brought up to date, and its log is kept: "
+	        "open it again, which replays the log; the cause: %s",
 	        cause);
 }
 
 static int close_heap(struct fur_heap *heap)
 {
-	int error = heaps_remove(heap, in_use);
+	int error = heaps_remove(heap, heap_in_use);
 	if (error == FUR_EINVAL)
 		return fur_fail(error,
 		        "fur_close: this heap is not open: it was closed before, or is no heap");
 	if (error)
-		return fur_fail(error, "a thread has a transaction open on this heap, which it may "
-		                       "have left by return or longjmp: end "
-		                       "it, then close");
-	bool copy = htm_forked(&heap->htm);
-	if (!copy)
+		return fur_fail(error,
+		        "a thread has a transaction open on this heap, "
+		        "which it may have left by return or longjmp: end it, then close");
+	if (!htm_forked(&heap->htm))
 		error = replay_rest(&heap->durability);
 	if (error)
 		say_not_replayed(error);
-	pthread_key_delete(heap->self);
-	if (!copy)
-		pthread_mutex_destroy(&heap->registering);
 	heap_take_apart(heap);
 	return error;
 }

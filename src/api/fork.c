@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fork.c - the list of open heaps, and what fork() leaves of them to the child.
+ * fork.c - the list of open heaps, and the copies of them that fork() leaves to the child.
  *
- * Log, ring and control region are mapped shared, so a child that went on would destroy its
- * parent's updates; and of the parent's threads the child has only the one that forked, so it must
- * wait for none of them.
+ * Log, ring and control region are mapped shared, so a child that went on working would destroy its
+ * parent's updates.  And of the parent's threads the child has only the one that forked, so it must
+ * not wait for the others.
  *
  *   INV-K1  In the child no transaction is open on its copy of a heap, and `failed` is FUR_EFORK:
- *           the copy is refused where a heap that has failed is refused, and no hot path looks at
- *           anything more.
- *   INV-K2  Nobody writes to a copy's shared memory, takes one of its locks, or waits on a word of
- *           it.  fur_close() only frees it.
+ *           functions refuse the copy where they refuse a heap that has failed, and no hot path has
+ *           to check anything more.
+ *   INV-K2  No thread of the child writes to a copy's shared memory, takes one of its locks, or
+ *           waits on a word of it.  fur_close() only frees it.
  *
- * The child keeps its pages.  Those that the parent had not written to are the file's, and show
- * what the parent's replay writes.  If its parent had an update open at the fork, that update's
- * stores stay in the child's pages: the log, with which the child would have to undo them, is
- * shared with the parent, which goes on writing it.
+ * The child keeps its pages.  Pages that the parent had not written to are the file's, and show
+ * what the parent's replay writes.  If the parent had an update open at the fork, that update's
+ * stores stay in the child's pages: to undo them, the child would need the log, which it shares
+ * with the parent, and the parent goes on writing it.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -23,7 +23,7 @@
 static struct {
 	pthread_mutex_t mutex;
 	struct fur_heap *first;
-	bool handlers; /* installed */
+	bool handlers; /* the fork handlers are installed */
 } heaps = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void heap_disown(struct fur_heap *heap)
@@ -33,7 +33,7 @@ void heap_disown(struct fur_heap *heap)
 		struct fur_thread *t = &heap->threads[i];
 		t->ro = (struct fur_ro){0};
 		t->update.depth = 0;
-		t->update.bytes = 0; /* a store falls outside the heap, and is not done */
+		t->update.bytes = 0; /* every store is outside the heap, and does nothing */
 		t->update.mode = TX_NONE;
 	}
 	arch_store(&d->failed, (uint64_t)(int64_t)FUR_EFORK);
@@ -61,7 +61,8 @@ static void after_fork_in_child(void)
 
 /* -------------------------------------------------------------------- list */
 
-static struct fur_heap **find(const struct fur_heap *heap)
+/* The link that points to the heap, or the last one.  The caller holds the mutex. */
+static struct fur_heap **find_heap(const struct fur_heap *heap)
 {
 	struct fur_heap **at = &heaps.first;
 	while (*at && *at != heap)
@@ -71,8 +72,9 @@ static struct fur_heap **find(const struct fur_heap *heap)
 
 int heaps_add(struct fur_heap *heap)
 {
+	FUR_ASSERT(!heaps_have(heap) && !heap->next_open);
 	pthread_mutex_lock(&heaps.mutex);
-	/* They go by themselves when the library is unloaded. */
+	/* The C library removes them when libfur is unloaded. */
 	if (!heaps.handlers)
 		heaps.handlers =
 		        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
@@ -90,7 +92,7 @@ int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
 {
 	int error = 0;
 	pthread_mutex_lock(&heaps.mutex);
-	struct fur_heap **at = find(heap);
+	struct fur_heap **at = find_heap(heap);
 	if (!*at)
 		error = FUR_EINVAL;
 	else if (in_use && in_use(heap))
@@ -104,7 +106,7 @@ int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
 bool heaps_have(const struct fur_heap *heap)
 {
 	pthread_mutex_lock(&heaps.mutex);
-	bool open = *find(heap);
+	bool open = *find_heap(heap);
 	pthread_mutex_unlock(&heaps.mutex);
 	return open;
 }

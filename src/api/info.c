@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info.c - facts and counters of an open heap: fur_get_info, fur_get_stats.
+ * info.c - facts and counters of an open heap: fur_base, fur_bytes, fur_get_info, fur_get_stats.
  */
 #include "api/heap.h"
 #include "api/struct.h"
@@ -24,6 +24,24 @@ static int check_heap(const struct fur_heap *heap, const char *function)
 	return htm_forked(&heap->htm) ? tx_refuse(&heap->htm) : 0;
 }
 
+void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed)
+{
+	struct fur_info *i = &heap->info;
+	const struct media_super *s = heap->file.super;
+	i->htm = heap->htm.kind;
+	i->isolation = heap->htm.isolation;
+	i->pm = heap->durability.pm.domain;
+	i->heap_bytes = s->heap_bytes;
+	i->log_bytes = s->log_bytes;
+	i->ring_slots = s->ring_slots;
+	i->address = s->address;
+	i->max_threads = s->max_threads;
+	i->replayed_updates = replayed->updates;
+	i->replayed_entries = replayed->entries;
+	i->replay_ns = replayed->ns;
+	i->corrected_updates = replayed->mended;
+}
+
 FUR_API int fur_get_info(const fur_heap *heap, struct fur_info *info)
 {
 	const struct fur_struct theirs = {"fur_info", info, FUR_INFO_LEAST_BYTES};
@@ -43,7 +61,7 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 		s->aborts[c] += arch_load(&from->aborts[c]);
 	for (int p = 0; p < FUR_PHASES; p++)
 		s->phase_ns[p] += arch_ticks_to_ns(arch_load(&from->phase_ticks[p]));
-	s->threads += t->state == THREAD_REGISTERED;
+	s->threads += arch_load32(&t->state) == THREAD_REGISTERED;
 }
 
 FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)

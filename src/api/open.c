@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * open.c - creating and opening heaps: the parts, put together in the order that keeps a refused
- * file untouched (INV-F1).
+ * open.c - fur_open and fur_create.  Both check the options, open or make the file, put the heap's
+ * parts together, take the right to replay, recover, record in the file that the heap is open, and
+ * give the right back.  The order keeps a refused file untouched (INV-F1).
  */
-#include "api/attach.h"
 #include "api/heap.h"
 #include "base/error.h"
-#include "base/memory.h"
 #include "media/heap_layout.h"
 
-#include <stdlib.h>
-#include <unistd.h>
+/* ------------------------------------------------------------------- start */
 
-/* All is replayed and no update runs: the file has the whole heap, and no page of the mapping at
- * base is a copy yet.  Durable with the state, before the first update. */
+/* Make a heap of the old form one of the new.  Everything is replayed and no update runs, so the
+ * file has the whole heap, and no page of the mapping at `base` is a copy yet.  The word becomes
+ * durable with the state of the file, before the first update. */
 static void upgrade_heap(struct durability *d)
 {
 	uint64_t *magic = (uint64_t *)(void *)d->image, word = heap_new_magic(d->image);
@@ -23,78 +22,12 @@ static void upgrade_heap(struct durability *d)
 	pm_flush(&d->pm, magic, sizeof *magic);
 }
 
-static int init_htm(struct fur_heap *heap, const struct fur_options *o)
-{
-	struct htm *h = &heap->htm;
-	uint32_t threads = heap->file.super->max_threads;
-	h->durability = &heap->durability;
-	h->retries = o->retries;
-	h->phase_times = o->phase_times;
-	h->reader_report_ns = o->reader_report_ns;
-	h->reader_report = o->reader_report;
-	h->reader_report_arg = o->reader_report_arg;
-	h->active = memory_padded(threads * sizeof *h->active);
-	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
-	if (!h->active || !heap->threads)
-		return fur_fail(FUR_ENOMEM,
-		        "no memory for %u threads: free some memory, or make the heap with a "
-		        "smaller max_threads",
-		        threads);
-	return htm_choose(
-	        h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
-}
-
-static void fill_info(struct fur_heap *heap, const struct replay_result *r)
-{
-	struct fur_info *i = &heap->info;
-	const struct media_super *s = heap->file.super;
-	i->htm = heap->htm.kind;
-	i->isolation = heap->htm.isolation;
-	i->pm = heap->durability.pm.domain;
-	i->heap_bytes = s->heap_bytes;
-	i->log_bytes = s->log_bytes;
-	i->ring_slots = s->ring_slots;
-	i->address = s->address;
-	i->max_threads = s->max_threads;
-	i->replayed_updates = r->updates;
-	i->replayed_entries = r->entries;
-	i->replay_ns = r->ns;
-	i->corrected_updates = r->mended;
-}
-
-void heap_take_apart(struct fur_heap *heap)
-{
-	for (uint64_t i = 0; heap->threads && i < heap->durability.limit; i++)
-		thread_free_memory(&heap->threads[i]);
-	page_limit_end(heap);
-	free(heap->htm.active);
-	free(heap->threads);
-	if (heap->durability.super)
-		durability_detach(&heap->durability);
-	heap_close_file(&heap->file);
-	free(heap);
-}
-
-/* All that may refuse, before anything is written to the file. */
-static int prepare(struct fur_heap *heap, const struct fur_options *o)
-{
-	struct fur_info *info = &heap->info;
-	int error = heap_attach(
-	        &heap->durability, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
-	if (!error)
-		error = init_htm(heap, o);
-	if (!error)
-		error = heap_map(&heap->file);
-	if (!error)
-		error = page_limit_start(heap, o->dram_bytes);
-	return error;
-}
-
-/* Recover, and say that the heap is open; under the right to replay. */
-static int start(struct fur_heap *heap, struct replay_result *replayed)
+/* Recover, and record in the file that the heap is open.  The caller has the right to replay, and
+ * gives it back. */
+static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 {
 	struct durability *d = &heap->durability;
-	/* With the right to replay ours until the last owner's log is replayed: see turn() in
+	/* While we have the right to replay, until the last owner's log is replayed: see turn() in
 	 * serve.c. */
 	int error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
 	if (error)
@@ -106,9 +39,9 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 		upgrade_heap(d);
 	if (error)
 		return error;
-	/* After recovery: a file that it refuses is not written to (INV-F1).  If we die before
-	 * this, the state is that of the last process, whose end the replayer's watch has seen, or
-	 * it waits for ours: see after_worker() in serve.c. */
+	/* After recovery: a file that recovery refuses is not written to (INV-F1).  If we die
+	 * before this, the file has the state of the last process.  The replayer's watch has seen
+	 * the end of that process, or waits for ours: see after_worker() in serve.c. */
 	control_opened(d);
 	error = durability_set_state(d, MEDIA_OPEN);
 	if (error)
@@ -118,20 +51,21 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 	return 0;
 }
 
-/* `name` is given to a new file, as the last that may fail; NULL: it has one. */
-static int put_together(struct fur_heap *heap, const struct fur_options *o, const char *name)
+/* Open a heap whose file is open.  `name`: for a new file, its name, given to it as the last step
+ * that may fail; NULL: the file has one. */
+static int open_parts(struct fur_heap *heap, const struct fur_options *o, const char *name)
 {
 	struct durability *d = &heap->durability;
 	struct replay_result replayed;
-	int error = prepare(heap, o);
+	int error = heap_put_together(heap, o);
 	if (!error)
 		error = control_take(d);
 	if (error)
 		return error;
-	error = start(heap, &replayed);
-	/* After a failure all locks go at once, when the file is closed: a replayer that got the
-	 * right to replay before WORKING has gone would take a log that recovery has refused for
-	 * one that this process writes. */
+	error = start_working(heap, &replayed);
+	/* After a failure all locks are released at once, when the file is closed.  A replayer that
+	 * got the right to replay while WORKING was still held would take a log that recovery has
+	 * refused for one that this process writes. */
 	if (error)
 		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
@@ -139,43 +73,23 @@ static int put_together(struct fur_heap *heap, const struct fur_options *o, cons
 		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
-	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
-	/* On POWER a slot is drawn in the window, before the update announces itself. */
-	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
-	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;
 	if (d->populate)
 		heap_populate(&heap->file);
-	fill_info(heap, &replayed);
+	heap_fill_info(heap, &replayed);
 	return 0;
-}
-
-/* What the handle itself needs of the system. */
-static int make_handle(struct fur_heap *heap)
-{
-	if (pthread_mutex_init(&heap->registering, NULL))
-		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
-	if (pthread_key_create(&heap->self, thread_ended) == 0)
-		return 0;
-	pthread_mutex_destroy(&heap->registering);
-	return fur_fail(FUR_ESYS, "no thread-specific key left: close other heaps");
 }
 
 /* Takes the file over, also if it fails. */
 static int open_heap(
         struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
 {
-	struct fur_heap *heap = memory_padded(sizeof *heap);
-	if (!heap) {
-		heap_close_file(file);
-		return fur_fail(FUR_ENOMEM, "no memory for the heap handle: free some memory");
-	}
-	heap->file = *file;
-	heap->owner = getpid();
-	int error = heaps_add(heap);
-	if (!error && !(error = make_handle(heap)) && (error = put_together(heap, o, name))) {
-		pthread_key_delete(heap->self);
-		pthread_mutex_destroy(&heap->registering);
-	}
+	struct fur_heap *heap;
+	int error = heap_new(file, &heap);
+	if (error)
+		return error;
+	error = heaps_add(heap);
+	if (!error)
+		error = open_parts(heap, o, name);
 	if (error) {
 		heaps_remove(heap, NULL);
 		heap_take_apart(heap);
@@ -184,6 +98,8 @@ static int open_heap(
 	*out = heap;
 	return 0;
 }
+
+/* -------------------------------------------------------- fur_open, fur_create */
 
 static int open_path(const char *path, const struct fur_options *options, fur_heap **heap)
 {
@@ -200,8 +116,8 @@ static int open_path(const char *path, const struct fur_options *options, fur_he
 	return error ? fur_fail_at(error, path) : 0;
 }
 
-/* The file has no name until the heap is open: whatever refuses, nobody else has opened it, and
- * nothing is left of it. */
+/* The file has no name until the heap is open: when a step fails, no other process has opened the
+ * file, and nothing is left of it. */
 static int create_path(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	struct fur_options o;
@@ -217,8 +133,8 @@ static int create_path(const char *path, const struct fur_options *options, fur_
 	return error ? fur_fail_at(error, path) : 0;
 }
 
-/* Both call functions that are cancellation points.  A thread cancelled there would leave file,
- * lock and mappings behind. */
+/* Both call functions that are cancellation points.  A thread cancelled there would leave the file,
+ * its locks and its mappings behind. */
 
 FUR_API int fur_open(const char *path, const struct fur_options *options, fur_heap **heap)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * options.c - struct fur_options, completed: defaults, and what the environment overrides.
+ * options.c - struct fur_options, completed: its defaults, and the environment variables that
+ * override it.  The only file that reads the environment.
  */
 #include "api/heap.h"
 #include "api/struct.h"
@@ -12,8 +13,8 @@
 
 /* ------------------------------------------------------------- environment */
 
-/* `variable`, if it is set, must be one of the first `n` names. */
-static int from_environment(const char *variable, const char *(*name)(int), int n, int *value)
+/* The variable, if it is set, must be one of the first `n` names; *value becomes its number. */
+static int value_from_environment(const char *variable, const char *(*name)(int), int n, int *value)
 {
 	char names[128] = "";
 	const char *word = getenv(variable);
@@ -40,13 +41,13 @@ static const char *pm_name(int pm)
 	return fur_pm_name((enum fur_pm)pm);
 }
 
-/* All that the environment can change. */
+/* Everything that the environment can change. */
 static int read_environment(struct fur_options *o)
 {
 	int htm = (int)o->htm, pm = (int)o->pm;
-	int error = from_environment("FUR_HTM", htm_name, FUR_HTM_POWER + 1, &htm);
+	int error = value_from_environment("FUR_HTM", htm_name, FUR_HTM_POWER + 1, &htm);
 	if (!error)
-		error = from_environment("FUR_PM", pm_name, FUR_PM_SYNC + 1, &pm);
+		error = value_from_environment("FUR_PM", pm_name, FUR_PM_SYNC + 1, &pm);
 	o->htm = (enum fur_htm)htm;
 	o->pm = (enum fur_pm)pm;
 	return error;

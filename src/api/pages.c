@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pages.c - fur_options.dram_bytes: the heap's private pages are handed back to the file when
- * they are too many.
+ * pages.c - fur_options.dram_bytes: when the heap has too many private pages, a thread hands them
+ * back to the kernel.
  *
- * A page of the heap is private to the process from the first store to it (INV-F2).  When all
- * updates are replayed, the file has what the private pages have, and they may go: the next access
- * finds the file's page.  What must not happen is that a page goes which has a store that the file
- * has not: of a transaction under way, or of one committed and not replayed yet.
+ * A page of the heap becomes private to the process with the first store to it (INV-F2).  Once all
+ * updates are replayed, the file contains what the private pages contain, and they may be handed
+ * back: the next access finds the file's page.  A page must not be handed back while it holds a
+ * store that the file does not have yet, be it of a transaction under way, or of one that has
+ * committed and is not replayed.
  *
- *   INV-P1  Pages go only while this thread holds the fallback lock and active[] is clear: no
- *           reader is under way then (INV-H3), and no update but those in their last steps: in
- *           nondurable[], or rollback-only and in the window, with a slot drawn before they left
- *           active[].
- *   INV-P2  They go only after everybody has left nondurable[] and the tail has come up to
- *           next_durts.  A slot drawn is below it, so the tail passes it when its update, or its
- *           abort, is settled; none is drawn meanwhile by one that was not in nondurable[].  So
- *           nothing is visible and not in the file.
+ *   INV-P1  A thread hands pages back only while it holds the fallback lock and active[] is clear.
+ *           Then no reader is under way (INV-H3), and no update except in its last steps: in
+ *           nondurable[], or rollback-only and in the window, with a durTS that it drew before it
+ *           left active[].
+ *   INV-P2  It hands them back only after every update has left nondurable[] and the tail has
+ *           reached next_durts.  Every durTS drawn is below next_durts, so the tail passes it when
+ *           its update, or its abort, is settled.  Meanwhile no update draws a durTS unless it was
+ *           in nondurable[].  So everything visible is in the file.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -25,10 +26,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How much grows between two looks, as a part of the limit. */
-enum { LOOKS = 8 };
+/* A thread checks the limit each time it has written to a part of it: this one. */
+enum { CHECKS_PER_LIMIT = 8 };
 
-/* Anonymous pages of the whole process: the heap's private ones are among them.  Cheap: two numbers
+/* The anonymous pages of the whole process, the heap's private ones included.  Cheap: two numbers
  * of /proc/self/statm. */
 static uint64_t anonymous_pages(int statm)
 {
@@ -43,8 +44,8 @@ static uint64_t anonymous_pages(int statm)
 	               : UINT64_MAX;
 }
 
-/* The heap's private pages, in memory or swapped out: /proc/self/pagemap, proc(5), a word a
- * page. */
+/* The heap's private pages, in memory or swapped out: /proc/self/pagemap has a word for each page,
+ * proc(5). */
 static uint64_t private_pages(const struct page_limit *limit, const struct heap_file *file)
 {
 	const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62,
@@ -56,15 +57,15 @@ static uint64_t private_pages(const struct page_limit *limit, const struct heap_
 		n = pages - at < 1024 ? pages - at : 1024;
 		if (pread(limit->pagemap, words, n * 8, (off_t)((first + at) * 8)) !=
 		        (ssize_t)(n * 8))
-			return 0; /* not to be had: no limit then */
+			return 0; /* not to be read: then there is no limit */
 		for (uint64_t k = 0; k < n; k++)
 			found += (words[k] & (present | swapped)) && !(words[k] & of_file);
 	}
 	return found;
 }
 
-/* INV-P2 */
-static int settle(struct durability *d)
+/* INV-P2.  The caller holds the fallback lock. */
+static int settle_updates(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	nondurable_wait_all(d);
@@ -74,15 +75,17 @@ static int settle(struct durability *d)
 	return error;
 }
 
-static void hand_back(struct fur_thread *t, uint64_t pages)
+static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
 	lock_acquire(t->htm, t->index);
 	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
 		return;
-	/* A heap that can no longer be made durable keeps its pages: they are all there is. */
-	if (settle(t->durability) == 0 &&
+	FUR_ASSERT(lock_held(t->htm));
+	/* A heap that can no longer be made durable keeps its pages: nothing else has their
+	 * contents. */
+	if (settle_updates(t->durability) == 0 &&
 	        madvise(heap->file.base, heap->file.super->heap_bytes, MADV_DONTNEED) == 0) {
 		arch_store(&limit->times, limit->times + 1);
 		arch_store(&limit->bytes_handed_back,
@@ -91,7 +94,7 @@ static void hand_back(struct fur_thread *t, uint64_t pages)
 	lock_release(t->htm);
 }
 
-static void look(struct fur_thread *t)
+static void check_page_limit(struct fur_thread *t)
 {
 	struct page_limit *limit = &t->heap->page_limit;
 	const uint64_t most = limit->bytes / limit->page_bytes;
@@ -99,24 +102,26 @@ static void look(struct fur_thread *t)
 		return;
 	uint64_t pages = private_pages(limit, &t->heap->file);
 	if (pages > most)
-		hand_back(t, pages);
+		hand_pages_back(t, pages);
 	pthread_mutex_unlock(&limit->mutex);
 }
 
-/* Between this thread's transactions.  An update's entries are on as many pages at most; so nothing
- * need be asked of the kernel before a part of the limit has been written. */
+/* Called between this thread's transactions.  A log entry is on one page, or two.  So the number of
+ * entries bounds how many pages this thread has made private, and the kernel need not be asked
+ * before that is a part of the limit. */
 static void after_update(struct fur_thread *t, uint64_t entries)
 {
 	const struct page_limit *limit = &t->heap->page_limit;
 	int cancel;
+	FUR_ASSERT(limit->bytes && !t->update.depth && !t->ro.depth);
 	t->entries_since_look += entries;
-	if (t->entries_since_look < limit->bytes / limit->page_bytes / LOOKS)
+	if (t->entries_since_look < limit->bytes / limit->page_bytes / CHECKS_PER_LIMIT)
 		return;
 	t->entries_since_look = 0;
 	/* pread() is a cancellation point.  A thread cancelled there would keep the mutex, and no
-	 * page would go ever again. */
+	 * page would ever be handed back again. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	look(t);
+	check_page_limit(t);
 	pthread_setcancelstate(cancel, &cancel);
 }
 
@@ -127,13 +132,14 @@ int page_limit_start(struct fur_heap *heap, uint64_t bytes)
 	if (!bytes)
 		return 0;
 	limit->bytes = bytes;
+	pthread_mutex_init(&limit->mutex, NULL);
 	limit->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	limit->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	limit->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (limit->statm < 0 || limit->pagemap < 0)
-		return fur_fail(FUR_ESYS, "dram_bytes needs /proc/self/statm and "
-		                          "/proc/self/pagemap: mount /proc, or set no limit");
-	pthread_mutex_init(&limit->mutex, NULL);
+		return fur_fail(FUR_ESYS,
+		        "dram_bytes needs /proc/self/statm and /proc/self/pagemap: "
+		        "mount /proc, or set no limit");
 	heap->htm.after_update = after_update;
 	return 0;
 }
@@ -143,7 +149,7 @@ void page_limit_end(struct fur_heap *heap)
 	struct page_limit *limit = &heap->page_limit;
 	if (!limit->bytes)
 		return;
-	if (!htm_forked(&heap->htm)) /* where nobody knows who holds it */
+	if (!htm_forked(&heap->htm)) /* a thread that the child does not have may hold it */
 		pthread_mutex_destroy(&limit->mutex);
 	if (limit->statm >= 0)
 		close(limit->statm);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * struct.c - see fur_struct.h.
+ * struct.c - copies between the caller's structs and the library's, which may be longer or shorter.
  */
 #include "api/struct.h"
 #include "base/error.h"
 
-/* No release will have a longer struct: more than this is no size. */
+/* No release will have a longer struct, so a larger number cannot be a size. */
 enum { MOST_BYTES = 4096 };
 
 static int check_size(const struct fur_struct *s, size_t *bytes)
 {
+	FUR_ASSERT(s->least_bytes >= sizeof(size_t) && s->least_bytes <= MOST_BYTES);
 	if (!s->given)
 		return fur_fail(FUR_EINVAL, "struct %s must not be NULL", s->name);
 	memcpy(bytes, s->given, sizeof *bytes);
@@ -31,8 +32,8 @@ int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes)
 		if (given[k])
 			return fur_fail(FUR_EINVAL,
 			        "%s has an option at byte %zu that this library does not know: "
-			        "leave it at zero, or run with "
-			        "the library the program was built for",
+			        "leave it at zero, "
+			        "or run with the library the program was built for",
 			        s->name, k);
 	memcpy(ours, given, bytes < our_bytes ? bytes : our_bytes);
 	memcpy(ours, &our_bytes, sizeof our_bytes);

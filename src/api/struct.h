@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * struct.h - struct fur_options, fur_info and fur_stats, which later releases make longer.  The
+ * struct.h - struct fur_options, fur_info and fur_stats, which later releases may make longer.  The
  * rule is in fur.h, "Structs that grow".
  *
- *   INV-G1  New fields go to the end, and zero means for each that the library does as it
- *           did before it had the field.
+ *   INV-G1  New fields are added at the end, and for each of them zero means that the library
+ *           behaves as it did before it had the field.
  *   INV-G2  No byte of the caller's struct beyond its `size` is read or written.
  */
 #ifndef FUR_STRUCT_H
@@ -12,7 +12,7 @@
 
 #include <fur.h>
 
-/* Their sizes in the first release: the shortest that a program can have.  They never change. */
+/* Their sizes in the first release, the shortest that a program can have.  They never change. */
 enum { FUR_OPTIONS_LEAST_BYTES = 112, FUR_INFO_LEAST_BYTES = 408, FUR_STATS_LEAST_BYTES = 240 };
 _Static_assert(
         FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
@@ -23,17 +23,17 @@ _Static_assert(
         FUR_STATS_LEAST_BYTES == offsetof(struct fur_stats, bytes_handed_back) + sizeof(uint64_t),
         "INV-G1");
 
-/* A caller's struct: its name, for messages; where it is; the shortest it may be. */
+/* A caller's struct: its name, for messages; its address; the shortest size it may have. */
 struct fur_struct {
 	const char *name;
 	void *given;
 	size_t least_bytes;
 };
 
-/* Copy the caller's struct over `ours`, which has the defaults.   Errors: FUR_EINVAL. */
+/* Copy the caller's struct over `ours`, which contains the defaults.   Errors: FUR_EINVAL. */
 FUR_MUST_USE int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes);
 
-/* Copy `ours` to the caller's struct, and say in its `size` how much of it that is.
+/* Copy `ours` to the caller's struct, and set its `size` to the number of bytes copied.
  * Errors: FUR_EINVAL. */
 FUR_MUST_USE int fur_struct_give(const struct fur_struct *s, const void *ours, size_t our_bytes);
 

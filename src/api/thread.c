@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * thread.c - registration: a thread's slot in every array, given back when the thread ends,
- * also if it does not say so.
+ * thread.c - registration: a thread gets an index, its place in every array, and gives it back when
+ * it unregisters or ends.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a slot keeps from its first use on. */
-static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
+/* Memory that an index keeps, from its first use until the heap is closed. */
+static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, uint32_t me)
 {
 	struct durability *d = &heap->durability;
 	uint32_t threads = d->super->max_threads;
@@ -23,7 +23,7 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
 		return fur_fail(
 		        FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
-	return redo_init(&d->redo[slot], d, slot);
+	return redo_init(&d->redo[me], d, me);
 }
 
 void thread_free_memory(struct fur_thread *t)
@@ -33,9 +33,11 @@ void thread_free_memory(struct fur_thread *t)
 	window_stack_delete(t->window_stack);
 }
 
-static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
+/* The caller holds the mutex `registering`. */
+static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint32_t me)
 {
-	int error = thread_allocate_memory(heap, t, slot);
+	FUR_ASSERT(me < heap->file.super->max_threads && me == heap->durability.limit && !t->htm);
+	int error = thread_allocate_memory(heap, t, me);
 	if (error) {
 		thread_free_memory(t);
 		memset(t, 0, sizeof *t);
@@ -44,17 +46,19 @@ static int first_use(struct fur_heap *heap, struct fur_thread *t, uint32_t slot)
 	t->htm = &heap->htm;
 	t->durability = &heap->durability;
 	t->heap = heap;
-	t->index = t->window.commit.me = slot;
-	t->seq = UINT64_MAX; /* += 2 for each transaction: odd, and never 0 */
+	t->index = t->window.commit.me = me;
+	t->seq = UINT64_MAX; /* each transaction adds 2: always odd, never 0 */
 	t->update = (struct fur_update){
-	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[slot]};
-	/* Scans look up to here from now on.  Before this thread's first transaction, whose full
-	 * fence orders it: who scans after that fence sees the new limit. */
-	arch_store_release(&heap->durability.limit, slot + 1);
+	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[me]};
+	/* From now on scans reach this index.  The full fence of this thread's first transaction
+	 * comes later and orders this store: a thread that scans after that fence sees the new
+	 * limit. */
+	arch_store_release(&heap->durability.limit, me + 1);
 	return 0;
 }
 
-static int find_slot(struct fur_heap *heap, struct fur_thread **out)
+/* The caller holds the mutex `registering`. */
+static int find_free_index(struct fur_heap *heap, struct fur_thread **out)
 {
 	uint64_t limit = heap->durability.limit;
 	for (uint64_t i = 0; i < limit; i++)
@@ -65,22 +69,23 @@ static int find_slot(struct fur_heap *heap, struct fur_thread **out)
 	if (limit == heap->file.super->max_threads)
 		return fur_fail(FUR_ETHREADS,
 		        "%llu threads are registered, as many as this heap was made for: "
-		        "unregister one, or make the heap "
-		        "with a larger max_threads",
+		        "unregister one, or make the heap with a larger max_threads",
 		        (unsigned long long)limit);
 	*out = &heap->threads[limit];
-	return first_use(heap, *out, (uint32_t)limit);
+	return first_use_of_index(heap, *out, (uint32_t)limit);
 }
 
-static int take_slot(struct fur_heap *heap, struct fur_thread **thread)
+static int take_index(struct fur_heap *heap, struct fur_thread **thread)
 {
 	struct fur_thread *t = NULL;
 	pthread_mutex_lock(&heap->registering);
-	int error = find_slot(heap, &t);
+	int error = find_free_index(heap, &t);
 	if (!error && pthread_setspecific(heap->self, t))
 		error = fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	if (!error) {
-		t->state = THREAD_REGISTERED;
+		FUR_ASSERT(t->state == THREAD_FREE && !t->owner);
+		/* fur_get_stats() reads it without the mutex. */
+		arch_store32(&t->state, THREAD_REGISTERED);
 		t->owner = this_thread();
 		t->name = NULL;
 		*thread = t;
@@ -105,26 +110,27 @@ FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 		heap_disown(heap);
 		return tx_refuse(&heap->htm);
 	}
-	return take_slot(heap, thread);
+	return take_index(heap, thread);
 }
 
-static void give_back(struct fur_thread *t)
+static void give_index_back(struct fur_thread *t)
 {
 	struct fur_heap *heap = t->heap;
 	t->owner = NULL;
 	if (htm_forked(t->htm)) /* a thread that the child does not have may hold the mutex */
 		return;
+	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
 	pthread_mutex_lock(&heap->registering);
-	t->state = THREAD_FREE;
+	arch_store32(&t->state, THREAD_FREE);
 	pthread_mutex_unlock(&heap->registering);
 }
 
 void thread_ended(void *thread)
 {
-	/* The thread returned, or was cancelled, inside a transaction: others wait for it, so end
-	 * it here. */
+	/* If the thread returned, or was cancelled, inside a transaction, others may wait for that
+	 * transaction: end it here. */
 	tx_abandon(thread);
-	give_back(thread);
+	give_index_back(thread);
 }
 
 FUR_API int fur_thread_unregister(fur_thread *t)
@@ -136,14 +142,15 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 	if (t->owner != this_thread())
 		return tx_foreign("fur_thread_unregister", FUR_EINVAL);
 	if (t->update.depth)
-		return fur_fail(FUR_EBUSY, "this thread has an update open, which it may have left "
-		                           "by return or longjmp: end it with fur_commit() or "
-		                           "fur_abort() before unregistering");
+		return fur_fail(FUR_EBUSY,
+		        "this thread has an update open, which it may have left by return or "
+		        "longjmp: "
+		        "end it with fur_commit() or fur_abort() before unregistering");
 	if (t->ro.depth)
-		return fur_fail(FUR_EBUSY, "this thread has a read-only transaction open: end it "
-		                           "with fur_end_ro() before unregistering");
+		return fur_fail(FUR_EBUSY, "this thread has a read-only transaction open: "
+		                           "end it with fur_end_ro() before unregistering");
 	pthread_setspecific(t->heap->self, NULL);
-	give_back(t);
+	give_index_back(t);
 	return 0;
 }
 
@@ -156,38 +163,4 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
 {
 	if (thread)
 		thread->name = name;
-}
-
-/* ------------------------------------------------- the allocator's public face */
-
-FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
-{
-	return tx && tx->depth && !tx->error ? alloc_block(tx, tx->base, tx->thread->index, bytes)
-	                                     : NULL;
-}
-
-FUR_API void fur_free(fur_update *tx, void *memory)
-{
-	if (memory && tx && tx->depth && !tx->error &&
-	        !alloc_free(tx, tx->base, tx->thread->index, memory))
-		tx_fail(tx, FUR_EFREE);
-}
-
-FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)
-{
-	return alloc_usable_bytes(heap->file.base, memory);
-}
-
-FUR_API void *fur_root(const fur_heap *heap, unsigned index)
-{
-	uint64_t word = index < FUR_ROOTS ? arch_load(&alloc_roots(heap->file.base)[index]) : 0;
-	return (void *)(uintptr_t)word;
-}
-
-FUR_API void fur_set_root(fur_update *tx, unsigned index, const void *value)
-{
-	if (index < FUR_ROOTS)
-		fur_store_bits(tx, &alloc_roots(tx->base)[index], (uintptr_t)value, 8);
-	else
-		tx_fail(tx, FUR_ERANGE);
 }

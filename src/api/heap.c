@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap.c - the parts of an open heap, put together and taken apart.  open.c and close.c do the
+ * steps in between that write to the file.
+ */
+#include "api/heap.h"
+#include "api/attach.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ handle */
+
+static int make_handle(struct fur_heap *heap)
+{
+	if (pthread_mutex_init(&heap->registering, NULL))
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
+	if (pthread_key_create(&heap->self, thread_ended) == 0)
+		return 0;
+	pthread_mutex_destroy(&heap->registering);
+	return fur_fail(FUR_ESYS, "no thread-specific key left: close other heaps");
+}
+
+int heap_new(struct heap_file *file, struct fur_heap **out)
+{
+	struct fur_heap *heap = memory_padded(sizeof *heap);
+	int error = heap ? make_handle(heap)
+	                 : fur_fail(FUR_ENOMEM, "no memory for the heap handle: free some memory");
+	if (error) {
+		heap_close_file(file);
+		free(heap);
+		return error;
+	}
+	heap->file = *file;
+	heap->owner = getpid();
+	*out = heap;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- parts */
+
+static int init_htm(struct fur_heap *heap, const struct fur_options *o)
+{
+	struct htm *h = &heap->htm;
+	uint32_t threads = heap->file.super->max_threads;
+	h->durability = &heap->durability;
+	h->retries = o->retries;
+	h->phase_times = o->phase_times;
+	h->reader_report_ns = o->reader_report_ns;
+	h->reader_report = o->reader_report;
+	h->reader_report_arg = o->reader_report_arg;
+	h->active = memory_padded(threads * sizeof *h->active);
+	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
+	if (!h->active || !heap->threads)
+		return fur_fail(FUR_ENOMEM,
+		        "no memory for %u threads: "
+		        "free some memory, or make the heap with a smaller max_threads",
+		        threads);
+	return htm_choose(
+	        h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
+}
+
+int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
+{
+	struct durability *d = &heap->durability;
+	struct fur_info *info = &heap->info;
+	int error = heap_attach(d, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
+	if (!error)
+		error = init_htm(heap, o);
+	if (!error)
+		error = heap_map(&heap->file);
+	if (!error)
+		error = page_limit_start(heap, o->dram_bytes);
+	if (error)
+		return error;
+	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
+	/* On POWER an update draws its durTS in the window, before it announces itself. */
+	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
+	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;
+	return 0;
+}
+
+void heap_take_apart(struct fur_heap *heap)
+{
+	FUR_ASSERT(!heaps_have(heap));
+	pthread_key_delete(heap->self);
+	/* In a child of fork() a thread that the child does not have may hold it (INV-K2). */
+	if ((int)arch_load(&heap->durability.failed) != FUR_EFORK)
+		pthread_mutex_destroy(&heap->registering);
+	for (uint64_t i = 0; heap->threads && i < heap->durability.limit; i++)
+		thread_free_memory(&heap->threads[i]);
+	page_limit_end(heap);
+	free(heap->htm.active);
+	free(heap->threads);
+	if (heap->durability.super)
+		durability_detach(&heap->durability);
+	heap_close_file(&heap->file);
+	free(heap);
+}
