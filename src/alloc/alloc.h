@@ -7,16 +7,17 @@
 
 #include <fur.h>
 
-/* fur_alloc, fur_free, fur_usable_bytes for the heap at `base`, by the thread in `slot`.
- * alloc_block returns NULL if the update has failed, before or here.  alloc_free says false for a
- * block that is certainly not allocated. */
-void *alloc_block(fur_update *tx, void *base, uint32_t slot, uint64_t bytes);
-FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t slot, void *block);
+/* fur_alloc, fur_free and fur_usable_bytes for the heap at `base`; `thread` is the calling thread's
+ * index.  alloc_block() returns NULL if the heap is full, or the update has failed, before or in
+ * this call.  alloc_free() returns false, and does nothing, for a block that is certainly not
+ * allocated. */
+void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes);
+FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block);
 uint64_t alloc_usable_bytes(const void *base, const void *block);
 uint64_t *alloc_roots(void *base);
 
-/* A check of all the allocator's structures; counts what is in use.  No transaction may be running.
- * Errors: FUR_ECORRUPT, with what is wrong; FUR_ENOMEM. */
+/* Check all the allocator's structures, and count what is in use.  No transaction may be running.
+ * Errors: FUR_ECORRUPT, with the first problem in the message; FUR_ENOMEM. */
 struct alloc_census {
 	uint64_t blocks, block_bytes; /* allocated, large ones included */
 	uint64_t free_blocks;         /* small blocks on free lists, or carved off for a thread */
@@ -24,7 +25,8 @@ struct alloc_census {
 };
 FUR_MUST_USE int alloc_check(const void *base, struct alloc_census *census);
 
-/* The same, and tell() for each problem, up to so many.   Errors: FUR_ECORRUPT, FUR_ENOMEM. */
+/* The same, but call tell() for each problem, for at most ALLOC_MOST_PROBLEMS of them.
+ * Errors: FUR_ECORRUPT, without a message; FUR_ENOMEM. */
 enum { ALLOC_MOST_PROBLEMS = 100 };
 FUR_MUST_USE int alloc_check_all(const void *base, struct alloc_census *census,
         void (*tell)(void *arg, const char *problem), void *arg);

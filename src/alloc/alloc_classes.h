@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * alloc_classes.h - size classes of small blocks, and the places in a heap that follow from sizes.
+ * alloc_classes.h - the size classes of small blocks, and how kinds and links of chunks are
+ * encoded.
  */
 #ifndef FUR_ALLOC_CLASSES_H
 #define FUR_ALLOC_CLASSES_H
@@ -9,7 +10,8 @@
 
 #include <stddef.h>
 
-/* 16, 32, ... 128, then four a doubling to 16384. */
+/* The classes hold blocks of 16, 32, ... 128 bytes, then four sizes for each doubling up to
+ * 16384. */
 static inline unsigned class_of(uint64_t bytes)
 {
 	if (bytes <= 128)
@@ -31,20 +33,21 @@ static inline uint64_t blocks_in_chunk(unsigned class)
 	return CHUNK_BYTES / class_bytes(class);
 }
 
-/* Chunks of few blocks would be given back and taken all the time: the class keeps them until the
- * heap is full (reclaim.c). */
+/* Chunks of few blocks would become free runs and small chunks again all the time: such a class
+ * keeps its chunks until the heap is full (reclaim.c). */
 static inline bool class_keeps_chunks(unsigned class)
 {
 	return blocks_in_chunk(class) < KEEP_CHUNKS_BELOW;
 }
 
+/* How many blocks a thread takes or gives at once. */
 static inline uint64_t batch_of(unsigned class)
 {
 	uint64_t n = BATCH_BYTES / class_bytes(class);
 	return n > BATCH_MOST ? BATCH_MOST : n < BATCH_LEAST ? BATCH_LEAST : n;
 }
 
-/* chunk.kind of a SMALL chunk has two parts beside CHUNK_CUT. */
+/* chunk.kind of a SMALL chunk is CHUNK_SMALL | class << 8, with CHUNK_CUT or without. */
 static inline bool kind_is_small(uint64_t kind)
 {
 	return (kind & 0xff) == CHUNK_SMALL;
@@ -55,7 +58,8 @@ static inline unsigned kind_class(uint64_t kind)
 	return (unsigned)(kind >> 8 & 0xff);
 }
 
-/* class_state.depot and chunk_list.next: a chunk's number, told from an old list's address. */
+/* class_state.depot and chunk_list.next: a chunk's number, in a form that differs from an old
+ * list's address. */
 static inline uint64_t chunk_link(uint64_t number)
 {
 	return number << 1 | 1;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * alloc_parts.h - where the allocator's structures lie and how they are read and written: for
- * alloc.c and reclaim.c.
+ * alloc_parts.h - where the allocator's structures lie, and how alloc.c and reclaim.c read and
+ * write them.
  *
- * A store of an update that has failed does nothing, so no loop of the allocator may wait for its
- * own stores to take effect.
+ * A store of an update that has failed does nothing.  So no loop of the allocator may rely on its
+ * own stores to end.
  */
 #ifndef FUR_ALLOC_PARTS_H
 #define FUR_ALLOC_PARTS_H
 
 #include "alloc/alloc.h"
 #include "alloc/alloc_classes.h"
+#include "base/error.h"
 #include "htm/htm.h"
 #include "media/heap_layout.h"
 
-static inline uint64_t get(const uint64_t *word)
+static inline uint64_t get_word(const uint64_t *word)
 {
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
+	return arch_load(word);
 }
 
-static inline void put(fur_update *tx, uint64_t *word, uint64_t value)
+static inline void put_word(fur_update *tx, uint64_t *word, uint64_t value)
 {
 	fur_store_bits(tx, word, value, 8);
 }
 
-/* How much the update may still log, in bytes, if need be after a replay; 0 when it has failed. */
+/* How many bytes the update may still log, if need be after a replay; 0 when it has failed. */
 static inline uint64_t log_room(const fur_update *tx)
 {
 	uint64_t used = tx->log->head - tx->log->start,
@@ -39,14 +40,16 @@ static inline uint64_t log_bytes(const fur_update *tx)
 
 /* --------------------------------------------------------------- addresses */
 
-static inline struct cache *cache(const void *base, uint32_t slot, unsigned class)
+static inline struct cache *cache(const void *base, uint32_t thread, unsigned class)
 {
+	FUR_ASSERT(thread < header(base)->threads && class < CLASSES);
 	struct thread_caches *all = (struct thread_caches *)((uintptr_t)base + caches_offset());
-	return &all[slot].classes[class];
+	return &all[thread].classes[class];
 }
 
 static inline struct chunk_list *chunk_list(const void *base, uint64_t number)
 {
+	FUR_ASSERT(number < header(base)->chunks);
 	return (struct chunk_list *)((uintptr_t)base + lists_offset(header(base))) + number;
 }
 
@@ -67,7 +70,7 @@ static inline struct free_block *block_at(uint64_t address)
 
 /* ------------------------------------------------------------------- lists */
 
-/* A thread's list, and the word that stands for it. */
+/* A thread's list of free blocks, and the word that encodes it (heap_layout.h). */
 struct stock {
 	uint64_t first, count;
 };
@@ -82,10 +85,11 @@ static inline struct stock stock_of(const void *base, uint64_t word)
 	if (word & 1)
 		return (struct stock){
 		        (uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
-	return (struct stock){word, word ? get(&block_at(word)->depth) : 0};
+	return (struct stock){word, word ? get_word(&block_at(word)->depth) : 0};
 }
 
-/* A chunk's own list: addresses, and how many. */
+/* A chunk's own list of free blocks, and the word that encodes it: their addresses, and how
+ * many. */
 struct listed {
 	uint64_t first, last, count;
 };
@@ -97,7 +101,8 @@ static inline uint64_t listed_word(struct listed l)
 
 static inline struct listed listed_of(const void *base, uint64_t number)
 {
-	uint64_t word = get(&chunk_list(base, number)->blocks), at = chunk_address(base, number);
+	uint64_t word = get_word(&chunk_list(base, number)->blocks),
+	         at = chunk_address(base, number);
 	if (word >> 40 == 0)
 		return (struct listed){0, 0, 0};
 	return (struct listed){
@@ -106,27 +111,28 @@ static inline struct listed listed_of(const void *base, uint64_t number)
 
 /* ------------------------------------------------------------------ alloc.c */
 
-/* The first run of so many free chunks, or 0. */
+/* The number of the first chunk of a run of at least `want` free chunks, or 0. */
 uint64_t alloc_find_run(const void *base, uint64_t want);
 
-/* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list; and the
- * chunk to the heap if it then has all. */
+/* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list.  If the
+ * chunk then has all its blocks, give the chunk to the heap. */
 void alloc_give_blocks(
         fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n);
 
-/* The same for a list of blocks from anywhere, run by run: at most `runs` of them and `most`
- * blocks.  The rest of the list. */
+/* The same for a list of blocks from any chunks, run by run: at most `runs` runs and `most` blocks.
+ * A run is a row of neighbours in the list that are from one chunk.  Returns the rest of the
+ * list. */
 struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list,
         unsigned runs, uint64_t most);
 
-/* Make a chunk that is not in use, and none of whose blocks is on a list but its own, part of a
- * free run. */
+/* Make a chunk part of a free run.  None of its blocks is in use, or on a list other than its
+ * own. */
 void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t number);
 
 /* ---------------------------------------------------------------- reclaim.c */
 
 /* Make free runs of chunks that have no block in use, until there is one of `want` chunks.  False:
- * there is none to be had. */
+ * no such run can be made. */
 bool alloc_reclaim(fur_update *tx, void *base, uint64_t want);
 
 #endif /* FUR_ALLOC_PARTS_H */

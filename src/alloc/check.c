@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * check.c - does the allocator's state hold together (layout.h, INV-A1, INV-A2, INV-A4)?  Trusts
- * nothing it reads.
+ * check.c - is the allocator's state consistent (heap_layout.h, INV-A1, INV-A2, INV-A4)?  The check
+ * trusts nothing that it reads.
  */
 #include "alloc/alloc.h"
 #include "alloc/alloc_classes.h"
@@ -18,16 +18,17 @@ struct checker {
 	const struct heap_header *h;
 	const struct chunk *table;
 	const struct chunk_list *lists;
-	uint64_t listed; /* chunks, on the classes' lists */
-	uint8_t *seen;   /* a byte for every 16 of the heap: a block found free starts here */
+	uint64_t listed; /* chunks on the classes' lists */
+	uint8_t *seen;   /* a byte for every 16 of the heap, set where a free block begins */
 	struct alloc_census *census;
 	void (*tell)(void *arg, const char *problem);
 	void *arg;
 	uint64_t problems;
 };
 
-/* One more problem.  Returns an error, for those who cannot go on behind it. */
-__attribute__((format(printf, 2, 3))) static int bad(struct checker *c, const char *format, ...)
+/* Report one more problem.  Returns an error, for callers that cannot go on after it. */
+__attribute__((format(printf, 2, 3))) static int report_problem(
+        struct checker *c, const char *format, ...)
 {
 	char text[256];
 	va_list args;
@@ -39,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static int bad(struct checker *c, const ch
 	return FUR_ECORRUPT;
 }
 
-static bool small_block(const struct checker *c, uint64_t address, unsigned class)
+static bool is_small_block(const struct checker *c, uint64_t address, unsigned class)
 {
 	uint64_t offset = address - (uintptr_t)c->base;
 	if (offset >= c->h->chunks * CHUNK_BYTES)
@@ -51,12 +52,14 @@ static bool small_block(const struct checker *c, uint64_t address, unsigned clas
 
 static int see_free(struct checker *c, uint64_t address, unsigned class)
 {
-	if (!small_block(c, address, class))
-		return bad(c, "a free list of %llu-byte blocks holds 0x%llx, which is none",
+	if (!is_small_block(c, address, class))
+		return report_problem(c,
+		        "a free list of %llu-byte blocks holds 0x%llx, which is none",
 		        (unsigned long long)class_bytes(class), (unsigned long long)address);
 	uint8_t *mark = &c->seen[(address - (uintptr_t)c->base) / 16];
 	if (*mark)
-		return bad(c, "the block at 0x%llx is free twice", (unsigned long long)address);
+		return report_problem(
+		        c, "the block at 0x%llx is free twice", (unsigned long long)address);
 	*mark = 1;
 	c->census->free_blocks++;
 	return 0;
@@ -71,14 +74,14 @@ static int see_list(struct checker *c, uint64_t list, unsigned class, uint64_t *
 	return error;
 }
 
-/* A thread's list, in the new form or the old. */
+/* A thread's list, in the new form or the old form. */
 static int see_stock(struct checker *c, uint64_t word, unsigned class)
 {
 	uint64_t first = word & 1 ? (uintptr_t)c->base + (word & ((UINT64_C(1) << 48) - 2)) : word,
 	         count;
 	int error = see_list(c, first, class, &count);
 	if (!error && word & 1 && count != word >> 48)
-		error = bad(c, "a thread's list of %llu-byte blocks has %llu, not %llu",
+		error = report_problem(c, "a thread's list of %llu-byte blocks has %llu, not %llu",
 		        (unsigned long long)class_bytes(class), (unsigned long long)count,
 		        (unsigned long long)(word >> 48));
 	return error;
@@ -87,8 +90,8 @@ static int see_stock(struct checker *c, uint64_t word, unsigned class)
 static int see_range(struct checker *c, uint64_t at, uint64_t end, unsigned class)
 {
 	if (at > end || end - at > CHUNK_BYTES)
-		return bad(c, "a carved range runs from 0x%llx to 0x%llx", (unsigned long long)at,
-		        (unsigned long long)end);
+		return report_problem(c, "a carved range runs from 0x%llx to 0x%llx",
+		        (unsigned long long)at, (unsigned long long)end);
 	int error = 0;
 	for (; at < end && !error; at += class_bytes(class))
 		error = see_free(c, at, class);
@@ -106,19 +109,19 @@ static int see_old_lists(struct checker *c, uint64_t list, unsigned class)
 	return error;
 }
 
-/* A chunk's own list: as many as its word says, from the first to the last, all its own, and not
- * all that it could have (INV-A4). */
+/* A chunk's own list has as many blocks as its word tells, from the first to the last, all of this
+ * chunk, and fewer than the chunk could have (INV-A4). */
 static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
 {
 	uint64_t word = c->lists[number].blocks, count = word >> 40, bytes = class_bytes(class),
 	         chunk = number * CHUNK_BYTES, n = 0;
 	uint64_t at = (word & 0xfffff) * 16, last = (word >> 20 & 0xfffff) * 16;
 	if (count == 0 || count > blocks_in_chunk(class) - !class_keeps_chunks(class))
-		return bad(c, "chunk %llu is listed with %llu free blocks",
+		return report_problem(c, "chunk %llu is listed with %llu free blocks",
 		        (unsigned long long)number, (unsigned long long)count);
 	while (n++ < count) {
 		if (at >= CHUNK_BYTES || at % bytes)
-			return bad(c, "the free list of chunk %llu leaves it",
+			return report_problem(c, "the free list of chunk %llu leaves it",
 			        (unsigned long long)number);
 		uint64_t address = (uintptr_t)c->base + chunk + at, next;
 		int error = see_free(c, address, class);
@@ -126,14 +129,15 @@ static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
 			return error;
 		next = ((const struct free_block *)(uintptr_t)address)->next;
 		if ((n == count) != (next == 0) || (n == count && at != last))
-			return bad(c, "the free list of chunk %llu does not have its %llu blocks",
+			return report_problem(c,
+			        "the free list of chunk %llu does not have its %llu blocks",
 			        (unsigned long long)number, (unsigned long long)count);
 		at = next - (uintptr_t)c->base - chunk;
 	}
 	return 0;
 }
 
-/* The class's chunks that have free blocks, then old lists. */
+/* The list of the class's chunks that have free blocks, and the old lists behind it. */
 static int see_depot(struct checker *c, uint64_t link, unsigned class)
 {
 	uint64_t prev = 0;
@@ -143,11 +147,11 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 		        (c->table[number].kind & ~CHUNK_CUT) !=
 		                (CHUNK_SMALL | (uint64_t) class << 8) ||
 		        c->lists[number].prev != prev)
-			return bad(c,
+			return report_problem(c,
 			        "the list of chunks with free %llu-byte blocks is broken at chunk "
 			        "%llu",
 			        (unsigned long long)class_bytes(class), (unsigned long long)number);
-		/* A loop comes to a block that was seen. */
+		/* A loop in the list ends at a block that was seen before. */
 		int error = see_chunk_list(c, number, class);
 		if (error)
 			return error;
@@ -156,7 +160,7 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 	return see_old_lists(c, link, class);
 }
 
-/* No chunk has free blocks that no list leads to; after all classes. */
+/* Every chunk with free blocks is on a list.  Called after all classes. */
 static void check_listed(struct checker *c)
 {
 	uint64_t have = 0;
@@ -164,14 +168,14 @@ static void check_listed(struct checker *c)
 		if (kind_is_small(c->table[k].kind) && c->lists[k].blocks >> 40)
 			have++;
 		else if (c->h->lists && c->lists[k].blocks)
-			bad(c, "chunk %llu, of kind %llu, has a free list", (unsigned long long)k,
-			        (unsigned long long)c->table[k].kind);
+			report_problem(c, "chunk %llu, of kind %llu, has a free list",
+			        (unsigned long long)k, (unsigned long long)c->table[k].kind);
 	if (have != c->listed)
-		bad(c, "%llu chunks have free blocks, %llu are on lists", (unsigned long long)have,
-		        (unsigned long long)c->listed);
+		report_problem(c, "%llu chunks have free blocks, %llu are on lists",
+		        (unsigned long long)have, (unsigned long long)c->listed);
 }
 
-/* Each list by itself: one that is broken says nothing about the others. */
+/* Check each list, also after one that is broken: that tells nothing about the others. */
 static void check_class(struct checker *c, unsigned class)
 {
 	const struct class_state *s = &c->h->classes[class];
@@ -187,7 +191,7 @@ static void check_class(struct checker *c, unsigned class)
 	}
 }
 
-/* The table must tile the heap; free runs must be on the list, and nothing else. */
+/* The table must tile the heap; the list must have all free runs, and nothing else. */
 static int check_table(struct checker *c)
 {
 	uint64_t runs = 0, listed = 0, prev = 0;
@@ -199,12 +203,13 @@ static int check_table(struct checker *c)
 		        (kind == CHUNK_META) != (k < c->h->first_chunk) ||
 		        kind_class(at->kind) >= CLASSES || at->kind >> 17 ||
 		        (kind != CHUNK_SMALL && at->kind != kind))
-			return bad(c, "chunk %llu is of kind %llu, run %llu", (unsigned long long)k,
-			        (unsigned long long)at->kind, (unsigned long long)run);
+			return report_problem(c, "chunk %llu is of kind %llu, run %llu",
+			        (unsigned long long)k, (unsigned long long)at->kind,
+			        (unsigned long long)run);
 		for (uint64_t j = 1; j < run; j++)
 			if (c->table[k + j].kind !=
 			        (kind == CHUNK_FREE && j == run - 1 ? CHUNK_FREE : CHUNK_INNER))
-				return bad(c,
+				return report_problem(c,
 				        "chunk %llu lies inside the run at %llu and is of kind "
 				        "%llu",
 				        (unsigned long long)(k + j), (unsigned long long)k,
@@ -221,14 +226,14 @@ static int check_table(struct checker *c)
 	for (uint64_t k = c->h->free_runs; k; prev = k, k = c->table[k].next)
 		if (k >= c->h->chunks || c->table[k].kind != CHUNK_FREE ||
 		        c->table[k].prev != prev || ++listed > runs)
-			return bad(c, "the list of free runs is broken at chunk %llu",
+			return report_problem(c, "the list of free runs is broken at chunk %llu",
 			        (unsigned long long)k);
 	return listed == runs ? 0
-	                      : bad(c, "%llu free runs, %llu on the list", (unsigned long long)runs,
-	                                (unsigned long long)listed);
+	                      : report_problem(c, "%llu free runs, %llu on the list",
+	                                (unsigned long long)runs, (unsigned long long)listed);
 }
 
-/* What is carved and not free is in use. */
+/* A block that is carved and not free is in use. */
 static void count_used(struct checker *c)
 {
 	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++) {
@@ -254,7 +259,7 @@ int alloc_check_all(const void *base, struct alloc_census *census,
 	if (!c.seen)
 		return fur_fail(FUR_ENOMEM, "no memory to check the heap: free some memory");
 	census->chunks = c.h->chunks;
-	/* What is a block follows from the table. */
+	/* Only a sound table tells where blocks are. */
 	if (check_table(&c) == 0)
 		for (unsigned class = 0; class < CLASSES; class ++)
 			check_class(&c, class);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reclaim.c - what fur_alloc does before it says that the heap is full: chunks of which nothing is
- * in use, and some blocks are in threads' stocks, become free runs.  Part of the update that needs
- * them: an abort or a crash undoes it.
+ * reclaim.c - the last attempt of fur_alloc before it reports that the heap is full: chunks that
+ * have no block in use, but some in threads' stocks, become free runs.  This is a part of the
+ * update that needs them: an abort or a crash undoes it.
  *
- * It reads every stock, so in hardware it exceeds the processor's capacity and runs again under the
- * fallback lock; it is rare.  What it logs is bounded: nothing for blocks on their chunk's own
- * list, a word or two for each row of neighbours in a stock.  It takes the cheapest chunks first
- * and leaves a quarter of the redo log for the program; where logs are so small that this does not
- * suffice, fur_alloc returns NULL although there is memory.
+ * It reads every stock.  So in hardware it exceeds the processor's capacity, and the update runs
+ * again under the fallback lock; this is rare.  What it logs is bounded: nothing for blocks on
+ * their chunk's own list, a word or two for each row of neighbours in a stock.  It takes the
+ * cheapest chunks first and leaves a quarter of the redo log for the program.  Where logs are so
+ * small that this does not suffice, fur_alloc returns NULL although there is memory.
  *
- * Each stock that it takes blocks from has its word written, and so has the list of the chunk
+ * It writes the word of each stock that it takes blocks from, and that of the chunk's list
  * (INV-A3): an update that takes or gives one of the blocks meanwhile writes one of these words
  * too.
  */
 #include "alloc/alloc_parts.h"
 
-/* Chunks looked at in one walk over the stocks.  Their counts lie on the stack: malloc has no place
- * in an update. */
+/* The chunks counted in one walk over the stocks.  Their counts are on the stack: an update must
+ * not call malloc. */
 enum { WINDOW = 1024 };
 
-/* What of each chunk is free outside its own list: blocks, and what it costs to take them out of
- * there, in log entries. */
+/* For each chunk of the window: how many free blocks it has outside its own list, and how many log
+ * entries it costs to take them from there. */
 struct tally {
-	uint64_t first; /* chunk's number */
+	uint64_t first; /* the number of the first chunk */
 	struct {
 		uint16_t blocks, entries;
 	} chunks[WINDOW];
@@ -32,52 +32,52 @@ struct tally {
 enum {
 	ENTRY_BYTES = 16,  /* of the log, for one word */
 	GIVE_ENTRIES = 32, /* at most, for a chunk that becomes a free run */
-	KEEP_LOG_PART = 4, /* of the log, for what the program stores */
+	KEEP_LOG_PART = 4, /* of the log, for the program's own stores */
 };
 
-static bool affords(const fur_update *tx, uint64_t entries)
+static bool log_affords(const fur_update *tx, uint64_t entries)
 {
 	return log_room(tx) >= entries * ENTRY_BYTES + log_bytes(tx) / KEEP_LOG_PART;
 }
 
 /* ----------------------------------------------------------------- old lists */
 
-static bool old_form(const void *base)
+static bool is_old_form(const void *base)
 {
 	return header(base)->lists == 0;
 }
 
-/* The word that has the address of the class's first old list, or 0: behind the last chunk that has
- * free blocks. */
+/* The word that contains the address of the class's first old list, or 0.  It comes after the last
+ * chunk that has free blocks. */
 static uint64_t *old_lists(void *base, unsigned class)
 {
 	uint64_t *link = &header(base)->classes[class].depot;
-	while (is_chunk_link(get(link)))
-		link = &chunk_list(base, get(link) >> 1)->next;
+	while (is_chunk_link(get_word(link)))
+		link = &chunk_list(base, get_word(link) >> 1)->next;
 	return link;
 }
 
-/* An old list was found through the depot's word, whatever chunks stand before it: from_chunks()
- * writes that one. */
+/* An old list is found through the depot's word, even if chunks come before it, so that word must
+ * be written too (INV-A3): take_from_chunks() writes it. */
 static void put_old_list(fur_update *tx, void *base, unsigned class, uint64_t *link, uint64_t list)
 {
 	uint64_t *depot = &header(base)->classes[class].depot;
-	put(tx, link, list);
-	put(tx, depot, get(depot));
+	put_word(tx, link, list);
+	put_word(tx, depot, get_word(depot));
 }
 
-/* Give the blocks of old lists to their chunks, as far as half the log allows.  True: there is a
- * run of `want` chunks now. */
+/* Give the blocks of old lists to their chunks, using at most half the log.  True: there is a run
+ * of `want` chunks now. */
 static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++)
 		for (;;) {
-			uint64_t *link = old_lists(base, class), list = get(link);
+			uint64_t *link = old_lists(base, class), list = get_word(link);
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
 			if (!list ||
 			        log_room(tx) < log_bytes(tx) / 2 + BATCH_MOST * 5 * ENTRY_BYTES)
 				break;
-			put_old_list(tx, base, class, link, get(&block_at(list)->depth));
+			put_old_list(tx, base, class, link, get_word(&block_at(list)->depth));
 			alloc_give_list(tx, base, class, (struct stock){list, BATCH_MOST},
 			        BATCH_MOST, BATCH_MOST);
 			if (alloc_find_run(base, want))
@@ -88,12 +88,12 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 
 /* -------------------------------------------------------------------- counting */
 
-/* Count the list's blocks; each row of neighbours costs at most so many entries, the list's own
- * words included. */
+/* Count the list's blocks.  Each row of neighbours costs at most `entries` log entries, the list's
+ * own words included. */
 static void tally_list(struct tally *t, const void *base, uint64_t list, uint16_t entries)
 {
 	uint64_t before = 0;
-	for (uint64_t at = list; at; at = get(&block_at(at)->next)) {
+	for (uint64_t at = list; at; at = get_word(&block_at(at)->next)) {
 		uint64_t number = chunk_of(base, at), k = number - t->first;
 		if (k < WINDOW) {
 			t->chunks[k].blocks++;
@@ -118,22 +118,24 @@ static void tally_class(struct tally *t, void *base, unsigned class)
 	const struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		const struct cache *c = cache(base, i, class);
-		tally_list(t, base, stock_of(base, get(&c->list)).first, 2);
-		tally_list(t, base, stock_of(base, get(&c->full)).first, 2);
-		tally_range(t, base, get(&c->carve), get(&c->carve_end), class);
+		tally_list(t, base, stock_of(base, get_word(&c->list)).first, 2);
+		tally_list(t, base, stock_of(base, get_word(&c->full)).first, 2);
+		tally_range(t, base, get_word(&c->carve), get_word(&c->carve_end), class);
 	}
-	tally_range(t, base, get(&s->carve), get(&s->carve_end), class);
-	for (uint64_t list = old_form(base) ? get(old_lists(base, class)) : 0; list;
-	        list = get(&block_at(list)->depth))
+	tally_range(t, base, get_word(&s->carve), get_word(&s->carve_end), class);
+	for (uint64_t list = is_old_form(base) ? get_word(old_lists(base, class)) : 0; list;
+	        list = get_word(&block_at(list)->depth))
 		tally_list(t, base, list, 4);
 }
 
-/* The chunk of the window that is free and costs least, or 0.  It is struck off. */
-static uint64_t cheapest(struct tally *t, const void *base)
+/* Among the chunks of the window that have no block in use, the one that costs least, or 0.  Its
+ * count becomes 0, so that it is found once. */
+static uint64_t take_cheapest_chunk(struct tally *t, const void *base)
 {
 	uint64_t best = 0, least = UINT64_MAX;
 	for (uint64_t k = 0; k < WINDOW && t->first + k < header(base)->chunks; k++) {
-		uint64_t kind = get(&chunk(base, t->first + k)->kind), found = t->chunks[k].blocks;
+		uint64_t kind = get_word(&chunk(base, t->first + k)->kind),
+		         found = t->chunks[k].blocks;
 		if (kind_is_small(kind) && found && t->chunks[k].entries < least &&
 		        found + listed_of(base, t->first + k).count ==
 		                blocks_in_chunk(kind_class(kind))) {
@@ -149,53 +151,56 @@ static uint64_t cheapest(struct tally *t, const void *base)
 /* -------------------------------------------------------------------- taking */
 
 /* The list without the blocks of the chunk. */
-static struct stock without(fur_update *tx, const void *base, struct stock list, uint64_t number)
+static struct stock list_without_chunk(
+        fur_update *tx, const void *base, struct stock list, uint64_t number)
 {
 	uint64_t first = 0, kept = 0;
 	bool passed = false;
 	for (uint64_t at = list.first, next; at; at = next) {
-		next = get(&block_at(at)->next);
+		next = get_word(&block_at(at)->next);
 		if (chunk_of(base, at) == number) {
 			passed = true;
 			list.count--;
 			continue;
 		}
 		if (kept && passed)
-			put(tx, &block_at(kept)->next, at);
+			put_word(tx, &block_at(kept)->next, at);
 		first = first ? first : at;
 		kept = at;
 		passed = false;
 	}
 	if (kept && passed)
-		put(tx, &block_at(kept)->next, 0);
+		put_word(tx, &block_at(kept)->next, 0);
 	return (struct stock){first, list.count};
 }
 
 static void take_from_stock(fur_update *tx, void *base, uint64_t *word, uint64_t number)
 {
-	struct stock list = stock_of(base, get(word)), rest = without(tx, base, list, number);
+	struct stock list = stock_of(base, get_word(word)),
+	             rest = list_without_chunk(tx, base, list, number);
 	if (rest.count != list.count)
-		put(tx, word, stock_word(base, rest.first, rest.count));
+		put_word(tx, word, stock_word(base, rest.first, rest.count));
 }
 
 static void take_from_range(
         fur_update *tx, void *base, uint64_t *from, uint64_t *to, uint64_t number)
 {
-	if (get(from) != get(to) && chunk_of(base, get(from)) == number) {
-		put(tx, from, 0);
-		put(tx, to, 0);
+	if (get_word(from) != get_word(to) && chunk_of(base, get_word(from)) == number) {
+		put_word(tx, from, 0);
+		put_word(tx, to, 0);
 	}
 }
 
 static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
 	uint64_t *link = old_lists(base, class);
-	for (uint64_t list = get(link), after; list; list = after) {
-		struct stock all = {list, BATCH_MOST}, rest = without(tx, base, all, number);
-		after = get(&block_at(list)->depth);
+	for (uint64_t list = get_word(link), after; list; list = after) {
+		struct stock all = {list, BATCH_MOST},
+		             rest = list_without_chunk(tx, base, all, number);
+		after = get_word(&block_at(list)->depth);
 		if (rest.count != all.count) {
 			if (rest.first && rest.first != list)
-				put(tx, &block_at(rest.first)->depth, after);
+				put_word(tx, &block_at(rest.first)->depth, after);
 			put_old_list(tx, base, class, link, rest.first ? rest.first : after);
 		}
 		if (rest.first)
@@ -203,9 +208,10 @@ static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint
 	}
 }
 
+/* Take all the chunk's blocks out of stocks and lists, and make it a free run. */
 static void take_chunk(fur_update *tx, void *base, uint64_t number)
 {
-	unsigned class = kind_class(get(&chunk(base, number)->kind));
+	unsigned class = kind_class(get_word(&chunk(base, number)->kind));
 	struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		struct cache *c = cache(base, i, class);
@@ -214,20 +220,21 @@ static void take_chunk(fur_update *tx, void *base, uint64_t number)
 		take_from_range(tx, base, &c->carve, &c->carve_end, number);
 	}
 	take_from_range(tx, base, &s->carve, &s->carve_end, number);
-	if (old_form(base))
+	if (is_old_form(base))
 		take_from_old_lists(tx, base, class, number);
 	alloc_give_chunk(tx, base, class, number);
 }
 
-/* Chunks that have all their blocks, of the classes that keep them. */
+/* Give back the chunks that have all their blocks, of the classes that keep such chunks.  True:
+ * there is a run of `want` chunks now. */
 static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++) {
 		if (!class_keeps_chunks(class))
 			continue;
-		uint64_t link = get(&header(base)->classes[class].depot), next;
-		for (; is_chunk_link(link) && affords(tx, GIVE_ENTRIES); link = next) {
-			next = get(&chunk_list(base, link >> 1)->next);
+		uint64_t link = get_word(&header(base)->classes[class].depot), next;
+		for (; is_chunk_link(link) && log_affords(tx, GIVE_ENTRIES); link = next) {
+			next = get_word(&chunk_list(base, link >> 1)->next);
 			if (listed_of(base, link >> 1).count != blocks_in_chunk(class))
 				continue;
 			alloc_give_chunk(tx, base, class, link >> 1);
@@ -240,18 +247,20 @@ static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 
 bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 {
+	FUR_ASSERT(want > 0);
 	if (want > header(base)->chunks)
 		return false;
-	if ((old_form(base) && sort_old_lists(tx, base, want)) || give_kept_chunks(tx, base, want))
+	if ((is_old_form(base) && sort_old_lists(tx, base, want)) ||
+	        give_kept_chunks(tx, base, want))
 		return true;
 	for (uint64_t first = header(base)->first_chunk; first < header(base)->chunks;
 	        first += WINDOW) {
 		struct tally t = {.first = first};
 		for (unsigned class = 0; class < CLASSES; class ++)
 			tally_class(&t, base, class);
-		for (uint64_t number; (number = cheapest(&t, base));) {
-			/* `entries` was not struck off */
-			if (!affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES))
+		for (uint64_t number; (number = take_cheapest_chunk(&t, base));) {
+			/* take_cheapest_chunk() has left `entries` as it was. */
+			if (!log_affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES))
 				return false;
 			take_chunk(tx, base, number);
 			if (alloc_find_run(base, want))

@@ -123,7 +123,8 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	if (file->fd < 0)
 		return fail_open(errno);
 	/* Check before locking, so that a foreign file is refused as "not a heap".  The lock makes
-	 * no second check necessary: no process changes the fields that heap_check_super() reads. */
+	 * no second check necessary: no process changes the fields that heap_check_super()
+	 * reads. */
 	int error = heap_read_super(file->fd, &file->geometry, &file_bytes);
 	if (!error)
 		error = heap_check_super(&file->geometry, file_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pm.c - the persistence domains of pm.h.
+ * pm.c - the persistence domains: how each of them flushes, and how it drains.
  */
 #include "pm/pm.h"
 #include "base/error.h"
@@ -20,11 +20,12 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 	pm->fd = fd;
 	if ((asked == FUR_PM_PMEM || asked == FUR_PM_EADR) && !dax)
 		return fur_fail(FUR_EINVAL,
-		        "the file is not on persistent memory (no DAX mapping): use "
-		        "the domain 'auto', 'sync' or 'emulated'");
+		        "the file is not on persistent memory (no DAX mapping): "
+		        "use the domain 'auto', 'sync' or 'emulated'");
 	if (asked == FUR_PM_EADR && !eadr)
-		return fur_fail(FUR_EINVAL, "this platform does not keep its caches over a power "
-		                            "failure: use 'pmem' or 'auto'");
+		return fur_fail(FUR_EINVAL,
+		        "this platform does not keep its caches over a power failure: "
+		        "use 'pmem' or 'auto'");
 	pm->domain = asked != FUR_PM_AUTO ? asked
 	             : eadr               ? FUR_PM_EADR
 	             : dax                ? FUR_PM_PMEM
@@ -44,8 +45,8 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 			pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
 		}
 		snprintf(reason, reason_bytes,
-		        "a file taken for persistent memory: survives a killed process, NOT a "
-		        "power failure");
+		        "a file taken for persistent memory: "
+		        "survives a killed process, NOT a power failure");
 		break;
 	default:
 		snprintf(reason, reason_bytes, "%s: durable by fdatasync",
@@ -72,14 +73,15 @@ bool pm_stores_in_transactions(const struct pm *pm)
 	return pm->domain != FUR_PM_SYNC;
 }
 
-/* When this thread's last write-back may start, and when all of them are done, in ticks. */
+/* EMULATED: when this thread's next write-back may start, and when all its write-backs are done, in
+ * ticks. */
 struct write_backs {
 	uint64_t next, done;
 };
 ARCH_THREAD_LOCAL_DECLARE(struct write_backs, write_backs)
 ARCH_THREAD_LOCAL_DEFINE(struct write_backs, write_backs)
 
-static void emulated_flush(const struct pm *pm, const void *start, size_t bytes)
+static void delay_drain(const struct pm *pm, const void *start, size_t bytes)
 {
 	uintptr_t first = (uintptr_t)start / ARCH_FLUSH_LINE,
 	          last = ((uintptr_t)start + bytes - 1) / ARCH_FLUSH_LINE;
@@ -96,25 +98,25 @@ void pm_flush(struct pm *pm, const void *start, size_t bytes)
 		return;
 	arch_write_back(start, bytes);
 	if (pm->latency_ticks)
-		emulated_flush(pm, start, bytes);
+		delay_drain(pm, start, bytes);
 }
 
 void pm_flush_again(struct pm *pm, void *start, size_t bytes)
 {
-	enum { PAGE = 4096 }; /* the smallest there is */
+	enum { PAGE = 4096 }; /* the smallest page size there is */
 	const uintptr_t end = (uintptr_t)start + bytes;
-	/* The words of ring, log and tail are whole and aligned. */
+	FUR_ASSERT((uintptr_t)start % sizeof(uint64_t) == 0); /* so are ring, log and tail */
 	for (uintptr_t at = (uintptr_t)start; pm->domain == FUR_PM_SYNC && at < end;
 	        at = (at | (PAGE - 1)) + 1)
 		arch_store((uint64_t *)at, arch_load((uint64_t *)at));
 	pm_flush(pm, start, bytes);
 }
 
-/* Group commit: one fdatasync serves every thread whose stores were made before it began. */
-static int sync_drain(struct pm *pm)
+/* Group commit: one fdatasync serves every thread that made its stores before the call began. */
+static int drain_by_sync(struct pm *pm)
 {
 	int cancel;
-	/* fdatasync() and the wait are cancellation points; an update cancelled here would never
+	/* fdatasync() and the wait are cancellation points.  An update cancelled here would never
 	 * leave nondurable[]. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&pm->mutex);
@@ -140,9 +142,8 @@ static int sync_drain(struct pm *pm)
 	pthread_mutex_unlock(&pm->mutex);
 	pthread_setcancelstate(cancel, &cancel);
 	return error ? fur_fail(FUR_EIO,
-	                       "fdatasync failed: %s; updates can no longer be made durable: close "
-	                       "the heap, mend the disk, open "
-	                       "it again",
+	                       "fdatasync failed: %s; updates can no longer be made durable: "
+	                       "close the heap, mend the disk, open it again",
 	                       strerror(error))
 	             : 0;
 }
@@ -150,10 +151,10 @@ static int sync_drain(struct pm *pm)
 int pm_drain(struct pm *pm)
 {
 	if (pm->domain == FUR_PM_SYNC)
-		return sync_drain(pm);
+		return drain_by_sync(pm);
 	/* Earlier write-backs complete before any later store: this is the fence of INV-D2 and
-	 * INV-R1.  eADR needs it too, to get the stores out of the store buffer, which no capacitor
-	 * empties. */
+	 * INV-R1.  eADR needs it too: it moves the stores out of the store buffer, which no
+	 * capacitor empties. */
 	arch_write_back_fence();
 	if (pm->latency_ticks)
 		while (arch_ticks() < write_backs()->done)
