@@ -4,25 +4,26 @@
  *
  * READ THIS FIRST
  *
- *  - A heap is one file.  fur_open() maps it at the address recorded in it, so raw pointers into
- *  the heap stay valid over
- *    restarts and may be stored in the heap.
- *  - Shared data is read with fur_load() or fur_read() and written with fur_store() or fur_write(),
- *  inside a transaction.  A
- *    plain assignment into the heap is not logged: it is lost at the next open.
- *  - A read-only transaction (fur_begin_ro ... fur_end_ro) runs as plain loads, outside any
- *  hardware transaction: no
- *    capacity limit and no abort.  Updates that overlap it wait for it before they commit, so keep
- *    it from sleeping: fur_options.reader_report_ns tells you who did not.
- *  - An update (fur_begin_update ... fur_commit) may run its body several times: hardware rewinds
- *  it to fur_begin_update, as
- *    if it had not run.  Memory it wrote is rewound too; system calls are not, so an update should
- *    make none (the transaction then runs under the fallback lock).
- *  - When fur_commit() or fur_end_ro() has returned 0, everything that transaction wrote or read is
- *  durable.  - Transactions nest by flattening: an inner begin joins the outer transaction, the
- *  outermost commit commits all.  - A thread has transactions open on one heap at a time.  - End
- *  every transaction that you begin, also where an error makes you leave: see "When a rule
- *    is broken" below.
+ *  - A heap is one file.  fur_open() maps it at the address recorded in it.  So pointers into the
+ *    heap stay valid when the program restarts, and may be stored in the heap.
+ *  - Inside a transaction, read shared data with fur_load() or fur_read(), and write it with
+ *    fur_store() or fur_write().  A plain assignment into the heap is not logged: it is lost at the
+ *    next open.
+ *  - A read-only transaction (fur_begin_ro() to fur_end_ro()) runs as plain loads, outside any
+ *    hardware transaction: it has no capacity limit and never aborts.  Updates that overlap it wait
+ *    for it before they commit, so do not let it sleep.  fur_options.reader_report tells you which
+ *    reader made an update wait.
+ *  - An update (fur_begin_update() to fur_commit()) may run its body several times: hardware
+ *    rewinds it to fur_begin_update(), as if it had not run.  Memory that the body wrote is rewound
+ *    too.  System calls are not, so an update should make none; if it does, it runs under the
+ *    fallback lock.
+ *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
+ *    read is durable.
+ *  - Transactions nest by flattening: an inner begin joins the outer transaction, and the outermost
+ *    commit commits everything.
+ *  - A thread has transactions open on one heap at a time.
+ *  - End every transaction that you begin, also where an error makes you leave: see "When a rule is
+ *    broken" below.
  *
  * VISIBLE AND DURABLE
  *
@@ -31,64 +32,73 @@
  *    fur_commit         atomically, before return    before return, with everything it read
  *    fur_abort          never                        never
  *    fur_end_ro         -                            before return: everything it read
- *    fur_close          -                            heap file complete by itself, log empty
+ *    fur_close          -                            before return: the heap file alone has
+ *                                                    everything, and the log is empty
  *
  * ERRORS
  *
- *    Functions return 0 or a negative FUR_E* code; fur_strerror() names the code and fur_errormsg()
- *    gives the calling thread's last failure in full: the file, what is wrong, what to do.  The
- *    library never prints and never exits.
+ *    Functions return 0 or a negative FUR_E* code.  fur_strerror() names the code, and
+ *    fur_errormsg() describes the calling thread's last failure in full: the file, what is wrong,
+ *    what to do.  The library never prints and never exits.
+ *    When the medium refuses a write, the heap has failed: nothing more on it can be made durable.
+ *    From then on, to begin, commit or end a transaction on it returns FUR_EIO.  A heap also fails
+ *    when libfur cannot replay its log; the code is then the one of that failure (FUR_ENOMEM,
+ *    FUR_ESYS, FUR_ECORRUPT).  Close the heap and open it again: fur_open() replays the log.
  *
  * WHEN A RULE IS BROKEN
  *
- *    An update that is left by return or longjmp() stays open.  Each update that the thread begins
- *    afterwards joins it: the commits return 0, nothing is visible or durable, and other threads
- *    wait.  If the thread ends, or the process is killed, all of them are gone.  libfur cannot tell
- *    this from nesting; fur_thread_unregister() and fur_close() then return FUR_EBUSY.  The
- *    functions of fur.hpp end their transactions also where an exception leaves them.
- *    A read-only transaction that joined an update and is still open when the update ends, ends
- *    with it; fur_end_ro() then returns FUR_ENOTX.
- *    A registration that the calling thread does not have (another thread's, or given back) is
- *    refused by each function that returns a code: FUR_EINVAL, or FUR_ENOTX where a transaction is
- *    to be ended.  So is NULL.
- *    Not noticed: a handle that is used after its heap was closed (fur_close() alone returns
- *    FUR_EINVAL); a store by a thread that has not begun the update.  A NULL update given to a
- *    function that returns nothing stops the program.
- *    A libfur that is built with `meson setup -Dchecks=true` stops the program, and says why, at
- *    the misuse it can find where there is no result to return, or where looking for it would cost
- *    time.
+ *    An update that you leave by return or longjmp() stays open.  Each update that the thread
+ *    begins afterwards joins it: the commits return 0, nothing becomes visible or durable, and
+ *    other threads wait.  When the thread ends, or the process is killed, all of these updates are
+ *    lost.  libfur cannot tell this from nesting.  fur_thread_unregister() and fur_close() return
+ *    FUR_EBUSY in this state.  The functions of fur.hpp end their transactions also when an
+ *    exception leaves them.
+ *    A read-only transaction that joined an update, and is still open when the update ends, ends
+ *    with it; its fur_end_ro() then returns FUR_ENOTX.
+ *    Every function that returns a code refuses a registration that the calling thread does not
+ *    have (another thread's, or one given back) and NULL: with FUR_ENOTX if it is to end a
+ *    transaction, otherwise with FUR_EINVAL.
+ *    libfur does not notice the use of a handle after its heap was closed (only fur_close() returns
+ *    FUR_EINVAL), or a store by a thread that has not begun the update.  A NULL update, given to a
+ *    function that returns nothing, stops the program.
+ *    Where there is no result to return, or the check would cost time, a libfur that was built with
+ *    `meson setup -Dchecks=true` stops the program at the misuse that it can find, and prints what
+ *    it is.
  *
  * CANCELLATION
  *
- *    No function of libfur is a cancellation point, nor is anything that fur_options.reader_report
- *    calls.  A thread that is cancelled elsewhere inside a transaction rolls it back, see
- *    fur_thread_register().  Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must be off
- *    while a function of libfur runs, or a transaction is open.
+ *    No function of libfur is a cancellation point, and neither is anything that
+ *    fur_options.reader_report calls.  A thread that is cancelled elsewhere inside a transaction
+ *    rolls it back: see fur_thread_register().  Asynchronous cancellation
+ *    (PTHREAD_CANCEL_ASYNCHRONOUS) must be off while a function of libfur runs, and while a
+ *    transaction is open.
  *
  * FORK
  *
- *    A child of fork() has a copy of each heap that its parent has open.  Every function that
- *    returns a code returns FUR_EFORK there, also for a transaction that was open at the fork;
- *    stores are not done.  fur_close() always works: it frees the copy and leaves the file alone.
- *    The child may open other heaps.  The parent's heap counts as open as long as a child has its
- *    copy, even if the parent has closed it, or is dead: close the copy, or call exec or _exit().
- *    The copy can be read, but it is not a snapshot: where the parent had not written to a page by
- *    the time of the fork, the child sees the file's page, and what the parent's replay writes to
- *    it; and of an update that was open at the fork the child sees the stores.  libfur learns of
- *    the fork by pthread_atfork().  After _Fork() or clone(), which run no such handlers, only
- *    fur_thread_register() by a thread that is not registered yet, and fur_close(), notice; begin
- *    nothing there.  A child that is made in a signal handler must not return from it.
+ *    A child of fork() has a copy of each heap that its parent has open.  In the child, every
+ *    function that returns a code returns FUR_EFORK for the copy, also for a transaction that was
+ *    open at the fork, and stores do nothing.  Only fur_close() works: it frees the copy and leaves
+ *    the file alone.  The child may open other heaps.
+ *    As long as a child has its copy, the parent's heap counts as open, even if the parent has
+ *    closed it or is dead.  So close the copy, or call exec or _exit().
+ *    The child can read the copy, but it is not a snapshot.  In pages that the parent had not
+ *    written to before the fork, the child sees the file's page, and so what the parent's replay
+ *    writes to it later.  Of an update that was open at the fork, the child sees the stores.
+ *    libfur notices the fork by pthread_atfork().  _Fork() and clone() run no such handlers.  After
+ *    them only fur_close(), and fur_thread_register() by a thread that is not registered yet,
+ *    notice that the process is a child; begin no transaction there.  A child that is made in a
+ *    signal handler must not return from the handler.
  *
  * STRUCTS THAT GROW
  *
- *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.
- *    `size` says how long the caller's is: set it to sizeof.  Less than the struct has in the first
- *    release, or more than 4096, is FUR_EINVAL.
- *    A struct shorter than the library's: the options that it lacks have their default, and the
- *    results that it lacks are left out.
- *    A struct longer than the library's: an option that the library does not know must be zero,
- *    else FUR_EINVAL; results that it does not know are set to zero.  On return `size` of fur_info
- *    and fur_stats says how many bytes the library has filled in.
+ *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.  Their
+ *    field `size` tells how long the caller's struct is: set it to sizeof.  A size smaller than the
+ *    struct's in the first release, or larger than 4096, is FUR_EINVAL.
+ *    If the caller's struct is shorter than the library's, the options that it lacks have their
+ *    default, and the results that it lacks are left out.
+ *    If it is longer, options that the library does not know must be zero, otherwise the function
+ *    returns FUR_EINVAL; results that the library does not know are set to zero.  On return, `size`
+ *    of fur_info and fur_stats tells how many bytes the library has filled in.
  */
 #ifndef FUR_H
 #define FUR_H
@@ -113,13 +123,13 @@ extern "C" {
 enum fur_error {
 	FUR_OK = 0,
 	FUR_EINVAL = -1,   /* an argument or option is not acceptable */
-	FUR_ESYS = -2,     /* a system call failed; fur_errormsg() has its reason */
+	FUR_ESYS = -2,     /* a system call failed; fur_errormsg() gives its reason */
 	FUR_ENOENT = -3,   /* no such heap file */
 	FUR_EEXIST = -4,   /* fur_create: the file exists */
 	FUR_ENOTHEAP = -5, /* the file is not a libfur heap (empty, or foreign) */
-	/* Made by a version, or for a machine, that this library does not read */
+	/* Made by a version, or for a machine, whose heaps this library does not read */
 	FUR_EVERSION = -6,
-	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not hold */
+	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not match */
 	FUR_EBUSY = -8,     /* open elsewhere, or still in use */
 	FUR_EADDRESS = -9,  /* the heap's address range is taken in this process */
 	FUR_ENOSPC = -10,   /* no room: disk or file system */
@@ -134,30 +144,33 @@ enum fur_error {
 	/* The medium refused a write: nothing more on this heap can be made durable */
 	FUR_EIO = -17,
 	FUR_ENOMEM = -18, /* out of memory (DRAM) */
-	/* fur_free of what is no allocated block, as far as it sees that; it was rolled back */
+	/* fur_free() of something that libfur can tell is no allocated block; the update was rolled
+	 * back */
 	FUR_EFREE = -19,
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
 };
 
-/* fur_strerror - one short line for an error code.  Never NULL. */
+/* fur_strerror - one short line for an error code.
+ * Returns: a constant string, never NULL. */
 FUR_API const char *fur_strerror(int error);
 
-/* fur_errormsg - the calling thread's last failure in full.  Never NULL; valid until the thread's
- * next failure. */
+/* fur_errormsg - the calling thread's last failure in full.
+ * Returns: never NULL; valid until the thread's next failure. */
 FUR_API const char *fur_errormsg(void);
 
 /* ----------------------------------------------------------------- options */
 
 enum fur_isolation {
-	/* Every transaction, also one that aborts, sees a state some serial order explains */
+	/* Every transaction, also one that aborts later, sees a state that some serial order
+	 * explains */
 	FUR_OPACITY,
-	/* Snapshot isolation: on POWER, updates too read without capacity limit.  Runs as opacity
-	 * elsewhere. */
+	/* Snapshot isolation: on POWER it lets updates read without capacity limit too.  Elsewhere
+	 * it runs as opacity. */
 	FUR_SNAPSHOT,
 };
 
 enum fur_htm {
-	FUR_HTM_AUTO, /* the best this processor has; what was chosen, and why, is in fur_info */
+	FUR_HTM_AUTO, /* the best that this processor has; fur_info tells which, and why */
 	FUR_HTM_NONE, /* every update runs under the fallback lock */
 	FUR_HTM_TSX,  /* Intel TSX (RTM), with TSXLDTRK where present */
 	FUR_HTM_POWER /* POWER8 or POWER9 with suspend and resume */
@@ -165,10 +178,10 @@ enum fur_htm {
 
 enum fur_pm {
 	FUR_PM_AUTO, /* PMEM or EADR where the file is on a DAX file system, else SYNC */
-	FUR_PM_PMEM, /* persistent memory: cache lines are written back */
-	/* Persistent memory with the caches in the persistence domain: no write-back needed */
+	FUR_PM_PMEM, /* persistent memory: libfur writes cache lines back */
+	/* Persistent memory, with the caches in the persistence domain: no write-back needed */
 	FUR_PM_EADR,
-	/* Any file taken for persistent memory.  Survives a killed process; NOT a power failure. */
+	/* Any file taken for persistent memory.  Survives a killed process, NOT a power failure. */
 	FUR_PM_EMULATED,
 	FUR_PM_SYNC /* an ordinary file: fdatasync, shared by the commits that wait for it */
 };
@@ -182,12 +195,12 @@ typedef struct fur_thread fur_thread; /* one thread's registration with one heap
 typedef struct fur_ro fur_ro;         /* an open read-only transaction */
 typedef struct fur_update fur_update; /* an open update transaction */
 
-/* What fur_options.reader_report is told: an update has waited for this reader for `waited_ns`
+/* The argument of fur_options.reader_report: an update has waited for this reader for `waited_ns`
  * nanoseconds. */
 struct fur_reader_report {
-	uint32_t thread;    /* the reader's slot, see fur_thread_slot() */
+	uint32_t thread;    /* the reader's index: see fur_thread_slot() */
 	uint64_t waited_ns; /* how long the update has waited so far */
-	void *name;         /* what the reader's thread gave fur_thread_set_name(), or NULL */
+	void *name;         /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
 };
 
 /* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the
@@ -203,8 +216,8 @@ struct fur_options {
 	/* Durability markers, a power of two; default 32768.  Bounds updates between replays. */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
-	/* Where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: chosen and
-	 * recorded */
+	/* Where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: libfur chooses it.
+	 * Recorded in the file. */
 	uint64_t address;
 
 	/* Chosen at each open.  FUR_HTM and FUR_PM in the environment override htm and pm. */
@@ -213,41 +226,41 @@ struct fur_options {
 	enum fur_pm pm;
 	/* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
 	uint32_t pm_latency_ns;
-	/* EMULATED: between two lines of one thread; default 0: write-backs overlap */
+	/* EMULATED: time between two lines of one thread; default 0: write-backs overlap */
 	uint32_t pm_gap_ns;
 	/* Hardware attempts that end in a conflict before the fallback lock; default 20 */
 	uint32_t retries;
-	/* Do not prefault the private heap pages (by default done when HTM is used) */
+	/* Do not prefault the heap's private pages (by default libfur does, where HTM is used) */
 	bool no_populate;
 	/* Measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
 	bool phase_times;
 
-	/* Report a reader that held an update up this long; default 100 ms */
+	/* Report a reader that has made an update wait for this long; default 100 ms */
 	uint64_t reader_report_ns;
-	/* Called by the update that waits, outside hardware transactions and at most once per wait,
+	/* The waiting update calls it, outside hardware transactions and at most once per wait,
 	 * with cancellation off.  It must not use this heap, and must return: no longjmp(), no
 	 * exception, no pthread_exit(). */
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
 
-	/* The heap's pages that this process has written are its own copies, in DRAM.  When they
-	 * are more than this many bytes, they are brought up to date in the file and handed back;
-	 * transactions wait meanwhile, some milliseconds.  Exceeded by what is written between two
-	 * looks, about an eighth for each thread.  For heaps larger than memory; a hardware update
-	 * that stores to a page that is not there aborts and fetches it.  Default 0: no limit, and
-	 * with HTM all pages are copied at the open. */
+	/* For heaps larger than memory.  Each page of the heap that this process has written to is
+	 * a copy of its own, in DRAM.  When the copies are more than this many bytes, libfur brings
+	 * the file up to date and hands the copies back to the kernel; transactions wait meanwhile,
+	 * some milliseconds.  A soft limit: between two checks each thread may exceed it by about
+	 * one eighth.  A hardware update that stores to a page that is not there aborts and fetches
+	 * it.  Default 0: no limit, and with HTM libfur copies all pages at the open. */
 	uint64_t dram_bytes;
 
-	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  Programs
-	 * trust all who may write the file, and whoever may read it can keep it from being opened:
-	 * see SECURITY.md. */
+	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  A program
+	 * trusts every user who may write the file, and every user who may read it can keep it from
+	 * being opened: see SECURITY.md. */
 	uint32_t file_mode;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
 
-/* fur_options_init - set every option to its default.  Here and not in the library, which may be
- * newer and have a longer struct. */
+/* fur_options_init - set every option to its default.  It is here and not in the library, which may
+ * be newer and have a longer struct. */
 static inline void fur_options_init(struct fur_options *options)
 {
 	memset(options, 0, sizeof *options);
@@ -256,35 +269,48 @@ static inline void fur_options_init(struct fur_options *options)
 
 /* ------------------------------------------------------------------- heaps */
 
-/* fur_create - make a heap file and open it.  Durable: the empty heap, before return.   Crash: the
- * file exists complete, or not at all.  Its mode is 0600 (fur_options.file_mode).  The file is
- * allocated whole, so work on it never meets a full disk.  Errors: FUR_EEXIST, FUR_EINVAL (sizes),
- * FUR_ENOSPC (does not fit; nothing is left behind), FUR_EADDRESS, FUR_ESYS. */
+/* fur_create - make a heap file and open it.  `options` may be NULL: all defaults.
+ * All blocks of the file are allocated, so work on the heap never meets a full disk.
+ * Durable: the empty heap, before return.
+ * Crash:   the file exists complete, or not at all.
+ * Errors:  FUR_EEXIST; FUR_EINVAL (sizes, other options); FUR_ENOSPC (the file does not fit);
+ *          FUR_EADDRESS; FUR_ENOMEM; FUR_ESYS; FUR_EIO.  No file is left behind, and *heap is
+ *          NULL. */
 FUR_API FUR_MUST_USE int fur_create(
         const char *path, const struct fur_options *options, fur_heap **heap);
 
-/* fur_open - open a heap file; replay its log first if it was not closed.  After return the heap
- * holds exactly the updates whose fur_commit() returned, and perhaps some that were still in it.
- * One wrong byte in the log is corrected.  A file that is damaged otherwise, or was copied while a
- * program had it open, is refused where it proves that an update is missing (FUR_ECORRUPT);
- * docs/protocol.md says exactly which damage can pass.  Nothing is written to a file that is
- * refused, but for the control region, which means nothing while the heap is not open.  A copy with
- * holes gets its blocks first, so work on it never meets a full disk, either.  Errors: FUR_ENOENT,
- * FUR_ENOTHEAP, FUR_EVERSION, FUR_ECORRUPT, FUR_EBUSY (open elsewhere, or
- *         locked by a process that reads it),
- *         FUR_EADDRESS, FUR_ENOSPC (no room for a copy's holes), FUR_ENOMEM, FUR_ESYS. */
+/* fur_open - open a heap file; if it was not closed, replay its log first.  `options` may be NULL:
+ * all defaults.
+ * After return the heap contains every update whose fur_commit() had returned, perhaps some whose
+ * fur_commit() had not returned yet, and nothing else.
+ * libfur corrects one wrong byte in the log.  It refuses a file that is damaged in another way, or
+ * was copied while a program had it open, where the file proves that an update is missing
+ * (FUR_ECORRUPT); docs/protocol.md tells exactly which damage can pass.  It writes nothing to a
+ * file that it refuses, except to the control region, which means nothing while the heap is not
+ * open.  If the file is a copy with holes, libfur allocates the missing blocks first, so work on
+ * the heap never meets a full disk.
+ * Errors: FUR_ENOENT; FUR_ENOTHEAP; FUR_EVERSION; FUR_ECORRUPT; FUR_EBUSY (open elsewhere, or
+ *         locked by a process that reads it); FUR_EADDRESS; FUR_ENOSPC (no room for a copy's
+ *         holes); FUR_EINVAL (options); FUR_ENOMEM; FUR_ESYS; FUR_EIO.  *heap is NULL then. */
 FUR_API FUR_MUST_USE int fur_open(
         const char *path, const struct fur_options *options, fur_heap **heap);
 
-/* fur_close - replay what is in the log, mark the heap closed, unmap it.  The handle is gone,
- * unless FUR_EBUSY.  In a child of fork() it frees the child's copy, and leaves the file alone.
- * Durable: everything.  Errors: FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the
- * heap is not open;
- *         FUR_EIO. */
+/* fur_close - replay the rest of the log, record in the file that the heap is closed, and unmap it.
+ * The handle is invalid afterwards, unless the result is FUR_EBUSY.  In a child of fork() it frees
+ * the child's copy and leaves the file alone.
+ * Durable: everything, before return.
+ * Errors:  FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the heap is not open;
+ *          FUR_EIO, or the code for which the heap has failed: the log is kept, and the next
+ *          fur_open() replays it. */
 FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
 
-/* fur_base, fur_bytes - where the heap is mapped, and how large it is; NULL and 0 for NULL. */
+/* fur_base - the address at which the heap is mapped.
+ * Returns: NULL for NULL. */
 FUR_API void *fur_base(const fur_heap *heap);
+
+/* fur_bytes - how large the heap is.
+ * Returns: 0 for NULL.
+ * Units:   bytes, the allocator's structures included. */
 FUR_API uint64_t fur_bytes(const fur_heap *heap);
 
 /* What is running, and why. */
@@ -306,135 +332,177 @@ struct fur_info {
 	uint64_t corrected_updates; /* of them, those in whose log one wrong byte was corrected */
 };
 
-/* fur_get_info - what was chosen, and what the open had to do.
- * Errors: FUR_EINVAL (info->size), FUR_EFORK. */
+/* fur_get_info - which back end, isolation and persistence libfur has chosen, and what fur_open()
+ * had to do.  Set info->size first.
+ * Errors: FUR_EINVAL (NULL, or info->size); FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_get_info(const fur_heap *heap, struct fur_info *info);
+
+/* fur_htm_name - the name of a back end, as FUR_HTM in the environment takes it.
+ * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_htm_name(enum fur_htm htm);
+
+/* fur_pm_name - the name of a persistence domain, as FUR_PM in the environment takes it.
+ * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_pm_name(enum fur_pm pm);
+
+/* fur_isolation_name - the name of an isolation level.
+ * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
 
 /* ----------------------------------------------------------------- threads */
 
-/* fur_thread_register - the calling thread's registration with this heap, made if there is none.
- * The slot goes back when the thread ends, also if it does not say so; a transaction still open
- * then is rolled back.  A registration is used by its own thread only.   Errors: FUR_ETHREADS,
- * FUR_ENOMEM, FUR_EFORK. */
+/* fur_thread_register - register the calling thread with the heap, or find its registration.
+ * Only this thread may use it.  The registration ends when the thread does, even without
+ * fur_thread_unregister(); a transaction that is still open then is rolled back.
+ * Errors: FUR_ETHREADS; FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK.  *thread is NULL then. */
 FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
 
-/* fur_thread_unregister - give the slot back now.
+/* fur_thread_unregister - end the calling thread's registration now.
  * Errors: FUR_EBUSY inside a transaction; FUR_EINVAL if the calling thread does not have this
  *         registration; FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
 
-/* fur_thread_slot - the number of its slot, from 0; UINT32_MAX for NULL. */
+/* fur_thread_slot - the thread's index among those registered with the heap, as reader reports give
+ * it.  When the registration ends, another thread may get the index.
+ * Returns: from 0 to max_threads - 1; UINT32_MAX for NULL. */
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread);
 
-/* fur_thread_set_name - what reader reports call this thread.  The pointer is kept, not copied. */
+/* fur_thread_set_name - the name that reader reports give for this thread.  libfur keeps the
+ * pointer and does not copy the text, so it must stay valid as long as the registration.  A new
+ * registration has no name. */
 FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 
 /* ------------------------------------------------------------ transactions */
 
 /* fur_begin_ro - begin a read-only transaction.
- * Waits only while the fallback lock is held.  Inside an update of this heap it joins that update,
- * and ends with it at the latest.
+ * Waits only while the fallback lock is held.  Inside a read-only transaction of this heap it joins
+ * that one.  Inside an update of this heap it joins the update, and ends with it at the latest.
  * Errors: FUR_ENESTED with a transaction open on another heap: two threads that read two heaps in
- *         opposite order could wait for each other for ever.  FUR_EINVAL, FUR_EFORK, FUR_EIO.
- *         *ro is NULL then. */
+ *         opposite order could wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or
+ *         the code for which the heap has failed.  *ro is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
 
-/* fur_end_ro - end it.
+/* fur_end_ro - end a read-only transaction.
  * Durable: everything it read, before return.
- * Errors: FUR_ENOTX, FUR_EFORK; FUR_EIO: the data that it read may not be durable. */
+ * Errors:  FUR_ENOTX; FUR_EFORK; FUR_EIO, or the code for which the heap has failed: the data that
+ *          the transaction has read may not be durable.
+ * Source:  FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
 
-/* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins it.
- * Control may come back here several times, with memory as it was; only the last time counts.
+/* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins that
+ * one.
+ * Control may return from here several times, with memory as it was at the first return; only the
+ * last time counts.
  * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap;
- *         FUR_EINVAL, FUR_EFORK, FUR_EIO.  *update is NULL then. */
+ *         FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *update is
+ *         NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **update);
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Crash:    before return, all or nothing; after return, all.
- * Nested:   ends the inner transaction only; the outermost commit does the work and has the result.
- * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits), FUR_EABORTED: rolled
- *           back, nothing is visible.
+ * Nested:   ends the inner transaction only and returns 0; the outermost commit does the work and
+ *           has the result.
+ * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits), FUR_EABORTED: libfur
+ *           has rolled the update back, and nothing is visible.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
- *           FUR_EIO: visible, but it may not survive a power failure.
+ *           FUR_EIO, or the code for which the heap has failed: the update is visible, but it may
+ *           not survive a power failure.  (It was rolled back if the heap failed while the body
+ *           waited for room in the redo log.)
  * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
 
-/* fur_abort - roll the open update back and end it; returns FUR_EABORTED, or FUR_ENOTX, FUR_EFORK.
- * Private memory keeps what the body wrote to it.  Nested: the outermost commit rolls everything
- * back. */
+/* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to
+ * it.
+ * Nested:  ends the inner transaction only; the outermost commit rolls everything back.
+ * Returns: FUR_EABORTED, or the code for which the update had failed before.  FUR_ENOTX: no update
+ *          is open.  FUR_EFORK: only the parent can end it. */
 FUR_API int fur_abort(fur_update *update);
 
 /* ------------------------------------------------------------------ access */
 
-/* fur_write - store `bytes` bytes, logged as they are.  Not atomic against plain readers of other
- * threads' making; inside transactions it is as atomic as the transaction.  `from` and `to` may
- * overlap, as with memmove().  fur_read - its counterpart.   With 0 bytes both do nothing, whatever
- * the pointers are. */
+/* fur_write - store `bytes` bytes in the heap, logged as they are.  `from` and `to` may overlap, as
+ * with memmove().  With 0 bytes it does nothing, whatever the pointers are.
+ * Visible: with fur_commit().  Not atomic for a thread that reads the range outside a transaction.
+ * Errors:  outside the heap nothing is stored, and the commit fails with FUR_ERANGE. */
 FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t bytes);
+
+/* fur_read_bytes - fur_read() calls it: copy `bytes` bytes out of the heap.  `from` and `to` may
+ * overlap, as with memmove().  With 0 bytes it does nothing, whatever the pointers are. */
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
 
-/* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.  With 1,
- * 2, 4 or 8 bytes, at a multiple of that, no thread sees half of it.
- * Other numbers of bytes: nothing is stored, and the commit fails with FUR_EINVAL. */
+/* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.
+ * Visible: with fur_commit().  If `bytes` is 1, 2, 4 or 8 and `to` a multiple of it, no thread sees
+ *          half of the store.
+ * Errors:  for another number of bytes nothing is stored, and the commit fails with FUR_EINVAL;
+ *          outside the heap likewise, with FUR_ERANGE. */
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
-/* fur_promote - make a read of the byte at `at` count as a write, against other updates: of two
- * updates that overlap, one that writes what the other has promoted aborts one of them (read
- * promotion).  For FUR_SNAPSHOT, under which an update may otherwise commit although what it has
- * read is changed by another meanwhile (write skew); where updates are opaque it does nothing.
- * Writes and logs nothing.  Granularity: the processor's line.   Outside the heap: the commit
- * fails with FUR_ERANGE. */
+/* fur_promote - make a read of the byte at `at` count as a write, against other updates (read
+ * promotion): of two overlapping updates, where one writes what the other has promoted, one aborts
+ * and runs again.
+ * It is for FUR_SNAPSHOT, under which an update may otherwise commit although another update has
+ * meanwhile changed what it has read (write skew).  Where updates are opaque it does nothing.  It
+ * changes no data and logs nothing.
+ * Units:  the processor's line: a promotion covers every byte of the line.
+ * Errors: outside the heap, the commit fails with FUR_ERANGE. */
 FUR_API void fur_promote(fur_update *update, void *at);
 
-/* fur_alloc - memory in the heap, 16-byte aligned (64 from 64 bytes on, in multiples of 64),
- * contents undefined.
- * Part of the update: an abort or a crash leaks nothing.
+/* ------------------------------------------------------------------ memory */
+
+/* fur_alloc - allocate memory in the heap, contents undefined.  It is aligned to 16 bytes, and to
+ * 64 bytes if `bytes` is a multiple of 64.
+ * Crash:   the allocation is part of the update: neither an abort nor a crash leaks memory.
  * Returns: NULL when the heap is full, and when the update has failed already, for whatever reason:
- * its commit says which.
+ *          the result of its commit tells which.
  *
- * Up to 16 KiB a block has one of 36 sizes and lies among others of its size in a chunk of 64 KiB;
- * a larger one is a run of chunks.  A chunk of which nothing is in use serves any size: at once,
- * or, where the chunk has few blocks or threads have some in stock, when fur_alloc would otherwise
- * return NULL.  That fur_alloc looks through the stocks of all threads and logs up to three
- * quarters of fur_options.log_bytes.  With logs of a few KiB this may not suffice, for a long run
- * above all, and NULL is returned. */
+ * Up to 16 KiB, a block has one of 36 sizes, and lies among others of its size in a chunk of
+ * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use serves any size: at
+ * once, or, if its size has few blocks in a chunk or threads have some of its blocks in stock, when
+ * fur_alloc() would otherwise return NULL.  Such a call looks through the stocks of all threads and
+ * logs up to three quarters of fur_options.log_bytes.  With logs of a few KiB that may not suffice,
+ * above all for a long run, and fur_alloc() returns NULL. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);
 
-/* fur_free - give it back.  NULL is fine.  It may be reused as soon as this update has committed:
- * by then every reader that could have seen it has ended.  After the update has failed fur_free
- * does nothing.
+/* fur_free - give memory back.  NULL is allowed.  The memory may be reused as soon as this update
+ * has committed: by then every reader that could have seen it has ended.  After the update has
+ * failed, fur_free() does nothing.
+ * Crash:  part of the update, as fur_alloc().
  * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
- *         small block that was never allocated, unless another thread's fur_alloc keeps it at hand;
- *         for a run of chunks that is free already; and for the block that this thread freed last.
- *         Other blocks that are free already are not noticed: two fur_allocs may then return the
- *         same one.  fur-check finds such damage. */
+ *         small block that was never allocated, unless another thread's fur_alloc() keeps it at
+ *         hand; for a run of chunks that is free already; and for the block that this thread freed
+ *         last.  libfur does not notice other blocks that are free already: two calls of
+ *         fur_alloc() may then return the same block.  fur-check finds such damage. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
-/* fur_usable_bytes - how large the block really is; 0 for an address at which no block can begin.
- * Does not say whether the block is allocated. */
+/* fur_usable_bytes - how large the block at an address really is.  It does not tell whether the
+ * block is allocated.
+ * Returns: 0 for an address at which no block can begin. */
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory);
 
 /* Roots: FUR_ROOTS words from which a program finds its data again. */
 #define FUR_ROOTS 64
-FUR_API void *fur_root(const fur_heap *heap, unsigned index); /* read it inside a transaction */
+
+/* fur_root - read a root.  Call it inside a transaction.
+ * Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS. */
+FUR_API void *fur_root(const fur_heap *heap, unsigned index);
+
+/* fur_set_root - store a root, as fur_store() does.
+ * Visible, Durable: with fur_commit().
+ * Errors: the commit fails with FUR_ERANGE for an index that is not below FUR_ROOTS. */
 FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value);
 
 /* -------------------------------------------------------------- statistics */
 
 enum fur_abort_cause {
-	/* Another transaction's access to a line of this one; where hardware does not tell, any
-	 * access */
+	/* Another transaction accessed a line of this one; or anything else did, where hardware
+	 * does not tell them apart */
 	FUR_ABORT_CONFLICT,
-	FUR_ABORT_PLAIN,    /* an access outside transactions, a reader's mostly (POWER) */
+	FUR_ABORT_PLAIN,    /* an access outside transactions, mostly a reader's (POWER) */
 	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
 	FUR_ABORT_LOCK,     /* the fallback lock was held, or was taken */
 	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */
-	FUR_ABORT_FULL,     /* redo log or ring full: room was made, and it ran again */
+	FUR_ABORT_FULL,     /* redo log or ring full: libfur made room and ran the update again */
 	/* No cause given: an interrupt, a page fault, a forbidden instruction */
 	FUR_ABORT_FAULT,
 	FUR_ABORT_USER, /* fur_abort(), or an error that rolled the update back */
@@ -444,12 +512,12 @@ enum fur_abort_cause {
 enum fur_phase {
 	FUR_PHASE_BODY,       /* from begin to commit, attempts that aborted included */
 	FUR_PHASE_ISOLATION,  /* isolation wait */
-	FUR_PHASE_LOG,        /* making the redo log ready: copies, checksums, drawing the slot */
+	FUR_PHASE_LOG,        /* preparing the redo log: copies, checksums, drawing the durTS */
 	FUR_PHASE_FLUSH,      /* write-backs of log and marker, and the fence */
 	FUR_PHASE_DURABILITY, /* durability wait of updates */
 	FUR_PHASE_RO_BODY,    /* read-only transactions, begin to end */
 	FUR_PHASE_RO_WAIT,    /* durability wait of read-only transactions */
-	FUR_PHASE_LOCK,       /* waiting for the fallback lock and for readers to drain */
+	FUR_PHASE_LOCK,       /* waiting for the fallback lock, and for readers to end */
 	FUR_PHASE_ROOM,       /* waiting for a slot of the ring, replay included */
 	FUR_PHASES
 };
@@ -462,21 +530,29 @@ struct fur_stats {
 	uint64_t empty_commits;  /*   that wrote nothing */
 	uint64_t aborts[FUR_ABORT_CAUSES];
 	uint64_t phase_ns[FUR_PHASES]; /* sums; with fur_options.phase_times */
-	uint64_t replays;              /* times room was made by replaying */
+	uint64_t replays;              /* how often replay made room */
 	uint64_t replayed_updates;
-	uint64_t long_readers;      /* readers that held an update up for reader_report_ns */
+	uint64_t long_readers;      /* readers that made an update wait for reader_report_ns */
 	uint64_t longest_reader_ns; /* the longest such wait */
 	uint64_t threads;           /* registered now */
 	uint64_t log_entries;       /* redo-log entries of committed updates */
-	/* With fur_options.dram_bytes: pages of the heap, to the file */
+	/* With fur_options.dram_bytes: how often, and how many bytes of, private copies of pages
+	 * were handed back */
 	uint64_t times_handed_back;
 	uint64_t bytes_handed_back;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions
- * run.   Errors: FUR_EINVAL (stats->size), FUR_EFORK. */
+ * run.  Set stats->size first.
+ * Errors: FUR_EINVAL (NULL, or stats->size); FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
+
+/* fur_abort_name - the name of an abort cause, one word.
+ * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_abort_name(enum fur_abort_cause cause);
+
+/* fur_phase_name - the name of a phase, one word.
+ * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_phase_name(enum fur_phase phase);
 
 #ifdef __cplusplus
@@ -485,12 +561,18 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
 
 /* ----------------------------------------------------- typed loads and stores
  *
- *    T    fur_load (tx, const T *p)       tx: fur_ro * or fur_update *;  T of 1, 2, 4 or 8 bytes
- *         void fur_store(tx, T *p, T value)    tx: fur_update * only: a store in a read-only
- *         transaction does not compile void fur_read (tx, to, from, bytes)
+ * fur_load - T fur_load(tx, const T *p): read a T of 1, 2, 4 or 8 bytes.
+ *     `tx` is a fur_ro * or a fur_update *.  One plain load, which the compiler neither tears nor
+ *     repeats.
  *
- * A load is one plain load, never torn or repeated by the compiler.  A store is logged at its exact
- * width.  A store outside the heap is not done and makes the commit fail with FUR_ERANGE. */
+ * fur_store - void fur_store(tx, T *p, T value): store a T of 1, 2, 4 or 8 bytes.
+ *     `tx` is a fur_update *: a store in a read-only transaction does not compile.  The store is
+ *     logged at its exact width.
+ *     Visible, Durable: with fur_commit().
+ *     Errors: a store outside the heap is not done, and makes the commit fail with FUR_ERANGE.
+ *
+ * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
+ *     `tx` as for fur_load.  Its counterpart is fur_write(). */
 #ifdef __cplusplus
 #include <type_traits>
 extern "C++" {
@@ -543,7 +625,7 @@ inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 #define FUR_IS_WORD(p)                                                                             \
 	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
 #define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
-/* Each use has names of its own, so that one may stand inside another. */
+/* Each use has names of its own, so that one use may be an argument of another. */
 #define FUR_PASTE(name, n) name##n
 #define FUR_NAME(name, n)  FUR_PASTE(name, n)
 #define FUR_LOAD(tx, p, value)                                                                     \

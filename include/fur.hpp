@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fur.hpp - libfur for C++17: handles that close themselves, transactions as lambdas, errors as
- * exceptions.  A thin layer: what each call means is said in fur.h.
+ * exceptions.  A thin layer: fur.h is the manual of each call.
  *
- *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur"); fur::Thread self(heap);
- *     long sum = fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &a->balance) + fur_load(tx,
- *     &b->balance); }); fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum);
+ *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur");
+ *     fur::Thread self(heap);
+ *     long sum = fur::read(self, [&](fur_ro *tx) {
+ *             return fur_load(tx, &a->balance) + fur_load(tx, &b->balance);
  *     });
+ *     fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum); });
  *
- * A body may run several times (fur_begin_update); only its last run counts.  An exception that
- * leaves the body of an update rolls it back and is thrown on.
+ * The body of an update may run several times (see fur_begin_update); only its last run counts.  If
+ * an exception leaves the body, the update is rolled back and the exception goes on to the caller.
  */
 #ifndef FUR_HPP
 #define FUR_HPP
@@ -28,7 +30,7 @@
 namespace fur
 {
 
-/* What a call of fur.h that failed said. */
+/* A call of fur.h has failed: its code, and its message, fur_errormsg(), as what(). */
 class Error : public std::runtime_error
 {
 public:
@@ -43,13 +45,15 @@ private:
 	int code_;
 };
 
+/* check - throw an Error if a call of fur.h has failed.
+ * Errors: Error. */
 inline void check(int result)
 {
 	if (__builtin_expect(result != 0, 0))
 		throw Error(result);
 }
 
-/* The default options, to be changed before use. */
+/* Every option at its default; change what you need, and pass it to Heap. */
 struct Options : fur_options {
 	Options() noexcept
 	{
@@ -57,10 +61,11 @@ struct Options : fur_options {
 	}
 };
 
-/* An open heap.  Closed when it goes; call close() yourself to learn whether that went well. */
+/* An open heap.  The destructor closes it; call close() to learn whether that succeeded. */
 class Heap
 {
 public:
+	/* create - fur_create(): make a heap file and open it.   Errors: Error. */
 	static Heap create(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
@@ -68,6 +73,7 @@ public:
 		return Heap(heap);
 	}
 
+	/* open - fur_open(): open a heap file, and replay its log if need be.   Errors: Error. */
 	static Heap open(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
@@ -75,14 +81,14 @@ public:
 		return Heap(heap);
 	}
 
-	/* Open it; where there is no file, create it. */
+	/* open_or_create - open the heap file; if there is none, create it.   Errors: Error. */
 	static Heap open_or_create(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
 		int result = fur_open(path.c_str(), &options, &heap);
 		if (result == FUR_ENOENT)
 			result = fur_create(path.c_str(), &options, &heap);
-		if (result == FUR_EEXIST) /* somebody was quicker */
+		if (result == FUR_EEXIST) /* another process was quicker */
 			result = fur_open(path.c_str(), &options, &heap);
 		check(result);
 		return Heap(heap);
@@ -97,11 +103,13 @@ public:
 	~Heap()
 	{
 		if (heap_ && fur_close(heap_))
-			/* Nothing to do about it here; the log is kept and replayed at the next
-			 * open */
+			/* A destructor cannot report it.  The log is kept, and the next open
+			 * replays it. */
 			return;
 	}
 
+	/* close - fur_close(), with its result.  Afterwards the heap is closed, unless the error is
+	 * FUR_EBUSY.   Durable: everything.   Errors: Error. */
 	void close()
 	{
 		int result = fur_close(heap_);
@@ -109,6 +117,7 @@ public:
 			heap_ = nullptr;
 		check(result);
 	}
+	/* get - the handle, for the functions of fur.h; it stays this object's. */
 	fur_heap *get() const noexcept
 	{
 		return heap_;
@@ -118,6 +127,7 @@ public:
 		return heap_;
 	}
 
+	/* info, stats - fur_get_info() and fur_get_stats().   Errors: Error. */
 	fur_info info() const
 	{
 		fur_info i{};
@@ -132,6 +142,7 @@ public:
 		check(fur_get_stats(heap_, &s));
 		return s;
 	}
+	/* root - fur_root(): the root as a pointer to T. */
 	template <class T>
 	T *root(unsigned index) const
 	{
@@ -143,14 +154,17 @@ private:
 	fur_heap *heap_;
 };
 
-/* The calling thread's registration with a heap; given back when the thread ends. */
+/* The calling thread's registration with a heap.  It ends when the thread does, not with this
+ * object. */
 class Thread
 {
 public:
+	/* Registers the calling thread, or finds its registration.   Errors: Error. */
 	explicit Thread(fur_heap *heap)
 	{
 		check(fur_thread_register(heap, &thread_));
 	}
+	/* get - the handle, for the functions of fur.h. */
 	fur_thread *get() const noexcept
 	{
 		return thread_;
@@ -164,16 +178,19 @@ private:
 	fur_thread *thread_;
 };
 
-/* What read() and update() return for a body: a value.  A reference into the heap would be read
- * after the transaction. */
+/* The type that read() and update() return for a body: always a value.  Through a reference the
+ * caller would read the heap after the transaction. */
 template <class Body, class Tx>
 using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
 
-/* Run body(fur_ro *) as a read-only transaction; returns what it returns, when that is durable. */
+/* read - run body(fur_ro *) as a read-only transaction.
+ * Durable: everything the body read, before return.
+ * Returns: the body's result.
+ * Errors:  Error, and whatever the body throws. */
 template <class Body>
 result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 {
-	/* Ends the transaction also when the body throws. */
+	/* Ends the transaction if the body throws. */
 	struct Guard {
 		fur_ro *tx;
 		~Guard()
@@ -197,8 +214,11 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 	}
 }
 
-/* Run body(fur_update *) as an update and commit it; returns what it returns, when the update is
- * durable.  If the body throws, the update is rolled back. */
+/* update - run body(fur_update *) as an update, and commit it.
+ * Visible:  atomically, before return.   Durable: before return, with everything it read.
+ * Returns:  the body's result.
+ * Errors:   Error, as fur_commit() describes; and whatever the body throws, after the update has
+ *           been rolled back. */
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
@@ -225,8 +245,9 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 	}
 }
 
-/* A new T in the heap, value-initialised.  T must need no constructor but that, and no
- * destructor. */
+/* make - a new T in the heap, value-initialised.  T must be trivially copyable and trivially
+ * destructible.
+ * Returns: NULL as fur_alloc() does. */
 template <class T>
 T *make(fur_update *tx)
 {

@@ -105,9 +105,10 @@ static int open_path(const char *path, const struct fur_options *options, fur_he
 {
 	struct fur_options o;
 	struct heap_file file;
+	if (heap)
+		*heap = NULL;
 	if (!path || !heap)
 		return fur_fail(FUR_EINVAL, "fur_open: path and heap must not be NULL");
-	*heap = NULL;
 	int error = options_complete(options, &o);
 	if (!error)
 		error = heap_open_file(path, HEAP_LOCK_WORKER, &file);
@@ -122,9 +123,10 @@ static int create_path(const char *path, const struct fur_options *options, fur_
 {
 	struct fur_options o;
 	struct heap_file file;
+	if (heap)
+		*heap = NULL;
 	if (!path || !heap)
 		return fur_fail(FUR_EINVAL, "fur_create: path and heap must not be NULL");
-	*heap = NULL;
 	int error = options_complete(options, &o);
 	if (!error)
 		error = heap_create_file(path, &o, &file);

@@ -96,10 +96,11 @@ static int take_index(struct fur_heap *heap, struct fur_thread **thread)
 
 FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 {
+	if (thread)
+		*thread = NULL;
 	if (!heap || !thread)
 		return fur_fail(
 		        FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
-	*thread = NULL;
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
 	if (htm_forked(&heap->htm))
 		return tx_refuse(&heap->htm);
