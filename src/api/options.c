@@ -55,6 +55,8 @@ static int read_environment(struct fur_options *o)
 
 /* ----------------------------------------------------------------- options */
 
+enum { DEFAULT_RETRIES = 20, DEFAULT_REPORT_NS = 100000000 };
+
 int options_complete(const struct fur_options *given, struct fur_options *o)
 {
 	const struct fur_struct theirs = {
@@ -68,8 +70,8 @@ int options_complete(const struct fur_options *given, struct fur_options *o)
 		return fur_fail(FUR_EINVAL,
 		        "isolation, htm or pm in fur_options is none of its enum's values");
 	if (!o->retries)
-		o->retries = 20;
+		o->retries = DEFAULT_RETRIES;
 	if (!o->reader_report_ns)
-		o->reader_report_ns = 100000000;
+		o->reader_report_ns = DEFAULT_REPORT_NS;
 	return read_environment(o);
 }

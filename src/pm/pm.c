@@ -11,13 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason,
-        size_t reason_bytes)
+/* AUTO: by what the file is on. */
+static int choose_domain(struct pm *pm, enum fur_pm asked, bool dax)
 {
-	enum fur_pm asked = options->pm;
 	bool eadr = dax && pmem_has_auto_flush() == 1;
-	memset(pm, 0, sizeof *pm);
-	pm->fd = fd;
 	if ((asked == FUR_PM_PMEM || asked == FUR_PM_EADR) && !dax)
 		return fur_fail(FUR_EINVAL,
 		        "the file is not on persistent memory (no DAX mapping): "
@@ -30,28 +27,38 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 	             : eadr               ? FUR_PM_EADR
 	             : dax                ? FUR_PM_PMEM
 	                                  : FUR_PM_SYNC;
-	switch (pm->domain) {
-	case FUR_PM_EADR:
-		snprintf(reason, reason_bytes,
-		        "DAX mapping, and the platform flushes its caches on power failure");
-		break;
-	case FUR_PM_PMEM:
-		snprintf(reason, reason_bytes, "DAX mapping: cache lines are written back");
-		break;
-	case FUR_PM_EMULATED:
-		if (options->pm_latency_ns != FUR_NO_LATENCY) {
-			pm->latency_ticks = arch_ns_to_ticks(
-			        options->pm_latency_ns ? options->pm_latency_ns : 310);
-			pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
-		}
-		snprintf(reason, reason_bytes,
-		        "a file taken for persistent memory: "
-		        "survives a killed process, NOT a power failure");
-		break;
-	default:
-		snprintf(reason, reason_bytes, "%s: durable by fdatasync",
-		        asked == FUR_PM_AUTO ? "an ordinary file, not persistent memory"
-		                             : "asked for");
+	return 0;
+}
+
+static void tell_reason(const struct pm *pm, enum fur_pm asked, char *reason, size_t reason_bytes)
+{
+	const char *why = "asked for: durable by fdatasync";
+	if (pm->domain == FUR_PM_EADR)
+		why = "DAX mapping, and the platform flushes its caches on power failure";
+	else if (pm->domain == FUR_PM_PMEM)
+		why = "DAX mapping: cache lines are written back";
+	else if (pm->domain == FUR_PM_EMULATED)
+		why = "a file taken for persistent memory: "
+		      "survives a killed process, NOT a power failure";
+	else if (asked == FUR_PM_AUTO)
+		why = "an ordinary file, not persistent memory: durable by fdatasync";
+	snprintf(reason, reason_bytes, "%s", why);
+}
+
+int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason,
+        size_t reason_bytes)
+{
+	enum { DEFAULT_LATENCY_NS = 310 };
+	memset(pm, 0, sizeof *pm);
+	pm->fd = fd;
+	int error = choose_domain(pm, options->pm, dax);
+	if (error)
+		return error;
+	tell_reason(pm, options->pm, reason, reason_bytes);
+	if (pm->domain == FUR_PM_EMULATED && options->pm_latency_ns != FUR_NO_LATENCY) {
+		pm->latency_ticks = arch_ns_to_ticks(
+		        options->pm_latency_ns ? options->pm_latency_ns : DEFAULT_LATENCY_NS);
+		pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
 	}
 	if (pthread_mutex_init(&pm->mutex, NULL))
 		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
@@ -150,6 +157,7 @@ static int drain_by_sync(struct pm *pm)
 
 int pm_drain(struct pm *pm)
 {
+	FUR_ASSERT(pm->domain != FUR_PM_AUTO); /* pm_init() has chosen */
 	if (pm->domain == FUR_PM_SYNC)
 		return drain_by_sync(pm);
 	/* Earlier write-backs complete before any later store: this is the fence of INV-D2 and
