@@ -270,17 +270,15 @@ int server_status(const char *path, struct server_status *status)
 	if (error)
 		return error;
 	const struct media_super *super = &file.geometry;
-	const struct control *c =
-	        (const struct control *)((const uint8_t *)file.super + super->control_offset);
-	const struct durability d = {
-	        .super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
+	const struct media_file view = media_file_of(super, file.super);
+	const struct control *c = (const struct control *)media_at(&view, super->control_offset);
 	uint64_t tail, slots = 0;
 	int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER), replaying = 0;
 	if (working >= 0)
 		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
 	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
 	while (!error && slots < super->ring_slots &&
-	        arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
+	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
