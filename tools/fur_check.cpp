@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_check.cpp - fur-check: tell whether a heap file is sound and which updates are lost if it is not,
- * and mend the problems that can be mended safely.
+ * fur_check.cpp - fur-check: tell whether a heap file is sound and which updates are lost if it is
+ * not, and mend the problems that can be mended safely.
  */
 #include "common/command_line.hpp"
 #include "common/json.hpp"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_info.cpp - fur-info: print the contents of a heap file and how full it is.  Only reads; takes no
- * lock.
+ * fur_info.cpp - fur-info: print the contents of a heap file and how full it is.  Only reads; takes
+ * no lock.
  */
 #include "common/command_line.hpp"
 #include "common/json.hpp"
@@ -44,8 +44,8 @@ State state_of(const HeapView &heap)
 	return s;
 }
 
-/* Read the ring from the tail on.  The tail of a heap in use moves: try to read the ring while it does
- * not. */
+/* Read the ring from the tail on.  The tail of a heap in use moves: try to read the ring while it
+ * does not. */
 tools::Ring read_ring(const HeapView &heap, bool live)
 {
 	enum { TRIES = 20 };

@@ -2,8 +2,9 @@
  *
  * heap_check.cpp - check a heap file, and repair it.
  *
- * The check takes these steps, each of which relies on the ones before it: superblock, length, state,
- * tail, ring and logs (ring_check.cpp), allocator.  A step that fails for good ends the check.
+ * The check takes these steps, each of which relies on the ones before it: superblock, length,
+ * state, tail, ring and logs (ring_check.cpp), allocator.  A step that fails for good ends the
+ * check.
  */
 #include "heap_check.hpp"
 
@@ -169,8 +170,7 @@ private:
 		        "ring slots of " + text(super_.slot_bytes) + " bytes");
 		bool sums = super_.checksum == media_super_checksum(&super_);
 		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: "
-		           "nothing in the file can be told "
-		           "from it");
+		           "nothing in the file can be told from it");
 		media_super s = super_;
 		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
 		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN,
@@ -187,7 +187,7 @@ private:
 		if (is > must)
 			mendable("file",
 			        text(is - must) +
-			                " bytes too long: nothing reads what lies behind byte " +
+			                " bytes too long: nothing reads the file beyond byte " +
 			                text(must),
 			        {must, {}, "file: cut to " + text(must) + " bytes"});
 		if (is >= must)
@@ -242,8 +242,8 @@ private:
 	}
 
 	/* Each copy is written and durable before the other is touched, and only when everything
-	 * below is durable in the heap (INV-R1).  So if one is damaged the other is right: the first
-	 * can only be newer and the second only older, and replaying again is harmless. */
+	 * below is durable in the heap (INV-R1).  So if one is damaged the other is right: the
+	 * first can only be newer and the second only older, and replaying again is harmless. */
 	std::optional<uint64_t> check_tail()
 	{
 		uint64_t tail[2];
@@ -259,7 +259,7 @@ private:
 			uint64_t good = tail[1 - broken];
 			const char *which = broken ? "second" : "first";
 			mendable("tail",
-			        std::string("the ") + which + " copy is damaged; the other says " +
+			        std::string("the ") + which + " copy is damaged; the other is " +
 			                text(good),
 			        {offsetof(media_super, tail) + static_cast<uint64_t>(broken) *
 			                                               sizeof(media_super::tail[0]),
@@ -271,7 +271,7 @@ private:
 		if (tail[0] < tail[1] || tail[0] - tail[1] > 2 * super_.ring_slots) {
 			problem("tail",
 			        "its copies, " + text(tail[0]) + " and " + text(tail[1]) +
-			                ", cannot both be right, and nothing says which is",
+			                ", cannot both be right, and nothing tells which is",
 			        RESTORE);
 			return {};
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_view.cpp - open a heap file, lock it if nobody else may work on it, map it privately; then read
- * its ring, its logs and its allocator through the library's own view (media/log_view.h).
+ * heap_view.cpp - open a heap file, lock it if nobody else may work on it, map it privately; then
+ * read its ring, its logs and its allocator through the library's own view (media/log_view.h).
  */
 #include "heap_view.hpp"
 
@@ -74,7 +74,7 @@ void HeapView::take_lock(Purpose purpose)
 			continue;
 		if (errno == EAGAIN || errno == EACCES)
 			throw Refused(path + ": the heap is in use by another process: end that "
-			                     "first (fur-info works beside it)");
+			                     "first (fur-info works alongside it)");
 		throw Refused(path + ": cannot lock: " + strerror(errno) +
 		              ": copy the file to a local file system and check the copy");
 	}

@@ -22,8 +22,8 @@ struct Refused : std::runtime_error {
 	using runtime_error::runtime_error;
 };
 
-/* If the file becomes shorter while it is mapped, or cannot be read, an access raises SIGBUS: report
- * that, and exit with status 1. */
+/* If the file becomes shorter while it is mapped, or cannot be read, an access raises SIGBUS:
+ * report that, and exit with status 1. */
 void explain_sigbus(const char *program, const std::string &path);
 
 enum class Purpose {

@@ -4,12 +4,12 @@
  * mended, that are lost, or that are missing and may or may not have returned.
  *
  * A hole alone is no problem: each thread may have had one update in flight when the process ended,
- * and no caller was told that it is done.  inspect_find_damage() finds proofs that a lost update had
- * been durable.
+ * and no caller was told that it is done.  inspect_find_damage() finds proofs that a lost update
+ * had been durable.
  *
- * The check takes these steps: mend markers in the mapping, as recovery will; find proofs of damage;
- * find the record heads of updates without a marker; list each lost update, with the heap bytes that
- * it stored to.
+ * The check takes these steps: mend markers in the mapping, as recovery will; find proofs of
+ * damage; find the record heads of updates without a marker; list each lost update, with the heap
+ * bytes that it stored to.
  */
 #include "heap_check.hpp"
 
@@ -45,9 +45,9 @@ public:
 		report_.holes = w.holes;
 		report_.aborted = w.aborts;
 		if (closed_ && w.end > w.tail)
-			problem("ring",
-			        "the heap says that it is closed, and its ring holds update " +
-			                text(w.end - 1) + ", above the tail " + text(w.tail));
+			problem("ring", "the heap is marked closed, and its ring holds update " +
+			                        text(w.end - 1) + ", above the tail " +
+			                        text(w.tail));
 		find_lost();
 		/* Each thread has at most one update in flight. */
 		uint64_t losses = std::max(w.holes, w.broken);
@@ -103,7 +103,7 @@ private:
 		if (m.bytes == 8) {
 			uint64_t is;
 			memcpy(&is, m.was, sizeof is);
-			what += "its slot says " + text(is) + "; with " + text(m.durts) +
+			what += "its slot contains durTS " + text(is) + "; with " + text(m.durts) +
 			        " its checksum holds";
 		} else {
 			what += "byte " + text(m.offset) + " of the file is " +
@@ -112,7 +112,7 @@ private:
 		}
 		const char *where = in_log ? "log" : "ring";
 		report_.problems.push_back(
-		        {where, what, "mend it with --repair; opening the heap mends it, too",
+		        {where, what, "mend it with --repair; opening the heap also mends it",
 		                Repair{m.offset, {m.is, m.is + m.bytes},
 		                        std::string(where) + ": byte " + text(m.offset) +
 		                                " set, for update " + text(m.durts)},
@@ -231,12 +231,12 @@ private:
 			break;
 		case INSPECT_MISPLACED:
 			lose(d.durts, true,
-			        "its slot says " + text(d.number) +
+			        "its slot contains durTS " + text(d.number) +
 			                ", which it never held: damaged");
 			break;
 		case INSPECT_OUTRUN:
 			report_.problems.push_back({"tail",
-			        "it says " + text(d.durts) + ", and the file holds " +
+			        "it is " + text(d.durts) + ", and the file holds durTS " +
 			                text(d.number) +
 			                ", which came a lap later: copied while a program had it "
 			                "open, or damaged",

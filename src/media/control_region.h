@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_region.h - the layout of a heap file's control region: memory that a working process and a
- * replayer alongside it both map.  Its contents mean nothing when neither runs.  The functions that
- * use it are in durability/control.h.
+ * control_region.h - the layout of a heap file's control region: memory that a working process and
+ * a replayer alongside it both map.  Its contents mean nothing when neither runs.  The functions
+ * that use it are in durability/control.h.
  */
 #ifndef FUR_CONTROL_REGION_H
 #define FUR_CONTROL_REGION_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_layout.h - the allocator's structures, which lie at the start of the heap.  They are on media,
- * so their sizes are frozen.
+ * heap_layout.h - the allocator's structures, which lie at the start of the heap.  They are on
+ * media, so their sizes are frozen.
  *
  *      header | thread caches | chunk table | free lists of chunks | chunks of 64 KiB ...
  *
- * Roots and list links are stored as pointers, because the heap is always mapped at the same address.
- * Everything here is read and written inside transactions only, so an abort or a crash leaks nothing
- * and needs no code here.
+ * Roots and list links are stored as pointers, because the heap is always mapped at the same
+ * address.  Everything here is read and written inside transactions only, so an abort or a crash
+ * leaks nothing and needs no code here.
  *
  *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the
  *           last of a FREE run, or INNER.
@@ -20,9 +20,9 @@
  *           The update that frees its last block makes the chunk a FREE run.  Classes with few
  *           blocks in a chunk are an exception: they keep it until the heap is full.
  *
- * A heap that was made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in the
- * words of the chunk table that a SMALL chunk does not use.  Its threads' lists may have the old form
- * (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
+ * A heap that was made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in
+ * the words of the chunk table that a SMALL chunk does not use.  Its threads' lists may have the
+ * old form (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
  * (class_state.depot).  The allocator uses such lists up and makes no new ones.
  */
 #ifndef FUR_HEAP_LAYOUT_H
@@ -44,16 +44,17 @@ enum {
 #define HEAP_MAGIC_1 UINT64_C(0x31706165482d7566)
 #define HEAP_MAGIC_2 UINT64_C(0x32706165482d7566)
 
-/* The first words of a free block.  `depth` is used in old heaps only: in the head of a thread's list
- * it is the number of blocks, in the head of a list in class_state.depot it is the next such list. */
+/* The first words of a free block.  `depth` is used in old heaps only: in the head of a thread's
+ * list it is the number of blocks, in the head of a list in class_state.depot it is the next such
+ * list. */
 struct free_block {
 	uint64_t next;
 	uint64_t depth;
 };
 
-/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks.  A list
- * is one word: number of blocks << 48 | offset of the first in the heap | 1; or 0; or, in the old
- * form, the address of the first block. */
+/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks.  A
+ * list is one word: number of blocks << 48 | offset of the first in the heap | 1; or 0; or, in the
+ * old form, the address of the first block. */
 struct cache {
 	uint64_t list;
 	uint64_t full; /* one more list, in old heaps */
@@ -90,12 +91,12 @@ _Static_assert(sizeof(struct thread_caches) == CLASSES * 32,
 
 enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };
 
-/* Set in `kind`, alongside SMALL and the class, when the last range of the chunk has been given to a
- * thread.  Never set in old chunks. */
+/* Set in `kind`, alongside SMALL and the class, when the last range of the chunk has been given to
+ * a thread.  Never set in old chunks. */
 #define CHUNK_CUT (UINT64_C(1) << 16)
 
-/* Every fur_free reads it, so that of a SMALL chunk is written only twice: when the chunk begins, and
- * when it is cut up. */
+/* Every fur_free reads it, so that of a SMALL chunk is written only twice: when the chunk begins,
+ * and when it is cut up. */
 struct chunk {
 	uint64_t kind;       /* and, for SMALL, the class << 8 */
 	uint64_t run;        /* chunks in the run; at the head of LARGE, head and last of FREE */
@@ -103,8 +104,8 @@ struct chunk {
 };
 _Static_assert(sizeof(struct chunk) == 32, "frozen");
 
-/* The blocks of a SMALL chunk that have been freed, by their offsets in it / 16.  In an old heap this
- * structure overlays the run, next and prev of struct chunk. */
+/* The blocks of a SMALL chunk that have been freed, by their offsets in it / 16.  In an old heap
+ * this structure overlays the run, next and prev of struct chunk. */
 struct chunk_list {
 	/* Number of blocks << 40 | the last << 20 | the first; below 1 << 40: none */
 	uint64_t blocks;
@@ -134,8 +135,8 @@ static inline struct chunk *chunk(const void *base, uint64_t number)
 	return (struct chunk *)((uintptr_t)base + header(base)->table) + number;
 }
 
-/* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is all
- * zero. */
+/* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is
+ * all zero. */
 void heap_format(void *image, uint64_t bytes, uint32_t threads);
 /* The size of the smallest heap for `threads` threads. */
 uint64_t heap_least_bytes(uint32_t threads);

@@ -4,9 +4,9 @@
  *
  *      superblock | control | marker ring | redo log of thread 0, 1, ... | heap | trailer
  *
- * All numbers are little-endian.  The assertions here and tests/unit/media_test.cpp freeze all sizes
- * and offsets.  Version 1 has no record heads and no trailer; libfur opens such a file and keeps it
- * at version 1.
+ * All numbers are little-endian.  The assertions here and tests/unit/media_test.cpp freeze all
+ * sizes and offsets.  Version 1 has no record heads and no trailer; libfur opens such a file and
+ * keeps it at version 1.
  *
  * The ring is used lap after lap: the marker of durTS s lies in slot s modulo ring_slots, so one
  * lap is ring_slots consecutive durTSs.
@@ -151,8 +151,8 @@ static inline uint64_t media_head_bytes(const struct media_super *super)
 /* The head that belongs at `position` of the thread's log. */
 struct media_head media_head_encode(const struct media_super *super, uint32_t thread,
         uint64_t position, const struct media_claims *claims);
-/* Returns 0 and the claims if `head` is the head of a durTS in [tail, tail + ring_slots), written for
- * this position; otherwise -1. */
+/* Returns 0 and the claims if `head` is the head of a durTS in [tail, tail + ring_slots), written
+ * for this position; otherwise -1. */
 int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position,
         uint64_t tail, const struct media_head *head, struct media_claims *claims);
 
@@ -175,8 +175,8 @@ static inline struct media_trailer *media_trailer(const struct media_file *f)
 	                                f, s->heap_offset + s->heap_bytes);
 }
 
-/* A redo-log entry is one word, then the bytes stored, padded so that the whole is a multiple of 16.
- * No entry wraps around the end of the log. */
+/* A redo-log entry is one word, then the bytes stored, padded so that the whole is a multiple of
+ * 16. No entry wraps around the end of the log. */
 #define MEDIA_ENTRY_ALIGN 16u
 #define MEDIA_ENTRY_MAX   4088u /* payload bytes; a longer write is several entries */
 
@@ -212,8 +212,8 @@ uint64_t media_window_end(const struct media_file *file, uint64_t tail);
 uint64_t media_super_checksum(const struct media_super *super);
 
 /* The checksum of a marker and of the record that it names, which lies in the thread's log at `log`
- * (the file's, or a copy with the same places).  The caller has checked that the record is no longer
- * than the log. */
+ * (the file's, or a copy with the same places).  The caller has checked that the record is no
+ * longer than the log. */
 uint64_t media_marker_checksum(
         const struct media_super *super, const struct media_marker *marker, const uint8_t *log);
 

@@ -2,10 +2,10 @@
  *
  * apply.c - write the entries of updates to the heap's image.
  *
- * With one writer: for each update, in order of durTS, preload what lies ahead, read its entries, and
- * hand each to the writer, which asks for its heap lines, stores it some entries later, and writes
- * the lines back later still.  With several threads: each first sorts the entries of a share of the
- * updates into baskets, one basket for each writer; then each writer empties its baskets.
+ * With one writer: for each update, in order of durTS, preload what lies ahead, read its entries,
+ * and hand each to the writer, which asks for its heap lines, stores it some entries later, and
+ * writes the lines back later still.  With several threads: each first sorts the entries of a share
+ * of the updates into baskets, one basket for each writer; then each writer empties its baskets.
  */
 #include "replay/apply.h"
 #include "base/error.h"
@@ -97,8 +97,8 @@ struct writer {
 	uintptr_t dirty[DIRTY_LINES];
 };
 
-/* Note the piece's lines for write-back.  A line keeps its place in dirty[] until another line needs
- * the place, and is written back then: once, with everything stored to it meanwhile. */
+/* Note the piece's lines for write-back.  A line keeps its place in dirty[] until another line
+ * needs the place, and is written back then: once, with everything stored to it meanwhile. */
 static void unload_piece(struct writer *w, const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;

@@ -46,13 +46,13 @@ struct apply_range {
 FUR_MUST_USE int apply_updates(
         struct durability *d, const struct apply_range *range, struct replay_result *result);
 
-/* The memory in which several threads sort entries; it is kept from one range to the next.  NULL for
- * one thread, or if there is no memory. */
+/* The memory in which several threads sort entries; it is kept from one range to the next.  NULL
+ * for one thread, or if there is no memory. */
 struct apply_basket *apply_baskets(unsigned threads);
 void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 
-/* Do the entries of a valid marker's record make sense?  A checksum that holds over an entry outside
- * the heap means a bug or a forgery.  Errors: FUR_ECORRUPT. */
+/* Do the entries of a valid marker's record make sense?  A checksum that holds over an entry
+ * outside the heap means a bug or a forgery.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int apply_check(const struct durability *d, uint64_t durts);
 
 /* For a caller that walks from durTS to durTS up to `end` and has reached `at`: preload the markers

@@ -175,9 +175,9 @@ struct newest {
 };
 
 /* Find the last record below the tail of each thread that has one in the window.  It is replayed,
- * but its marker may still be in the ring.  It is believed only if the window has not taken any slot
- * above it since, because a newer one may have been there.  So go from the tail down as far as all
- * markers are valid. */
+ * but its marker may still be in the ring.  It is believed only if the window has not taken any
+ * slot above it since, because a newer one may have been there.  So go from the tail down as far as
+ * all markers are valid. */
 static void find_newest_below(const struct damage_search *j, struct newest *newest)
 {
 	uint32_t wanted = 0;
@@ -293,38 +293,30 @@ int inspect_refuse(const struct inspect_damage *d)
 	case INSPECT_CLAIMED:
 		return fur_fail(FUR_ECORRUPT,
 		        "update %llu was durable when update %llu of thread %u was made, and its "
-		        "marker or log does not check: the "
-		        "file "
-		        "is damaged, or was copied while a program had it open: restore it from a "
-		        "copy, or see fur-check",
+		        "marker or log does not check: the file is damaged, or was copied while a "
+		        "program had it open: restore it from a copy, or see fur-check",
 		        durts, by, d->thread);
 	case INSPECT_REPLAYED:
 		return fur_fail(FUR_ECORRUPT,
 		        "update %llu is in the heap in part, and its marker or log does not check: "
-		        "the file is damaged, or was "
-		        "copied "
-		        "while a program had it open: restore it from a copy",
+		        "the file is damaged, or was copied while a program had it open: restore "
+		        "it from a copy",
 		        durts);
 	case INSPECT_MISPLACED:
 		return fur_fail(FUR_ECORRUPT,
-		        "the ring's slot of update %llu says %llu, which it never held: the file "
-		        "is damaged: restore it from a "
-		        "copy, or "
-		        "see fur-check",
+		        "the ring's slot of update %llu contains %llu, which it never held: the "
+		        "file is damaged: restore it from a copy, or see fur-check",
 		        durts, number);
 	case INSPECT_OUTRUN:
 		return fur_fail(FUR_ECORRUPT,
-		        "the log's tail says %llu, and the file holds %llu, which came a lap "
-		        "later: it was copied while a program "
-		        "had it "
-		        "open, or is damaged: restore it from a copy that was made with the heap "
-		        "closed",
+		        "the log's tail is %llu, and the file holds %llu, which came a lap later: "
+		        "it was copied while a program had it open, or is damaged: restore it from "
+		        "a copy that was made with the heap closed",
 		        durts, number);
 	default:
 		return fur_fail(FUR_ECORRUPT,
 		        "an update of thread %u, between %llu and %llu, had returned, and its "
-		        "marker or log is damaged: "
-		        "restore the file from a copy, or see fur-check",
+		        "marker or log is damaged: restore the file from a copy, or see fur-check",
 		        d->thread, durts, by);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inspect.c - the verdict on each slot of the window, upwards: look at the marker alone, then at the
- * verdicts on the slots that it names.  damage.c finds proofs of damage, mend.c corrections.
+ * inspect.c - the verdict on each slot of the window, upwards: look at the marker alone, then at
+ * the verdicts on the slots that it names.  damage.c finds proofs of damage, mend.c corrections.
  */
 #include "replay/inspect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inspect.h - verdicts on the updates in the marker ring and the logs, for recovery and for the tools
- * that only look (fur-info, fur-check).
+ * inspect.h - verdicts on the updates in the marker ring and the logs, for recovery and for the
+ * tools that only look (fur-info, fur-check).
  *
  * These functions read the file's mapping and nothing else, through media/log_view.h.  They need no
  * open heap, they write nothing (except inspect_find_mend() and inspect_apply_mend()), and they
@@ -103,9 +103,9 @@ struct inspect_mend {
 	uint8_t was[8], is[8];
 };
 
-/* Look for the one change that makes the marker of `durts` valid: of its durTS, of one byte of it, or
- * of one byte (one bit, where the record is long) of its record.  The checksum has 64 bits and some
- * 10^5 changes are tried, so one fits by chance with a probability of 2^-46.
+/* Look for the one change that makes the marker of `durts` valid: of its durTS, of one byte of it,
+ * or of one byte (one bit, where the record is long) of its record.  The checksum has 64 bits and
+ * some 10^5 changes are tried, so one fits by chance with a probability of 2^-46.
  *
  * Tries the changes in the mapping, which is as before on return; nobody else may use it meanwhile.
  * *budget is the number of bytes that may still be hashed; the function reduces it.  Returns false

@@ -2,8 +2,8 @@
  *
  * mend.c - corrections of a marker or its record by the checksum (inspect.h).
  *
- * It is right to keep an update that was written whole, whether it had returned or not: recovery may
- * keep an update that was still in flight.
+ * It is right to keep an update that was written whole, whether it had returned or not: recovery
+ * may keep an update that was still in flight.
  */
 #include "replay/inspect.h"
 

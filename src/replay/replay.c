@@ -2,18 +2,18 @@
  *
  * replay.c - recovery after a failure, and replay alongside running transactions.
  *
- * replay_recover() takes these steps.  It decides everything before it writes to the heap, so that a
- * heap that it refuses stays as it was:
+ * replay_recover() takes these steps.  It decides everything before it writes to the heap, so that
+ * a heap that it refuses stays as it was:
  *
- *     1. measure     how far markers reach, and how much log they name   window_measure()
- *     2. look        at each marker and its record alone                 window_look()
- *     3. correct     single bytes whose change makes a marker valid      window_mend()
- *     4. judge       dependencies: an update of a lost one is lost       window_judge()
- *     5. refuse      a heap that is provably damaged                     window_refuse_damage()
- *     6. persist     corrections, markers and records                    window_make_durable()
- *     7. map         the heap's pages, if most will be written           window_populate()
- *     8. apply       the kept updates, in order                          window_apply()
- *     9. move        the tail, two laps on                               store_tail()
+ *     1. measure     how far markers reach, and how much log they name       window_measure()
+ *     2. look        at each marker and its record alone                     window_look()
+ *     3. correct     single bytes whose change makes a marker valid          window_mend()
+ *     4. judge       dependencies: an update that names a lost one is lost   window_judge()
+ *     5. refuse      a heap that is provably damaged                         window_refuse_damage()
+ *     6. persist     corrections, markers and records                        window_make_durable()
+ *     7. map         the heap's pages, if most will be written               window_populate()
+ *     8. apply       the kept updates, in order                              window_apply()
+ *     9. move        the tail, two laps on                                   store_tail()
  *
  * replay_live() walks from the tail up to the first update that may be in flight, and takes the
  * last steps for those below it: persist (alongside another process), apply, move the tail, and
@@ -30,8 +30,8 @@
 #include <sys/mman.h>
 
 /* Move the tail on the medium.  The first drain keeps INV-R1: everything below the new tail is
- * durable in the heap before the tail moves.  The drain after the first copy keeps the two copies at
- * most one step apart, so that a failure in between leaves the older tail, which is right. */
+ * durable in the heap before the tail moves.  The drain after the first copy keeps the two copies
+ * at most one step apart, so that a failure in between leaves the older tail, which is right. */
 static int store_tail(struct durability *d, uint64_t tail)
 {
 	int error = pm_drain(&d->pm);
@@ -43,8 +43,8 @@ static int store_tail(struct durability *d, uint64_t tail)
 	return error;
 }
 
-/* Start the write-back of a plausible marker and its record, including lines that a failed fdatasync
- * has left behind. */
+/* Start the write-back of a plausible marker and its record, including lines that a failed
+ * fdatasync has left behind. */
 static void marker_write_back(struct durability *d, const struct media_marker *m)
 {
 	const struct media_file file = durability_file(d);
@@ -82,7 +82,8 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
 
 /* ---------------------------------------------------------------- recovery */
 
-/* Markers are corrected up to this number: where whole regions are gone, changing bytes is no use. */
+/* Markers are corrected up to this number: where whole regions are gone, changing bytes is no
+ * use. */
 enum { MENDS_MOST = 64 };
 
 /* The state of one recovery.  Its window is the durTSs [tail, end_of_window); no marker of [end,
@@ -222,8 +223,9 @@ static void window_take_mends_back(struct recovery_window *w)
 
 static int mends_make_durable(struct recovery_window *w)
 {
+	const struct media_file file = durability_file(w->d);
 	for (unsigned k = 0; k < w->mended; k++)
-		pm_flush(&w->d->pm, (uint8_t *)w->d->words + w->mends[k].offset, w->mends[k].bytes);
+		pm_flush(&w->d->pm, media_at(&file, w->mends[k].offset), w->mends[k].bytes);
 	w->result->mended = w->mended;
 	return w->mended ? pm_drain(&w->d->pm) : 0;
 }
@@ -273,8 +275,8 @@ static void damage_refuse_first(void *error, const struct inspect_damage *damage
 		*(int *)error = inspect_refuse(damage);
 }
 
-/* INV-R7.  Later updates may have read the damaged one without naming it, because it was durable: to
- * replay them would leave a state of the heap that never existed. */
+/* INV-R7.  Later updates may have read the damaged one without naming it, because it was durable:
+ * to replay them would leave a state of the heap that never existed. */
 static int window_refuse_damage(const struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
@@ -443,10 +445,10 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t *end, 
 		*log_bytes += m.log_bytes;
 	}
 	*end = at;
-	/* An update that could not be made durable has also left nondurable[], after it set `failed`
-	 * (INV-D5).  The acquires in marker_settled() order its leaving before this load of
-	 * `failed`.  Without this check half of such an update could reach the heap, and nothing of
-	 * it the log. */
+	/* An update that could not be made durable has also left nondurable[], after it set
+	 * `failed` (INV-D5).  The acquires in marker_settled() order its leaving before this load
+	 * of `failed`.  Without this check half of such an update could reach the heap, and nothing
+	 * of it the log. */
 	return d->beside ? 0 : durability_check(d);
 }
 
@@ -475,8 +477,8 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 	struct media_trailer *trailer = media_trailer(&file);
 	/* INV-M4.  Everything below `end` is durable, so the claim is true whenever it reaches the
 	 * medium, and nothing waits for that.  The fence orders the store of the claim before the
-	 * stores to the heap, so that a copy, which reads the trailer last, finds a claim that is at
-	 * least as new as the heap.  Without it recovery would take a torn copy for whole. */
+	 * stores to the heap, so that a copy, which reads the trailer last, finds a claim that is
+	 * at least as new as the heap.  Without it recovery would take a torn copy for whole. */
 	if (trailer) {
 		arch_store(&trailer->replaying, media_tail_encode(end));
 		pm_flush(&d->pm, trailer, sizeof *trailer);

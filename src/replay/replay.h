@@ -33,9 +33,9 @@ struct replay_result {
 	uint64_t ns;
 };
 
-/* replay_recover - after a failure: replay the log, make the heap durable, restart the ring (INV-M2).
- * The caller holds the right to replay, and nothing runs on the heap.
- * Errors: FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM; the file's log is untouched then. */
+/* replay_recover - after a failure: replay the log, make the heap durable, restart the ring
+ * (INV-M2).  The caller holds the right to replay, and nothing runs on the heap.  Errors:
+ * FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM; the file's log is untouched then. */
 FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *result);
 
 /* Recover if the heap was not closed, and set *recovered accordingly; otherwise check that it was
@@ -53,9 +53,9 @@ FUR_MUST_USE int replay_check_closed(const struct durability *d);
  * the first records of a process.  Errors: FUR_EIO. */
 FUR_MUST_USE int replay_begin_lap(struct durability *d);
 
-/* replay_live - replay the updates that are durable now, alongside running transactions.  The caller
- * holds the right to replay, and has locked `d->replaying` if the transactions are this process's.
- * Errors: FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM. */
+/* replay_live - replay the updates that are durable now, alongside running transactions.  The
+ * caller holds the right to replay, and has locked `d->replaying` if the transactions are this
+ * process's.  Errors: FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM. */
 FUR_MUST_USE int replay_live(struct durability *d);
 
 extern const struct durability_ops replay_ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privileges.c - become the heap's owner: first the groups, then the user, then make sure that root's
- * rights cannot be had back.
+ * privileges.c - become the heap's owner: first the groups, then the user, then make sure that
+ * root's rights cannot be had back.
  */
 #include "replayer/privileges.h"
 #include "base/error.h"

@@ -175,9 +175,9 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	return error;
 }
 
-/* Sleep until called.  `calls` was read before the server last looked for work, so a call since then
- * is not missed.  A worker may miss that wake_at has changed; control_wake() tells why that does no
- * harm. */
+/* Sleep until called.  `calls` was read before the server last looked for work, so a call since
+ * then is not missed.  A worker may miss that wake_at has changed; control_wake() tells why that
+ * does no harm. */
 static void server_sleep(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;

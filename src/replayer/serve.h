@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * serve.h - a replayer alongside the process that works on a heap.  It replays the log to the heap
- * while transactions run.  When that process has died it brings the heap up to date, marks it closed,
- * and waits for the next process.
+ * while transactions run.  When that process has died it brings the heap up to date, marks it
+ * closed, and waits for the next process.
  *
  *   INV-S1  A heap has at most one replayer (HEAP_LOCK_REPLAYER).
  *   INV-S2  The replayer may die at any instant.  The worker sees that by the lock, takes the right

@@ -76,8 +76,8 @@ public:
 	template <class T>
 	T get() const;
 
-	/* A member.  If there is none, operator[] adds it, to null as well, which becomes an object;
-	 * at() throws std::logic_error. */
+	/* A member.  If there is none, operator[] adds it, to null as well, which becomes an
+	 * object; at() throws std::logic_error. */
 	Json &operator[](const std::string &name);
 	const Json &operator[](const std::string &name) const
 	{
