@@ -108,7 +108,7 @@ static int start(struct fur_heap *heap, struct replay_result *replayed)
 		return error;
 	/* After recovery: a file that it refuses is not written to (INV-F1).  If we die before
 	 * this, the state is that of the last process, whose end the replayer's watch has seen, or
-	 * it waits for ours: see after_worker() in serve.c. */
+	 * it waits for ours: see worker_ended() in serve.c. */
 	control_opened(d);
 	error = durability_set_state(d, MEDIA_OPEN);
 	if (error)
