@@ -56,7 +56,7 @@ void redo_fini(struct redo_log *log, const struct durability *d)
 
 static uint64_t place(const struct durability *d, uint64_t position)
 {
-	return position & (d->super->log_bytes - 1);
+	return log_place(d->super, position);
 }
 
 void redo_begin(struct redo_log *log, const struct durability *d)
