@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_check.cpp - fur-check: is a heap file sound, what is lost if it is not, and mend what can be
- * mended safely.
+ * fur_check.cpp - fur-check: tell whether a heap file is sound and which updates are lost if it is
+ * not, and mend the problems that can be mended safely.
  */
 #include "common/command_line.hpp"
 #include "common/json.hpp"
@@ -107,7 +107,7 @@ void print(const std::string &path, const Report &r, const std::vector<std::stri
 
 /* ----------------------------------------------------------------------- run */
 
-/* What to do about it. */
+/* The remedy for all problems of the report together. */
 std::string remedy(const Report &r)
 {
 	if (r.all_mendable())
@@ -119,7 +119,8 @@ std::string remedy(const Report &r)
 	return text;
 }
 
-/* Nothing is given up that need not be, and no loss is hidden by giving up less than it takes. */
+/* --forget-from must give up no update without need, and must not hide a loss by giving up too
+ * little. */
 void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();

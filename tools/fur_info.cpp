@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_info.cpp - fur-info: what is in a heap file, and how full.  Only reads; takes no lock.
+ * fur_info.cpp - fur-info: print the contents of a heap file and how full it is.  Only reads; takes
+ * no lock.
  */
 #include "common/command_line.hpp"
 #include "common/json.hpp"
@@ -21,7 +22,7 @@ enum { EXIT_BAD_DATA = 1 };
 struct State {
 	const char *name, *marked;
 	bool live, worker, replayer;
-	uint64_t worker_pid, replayer_pid; /* as they say; 0 if they do not */
+	uint64_t worker_pid, replayer_pid; /* from the control region; 0: not known */
 };
 
 State state_of(const HeapView &heap)
@@ -33,9 +34,9 @@ State state_of(const HeapView &heap)
 	s.replayer = heap.used_by_replayer();
 	s.live = s.worker || s.replayer;
 	if (heap.super()->control_bytes >= sizeof(control)) {
+		const media_file file = heap.file();
 		const auto *c = reinterpret_cast<const control *>(
-		        reinterpret_cast<const uint8_t *>(heap.words()) +
-		        heap.super()->control_offset);
+		        media_at(&file, heap.super()->control_offset));
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
 	}
@@ -43,26 +44,15 @@ State state_of(const HeapView &heap)
 	return s;
 }
 
-uint64_t tail_of(const HeapView &heap)
-{
-	heap_file file = {};
-	file.super = const_cast<media_super *>(heap.words());
-	file.geometry = *heap.super();
-	uint64_t tail;
-	if (heap_tail(&file, &tail))
-		throw tools::Refused(heap.path + ": " + fur_errormsg());
-	return tail;
-}
-
-/* The ring from the tail on.  In a heap that is worked on the tail moves: take one look during
- * which it did not, if that can be had. */
-tools::Ring look_at_ring(const HeapView &heap, bool live)
+/* Read the ring from the tail on.  The tail of a heap in use moves: try to read the ring while it
+ * does not. */
+tools::Ring read_ring(const HeapView &heap, bool live)
 {
 	enum { TRIES = 20 };
-	uint64_t tail = tail_of(heap);
+	uint64_t tail = heap.tail();
 	for (int k = 1;; k++) {
 		tools::Ring ring = heap.ring(tail);
-		uint64_t now = live ? tail_of(heap) : tail;
+		uint64_t now = live ? heap.tail() : tail;
 		if (now == tail || k == TRIES)
 			return ring;
 		tail = now;
@@ -83,7 +73,7 @@ json super_json(const HeapView &heap)
 	                        {"heap", {{"offset", s.heap_offset}, {"bytes", s.heap_bytes}}}}}};
 }
 
-/* The newest update or abort in the ring, replayed or not; null in a heap that had none. */
+/* The newest update or abort in the ring, replayed or not; null in a heap that never had one. */
 json last_durts(const HeapView &heap, const tools::Ring &ring)
 {
 	if (ring.window.end != ring.window.tail)
@@ -91,9 +81,9 @@ json last_durts(const HeapView &heap, const tools::Ring &ring)
 	const media_file file = heap.file();
 	uint64_t last = 0;
 	for (uint64_t k = 0; k < ring.verdicts.size(); k++) {
-		media_marker m = *inspect_marker(&file, k);
+		media_marker m = log_read_marker(&file, k);
 		if (m.durts > last && (m.durts & (ring.verdicts.size() - 1)) == k &&
-		        inspect_valid(&file, &m, m.durts))
+		        log_marker_valid(&file, &m, m.durts))
 			last = m.durts;
 	}
 	return last ? json(last) : json();
@@ -120,7 +110,7 @@ json logs_json(const HeapView &heap, const tools::Ring &ring)
 	return all;
 }
 
-/* The allocator can be counted where nobody changes it. */
+/* The allocator can be counted only while no process changes it. */
 json allocator_json(const HeapView &heap, const State &state, const tools::Ring &ring)
 {
 	if (state.live)
@@ -141,10 +131,10 @@ json allocator_json(const HeapView &heap, const State &state, const tools::Ring 
 	        {"chunks", c.chunks}, {"free_chunks", c.free_chunks}, {"chunk_bytes", CHUNK_BYTES}};
 }
 
-json look(const HeapView &heap)
+json heap_json(const HeapView &heap)
 {
 	State state = state_of(heap);
-	tools::Ring ring = look_at_ring(heap, state.live);
+	tools::Ring ring = read_ring(heap, state.live);
 	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked},
 	        {"snapshot", state.live},
 	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer},
@@ -258,7 +248,7 @@ int run(const std::string &path, bool as_json)
 	if (heap_check_super(&heap.raw(), heap.file_bytes))
 		throw tools::Refused(path + ": " + fur_errormsg());
 	heap.map(heap.raw());
-	json all = look(heap);
+	json all = heap_json(heap);
 	if (as_json)
 		std::cout << all.dump(2) << "\n";
 	else

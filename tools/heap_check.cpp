@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_check.cpp - heap_check.hpp, done: superblock, length, state, tail, ring and logs, allocator,
- * in this order, for each is read by what the ones before it say.
+ * heap_check.cpp - check a heap file, and repair it.
+ *
+ * The check takes these steps, each of which relies on the ones before it: superblock, length,
+ * state, tail, ring and logs (ring_check.cpp), allocator.  A step that fails for good ends the
+ * check.
  */
 #include "heap_check.hpp"
 
@@ -88,15 +91,15 @@ private:
 
 	/* ------------------------------------------------------------ superblock */
 
-	/* Its length is looked at later. */
+	/* Without the length, which check_length() looks at. */
 	static int super_error(const media_super &s)
 	{
 		return heap_check_super(&s, UINT64_MAX);
 	}
 
-	/* The one byte whose change makes the checksum hold, over numbers that fit.  The checksum
-	 * has 64 bits and 32,640 changes are tried: one that fits by chance, while something else
-	 * is wrong, has a probability of 2^-49. */
+	/* Find the one byte whose change makes the checksum hold and the numbers fit.  The checksum
+	 * has 64 bits and 32,640 changes are tried, so one fits by chance, while something else is
+	 * wrong, with a probability of 2^-49. */
 	std::optional<uint64_t> mend_byte()
 	{
 		constexpr uint64_t BYTES = offsetof(media_super, gap0);
@@ -132,7 +135,7 @@ private:
 			                "superblock: byte " + text(*at) + " set to " + hex(must)});
 			return true;
 		}
-		/* Not a heap, or not ours to read: no damage that we could speak of. */
+		/* Not a heap, or of an unknown version: we cannot call that damage. */
 		if (error != FUR_ECORRUPT && !looks_like_ours())
 			throw Refused(heap_.path + ": " + message);
 		list_superblock_problems();
@@ -140,7 +143,7 @@ private:
 		return false;
 	}
 
-	/* Most of what never changes is there. */
+	/* Most of the fields that are the same in every heap are right. */
 	bool looks_like_ours() const
 	{
 		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) +
@@ -167,8 +170,7 @@ private:
 		        "ring slots of " + text(super_.slot_bytes) + " bytes");
 		bool sums = super_.checksum == media_super_checksum(&super_);
 		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: "
-		           "nothing in the file can be told "
-		           "from it");
+		           "nothing in the file can be told from it");
 		media_super s = super_;
 		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
 		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN,
@@ -185,7 +187,7 @@ private:
 		if (is > must)
 			mendable("file",
 			        text(is - must) +
-			                " bytes too long: nothing reads what lies behind byte " +
+			                " bytes too long: nothing reads the file beyond byte " +
 			                text(must),
 			        {must, {}, "file: cut to " + text(must) + " bytes"});
 		if (is >= must)
@@ -229,8 +231,8 @@ private:
 		uint64_t state = heap_.words()->state;
 		closed_ = state == MEDIA_CLOSED;
 		report_.state = closed_ ? "closed" : "needs recovery";
-		/* Of the two values it may have had, "open" is the harmless one: from the tail of a
-		 * closed heap on there is nothing to replay. */
+		/* Of the two values it may have had, "open" is the harmless one: a closed heap has
+		 * nothing to replay from its tail on. */
 		if (!closed_ && state != MEDIA_OPEN)
 			mendable("state",
 			        "the word is " + hex(state) +
@@ -239,9 +241,9 @@ private:
 			                "state: set to open, so that the next open replays"});
 	}
 
-	/* Each copy is written, and durable, before the other is touched, and only when all below
-	 * is durable in the heap (INV-R1).  So if one is damaged the other is right: the first is
-	 * at most newer, the second at most older, and replaying again is harmless. */
+	/* Each copy is written and durable before the other is touched, and only when everything
+	 * below is durable in the heap (INV-R1).  So if one is damaged the other is right: the
+	 * first can only be newer and the second only older, and replaying again is harmless. */
 	std::optional<uint64_t> check_tail()
 	{
 		uint64_t tail[2];
@@ -257,7 +259,7 @@ private:
 			uint64_t good = tail[1 - broken];
 			const char *which = broken ? "second" : "first";
 			mendable("tail",
-			        std::string("the ") + which + " copy is damaged; the other says " +
+			        std::string("the ") + which + " copy is damaged; the other is " +
 			                text(good),
 			        {offsetof(media_super, tail) + static_cast<uint64_t>(broken) *
 			                                               sizeof(media_super::tail[0]),
@@ -269,7 +271,7 @@ private:
 		if (tail[0] < tail[1] || tail[0] - tail[1] > 2 * super_.ring_slots) {
 			problem("tail",
 			        "its copies, " + text(tail[0]) + " and " + text(tail[1]) +
-			                ", cannot both be right, and nothing says which is",
+			                ", cannot both be right, and nothing tells which is",
 			        RESTORE);
 			return {};
 		}
@@ -288,7 +290,7 @@ private:
 		else
 			report_.not_counted =
 			        error == FUR_ECORRUPT ? "the allocator is damaged" : fur_errormsg();
-		/* Not to have looked is not the same as to have found nothing. */
+		/* An allocator that could not be checked must not pass for a sound one. */
 		if (error && error != FUR_ECORRUPT)
 			problem("allocator", std::string("not checked: ") + fur_errormsg(),
 			        "try again");
@@ -319,27 +321,22 @@ void sync(const HeapView &heap)
 
 } // namespace
 
-/* One word, stored whole: from then on recovery ends below it (media_window_end).  A process that
- * is killed here has given up nothing, or all of it. */
+/* Giving up is one word, stored whole: from then on recovery ends below it (media_window_end).  A
+ * process that is killed here has given up nothing, or everything. */
 std::vector<std::string> forget(HeapView &heap, uint64_t from)
 {
 	if (heap_check_super(&heap.raw(), heap.file_bytes))
 		throw Refused(heap.path + ": " + fur_errormsg());
 	heap.map(heap.raw());
 	const media_file file = heap.file();
-	heap_file opened = {};
-	opened.super = file.words;
-	opened.geometry = heap.raw();
-	uint64_t tail, upto = from, forgotten = 0;
-	if (heap_tail(&opened, &tail))
-		throw Refused(heap.path + ": " + fur_errormsg());
-	uint64_t end = media_window_end(&file, tail);
+	const uint64_t tail = heap.tail(), end = media_window_end(&file, tail);
+	uint64_t upto = from, forgotten = 0;
 	if (heap.words()->state == MEDIA_CLOSED || from < tail || from >= end)
 		throw Refused(
 		        heap.path + ": update " + text(from) +
 		        " is not among those to be replayed: name one that fur-check says is lost");
 	for (uint64_t durts = from; durts < end; durts++)
-		if (inspect_marker(&file, durts)->durts == durts)
+		if (log_marker(&file, durts)->durts == durts)
 			upto = durts, forgotten++;
 	std::vector<uint8_t> word(8);
 	uint64_t encoded = media_tail_encode(from);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_view.cpp - heap_view.hpp, done.
+ * heap_view.cpp - open a heap file, lock it if nobody else may work on it, map it privately; then
+ * read its ring, its logs and its allocator through the library's own view (media/log_view.h).
  */
 #include "heap_view.hpp"
 
@@ -21,8 +22,7 @@ void explain_sigbus(const char *program, const std::string &path)
 {
 	sigbus_message = std::string(program) + ": " + path +
 	                 ": the file became shorter, or its disk cannot be read, while it was "
-	                 "looked at: try again, or restore it "
-	                 "from a copy\n";
+	                 "looked at: try again, or restore it from a copy\n";
 	struct sigaction action = {};
 	action.sa_handler = [](int) {
 		(void)!write(2, sigbus_message.data(), sigbus_message.size());
@@ -34,7 +34,7 @@ void explain_sigbus(const char *program, const std::string &path)
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
 	fd = open(path.c_str(),
-	        /* A FIFO is refused, not waited for */
+	        /* O_NONBLOCK: a FIFO is refused, and not waited for */
 	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
 		throw Refused(path + ": no such file: check the path");
@@ -62,7 +62,8 @@ void HeapView::take_lock(Purpose purpose)
 {
 	if (purpose == Purpose::LOOK)
 		return;
-	/* A check shares the lock with other checks; whoever works on a heap has it alone. */
+	/* A check shares the locks with other checks; a process that works on the heap holds them
+	 * alone. */
 	for (int byte : {HEAP_LOCK_WORKER, HEAP_LOCK_REPLAYER}) {
 		struct flock lock = {};
 		lock.l_type = purpose == Purpose::REPAIR ? F_WRLCK : F_RDLCK;
@@ -73,7 +74,7 @@ void HeapView::take_lock(Purpose purpose)
 			continue;
 		if (errno == EAGAIN || errno == EACCES)
 			throw Refused(path + ": the heap is in use by another process: end that "
-			                     "first (fur-info works beside it)");
+			                     "first (fur-info works alongside it)");
 		throw Refused(path + ": cannot lock: " + strerror(errno) +
 		              ": copy the file to a local file system and check the copy");
 	}
@@ -101,12 +102,12 @@ bool HeapView::used_by_replayer() const
 
 void HeapView::map(const media_super &super)
 {
-	/* Private, so that even a mistake here could not reach the file; unchanged pages are the
-	 * file's, as they are now. */
+	/* Private, so that even a bug in a tool cannot write to the file; unchanged pages show the
+	 * file as it is now. */
 	if (mapped_)
 		munmap(mapped_, mapped_bytes_);
 	mapped_ = nullptr;
-	/* Not what has been appended to the file, which may be more than an address space holds. */
+	/* Without any bytes appended to the file, which may exceed an address space. */
 	mapped_bytes_ = std::min(file_bytes, super.file_bytes);
 	void *p = mmap(
 	        nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
@@ -122,11 +123,29 @@ void HeapView::map(const media_super &super)
 
 /* ---------------------------------------------------------------------- ring */
 
-static void count_log(const media_super *s, const media_marker *m, LogUse &log)
+heap_file HeapView::opened() const
 {
-	uint64_t to = m->log_start + m->log_bytes;
+	heap_file file = {};
+	file.fd = fd;
+	file.super = mapped_;
+	file.geometry = geometry_;
+	file.file_bytes = file_bytes;
+	return file;
+}
+
+uint64_t HeapView::tail() const
+{
+	const heap_file file = opened();
+	uint64_t tail;
+	if (heap_tail(&file, &tail))
+		throw Refused(path + ": " + fur_errormsg());
+	return tail;
+}
+
+static void count_record(const media_super *s, const media_marker *m, LogUse &log)
+{
 	log.from = log.updates++ ? log.from : m->log_start;
-	log.to = std::max(log.to, to);
+	log.to = std::max(log.to, log_record_end(m));
 	log.bytes = std::min(log.to - log.from, s->log_bytes);
 }
 
@@ -139,24 +158,21 @@ Ring HeapView::ring(uint64_t tail) const
 	inspect_judge(&f, tail, r.verdicts.data(), &r.window);
 	for (uint64_t durts = tail; durts < r.window.end; durts++)
 		if (r.verdict(durts) == INSPECT_KEPT) {
-			/* By value: a process that goes on may be overwriting it. */
-			media_marker m = *inspect_marker(&f, durts);
-			if (inspect_plausible(&geometry_, &m))
-				count_log(&geometry_, &m, r.logs[m.thread]);
+			/* A running process may have overwritten it since the verdict. */
+			media_marker m;
+			if (log_read_plausible(&f, durts, &m))
+				count_record(&geometry_, &m, r.logs[m.thread]);
 		}
 	return r;
 }
 
-bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_t to,
-        const std::function<void(const inspect_entry &)> &tell)
+bool for_entries(const media_file &file, const log_record &record,
+        const std::function<void(const log_entry &)> &tell)
 {
-	inspect_entry e;
-	for (; from < to; from = e.next) {
-		if (!inspect_entry_at(&file, thread, from, to, &e))
-			return false;
-		tell(e);
-	}
-	return true;
+	log_walk walk = log_walk_record(&file, &record);
+	while (log_walk_next(&walk))
+		tell(walk.entry);
+	return !walk.broken;
 }
 
 /* ----------------------------------------------------------------- allocator */
@@ -164,22 +180,17 @@ bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_
 int HeapView::check_allocator(
         const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const
 {
-	heap_file file = {};
-	file.fd = fd;
-	file.super = mapped_;
-	file.geometry = geometry_;
-	file.file_bytes = file_bytes;
+	heap_file file = opened();
 	const media_file whole = this->file();
 	if (int error = heap_map(&file))
 		return error;
 	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end;
 	        durts++)
 		if (ring->verdict(durts) == INSPECT_KEPT) {
-			const media_marker *m = inspect_marker(&whole, durts);
-			for_entries(whole, m->thread, inspect_first_entry(&geometry_, m),
-			        inspect_end(m), [&](const inspect_entry &e) {
-				        memcpy(file.base + e.offset, e.payload, e.bytes);
-			        });
+			log_walk walk = log_walk_update(&whole, durts);
+			while (log_walk_next(&walk))
+				memcpy(file.base + walk.entry.offset, walk.entry.payload,
+				        walk.entry.bytes);
 		}
 	int error = heap_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
 	if (error)

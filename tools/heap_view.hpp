@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_view.hpp - a heap file as fur-info and fur-check see it: opened for reading, mapped
- * privately, so that nothing they do reaches it.
+ * heap_view.hpp - a heap file as fur-info and fur-check see it: opened for reading and mapped
+ * privately, so that no store of theirs reaches it.
  */
 #ifndef TOOLS_HEAP_VIEW_HPP
 #define TOOLS_HEAP_VIEW_HPP
@@ -16,29 +16,30 @@
 namespace tools
 {
 
-/* One clear line: the file, the problem, the remedy.  Ends the program with status 1. */
+/* One clear line: the file, the problem, the remedy.  The program prints it and exits with status
+ * 1. */
 struct Refused : std::runtime_error {
 	using runtime_error::runtime_error;
 };
 
-/* A file that becomes shorter, or cannot be read, under a mapping raises SIGBUS: say so and exit
- * with status 1. */
+/* If the file becomes shorter while it is mapped, or cannot be read, an access raises SIGBUS:
+ * report that, and exit with status 1. */
 void explain_sigbus(const char *program, const std::string &path);
 
 enum class Purpose {
-	LOOK,  /* no lock: beside a running process too */
-	CHECK, /* nobody works on it meanwhile */
-	REPAIR /* the same, and it may be written to */
+	LOOK,  /* takes no lock: works alongside a running process too */
+	CHECK, /* no process works on it meanwhile */
+	REPAIR /* the same, and the file may be written to */
 };
 
-/* Replaced redo positions of one thread. */
+/* The part of one thread's log that is to be replayed. */
 struct LogUse {
-	/* To be replayed; from the first one's record to the last one's end */
 	uint64_t updates = 0, bytes = 0;
+	/* Positions: where the first update's record begins, and the last one's ends */
 	uint64_t from = 0, to = 0;
 };
 
-/* What the ring says from a tail on. */
+/* The verdicts on the ring from a tail on. */
 struct Ring {
 	std::vector<uint8_t> verdicts;
 	inspect_window window{};
@@ -57,8 +58,8 @@ public:
 	HeapView(const HeapView &) = delete;
 	HeapView &operator=(const HeapView &) = delete;
 
-	/* Map the file, with `super` in place of what it has for a superblock.  It must describe
-	 * the file (heap_check_super). */
+	/* Map the file, with `super` in place of its own superblock.  `super` must describe the
+	 * file (heap_check_super). */
 	void map(const media_super &super);
 	const media_super *super() const
 	{
@@ -66,17 +67,12 @@ public:
 	}
 	media_file file() const
 	{
-		return {&geometry_, mapped_};
+		return media_file_of(&geometry_, mapped_);
 	}
 	/* The words of the superblock that change. */
 	const media_super *words() const
 	{
 		return mapped_;
-	}
-	/* A byte of the mapping: changed there, not in the file. */
-	uint8_t *byte(uint64_t offset)
-	{
-		return reinterpret_cast<uint8_t *>(mapped_) + offset;
 	}
 	/* The superblock as it is in the file. */
 	const media_super &raw() const
@@ -86,11 +82,15 @@ public:
 	bool used_by_worker() const;
 	bool used_by_replayer() const;
 
+	/* The tail of the log.  Throws Refused if it is damaged. */
+	uint64_t tail() const;
+
 	Ring ring(uint64_t tail) const;
 
-	/* The allocator, on a private copy of the heap with the updates that `ring` keeps replayed:
-	 * as recovery would leave it.  Tells each problem.  A code of fur.h: 0, FUR_ECORRUPT with
-	 * problems told, FUR_EADDRESS or another if it cannot be looked at here. */
+	/* Check the allocator in a private copy of the heap in which the updates that `ring` keeps
+	 * are replayed: as recovery would leave it.  Calls tell() for each problem.  Returns 0,
+	 * FUR_ECORRUPT after calls of tell(), or FUR_EADDRESS or another code if the heap cannot be
+	 * looked at in this process. */
 	int check_allocator(const Ring *ring, alloc_census &census,
 	        const std::function<void(const char *)> &tell) const;
 
@@ -101,16 +101,17 @@ public:
 private:
 	void take_lock(Purpose purpose);
 	bool locked(int byte) const;
+	heap_file opened() const; /* for src/file */
 
 	media_super raw_{}, geometry_{};
 	media_super *mapped_ = nullptr;
 	uint64_t mapped_bytes_ = 0;
 };
 
-/* Redo-log entries of the record at [from, to) of a thread's log, as far as they make sense.  True:
- * all of it does. */
-bool for_entries(const media_file &file, uint32_t thread, uint64_t from, uint64_t to,
-        const std::function<void(const inspect_entry &)> &tell);
+/* Call tell() for each entry of the record, up to the first that makes no sense.  Returns true if
+ * all do. */
+bool for_entries(const media_file &file, const log_record &record,
+        const std::function<void(const log_entry &)> &tell);
 
 std::string uuid_text(const media_super &super);
 

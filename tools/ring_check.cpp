@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ring_check.cpp - what the marker ring and the redo logs lack: updates that are damaged and can be
- * mended, that are lost, or of which nobody can say whether they had returned.
+ * ring_check.cpp - check the marker ring and the redo logs for updates that are damaged and can be
+ * mended, that are lost, or that are missing and may or may not have returned.
  *
- * A hole by itself is nothing bad: each thread may have had one update in flight when the process
- * ended, and nobody was told that it is done.  inspect_damage() finds what proves that a lost
- * update had been durable.
+ * A hole alone is no problem: each thread may have had one update in flight when the process ended,
+ * and no caller was told that it is done.  inspect_find_damage() finds proofs that a lost update
+ * had been durable.
+ *
+ * The check takes these steps: mend markers in the mapping, as recovery will; find proofs of
+ * damage; find the record heads of updates without a marker; list each lost update, with the heap
+ * bytes that it stored to.
  */
 #include "heap_check.hpp"
 
@@ -41,11 +45,11 @@ public:
 		report_.holes = w.holes;
 		report_.aborted = w.aborts;
 		if (closed_ && w.end > w.tail)
-			problem("ring",
-			        "the heap says that it is closed, and its ring holds update " +
-			                text(w.end - 1) + ", above the tail " + text(w.tail));
+			problem("ring", "the heap is marked closed, and its ring holds update " +
+			                        text(w.end - 1) + ", above the tail " +
+			                        text(w.tail));
 		find_lost();
-		/* Each thread has one update in flight, at most. */
+		/* Each thread has at most one update in flight. */
 		uint64_t losses = std::max(w.holes, w.broken);
 		report_.too_many = losses > super_.max_threads;
 		if (report_.too_many)
@@ -70,9 +74,10 @@ private:
 		report_.problems.push_back(
 		        {where, what, "restore the file from a copy", {}, false});
 	}
+	/* The mapping is private and nobody works on the file, so markers may be read in place. */
 	const media_marker *marker(uint64_t durts) const
 	{
-		return inspect_marker(&file_, durts);
+		return log_marker(&file_, durts);
 	}
 
 	/* ------------------------------------------------------------------- mend */
@@ -88,9 +93,9 @@ private:
 		return all;
 	}
 
-	/* As recovery will: in the mapping; and the repair that does it in the file.  An update
-	 * that may have been in flight is no problem. */
-	void mend(const inspect_mend &m, bool note)
+	/* Report a correction that recovery will make too, with the repair that makes it in the
+	 * file.  `note`: the update may have been in flight, so the heap is sound. */
+	void report_mend(const inspect_mend &m, bool note)
 	{
 		bool in_log = m.offset >= super_.logs_offset;
 		std::string what = "update " + text(m.durts) + " of thread " +
@@ -98,7 +103,7 @@ private:
 		if (m.bytes == 8) {
 			uint64_t is;
 			memcpy(&is, m.was, sizeof is);
-			what += "its slot says " + text(is) + "; with " + text(m.durts) +
+			what += "its slot contains durTS " + text(is) + "; with " + text(m.durts) +
 			        " its checksum holds";
 		} else {
 			what += "byte " + text(m.offset) + " of the file is " +
@@ -107,7 +112,7 @@ private:
 		}
 		const char *where = in_log ? "log" : "ring";
 		report_.problems.push_back(
-		        {where, what, "mend it with --repair; opening the heap mends it, too",
+		        {where, what, "mend it with --repair; opening the heap also mends it",
 		                Repair{m.offset, {m.is, m.is + m.bytes},
 		                        std::string(where) + ": byte " + text(m.offset) +
 		                                " set, for update " + text(m.durts)},
@@ -116,8 +121,8 @@ private:
 
 	void mend_markers()
 	{
-		/* Enough for damage here and there; where whole regions are gone, changing bytes is
-		 * no use. */
+		/* Enough for scattered damage.  Where whole regions are gone, changing bytes is no
+		 * use. */
 		enum { MOST_TRIED = 64 };
 		uint64_t budget = UINT64_C(1) << 34;
 		unsigned tried = 0;
@@ -136,7 +141,7 @@ private:
 			if (!inspect_find_mend(&file_, durts, &budget, &m))
 				continue;
 			inspect_apply_mend(&file_, &m, m.is);
-			mend(m, !certain.count(durts));
+			report_mend(m, !certain.count(durts));
 			mended.push_back({m, report_.problems.size() - 1});
 		}
 		if (mended.empty())
@@ -161,26 +166,22 @@ private:
 		        &damage_);
 		if (error)
 			throw Refused(heap_.path + ": " + fur_errormsg());
-		/* Nobody reads the ring of a closed heap; but a copy may say that it is closed, and
-		 * hold what came later. */
+		/* Nobody reads the ring of a closed heap.  But the state word of a copy may contain
+		 * MEDIA_CLOSED while its ring holds later updates. */
 		if (closed_)
 			std::erase_if(damage_, [](const inspect_damage &d) {
 				return d.proof != INSPECT_OUTRUN && d.proof != INSPECT_REPLAYED;
 			});
 	}
 
-	/* Where the records of updates without a marker begin, by their heads. */
+	/* Find where records begin by their heads, also those of updates without a marker. */
 	void find_heads()
 	{
 		enum { LINE = 64 };
 		for (uint32_t t = 0; super_.version >= 2 && t < super_.max_threads; t++)
 			for (uint64_t at = 0; at < super_.log_bytes; at += LINE) {
-				media_head head;
 				media_claims claims;
-				memcpy(&head, inspect_log(&file_, t) + at, sizeof head);
-				if ((head.durts | head.check) &&
-				        media_head_decode(&super_, t, at, tail_, &head, &claims) ==
-				                0)
+				if (log_read_head(&file_, t, at, tail_, &claims))
 					heads_[claims.durts] = {t, at};
 			}
 	}
@@ -230,12 +231,12 @@ private:
 			break;
 		case INSPECT_MISPLACED:
 			lose(d.durts, true,
-			        "its slot says " + text(d.number) +
+			        "its slot contains durTS " + text(d.number) +
 			                ", which it never held: damaged");
 			break;
 		case INSPECT_OUTRUN:
 			report_.problems.push_back({"tail",
-			        "it says " + text(d.durts) + ", and the file holds " +
+			        "it is " + text(d.durts) + ", and the file holds durTS " +
 			                text(d.number) +
 			                ", which came a lap later: copied while a program had it "
 			                "open, or damaged",
@@ -248,28 +249,28 @@ private:
 
 	void lose(uint64_t durts, bool certain, const std::string &why)
 	{
-		const media_marker m = *marker(durts);
+		media_marker m;
+		bool plausible = log_read_plausible(&file_, durts, &m);
 		Lost l;
 		l.durts = l.durts_last = durts;
 		l.certain = certain;
 		l.why = why;
 		l.ranges_complete = false;
 		auto head = heads_.find(durts);
-		if (m.durts == durts && inspect_plausible(&super_, &m) &&
-		        (head == heads_.end() || head->second.first == m.thread)) {
+		if (plausible && (head == heads_.end() || head->second.first == m.thread)) {
 			l.thread = m.thread;
-			l.ranges_complete = ranges_of(
-			        l, m.thread, inspect_first_entry(&super_, &m), inspect_end(&m));
+			l.ranges_complete = add_ranges(l, log_record_of(&super_, &m));
 		} else if (head != heads_.end()) {
-			l.thread = head->second.first;
-			ranges_of(l, *l.thread, head->second.second + sizeof(media_head),
-			        end_of_record(*l.thread, head->second.second));
+			auto [thread, position] = head->second;
+			l.thread = thread;
+			add_ranges(l, {position + sizeof(media_head),
+			                      end_of_record(thread, position), thread});
 		}
 		report_.lost.push_back(l);
 	}
 
-	/* Where the record that begins at a place of the thread's log ends at the latest: where the
-	 * thread's next one begins. */
+	/* The latest end of the record that begins at a place of the thread's log: the place where
+	 * its next one begins. */
 	uint64_t end_of_record(uint32_t thread, uint64_t place) const
 	{
 		uint64_t end = place + super_.log_bytes;
@@ -279,10 +280,11 @@ private:
 		return end;
 	}
 
-	/* False: its log can be read in part only. */
-	bool ranges_of(Lost &l, uint32_t thread, uint64_t from, uint64_t to) const
+	/* Add the heap bytes that the record stores to.  Returns false if it can be read only in
+	 * part. */
+	bool add_ranges(Lost &l, const log_record &record) const
 	{
-		bool all = for_entries(file_, thread, from, to, [&](const inspect_entry &e) {
+		bool all = for_entries(file_, record, [&](const log_entry &e) {
 			l.ranges.push_back({e.offset, e.bytes});
 		});
 		std::sort(l.ranges.begin(), l.ranges.end(),
@@ -299,7 +301,7 @@ private:
 		return all;
 	}
 
-	/* The next marker of the thread that checks, or null. */
+	/* The next valid marker of the thread, or null. */
 	const media_marker *next_of(uint32_t thread, uint64_t durts) const
 	{
 		for (durts++; durts < ring_.window.end; durts++)
@@ -309,14 +311,14 @@ private:
 		return nullptr;
 	}
 
-	/* A broken marker's own word for where its record lies, believed where the thread's other
-	 * records confirm it (version 1). */
+	/* In version 1 a broken marker is believed about the place of its record if the thread's
+	 * other records confirm it. */
 	void lose_broken(uint64_t durts)
 	{
 		enum { LEAST_LINE = 64, MOST_LINE = 128 };
-		const media_marker m = *marker(durts);
-		uint64_t end = inspect_end(&m);
-		if (super_.version < 2 && inspect_plausible(&super_, &m)) {
+		const media_marker m = log_read_marker(&file_, durts);
+		uint64_t end = log_record_end(&m);
+		if (super_.version < 2 && log_marker_plausible(&super_, &m)) {
 			for (inspect_damage &gap : damage_)
 				if (gap.proof == INSPECT_GAP && gap.thread == m.thread &&
 				        gap.durts < durts && durts < gap.by &&
@@ -365,17 +367,19 @@ private:
 				l.durts = l.durts ? l.durts : durts;
 				l.durts_last = durts;
 			}
-		ranges_of(l, gap.thread, gap.from, gap.to);
-		l.ranges_complete = false; /* nothing says where it ended */
+		add_ranges(l, {gap.from, gap.to, gap.thread});
+		l.ranges_complete = false; /* nothing tells where it ended */
 		report_.lost.push_back(l);
 	}
 
 	void check_entries(uint64_t durts)
 	{
-		const media_marker *m = marker(durts);
-		if (!for_entries(file_, m->thread, inspect_first_entry(&super_, m), inspect_end(m),
-		            [](const inspect_entry &) {}))
-			problem("log", "update " + text(durts) + " of thread " + text(m->thread) +
+		log_walk walk = log_walk_update(&file_, durts);
+		while (log_walk_next(&walk))
+			;
+		if (walk.broken)
+			problem("log", "update " + text(durts) + " of thread " +
+			                       text(marker(durts)->thread) +
 			                       " checks, and stores outside the heap");
 	}
 
@@ -387,7 +391,7 @@ private:
 	Report &report_;
 	Ring ring_;
 	std::vector<inspect_damage> damage_;
-	/* durTS: thread, place in its log */
+	/* By durTS: the thread, and the place in its log */
 	std::map<uint64_t, std::pair<uint32_t, uint64_t>> heads_;
 };
 

@@ -41,7 +41,7 @@ static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 		return error;
 	/* After recovery: a file that recovery refuses is not written to (INV-F1).  If we die
 	 * before this, the file has the state of the last process.  The replayer's watch has seen
-	 * the end of that process, or waits for ours: see after_worker() in serve.c. */
+	 * the end of that process, or waits for ours: see worker_ended() in serve.c. */
 	control_opened(d);
 	error = durability_set_state(d, MEDIA_OPEN);
 	if (error)

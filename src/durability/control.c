@@ -165,7 +165,7 @@ void control_wake(struct durability *d, uint32_t me, uint64_t durts)
 	if (durts < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;
 	/* Of the threads that see it, one calls. */
-	if (wake_at != CONTROL_ASLEEP_NOT && arch_cas(&c->wake_at, wake_at, CONTROL_ASLEEP_NOT))
+	if (wake_at != CONTROL_AWAKE && arch_cas(&c->wake_at, wake_at, CONTROL_AWAKE))
 		control_call(c);
 }
 

@@ -31,7 +31,7 @@
 
 #include "base/error.h"
 #include "durability/control.h"
-#include "media/media.h"
+#include "media/log_view.h"
 #include "pm/pm.h"
 
 /* The part of an update that other threads see while it is not durable; a line for each thread.
@@ -160,13 +160,13 @@ enum { CAUSE_NONE, CAUSE_WRITTEN, CAUSE_THERE };
 
 static inline struct media_file durability_file(const struct durability *d)
 {
-	return (struct media_file){d->super, d->words};
+	return (struct media_file){d->super, d->words, d->ring, d->logs};
 }
 
 static inline struct media_marker *durability_marker(const struct durability *d, uint64_t durts)
 {
-	return (struct media_marker *)(d->ring +
-	                               (durts & (d->super->ring_slots - 1)) * MEDIA_SLOT_BYTES);
+	const struct media_file file = durability_file(d);
+	return log_marker(&file, durts);
 }
 
 /* ------------------------------------------------------------------- attach.c */

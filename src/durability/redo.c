@@ -25,9 +25,10 @@ static void *map_private(size_t bytes)
 
 int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 {
+	const struct media_file file = durability_file(d);
 	uint64_t bytes = d->super->log_bytes;
 	memset(log, 0, sizeof *log);
-	log->persistent = d->logs + thread * bytes;
+	log->persistent = log_of_thread(&file, thread);
 	log->undo = map_private(bytes);
 	log->written = d->mirror ? map_private(bytes) : log->persistent;
 	if (log->undo && log->written) {
@@ -55,7 +56,7 @@ void redo_fini(struct redo_log *log, const struct durability *d)
 
 static uint64_t place(const struct durability *d, uint64_t position)
 {
-	return position & (d->super->log_bytes - 1);
+	return log_place(d->super, position);
 }
 
 void redo_begin(struct redo_log *log, const struct durability *d)
@@ -149,32 +150,20 @@ void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *in
 	memcpy(into + place(d, log->start), &head, sizeof head);
 }
 
-/* A record is one range, or two where it wraps: [start, end of the log) and [0, rest). */
-struct ranges {
-	uint64_t place[2], bytes[2];
-};
-
-static struct ranges split(const struct durability *d, uint64_t start, uint64_t end)
-{
-	uint64_t to_end = d->super->log_bytes - place(d, start), bytes = end - start;
-	uint64_t first = bytes < to_end ? bytes : to_end;
-	return (struct ranges){{place(d, start), 0}, {first, bytes - first}};
-}
-
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end)
 {
 	FUR_ASSERT(start <= end && end - start <= d->super->log_bytes);
 	start += d->head_bytes;
 	if (log->written == log->persistent || end <= start)
 		return;
-	struct ranges r = split(d, start, end);
+	struct log_ranges r = log_ranges_of(d->super, start, end);
 	for (int k = 0; k < 2; k++)
 		memcpy(log->persistent + r.place[k], log->written + r.place[k], r.bytes[k]);
 }
 
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end)
 {
-	struct ranges r = split(d, start, end);
+	struct log_ranges r = log_ranges_of(d->super, start, end);
 	for (int k = 0; k < 2; k++)
 		pm_flush(&d->pm, log->persistent + r.place[k], r.bytes[k]);
 }

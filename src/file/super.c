@@ -113,7 +113,7 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 	if (bad_a != bad_b)
 		return fur_fail(FUR_ECORRUPT, "one of the two copies of the log's tail is damaged: "
 		                              "mend it with fur-check --repair");
-	const struct media_file view = {&file->geometry, file->super};
+	const struct media_file view = media_file_of(&file->geometry, file->super);
 	if (media_tail(&view, tail))
 		return fur_fail(
 		        FUR_ECORRUPT, "the log's tail is damaged: restore the file from a copy");

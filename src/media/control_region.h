@@ -1,39 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_region.h - the file's control region: memory that a working process and a replayer beside
- * it have mapped.  It means nothing when neither runs.  What they do with it: durability/control.h.
+ * control_region.h - the layout of a heap file's control region: memory that a working process and
+ * a replayer alongside it both map.  Its contents mean nothing when neither runs.  The functions
+ * that use it are in durability/control.h.
  */
 #ifndef FUR_CONTROL_REGION_H
 #define FUR_CONTROL_REGION_H
 
 #include "base/arch.h"
 
-#define CONTROL_ASLEEP_NOT UINT64_MAX
-/* The worker calls the replayer when an eighth of the ring, or of a log, is in use. */
+/* The value of wake_at while the replayer is awake. */
+#define CONTROL_AWAKE UINT64_MAX
+/* The worker calls the replayer when this part of the ring, or of a log, is in use: an eighth. */
 #define CONTROL_WAKE_PART 8
 
 struct control {
 	uint64_t tail; /* first durTS not replayed */
-	/* The replayer sleeps: an update with this durTS, or a later one, wakes it.  Else
-	 * CONTROL_ASLEEP_NOT. */
+	/* While the replayer sleeps: an update with this durTS or a later one wakes it */
 	uint64_t wake_at ARCH_PADDED;
-	uint32_t calls ARCH_PADDED; /* futex of the replayer: one more for each call */
-	uint32_t moved;             /* futex of who waits for room: one more for each replay */
-	/* Futex of the replayer's watch: one more for each process that opened the heap */
+	/* The replayer's futex: counts calls of the replayer */
+	uint32_t calls ARCH_PADDED;
+	/* The futex of threads that wait for room: counts replays */
+	uint32_t moved;
+	/* The futex of the replayer's watch: counts processes that opened the heap */
 	uint32_t opened;
-	/* The worker has the right to replay without its lock; means nothing once it has died
-	 * (INV-C4) */
+	/* The worker has the right to replay without the lock (INV-C4).  Means nothing once the
+	 * worker has died. */
 	uint32_t claimed;
-	uint64_t worker_pid, replayer_pid; /* for people; 0: none.  Who lives is in the locks. */
-	/* Since the open, by whomever; changed under the right to replay */
+	/* For messages only; 0: none.  The file's locks tell which processes live. */
+	uint64_t worker_pid, replayer_pid;
+	/* Since the heap was opened, by either process; they change under the right to replay */
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
-	uint8_t gap2[4096 - 4 * ARCH_PAD];
+	uint8_t gap[4096 - 4 * ARCH_PAD];
 	struct control_log {
-		uint64_t tail ARCH_PADDED; /* of one thread's log: everything below is replayed */
-	} logs[];                          /* [max_threads] */
+		/* Position in one thread's log: everything below it is replayed */
+		uint64_t tail ARCH_PADDED;
+	} logs[]; /* [max_threads] */
 };
-_Static_assert(offsetof(struct control, logs) == 4096, "the region's size says so, too");
+_Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");
 #define CONTROL_BYTES(threads)                                                                     \
 	(sizeof(struct control) + (uint64_t)(threads) * sizeof(struct control_log))
 

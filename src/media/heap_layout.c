@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_layout.c - an empty heap, and the check that a heap fits its file.
+ * heap_layout.c - format an empty heap, and check that a heap fits its file.
  */
 #include "media/heap_layout.h"
 #include "base/error.h"
@@ -13,7 +13,7 @@ static uint64_t meta_bytes(uint64_t bytes, uint32_t threads, uint64_t *table)
 
 uint64_t heap_least_bytes(uint32_t threads)
 {
-	/* The structures, and some chunks to work with. */
+	/* The structures and eight chunks to work with. */
 	uint64_t table, meta = meta_bytes(UINT64_C(64) * CHUNK_BYTES, threads, &table);
 	return (meta / CHUNK_BYTES + 1 + 8) * CHUNK_BYTES;
 }

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_layout.h - what lies in a heap: the allocator's structures, at the heap's start.  On media; sizes
- * frozen.
+ * heap_layout.h - the allocator's structures, which lie at the start of the heap.  They are on
+ * media, so their sizes are frozen.
  *
  *      header | thread caches | chunk table | free lists of chunks | chunks of 64 KiB ...
  *
- * Roots and list links are stored as pointers, for the heap is always mapped at the same place.
- * All of it is read and written inside transactions only, so an abort or a crash leaks nothing and
- * needs no code here.
+ * Roots and list links are stored as pointers, because the heap is always mapped at the same
+ * address.  Everything here is read and written inside transactions only, so an abort or a crash
+ * leaks nothing and needs no code here.
  *
  *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the
  *           last of a FREE run, or INNER.
  *   INV-A2  A small block is in exactly one place: in use, on a thread's list, on its chunk's list,
  *           in one carved range, or not yet carved from its chunk.
- *   INV-A3  Every operation that takes a block or a run from a list writes the word it found it
- *           through: two that race conflict, also under snapshot isolation, where reads alone would
- *           not.
+ *   INV-A3  Every operation that takes a block or a run from a list writes the word through which
+ *           it found it.  So two operations that race conflict, even under snapshot isolation,
+ *           where reads alone would not make them conflict.
  *   INV-A4  A SMALL chunk is on its class's list of chunks exactly while its own list has blocks.
- *           The update that gives the last one back makes the chunk a FREE run, but for classes
- *           with few blocks in a chunk, which keep it until the heap is full.
+ *           The update that frees its last block makes the chunk a FREE run.  Classes with few
+ *           blocks in a chunk are an exception: they keep it until the heap is full.
  *
- * A heap made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in the words
- * of the chunk table that a SMALL chunk does not use.  Its threads' lists may be in the old form
- * (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
- * (class_state.depot).  Such parts are used up, and not made any more.
+ * A heap that was made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in
+ * the words of the chunk table that a SMALL chunk does not use.  Its threads' lists may have the
+ * old form (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
+ * (class_state.depot).  The allocator uses such lists up and makes no new ones.
  */
 #ifndef FUR_HEAP_LAYOUT_H
 #define FUR_HEAP_LAYOUT_H
@@ -35,25 +35,26 @@ enum {
 	CHUNK_BYTES = 65536,
 	CLASSES = 36,
 	SMALL_MOST = 16384,  /* larger blocks are runs of chunks */
-	BATCH_BYTES = 16384, /* what a thread takes or gives at once, ... */
-	BATCH_MOST = 256,    /* ... in blocks at most */
+	BATCH_BYTES = 16384, /* of blocks that a thread takes or gives at once ... */
+	BATCH_MOST = 256,    /* ... but no more blocks than this */
 	BATCH_LEAST = 2,
-	KEEP_CHUNKS_BELOW = 32, /* blocks in a chunk: see INV-A4 */
+	/* Classes with fewer blocks in a chunk keep their chunks: see INV-A4 */
+	KEEP_CHUNKS_BELOW = 32,
 };
 #define HEAP_MAGIC_1 UINT64_C(0x31706165482d7566)
 #define HEAP_MAGIC_2 UINT64_C(0x32706165482d7566)
 
 /* The first words of a free block.  `depth` is used in old heaps only: in the head of a thread's
- * list it is how many blocks that has, in the head of a list in class_state.depot it is the next
- * such list. */
+ * list it is the number of blocks, in the head of a list in class_state.depot it is the next such
+ * list. */
 struct free_block {
 	uint64_t next;
 	uint64_t depth;
 };
 
-/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks. A
- * list is one word: how many << 48 | offset of the first in the heap | 1; or 0; or, in the old
- * form, the address of the first. */
+/* One thread's stock of one class: a list of free blocks, and a range not yet cut into blocks.  A
+ * list is one word: number of blocks << 48 | offset of the first in the heap | 1; or 0; or, in the
+ * old form, the address of the first block. */
 struct cache {
 	uint64_t list;
 	uint64_t full; /* one more list, in old heaps */
@@ -90,12 +91,12 @@ _Static_assert(sizeof(struct thread_caches) == CLASSES * 32,
 
 enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };
 
-/* Set beside SMALL and the class when the last range of the chunk has been given to a thread.  Not
- * in old chunks. */
+/* Set in `kind`, alongside SMALL and the class, when the last range of the chunk has been given to
+ * a thread.  Never set in old chunks. */
 #define CHUNK_CUT (UINT64_C(1) << 16)
 
-/* Every fur_free reads it, so a SMALL chunk's is written but twice, when the chunk begins and when
- * it is cut up. */
+/* Every fur_free reads it, so that of a SMALL chunk is written only twice: when the chunk begins,
+ * and when it is cut up. */
 struct chunk {
 	uint64_t kind;       /* and, for SMALL, the class << 8 */
 	uint64_t run;        /* chunks in the run; at the head of LARGE, head and last of FREE */
@@ -103,16 +104,16 @@ struct chunk {
 };
 _Static_assert(sizeof(struct chunk) == 32, "frozen");
 
-/* The free blocks a SMALL chunk has back, by their offsets in it / 16.  In an old heap it lies over
- * struct chunk's run, next and prev. */
+/* The blocks of a SMALL chunk that have been freed, by their offsets in it / 16.  In an old heap
+ * this structure overlays the run, next and prev of struct chunk. */
 struct chunk_list {
-	/* How many << 40 | the last << 20 | the first; less than 1 << 40: none */
+	/* Number of blocks << 40 | the last << 20 | the first; below 1 << 40: none */
 	uint64_t blocks;
 	uint64_t next, prev; /* of class_state.depot: next as there, prev the chunk's number or 0 */
 	uint64_t unused;
 };
 _Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk),
-        "frozen, and one steps through both tables alike");
+        "frozen, and both tables have the same stride");
 
 static inline uint64_t caches_offset(void)
 {
@@ -137,14 +138,15 @@ static inline struct chunk *chunk(const void *base, uint64_t number)
 /* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is
  * all zero. */
 void heap_format(void *image, uint64_t bytes, uint32_t threads);
+/* The size of the smallest heap for `threads` threads. */
 uint64_t heap_least_bytes(uint32_t threads);
 
-/* A heap whose header says that it is of the old form: what its first word must be from now on, for
- * updates leave parts of the new form in it that an older library takes for damage or, worse, for
- * its own.  0: nothing to change. */
+/* The magic that a heap of the old form must get before it is used, or 0 if it needs no change.
+ * Updates leave parts of the new form in such a heap; an older library would take them for damage
+ * or, worse, for its own form. */
 uint64_t heap_new_magic(const void *image);
 
-/* Do the heap's first words say what the superblock says?   Errors: FUR_ECORRUPT. */
+/* Does the heap's header agree with the superblock?  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int heap_check_header(const void *base, uint64_t bytes, uint32_t threads);
 
 #endif /* FUR_HEAP_LAYOUT_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * media.c - checksums of what is in a heap file (media.h).  XXH3, 64 bits: its value is fixed since
- * xxHash 0.8.
+ * media.c - the checksums in a heap file, and the words that carry one: tail and record head.  The
+ * hash is XXH3 with 64 bits, whose values are fixed since xxHash 0.8.
  */
-#include "media/media.h"
+#include "media/log_view.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -30,29 +30,27 @@ uint64_t media_super_checksum(const struct media_super *super)
 uint64_t media_marker_checksum(
         const struct media_super *super, const struct media_marker *marker, const uint8_t *log)
 {
-	/* Seeded with the file's own number, so that a log copied from another heap does not
+	/* Seeded with the file's own checksum, so that a log copied from another heap does not
 	 * pass. */
 	uint64_t sum = XXH3_64bits_withSeed(
 	        marker, offsetof(struct media_marker, checksum), super->checksum);
-	uint64_t at = marker->log_start & (super->log_bytes - 1);
-	uint64_t first = super->log_bytes - at < marker->log_bytes ? super->log_bytes - at
-	                                                           : marker->log_bytes;
-	sum = XXH3_64bits_withSeed(log + at, first, sum);
-	if (marker->log_bytes > first)
-		sum = XXH3_64bits_withSeed(log, marker->log_bytes - first, sum);
+	struct log_ranges r = log_ranges_of(super, marker->log_start, log_record_end(marker));
+	sum = XXH3_64bits_withSeed(log + r.place[0], r.bytes[0], sum);
+	if (r.bytes[1])
+		sum = XXH3_64bits_withSeed(log + r.place[1], r.bytes[1], sum);
 	return sum;
 }
 
 int media_tail(const struct media_file *file, uint64_t *tail)
 {
 	uint64_t a, b;
-	/* Another process may be writing them, the first copy before the second: read the other way
-	 * round, so that a is never the older. */
+	/* Another process may be writing the copies, the first before the second.  Read them in the
+	 * other order, so that `a` is never the older one. */
 	uint64_t second = __atomic_load_n(&file->words->tail[1][0], __ATOMIC_ACQUIRE),
 	         first = __atomic_load_n(&file->words->tail[0][0], __ATOMIC_RELAXED);
 	int bad_a = media_tail_decode(first, &a), bad_b = media_tail_decode(second, &b);
-	/* The first copy is written, and durable, before the second: they differ by one step at
-	 * most.  The older is always right, for replaying again does no harm. */
+	/* The first copy is written and made durable before the second, so they differ by at most
+	 * one step.  The older one is always right, because replaying again does no harm. */
 	if (bad_a || bad_b || a < b || a - b > 2 * file->super->ring_slots)
 		return -1;
 	*tail = b;
@@ -82,13 +80,13 @@ static uint32_t head_check(const struct media_super *super, uint32_t thread, uin
 	return (uint32_t)XXH3_64bits_withSeed(&checked, sizeof checked, super->checksum);
 }
 
-static uint16_t back_to(uint64_t durts, uint64_t claim)
+static uint16_t claim_encode(uint64_t durts, uint64_t claim)
 {
 	uint64_t back = durts - claim;
 	return claim == 0 || back >= MEDIA_NO_CLAIM ? MEDIA_NO_CLAIM : (uint16_t)back;
 }
 
-static uint64_t claim_of(uint64_t durts, uint16_t back)
+static uint64_t claim_decode(uint64_t durts, uint16_t back)
 {
 	return back == MEDIA_NO_CLAIM ? 0 : durts - back;
 }
@@ -97,9 +95,9 @@ struct media_head media_head_encode(const struct media_super *super, uint32_t th
         uint64_t position, const struct media_claims *claims)
 {
 	struct media_head head = {.durts = (uint32_t)claims->durts,
-	        .own = back_to(claims->durts, claims->own),
-	        .settled = back_to(claims->durts, claims->settled),
-	        .clear = back_to(claims->durts, claims->clear)};
+	        .own = claim_encode(claims->durts, claims->own),
+	        .settled = claim_encode(claims->durts, claims->settled),
+	        .clear = claim_encode(claims->durts, claims->clear)};
 	head.check = head_check(super, thread, position, claims->durts, &head);
 	return head;
 }
@@ -111,7 +109,7 @@ int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t
 	if (durts - tail >= super->ring_slots ||
 	        head->check != head_check(super, thread, position, durts, head))
 		return -1;
-	*claims = (struct media_claims){durts, claim_of(durts, head->own),
-	        claim_of(durts, head->settled), claim_of(durts, head->clear)};
+	*claims = (struct media_claims){durts, claim_decode(durts, head->own),
+	        claim_decode(durts, head->settled), claim_decode(durts, head->clear)};
 	return 0;
 }

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * apply.c - apply.h, done.
+ * apply.c - write the entries of updates to the heap's image.
+ *
+ * With one writer: for each update, in order of durTS, preload what lies ahead, read its entries,
+ * and hand each to the writer, which asks for its heap lines, stores it some entries later, and
+ * writes the lines back later still.  With several threads: each first sorts the entries of a share
+ * of the updates into baskets, one basket for each writer; then each writer empties its baskets.
  */
 #include "replay/apply.h"
 #include "base/error.h"
@@ -10,73 +15,50 @@
 #include <string.h>
 
 enum {
-	/* Of the heap, with one writer.  Lines are never shared: it is a multiple of every
-	 * machine's */
+	/* A part of the heap that has one writer.  A multiple of every machine's line, so that
+	 * writers never share a line */
 	GRANULE_BYTES = 4096,
-	/* Bytes of a log that are asked for before its marker is looked at; the rest follows by
-	 * itself */
-	MARKER_LOG_MOST = 512,
-	PIECE_LINES_MOST = 4, /* the same, of the heap lines of an entry */
-	DIRTY_LINES = 1024,   /* that wait for their write-back; a power of two */
+	/* Preload at most this much of a record; the processor's own prefetcher follows */
+	PRELOAD_RECORD_BYTES = 512,
+	/* ... and at most so many heap lines of an entry */
+	PRELOAD_PIECE_LINES = 4,
+	DIRTY_LINES = 1024, /* that wait for their write-back; a power of two */
 };
 
 /* ----------------------------------------------------------------- preload */
 
-static void preload_log(const struct durability *d, uint64_t durts)
+static void preload_record(const struct media_file *f, uint64_t durts)
 {
-	const struct media_marker m = *durability_marker(d, durts);
-	/* It may be anything: only its thread decides whether the address is in the file. */
-	if (m.thread >= d->super->max_threads)
+	const struct media_marker m = log_read_marker(f, durts);
+	/* The marker may contain anything.  The thread is the only field that must be checked for
+	 * the addresses to lie in the file. */
+	if (m.thread >= f->super->max_threads)
 		return;
-	const uint8_t *log = d->logs + m.thread * d->super->log_bytes;
-	uint64_t bytes = m.log_bytes < MARKER_LOG_MOST ? m.log_bytes : MARKER_LOG_MOST;
+	const uint8_t *log = log_of_thread(f, m.thread);
+	uint64_t bytes = m.log_bytes < PRELOAD_RECORD_BYTES ? m.log_bytes : PRELOAD_RECORD_BYTES;
 	for (uint64_t k = 0; k < bytes; k += ARCH_FLUSH_LINE)
-		arch_prefetch(log + ((m.log_start + k) & (d->super->log_bytes - 1)));
+		arch_prefetch(log + log_place(f->super, m.log_start + k));
 }
 
 void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
 {
+	const struct media_file file = durability_file(d);
 	uint64_t distance = d->replay_options.preload;
+	FUR_ASSERT(at <= end);
 	if (distance == 0)
 		return;
-	/* The marker twice as far ahead: it must be there when it is asked where its log is. */
+	/* The marker is preloaded twice as far ahead: it must be there when preload_record() reads
+	 * where its record is. */
 	if (at + 2 * distance < end)
-		arch_prefetch(durability_marker(d, at + 2 * distance));
+		arch_prefetch(log_marker(&file, at + 2 * distance));
 	if (at + distance < end)
-		preload_log(d, at + distance);
+		preload_record(&file, at + distance);
 }
 
 /* ----------------------------------------------------------------- entries */
 
-/* A walk over the entries of one record.  The marker is a copy; an entry is checked as it is read,
- * for another process may be overwriting the log (INV-R8). */
-struct walk {
-	struct media_file file;
-	struct media_marker m;
-	struct inspect_entry entry;
-	uint64_t at, end;
-	bool broken; /* an entry makes no sense */
-};
-
-static struct walk walk_begin(const struct durability *d, uint64_t durts)
-{
-	struct walk w = {.file = durability_file(d), .m = *durability_marker(d, durts)};
-	w.broken = w.m.durts != durts || !inspect_plausible(d->super, &w.m);
-	w.at = inspect_first_entry(d->super, &w.m);
-	w.end = inspect_end(&w.m);
-	return w;
-}
-
-static bool walk_next(struct walk *w)
-{
-	if (w->broken || w->at >= w->end)
-		return false;
-	w->broken = !inspect_entry_at(&w->file, w->m.thread, w->at, w->end, &w->entry);
-	w->at = w->entry.next;
-	return !w->broken;
-}
-
-static int walk_end(const struct walk *w, uint64_t durts)
+/* The error of a finished walk over the record of `durts`, or 0. */
+static int walk_error(const struct log_walk *w, uint64_t durts)
 {
 	if (!w->broken)
 		return 0;
@@ -89,15 +71,16 @@ static int walk_end(const struct walk *w, uint64_t durts)
 
 int apply_check(const struct durability *d, uint64_t durts)
 {
-	struct walk w = walk_begin(d, durts);
-	while (walk_next(&w))
+	const struct media_file file = durability_file(d);
+	struct log_walk walk = log_walk_update(&file, durts);
+	while (log_walk_next(&walk))
 		;
-	return walk_end(&w, durts);
+	return walk_error(&walk, durts);
 }
 
 /* ------------------------------------------------------------------ writer */
 
-/* Part of an entry, or all of it. */
+/* Bytes to be stored to the image: an entry, or a part of one. */
 struct piece {
 	uint8_t *to;
 	const uint8_t *from;
@@ -107,16 +90,16 @@ struct piece {
 struct writer {
 	struct durability *d;
 	struct replay_result result;
-	/* pieces; those up to `distance` back are asked for and not written yet */
+	/* Pieces taken so far; the last `distance` of them are preloaded and not written yet */
 	uint64_t taken, distance;
-	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last ones taken */
-	/* Lines stored to and not written back yet, each at its place; or 0 */
+	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last pieces taken */
+	/* Lines stored to and not written back yet, at the index that their address gives; or 0 */
 	uintptr_t dirty[DIRTY_LINES];
 };
 
-/* Write the piece's lines back, later.  A line stays in its place until another wants it, and is
- * written back then: with all that was stored to it meanwhile, once. */
-static void unload(struct writer *w, const struct piece *p)
+/* Note the piece's lines for write-back.  A line keeps its place in dirty[] until another line
+ * needs the place, and is written back then: once, with everything stored to it meanwhile. */
+static void unload_piece(struct writer *w, const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;
 	for (uintptr_t line = (uintptr_t)p->to & ~(line_bytes - 1); line < end;
@@ -143,19 +126,19 @@ static void write_piece(struct writer *w, const struct piece *p)
 		memcpy(p->to, p->from, 8);
 	else
 		memcpy(p->to, p->from, p->bytes);
-	unload(w, p);
+	unload_piece(w, p);
 }
 
 static void preload_piece(const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, at = (uintptr_t)p->to & ~(line_bytes - 1),
 	          end = (uintptr_t)p->to + p->bytes;
-	for (unsigned k = 0; k < PIECE_LINES_MOST && at < end; k++, at += line_bytes)
+	for (unsigned k = 0; k < PRELOAD_PIECE_LINES && at < end; k++, at += line_bytes)
 		arch_prefetch_to_write((void *)at);
 }
 
-/* Ask for the piece's lines, and write the piece that was taken `distance` ago. */
-static void take(struct writer *w, struct piece p)
+/* Preload the piece's lines, and write the piece that was taken `distance` pieces ago. */
+static void take_piece(struct writer *w, struct piece p)
 {
 	w->result.bytes += p.bytes;
 	if (w->distance == 0) {
@@ -168,19 +151,19 @@ static void take(struct writer *w, struct piece p)
 	w->ahead[w->taken++ % REPLAY_PRELOAD_MOST] = p;
 }
 
-static void take_rest(struct writer *w)
+static void write_rest(struct writer *w)
 {
 	for (uint64_t k = w->taken > w->distance ? w->taken - w->distance : 0; k < w->taken; k++)
 		write_piece(w, &w->ahead[k % REPLAY_PRELOAD_MOST]);
 }
 
-static void finish_writer(struct writer *w)
+static void writer_finish(struct writer *w)
 {
-	take_rest(w);
+	write_rest(w);
 	unload_rest(w);
 }
 
-static bool to_be_applied(
+static bool update_wanted(
         const struct durability *d, const struct apply_range *range, uint64_t durts)
 {
 	return range->verdicts ? range->verdicts[durts - range->from] == INSPECT_KEPT
@@ -189,14 +172,15 @@ static bool to_be_applied(
 
 static int take_update(struct writer *w, uint64_t durts)
 {
-	struct walk walk = walk_begin(w->d, durts);
-	while (walk_next(&walk)) {
-		take(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload,
-		                walk.entry.bytes});
+	const struct media_file file = durability_file(w->d);
+	struct log_walk walk = log_walk_update(&file, durts);
+	while (log_walk_next(&walk)) {
+		take_piece(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload,
+		                      walk.entry.bytes});
 		w->result.entries++;
 	}
 	w->result.updates++;
-	return walk_end(&walk, durts);
+	return walk_error(&walk, durts);
 }
 
 static int write_range(struct writer *w, const struct apply_range *range)
@@ -204,7 +188,7 @@ static int write_range(struct writer *w, const struct apply_range *range)
 	int error = 0;
 	for (uint64_t at = range->from; at < range->to && !error; at++) {
 		apply_preload(w->d, at, range->to);
-		if (to_be_applied(w->d, range, at))
+		if (update_wanted(w->d, range, at))
 			error = take_update(w, at);
 	}
 	return error;
@@ -220,7 +204,7 @@ struct worker {
 	bool runs;
 };
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	w->part(w->arg, w->n);
@@ -231,12 +215,14 @@ void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void 
 {
 	struct worker worker[REPLAY_THREADS_MOST];
 	sigset_t all, old;
+	FUR_ASSERT(parts >= 1 && parts <= REPLAY_THREADS_MOST);
 	/* The program's signals are for its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (unsigned n = 1; n < parts; n++) {
 		worker[n] = (struct worker){.part = part, .arg = arg, .n = n};
-		worker[n].runs = pthread_create(&worker[n].thread, NULL, work, &worker[n]) == 0;
+		worker[n].runs =
+		        pthread_create(&worker[n].thread, NULL, worker_main, &worker[n]) == 0;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	part(arg, 0);
@@ -258,20 +244,21 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
 
 /* ----------------------------------------------------- several writers
  *
- * First each thread goes through a share of the slots and puts what it finds into baskets, one for
- * each writer; then each writer empties those that are for it, in the order of the slots. */
+ * First each thread reads a share of the updates and sorts their entries into baskets, one for each
+ * writer.  Then each writer empties the baskets that were filled for it, in the order of the
+ * shares. */
 
 struct item {
-	uint64_t word; /* as in a log: where to, how much */
+	uint64_t word; /* heap offset and bytes, as in a log entry */
 	union {
-		/* Where it is 8: who empties the basket need not fetch the log from who filled
-		 * it */
+		/* Of an 8-byte store: the writer need not fetch the log line that another thread
+		 * has read */
 		uint8_t bytes[8];
-		const uint8_t *from; /* else: in the log */
+		const uint8_t *from; /* of any other: in the log */
 	};
 };
 
-/* Padded: each is counted up by a thread of its own at the same time. */
+/* Padded: at the same time each is filled by a thread of its own. */
 struct apply_basket {
 	struct item *item;
 	uint64_t n, room;
@@ -280,14 +267,14 @@ struct apply_basket {
 struct application {
 	struct durability *d;
 	const struct apply_range *range;
-	struct apply_basket *baskets; /* [who filled it * threads + who empties it] */
+	struct apply_basket *baskets; /* [thread that fills it * threads + its writer] */
 	struct {
 		struct replay_result result;
 		int error;
 	} done[REPLAY_THREADS_MOST];
 };
 
-static int put_item(struct apply_basket *b, uint64_t offset, uint64_t bytes, const uint8_t *from)
+static int basket_add(struct apply_basket *b, uint64_t offset, uint64_t bytes, const uint8_t *from)
 {
 	enum { FIRST = 4096 };
 	if (b->n == b->room) {
@@ -307,9 +294,9 @@ static int put_item(struct apply_basket *b, uint64_t offset, uint64_t bytes, con
 	return 0;
 }
 
-/* The granule's writer, in this range.  Spread by a product: granules in use side by side, or in
- * steps, are shared evenly; and another one in the next range, so that one that is stored to much
- * does not always go to the same. */
+/* The granule's writer in this range.  The product spreads granules evenly that are neighbours or
+ * lie at regular distances.  The next range gives a granule another writer, so that a granule with
+ * many stores does not always burden the same one. */
 static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 {
 	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES + range->from) * UINT32_C(0x9e3779b1);
@@ -319,23 +306,24 @@ static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 static int sort_update(const struct application *a, struct apply_basket *baskets, uint64_t durts,
         struct replay_result *result)
 {
-	struct walk walk = walk_begin(a->d, durts);
+	const struct media_file file = durability_file(a->d);
+	struct log_walk walk = log_walk_update(&file, durts);
 	int error = 0;
-	while (!error && walk_next(&walk)) {
-		const struct inspect_entry *e = &walk.entry;
-		/* It is shorter than a granule, and so lies in two at most. */
+	while (!error && log_walk_next(&walk)) {
+		const struct log_entry *e = &walk.entry;
+		/* An entry is shorter than a granule, so it lies in two at most. */
 		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
 		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES,
 		         first = e->bytes < to_edge ? e->bytes : to_edge;
-		error = put_item(
+		error = basket_add(
 		        &baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
 		if (first < e->bytes && !error)
-			error = put_item(&baskets[writer_of(a->range, e->offset + first)],
+			error = basket_add(&baskets[writer_of(a->range, e->offset + first)],
 			        e->offset + first, e->bytes - first, e->payload + first);
 		result->entries++;
 	}
 	result->updates++;
-	return error ? error : walk_end(&walk, durts);
+	return error ? error : walk_error(&walk, durts);
 }
 
 static void sort_share(void *arg, unsigned n)
@@ -344,29 +332,29 @@ static void sort_share(void *arg, unsigned n)
 	unsigned threads = a->range->threads;
 	struct replay_result result = {0};
 	int error = 0;
-	uint64_t slots = a->range->to - a->range->from;
-	uint64_t at = a->range->from + apply_share(slots, n, threads),
-	         to = a->range->from + apply_share(slots, n + 1, threads);
+	uint64_t all = a->range->to - a->range->from;
+	uint64_t at = a->range->from + apply_share(all, n, threads),
+	         to = a->range->from + apply_share(all, n + 1, threads);
 	for (; at < to && !error; at++) {
 		apply_preload(a->d, at, to);
-		if (to_be_applied(a->d, a->range, at))
+		if (update_wanted(a->d, a->range, at))
 			error = sort_update(a, &a->baskets[n * threads], at, &result);
 	}
 	a->done[n].result = result;
 	a->done[n].error = error;
 }
 
-static void empty_basket(struct writer *w, struct apply_basket *b)
+static void basket_empty(struct writer *w, struct apply_basket *b)
 {
 	for (uint64_t k = 0; k < b->n; k++) {
 		const struct item *i = &b->item[k];
 		uint64_t bytes = media_entry_payload(i->word);
-		take(w, (struct piece){w->d->image + media_entry_offset(i->word),
-		                bytes == 8 ? i->bytes : i->from, bytes});
+		take_piece(w, (struct piece){w->d->image + media_entry_offset(i->word),
+		                      bytes == 8 ? i->bytes : i->from, bytes});
 	}
 }
 
-static void start_writer(struct writer *w, struct durability *d)
+static void writer_start(struct writer *w, struct durability *d)
 {
 	memset(w, 0, sizeof *w);
 	w->d = d;
@@ -379,20 +367,20 @@ static void write_share(void *arg, unsigned n)
 	struct application *a = arg;
 	unsigned threads = a->range->threads;
 	struct writer w;
-	start_writer(&w, a->d);
-	/* INV-R4: who filled the first has the first slots. */
+	writer_start(&w, a->d);
+	/* INV-R4: the thread that filled the first basket had the first updates. */
 	for (unsigned k = 0; k < threads; k++)
-		empty_basket(&w, &a->baskets[k * threads + n]);
-	finish_writer(&w);
+		basket_empty(&w, &a->baskets[k * threads + n]);
+	writer_finish(&w);
 	a->done[n].result.bytes = w.result.bytes;
-	/* INV-R5.  Here, for a fence completes the write-backs of its own thread and no other:
-	 * without it the tail could become durable before what this helper wrote.  Where the whole
-	 * file is synced at once the caller's drain does it. */
+	/* INV-R5.  The drain must be here, because a fence completes the write-backs of its own
+	 * thread and of no other: without it the tail could become durable before the lines that
+	 * this helper wrote.  Where one call syncs the whole file the caller's drain does it. */
 	if (n > 0 && pm_drains_own(&a->d->pm))
 		a->done[n].error = pm_drain(&a->d->pm);
 }
 
-static void add(struct replay_result *result, const struct replay_result *more)
+static void result_add(struct replay_result *result, const struct replay_result *more)
 {
 	result->updates += more->updates;
 	result->entries += more->entries;
@@ -416,7 +404,7 @@ static int apply_by_several(struct application *a, struct replay_result *result)
 		apply_on_threads(threads, write_share, a);
 		error = first_error(a);
 		for (unsigned n = 0; n < threads; n++)
-			add(result, &a->done[n].result);
+			result_add(result, &a->done[n].result);
 	}
 	return error;
 }
@@ -424,6 +412,8 @@ static int apply_by_several(struct application *a, struct replay_result *result)
 int apply_updates(
         struct durability *d, const struct apply_range *range, struct replay_result *result)
 {
+	FUR_ASSERT(range->from <= range->to && range->to - range->from <= d->super->ring_slots);
+	FUR_ASSERT(range->threads <= REPLAY_THREADS_MOST);
 	if (range->threads > 1 && range->baskets) {
 		struct application a = {.d = d, .range = range, .baskets = range->baskets};
 		for (unsigned k = 0; k < range->threads * range->threads; k++)
@@ -431,13 +421,13 @@ int apply_updates(
 		int error = apply_by_several(&a, result);
 		if (error != FUR_ENOMEM)
 			return error;
-		/* Nothing is written yet, and one needs no memory. */
+		/* Nothing is written yet, and a single writer needs no memory. */
 	}
 	struct writer w;
-	start_writer(&w, d);
+	writer_start(&w, d);
 	int error = write_range(&w, range);
-	finish_writer(&w);
-	add(result, &w.result);
+	writer_finish(&w);
+	result_add(result, &w.result);
 	return error;
 }
 

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * apply.h - writing updates that are to be kept to the heap's image: the engine of recovery and of
- * live replay.
+ * apply.h - write the entries of updates to the heap's image: the engine of recovery and of live
+ * replay.
  *
- * A pipeline of three stages, over the log's entries in order of durTS:
+ * A pipeline of three stages over the entries, in order of durTS:
  *
- *     preload   a marker, a log or a heap line is asked for some distance before it is needed
- *     write     the entry's bytes, to the image
- *     unload    the line's write-back, some time later: lines that are stored to again meanwhile
- *               are written back once
+ *     preload   ask for a marker, a record or a heap line some distance before it is needed
+ *     write     store the entry's bytes to the image
+ *     unload    write the line back some time later, so that a line that several entries store to
+ *               is written back once
  *
- * The idea of preloading and unloading, and its distances, are those of PUL (Bernhardt et al.,
- * "Pre-load in Software for Caches Wouldn't Always Play Along").  With several threads each writes
- * the granules of the heap that are its own.
+ * The idea of preloading and unloading, and the distances, are those of PUL (Bernhardt et al.,
+ * "Pre-load in Software for Caches Wouldn't Always Play Along").  With several threads, each writes
+ * its own granules of the heap.
  *
- *   INV-R4  Of two entries that store to the same byte, the one of the later durTS, or the later
- *           one of an update, is written last.  A granule has one writer, which takes the entries
- *           in order.
+ *   INV-R4  Of two entries that store to the same byte, the one with the later durTS is written
+ *           last, and within an update the later entry.  A granule has one writer, which takes the
+ *           entries in order.
+ *   INV-R5  When apply_updates() has returned, every line that it wrote is durable, or will be
+ *           after the caller's next drain (INV-R1).
  *   INV-R8  No entry writes outside the image, whatever another process stores to the file
- *           meanwhile.
- *   INV-R5  When apply_updates() has returned, every line it wrote is durable, or will be after the
- *           caller's next drain (INV-R1).
+ *           meanwhile.  log_walk_next() reads each entry once and checks the bounds that it read.
  */
 #ifndef FUR_APPLY_H
 #define FUR_APPLY_H
@@ -28,45 +28,45 @@
 #include "replay/inspect.h"
 #include "replay/replay.h"
 
-/* Slots [from, to), and what is to be done with each: verdicts[k], an enum inspect_verdict, is of
- * from + k; NULL: none is a hole.  All entries are checked. */
 struct apply_basket;
 
+/* The updates with durTSs [from, to).  All their entries have been checked. */
 struct apply_range {
 	uint64_t from, to;
+	/* verdicts[k], of from + k, is an enum inspect_verdict; NULL: every slot is a valid commit
+	 * or abort */
 	const uint8_t *verdicts;
-	unsigned threads;             /* to do it, the caller included: apply_threads() */
-	struct apply_basket *baskets; /* for so many threads; NULL: it is done by one */
+	unsigned threads;             /* the caller included: apply_threads() */
+	struct apply_basket *baskets; /* for that many threads; NULL: the caller works alone */
 };
 
-/* Write the updates' entries to the image, in order, and back.  Counts into `result`.  Errors:
- * FUR_EIO, of a helper's drain; FUR_ECORRUPT: another process has changed an entry since it was
- * checked.  Nothing is ever written outside the image: each marker and each entry is read once, and
- * its bounds are checked as read (INV-R8). */
+/* Write the entries of the updates to the image, in order, and start their write-back.  Adds to
+ * `result`.  Errors: FUR_EIO, of a helper's drain; FUR_ECORRUPT if another process has changed an
+ * entry since it was checked.  Nothing is ever written outside the image (INV-R8). */
 FUR_MUST_USE int apply_updates(
         struct durability *d, const struct apply_range *range, struct replay_result *result);
 
-/* What several threads need to sort entries: memory that is kept from one range to the next.  NULL:
- * there is none, or no need. */
+/* The memory in which several threads sort entries; it is kept from one range to the next.  NULL
+ * for one thread, or if there is no memory. */
 struct apply_basket *apply_baskets(unsigned threads);
 void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 
-/* Do the entries of a valid marker's log make sense?  A checksum that holds over an entry outside
- * the heap means a bug or a forgery.  Errors: FUR_ECORRUPT. */
+/* Do the entries of a valid marker's record make sense?  A checksum that holds over an entry
+ * outside the heap means a bug or a forgery.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int apply_check(const struct durability *d, uint64_t durts);
 
-/* Ask for the marker and the log of slots below `end` that who goes through them one by one, and is
- * at `at`, will look at soon. */
+/* For a caller that walks from durTS to durTS up to `end` and has reached `at`: preload the markers
+ * and records that it will read soon. */
 void apply_preload(const struct durability *d, uint64_t at, uint64_t end);
 
-/* Run part(arg, n), n below `parts`, on as many threads, the caller being one; it returns when all
- * have.  Where a thread cannot be had the caller does its part, too. */
+/* Run part(arg, n) for each n below `parts`, each on a thread of its own, part 0 on the caller's.
+ * Returns when all have returned.  If a thread cannot be started the caller runs its part. */
 void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void *arg);
 
-/* How many threads are worth their start for so many bytes of log. */
+/* The number of threads that are worth starting for this many bytes of log. */
 unsigned apply_threads(const struct durability *d, uint64_t log_bytes);
 
-/* Where the n-th of equal shares of [0, all) begins. */
+/* The beginning of the n-th of equal shares of [0, all). */
 static inline uint64_t apply_share(uint64_t all, unsigned n, unsigned shares)
 {
 	return all / shares * n + all % shares * n / shares;

@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replay.c - replay.h, done: recovery after a failure, and replay beside running transactions.
+ * replay.c - recovery after a failure, and replay alongside running transactions.
+ *
+ * replay_recover() takes these steps.  It decides everything before it writes to the heap, so that
+ * a heap that it refuses stays as it was:
+ *
+ *     1. measure     how far markers reach, and how much log they name       window_measure()
+ *     2. look        at each marker and its record alone                     window_look()
+ *     3. correct     single bytes whose change makes a marker valid          window_mend()
+ *     4. judge       dependencies: an update that names a lost one is lost   window_judge()
+ *     5. refuse      a heap that is provably damaged                         window_refuse_damage()
+ *     6. persist     corrections, markers and records                        window_make_durable()
+ *     7. map         the heap's pages, if most will be written               window_populate()
+ *     8. apply       the kept updates, in order                              window_apply()
+ *     9. move        the tail, two laps on                                   store_tail()
+ *
+ * replay_live() walks from the tail up to the first update that may be in flight, and takes the
+ * last steps for those below it: persist (alongside another process), apply, move the tail, and
+ * return the room in ring and logs.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -12,8 +29,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Move the tail on the medium: INV-R1 is the first drain.  The second keeps the two copies one step
- * apart at most, so that a failure in between leaves an older tail that is right. */
+/* Move the tail on the medium.  The first drain keeps INV-R1: everything below the new tail is
+ * durable in the heap before the tail moves.  The drain after the first copy keeps the two copies
+ * at most one step apart, so that a failure in between leaves the older tail, which is right. */
 static int store_tail(struct durability *d, uint64_t tail)
 {
 	int error = pm_drain(&d->pm);
@@ -25,87 +43,84 @@ static int store_tail(struct durability *d, uint64_t tail)
 	return error;
 }
 
-/* The marker of a slot, read once: another process that may write the file cannot change it behind
- * our checks. */
-static struct media_marker read_marker(const struct durability *d, uint64_t durts)
+/* Start the write-back of a plausible marker and its record, including lines that a failed
+ * fdatasync has left behind. */
+static void marker_write_back(struct durability *d, const struct media_marker *m)
 {
-	return *durability_marker(d, durts);
+	const struct media_file file = durability_file(d);
+	const struct log_ranges r = log_ranges_of(d->super, m->log_start, log_record_end(m));
+	uint8_t *log = log_of_thread(&file, m->thread);
+	pm_flush_again(&d->pm, log_marker(&file, m->durts), sizeof *m);
+	for (int k = 0; k < 2; k++)
+		pm_flush_again(&d->pm, log + r.place[k], r.bytes[k]);
 }
 
-/* Start the write-back of a plausible marker and its log, also of what a failed fdatasync has left
- * behind. */
-static void write_out(struct durability *d, const struct media_marker *m)
-{
-	uint8_t *log = d->logs + m->thread * d->super->log_bytes;
-	uint64_t place = m->log_start & (d->super->log_bytes - 1),
-	         to_end = d->super->log_bytes - place;
-	uint64_t first = m->log_bytes < to_end ? m->log_bytes : to_end;
-	pm_flush_again(&d->pm, durability_marker(d, m->durts), sizeof *m);
-	pm_flush_again(&d->pm, log + place, first);
-	pm_flush_again(&d->pm, log, m->log_bytes - first);
-}
-
-/* INV-R6 for slots [from, to), of which those are meant that `verdicts`, if given, say are whole.
- * Only each thread's newest can be in the caches still: before it began that its older ones were
- * durable, for durability_commit() and durability_abort() return after a drain. */
+/* Keep INV-R6 for the valid markers of [from, to); without `verdicts` all of them are.  Only each
+ * thread's newest record can still be in the caches: its older ones were durable before it began,
+ * because durability_commit() and durability_abort() return after a drain. */
 static int make_durable(struct durability *d, uint64_t from, uint64_t to, const uint8_t *verdicts)
 {
+	const struct media_file file = durability_file(d);
 	struct media_marker *newest = calloc(d->super->max_threads, sizeof *newest);
+	FUR_ASSERT(from <= to && to - from <= d->super->ring_slots);
 	if (!newest)
 		return fur_fail(FUR_ENOMEM,
 		        "no memory to replay the logs of %u threads: free some memory",
 		        d->super->max_threads);
 	for (uint64_t s = from; s < to; s++) {
-		const struct media_marker m = read_marker(d, s);
-		if ((!verdicts || verdicts[s - from] > INSPECT_BROKEN) && m.durts == s &&
-		        inspect_plausible(d->super, &m))
+		struct media_marker m;
+		if ((!verdicts || verdicts[s - from] > INSPECT_BROKEN) &&
+		        log_read_plausible(&file, s, &m))
 			newest[m.thread] = m;
 	}
 	for (uint32_t t = 0; t < d->super->max_threads; t++)
 		if (newest[t].durts)
-			write_out(d, &newest[t]);
+			marker_write_back(d, &newest[t]);
 	free(newest);
 	return pm_drain(&d->pm);
 }
 
-/* More slots than this are not mended: where whole regions are gone, changing bytes is no use. */
-enum { MOST_MENDS = 64 };
+/* ---------------------------------------------------------------- recovery */
 
-/* What recovery looks at: slots [tail, end), and what it has found.  Above `end` no slot of this
- * lap has been written. */
-struct window {
+/* Markers are corrected up to this number: where whole regions are gone, changing bytes is no
+ * use. */
+enum { MENDS_MOST = 64 };
+
+/* The state of one recovery.  Its window is the durTSs [tail, end_of_window); no marker of [end,
+ * end_of_window) has been written. */
+struct recovery_window {
 	struct durability *d;
 	uint64_t tail, end;
-	uint64_t limit;     /* of the window: what lies above is given up, or of no lap at all */
-	uint64_t log_bytes; /* at most, of all updates in it */
-	uint8_t *verdicts;
+	uint64_t end_of_window; /* media_window_end(): updates from here on are given up */
+	uint64_t log_bytes;     /* of the records in it, at most */
+	uint8_t *verdicts;      /* [ring_slots], of tail + k */
 	unsigned threads;
 	struct {
 		uint64_t end, log_bytes;
-	} measured[REPLAY_THREADS_MOST];
+	} measured[REPLAY_THREADS_MOST]; /* by each thread */
 	struct replay_result *result;
-	struct inspect_mend mends[MOST_MENDS];
+	struct inspect_mend mends[MENDS_MOST]; /* made in the mapping */
 	unsigned mended;
 };
 
-/* A verdict on the way: valid, but with entries that make no sense. */
+/* A verdict between looking and judging: a valid marker of entries that make no sense. */
 enum { FORGED = INSPECT_KEPT + 1 };
 
-/* Which slots of a share of the ring have been written?  And how much log do they name, as far as
- * the markers alone can tell? */
+/* How far do markers reach in a share of the window, and how much log do they name?  Checksums are
+ * not looked at yet. */
 static void measure_share(void *arg, unsigned n)
 {
-	struct window *w = arg;
-	const struct durability *d = w->d;
-	uint64_t slots = w->limit - w->tail, distance = 2 * d->replay_options.preload,
+	struct recovery_window *w = arg;
+	const struct media_file file = durability_file(w->d);
+	uint64_t all = w->end_of_window - w->tail, distance = 2 * w->d->replay_options.preload,
 	         end = w->tail, log_bytes = 0;
-	for (uint64_t s = w->tail + apply_share(slots, n, w->threads),
-	              to = w->tail + apply_share(slots, n + 1, w->threads);
+	for (uint64_t s = w->tail + apply_share(all, n, w->threads),
+	              to = w->tail + apply_share(all, n + 1, w->threads);
 	        s < to; s++) {
-		const struct media_marker m = read_marker(d, s);
+		struct media_marker m;
 		if (distance && s + distance < to)
-			arch_prefetch(durability_marker(d, s + distance));
-		if (m.durts != s || !inspect_plausible(d->super, &m))
+			arch_prefetch(log_marker(&file, s + distance));
+		if (!log_read_plausible(&file, s, &m))
 			continue;
 		log_bytes += m.log_bytes;
 		end = s + 1;
@@ -114,7 +129,7 @@ static void measure_share(void *arg, unsigned n)
 	w->measured[n].log_bytes = log_bytes;
 }
 
-static void measure_window(struct window *w)
+static void window_measure(struct recovery_window *w)
 {
 	w->threads = apply_threads(w->d, w->d->super->ring_slots * MEDIA_SLOT_BYTES);
 	apply_on_threads(w->threads, measure_share, w);
@@ -128,7 +143,7 @@ static void measure_window(struct window *w)
 
 static void populate_share(void *arg, unsigned n)
 {
-	const struct window *w = arg;
+	const struct recovery_window *w = arg;
 	uint64_t pages = w->d->super->heap_bytes / MEDIA_PAGE_BYTES,
 	         from = apply_share(pages, n, w->threads),
 	         to = apply_share(pages, n + 1, w->threads);
@@ -136,96 +151,101 @@ static void populate_share(void *arg, unsigned n)
 	        MADV_POPULATE_WRITE);
 }
 
-/* Where most pages of the heap will be written, map them all at once: a page fault each costs more
+/* If most pages of the heap will be written, map them all at once: a page fault for each costs more
  * than the replay itself. */
-static void populate_image(struct window *w)
+static void window_populate(struct recovery_window *w)
 {
 	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
 	if (w->log_bytes / LEAST_ENTRY >= w->d->super->heap_bytes / PAGE / 2)
 		apply_on_threads(w->threads, populate_share, w);
 }
 
-static uint8_t look(const struct durability *d, uint64_t durts)
+static uint8_t slot_look(const struct durability *d, uint64_t durts)
 {
 	const struct media_file file = durability_file(d);
 	enum inspect_verdict verdict = inspect_look(&file, durts);
 	return verdict == INSPECT_KEPT && apply_check(d, durts) ? FORGED : (uint8_t)verdict;
 }
 
-/* Look at each marker of a share by itself. */
 static void look_at_share(void *arg, unsigned n)
 {
-	struct window *w = arg;
+	struct recovery_window *w = arg;
 	const struct durability *d = w->d;
-	uint64_t slots = w->end - w->tail, from = w->tail + apply_share(slots, n, w->threads),
-	         to = w->tail + apply_share(slots, n + 1, w->threads);
+	uint64_t all = w->end - w->tail, from = w->tail + apply_share(all, n, w->threads),
+	         to = w->tail + apply_share(all, n + 1, w->threads);
 	for (uint64_t s = from; s < to; s++) {
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		apply_preload(d, s, to);
-		*verdict = look(d, s);
+		*verdict = slot_look(d, s);
 	}
 }
 
-/* --------------------------------------------------------------- decisions */
+/* Look at each marker alone; the slots that it names come later. */
+static void window_look(struct recovery_window *w)
+{
+	apply_on_threads(w->threads, look_at_share, w);
+}
 
-/* If exactly one change makes the marker of a slot check, make it.  Taken back where the heap is
- * refused. */
-static void mend_slot(struct window *w, uint64_t durts, uint64_t *budget)
+/* If exactly one change makes the marker of a slot valid, make it in the mapping.
+ * window_take_mends_back() takes it back if the heap is refused. */
+static void mend_slot(struct recovery_window *w, uint64_t durts, uint64_t *budget)
 {
 	const struct media_file file = durability_file(w->d);
 	struct inspect_mend *m = &w->mends[w->mended];
-	if (w->mended == MOST_MENDS || !inspect_find_mend(&file, durts, budget, m))
+	if (w->mended == MENDS_MOST || !inspect_find_mend(&file, durts, budget, m))
 		return;
 	inspect_apply_mend(&file, m, m->is);
 	w->mended++;
-	w->verdicts[durts - w->tail] = look(w->d, durts);
+	w->verdicts[durts - w->tail] = slot_look(w->d, durts);
 	if (w->end <= durts)
 		w->end = durts + 1;
 }
 
-/* What no failure of power can have torn, and what may be whole but for a byte.  A budget bounds
- * the time: a power failure may leave a broken marker for each thread. */
-static void mend(struct window *w)
+/* Correct markers and records that are whole but for a byte.  A budget bounds the time, because a
+ * power failure may leave a broken marker for each thread. */
+static void window_mend(struct recovery_window *w)
 {
 	uint64_t budget = UINT64_C(1) << 31;
-	for (uint64_t s = w->tail; s < w->limit; s++)
+	for (uint64_t s = w->tail; s < w->end_of_window; s++)
 		if (w->verdicts[s - w->tail] <= INSPECT_BROKEN &&
 		        durability_marker(w->d, s)->checksum)
 			mend_slot(w, s, &budget);
 }
 
-static void take_mends_back(struct window *w)
+static void window_take_mends_back(struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
-	while (w->mended)
-		w->mended--,
-		        inspect_apply_mend(&file, &w->mends[w->mended], w->mends[w->mended].was);
+	while (w->mended) {
+		const struct inspect_mend *m = &w->mends[--w->mended];
+		inspect_apply_mend(&file, m, m->was);
+	}
 }
 
-static int make_mends_durable(struct window *w)
+static int mends_make_durable(struct recovery_window *w)
 {
+	const struct media_file file = durability_file(w->d);
 	for (unsigned k = 0; k < w->mended; k++)
-		pm_flush(&w->d->pm, (uint8_t *)w->d->words + w->mends[k].offset, w->mends[k].bytes);
+		pm_flush(&w->d->pm, media_at(&file, w->mends[k].offset), w->mends[k].bytes);
 	w->result->mended = w->mended;
 	return w->mended ? pm_drain(&w->d->pm) : 0;
 }
 
-/* INV-R7: a thread has one update in flight, so no more markers than threads can be torn by a
- * failure. */
-static int refuse_broken(const struct window *w, uint64_t broken)
+/* INV-R7: a thread has one update in flight, so a failure can tear no more markers than there are
+ * threads. */
+static int window_refuse_broken(const struct recovery_window *w, uint64_t broken)
 {
 	const uint32_t threads = w->d->super->max_threads;
 	if (broken <= threads)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
 	        "%llu updates have a marker or log that does not check, and no more than %u can "
-	        "have been in flight: the others "
-	        "had returned, and are damaged: restore the file from a copy, or see fur-check",
+	        "have been in flight: the others had returned, and are damaged: restore the file "
+	        "from a copy, or see fur-check",
 	        (unsigned long long)broken, threads);
 }
 
-/* Decide about every slot, upwards: what depends on one that is lost is lost. */
-static int judge(struct window *w)
+/* Decide about every slot, upwards: an update that depends on a lost one is lost. */
+static int window_judge(struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
 	uint64_t holes = 0, broken = 0;
@@ -246,34 +266,34 @@ static int judge(struct window *w)
 			return apply_check(w->d, s);
 		}
 	}
-	return refuse_broken(w, broken);
+	return window_refuse_broken(w, broken);
 }
 
-static void refuse_first(void *error, const struct inspect_damage *damage)
+static void damage_refuse_first(void *error, const struct inspect_damage *damage)
 {
 	if (*(int *)error == 0)
 		*(int *)error = inspect_refuse(damage);
 }
 
-/* INV-R7.  Updates that came later may have read the one that is damaged without naming it, for it
- * was durable: to replay them would leave a heap that never was. */
-static int refuse_damage(const struct window *w)
+/* INV-R7.  Later updates may have read the damaged one without naming it, because it was durable:
+ * to replay them would leave a state of the heap that never existed. */
+static int window_refuse_damage(const struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
 	int damage = 0,
-	    error = inspect_find_damage(&file, w->tail, w->verdicts, refuse_first, &damage);
+	    error = inspect_find_damage(&file, w->tail, w->verdicts, damage_refuse_first, &damage);
 	return error ? error : damage;
 }
 
-/* Threads sort the entries of so many slots before they write them. */
-enum { PART_SLOTS = 8192 };
+/* Threads sort the entries of this many updates before they write them. */
+enum { PART_UPDATES = 8192 };
 
-static int apply_window(struct window *w)
+static int window_apply(struct recovery_window *w)
 {
 	struct apply_basket *baskets = apply_baskets(w->threads);
 	int error = 0;
 	for (uint64_t from = w->tail, to; from < w->end && !error; from = to) {
-		to = from + PART_SLOTS < w->end ? from + PART_SLOTS : w->end;
+		to = from + PART_UPDATES < w->end ? from + PART_UPDATES : w->end;
 		error = apply_updates(w->d,
 		        &(struct apply_range){
 		                from, to, &w->verdicts[from - w->tail], w->threads, baskets},
@@ -283,39 +303,46 @@ static int apply_window(struct window *w)
 	return error;
 }
 
-static int decide(struct window *w)
+/* Steps 1 to 5.  Writes nothing but corrections, and those to the mapping. */
+static int window_decide(struct recovery_window *w)
 {
-	measure_window(w);
-	apply_on_threads(w->threads, look_at_share, w);
-	mend(w);
-	int error = judge(w);
-	return error ? error : refuse_damage(w);
+	window_measure(w);
+	window_look(w);
+	window_mend(w);
+	int error = window_judge(w);
+	return error ? error : window_refuse_damage(w);
 }
 
-/* All is decided before anything is written: a heap that is refused (INV-R7) stays as it was. */
-static int replay_window(struct window *w)
+static int window_make_durable(struct recovery_window *w)
 {
-	int error = decide(w);
+	int error = mends_make_durable(w);
+	return error ? error : make_durable(w->d, w->tail, w->end, w->verdicts);
+}
+
+/* Steps 1 to 8. */
+static int window_replay(struct recovery_window *w)
+{
+	int error = window_decide(w);
 	if (error) {
-		take_mends_back(w);
+		window_take_mends_back(w); /* INV-R7: a heap that is refused stays as it was */
 		return error;
 	}
-	error = make_mends_durable(w);
-	if (!error)
-		error = make_durable(w->d, w->tail, w->end, w->verdicts);
+	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_window);
+	error = window_make_durable(w);
 	if (error)
 		return error;
-	populate_image(w);
-	return apply_window(w);
+	window_populate(w);
+	return window_apply(w);
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
 {
 	const struct media_file file = durability_file(d);
 	uint64_t started = arch_now_ns(), tail = d->tail, slots = d->super->ring_slots;
+	FUR_ASSERT(slots && (slots & (slots - 1)) == 0);
 	memset(result, 0, sizeof *result);
-	struct window *w = calloc(1, sizeof *w);
-	/* Zeroed: above the last marker there are holes. */
+	struct recovery_window *w = calloc(1, sizeof *w);
+	/* Zeroed: slots above the last marker are holes. */
 	uint8_t *verdicts = calloc(1, slots);
 	int error = w && verdicts
 	                    ? 0
@@ -323,15 +350,16 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	                              "no memory to recover a ring of %llu slots: free some memory",
 	                              (unsigned long long)slots);
 	if (!error) {
-		*w = (struct window){
+		*w = (struct recovery_window){
 		        .d = d, .tail = tail, .end = tail, .verdicts = verdicts, .result = result};
-		w->limit = media_window_end(&file, tail);
-		error = replay_window(w);
+		w->end_of_window = media_window_end(&file, tail);
+		error = window_replay(w);
 	}
 	free(verdicts);
 	free(w);
-	/* INV-M2: markers written lie below tail + slots, for a drawn slot beyond is not written
-	 * before the tail has moved. */
+	/* INV-M2: every marker that was written lies below tail + slots, because an update that
+	 * draws a later durTS does not write its marker before the tail has moved.  The second lap
+	 * covers the durTSs that were drawn and not written. */
 	if (!error)
 		error = store_tail(d, tail + 2 * slots);
 	if (!error)
@@ -339,6 +367,8 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	result->ns = arch_now_ns() - started;
 	return error;
 }
+
+/* -------------------------------------------------------------------- open */
 
 int replay_begin_lap(struct durability *d)
 {
@@ -358,9 +388,9 @@ int replay_check_closed(const struct durability *d)
 	        damage.number > d->tail)
 		return inspect_refuse(&damage);
 	for (uint64_t s = d->tail; s < d->tail + d->super->ring_slots; s++) {
-		const struct media_marker m = read_marker(d, s);
+		const struct media_marker m = log_read_marker(&file, s);
 		damage.number = m.durts;
-		if (m.durts >= d->tail && inspect_valid(&file, &m, m.durts))
+		if (m.durts >= d->tail && log_marker_valid(&file, &m, m.durts))
 			return inspect_refuse(&damage);
 	}
 	return 0;
@@ -375,14 +405,14 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 
 /* -------------------------------------------------------------------- live */
 
-/* Is the update or abort of this slot durable?  Its owner leaves the slot in nondurable[] until it
- * is.  Beside another process we do not see that: there it is enough that the marker is written,
- * and write_out() makes it durable. */
-static bool settled(const struct durability *d, uint64_t durts)
+/* Is the update or abort with this durTS durable?  Its owner leaves the durTS in nondurable[] until
+ * it is.  A replayer alongside another process does not see nondurable[]: there it is enough that
+ * the marker is written, and make_durable() makes it durable. */
+static bool marker_settled(const struct durability *d, uint64_t durts)
 {
 	const struct media_marker *m = durability_marker(d, durts);
-	/* Acquire pairs with put_marker(): the fields below, the log, and the owner's
-	 * entry in nondurable[], are at least as new. */
+	/* Acquire pairs with the release in ring_put_marker(): the fields below, the log and the
+	 * owner's entry in nondurable[] are at least as new as the marker's durTS. */
 	if (arch_load_acquire(&m->durts) != durts)
 		return false;
 	if (d->beside)
@@ -391,49 +421,51 @@ static bool settled(const struct durability *d, uint64_t durts)
 	return thread < d->super->max_threads && !nondurable_has(d, thread, durts);
 }
 
-/* How far can we replay now? */
-static int find_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t *log_bytes)
+/* Find the first update that may be in flight: everything below *end can be replayed now. */
+static int find_settled_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t *log_bytes)
 {
 	const struct media_file file = durability_file(d);
 	int error;
-	uint64_t at = tail, limit = tail + d->super->ring_slots;
-	if (!d->beside && arch_load(&d->next_durts) < limit)
-		limit = arch_load(&d->next_durts);
-	for (; at < limit; at++) {
-		apply_preload(d, at, limit);
-		if (!settled(d, at))
+	uint64_t at = tail, most = tail + d->super->ring_slots;
+	if (!d->beside && arch_load(&d->next_durts) < most)
+		most = arch_load(&d->next_durts);
+	for (; at < most; at++) {
+		apply_preload(d, at, most);
+		if (!marker_settled(d, at))
 			break; /* INV-R3 */
-		const struct media_marker m = read_marker(d, at);
-		if (!inspect_valid(&file, &m, at))
+		const struct media_marker m = log_read_marker(&file, at);
+		if (!log_marker_valid(&file, &m, at))
 			return fur_fail(FUR_ECORRUPT,
 			        "the marker or log of update %llu has changed since it was "
-			        "written: close the heap, and find "
-			        "who overwrites memory or the file",
+			        "written: close the heap, and find out what overwrites memory or "
+			        "the file",
 			        (unsigned long long)at);
 		if (m.kind == MEDIA_COMMIT && (error = apply_check(d, at)))
 			return error;
 		*log_bytes += m.log_bytes;
 	}
 	*end = at;
-	/* An update that could not be made durable has left nondurable[], too, after it had set
-	 * `failed` (INV-D5).  The acquires above keep this load behind what we saw of that.
-	 * Without it a half of such an update could reach the heap, and nothing the log. */
+	/* An update that could not be made durable has also left nondurable[], after it set
+	 * `failed` (INV-D5).  The acquires in marker_settled() order its leaving before this load
+	 * of `failed`.  Without this check half of such an update could reach the heap, and nothing
+	 * of it the log. */
 	return d->beside ? 0 : durability_check(d);
 }
 
-static void give_back_room(
+static void room_give_back(
         struct durability *d, uint64_t tail, uint64_t end, const struct replay_result *result)
 {
+	const struct media_file file = durability_file(d);
 	for (uint64_t s = tail; s < end; s++) {
-		const struct media_marker m = read_marker(d, s);
+		const struct media_marker m = log_read_marker(&file, s);
 		if (m.kind != MEDIA_COMMIT || m.thread >= d->super->max_threads)
 			continue;
-		/* Release: the log is read for the last time before its owner may overwrite it. */
-		arch_store_release(&d->control->logs[m.thread].tail, inspect_end(&m));
+		/* Release: our last reads of the log come before its owner may overwrite it. */
+		arch_store_release(&d->control->logs[m.thread].tail, log_record_end(&m));
 		if (!d->beside)
-			arch_store_release(&d->redo[m.thread].tail, inspect_end(&m));
+			arch_store_release(&d->redo[m.thread].tail, log_record_end(&m));
 	}
-	/* Release: the markers likewise, before their slots are drawn again. */
+	/* Release: our last reads of the markers come before their slots are written again. */
 	arch_store_release(&d->tail, end);
 	control_publish(d, result->updates, result->entries);
 }
@@ -443,9 +475,10 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 {
 	const struct media_file file = durability_file(d);
 	struct media_trailer *trailer = media_trailer(&file);
-	/* INV-M4.  All below `end` is durable, so the claim is true whenever it reaches the medium;
-	 * nothing waits for that.  The fence: the claim is stored before the heap changes, so that
-	 * a copy which reads the trailer last finds it at least as new as the heap. */
+	/* INV-M4.  Everything below `end` is durable, so the claim is true whenever it reaches the
+	 * medium, and nothing waits for that.  The fence orders the store of the claim before the
+	 * stores to the heap, so that a copy, which reads the trailer last, finds a claim that is
+	 * at least as new as the heap.  Without it recovery would take a torn copy for whole. */
 	if (trailer) {
 		arch_store(&trailer->replaying, media_tail_encode(end));
 		pm_flush(&d->pm, trailer, sizeof *trailer);
@@ -463,7 +496,8 @@ int replay_live(struct durability *d)
 {
 	uint64_t tail = d->tail, end = tail, log_bytes = 0;
 	struct replay_result result = {0};
-	int error = find_end(d, tail, &end, &log_bytes);
+	int error = find_settled_end(d, tail, &end, &log_bytes);
+	FUR_ASSERT(tail <= end && end - tail <= d->super->ring_slots);
 	if (!error && d->beside && end > tail)
 		error = make_durable(d, tail, end, NULL);
 	if (!error && end > tail)
@@ -471,7 +505,7 @@ int replay_live(struct durability *d)
 	if (!error && end > tail)
 		error = store_tail(d, end);
 	if (!error && end > tail)
-		give_back_room(d, tail, end, &result);
+		room_give_back(d, tail, end, &result);
 	return error;
 }
 

@@ -2,21 +2,21 @@
  *
  * replay.h - from the log to the heap file.  The contract of src/replay.
  *
- *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying a slot
- *           twice does no harm.
- *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot it names was kept,
- *           lies below the tail, or has an abort marker.  It looks at the whole window [tail, tail
- *           + ring_slots), and so needs no bound on the number of holes.
- *   INV-R3  A live replay stops at the first slot that may be in flight; ring and log space go back
- *           in order.
- *   INV-R6  Recovery, and a replay beside another process, make markers and logs durable
- *           themselves, before they write anything of them to the heap: whoever wrote them may not
- *           have come to that.  Else a power failure could find half of an update in the heap, and
- *           nothing in the log to complete it from.  (A live replay of the process's own takes only
- *           what its owner made durable, INV-R3.)
- *   INV-R7  Recovery corrects a byte where that makes a checksum hold, and refuses a heap that is
- *           damaged, where it can tell (inspect_find_damage): the state that it leaves is one that
- *           was.
+ *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying an
+ *           update twice does no harm.
+ *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot that it names was
+ *           kept, lies below the tail, or has an abort marker.  It looks at the whole window [tail,
+ *           tail + ring_slots), and so needs no bound on the number of holes.
+ *   INV-R3  A live replay stops at the first update that may be in flight; space in the ring and
+ *           the logs becomes free in order.
+ *   INV-R6  Recovery, and a replay alongside another process, make markers and logs durable
+ *           themselves before they write any of their entries to the heap, because the thread that
+ *           wrote them may not have done so.  Otherwise a power failure could leave half of an
+ *           update in the heap, and nothing in the log to complete it from.  (A process's own live
+ *           replay takes only updates that their owners made durable, INV-R3.)
+ *   INV-R7  Recovery corrects a byte if that makes a checksum hold, and refuses a heap if it can
+ *           prove that it is damaged (inspect_find_damage): every state that it leaves is one that
+ *           the heap has had.
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
@@ -25,34 +25,37 @@
 
 struct replay_result {
 	uint64_t updates, entries, bytes; /* replayed */
-	/* Slots below the last kept one that hold no update of ours, abort markers not counted */
+	/* Slots below the last valid marker that hold no valid marker */
 	uint64_t holes;
-	/* Markers with a good checksum whose dependencies were lost */
+	/* Valid markers whose dependencies were lost */
 	uint64_t dropped;
-	uint64_t mended; /* markers or records with one byte corrected */
+	uint64_t mended; /* markers or records in which one byte was corrected */
 	uint64_t ns;
 };
 
-/* After a failure, nothing running on the heap: replay, make durable, restart the ring (INV-M2).
- * Errors: FUR_ECORRUPT, FUR_EIO; the file's log is untouched then. */
+/* replay_recover - after a failure: replay the log, make the heap durable, restart the ring
+ * (INV-M2).  The caller holds the right to replay, and nothing runs on the heap.  Errors:
+ * FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM; the file's log is untouched then. */
 FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *result);
 
-/* Recover if the heap was not closed, and say whether that was so; else check that it was
- * (replay_check_closed).  Reads and writes the file only: needs no mapping of the heap.   Errors:
- * FUR_ECORRUPT, FUR_EIO. */
+/* Recover if the heap was not closed, and set *recovered accordingly; otherwise check that it was
+ * closed (replay_check_closed).  Needs no mapping of the heap at its address: it reads and writes
+ * only the file.  Errors: as replay_recover(). */
 FUR_MUST_USE int replay_unless_closed(
         struct durability *d, struct replay_result *result, bool *recovered);
 
-/* A heap that was closed is opened.  replay_check_closed: is there nothing in it that only an open
- * heap has?  A copy whose first pages were read before a program opened the heap, and the others
- * later, says that it is closed.   Errors: FUR_ECORRUPT.  replay_begin_lap: start the ring a lap
- * further, in a file of version 1, so that its first records are known for such
- * (inspect_find_damage).  Errors: FUR_EIO. */
+/* Before a heap that was closed is opened: does it contain anything that only an open heap has?  If
+ * the first pages of a copy were read before a program opened the heap, and the others later, its
+ * state word still contains MEDIA_CLOSED.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int replay_check_closed(const struct durability *d);
+
+/* Start the ring one lap further on, in a file of version 1, so that inspect_find_damage() can tell
+ * the first records of a process.  Errors: FUR_EIO. */
 FUR_MUST_USE int replay_begin_lap(struct durability *d);
 
-/* Beside running transactions, under the right to replay, and `d->replaying` if they are this
- * process's: replay what is durable now. */
+/* replay_live - replay the updates that are durable now, alongside running transactions.  The
+ * caller holds the right to replay, and has locked `d->replaying` if the transactions are this
+ * process's.  Errors: FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM. */
 FUR_MUST_USE int replay_live(struct durability *d);
 
 extern const struct durability_ops replay_ops;

@@ -28,7 +28,7 @@ struct arguments {
 	struct replay_options replay;
 };
 
-static uint32_t number(const struct argp_state *state, const char *option, const char *text,
+static uint32_t option_number(const struct argp_state *state, const char *option, const char *text,
         unsigned long least, unsigned long most)
 {
 	char *end;
@@ -38,7 +38,7 @@ static uint32_t number(const struct argp_state *state, const char *option, const
 	return (uint32_t)n;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 	switch (key) {
@@ -47,10 +47,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
 	case 't':
-		a->replay.threads = number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
+		a->replay.threads = option_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
 		return 0;
 	case 'p':
-		a->replay.preload = number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST);
+		a->replay.preload = option_number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': name the heap with --heap", arg);
@@ -77,14 +77,14 @@ static const struct argp_option options[] = {
         {0},
 };
 
-static int fail(const char *path, int error)
+static int fail_with(const char *path, int error)
 {
 	fur_fail_at(error, path);
 	fprintf(stderr, "fur-replayer: %s\n", fur_errormsg());
 	return EXIT_BAD_DATA;
 }
 
-static void report(const char *path, const struct replay_result *r)
+static void report_replay(const char *path, const struct replay_result *r)
 {
 	printf("%s: replayed %" PRIu64 " updates, %" PRIu64 " log entries, %" PRIu64
 	       " bytes in %.3f ms; %" PRIu64 " holes, %" PRIu64
@@ -99,7 +99,7 @@ static void report(const char *path, const struct replay_result *r)
 
 /* -------------------------------------------------------------------- once */
 
-static int replay(const struct heap_file *file, const struct replay_options *how,
+static int replay_file(const struct heap_file *file, const struct replay_options *how,
         struct replay_result *result, bool *recovered)
 {
 	struct durability d;
@@ -117,26 +117,26 @@ static int replay(const struct heap_file *file, const struct replay_options *how
 		error = replay_unless_closed(&d, result, recovered);
 		if (!error && *recovered)
 			error = durability_set_state(&d, MEDIA_CLOSED);
-		control_give_back(&d); /* if that fails, closing the file does it */
+		control_give_back(&d); /* if that fails, closing the file gives it back */
 	}
 	durability_detach(&d);
 	return error;
 }
 
-static int once(const struct arguments *a)
+static int run_once(const struct arguments *a)
 {
 	struct heap_file file;
 	struct replay_result result;
 	bool recovered;
 	int error = heap_open_file(a->heap, HEAP_LOCK_WORKER, &file);
 	if (error)
-		return fail(a->heap, error);
-	error = replay(&file, &a->replay, &result, &recovered);
+		return fail_with(a->heap, error);
+	error = replay_file(&file, &a->replay, &result, &recovered);
 	heap_close_file(&file);
 	if (error)
-		return fail(a->heap, error);
+		return fail_with(a->heap, error);
 	if (!a->quiet && recovered)
-		report(a->heap, &result);
+		report_replay(a->heap, &result);
 	else if (!a->quiet)
 		printf("%s: closed cleanly, nothing to replay\n", a->heap);
 	return EXIT_SUCCESS;
@@ -146,14 +146,14 @@ static int once(const struct arguments *a)
 
 static struct server *server;
 
-static void stop(int signal)
+static void on_stop_signal(int signal)
 {
 	(void)signal;
 	server_stop(server);
 }
 
-/* The file became shorter while it was mapped. */
-static void lost(int signal)
+/* The file became shorter while it was mapped, or cannot be read. */
+static void on_file_lost(int signal)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
@@ -168,7 +168,7 @@ static void say_recovered(void *self, const struct replay_result *result)
 	const struct arguments *a = self;
 	if (!a->quiet) {
 		printf("%s: its process has died\n", a->heap);
-		report(a->heap, result);
+		report_replay(a->heap, result);
 	}
 	sd_notifyf(0, "STATUS=recovered; waiting for a process to open the heap");
 }
@@ -191,16 +191,16 @@ static void say_detached(void *self)
 	sd_notifyf(0, "STATUS=waiting for a process to open the heap");
 }
 
-static int serve(struct arguments *a)
+static int run_server(struct arguments *a)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
 	int error = server_start(a->heap, &a->replay, &events, &server);
 	if (error)
-		return fail(a->heap, error);
-	struct sigaction action = {.sa_handler = stop};
+		return fail_with(a->heap, error);
+	struct sigaction action = {.sa_handler = on_stop_signal};
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-	action.sa_handler = lost;
+	action.sa_handler = on_file_lost;
 	sigaction(SIGBUS, &action, NULL);
 	if (!a->quiet)
 		printf("%s: waiting for work\n", a->heap);
@@ -208,7 +208,7 @@ static int serve(struct arguments *a)
 	sd_notifyf(0, "READY=1\nSTATUS=waiting for a process to open the heap");
 	error = server_run(server);
 	sd_notifyf(0, "STOPPING=1");
-	int status = error ? fail(a->heap, error) : EXIT_SUCCESS;
+	int status = error ? fail_with(a->heap, error) : EXIT_SUCCESS;
 	/* From here on a signal must not reach the server, which server_end() frees. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
@@ -218,12 +218,12 @@ static int serve(struct arguments *a)
 
 /* ------------------------------------------------------------------ status */
 
-static int status(const struct arguments *a)
+static int print_status(const struct arguments *a)
 {
 	struct server_status s;
 	int error = server_status(a->heap, &s);
 	if (error)
-		return fail(a->heap, error);
+		return fail_with(a->heap, error);
 	if (s.worker_pid)
 		printf("%s: open in process %" PRIu64 "\n", a->heap, s.worker_pid);
 	else
@@ -244,7 +244,7 @@ static int status(const struct arguments *a)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {options, parse, NULL,
+	static const struct argp argp = {options, option_parse, NULL,
 	        "Replay the log of a libfur heap while a program uses the heap.  When the program "
 	        "has died, bring the heap up to date, mark it closed, and wait for the next "
 	        "program.  SIGTERM and SIGINT end fur-replayer after the current replay.\v"
@@ -256,6 +256,6 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	int error = privileges_become_owner(a.heap);
 	if (error)
-		return fail(a.heap, error);
-	return a.status ? status(&a) : a.once ? once(&a) : serve(&a);
+		return fail_with(a.heap, error);
+	return a.status ? print_status(&a) : a.once ? run_once(&a) : run_server(&a);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privileges.c - privileges.h, done.
+ * privileges.c - become the heap's owner: first the groups, then the user, then make sure that
+ * root's rights cannot be had back.
  */
 #include "replayer/privileges.h"
 #include "base/error.h"
@@ -12,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The owner's own groups; of an owner that has no account, the file's group and no other. */
-static int take_groups(const struct stat *file)
+/* Take the owner's groups; if the owner has no account, the file's group and no other. */
+static int groups_become_owners(const struct stat *file)
 {
 	const struct passwd *owner = getpwuid(file->st_uid);
 	gid_t group = owner ? owner->pw_gid : file->st_gid;
@@ -25,11 +26,11 @@ static int take_groups(const struct stat *file)
 int privileges_become_owner(const char *path)
 {
 	struct stat file;
-	/* A file that is not there: the one who opens it says so. */
+	/* If there is no file, opening it reports that. */
 	if (geteuid() != 0 || stat(path, &file) || file.st_uid == 0)
 		return 0;
-	/* The user last: with that the right to change the others is gone. */
-	if (take_groups(&file) || setresuid(file.st_uid, file.st_uid, file.st_uid))
+	/* The user last, because after that the groups cannot be changed any more. */
+	if (groups_become_owners(&file) || setresuid(file.st_uid, file.st_uid, file.st_uid))
 		return fur_fail(FUR_ESYS,
 		        "cannot become user %u, its owner: %s: start fur-replayer as that user",
 		        (unsigned)file.st_uid, strerror(errno));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privileges.h - fur-replayer works with the rights of the heap's owner: a crafted heap, or a
- * process that changes it meanwhile, gets no others from it.
+ * privileges.h - fur-replayer works with the rights of the heap's owner, so that a crafted heap, or
+ * a process that changes the heap meanwhile, cannot use any other rights.
  */
 #ifndef FUR_PRIVILEGES_H
 #define FUR_PRIVILEGES_H
@@ -9,8 +9,8 @@
 #include <fur.h>
 
 /* privileges_become_owner - if this process is root's and the file at `path` is another user's,
- * become that user for good.  To be called before the file is opened: where the path leads
- * elsewhere by then, only what that user may open is opened.  Errors: FUR_ESYS. */
+ * become that user for good.  Must be called before the file is opened: if the path leads to
+ * another file by then, that file opens only if the user may open it.  Errors: FUR_ESYS. */
 FUR_MUST_USE int privileges_become_owner(const char *path);
 
 #endif /* FUR_PRIVILEGES_H */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * serve.c - serve.h, done.
+ * serve.c - two threads, the watch and the server.
  *
- * Two threads.  The watch sleeps in the worker's lock and learns so, without polling, that the
- * worker has ended, however it did; then it sleeps until the next one opens the heap.  The server
- * replays, and sleeps between.
+ * The watch sleeps in the worker's lock, and so learns without polling that the worker has ended,
+ * for whatever reason.  Then it sleeps until the next worker opens the heap.
+ *
+ * The server takes turns.  In each it looks whether the file is still there, takes the right to
+ * replay, announces a new worker, recovers after a worker that has ended, replays, and gives the
+ * right back.  It sleeps when a turn found little to replay.
  */
 #include "replayer/serve.h"
 #include "base/error.h"
@@ -21,42 +24,42 @@ struct server {
 	struct durability d;
 	struct server_events events;
 	pthread_t watch;
-	uint32_t ended;  /* workers that the watch has seen the end of */
-	uint32_t opened; /* control->opened, as last told to events */
+	uint32_t ended;  /* workers whose end the watch has seen */
+	uint32_t opened; /* control->opened when a worker was last announced */
 	uint32_t stopping;
-	int watch_error; /* errno of the lock call that has ended the watch, or 0 */
+	int watch_error; /* errno of the lock call that ended the watch, or 0 */
 	bool working;    /* a worker has been announced */
 };
 
 /* ------------------------------------------------------------------- watch */
 
-/* The watch ends, and so must the server: it would not learn of the next worker's end, and the lock
- * that the watch could not give back keeps workers out.  The server says it: this thread, which may
- * be cancelled anywhere, must not allocate a message. */
-static void *watch_fails(struct server *s)
+/* The watch ends, and the server must end too: it would not learn of the next worker's end, and the
+ * lock that the watch could not give back keeps workers out.  The server reports the error, because
+ * this thread may be cancelled anywhere and must not allocate a message. */
+static void *watch_fail(struct server *s)
 {
-	/* Release, and before the call: the server that is called sees it. */
+	/* Release, and before the call: the server that the call wakes must see the error. */
 	__atomic_store_n(&s->watch_error, errno, __ATOMIC_RELEASE);
 	control_call(s->d.control);
 	return NULL;
 }
 
-static void *watch(void *argument)
+static void *watch_main(void *argument)
 {
 	struct server *s = argument;
 	struct control *c = s->d.control;
 	int type;
-	/* It owns nothing that server_end() does not give back, and a raw futex call is no
-	 * cancellation point. */
+	/* This thread owns nothing that server_end() does not give back, and a raw futex call is
+	 * not a cancellation point. */
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	for (;;) {
-		/* Read before the lock: if a worker opens and dies in between, we come round once
-		 * more, which does no harm. */
+		/* Read before the lock: if a worker opens the heap and dies in between, this loop
+		 * turns once more, which does no harm. */
 		uint32_t opened = __atomic_load_n(&c->opened, __ATOMIC_ACQUIRE);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
-			return watch_fails(s);
+			return watch_fail(s);
 		if (heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER))
-			return watch_fails(s);
+			return watch_fail(s);
 		__atomic_fetch_add(&s->ended, 1, __ATOMIC_SEQ_CST);
 		control_call(c);
 		while (__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE) == opened)
@@ -65,13 +68,13 @@ static void *watch(void *argument)
 	}
 }
 
-static int start_watch(struct server *s)
+static int watch_start(struct server *s)
 {
 	sigset_t all, before;
 	sigfillset(&all);
-	/* Signals are the server's: it sleeps where it can be woken. */
+	/* The server takes the signals: they interrupt its sleep. */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int failed = pthread_create(&s->watch, NULL, watch, s);
+	int failed = pthread_create(&s->watch, NULL, watch_main, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return failed ? fur_fail(FUR_ESYS,
 	                        "cannot start a thread: %s: raise the limit on them (ulimit -u, "
@@ -82,7 +85,7 @@ static int start_watch(struct server *s)
 
 /* ------------------------------------------------------------------ server */
 
-static int still_there(const struct server *s)
+static int file_still_there(const struct server *s)
 {
 	struct stat st;
 	if (fstat(s->file.fd, &st))
@@ -99,23 +102,23 @@ static int still_there(const struct server *s)
 	return 0;
 }
 
-/* INV-S3.  Under the right to replay. */
-static int after_worker(struct server *s)
+/* A worker has ended: recover if it did not close the heap (INV-S3).  Under the right to replay. */
+static int worker_ended(struct server *s)
 {
 	struct replay_result result;
 	bool recovered;
 	int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER), error;
 	if (held < 0)
-		return held; /* it may be that a worker lives: do not recover */
+		return held; /* a worker may live: do not recover */
 	if (held) {
-		/* The next one is there, and recovers, or has; or it ends before it has: send the
-		 * watch to wait for that. */
+		/* The next worker has the heap open.  It recovers, unless it ends before: send the
+		 * watch to wait for its end. */
 		s->opened++;
 		__atomic_fetch_add(&s->d.control->opened, 1, __ATOMIC_SEQ_CST);
 		arch_futex_wake_all_shared(&s->d.control->opened);
 		return 0;
 	}
-	error = still_there(s);
+	error = file_still_there(s);
 	if (!error)
 		error = replay_unless_closed(&s->d, &result, &recovered);
 	if (!error && recovered)
@@ -131,7 +134,7 @@ static int after_worker(struct server *s)
 	return 0;
 }
 
-static void tell_of_new_worker(struct server *s)
+static void worker_announce(struct server *s)
 {
 	uint32_t opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
 	if (opened == s->opened)
@@ -141,28 +144,28 @@ static void tell_of_new_worker(struct server *s)
 	s->events.attached(s->events.self, s->d.control->worker_pid);
 }
 
-/* Only what a worker wrote since it has recovered: before that the log is recovery's, which knows
- * what a failure may leave. */
+/* Replay only if a worker has recovered.  Before that only recovery may read the log, because a
+ * failure may have left holes and torn markers in it. */
 static int replay_if_working(struct server *s)
 {
 	int working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
 	return working > 0 ? replay_live(&s->d) : working;
 }
 
-/* One turn of work: all there is now.  `replayed`: slots. */
-static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
+/* One turn: do all the work there is now.  *replayed becomes the number of slots. */
+static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 {
 	uint32_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
-	int error = still_there(s);
+	int error = file_still_there(s);
 	if (!error)
 		error = control_take_unless(&s->d, &s->stopping);
 	if (error)
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
 	uint64_t tail = s->d.tail;
-	tell_of_new_worker(s);
+	worker_announce(s);
 	if (ended != *seen) {
 		*seen = ended;
-		error = after_worker(s);
+		error = worker_ended(s);
 	}
 	if (!error && s->d.words->state != MEDIA_CLOSED)
 		error = replay_if_working(s);
@@ -172,15 +175,16 @@ static int turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	return error;
 }
 
-/* Sleep until called.  `calls` was read before the last look for work, so a call since then is not
- * missed; the worker's check of wake_at may be: control_wake() says why that does no harm. */
-static void sleep_until_called(struct server *s, uint32_t calls)
+/* Sleep until called.  `calls` was read before the server last looked for work, so a call since
+ * then is not missed.  A worker may miss that wake_at has changed; control_wake() tells why that
+ * does no harm. */
+static void server_sleep(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;
 	arch_store_release(&c->wake_at, s->d.tail + s->d.super->ring_slots / CONTROL_WAKE_PART);
 	if (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE))
 		arch_futex_wait_shared(&c->calls, calls, 0);
-	arch_store_release(&c->wake_at, CONTROL_ASLEEP_NOT);
+	arch_store_release(&c->wake_at, CONTROL_AWAKE);
 }
 
 int server_run(struct server *s)
@@ -191,11 +195,12 @@ int server_run(struct server *s)
 		uint32_t calls = __atomic_load_n(&s->d.control->calls, __ATOMIC_ACQUIRE);
 		int watch_error = __atomic_load_n(&s->watch_error, __ATOMIC_ACQUIRE);
 		uint64_t replayed = 0;
-		error = watch_error ? heap_lock_failed(watch_error) : turn(s, &seen, &replayed);
-		/* A batch is cheap by the slot, a few slots are not: with little to do, let it
-		 * gather. */
+		error = watch_error ? heap_lock_failed(watch_error)
+		                    : server_turn(s, &seen, &replayed);
+		/* A slot costs less in a large batch than in a small one: with little to do, let
+		 * updates gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
-			sleep_until_called(s, calls);
+			server_sleep(s, calls);
 	}
 	return error;
 }
@@ -227,7 +232,7 @@ int server_start(const char *path, const struct replay_options *replay,
 	s->d.replay_options = *replay;
 	s->events = *events;
 	if (!error) {
-		/* Before the watch: a worker that opens from now on is announced. */
+		/* Before the watch starts: every worker that opens from now on is announced. */
 		s->opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
 		int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
 		if (held < 0)
@@ -236,9 +241,9 @@ int server_start(const char *path, const struct replay_options *replay,
 			s->opened--;
 	}
 	if (!error) {
-		s->d.control->wake_at = CONTROL_ASLEEP_NOT;
+		s->d.control->wake_at = CONTROL_AWAKE;
 		s->d.control->replayer_pid = (uint64_t)getpid();
-		error = start_watch(s);
+		error = watch_start(s);
 	}
 	if (error) {
 		if (s->d.super)
@@ -270,23 +275,21 @@ int server_status(const char *path, struct server_status *status)
 	if (error)
 		return error;
 	const struct media_super *super = &file.geometry;
-	const struct control *c =
-	        (const struct control *)((const uint8_t *)file.super + super->control_offset);
-	const struct durability d = {
-	        .super = &file.geometry, .ring = (uint8_t *)file.super + super->ring_offset};
+	const struct media_file view = media_file_of(super, file.super);
+	const struct control *c = (const struct control *)media_at(&view, super->control_offset);
 	uint64_t tail, slots = 0;
 	int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER), replaying = 0;
 	if (working >= 0)
 		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
 	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
 	while (!error && slots < super->ring_slots &&
-	        arch_load(&durability_marker(&d, tail + slots)->durts) == tail + slots)
+	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
-	        .asleep = arch_load(&c->wake_at) != CONTROL_ASLEEP_NOT,
+	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,
 	        .replays = c->replays,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * serve.h - a replayer beside the process that works on a heap: it carries the log over to the heap
- * while transactions run, and when that process has died, brings the heap up to date and marks it
- * closed.  It waits for the next one then.
+ * serve.h - a replayer alongside the process that works on a heap.  It replays the log to the heap
+ * while transactions run.  When that process has died it brings the heap up to date, marks it
+ * closed, and waits for the next process.
  *
- *   INV-S1  One replayer a heap (HEAP_LOCK_REPLAYER).
- *   INV-S2  It may die at any instant: the worker sees that by the lock, takes the right to replay
- *           and goes on from the tail on the medium (INV-C2); so does the next replayer.
- *   INV-S3  It recovers a heap only under the right to replay, while nobody holds the worker's
- *           lock.  A worker that comes meanwhile waits for the right before it looks at the heap's
- *           state.
- *   INV-S4  It sleeps whenever there is little to do, and is called (control_wake,
- *           control_wait_for_replayer); it never polls.
+ *   INV-S1  A heap has at most one replayer (HEAP_LOCK_REPLAYER).
+ *   INV-S2  The replayer may die at any instant.  The worker sees that by the lock, takes the right
+ *           to replay, and goes on from the tail on the medium (INV-C2); so does the next replayer.
+ *   INV-S3  The replayer recovers a heap only under the right to replay, while no process holds the
+ *           worker's lock.  A worker that opens the heap meanwhile waits for the right to replay
+ *           before it looks at the heap's state.
+ *   INV-S4  The replayer sleeps whenever there is little to do, until a worker calls it
+ *           (control_wake, control_wait_for_replayer); it never polls.
  */
 #ifndef FUR_SERVE_H
 #define FUR_SERVE_H
@@ -21,32 +21,32 @@
 struct server;
 
 struct server_events {
-	/* The process that worked on the heap is gone without closing it; what recovery did. */
+	/* The process that worked on the heap died without closing it; `result` is recovery's */
 	void (*recovered)(void *self, const struct replay_result *result);
-	void (*attached)(void *self, uint64_t pid); /* a process has opened the heap */
-	void (*detached)(void *self);               /* it has closed it */
+	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
+	void (*detached)(void *self);               /* it closed the heap */
 	void *self;
 };
 
-/* Open the heap as its replayer, which replays as `replay` says.   Errors: as fur_open(); FUR_EBUSY
- * if it has one. */
+/* Open the heap as its replayer.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer. */
 FUR_MUST_USE int server_start(const char *path, const struct replay_options *replay,
         const struct server_events *events, struct server **server);
 
-/* Replay until server_stop(), or the file is removed (FUR_ENOENT).   Errors: FUR_ECORRUPT, FUR_EIO,
- * FUR_ESYS. */
+/* Replay until server_stop() is called, or the file is removed (FUR_ENOENT).  Errors: FUR_ECORRUPT,
+ * FUR_EIO, FUR_ESYS. */
 FUR_MUST_USE int server_run(struct server *server);
 
-/* Make server_run() return, after the replay at hand.  Async-signal-safe. */
+/* Make server_run() return after the current replay.  Async-signal-safe. */
 void server_stop(struct server *server);
 
 void server_end(struct server *server);
 
-/* Who works on a heap now; writes nothing, takes no lock, so all of it may be old news. */
+/* The processes that work on a heap, and the work left to the replayer.  server_status() writes
+ * nothing and takes no lock, so all of it may be out of date. */
 struct server_status {
-	uint64_t worker_pid, replayer_pid; /* 0: nobody */
+	uint64_t worker_pid, replayer_pid; /* 0: none */
 	bool closed, asleep;
-	/* Slots written and not replayed, up to the first that is not written */
+	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_line.cpp - see command_line.hpp.
+ * command_line.cpp - build the list of options, parse the words of a command line, print --help.
  */
 #include "command_line.hpp"
 
@@ -53,7 +53,7 @@ static std::string text_of(long double number)
 	return text;
 }
 
-Option &CommandLine::add(const char *name, const char *help, const char *value_name)
+Option &CommandLine::add_option(const char *name, const char *help, const char *value_name)
 {
 	Option o;
 	o.name = name;
@@ -65,7 +65,7 @@ Option &CommandLine::add(const char *name, const char *help, const char *value_n
 
 Option &CommandLine::option(const char *name, std::string &variable, const char *help)
 {
-	Option &o = add(name, help, "TEXT");
+	Option &o = add_option(name, help, "TEXT");
 	o.shown_default = variable;
 	o.set = [&variable](const std::string &value) { variable = value; };
 	return o;
@@ -73,14 +73,14 @@ Option &CommandLine::option(const char *name, std::string &variable, const char 
 
 Option &CommandLine::option(const char *name, std::vector<std::string> &variable, const char *help)
 {
-	Option &o = add(name, help, "TEXT");
+	Option &o = add_option(name, help, "TEXT");
 	o.set = [&variable](const std::string &value) { variable.push_back(value); };
 	return o;
 }
 
 Option &CommandLine::option(const char *name, double &variable, const char *help)
 {
-	Option &o = add(name, help, "NUMBER");
+	Option &o = add_option(name, help, "NUMBER");
 	o.least = -HUGE_VALL, o.most = HUGE_VALL;
 	if (variable > 0)
 		o.shown_default = text_of(variable);
@@ -92,7 +92,7 @@ Option &CommandLine::option(const char *name, double &variable, const char *help
 Option &CommandLine::integer(const char *name, const char *help, const std::string &shown,
         __int128 least, __int128 most, std::function<void(__int128)> set)
 {
-	Option &o = add(name, help, "N");
+	Option &o = add_option(name, help, "N");
 	o.shown_default = shown;
 	o.least = static_cast<long double>(least), o.most = static_cast<long double>(most);
 	o.set = [set](const std::string &value) {
@@ -104,7 +104,7 @@ Option &CommandLine::integer(const char *name, const char *help, const std::stri
 
 Option &CommandLine::flag(const char *name, bool &variable, const char *help)
 {
-	Option &o = add(name, help, "");
+	Option &o = add_option(name, help, "");
 	o.flag = true;
 	o.set = [&variable](const std::string &) { variable = true; };
 	return o;
@@ -135,7 +135,7 @@ void CommandLine::remove(const char *name)
 
 /* ------------------------------------------------------------------- parsing */
 
-/* The number in a word, all of it; integers in decimal only. */
+/* Read the number that the whole word is.  Integers must be decimal. */
 static bool number_in(const std::string &word, bool integer, long double &number)
 {
 	char *end;
@@ -156,7 +156,7 @@ static std::string joined(const std::vector<std::string> &words)
 	return all;
 }
 
-void CommandLine::take(Option &o, const std::string &value)
+void CommandLine::set_option(Option &o, const std::string &value)
 {
 	std::string said = o.name + " " + value;
 	if (!o.choices.empty() &&
@@ -175,7 +175,7 @@ void CommandLine::take(Option &o, const std::string &value)
 	o.given = true;
 }
 
-void CommandLine::take_argument(const std::string &word)
+void CommandLine::set_argument(const std::string &word)
 {
 	for (Option &a : arguments_)
 		if (!a.given) {
@@ -186,7 +186,7 @@ void CommandLine::take_argument(const std::string &word)
 	throw WrongUsage("unexpected argument '" + word + "'");
 }
 
-void CommandLine::check() const
+void CommandLine::check_given() const
 {
 	for (const Option &a : arguments_)
 		if (a.needed && !a.given)
@@ -206,7 +206,7 @@ bool CommandLine::parse(int argc, char **argv)
 	for (int k = 1; k < argc; k++) {
 		std::string word = argv[k];
 		if (only_arguments || word.size() < 2 || word[0] != '-') {
-			take_argument(word);
+			set_argument(word);
 			continue;
 		}
 		if (word == "--") {
@@ -226,14 +226,14 @@ bool CommandLine::parse(int argc, char **argv)
 		if (o->flag && equals != std::string::npos)
 			throw WrongUsage(word + ": " + name + " takes no value");
 		if (o->flag || equals != std::string::npos) {
-			take(*o, o->flag ? "" : word.substr(equals + 1));
+			set_option(*o, o->flag ? "" : word.substr(equals + 1));
 			continue;
 		}
 		if (k + 1 == argc || std::string(argv[k + 1]).starts_with("--"))
 			throw WrongUsage(name + ": its value is missing");
-		take(*o, argv[++k]);
+		set_option(*o, argv[++k]);
 	}
-	check();
+	check_given();
 	return true;
 }
 

@@ -36,14 +36,14 @@ struct WrongUsage : std::runtime_error {
 class CommandLine
 {
 public:
-	/* One option, flag or argument; each call below narrows it. */
+	/* One option, flag or argument.  Each function below restricts or describes it. */
 	struct Option {
 		std::string name, help, value_name, shown_default;
 		std::function<void(const std::string &)> set;
 		bool flag = false, needed = false, given = false;
 		long double least = 0, most = 0; /* of a number */
 		std::vector<std::string> choices;
-		std::string excluded; /* this option cannot be given, too */
+		std::string excluded; /* an option that cannot be given with this one */
 
 		Option &required();
 		Option &range(long double from, long double to);
@@ -57,7 +57,7 @@ public:
 	{
 	}
 
-	/* --name VALUE.  The default that --help shows is the variable's value now, unless that is
+	/* --name VALUE.  --help shows the variable's present value as the default, unless that is
 	 * empty, 0 or negative. */
 	Option &option(const char *name, std::string &variable, const char *help = "");
 	Option &option(const char *name, double &variable, const char *help = "");
@@ -80,7 +80,8 @@ public:
 		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
 	}
 	Option &flag(const char *name, bool &variable, const char *help = "");
-	/* A word without a name; they are set in the order in which they were added. */
+	/* A word without an option's name.  Arguments are set in the order in which they were
+	 * added. */
 	Option &argument(const char *name, std::string &variable, const char *help = "");
 	Option &at(const char *name);
 	void remove(const char *name);
@@ -90,23 +91,24 @@ public:
 		footer_ = text;
 	}
 
-	/* False: --help was asked for and has been printed. */
+	/* Returns false if --help was given, and has been printed. */
 	[[nodiscard]] bool parse(int argc, char **argv);
 	std::string help() const;
 
 private:
-	Option &add(const char *name, const char *help, const char *value_name);
+	Option &add_option(const char *name, const char *help, const char *value_name);
 	Option &integer(const char *name, const char *help, const std::string &shown,
 	        __int128 least, __int128 most, std::function<void(__int128)> set);
-	void take(Option &o, const std::string &value);
-	void take_argument(const std::string &word);
-	void check() const;
+	void set_option(Option &o, const std::string &value);
+	void set_argument(const std::string &word);
+	void check_given() const;
 
 	std::string program_, about_, footer_;
 	std::vector<Option> options_, arguments_;
 };
 
-/* Parse for main(): go on, or the exit status; wrong usage is one line on standard error. */
+/* Parse for main().  Returns the exit status, or nothing if the program is to go on.  Wrong usage
+ * is one line on standard error. */
 std::optional<int> parse_or_exit_status(
         CommandLine &line, const std::string &program, int argc, char **argv);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * json.cpp - see json.hpp.
+ * json.cpp - build, compare and print JSON values.
  */
 #include "json.hpp"
 
@@ -152,8 +152,8 @@ void Json::update(const Json &other)
 
 /* ------------------------------------------------------------------ printing */
 
-/* Bytes of the UTF-8 sequence at `at`, or 0: none, overlong, a surrogate, or past the last code
- * point. */
+/* The length of the UTF-8 sequence at `at`, or 0 if there is none: also for an overlong sequence, a
+ * surrogate, and a code point past the last one. */
 static size_t utf8_at(const std::string &text, size_t at)
 {
 	auto byte = [&](size_t k) {
@@ -202,7 +202,7 @@ static void print_text(std::string &out, const std::string &text)
 	out += '"';
 }
 
-/* The shortest text that is this number again; JSON has no infinity. */
+/* Print the shortest text that reads back as this number.  JSON has no infinity. */
 static void print_real(std::string &out, double value)
 {
 	if (!std::isfinite(value)) {

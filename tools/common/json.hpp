@@ -68,16 +68,16 @@ public:
 	{
 		return size() == 0;
 	}
-	/* Of an array or object; 1 of anything else but null. */
+	/* Of an array or object; null has 0, any other value 1. */
 	size_t size() const;
 
-	/* The value; throws std::logic_error if it is of another kind.  Numbers become each
-	 * other. */
+	/* The value.  Throws std::logic_error if it is of another kind; any kind of number converts
+	 * to any other. */
 	template <class T>
 	T get() const;
 
-	/* A member: added to an object, or to null, which becomes an object; at() throws
-	 * std::logic_error where there is none. */
+	/* A member.  If there is none, operator[] adds it, to null as well, which becomes an
+	 * object; at() throws std::logic_error. */
 	Json &operator[](const std::string &name);
 	const Json &operator[](const std::string &name) const
 	{
@@ -117,7 +117,7 @@ public:
 		return elements_.end();
 	}
 
-	/* On one line, or with members and elements on lines of their own, indented by so much. */
+	/* On one line; with an indent, members and elements are on lines of their own. */
 	std::string dump(int indent = -1) const;
 
 	friend bool operator==(const Json &a, const Json &b);

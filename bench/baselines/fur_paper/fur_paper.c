@@ -230,7 +230,7 @@ int durability_commit(struct durability *d, struct commit *c)
 	}
 	nondurable_leave(d, c); /* 39 */
 	phase_mark(c, FUR_PHASE_FLUSH);
-	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_ASLEEP_NOT, 0))
+	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_AWAKE, 0))
 		control_wake(d, c->me, c->durts);
 	return error;
 }

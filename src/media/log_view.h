@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * log_view.h - the one view of the marker ring and the redo logs in a mapped heap file: where the
+ * marker of a durTS lies, where a thread's log lies, which places a record takes, which markers are
+ * valid, and which entries a record has.
+ *
+ * Commit, replay, recovery, fur-replayer, fur-check and fur-info use these functions and no others,
+ * so that they cannot disagree about what a file contains.
+ *
+ * Another process may store to the file at any time.  Therefore every size and offset comes from
+ * the checked private copy of the superblock, and the functions whose name has `read` read each
+ * marker, each record head and each entry's word once and check the copy (INV-R8).
+ */
+#ifndef FUR_LOG_VIEW_H
+#define FUR_LOG_VIEW_H
+
+#include "base/arch.h"
+#include "base/error.h"
+#include "media/media.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ places */
+
+/* The marker in the slot of `durts`, whichever update it belongs to. */
+static inline struct media_marker *log_marker(const struct media_file *f, uint64_t durts)
+{
+	uint64_t slot = durts & (f->super->ring_slots - 1);
+	return (struct media_marker *)(void *)(f->ring + slot * MEDIA_SLOT_BYTES);
+}
+
+/* The first byte of the thread's log. */
+static inline uint8_t *log_of_thread(const struct media_file *f, uint32_t thread)
+{
+	FUR_ASSERT(thread < f->super->max_threads);
+	return f->logs + thread * f->super->log_bytes;
+}
+
+/* The place in a log of a position. */
+static inline uint64_t log_place(const struct media_super *s, uint64_t position)
+{
+	return position & (s->log_bytes - 1);
+}
+
+/* The places of the positions [start, end): one range, or two where they wrap around the end of the
+ * log.  The second is empty otherwise. */
+struct log_ranges {
+	uint64_t place[2], bytes[2];
+};
+
+static inline struct log_ranges log_ranges_of(
+        const struct media_super *s, uint64_t start, uint64_t end)
+{
+	FUR_ASSERT(end - start <= s->log_bytes);
+	uint64_t place = log_place(s, start), to_end = s->log_bytes - place, bytes = end - start;
+	uint64_t first = bytes < to_end ? bytes : to_end;
+	struct log_ranges r = {{place, 0}, {first, bytes - first}};
+	return r;
+}
+
+/* ----------------------------------------------------------------- markers */
+
+/* A copy of the marker in the slot of `durts`.  The fence keeps the compiler from reading a field
+ * again after the caller has checked the copy. */
+static inline struct media_marker log_read_marker(const struct media_file *f, uint64_t durts)
+{
+	struct media_marker m = *log_marker(f, durts);
+	__atomic_signal_fence(__ATOMIC_ACQUIRE);
+	return m;
+}
+
+/* Do the marker's fields make sense?  To be asked before anything follows them into a log. */
+static inline bool log_marker_plausible(const struct media_super *s, const struct media_marker *m)
+{
+	return m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
+	       m->log_start % MEDIA_ENTRY_ALIGN == 0 && m->log_bytes % MEDIA_ENTRY_ALIGN == 0 &&
+	       (m->kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT) &&
+	       (m->log_bytes == 0 || m->log_bytes > media_head_bytes(s));
+}
+
+/* Copy the marker in the slot of `durts`.  Returns true if it is that update's and plausible; its
+ * checksum remains to be checked. */
+static inline bool log_read_plausible(
+        const struct media_file *f, uint64_t durts, struct media_marker *m)
+{
+	*m = log_read_marker(f, durts);
+	return m->durts == durts && log_marker_plausible(f->super, m);
+}
+
+/* INV-M1: does this marker, a copy, belong to `durts`?  Plausible, and its checksum holds. */
+bool log_marker_valid(const struct media_file *f, const struct media_marker *m, uint64_t durts);
+
+/* ----------------------------------------------------------------- records */
+
+/* The entries of a record: positions [from, end) of the thread's log. */
+struct log_record {
+	uint64_t from, end;
+	uint32_t thread;
+};
+
+/* The position after the record of a marker. */
+static inline uint64_t log_record_end(const struct media_marker *m)
+{
+	return m->log_start + m->log_bytes;
+}
+
+/* The record of a plausible marker, without its head. */
+static inline struct log_record log_record_of(
+        const struct media_super *s, const struct media_marker *m)
+{
+	struct log_record r = {m->log_start + (m->log_bytes ? media_head_bytes(s) : 0),
+	        log_record_end(m), m->thread};
+	return r;
+}
+
+/* If a record head of a durTS in the window from `tail` on lies at this position of the thread's
+ * log, read what it claims.  Returns false if none does. */
+static inline bool log_read_head(const struct media_file *f, uint32_t thread, uint64_t position,
+        uint64_t tail, struct media_claims *claims)
+{
+	struct media_head head;
+	memcpy(&head, log_of_thread(f, thread) + log_place(f->super, position), sizeof head);
+	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
+	/* Most places hold no head, and are zero. */
+	return (head.durts | head.check) &&
+	       media_head_decode(f->super, thread, position, tail, &head, claims) == 0;
+}
+
+/* ----------------------------------------------------------------- entries */
+
+struct log_entry {
+	uint64_t offset, bytes; /* of the heap */
+	uint64_t next;          /* position after this entry */
+	const uint8_t *payload; /* the bytes, in the file's log */
+};
+
+/* Read the entry at `position` of the thread's log, in a record that ends at `end`.  Returns false
+ * if it is nothing that may be replayed: empty, too long, past the end of the log or of the record,
+ * or outside the heap (INV-R8). */
+static inline bool log_read_entry(const struct media_file *f, uint32_t thread, uint64_t position,
+        uint64_t end, struct log_entry *e)
+{
+	const struct media_super *s = f->super;
+	FUR_ASSERT(position % MEDIA_ENTRY_ALIGN == 0 && position < end);
+	uint64_t place = log_place(s, position);
+	const uint8_t *at = log_of_thread(f, thread) + place;
+	uint64_t word = arch_load((const uint64_t *)(const void *)at);
+	e->offset = media_entry_offset(word);
+	e->bytes = media_entry_payload(word);
+	e->payload = at + 8;
+	e->next = position + media_entry_bytes(e->bytes);
+	return e->bytes != 0 && e->bytes <= MEDIA_ENTRY_MAX &&
+	       e->next - position <= s->log_bytes - place && e->next <= end &&
+	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
+}
+
+/* A walk over the entries of one record:
+ *
+ *     struct log_walk walk = log_walk_update(&file, durts);
+ *     while (log_walk_next(&walk))
+ *             ... walk.entry ...
+ *     if (walk.broken)
+ *             ... the marker or an entry made no sense, and the walk stopped there ...
+ */
+struct log_walk {
+	struct media_file file;
+	struct log_record left; /* the entries not yet read */
+	struct log_entry entry;
+	bool broken;
+};
+
+static inline struct log_walk log_walk_record(
+        const struct media_file *f, const struct log_record *record)
+{
+	struct log_walk w;
+	w.file = *f;
+	w.left = *record;
+	w.entry.offset = w.entry.bytes = 0;
+	w.broken = false;
+	return w;
+}
+
+/* The record of the marker of `durts`.  A marker that is another update's, or not plausible, is a
+ * broken walk: it may have changed since the caller checked it. */
+static inline struct log_walk log_walk_update(const struct media_file *f, uint64_t durts)
+{
+	struct media_marker m;
+	bool plausible = log_read_plausible(f, durts, &m);
+	struct log_record record = log_record_of(f->super, &m);
+	struct log_walk w = log_walk_record(f, &record);
+	w.broken = !plausible;
+	return w;
+}
+
+static inline bool log_walk_next(struct log_walk *w)
+{
+	if (w->broken || w->left.from >= w->left.end)
+		return false;
+	w->broken = !log_read_entry(&w->file, w->left.thread, w->left.from, w->left.end, &w->entry);
+	w->left.from = w->entry.next;
+	return !w->broken;
+}
+
+#endif /* FUR_LOG_VIEW_H */

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * log_view_test.cpp - the view of markers, records and entries, over files written by hand.
+ */
+#include <fur.hpp>
+
+#include "internals.hpp"
+
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace
+{
+
+enum : uint64_t { SLOTS = 64, LOG = 8192, THREADS = 2, HEAP = 65536 };
+
+class LogView : public testing::Test
+{
+protected:
+	LogView()
+	{
+		super_.version = MEDIA_VERSION;
+		super_.max_threads = THREADS;
+		super_.ring_slots = SLOTS;
+		super_.log_bytes = LOG;
+		super_.heap_bytes = HEAP;
+		super_.ring_offset = sizeof(media_super);
+		super_.logs_offset = super_.ring_offset + SLOTS * MEDIA_SLOT_BYTES;
+		bytes_.resize((super_.logs_offset + THREADS * LOG) / 8);
+		file_ = media_file_of(&super_, reinterpret_cast<media_super *>(bytes_.data()));
+	}
+	void put_entry(uint32_t thread, uint64_t position, uint64_t offset, uint64_t bytes)
+	{
+		uint64_t word = media_entry_word(offset, bytes);
+		memcpy(log_of_thread(&file_, thread) + position % LOG, &word, sizeof word);
+	}
+	bool entry_fits(uint64_t position, uint64_t end)
+	{
+		log_entry e;
+		return log_read_entry(&file_, 1, position, end, &e);
+	}
+	/* A plausible marker of `durts`, of a record with a head and `bytes` bytes of entries. */
+	media_marker *put_marker(uint64_t durts, uint64_t start, uint32_t bytes)
+	{
+		media_marker m{};
+		m.durts = durts;
+		m.log_start = start;
+		m.log_bytes = static_cast<uint32_t>(sizeof(media_head)) + bytes;
+		m.thread = 1;
+		m.kind = MEDIA_COMMIT;
+		*log_marker(&file_, durts) = m;
+		return log_marker(&file_, durts);
+	}
+
+	media_super super_{};
+	std::vector<uint64_t> bytes_;
+	media_file file_{};
+};
+
+TEST_F(LogView, Ranges_CoverThePositions_AndSplitAtTheEndOfTheLog)
+{
+	for (uint64_t start : {uint64_t(0), LOG - 128, 5 * LOG - 16, 7 * LOG + 64, 9 * LOG})
+		for (uint64_t bytes : {uint64_t(0), uint64_t(16), uint64_t(128), uint64_t(LOG)}) {
+			log_ranges r = log_ranges_of(&super_, start, start + bytes);
+			EXPECT_EQ(r.bytes[0] + r.bytes[1], bytes) << start;
+			EXPECT_EQ(r.place[0], start % LOG);
+			EXPECT_LE(r.place[0] + r.bytes[0], uint64_t(LOG));
+			EXPECT_EQ(r.place[1], 0u);
+			EXPECT_EQ(r.bytes[1] != 0, start % LOG + bytes > LOG) << start;
+		}
+}
+
+TEST_F(LogView, Markers_OfALapLater_HaveTheSameSlot)
+{
+	EXPECT_EQ(log_marker(&file_, 5), log_marker(&file_, 5 + SLOTS));
+	EXPECT_EQ(reinterpret_cast<uint8_t *>(log_marker(&file_, SLOTS - 1)) + MEDIA_SLOT_BYTES,
+	        log_of_thread(&file_, 0));
+}
+
+TEST_F(LogView, Plausible_RefusesEachFieldThatMakesNoSense)
+{
+	media_marker m, *in_file = put_marker(70, 4096, 32);
+	const media_marker good = *in_file;
+	EXPECT_TRUE(log_read_plausible(&file_, 70, &m));
+	EXPECT_FALSE(log_read_plausible(&file_, 70 + SLOTS, &m)) << "another lap's";
+	auto refuses = [&](auto change) {
+		*in_file = good;
+		change(*in_file);
+		bool plausible = log_read_plausible(&file_, 70, &m);
+		*in_file = good;
+		return !plausible;
+	};
+	EXPECT_TRUE(refuses([](media_marker &c) { c.thread = THREADS; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes = LOG + 16; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes += 8; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.log_start += 8; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.kind = 3; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes = sizeof(media_head); }));
+	EXPECT_TRUE(log_read_plausible(&file_, 70, &m));
+}
+
+TEST_F(LogView, Entry_RefusesEachBound)
+{
+	put_entry(1, 0, HEAP - 8, 8);
+	EXPECT_TRUE(entry_fits(0, 16));
+	put_entry(1, 0, HEAP - 7, 8);
+	EXPECT_FALSE(entry_fits(0, 16)) << "outside the heap";
+	put_entry(1, 0, (uint64_t(1) << 48) - 1, 8);
+	EXPECT_FALSE(entry_fits(0, 16)) << "far outside the heap";
+	put_entry(1, 0, 0, 0);
+	EXPECT_FALSE(entry_fits(0, 16)) << "empty";
+	put_entry(1, 0, 0, MEDIA_ENTRY_MAX + 1);
+	EXPECT_FALSE(entry_fits(0, LOG)) << "too long";
+	put_entry(1, 0, 0, 24);
+	EXPECT_TRUE(entry_fits(0, 32));
+	EXPECT_FALSE(entry_fits(0, 16)) << "past the end of the record";
+	put_entry(1, LOG - 16, 0, 8);
+	EXPECT_TRUE(entry_fits(3 * LOG - 16, 3 * LOG + 16));
+	put_entry(1, LOG - 16, 0, 9);
+	EXPECT_FALSE(entry_fits(3 * LOG - 16, 3 * LOG + 16)) << "past the end of the log";
+}
+
+TEST_F(LogView, Walk_ReadsEveryEntry_AlsoOfARecordThatWraps)
+{
+	const uint64_t start = 2 * LOG - 48, first = start + sizeof(media_head);
+	put_marker(70, start, 16 + 16 + 32);
+	put_entry(1, first, 0, 8);
+	put_entry(1, first + 16, 64, 4);
+	put_entry(1, first + 32, 128, 17);
+	std::vector<uint64_t> offsets;
+	log_walk walk = log_walk_update(&file_, 70);
+	while (log_walk_next(&walk)) {
+		offsets.push_back(walk.entry.offset);
+		if (offsets.size() == 3) {
+			EXPECT_EQ(walk.entry.payload, log_of_thread(&file_, 1) + 8)
+			        << "at the start";
+		}
+	}
+	EXPECT_FALSE(walk.broken);
+	EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 64, 128}));
+}
+
+TEST_F(LogView, Walk_StopsAtAnEntryOrMarkerThatMakesNoSense)
+{
+	put_marker(70, 0, 32);
+	put_entry(1, 16, 0, 8);
+	put_entry(1, 32, HEAP, 8);
+	log_walk walk = log_walk_update(&file_, 70);
+	EXPECT_TRUE(log_walk_next(&walk));
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_TRUE(walk.broken);
+	EXPECT_FALSE(log_walk_next(&walk)) << "it stays stopped";
+
+	walk = log_walk_update(&file_, 70 + SLOTS);
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_TRUE(walk.broken) << "the slot holds another update";
+}
+
+} // namespace
