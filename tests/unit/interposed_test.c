@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * interposed_test.c - every write-back and fence of libfur can be stood in for, as tools/pm-emulate
- * does: libpmem's calls on x86-64, the hooks of src/arch/arch.c on POWER.  The program itself is
- * what stands in; a commit without a write-back in it fails.
+ * interposed_test.c - a program can replace every write-back and fence of libfur, as
+ * tools/pm-emulate does: libpmem's calls on x86-64, the hooks of src/arch/arch.c on POWER.  This
+ * program replaces them with functions of its own; it fails if a commit calls no write-back.
  */
 #include "nameless_heap.h"
 
