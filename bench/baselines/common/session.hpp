@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session.hpp - what the baselines' threads have in common: counters, the times of phases, and
+ * session.hpp - the common part of the baselines' threads: counters, the times of phases, and
  * rolling a body back in software.
  */
 #ifndef BASELINES_SESSION_HPP
@@ -14,8 +14,8 @@
 namespace baselines
 {
 
-/* What a transaction does that an observer cannot see by itself.  All on the calling thread;
- * benchmarks have nobody watching. */
+/* The events of a transaction that an observer cannot see from outside, all on the calling thread.
+ * Benchmarks have no observer. */
 struct Nobody {
 	/* The update that is committing becomes visible, after all that did so far */
 	static void visible() {}
@@ -36,7 +36,7 @@ struct Counters {
 	}
 };
 
-/* A durable baseline: its medium, and the sum of what its threads counted. */
+/* A durable baseline: its medium, and the sum of the counters of its threads. */
 class DurableTm
 {
 public:
@@ -75,15 +75,9 @@ public:
 	}
 	void results(bench::json &j)
 	{
-		j["aborts"] = bench::json::object();
-		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] =
-			        sum_.aborts[c];
+		j["aborts"] = bench::aborts_by_cause([&](int c) { return sum_.aborts[c]; });
 		j["lock_commits"] = sum_.locked;
-		j["phases_ns"] = bench::json::object();
-		for (int p = 0; p < FUR_PHASES; p++)
-			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] =
-			        sum_.phase_ns[p];
+		j["phases_ns"] = bench::times_by_phase([&](int p) { return sum_.phase_ns[p]; });
 		j["replays"] = sum_.reclaims;
 	}
 
@@ -148,9 +142,38 @@ private:
 	uint64_t mark_ = 0;
 };
 
-/* What a body returns; nothing, if it was rolled back together with that. */
+/* The result of a body; none if the hardware rolled it back together with the transaction. */
 template <class Body, class Tx>
 using Result = std::optional<std::invoke_result_t<Body &, Tx *>>;
+
+/* The public members of a thread whose transact(update, body, keep) runs a transaction: it commits
+ * if keep(result) is true, and rolls back otherwise. */
+template <class Self>
+class Transacts
+{
+public:
+	template <class Body>
+	auto read(Body &&body)
+	{
+		return *self().transact(false, body, [](auto &) { return true; });
+	}
+	template <class Body>
+	auto update(Body &&body)
+	{
+		return *self().transact(true, body, [](auto &) { return true; });
+	}
+	template <class Body>
+	bool update_or_abort(Body &&body)
+	{
+		return self().transact(true, body, [](bool kept) { return kept; }).value_or(false);
+	}
+
+private:
+	Self &self()
+	{
+		return static_cast<Self &>(*this);
+	}
+};
 
 } // namespace baselines
 
