@@ -33,6 +33,7 @@ void explain_sigbus(const char *program, const std::string &path)
 
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
+	/* INV-FC1: read-only, but for a repair. */
 	fd = open(path.c_str(),
 	        /* O_NONBLOCK: a FIFO is refused, and not waited for */
 	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);

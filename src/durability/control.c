@@ -74,6 +74,7 @@ static int right_yield(struct durability *d)
 	return held < 0 ? held : FUR_EBUSY;
 }
 
+/* INV-S2: a replayer that has died holds no lock. */
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
