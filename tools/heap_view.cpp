@@ -118,7 +118,7 @@ void HeapView::map(const media_super &super)
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
-	if (memcmp(&super, &raw_, offsetof(media_super, gap0)))
+	if (memcmp(&super, &raw_, offsetof(media_super, gap0)) != 0)
 		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, gap0));
 }
 

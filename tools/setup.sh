@@ -26,7 +26,7 @@ packages_of() {
 		;;
 	@release)
 		packages_of @check
-		echo clang
+		echo clang clang-tidy
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
