@@ -22,7 +22,7 @@ packages_of() {
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
 		echo liblmdb-dev libpmemobj-dev spin
 		echo clang-format universal-ctags shellcheck
-		echo python3 python3-matplotlib
+		echo python3 python3-matplotlib black flake8 mypy
 		;;
 	@release)
 		packages_of @check

@@ -21,7 +21,7 @@ HEADER = f"""/* a.h - of a.
 SOURCE = f"""/* {Q2} */
 int f(void)
 {{
-	return 0; /* {Q1} */
+\treturn 0; /* {Q1} */
 }}
 """
 PATCH = f"a bug\nInvariant: {Q1}\nModel: tsx-MUTANT\nFound by: explore\n--- a/src/a.c\n"

@@ -16,8 +16,8 @@ VERSION_PROGRAM = """#include <fur.h>
 
 int main(void)
 {
-	printf("%d.%d.%d %s", FUR_VERSION_MAJOR, FUR_VERSION_MINOR, FUR_VERSION_PATCH, fur_version());
-	return 0;
+\tprintf("%d.%d.%d %s", FUR_VERSION_MAJOR, FUR_VERSION_MINOR, FUR_VERSION_PATCH, fur_version());
+\treturn 0;
 }
 """
 
