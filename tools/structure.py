@@ -63,7 +63,6 @@ EXCEPTIONS = [
     ("length", "bench/figures/figures.py"),
     ("length", "tests/emulated/explore.cpp"),
     ("length", "tests/pm_emulate/pm_emulate_test.py"),
-    ("width", "*.md"),
     ("width", "*.py"),
     ("width", "*meson.build"),
     ("width", "bench/baselines/fur_paper/fur_paper.c"),
