@@ -66,8 +66,6 @@ EXCEPTIONS = [
     ("width", "*.py"),
     ("width", "*meson.build"),
     ("width", "bench/baselines/fur_paper/fur_paper.c"),
-    ("width", "src/durability/*"),
-    ("width", "src/htm/*"),
     ("width", "src/media/heap_layout.h"),
 ]
 
