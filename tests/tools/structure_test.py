@@ -21,6 +21,7 @@ SOUND = {
     "src/htm/htm.h": '#include "base/error.h"\nint begin(void);\n',
     "src/htm/htm.c": '#include "htm/htm.h"\nint begin(void)\n{\n\treturn fail();\n}\n',
     "src/replay/replay.h": '#include "base/error.h"\n',
+    "src/internals.hpp": '#include "htm/htm.h"\n',
     "README.md": f"# Short\n\n| {LONG_LINE} |\n\n    {LONG_LINE}\n\n```\n{LONG_LINE}\n```\n\n"
     f"https://example.org/{'x' * 100}\n",
     "tools/short.py": "def f():\n" + "    pass\n" * 59,
@@ -40,6 +41,10 @@ BROKEN = {
     "an include sideways": (
         {"src/replay/replay.h": '#include "htm/htm.h"\n'},
         "layers   src/replay/replay.h:1: includes src/htm/htm.h: replay may not use htm",
+    ),
+    "a layer that includes the header for tests": (
+        {"src/replay/replay.h": '#include "internals.hpp"\n'},
+        "layers   src/replay/replay.h:1: includes src/internals.hpp, which is no part of",
     ),
     "an unknown folder": (
         {"src/news/news.c": '#include "base/error.h"\n'},
