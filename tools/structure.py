@@ -67,7 +67,6 @@ EXCEPTIONS = [
     ("width", "*.py"),
     ("width", "*meson.build"),
     ("width", "bench/baselines/fur_paper/fur_paper.c"),
-    ("width", "src/media/heap_layout.h"),
 ]
 
 
