@@ -108,8 +108,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The version of this header: the one that a program is built with.  The build compares it with
+ * the project's. */
 #define FUR_VERSION_MAJOR 0
 #define FUR_VERSION_MINOR 1
+#define FUR_VERSION_PATCH 0
 
 #define FUR_API      __attribute__((visibility("default")))
 #define FUR_MUST_USE __attribute__((warn_unused_result))
@@ -117,6 +120,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* fur_version - the version of the library that the program runs with: "0.1.0". */
+FUR_API const char *fur_version(void);
 
 /* ------------------------------------------------------------------ errors */
 

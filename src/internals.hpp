@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#define _Static_assert static_assert
+#define _Static_assert static_assert /* NOLINT */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {

@@ -352,6 +352,7 @@ Report check_heap(HeapView &heap)
 	return Checker(heap).run();
 }
 
+/* INV-FC2 */
 std::vector<std::string> repair_heap(const HeapView &heap, const Report &report)
 {
 	std::vector<std::string> done;

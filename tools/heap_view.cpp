@@ -33,6 +33,7 @@ void explain_sigbus(const char *program, const std::string &path)
 
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
+	/* INV-FC1: read-only, but for a repair. */
 	fd = open(path.c_str(),
 	        /* O_NONBLOCK: a FIFO is refused, and not waited for */
 	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
@@ -117,7 +118,7 @@ void HeapView::map(const media_super &super)
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
-	if (memcmp(&super, &raw_, offsetof(media_super, gap0)))
+	if (memcmp(&super, &raw_, offsetof(media_super, gap0)) != 0)
 		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, gap0));
 }
 

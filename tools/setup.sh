@@ -1,14 +1,69 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# setup.sh - install the Debian or Ubuntu packages that are missing, of those named; silent when none is.
+# setup.sh - install the Debian or Ubuntu packages that are missing; silent when none is.
 #
-#     tools/setup.sh PACKAGE ...
+#     tools/setup.sh @GROUP|PACKAGE ...
+#     tools/setup.sh --list @GROUP|PACKAGE ...     print them and install nothing
+#
+# The only list of the project's packages.  Groups:
+#     @library    to build the library and fur-replayer
+#     @check      for ./check
+#     @release    for ./check --release
+#     @cross      for ./check --cross
+#     @sysroot    libraries of the other processor (tools/cross/sysroot.sh; not installed)
 set -eu
 
+packages_of() {
+	case $1 in
+	@library) echo build-essential meson ninja-build pkg-config libpmem-dev libxxhash-dev ;;
+	@check)
+		packages_of @library
+		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
+		echo liblmdb-dev libpmemobj-dev spin
+		echo clang-format universal-ctags shellcheck
+		echo python3 python3-matplotlib black flake8 mypy
+		;;
+	@release)
+		packages_of @check
+		echo clang clang-tidy
+		;;
+	@cross)
+		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
+		echo gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu qemu-user
+		;;
+	@sysroot)
+		echo libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2
+		echo liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev
+		;;
+	@*)
+		echo "setup.sh: no group '$1'; groups: @library @check @release @cross @sysroot" >&2
+		return 2
+		;;
+	*) echo "$1" ;;
+	esac
+}
+
+list=false
+[ "${1-}" != --list ] || {
+	list=true
+	shift
+}
+packages=
+for name in "$@"; do
+	more=$(packages_of "$name") || exit
+	packages="$packages $more"
+done
+if $list; then
+	# shellcheck disable=SC2086 # words on purpose
+	echo $packages
+	exit 0
+fi
+
 missing=
-for package in "$@"; do
-	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
+for package in $packages; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+		missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
@@ -28,8 +83,12 @@ fi
 echo "installing:$missing"
 log=$(mktemp)
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # words on purpose
-if ! { $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1 </dev/null; then
+install_missing() {
+	$as_root apt-get update -qq || return
+	# shellcheck disable=SC2086 # words on purpose
+	$as_root apt-get install -y -qq --no-install-recommends $missing
+}
+if ! install_missing >"$log" 2>&1 </dev/null; then
 	cat "$log" >&2
 	echo "setup.sh: could not install:$missing" >&2
 	exit 1

@@ -23,7 +23,7 @@ static inline unsigned class_of(uint64_t bytes)
 static inline uint64_t class_bytes(unsigned class)
 {
 	if (class < 8)
-		return (class + 1) * 16;
+		return (class + UINT64_C(1)) * 16;
 	unsigned octave = 7 + (class - 8) / 4, step = (class - 8) % 4 + 1;
 	return (UINT64_C(1) << octave) + step * (UINT64_C(1) << (octave - 2));
 }

@@ -212,7 +212,7 @@ static int check_table(struct checker *c)
 				return report_problem(c,
 				        "chunk %llu lies inside the run at %llu and is of kind "
 				        "%llu",
-				        (unsigned long long)(k + j), (unsigned long long)k,
+				        (unsigned long long)k + j, (unsigned long long)k,
 				        (unsigned long long)c->table[k + j].kind);
 		if (kind == CHUNK_FREE) {
 			runs++;

@@ -74,8 +74,8 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 		for (;;) {
 			uint64_t *link = old_lists(base, class), list = get_word(link);
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
-			if (!list ||
-			        log_room(tx) < log_bytes(tx) / 2 + BATCH_MOST * 5 * ENTRY_BYTES)
+			if (!list || log_room(tx) < log_bytes(tx) / 2 +
+			                                    UINT64_C(5) * BATCH_MOST * ENTRY_BYTES)
 				break;
 			put_old_list(tx, base, class, link, get_word(&block_at(list)->depth));
 			alloc_give_list(tx, base, class, (struct stock){list, BATCH_MOST},

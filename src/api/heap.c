@@ -28,7 +28,7 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 	struct fur_heap *heap = memory_padded(sizeof *heap);
 	int error = heap ? make_handle(heap)
 	                 : fur_fail(FUR_ENOMEM, "no memory for the heap handle: free some memory");
-	if (error) {
+	if (error || !heap) {
 		heap_close_file(file);
 		free(heap);
 		return error;

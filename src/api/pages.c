@@ -75,6 +75,7 @@ static int settle_updates(struct durability *d)
 	return error;
 }
 
+/* INV-P1 */
 static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;

@@ -21,6 +21,7 @@ static int check_size(const struct fur_struct *s, size_t *bytes)
 	        strcmp(s->name, "fur_options") ? "" : ", as fur_options_init() does");
 }
 
+/* INV-G2, as in fur_struct_give(). */
 int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes)
 {
 	size_t bytes = 0;

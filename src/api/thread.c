@@ -82,7 +82,7 @@ static int take_index(struct fur_heap *heap, struct fur_thread **thread)
 	int error = find_free_index(heap, &t);
 	if (!error && pthread_setspecific(heap->self, t))
 		error = fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
-	if (!error) {
+	if (!error && t) {
 		FUR_ASSERT(t->state == THREAD_FREE && !t->owner);
 		/* fur_get_stats() reads it without the mutex. */
 		arch_store32(&t->state, THREAD_REGISTERED);

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * names.c - the names of fur.h's enums.
+ * names.c - the library's version, and the names of fur.h's enums.
  */
 #include <fur.h>
+
+FUR_API const char *fur_version(void)
+{
+#define TEXT(number)    #number
+#define DOTTED(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+	return DOTTED(FUR_VERSION_MAJOR, FUR_VERSION_MINOR, FUR_VERSION_PATCH);
+}
 
 FUR_API const char *fur_htm_name(enum fur_htm htm)
 {

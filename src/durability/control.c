@@ -47,9 +47,9 @@ static uint32_t *right_claimed(const struct durability *d)
 	return &d->control->claimed;
 }
 
-/* We hold the worker's lock and were refused the right's.  INV-C4: seq_cst, and the kernel's own lock
- * around the list of locks, order our claim before our look; in the same way a replayer's lock comes
- * before its look.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
+/* We hold the worker's lock and were refused the right's.  INV-C4: seq_cst, and the kernel's own
+ * lock around the list of locks, order our claim before our look; in the same way a replayer's lock
+ * comes before its look.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
 static int right_claim(struct durability *d)
 {
 	__atomic_store_n(right_claimed(d), 1, __ATOMIC_SEQ_CST);
@@ -74,6 +74,7 @@ static int right_yield(struct durability *d)
 	return held < 0 ? held : FUR_EBUSY;
 }
 
+/* INV-S2: a replayer that has died holds no lock. */
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
@@ -116,8 +117,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 			error = right_yield(d);
 			if (error != FUR_EBUSY)
 				return error ? error : right_taken(d);
-			/* A read lock has just gone, and the worker is replaying.  It counts `moved`
-			 * when it has finished. */
+			/* A read lock has just gone, and the worker is replaying.  It counts
+			 * `moved` when it has finished. */
 			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
 			return heap_lock_failed(errno);

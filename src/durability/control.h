@@ -7,8 +7,8 @@
  * neither runs, and each open writes it anew.  Four locks on bytes of the file tell which processes
  * live and which of them may replay (file/locks.h).
  *
- *   INV-C1  A replay changes the logs' tails, the tail on the medium and the heap's image only under
- *           the right to replay.
+ *   INV-C1  A replay changes the logs' tails, the tail on the medium and the heap's image only
+ *           under the right to replay.
  *   INV-C2  A process that takes the right starts from the tail in the superblock, for the process
  *           that had it may have died at any point (control_take).
  *   INV-C3  control->tail and logs[].tail are published after the tail on the medium is durable,
@@ -50,15 +50,15 @@ int control_give_back(struct durability *d);
 /* The process starts to work.  Called under the right to replay, with everything replayed. */
 void control_reset(struct durability *d);
 /* The process is about to mark the heap as open in the file, so the replayer's watch must wait for
- * its end.  Called with the worker's lock held, and before the mark.  The other way round, a process
- * could die in between.  The watch sleeps until a process is announced, so it would not look at the
- * lock again, and the heap would not be recovered until the next process opens it. */
+ * its end.  Called with the worker's lock held, and before the mark.  The other way round, a
+ * process could die in between.  The watch sleeps until a process is announced, so it would not
+ * look at the lock again, and the heap would not be recovered until the next process opens it. */
 void control_opened(struct durability *d);
 
-/* Called after an update has its marker, if wake_at shows that the replayer sleeps: call it if there
- * is enough for it to do.  No fence orders the marker before the look at wake_at, so a replayer that
- * is falling asleep may miss one call.  The next update calls again, and a thread that finds no room
- * calls in any case. */
+/* Called after an update has its marker, if wake_at shows that the replayer sleeps: call it if
+ * there is enough for it to do.  No fence orders the marker before the look at wake_at, so a
+ * replayer that is falling asleep may miss one call.  The next update calls again, and a thread
+ * that finds no room calls in any case. */
 void control_wake(struct durability *d, uint32_t me, uint64_t durts);
 
 /* Take over the tails that another process's replay has moved.  False: they have not moved. */

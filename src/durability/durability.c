@@ -49,8 +49,8 @@ static int replay_or_wait(struct durability *d)
 	}
 	if (error)
 		return error;
-	error = d->ops->replay(d);
-	control_give_back(d); /* if that fails, the next replay does it: see control.h */
+	error = d->ops->replay(d); /* INV-C1 */
+	control_give_back(d);      /* if that fails, the next replay does it: see control.h */
 	return error;
 }
 

@@ -134,12 +134,12 @@ struct durability {
 	uint8_t *image; /* the heap in the file, mapped shared: replay writes to it */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
-	/* An update draws its durTS after it has announced itself in nondurable[].  Not so on POWER,
-	 * in the window. */
+	/* An update draws its durTS after it has announced itself in nondurable[].  Not so on
+	 * POWER, in the window. */
 	bool draws_announced;
 	bool populate; /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
-	/* This process replays for another one that works: redo and nondurable mean nothing here. */
+	/* This process replays for another one: redo and nondurable mean nothing here. */
 	bool beside;
 	bool impatient; /* the replayer did not answer the last call */
 
@@ -173,8 +173,8 @@ static inline struct media_marker *durability_marker(const struct durability *d,
 
 struct heap_file;
 
-/* Set `d` up for an opened file, with nothing replayed yet; the caller sets `ops`.   Errors: FUR_ECORRUPT,
- * FUR_EINVAL, FUR_ENOMEM. */
+/* Set `d` up for an opened file, with nothing replayed yet; the caller sets `ops`.   Errors:
+ * FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
 FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 void durability_detach(struct durability *d);
@@ -191,13 +191,13 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d);
 
-/* Prefetch the lines of the next record.  They were last used a lap ago and are in no cache, and the
- * first locked instruction of the next update would wait for every store to them. */
+/* Prefetch the lines of the next record.  They were last used a lap ago and are in no cache, and
+ * the first locked instruction of the next update would wait for every store to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  False: the log
- * has no room, and nothing was done.  At most redo_fits() bytes: MEDIA_ENTRY_MAX, and not past the
- * end of the log. */
+/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  False: the
+ * log has no room, and nothing was done.  At most redo_fits() bytes: MEDIA_ENTRY_MAX, and not past
+ * the end of the log. */
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
@@ -205,8 +205,8 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 /* Take the open record's stores back (INV-D6). */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
-/* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a file
- * of version 1. */
+/* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a
+ * file of version 1. */
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
         const struct media_claims *claims);
 
@@ -214,8 +214,8 @@ void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *in
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
-/* Make room in this thread's log, by replaying if need be.  FUR_ETOOBIG: the open record alone fills
- * the log. */
+/* Make room in this thread's log, by replaying if need be.  FUR_ETOOBIG: the open record alone
+ * fills the log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
 /* ------------------------------------------- commit.c, durability.c */
@@ -232,8 +232,8 @@ FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
  * Source:  FUR, Algorithm 1, lines 52 and 53. */
 FUR_MUST_USE int durability_abort(struct durability *d, struct commit *c);
 
-/* No update can be made durable any more; the calling thread's message has the reason.  Sets `failed`
- * before it returns, and keeps the message of the first failure. */
+/* No update can be made durable any more; the calling thread's message has the reason.  Sets
+ * `failed` before it returns, and keeps the message of the first failure. */
 void durability_fail(struct durability *d, int error);
 
 /* The message of a call on a heap that has failed: `news`, and the first failure.  Returns

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nondurable.h - which updates are visible and not yet durable.  nondurable.c and this header are the
- * only code that touches nondurable[].
+ * nondurable.h - which updates are visible and not yet durable.  nondurable.c and this header are
+ * the only code that touches nondurable[].
  *
  * The life of an entry: nondurable_announce() before the update is visible (on POWER the durTS goes
  * with it), nondurable_publish() when it has drawn its durTS later, nondurable_leave() when it is
@@ -83,8 +83,8 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 void nondurable_wait_all(const struct durability *d);
 
 /* nondurable_leave - the update is durable, or never will be (INV-D5).
- * Orders:  all that the thread did before, before the entry is empty (release): a thread that saw us
- *          in D and no longer does finds our marker durable, or `failed` set.
+ * Orders:  all that the thread did before, before the entry is empty (release): a thread that saw
+ *          us in D and no longer does finds our marker durable, or `failed` set.
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {

@@ -182,8 +182,8 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 			        "with a larger log_bytes, "
 			        "or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
-		/* A replayer died after it had moved the ring's tail, and before it moved our log's:
-		 * the records that it replayed are free. */
+		/* A replayer died after it had moved the ring's tail, and before it moved our
+		 * log's: the records that it replayed are free. */
 		if (arch_load_acquire(&d->tail) > log->durts) {
 			arch_store_release(&log->tail, log->end);
 			continue;

@@ -30,7 +30,7 @@ static inline bool ring_fits(const struct durability *d, uint64_t durts)
 	return durts < arch_load_acquire(&d->tail) + d->super->ring_slots;
 }
 
-/* Wait until the durTS has its slot, replaying if need be.   Errors: those of durability_replay(). */
+/* Wait until the durTS has its slot, replaying if need be.   Errors: as durability_replay(). */
 FUR_MUST_USE int ring_wait(struct durability *d, uint64_t durts);
 
 /* ring_put_marker - write a marker whose other fields are set into the slot of its durTS.

@@ -40,7 +40,7 @@ static int check_sizes(const struct media_super *s)
 		        "log_bytes is %llu: use a power of two from %d to 2 GiB",
 		        (unsigned long long)s->log_bytes, FILE_LEAST_LOG_BYTES);
 	if (!power_of_two(s->ring_slots) || s->ring_slots < FILE_LEAST_RING_SLOTS ||
-	        s->ring_slots < 2 * s->max_threads || s->ring_slots > UINT32_MAX)
+	        s->ring_slots < UINT64_C(2) * s->max_threads || s->ring_slots > UINT32_MAX)
 		return fur_fail(FUR_EINVAL,
 		        "ring_slots is %llu: use a power of two, at least %d and twice max_threads",
 		        (unsigned long long)s->ring_slots, FILE_LEAST_RING_SLOTS);
@@ -211,11 +211,12 @@ static int open_new_file(const char *path, uint32_t mode, struct heap_file *file
 	file->fd = open(dirname(name), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
 		static const char suffix[] = ".XXXXXX";
-		file->temporary = malloc(strlen(path) + sizeof suffix);
+		const size_t length = strlen(path);
+		file->temporary = malloc(length + sizeof suffix);
 		if (!file->temporary)
 			return fur_fail(FUR_ENOMEM, "no memory for the path: free some memory");
-		strcpy(file->temporary, path);
-		strcat(file->temporary, suffix);
+		memcpy(file->temporary, path, length);
+		memcpy(file->temporary + length, suffix, sizeof suffix);
 		file->fd = mkostemp(file->temporary, O_CLOEXEC);
 		if (file->fd < 0) {
 			free(file->temporary);

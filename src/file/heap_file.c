@@ -118,7 +118,7 @@ static int fail_open(int error)
 
 int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
-	uint64_t file_bytes, tail;
+	uint64_t file_bytes = 0, tail;
 	*file = (struct heap_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
 	if (file->fd < 0)
 		return fail_open(errno);

@@ -79,7 +79,7 @@ static bool sizes_fit(const struct media_super *s)
 
 int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 {
-	if (memcmp(s->magic, MEDIA_MAGIC, sizeof s->magic))
+	if (memcmp(s->magic, MEDIA_MAGIC, sizeof s->magic) != 0)
 		return fur_fail(FUR_ENOTHEAP, "not a libfur heap: check the path");
 	if (s->endian != MEDIA_ENDIAN)
 		return fur_fail(

@@ -18,9 +18,9 @@ static inline struct active *active_of(const struct fur_thread *t)
 
 /* active_enter - a transaction is active from now on, with the next of the thread's sequence
  * numbers.
- * Orders:  the entry before everything that follows, by a full fence (INV-H1): the first load of the
- *          transaction, and its look at the lock (INV-H3).  Otherwise an update may scan active[],
- *          miss us, and commit between two of our loads (plant: no-reader-fence).
+ * Orders:  the entry before everything that follows, by a full fence (INV-H1): the first load of
+ *          the transaction, and its look at the lock (INV-H3).  Otherwise an update may scan
+ *          active[], miss us, and commit between two of our loads (plant: no-reader-fence).
  * Source:  FUR, Algorithm 1, lines 6 and 9, 16 and 18. */
 static inline void active_enter(struct active *mine, struct fur_thread *t)
 {
@@ -30,11 +30,11 @@ static inline void active_enter(struct active *mine, struct fur_thread *t)
 
 /* active_leave - a transaction is not active any more.
  * Orders:  its loads, and its scan of nondurable[], before the entry is empty, and before all later
- *          loads, by one light fence (free on x86; lwsync on POWER).  If it left before the scan, an
- *          update that waits for us could announce itself between the two, and we would wait for it
- *          in turn.  If the load of `failed` that follows went before the scan, an update that we
- *          have read could fail and leave nondurable[] in between: not in our set, it would let us
- *          return as if it were durable.
+ *          loads, by one light fence (free on x86; lwsync on POWER).  If it left before the scan,
+ *          an update that waits for us could announce itself between the two, and we would wait
+ *          for it in turn.  If the load of `failed` that follows went before the scan, an update
+ *          that we have read could fail and leave nondurable[] in between: not in our set, it
+ *          would let us return as if it were durable.
  * Source:  FUR, Algorithm 1, lines 24, 28 and 51. */
 static inline void active_leave(struct active *mine)
 {
@@ -58,8 +58,8 @@ static inline bool active_any(const struct htm *h)
  * Source:  FUR, Algorithm 1, lines 40 to 44. */
 bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks);
 
-/* active_wait_outside - the same outside hardware transactions, where it may yield and sleep; reports
- * slow readers.  Does not wait for thread `me`.
+/* active_wait_outside - the same outside hardware transactions, where it may yield and sleep;
+ * reports slow readers.  Does not wait for thread `me`.
  * Orders:  all that those transactions did before the caller's later accesses (acquire). */
 void active_wait_outside(struct htm *h, uint32_t me);
 

@@ -3,8 +3,8 @@
  * lock.c - the single global lock (SGL), under which an update runs in place when hardware does not
  * accept it.
  *
- * The lock has two parts.  The turn decides which update may hold the lock; `held` keeps readers and
- * hardware updates out while it does.
+ * The lock has two parts.  The turn decides which update may hold the lock; `held` keeps readers
+ * and hardware updates out while it does.
  *
  * INV-H3 has three sides:
  *  - Readers, and updates that are in active[]: the holder sets `held`, then scans active[].  They
@@ -16,8 +16,8 @@
  *    transactions", has the argument.
  *
  * The turn is given to a thread that is running: a thread that finds it free takes it, ahead of
- * threads that sleep.  With more threads than cores, a queue in order of arrival would wait at every
- * turn until the kernel runs one particular thread.
+ * threads that sleep.  With more threads than cores, a queue in order of arrival would wait at
+ * every turn until the kernel runs one particular thread.
  *
  *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.
  *          No thread takes a free turn while one is reserved, and reserved turns are handed over

@@ -41,15 +41,15 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 }
 
 /* Two transactions that aborted each other should not meet again at once.  The aborted one lets the
- * other finish, which takes about as long as its own attempt did, and waits twice as long each time.
- * The wait is bounded, for an attempt may have been long because the thread was not running.  Clock
- * and number are random enough.  A reader has no transaction to finish, and will have left when we
- * retry. */
+ * other finish, which takes about as long as its own attempt did, and waits twice as long each
+ * time.  The wait is bounded, for an attempt may have been long because the thread was not running.
+ * Clock and number are random enough.  A reader has no transaction to finish, and will have left
+ * when we retry. */
 void htm_pause(
         enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
 {
-	/* Measured: docs/benchmarks-notes.md, "Waits after a conflict".  FIRST and FIRST_SOON are in
-	 * eighths of the attempt. */
+	/* Measured: docs/benchmarks-notes.md, "Waits after a conflict".  FIRST and FIRST_SOON are
+	 * in eighths of the attempt. */
 	enum { FIRST = 16, FIRST_SOON = 2, DOUBLINGS = 4, MOST_NS = 1000000 };
 	uint32_t aborts = action == HTM_RETRY ? history->spent : history->plains;
 	uint32_t doublings = aborts < 2 ? 0 : aborts - 1 < DOUBLINGS ? aborts - 1 : DOUBLINGS;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * power_insn.h - the transactional instructions of POWER8 and POWER9.  One file of a program includes
- * it: power.c, or the file that stands in its place.  Source: Power ISA 3.0B, Book II, chapter 5.
+ * power_insn.h - the transactional instructions of POWER8 and POWER9.  One file of a program
+ * includes it: power.c, or the file that stands in its place.  Source: Power ISA 3.0B, Book II,
+ * chapter 5.
  */
 #ifndef FUR_POWER_INSN_H
 #define FUR_POWER_INSN_H
@@ -40,8 +41,8 @@ static inline void power_window(void (*run)(void *), void *arg, void *stack)
 	emu_tresume();
 }
 #else
-/* power_window(run, arg, stack): suspend, run(arg) on that stack, resume.  ELFv2: r3.. arguments, r31
- * kept over the call, r2 the TOC.  r1 is the window's stack before tsuspend. and until after
+/* power_window(run, arg, stack): suspend, run(arg) on that stack, resume.  ELFv2: r3.. arguments,
+ * r31 kept over the call, r2 the TOC.  r1 is the window's stack before tsuspend. and until after
  * tresume.: Linux writes the frame of a signal below the current r1 of a thread that is suspended,
  * and must not write it to this stack (window_stack.c).  Nothing is stored while r1 and the state
  * do not go together. */

@@ -125,8 +125,8 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
 		return;
 	/* INV-H4.  A transactional store of the byte's own value takes the line into the write set.
-	 * The byte cannot have changed since the transaction read it: an update that writes it waits
-	 * for us before it commits, or this store aborts that update. */
+	 * The byte cannot have changed since the transaction read it: an update that writes it
+	 * waits for us before it commits, or this store aborts that update. */
 	uint8_t *byte = at;
 	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tsx.c - updates on Intel TSX.  Loads and stores are tracked, so updates are opaque among themselves
- * and never in active[].  The isolation wait is for readers.  Two forms:
+ * tsx.c - updates on Intel TSX.  Loads and stores are tracked, so updates are opaque among
+ * themselves and never in active[].  The isolation wait is for readers.  Two forms:
  *
  *   htm_tsx          TSXLDTRK: load tracking is suspended for the wait, so a reader that enters or
  *                    leaves active[] does not abort us.

@@ -86,7 +86,7 @@ _Static_assert(sizeof(struct heap_header) == 128 + 512 + CLASSES * 24, "frozen")
 struct thread_caches {
 	struct cache classes[CLASSES];
 };
-_Static_assert(sizeof(struct thread_caches) == CLASSES * 32,
+_Static_assert(sizeof(struct thread_caches) == CLASSES * UINT64_C(32),
         "frozen, and a multiple of 128: threads share no line");
 
 enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_FREE };

@@ -338,7 +338,7 @@ static void sort_share(void *arg, unsigned n)
 	for (; at < to && !error; at++) {
 		apply_preload(a->d, at, to);
 		if (update_wanted(a->d, a->range, at))
-			error = sort_update(a, &a->baskets[n * threads], at, &result);
+			error = sort_update(a, &a->baskets[(size_t)n * threads], at, &result);
 	}
 	a->done[n].result = result;
 	a->done[n].error = error;

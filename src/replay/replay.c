@@ -112,8 +112,9 @@ static void measure_share(void *arg, unsigned n)
 {
 	struct recovery_window *w = arg;
 	const struct media_file file = durability_file(w->d);
-	uint64_t all = w->end_of_window - w->tail, distance = 2 * w->d->replay_options.preload,
-	         end = w->tail, log_bytes = 0;
+	uint64_t all = w->end_of_window - w->tail,
+	         distance = UINT64_C(2) * w->d->replay_options.preload, end = w->tail,
+	         log_bytes = 0;
 	for (uint64_t s = w->tail + apply_share(all, n, w->threads),
 	              to = w->tail + apply_share(all, n + 1, w->threads);
 	        s < to; s++) {
@@ -349,7 +350,7 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	                    : fur_fail(FUR_ENOMEM,
 	                              "no memory to recover a ring of %llu slots: free some memory",
 	                              (unsigned long long)slots);
-	if (!error) {
+	if (w && verdicts) {
 		*w = (struct recovery_window){
 		        .d = d, .tail = tail, .end = tail, .verdicts = verdicts, .result = result};
 		w->end_of_window = media_window_end(&file, tail);

@@ -51,7 +51,7 @@ static void *watch_main(void *argument)
 	int type;
 	/* This thread owns nothing that server_end() does not give back, and a raw futex call is
 	 * not a cancellation point. */
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type); /* NOLINT: see above */
 	for (;;) {
 		/* Read before the lock: if a worker opens the heap and dies in between, this loop
 		 * turns once more, which does no harm. */
@@ -200,7 +200,7 @@ int server_run(struct server *s)
 		/* A slot costs less in a large batch than in a small one: with little to do, let
 		 * updates gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
-			server_sleep(s, calls);
+			server_sleep(s, calls); /* INV-S4 */
 	}
 	return error;
 }
@@ -222,7 +222,7 @@ int server_start(const char *path, const struct replay_options *replay,
 	if (!s)
 		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
 	fur_options_init(&options);
-	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file);
+	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file); /* INV-S1 */
 	if (error) {
 		free(s);
 		return error;

@@ -85,7 +85,7 @@ bool power_fails()
 
 bool fails(Kind kind, unsigned *call = nullptr)
 {
-	if (!armed)
+	if (!armed) /* INV-T2 */
 		return false;
 	unsigned n = ++armed->calls[role][kind];
 	const Plan &plan = armed->plan;
@@ -100,7 +100,7 @@ bool fails(Kind kind, unsigned *call = nullptr)
 		return false;
 	armed->failed++;
 	if (plan.mode == KILL)
-		kill(getpid(), SIGKILL);
+		kill(getpid(), SIGKILL); /* INV-T1 */
 	return true;
 }
 

@@ -183,7 +183,7 @@ private:
 		if (memory == MAP_FAILED)
 			throw std::runtime_error("no memory for a case");
 		Running r{0, job, new (memory) Case{},
-		        arch_now_ns() + s_.patience_s *UINT64_C(1000000000)};
+		        arch_now_ns() + s_.patience_s *UINT64_C(1000000000)}; /* INV-T6 */
 		Case *c = r.shared;
 		const std::string path = "/dev/shm/fur-inject-" + std::to_string(getpid()) + "-" +
 		                         std::to_string(started_++);

@@ -153,7 +153,7 @@ def record(name: str) -> None:
     buggy = (ROOT / changed[0]).read_text()
     subprocess.run(["git", "checkout", "--", changed[0]], cwd=ROOT, check=True)
     plant.patch_file.write_text(plant.heading() + diff_of(changed[0], buggy))
-    print(f"{plant.patch_file}: complete its heading")
+    print(f"{plant.patch_file}: complete its heading; then meson setup --reconfigure BUILD")
 
 
 def refresh() -> None:
@@ -162,6 +162,9 @@ def refresh() -> None:
 
 
 def table(finder: str) -> str:
+    for p in load_all():
+        if "TODO" in p.heading():
+            sys.exit(f"{p.patch_file}: complete its heading")
     return "\n".join(
         "\t".join([p.name, p.source, p.found_by[finder]])
         for p in load_all()

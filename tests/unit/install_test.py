@@ -12,6 +12,16 @@ import tempfile
 
 source, build = sys.argv[1], sys.argv[2]
 
+VERSION_PROGRAM = """#include <fur.h>
+#include <stdio.h>
+
+int main(void)
+{
+\tprintf("%d.%d.%d %s", FUR_VERSION_MAJOR, FUR_VERSION_MINOR, FUR_VERSION_PATCH, fur_version());
+\treturn 0;
+}
+"""
+
 
 def run(*command, **more):
     done = subprocess.run(
@@ -50,6 +60,14 @@ with tempfile.TemporaryDirectory() as place:
         run(f"{place}/{name}", heap)
         if name == "counter" and "run 2 times" not in run(f"{place}/{name}", heap):
             sys.exit("the counter did not survive")
+    version = run("pkg-config", "--modversion", "libfur", env=environment).strip()
+    with open(f"{place}/version.c", "w") as file:
+        file.write(VERSION_PROGRAM)
+    run("cc", f"{place}/version.c", *flags, "-Wl,-rpath," + library, "-o", f"{place}/version")
+    if run(f"{place}/version").split() != [version, version]:
+        sys.exit(f"the header or the library is not of version {version}, as pkg-config says")
+    if not os.path.exists(f"{library}/libfur.so.{version}"):
+        sys.exit(f"there is no libfur.so.{version}")
     for tool in ("fur-replayer", "fur-info", "fur-check"):
         program = next(os.path.join(d, tool) for d, _, files in os.walk(place) if tool in files)
         run(

@@ -95,7 +95,7 @@ Option &CommandLine::integer(const char *name, const char *help, const std::stri
 	Option &o = add_option(name, help, "N");
 	o.shown_default = shown;
 	o.least = static_cast<long double>(least), o.most = static_cast<long double>(most);
-	o.set = [set](const std::string &value) {
+	o.set = [set = std::move(set)](const std::string &value) {
 		set(value[0] == '-' ? static_cast<__int128>(strtoll(value.c_str(), nullptr, 10))
 		                    : static_cast<__int128>(strtoull(value.c_str(), nullptr, 10)));
 	};

@@ -222,7 +222,7 @@ static void new_line(std::string &out, int indent, int depth)
 {
 	if (indent >= 0) {
 		out += '\n';
-		out.append(static_cast<size_t>(indent * depth), ' ');
+		out.append(static_cast<size_t>(indent) * static_cast<size_t>(depth), ' ');
 	}
 }
 

@@ -5,8 +5,9 @@
 #
 #     tools/cross/sysroot.sh DIRECTORY
 #
-# Packages are fetched with an apt configuration of its own and unpacked with dpkg -x: nothing of the system's package state is
-# touched, and no foreign architecture has to be added to it.
+# It fetches packages (tools/setup.sh, @sysroot) with an apt configuration of its own, and unpacks
+# them with dpkg -x: the system's package state stays as it is, and nobody has to add a foreign
+# architecture to it.
 set -eu
 
 [ $# -eq 1 ] || {
@@ -16,15 +17,18 @@ set -eu
 mkdir -p "$1"
 root=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
-packages='libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2 liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev'
+packages=$("$here/../setup.sh" --list @sysroot)
 
 fetch() {
 	state=$root/apt
 	mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$root/debs"
 	: >"$state/status"
-	set -- -o APT::Architecture=ppc64el -o APT::Architectures::=ppc64el -o Dir::State="$state" -o Dir::State::lists="$state/lists" \
-		-o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" -o Debug::NoLocking=1 -o APT::Sandbox::User=root
-	# One index of several may be out of reach (a mirror being renewed); the download below says if that mattered.
+	set -- -o APT::Architecture=ppc64el -o APT::Architectures::=ppc64el \
+		-o Dir::State="$state" -o Dir::State::lists="$state/lists" \
+		-o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" \
+		-o Debug::NoLocking=1 -o APT::Sandbox::User=root
+	# One index of several may be out of reach (a mirror being renewed).  If that matters, the
+	# download below fails.
 	apt-get "$@" update -qq || echo "sysroot.sh: not every package index could be read" >&2
 	# shellcheck disable=SC2086 # words on purpose
 	(cd "$root/debs" && apt-get "$@" download -qq $packages)

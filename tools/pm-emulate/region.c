@@ -330,7 +330,7 @@ bool region_begin(void)
 	const char *path = getenv(PME_ENVIRONMENT);
 	if (!path || strlen(path) >= sizeof memory_path)
 		return false;
-	strcpy(memory_path, path);
+	memcpy(memory_path, path, strlen(path) + 1);
 	struct pme_control *c = memory_fd() < 0 ? NULL : region_map_memory(0, sizeof *c);
 	if (!c)
 		return false;

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""structure.py passes a small tree that follows the rules, and reports each rule broken in it.
+
+    structure_test.py STRUCTURE.PY
+"""
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LONG_LINE = "word " * 25
+
+# A tree that follows the rules, those that need care included.
+SOUND = {
+    "include/fur.h": "int fur_a(void);\n",
+    "emulator/emulated.h": "int emu(void);\n",
+    "src/base/arch.h": '#if defined(FUR_EMULATED)\n#include "emulated.h"\n#endif\n',
+    "src/base/error.h": '#include "base/arch.h"\nint fail(void);\n',
+    "src/base/error.c": '#include "base/error.h"\nint fail(void)\n{\n\treturn 0;\n}\n',
+    "src/htm/htm.h": '#include "base/error.h"\nint begin(void);\n',
+    "src/htm/htm.c": '#include "htm/htm.h"\nint begin(void)\n{\n\treturn fail();\n}\n',
+    "src/replay/replay.h": '#include "base/error.h"\n',
+    "src/internals.hpp": '#include "htm/htm.h"\n',
+    "README.md": f"# Short\n\n| {LONG_LINE} |\n\n    {LONG_LINE}\n\n```\n{LONG_LINE}\n```\n\n"
+    f"https://example.org/{'x' * 100}\n",
+    "tools/short.py": "def f():\n" + "    pass\n" * 59,
+}
+
+
+def function(lines: int) -> str:
+    return "int many(void)\n{\n" + "\tfail();\n" * (lines - 4) + "\treturn 0;\n}\n"
+
+
+# What is changed in it, and a line of the report.
+BROKEN = {
+    "an upward include": (
+        {"src/base/error.h": '#include "htm/htm.h"\n'},
+        "layers   src/base/error.h:1: includes src/htm/htm.h: base may not use htm",
+    ),
+    "an include sideways": (
+        {"src/replay/replay.h": '#include "htm/htm.h"\n'},
+        "layers   src/replay/replay.h:1: includes src/htm/htm.h: replay may not use htm",
+    ),
+    "a layer that includes the header for tests": (
+        {"src/replay/replay.h": '#include "internals.hpp"\n'},
+        "layers   src/replay/replay.h:1: includes src/internals.hpp, which is no part of",
+    ),
+    "an unknown folder": (
+        {"src/news/news.c": '#include "base/error.h"\n'},
+        "layers   src/news/news.c:1: folder news is in no layer",
+    ),
+    "the emulated machine in the wrong file": (
+        {"src/htm/htm.h": '#if defined(FUR_EMULATED)\n#include "emulated.h"\n#endif\n'},
+        "layers   src/htm/htm.h:2: includes emulator/emulated.h; only",
+    ),
+    "the emulated machine for everybody": (
+        {"src/base/arch.h": '#include "emulated.h"\n'},
+        "layers   src/base/arch.h:1: includes emulator/emulated.h without FUR_EMULATED",
+    ),
+    "files in a circle": (
+        {"src/base/arch.h": '#include "base/error.h"\n'},
+        "circles  src/base/arch.h: includes in a circle: src/base/arch.h src/base/error.h",
+    ),
+    "folders in a circle": (
+        {"src/base/up.h": '#include "replay/replay.h"\n'},
+        "circles  base: includes in a circle: base replay",
+    ),
+    "a long line": (
+        {"src/base/error.c": "\t\t\t/* " + "x" * 80 + " */\n"},
+        "width    src/base/error.c:1: 110 columns",
+    ),
+    "a long line of prose": (
+        {"README.md": f"# Short\n\n{LONG_LINE}\n"},
+        "width    README.md:3: 125 columns",
+    ),
+    "a long function of C": (
+        {"src/htm/htm.c": function(61)},
+        "length   src/htm/htm.c:1: many: 61 lines",
+    ),
+    "a long function of Python": (
+        {"tools/short.py": "def f():\n" + "    pass\n" * 60},
+        "length   tools/short.py:1: f: 61 lines",
+    ),
+    "a call that goes up": (
+        {"src/base/error.c": "int begin(void);\nint fail(void)\n{\n\treturn begin();\n}\n"},
+        "calls    src/base/error.c: refers to begin, which src/htm/htm.c defines",
+    ),
+}
+
+
+def run(*command: object, cwd: Path) -> None:
+    subprocess.run([str(c) for c in command], cwd=cwd, check=True)
+
+
+def build(root: Path) -> None:
+    """An archive with objects named as Meson names them."""
+    place = root / "build" / "src"
+    place.mkdir(parents=True)
+    sources = sorted((root / "src").glob("*/*.c"))
+    names = [f"{source.parent.name}_{source.name}.o" for source in sources]
+    for source, name in zip(sources, names):
+        run("cc", "-w", f"-I{root}/src", "-c", source, "-o", name, cwd=place)
+    run("ar", "rcs", "libfur_internal.a", *names, cwd=place)
+
+
+def check(structure: str, changes: dict[str, str]) -> tuple[int, str]:
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        for name, text in {**SOUND, **changes}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        command = [structure, "--root", str(root)]
+        if any(name.endswith(".c") for name in changes) or not changes:
+            if "src/news/news.c" not in changes:
+                build(root)
+                command += ["--build", str(root / "build")]
+        done = subprocess.run(command, text=True, capture_output=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+def main() -> int:
+    structure = sys.argv[1]
+    status, output = check(structure, {})
+    if status:
+        print(f"FAIL: the sound tree is refused:\n{output}")
+        return 1
+    failed = 0
+    for name, (changes, line) in BROKEN.items():
+        status, output = check(structure, changes)
+        good = status == 1 and line in output
+        print(f"{'ok  ' if good else 'FAIL'} {name}")
+        if not good:
+            print(f"status {status}, without '{line}':\n{output}")
+            failed = 1
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measure the tree, and fail if it breaks one of these rules.
+
+length    A function has at most 60 lines, from the line with its name to its closing brace.
+width     A line has at most 100 columns (a tab goes to the next multiple of 8) in C, C++, Python,
+          shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
+          blocks, and generated pages.
+circles   Files do not include each other in a circle, nor do the folders of src.
+layers    A file of src includes headers of its own folder, or of a lower layer:
+              base < pm < media < file < durability < htm, replay < alloc < api < replayer
+          htm and replay stand side by side, and neither includes the other.  They include nothing
+          from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
+          htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
+          include any layer, and no layer includes it.
+calls     An object of the library does not refer to a symbol that a higher layer defines.  A lower
+          layer calls a higher one by two function pointers only: `replay` of
+          struct durability_ops (a thread that needs room in the ring or its log replays) and
+          `after_update` of struct htm (the API hands DRAM back).
+
+    structure.py [--root DIRECTORY] [--build DIRECTORY]
+
+Without --build the rule `calls` is left out.  Exit status: 0 all rules hold, 1 one is broken.
+"""
+import argparse
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import tree
+
+LONGEST = 60
+WIDEST = 100
+
+# Layers, lowest first; folders on one line stand side by side.
+LAYERS = [
+    ["base"],
+    ["pm"],
+    ["media"],
+    ["file"],
+    ["durability"],
+    ["htm", "replay"],
+    ["alloc"],
+    ["api"],
+    ["replayer"],
+]
+LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
+
+# The files that may include the emulated machine.
+MAY_EMULATE = ["src/base/arch.h", "src/htm/*_insn.h"]
+
+# Pages and tables that a program makes.
+GENERATED = ["docs/figures/*", "docs/invariants.md"]
+
+# Places where a rule does not hold yet: (rule, pattern of the file).  To be emptied; an exception
+# that excuses nothing counts as a broken rule.
+EXCEPTIONS = [
+    ("length", "bench/baselines/common/medium.cpp"),
+    ("length", "bench/figures/figures.py"),
+    ("length", "tests/emulated/explore.cpp"),
+    ("length", "tests/pm_emulate/pm_emulate_test.py"),
+    ("width", "*.py"),
+    ("width", "*meson.build"),
+    ("width", "bench/baselines/fur_paper/fur_paper.c"),
+]
+
+
+@dataclass(frozen=True)
+class Offence:
+    rule: str
+    file: str
+    text: str
+
+
+# ---------------------------------------------------------------------------- length
+
+
+def measure_lengths(kind: str, functions: list[tree.Function]) -> Iterator[Offence]:
+    lengths = sorted(f.lines for f in functions)
+    if not lengths:
+        return
+    median, p90 = lengths[len(lengths) // 2], lengths[len(lengths) * 9 // 10]
+    print(
+        f"{kind:8} {len(lengths):6} functions: median {median}, p90 {p90}, max {lengths[-1]} lines"
+    )
+    for f in sorted(functions, key=lambda f: -f.lines):
+        if f.lines > LONGEST:
+            yield Offence("length", f.file, f"{f.first}: {f.name}: {f.lines} lines")
+
+
+# ---------------------------------------------------------------------------- width
+
+LINK_ONLY = re.compile(r"\W*(\[[^\]]*\](: |\())?<?https?://\S+$|\W*\[[^\]]*\]\([^)]*\)\W*$")
+
+
+def prose_of(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a Markdown page that are neither table nor code."""
+    fenced = indented = blank = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        indented = bool(re.match(r"    |\t", line)) and (indented or blank) or indented and not line
+        blank = not line
+        if not fenced and not indented and not line.lstrip().startswith("|"):
+            yield number, line
+
+
+def check_width(root: Path, file: str, kind: str) -> Iterator[Offence]:
+    if any(fnmatch.fnmatch(file, pattern) for pattern in GENERATED):
+        return
+    text = (root / file).read_text(errors="replace")
+    lines = prose_of(text) if kind == "markdown" else enumerate(text.splitlines(), 1)
+    for number, line in lines:
+        columns = len(line.expandtabs(8))
+        if columns > WIDEST and not LINK_ONLY.match(line):
+            yield Offence("width", file, f"{number}: {columns} columns")
+
+
+# ---------------------------------------------------------------------------- includes
+
+
+@dataclass(frozen=True)
+class Include:
+    file: str
+    line: int
+    name: str  # as written
+    target: str  # below the root; empty if it is not ours
+    emulated: bool  # the line before is #if defined(FUR_EMULATED)
+
+
+def find_target(file: str, name: str, known: set[str]) -> str:
+    """The file that is meant: next to the includer, below src, or the only one with such an end."""
+    near = os.path.normpath(os.path.join(os.path.dirname(file), name))
+    for candidate in (near, "src/" + name):
+        if candidate in known:
+            return candidate
+    ends = [k for k in known if k.endswith("/" + name)]
+    return ends[0] if len(ends) == 1 else ""
+
+
+def includes_of(root: Path, files: list[str]) -> Iterator[Include]:
+    known = set(files)
+    for file in files:
+        before = ""
+        for number, line in enumerate((root / file).read_text(errors="replace").splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+            if match:
+                target = find_target(file, match.group(1), known)
+                emulated = bool(re.match(r"#\s*if(def)?\b.*\bFUR_EMULATED\b", before))
+                yield Include(file, number, match.group(1), target, emulated)
+            before = line or before
+
+
+def circles_of(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that reach each other (Tarjan), and nodes that reach themselves."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == number[node]:
+            group = stack[stack.index(node) :]
+            del stack[-len(group) :]
+            if len(group) > 1 or node in edges.get(node, ()):
+                found.append(sorted(group))
+
+    for node in sorted(edges):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def folder_of(file: str) -> str:
+    """The folder of src in which it lies, or nothing."""
+    parts = file.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "src" else ""
+
+
+def check_circles(includes: list[Include]) -> Iterator[Offence]:
+    files: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
+    for i in includes:
+        if not i.target or i.emulated:
+            continue
+        files.setdefault(i.file, set()).add(i.target)
+        a, b = folder_of(i.file), folder_of(i.target)
+        if a and b and a != b:
+            folders.setdefault(a, set()).add(b)
+    for edges in files, folders:
+        for circle in circles_of(edges):
+            yield Offence("circles", circle[0], "includes in a circle: " + " ".join(circle))
+
+
+def may_use(lower: str, higher: str) -> bool:
+    """May folder `lower` use folder `higher`?"""
+    return lower == higher or LEVEL[higher] < LEVEL[lower]
+
+
+def layer_fault(i: Include) -> str:
+    """The rule that an include of a file of src breaks, or nothing."""
+    folder, other = folder_of(i.file), folder_of(i.target)
+    if not folder:
+        return ""
+    if folder not in LEVEL:
+        return f"folder {folder} is in no layer: add it to LAYERS of structure.py"
+    if i.target.startswith("emulator/"):
+        if not any(fnmatch.fnmatch(i.file, pattern) for pattern in MAY_EMULATE):
+            return f"includes {i.target}; only {' and '.join(MAY_EMULATE)} may"
+        return "" if i.emulated else f"includes {i.target} without FUR_EMULATED"
+    if other:
+        allowed = other in LEVEL and may_use(folder, other)
+        return "" if allowed else f"includes {i.target}: {folder} may not use {other}"
+    if i.target and not i.target.startswith("include/"):
+        return f"includes {i.target}, which is no part of the library"
+    return ""
+
+
+def check_layers(includes: list[Include]) -> Iterator[Offence]:
+    for i in includes:
+        if i.file.startswith("src/"):
+            fault = layer_fault(i)
+            if fault:
+                yield Offence("layers", i.file, f"{i.line}: {fault}")
+
+
+# ---------------------------------------------------------------------------- calls
+
+
+def symbols_of(archive: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """symbol -> object that defines it; (object, symbol) for each reference."""
+    lines = subprocess.run(
+        ["nm", "-A", "-g", "-P", archive], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    defined: dict[str, str] = {}
+    needed = []
+    for line in lines:
+        match = re.match(r".*\[(.+)\]: (\S+) (\S)", line)
+        if not match:
+            sys.exit(f"{archive}: nm says '{line}', which structure.py does not understand")
+        file, symbol, letter = match.groups()
+        if letter in "Uw":
+            needed.append((file, symbol))
+        else:
+            defined[symbol] = file
+    return defined, needed
+
+
+def check_calls(archive: Path, sources: list[str]) -> Iterator[Offence]:
+    # Meson's names: base/error.c becomes base_error.c.o.
+    source_of = {s[len("src/") :].replace("/", "_") + ".o": s for s in sources}
+    defined, needed = symbols_of(archive)
+    objects = {os.path.basename(o) for o in [*defined.values(), *(o for o, _ in needed)]}
+    for unknown in sorted(objects - set(source_of)):
+        yield Offence("calls", unknown, f"an object of {archive.name} that belongs to no source")
+    references = 0
+    for file, symbol in needed:
+        user, owner = (source_of.get(os.path.basename(o)) for o in (file, defined.get(symbol, "")))
+        if not user or not owner:
+            continue
+        references += 1
+        if not may_use(folder_of(user), folder_of(owner)):
+            yield Offence("calls", user, f"refers to {symbol}, which {owner} defines")
+    print(f"calls    {references:6} references between the library's objects")
+
+
+# ---------------------------------------------------------------------------- all
+
+
+def measure(root: Path, archive: Path | None) -> list[Offence]:
+    files = tree.project_files(root)
+    kinds = {file: tree.kind_of(root, file) for file in files}
+    c, python = ([f for f in files if kinds[f] == k] for k in ("c", "python"))
+    offences = list(measure_lengths("C, C++", tree.c_functions(root, c)))
+    offences += measure_lengths("Python", tree.python_functions(root, python))
+    for file in files:
+        if kinds[file]:
+            offences += check_width(root, file, kinds[file])
+    print(f"width    {sum(map(bool, kinds.values())):6} files")
+    includes = list(includes_of(root, c))
+    print(f"includes {sum(bool(i.target) for i in includes):6} between the tree's files")
+    offences += check_circles(includes)
+    offences += check_layers(includes)
+    if archive:
+        offences += check_calls(archive, [f for f in c if f.startswith("src/")])
+    return offences
+
+
+def report(title: str, offences: list[Offence]) -> None:
+    if offences:
+        print(f"\n{title}:")
+    for o in offences:
+        print(
+            f"{o.rule:8} {o.file}:{o.text}"
+            if o.text[0].isdigit()
+            else f"{o.rule:8} {o.file}: {o.text}"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", type=Path, default=tree.ROOT, help=argparse.SUPPRESS)
+    parser.add_argument("--build", type=Path, help="a build directory, for the rule `calls`")
+    args = parser.parse_args()
+    archive = args.build / "src" / "libfur_internal.a" if args.build else None
+    if archive and not archive.exists():
+        parser.error(f"{archive} is missing: run ninja -C {args.build}")
+    exceptions = EXCEPTIONS if args.root == tree.ROOT else []
+    excused: dict[tuple[str, str], list[Offence]] = {e: [] for e in exceptions}
+    broken = []
+    for offence in measure(args.root, archive):
+        for rule, pattern in excused:
+            if offence.rule == rule and fnmatch.fnmatch(offence.file, pattern):
+                excused[rule, pattern].append(offence)
+                break
+        else:
+            broken.append(offence)
+    for (rule, pattern), offences in excused.items():
+        report(f"excused for now ({rule} in {pattern})", offences)
+        if not offences:
+            broken.append(Offence(rule, pattern, "an exception no longer needed: remove it"))
+    report("broken", broken)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
