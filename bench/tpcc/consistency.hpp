@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and that every tree is one.
- * Included by tpcc.hpp.
+ * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and the structure of the
+ * trees.
  */
 #ifndef TPCC_CONSISTENCY_HPP
 #define TPCC_CONSISTENCY_HPP
+
+#include "tpcc.hpp"
 
 #include <map>
 
@@ -186,6 +188,8 @@ private:
 	std::map<uint64_t, int64_t> warehouse_ytd_, warehouse_history_;
 };
 
+/* Conditions 1 to 10 and 12; 11 is about a database that has just been loaded, and check_loaded()
+ * adds it.  Null, or what is wrong. */
 template <class Tx>
 const char *check(Tx *tx, const Database *db)
 {

@@ -6,6 +6,7 @@
  */
 #include "../common/stock.hpp"
 #include "../common/systems.hpp"
+#include "consistency.hpp"
 #include "load.hpp"
 
 #include <array>

@@ -338,17 +338,6 @@ uint64_t stock_level(
 	return items;
 }
 
-/* ---------------------------------------------------------------- consistency */
-
-/* Clause 3.3.2, conditions 1 to 10 and 12; 11 speaks of a database just loaded, which
- * check_loaded() is for.  Null, or what is wrong. */
-template <class Tx>
-const char *check(Tx *tx, const Database *db);
-template <class Tx>
-const char *check_loaded(Tx *tx, const Database *db);
-
 } // namespace tpcc
-
-#include "consistency.hpp"
 
 #endif /* TPCC_HPP */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * data.hpp - the data that a workload finds in the heap: made once, copied for each run, and
+ * checked after it.
+ */
+#ifndef EXPLORE_DATA_HPP
+#define EXPLORE_DATA_HPP
+
+#include "../../../bench/rbtree/rbtree.hpp"
+#include "../../../bench/tpcc/consistency.hpp"
+#include "../../../bench/tpcc/load.hpp"
+#include "options.hpp"
+
+#include <algorithm>
+#include <fur.hpp>
+
+namespace explore
+{
+
+enum { KEYS = 24, ACCOUNTS = 8, OPENING = 1000 };
+
+const tpcc::Scale MICRO = {3, 20, 1, 3, 5, true, true};
+
+struct alignas(128) Line {
+	uint64_t value, gap[15];
+};
+struct Data {
+	tpcc::Database *database; /* tpcc only */
+	rbtree::Tree tree;
+	uint64_t gap[14];
+	/* An update that has read one writes the other: write skew, where isolation allows it */
+	Line pair[2];
+	Line newest[MOST_THREADS];     /* number of the thread's last update */
+	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
+};
+
+/* The heap from which every run starts: some keys, some money. */
+template <class Subject>
+void make_heap(const Options &o, const std::string &path)
+{
+	Subject::make(o, path);
+	Subject subject(o, path.c_str(), FUR_HTM_NONE, 0);
+	typename Subject::Thread self(subject);
+	auto one = [&](auto &&body) {
+		self.update_or_abort([&](auto *tx) {
+			body(tx);
+			return true;
+		});
+	};
+	Data *data = nullptr;
+	one([&](auto *tx) { data = static_cast<Data *>(fur_alloc(tx, sizeof(Data))); });
+	auto *word = reinterpret_cast<uint64_t *>(data);
+	/* In steps: a log holds no more */
+	for (size_t done = 0, step = 64; done < sizeof(Data) / 8; done += step)
+		one([&](auto *tx) {
+			for (size_t n = done; n < std::min(done + step, sizeof(Data) / 8); n++)
+				fur_store(tx, word + n, 0);
+		});
+	one([&](auto *tx) {
+		for (auto &a : data->account)
+			fur_store(tx, &a[0], OPENING);
+		subject.set_root(tx, data);
+	});
+	for (int64_t key = 0; key < KEYS; key += 2)
+		one([&](auto *tx) { (void)rbtree::insert(tx, &data->tree, key); });
+	if (o.workload == "tpcc") {
+		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
+		one([&](auto *tx) { fur_store(tx, &data->database, database); });
+	}
+}
+
+/* Whether the data holds together, whatever the transactions were.  Nothing, or what is wrong. */
+template <class Subject>
+std::string check_structure(const Subject &subject, const Data *data)
+{
+	/* No other thread runs, so a transaction of any type reads the heap as it is */
+	auto *tx = static_cast<fur_ro *>(nullptr);
+	uint64_t size, money = 0;
+	if (const char *wrong = rbtree::verify(tx, &data->tree, size))
+		return std::string("the tree: ") + wrong;
+	for (auto &a : data->account)
+		money += a[0];
+	if (money != uint64_t(ACCOUNTS) * OPENING)
+		return "the accounts hold " + std::to_string(money) + ", not " +
+		       std::to_string(ACCOUNTS * OPENING);
+	std::string damage;
+	uint64_t blocks = subject.blocks(damage);
+	if (!damage.empty())
+		return damage;
+	if (data->database) {
+		const char *wrong = tpcc::check(tx, data->database);
+		return wrong ? wrong : "";
+	}
+	if (blocks != 1 + size)
+		return std::to_string(blocks) + " blocks are allocated, " +
+		       std::to_string(1 + size) + " are reachable";
+	return "";
+}
+
+} // namespace explore
+
+#endif /* EXPLORE_DATA_HPP */

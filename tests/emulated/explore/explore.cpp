@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * explore.cpp - run libfur, or a system it is measured against, on the emulated machine under the
+ * oracle, with one schedule for each seed.  With --crash, cut the power at a point chosen by the
+ * seed, recover as the system does, and ask the oracle again.
+ *
+ *     explore --tm fur-opacity --workload intset --threads 4 --seeds 1..1000 --crash
+ *
+ * The seed and the options decide everything about a run: machine, number of retries, share of
+ * updates, delays, schedule, crash.  Each seed runs in a process of its own.  Exit status: 0 no
+ * violation, 1 a violation (with the steps that led to it and the command that repeats it), 2 wrong
+ * usage.
+ *
+ * --plant BUG and --tm fur-paper run other programs, built from these files and a library with that
+ * bug, or that protocol, in it.
+ *
+ *     explore.cpp           the command line, and the table of systems
+ *     pool.hpp              many seeds, each in its process
+ *     seed.hpp, plan.hpp    one seed, and the choices that it stands for
+ *     subject.hpp           the interface of a system; fur_subject.hpp, baseline_subject.hpp
+ *     worker.hpp, data.hpp  the workloads, and their data in the heap
+ *     recorded.hpp          transactions that report their accesses to the oracle
+ *
+ * The compiler instruments all of them; only code that simulate() calls runs on the machine.
+ */
+#include "../../../tools/common/command_line.hpp"
+#include "baseline_subject.hpp"
+#include "fur_subject.hpp"
+#include "plants.hpp"
+#include "pool.hpp"
+#include "subject.hpp"
+
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <thread>
+
+namespace explore
+{
+
+namespace
+{
+
+const std::map<std::string, System> systems = {
+        {"fur-opacity", system_of<Fur>},
+        {"fur-snapshot", system_of<Fur>},
+        {"fur-paper", system_of<Fur>},
+        {"spht", system_of<Baseline<baselines::SphtTm>>},
+        {"spht-sihtm", system_of<Baseline<baselines::SphtSihtmTm>>},
+        {"pisces", system_of<Baseline<baselines::PiscesTm>>},
+        {"specpmt", system_of<Baseline<baselines::SpecpmtTm>>},
+};
+
+int wrong_usage(const std::string &what)
+{
+	std::cerr << "explore: " << what << "; see --help\n";
+	return 2;
+}
+
+void add_options(tools::CommandLine &line, Options &o)
+{
+	line.option("--tm", o.tm,
+	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
+	line.option("--workload", o.workload, "intset, bank, tpcc");
+	line.option("--threads", o.threads, "simulated threads");
+	line.option("--operations", o.operations, "transactions a thread");
+	line.option("--seeds", o.seeds, "from..to");
+	line.flag("--crash", o.crash, "cut the power once in each run, recover, check");
+	line.option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
+	line.flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
+	line.flag("--dram", o.dram, "libfur: private pages are handed back again and again");
+	line.option("--plant", o.plant, "with a bug planted; 'list' names them");
+	line.option("--isolation", o.isolation,
+	        "what the oracle asks for: opacity, snapshot; default: what --tm gives");
+	line.option("--machine", o.machine,
+	        "power9, tsx, tsx-tracked, a description file, or all in turn");
+	line.option("--jobs", o.jobs, "processes at a time; default: one a processor");
+	line.option("--history", o.history, "write the run's history to this file (one seed)");
+	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
+}
+
+void list_plants()
+{
+	for (const auto &bug : planted_bugs)
+		std::cout << bug.name << std::string(26 - strlen(bug.name), ' ') << bug.what
+		          << "\n";
+}
+
+bool parse_seeds(Options &o)
+{
+	char end = 0;
+	unsigned long long a, b;
+	if (sscanf(o.seeds.c_str(), "%llu..%llu%c", &a, &b, &end) != 2 || a > b)
+		return false;
+	o.first = a, o.last = b;
+	return true;
+}
+
+bool known_plant(const std::string &name)
+{
+	for (const auto &bug : planted_bugs)
+		if (name == bug.name)
+			return true;
+	return false;
+}
+
+/* Nothing, or the first mistake in the options. */
+std::string mistake_in(Options &o)
+{
+	if (!parse_seeds(o))
+		return "--seeds " + o.seeds + ": use FROM..TO, such as 1..100";
+	if (!systems.contains(o.tm))
+		return "--tm " + o.tm +
+		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
+		       "pisces or specpmt";
+	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
+		return "--workload " + o.workload + ": use intset, bank or tpcc";
+	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
+		return "--isolation " + o.isolation + ": use opacity or snapshot";
+	if (o.threads < 1 || o.threads >= MOST_THREADS)
+		return "--threads: use 1 to " + std::to_string(MOST_THREADS - 1);
+	if (!o.history.empty() && o.first != o.last)
+		return "--history is of one seed: use --seeds N..N";
+	if (o.machine != "all") {
+		char error[512];
+		emu_machine *m = emu_machine_read(o.machine.c_str(), error, sizeof error);
+		if (!m)
+			return std::string("--machine ") + error;
+		emu_machine_free(m);
+	}
+	if (!o.plant.empty() && !known_plant(o.plant))
+		return "--plant " + o.plant + ": see --plant list";
+	return "";
+}
+
+/* Replaces this process by the program for --plant or --tm fur-paper, which lies next to it.  An
+ * exit status if that fails; nothing if this program is the right one. */
+std::optional<int> run_variant(const Options &o, char **argv)
+{
+	if (o.plant.empty() && o.tm != "fur-paper")
+		return {};
+	std::string name = o.plant.empty() ? o.tm : "plant-" + o.plant;
+	std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+	std::string other =
+	        (std::filesystem::path(self).parent_path() / ("explore-" + name)).string();
+	if (self == other)
+		return {};
+	execv(other.c_str(), argv);
+	return wrong_usage(other + ": " + strerror(errno));
+}
+
+/* Options that follow from others. */
+void settle(Options &o)
+{
+	bool asked = o.isolation == "snapshot";
+	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" ||
+	             (o.tm == "fur-paper" && asked);
+	if (asked || (o.isolation.empty() && o.snapshot))
+		o.asked = oracle::Isolation::SNAPSHOT;
+	if (!o.jobs)
+		o.jobs = std::max(1u, std::thread::hardware_concurrency());
+}
+
+int main(int argc, char **argv)
+{
+	tools::CommandLine line("explore",
+	        "schedules and power failures of libfur on the emulated machine, checked");
+	/* Simulated threads read it.  Static and aligned: on the stack it would share lines with
+	 * other data, and the cost of a miss would differ from process to process. */
+	alignas(128) static Options o;
+	add_options(line, o);
+	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
+		return *status;
+	if (o.plant == "list") {
+		list_plants();
+		return 0;
+	}
+	if (std::string mistake = mistake_in(o); !mistake.empty())
+		return wrong_usage(mistake);
+	if (auto status = run_variant(o, argv))
+		return *status;
+	settle(o);
+	return explore_seeds(o, systems.at(o.tm));
+}
+
+} // namespace
+
+} // namespace explore
+
+int main(int argc, char **argv)
+{
+	return explore::main(argc, argv);
+}

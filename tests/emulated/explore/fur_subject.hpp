@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_subject.hpp - libfur as a subject of the exploration (subject.hpp).
+ */
+#ifndef EXPLORE_FUR_SUBJECT_HPP
+#define EXPLORE_FUR_SUBJECT_HPP
+
+#include "../../unit/internals.hpp"
+#include "recorded.hpp"
+#include "run.hpp"
+
+#include <atomic>
+#include <fcntl.h>
+#include <memory>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace explore
+{
+
+inline void must(int result)
+{
+	if (result)
+		die(std::string("explore: ") + fur_errormsg());
+}
+
+class Fur
+{
+public:
+	static void make(const Options &o, const std::string &path)
+	{
+		fur_options f = options(o, FUR_HTM_NONE, 0);
+		fur_heap *heap;
+		must(fur_create(path.c_str(), &f, &heap));
+		must(fur_close(heap));
+	}
+	Fur(const Options &o, const char *path, fur_htm htm, uint32_t retries)
+	{
+		fur_options f = options(o, htm, retries);
+		if (fur_open(path, &f, &heap_))
+			throw std::runtime_error(fur_errormsg());
+	}
+	~Fur()
+	{
+		must(fur_close(heap_));
+	}
+	Fur(const Fur &) = delete;
+
+	class Thread
+	{
+	public:
+		explicit Thread(Fur &fur)
+		{
+			must(fur_thread_register(fur.heap_, &self_));
+		}
+		template <class Body>
+		void read(Body body)
+		{
+			fur_ro *tx;
+			must(fur_begin_ro(self_, &tx));
+			body(tx);
+			must(fur_end_ro(tx));
+		}
+		template <class Body>
+		bool update_or_abort(Body body)
+		{
+			fur_update *tx;
+			must(fur_begin_update(self_, &tx));
+			if (!body(tx)) {
+				fur_abort(tx);
+				return false;
+			}
+			must(fur_commit(tx));
+			return true;
+		}
+
+	private:
+		fur_thread *self_ = nullptr;
+	};
+	void *root() const
+	{
+		return fur_root(heap_, 0);
+	}
+	void set_root(fur_update *tx, void *p)
+	{
+		fur_set_root(tx, 0, p);
+	}
+	char *base() const
+	{
+		return static_cast<char *>(fur_base(heap_));
+	}
+	uint64_t bytes() const
+	{
+		return fur_bytes(heap_);
+	}
+	/* Replays with this many threads even when there is little to replay. */
+	void replay_with(unsigned threads, unsigned preload)
+	{
+		heap_->durability.replay_options = {threads, preload, 1};
+	}
+	uint64_t blocks(std::string &wrong) const
+	{
+		alloc_census census;
+		if (alloc_check(fur_base(heap_), &census))
+			wrong = std::string("the allocator: ") + fur_errormsg();
+		return census.blocks;
+	}
+	static bool under_lock(const fur_update *tx)
+	{
+		return tx->mode == TX_LOCK;
+	}
+	/* Replays as fur-replayer does, a process alongside this one: with an open file of its own,
+	 * and without nondurable[].  It leaves and returns, so workers find it present, absent, or
+	 * present and not answering. */
+	void act_as_replayer(const std::atomic<bool> &over)
+	{
+		auto d = std::make_unique<durability>(heap_->durability);
+		d->beside = true;
+		d->redo = nullptr;
+		d->nondurable = nullptr;
+		d->pm.fd = ::open(run.path, O_RDWR);
+		for (uint64_t turns = 0; !over; turns++) {
+			if (turns % 16 == 0)
+				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
+			d->control->replayer_pid = 1;
+			if (control_try_take(d.get()) == 0) {
+				must(replay_live(d.get()));
+				control_give_back(d.get());
+			}
+			if (turns % 16 == 11)
+				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+			timespec nap = {0, static_cast<long>(turns * 7919 % 1000)};
+			syscall(SYS_nanosleep, &nap, nullptr);
+		}
+		::close(d->pm.fd);
+	}
+	static void unmap(const Options &o)
+	{
+		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
+	}
+
+private:
+	static constexpr uint64_t ADDRESS = UINT64_C(0x300000000000);
+
+	static fur_options options(const Options &o, fur_htm htm, uint32_t retries)
+	{
+		fur_options f;
+		fur_options_init(&f);
+		f.heap_bytes = heap_bytes(o);
+		f.log_bytes = log_bytes(o);
+		f.ring_slots = 64;
+		f.max_threads = o.threads + 2;
+		f.address = ADDRESS;
+		f.htm = htm;
+		f.retries = retries;
+		f.pm = FUR_PM_EMULATED;
+		f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
+		f.dram_bytes = o.dram ? 1 : 0;    /* a single page exceeds it */
+		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
+		return f;
+	}
+	fur_heap *heap_ = nullptr;
+};
+
+template <>
+struct Facts<fur_update> {
+	static size_t usable_bytes(const fur_update *tx, void *block)
+	{
+		const fur_heap *heap = tx->thread->heap;
+		return unseen([=] { return fur_usable_bytes(heap, block); });
+	}
+	static bool promotes(const fur_update *tx)
+	{
+		return tx->thread->htm->isolation == FUR_SNAPSHOT;
+	}
+};
+
+} // namespace explore
+
+#endif /* EXPLORE_FUR_SUBJECT_HPP */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * options.cpp - see options.hpp.
+ */
+#include "options.hpp"
+
+#include <iostream>
+#include <unistd.h>
+
+namespace explore
+{
+
+std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
+{
+	std::string c = "explore --tm " + o.tm + " --workload " + o.workload + " --threads " +
+	                std::to_string(o.threads) + " --seeds " + std::to_string(seed) + ".." +
+	                std::to_string(seed) + " --operations " + std::to_string(o.operations);
+	if (o.machine != "all")
+		c += " --machine " + o.machine;
+	if (o.crash)
+		c += " --crash --crash-at " + std::to_string(crash_at);
+	if (!o.isolation.empty())
+		c += " --isolation " + o.isolation;
+	if (!o.plant.empty())
+		c += " --plant " + o.plant;
+	if (o.dram)
+		c += " --dram";
+	if (o.replayer)
+		c += " --replayer";
+	return c;
+}
+
+void die(const std::string &what)
+{
+	std::cerr << what << std::endl;
+	_exit(3);
+}
+
+} // namespace explore

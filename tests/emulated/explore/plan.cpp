@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * plan.cpp - see plan.hpp.
+ */
+#include "plan.hpp"
+
+namespace explore
+{
+
+static std::string machine_of(const Options &o, uint64_t seed)
+{
+	static const char *const in_turn[] = {"power9", "tsx", "power9", "tsx-tracked"};
+	if (o.machine != "all")
+		return o.machine;
+	if (o.tm == "fur-paper" || o.tm == "spht-sihtm")
+		return "power9"; /* they exist on POWER only */
+	return in_turn[seed % 4];
+}
+
+/* The order of the draws is part of a seed's meaning: keep it. */
+Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
+{
+	static const uint32_t perturbs[] = {0, 400, 100, 30}, retries[] = {10, 3, 1};
+	static const unsigned updates[] = {20, 50, 80}, preloads[] = {0, 1, 4, 16};
+	Random r{seed * 7919};
+	Plan p;
+	p.machine = machine_of(o, seed);
+	p.perturb = perturbs[r.below(4)];
+	p.retries = retries[r.below(3)];
+	p.update_percent = updates[r.below(3)];
+	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
+	p.crash_near_return = static_cast<unsigned>(r.below(3));
+	p.crash_after = 0;
+	if (o.crash)
+		p.crash_after = o.crash_at ? o.crash_at : 1 + r.below(longest);
+	p.replay_threads = 1 + static_cast<unsigned>(r.below(3));
+	p.preload = preloads[r.below(4)];
+	return p;
+}
+
+} // namespace explore

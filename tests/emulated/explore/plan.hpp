@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * plan.hpp - a seed's plan: everything about a run that its seed decides, apart from the schedule
+ * and the transactions.
+ */
+#ifndef EXPLORE_PLAN_HPP
+#define EXPLORE_PLAN_HPP
+
+#include "options.hpp"
+
+#include <fur.h>
+
+namespace explore
+{
+
+/* splitmix64.  The emulator has the same struct in its namespace, and explore must not share it:
+ * here the compiler instruments every access for the machine, and the linker would keep one copy of
+ * the code for both. */
+struct Random {
+	uint64_t state;
+	uint64_t next()
+	{
+		uint64_t z = state += 0x9e3779b97f4a7c15u;
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+		return z ^ z >> 31;
+	}
+	uint64_t below(uint64_t n)
+	{
+		return next() % n;
+	}
+};
+
+struct Plan {
+	std::string machine;
+	fur_htm htm;
+	uint32_t perturb, retries;
+	unsigned update_percent;
+	uint64_t crash_after; /* accesses; 0: no crash */
+	/* 0: crash right then.  Otherwise crash a few accesses after the next return of a
+	 * transaction: of any (1), or of one that has read from an update that has not returned
+	 * (2).  The effects that this transaction returned must be durable. */
+	unsigned crash_near_return;
+	unsigned replay_threads, preload;
+};
+
+/* Spreads power failures over the first `longest` accesses of a run. */
+Plan plan_of(const Options &o, uint64_t seed, uint64_t longest);
+
+} // namespace explore
+
+#endif /* EXPLORE_PLAN_HPP */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pool.cpp - see pool.hpp.
+ */
+#include "pool.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace explore
+{
+
+namespace
+{
+
+/* ------------------------------------------------------------------- a child */
+
+/* A child's report, a pipe full or more: a line of numbers, then its violation. */
+enum { READ_ONLY, UPDATES, ATTEMPTS, RECORDED_ACCESSES, ACCESSES, NUMBERS };
+
+void write_all(int fd, const std::string &text)
+{
+	for (size_t at = 0; at < text.size();) {
+		ssize_t n = ::write(fd, text.data() + at, text.size() - at);
+		if (n <= 0)
+			_exit(3);
+		at += static_cast<size_t>(n);
+	}
+}
+
+std::string read_all(int fd)
+{
+	std::string text;
+	char buffer[4096];
+	ssize_t n;
+	while ((n = ::read(fd, buffer, sizeof buffer)) > 0)
+		text.append(buffer, static_cast<size_t>(n));
+	close(fd);
+	return text;
+}
+
+std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
+{
+	return "\nrepeat with: " + repeat_command(o, seed, crash_at) + "\n";
+}
+
+/* The child's part: run, report, exit status. */
+[[noreturn]] void run_child(const Options &o, const System &system, uint64_t seed, uint64_t longest,
+        const std::string &heap, int report)
+{
+	std::string path = heap + "." + std::to_string(seed);
+	Plan plan = plan_of(o, seed, longest);
+	Outcome outcome = run_seed(o, system, plan, seed, heap, path);
+	unlink(path.c_str());
+	unlink((path + ".image").c_str());
+	if (!o.history.empty()) {
+		std::ofstream file(o.history);
+		oracle::print(file, false);
+	}
+	oracle::Counts c = oracle::counts();
+	std::ostringstream text;
+	text << c.read_only << " " << c.updates << " " << c.attempts << " " << c.accesses << " "
+	     << outcome.accesses << "\n";
+	if (!outcome.wrong.empty()) {
+		text << "VIOLATION, seed " << seed << ", machine " << plan.machine;
+		if (plan.crash_after)
+			text << ", power failure after " << plan.crash_after << " accesses";
+		text << ": " << outcome.wrong << "\n\n";
+		oracle::print(text, true);
+		text << repeat_with(o, seed, plan.crash_after);
+	}
+	write_all(report, text.str());
+	_exit(outcome.wrong.empty() ? 0 : 1);
+}
+
+/* ------------------------------------------------------------------ the pool */
+
+class Pool
+{
+public:
+	Pool(const Options &o, const System &system)
+	    : o_(o), system_(system), heap_("/dev/shm/fur-explore-" + std::to_string(getpid()))
+	{
+		system.make_heap(o, heap_);
+	}
+	~Pool()
+	{
+		unlink(heap_.c_str());
+	}
+	Pool(const Pool &) = delete;
+
+	int explore()
+	{
+		if (o_.crash && !o_.crash_at)
+			longest_ = measure();
+		for (uint64_t seed = o_.first; seed <= o_.last && going_on(); seed++) {
+			while (children_.size() >= o_.jobs)
+				reap();
+			if (going_on()) {
+				auto [pid, report] = start(o_, seed);
+				children_[pid] = {seed, report};
+			}
+		}
+		while (!children_.empty())
+			reap();
+		std::cout << runs_ << " seeds, " << violations_ << " violations; "
+		          << sums_[READ_ONLY] << " read-only transactions, " << sums_[UPDATES]
+		          << " updates in " << sums_[ATTEMPTS] - sums_[READ_ONLY] << " attempts, "
+		          << sums_[ACCESSES] << " accesses\n";
+		return violations_ ? 1 : 0;
+	}
+
+private:
+	struct Child {
+		uint64_t seed;
+		int report;
+	};
+
+	bool going_on() const
+	{
+		return violations_ == 0 || o_.keep_going;
+	}
+
+	/* The number of accesses of a run without a crash: crashes are spread over that many. */
+	uint64_t measure()
+	{
+		Options whole = o_;
+		whole.crash = false;
+		whole.history.clear();
+		auto [pid, report] = start(whole, 1);
+		std::string text = read_all(report);
+		int status;
+		waitpid(pid, &status, 0);
+		std::istringstream in(text);
+		uint64_t n[NUMBERS] = {};
+		for (auto &x : n)
+			in >> x;
+		return n[ACCESSES] ? n[ACCESSES] : 10000;
+	}
+	std::pair<pid_t, int> start(const Options &o, uint64_t seed)
+	{
+		int ends[2];
+		if (pipe(ends))
+			die("explore: no pipe");
+		std::cout.flush();
+		pid_t child = fork();
+		if (child == 0) {
+			close(ends[0]);
+			run_child(o, system_, seed, longest_, heap_, ends[1]);
+		}
+		close(ends[1]);
+		return {child, ends[0]};
+	}
+	void reap()
+	{
+		/* Read before waitpid(): a child whose report is larger than the pipe waits for
+		 * the reader. */
+		auto [pid, child] = *children_.begin();
+		std::string text = read_all(child.report);
+		int status;
+		waitpid(pid, &status, 0);
+		children_.erase(pid);
+		runs_++;
+		std::istringstream in(text);
+		for (auto &sum : sums_) {
+			uint64_t n = 0;
+			in >> n;
+			sum += n;
+		}
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			return;
+		violations_++;
+		std::string violation;
+		std::getline(in, violation); /* the rest of the numbers' line */
+		std::getline(in, violation, '\0');
+		if (WIFSIGNALED(status))
+			violation = without_report(
+			        child.seed, std::string("the program died of signal ") +
+			                            strsignal(WTERMSIG(status)));
+		else if (violation.empty())
+			violation =
+			        without_report(child.seed, "a call failed that must not (above)");
+		std::cout << violation << std::flush;
+		for (const std::string end : {"", ".image"})
+			unlink((heap_ + "." + std::to_string(child.seed) + end).c_str());
+	}
+	std::string without_report(uint64_t seed, const std::string &wrong) const
+	{
+		return "VIOLATION, seed " + std::to_string(seed) + ": " + wrong +
+		       repeat_with(o_, seed, plan_of(o_, seed, longest_).crash_after);
+	}
+
+	const Options &o_;
+	const System &system_;
+	const std::string heap_; /* the heap from which every run starts */
+	uint64_t longest_ = 0, runs_ = 0, violations_ = 0, sums_[NUMBERS] = {};
+	std::map<pid_t, Child> children_;
+};
+
+} // namespace
+
+int explore_seeds(const Options &o, const System &system)
+{
+	return Pool(o, system).explore();
+}
+
+} // namespace explore

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * run.hpp - the run that this process explores: the data of one seed that simulated threads read.
+ */
+#ifndef EXPLORE_RUN_HPP
+#define EXPLORE_RUN_HPP
+
+#include "plan.hpp"
+
+namespace explore
+{
+
+enum class Work { INTSET, BANK, TPCC };
+
+/* Aligned, static, and one object: on a stack or on the C heap it would share lines with other
+ * data, and runs of one seed would differ with the environment. */
+struct alignas(256) Run {
+	fur_htm htm;
+	uint32_t retries;
+	uint64_t seed;
+	unsigned threads, operations, update_percent;
+	Work work;
+	unsigned replay_threads, preload;
+	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
+	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */
+	const Options *o;
+	alignas(256) char path[256];
+};
+extern Run run;
+
+/* Sizes of the heap and of a thread's log; a TPC-C order writes much. */
+inline uint64_t heap_bytes(const Options &o)
+{
+	return o.workload == "tpcc" ? 4 << 20 : 1 << 20;
+}
+inline uint64_t log_bytes(const Options &o)
+{
+	return o.workload == "tpcc" ? 65536 : 4096;
+}
+
+} // namespace explore
+
+#endif /* EXPLORE_RUN_HPP */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * seed.cpp - see seed.hpp.
+ */
+#include "seed.hpp"
+
+#include "../../../emulator/emulated.h"
+#include "run.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+namespace explore
+{
+
+namespace fs = std::filesystem;
+
+Run run;
+
+static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const std::string &path)
+{
+	run.o = &o;
+	run.htm = plan.htm;
+	run.retries = plan.retries;
+	run.seed = seed;
+	run.threads = o.threads;
+	run.operations = o.operations;
+	run.update_percent = plan.update_percent;
+	run.replay_threads = plan.replay_threads;
+	run.preload = plan.preload;
+	run.work = o.workload == "bank"   ? Work::BANK
+	           : o.workload == "tpcc" ? Work::TPCC
+	                                  : Work::INTSET;
+	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
+	run.crash_if_risky = plan.crash_near_return == 2;
+	snprintf(run.path, sizeof run.path, "%s", path.c_str());
+}
+
+static void attach_oracle()
+{
+	oracle::start("", 0);
+	oracle::current_thread = emu_thread;
+	oracle::current_ns = [] { return emu_time() / 1000; };
+	emu_on_event([](emu_event event, int thread, int cause,
+	                     void *) { oracle::on_event(event, thread, cause); },
+	        nullptr);
+}
+
+static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
+{
+	emu_options options = {};
+	options.seed = seed;
+	options.perturb = plan.perturb;
+	options.crash_after = plan.crash_near_return ? 0 : plan.crash_after;
+	options.limit_ns = UINT64_C(50000000);
+	char error[512];
+	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
+	if (!machine)
+		die(std::string("explore: --machine ") + error);
+	return emu_run(machine, &options, system.simulate, nullptr);
+}
+
+/* The heap file as the power failure left it. */
+static void write_image(const std::string &path, const std::string &image)
+{
+	const void *medium = emu_persistent_image(nullptr);
+	if (!medium) {
+		fs::copy_file(path, image, fs::copy_options::overwrite_existing);
+		return;
+	}
+	std::ofstream file(image, std::ios::binary | std::ios::trunc);
+	file.write(static_cast<const char *>(medium),
+	        static_cast<std::streamsize>(fs::file_size(path)));
+	if (!file.flush())
+		die("explore: " + image + ": cannot write: is /dev/shm full?");
+}
+
+static std::string judge(
+        const Options &o, const System &system, emu_end end, const std::string &path)
+{
+	if (end == EMU_DEADLOCK)
+		return "every thread waits for another: a deadlock";
+	if (end == EMU_LATE)
+		return "no end after 50 ms of virtual time: no progress";
+	std::string wrong = oracle::check_isolation(o.asked);
+	if (!wrong.empty())
+		return wrong;
+	if (end != EMU_CRASHED)
+		return system.check_recovered(o, path, false);
+	/* The machine is off: its mappings are gone, and the medium holds the file. */
+	system.unmap(o);
+	write_image(path, path + ".image");
+	return system.check_recovered(o, path + ".image", true);
+}
+
+Outcome run_seed(const Options &o, const System &system, const Plan &plan, uint64_t seed,
+        const std::string &heap, const std::string &path)
+{
+	fs::copy_file(heap, path, fs::copy_options::overwrite_existing);
+	prepare_run(o, plan, seed, path);
+	attach_oracle();
+	emu_end end = simulate(system, plan, seed);
+	uint64_t accesses = emu_count().accesses;
+	return {judge(o, system, end, path), accesses};
+}
+
+} // namespace explore

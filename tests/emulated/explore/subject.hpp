@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * subject.hpp - the interface of a system under exploration, and its run.  Simulated threads open
+ * the heap and run transactions on it; afterwards check_recovered() opens it again, not simulated,
+ * to check the recovered state.
+ */
+#ifndef EXPLORE_SUBJECT_HPP
+#define EXPLORE_SUBJECT_HPP
+
+#include "seed.hpp"
+#include "worker.hpp"
+
+#include <atomic>
+#include <concepts>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace explore
+{
+
+/* A heap of one system, open: its constructor opens the file, and throws if recovery refuses.  Its
+ * Thread is that of bench/common/tm.hpp, with read() and update_or_abort().  There is also
+ *     static bool under_lock(const Tx *);   does this update commit where the machine cannot see?
+ */
+template <class S>
+concept Subject = std::constructible_from<S, const Options &, const char *, fur_htm, uint32_t> &&
+        std::constructible_from<typename S::Thread, S &> && requires(S &subject, const S &still,
+                const Options &o, const std::string &path, std::string &wrong, unsigned n)
+{
+	S::make(o, path);          /* makes a new, empty heap in this file */
+	S::unmap(o);               /* drops the mappings that a power failure left behind */
+	subject.replay_with(n, n); /* threads, preload */
+	static_cast<void *>(subject.root());
+	static_cast<char *>(still.base());
+	static_cast<uint64_t>(still.bytes());
+	/* Blocks allocated; `wrong` gets a message if the allocator's data is damaged */
+	static_cast<uint64_t>(still.blocks(wrong));
+};
+
+/* Simulated: thread 0. */
+template <Subject S>
+void simulate(void *)
+{
+	S subject(*run.o, run.path, run.htm, run.retries);
+	subject.replay_with(run.replay_threads, run.preload);
+	oracle::start(subject.base(), subject.bytes());
+	std::vector<std::thread> threads;
+	for (unsigned i = 0; i < run.threads; i++)
+		threads.emplace_back([i, &subject] { Worker<S>(subject, i).work(); });
+	std::atomic<bool> over{false};
+	std::thread replayer;
+	if constexpr (requires { subject.act_as_replayer(over); })
+		if (run.o->replayer)
+			replayer = std::thread([&] { subject.act_as_replayer(over); });
+	for (auto &t : threads)
+		t.join();
+	over = true;
+	if (replayer.joinable())
+		replayer.join();
+}
+
+/* Not simulated: opens the file, which replays it, and checks the heap.  Nothing, or what is
+ * wrong. */
+template <Subject S>
+std::string check_recovered(const Options &o, const std::string &path, bool crashed)
+{
+	std::optional<S> subject;
+	try {
+		subject.emplace(o, path.c_str(), FUR_HTM_NONE, 0);
+	} catch (const std::exception &e) {
+		return std::string("recovery failed: ") + e.what();
+	}
+	auto *data = static_cast<const Data *>(subject->root());
+	uint64_t newest[MOST_THREADS];
+	for (unsigned t = 0; t < MOST_THREADS; t++)
+		newest[t] = data->newest[t].value;
+	std::string wrong =
+	        crashed ? oracle::check_durable(o.asked, subject->base(), newest, MOST_THREADS)
+	                : oracle::check_final(subject->base());
+	return wrong.empty() ? check_structure(*subject, data) : wrong;
+}
+
+template <Subject S>
+constexpr System system_of = {make_heap<S>, simulate<S>, S::unmap, check_recovered<S>};
+
+} // namespace explore
+
+#endif /* EXPLORE_SUBJECT_HPP */

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker.hpp - the workloads: one simulated thread's transactions on the heap.
+ */
+#ifndef EXPLORE_WORKER_HPP
+#define EXPLORE_WORKER_HPP
+
+#include "data.hpp"
+#include "recorded.hpp"
+#include "run.hpp"
+
+namespace explore
+{
+
+template <class Subject>
+class Worker
+{
+public:
+	Worker(Subject &subject, unsigned number)
+	    : random_{run.seed * 1000003 + number}, self_(subject),
+	      data_(static_cast<Data *>(subject.root())), base_(subject.base())
+	{
+		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
+	}
+
+	void work()
+	{
+		bool bank = run.work == Work::BANK;
+		for (unsigned k = 0; k < run.operations; k++) {
+			bool is_update = random_.below(100) < run.update_percent;
+			uint64_t r = random_.next();
+			if (run.work == Work::TPCC)
+				is_update ? tpcc_update(r) : tpcc_read(r);
+			else if (bank)
+				is_update ? bank_update(r) : bank_read();
+			else
+				is_update ? intset_update(r) : intset_read(r);
+		}
+	}
+
+private:
+	/* ---------------------------------------------------------------- intset */
+
+	static int64_t key(uint64_t r)
+	{
+		return static_cast<int64_t>((r >> 8) % KEYS);
+	}
+	void intset_update(uint64_t r)
+	{
+		update(r, [r](auto *tx, Data *d) {
+			(void)(r & 1 ? rbtree::insert(tx, &d->tree, key(r))
+			             : rbtree::remove(tx, &d->tree, key(r)));
+		});
+	}
+	void intset_read(uint64_t r)
+	{
+		read([r](auto *tx, Data *d) {
+			rbtree::contains(tx, &d->tree, key(r));
+			rbtree::contains(tx, &d->tree, key(r >> 16));
+		});
+	}
+
+	/* ------------------------------------------------------------------ bank */
+
+	void bank_update(uint64_t r)
+	{
+		if (r >> 62 == 0)
+			return update(r, [r](auto *tx, Data *d) {
+				fur_store(tx, &d->pair[r & 1].value,
+				        fur_load(tx, &d->pair[~r & 1].value) + 1);
+			});
+		update(r, [r](auto *tx, Data *d) {
+			uint64_t *from = &d->account[(r >> 8) % ACCOUNTS][0],
+			         *to = &d->account[(r >> 16) % ACCOUNTS][0], amount = r >> 24 & 63;
+			fur_store(tx, from, fur_load(tx, from) - amount);
+			fur_store(tx, to, fur_load(tx, to) + amount);
+		});
+	}
+	void bank_read()
+	{
+		read([](auto *tx, Data *d) {
+			uint64_t total = 0;
+			for (auto &a : d->account)
+				total += fur_load(tx, &a[0]);
+		});
+	}
+
+	/* ------------------------------------------------------------------ tpcc */
+
+	/* Two districts of the ten, so that threads meet more often */
+	static uint64_t district(uint64_t r)
+	{
+		return 1 + (r >> 8) % 2;
+	}
+	static uint64_t customer(uint64_t r)
+	{
+		return 1 + (r >> 12) % MICRO.customers;
+	}
+	void tpcc_read(uint64_t r)
+	{
+		uint64_t d = district(r), c = customer(r);
+		if (r & 1)
+			return read([=](auto *tx, Data *data) {
+				tpcc::order_status(
+				        tx, data->database, {1, d, c, c - 1, (r >> 20 & 1) != 0});
+			});
+		read([=](auto *tx, Data *data) {
+			uint64_t seen[64];
+			tpcc::stock_level(
+			        tx, data->database, {1, d, MICRO.stock_orders, 15}, seen, 64);
+		});
+	}
+	void tpcc_update(uint64_t r)
+	{
+		uint64_t d = district(r), c = customer(r);
+		if (r % 8 == 0)
+			return update(r, [=](auto *tx, Data *data) {
+				tpcc::delivery(
+				        tx, data->database, {1, 1 + (r >> 30) % 10, r >> 32});
+			});
+		if (r & 1)
+			return update(r, [=](auto *tx, Data *data) {
+				tpcc::payment(tx, data->database,
+				        {1, d, 1, d, c, c - 1, r >> 32, (r >> 20 & 1) != 0,
+				                static_cast<int64_t>(1 + (r >> 40))});
+			});
+		tpcc::NewOrder in = {1, d, c, 1 + (r >> 21) % 3, r >> 32, {}};
+		for (uint64_t n = 0; n < in.lines; n++) {
+			in.line[n].item = 1 + (r >> (24 + 5 * n)) % MICRO.items;
+			in.line[n].supplier = 1;
+			in.line[n].quantity = 1 + n;
+		}
+		update(r, [in](auto *tx, Data *data) { tpcc::new_order(tx, data->database, in); });
+	}
+
+	/* ---------------------------------------------------------- transactions */
+
+	template <class Body>
+	void read(Body body)
+	{
+		oracle::invoke(false);
+		self_.read([&](auto *tx) {
+			oracle::attempt();
+			Recorded recorded{tx, base_};
+			body(&recorded, data_);
+			oracle::committing(false, 0);
+			return 0;
+		});
+		perhaps_crash(oracle::returned(true));
+	}
+
+	template <class Body>
+	void update(uint64_t r, Body body)
+	{
+		oracle::invoke(true);
+		bool committed = self_.update_or_abort([&](auto *tx) {
+			oracle::attempt();
+			Recorded recorded{tx, base_};
+			body(&recorded, data_);
+			/* One update in 16 aborts, if it wrote something.  An update that wrote
+			 * nothing gets no number, and so writes nothing. */
+			if (recorded.writes && !(r >> 40 & 15))
+				return false;
+			uint64_t number = 0;
+			if (recorded.writes)
+				fur_store(
+				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
+			oracle::committing(Subject::under_lock(tx), number);
+			return true;
+		});
+		bool risky = oracle::returned(committed);
+		if (committed)
+			perhaps_crash(risky);
+	}
+
+	/* A transaction has just returned: now a power failure could take its effects back. */
+	void perhaps_crash(bool risky)
+	{
+		if (!run.crash_near_return || (run.crash_if_risky && !risky) ||
+		        emu_count().accesses < run.crash_near_return)
+			return;
+		run.crash_near_return = 0;
+		emu_crash_in(1 + random_.below(30));
+	}
+
+	Random random_;
+	typename Subject::Thread self_;
+	Data *data_;
+	const char *base_;
+	uint64_t *mine_ = nullptr;
+};
+
+} // namespace explore
+
+#endif /* EXPLORE_WORKER_HPP */
