@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the paper reports, as data: each fact with how it is computed from the points measured, and the table that compares."""
+"""The paper's facts as data: each with its computation from the measured points, and the table that
+compares."""
 from __future__ import annotations
 
 import tomllib
@@ -100,13 +101,13 @@ class Figures:
 
 
 def plain_ns(phases: dict[str, float]) -> float:
-    """Updates from begin to commit: attempts that were lost are in it, waiting for the lock is not."""
+    """Updates from begin to commit, with aborted attempts, but without waiting for the lock."""
     return phases["body"] - phases.get("lock_wait", 0)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """`paper`: the paper's number; or None, and the order is what is claimed: `above` 1, or below."""
+    """`paper`: the paper's number; None: the paper claims an order only, `above` 1 or below."""
 
     figure: int
     name: str
@@ -301,7 +302,8 @@ FACTS = (
         Fact(
             7,
             f"payment-durability-{tm}",
-            f"payment, 8 threads: log flush ({flush}) and durability wait ({wait}) of {plan.SYSTEM[tm].label}, of the body",
+            f"payment, 8 threads: log flush ({flush}) and durability wait ({wait}) of "
+            f"{plan.SYSTEM[tm].label}, of the body",
             durability(tm),
             paper,
         )
@@ -377,7 +379,8 @@ FACTS = (
         Fact(
             9,
             f"tree-ahead-{percent}",
-            f"{percent} % updates: well ahead of every persistent baseline: the lesser FUR over the best, peaks",
+            f"{percent} % updates: well ahead of every persistent baseline: the lesser FUR over "
+            "the best, peaks",
             lesser_fur(f"rbtree-{percent}"),
         )
         for percent in (1, 10, 50)
@@ -434,7 +437,8 @@ def read_explanations(path: Path = EXPLANATIONS) -> dict[str, str]:
     for name, text in explanations.items():
         if name not in known or not isinstance(text, str):
             raise Refused(
-                f'{path}: {name}: not a fact with its text: use NAME = "TEXT" with a name from facts.py'
+                f'{path}: {name}: not a fact with its text: use NAME = "TEXT" with a name from '
+                "facts.py"
             )
     return explanations
 

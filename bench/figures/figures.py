@@ -1,9 +1,10 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Re-make the FUR paper's figures: run the benchmarks, draw, and compare with what the paper says.
+"""Re-make the FUR paper's figures: run the benchmarks, draw, and compare with the paper.
 
-Results go to a directory: runs.jsonl, the journal of finished runs, from which a stopped measurement goes on; results.json, all
-that the figures are made of; a PNG a figure; figures.md, with a table of the paper's facts beside what was measured.
+The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
+measurement continues; results.json, all data of the figures; a PNG for each figure; figures.md,
+with tables of the paper's facts next to the measured values.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from types import FrameType
 from typing import NoReturn
 
 try:
-    import matplotlib  # pylint: disable=unused-import
+    import matplotlib  # noqa: F401
 except ImportError:
     print(
         "figures.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr
@@ -85,13 +86,8 @@ class Parser(argparse.ArgumentParser):
         raise Refused(f"{message}; see --help")
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(
-        prog="figures.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_selection(parser: Parser) -> None:
+    """The options that say which runs to make."""
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
     )
@@ -106,7 +102,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--threads",
         type=numbers,
         metavar="N,...",
-        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; of those that wrote the logs of Figure 10: 1,8,32,64",
+        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; for Figure 10, threads "
+        "that wrote the logs: 1,8,32,64",
     )
     parser.add_argument(
         "--machine",
@@ -125,6 +122,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         action="store_true",
         help="a smoke test of some minutes: few threads, short runs, a small database",
     )
+
+
+def add_execution(parser: Parser) -> None:
+    """The options that say how to make them, and where the files are."""
     parser.add_argument(
         "--seeds",
         type=positive,
@@ -155,6 +156,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--plot-only", action="store_true", help="run nothing: draw what the journal has"
     )
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="figures.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_selection(parser)
+    add_execution(parser)
     options = parser.parse_args(arguments)
     native = options.machine == "native"
     options.setting = plan.setting(options.machine, options.quick)
@@ -184,14 +196,15 @@ def check_writable(directory: Path) -> None:
             pass
     except OSError as error:
         raise Refused(
-            f"{directory}: cannot write there: {error.strerror}: make it writable, or name another directory with --out"
+            f"{directory}: cannot write there: {error.strerror}: make it writable, or name another "
+            "directory with --out"
         ) from error
 
 
 def planned(
     figures: list[plan.Figure], systems: dict[str, list[str]], options: argparse.Namespace
 ) -> list[plan.Run]:
-    """Each once, though figures share them."""
+    """The runs of the figures, each once."""
     runs = []
     for figure in figures:
         program = figure.workloads[0].program
@@ -203,7 +216,7 @@ def planned(
 
 
 def available(programs: Programs, names: set[str], systems: list[str]) -> dict[str, list[str]]:
-    """The systems that each program runs with; says which are left out, and why."""
+    """The systems that each program runs with; prints which are left out, and why."""
     found: dict[str, list[str]] = {}
     for name in sorted(names):
         refusals = {tm: programs.refusal(name, tm) for tm in plan.PROGRAMS[name].among(systems)}
@@ -233,7 +246,10 @@ class Progress:
         self.left.remove(run)
         self.done += 1
         self._learn(run.program, seconds)
-        text = f"{self.done}/{self.total} runs, {self._remaining()} left: {run.workload} {run.tm} {run.threads}"
+        text = (
+            f"{self.done}/{self.total} runs, {self._remaining()} left: "
+            f"{run.workload} {run.tm} {run.threads}"
+        )
         if self.terminal:
             filled = 30 * self.done // self.total
             print(
@@ -283,7 +299,7 @@ def measure(
 def recall(
     options: argparse.Namespace, figures: list[plan.Figure], journal: Journal
 ) -> dict[plan.Run, Record]:
-    """What the journal has of the plan, whatever the programs' version."""
+    """The runs of the plan that the journal has, of any version of the programs."""
     every = {name: program.among(options.systems) for name, program in plan.PROGRAMS.items()}
     return {
         run: journal.latest[run.command]
@@ -300,7 +316,7 @@ def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[d
     )
     latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
     memory = "; or ".join(
-        f"write latency of persistent memory {latency} ns a line, {gap} ns from one line to the next"
+        f"write latency of persistent memory {latency} ns a line, {gap} ns from line to line"
         if latency
         else "write-backs are this machine's own"
         for latency, gap in reversed(latencies)
@@ -319,7 +335,8 @@ def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[d
 
 def replayed_text(results: list[dict]) -> str:
     updates = sorted({result["updates"] for result in results})
-    return f"{' or '.join(f'{n:,}' for n in updates)} updates of 1 to 20 words at random addresses of a heap of 128 MiB"
+    numbers_of_updates = " or ".join(f"{n:,}" for n in updates)
+    return f"{numbers_of_updates} updates of 1 to 20 words at random addresses of a heap of 128 MiB"
 
 
 def write_results(
@@ -354,7 +371,7 @@ def write_results(
 
 
 def throughput_tables(figure: plan.Figure, points: Points) -> str:
-    """The numbers of the picture: by workload, what each system makes with so many threads."""
+    """The numbers of the picture: for each workload, throughput by system and threads."""
     tables = []
     for workload in figure.workloads:
         shown = {
@@ -403,7 +420,8 @@ def present(
         image = f"figure-{figure.number}-{Path(options.machine).stem}.png"
         plots.draw(figure, points, caption, options.out / image)
         pages.append(
-            f"## Figure {figure.number}. {figure.title}\n\n![Figure {figure.number}]({image})\n\n{caption}\n\n"
+            f"## Figure {figure.number}. {figure.title}\n\n"
+            f"![Figure {figure.number}]({image})\n\n{caption}\n\n"
             f"{facts.table(figure, comparisons)}\n\n{throughput_tables(figure, points)}\n"
         )
     write_atomically(options.out / "figures.md", "\n".join(pages))
@@ -414,14 +432,16 @@ def say_replayed(runs: dict[plan.Run, Record]) -> None:
     for run, record in runs.items():
         if record.result.get("replays"):
             say(
-                f"{run.command}: log or ring were full, {record.result['replays']} replays are in this throughput"
+                f"{run.command}: log or ring were full, "
+                f"{record.result['replays']} replays are in this throughput"
             )
 
 
 def report(failures: list[Failure]) -> int:
     for failure in failures:
         print(
-            f"figures.py: {failure.run.command}: {'left out' if failure.refused else 'FAILED'}: {failure.why}",
+            f"figures.py: {failure.run.command}: "
+            f"{'left out' if failure.refused else 'FAILED'}: {failure.why}",
             file=sys.stderr,
         )
     return 1 if any(not failure.refused for failure in failures) else 0

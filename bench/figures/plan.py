@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured: the systems, the workloads, the figures of the paper, and the runs that each needs."""
+"""The measurements: systems, workloads, the figures of the paper, and the runs that each needs."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class System:
-    """A transactional memory, or a scheme of replay. `reads` and `updates`: where its transactions commit when not under the lock."""
+    """A transactional memory, or a scheme of replay. `reads` and `updates`: where its transactions
+    commit when not under the lock."""
 
     tm: str
     label: str
@@ -38,7 +39,8 @@ SYSTEM = {system.tm: system for system in (*SYSTEMS, *SCHEMES)}
 
 @dataclass(frozen=True)
 class Program:
-    """A benchmark. `probe`: the least that it can be asked for, to learn whether it has a system; `result_has`: beyond what all results have."""
+    """A benchmark. `probe`: its smallest run, which shows whether it has a system; `result_has`:
+    the fields of its results that not every program has."""
 
     path: str  # from the build directory
     probe: tuple[str, ...]
@@ -75,7 +77,8 @@ READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of a program. `shows`: the kinds that throughput is of; empty: all. `natively`: it makes sense there."""
+    """A workload of a program. `shows`: the kinds whose throughput is shown; empty: all.
+    `natively`: it makes sense there."""
 
     name: str
     title: str
@@ -87,7 +90,8 @@ class Workload:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper. `profile`: "" none, "time" spent a transaction, "overhead" over the body of a transaction."""
+    """A figure of the paper. `profile`: "", none; "time" of a transaction; "overhead" over its
+    body."""
 
     number: int
     title: str
@@ -192,8 +196,9 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How much is measured. A run's window is thread_ms / threads, within bounds: as many transactions, and so as warm caches, with any
-    number of threads; and as long a wait. thread_ms: by name of workload, else of program."""
+    """The extent of a measurement. A run's window is thread_ms / threads, within bounds, so that
+    any number of threads makes as many transactions, warms the caches as much, and takes as long
+    to run. thread_ms: by name of workload, else of program."""
 
     threads: tuple[int, ...]
     database: tuple[str, ...]
@@ -209,7 +214,7 @@ class Setting:
         return f"{min(max(thread_ms / threads, least), most) / 1000:.6g}"
 
     def log(self, threads: int) -> list[str]:
-        """As the paper has it, nothing is replayed while it measures: log and ring hold a whole run."""
+        """As in the paper, nothing is replayed during a run: log and ring hold a whole run."""
         share = self.log_mib
         while share > 1 and share * threads > self.log_mib:
             share //= 2

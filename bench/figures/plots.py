@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures: throughput by threads, what became of the attempts, where the time went."""
+"""The figures: throughput by threads, the outcomes of attempts, the time in each phase."""
 from __future__ import annotations
 
 import os
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import matplotlib
 
-matplotlib.use("Agg")
-# pylint: disable=wrong-import-position
 from matplotlib import pyplot
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -22,6 +20,8 @@ from matplotlib.patches import Patch
 import plan
 from facts import plain_ns
 from results import Point, Points
+
+matplotlib.use("Agg")
 
 OUTCOMES = {  # of attempts, from the bottom up
     "software": ("committed in software", "#8dc63f"),
@@ -60,7 +60,7 @@ PER_PANEL = 1.15  # inches, of a panel for one system
 
 
 def outcomes_of(system: plan.System, point: Point) -> dict[str, float]:
-    """Shares of all attempts. Under the lock run updates; and of hardware readers, those that have failed as such."""
+    """Shares of all attempts. Under the lock: updates, and readers that failed in hardware."""
     reads = sum(n for kind, n in point.commits.items() if kind in plan.READ_ONLY)
     shares = dict.fromkeys(OUTCOMES, 0.0)
     if system.reads == system.updates:
@@ -373,7 +373,7 @@ def detailed(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
     """A band for each workload: throughput, and right of it the rows of small panels."""
     systems = max(len(measured_systems(points, workload)) for workload in figure.workloads)
     rows = rows_of(figure)
-    # Inches: throughput, its labels, the small panels; a row of those, and what is between the bands.
+    # Inches: throughput, its labels, the small panels; a row of those, and the space between bands.
     left, labels, right, band, between = (
         3.7,
         2.35,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs and what came of them: each finished run is a line of a journal, on the disk before the next is started.
+"""Runs and their results: each finished run is a line of a journal, on disk before the next starts.
 
-The journal (runs.jsonl) is what a stopped measurement goes on from. A run is known by its command and the version of what it
-ran; a line that a kill cut short is no line.
+A stopped measurement continues from the journal (runs.jsonl). A run is identified by
+its command and the version of its program; a line that a kill cut short does not count.
 """
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Programs:
         self.build, self.machine = build, machine
         if not build.is_dir():
             raise Refused(
-                f"{build}: no such build directory: meson setup {build} -Demulated=enabled && ninja -C {build}, or name another with --build"
+                f"{build}: no such build directory: meson setup {build} -Demulated=enabled && "
+                f"ninja -C {build}, or name another with --build"
             )
         for name in sorted(names):
             for path in [self.path(name)] + (
@@ -71,8 +72,7 @@ class Programs:
                 parts.append(self.build / "src/libfur.so.0")
             else:
                 description = (
-                    Path(__file__).resolve().parents[2]
-                    / f"emulator/machines/{self.machine}.toml"
+                    Path(__file__).resolve().parents[2] / f"emulator/machines/{self.machine}.toml"
                 )
                 parts += [
                     self.emulated(name, tm),
@@ -136,7 +136,8 @@ class Journal:
             return
         except OSError as error:
             raise Refused(
-                f"{self.path}: cannot read it: {error.strerror}: make it readable, or name another directory with --out"
+                f"{self.path}: cannot read it: {error.strerror}: make it readable, or name another "
+                "directory with --out"
             ) from error
         *lines, _cut_short = text.split(b"\n")
         for number, line in enumerate(lines, 1):
@@ -149,7 +150,8 @@ class Journal:
                     raise ValueError("no result")
             except (ValueError, TypeError, AttributeError, LookupError) as error:
                 raise Refused(
-                    f"{self.path}:{number}: damaged, not the result of a run: remove that line, or the file to measure all again"
+                    f"{self.path}:{number}: damaged, not the result of a run: remove that line, or "
+                    "the file to measure all again"
                 ) from error
             self._keep(record)
 
@@ -166,7 +168,8 @@ class Journal:
                 file.truncate(file.read().rfind(b"\n") + 1)
         except OSError as error:
             raise Refused(
-                f"{self.path}: cannot write it: {error.strerror}: make it writable, or name another directory with --out"
+                f"{self.path}: cannot write it: {error.strerror}: make it writable, or name "
+                "another directory with --out"
             ) from error
 
     def append(self, record: Record) -> None:
@@ -265,7 +268,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Point:
-    """What the runs of one workload, system and number of threads say together: means over seeds."""
+    """The runs of one workload, system and number of threads together: means over seeds."""
 
     throughput: float
     commits: dict[str, float]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clocks that jump change nothing: libfur does not look at the wall clock, and what it looks at decides about waiting, not about data.
+"""Clocks that jump change nothing: libfur does not read the wall clock, and the clock that it reads
+decides how long it waits, never about data.
 
     clock_test.py SHIM LIBFUR BANK KILL_TEST REPLAYER
 """

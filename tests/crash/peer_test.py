@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer in the IntSet benchmark: right after a run, after kills and reopening; what it cannot do is refused before any work starts.
+"""A peer in the IntSet benchmark: sound after a run, and after kills and reopening; options that it
+cannot honour are refused before any work starts.
 
     peer_test.py RBTREE TPCC lmdb|libpmemobj built-in|not-built-in
 """
@@ -78,7 +79,7 @@ def usage(heap):
 
 
 def kills(heap):
-    """Killed at random instants; the set is verified when it is opened again, and has the keys it had."""
+    """Killed at random instants; the set is verified when it is opened again, and has its keys."""
     base = ["--heap", heap, "--reuse", "--threads", "2"]
     right(*base, "--keys", str(KEYS))
     for _ in range(KILLS):
@@ -102,7 +103,8 @@ def kills(heap):
         assert child.poll() is None, "it ended before it was killed"
         child.send_signal(signal.SIGKILL)
         child.wait()
-        # Adds no keys, changes nothing.  Keys come from 2 * KEYS, half of them are in at any time, give or take some hundred.
+        # Adds no keys, changes nothing.  Keys are drawn from 2 * KEYS; half of them are in the set
+        # at any time, give or take some hundred.
         result = right(*base, "--keys", "1", "--update", "0", "--seconds", "0.05")
         assert 0.8 * KEYS < result["keys_at_end"] < 1.2 * KEYS, result
 

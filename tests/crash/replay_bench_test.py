@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The replay benchmark: each replayer brings back exactly what was logged, by one thread or many; wrong usage is refused.
+"""The replay benchmark: each replayer restores exactly the logged data, with one thread or many;
+wrong usage is refused.
 
     replay_bench_test.py REPLAY
 """

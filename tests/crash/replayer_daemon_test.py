@@ -47,17 +47,19 @@ class Daemon:
             text=True,
             **more,
         )
+        assert self.process.stdout and self.process.stderr
+        self.out, self.err = self.process.stdout, self.process.stderr
         self.expect("waiting for work")
 
     def expect(self, text):
-        line = self.process.stdout.readline()
-        assert text in line, (text, line, self.process.stderr.read() if not line else "")
+        line = self.out.readline()
+        assert text in line, (text, line, self.err.read() if not line else "")
 
     def end(self, how, status):
         if how:
             self.process.send_signal(how)
-        assert self.process.wait() == status, self.process.stderr.read()
-        return self.process.stderr.read()
+        assert self.process.wait() == status, self.err.read()
+        return self.err.read()
 
 
 def life(heap):

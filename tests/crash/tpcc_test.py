@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""TPC-C: consistent after a run of every mix, after kills and recovery; wrong usage is refused before any work starts.
+"""TPC-C: consistent after a run of every mix, and after kills and recovery; wrong usage is refused
+before any work starts.
 
     tpcc_test.py TPCC REPLAYER
 """
@@ -44,7 +45,7 @@ def runs():
 
 
 def first_thread():
-    """Thread 0 has a mix of its own, the others have the other; commits of the whole run include the window's."""
+    """Thread 0 has a mix of its own; the commits of the whole run include those of the window."""
     for threads, kinds in (("1", {"payment"}), ("2", {"payment", "orderstatus"})):
         result = run(
             "--tm",
@@ -70,7 +71,8 @@ def first_thread():
 
 
 def kills(tm, times):
-    """Killed at random instants, recovered by the next open, libfur's heap by its replayer too, and consistent each time."""
+    """Killed at random instants; consistent after each recovery, by the next open or, for libfur,
+    by its replayer."""
     with tempfile.TemporaryDirectory(
         dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     ) as place:

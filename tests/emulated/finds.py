@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run a command that must find a violation: exit status 1, and it says so."""
+"""Run a command that must find a violation, report it, and exit with status 1."""
 import subprocess
 import sys
 
@@ -13,5 +13,6 @@ if (
 ):
     print(result.stderr, file=sys.stderr)
     sys.exit(
-        f"finds.py: exit status {result.returncode}, no violation found by: {' '.join(sys.argv[1:])}"
+        f"finds.py: exit status {result.returncode}, no violation found by: "
+        f"{' '.join(sys.argv[1:])}"
     )

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The paper's figures: made, gone on with after a stop, not measured twice; wrong usage and damage are refused before any work.
+"""The paper's figures: made, continued after a stop, not measured twice; wrong usage and damage are
+refused before any work.
 
     figures_test.py FIGURES BUILD
 """

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Let the power fail under the victim at many points, and check after each.  The victim begins with no heap; or (--again) with one the
-power has failed under, which it recovers first; or (--daemon) with a replayer beside it, which the power fails under, too.
+"""Let the power fail under the victim at many points, and check after each.  The victim begins with
+no heap; with --again on a heap that a power failure left, which it recovers first; with --daemon
+alongside a replayer, which the power failure ends too.
 
-    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200] [--readers 1] [--again | --daemon REPLAYER]
-               [--must-find] [--directory /dev/shm]
+    explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200]
+               [--readers 1] [--again | --daemon REPLAYER] [--must-find] [--directory /dev/shm]
 
 --must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
@@ -51,7 +52,7 @@ program = [a.victim, "run", *victim]
 if a.again or a.daemon:
     prepared = f"mv {heap} {heap}.first && mv {acks} {acks}.first"
     if a.again:
-        # Nobody has recovered it yet: the run begins with that.
+        # No process has recovered it yet: the run begins with that.
         subprocess.run(
             [
                 a.pm_emulate,
@@ -108,5 +109,6 @@ shutil.rmtree(place)
 print(done.stderr)
 if done.returncode != 1 or "violation at" not in done.stderr or "repeat with:" not in done.stderr:
     sys.exit(
-        f"explore.py: exit status {done.returncode}: the planted bug was not found in {a.points} points"
+        f"explore.py: exit status {done.returncode}: the planted bug was not found in "
+        f"{a.points} points"
     )

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pm-emulate: what it counts, what it leaves after a power failure, what it says to wrong usage.
+"""pm-emulate: its counts, the files that it leaves after a power failure, its answers to wrong
+usage.
 
     pm_emulate_test.py PM_EMULATE PMEM_BUGS VICTIM REPLAYER
 """
@@ -34,7 +35,7 @@ def report(place, *args):
 
 
 def counts(place):
-    """20 records, a line each, and 20 times the length: each bug shows where it should, and nowhere else."""
+    """20 records, a line each, and 20 stores of the length: each bug shows in its count alone."""
     wrong = {
         "no-flush": ("never", 20),
         "no-fence": ("not_fenced", 40),
@@ -82,7 +83,8 @@ def latency(place):
         f"{place}/slow",
         "right",
     )
-    # A fence waits for its write-back less what has passed since; each line is fetched once: 20 records and the length.
+    # A fence waits for its write-back, less the time that has passed since.  Each line is fetched
+    # once: 20 records and the length.
     assert r["write_wait_ns"] > 0 and r["lines_fetched"] == 21 and r["read_wait_ns"] > 21 * 9900, r
     for model, write in (("optane", 62), ("cxl", 310), ("ssd600", 600)):
         r = report(
@@ -107,7 +109,8 @@ def latency(place):
 
 
 def images(place):
-    """A program of one thread, stopped at the same point with the same seed, leaves the same file; --lines says what is lost."""
+    """A program of one thread that stops at the same point with the same seed leaves the same file;
+    --lines decides which lines are lost."""
 
     def image(*args):
         path = f"{place}/image"
@@ -140,7 +143,7 @@ def images(place):
 
 
 def finds(place):
-    """Exploration: stops at the first violation, or goes on; the command it prints shows the violation again."""
+    """Exploration stops at the first violation, or goes on; the command it prints repeats it."""
     path = f"{place}/found"
     explore = ["--explore", "40", "--before", f"rm -f {path}", "--check", f"{pmem_bugs} check {{}}"]
     for how, right in (
@@ -183,82 +186,46 @@ def finds(place):
         )
 
 
-def heaps(place):
-    """A libfur heap takes the file for persistent memory; a check that has to find something is not told lies by a second process."""
-    heap, acks = f"{place}/heap", f"{place}/acks"
-    r = report(place, "--file", heap, "--", victim, "run", "--heap", heap, "--acks", acks)
+def victim_on(place, *more):
+    """The command that runs the victim on a heap there, and the one that checks the heap."""
+    files = ["--heap", f"{place}/heap", "--acks", f"{place}/acks"]
+    return [victim, "run", *files, *more], [victim, "check", *files]
+
+
+def heap_stores_are_flushed(place):
+    """libfur treats the file as persistent memory, and leaves nothing undurable but the words that
+    processes tell each other (docs/file-format.md: the control region)."""
+    heap = f"{place}/heap"
+    r = report(place, "--file", heap, "--", *victim_on(place)[0])
     assert r["files"][0]["path"] == heap and r["flushes"] > 100 and r["fences"] > 100, r
     assert r["files"][0]["stored_after_flush_lines"] == 0 and r["not_fenced"]["lines"] == 0, r
-    # Only what processes tell each other need not be durable (docs/file-format.md: the control region).
     with open(heap, "rb") as f:
         f.seek(56)
         control, length = struct.unpack("<QQ", f.read(16))
     assert all(control <= at < control + length for at in r["files"][0]["where"]), r
-    good(
-        "--quiet",
-        "--fail-at",
-        "time:50",
-        "--file",
-        heap,
-        "--",
-        victim,
-        "run",
-        "--heap",
-        heap,
-        "--acks",
-        acks,
-        "--updates",
-        "100000000",
-    )
-    assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
-    good(
-        "--quiet",
-        "--fail-at",
-        "flush:2000",
-        "--file",
-        heap,
-        "--",
-        victim,
-        "run",
-        "--heap",
-        heap,
-        "--acks",
-        acks,
-        "--updates",
-        "1000000",
-    )
-    # Recovery is under emulation, too: the power fails in it, then it is done again.
-    good(
-        "--quiet",
-        "--fail-at",
-        "fence:2",
-        "--lines",
-        "dropped",
-        "--",
-        replayer,
-        "--quiet",
-        "--once",
-        "--heap",
-        heap,
-    )
-    assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
-    # By a shell: the program is not what pm-emulate has started, and dies all the same.
-    good(
-        "--quiet",
-        "--fail-at",
-        "flush:500",
-        "--file",
-        heap,
-        "--",
-        "sh",
-        "-c",
-        f"{victim} run --heap {heap} --acks {acks} --updates 1000000; true",
-    )
-    assert subprocess.run([victim, "check", "--heap", heap, "--acks", acks]).returncode == 0
+
+
+def heaps(place):
+    """A heap is sound after a power failure, also one under recovery, and one under a shell."""
+    heap_stores_are_flushed(place)
+    heap = f"{place}/heap"
+    quiet = ["--quiet", "--file", heap]
+    program, check = victim_on(place, "--updates", "100000000")
+    good(*quiet, "--fail-at", "time:50", "--", *program)
+    assert subprocess.run(check).returncode == 0
+    program, _ = victim_on(place, "--updates", "1000000")
+    good(*quiet, "--fail-at", "flush:2000", "--", *program)
+    # The power fails under recovery, too; the next recovery does its work again.
+    recover = [replayer, "--quiet", "--once", "--heap", heap]
+    good("--quiet", "--fail-at", "fence:2", "--lines", "dropped", "--", *recover)
+    assert subprocess.run(check).returncode == 0
+    # pm-emulate starts a shell, and the shell starts the program; the program must die as well.
+    good(*quiet, "--fail-at", "flush:500", "--", "sh", "-c", " ".join(program) + "; true")
+    assert subprocess.run(check).returncode == 0
 
 
 def processes(place):
-    """Two processes on one file die together, at a point that is counted over both; what is left is left alone."""
+    """Two processes on one file die together, at a point counted over both; their file survives."""
     path = f"{place}/two"
     append = f"{pmem_bugs} append {path} right"
     good(
@@ -307,63 +274,49 @@ def sync_domain(place):
     assert "15 failure points" in done.stderr, done.stderr
 
 
-def usage(place):
-    path = f"{place}/usage"
-    append = ["--", pmem_bugs, "append", path, "right"]
-    for status, says, args in [
-        (2, "no program", []),
-        (2, "no program", ["--model", "cxl", "--"]),
-        (2, "/nonexistent/program", ["--", "/nonexistent/program"]),
-        (2, "no such model: use optane, cxl or ssd600", ["--model", "dram", *append]),
-        (2, "--fail-at lunch", ["--fail-at", "lunch", *append]),
-        (2, "--fail-at flush:0", ["--fail-at", "flush:0", *append]),
-        (2, "--fail-at fence:1x", ["--fail-at", "fence:1x", *append]),
-        (2, "--check", ["--explore", "5", *append]),
-        (2, "--explore", ["--check", "true", *append]),
+def wrong_usage(append):
+    """The message, and the arguments that it is about; exit status 2."""
+    explore = ["--explore", "5"]
+    return [
+        ("no program", []),
+        ("no program", ["--model", "cxl", "--"]),
+        ("/nonexistent/program", ["--", "/nonexistent/program"]),
+        ("no such model: use optane, cxl or ssd600", ["--model", "dram", *append]),
+        ("--fail-at lunch", ["--fail-at", "lunch", *append]),
+        ("--fail-at flush:0", ["--fail-at", "flush:0", *append]),
+        ("--fail-at fence:1x", ["--fail-at", "fence:1x", *append]),
+        ("--check", [*explore, *append]),
+        ("--explore", ["--check", "true", *append]),
+        ("leave --fail-at out", [*explore, "--check", "true", "--fail-at", "end", *append]),
+        ("/nonexistent/checker", [*explore, "--check", "/nonexistent/checker {}", *append]),
         (
-            2,
-            "leave --fail-at out",
-            ["--explore", "5", "--check", "true", "--fail-at", "end", *append],
-        ),
-        (
-            2,
-            "/nonexistent/checker",
-            ["--explore", "5", "--check", "/nonexistent/checker {}", *append],
-        ),
-        (
-            2,
             "/nonexistent/before",
-            ["--explore", "5", "--before", "/nonexistent/before", "--check", "true", *append],
+            [*explore, "--before", "/nonexistent/before", "--check", "true", *append],
         ),
-        (2, "--write-ns", ["--write-ns", "-3", *append]),
-        (2, "--lines", ["--lines", "some", *append]),
-        (2, "--frobnicate", ["--frobnicate", *append]),
-        (1, "mapped no file", ["--", "true"]),
-        (
-            1,
-            "matches --file",
-            [
-                "--file",
-                "/nonexistent",
-                "--",
-                victim,
-                "run",
-                "--heap",
-                path + "-heap",
-                "--acks",
-                path + "-acks",
-                "--updates",
-                "1",
-            ],
-        ),
-        (1, "was never reached", ["--fail-at", "flush:100000", *append]),
-        (
-            1,
-            "neither flushed nor fenced",
-            ["--explore", "5", "--check", "true", "--", pmem_bugs, "append", path, "right", "0"],
-        ),
-        (1, f"{place}/no/such", ["--json", f"{place}/no/such", "--quiet", *append]),
-    ]:
+        ("--write-ns", ["--write-ns", "-3", *append]),
+        ("--lines", ["--lines", "some", *append]),
+        ("--frobnicate", ["--frobnicate", *append]),
+    ]
+
+
+def failed_runs(place, append):
+    """The same for runs that fail; exit status 1."""
+    program, _ = victim_on(place, "--updates", "1")
+    no_flushes = ["--", pmem_bugs, "append", f"{place}/usage", "right", "0"]
+    return [
+        ("mapped no file", ["--", "true"]),
+        ("matches --file", ["--file", "/nonexistent", "--", *program]),
+        ("was never reached", ["--fail-at", "flush:100000", *append]),
+        ("neither flushed nor fenced", ["--explore", "5", "--check", "true", *no_flushes]),
+        (f"{place}/no/such", ["--json", f"{place}/no/such", "--quiet", *append]),
+    ]
+
+
+def usage(place):
+    append = ["--", pmem_bugs, "append", f"{place}/usage", "right"]
+    cases = [(2, *case) for case in wrong_usage(append)]
+    cases += [(1, *case) for case in failed_runs(place, append)]
+    for status, says, args in cases:
         done = run(*args)
         assert done.returncode == status, (args, done.returncode, done.stderr)
         assert says in done.stderr and done.stderr.count("\n") == 1, (args, done.stderr)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""In softtsx-tests no instruction of TSX is ever reached: ud2 stands before each of them.  Else they are those of the library.
+"""softtsx-tests never reaches a TSX instruction: ud2 precedes each of them.  Otherwise they are
+those of the library.
 
     traps_test.py OBJDUMP SOFTTSX_TESTS LIBFUR
 """
@@ -24,8 +25,8 @@ def instructions(program):
 
 def tsx(program):
     """Each TSX instruction, with the one before it."""
-    all = instructions(program)
-    return [(before, word) for before, word in zip(all, all[1:]) if word in TSX]
+    words = instructions(program)
+    return [(before, word) for before, word in zip(words, words[1:]) if word in TSX]
 
 
 trapped, library = tsx(sys.argv[2]), tsx(sys.argv[3])
@@ -38,6 +39,7 @@ if any(before == "ud2" for before, _ in library):
 here, there = (collections.Counter(word for _, word in found) for found in (trapped, library))
 if set(here) != set(TSX) or set(there) != set(TSX):
     sys.exit(
-        f"softtsx-tests has {dict(here)}, the library {dict(there)}; both should have all of {', '.join(TSX)}"
+        f"softtsx-tests has {dict(here)}, the library {dict(there)}; "
+        f"both should have all of {', '.join(TSX)}"
     )
 print(f"ok: {dict(here)}, each behind ud2; in the library {dict(there)}")

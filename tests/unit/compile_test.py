@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The public headers, as a user's compiler sees them: each compiles alone, without a warning, in each standard that it is for; and a store
-in a read-only transaction does not compile.
+"""The public headers, as a user's compiler sees them: each compiles alone and without a warning, in
+each standard that it supports; a store in a read-only transaction does not compile.
 
     compile_test.py INCLUDE_DIRECTORY COMPILER LANGUAGE   (LANGUAGE: c or c++)
 """
@@ -38,7 +38,7 @@ USE = """#include <fur.h>
 void use(%s *tx, long *p, char *c, void **v);
 void use(%s *tx, long *p, char *c, void **v)
 {
-	%s
+    %s
 }
 """
 cases = [
@@ -59,7 +59,8 @@ cases = [
         % (
             "fur_update",
             "fur_update",
-            "fur_store(tx, p, 1); fur_store(tx, c, 'x'); fur_store(tx, v, p); (void)fur_load(tx, v);",
+            "fur_store(tx, p, 1); fur_store(tx, c, 'x'); fur_store(tx, v, p); "
+            "(void)fur_load(tx, v);",
         ),
         True,
     ),
@@ -90,7 +91,10 @@ cases = [
     ),
     (
         "a store of a large struct",
-        "#include <fur.h>\nstruct s { char a[24]; };\nvoid f(fur_update *tx, struct s *p, struct s v);\nvoid f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n",
+        "#include <fur.h>\n"
+        "struct s { char a[24]; };\n"
+        "void f(fur_update *tx, struct s *p, struct s v);\n"
+        "void f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n",
         False,
     ),
 ]
@@ -98,8 +102,8 @@ HPP = """#include <fur.hpp>
 long f(fur_thread *t, const long *p);
 long f(fur_thread *t, const long *p)
 {
-	fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<long>(tx)); });
-	return fur::read(t, [&](fur_ro *tx) { return fur_load(tx, p); });
+    fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<long>(tx)); });
+    return fur::read(t, [&](fur_ro *tx) { return fur_load(tx, p); });
 }
 """
 bad = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The instructions that must be there are, where they must be.
+"""The library has the instructions that its protocol needs, in the right places.
 
     disassembly_test.py OBJDUMP LIBRARY PROCESSOR COMPILER INCLUDE_DIRECTORY
 """
@@ -45,7 +45,11 @@ def order(lines, *patterns):
 
 def load_is_one_instruction():
     with tempfile.TemporaryDirectory() as place:
-        source = "#include <fur.h>\nlong f(fur_ro *tx, const long *p);\nlong f(fur_ro *tx, const long *p) { return fur_load(tx, p); }\n"
+        source = (
+            "#include <fur.h>\n"
+            "long f(fur_ro *tx, const long *p);\n"
+            "long f(fur_ro *tx, const long *p) { return fur_load(tx, p); }\n"
+        )
         subprocess.run(
             compiler.split()
             + [
@@ -65,15 +69,15 @@ def load_is_one_instruction():
             check=True,
         )
         lines = [
-            l
-            for l in disassemble(place + "/f.o", "f")
-            if not l.startswith(("nop", "data16", "cs nop", "xchg   %ax"))
+            line
+            for line in disassemble(place + "/f.o", "f")
+            if not line.startswith(("nop", "data16", "cs nop", "xchg   %ax"))
         ]
     body = {"x86_64": [r"^mov +\(%rsi\),%rax$", r"^ret"], "ppc64": [r"^ld +r3,0\(r4\)$", r"^blr$"]}[
         processor
     ]
     expect(
-        len(lines) >= 2 and all(re.match(p, l) for p, l in zip(body, lines)),
+        len(lines) >= 2 and all(re.match(p, line) for p, line in zip(body, lines)),
         f"fur_load in a read-only transaction is one load: {lines[:3]}",
     )
 
@@ -90,30 +94,37 @@ if processor == "x86_64":
     )
 else:
     expect(order(lines, r"^tbegin\.\s*1?$"), "power: tbegin.")
-    expect(any(re.match(r"^tbegin\.\s+1$", l) for l in lines), "power: tbegin. 1, rollback-only")
-    suspend = next((i for i, l in enumerate(lines) if l.startswith("tsuspend.")), None)
+    expect(
+        any(re.match(r"^tbegin\.\s+1$", line) for line in lines), "power: tbegin. 1, rollback-only"
+    )
+    suspend = next((i for i, line in enumerate(lines) if line.startswith("tsuspend.")), None)
     expect(suspend is not None, "power: tsuspend.")
     if suspend is not None:
         window = lines[suspend - 1 : suspend + 4]
         expect(
             all(
-                re.match(p, l)
-                for p, l in zip(
+                re.match(p, line)
+                for p, line in zip(
                     [r"^mr +r1,", r"^tsuspend\.", r"^bctrl", r"^tresume\.", r"^mr +r1,"], window
                 )
             )
             and len(window) == 5,
-            f"power: a suspended thread has r1 on the window's stack, where signals may go: {window}",
+            "power: a suspended thread has r1 on the window's stack, where signals may go: "
+            f"{window}",
         )
     expect(
-        any(l.startswith("tend.") for l in lines) and any(l.startswith("tabort.") for l in lines),
+        any(line.startswith("tend.") for line in lines)
+        and any(line.startswith("tabort.") for line in lines),
         "power: tend., tabort.",
     )
-    expect(any(re.match(r"^(mfspr +r\d+,130|mftexasr)", l) for l in lines), "power: TEXASR is read")
     expect(
-        any(re.match(r"^dcbf\s", l) for l in lines)
-        and any(re.match(r"^(hw)?sync", l) for l in lines),
+        any(re.match(r"^(mfspr +r\d+,130|mftexasr)", line) for line in lines),
+        "power: TEXASR is read",
+    )
+    expect(
+        any(re.match(r"^dcbf\s", line) for line in lines)
+        and any(re.match(r"^(hw)?sync", line) for line in lines),
         "power: dcbf and sync",
     )
-    expect(not any(re.match(r"^dcbst", l) for l in lines), "power: no dcbst")
+    expect(not any(re.match(r"^dcbst", line) for line in lines), "power: no dcbst")
 sys.exit(1 if failures else 0)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""As a user does it: install into a prefix, build the examples with what pkg-config says, run them; only fur_ symbols are exported.
+"""As a user does it: install into a prefix, build the examples with the flags from pkg-config, run
+them.  Only fur_ symbols are exported.
 
     install_test.py SOURCE BUILD
 """
@@ -57,8 +58,8 @@ with tempfile.TemporaryDirectory() as place:
             f"{place}/counter.fur",
         )
     exported = [
-        l.split()[-1]
-        for l in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()
+        line.split()[-1]
+        for line in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()
     ]
     foreign = [s for s in exported if not s.startswith("fur_")]
     if foreign or "fur_commit" not in exported:

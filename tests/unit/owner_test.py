@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fur-replayer started as root works as the owner of the heap; what fur_open refuses it refuses too; and its systemd unit is one.
+"""fur-replayer works as the owner of the heap when root starts it; it refuses the heaps that
+fur_open refuses; systemd accepts its unit.
 
     owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT
 """
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-replayer, unclosed_heap, unit = map(os.path.abspath, sys.argv[1:])
+replayer, unclosed_heap, unit = [os.path.abspath(path) for path in sys.argv[1:]]
 NOBODY = 65534
 
 
@@ -35,6 +36,7 @@ def serve_as_owner(heap):
     run(unclosed_heap, "make", heap)
     os.chown(heap, NOBODY, NOBODY)
     daemon = subprocess.Popen([replayer, "--heap", heap], stdout=subprocess.PIPE, text=True)
+    assert daemon.stdout
     assert "waiting for work" in daemon.stdout.readline()
     assert "its process has died" in daemon.stdout.readline()
     assert "replayed 1 updates" in daemon.stdout.readline()
@@ -60,7 +62,8 @@ def once_as_owner(heap):
 
 
 def damaged_header(heap):
-    """The allocator's header is refused before anything is replayed: by --once, and by the daemon."""
+    """A damaged header of the allocator is refused before anything is replayed, with and without
+    --once."""
     run(unclosed_heap, "make", heap)
     with open(heap, "r+b") as f:
         f.seek(104)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of fur-replayer, and of a benchmark: one line of error, and the exit status that says which.
+"""The command line of fur-replayer, and of a benchmark: one line for an error, and its exit status.
 
     replayer_test.py FUR_REPLAYER RBTREE
 """
@@ -38,8 +38,7 @@ with tempfile.TemporaryDirectory() as place:
     expect([replayer, "--once", "--heap", heap], 0, "")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
-    with open(heap, "r+b") as f:
-        f.truncate(70000)
+    os.truncate(heap, 70000)
     expect([replayer, "--heap", heap], 1, "truncated")
     with open(heap, "wb") as f:
         f.write(b"x" * 100000)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The library alone, as others take it: without a C++ compiler, as a Meson subproject or by itself, and nothing else is built.
+"""The library alone, as a Meson subproject or on its own: it builds without a C++ compiler, and
+nothing else is built.
 
     subproject_test.py SOURCE
 """
@@ -20,7 +21,7 @@ PROGRAM = """#include <fur.h>
 
 int main(void)
 {
-	return puts(fur_strerror(FUR_ENOSPC)) < 0;
+    return puts(fur_strerror(FUR_ENOSPC)) < 0;
 }
 """
 # Any use of it fails.
@@ -37,7 +38,7 @@ def run(*command):
 
 
 def built(build):
-    """What `ninja` builds there."""
+    """The targets that `ninja` builds there, and their languages."""
     targets = json.loads(run("meson", "introspect", "--targets", build))
     return {t["name"] for t in targets if t["build_by_default"]}, {
         s["language"]

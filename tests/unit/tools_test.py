@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command lines of fur-info and fur-check: what they say of a heap in each state, one line of error, and the exit status.
+"""The command lines of fur-info and fur-check: their reports on a heap in each state, one line for
+each error, and the exit status.
 
     tools_test.py FUR_INFO FUR_CHECK RBTREE
 """
