@@ -13,6 +13,7 @@
 #include "machine.hpp"
 #include "tm.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <iosfwd>

@@ -1,41 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * systems.hpp - the systems a workload runs on.  To add one: its class (tm.hpp says what it must
- * have), and a line here.
+ * systems.hpp - the systems that a workload runs on.  To add one, write its class, a
+ * TransactionalMemory (tm.hpp), and add a line here.
  */
 #ifndef BENCH_SYSTEMS_HPP
 #define BENCH_SYSTEMS_HPP
 
+#include "../baselines/htm/htm.hpp"
+#include "../baselines/none/none.hpp"
 #include "../baselines/pisces/pisces.hpp"
 #include "../baselines/specpmt/specpmt.hpp"
 #include "../baselines/spht/spht.hpp"
 #include "../baselines/spht_sihtm/spht_sihtm.hpp"
 #include "driver.hpp"
+#include "fur_tm.hpp"
 
 namespace bench
 {
 
-/* f.operator()<Tm>() for the system the options name; throws Usage for one there is not. */
+template <class Tm, class F>
+int on(F &&f)
+{
+	require_transactional_memory<Tm>();
+	return f.template operator()<Tm>();
+}
+
+/* f.operator()<Tm>() for the system that the options name; throws Usage for an unknown one. */
 template <class F>
 int on_system(const Options &o, F &&f)
 {
 	if (o.tm == "none")
-		return f.template operator()<NoneTm>();
+		return on<NoneTm>(f);
 	if (o.tm == "htm")
-		return f.template operator()<HtmTm>();
-	/* fur-paper is this on another machine's build: bench/baselines/fur_paper. */
+		return on<HtmTm>(f);
+	/* fur-paper is another program, with bench/baselines/fur_paper in place of libfur's
+	 * objects. */
 	if (o.tm == "fur-opacity" || o.tm == "fur-snapshot" || o.tm == "fur-paper")
-		return f.template operator()<FurTm>();
+		return on<FurTm>(f);
 	if (o.tm == "spht")
-		return f.template operator()<baselines::SphtTm<>>();
+		return on<baselines::SphtTm<>>(f);
 #if defined(FUR_EMULATED)
 	if (o.tm == "spht-sihtm")
-		return f.template operator()<baselines::SphtSihtmTm<>>();
+		return on<baselines::SphtSihtmTm<>>(f);
 #endif
 	if (o.tm == "pisces")
-		return f.template operator()<baselines::PiscesTm<>>();
+		return on<baselines::PiscesTm<>>(f);
 	if (o.tm == "specpmt")
-		return f.template operator()<baselines::SpecpmtTm<>>();
+		return on<baselines::SpecpmtTm<>>(f);
 	if (peer_package(o.tm))
 		throw Usage("--tm " + o.tm + " runs the IntSet only: use the benchmark rbtree");
 	throw Usage("--tm " + o.tm +

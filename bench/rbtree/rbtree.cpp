@@ -103,10 +103,11 @@ private:
 	bench::Stock stock_;
 };
 
-/* A system that has a set of its own brings it. */
+/* The tree, or the set that the system brings. */
 template <class Tm>
 struct SetOf {
 	using Set = TreeSet<Tm>;
+	static_assert(intset::IntegerSet<Set, Tm>);
 };
 template <class Tm>
 requires requires

@@ -16,6 +16,7 @@
 #ifndef BASELINES_MEDIUM_HPP
 #define BASELINES_MEDIUM_HPP
 
+#include "../../common/machine.hpp"
 #include "../../common/tm.hpp"
 #include "internals.hpp"
 

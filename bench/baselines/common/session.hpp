@@ -75,15 +75,9 @@ public:
 	}
 	void results(bench::json &j)
 	{
-		j["aborts"] = bench::json::object();
-		for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-			j["aborts"][fur_abort_name(static_cast<fur_abort_cause>(c))] =
-			        sum_.aborts[c];
+		j["aborts"] = bench::aborts_by_cause([&](int c) { return sum_.aborts[c]; });
 		j["lock_commits"] = sum_.locked;
-		j["phases_ns"] = bench::json::object();
-		for (int p = 0; p < FUR_PHASES; p++)
-			j["phases_ns"][fur_phase_name(static_cast<fur_phase>(p))] =
-			        sum_.phase_ns[p];
+		j["phases_ns"] = bench::times_by_phase([&](int p) { return sum_.phase_ns[p]; });
 		j["replays"] = sum_.reclaims;
 	}
 

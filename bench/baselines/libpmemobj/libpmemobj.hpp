@@ -101,6 +101,7 @@ inline void fur_free(obj_tx *, void *p)
 class LibpmemobjTm
 {
 public:
+	static constexpr bool rolls_back = false;
 	explicit LibpmemobjTm(const TmOptions &o) : file_(o), asked_(o.pm), bytes_(o.heap_bytes)
 	{
 		if (bytes_ < PMEMOBJ_MIN_POOL)
@@ -210,8 +211,7 @@ public:
 	}
 	void results(json &j)
 	{
-		j["lock_commits"] = 0, j["aborts"] = json::object(),
-		j["phases_ns"] = json::object();
+		no_counts(j);
 	}
 
 private:

@@ -217,8 +217,7 @@ public:
 	}
 	void results(json &j)
 	{
-		j["lock_commits"] = 0, j["aborts"] = json::object(),
-		j["phases_ns"] = json::object();
+		no_counts(j);
 		/* Times an update found no page that it could use */
 		j["map_full"] = map_full_.load();
 	}

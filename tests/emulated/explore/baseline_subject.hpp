@@ -43,6 +43,8 @@ private:
 template <template <class> class Tm>
 class Baseline
 {
+	static_assert(bench::TransactionalMemory<Tm<Watch>>);
+
 public:
 	static void make(const Options &o, const std::string &path)
 	{

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_tm.hpp - libfur as a system of the benchmarks.
+ */
+#ifndef BENCH_FUR_TM_HPP
+#define BENCH_FUR_TM_HPP
+
+#include "tm.hpp"
+
+namespace bench
+{
+
+class FurTm
+{
+public:
+	static constexpr bool rolls_back = true;
+	explicit FurTm(const TmOptions &o) : path_(o.path()), heap_(make(o))
+	{
+		/* Without a name the file disappears with this process, however that ends. */
+		if (o.heap.empty())
+			::unlink(path_.c_str());
+	}
+	FurTm(const FurTm &) = delete;
+
+	class Thread
+	{
+	public:
+		explicit Thread(FurTm &tm) : thread_(tm.heap_) {}
+		template <class Body>
+		auto read(Body &&body)
+		{
+			return fur::read(thread_, body);
+		}
+		template <class Body>
+		auto update(Body &&body)
+		{
+			return fur::update(thread_, body);
+		}
+		template <class Body>
+		bool update_or_abort(Body &&body)
+		{
+			fur_update *tx;
+			fur::check(fur_begin_update(thread_, &tx));
+			if (!body(tx)) {
+				fur_abort(tx);
+				return false;
+			}
+			fur::check(fur_commit(tx));
+			return true;
+		}
+
+	private:
+		fur::Thread thread_;
+	};
+	void *root()
+	{
+		return heap_.root<void>(0);
+	}
+	void set_root(fur_update *tx, void *p)
+	{
+		fur_set_root(tx, 0, p);
+	}
+	void begin_run()
+	{
+		before_ = heap_.stats();
+	}
+	void describe(json &j)
+	{
+		fur_info i = heap_.info();
+		j["htm"] = fur_htm_name(i.htm);
+		j["htm_reason"] = i.htm_reason;
+		j["isolation"] = fur_isolation_name(i.isolation);
+		j["pm"] = fur_pm_name(i.pm);
+		j["pm_reason"] = i.pm_reason;
+		j["heap_bytes"] = i.heap_bytes;
+	}
+	void results(json &j)
+	{
+		fur_stats s = heap_.stats();
+		j["aborts"] =
+		        aborts_by_cause([&](int c) { return s.aborts[c] - before_.aborts[c]; });
+		j["lock_commits"] = s.lock_commits - before_.lock_commits;
+		j["phases_ns"] =
+		        times_by_phase([&](int p) { return s.phase_ns[p] - before_.phase_ns[p]; });
+		j["heap_updates"] = s.update_commits - before_.update_commits;
+		j["heap_ro"] = s.ro_commits - before_.ro_commits;
+		j["replays"] = s.replays - before_.replays;
+		j["bytes_handed_back"] = s.bytes_handed_back;
+		j["times_handed_back"] = s.times_handed_back;
+		j["long_readers"] = s.long_readers;
+	}
+
+private:
+	fur::Heap make(const TmOptions &t)
+	{
+		fur::Options o;
+		o.heap_bytes = t.heap_bytes;
+		o.log_bytes = t.log_bytes;
+		o.dram_bytes = t.dram_bytes;
+		o.ring_slots = t.ring_slots;
+		/* One more for the thread that sets up, and one for its aside(). */
+		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;
+		o.isolation = t.isolation;
+		o.pm = t.pm;
+		o.pm_latency_ns =
+		        t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
+		o.pm_gap_ns = t.machine_has_pm ? 0 : t.pm_gap_ns;
+		o.phase_times = t.phases;
+		try {
+			if (t.reuse && access(path_.c_str(), F_OK) == 0)
+				return fur::Heap::open(path_, o);
+			return fur::Heap::create(path_, o);
+		} catch (const fur::Error &e) {
+			throw Usage(e.what());
+		}
+	}
+	std::string path_;
+	fur::Heap heap_;
+	fur_stats before_{};
+};
+
+} // namespace bench
+
+#endif /* BENCH_FUR_TM_HPP */
