@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hardware.hpp - what systems other than libfur need of hardware transactions: plain ones with
- * explicit aborts, RTM's; on an emulated machine whichever it has.
+ * hardware.hpp - hardware transactions for systems other than libfur: plain ones with explicit
+ * aborts, those of RTM, or of the emulated machine.
  */
 #ifndef BENCH_HARDWARE_HPP
 #define BENCH_HARDWARE_HPP
 
-#include "../baselines/common/internals.hpp"
 #include "htm/tsx_insn.h"
+#include "internals.hpp"
 #include "machine.hpp"
 
 #include <fur.h>
@@ -27,7 +27,7 @@ inline void tsx_end() {}
 namespace bench
 {
 
-/* An explicit abort's code says its cause: 1 + fur_abort_cause. */
+/* An explicit abort's code holds its cause: 1 + fur_abort_cause. */
 inline fur_abort_cause abort_cause(unsigned status)
 {
 	return status & TSX_EXPLICIT   ? static_cast<fur_abort_cause>((status >> 24) - 1)

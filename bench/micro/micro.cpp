@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * micro.cpp - what the parts cost, one by one.  Heaps lie in /dev/shm; where a name does not say
- * otherwise, write-backs are the machine's own, with no latency added.  Linked with the library's
- * objects, not the shared library, so that single parts can be called.
+ * micro.cpp - the cost of single parts.  Heaps lie in /dev/shm; unless a name tells otherwise,
+ * write-backs are the machine's own, with no latency added.  Linked with the library's objects, not
+ * the shared library, so that single parts can be called.
  */
 #include <benchmark/benchmark.h>
 #include <chrono>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "../../tests/unit/internals.hpp" /* C: after everything it includes itself */
+#include "internals.hpp" /* C: after everything it includes itself */
 
 namespace
 {
@@ -161,7 +161,7 @@ void BM_UpdatePhases(benchmark::State &state)
 }
 BENCHMARK(BM_UpdatePhases)->Arg(0)->Arg(310);
 
-/* An update that allocates a block of so many bytes and frees it. */
+/* An update that allocates a block of the given size and frees it. */
 void BM_AllocFree(benchmark::State &state)
 {
 	Heap h;
@@ -197,7 +197,7 @@ BENCHMARK(BM_AllocThenFree)->Arg(48)->Arg(1024)->Arg(16384);
 
 /* ------------------------------------------- what other threads cost: idle */
 
-/* A heap with so many threads registered; the caller is the first, the others sleep. */
+/* A heap with the given number of threads registered: the caller, and others that sleep. */
 class Registered
 {
 public:
@@ -256,8 +256,8 @@ void BM_UpdateRegistered(benchmark::State &state)
 }
 BENCHMARK(BM_UpdateRegistered)->RangeMultiplier(4)->Range(1, 64);
 
-/* The isolation wait of an update in a hardware transaction when nobody is active: a look at every
- * thread. */
+/* The isolation wait of an update in a hardware transaction when no other transaction is active:
+ * one look at every thread. */
 void BM_IsolationScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
@@ -267,8 +267,8 @@ void BM_IsolationScan(benchmark::State &state)
 }
 BENCHMARK(BM_IsolationScan)->RangeMultiplier(4)->Range(1, 64);
 
-/* The durability wait's scan, at the end of every transaction: of so many threads, of whom so many
- * others have an update that is not yet durable. */
+/* The durability wait's scan, at the end of every transaction: over the given number of threads,
+ * some of which have an update that is not yet durable. */
 void BM_DurabilityScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
@@ -363,8 +363,8 @@ BENCHMARK(BM_UpdatersTogether)
         ->ThreadRange(1, 64)
         ->UseRealTime();
 
-/* One thread updates, the others read: what it waits for them (isolation, or the lock's wait for
- * readers), and they for it. */
+/* One thread updates, the others read: its waits for them (isolation, or the lock's wait for
+ * readers), and theirs for it. */
 void BM_UpdaterAmongReaders(benchmark::State &state)
 {
 	{
@@ -579,7 +579,7 @@ BENCHMARK(BM_RecoveryByWrites)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Private memory of the process, which is what a heap costs beside its file. */
+/* Private memory of the process: the cost of a heap in addition to its file. */
 double private_bytes()
 {
 	std::ifstream in("/proc/self/smaps_rollup");

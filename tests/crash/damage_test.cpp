@@ -21,7 +21,7 @@
  */
 #include <fur.hpp>
 
-#include "../unit/internals.hpp"
+#include "internals.hpp"
 
 #include <algorithm>
 #include <argp.h>
@@ -45,7 +45,7 @@ enum : unsigned { THREADS = 4, HISTORY = 1 << 16 };
 
 using Random = std::mt19937_64;
 
-/* ---------------------------------------------------------- what is in a heap */
+/* ---------------------------------------------------------- the contents of a heap */
 
 struct alignas(128) Cell {
 	uint64_t number;        /* of the thread's newest update */
@@ -69,7 +69,7 @@ uint64_t sum_of(const Cell &c)
 	return sum;
 }
 
-/* Which updates count in the ledger, and whom they read, follows from thread and number. */
+/* Thread and number decide which updates count in the ledger, and which updates they read. */
 uint64_t dice(unsigned thread, uint64_t number)
 {
 	uint64_t z = (number << 8 | thread) + 0x9e3779b97f4a7c15;
@@ -78,7 +78,7 @@ uint64_t dice(unsigned thread, uint64_t number)
 	return z ^ z >> 31;
 }
 
-/* What the worker tells the parent, in memory of both: survives the kill. */
+/* Messages of the worker to the parent, in shared memory, which survives the kill. */
 struct History {
 	uint64_t clock;
 	struct Thread {

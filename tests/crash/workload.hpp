@@ -3,10 +3,10 @@
  * workload.hpp - work whose every acknowledged step can be checked after a kill.
  *
  * Update k of thread t, one transaction: moves money between two accounts, inserts or removes a key
- * of a red-black tree, replaces a block of memory by a new one that says (t, k), and sets
- * counter[t] = k.  What it does follows from (seed, t, k) alone, so whoever knows the counters
- * knows what the heap must hold.  Around it the thread writes to memory that outlives it:
- * `intended` = k before, `acknowledged` = k after fur_commit has returned.
+ * of a red-black tree, replaces a block of memory by a new one that contains (t, k), and sets
+ * counter[t] = k.  (seed, t, k) alone decides the update, so the counters determine the contents
+ * that the heap must have.  Around it the thread writes to memory that outlives it: `intended` = k
+ * before, `acknowledged` = k after fur_commit has returned.
  *
  * Reads, one transaction each: look a key up; or read another thread's counter, and, after
  * fur_end_ro has returned, write down what was `seen`: from then on it must survive.
@@ -15,7 +15,7 @@
 #define CRASH_WORKLOAD_HPP
 
 #include "../../bench/rbtree/rbtree.hpp"
-#include "../unit/internals.hpp"
+#include "internals.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -28,10 +28,10 @@
 namespace crash
 {
 
-/* What an update does besides setting its counter, if not all of it. */
+/* The parts of an update, in addition to setting its counter, if not all of them. */
 enum Parts : unsigned { BANK = 1, TREE = 2, BLOCKS_OF_MEMORY = 4, EVERYTHING = 7, LARGE = 8 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
-/* LARGE: every so many updates of a thread replace its large block, too. */
+/* LARGE: at regular intervals an update replaces the large block of its thread too. */
 enum { LARGE_EVERY = 3, LARGE_WORDS = 768 };
 
 /* In memory shared with the process that kills. */
@@ -75,7 +75,7 @@ inline uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* What update k of thread t does. */
+/* Update k of thread t. */
 struct Step {
 	int64_t key;
 	bool insert;
@@ -217,7 +217,8 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 }
 
 /* The calling thread begins a transaction and leaves it open, to end inside it: an update whose
- * stores nobody may ever see, or a read-only transaction for which nobody may wait. */
+ * stores must never become visible, or a read-only transaction that must not keep any thread
+ * waiting. */
 inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
 {
 	fur::Thread self(heap);
@@ -236,8 +237,9 @@ inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
 
 /* ------------------------------------------------------------------ the check */
 
-/* Every acknowledged update of thread t is there, if the heap has `is`; of what was not
- * acknowledged, one at most; and what anybody has seen.  Empty, or what is wrong. */
+/* Every acknowledged update of thread t is there, if the heap has `is`; of the updates that were
+ * not acknowledged, at most one; and every update that a transaction has seen.  Empty, or what is
+ * wrong. */
 inline std::string check_counter(const Shared *shared, unsigned t, uint64_t is)
 {
 	uint64_t acked = shared->thread[t].acknowledged, intended = shared->thread[t].intended;
@@ -255,7 +257,7 @@ inline std::string check_counter(const Shared *shared, unsigned t, uint64_t is)
 	return "";
 }
 
-/* What the heap must hold, carried from kill to kill. */
+/* The contents that the heap must have, carried from kill to kill. */
 class Expected
 {
 public:
@@ -349,7 +351,7 @@ private:
 				return "a large block is torn, or not the newest";
 		return "";
 	}
-	/* The blocks say what they should, and nothing but what is reachable is allocated. */
+	/* The blocks have the right contents, and only reachable blocks are allocated. */
 	std::string check_memory(fur_heap *heap, const Data *data) const
 	{
 		uint64_t reachable = 1 + keys_.size();

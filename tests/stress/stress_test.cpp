@@ -5,7 +5,7 @@
  * there is, in both isolation levels.
  */
 #include "../unit/fixture.hpp"
-#include "../unit/internals.hpp"
+#include "internals.hpp"
 
 #include <atomic>
 #include <random>
@@ -273,8 +273,8 @@ TEST_P(Stress, Readers_AreNotStarvedByWriters)
 	});
 }
 
-/* Many more threads than cores, and a lock that is never free for long.  Nobody stops before
- * everybody has done a share: if anybody starves the test does not end. */
+/* Many more threads than cores, and a lock that is never free for long.  No thread stops before
+ * every thread has done its share: if one starves, the test does not end. */
 TEST_P(Stress, ManyThreads_AllMakeProgress)
 {
 	enum { UPDATERS = 24, READERS = 8, SHARE = 20 };
@@ -306,9 +306,9 @@ TEST_P(Stress, ManyThreads_AllMakeProgress)
 	reopen_and_check(heap);
 }
 
-/* Everybody sleeps for the lock again and again, updates long enough to reserve turns.  A wake-up
- * lost at any time is a hang: the last of a round has nobody after it who would wake it by
- * chance. */
+/* Every thread sleeps for the lock again and again; the updates are long enough that threads
+ * reserve turns.  A lost wake-up is a hang: after the last thread of a round no other would wake it
+ * by chance. */
 TEST_P(Stress, Lock_LosesNoWakeUp)
 {
 	enum { UPDATERS = 6, READERS = 3, ROUNDS = 150 };

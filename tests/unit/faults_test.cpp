@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * faults_test.cpp - heap files that were damaged: bits flipped, markers of an earlier lap, files
- * cut short, before and while they are mapped.  What opens again is what its updates give; what
- * does not is refused and unchanged; and fur-check says which, and mends one byte.
+ * cut short, before and while they are mapped.  A file that opens again has the result of its
+ * updates; any other is refused and unchanged; fur-check tells which, and mends one byte.
  */
 #include "../../tools/heap_check.hpp"
 #include "fixture.hpp"
@@ -21,7 +21,7 @@
 namespace
 {
 
-/* What a marker of the undamaged file says. */
+/* The contents of a marker in the undamaged file. */
 struct Update {
 	media_marker marker;
 	std::vector<std::pair<uint64_t, std::string>> stores; /* heap offset, bytes */
@@ -133,7 +133,7 @@ protected:
 					heap.replace(offset, what.size(), what);
 		return heap;
 	}
-	/* `damaged`, and all that name what is lost. */
+	/* `damaged`, and all updates that name a lost one. */
 	std::set<uint64_t> with_dependents(uint64_t damaged) const
 	{
 		std::set<uint64_t> lost = {damaged};
@@ -400,16 +400,17 @@ TEST_P(Crashed, RingWipedOutInPart_IsTold)
 	expect_refused(FUR_ECORRUPT);
 }
 
-/* At the end of each thread's log nothing vouches for what is damaged, but so many cannot have been
- * in flight. */
+/* At the end of a thread's log no later record shows that a damaged one was complete; but this many
+ * cannot have been in flight. */
 TEST_P(Crashed, NewestLogsWipedOut_AreRefused)
 {
 	auto from = std::prev(updates_.end(), 6);
-	for (auto u = from; u != updates_.end(); ++u)
-		poke(log_offset(u->second.marker.thread, u->second.marker.log_start),
-		        "\0\0\0\0\0\0\0", 8),
-		        poke(log_offset(u->second.marker.thread, entries_of(u->second)),
-		                "\0\0\0\0\0\0\0", 8);
+	const uint64_t zero = 0;
+	for (auto u = from; u != updates_.end(); ++u) {
+		unsigned thread = u->second.marker.thread;
+		poke(log_offset(thread, u->second.marker.log_start), &zero, 8);
+		poke(log_offset(thread, entries_of(u->second)), &zero, 8);
+	}
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
 	EXPECT_TRUE(report.too_many);
@@ -465,27 +466,59 @@ TEST_P(Crashed, DamagedAllocator_IsToldAndNotMended)
 
 /* -------------------------------------------------------------- an earlier lap */
 
-TEST_P(Crashed, MarkerOfAnEarlierLap_IsNeverReplayed)
+/* The heap after a crash some laps later, in which old records are put. */
+class EarlierLap : public Crashed
 {
-	/* On for some laps, and again an end without closing. */
-	in_killed_child([&] { work(60); });
-	std::string later = bytes();
-	media_super super;
-	memcpy(&super, later.data(), sizeof super);
-	uint64_t tail = 0;
-	ASSERT_EQ(media_tail_decode(super.tail[1][0], &tail), 0);
+protected:
+	void SetUp() override
+	{
+		Crashed::SetUp();
+		in_killed_child([&] { work(60); });
+		later_ = bytes();
+		memcpy(&super_later_, later_.data(), sizeof super_later_);
+		ASSERT_EQ(media_tail_decode(super_later_.tail[1][0], &tail_), 0);
+	}
+	/* Is there a marker of this lap in the slot of that durTS? */
+	bool slot_is_in_use(uint64_t durts) const
+	{
+		uint64_t s = tail_ + (durts - tail_) % super_.ring_slots;
+		media_marker now;
+		memcpy(&now, &later_[slot_offset(s)], sizeof now);
+		return now.durts == s;
+	}
+	/* The old marker, and its log with it, so that only its lap is wrong. */
+	void put_back(uint64_t durts, const Update &u)
+	{
+		poke(slot_offset(durts), &u.marker, sizeof u.marker);
+		uint64_t log = log_offset(u.marker.thread, u.marker.log_start);
+		poke(log, &good_[log], u.marker.log_bytes);
+	}
+	/* Had it been replayed, the counter of its thread would be lower than before. */
+	void expect_no_counter_has_gone_back()
+	{
+		uint64_t lines;
+		memcpy(&lines, &heap_bytes_now()[offsetof(heap_header, roots)], 8);
+		for (unsigned t = 0; t < THREADS; t++) {
+			uint64_t before, after,
+			        at = lines - super_later_.address + t * sizeof(Line);
+			memcpy(&before, &later_[super_later_.heap_offset + at], 8);
+			memcpy(&after, &heap_bytes_now()[at], 8);
+			EXPECT_GE(after, before);
+		}
+	}
+
+	std::string later_;
+	media_super super_later_;
+	uint64_t tail_ = 0;
+};
+
+TEST_P(EarlierLap, Marker_IsNeverReplayed)
+{
 	unsigned put = 0;
 	for (const auto &[durts, u] : updates_) {
-		uint64_t s = tail + (durts - tail) % super_.ring_slots; /* the slot's durTS now */
-		media_marker now;
-		memcpy(&now, &later[slot_offset(s)], sizeof now);
-		if (now.durts != s)
+		if (!slot_is_in_use(durts))
 			continue;
-		/* The old marker, and its log with it, so that only its lap is wrong. */
-		poke(slot_offset(durts), &u.marker, sizeof u.marker);
-		poke(log_offset(u.marker.thread, u.marker.log_start),
-		        &good_[log_offset(u.marker.thread, u.marker.log_start)],
-		        u.marker.log_bytes);
+		put_back(durts, u);
 		std::string stale = bytes();
 		tools::Report report = check();
 		int result = open_result();
@@ -494,16 +527,8 @@ TEST_P(Crashed, MarkerOfAnEarlierLap_IsNeverReplayed)
 			EXPECT_FALSE(report.sound());
 			EXPECT_TRUE(bytes() == stale);
 		}
-		/* Its thread's counter would go back. */
-		uint64_t lines;
-		memcpy(&lines, &heap_bytes_now()[offsetof(heap_header, roots)], 8);
-		for (unsigned t = 0; t < THREADS; t++) {
-			uint64_t before, after, at = lines - super.address + t * sizeof(Line);
-			memcpy(&before, &later[super.heap_offset + at], 8);
-			memcpy(&after, &heap_bytes_now()[at], 8);
-			EXPECT_GE(after, before);
-		}
-		write_bytes(later);
+		expect_no_counter_has_gone_back();
+		write_bytes(later_);
 		put++;
 	}
 	EXPECT_GT(put, 10u);
@@ -634,5 +659,7 @@ TEST_P(Crashed, InUse_IsRefusedByCheck)
 
 INSTANTIATE_TEST_SUITE_P(
         Version, Crashed, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(
+        Version, EarlierLap, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
 
 } // namespace

@@ -103,7 +103,7 @@ protected:
 		ASSERT_EQ(pwrite(fd, &byte, 1, static_cast<off_t>(offset)), 1);
 		close(fd);
 	}
-	/* What opening says; closes what opened. */
+	/* The result of opening the file; a heap that opened is closed. */
 	int open_result(const fur_options &o = small_options())
 	{
 		fur_heap *heap;
@@ -113,8 +113,7 @@ protected:
 		}
 		return result;
 	}
-	/* A refusal: the code, a message that names the file and says what to do, and the file as
-	 * it was. */
+	/* A refusal: the code, a message that names the file and a remedy, and the file unchanged. */
 	void expect_refused(int code)
 	{
 		std::string before = bytes();
@@ -128,6 +127,40 @@ protected:
 	}
 
 	std::string path_;
+};
+
+/* The heap open, and this thread registered. */
+class OpenHeap : public HeapFile
+{
+protected:
+	OpenHeap() : heap_(create()), self_(heap_) {}
+
+	/* A zeroed block, kept in root 0. */
+	uint64_t *block(size_t words = 64)
+	{
+		return fur::update(self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint64_t *>(fur_alloc(tx, words * 8));
+			std::vector<uint64_t> zero(words);
+			fur_write(tx, p, zero.data(), words * 8);
+			fur_set_root(tx, 0, p);
+			return p;
+		});
+	}
+	fur_update *begin()
+	{
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
+		return tx;
+	}
+	fur_ro *begin_ro()
+	{
+		fur_ro *tx;
+		EXPECT_EQ(fur_begin_ro(self_, &tx), 0) << fur_errormsg();
+		return tx;
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
 };
 
 #endif /* FIXTURE_HPP */

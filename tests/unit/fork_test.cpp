@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fork_test.cpp - a child of fork() and its copy of a heap: it is refused everything but
- * fur_close(), harms nobody, and waits for nobody.
+ * fork_test.cpp - a child of fork() and its copy of a heap: everything but fur_close() is refused,
+ * the child harms no other process, and it waits for none.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -13,20 +13,36 @@
 namespace
 {
 
-class Fork : public HeapFile
+/* Another thread that holds the lock of registration as long as this exists. */
+class Registering
 {
-protected:
-	Fork() : heap_(create()), self_(heap_)
+public:
+	explicit Registering(fur_heap *heap)
+	    : thread_([this, heap] {
+		      pthread_mutex_lock(&heap->registering);
+		      locked_ = true;
+		      while (!done_)
+			      usleep(1000);
+		      pthread_mutex_unlock(&heap->registering);
+	      })
 	{
-		words_ = fur::update(self_, [&](fur_update *tx) {
-			auto *p = static_cast<uint64_t *>(fur_alloc(tx, 64));
-			uint64_t zero[8] = {};
-			fur_write(tx, p, zero, sizeof zero);
-			fur_set_root(tx, 0, p);
-			return p;
-		});
+		while (!locked_)
+			usleep(1000);
+	}
+	~Registering()
+	{
+		done_ = true;
+		thread_.join();
 	}
 
+private:
+	std::atomic<bool> locked_{false}, done_{false};
+	std::thread thread_;
+};
+
+class Fork : public OpenHeap
+{
+protected:
 	/* `work` in a child; a child that hangs is killed. */
 	template <class Work>
 	static void in_child(Work &&work, pid_t (*make_child)() = fork)
@@ -49,7 +65,7 @@ protected:
 		fur::update(self_,
 		        [&](fur_update *tx) { fur_store(tx, words_, fur_load(tx, words_) + 1); });
 	}
-	/* All that returns a code, but for fur_close(). */
+	/* Every function that returns a code, except fur_close(). */
 	void expect_all_refused()
 	{
 		fur_thread *t;
@@ -70,7 +86,7 @@ protected:
 		EXPECT_NE(std::string(fur_errormsg()).find("fur_close"), std::string::npos)
 		        << "no remedy: " << fur_errormsg();
 	}
-	/* The file's bytes, but for the word that says which processes work on it. */
+	/* The file's bytes up to the heap: superblock, ring and logs. */
 	std::string log_and_ring()
 	{
 		auto *s = static_cast<media_super *>(heap_.get()->file.super);
@@ -78,9 +94,7 @@ protected:
 		return std::string(all, s->heap_offset);
 	}
 
-	fur::Heap heap_;
-	fur::Thread self_;
-	uint64_t *words_;
+	uint64_t *words_ = block(8);
 };
 
 TEST_F(Fork, ChildIsRefusedAll_AndClosesItsCopy)
@@ -194,17 +208,8 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &words_[0], uint64_t(7));
-		std::atomic<bool> locked{false}, done{false};
-		/* Of which the child's unwinding destroys nothing */
-		auto *holder = new std::thread([&] {
-			pthread_mutex_lock(&heap_.get()->registering);
-			locked = true;
-			while (!done)
-				usleep(1000);
-			pthread_mutex_unlock(&heap_.get()->registering);
-		});
-		while (!locked)
-			usleep(1000);
+		/* Allocated, so that the unwinding child does not destroy it */
+		auto *registering = new Registering(heap_.get());
 		pid_t child = fork();
 		if (child == 0) {
 			alarm(60);
@@ -215,9 +220,7 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 		int status;
 		waitpid(child, &status, 0);
 		EXPECT_EQ(status, 0) << "the child hung (SIGALRM, 14), or died";
-		done = true;
-		holder->join();
-		delete holder;
+		delete registering;
 		fur_store(tx, &words_[1], uint64_t(8));
 		EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
 	}).join();
@@ -250,22 +253,11 @@ TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
 
 TEST_F(Fork, Close_InAChild_WhileAnotherThreadRegisters)
 {
-	std::atomic<bool> locked{false}, done{false};
-	std::thread other([&] {
-		pthread_mutex_lock(&heap_.get()->registering);
-		locked = true;
-		while (!done)
-			usleep(1000);
-		pthread_mutex_unlock(&heap_.get()->registering);
-	});
-	while (!locked)
-		usleep(1000);
+	Registering registering(heap_.get());
 	in_child([&] {
 		expect_all_refused();
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
 	});
-	done = true;
-	other.join();
 }
 
 /* The list of open heaps has a mutex of its own. */

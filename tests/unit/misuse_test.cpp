@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * misuse_test.cpp - the public interface, used wrongly: each function that returns a code says so,
- * and the heap works on.
+ * misuse_test.cpp - the public interface, used wrongly: each function that returns a code reports
+ * the mistake, and the heap stays usable.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -13,31 +13,9 @@
 namespace
 {
 
-class Misuse : public HeapFile
+class Misuse : public OpenHeap
 {
 protected:
-	Misuse() : heap_(create()), self_(heap_)
-	{
-		words_ = fur::update(self_, [&](fur_update *tx) {
-			auto *p = static_cast<uint64_t *>(fur_alloc(tx, 64));
-			uint64_t zero[8] = {};
-			fur_write(tx, p, zero, sizeof zero);
-			fur_set_root(tx, 0, p);
-			return p;
-		});
-	}
-	fur_update *begin()
-	{
-		fur_update *tx;
-		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
-		return tx;
-	}
-	fur_ro *begin_ro()
-	{
-		fur_ro *tx;
-		EXPECT_EQ(fur_begin_ro(self_, &tx), 0) << fur_errormsg();
-		return tx;
-	}
 	/* Updates and reads work, are durable, and isolated: this thread's read keeps another's
 	 * update waiting. */
 	void expect_sound()
@@ -59,9 +37,7 @@ protected:
 		return std::string(fur_errormsg()).find(text) != std::string::npos;
 	}
 
-	fur::Heap heap_;
-	fur::Thread self_;
-	uint64_t *words_;
+	uint64_t *words_ = block(8);
 };
 
 TEST_F(Misuse, Null_IsRefusedByAllThatReturnACode)
@@ -220,7 +196,8 @@ TEST_F(Misuse, ThreadThatEndsInsideAReadInsideAnUpdate)
 	expect_sound();
 }
 
-/* As fur.h says: it stays open, all that follows joins it, and those who could notice say so. */
+/* As documented in fur.h: it stays open, later accesses join it, and the functions that can notice
+ * report it. */
 TEST_F(Misuse, UpdateLeftByLongjmp_IsNamedByUnregisterAndClose)
 {
 	static jmp_buf out;
@@ -257,7 +234,7 @@ TEST_F(Misuse, UpdateLeftByAnException_IsClosedByTheGuard)
 
 /* --------------------------------------------------------------- two heaps */
 
-/* Two threads, each with a read open on one heap, that wait for the lock of the other's: for ever.
+/* Two threads, each with a read open on one heap, that wait for the lock of the other's, in vain.
  * */
 TEST_F(Misuse, ReadsOnTwoHeaps_AreRefused)
 {
@@ -333,8 +310,8 @@ TEST_F(Misuse, NoBytes_AreNothing)
 	EXPECT_EQ(heap_.stats().log_entries, entries);
 }
 
-/* What is in memory, and what the log brings back, are both as memmove() has it; and an abort
- * brings back what was there. */
+/* Memory, and the data that the log restores, are both as memmove() leaves them; an abort restores
+ * the previous data. */
 TEST_F(Misuse, Write_OverItself_IsAsMemmove)
 {
 	constexpr size_t BYTES = 20000;
@@ -441,7 +418,8 @@ TEST_F(Misuse, Options_OfAnySize)
 	for (size_t bytes : {size_t(FUR_OPTIONS_LEAST_BYTES), sizeof(fur_options),
 	             sizeof(fur_options) + 8, size_t(4096)})
 		EXPECT_EQ(create_with(bytes, 0), 0) << bytes << ": " << fur_errormsg();
-	/* A program built for a newer library, that sets what this one does not have. */
+	/* A program built for a newer library, that sets options that this library does not
+	 * have. */
 	EXPECT_EQ(create_with(sizeof(fur_options) + 1, 1), FUR_EINVAL);
 	EXPECT_TRUE(says("does not know")) << fur_errormsg();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reopen_test.cpp - a heap opened a hundred times, and closed, left or killed: nothing leaks, of
- * thread slots, log, ring, heap, or the process's own.
+ * reopen_test.cpp - a heap opened a hundred times, and closed, left open or killed, leaks nothing:
+ * no registration of a thread, no part of log, ring or heap, nothing of the process.
  */
 #include "../../tools/heap_check.hpp"
 #include "fixture.hpp"
@@ -25,7 +25,7 @@ protected:
 		uint64_t counter[THREADS];
 	};
 
-	/* All slots, each thread's one block replaced again and again; until `updates` are done. */
+	/* As many threads as the heap allows; each replaces its block in `updates` updates. */
 	static void work(fur::Heap &heap, uint64_t updates)
 	{
 		std::vector<std::thread> all;
@@ -35,7 +35,7 @@ protected:
 				fur::Thread self(heap);
 				auto *data = static_cast<Data *>(fur_root(heap, 0));
 				here++;
-				while (here < THREADS) /* all slots at the same time */
+				while (here < THREADS) /* all registered at the same time */
 					std::this_thread::yield();
 				for (uint64_t k = 0; k < updates; k++)
 					fur::update(self, [&](fur_update *tx) {
@@ -53,7 +53,7 @@ protected:
 		for (auto &t : all)
 			t.join();
 	}
-	static void expect_no_slot_left(fur::Heap &heap)
+	static void expect_no_thread_registered(fur::Heap &heap)
 	{
 		std::vector<std::thread> all;
 		std::atomic<int> got{0}, refused{0};
@@ -87,6 +87,61 @@ protected:
 		ASSERT_TRUE(WIFSIGNALED(status));
 	}
 
+	void make()
+	{
+		fur::Heap heap = create();
+		fur::Thread self(heap);
+		fur::update(self, [&](fur_update *tx) {
+			auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
+			Data zero = {};
+			fur_write(tx, data, &zero, sizeof zero);
+			fur_set_root(tx, 0, data);
+		});
+	}
+	/* In two cycles of three a process leaves the heap open, at rest or killed at work. */
+	bool leave_or_be_killed(int cycle)
+	{
+		if (cycle % 3 == 1)
+			in_killed_child([&] { work(*new fur::Heap(open()), 1 + random_() % 30); });
+		else if (cycle % 3 == 2)
+			work_and_be_killed(static_cast<unsigned>(random_() % 8000));
+		return cycle % 3 == 2;
+	}
+	void use_and_close()
+	{
+		fur::Heap heap = open();
+		expect_no_thread_registered(heap);
+		work(heap, 1 + random_() % 30);
+		heap.close();
+	}
+
+	void expect_sound(bool killed) const
+	{
+		tools::Report left = check();
+		EXPECT_TRUE(left.sound()) << left.problems.front().what;
+		/* An update that had read from one in flight when the process was killed had not
+		 * returned either. */
+		for (const tools::Lost &l : left.lost)
+			EXPECT_TRUE(!l.certain && killed) << l.why;
+		EXPECT_LE(left.holes, uint64_t(THREADS));
+	}
+	/* No update, and no block but those that the threads have. */
+	static void expect_empty(const tools::Report &closed)
+	{
+		EXPECT_TRUE(closed.sound()) << closed.problems.front().what;
+		EXPECT_EQ(closed.state, "closed");
+		EXPECT_EQ(closed.to_replay + closed.holes, 0u) << "log or ring not empty";
+		ASSERT_TRUE(closed.census.has_value());
+		EXPECT_EQ(closed.census->blocks, uint64_t(THREADS + 1));
+	}
+	uint64_t newest_tail() const
+	{
+		tools::HeapView view(path_, tools::Purpose::CHECK);
+		uint64_t tail = 0;
+		EXPECT_EQ(media_tail_decode(view.raw().tail[1][0], &tail), 0);
+		return tail;
+	}
+
 	tools::Report check() const
 	{
 		tools::HeapView view(path_, tools::Purpose::CHECK);
@@ -106,63 +161,34 @@ protected:
 			n += line.find(path_) != std::string::npos;
 		return n;
 	}
+
+	std::mt19937_64 random_{1};
 };
 
 TEST_F(Reopen, AHundredTimes_LeaksNothing)
 {
-	{
-		fur::Heap heap = create();
-		fur::Thread self(heap);
-		fur::update(self, [&](fur_update *tx) {
-			auto *data = static_cast<Data *>(fur_alloc(tx, sizeof(Data)));
-			Data zero = {};
-			fur_write(tx, data, &zero, sizeof zero);
-			fur_set_root(tx, 0, data);
-		});
-	}
-	std::mt19937_64 random(1);
-	uint64_t used_chunks = 0, tail = 0;
+	make();
+	uint64_t tail = 0, used_chunks = 0;
 	unsigned own = 0;
-	for (int cycle = 0; cycle < CYCLES; cycle++) {
+	for (int cycle = 0; cycle < CYCLES && !HasFailure(); cycle++) {
 		SCOPED_TRACE("cycle " + std::to_string(cycle));
-		if (cycle % 3 == 1)
-			in_killed_child([&] { work(*new fur::Heap(open()), 1 + random() % 30); });
-		else if (cycle % 3 == 2)
-			work_and_be_killed(static_cast<unsigned>(random() % 8000));
-		tools::Report left = check();
-		EXPECT_TRUE(left.sound()) << left.problems.front().what;
-		/* What had read from an update in flight when the process was killed had not
-		 * returned either. */
-		for (const tools::Lost &l : left.lost)
-			EXPECT_TRUE(!l.certain && cycle % 3 == 2) << l.why;
-		EXPECT_LE(left.holes, uint64_t(THREADS));
-		{
-			fur::Heap heap = open();
-			expect_no_slot_left(heap);
-			work(heap, 1 + random() % 30);
-			heap.close();
-		}
+		bool killed = leave_or_be_killed(cycle);
+		expect_sound(killed);
+		use_and_close();
 		tools::Report closed = check();
-		EXPECT_TRUE(closed.sound()) << closed.problems.front().what;
-		EXPECT_EQ(closed.state, "closed");
-		EXPECT_EQ(closed.to_replay + closed.holes, 0u) << "log or ring not empty";
-		ASSERT_TRUE(closed.census.has_value());
-		EXPECT_EQ(closed.census->blocks, uint64_t(THREADS + 1));
-		tools::HeapView view(path_, tools::Purpose::CHECK);
-		uint64_t now;
-		EXPECT_EQ(media_tail_decode(view.raw().tail[1][0], &now), 0);
+		expect_empty(closed);
+		uint64_t now = newest_tail();
 		EXPECT_GT(now, tail);
 		tail = now;
-		/* Each class keeps what it has had: after some cycles there is no more of it. */
+		/* Each size class keeps its chunks: after some cycles their number stays. */
 		uint64_t used = closed.census->chunks - closed.census->free_chunks;
-		if (cycle == 30)
-			used_chunks = used, own = of_this_process();
-		if (cycle > 30) {
+		if (cycle == 30) {
+			used_chunks = used;
+			own = of_this_process();
+		} else if (cycle > 30) {
 			EXPECT_LE(used, used_chunks + THREADS);
 			EXPECT_EQ(of_this_process(), own);
 		}
-		if (HasFailure())
-			return;
 	}
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * allocator.hpp - transactional memory allocation for the baselines.  Its state lies in the heap
- * and is read and written by the transaction like any data: what rolls that back, logs it and
- * recovers it does the same for the allocator.
+ * and the transaction reads and writes it like any data, so rollback, logging and recovery cover
+ * the allocator too.
  *
- * Each thread takes pieces of 64 KiB, one size class to a piece, whose first line says which; what
- * it frees it keeps.  Blocks are multiples of 64 bytes and aligned so, as libfur's are from 64
- * bytes on.
+ * Each thread takes pieces of 64 KiB, one size class to a piece, whose first line holds the class;
+ * it keeps the blocks that it frees.  Blocks are multiples of 64 bytes and aligned so, as libfur's
+ * are from 64 bytes on.
  */
 #ifndef BASELINES_ALLOCATOR_HPP
 #define BASELINES_ALLOCATOR_HPP
@@ -72,14 +72,14 @@ struct Arena {
 	        fresh[CLASSES];
 };
 
-/* What the heap begins with. */
+/* The start of the heap. */
 struct Root {
 	uint64_t data, pieces; /* the workload's; given out so far */
 	uint64_t gap[14];
 	Arena arena[];
 };
 
-/* What a transaction needs to know to allocate. */
+/* The data that a transaction allocates with. */
 struct Place {
 	Root *root;
 	Arena *arena;
@@ -89,7 +89,7 @@ struct Place {
 		auto *root = reinterpret_cast<Root *>(m.heap());
 		return {root, &root->arena[thread], m.heap_bytes() / PIECE};
 	}
-	/* What the root takes of the heap, in pieces. */
+	/* The pieces that the root occupies at the start of the heap. */
 	static uint64_t first_piece(const Medium &m)
 	{
 		return (sizeof(Root) + m.threads() * sizeof(Arena) + PIECE - 1) / PIECE;

@@ -86,7 +86,7 @@ void Medium::create(const TmOptions &o, const char *system)
 	auto &h = *reinterpret_cast<Header *>(room);
 	memcpy(h.magic, MAGIC, sizeof MAGIC);
 	snprintf(h.system, sizeof h.system, "%s", system);
-	h.threads = o.threads + 2; /* who sets up, and who does something aside */
+	h.threads = o.threads + 2; /* one that sets up, one for aside() */
 	h.log_bytes = o.log_bytes ? o.log_bytes : 1 << 20;
 	h.heap_bytes = round_up(o.heap_bytes, PAGE);
 	h.logs_at = round_up(sizeof h + h.threads * sizeof h.tail[0], PAGE);
@@ -250,10 +250,10 @@ static uint64_t end_of(uint64_t position, const Record *r)
 }
 
 /* Visit records from the cursors on, in order of stamps, as long as these are not above `upto`;
- * cursor[t] == NEVER: none left of thread t.  Where a record has a link, that is the next; else the
- * heads of all logs are compared.  The check does not cover the link, which is written later: after
- * a power failure it may be what an earlier lap had there, an entry's address as well as
- * anything. */
+ * cursor[t] == NEVER: none left of thread t.  Where a record has a link, the link names the next;
+ * otherwise the heads of all logs are compared.  The checksum does not cover the link, which is
+ * written later: after a power failure it may hold anything that an earlier lap left there, an
+ * entry's address for example. */
 template <class F>
 void Medium::in_order(std::vector<uint64_t> &cursor, uint64_t upto, F &&visit)
 {
@@ -343,6 +343,49 @@ void Medium::reclaim(uint64_t upto, Reclaim how, const std::function<void()> &be
 
 /* ---------------------------------------------------------------- recovery */
 
+/* The end of a log: the first place from its tail where no valid record is, within one lap. */
+uint64_t Medium::scan(unsigned thread, uint64_t &newest, uint64_t &entries)
+{
+	uint64_t tail = header_->tail[thread], end = tail;
+	while (end - tail < header_->log_bytes) {
+		Record *r = valid(thread, end);
+		if (!r)
+			break;
+		end = end_of(end, r);
+		newest = std::max(newest, r->stamp);
+		entries += r->entries;
+	}
+	return end;
+}
+
+/* Records that were not durable are made invalid permanently; flushed, not drained. */
+void Medium::invalidate(unsigned thread, uint64_t from, uint64_t end)
+{
+	for (uint64_t at = from; at < end;) {
+		Record *r = logs_[thread].record(at);
+		at = end_of(at, r);
+		r->check = ~r->check;
+		flush(r, sizeof *r);
+	}
+}
+
+/* The logs begin anew, after everything that was recovered. */
+void Medium::restart_logs(uint64_t newest, const std::vector<uint64_t> &end)
+{
+	header_->reclaimed = newest;
+	for (unsigned t = 0; t < threads(); t++) {
+		header_->tail[t] = end[t];
+		logs_[t].head_.store(end[t], std::memory_order_relaxed);
+		logs_[t].floor_.store(end[t], std::memory_order_relaxed);
+		logs_[t].tail_.store(end[t], std::memory_order_relaxed);
+		logs_[t].last_ = end[t];
+	}
+	flush(&header_->reclaimed, sizeof header_->reclaimed);
+	flush(header_->tail, threads() * sizeof header_->tail[0]);
+	drain();
+	first_stamp_ = newest;
+}
+
 void Medium::recover(bool durable_counts)
 {
 	uint64_t started = arch_now_ns(), entries = 0;
@@ -350,21 +393,15 @@ void Medium::recover(bool durable_counts)
 	uint64_t upto = durable_counts ? header_->durable : NEVER - 1,
 	         newest = std::max(header_->reclaimed, header_->durable);
 	for (unsigned t = 0; t < threads(); t++) {
-		cursor[t] = end[t] = header_->tail[t];
-		/* No farther than a lap. */
-		while (Record *r = end[t] - header_->tail[t] < header_->log_bytes ? valid(t, end[t])
-		                                                                  : nullptr) {
-			end[t] = end_of(end[t], r);
-			newest = std::max(newest, r->stamp);
-			entries += r->entries;
-		}
+		cursor[t] = header_->tail[t];
+		end[t] = scan(t, newest, entries);
 		if (cursor[t] == end[t])
 			cursor[t] = NEVER;
 		else
 			prefetch(t, cursor[t]);
 	}
-	/* Where most pages of the heap will be written, map them all at once: a fault each costs
-	 * more than the replay itself. */
+	/* Where most pages of the heap will be written, map them all at once: one fault for each
+	 * costs more than the replay itself. */
 	if (entries >= header_->heap_bytes / PAGE / 2)
 		madvise(file_ + header_->heap_at, header_->heap_bytes, MADV_POPULATE_WRITE);
 	in_order(cursor, upto, [&](unsigned t, uint64_t position) {
@@ -379,32 +416,16 @@ void Medium::recover(bool durable_counts)
 		if (next < end[t])
 			prefetch(t, next);
 	});
-	/* The heap first; then what was not durable is made invalid for good, before a bound can
-	 * grow past it. */
+	/* The heap is durable before any record becomes invalid; and records that were not durable
+	 * are invalid, durably, before a bound can grow past them. */
 	drain();
-	for (unsigned t = 0; t < threads(); t++) {
-		uint64_t stop = cursor[t] == NEVER ? end[t] : cursor[t];
-		for (uint64_t at = stop; at < end[t];) {
-			Record *r = logs_[t].record(at);
-			at = end_of(at, r);
-			r->check = ~r->check;
-			flush(r, sizeof *r);
+	for (unsigned t = 0; t < threads(); t++)
+		if (cursor[t] != NEVER) {
+			invalidate(t, cursor[t], end[t]);
+			end[t] = cursor[t];
 		}
-		end[t] = stop;
-	}
 	drain();
-	header_->reclaimed = newest;
-	for (unsigned t = 0; t < threads(); t++) {
-		header_->tail[t] = end[t];
-		logs_[t].head_.store(end[t], std::memory_order_relaxed);
-		logs_[t].floor_.store(end[t], std::memory_order_relaxed);
-		logs_[t].tail_.store(end[t], std::memory_order_relaxed);
-		logs_[t].last_ = end[t];
-	}
-	flush(&header_->reclaimed, sizeof header_->reclaimed);
-	flush(header_->tail, threads() * sizeof header_->tail[0]);
-	drain();
-	first_stamp_ = newest;
+	restart_logs(newest, end);
 	recovered_.ns = arch_now_ns() - started;
 }
 

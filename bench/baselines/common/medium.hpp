@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * medium.hpp - what the durable baselines have in common: a file with a heap and a redo log for
- * each thread, its mapping, and recovery.
+ * medium.hpp - the common part of the durable baselines: a file with a heap and a redo log for each
+ * thread, its mapping, and recovery.
  *
  *   file    header | log of each thread | heap
  *   log     a ring of records; a record is a header and (address, value) pairs, each of an aligned
  *           word of 8 bytes
- *   heap    mapped at one address for ever: shared, or as a private copy that only recovery and
+ *   heap    always mapped at the same address: shared, or as a private copy that only recovery and
  *           reclaiming carry over to the file
  *
- * A record is valid if its checksum holds, which covers its place in the log's whole life: one of
- * an earlier lap is not taken for new.  A record's stamp orders it among all threads'; `reclaimed`
- * and, where a system has one, `durable` bound the stamps that count.
+ * A record is valid if its checksum holds, which covers its place in the log's whole life: a record
+ * of an earlier lap is not mistaken for a new one.  A record's stamp orders it among all threads';
+ * `reclaimed` and, where a system has one, `durable` bound the stamps that count.
  */
 #ifndef BASELINES_MEDIUM_HPP
 #define BASELINES_MEDIUM_HPP
@@ -121,7 +121,7 @@ public:
 	{
 		return head_.load(std::memory_order_acquire);
 	}
-	/* Records below are gone for those who look from aside. */
+	/* Other threads must not read the records below. */
 	uint64_t floor() const
 	{
 		return floor_.load(std::memory_order_acquire);
@@ -231,7 +231,7 @@ public:
 
 	void describe(bench::json &j) const;
 
-	/* Unmap what a simulated power failure left mapped. */
+	/* Unmap the file after a simulated power failure, which leaves it mapped. */
 	static void forget(const TmOptions &o);
 
 private:
@@ -239,6 +239,9 @@ private:
 	void open(const char *system);
 	void map(Working working);
 	void recover(bool durable_counts);
+	uint64_t scan(unsigned thread, uint64_t &newest, uint64_t &entries);
+	void invalidate(unsigned thread, uint64_t from, uint64_t end);
+	void restart_logs(uint64_t newest, const std::vector<uint64_t> &end);
 	Record *valid(unsigned thread, uint64_t position);
 	uint64_t checksum(unsigned thread, uint64_t position);
 	void apply(unsigned thread, uint64_t position);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session.hpp - what the baselines' threads have in common: counters, the times of phases, and
+ * session.hpp - the common part of the baselines' threads: counters, the times of phases, and
  * rolling a body back in software.
  */
 #ifndef BASELINES_SESSION_HPP
@@ -14,8 +14,8 @@
 namespace baselines
 {
 
-/* What a transaction does that an observer cannot see by itself.  All on the calling thread;
- * benchmarks have nobody watching. */
+/* The events of a transaction that an observer cannot see from outside, all on the calling thread.
+ * Benchmarks have no observer. */
 struct Nobody {
 	/* The update that is committing becomes visible, after all that did so far */
 	static void visible() {}
@@ -36,7 +36,7 @@ struct Counters {
 	}
 };
 
-/* A durable baseline: its medium, and the sum of what its threads counted. */
+/* A durable baseline: its medium, and the sum of the counters of its threads. */
 class DurableTm
 {
 public:
@@ -142,9 +142,38 @@ private:
 	uint64_t mark_ = 0;
 };
 
-/* What a body returns; nothing, if it was rolled back together with that. */
+/* The result of a body; none if the hardware rolled it back together with the transaction. */
 template <class Body, class Tx>
 using Result = std::optional<std::invoke_result_t<Body &, Tx *>>;
+
+/* The public members of a thread whose transact(update, body, keep) runs a transaction: it commits
+ * if keep(result) is true, and rolls back otherwise. */
+template <class Self>
+class Transacts
+{
+public:
+	template <class Body>
+	auto read(Body &&body)
+	{
+		return *self().transact(false, body, [](auto &) { return true; });
+	}
+	template <class Body>
+	auto update(Body &&body)
+	{
+		return *self().transact(true, body, [](auto &) { return true; });
+	}
+	template <class Body>
+	bool update_or_abort(Body &&body)
+	{
+		return self().transact(true, body, [](bool kept) { return kept; }).value_or(false);
+	}
+
+private:
+	Self &self()
+	{
+		return static_cast<Self &>(*this);
+	}
+};
 
 } // namespace baselines
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * software.hpp - what the software transactional memories have in common: running a body again and
+ * software.hpp - the common part of the software transactional memories: running a body again and
  * again, until it commits.
  */
 #ifndef BASELINES_SOFTWARE_HPP
@@ -53,7 +53,7 @@ private:
 	uint64_t size_ = 0;
 };
 
-/* Ownership is by lines of 64 bytes: what one block's words share, as in hardware. */
+/* Ownership is by lines of 64 bytes: the words of a block share one, as in hardware. */
 inline uint64_t line_hash(const uint64_t *p, uint64_t slots)
 {
 	return (reinterpret_cast<uintptr_t>(p) >> 6) & (slots - 1);
@@ -72,28 +72,15 @@ struct Restart {
  * (false: it was not valid, and is rolled back), roll_back(), reclaim(); `Tx` has place, log,
  * restart. */
 template <class System, class Tx, class Watch>
-class SoftwareSession : public Session
+class SoftwareSession : public Session, public Transacts<SoftwareSession<System, Tx, Watch>>
 {
+	friend class Transacts<SoftwareSession>;
+
 public:
 	explicit SoftwareSession(DurableTm &tm) : Session(tm)
 	{
 		tx_.place = Place::of(medium_, number_);
 		tx_.log = &log_;
-	}
-	template <class Body>
-	auto read(Body &&body)
-	{
-		return *transact(false, body, [](auto &) { return true; });
-	}
-	template <class Body>
-	auto update(Body &&body)
-	{
-		return *transact(true, body, [](auto &) { return true; });
-	}
-	template <class Body>
-	bool update_or_abort(Body &&body)
-	{
-		return transact(true, body, [](bool kept) { return kept; }).value_or(false);
 	}
 
 protected:

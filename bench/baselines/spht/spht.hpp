@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * spht.hpp - SPHT: hardware transactions that log as they write, made durable in groups
- * (group_commit.hpp).  Durable opacity; read-only transactions run in hardware, too.  Source:
- * "SPHT: Scalable Persistent Hardware Transactions" (FAST '21).
+ * (group_commit.hpp).  Durable opacity; read-only transactions run in hardware too.  Source: "SPHT:
+ * Scalable Persistent Hardware Transactions" (FAST '21).
  *
- * A hardware transaction writes its log where it will lie, on the medium; what an abort takes back
- * it takes back there as well.
+ * A hardware transaction writes its log in place, on the medium; an abort takes the log back as
+ * well.
  */
 #ifndef BASELINES_SPHT_HPP
 #define BASELINES_SPHT_HPP
@@ -16,7 +16,8 @@
 namespace baselines
 {
 
-/* An update of SPHT, in hardware or under the lock, where it keeps what it overwrites. */
+/* An update of SPHT, in hardware or under the lock, where it keeps the values that it
+ * overwrites. */
 struct spht_tx {
 	struct Old {
 		uint64_t *word, value;
@@ -40,9 +41,9 @@ struct spht_tx {
 			undo.push_back({word, *word});
 		__atomic_store_n(word, value, __ATOMIC_RELAXED);
 	}
-	/* SPHT's reads are tracked.  SI-HTM's are not: a transactional store of what is there takes
-	 * the line into the write set.  What is there cannot have changed since it was read: who
-	 * writes it waits for us before it commits, or is aborted by this store. */
+	/* SPHT's reads are tracked.  SI-HTM's are not: a transactional store of the current value
+	 * takes the line into the write set.  The value cannot have changed since it was read: a
+	 * transaction that writes it waits for us before it commits, or this store aborts it. */
 	void promote(uint64_t *word)
 	{
 		if (promotes && !locked)
@@ -56,7 +57,7 @@ struct spht_tx {
 	}
 };
 
-/* What a thread of either SPHT does outside the transaction proper. */
+/* The work of a thread of either SPHT outside the hardware transaction. */
 class SphtSession : public Session
 {
 public:
@@ -171,25 +172,12 @@ public:
 			htm = bench::machine_htm();
 	}
 
-	class Thread : public SphtSession
+	class Thread : public SphtSession, public Transacts<Thread>
 	{
+		friend class Transacts<Thread>;
+
 	public:
 		explicit Thread(SphtTm &tm) : SphtSession(tm, tm.order_), tm_(tm) {}
-		template <class Body>
-		auto read(Body &&body)
-		{
-			return *transact(false, body, [](auto &) { return true; });
-		}
-		template <class Body>
-		auto update(Body &&body)
-		{
-			return *transact(true, body, [](auto &) { return true; });
-		}
-		template <class Body>
-		bool update_or_abort(Body &&body)
-		{
-			return transact(true, body, [](bool kept) { return kept; }).value_or(false);
-		}
 
 	private:
 		/* The body's result; nothing if the hardware has rolled it back, as it asked
@@ -207,10 +195,11 @@ public:
 				order_.begin(number_, update);
 				unsigned status = tsx_begin();
 				if (status == TSX_STARTED) {
-					/* Tracked: whoever takes the lock aborts us. */
+					/* Tracked: a thread that takes the lock aborts us. */
 					if (tm_.lock_.load(std::memory_order_relaxed))
 						tsx_abort(1 + FUR_ABORT_LOCK);
-					/* What is thrown is thrown under the lock, at last. */
+					/* An exception aborts; in the end the body throws it under
+					 * the lock. */
 					auto result = or_else(
 					        body, [] { tsx_abort(1 + FUR_ABORT_FAULT); });
 					if (!keep(result))

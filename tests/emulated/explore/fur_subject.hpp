@@ -5,7 +5,7 @@
 #ifndef EXPLORE_FUR_SUBJECT_HPP
 #define EXPLORE_FUR_SUBJECT_HPP
 
-#include "../../unit/internals.hpp"
+#include "internals.hpp"
 #include "recorded.hpp"
 #include "run.hpp"
 

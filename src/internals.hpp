@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * internals.hpp - the library's internal headers, C, for tests in C++.
+ * internals.hpp - the library's internal headers, which are C, for the tests, tools and benchmarks,
+ * which are C++.
  */
 #ifndef INTERNALS_HPP
 #define INTERNALS_HPP
 
+#include <fur.h>
 #include <pthread.h>
+#include <stddef.h>
 
 #define _Static_assert static_assert
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
+#include "alloc/alloc.h"
 #include "api/attach.h"
 #include "api/heap.h"
 #include "api/struct.h"
+#include "base/error.h"
+#include "file/heap_file.h"
 #include "htm/active.h"
+#include "htm/policy.h"
 #include "media/heap_layout.h"
+#include "pm/pm.h"
 #include "replay/apply.h"
+#include "replay/inspect.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert
