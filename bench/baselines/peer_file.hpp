@@ -14,8 +14,8 @@ namespace bench
 class PeerFile
 {
 public:
-	/* `beside`: ending of a second file the peer makes, or null.  Throws Usage if the file is
-	 * there and not to be reused. */
+	/* `beside`: suffix of a second file that the peer makes, or null.  Throws Usage if the file
+	 * exists and must not be reused. */
 	explicit PeerFile(const TmOptions &o, const char *beside = nullptr)
 	    : path_(o.path()), own_(o.heap.empty()), beside_(beside),
 	      exists_(access(path_.c_str(), F_OK) == 0)

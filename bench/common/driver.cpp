@@ -125,7 +125,7 @@ static double since(Clock::time_point t)
 	return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-/* Sleep, with a line of progress where somebody looks. */
+/* Sleep, with a line of progress on a terminal. */
 static void sleep_for(double seconds, const char *what)
 {
 	bool terminal = isatty(2);

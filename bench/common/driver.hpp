@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver.hpp - what all workloads share: the command line, pinned threads, the measured window, the
- * result.
+ * driver.hpp - the parts that all workloads share: the command line, pinned threads, the measured
+ * window, the result.
  *
- * Throughput is that of a window in the middle: threads run from a common start, are left to warm
- * up, and are counted between two looks at their counters.
+ * Throughput is measured over a window in the middle: threads run from a common start and warm up;
+ * then the driver reads their counters twice.
  */
 #ifndef BENCH_DRIVER_HPP
 #define BENCH_DRIVER_HPP
@@ -49,7 +49,7 @@ const char *peer_package(const std::string &tm);
 
 enum { MAX_KINDS = 8 };
 
-/* What one thread has done, by kind of transaction; read by the driver while it runs. */
+/* Counts of one thread by kind of transaction, which the driver reads while the thread runs. */
 struct alignas(128) Progress {
 	std::atomic<uint64_t> done[MAX_KINDS] = {};
 	void count(unsigned kind)
@@ -62,7 +62,7 @@ struct alignas(128) Progress {
 struct Window {
 	double seconds = 0;
 	uint64_t done[MAX_KINDS] = {};
-	/* Warming up and coming to an end, too: what aborts and phases are counted over */
+	/* With warm-up and end: aborts and phases are counted over this */
 	uint64_t whole_run[MAX_KINDS] = {};
 };
 
@@ -74,7 +74,7 @@ using Body = std::function<void(
         unsigned, const std::function<void()> &, const std::atomic<bool> &, Progress &)>;
 Window run_threads(const Options &o, const Body &body);
 
-/* How far a long step has come, where somebody looks. */
+/* The progress of a long step, on a terminal. */
 class ProgressBar
 {
 public:
@@ -93,7 +93,7 @@ private:
 	bool terminal_;
 };
 
-/* What every result begins with; `kinds`: names of what the window counts. */
+/* The start of every result; `kinds`: the names of the kinds that the window counts. */
 json common_result(const Options &o, const char *workload, const Window &window,
         const char *const *kinds, unsigned n);
 

@@ -21,8 +21,8 @@ int on_machine(Options &o, char **argv, const std::function<int(Options &)> &run
 /* Prepare or inspect data: on an emulated machine no time passes, and nothing of it is counted. */
 void aside(const std::function<void()> &f);
 
-/* The kind of hardware transactions it lists, tsx or power, or null.  They may abort all the
- * same. */
+/* The kind of hardware transactions it lists, tsx or power, or null.  Every one of them may still
+ * abort. */
 const char *machine_htm();
 
 /* One turn of a loop that waits for another thread. */

@@ -17,9 +17,9 @@ namespace bench
 namespace
 {
 
-/* Not on the process's stack, nor is what it refers to: the kernel puts that somewhere else each
- * time, to 16 bytes, and so would share it out among lines differently, and a line more or less to
- * fetch makes another run of it. */
+/* Neither this nor the data that it refers to lies on the process's stack: the kernel places the
+ * stack anew each time, to 16 bytes, so the data would spread over lines differently, and one line
+ * more or less to fetch changes the run. */
 struct alignas(128) Run {
 	Options o;
 	std::function<int(Options &)> run;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stock.hpp - the allocator as it is after a second's run, at the start of a run of a millisecond.
+ * stock.hpp - brings the allocator, at the start of a run of a millisecond, to its state after a
+ * second.
  *
- * A thread's first block of a size is cut for it from what all threads share, inside its
- * transaction.  Once in some hundred blocks that is nothing; but where 64 threads start together
- * each aborts the others, and that would be most of a short run.
+ * A thread's first block of a size is cut from memory that all threads share, inside its
+ * transaction.  Once in some hundred blocks that costs nothing; but 64 threads that start together
+ * abort each other, and that would be most of a short run.
  */
 #ifndef BENCH_STOCK_HPP
 #define BENCH_STOCK_HPP
@@ -37,7 +38,7 @@ public:
 	}
 
 private:
-	/* The next one's also if this one throws. */
+	/* Passes the turn on even if this thread throws. */
 	struct Turn {
 		std::atomic<unsigned> &turn;
 		unsigned thread;

@@ -5,11 +5,11 @@
  * Algorithms", chapter 13, with null leaves: where the book colours the sentinel's parent, the
  * deletion here carries the parent along.
  *
- * Right under snapshot isolation, too: where an update relies on what it read and does not write,
- * it promotes the read, so that of two updates that would be right alone and wrong together one
- * aborts.  These reads are: a black node that makes a red neighbour lawful, and a node that is
- * taken out (somebody may be hanging a new one under it).  A node's words share a line, so one
- * stands for all.
+ * Right under snapshot isolation too: where an update relies on what it read and does not write, it
+ * promotes the read, so that of two updates that would be right alone and wrong together one
+ * aborts.  It promotes two reads: of a black node that makes a red neighbour lawful, and of a node
+ * that is taken out (another update may be adding a child to it).  A node's words share a line, so
+ * one stands for all.
  *
  * Every function takes the open transaction first.  `Tx` is fur_ro, fur_update, or another system's
  * type with overloads of fur_load, fur_store, fur_alloc and fur_free.
@@ -215,7 +215,7 @@ void unlink(Tx *tx, Tree *tree, Node *node)
 {
 	Node *left = fur_load(tx, &node->left), *child = left ? left : fur_load(tx, &node->right),
 	     *parent = fur_load(tx, &node->parent);
-	rely_on(tx, node); /* it goes: nobody may hang another under it */
+	rely_on(tx, node); /* it is removed: no other update may add a child to it */
 	replace_child(tx, tree, parent, node, child);
 	if (child)
 		fur_store(tx, &child->parent, parent);

@@ -3,14 +3,14 @@
  * replay.cpp - the replay benchmark (FUR, Figure 10): how fast one thread carries logs over to the
  * heap, by how it finds the order of updates.
  *
- *     scan     the next is the oldest at the head of any log: as NV-HTM, DudeTM and cc-HTM
+ *     scan     the next record is the oldest at the head of any log: as NV-HTM, DudeTM and cc-HTM
  *              (bench/baselines/common/medium.hpp)
- *     linked   each record says which is next: as SPHT (the same logs, with links)
+ *     linked   each record names the next: as SPHT (the same logs, with links)
  *     ring     the markers of the ring, one after the other: libfur's own recovery
  *
  * The logs are made in advance, with updates of 1 to 20 words at random addresses, each by one of
- * the --producers, drawn at random.  What is timed is recovery from them, checksums and all.  The
- * heap is compared with what was logged afterwards.
+ * the --producers, drawn at random.  Only recovery from them is timed, with checksums.  Afterwards
+ * the heap is compared with the logged data.
  */
 #include "../baselines/common/medium.hpp"
 #include "../common/driver.hpp"
@@ -47,7 +47,7 @@ struct Workload {
 	unsigned producers = 1;
 	uint64_t logs_mib = 0; /* of all producers together */
 	unsigned preload = REPLAY_DEFAULTS.preload;
-	/* 0: what fills the logs well; on an emulated machine a tenth of that */
+	/* 0: as many as fill the logs well; on an emulated machine a tenth */
 	uint64_t updates = 0;
 
 	/* Of each producer: a power of two. */
@@ -65,7 +65,7 @@ struct Workload {
 	}
 };
 
-/* What was logged: the same for every replayer with the same seed. */
+/* The logged data: the same for every replayer with the same seed. */
 class Updates
 {
 public:
@@ -83,7 +83,7 @@ public:
 			auto producer = static_cast<unsigned>(below(producers_));
 			uint64_t words = 1 + below(MOST_WORDS), word[MOST_WORDS], value[MOST_WORDS];
 			for (uint64_t n = 0; n < words; n++) {
-				/* Above what the allocator keeps at the heap's start. */
+				/* Above the allocator's data at the start of the heap. */
 				word[n] = (KEPT_BYTES + below(HEAP_BYTES - KEPT_BYTES)) / 8;
 				value[n] = random_();
 			}
@@ -276,7 +276,7 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 	return wrong;
 }
 
-/* Of all threads, opening included: what is left to compare by where others have the processors,
+/* Of all threads, with opening: the figure to compare by where other processes use the processors
  * too. */
 double cpu_seconds()
 {

@@ -7,11 +7,11 @@
  * is not looked at.  No leaf is empty, but that of an empty tree; an empty one is taken out of its
  * parent, and nodes are not merged otherwise.  No sibling links: scans come from above.
  *
- * Free of write skew, so right under snapshot isolation: whatever changes which leaf a key belongs
- * to (a split of that leaf, its removal) writes that leaf, and so does every insertion and removal
- * of a key in it.  Likewise one level up: a node that gains or loses a child is written, also when
- * it is itself split or taken out.  Two updates of which one relies on what the other changes write
- * a common node.
+ * Free of write skew, so right under snapshot isolation: an update that changes the leaf of a key
+ * (by a split of that leaf, or its removal) writes that leaf, and so does every insertion and
+ * removal of a key in it.  Likewise one level up: a node that gains or loses a child is written,
+ * also when it is itself split or taken out.  If one update relies on data that another changes,
+ * both write a common node.
  */
 #ifndef TPCC_BTREE_HPP
 #define TPCC_BTREE_HPP

@@ -13,7 +13,7 @@
 namespace tpcc
 {
 
-/* What the rows of one district, or of one customer, add up to. */
+/* Sums over the rows of one district, or of one customer. */
 struct DistrictSums {
 	int64_t history = 0, ytd = 0;
 	uint64_t next_order = 0, newest = 0, orders = 0, lines_of_orders = 0, lines = 0;

@@ -88,7 +88,7 @@ tpcc::Scale parse_scale(const std::string &name)
 	throw bench::Usage("--scale " + name + ": use paper, tenth, spec or tiny");
 }
 
-/* What the database needs, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60
+/* The size of the database, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60
  * %. */
 uint64_t heap_bytes_of(const Workload &w)
 {
@@ -101,7 +101,8 @@ uint64_t heap_bytes_of(const Workload &w)
 	       (uint64_t(64) << 20);
 }
 
-/* What new orders and payments add while it runs: 100 MB a second of each thread, at most 8 GB. */
+/* The growth by new orders and payments during the run: 100 MB a second of each thread, at most 8
+ * GB. */
 uint64_t growth_of(const bench::Options &o, const Workload &w)
 {
 	double threads = (w.first[PAYMENT] + w.first[NEW_ORDER] +
@@ -194,7 +195,7 @@ private:
 	{
 		return w_.scale.by_name && random_.percent(60);
 	}
-	/* Of a name that somebody has: the first customers have names 0, 1, ... */
+	/* A name that a customer has: the first customers have names 0, 1, ... */
 	uint64_t name()
 	{
 		uint64_t names = w_.scale.customers < tpcc::NAMES ? w_.scale.customers
@@ -240,7 +241,7 @@ void fur_free(Counted<Tx> *c, void *p)
 	fur_free(c->tx, p);
 }
 
-/* What a transaction's body is handed: the transaction itself, or one that counts. */
+/* The transaction that a body gets: the system's, or one that counts. */
 struct Plain {
 	template <class Tx>
 	Tx *operator()(Tx *tx)
@@ -329,7 +330,7 @@ public:
 	}
 
 private:
-	/* `with` makes what the body is handed of the transaction that is open. */
+	/* `with` turns the open transaction into the one that the body gets. */
 	template <class With>
 	void one(typename Tm::Thread &self, Inputs &inputs, Type type, With &with)
 	{
@@ -427,7 +428,7 @@ private:
 	uint64_t seed_;
 	tpcc::Database *db_ = nullptr;
 	bench::Stock stock_;
-	/* What a terminal would show: not optimised away */
+	/* Output of a terminal, so that it is not optimised away */
 	static inline thread_local volatile uint64_t shown_;
 };
 

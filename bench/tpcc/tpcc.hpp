@@ -5,7 +5,7 @@
  * amounts are in cents.
  *
  * Two presets.  `spec` is the specification's: 5 to 15 order lines, customers also by last name,
- * stock level over 20 orders.  `paper` is what FUR's evaluation ran (section 4.1): 1 to 3 order
+ * stock level over 20 orders.  `paper` is the scale of FUR's evaluation (section 4.1): 1 to 3 order
  * lines, by number only, stock level over 100 orders.
  */
 #ifndef TPCC_HPP
@@ -105,8 +105,7 @@ inline uint64_t by_customer_key(uint64_t w, uint64_t d, uint64_t c, uint64_t o)
 	return district_key(w, d) | c << 28 | o;
 }
 
-/* The row must be there: what is asked for was put in when the database was loaded, or follows from
- * another row. */
+/* The row must exist: it was inserted when the database was loaded, or another row refers to it. */
 struct Broken {
 	const char *what;
 };

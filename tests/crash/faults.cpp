@@ -56,9 +56,9 @@ Role role;
 std::atomic<long> blocks, mappings;
 
 /* INV-T3.  One copy after the other, also of two processes: a copy that began before another, and
- * ended after it, would take from the disk what the other's fdatasync has put there.  The lock is
- * on an open file of its own, so that it holds between threads as well; it goes with the
- * process. */
+ * ended after it, would remove from the disk the data that the other's fdatasync has put there. The
+ * lock is on an open file of its own, so that it holds between threads as well; the kernel releases
+ * it when the process ends. */
 void copy_to_image(int fd)
 {
 	const std::string self = "/proc/self/fd/" + std::to_string(fd);

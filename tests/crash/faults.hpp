@@ -58,7 +58,7 @@ enum Mode {
 	 * (EDEADLK) */
 	BUSY,
 	POWER, /* fdatasync: as STICKY, and the power fails in the end */
-	TORN,  /* the same, and before that the kernel has written some pages by itself */
+	TORN,  /* the same, and before that the kernel has written some pages unasked */
 	MODES
 };
 const char *name_of_mode(int mode);

@@ -249,7 +249,7 @@ void close_in_child(fur_heap *heap)
 
 /* ------------------------------------------------------------------- stages */
 
-/* A process that does what a program, or fur-replayer, does, and may be hit by faults. */
+/* A process that does the work of a program, or of fur-replayer, with faults injected. */
 pid_t start(const std::function<void()> &body, faults::Role role = faults::PROGRAM)
 {
 	pid_t pid = fork();
@@ -269,7 +269,7 @@ pid_t start(const std::function<void()> &body, faults::Role role = faults::PROGR
 	_exit(0);
 }
 
-/* A signal that nobody sent? */
+/* A signal that the test did not send? */
 bool crashed(int status, int sent)
 {
 	if (!WIFSIGNALED(status) || WTERMSIG(status) == sent)
@@ -356,7 +356,7 @@ void recover_with_threads()
 	});
 }
 
-/* The program itself, in a process of ours; what it prints goes to `text`. */
+/* The program itself, in a process of ours; its output goes to `text`. */
 struct Replayer {
 	pid_t pid;
 	int text;

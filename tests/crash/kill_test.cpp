@@ -115,7 +115,7 @@ public:
 	{
 		return s_.kills - closed_ + killed_recoveries_;
 	}
-	/* Did it do what it is for? */
+	/* Did it serve its purpose? */
 	bool worked() const
 	{
 		return expected_.updates() > 0 && recovered_ > 0;
@@ -221,7 +221,7 @@ private:
 			kill(daemon_, SIGCONT);
 	}
 
-	/* SIGTERM: it ends by itself, and well. */
+	/* SIGTERM: it shuts down in order. */
 	void stop_daemon(int signal)
 	{
 		int status;

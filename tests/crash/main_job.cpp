@@ -29,7 +29,7 @@ double since(Clock::time_point t)
 	return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-/* What the child tells before it dies. */
+/* The messages of the child before it dies. */
 struct Told {
 	crash::Shared work;
 	fur_stats stats;
@@ -158,7 +158,7 @@ std::string printable(const char *format, ...)
 	return text;
 }
 
-/* What fur_get_info says of the machine: taken while the heap is open, printed at the end. */
+/* The report of fur_get_info on the machine: taken while the heap is open, printed at the end. */
 struct Machine {
 	std::string back_end, persistence;
 	explicit Machine(fur_heap *heap)

@@ -88,7 +88,7 @@ int cause_of(uint64_t status)
 	return static_cast<int>(status & 0xff) - 1;
 }
 
-/* ------------------------------------------------- transactions: what they are */
+/* ------------------------------------------------- transactions */
 
 /* Power ISA 3.0B II 5.1: the stores of a transaction appear all at once. */
 TEST(PowerTm, CommittedStores_AreSeenTogether)
@@ -104,7 +104,7 @@ TEST(PowerTm, CommittedStores_AreSeenTogether)
 	EXPECT_EQ(cell[1].value, 1u);
 }
 
-/* II 5.3: a failure restores registers and memory to what they were at tbegin. */
+/* II 5.3: a failure restores registers and memory to their state at tbegin. */
 TEST(PowerTm, Abort_RestoresMemoryWhoeverWroteIt)
 {
 	run({}, {[] {
@@ -681,7 +681,7 @@ protected:
 		emu_persistent_gone(persistent);
 		munmap(persistent, 65536);
 	}
-	/* Run `body`, then cut the power.  Of so many seeds, how often word k is there, by k. */
+	/* Run `body`, then cut the power.  In how many of the seeds word k survived, by k. */
 	static std::vector<int> survives(void (*body)(), unsigned words, int seeds = 200)
 	{
 		std::vector<int> n(words);
@@ -873,7 +873,7 @@ TEST(Machine, Prefetch_HidesTheWayOfALine)
 	EXPECT_LE(result[3], result[2]);
 }
 
-/* Only so many lines are on their way at a time. */
+/* The number of lines in flight is limited. */
 TEST(Machine, Prefetch_WaitsWhereTooManyAreOnTheirWay)
 {
 	run({}, {[] {

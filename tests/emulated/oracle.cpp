@@ -26,7 +26,7 @@ namespace
 
 struct Access {
 	uint64_t at, value;
-	bool unknown = false; /* a write of we do not know what */
+	bool unknown = false; /* a write of an unknown value */
 };
 
 /* One attempt; or a whole transaction, if it committed. */
@@ -42,7 +42,7 @@ struct Tx {
 	uint64_t number = 0;                /* of the update in its thread */
 	bool aborted = false, committing = false, pending = false, kept = true;
 	std::vector<size_t> from;          /* updates it has read from that had not returned then */
-	std::vector<Access> reads, writes; /* reads of what it had not written itself */
+	std::vector<Access> reads, writes; /* reads of words that it had not written itself */
 	uint64_t explained = 0;            /* the k that explains its reads */
 };
 
@@ -138,8 +138,8 @@ void invoke(bool update)
 void attempt()
 {
 	Tx &tx = *open_tx(current_thread());
-	/* The machine has told of the last one's abort; what it had read is kept for the check, as
-	 * a transaction of its own. */
+	/* The machine has reported the abort of the last one; its reads are kept for the check, as
+	 * those of a separate transaction. */
 	if (tx.aborted) {
 		Tx again;
 		again.thread = tx.thread;
@@ -190,8 +190,8 @@ void committing(bool under_lock, uint64_t number)
 	tx.number = number;
 	tx.high = run.order.size();
 	event(Kind::COMMITTING, index_of(tx));
-	/* Under the lock nobody sees its stores before it is released, and nothing else becomes
-	 * visible meanwhile. */
+	/* Under the lock no other thread sees its stores before the lock is released, and nothing
+	 * else becomes visible meanwhile. */
 	if (under_lock && !tx.writes.empty())
 		becomes_visible(tx);
 }
@@ -290,7 +290,7 @@ std::string name_of(const Tx &tx)
 	       std::to_string(tx.thread);
 }
 
-/* What each word held, and since which update. */
+/* The values of each word, and the update that wrote each. */
 class Versions
 {
 public:
@@ -370,8 +370,8 @@ std::string complain(const Versions &v, const Tx &tx, uint64_t low, uint64_t hig
 	std::string text = name_of(tx) + (tx.aborted ? " (an attempt that aborted)" : "");
 	text += " has read no state of memory: ";
 	const Access *worst = nullptr;
-	/* Name the read that the latest state does not explain, and who wrote what it should have
-	 * seen. */
+	/* Name the read that the latest state does not explain, and the writer of the value that it
+	 * should have seen. */
 	if (!(worst = v.unexplained(tx, high)))
 		worst = v.unexplained(tx, low);
 	if (worst) {
@@ -447,7 +447,8 @@ std::string check_durable(
         Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
 {
 	run.failed_ns = current_ns();
-	/* What was about to become visible and has survived came last: nobody had seen it. */
+	/* An update that was about to become visible and has survived is the last: no transaction
+	 * had seen it. */
 	for (auto [thread, index] : run.open) {
 		Tx &tx = run.txs[index];
 		auto t = static_cast<size_t>(thread);
@@ -477,7 +478,7 @@ std::string check_durable(
 	std::string wrong = check_reads(isolation, v,
 	        [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
 	if (!wrong.empty()) {
-		/* To blame: who has read what is lost, and those who wrote that. */
+		/* To blame: transactions that have read lost data, and those that wrote it. */
 		run.named = {run.blamed};
 		for (const Access &r : run.txs[run.blamed].reads)
 			for (size_t index : run.order)

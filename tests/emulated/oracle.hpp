@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * oracle.hpp - was what the transactions of a run saw, and what a power failure left of it, right?
+ * oracle.hpp - judges a run: did its transactions read the right values, and did the right updates
+ * survive a power failure?
  *
- * The workload tells the oracle what each transaction reads, writes and returns, the machine tells
- * it when a hardware transaction commits or aborts.  From that it knows the order in which updates
- * became visible, and so the state of memory after each: state(k) after the first k.  Then
+ * The workload tells the oracle of the reads, writes and return of each transaction; the machine
+ * tells it when a hardware transaction commits or aborts.  From that it knows the order in which
+ * updates became visible, and so the state of memory after each: state(k) after the first k.  Then
  *
  *   opacity   An update that became visible as number c has read state(c - 1).  A read-only
  *             transaction, and an attempt that aborted, have read state(k) for one k, between the
@@ -50,7 +51,7 @@ void committing(bool under_lock, uint64_t number);
 /* Its end has returned.  True: it has read from an update that has not. */
 bool returned(bool committed);
 
-/* What only software knows, by the thread whose transaction it is: */
+/* Events that only software knows, reported by the thread of the transaction: */
 void visible();   /* the update that is committing becomes visible now, after all that did before */
 void withdrawn(); /* it does not after all: its attempt will have aborted */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
@@ -59,15 +60,15 @@ void aborted();   /* the attempt has been rolled back */
 /* The machine's: pass to emu_on_event(). */
 void on_event(int event, int thread, int cause);
 
-/* Who calls?  Given by the driver: the machine's thread, its virtual time. */
+/* The calling thread of the machine, and its virtual time; the driver sets both. */
 extern int (*current_thread)();
 extern uint64_t (*current_ns)();
 
 /* Nothing, or what is wrong with the run so far. */
 std::string check_isolation(Isolation isolation);
 
-/* Nothing, or what is wrong with the heap after recovery.  `newest[t]`: what the heap says is the
- * last update of thread t. */
+/* Nothing, or what is wrong with the heap after recovery.  `newest[t]`: the last update of thread t
+ * according to the heap. */
 std::string check_durable(
         Isolation isolation, const void *heap, const uint64_t *newest, size_t threads);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmem_bugs.c - a libpmem program, a list of records and its length, that does it right or with one
- * bug, for pm-emulate to see.
+ * pmem_bugs.c - a libpmem program, a list of records and its length, correct or with one bug, for
+ * pm-emulate to find.
  *
  *     pmem-bugs append FILE right|no-flush|no-fence|twice|unchanged|length-first|copy [RECORDS]
  *     pmem-bugs check FILE
@@ -87,7 +87,7 @@ static int check(const struct list *list)
 int main(int argc, char **argv)
 {
 	if (argc >= 4 && !strcmp(argv[1], "append")) {
-		/* As daemons do; pm-emulate has something open, too. */
+		/* As daemons do; pm-emulate has files open too. */
 		for (int fd = 3; fd < 1024; fd++)
 			close(fd);
 		struct list *list = map(argv[2]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * victim.cpp - a program to let the power fail under, and the check afterwards: everything
- * acknowledged is there, and the data are what the updates give.  Acknowledgements go to a file of
- * their own, which pm-emulate is told is no persistent memory (--file).
+ * acknowledged is there, and the data are the result of the updates.  Acknowledgements go to a file
+ * of their own, which pm-emulate is told is no persistent memory (--file).
  *
  *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2]
  *     [--readers 1] [--updates 200] [--seed N] victim check --heap PATH --acks PATH ...
@@ -40,7 +40,7 @@ struct Options {
 	}
 };
 
-/* A small ring and small logs, so that replay runs, too. */
+/* A small ring and small logs, so that replay runs too. */
 fur::Options heap_options(const Options &o)
 {
 	fur::Options f;
@@ -67,7 +67,7 @@ crash::Shared *map_acknowledgements(const std::string &path)
 
 /* ------------------------------------------------------------------- TPC-C */
 
-/* Root 0: what was loaded, and, per thread, how many updates are in it. */
+/* Root 0: the loaded data, and the number of updates of each thread in it. */
 struct TpccData {
 	crash::Line counter[crash::THREADS];
 	tpcc::Database *database;
@@ -76,7 +76,7 @@ struct TpccData {
 };
 const tpcc::Scale MICRO = {3, 20, 1, 3, 5, true, true};
 
-/* What update k of thread t does, from (seed, t, k) alone. */
+/* Update k of thread t, decided by (seed, t, k) alone. */
 struct TpccStep {
 	enum Kind { DELIVERY, PAYMENT, NEW_ORDER } kind;
 	uint64_t r, d, c;

@@ -2,19 +2,19 @@
  *
  * softtsx.hpp - Intel TSX in software: the TSX back end, compiled with an undefined instruction
  * before each of TSX's (FUR_TSX_TRAPS, src/htm/tsx_insn.h), raises SIGILL there, and the handler
- * does what hardware would.  So the back end runs, and can be made to abort at each of its
+ * acts as hardware would.  So the back end runs, and can be made to abort at each of its
  * instructions, on every x86-64 processor alike: one without TSX, one that has it, and one that
  * lists it and has it switched off.
  *
  * How: xbegin stops every other thread of the program (a signal parks it) and copies the memory
  * that may change: the regions it was told of, and the thread's stack.  xend lets the others go on.
  * An abort puts memory and registers back, eax set to the status, and goes on at xbegin's fallback
- * address.  So a transaction is atomic towards everybody, readers included.  A reader that is
- * active while the world stands still cannot end, so an isolation wait inside the transaction
- * always gives up: what lies behind that is tested, not the wait.
+ * address.  So a transaction is atomic for every thread, readers included.  A reader that is active
+ * while the world stands still cannot end, so an isolation wait inside the transaction always gives
+ * up: the code after that is tested, not the wait.
  *
- * Ends the program with a message where hardware would abort for ever: xend while suspended,
- * suspend while suspended.
+ * Ends the program with a message where hardware would always abort: xend while suspended, suspend
+ * while suspended.
  */
 #ifndef SOFTTSX_HPP
 #define SOFTTSX_HPP
@@ -35,7 +35,7 @@ enum Status : unsigned {
 /* Once; before any thread. */
 void install();
 
-/* Every thread that runs transactions, or reads what they change. */
+/* Every thread that runs transactions, or reads data that they change. */
 void thread_begin();
 void thread_end();
 /* In the child of a fork: the forking thread is the only one there. */

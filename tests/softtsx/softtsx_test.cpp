@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * softtsx_test.cpp - the TSX back ends, as compiled but for the traps, whatever TSX the processor
- * has (softtsx.hpp).
+ * softtsx_test.cpp - the TSX back ends, compiled as in the library apart from the traps, and
+ * independent of the TSX of the processor (softtsx.hpp).
  */
 #include "../crash/workload.hpp"
 #include "../unit/fixture.hpp"
@@ -68,7 +68,7 @@ protected:
 		softtsx::add_region(d->nondurable, n * sizeof(nondurable));
 		for (uint32_t i = 0; i < n; i++) {
 			fur_thread *t = &heap->threads[i];
-			/* What only the owner writes, and inside a transaction. */
+			/* Only the owner writes this, and inside a transaction. */
 			softtsx::add_region(&t->ro, sizeof t->ro);
 			softtsx::add_region(&t->update, sizeof t->update);
 			softtsx::add_region(&t->window, sizeof t->window);

@@ -170,8 +170,8 @@ TEST_F(Allocator, Check_FindsPlantedDamage)
 
 /* ------------------------------------------------ after the update has failed */
 
-/* Whatever has failed, fur_alloc says NULL from then on, fur_free does nothing, and the commit says
- * why; nothing is lost. */
+/* After any failure fur_alloc returns NULL, fur_free does nothing, and the commit reports the
+ * reason; nothing is lost. */
 class FailedUpdate : public Allocator
 {
 protected:
@@ -263,7 +263,7 @@ TEST_F(FailedUpdate, LargerThanTheLog_AtEveryWord)
 			});
 }
 
-/* ------------------------------------------------------------- what fur_free refuses */
+/* ------------------------------------------------------------- blocks that fur_free refuses */
 
 class Free : public Allocator
 {

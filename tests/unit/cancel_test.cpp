@@ -123,7 +123,8 @@ struct Writer {
 	std::atomic<bool> *first, *reading;
 };
 
-/* Stores 1 and commits; begins to store 2 when somebody reads, with a cancellation pending. */
+/* Stores 1 and commits; begins to store 2 while another thread reads, with a cancellation
+ * pending. */
 [[gnu::noinline]] void write_twice(const Writer *w)
 {
 	fur_thread *t;
@@ -151,8 +152,8 @@ void *cancelled_writer(void *writer)
 	return nullptr;
 }
 
-/* A thread that is cancelled in what the callback calls, before its update has begun, would undo
- * its update before that. */
+/* A thread cancelled in a function that the callback calls, before its update has begun, would undo
+ * its previous update. */
 TEST_F(Cancel, InsideReaderReport_UndoesNothing_AndReleasesNothing)
 {
 	fur::Options o = small_options();

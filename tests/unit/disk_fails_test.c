@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * disk_fails_test.c - a disk fails while an update is on its way to it, and somebody has read that
- * update: who has read it is told so at its end, also if the update has left nondurable[] by then
- * (INV-D2, INV-D5); and it is told that the disk has failed, and so is the next transaction.
- * Usage: disk-fails-test read-only|update
+ * disk_fails_test.c - a disk fails while an update is on its way to it, and a transaction has read
+ * that update: the reader gets an error at its end, even if the update has left nondurable[] by
+ * then (INV-D2, INV-D5); the error tells that the disk has failed, and so does that of the next
+ * transaction. Usage: disk-fails-test read-only|update
  */
 #include "nameless_heap.h"
 
@@ -40,7 +40,7 @@ static void *write_42(void *word)
 	return (void *)(intptr_t)fur_commit(tx);
 }
 
-/* The message of the call that has just failed: says it what the heap failed for? */
+/* Does the message of the call that has just failed tell why the heap failed? */
 static int names_the_cause(void)
 {
 	printf("%s\n", fur_errormsg());

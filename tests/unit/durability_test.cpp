@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability_test.cpp - who waits for whom: an update that is visible and not yet durable is put
- * into nondurable[] by hand, as thread 3's, and kept there for as long as the test likes.
+ * durability_test.cpp - which transaction waits for which: an update that is visible and not yet
+ * durable is put into nondurable[] by hand, as thread 3's, and kept there for as long as the test
+ * likes.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -71,7 +72,7 @@ protected:
 		__atomic_store_n(&d_.control->tail, durts, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&d_.tail, durts, __ATOMIC_SEQ_CST);
 	}
-	/* A while in which whoever does not wait would be through. */
+	/* Long enough for a thread that does not wait to finish. */
 	static void a_while()
 	{
 		usleep(30000);
@@ -131,7 +132,7 @@ TEST_F(Waits, Reader_IsNotHeldUp_ByItsSlotBeingFilledInOrByOtherUpdates)
 	announce();
 	const uint64_t reads = heap_.stats().ro_commits;
 	Beside reader([this] { read(); });
-	/* It has collected what it waits for. */
+	/* It has collected the updates that it waits for. */
 	while (heap_.stats().ro_commits == reads)
 		std::this_thread::yield();
 	draw();
@@ -276,7 +277,7 @@ TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
 TEST_F(Waits, Turn_OfAThreadThatHasWaitedLong_CannotBeTaken)
 {
 	htm &h = heap_.get()->htm;
-	/* Somebody has reserved a turn, and is not running. */
+	/* A thread has reserved a turn, and is not running. */
 	h.lock.reserved++;
 	std::atomic<bool> taken{false};
 	Beside other([&] {
@@ -286,7 +287,7 @@ TEST_F(Waits, Turn_OfAThreadThatHasWaitedLong_CannotBeTaken)
 	});
 	a_while();
 	EXPECT_FALSE(taken);
-	/* The one beside has waited long by now: it has reserved a turn of its own, and handed over
+	/* The other thread has waited for long: it has reserved a turn of its own, and handed over
 	 * ours. */
 	while (__atomic_load_n(&h.lock.served, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();

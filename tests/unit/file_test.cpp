@@ -272,7 +272,7 @@ TEST_F(File, Address_OutsideTheUsersSpace_IsRefused)
 	EXPECT_TRUE(r == 0 || r == FUR_EADDRESS) << fur_errormsg();
 }
 
-/* The rest of the file is nobody's, and more than an address space holds. */
+/* The rest of the file belongs to no region, and is larger than an address space. */
 TEST_F(File, Longer_ThanAnAddressSpace_Opens)
 {
 	make();
@@ -391,7 +391,7 @@ TEST_F(Locks, ReadLock_AtTheOpen_IsNamed)
 	EXPECT_EQ(open_result(), 0);
 }
 
-/* The kernel tells who holds a lock of the other kind. */
+/* The kernel names the holder of a lock of the other kind. */
 TEST_F(Locks, ReadLock_OfAProcess_IsNamedWithIt)
 {
 	make();
@@ -464,7 +464,7 @@ TEST_F(Locks, ReadLocks_AreNotTakenForProcesses)
 	close(fd);
 }
 
-/* INV-C4: whatever a reader locks and unlocks between, one of the two has the right to replay. */
+/* INV-C4: one of the two has the right to replay, however a reader locks and unlocks in between. */
 TEST_F(Locks, RightToReplay_HasOneHolder)
 {
 	make();
@@ -522,8 +522,8 @@ TEST_F(Locks, RightToReplay_HasOneHolder)
 	heap_close_file(&replayer_file);
 }
 
-/* Two processes at one path: one whose fur_create is always refused, one that opens what it
- * finds. */
+/* Two processes at one path: one whose fur_create is always refused, one that opens the heap that
+ * it finds. */
 TEST_F(Locks, RefusedCreate_NeverTakesAFileFromItsUser)
 {
 	enum { ROUNDS = 400 };

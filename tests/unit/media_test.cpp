@@ -173,7 +173,7 @@ public:
 		*durability_marker(&d_, m.durts) = m;
 		return durability_marker(&d_, m.durts);
 	}
-	/* What the head of the next update claims: updates by their `k`. */
+	/* The claims in the head of the next update: updates by their `k`. */
 	Recovery &claiming(std::optional<uint64_t> own, std::optional<uint64_t> settled = {},
 	        std::optional<uint64_t> clear = {})
 	{
@@ -364,7 +364,7 @@ TEST_F(Recovery, RecordWithoutItsMarker_StillClaims)
 {
 	put(0), put(1), put(2);
 	claiming({}, 3, 2).put(3);
-	wipe(3); /* in flight, or damaged: nobody can tell */
+	wipe(3); /* in flight, or damaged: no one can tell */
 	EXPECT_EQ(recover(), (Set{0, 1, 2})) << fur_errormsg();
 	d_.tail = first_;
 	wipe(2); /* it is not below `clear`: the marker may have named it */
@@ -534,7 +534,7 @@ TEST_F(Recovery1, GapBeforeAThreadsFirstRecord_IsDamage)
 
 TEST_F(Recovery1, NoHoleInTheWindow_NoDamage)
 {
-	/* What is missing lies below the tail. */
+	/* The missing records lie below the tail. */
 	for (uint64_t k = 0; k < 4; k++)
 		put(k);
 	skip(0);

@@ -144,7 +144,7 @@ EXPORT int syncfs(int fd)
 	return -1;
 }
 
-/* Whoever opened the heap would lose it. */
+/* A process that opened the heap would lose it. */
 EXPORT int unlink(const char *name)
 {
 	static int (*next)(const char *);
@@ -195,7 +195,8 @@ static struct contents contents(void)
 	if (pread(fd, c.data, c.bytes, 0) != (ssize_t)c.bytes)
 		die("the file cannot be read");
 	close(fd);
-	/* docs/file-format.md: the control region means nothing while nobody has the heap open. */
+	/* docs/file-format.md: the control region means nothing while no process has the heap
+	 * open. */
 	uint64_t control[2];
 	memcpy(control, c.data + 56, sizeof control);
 	memset(c.data + control[0], 0, control[1]);
@@ -239,7 +240,7 @@ static struct fur_options options(void)
 	o.log_bytes = 65536;
 	o.max_threads = 4;
 	o.ring_slots = 64;
-	o.dram_bytes = 1 << 20; /* for what it needs of /proc */
+	o.dram_bytes = 1 << 20; /* because it reads /proc */
 	return o;
 }
 
@@ -249,7 +250,7 @@ static void close_heap(fur_heap *heap)
 		die("fur_close failed");
 }
 
-/* One attempt; returns what the library returned, and says if it was made to fail. */
+/* One attempt: returns the library's result, and whether a call was made to fail. */
 static int attempt(bool create, long which, bool *was_failed)
 {
 	struct fur_options o = options();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy_test.cpp - what is made of hardware's abort statuses, and the stack of POWER's window.
+ * policy_test.cpp - the classification of hardware's abort statuses, and the stack of POWER's
+ * window.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -105,7 +106,7 @@ TEST(WindowStack, HasAGuardBelow)
 	auto *end = static_cast<char *>(window_stack_new());
 	ASSERT_NE(end, nullptr);
 	EXPECT_EQ(reinterpret_cast<uintptr_t>(end) % 16, 0u);
-	/* The kernel stores to the stack and to what lies below; where it must not, it says so. */
+	/* The kernel stores to the stack and below it; where it must not, it reports an error. */
 	int zero = ::open("/dev/zero", O_RDONLY);
 	ASSERT_GE(zero, 0);
 	EXPECT_EQ(::read(zero, end, 256), 256) << "a frame's header";

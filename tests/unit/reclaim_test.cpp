@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reclaim_test.cpp - memory moves from one size to another: whatever a heap was full of, when that
- * is freed anything else fits; also after an abort, a crash or a reopening in the middle, with
- * small logs, and in heaps of the old form.
+ * reclaim_test.cpp - memory moves from one size to another: when a full heap is freed, blocks of
+ * any other size fit; also after an abort, a crash or a reopening in the middle, with small logs,
+ * and in heaps of the old form.
  */
 #include "fixture.hpp"
 #include "internals.hpp"

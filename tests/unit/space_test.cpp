@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * space_test.cpp - a full file system: creating a heap says so and leaves nothing behind, at
- * whatever size; and afterwards nothing needs room any more (INV-F3).
+ * space_test.cpp - a full file system: creating a heap fails with a clear error and leaves nothing
+ * behind, at any size; a heap that was created needs no more room (INV-F3).
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* The test's own fsync(): what a disk says that fails when the new name is written. */
+/* The test's own fsync(): the error of a disk that fails when the new name is written. */
 static bool directory_sync_fails;
 extern "C" int fsync(int fd)
 {
@@ -69,7 +69,7 @@ protected:
 		close(fd);
 		return done;
 	}
-	/* In a child: file systems of our own.  False: this machine lets nobody. */
+	/* In a child: file systems of our own.  False: this machine does not allow that. */
 	static bool own_mounts()
 	{
 		std::string uid = std::to_string(geteuid()), gid = std::to_string(getegid());
@@ -226,7 +226,7 @@ static uint64_t allocated_bytes(const std::string &path)
 	return stat(path.c_str(), &st) ? 0 : static_cast<uint64_t>(st.st_blocks) * 512;
 }
 
-/* cp --sparse: only what is not zero. */
+/* cp --sparse: only data that is not zero. */
 static void copy_sparsely(const std::string &bytes, const std::string &to)
 {
 	enum { BLOCK = 4096 };
@@ -251,7 +251,7 @@ TEST_F(Space, Open_OfACopyWithHoles_FillsThemOrRefuses)
 		path_ = place + "/heap";
 		copy_sparsely(original, path_);
 		EXPECT_LT(allocated_bytes(path_), needs);
-		/* Somebody else has the room. */
+		/* Another file takes the room. */
 		std::string other = place + "/other";
 		int fd = ::open(other.c_str(), O_RDWR | O_CREAT, 0600);
 		EXPECT_EQ(syscall(SYS_fallocate, fd, 0, 0, needs - allocated_bytes(path_)), 0);
@@ -281,7 +281,7 @@ TEST_F(Space, Create_WhenTheNameCannotBeMadeDurable_LeavesNothing)
 	EXPECT_EQ(try_create(path_), 0);
 }
 
-/* What a program does with a heap, from open to close, with more updates than ring and logs
+/* The work of a program with a heap, from open to close, with more updates than ring and logs
  * hold. */
 void use(const std::string &path, fur_pm pm, bool close)
 {

@@ -5,15 +5,15 @@
  * "Durability: the rule, and why it replaces the paper's"; `explore --tm fur-paper` shows it.
  *
  * A program linked with this file before libfur's objects gets it in place of htm/reader.c,
- * htm/power.c and durability/commit.c; heap, redo log, ring, replay and the lock path, of which Algorithm 1 does not speak,
- * are libfur's.  POWER only.  The numbers are the algorithm's lines.
+ * htm/power.c and durability/commit.c; heap, redo log, ring, replay and the lock path, which
+ * Algorithm 1 leaves open, are libfur's.  POWER only.  The numbers are the algorithm's lines.
  *
  * state[i] is kept in libfur's two arrays, as section 3.2.1 of the paper unfolds it:
  *   {ACTIVE, time}       active[i].seq = time
  *   {NON-DURABLE, time}  nondurable[i].id = time, with STAMPED set
  *   {INACTIVE}           both 0
- * An update under the lock announces itself with an id that is no time; there the durTSs say which
- * came first.
+ * An update under the lock announces itself with an id that is no time; there the durTSs decide
+ * which came first.
  */
 #include "base/error.h"
 #include "htm/active.h"
@@ -235,7 +235,7 @@ int durability_commit(struct durability *d, struct commit *c)
 	return error;
 }
 
-/* 53: written, and nobody waits for it to be durable */
+/* 53: written; no thread waits until it is durable */
 int durability_abort(struct durability *d, struct commit *c)
 {
 	int error = ring_wait(d, c->durts);

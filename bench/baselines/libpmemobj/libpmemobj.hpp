@@ -6,7 +6,7 @@
  * A pool may be mapped elsewhere the next time, so pointers are stored as offsets from its start;
  * fur_load and fur_store turn them into addresses and back.
  *
- * Snapshots are what a transaction pays for: each is an entry of the undo log, written back and
+ * Snapshots are the cost of a transaction: each is an entry of the undo log, written back and
  * fenced.  So a block is snapshot as a whole, at the first store to it: blocks have an allocation
  * class of their own, without headers and aligned to their size, from which a word's block follows.
  */
@@ -39,7 +39,7 @@ struct obj_tx {
 	}
 };
 
-/* What goes wrong inside a transaction ends it, and the run. */
+/* An error inside a transaction ends the transaction, and the run. */
 struct PmemobjError : std::runtime_error {
 	explicit PmemobjError(const char *what)
 	    : runtime_error(std::string(what) + ": " + pmemobj_errormsg())
@@ -140,7 +140,8 @@ public:
 			acquire(guard);
 			return body(&tx_);
 		}
-		/* What commits is durable before the lock is free, so nobody reads what is not. */
+		/* An update is durable before the lock is free, so no thread reads data that is not
+		 * durable. */
 		template <class Body>
 		auto update(Body &&body)
 		{

@@ -3,9 +3,9 @@
  * lmdb.hpp - the IntSet on LMDB: its copy-on-write B+tree, one writer at a time, readers on
  * snapshots that take no lock.
  *
- * Set to be as fast as it can be while it survives what libfur survives: with --pm emulated a
- * killed process, so commits write nothing back, the page cache keeps the map; with --pm sync a
- * power failure, so each commit syncs the map before it returns.
+ * Configured to be as fast as possible while it survives the same failures as libfur: with --pm
+ * emulated a killed process, so commits write nothing back and the page cache keeps the map; with
+ * --pm sync a power failure, so each commit syncs the map before it returns.
  */
 #ifndef BENCH_LMDB_HPP
 #define BENCH_LMDB_HPP
@@ -30,8 +30,7 @@ public:
 		check(mdb_env_create(&env), "mdb_env_create");
 		env_.reset(env);
 		check(mdb_env_set_mapsize(env, bytes_), "mdb_env_set_mapsize");
-		/* One slot a thread, one for the thread that sets up, one for what it does
-		 * aside. */
+		/* One for each thread, one for the thread that sets up, one for its aside(). */
 		check(mdb_env_set_maxreaders(env, o.threads + 2), "mdb_env_set_maxreaders");
 		/* NOTLS: the slot belongs to the read transaction that a Thread keeps, not to the
 		 * operating system's thread. */
@@ -128,7 +127,7 @@ public:
 			}
 
 		private:
-			size_t word_; /* what MDB_INTEGERKEY compares */
+			size_t word_; /* MDB_INTEGERKEY compares this */
 			MDB_val val_ = {sizeof word_, &word_};
 		};
 
@@ -136,9 +135,9 @@ public:
 		intset::Result update(Body &&body)
 		{
 			int result = once(body);
-			/* No page that somebody may still read is used again.  A reader that is not
-			 * running can hold up a map's worth of them, and give them back when it
-			 * runs: so full is full only if it stays so. */
+			/* LMDB does not reuse a page that a reader may still read.  A reader that
+			 * is not running can hold back a whole map of pages until it runs, so the
+			 * map counts as full only if it stays full. */
 			enum { NAPS = 1000, NAP_US = 1000 };
 			for (int k = 0; result == MDB_MAP_FULL && k < NAPS; k++) {
 				tm_.map_full_++;

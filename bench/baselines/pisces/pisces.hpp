@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pisces.hpp - Pisces: software transactions with two versions of what is being written: the
- * memory's, and that of the owner's write set, which is its redo log.  Durable snapshot isolation;
- * readers never wait for a commit and never abort.  Source: "Pisces: A Scalable and Efficient
- * Persistent Transactional Memory" (ATC '19).
+ * pisces.hpp - Pisces: software transactions with two versions of the data that is being written:
+ * the memory's, and that of the owner's write set, which is its redo log.  Durable snapshot
+ * isolation; readers never wait for a commit and never abort.  Source: "Pisces: A Scalable and
+ * Efficient Persistent Transactional Memory" (ATC '19).
  *
  *   begin    a start time, published
  *   load     memory; or the owner's new value, if that committed no later than we began
@@ -11,8 +11,8 @@
  *   commit   the write set durable; an end time; wait for all who began before that; write back to
  *            memory, flush, release
  *
- * Memory only changes when nobody is left who may not see the change: that makes a load of what
- * nobody owns right without looking twice.
+ * Memory changes only when every transaction left may see the change.  So a load of a line that no
+ * transaction owns is right without a second look.
  */
 #ifndef BASELINES_PISCES_HPP
 #define BASELINES_PISCES_HPP
@@ -28,7 +28,7 @@ class Owners
 {
 public:
 	enum : uint64_t { SLOTS = 1 << 20, NO_ENTRY = (1 << 24) - 1 };
-	/* 0: nobody; else who, in which of its transactions, and the newest entry of its write set
+	/* 0: no owner.  Otherwise the owner, its transaction, and the newest entry of its write set
 	 * in this slot. */
 	static uint64_t word(unsigned thread, uint64_t transaction, uint64_t entry)
 	{
@@ -168,8 +168,8 @@ private:
 		uint64_t owner = slot.load(std::memory_order_relaxed);
 		if (owner && Owners::thread(owner) == me)
 			return slot;
-		/* Free now means that whoever wrote here ended before we began, or never: it would
-		 * be waiting for us. */
+		/* A line that is free now has no writer that ended after we began: that writer
+		 * would be waiting for us. */
 		if (owner || !slot.compare_exchange_strong(
 		                     owner, Owners::word(me, number, Owners::NO_ENTRY)))
 			restart.now(FUR_ABORT_CONFLICT);
@@ -209,7 +209,7 @@ public:
 			tx_.start = shared_.clock.load(std::memory_order_acquire);
 			self_.active.store(tx_.start << 1 | 1, std::memory_order_release);
 		}
-		/* What was read was durable before it could be. */
+		/* The data that it read became durable before it could be read. */
 		bool commit_read()
 		{
 			deactivate();
@@ -218,8 +218,8 @@ public:
 		}
 		bool commit_update()
 		{
-			/* Our number is above any we have seen the effect of, and below what is
-			 * seen to be drained from now on. */
+			/* Our number is above that of every update whose effect we have seen, and
+			 * below the bound that others will see drained from now on. */
 			self_.unflushed.store(shared_.order.load(std::memory_order_relaxed),
 			        std::memory_order_relaxed);
 			arch_fence();
@@ -259,8 +259,9 @@ public:
 	private:
 		using Base::medium_, Base::number_, Base::log_, Base::tx_;
 
-		/* The end time and the clock change as one for readers: who reads the new clock
-		 * finds the end time, who read the old one finds that it is later. */
+		/* For readers the end time and the clock change as one: a reader of the new clock
+		 * finds the end time, and for a reader of the old clock that time is in the
+		 * future. */
 		uint64_t end_now()
 		{
 			std::lock_guard guard(shared_.ending);
@@ -276,8 +277,8 @@ public:
 		}
 		void wait_for_older(uint64_t end)
 		{
-			/* The clock is seen before active is read: who is not found has begun at
-			 * `end` or later, or not yet. */
+			/* The clock is visible before active is read: a transaction that the scan
+			 * does not find has begun at `end` or later, or not yet. */
 			arch_fence();
 			for (PiscesThread &t : shared_.thread) {
 				struct arch_backoff backoff = {};
@@ -304,8 +305,8 @@ public:
 					        reinterpret_cast<uint64_t *>(log_.entry(n).address),
 					        sizeof(uint64_t));
 			}
-			/* Durable before release: whoever overwrites it next has a record of its
-			 * own, and ours may go. */
+			/* Durable before release: the next transaction that overwrites the line has
+			 * a record of its own, and then ours may be reclaimed. */
 			medium_.drain();
 		}
 		void release()

@@ -6,10 +6,10 @@
  * Logging for Resolving Crash Consistency Overhead of Persistent Memory" (ASPLOS '23); "Dynamic
  * Performance Tuning of Word-Based Software Transactional Memory" (PPoPP '08).
  *
- * What a body writes goes to the working copy in place, and to the log.  A commit draws its time,
- * is validated, closes the record with time and checksum, and releases its locks only when that is
- * durable: nobody reads what a power failure would take.  Recovery replays the records in order of
- * their times.
+ * A body writes to the working copy in place, and to the log.  A commit draws its time, is
+ * validated, closes the record with time and checksum, and releases its locks only when that is
+ * durable: no thread reads data that a power failure could take back.  Recovery replays the records
+ * in order of their times.
  */
 #ifndef BASELINES_SPECPMT_HPP
 #define BASELINES_SPECPMT_HPP
@@ -65,7 +65,7 @@ struct specpmt_tx {
 	SpecpmtShared *shared;
 	Log *log;
 	uint64_t held;     /* a lock of ours */
-	uint64_t snapshot; /* what is read was so at this time */
+	uint64_t snapshot; /* the data that we read was current at this time */
 	bool keeps_reads;  /* else the snapshot cannot be extended */
 	std::vector<Read> reads, locked;
 	std::vector<Old> undo;
@@ -82,8 +82,8 @@ struct specpmt_tx {
 				return __atomic_load_n(word, __ATOMIC_RELAXED);
 			}
 			uint64_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
-			/* The value is read before the second look, which finds whoever wrote it
-			 * meanwhile. */
+			/* The value is read before the second look, which finds a transaction that
+			 * has written it meanwhile. */
 			std::atomic_thread_fence(std::memory_order_acquire);
 			uint64_t after = lock.load(std::memory_order_relaxed);
 			if (after != before) {
@@ -110,7 +110,8 @@ struct specpmt_tx {
 			if (before & Locks::HELD)
 				restart.now(FUR_ABORT_CONFLICT);
 			if (Locks::time(before) > snapshot) {
-				/* Written since: all right if what we have read still stands. */
+				/* Written since: harmless if the data that we have read is
+				 * unchanged. */
 				extend();
 				before = lock.load(std::memory_order_relaxed);
 				continue;
@@ -150,7 +151,7 @@ struct specpmt_tx {
 	}
 
 private:
-	/* What a lock of ours was before. */
+	/* The previous value of a lock that we hold. */
 	uint64_t was(const std::atomic<uint64_t> *lock) const
 	{
 		for (const Read &l : locked)
@@ -203,11 +204,11 @@ public:
 		{
 			self_.committing.store(shared_.clock.load(std::memory_order_relaxed),
 			        std::memory_order_relaxed);
-			/* Seen by who reclaims before our time is drawn. */
+			/* Visible to a reclaiming thread before our time is drawn. */
 			arch_fence();
 			uint64_t time = shared_.clock.fetch_add(1) + 1;
 			Watch::visible();
-			/* Nobody else has drawn one since our snapshot: nothing to check. */
+			/* No other update has drawn a time since our snapshot: nothing to check. */
 			if (time != tx_.snapshot + 1 && !tx_.valid()) {
 				Watch::withdrawn();
 				self_.committing.store(NEVER, std::memory_order_release);

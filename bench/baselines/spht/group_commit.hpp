@@ -47,7 +47,7 @@ public:
 	void begin(unsigned me, bool update)
 	{
 		state_[me].update.store(update ? RUNNING : NONE, std::memory_order_relaxed);
-		/* Seen by whoever commits meanwhile, before our first load. */
+		/* Visible to threads that commit meanwhile, before our first load. */
 		arch_store_fence(&state_[me].time, stamp(me) << 1);
 	}
 	/* It has ended, with nothing to be made durable. */
@@ -102,8 +102,8 @@ public:
 		return arch_load_acquire(&durable_);
 	}
 
-	/* Carry over what counts, and make room in the logs.  Not with a transaction of one's own
-	 * under way. */
+	/* Carry the records that count over to the heap, and make room in the logs.  The calling
+	 * thread must not have a transaction open. */
 	void reclaim()
 	{
 		/* An update that has begun may be about to write a link into a record that goes:
@@ -140,8 +140,8 @@ private:
 			arch_backoff(&backoff);
 		}
 	}
-	/* Until what this thread has written below `mine` counts: its record may be out, and its
-	 * group not closed. */
+	/* Wait until the records that this thread wrote below `mine` count: one may be written
+	 * while its group is not closed. */
 	void wait_counted(const State &other, uint64_t mine) const
 	{
 		struct arch_backoff backoff = {};

@@ -42,8 +42,8 @@ public:
 		{
 			mark();
 			log_.begin();
-			/* For the lock's sake this is inside: who waits for it must not hold up
-			 * those who have committed. */
+			/* This is inside because of the lock: a thread that waits for the lock must
+			 * not hold up threads that have committed. */
 			activate(false);
 			auto result = body(&tx_);
 			arch_store_release(&active_, 0);
@@ -78,13 +78,15 @@ public:
 				attempts.begin();
 				uint64_t status = emu_tbegin(EMU_ROLLBACK_ONLY);
 				if (status == EMU_STARTED) {
-					/* What is thrown is thrown under the lock, at last. */
+					/* An exception aborts; in the end the body throws it under
+					 * the lock. */
 					auto result = this->or_else(
 					        body, [] { emu_tabort(1 + FUR_ABORT_FAULT); });
 					if (!keep(result))
 						emu_tabort(1 + FUR_ABORT_USER);
-					/* Outside the transaction from here on: what is stored now
-					 * stays, and goes to lines it has not touched. */
+					/* Outside the transaction from here on: the stores that
+					 * follow stay, and go to lines that the transaction has not
+					 * touched. */
 					emu_tsuspend();
 					uint64_t stamp = wait_isolated();
 					emu_tresume();
@@ -122,8 +124,9 @@ public:
 				while (arch_load_acquire(&tm_.lock_))
 					arch_backoff(&backoff);
 				order_.begin(number_, update);
-				/* Seen before the look at the lock, and before the first load:
-				 * whoever takes the lock, or commits, finds us or is found. */
+				/* Visible before the lock is read, and before the first load: a
+				 * thread that takes the lock, or commits, finds us, or we find
+				 * it. */
 				arch_store_fence(&active_, (round_ += 4) | ACTIVE);
 				if (!arch_load_acquire(&tm_.lock_))
 					return;
@@ -131,9 +134,9 @@ public:
 				order_.end(number_);
 			}
 		}
-		/* Suspended.  Everything read so far is read; everybody who may have read what we
-		 * overwrite ends.  No variable here has its address taken: it would be on the
-		 * transaction's own stack. */
+		/* Suspended.  Everything read so far is read; and every transaction that may have
+		 * read data that we overwrite ends.  No variable here has its address taken: it
+		 * would be on the transaction's own stack. */
 		uint64_t wait_isolated()
 		{
 			arch_store_release(&active_, round_ | COMMITTING);
@@ -173,7 +176,7 @@ private:
 		/* A number that changes, and ACTIVE or COMMITTING; 0: neither */
 		uint64_t state = 0;
 	};
-	/* Alone: nobody active, nobody about to commit. */
+	/* Alone: no transaction is active or about to commit. */
 	void lock()
 	{
 		struct arch_backoff backoff = {};
