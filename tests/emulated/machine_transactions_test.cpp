@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * machine_transactions_test.cpp - the emulated machine's hardware transactions, POWER's and TSX's.
+ */
+#include "machine_fixture.hpp"
+
+#include <cstring>
+#include <sched.h>
+
+namespace
+{
+
+/* ------------------------------------------------- transactions */
+
+/* Power ISA 3.0B II 5.1: the stores of a transaction appear all at once. */
+TEST(PowerTm, CommittedStores_AreSeenTogether)
+{
+	ASSERT_EQ(run({}, {[] {
+		ASSERT_EQ(emu_tbegin(EMU_TX), uint64_t(EMU_STARTED));
+		store(cell[0], 1);
+		store(cell[1], 1);
+		emu_tend();
+	}}),
+	        EMU_DONE);
+	EXPECT_EQ(cell[0].value, 1u);
+	EXPECT_EQ(cell[1].value, 1u);
+}
+
+/* II 5.3: a failure restores registers and memory to their state at tbegin. */
+TEST(PowerTm, Abort_RestoresMemoryWhoeverWroteIt)
+{
+	run({}, {[] {
+		store(cell[0], 5);
+		uint64_t status = emu_tbegin(EMU_TX);
+		if (status == EMU_STARTED) {
+			store(cell[0], 6);
+			cell[1].value = 7;          /* a plain store */
+			memset(&cell[2], 0xff, 64); /* and those of the C library */
+			memcpy(&cell[3], &cell[2], 64);
+			emu_tabort(9);
+		}
+		result[0] = status;
+	}});
+	EXPECT_EQ(cause_of(result[0]), EMU_EXPLICIT);
+	EXPECT_EQ(result[0] >> 8, 9u);
+	EXPECT_EQ(cell[0].value, 5u);
+	EXPECT_EQ(cell[1].value, 0u);
+	EXPECT_EQ(cell[2].value, 0u);
+	EXPECT_EQ(cell[3].value, 0u);
+}
+
+__attribute__((noinline)) uint64_t begin_in_a_frame_that_returns()
+{
+	char room[300];
+	memset(room, 1, sizeof room);
+	uint64_t status = emu_tbegin(EMU_TX);
+	return status + room[17] - 1u;
+}
+
+__attribute__((noinline)) unsigned overwrite_the_stack()
+{
+	volatile char junk[2000];
+	for (auto &c : junk)
+		c = 0x55;
+	return static_cast<unsigned>(junk[99]);
+}
+
+TEST(PowerTm, Abort_RestoresTheStack)
+{
+	run({}, {[] {
+		volatile int local = 1;
+		uint64_t status = begin_in_a_frame_that_returns();
+		if (status == EMU_STARTED) {
+			local = 2;
+			overwrite_the_stack();
+			emu_tabort(0);
+		}
+		result[0] = static_cast<uint64_t>(local);
+		result[1] = status;
+	}});
+	EXPECT_EQ(result[0], 1u);
+	EXPECT_EQ(cause_of(result[1]), EMU_EXPLICIT);
+}
+
+/* II 5.2: a nested tbegin. is allowed by the ISA; this machine refuses it, with TEXASR's nesting
+ * bit. */
+TEST(PowerTm, NestedBegin_Aborts)
+{
+	run({}, {[] {
+		uint64_t status = emu_tbegin(EMU_TX);
+		if (status == EMU_STARTED)
+			emu_tbegin(EMU_TX);
+		result[0] = status;
+		result[1] = emu_texasr();
+	}});
+	EXPECT_EQ(cause_of(result[0]), EMU_NESTED);
+	EXPECT_TRUE(result[1] >> (63 - 9) & 1);
+}
+
+TEST(PowerTm, SystemCall_Aborts)
+{
+	run({}, {[] {
+		uint64_t status = emu_tbegin(EMU_TX);
+		if (status == EMU_STARTED) {
+			sched_yield();
+			result[1] = 1;
+		}
+		result[0] = status;
+	}});
+	EXPECT_EQ(cause_of(result[0]), EMU_DISALLOWED);
+	EXPECT_EQ(result[1], 0u);
+}
+
+TEST(PowerTm, OutsideATransaction_EndAbortSuspendDoNothing)
+{
+	EXPECT_EQ(run({}, {[] {
+		emu_tend();
+		emu_tabort(1);
+		emu_tsuspend();
+		emu_tresume();
+		emu_suspend_loads();
+		emu_resume_loads();
+	}}),
+	        EMU_DONE);
+}
+
+/* ------------------------------------------------------------------ conflicts */
+
+TEST(PowerTm, PlainLoadOfAWrittenLine_AbortsTheWriter)
+{
+	EXPECT_EQ(cause_of(against(
+	                  EMU_TX,
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  },
+	                  [] { result[3] = 1 + load(cell[0]); })),
+	        EMU_CONFLICT_PLAIN);
+	EXPECT_EQ(result[3], 1u) << "the load sees the value from before";
+}
+
+TEST(PowerTm, PlainStoreToAReadLine_AbortsTheReader)
+{
+	EXPECT_EQ(cause_of(against(
+	                  EMU_TX, [] { load(cell[0]); },
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  })),
+	        EMU_CONFLICT_PLAIN);
+}
+
+TEST(PowerTm, PlainLoadOfAReadLine_IsNoConflict)
+{
+	EXPECT_EQ(against(
+	                  EMU_TX, [] { load(cell[0]); }, [] { load(cell[0]); }),
+	        uint64_t(EMU_STARTED));
+}
+
+TEST(PowerTm, LinesAreTheUnit)
+{
+	/* Words 0 and 8 share 128 bytes; on a machine with lines of 64 they do not. */
+	auto inside = [] {
+		__atomic_store_n(&cell[0].gap[0], 1, __ATOMIC_RELAXED);
+		emu_fence();
+	};
+	auto other = [] { result[3] = __atomic_load_n(&cell[0].gap[8], __ATOMIC_RELAXED); };
+	EXPECT_EQ(cause_of(against(EMU_TX, inside, other)), EMU_CONFLICT_PLAIN);
+	EXPECT_EQ(against(EMU_TX, inside, other, "tsx"), uint64_t(EMU_STARTED));
+}
+
+/* II 5.1: "the loads of a rollback-only transaction are not tracked". */
+TEST(PowerTm, RollbackOnlyLoads_AreNotTracked)
+{
+	EXPECT_EQ(against(
+	                  EMU_ROLLBACK_ONLY, [] { load(cell[0]); },
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  }),
+	        uint64_t(EMU_STARTED));
+}
+
+TEST(PowerTm, RollbackOnlyStores_AreTracked)
+{
+	EXPECT_EQ(cause_of(against(
+	                  EMU_ROLLBACK_ONLY,
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  },
+	                  [] { load(cell[0]); })),
+	        EMU_CONFLICT_PLAIN);
+}
+
+TEST(PowerTm, TransactionAgainstTransaction_TheRequesterWins)
+{
+	EXPECT_EQ(cause_of(against(
+	                  EMU_TX,
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  },
+	                  [] {
+		                  if (emu_tbegin(EMU_TX) == EMU_STARTED) {
+			                  store(cell[0], 2);
+			                  emu_tend();
+			                  result[4] = 1;
+		                  }
+	                  })),
+	        EMU_CONFLICT);
+	EXPECT_EQ(result[4], 1u);
+	EXPECT_EQ(cell[0].value, 2u);
+}
+
+/* ----------------------------------------------------------------- suspension */
+
+TEST(PowerTm, SuspendedStores_AreSeenAtOnceAndStay)
+{
+	run({}, {[] {
+		         uint64_t status = emu_tbegin(EMU_TX);
+		         if (status == EMU_STARTED) {
+			         store(cell[0], 1);
+			         emu_tsuspend();
+			         store(cell[1], 1);
+			         emu_fence();
+			         emu_work(2000);
+			         emu_tresume();
+			         emu_tabort(0);
+		         }
+	         },
+	                [] {
+		                emu_work(1500);
+		                result[0] = load(cell[1]);
+	                }});
+	EXPECT_EQ(result[0], 1u) << "seen while the transaction was open";
+	EXPECT_EQ(cell[0].value, 0u);
+	EXPECT_EQ(cell[1].value, 1u) << "not undone by the abort";
+}
+
+TEST(PowerTm, SuspendedLoads_AreNotTracked)
+{
+	EXPECT_EQ(against(
+	                  EMU_TX,
+	                  [] {
+		                  emu_tsuspend();
+		                  load(cell[0]);
+		                  emu_tresume();
+	                  },
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  }),
+	        uint64_t(EMU_STARTED));
+}
+
+TEST(PowerTm, SuspendedLoad_SeesOwnTransactionalStore)
+{
+	run({}, {[] {
+		if (emu_tbegin(EMU_TX) == EMU_STARTED) {
+			store(cell[0], 3);
+			emu_tsuspend();
+			result[0] = load(cell[0]);
+			emu_tresume();
+			emu_tend();
+		}
+	}});
+	EXPECT_EQ(result[0], 3u);
+}
+
+/* II 5.2: "a store in Suspended state to a location accessed transactionally is a conflict". */
+TEST(PowerTm, SuspendedStoreToAnOwnLine_AbortsItself)
+{
+	for (bool written : {false, true}) {
+		static bool write_it;
+		write_it = written;
+		run({}, {[] {
+			uint64_t status = emu_tbegin(EMU_TX);
+			if (status == EMU_STARTED) {
+				if (write_it)
+					store(cell[0], 1);
+				else
+					load(cell[0]);
+				emu_fence();
+				emu_tsuspend();
+				store(cell[0], 2);
+				emu_fence();
+				result[1] = emu_tcheck();
+				emu_tresume();
+				result[2] = 1;
+			}
+			result[0] = status;
+		}});
+		EXPECT_EQ(cause_of(result[0]), EMU_SELF_CONFLICT);
+		EXPECT_EQ(result[1], 1u) << "doomed, and running on";
+		EXPECT_EQ(result[2], 0u) << "the resume does not return";
+		EXPECT_EQ(cell[0].value, 2u) << "the suspended store stays";
+	}
+}
+
+/* II 5.2: failure is recorded at once, and handled when the thread leaves Suspended state. */
+TEST(PowerTm, DoomedWhileSuspended_RunsOnWithItsStoresRolledBack)
+{
+	run({}, {[] {
+		         uint64_t status = emu_tbegin(EMU_TX);
+		         if (status == EMU_STARTED) {
+			         store(cell[0], 1);
+			         emu_fence();
+			         emu_tsuspend();
+			         emu_work(2000);
+			         load(cell[50]);
+			         result[1] = 10 + load(cell[0]);
+			         store(cell[1], 1);
+			         emu_tresume();
+		         }
+		         result[0] = status;
+	         },
+	                [] {
+		                emu_work(1500);
+		                load(cell[0]);
+	                }});
+	EXPECT_EQ(cause_of(result[0]), EMU_CONFLICT_PLAIN);
+	EXPECT_EQ(result[1], 10u) << "it reads the value from before the transaction";
+	EXPECT_EQ(cell[1].value, 1u) << "what it stores after that stays";
+}
+
+TEST(PowerTm, SuspendResume_CostsMoreWithMoreThreads)
+{
+	auto pair = [] {
+		emu_work(1000000); /* all are there by then */
+		if (emu_thread() == 1 && emu_tbegin(EMU_TX) == EMU_STARTED) {
+			uint64_t before = emu_ticks();
+			emu_tsuspend();
+			emu_tresume();
+			uint64_t took = emu_ticks() - before;
+			emu_tend();
+			result[0] = took / 1000;
+		}
+	};
+	run({}, {pair});
+	uint64_t one = result[0];
+	run({}, std::vector<Body>(64, pair));
+	EXPECT_GE(one, 350u);
+	EXPECT_LT(one, 360u);
+	EXPECT_GE(result[0], 1500u) << "FUR, section 4.2";
+}
+
+/* ------------------------------------------------------------------- capacity */
+
+TEST(PowerTm, Capacity_OfWritesAndOfReads)
+{
+	run({}, {[] {
+		result[0] = emu_tbegin(EMU_TX);
+		if (result[0] == EMU_STARTED) {
+			for (int k = 0; k < 63; k++) /* and result[0] */
+				store(cell[k], 1);
+			emu_tend();
+		}
+		result[1] = emu_tbegin(EMU_TX);
+		if (result[1] == EMU_STARTED) {
+			for (int k = 0; k < 65; k++)
+				store(cell[k], 1);
+			emu_tend();
+		}
+		result[2] = emu_texasr();
+		static uint8_t large[4200 * 128];
+		result[3] = emu_tbegin(EMU_TX);
+		if (result[3] == EMU_STARTED) {
+			for (size_t k = 0; k < sizeof large; k += 128)
+				(void)__atomic_load_n(&large[k], __ATOMIC_RELAXED);
+			emu_tend();
+		}
+		result[4] = emu_tbegin(EMU_ROLLBACK_ONLY);
+		if (result[4] == EMU_STARTED) {
+			for (size_t k = 0; k < sizeof large; k += 128)
+				(void)__atomic_load_n(&large[k], __ATOMIC_RELAXED);
+			emu_tend();
+		}
+	}});
+	EXPECT_EQ(result[0], uint64_t(EMU_STARTED));
+	EXPECT_EQ(cause_of(result[1]), EMU_CAPACITY_WRITE);
+	EXPECT_TRUE(result[2] >> (63 - 10) & 1) << "TEXASR: footprint overflow";
+	EXPECT_EQ(cause_of(result[3]), EMU_CAPACITY_READ);
+	EXPECT_EQ(result[4], uint64_t(EMU_STARTED))
+	        << "loads of a rollback-only transaction take no room";
+}
+
+TEST(PowerTm, Capacity_IsSharedByTheThreadsOfACore)
+{
+	/* Thread 33 sits on the core of thread 1. */
+	auto write_40_lines = [] {
+		int me = emu_thread();
+		if (me != 1 && me != 33)
+			return;
+		uint64_t status = emu_tbegin(EMU_TX);
+		if (status == EMU_STARTED) {
+			for (int k = 0; k < 40; k++)
+				store(cell[(me == 1 ? 0 : 100) + k], 1);
+			emu_fence();
+			emu_work(3000);
+			store(cell[300 + me], 1);
+			emu_tend();
+		}
+		result[me == 1 ? 0 : 1] = status;
+	};
+	run({}, std::vector<Body>(33, write_40_lines));
+	EXPECT_TRUE(cause_of(result[0]) == EMU_CAPACITY_WRITE ||
+	            cause_of(result[1]) == EMU_CAPACITY_WRITE);
+}
+
+/* ------------------------------------------------------------------------ TSX */
+
+TEST(Tsx, SuspendedLoadTracking_LoadsAreUntrackedStoresAreNot)
+{
+	auto suspended_load = [] {
+		emu_suspend_loads();
+		load(cell[0]);
+		emu_resume_loads();
+	};
+	EXPECT_EQ(against(
+	                  EMU_TX, suspended_load,
+	                  [] {
+		                  store(cell[0], 1);
+		                  emu_fence();
+	                  },
+	                  "tsx"),
+	        uint64_t(EMU_STARTED));
+	auto suspended_store = [] {
+		emu_suspend_loads();
+		store(cell[0], 1);
+		emu_fence();
+		emu_resume_loads();
+	};
+	EXPECT_EQ(cause_of(against(
+	                  EMU_TX, suspended_store, [] { load(cell[0]); }, "tsx")),
+	        EMU_CONFLICT_PLAIN);
+}
+
+TEST(Tsx, EndWhileSuspended_NestedSuspend_AndClwb_Abort)
+{
+	run({"tsx"}, {[] {
+		result[0] = emu_tbegin(EMU_TX);
+		if (result[0] == EMU_STARTED) {
+			emu_suspend_loads();
+			emu_tend();
+		}
+		result[1] = emu_tbegin(EMU_TX);
+		if (result[1] == EMU_STARTED) {
+			emu_suspend_loads();
+			emu_suspend_loads();
+		}
+		result[2] = emu_tbegin(EMU_TX);
+		if (result[2] == EMU_STARTED)
+			emu_write_back(&cell[0], 8);
+		result[3] = emu_tbegin(EMU_ROLLBACK_ONLY);
+	}});
+	EXPECT_EQ(cause_of(result[0]), EMU_NESTED);
+	EXPECT_EQ(cause_of(result[1]), EMU_NESTED);
+	EXPECT_EQ(cause_of(result[2]), EMU_DISALLOWED);
+	EXPECT_EQ(cause_of(result[3]), EMU_DISALLOWED) << "x86 has no rollback-only transactions";
+}
+
+} // namespace
