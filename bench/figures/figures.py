@@ -1,5 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
+# The system's python3, not one that comes first in PATH: the package python3-matplotlib is for it.
 """Re-make the FUR paper's figures: run the benchmarks, draw, and compare with the paper.
 
 The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
