@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_test.cpp - a run of the emulated machine as a whole, and the files that describe machines.
+ * machine_test.cpp - a run of the emulated machine as a whole, and the descriptions of machines.
  */
 #include "machine_fixture.hpp"
 

@@ -113,7 +113,7 @@ protected:
 		}
 		return result;
 	}
-	/* A refusal: the code, a message that names the file and a remedy, and the file unchanged. */
+	/* A refusal: the code, a message that names the file and a remedy, and no change. */
 	void expect_refused(int code)
 	{
 		std::string before = bytes();

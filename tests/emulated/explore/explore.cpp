@@ -64,19 +64,20 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
 	line.option("--workload", o.workload, "intset, bank, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
-	line.option("--operations", o.operations, "transactions a thread");
+	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
 	line.flag("--crash", o.crash, "cut the power once in each run, recover, check");
-	line.option("--crash-at", o.crash_at, "after so many accesses; default: by the seed");
-	line.flag("--replayer", o.replayer, "libfur: a replayer beside the working process");
-	line.flag("--dram", o.dram, "libfur: private pages are handed back again and again");
-	line.option("--plant", o.plant, "with a bug planted; 'list' names them");
+	line.option("--crash-at", o.crash_at,
+	        "the power failure, in accesses; default: chosen by the seed");
+	line.flag("--replayer", o.replayer, "libfur: a replayer alongside the working process");
+	line.flag("--dram", o.dram, "libfur: hand private pages back again and again");
+	line.option("--plant", o.plant, "a planted bug; 'list' names them");
 	line.option("--isolation", o.isolation,
-	        "what the oracle asks for: opacity, snapshot; default: what --tm gives");
+	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");
 	line.option("--machine", o.machine,
 	        "power9, tsx, tsx-tracked, a description file, or all in turn");
-	line.option("--jobs", o.jobs, "processes at a time; default: one a processor");
-	line.option("--history", o.history, "write the run's history to this file (one seed)");
+	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
+	line.option("--history", o.history, "file for the history of the run (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
 }
 
