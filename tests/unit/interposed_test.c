@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * interposed_test.c - a program can replace every write-back and fence of libfur, as
- * tools/pm-emulate does: libpmem's calls on x86-64, the hooks of src/base/arch.c on POWER.  This
- * program replaces them with functions of its own; it fails if a commit calls no write-back.
+ * tools/pm-emulate does: libpmem's calls on x86-64, the hooks of src/base/arch_power.c on POWER.
+ * Here the test itself replaces them; a commit without a write-back in it fails.
  */
 #include "nameless_heap.h"
 
