@@ -59,15 +59,7 @@ GENERATED = ["docs/figures/*", "docs/invariants.md"]
 
 # Places where a rule does not hold yet: (rule, pattern of the file).  To be emptied; an exception
 # that excuses nothing counts as a broken rule.
-EXCEPTIONS = [
-    ("length", "bench/baselines/common/medium.cpp"),
-    ("length", "bench/figures/figures.py"),
-    ("length", "tests/emulated/explore.cpp"),
-    ("length", "tests/pm_emulate/pm_emulate_test.py"),
-    ("width", "*.py"),
-    ("width", "*meson.build"),
-    ("width", "bench/baselines/fur_paper/fur_paper.c"),
-]
+EXCEPTIONS: list[tuple[str, str]] = []
 
 
 @dataclass(frozen=True)
