@@ -130,7 +130,7 @@ int durability_commit(struct durability *d, struct commit *c)
 		        d, "an update that this one has read from could not be made durable");
 	nondurable_leave(d, c); /* A1:39 */
 	phase_mark(c, FUR_PHASE_DURABILITY);
-	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_AWAKE, 0))
+	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
 		control_wake(d, c->me, c->durts);
 	redo_prefetch(log, d);
 	return error;

@@ -52,11 +52,11 @@ static uint32_t *right_claimed(const struct durability *d)
  * comes before its look.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
 static int right_claim(struct durability *d)
 {
-	__atomic_store_n(right_claimed(d), 1, __ATOMIC_SEQ_CST);
+	arch_store32_ordered(right_claimed(d), 1);
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY);
 	if (held == 0)
 		return 0;
-	__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
+	arch_store32_release(right_claimed(d), 0);
 	return held < 0 ? held : FUR_EBUSY;
 }
 
@@ -64,7 +64,7 @@ static int right_claim(struct durability *d)
  * clears it.   Errors: FUR_EBUSY, it has given the lock back; FUR_ESYS. */
 static int right_yield(struct durability *d)
 {
-	if (!__atomic_load_n(right_claimed(d), __ATOMIC_SEQ_CST))
+	if (!arch_load32_ordered(right_claimed(d)))
 		return 0;
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_WORKER);
 	if (held == 0)
@@ -79,7 +79,7 @@ int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
 	if (!error && !d->beside) /* the claim of a worker that has died */
-		__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
+		arch_store32_release(right_claimed(d), 0);
 	if (error == FUR_EBUSY && !d->beside)
 		error = right_claim(d);
 	else if (!error && d->beside)
@@ -110,8 +110,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 {
 	enum { AT_MOST_NS = 10000000 };
 	struct control *c = d->control;
-	while (!__atomic_load_n(stopping, __ATOMIC_ACQUIRE)) {
-		uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
+	while (!arch_load32_acquire(stopping)) {
+		uint32_t moved = arch_load32_acquire(&c->moved);
 		int error = heap_lock_wait_once(d->pm.fd, HEAP_LOCK_REPLAY);
 		if (error == 0) {
 			error = right_yield(d);
@@ -133,7 +133,7 @@ int control_give_back(struct durability *d)
 	/* Release: a replayer that finds no claim sees every store of the replay under it.  A
 	 * replayer leaves the claim alone. */
 	if (!d->beside)
-		__atomic_store_n(right_claimed(d), 0, __ATOMIC_RELEASE);
+		arch_store32_release(right_claimed(d), 0);
 	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
 }
 
@@ -153,7 +153,7 @@ void control_reset(struct durability *d)
 void control_opened(struct durability *d)
 {
 	d->control->worker_pid = (uint64_t)getpid();
-	__atomic_fetch_add(&d->control->opened, 1, __ATOMIC_SEQ_CST);
+	arch_fetch_add32(&d->control->opened, 1);
 	arch_futex_wake_all_shared(&d->control->opened);
 }
 
@@ -190,7 +190,7 @@ bool control_wait_for_replayer(struct durability *d)
 {
 	enum { AT_MOST_NS = 100000000 };
 	struct control *c = d->control;
-	uint32_t moved = __atomic_load_n(&c->moved, __ATOMIC_ACQUIRE);
+	uint32_t moved = arch_load32_acquire(&c->moved);
 	if (control_refresh(d))
 		return true;
 	control_call(c);
@@ -212,13 +212,13 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	/* Release: the logs' tails, and all reads of the ring, come before it.  So a process that
 	 * sees the tail sees the logs' tails too. */
 	arch_store_release(&c->tail, d->tail);
-	__atomic_fetch_add(&c->moved, 1, __ATOMIC_SEQ_CST);
+	arch_fetch_add32(&c->moved, 1);
 	/* Only threads without room sleep on it: one system call for each replay is no burden. */
 	arch_futex_wake_all_shared(&c->moved);
 }
 
 void control_call(struct control *c)
 {
-	__atomic_fetch_add(&c->calls, 1, __ATOMIC_SEQ_CST);
+	arch_fetch_add32(&c->calls, 1);
 	arch_futex_wake_all_shared(&c->calls);
 }

@@ -10,13 +10,11 @@
 
 void durability_fail(struct durability *d, int error)
 {
-	uint32_t none = CAUSE_NONE;
 	/* Threads may fail at the same time.  One of them writes the message. */
-	if (__atomic_compare_exchange_n(&d->cause_state, &none, CAUSE_WRITTEN, false,
-	            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	if (arch_cas32(&d->cause_state, CAUSE_NONE, CAUSE_WRITTEN)) {
 		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
 		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
-		__atomic_store_n(&d->cause_state, CAUSE_THERE, __ATOMIC_RELEASE);
+		arch_store32_release(&d->cause_state, CAUSE_THERE);
 	}
 	/* Release: see drain() in commit.c. */
 	arch_store_release(&d->failed, (uint64_t)(int64_t)error);
@@ -27,7 +25,7 @@ int durability_say_failed(const struct durability *d, const char *news)
 	int error = (int)arch_load(&d->failed);
 	/* Acquire pairs with the release above.  A thread that asks while the text is being written
 	 * gets the text of the code. */
-	bool there = __atomic_load_n(&d->cause_state, __ATOMIC_ACQUIRE) == CAUSE_THERE;
+	bool there = arch_load32_acquire(&d->cause_state) == CAUSE_THERE;
 	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
 	        there ? d->cause : fur_strerror(error));
 }

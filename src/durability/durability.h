@@ -74,7 +74,7 @@ struct commit {
 /* Add the time since the last mark to a phase. */
 static inline void phase_mark(struct commit *c, enum fur_phase phase)
 {
-	if (__builtin_expect(c->clock != NULL, 0)) {
+	if (unlikely(c->clock != NULL)) {
 		uint64_t now = arch_ticks();
 		c->clock->ticks[phase] += now - c->clock->last;
 		c->clock->last = now;
@@ -243,7 +243,7 @@ int durability_say_failed(const struct durability *d, const char *news);
 /* Has the heap failed?  Asked before a transaction begins.   Errors: the first failure's. */
 static inline int durability_check(const struct durability *d)
 {
-	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
+	if (likely(arch_load(&d->failed) == 0))
 		return 0;
 	return durability_say_failed(d, "this heap has failed");
 }
@@ -253,7 +253,7 @@ static inline int durability_check(const struct durability *d)
  * set `failed` (INV-D5).  No fence: the caller orders this load after the scan. */
 static inline int durability_check_read(const struct durability *d)
 {
-	if (__builtin_expect(arch_load(&d->failed) == 0, 1))
+	if (likely(arch_load(&d->failed) == 0))
 		return 0;
 	return durability_say_failed(
 	        d, "the data that this transaction has read may not be durable");

@@ -48,7 +48,7 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t id = arch_load(&d->nondurable[i].id);
-		if (__builtin_expect(id != 0, 0) && i != me) {
+		if (unlikely(id != 0) && i != me) {
 			set->members[n].thread = i;
 			set->members[n++].id = id;
 		}

@@ -64,7 +64,7 @@ void redo_begin(struct redo_log *log, const struct durability *d)
 	/* A record starts on a line of its own.  Two commits that flush the same line wait for each
 	 * other in the memory controller: bench/micro, BM_FlushSameLines/1 against
 	 * BM_FlushLines/1. */
-	log->start = (log->end + ARCH_FLUSH_LINE - 1) & ~(uint64_t)(ARCH_FLUSH_LINE - 1);
+	log->start = round_up(log->end, ARCH_FLUSH_LINE);
 	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;

@@ -16,7 +16,7 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	 * be waited for: our stores, performed before this scan, abort us if it loads them. */
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
-		if (__builtin_expect(seq != 0, 0))
+		if (unlikely(seq != 0))
 			n = i + 1;
 		w->seqs[i] = seq;
 	}

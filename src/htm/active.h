@@ -77,7 +77,7 @@ static inline void active_note_wait(struct active *mine, const struct htm *h, ui
 /* The thread does not wait any more. */
 static inline void active_clear_wait(struct active *mine)
 {
-	if (__builtin_expect(arch_load(&mine->want) != 0, 0))
+	if (unlikely(arch_load(&mine->want) != 0))
 		arch_store_release(&mine->want, 0);
 }
 

@@ -53,7 +53,7 @@ static int commit_finish(struct fur_thread *t)
 	if (c->clock)
 		for (int p = 0; p < FUR_PHASES; p++)
 			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
-	if (__builtin_expect(t->htm->after_update != NULL, 0))
+	if (unlikely(t->htm->after_update != NULL))
 		t->htm->after_update(t, entries);
 	return error;
 }
@@ -99,13 +99,13 @@ static int update_roll_back(struct fur_update *tx)
  * lock_commit()), durability_commit() makes it durable. */
 FUR_API int fur_commit(fur_update *tx)
 {
-	if (__builtin_expect(!tx_is_mine(tx), 0))
+	if (unlikely(!tx_is_mine(tx)))
 		return tx_not_mine(tx, "fur_commit");
 	if (tx->depth > 1) {
 		tx->depth--;
 		return 0;
 	}
-	if (__builtin_expect(tx->error != 0, 0))
+	if (unlikely(tx->error != 0))
 		return update_roll_back(tx);
 	struct fur_thread *t = tx->thread;
 	FUR_ASSERT(tx->mode == TX_HARDWARE || tx->mode == TX_LOCK);

@@ -270,7 +270,7 @@ static void admit_waiters(struct htm *h, uint32_t me)
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct active *a = &h->active[i];
 		uint64_t want = active_wants(a);
-		if (__builtin_expect(want == 0, 1) || i == me)
+		if (likely(want == 0) || i == me)
 			continue;
 		uint64_t patience = arch_ns_to_ticks(PATIENCE_NS);
 		if (active_waits_since(a))

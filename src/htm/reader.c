@@ -18,7 +18,7 @@ static void reader_enter(struct fur_thread *t)
 	struct active *mine = active_of(t);
 	for (;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
-		if (__builtin_expect(!lock_held(h), 1))
+		if (likely(!lock_held(h)))
 			break;
 		active_leave(mine);
 		lock_wait_reader(h, t->index);
@@ -50,9 +50,9 @@ static int begin_refused(const struct fur_thread *t, fur_ro **ro)
 
 FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 {
-	if (__builtin_expect(!t || !ro || t->owner != this_thread() || this_thread()->open, 0))
+	if (unlikely(!t || !ro || t->owner != this_thread() || this_thread()->open))
 		return begin_inner(t, ro);
-	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
 	*ro = &t->ro;
 	if (t->htm->phase_times)
@@ -83,9 +83,7 @@ static int end_inner(fur_ro *ro)
 
 FUR_API int fur_end_ro(fur_ro *ro)
 {
-	if (__builtin_expect(
-	            !ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread(),
-	            0))
+	if (unlikely(!ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread()))
 		return end_inner(ro);
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.commit.dset;
@@ -99,7 +97,7 @@ FUR_API int fur_end_ro(fur_ro *ro)
 		ended = arch_ticks();
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], ended - t->began);
 	}
-	if (__builtin_expect(set->n != 0, 0)) {
+	if (unlikely(set->n != 0)) {
 		nondurable_wait(t->durability, set); /* A1:25 (INV-D2) */
 		if (ended)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);

@@ -45,8 +45,7 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 {
 	enum { MOST_BYTES = sizeof bits };
 	check_update(tx);
-	if (__builtin_expect(
-	            !heap_contains(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES, 0)) {
+	if (unlikely(!heap_contains(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES)) {
 		/* A replay would take an entry of no bytes for damage; `bits` has 8 bytes at
 		 * most. */
 		tx_fail(tx, heap_contains(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
@@ -54,7 +53,7 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 	}
 	const struct durability *d = tx->thread->durability;
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
-	while (__builtin_expect(!redo_append(tx->log, d, offset, to, &bits, bytes), 0))
+	while (unlikely(!redo_append(tx->log, d, offset, to, &bits, bytes)))
 		if (!store_make_room(tx))
 			return;
 }
@@ -91,11 +90,11 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	check_update(tx);
 	if (bytes == 0)
 		return;
-	if (__builtin_expect(!heap_contains(tx, to, bytes) || tx->error, 0)) {
+	if (unlikely(!heap_contains(tx, to, bytes) || tx->error)) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	if (__builtin_expect(ranges_overlap(to, from, bytes), 0)) {
+	if (unlikely(ranges_overlap(to, from, bytes))) {
 		write_overlapping(tx, to, from, bytes);
 		return;
 	}
@@ -117,7 +116,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 FUR_API void fur_promote(fur_update *tx, void *at)
 {
 	check_update(tx);
-	if (__builtin_expect(!heap_contains(tx, at, 1), 0)) {
+	if (unlikely(!heap_contains(tx, at, 1))) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}

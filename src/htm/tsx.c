@@ -60,7 +60,7 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 	if (status != TSX_STARTED)
 		return status;
 	/* Subscribe: a tracked load, so that a thread that takes the lock aborts us (INV-H3). */
-	if (__builtin_expect(lock_held(t->htm), 0))
+	if (unlikely(lock_held(t->htm)))
 		tsx_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }

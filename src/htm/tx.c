@@ -57,7 +57,7 @@ void tx_close(struct fur_update *tx)
 	tx->bytes = 0;
 	/* A read-only transaction inside the update ends with it.  If it stayed open, all later
 	 * ones would join it, unprotected. */
-	if (__builtin_expect(t->ro.depth != 0, 0)) {
+	if (unlikely(t->ro.depth != 0)) {
 		FUR_CHECK(false, "a read-only transaction is still open inside the update that "
 		                 "ends: call fur_end_ro first");
 		t->ro = (struct fur_ro){0};

@@ -20,7 +20,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	case HTM_WAIT_READER:
 		active_wait_outside(t->htm, t->index);
 		/* The user's reader_report has forked. */
-		return __builtin_expect(htm_forked(t->htm), 0) ? tx_refuse(t->htm) : 0;
+		return unlikely(htm_forked(t->htm)) ? tx_refuse(t->htm) : 0;
 	case HTM_MAKE_ROOM: return redo_make_room(t->update.log, t->durability);
 	case HTM_TAKE_LOCK: break;
 	}
@@ -51,7 +51,7 @@ static int begin_locked(struct fur_thread *t)
 {
 	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
 	lock_acquire(t->htm, t->index);
-	if (__builtin_expect(htm_forked(t->htm), 0)) /* the user's reader_report has forked */
+	if (unlikely(htm_forked(t->htm))) /* the user's reader_report has forked */
 		return tx_refuse(t->htm);
 	if (started)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
@@ -73,7 +73,7 @@ static int begin_hardware(struct fur_thread *t)
 		attempt_prepare(t);
 		t->update.mode = TX_HARDWARE;
 		uint64_t status = ops->begin(t);
-		if (__builtin_expect(status == HTM_STARTED, 1))
+		if (likely(status == HTM_STARTED))
 			return 0;
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
@@ -123,11 +123,11 @@ static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
-	if (__builtin_expect(!t || !update || t->owner != this_thread() || this_thread()->open, 0))
+	if (unlikely(!t || !update || t->owner != this_thread() || this_thread()->open))
 		return begin_inner(t, update);
 	struct fur_update *tx = &t->update;
 	int error;
-	if (__builtin_expect(arch_load(&t->durability->failed) != 0, 0))
+	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(tx, update, tx_refuse(t->htm));
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
@@ -139,5 +139,5 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	this_thread()->open = t;
 	tx->depth = 1;
 	error = t->htm->ops ? begin_hardware(t) : begin_locked(t);
-	return __builtin_expect(error != 0, 0) ? begin_refused(tx, update, error) : 0;
+	return unlikely(error != 0) ? begin_refused(tx, update, error) : 0;
 }

@@ -46,8 +46,8 @@ int media_tail(const struct media_file *file, uint64_t *tail)
 	uint64_t a, b;
 	/* Another process may be writing the copies, the first before the second.  Read them in the
 	 * other order, so that `a` is never the older one. */
-	uint64_t second = __atomic_load_n(&file->words->tail[1][0], __ATOMIC_ACQUIRE),
-	         first = __atomic_load_n(&file->words->tail[0][0], __ATOMIC_RELAXED);
+	uint64_t second = arch_load_acquire(&file->words->tail[1][0]),
+	         first = arch_load(&file->words->tail[0][0]);
 	int bad_a = media_tail_decode(first, &a), bad_b = media_tail_decode(second, &b);
 	/* The first copy is written and made durable before the second, so they differ by at most
 	 * one step.  The older one is always right, because replaying again does no harm. */
@@ -60,9 +60,8 @@ int media_tail(const struct media_file *file, uint64_t *tail)
 uint64_t media_window_end(const struct media_file *file, uint64_t tail)
 {
 	uint64_t end = tail + file->super->ring_slots, forget;
-	if (media_tail_decode(
-	            __atomic_load_n(&file->words->forget[0], __ATOMIC_RELAXED), &forget) == 0 &&
-	        forget >= tail && forget < end)
+	if (media_tail_decode(arch_load(&file->words->forget[0]), &forget) == 0 && forget >= tail &&
+	        forget < end)
 		return forget;
 	return end;
 }

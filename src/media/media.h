@@ -25,6 +25,8 @@
 #ifndef FUR_MEDIA_H
 #define FUR_MEDIA_H
 
+#include "base/memory.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -194,7 +196,7 @@ static inline uint64_t media_entry_payload(uint64_t word)
 }
 static inline uint64_t media_entry_bytes(uint64_t payload)
 {
-	return (8 + payload + MEDIA_ENTRY_ALIGN - 1) & ~(uint64_t)(MEDIA_ENTRY_ALIGN - 1);
+	return round_up(8 + payload, MEDIA_ENTRY_ALIGN);
 }
 
 /* The durTS and eight check bits in one word, because only a word is written atomically. */

@@ -27,8 +27,8 @@ struct server {
 	uint32_t ended;  /* workers whose end the watch has seen */
 	uint32_t opened; /* control->opened when a worker was last announced */
 	uint32_t stopping;
-	int watch_error; /* errno of the lock call that ended the watch, or 0 */
-	bool working;    /* a worker has been announced */
+	uint32_t watch_error; /* errno of the lock call that ended the watch, or 0 */
+	bool working;         /* a worker has been announced */
 };
 
 /* ------------------------------------------------------------------- watch */
@@ -39,7 +39,7 @@ struct server {
 static void *watch_fail(struct server *s)
 {
 	/* Release, and before the call: the server that the call wakes must see the error. */
-	__atomic_store_n(&s->watch_error, errno, __ATOMIC_RELEASE);
+	arch_store32_release(&s->watch_error, (uint32_t)errno);
 	control_call(s->d.control);
 	return NULL;
 }
@@ -55,14 +55,14 @@ static void *watch_main(void *argument)
 	for (;;) {
 		/* Read before the lock: if a worker opens the heap and dies in between, this loop
 		 * turns once more, which does no harm. */
-		uint32_t opened = __atomic_load_n(&c->opened, __ATOMIC_ACQUIRE);
+		uint32_t opened = arch_load32_acquire(&c->opened);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fail(s);
 		if (heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fail(s);
-		__atomic_fetch_add(&s->ended, 1, __ATOMIC_SEQ_CST);
+		arch_fetch_add32(&s->ended, 1);
 		control_call(c);
-		while (__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE) == opened)
+		while (arch_load32_acquire(&c->opened) == opened)
 			arch_futex_wait_shared(&c->opened, opened, 0);
 		control_call(c); /* for events.attached */
 	}
@@ -114,7 +114,7 @@ static int worker_ended(struct server *s)
 		/* The next worker has the heap open.  It recovers, unless it ends before: send the
 		 * watch to wait for its end. */
 		s->opened++;
-		__atomic_fetch_add(&s->d.control->opened, 1, __ATOMIC_SEQ_CST);
+		arch_fetch_add32(&s->d.control->opened, 1);
 		arch_futex_wake_all_shared(&s->d.control->opened);
 		return 0;
 	}
@@ -136,7 +136,7 @@ static int worker_ended(struct server *s)
 
 static void worker_announce(struct server *s)
 {
-	uint32_t opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
+	uint32_t opened = arch_load32_acquire(&s->d.control->opened);
 	if (opened == s->opened)
 		return;
 	s->opened = opened;
@@ -155,7 +155,7 @@ static int replay_if_working(struct server *s)
 /* One turn: do all the work there is now.  *replayed becomes the number of slots. */
 static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 {
-	uint32_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
+	uint32_t ended = arch_load32_acquire(&s->ended);
 	int error = file_still_there(s);
 	if (!error)
 		error = control_take_unless(&s->d, &s->stopping);
@@ -182,7 +182,7 @@ static void server_sleep(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;
 	arch_store_release(&c->wake_at, s->d.tail + s->d.super->ring_slots / CONTROL_WAKE_PART);
-	if (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE))
+	if (!arch_load32_acquire(&s->stopping))
 		arch_futex_wait_shared(&c->calls, calls, 0);
 	arch_store_release(&c->wake_at, CONTROL_AWAKE);
 }
@@ -191,9 +191,9 @@ int server_run(struct server *s)
 {
 	uint32_t seen = 0;
 	int error = 0;
-	while (!error && !__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE)) {
-		uint32_t calls = __atomic_load_n(&s->d.control->calls, __ATOMIC_ACQUIRE);
-		int watch_error = __atomic_load_n(&s->watch_error, __ATOMIC_ACQUIRE);
+	while (!error && !arch_load32_acquire(&s->stopping)) {
+		uint32_t calls = arch_load32_acquire(&s->d.control->calls);
+		int watch_error = (int)arch_load32_acquire(&s->watch_error);
 		uint64_t replayed = 0;
 		error = watch_error ? heap_lock_failed(watch_error)
 		                    : server_turn(s, &seen, &replayed);
@@ -207,7 +207,7 @@ int server_run(struct server *s)
 
 void server_stop(struct server *s)
 {
-	__atomic_store_n(&s->stopping, 1, __ATOMIC_RELEASE);
+	arch_store32_release(&s->stopping, 1);
 	control_call(s->d.control);
 }
 
@@ -233,7 +233,7 @@ int server_start(const char *path, const struct replay_options *replay,
 	s->events = *events;
 	if (!error) {
 		/* Before the watch starts: every worker that opens from now on is announced. */
-		s->opened = __atomic_load_n(&s->d.control->opened, __ATOMIC_ACQUIRE);
+		s->opened = arch_load32_acquire(&s->d.control->opened);
 		int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
 		if (held < 0)
 			error = held;
