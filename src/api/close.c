@@ -32,9 +32,9 @@ static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	int error = durability_check(d);
-	while (!error && d->tail < d->next_durts)
+	while (!error && ring_tail(d) < ring_next(d))
 		error = durability_replay(d, &backoff);
-	FUR_ASSERT(error || d->tail == d->next_durts);
+	FUR_ASSERT(error || ring_tail(d) == ring_next(d));
 	if (!error)
 		error = durability_set_state(d, MEDIA_CLOSED);
 	d->control->worker_pid = 0;

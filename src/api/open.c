@@ -46,7 +46,7 @@ static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 	error = durability_set_state(d, MEDIA_OPEN);
 	if (error)
 		return error;
-	d->next_durts = d->tail; /* a replayer may have moved it since the file was opened */
+	ring_restart(d, ring_tail(d)); /* a replayer may have moved it since the file was opened */
 	control_reset(d);
 	return 0;
 }

@@ -70,7 +70,7 @@ static int settle_updates(struct durability *d)
 	struct arch_backoff backoff = {0};
 	nondurable_wait_all(d);
 	int error = (int)arch_load(&d->failed);
-	while (!error && arch_load(&d->tail) < arch_load(&d->next_durts))
+	while (!error && ring_tail(d) < ring_next(d))
 		error = durability_replay(d, &backoff);
 	return error;
 }

@@ -3,7 +3,7 @@
  * attach.c - struct durability for an opened file.
  */
 #include "base/memory.h"
-#include "durability/durability.h"
+#include "durability/ring.h"
 #include "file/heap_file.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 {
 	struct media_super *s = file->super;
 	const struct media_super *g = &file->geometry;
+	uint64_t tail = 0;
 	memset(d, 0, sizeof *d);
 	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
 	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
@@ -39,8 +40,8 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 		        "smaller max_threads",
 		        g->max_threads);
 	if (!error)
-		error = heap_tail(file, &d->tail);
-	d->next_durts = d->tail;
+		error = heap_tail(file, &tail);
+	ring_restart(d, tail);
 	if (error)
 		durability_detach(d);
 	return error;

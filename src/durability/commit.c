@@ -3,7 +3,7 @@
  * commit.c - an update after it is visible: marker, write-back, durability wait, leaving
  * nondurable[].
  */
-#include "durability/ring.h"
+#include "durability/nondurable.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * control.c - the right to replay, and the calls between a working process and a replayer.
  */
 #include "base/error.h"
-#include "durability/durability.h"
+#include "durability/ring.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ static int right_start_from_medium(struct durability *d)
 		return error;
 	arch_store_release(&d->control->tail, tail);
 	/* Release, as in replay_live(): the slots below have been read for the last time. */
-	arch_store_release(&d->tail, tail);
+	ring_move_tail(d, tail);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ void control_reset(struct durability *d)
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
-	arch_store_release(&c->tail, d->tail);
+	arch_store_release(&c->tail, ring_tail(d));
 }
 
 void control_opened(struct durability *d)
@@ -175,14 +175,14 @@ bool control_refresh(struct durability *d)
 	/* Acquire pairs with control_publish(): the replayer has read the slots and logs below for
 	 * the last time before we write to them again. */
 	uint64_t tail = arch_load_acquire(&d->control->tail);
-	if (tail <= arch_load(&d->tail))
+	if (tail <= ring_tail(d))
 		return false;
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
 		uint64_t log_tail = arch_load_acquire(&d->control->logs[i].tail);
 		if (log_tail > arch_load(&d->redo[i].tail))
 			arch_store_release(&d->redo[i].tail, log_tail);
 	}
-	arch_store_release(&d->tail, tail);
+	ring_move_tail(d, tail);
 	return true;
 }
 
@@ -205,13 +205,13 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 {
 	struct control *c = d->control;
 	/* INV-C3 */
-	FUR_ASSERT(arch_load(&c->tail) <= arch_load(&d->tail));
+	FUR_ASSERT(arch_load(&c->tail) <= ring_tail(d));
 	c->replays++;
 	c->replayed_updates += updates;
 	c->replayed_entries += entries;
 	/* Release: the logs' tails, and all reads of the ring, come before it.  So a process that
 	 * sees the tail sees the logs' tails too. */
-	arch_store_release(&c->tail, d->tail);
+	arch_store_release(&c->tail, ring_tail(d));
 	arch_fetch_add32(&c->moved, 1);
 	/* Only threads without room sleep on it: one system call for each replay is no burden. */
 	arch_futex_wake_all_shared(&c->moved);

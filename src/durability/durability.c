@@ -2,7 +2,7 @@
  *
  * durability.c - a heap that has failed; making room in ring and logs by replaying.
  */
-#include "durability/durability.h"
+#include "durability/ring.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -61,12 +61,12 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 		arch_backoff(backoff);
 		return 0;
 	}
-	uint64_t before = arch_load(&d->tail);
+	uint64_t before = ring_tail(d);
 	if (control_refresh(d))
 		d->impatient = false;
 	else
 		error = replay_or_wait(d);
-	bool moved = arch_load(&d->tail) != before;
+	bool moved = ring_tail(d) != before;
 	if (error)
 		durability_fail(d, error);
 	pthread_mutex_unlock(&d->replaying);

@@ -10,7 +10,7 @@
 #ifndef FUR_NONDURABLE_H
 #define FUR_NONDURABLE_H
 
-#include "durability/durability.h"
+#include "durability/ring.h"
 
 /* nondurable_announce - put the update into nondurable[], with c->durts if it is drawn.
  * Orders:  the caller's accesses before the entry (release).  The caller must order the entry
@@ -66,7 +66,7 @@ static inline void nondurable_collect_settled(struct durability *d, struct commi
 {
 	/* Acquire: before the scan; pairs with the fetch-and-add of ring_draw(), which comes after
 	 * the announcement. */
-	c->dset.settled_below = d->draws_announced ? arch_load_acquire(&d->next_durts) : 0;
+	c->dset.settled_below = d->draws_announced ? ring_next_acquire(d) : 0;
 	nondurable_collect(d, c->me, &c->dset);
 }
 

@@ -9,7 +9,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
-#include "durability/durability.h"
+#include "durability/ring.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -184,7 +184,7 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 			        (unsigned long long)d->super->log_bytes);
 		/* A replayer died after it had moved the ring's tail, and before it moved our
 		 * log's: the records that it replayed are free. */
-		if (arch_load_acquire(&d->tail) > log->durts) {
+		if (ring_replayed(d, log->durts)) {
 			arch_store_release(&log->tail, log->end);
 			continue;
 		}

@@ -3,6 +3,7 @@
  * ring.c - drawing after D, waiting for a slot, writing markers.
  */
 #include "durability/ring.h"
+#include "durability/nondurable.h"
 
 #include <string.h>
 

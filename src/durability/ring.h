@@ -3,12 +3,13 @@
  * ring.h - the marker ring: durTSs, their slots, and the tail (FUR 3.3).
  *
  * durTS s has slot s % ring_slots.  The durTSs [tail, tail + ring_slots) are the ring's window: an
- * update that draws a later one waits until a replay has moved the tail.
+ * update that draws a later one waits until a replay has moved the tail.  ring.c and this header are
+ * the only code that touches next_durts and tail of struct durability.
  */
 #ifndef FUR_RING_H
 #define FUR_RING_H
 
-#include "durability/nondurable.h"
+#include "durability/durability.h"
 
 /* ring_draw - draw the next durTS into c->durts.
  * Orders:  everything before it before everything after it (a fetch-and-add; hwsync on POWER).
@@ -19,12 +20,51 @@ static inline void ring_draw(struct durability *d, struct commit *c)
 	c->durts = arch_fetch_add(&d->next_durts, 1);
 }
 
+/* The next durTS to be drawn.  Relaxed. */
+static inline uint64_t ring_next(const struct durability *d)
+{
+	return arch_load(&d->next_durts);
+}
+
+/* The same, before the caller's later loads (acquire): see nondurable_collect_settled(). */
+static inline uint64_t ring_next_acquire(const struct durability *d)
+{
+	return arch_load_acquire(&d->next_durts);
+}
+
+/* The first durTS that is not replayed, at the last look.  Relaxed. */
+static inline uint64_t ring_tail(const struct durability *d)
+{
+	return arch_load(&d->tail);
+}
+
+/* Is the update of this durTS replayed?  Acquire pairs with ring_move_tail(). */
+static inline bool ring_replayed(const struct durability *d, uint64_t durts)
+{
+	return arch_load_acquire(&d->tail) > durts;
+}
+
+/* ring_move_tail - the durTSs below `tail` are replayed, and their slots may be drawn again.
+ * Orders:  all reads of the markers below before it (release). */
+static inline void ring_move_tail(struct durability *d, uint64_t tail)
+{
+	FUR_ASSERT(tail >= arch_load(&d->tail));
+	arch_store_release(&d->tail, tail);
+}
+
+/* Nothing is in flight and all is replayed: draw from `tail` on. */
+static inline void ring_restart(struct durability *d, uint64_t tail)
+{
+	arch_store(&d->tail, tail);
+	arch_store(&d->next_durts, tail);
+}
+
 /* Draw a durTS after those of D (INV-D4), and publish it.  For an update that has announced
  * itself. */
 void ring_draw_after(struct durability *d, struct commit *c);
 
-/* Does the durTS have its slot?  Acquire pairs with the release in replay_live(): the marker that
- * had the slot a lap ago has been read for the last time. */
+/* Does the durTS have its slot?  Acquire pairs with ring_move_tail(): the marker that had the slot
+ * a lap ago has been read for the last time. */
 static inline bool ring_fits(const struct durability *d, uint64_t durts)
 {
 	return durts < arch_load_acquire(&d->tail) + d->super->ring_slots;

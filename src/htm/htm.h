@@ -17,7 +17,7 @@
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
 
-#include "durability/ring.h"
+#include "durability/nondurable.h"
 #include "htm/policy.h"
 
 /* ------------------------------------------------------------------ shared */

@@ -339,7 +339,7 @@ static int window_replay(struct recovery_window *w)
 int replay_recover(struct durability *d, struct replay_result *result)
 {
 	const struct media_file file = durability_file(d);
-	uint64_t started = arch_now_ns(), tail = d->tail, slots = d->super->ring_slots;
+	uint64_t started = arch_now_ns(), tail = ring_tail(d), slots = d->super->ring_slots;
 	FUR_ASSERT(slots && (slots & (slots - 1)) == 0);
 	memset(result, 0, sizeof *result);
 	struct recovery_window *w = calloc(1, sizeof *w);
@@ -364,7 +364,7 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	if (!error)
 		error = store_tail(d, tail + 2 * slots);
 	if (!error)
-		d->tail = d->next_durts = tail + 2 * slots;
+		ring_restart(d, tail + 2 * slots);
 	result->ns = arch_now_ns() - started;
 	return error;
 }
@@ -373,25 +373,25 @@ int replay_recover(struct durability *d, struct replay_result *result)
 
 int replay_begin_lap(struct durability *d)
 {
-	uint64_t tail = d->tail + d->super->ring_slots;
+	uint64_t tail = ring_tail(d) + d->super->ring_slots;
 	int error = store_tail(d, tail);
 	if (!error)
-		d->tail = d->next_durts = tail;
+		ring_restart(d, tail);
 	return error;
 }
 
 int replay_check_closed(const struct durability *d)
 {
 	const struct media_file file = durability_file(d);
-	struct inspect_damage damage = {.proof = INSPECT_OUTRUN, .durts = d->tail};
+	struct inspect_damage damage = {.proof = INSPECT_OUTRUN, .durts = ring_tail(d)};
 	const struct media_trailer *trailer = media_trailer(&file);
 	if (trailer && media_tail_decode(arch_load(&trailer->replaying), &damage.number) == 0 &&
-	        damage.number > d->tail)
+	        damage.number > ring_tail(d))
 		return inspect_refuse(&damage);
-	for (uint64_t s = d->tail; s < d->tail + d->super->ring_slots; s++) {
+	for (uint64_t s = ring_tail(d); s < ring_tail(d) + d->super->ring_slots; s++) {
 		const struct media_marker m = log_read_marker(&file, s);
 		damage.number = m.durts;
-		if (m.durts >= d->tail && log_marker_valid(&file, &m, m.durts))
+		if (m.durts >= ring_tail(d) && log_marker_valid(&file, &m, m.durts))
 			return inspect_refuse(&damage);
 	}
 	return 0;
@@ -428,8 +428,8 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t *end, 
 	const struct media_file file = durability_file(d);
 	int error;
 	uint64_t at = tail, most = tail + d->super->ring_slots;
-	if (!d->beside && arch_load(&d->next_durts) < most)
-		most = arch_load(&d->next_durts);
+	if (!d->beside && ring_next(d) < most)
+		most = ring_next(d);
 	for (; at < most; at++) {
 		apply_preload(d, at, most);
 		if (!marker_settled(d, at))
@@ -467,7 +467,7 @@ static void room_give_back(
 			arch_store_release(&d->redo[m.thread].tail, log_record_end(&m));
 	}
 	/* Release: our last reads of the markers come before their slots are written again. */
-	arch_store_release(&d->tail, end);
+	ring_move_tail(d, end);
 	control_publish(d, result->updates, result->entries);
 }
 
@@ -495,7 +495,7 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 
 int replay_live(struct durability *d)
 {
-	uint64_t tail = d->tail, end = tail, log_bytes = 0;
+	uint64_t tail = ring_tail(d), end = tail, log_bytes = 0;
 	struct replay_result result = {0};
 	int error = find_settled_end(d, tail, &end, &log_bytes);
 	FUR_ASSERT(tail <= end && end - tail <= d->super->ring_slots);

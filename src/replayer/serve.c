@@ -161,7 +161,7 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 		error = control_take_unless(&s->d, &s->stopping);
 	if (error)
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
-	uint64_t tail = s->d.tail;
+	uint64_t tail = ring_tail(&s->d);
 	worker_announce(s);
 	if (ended != *seen) {
 		*seen = ended;
@@ -169,7 +169,7 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	}
 	if (!error && s->d.words->state != MEDIA_CLOSED)
 		error = replay_if_working(s);
-	*replayed = s->d.tail - tail;
+	*replayed = ring_tail(&s->d) - tail;
 	if (control_give_back(&s->d) && !error)
 		error = heap_lock_failed(errno);
 	return error;
@@ -181,7 +181,8 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 static void server_sleep(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;
-	arch_store_release(&c->wake_at, s->d.tail + s->d.super->ring_slots / CONTROL_WAKE_PART);
+	arch_store_release(
+	        &c->wake_at, ring_tail(&s->d) + s->d.super->ring_slots / CONTROL_WAKE_PART);
 	if (!arch_load32_acquire(&s->stopping))
 		arch_futex_wait_shared(&c->calls, calls, 0);
 	arch_store_release(&c->wake_at, CONTROL_AWAKE);

@@ -17,6 +17,7 @@
 #define FUR_SERVE_H
 
 #include "api/attach.h"
+#include "durability/ring.h"
 
 struct server;
 
