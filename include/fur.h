@@ -4,8 +4,8 @@
  *
  * READ THIS FIRST
  *
- *  - A heap is one file.  fur_open() maps it at the address recorded in it.  So pointers into the
- *    heap stay valid when the program restarts, and may be stored in the heap.
+ *  - A heap is one file.  fur_open() maps it at the address that the file records.  So pointers
+ *    into the heap stay valid when the program restarts, and you may store them in the heap.
  *  - Inside a transaction, read shared data with fur_load() or fur_read(), and write it with
  *    fur_store() or fur_write().  A plain assignment into the heap is not logged: it is lost at the
  *    next open.
@@ -13,17 +13,17 @@
  *    hardware transaction: it has no capacity limit and never aborts.  Updates that overlap it wait
  *    for it before they commit, so do not let it sleep.  fur_options.reader_report tells you which
  *    reader made an update wait.
- *  - An update (fur_begin_update() to fur_commit()) may run its body several times: hardware
- *    rewinds it to fur_begin_update(), as if it had not run.  Memory that the body wrote is rewound
- *    too.  System calls are not, so an update should make none; if it does, it runs under the
- *    fallback lock.
+ *  - The body of an update (fur_begin_update() to fur_commit()) may run several times.  Hardware
+ *    may rewind it to fur_begin_update(), and with it all memory that it wrote, as if it had not
+ *    run.  Hardware cannot rewind system calls, so an update should make none.  An update that
+ *    makes one runs under the fallback lock.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.
  *  - Transactions nest by flattening: an inner begin joins the outer transaction, and the outermost
  *    commit commits everything.
- *  - A thread has transactions open on one heap at a time.
- *  - End every transaction that you begin, also where an error makes you leave: see "When a rule is
- *    broken" below.
+ *  - A thread can have transactions open on only one heap at a time.
+ *  - End every transaction that you begin, even if you leave it because of an error: see "When a
+ *    rule is broken" below.
  *
  * VISIBLE AND DURABLE
  *
@@ -40,10 +40,11 @@
  *    Functions return 0 or a negative FUR_E* code.  fur_strerror() names the code, and
  *    fur_errormsg() describes the calling thread's last failure in full: the file, what is wrong,
  *    what to do.  The library never prints and never exits.
- *    When the medium refuses a write, the heap has failed: nothing more on it can be made durable.
- *    From then on, to begin, commit or end a transaction on it returns FUR_EIO.  A heap also fails
- *    when libfur cannot replay its log; the code is then the one of that failure (FUR_ENOMEM,
- *    FUR_ESYS, FUR_ECORRUPT).  Close the heap and open it again: fur_open() replays the log.
+ *    When the medium refuses a write, the heap has failed: libfur cannot make anything more on it
+ *    durable.  From then on, the functions that begin, commit or end a transaction on it return
+ *    FUR_EIO.  A heap also fails when libfur cannot replay its log; these functions then return the
+ *    code of that failure (FUR_ENOMEM, FUR_ESYS, FUR_ECORRUPT).  Close the heap and open it again:
+ *    fur_open() replays the log.
  *
  * WHEN A RULE IS BROKEN
  *
@@ -51,19 +52,19 @@
  *    begins afterwards joins it: the commits return 0, nothing becomes visible or durable, and
  *    other threads wait.  When the thread ends, or the process is killed, all of these updates are
  *    lost.  libfur cannot tell this from nesting.  fur_thread_unregister() and fur_close() return
- *    FUR_EBUSY in this state.  The functions of fur.hpp end their transactions also when an
+ *    FUR_EBUSY in this state.  The functions of fur.hpp end their transactions even when an
  *    exception leaves them.
- *    A read-only transaction that joined an update, and is still open when the update ends, ends
- *    with it; its fur_end_ro() then returns FUR_ENOTX.
- *    Every function that returns a code refuses a registration that the calling thread does not
- *    have (another thread's, or one given back) and NULL: with FUR_ENOTX if it is to end a
- *    transaction, otherwise with FUR_EINVAL.
+ *    If a read-only transaction has joined an update and is still open when the update ends, it
+ *    ends too; its fur_end_ro() then returns FUR_ENOTX.
+ *    Every function that returns a code refuses NULL, and a registration that the calling thread
+ *    does not have: another thread's, or one that has ended.  Functions that end a transaction
+ *    return FUR_ENOTX then, all others FUR_EINVAL.
  *    libfur does not notice the use of a handle after its heap was closed (only fur_close() returns
- *    FUR_EINVAL), or a store by a thread that has not begun the update.  A NULL update, given to a
- *    function that returns nothing, stops the program.
- *    Where there is no result to return, or the check would cost time, a libfur that was built with
- *    `meson setup -Dchecks=true` stops the program at the misuse that it can find, and prints what
- *    it is.
+ *    FUR_EINVAL), or a store by a thread that has not begun the update.  If you pass a NULL update
+ *    to a function that returns nothing, the program crashes.
+ *    libfur cannot report some misuse by a result, and finding other misuse would cost time.  If
+ *    you build libfur with `meson setup -Dchecks=true`, it checks for such misuse where it can;
+ *    when a check fails, libfur prints the misuse and stops the program.
  *
  * CANCELLATION
  *
@@ -76,29 +77,30 @@
  * FORK
  *
  *    A child of fork() has a copy of each heap that its parent has open.  In the child, every
- *    function that returns a code returns FUR_EFORK for the copy, also for a transaction that was
+ *    function that returns a code returns FUR_EFORK for the copy, even for a transaction that was
  *    open at the fork, and stores do nothing.  Only fur_close() works: it frees the copy and leaves
  *    the file alone.  The child may open other heaps.
- *    As long as a child has its copy, the parent's heap counts as open, even if the parent has
- *    closed it or is dead.  So close the copy, or call exec or _exit().
- *    The child can read the copy, but it is not a snapshot.  In pages that the parent had not
- *    written to before the fork, the child sees the file's page, and so what the parent's replay
- *    writes to it later.  Of an update that was open at the fork, the child sees the stores.
- *    libfur notices the fork by pthread_atfork().  _Fork() and clone() run no such handlers.  After
- *    them only fur_close(), and fur_thread_register() by a thread that is not registered yet,
- *    notice that the process is a child; begin no transaction there.  A child that is made in a
- *    signal handler must not return from the handler.
+ *    The parent's heap counts as open until the child closes its copy, even if the parent has
+ *    closed the heap or is dead.  So close the copy, or call exec or _exit().
+ *    The child can read the copy, but it is not a snapshot.  A page that the parent had not written
+ *    to before the fork is the file's page: the child sees what the parent's replay later writes to
+ *    it.  The child also sees the stores of an update that was open at the fork.
+ *    libfur notices a fork by pthread_atfork() handlers, which _Fork() and clone() do not run.
+ *    After these two, only fur_close(), and fur_thread_register() by a thread that is not
+ *    registered yet, notice that the process is a child; begin no transaction there.  A child that
+ *    a signal handler creates must not return from the handler.
  *
  * STRUCTS THAT GROW
  *
- *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.  Their
- *    field `size` tells how long the caller's struct is: set it to sizeof.  A size smaller than the
- *    struct's in the first release, or larger than 4096, is FUR_EINVAL.
- *    If the caller's struct is shorter than the library's, the options that it lacks have their
- *    default, and the results that it lacks are left out.
- *    If it is longer, options that the library does not know must be zero, otherwise the function
- *    returns FUR_EINVAL; results that the library does not know are set to zero.  On return, `size`
- *    of fur_info and fur_stats tells how many bytes the library has filled in.
+ *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.  The
+ *    field `size` tells how long the caller's struct is: set it to sizeof.  For a size smaller than
+ *    the struct's in the first release, or larger than 4096, functions return FUR_EINVAL.
+ *    If the caller's struct is shorter than the library's, missing options have their default, and
+ *    the library does not return the missing results.
+ *    If the caller's struct is longer, the options that the library does not know must be zero;
+ *    otherwise the function returns FUR_EINVAL.  The library sets results that it does not know to
+ *    zero.  On return, `size` of fur_info and fur_stats tells how many bytes the library has filled
+ *    in.
  */
 #ifndef FUR_H
 #define FUR_H
@@ -108,8 +110,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The version of this header: the one that a program is built with.  The build compares it with
- * the project's. */
+/* The version of this header, with which a program is built.  libfur's build compares it with the
+ * project's version. */
 #define FUR_VERSION_MAJOR 0
 #define FUR_VERSION_MINOR 1
 #define FUR_VERSION_PATCH 0
@@ -133,7 +135,7 @@ enum fur_error {
 	FUR_ENOENT = -3,   /* no such heap file */
 	FUR_EEXIST = -4,   /* fur_create: the file exists */
 	FUR_ENOTHEAP = -5, /* the file is not a libfur heap (empty, or foreign) */
-	/* Made by a version, or for a machine, whose heaps this library does not read */
+	/* The heap was made by a version, or for a machine, whose heaps this library cannot read */
 	FUR_EVERSION = -6,
 	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not match */
 	FUR_EBUSY = -8,     /* open elsewhere, or still in use */
@@ -150,7 +152,7 @@ enum fur_error {
 	/* The medium refused a write: nothing more on this heap can be made durable */
 	FUR_EIO = -17,
 	FUR_ENOMEM = -18, /* out of memory (DRAM) */
-	/* fur_free() of something that libfur can tell is no allocated block; the update was rolled
+	/* libfur found that fur_free() did not get an allocated block; libfur rolled the update
 	 * back */
 	FUR_EFREE = -19,
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
@@ -167,7 +169,7 @@ FUR_API const char *fur_errormsg(void);
 /* ----------------------------------------------------------------- options */
 
 enum fur_isolation {
-	/* Every transaction, also one that aborts later, sees a state that some serial order
+	/* Every transaction, even one that aborts later, sees a state that some serial order
 	 * explains */
 	FUR_OPACITY,
 	/* Snapshot isolation: on POWER it lets updates read without capacity limit too.  Elsewhere
@@ -217,13 +219,15 @@ struct fur_options {
 
 	/* Fixed when the heap is made; fur_open() takes them from the file. */
 	uint64_t heap_bytes; /* the heap itself, allocator included; default 64 MiB */
-	/* Redo log of each thread, a power of two; default 1 MiB.  Bounds one update's writes. */
+	/* Redo log of each thread, a power of two; default 1 MiB.  It bounds what one update can
+	 * write. */
 	uint64_t log_bytes;
-	/* Durability markers, a power of two; default 32768.  Bounds updates between replays. */
+	/* Durability markers, a power of two; default 32768.  They bound the number of updates
+	 * between replays. */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
-	/* Where the heap is mapped, a multiple of 64 KiB from 4 GiB on; default: libfur chooses it.
-	 * Recorded in the file. */
+	/* Where libfur maps the heap, a multiple of 64 KiB from 4 GiB on; default: libfur chooses.
+	 * The file records it. */
 	uint64_t address;
 
 	/* Chosen at each open.  FUR_HTM and FUR_PM in the environment override htm and pm. */
@@ -249,24 +253,24 @@ struct fur_options {
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
 
-	/* For heaps larger than memory.  Each page of the heap that this process has written to is
-	 * a copy of its own, in DRAM.  When the copies are more than this many bytes, libfur brings
-	 * the file up to date and hands the copies back to the kernel; transactions wait meanwhile,
-	 * some milliseconds.  A soft limit: between two checks each thread may exceed it by about
-	 * one eighth.  A hardware update that stores to a page that is not there aborts and fetches
+	/* For heaps larger than memory.  This process has a private copy in DRAM of each heap page
+	 * that it has written to.  When the copies exceed this many bytes, libfur brings the file
+	 * up to date and hands the copies back to the kernel; transactions wait meanwhile, a few
+	 * milliseconds.  The limit is soft: between two checks each thread may exceed it by about
+	 * one eighth.  A hardware update that stores to a page without a copy aborts and fetches
 	 * it.  Default 0: no limit, and with HTM libfur copies all pages at the open. */
 	uint64_t dram_bytes;
 
 	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  A program
-	 * trusts every user who may write the file, and every user who may read it can keep it from
+	 * trusts every user who may write the file.  Every user who may read it can prevent it from
 	 * being opened: see SECURITY.md. */
 	uint32_t file_mode;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
 
-/* fur_options_init - set every option to its default.  It is here and not in the library, which may
- * be newer and have a longer struct. */
+/* fur_options_init - set every option to its default.  The header defines it, because the library
+ * may be newer and have a longer struct. */
 static inline void fur_options_init(struct fur_options *options)
 {
 	memset(options, 0, sizeof *options);
@@ -276,7 +280,7 @@ static inline void fur_options_init(struct fur_options *options)
 /* ------------------------------------------------------------------- heaps */
 
 /* fur_create - make a heap file and open it.  `options` may be NULL: all defaults.
- * All blocks of the file are allocated, so work on the heap never meets a full disk.
+ * It allocates all blocks of the file, so work on the heap never meets a full disk.
  * Durable: the empty heap, before return.
  * Crash:   the file exists complete, or not at all.
  * Errors:  FUR_EEXIST; FUR_EINVAL (sizes, other options); FUR_ENOSPC (the file does not fit);
@@ -289,12 +293,12 @@ FUR_API FUR_MUST_USE int fur_create(
  * all defaults.
  * After return the heap contains every update whose fur_commit() had returned, perhaps some whose
  * fur_commit() had not returned yet, and nothing else.
- * libfur corrects one wrong byte in the log.  It refuses a file that is damaged in another way, or
- * was copied while a program had it open, where the file proves that an update is missing
- * (FUR_ECORRUPT); docs/protocol.md tells exactly which damage can pass.  It writes nothing to a
- * file that it refuses, except to the control region, which means nothing while the heap is not
- * open.  If the file is a copy with holes, libfur allocates the missing blocks first, so work on
- * the heap never meets a full disk.
+ * libfur corrects one wrong byte in the log.  A file may be damaged in another way, or be a copy
+ * that was taken while a program had the heap open.  libfur refuses such a file (FUR_ECORRUPT) if
+ * the file proves that an update is missing; docs/protocol.md states exactly which damage can pass.
+ * When libfur refuses a file, it writes to the control region at most, which means nothing while
+ * the heap is not open.  If the file is a copy with holes, libfur allocates the missing blocks
+ * first, so work on the heap never meets a full disk.
  * Errors: FUR_ENOENT; FUR_ENOTHEAP; FUR_EVERSION; FUR_ECORRUPT; FUR_EBUSY (open elsewhere, or
  *         locked by a process that reads it); FUR_EADDRESS; FUR_ENOSPC (no room for a copy's
  *         holes); FUR_EINVAL (options); FUR_ENOMEM; FUR_ESYS; FUR_EIO.  *heap is NULL then. */
@@ -323,19 +327,19 @@ FUR_API uint64_t fur_bytes(const fur_heap *heap);
 struct fur_info {
 	size_t size; /* sizeof(struct fur_info), set by the caller: "Structs that grow", above */
 	enum fur_htm htm;
-	/* What transactions get, which may be more than was asked for */
+	/* The isolation that transactions get, which may be stronger than the one asked for */
 	enum fur_isolation isolation;
 	enum fur_pm pm;
 	char htm_reason[160]; /* why this back end */
 	char pm_reason[160];  /* why this domain, and what it does not survive */
 	uint64_t heap_bytes, log_bytes, ring_slots, address;
 	uint32_t max_threads;
-	/* What fur_open() had to do. */
+	/* The work that fur_open() had to do. */
 	bool recovered;            /* the heap had not been closed */
 	uint64_t replayed_updates; /* updates replayed then */
 	uint64_t replayed_entries; /* their redo-log entries */
 	uint64_t replay_ns;
-	uint64_t corrected_updates; /* of them, those in whose log one wrong byte was corrected */
+	uint64_t corrected_updates; /* of them, those in which libfur corrected a wrong byte */
 };
 
 /* fur_get_info - which back end, isolation and persistence libfur has chosen, and what fur_open()
@@ -359,7 +363,7 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
 
 /* fur_thread_register - register the calling thread with the heap, or find its registration.
  * Only this thread may use it.  The registration ends when the thread does, even without
- * fur_thread_unregister(); a transaction that is still open then is rolled back.
+ * fur_thread_unregister(); libfur then rolls back a transaction that is still open.
  * Errors: FUR_ETHREADS; FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK.  *thread is NULL then. */
 FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
 
@@ -373,9 +377,9 @@ FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
  * Returns: from 0 to max_threads - 1; UINT32_MAX for NULL. */
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread);
 
-/* fur_thread_set_name - the name that reader reports give for this thread.  libfur keeps the
- * pointer and does not copy the text, so it must stay valid as long as the registration.  A new
- * registration has no name. */
+/* fur_thread_set_name - set the name that reader reports give for this thread.  libfur keeps the
+ * pointer and does not copy the text, so the text must stay valid as long as the registration.  A
+ * new registration has no name. */
 FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 
 /* ------------------------------------------------------------ transactions */
@@ -397,8 +401,8 @@ FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
 
 /* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins that
  * one.
- * Control may return from here several times, with memory as it was at the first return; only the
- * last time counts.
+ * This function may return several times, with memory as it was at the first return; only the last
+ * return counts.
  * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap;
  *         FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *update is
  *         NULL then. */
@@ -412,9 +416,9 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits), FUR_EABORTED: libfur
  *           has rolled the update back, and nothing is visible.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
- *           FUR_EIO, or the code for which the heap has failed: the update is visible, but it may
- *           not survive a power failure.  (It was rolled back if the heap failed while the body
- *           waited for room in the redo log.)
+ *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
+ *           not survive a power failure.  (If the heap failed while the body waited for room in
+ *           the redo log, libfur has rolled the update back.)
  * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
 
@@ -445,11 +449,11 @@ FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
 /* fur_promote - make a read of the byte at `at` count as a write, against other updates (read
- * promotion): of two overlapping updates, where one writes what the other has promoted, one aborts
- * and runs again.
- * It is for FUR_SNAPSHOT, under which an update may otherwise commit although another update has
- * meanwhile changed what it has read (write skew).  Where updates are opaque it does nothing.  It
- * changes no data and logs nothing.
+ * promotion).  If two updates overlap, and one writes a byte that the other has promoted, one of
+ * them aborts and runs again.
+ * It is for FUR_SNAPSHOT.  There an update may otherwise commit although another update has
+ * meanwhile changed data that it has read (write skew).  Where updates are opaque, fur_promote()
+ * does nothing.  It changes no data and logs nothing.
  * Units:  the processor's line: a promotion covers every byte of the line.
  * Errors: outside the heap, the commit fails with FUR_ERANGE. */
 FUR_API void fur_promote(fur_update *update, void *at);
@@ -459,15 +463,16 @@ FUR_API void fur_promote(fur_update *update, void *at);
 /* fur_alloc - allocate memory in the heap, contents undefined.  It is aligned to 16 bytes, and to
  * 64 bytes if `bytes` is a multiple of 64.
  * Crash:   the allocation is part of the update: neither an abort nor a crash leaks memory.
- * Returns: NULL when the heap is full, and when the update has failed already, for whatever reason:
- *          the result of its commit tells which.
+ * Returns: NULL when the heap is full, and when the update has already failed, for whatever reason;
+ *          fur_commit() then returns the reason.
  *
  * Up to 16 KiB, a block has one of 36 sizes, and lies among others of its size in a chunk of
- * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use serves any size: at
- * once, or, if its size has few blocks in a chunk or threads have some of its blocks in stock, when
- * fur_alloc() would otherwise return NULL.  Such a call looks through the stocks of all threads and
- * logs up to three quarters of fur_options.log_bytes.  With logs of a few KiB that may not suffice,
- * above all for a long run, and fur_alloc() returns NULL. */
+ * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use can serve any size,
+ * mostly at once.  If its size has few blocks in a chunk, or threads have some of its blocks in
+ * stock, it serves another size only when fur_alloc() would otherwise return NULL.  Such a call
+ * looks through the stocks of all threads and logs up to three quarters of fur_options.log_bytes.
+ * With logs of a few KiB that may not suffice, above all for a long run; fur_alloc() then returns
+ * NULL. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);
 
 /* fur_free - give memory back.  NULL is allowed.  The memory may be reused as soon as this update
@@ -475,18 +480,18 @@ FUR_API void *fur_alloc(fur_update *update, size_t bytes);
  * failed, fur_free() does nothing.
  * Crash:  part of the update, as fur_alloc().
  * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
- *         small block that was never allocated, unless another thread's fur_alloc() keeps it at
- *         hand; for a run of chunks that is free already; and for the block that this thread freed
- *         last.  libfur does not notice other blocks that are free already: two calls of
- *         fur_alloc() may then return the same block.  fur-check finds such damage. */
+ *         small block that was never allocated, unless another thread has it in stock; for a run
+ *         of chunks that is already free; and for the block that this thread freed last.  libfur
+ *         does not notice other blocks that are already free: two calls of fur_alloc() may then
+ *         return the same block.  fur-check finds such damage. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
-/* fur_usable_bytes - how large the block at an address really is.  It does not tell whether the
- * block is allocated.
+/* fur_usable_bytes - the actual size of the block at an address, whether or not the block is
+ * allocated.
  * Returns: 0 for an address at which no block can begin. */
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory);
 
-/* Roots: FUR_ROOTS words from which a program finds its data again. */
+/* Roots: FUR_ROOTS words through which a program finds its data after an open. */
 #define FUR_ROOTS 64
 
 /* fur_root - read a root.  Call it inside a transaction.
@@ -501,8 +506,8 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
 /* -------------------------------------------------------------- statistics */
 
 enum fur_abort_cause {
-	/* Another transaction accessed a line of this one; or anything else did, where hardware
-	 * does not tell them apart */
+	/* Another transaction accessed a line of this one.  Where hardware does not tell the two
+	 * apart, also any other access */
 	FUR_ABORT_CONFLICT,
 	FUR_ABORT_PLAIN,    /* an access outside transactions, mostly a reader's (POWER) */
 	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
@@ -542,8 +547,8 @@ struct fur_stats {
 	uint64_t longest_reader_ns; /* the longest such wait */
 	uint64_t threads;           /* registered now */
 	uint64_t log_entries;       /* redo-log entries of committed updates */
-	/* With fur_options.dram_bytes: how often, and how many bytes of, private copies of pages
-	 * were handed back */
+	/* With fur_options.dram_bytes: how often libfur handed private copies of pages back, and
+	 * how many bytes in all */
 	uint64_t times_handed_back;
 	uint64_t bytes_handed_back;
 };
@@ -568,14 +573,14 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
 /* ----------------------------------------------------- typed loads and stores
  *
  * fur_load - T fur_load(tx, const T *p): read a T of 1, 2, 4 or 8 bytes.
- *     `tx` is a fur_ro * or a fur_update *.  One plain load, which the compiler neither tears nor
- *     repeats.
+ *     `tx` is a fur_ro * or a fur_update *.  It is one plain load; the compiler neither tears nor
+ *     repeats it.
  *
  * fur_store - void fur_store(tx, T *p, T value): store a T of 1, 2, 4 or 8 bytes.
  *     `tx` is a fur_update *: a store in a read-only transaction does not compile.  The store is
  *     logged at its exact width.
  *     Visible, Durable: with fur_commit().
- *     Errors: a store outside the heap is not done, and makes the commit fail with FUR_ERANGE.
+ *     Errors: outside the heap nothing is stored, and the commit fails with FUR_ERANGE.
  *
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write(). */
@@ -631,7 +636,7 @@ inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 #define FUR_IS_WORD(p)                                                                             \
 	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
 #define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
-/* Each use has names of its own, so that one use may be an argument of another. */
+/* Each use has its own names, so that one use may be an argument of another. */
 #define FUR_PASTE(name, n) name##n
 #define FUR_NAME(name, n)  FUR_PASTE(name, n)
 #define FUR_LOAD(tx, p, value)                                                                     \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fur.hpp - libfur for C++17: handles that close themselves, transactions as lambdas, errors as
- * exceptions.  A thin layer: fur.h is the manual of each call.
+ * exceptions.  The layer is thin: fur.h documents each call.
  *
  *     fur::Heap heap = fur::Heap::open_or_create("/mnt/pmem/bank.fur");
  *     fur::Thread self(heap);
@@ -11,7 +11,7 @@
  *     fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum); });
  *
  * The body of an update may run several times (see fur_begin_update); only its last run counts.  If
- * an exception leaves the body, the update is rolled back and the exception goes on to the caller.
+ * an exception leaves the body, update() rolls the update back and the caller gets the exception.
  */
 #ifndef FUR_HPP
 #define FUR_HPP
@@ -30,7 +30,8 @@
 namespace fur
 {
 
-/* A call of fur.h has failed: its code, and its message, fur_errormsg(), as what(). */
+/* Thrown when a function of fur.h has failed.  code() is the function's result, and what() is the
+ * message of fur_errormsg(). */
 class Error : public std::runtime_error
 {
 public:
@@ -73,7 +74,8 @@ public:
 		return Heap(heap);
 	}
 
-	/* open - fur_open(): open a heap file, and replay its log if need be.   Errors: Error. */
+	/* open - fur_open(): open a heap file; if it was not closed, replay its log first.
+	 * Errors: Error. */
 	static Heap open(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
@@ -117,7 +119,7 @@ public:
 			heap_ = nullptr;
 		check(result);
 	}
-	/* get - the handle, for the functions of fur.h; it stays this object's. */
+	/* get - the handle, for the functions of fur.h.  This object still owns it. */
 	fur_heap *get() const noexcept
 	{
 		return heap_;
@@ -178,8 +180,8 @@ private:
 	fur_thread *thread_;
 };
 
-/* The type that read() and update() return for a body: always a value.  Through a reference the
- * caller would read the heap after the transaction. */
+/* The type that read() and update() return for a body.  It is always a value: through a reference,
+ * the caller would read the heap after the transaction. */
 template <class Body, class Tx>
 using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
 
@@ -217,8 +219,8 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 /* update - run body(fur_update *) as an update, and commit it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Returns:  the body's result.
- * Errors:   Error, as fur_commit() describes; and whatever the body throws, after the update has
- *           been rolled back. */
+ * Errors:   Error, as fur_commit() describes.  If the body throws, update() rolls the update back
+ *           and passes the exception on. */
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
