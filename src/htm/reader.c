@@ -29,9 +29,10 @@ static void reader_enter(struct fur_thread *t)
 /* A begin that is not the outermost, and misuse. */
 static int begin_inner(struct fur_thread *t, fur_ro **ro)
 {
+	if (ro)
+		*ro = NULL;
 	if (!t || !ro)
 		return fur_fail(FUR_EINVAL, "fur_begin_ro: thread and ro must not be NULL");
-	*ro = NULL;
 	int error = tx_check_begin(t, "fur_begin_ro", "a read-only transaction");
 	if (error)
 		return error;

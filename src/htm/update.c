@@ -100,9 +100,10 @@ static int begin_hardware(struct fur_thread *t)
 /* A begin that is not the outermost, and misuse. */
 static int begin_inner(struct fur_thread *t, fur_update **update)
 {
+	if (update)
+		*update = NULL;
 	if (!t || !update)
 		return fur_fail(FUR_EINVAL, "fur_begin_update: thread and update must not be NULL");
-	*update = NULL;
 	int error = tx_check_begin(t, "fur_begin_update", "an update");
 	if (error)
 		return error;

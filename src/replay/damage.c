@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * damage.c - proofs that a heap file is damaged, and not merely left by a failure (inspect.h;
- * docs/protocol.md, "Damage is not a failure").
+ * docs/damage.md).
  *
  * A file of version 2 is searched in this order: durTSs that a slot can never hold, the trailer's
  * claim, the claims in the records of valid markers, the claims in all logs.  A file of version 1

@@ -13,7 +13,7 @@
  *
  * Then, again and again: damage a copy of the file, and open it.  Right are a refusal, and a state
  * that was from which only the newest updates are missing: none is missing that had returned before
- * one that is there had begun (docs/protocol.md, "Damage is not a failure").  After damage to a
+ * one that is there had begun (docs/damage.md).  After damage to a
  * single byte nothing may be missing at all.  A copy taken while the process works must be refused,
  * or hold a state that was.
  *

@@ -62,9 +62,13 @@ TEST_F(Misuse, Null_IsRefusedByAllThatReturnACode)
 	EXPECT_EQ(fur_thread_register(nullptr, &t), FUR_EINVAL);
 	EXPECT_EQ(fur_thread_register(heap_, nullptr), FUR_EINVAL);
 	EXPECT_EQ(fur_thread_unregister(nullptr), FUR_EINVAL);
+	ro = reinterpret_cast<fur_ro *>(&info);
 	EXPECT_EQ(fur_begin_ro(nullptr, &ro), FUR_EINVAL);
+	EXPECT_EQ(ro, nullptr);
 	EXPECT_EQ(fur_begin_ro(self_, nullptr), FUR_EINVAL);
+	tx = reinterpret_cast<fur_update *>(&info);
 	EXPECT_EQ(fur_begin_update(nullptr, &tx), FUR_EINVAL);
+	EXPECT_EQ(tx, nullptr);
 	EXPECT_EQ(fur_begin_update(self_, nullptr), FUR_EINVAL);
 	EXPECT_EQ(fur_end_ro(nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_commit(nullptr), FUR_ENOTX);
