@@ -57,8 +57,8 @@
  *    If a read-only transaction has joined an update and is still open when the update ends, it
  *    ends too; its fur_end_ro() then returns FUR_ENOTX.
  *    Every function that returns a code refuses a NULL heap, registration or transaction, and a
- *    registration that the calling thread does not have: another thread's, or one that has ended.  Functions that end a transaction
- *    return FUR_ENOTX then, all others FUR_EINVAL.
+ *    registration that the calling thread does not have: another thread's, or one that has ended.
+ *    Functions that end a transaction return FUR_ENOTX then, all others FUR_EINVAL.
  *    libfur does not notice the use of a handle after its heap was closed (only fur_close() returns
  *    FUR_EINVAL), or a store by a thread that has not begun the update.  If you pass a NULL update
  *    to a function that returns nothing, the program crashes.

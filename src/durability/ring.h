@@ -3,8 +3,8 @@
  * ring.h - the marker ring: durTSs, their slots, and the tail (FUR 3.3).
  *
  * durTS s has slot s % ring_slots.  The durTSs [tail, tail + ring_slots) are the ring's window: an
- * update that draws a later one waits until a replay has moved the tail.  ring.c and this header are
- * the only code that touches next_durts and tail of struct durability.
+ * update that draws a later one waits until a replay has moved the tail.  ring.c and this header
+ * are the only code that touches next_durts and tail of struct durability.
  */
 #ifndef FUR_RING_H
 #define FUR_RING_H
