@@ -17,8 +17,9 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Model: CASE                        the mutation of tests/models that breaks it, too; optional
     Found by: FINDER OPTION...         explore, pm-emulate or damage-test; a line each
 
-The diff touches one file.  It applies while its context is there, give or take two lines: comments
-next to it may change.  When it no longer applies, the build stops and says so.
+The diff touches one .c file: a finder is linked with that one object in place of the library's, so
+a bug in a header would change nothing.  The diff applies while its context is there, give or take
+two lines: comments next to it may change.  When it no longer applies, the build stops and says so.
 """
 import argparse
 import os
@@ -31,6 +32,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+
+
+def not_compiled(source: str) -> str:
+    return (
+        f"{source} is no .c file, so a bug in it would change no object: put the bug into a .c "
+        f"file that includes it, in place of the call"
+    )
 
 
 @dataclass
@@ -52,6 +60,8 @@ class Plant:
         files = re.findall(r"^\+\+\+ b/(\S+)", self.diff, re.MULTILINE)
         if len(files) != 1:
             sys.exit(f"{self.patch_file}: the diff must change one file, and changes {len(files)}")
+        if not files[0].endswith(".c"):
+            sys.exit(f"{self.patch_file}: {not_compiled(files[0])}")
         return str(files[0])
 
     def heading(self) -> str:
@@ -145,6 +155,8 @@ def record(name: str) -> None:
         sys.exit(
             f"--record: one changed file below src is needed, and `git diff` has {len(changed)}"
         )
+    if not changed[0].endswith(".c"):
+        sys.exit(f"--record: {not_compiled(changed[0])}")
     plant = (
         load(name)
         if (HERE / f"{name}.patch").exists()
