@@ -2,8 +2,8 @@
  *
  * durability.c - a heap that has failed; making room in ring and logs by replaying.
  */
-#include "durability/ring.h"
 #include "base/error.h"
+#include "durability/ring.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -38,8 +38,9 @@
  * Every transaction reads all of them at its end, and only updates write them: in a read-only
  * workload they stay in every cache (FUR 3.2.1).  Only nondurable.{h,c} touches them. */
 struct nondurable {
-	uint64_t id;    /* 0, or a number unique among this thread's updates */
-	uint64_t durts; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before `id` is. */
+	uint64_t id; /* 0, or a number unique among this thread's updates */
+	uint64_t
+	        durts; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before the next. */
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */

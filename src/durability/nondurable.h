@@ -88,7 +88,8 @@ void nondurable_wait_all(const struct durability *d);
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {
-	/* durTS before id, see nondurable_wait_drawn(). */
+	/* Both before the thread announces its next update: nondurable_wait_drawn() relies on that,
+	 * in whichever order they are. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);
 	arch_store_release(&d->nondurable[c->me].id, 0);
 }

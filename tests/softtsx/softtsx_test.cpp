@@ -230,6 +230,13 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 	}
 }
 
+/* The signal that stops the threads ends a sleep early: sleep again. */
+static void linger(uint64_t ns)
+{
+	for (uint64_t end = arch_now_ns() + ns; arch_now_ns() < end;)
+		usleep(1000);
+}
+
 TEST_P(SoftTsx, ActiveReader_IsWaitedForOutside)
 {
 	fur::Heap heap = create_tsx();
@@ -242,7 +249,7 @@ TEST_P(SoftTsx, ActiveReader_IsWaitedForOutside)
 			second = fur::read(self, [&](fur_ro *tx) {
 				int64_t first = fur_load(tx, &p[0]);
 				reading = true;
-				usleep(50000);
+				linger(50000000);
 				return fur_load(tx, &p[0]) - first;
 			});
 			return;
@@ -294,7 +301,7 @@ TEST_P(SoftTsx, Commit_CollectsWhatIsNotDurable_AndNamesIt)
 		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != other.durts + 1)
 			std::this_thread::yield();
 		EXPECT_EQ(m->deps[0], 1u);
-		usleep(20000);
+		linger(20000000);
 		EXPECT_FALSE(returned) << "the return waits for what it may have read";
 		EXPECT_EQ(durability_abort(d, &other), 0);
 	});
