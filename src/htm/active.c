@@ -12,8 +12,9 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	FUR_ASSERT(w->seqs != NULL);
 	uint64_t limit = arch_load(&h->durability->limit);
 	uint32_t n = 0;
-	/* First see which are active, then wait for them.  A transaction that begins later need not
-	 * be waited for: our stores, performed before this scan, abort us if it loads them. */
+	/* First find the active transactions, then wait for them.  We need not wait for a
+	 * transaction that begins later: our stores were performed before this scan, so its load of
+	 * one of them aborts us. */
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
 		if (unlikely(seq != 0))
@@ -36,9 +37,9 @@ static void reader_report(struct htm *h, uint32_t i, uint64_t waited_ns)
 		return;
 	struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
 	int cancel;
-	/* The caller may hold the lock, and its update has half begun.  A thread that was cancelled
-	 * in the callback would undo its last update, which is committed, and release a lock that
-	 * may be another thread's. */
+	/* The caller's update has only half begun, and the caller may hold the lock.  If the thread
+	 * were cancelled in the callback, its clean-up would undo its previous update, which is
+	 * committed, and release a lock that another thread may hold. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	h->reader_report(&report, h->reader_report_arg);
 	pthread_setcancelstate(cancel, &cancel);
@@ -60,8 +61,8 @@ static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 	 * refuses the transaction. */
 	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
-		/* Reading the clock only now and then keeps short waits short.  Later a look takes
-		 * long by itself. */
+		/* Short waits stay short because the clock is read only now and then.  Later each
+		 * look takes long anyway. */
 		if (backoff.turns % 64 && backoff.turns < 256)
 			continue;
 		uint64_t now = arch_now_ns();

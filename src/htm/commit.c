@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "htm/active.h"
 
-/* Under the lock an update becomes visible when it releases the lock.  Before that it must have
- * collected D, announced itself (INV-D1) and drawn its durTS (INV-D4). */
+/* An update under the lock becomes visible when it releases the lock.  Before that it must collect
+ * D, announce itself (INV-D1) and draw its durTS (INV-D4). */
 static void lock_commit(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
@@ -33,8 +33,9 @@ static int commit_finish_empty(struct fur_thread *t)
 	nondurable_wait(t->durability, &t->window.commit.dset);
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.empty_commits, 1);
-	/* As in fur_end_ro(): the fence keeps the load of `failed` behind the scan that collected
-	 * D. */
+	/* As in fur_end_ro(): the fence orders the scan that collected D before the load of
+	 * `failed`.  Otherwise an update from which we have read could fail between the two loads,
+	 * and we would not notice. */
 	arch_fence_light();
 	return durability_check_read(t->durability);
 }
@@ -43,7 +44,8 @@ static int commit_finish(struct fur_thread *t)
 {
 	struct commit *c = &t->window.commit;
 	uint64_t entries = t->update.log->entries;
-	/* The time since the last mark, of the machine's own commit, counts for no phase. */
+	/* The time since the last mark is that of the hardware's own commit.  No phase counts
+	 * it. */
 	if (c->clock)
 		c->clock->last = arch_ticks();
 	int error = durability_commit(t->durability, c); /* A1:36 to A1:39 */
@@ -77,8 +79,8 @@ static int update_roll_back(struct fur_update *tx)
 	struct fur_thread *t = tx->thread;
 	int error = tx->error;
 	redo_undo(tx->log, t->durability, tx->base);
-	/* No transaction can have read the stores that we have undone.  But we have read, and are
-	 * about to return, so we must wait for D. */
+	/* No transaction can have read the stores that we have undone.  But we have read from
+	 * others, and are about to return, so we must wait for D. */
 	if (tx->mode == TX_HARDWARE)
 		t->htm->ops->commit_empty(t);
 	else
@@ -90,13 +92,14 @@ static int update_roll_back(struct fur_update *tx)
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
 		return fur_fail(error, "%s", reason);
-	/* The log has no room, for the heap has failed: the message has the cause. */
+	/* The log has no room because the heap has failed; tx_refuse()'s message tells the
+	 * cause. */
 	int failed = tx_refuse(t->htm);
 	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
 
 /* The machine's window makes the update visible (lines 22 to 35: power_commit(), tsx_commit(),
- * lock_commit()), durability_commit() makes it durable. */
+ * lock_commit()), and durability_commit() makes it durable. */
 FUR_API int fur_commit(fur_update *tx)
 {
 	if (unlikely(!tx_is_mine(tx)))

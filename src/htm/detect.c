@@ -10,8 +10,8 @@
 #include <string.h>
 
 #if ARCH_HAS_TSX
-/* CPUID may list RTM where every transaction aborts (microcode, hypervisor): ask the processor
- * itself. */
+/* CPUID may list RTM on a machine where every transaction aborts (microcode, hypervisor).  So try
+ * it. */
 static bool tsx_probe(void)
 {
 	for (int k = 0; k < 1000; k++)
@@ -64,7 +64,7 @@ static const struct htm_ops *choose_power(
 }
 #endif
 
-/* Only an emulated machine may have either kind. */
+/* Only an emulated machine can have both kinds. */
 static const struct htm_ops *choose_ops(
         struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
@@ -105,8 +105,8 @@ int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
 	if (!h->ops && asked == FUR_HTM_AUTO)
 		snprintf(reason + strlen(reason), reason_bytes - strlen(reason),
 		        ": every update runs under the fallback lock");
-	/* Rollback-only transactions are POWER's; elsewhere loads are tracked or excluded, and
-	 * snapshot runs as opacity. */
+	/* Only POWER has rollback-only transactions.  Elsewhere hardware tracks the loads, or the
+	 * lock excludes conflicts, so snapshot runs as opacity. */
 	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
 	h->updates_active = h->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
 	return 0;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * htm.h - hardware transactions and the fallback lock.  The contract of src/htm, with active.h (the
- * transactions that are active, and the isolation wait).
+ * htm.h - hardware transactions and the fallback lock.  This file and active.h (active
+ * transactions, the isolation wait) are the contract of src/htm.
  *
- *   INV-H1  A read-only transaction publishes active[i] before its first load, and takes it back
- *           after its last (reader.c).
- *   INV-H2  An update becomes visible only when each transaction that was active at its scan of
- *           active[], and may have read an old value of a word that it wrote, has ended: the
- *           isolation wait.  Its stores are performed before the scan; that is, a conflicting load
- *           would abort it.
+ *   INV-H1  A read-only transaction publishes active[i] before its first load, and clears it after
+ *           its last (reader.c).
+ *   INV-H2  The isolation wait: an update scans active[], and becomes visible only when each
+ *           transaction that the scan found, and that may have read an old value of a word that the
+ *           update wrote, has ended.  The update's stores are performed before its scan: from then
+ *           on a load that conflicts with one of them aborts the update.
  *   INV-H3  While a thread holds the fallback lock and runs a body, no transaction is active, and
- *           none can commit in hardware over data that the body reads or writes (lock.c).
- *   INV-H4  A location that fur_promote() names is in the write set of the hardware update.  An
- *           update that writes it conflicts, so snapshot isolation shows no write skew on it.
+ *           no hardware transaction can commit to data that the body reads or writes (lock.c).
+ *   INV-H4  A location that fur_promote() names is in the write set of the hardware update.  So
+ *           another update that writes the location conflicts, and snapshot isolation shows no
+ *           write skew on it.
  */
 #ifndef FUR_HTM_H
 #define FUR_HTM_H
@@ -25,7 +26,7 @@
 /* Only active.{h,c} touches active[]. */
 struct active {
 	uint64_t seq; /* 0, or the odd sequence number of the thread's active transaction */
-	/* 0, or 1 + the turn of the lock since which this thread waits until the lock is free
+	/* 0, or 1 + the lock's turn at which this thread began to wait until the lock is free
 	 * (lock.c). */
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
@@ -55,7 +56,7 @@ struct htm {
 	struct active *active; /* [max_threads] */
 	struct fallback_lock lock;
 	enum fur_htm kind;
-	enum fur_isolation isolation; /* the one that runs, not the one that was asked for */
+	enum fur_isolation isolation; /* as it runs, which need not be as requested */
 	bool updates_active;          /* updates are in active[] too */
 	uint32_t retries;
 	bool phase_times;
@@ -64,8 +65,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* A callback to a higher layer (api/pages.c), or NULL.  A thread calls it between its
-	 * transactions when it has committed an update of `entries` log entries. */
+	/* A callback to a higher layer (api/pages.c), or NULL.  A thread that has committed an
+	 * update of `entries` log entries calls it, between its transactions. */
 	void (*after_update)(struct fur_thread *t, uint64_t entries);
 };
 
@@ -85,12 +86,12 @@ struct fur_update {
 	struct redo_log *log;
 	uint32_t depth; /* 0: not open */
 	enum tx_mode mode;
-	int error; /* the FUR_E* for which the commit will roll back, or 0 */
+	int error; /* 0, or the FUR_E* that makes the commit roll back */
 };
 
-/* What the steps of a commit leave for those after them.  On POWER the window writes it while
- * suspended, so it lies on lines that no transaction touches: a suspended store to a line of the
- * transaction aborts it (INV-W1). */
+/* State that the steps of a commit pass on to later steps.  On POWER the window writes it while
+ * suspended.  So it lies on lines that no transaction touches, because a suspended store to a line
+ * of the transaction aborts the transaction (INV-W1). */
 struct htm_window {
 	struct commit commit;
 	uint64_t *seqs; /* [max_threads] active[] as the isolation wait found it */
@@ -123,9 +124,10 @@ struct fur_thread {
 	} stats ARCH_PADDED;
 };
 
-/* The calling thread, over all heaps.  Transactions of one thread on two heaps could wait for each
- * other in a circle: updates through their isolation waits; readers because each delays the lock of
- * one heap, and waits for the lock of the other.  So a thread has one transaction open at most. */
+/* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had
+ * transactions open on two heaps at once, they could wait for each other in a circle: updates in
+ * their isolation waits, and readers because each delays the lock of one heap and waits for the
+ * lock of the other. */
 struct this_thread {
 	const struct fur_thread *open; /* the registration that has a transaction open, or NULL */
 };
@@ -135,20 +137,20 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
 #define HTM_STARTED UINT64_MAX
 
-/* A back end.  begin() returns HTM_STARTED inside a hardware transaction, and again, at any later
- * time, with the status of its abort. */
+/* A back end.  begin() returns HTM_STARTED inside a hardware transaction.  If that transaction
+ * aborts later, begin() returns a second time, with the status of the abort. */
 struct htm_ops {
 	uint64_t (*begin)(struct fur_thread *t);
 	enum fur_abort_cause (*classify)(uint64_t status);
-	/* The steps from the last access until the update is visible, D collected.  Does not return
-	 * if the transaction aborts. */
+	/* From the last access until the update is visible; collects D.  Does not return if the
+	 * transaction aborts. */
 	void (*commit)(struct fur_thread *t);
-	/* End a transaction whose stores have been undone, or that made none; D collected. */
+	/* End a transaction that made no stores, or has undone them; collects D. */
 	void (*commit_empty)(struct fur_thread *t);
 	/* Abort with a cause that classify() will return.  Does not return. */
 	void (*abort)(enum fur_abort_cause cause);
-	/* After an abort, outside: pay what the attempt owes, an abort marker for a durTS that it
-	 * drew.   Errors: those of durability_abort(). */
+	/* After an abort, outside the transaction: if the attempt drew a durTS, write the abort
+	 * marker that it owes.  Errors: those of durability_abort(). */
 	int (*aborted)(struct fur_thread *t);
 };
 extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
@@ -157,7 +159,7 @@ extern const struct htm_ops htm_tsx, htm_tsx_tracked, htm_power;
 void *window_stack_new(void);
 void window_stack_delete(void *stack);
 
-/* Choose a back end by what was asked for and what the processor can do; say why. */
+/* Choose a back end that the caller asked for and the processor supports.  `reason` tells why. */
 FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
         enum fur_isolation isolation, char *reason, size_t reason_bytes);
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
@@ -167,8 +169,8 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 
 void lock_acquire(struct htm *h, uint32_t me);
 void lock_release(struct htm *h);
-/* For an update that will try hardware: wait until this thread sees the lock free.  False: the lock
- * was held whenever this thread looked, for HTM_LOCK_TURNS of its turns, and the update must take a
+/* For an update that will try hardware: wait until this thread sees the lock free.  False: for
+ * HTM_LOCK_TURNS turns, the lock was held whenever this thread looked.  Then the update must take a
  * turn itself (INV-L4). */
 FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
 /* For a reader that found the lock held: wait until it may try again. */
@@ -187,39 +189,42 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 	arch_store(counter, arch_load(counter) + n);
 }
 
-/* Is this process a child of fork(), with a copy of the heap (fur_fork.c)? */
+/* Is this process a child of fork(), with a copy of the heap (api/fork.c)? */
 static inline bool htm_forked(const struct htm *h)
 {
 	return (int)arch_load(&h->durability->failed) == FUR_EFORK;
 }
 
-/* The error for which no transaction may begin on this heap, whose `failed` is set; sets the
- * message. */
+/* Refuse a transaction on this heap, whose `failed` is set: sets the message, returns the error. */
 FUR_MUST_USE int tx_refuse(const struct htm *h);
 
-/* The registration is another thread's, or none: sets the message, returns `error`. */
+/* Refuse a registration that is another thread's, or that was given back: sets the message, returns
+ * `error`. */
 FUR_MUST_USE int tx_foreign(const char *function, int error);
 
-/* May the calling thread begin a transaction of its own with the registration, or join the one that
- * it has open?  `what`, for messages: "an update".   Errors: FUR_EFORK, FUR_EINVAL, FUR_ENESTED. */
+/* May the calling thread begin a transaction with this registration, or join the one that it has
+ * open with it?  `what` names the transaction in messages, for example "an update".  Errors:
+ * FUR_EFORK, FUR_EINVAL, FUR_ENESTED. */
 FUR_MUST_USE int tx_check_begin(const struct fur_thread *t, const char *function, const char *what);
 
-/* Is the update the calling thread's, and open?  One load more than `depth`, from the same line. */
+/* Is the update open, and the calling thread's?  Costs one load more than `depth` alone, from the
+ * same line. */
 static inline bool tx_is_mine(const struct fur_update *tx)
 {
 	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
 }
 
-/* The error if it is not; sets the message. */
+/* Refuse an update that is not: sets the message, returns the error. */
 FUR_MUST_USE int tx_not_mine(const struct fur_update *tx, const char *function);
 
-/* The update is over. */
+/* Mark the update as ended. */
 void tx_close(struct fur_update *tx);
 
-/* Roll back and end whatever the thread has open; for threads that end inside a transaction. */
+/* Roll back and end every transaction that the thread has open.  For threads that end inside
+ * one. */
 void tx_abandon(struct fur_thread *t);
 
-/* Fail the open update with `error` at its commit. */
+/* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);
 
 #endif /* FUR_HTM_H */

@@ -6,33 +6,33 @@
  * The lock has two parts.  The turn decides which update may hold the lock; `held` keeps readers
  * and hardware updates out while it does.
  *
- * INV-H3 has three sides:
- *  - Readers, and updates that are in active[]: the holder sets `held`, then scans active[].  They
- *    publish active[i], then look at `held`.  With a full fence between the two on either side, one
- *    of them sees the other.
+ * INV-H3 holds for three groups of transactions:
+ *  - Readers, and updates that are in active[]: the holder sets `held`, then scans active[].  The
+ *    others publish active[i], then look at `held`.  Each side has a full fence between its store
+ *    and its load, so one of the two sees the other.
  *  - Hardware updates with tracked loads have `held` in their read set from the start, so the store
  *    that sets it aborts them.
  *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
  *    transactions", has the argument.
  *
- * The turn is given to a thread that is running: a thread that finds it free takes it, ahead of
- * threads that sleep.  With more threads than cores, a queue in order of arrival would wait at
- * every turn until the kernel runs one particular thread.
+ * Running threads get the turn first: a thread that finds the turn free takes it, ahead of threads
+ * that sleep.  A queue in order of arrival would, with more threads than cores, wait at every turn
+ * until the kernel runs one particular thread.
  *
  *  INV-L1  No update starves.  A thread that has waited PATIENCE_NS and is awake reserves a turn.
  *          No thread takes a free turn while one is reserved, and reserved turns are handed over
  *          in order.  A release wakes the thread that has slept longest without a reservation, and
  *          at most one.
  *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
- *          another thread that has slept is awake and will make it so before it sleeps or gives the
- *          turn away.  A release that finds TURN_WANTED wakes one thread.  Threads that sleep until
- *          the lock is free are woken by the release after which no update waits for the turn, or
- *          by a holder (INV-L3, INV-L4).
- *  INV-L3  No reader starves.  A reader that found the lock held writes that down in
- *          active[i].want.  Before the next holder sets `held`, it lets in each reader that is
- *          awake and has missed FAIR_TURNS turns, and each that has waited PATIENCE_NS.
- *  INV-L4  No hardware update starves.  After HTM_LOCK_TURNS turns in which it never saw the lock
- *          free it takes a turn itself; a holder wakes it for that.
+ *          another thread that has slept is awake and will set `taken` to TURN_WANTED before it
+ *          sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.  The
+ *          release after which no update waits for the turn wakes the threads that sleep until the
+ *          lock is free; or a holder wakes them (INV-L3, INV-L4).
+ *  INV-L3  No reader starves.  A reader that found the lock held records that in active[i].want.
+ *          Before a holder sets `held`, it lets in each reader that is awake and has missed
+ *          FAIR_TURNS turns, and each reader that has waited PATIENCE_NS.
+ *  INV-L4  No hardware update starves.  If an update has not seen the lock free for HTM_LOCK_TURNS
+ *          turns, it takes a turn itself.  If it sleeps, a holder wakes it for that.
  */
 #include "htm/active.h"
 
@@ -45,14 +45,14 @@ enum turn {
 enum {
 	FAIR_TURNS = 4,
 	PATIENCE_NS = 1000000,
-	/* In pauses.  An only waiter stays awake about as long as a wake-up takes, which is the
-	 * most that either choice can lose.  If it slept sooner, updates of some 10 us each would
-	 * run at the pace of wake-ups (TPC-C on 2 threads: 28,000 a second instead of 76,000).  One
-	 * of several waiters sleeps soon: with more threads than cores, the holder needs its
-	 * core. */
+	/* In pauses.  A waiter that is alone stays awake about as long as a wake-up takes: so it
+	 * loses at most that time, whether it sleeps in the end or not.  If it slept sooner,
+	 * updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000
+	 * a second instead of 76,000).  One of several waiters sleeps soon, because with more
+	 * threads than cores the holder may need the waiter's core. */
 	SPINS = 300,
 	SPINS_ALONE = 3000,
-	/* In pauses: a reader that is running becomes active in less. */
+	/* In pauses.  A reader that is running becomes active in less time. */
 	LOOKS_AT_READER = 300
 };
 
@@ -63,8 +63,8 @@ static bool any_reserved(const struct fallback_lock *l)
 	return arch_load(&l->reserved) != arch_load(&l->served);
 }
 
-/* Take the turn if it is free and not reserved.  A thread that reserves a turn between the look and
- * the CAS waits for us; all others see its reservation. */
+/* Take the turn if it is free and not reserved.  If a thread reserves a turn between our look and
+ * our CAS, it waits for us; every later taker sees its reservation. */
 static bool try_turn(struct fallback_lock *l, enum turn as)
 {
 	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) &&
@@ -74,7 +74,8 @@ static bool try_turn(struct fallback_lock *l, enum turn as)
 /* As the holder: give the turn to the thread that reserved first. */
 static void hand_over(struct fallback_lock *l)
 {
-	/* Ordered: `served` before `served_sleepers`, see sleep_until_served(). */
+	/* Ordered: our change of `served` before our load of `served_sleepers`; see
+	 * sleep_until_served(). */
 	arch_fetch_add(&l->served, 1);
 	if (arch_load_ordered(&l->served_sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->served));
@@ -82,10 +83,10 @@ static void hand_over(struct fallback_lock *l)
 
 static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
 {
-	/* Ordered: the count is raised before `served` is looked at; hand_over() does the two in
-	 * the other order.  So either we see the turn handed over, or hand_over() sees us; and if
-	 * `served` grows before we are asleep, the kernel lets us go on.  `taken`: see
-	 * take_reserved_turn(). */
+	/* Ordered: we raise the count before we look at `served`; hand_over() changes `served`
+	 * before it looks at the count.  So either we see that the turn is ours, or hand_over()
+	 * sees us; otherwise we could sleep forever.  If `served` grows before we are asleep, the
+	 * kernel returns at once.  `taken`: see take_reserved_turn(). */
 	arch_fetch_add(&l->served_sleepers, 1);
 	uint64_t served = arch_load_ordered(&l->served);
 	if (served <= mine && arch_load_ordered(&l->taken) != TURN_FREE)
@@ -96,9 +97,10 @@ static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
 /* INV-L1: wait for a turn that nobody can take from us. */
 static void take_reserved_turn(struct fallback_lock *l)
 {
-	/* Ordered: `reserved` before the last look at `taken`, before we sleep.  give_turn() frees
-	 * the turn before it looks at `reserved`.  So either we see the turn free, or give_turn()
-	 * sees that it is reserved, and hands it over. */
+	/* Ordered: we raise `reserved` before our last look at `taken`, and then sleep.
+	 * give_turn() frees the turn before it looks at `reserved`.  So either we see the turn
+	 * free, or give_turn() sees the reservation and hands the turn over.  Otherwise nobody
+	 * would wake us. */
 	uint64_t mine = arch_fetch_add(&l->reserved, 1);
 	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
 		if (arch_load(&l->taken) == TURN_FREE &&
@@ -109,9 +111,9 @@ static void take_reserved_turn(struct fallback_lock *l)
 		else
 			sleep_until_served(l, mine);
 	}
-	/* INV-L2: the thread that had the turn may have found it free and taken it as TURN_TAKEN,
-	 * although others sleep for it, as we did.  Relaxed is enough: the next change that matters
-	 * is our own release. */
+	/* INV-L2: the thread that had the turn before us may have taken it as TURN_TAKEN although
+	 * other threads sleep for it.  Relaxed is enough, because the next change that matters is
+	 * our own release. */
 	arch_store(&l->taken, TURN_WANTED);
 }
 
@@ -136,10 +138,10 @@ static void wait_for_turn(struct fallback_lock *l)
 			return;
 		}
 		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep,
-		 * and a release changes it before it wakes a thread.  So either the release wakes
-		 * us, or we do not sleep.  A release that found TURN_WANTED wakes one sleeper of
-		 * perhaps many, and leaves TURN_FREE.  From then on that sleeper takes the turn as
-		 * TURN_WANTED, for the others. */
+		 * and a release changes `taken` before it wakes a thread.  So either the release
+		 * wakes us, or we do not sleep.  A release that finds TURN_WANTED leaves TURN_FREE,
+		 * and wakes only one of the sleepers.  From then on that thread takes the turn as
+		 * TURN_WANTED, so that its release wakes the next. */
 		uint64_t taken = arch_load(&l->taken);
 		if (taken == TURN_WANTED ||
 		        (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
@@ -165,12 +167,13 @@ static void give_turn(struct fallback_lock *l)
 			hand_over(l);
 			return;
 		}
-		/* Ordered: `taken` before `reserved` is looked at again, see
+		/* Ordered: our store to `taken` before our second look at `reserved`; see
 		 * take_reserved_turn(). */
 		if (arch_exchange(&l->taken, TURN_FREE) == TURN_WANTED)
 			arch_futex_wake_one(arch_futex_of(&l->taken));
-		/* Meanwhile a thread has reserved a turn; it may have looked before ours was free.
-		 * We must hand the turn over, or the thread that has taken it must. */
+		/* A thread has reserved a turn meanwhile, and may have looked at `taken` before we
+		 * freed it.  So we must hand the turn over, or the thread that has taken it since
+		 * must. */
 	} while (arch_load_ordered(&l->reserved) != arch_load(&l->served) &&
 	         arch_cas(&l->taken, TURN_FREE, TURN_WANTED));
 }
@@ -181,9 +184,10 @@ static void give_turn(struct fallback_lock *l)
 static void sleep_while_held(struct fallback_lock *l)
 {
 	uint64_t turn = arch_load_acquire(&l->turn);
-	/* Ordered: the count is raised before `held` is looked at; lock_release() changes `held`
-	 * before it looks at the count.  So either we see the lock free, or it sees us.  `turn` was
-	 * read before that: if it grows before we are asleep, the kernel lets us go on. */
+	/* Ordered: we raise the count before we look at `held`; lock_release() changes `held`
+	 * before it looks at the count.  So either we see the lock free, or lock_release() sees us;
+	 * otherwise nobody might wake us.  We read `turn` first: if it grows before we are asleep,
+	 * the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);
@@ -227,16 +231,17 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 		wait_while_held(&h->lock, k);
 }
 
-/* No thread can fall asleep now: `held` is 0, and a thread that has seen the `turn` of the last
- * release has seen that too. */
+/* Called while `held` is 0.  So no thread falls asleep now: a thread that has read the last
+ * release's `turn` sees that `held` is 0, and with an older `turn` the kernel does not let it
+ * sleep. */
 static void wake_sleepers(struct fallback_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }
 
-/* INV-L3, for one reader.  A reader that runs enters at once.  A reader that sleeps is worth a wait
- * only when it has waited long. */
+/* INV-L3, for one reader.  A running reader becomes active at once.  For a sleeping reader the
+ * holder waits only if the reader has waited long. */
 static void admit_reader(struct htm *h, const struct active *reader, uint64_t patience)
 {
 	uint64_t want;
@@ -253,8 +258,8 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 	}
 }
 
-/* INV-L4: wake updates that have missed too many turns, without a wait for them, and not again at
- * every turn until they run. */
+/* INV-L4: wake updates that have missed too many turns.  The holder does not wait for them, and
+ * does not wake them again at every turn before they run. */
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
@@ -288,9 +293,9 @@ void lock_acquire(struct htm *h, uint32_t me)
 	take_turn(l);
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !arch_load(&l->held));
 	admit_waiters(h, me);
-	/* Full fence: other threads see `held` before we scan active[] (INV-H3).  Without it the
-	 * scan may miss a reader that does not see the lock either, and that reader reads the
-	 * body's stores half done: Stress.TornReads; plant: no-lock-fence. */
+	/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).  Without it
+	 * the scan may miss a reader that has not seen `held` either, and that reader sees some of
+	 * the body's stores and not others: Stress.TornReads; plant: no-lock-fence. */
 	arch_store_fence(&l->held, 1);
 	active_wait_outside(h, me);
 }
@@ -299,15 +304,16 @@ void lock_release(struct htm *h)
 {
 	struct fallback_lock *l = &h->lock;
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE);
-	/* Release: a thread that sees the lock free sees the body's stores, and nondurable[]
-	 * (INV-D1). */
+	/* Release: a thread that sees the lock free also sees the body's stores, and our entry in
+	 * nondurable[] (INV-D1). */
 	arch_store_release(&l->held, 0);
-	/* Ordered: `held` before `sleepers`, see sleep_while_held(). */
+	/* Ordered: our store to `held` before our load of `sleepers`; see sleep_while_held(). */
 	arch_fetch_add(&l->turn, 1);
 	bool last = arch_load(&l->waiters) == 0;
 	give_turn(l);
-	/* While updates wait for the turn, most sleepers would find the lock held again.  The last
-	 * update that waits wakes them; until then INV-L3 and INV-L4 hold. */
+	/* While updates wait for the turn, most sleepers would only find the lock held again.  So
+	 * the last of those updates wakes them at its release; until then INV-L3 and INV-L4 bound
+	 * their wait. */
 	if (last && arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }

@@ -8,13 +8,13 @@
 #include "base/error.h"
 
 enum {
-	/* A thread that shares the cache may have caused the first; the second is ours. */
+	/* A thread that shares the cache may have caused the first abort; the second is ours. */
 	CAPACITY_TRIES = 2,
-	/* Readers do not wait, and come again and again: an update that they keep aborting writes
-	 * near the root of a structure.  The lock keeps readers out. */
+	/* Readers do not wait, and keep coming.  An update that they abort repeatedly probably
+	 * writes near the root of a structure.  The lock keeps readers out. */
 	PLAIN_TRIES = 8,
-	/* An interrupt is not repeated.  A page fault is, until the page is touched outside a
-	 * transaction, that is, under the lock. */
+	/* An interrupt does not recur.  A page fault recurs until the page is touched outside a
+	 * hardware transaction, that is, under the lock. */
 	FAULT_TRIES = 3,
 };
 
@@ -30,8 +30,8 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_CAPACITY:
 		return ++history->capacities < CAPACITY_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;
 	case FUR_ABORT_LOCK:
-		/* Another update's fallback is no reason for ours: if it were, each would cause the
-		 * next.  After very many in a row the lock's queue is fairer. */
+		/* One update's fallback must not cause another's, or each would cause the next.
+		 * After very many such aborts in a row, a place in the lock's queue is fairer. */
 		return ++history->locks < HTM_LOCK_TURNS ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
@@ -42,9 +42,9 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 
 /* Two transactions that aborted each other should not meet again at once.  The aborted one lets the
  * other finish, which takes about as long as its own attempt did, and waits twice as long each
- * time.  The wait is bounded, for an attempt may have been long because the thread was not running.
- * Clock and number are random enough.  A reader has no transaction to finish, and will have left
- * when we retry. */
+ * time.  The wait is bounded, because an attempt may have been long only because the thread was not
+ * running.  The clock and the thread's number are random enough.  A reader that aborted us has no
+ * transaction to finish, and will have gone on when we retry. */
 void htm_pause(
         enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * policy.h - the decision after a hardware abort.  Classify first, then decide: an abort that
- * hardware will repeat must not burn the retry budget, and one without contention must not count
- * against it.
+ * hardware will repeat must not burn the retry budget, and an abort without contention must not
+ * count against it.
  *
  * The baselines use this policy too, so that benchmarks compare protocols and not retry budgets.
  */
@@ -26,22 +26,23 @@ struct htm_history {
 	uint32_t plains, capacities, faults, locks, readers;
 };
 
-/* An abort that another thread's access caused.  For hardware, a thread that takes the lock is such
- * a case: every transaction has read the lock. */
+/* Did another thread's access cause the abort?  Hardware also reports a conflict when a thread
+ * takes the lock, because every transaction has read the lock. */
 static inline bool htm_is_conflict(enum fur_abort_cause cause)
 {
 	return cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN;
 }
 
-/* An update that the fallback lock has kept waiting for this many turns takes one itself. */
+/* After waiting for this many turns of the fallback lock, an update takes a turn itself. */
 enum { HTM_LOCK_TURNS = 200 };
 
-/* The decision after an abort.  Pure but for the history, which it updates. */
+/* Decide what to do after an abort.  Updates the history, and has no other side effect. */
 enum htm_action htm_decide(
         enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);
 
-/* Wait before the next attempt, for HTM_RETRY and HTM_RETRY_SOON: at random, and longer each time.
- * `began`: when the aborted attempt began, in ticks; `who`: a number that no other thread has. */
+/* Wait before the next attempt, for HTM_RETRY and HTM_RETRY_SOON.  The wait is random, and grows
+ * with each attempt.  `began`: when the aborted attempt began, in ticks; `who`: a number that no
+ * other thread has. */
 void htm_pause(
         enum htm_action action, const struct htm_history *history, uint64_t began, uint32_t who);
 

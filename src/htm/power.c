@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * power.c - updates on POWER8 and POWER9, which can suspend a transaction altogether: between
- * tsuspend. and tresume. loads and stores are untracked and immediate.  So the update flushes its
- * redo log and draws its durTS during the isolation wait (FUR 3.2.2, 3.3).  Source: Power ISA 3.0B,
- * Book II, chapter 5 "Transactional Memory Facility".
+ * power.c - updates on POWER8 and POWER9.  These processors can suspend a transaction: between
+ * tsuspend. and tresume. (the window), loads and stores are untracked and take effect at once.  So
+ * an update flushes its redo log and draws its durTS during the isolation wait (FUR 3.2.2, 3.3).
+ * Source: Power ISA 3.0B, Book II, chapter 5 "Transactional Memory Facility".
  *
  *   opacity   tbegin. 0: loads are tracked; updates are opaque among themselves and do not appear
  *             in active[].
  *   snapshot  tbegin. 1: rollback-only, loads untracked and unlimited; updates appear in active[].
  *
- * Three rules of the window.  To break one aborts or corrupts:
- *   INV-W1  A suspended store to a line that the transaction has touched aborts it.  So the window
- *           runs on a stack of its own, and writes only lines that no transaction touches:
- *           active[], nondurable[], next_durts, the file's log, struct htm_window.
- *   INV-W2  A transaction doomed while suspended runs on until tresume., with its stores already
- *           rolled back.  The window may read the value from before tbegin. of a word that the
- *           transaction wrote (the log's head).  It bounds the value, and the abort throws the
- *           result away.
- *   INV-W3  Suspended stores are not rolled back.  On another stack they cannot overwrite the
- *           frames to which the abort returns, though power_begin() has returned long ago: every
- *           store to those was transactional.
+ * Three rules of the window.  Breaking one aborts the update or corrupts memory:
+ *   INV-W1  A suspended store to a line that the transaction has touched aborts the transaction.
+ *           So the window runs on a stack of its own, and writes only lines that no transaction
+ *           touches: active[], nondurable[], next_durts, the file's log, struct htm_window.
+ *   INV-W2  If a transaction is doomed while suspended, the processor rolls its stores back at
+ *           once, but the window runs on to its tresume. instruction.  So if the window reads a
+ *           word that the transaction wrote (the log's head), it may get the value from before the
+ *           transaction.  The window bounds that value, and the abort discards the result.
+ *   INV-W3  An abort does not roll suspended stores back.  On the window's stack they cannot
+ *           overwrite the frames to which the abort returns.  power_begin() has returned long
+ *           before, but every store to those frames since was transactional, so the abort restores
+ *           them.
  */
 #include "htm/active.h"
 
 #if ARCH_HAS_POWER_HTM
 #include "htm/power_status.h"
 
-/* Looks at active[] before giving up: a context switch dooms the transaction sooner. */
+/* Looks at active[] before giving up: a context switch dooms the transaction before that. */
 enum { WINDOW_LOOKS = 100000 };
 
 static uint64_t power_begin(struct fur_thread *t)
@@ -52,16 +53,18 @@ static void power_leave(struct fur_thread *t)
 		active_leave(active_of(t));
 }
 
-/* Copy the log out.  Returns the record's end.  The transaction wrote it, so INV-W2 holds. */
+/* Copy the record from the mirror to the file's log.  Returns the record's end.  The transaction
+ * wrote log->head, so it may be stale, and is bounded here (INV-W2). */
 static uint64_t power_copy_log(struct fur_thread *t)
 {
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
 	if (end < start || end - start > t->durability->super->log_bytes)
 		end = start;
-	/* The head goes to the file's log only: in the mirror its line is the transaction's
-	 * (INV-W1), and commit puts it there for the checksum.  It makes the same claims, for
-	 * updates in the window claim nothing of others. */
+	/* Write the record's head to the file's log only: its line in the mirror is the
+	 * transaction's (INV-W1).  durability_commit() writes it there later, for the checksum.
+	 * Both heads make the same claims, because an update that drew its durTS in the window
+	 * claims nothing about other threads. */
 	redo_put_head(log, t->durability, log->persistent,
 	        &(struct media_claims){
 	                .durts = t->window.commit.durts, .own = arch_load(&log->durts)});
@@ -85,15 +88,17 @@ static void power_commit_window(void *thread)
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
 	phase_mark(c, FUR_PHASE_BODY);
-	nondurable_collect(d, c->me, &c->dset); /* D; before leaving active[] (INV-D1) */
-	/* Earlier than printed.  Before the log's write-back is issued: the fetch-and-add begins
-	 * with hwsync, which would wait for it.  And before we leave active[]: a thread that holds
-	 * the lock and finds active[] clear knows that every update that may still become visible
-	 * has its durTS (INV-P2).  From here an abort owes an abort marker (INV-D5). */
+	nondurable_collect(d, c->me, &c->dset); /* D, before we leave active[] (INV-D1) */
+	/* Earlier than in the paper, for two reasons.  The fetch-and-add begins with hwsync, which
+	 * would wait for the log's write-back if that were under way.  And we must draw before we
+	 * leave active[]: then a thread that holds the lock and finds active[] empty knows that
+	 * every update that may still become visible has its durTS (INV-P2).  From here on an abort
+	 * owes an abort marker (INV-D5). */
 	ring_draw(d, c); /* A1:31 */
 	power_leave(t);  /* A1:28 */
-	/* INV-H2: hwsync.  The transactional stores are performed, so that a load of them aborts
-	 * us, before active[] is read. */
+	/* INV-H2: hwsync.  It orders our transactional stores before our scan of active[]: once
+	 * they are performed, a reader's load of one of them aborts us.  Without it a reader could
+	 * begin after the scan, read an old value, and later a new one. */
 	arch_fence();                     /* A1:29 */
 	uint64_t end = power_copy_log(t); /* A1:30 */
 	if (!ring_fits(d, c->durts)) {
@@ -101,8 +106,8 @@ static void power_commit_window(void *thread)
 		return;
 	}
 	phase_mark(c, FUR_PHASE_LOG);
-	/* The isolation wait hides the log's write-back.  If there is nobody to wait for, the
-	 * write-back begins after the hwsync below, which would wait for it. */
+	/* The isolation wait hides the log's write-back.  If there is no transaction to wait for,
+	 * we start the write-back only after the hwsync below, because that would wait for it. */
 	bool alone = active_wait_inside(t->htm, w, 0); /* A1:32 */
 	if (!alone) {
 		power_flush_log(t, end); /* A1:30 */
@@ -113,14 +118,14 @@ static void power_commit_window(void *thread)
 	}
 	phase_mark(c, FUR_PHASE_ISOLATION);
 	nondurable_announce(d, c); /* A1:33 */
-	/* hwsync: the announcement is performed before tend. makes the body's stores visible.
-	 * Otherwise a reader may load what we stored, miss us in nondurable[], and return data
-	 * that a failure takes back (INV-D1).  lwsync is not enough.  It orders the accesses of
-	 * the instructions before it with those of the instructions after it, and the body's stores
-	 * come before it, as the announcement does.  Nor is tend.: the memory barriers of a
-	 * transaction's begin and end do not exist in a rollback-only one, and those of an ordinary
-	 * one do not order its own suspended stores with its other stores (Book II, 1.8).  No
-	 * instruction after hwsync, tend. among them, begins before hwsync is complete. */
+	/* hwsync: orders the announcement before tend. makes the body's stores visible.  Otherwise
+	 * a reader may load our stores, miss us in nondurable[], and return data that a failure
+	 * then loses (INV-D1).  lwsync is not enough: it orders accesses before it against accesses
+	 * after it, and both the announcement and the body's stores come before it.  tend. is not
+	 * enough either: a rollback-only transaction has no memory barriers at its begin and end,
+	 * and those of an ordinary transaction do not order its own suspended stores against its
+	 * other stores (Book II, 1.8).  hwsync is enough, because no later instruction, including
+	 * tend., begins before hwsync is complete. */
 	arch_fence();
 	if (alone)
 		power_flush_log(t, end); /* A1:30 */

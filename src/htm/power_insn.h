@@ -42,10 +42,10 @@ static inline void power_window(void (*run)(void *), void *arg, void *stack)
 }
 #else
 /* power_window(run, arg, stack): suspend, run(arg) on that stack, resume.  ELFv2: r3.. arguments,
- * r31 kept over the call, r2 the TOC.  r1 is the window's stack before tsuspend. and until after
- * tresume.: Linux writes the frame of a signal below the current r1 of a thread that is suspended,
- * and must not write it to this stack (window_stack.c).  Nothing is stored while r1 and the state
- * do not go together. */
+ * the callee keeps r31, r2 is the TOC. r1 is the window's stack before tsuspend. and until after
+ * tresume.: if a thread is suspended, Linux writes a signal's frame below the thread's current r1,
+ * and must not write it to the caller's stack (window_stack.c).  The code stores nothing between
+ * the switch of r1 and the switch of the state. */
 void power_window(void (*run)(void *), void *arg, void *stack);
 __asm__(".text\n"
         ".globl power_window\n"
@@ -55,7 +55,7 @@ __asm__(".text\n"
         "power_window:\n"
         "	mflr 0\n"
         "	std 0, 16(1)\n"
-        "	std 31, -8(1)\n" /* the protected zone below r1, ours until we return */
+        "	std 31, -8(1)\n" /* the protected zone below r1: ours until we return */
         "	std 2, 24(1)\n"
         "	mr 31, 1\n"
         "	mr 12, 3\n"
@@ -73,8 +73,8 @@ __asm__(".text\n"
         "	blr\n"
         ".size power_window, .-power_window\n");
 
-/* True: inside the transaction.  False, at any later time: it aborted, registers and memory as they
- * were. */
+/* True: inside the transaction.  False, at any later time: it aborted, and registers and memory are
+ * as they were. */
 #define power_tbegin(rollback_only)                                                                \
 	__extension__({                                                                            \
 		uint64_t started_;                                                                 \

@@ -16,8 +16,8 @@
 #define TEXASR_CONFLICTS (TEXASR_BIT(11) | TEXASR_BIT(13) | TEXASR_BIT(14))
 #define TEXASR_ABORT     TEXASR_BIT(31)
 
-/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit says "persistent", so
- * the cause goes above it. */
+/* The low byte of tabort.'s register becomes TEXASR bits 0:7; its last bit means "persistent", so
+ * the cause is stored above it. */
 static inline void power_abort_with(enum fur_abort_cause cause)
 {
 	power_tabort((uint64_t)(1 + cause) << 1);
@@ -25,7 +25,8 @@ static inline void power_abort_with(enum fur_abort_cause cause)
 	__builtin_trap();
 }
 
-/* The status when begin() found the lock held and made no attempt: as if aborted for it. */
+/* The status of an attempt that begin() did not start, because the lock was held: as if `cause` had
+ * aborted it. */
 #define POWER_STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
 
 static inline enum fur_abort_cause power_classify(uint64_t status)
@@ -40,7 +41,7 @@ static inline enum fur_abort_cause power_classify(uint64_t status)
 		return FUR_ABORT_PLAIN;
 	if (status & TEXASR_CONFLICTS)
 		return FUR_ABORT_CONFLICT;
-	/* The kernel's codes: reschedule, signal, page fault; and whatever is persistent */
+	/* The kernel's codes: reschedule, signal, page fault; and every persistent abort */
 	return FUR_ABORT_FAULT;
 }
 

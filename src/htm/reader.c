@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reader.c - read-only transactions: plain loads between two marks in active[], and almost no wait
- * (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
+ * reader.c - read-only transactions: plain loads between two stores to active[], and hardly any
+ * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
  */
 #include "base/error.h"
 #include "htm/active.h"

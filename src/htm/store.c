@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * store.c - stores of an update: each is logged, then made in place (FUR, Algorithm 1, lines 19 to
+ * store.c - an update logs each of its stores, then stores in place (FUR, Algorithm 1, lines 19 to
  * 21).
  */
 #include "base/error.h"
@@ -14,8 +14,8 @@ void tx_fail(struct fur_update *tx, int error)
 		tx->error = error;
 }
 
-/* The log is full.  In hardware: abort, and make room outside.  Under the lock: make room here; the
- * updates in flight need no lock to finish. */
+/* The log is full.  In hardware: abort, and make room outside.  Under the lock: make room here,
+ * because the updates in flight need no lock to finish. */
 static bool store_make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
@@ -46,8 +46,8 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 	enum { MOST_BYTES = sizeof bits };
 	check_update(tx);
 	if (unlikely(!heap_contains(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES)) {
-		/* A replay would take an entry of no bytes for damage; `bits` has 8 bytes at
-		 * most. */
+		/* `bits` has at most 8 bytes, and a replay would take an entry of 0 bytes for
+		 * damage. */
 		tx_fail(tx, heap_contains(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
@@ -63,9 +63,9 @@ static bool ranges_overlap(const void *a, const void *b, size_t bytes)
 	return (uintptr_t)a - (uintptr_t)b < bytes || (uintptr_t)b - (uintptr_t)a < bytes;
 }
 
-/* As memmove().  Each part is copied first, so that its log entry has the bytes that the source had
- * before the part was stored.  The parts follow in the order in which none is overwritten before it
- * is read. */
+/* Like memmove().  Copies each part first, so that the log entry has the source's bytes from before
+ * the store.  Takes the parts in the order in which no store overwrites a part that is still to be
+ * read. */
 static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	const struct durability *d = tx->thread->durability;
@@ -123,9 +123,9 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 	/* Loads are tracked under opacity, and under the lock no other transaction runs. */
 	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
 		return;
-	/* INV-H4.  A transactional store of the byte's own value takes the line into the write set.
-	 * The byte cannot have changed since the transaction read it: an update that writes it
-	 * waits for us before it commits, or this store aborts that update. */
+	/* INV-H4.  A transactional store of the byte's own value adds the line to the write set.
+	 * The byte cannot have changed since the transaction read it: another update that writes it
+	 * waits for us before it commits, or our store here aborts that update. */
 	uint8_t *byte = at;
 	__atomic_store_n(byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tsx.c - updates on Intel TSX.  Loads and stores are tracked, so updates are opaque among
- * themselves and never in active[].  The isolation wait is for readers.  Two forms:
+ * tsx.c - updates on Intel TSX.  TSX tracks loads and stores, so updates are opaque among
+ * themselves and never in active[].  The isolation wait is for readers only.  There are two forms:
  *
- *   htm_tsx          TSXLDTRK: load tracking is suspended for the wait, so a reader that enters or
- *                    leaves active[] does not abort us.
- *   htm_tsx_tracked  no TSXLDTRK: the loads of active[] are tracked.  If all entries are empty at
- *                    the scan, a reader that begins before xend aborts us by writing its entry.  So
- *                    no wait is possible, and none is needed.  If a reader is active, we abort and
- *                    wait outside.
+ *   htm_tsx          with TSXLDTRK: we suspend load tracking during the wait, so a reader that
+ *                    enters or leaves active[] does not abort us.
+ *   htm_tsx_tracked  without TSXLDTRK: the loads of active[] are tracked, so a reader that writes
+ *                    its entry before xend aborts us.  If the scan finds all entries empty, no wait
+ *                    is needed.  If it finds an active reader, no wait is possible inside: we
+ *                    abort, and wait outside.
  *
- * nondurable[me].id is a tracked store, the very last: it appears with the update, atomically (the
- * others' INV-D1).  The durTS is drawn after xend, so no abort ever owes one.
+ * The last store of an update is a tracked one, to nondurable[me].id: it becomes visible together
+ * with the update (INV-D1 of other transactions).  We draw the durTS after xend, so no abort ever
+ * owes an abort marker.
  *
- * Measured on hardware, and easily lost again: `pause`, clwb and non-temporal stores abort, also
- * while loads are suspended.  A tight loop of untracked loads aborts on the invalidation for which
- * it waits, hence arch_gap().  `mfence` and `lfence` do not abort.
+ * Measured on hardware: `pause`, clwb and non-temporal stores abort, even while load tracking is
+ * suspended.  A tight loop of untracked loads aborts at the very invalidation for which it waits,
+ * hence arch_gap().  `mfence` and `lfence` do not abort.
  */
 #include "htm/active.h"
 
 #if ARCH_HAS_TSX
 #include "htm/tsx_insn.h"
 
-/* How long a wait inside the transaction may last, in looks of some 30 ns.  An interrupt ends it
- * anyway, and a descheduled reader is better waited for outside, where we can yield. */
+/* How long a wait inside the transaction may last, in looks of some 30 ns.  An interrupt would end
+ * a longer one.  For a descheduled reader we had better wait outside, where we can yield. */
 enum { WINDOW_LOOKS = 600 };
 
 /* xabort codes are 1 + cause. */
@@ -51,15 +52,16 @@ static enum fur_abort_cause tsx_classify(uint64_t status)
 	return FUR_ABORT_FAULT;
 }
 
-/* This function returns inside the transaction, and its frame is gone by the time of an abort.
- * That is sound here: every store since xbegin is tracked, the stack's too, so an abort brings the
- * frame back. */
+/* This function returns inside the transaction, so its frame is gone when the transaction aborts.
+ * That is sound here: TSX tracks every store since xbegin, those to the stack too, so an abort
+ * restores the frame. */
 static uint64_t tsx_begin_update(struct fur_thread *t)
 {
 	unsigned status = tsx_begin(); /* A1:13 */
 	if (status != TSX_STARTED)
 		return status;
-	/* Subscribe: a tracked load, so that a thread that takes the lock aborts us (INV-H3). */
+	/* Subscribe to the lock: the load is tracked, so a thread that takes the lock aborts us
+	 * (INV-H3). */
 	if (unlikely(lock_held(t->htm)))
 		tsx_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
@@ -73,19 +75,21 @@ static void tsx_commit(struct fur_thread *t)
 	FUR_ASSERT(c->durts == 0);
 	phase_mark(c, FUR_PHASE_BODY);
 	tsx_suspend_loads(); /* A1:27 */
-	/* INV-H2: our stores leave the store buffer, and from then on abort us when a reader loads
-	 * them, before active[] is read.  Without it a reader may begin after the scan, read an old
-	 * value, and then a new one: Stress.TornReads; model: NOFENCE. */
+	/* INV-H2: orders our stores before our scan of active[].  Once they have left the store
+	 * buffer, a reader's load of one of them aborts us.  Without the fence a reader may begin
+	 * after the scan, read an old value, and then a new one: Stress.TornReads; model:
+	 * NOFENCE. */
 	arch_fence();                                              /* A1:29 */
 	if (!active_wait_inside(t->htm, &t->window, WINDOW_LOOKS)) /* A1:32 */
 		tsx_abort_with(FUR_ABORT_READER);
-	/* After the last access, before xend (INV-D1); untracked, so that others leaving
-	 * nondurable[] do not abort us. */
+	/* After the last access, before xend (INV-D1).  The loads are untracked, so another thread
+	 * that leaves nondurable[] does not abort us. */
 	nondurable_collect_settled(d, c);
 	tsx_resume_loads(); /* A1:34 */
 	phase_mark(c, FUR_PHASE_ISOLATION);
-	/* The last store, tracked: visible with xend, neither before (a reader's scan would abort
-	 * us for nothing) nor after (a reader could see our data and miss us in D). */
+	/* The last store, and tracked: it becomes visible at xend, together with the update.
+	 * Earlier, a reader's scan would abort us for nothing; later, a reader could see our data
+	 * and miss us in its D. */
 	nondurable_announce(d, c); /* A1:33 */
 	tsx_end();                 /* A1:35 */
 }
@@ -98,8 +102,9 @@ static void tsx_commit_empty(struct fur_thread *t)
 	tsx_end();
 }
 
-/* All of active[] empty at the scan: a tracked load that has read 0 stands until xend, or we abort.
- * So the scan needs no fence before it; our stores appear with xend, all after it. */
+/* If the scan finds all of active[] empty, it stays empty until xend: the loads are tracked, so a
+ * change of an entry aborts us.  So the scan needs no fence before it: all our stores become
+ * visible at xend, after the scan. */
 static void tsx_commit_tracked(struct fur_thread *t)
 {
 	struct durability *d = t->durability;

@@ -2,10 +2,10 @@
  *
  * tsx_insn.h - the TSX instructions, as bytes, so that one binary carries them and decides at run
  * time.  With FUR_TSX_TRAPS an undefined instruction (ud2) stands before each of them: the
- * processor raises SIGILL there, whatever it would do with the real one, and a handler that reads
- * the bytes behind ud2 takes its place (tests/softtsx).  All else compiles as it does for the
- * library.  Source: Intel SDM volume 1, chapter 16 "Programming with Intel TSX"; volume 2 for the
- * encodings.
+ * processor raises SIGILL there, even if it supports the instruction that follows, and a handler
+ * reads the bytes after ud2 and emulates that instruction (tests/softtsx).  Everything else
+ * compiles as in the library.  Source: Intel SDM volume 1, chapter 16 "Programming with Intel TSX";
+ * volume 2 for the encodings.
  */
 #ifndef FUR_TSX_INSN_H
 #define FUR_TSX_INSN_H
@@ -66,8 +66,9 @@ static inline void tsx_resume_loads(void)
 #define TSX_TRAP ""
 #endif
 
-/* Returns TSX_STARTED; or again, with the abort's status, everything but eax as it was.  An abort
- * also restores the stack, so the function that called this may have returned meanwhile. */
+/* Returns TSX_STARTED.  If the transaction aborts, returns a second time, with the abort's status;
+ * all registers except eax, and all memory, are as they were.  The calling function may have
+ * returned meanwhile, because an abort restores the stack too. */
 static inline __attribute__((always_inline)) unsigned tsx_begin(void)
 {
 	unsigned status = TSX_STARTED;
@@ -85,8 +86,8 @@ static inline __attribute__((always_inline)) void tsx_end(void)
 #define tsx_abort(code)                                                                            \
 	__asm__ volatile(TSX_TRAP ".byte 0xc6, 0xf8, %c0" /* xabort */ ::"i"(code) : "memory")
 
-/* Load tracking only: stores stay transactional.  Nested suspends abort, and so does xend while
- * suspended. */
+/* Suspends load tracking only: stores stay transactional.  A nested suspend aborts, and so does
+ * xend while suspended. */
 static inline __attribute__((always_inline)) void tsx_suspend_loads(void)
 {
 	__asm__ volatile(TSX_TRAP ".byte 0xf2, 0x0f, 0x01, 0xe8" /* xsusldtrk */ ::: "memory");

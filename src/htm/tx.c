@@ -53,10 +53,11 @@ void tx_close(struct fur_update *tx)
 	struct fur_thread *t = tx->thread;
 	tx->mode = TX_NONE;
 	tx->depth = 0;
-	/* A store of a transaction that is over falls outside the heap, and is not made. */
+	/* With 0 bytes, a store through an update that has ended is outside the heap, and is
+	 * refused. */
 	tx->bytes = 0;
 	/* A read-only transaction inside the update ends with it.  If it stayed open, all later
-	 * ones would join it, unprotected. */
+	 * read-only transactions would join it, and run without being in active[]. */
 	if (unlikely(t->ro.depth != 0)) {
 		FUR_CHECK(false, "a read-only transaction is still open inside the update that "
 		                 "ends: call fur_end_ro first");

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* After an abort: wait as the policy says.  Errors: those for which no transaction may begin, and
+/* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
  * FUR_ETOOBIG. */
 static int attempt_wait(struct fur_thread *t, enum htm_action action,
         const struct htm_history *history, uint64_t began)
@@ -38,7 +38,7 @@ static void attempt_prepare(struct fur_thread *t)
 	c->dset.n = 0;
 	c->dset.settled_below = 0;
 	t->attempt_began = arch_ticks();
-	/* The time of aborted attempts counts for the body of the one that commits. */
+	/* The time of aborted attempts counts towards the body of the attempt that commits. */
 	if (t->htm->phase_times) {
 		w->clock = (struct phase_clock){.last = t->began};
 		c->clock = &w->clock;
@@ -60,14 +60,15 @@ static int begin_locked(struct fur_thread *t)
 	return 0;
 }
 
-/* One hardware attempt after the other, until one is under way or this thread has the lock.  Never
- * inlined, and nothing lives across ops->begin() but what an abort brings back. */
+/* Make one hardware attempt after another, until one has begun or this thread has the lock.  The
+ * compiler must not inline this, and no value may live across ops->begin() unless an abort restores
+ * it. */
 static int begin_hardware(struct fur_thread *t)
 {
 	const struct htm_ops *ops = t->htm->ops;
 	struct htm_history history = {0};
 	for (;;) {
-		/* While the lock is held an attempt could only abort. */
+		/* While the lock is held, an attempt would only abort. */
 		if (!lock_wait_free(t->htm, t->index))
 			break;
 		attempt_prepare(t);
@@ -87,8 +88,8 @@ static int begin_hardware(struct fur_thread *t)
 		if (action == HTM_TAKE_LOCK)
 			break;
 		if ((error = attempt_wait(t, action, &history, t->attempt_began))) {
-			/* The update alone fills the log.  Under the lock the store finds out, and
-			 * fur_commit() reports it. */
+			/* The update alone fills the log.  We run it under the lock: there a store
+			 * finds that out, and fur_commit() reports it. */
 			if (error != FUR_ETOOBIG)
 				return error;
 			break;
@@ -134,8 +135,8 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 		t->began = arch_ticks();
 	tx->error = 0;
 	tx->bytes = t->durability->super->heap_bytes;
-	/* Set before the hardware transaction, so that an abort does not take them back;
-	 * begin_hardware() may return an error. */
+	/* Set these before the hardware transaction begins, so that an abort does not undo them.
+	 * If begin_hardware() returns an error, begin_refused() clears them. */
 	*update = tx;
 	this_thread()->open = t;
 	tx->depth = 1;

@@ -6,11 +6,12 @@
  * Linux rolls a transaction back (treclaim) before it delivers a signal.  Then it writes the
  * handler's frame below a stack pointer: the one of tbegin. if the thread was in transactional
  * state, the current one if it was suspended (Documentation/arch/powerpc/transactional_memory.rst,
- * "Signals").  So a handler that was not installed with SA_ONSTACK and interrupts the window runs
- * on the window's stack.  This is safe:
- *  - No frame to which an abort returns lies on that stack.  power_window() has r1 there whenever
- *    the thread is suspended.  Otherwise the kernel would write the handler's frame below the r1 of
- *    power_commit(), over the frame of power_begin(), to which the abort returns.
+ * "Signals").  So if a signal interrupts the window, and its handler was not installed with
+ * SA_ONSTACK, the handler runs on the window's stack.  This is safe:
+ *  - No frame to which an abort returns lies on that stack.  power_window() keeps r1 on the
+ *    window's stack whenever the thread is suspended.  Otherwise the kernel would write the
+ *    handler's frame below the r1 of power_commit(), over the frame of power_begin(), to which the
+ *    abort returns.
  *  - When the handler returns, the window continues inside a doomed transaction (INV-W2), which
  *    tresume. ends.
  *  - The stack has room.  A handler's frame holds two contexts, some 5 KiB; systems recommend 8 to
@@ -26,8 +27,8 @@
 
 enum {
 	STACK_BYTES = 262144,
-	/* Touched in advance for the window: a page fault there would abort the transaction.  A
-	 * handler may fault: the kernel has rolled its transaction back. */
+	/* We touch the window's part in advance, because a page fault there would abort the
+	 * transaction.  A handler may fault: the kernel has already rolled the transaction back. */
 	TOUCHED_BYTES = 16384,
 	/* ELFv2: r1 is a multiple of 16, and a callee stores to the frame header above it. */
 	HEADER_BYTES = 256
