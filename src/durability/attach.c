@@ -53,9 +53,9 @@ void durability_detach(struct durability *d)
 		redo_fini(&d->redo[i], d);
 	free(d->redo);
 	free(d->nondurable);
-	/* In a child of fork() a thread that is not there may hold or wait for one of them, and
-	 * destroying a condition waits for those who wait for it: pthread_cond_destroy() would
-	 * never return. */
+	/* In a child of fork(), do not destroy them: a thread that the child does not have may hold
+	 * the mutex, or wait for the condition.  pthread_cond_destroy() waits for all waiters, so
+	 * it would never return. */
 	if ((int)arch_load(&d->failed) != FUR_EFORK) {
 		pthread_mutex_destroy(&d->replaying);
 		pm_fini(&d->pm);
@@ -67,6 +67,6 @@ int durability_set_state(struct durability *d, uint64_t state)
 {
 	arch_store(&d->words->state, state);
 	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);
-	/* Open: INV-F4.  Closed: after all is replayed. */
+	/* Open: INV-F4.  Closed: the caller has replayed everything. */
 	return pm_drain(&d->pm);
 }

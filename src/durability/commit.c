@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * commit.c - an update after it is visible: marker, write-back, durability wait, leaving
- * nondurable[].
+ * commit.c - the steps of an update after it is visible: marker, write-back, durability wait,
+ * leaving nondurable[].
  */
 #include "durability/nondurable.h"
 
 #include <string.h>
 
-/* Name D in the marker (INV-D3).  A durTS that is too far back to be named is waited for: then it
- * is durable and need not be. */
+/* Name D in the marker (INV-D3).  If a durTS is too far back to be named, wait for its update: once
+ * that is durable, the marker need not name it. */
 static void marker_name_dependencies(
         struct durability *d, struct media_marker *marker, const struct dset *set)
 {
@@ -24,8 +24,8 @@ static void marker_name_dependencies(
 	}
 }
 
-/* The durTSs that the update claims to be settled (INV-M4).  The marker names D, or D is durable by
- * now. */
+/* The durTSs that the update claims to be settled (INV-M4).  Each update of D is named by the
+ * marker, or durable by now. */
 static struct media_claims claims_of(const struct redo_log *log, const struct commit *c)
 {
 	/* The thread's newest update has returned: its marker is durable (INV-D2). */
@@ -43,21 +43,22 @@ static struct media_claims claims_of(const struct redo_log *log, const struct co
 static int drain(struct durability *d)
 {
 	int error = pm_drain(&d->pm);
-	/* Before nondurable_leave(): a thread that waited for us must find the heap failed, for the
-	 * data that it read of us is not durable. */
+	/* Set `failed` before nondurable_leave(): a thread that waits for us must then find the
+	 * heap failed, because the data that it read from us is not durable. */
 	if (error)
 		durability_fail(d, error);
 	return error;
 }
 
-/* Write head, record and marker where recovery looks for them.  Errors: the first failure's. */
+/* Write the record's head, the record and the marker to the file.  Errors: the first failure's. */
 static int commit_write(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	struct redo_log *log = &d->redo[c->me];
 	marker_name_dependencies(d, marker, &c->dset);
-	/* An update that could not be made durable has left nondurable[] like one that is, after it
-	 * had set `failed`.  It was not in our D, and we would claim it to be settled: no update
-	 * writes a claim once the heap has failed.  The fence orders the scan before this load. */
+	/* An update that could not become durable sets `failed`, then leaves nondurable[] like a
+	 * durable one.  If our scan missed it, we would claim that it is settled.  So no update
+	 * writes a claim once the heap has failed.  The fence orders our scan before this load of
+	 * `failed`; otherwise the update could set `failed` and leave between the two. */
 	arch_fence_light();
 	int error = durability_check(d);
 	if (error)
@@ -74,7 +75,8 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 	return 0;
 }
 
-/* Marker and log under one fence (INV-M3): a marker whose log did not get out is a hole. */
+/* Make marker and log durable under one fence (INV-M3): if the log does not reach the medium, the
+ * marker's checksum fails, and the slot is a hole. */
 static int commit_flush(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
@@ -84,9 +86,9 @@ static int commit_flush(struct durability *d, struct commit *c)
 	return drain(d);
 }
 
-/* 1. The durTS, before any write-back is issued: a locked instruction after clwb waits for it, and
- * the update would pay two write latencies one after the other.  POWER has drawn it in the window,
- * and only looks up the durTSs of D, which its marker names. */
+/* 1.  Draw the durTS before any write-back begins: a locked instruction after clwb waits for it, so
+ * the update would pay for two write latencies in sequence.  On POWER the update has drawn its
+ * durTS in the window, and only looks up the durTSs of D, which its marker names. */
 static void commit_draw(struct durability *d, struct commit *c)
 {
 	if (c->durts == 0)
@@ -111,7 +113,8 @@ int durability_commit(struct durability *d, struct commit *c)
 	int error = ring_wait(d, c->durts);
 	phase_mark(c, FUR_PHASE_ROOM);
 
-	/* 2. The marker.  The paper waits for D before it flushes the marker; ours names D. */
+	/* 2.  Write the marker.  The paper waits for D before it flushes the marker; our marker
+	 * names D instead. */
 	if (!error)
 		error = commit_write(d, c, &marker); /* A1:38 */
 	if (error) {
@@ -122,8 +125,8 @@ int durability_commit(struct durability *d, struct commit *c)
 	error = commit_flush(d, c); /* A1:36, A1:38 */
 	phase_mark(c, FUR_PHASE_FLUSH);
 
-	/* 3. INV-D2: durable ourselves, wait for D.  Without it a failure now could lose our
-	 * dependencies, and so us, although we had returned. */
+	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
+	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */
 	if (!error && arch_load(&d->failed))
 		error = durability_say_failed(
@@ -148,8 +151,8 @@ int durability_abort(struct durability *d, struct commit *c)
 		ring_put_marker(d, &marker); /* A1:53 */
 		pm_flush(&d->pm, durability_marker(d, c->durts), sizeof marker);
 		/* INV-D5: another update may have named this durTS.  If we left before the abort
-		 * marker is durable, that update could return, and a failure would drop it for a
-		 * dependency that never was (model: NOMARK). */
+		 * marker is durable, that update could return, and after a failure recovery would
+		 * drop it, because of a dependency that never existed (model: NOMARK). */
 		error = drain(d);
 	}
 	nondurable_leave(d, c);

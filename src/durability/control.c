@@ -10,8 +10,9 @@
 
 /* ------------------------------------------------------ the right to replay */
 
-/* INV-C2.  The process that replayed last may have died after it wrote the tail and before the tail
- * was durable, and we are about to give away the ring slots below it: write it back again. */
+/* INV-C2.  We are about to free the ring slots below the tail.  The process that replayed last may
+ * have died after it wrote the tail and before the tail was durable.  So write the tail back
+ * again. */
 static int right_start_from_medium(struct durability *d)
 {
 	uint64_t tail;
@@ -28,12 +29,13 @@ static int right_start_from_medium(struct durability *d)
 	if (error)
 		return error;
 	arch_store_release(&d->control->tail, tail);
-	/* Release, as in replay_live(): the slots below have been read for the last time. */
+	/* Release, as in room_give_back(): orders the last reads of the slots below before this
+	 * store. */
 	ring_move_tail(d, tail);
 	return 0;
 }
 
-/* The lock is ours. */
+/* We have taken the lock; start from the medium, or give the lock back. */
 static int right_taken(struct durability *d)
 {
 	int error = right_start_from_medium(d);
@@ -47,9 +49,10 @@ static uint32_t *right_claimed(const struct durability *d)
 	return &d->control->claimed;
 }
 
-/* We hold the worker's lock and were refused the right's.  INV-C4: seq_cst, and the kernel's own
- * lock around the list of locks, order our claim before our look; in the same way a replayer's lock
- * comes before its look.  Without the order both could go on.   Errors: FUR_EBUSY, FUR_ESYS. */
+/* Claim the right.  We hold the worker's lock, and were refused HEAP_LOCK_REPLAY.  INV-C4:
+ * sequential consistency, and the kernel's own lock around its list of locks, order our claim
+ * before our look; in the same way they order a replayer's lock before its look.  Without this
+ * order neither might see the other, and both would replay.  Errors: FUR_EBUSY, FUR_ESYS. */
 static int right_claim(struct durability *d)
 {
 	arch_store32_ordered(right_claimed(d), 1);
@@ -60,8 +63,9 @@ static int right_claim(struct durability *d)
 	return held < 0 ? held : FUR_EBUSY;
 }
 
-/* The replayer has the lock.  The claim of a worker that has died does not count; the next worker
- * clears it.   Errors: FUR_EBUSY, it has given the lock back; FUR_ESYS. */
+/* The replayer has taken the lock: give it back if a living worker claims the right.  The claim of
+ * a dead worker does not count; the next worker clears it.  Errors: FUR_EBUSY if the lock was given
+ * back; FUR_ESYS. */
 static int right_yield(struct durability *d)
 {
 	if (!arch_load32_ordered(right_claimed(d)))
@@ -117,8 +121,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 			error = right_yield(d);
 			if (error != FUR_EBUSY)
 				return error ? error : right_taken(d);
-			/* A read lock has just gone, and the worker is replaying.  It counts
-			 * `moved` when it has finished. */
+			/* A read lock has just been released, and the worker is replaying by its
+			 * claim.  It increments `moved` when it has finished. */
 			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
 			return heap_lock_failed(errno);
@@ -130,8 +134,8 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 int control_give_back(struct durability *d)
 {
 	FUR_ASSERT(d->control != NULL);
-	/* Release: a replayer that finds no claim sees every store of the replay under it.  A
-	 * replayer leaves the claim alone. */
+	/* Release: a replayer that finds no claim also sees every store of the replay that was made
+	 * under the claim.  Only the worker clears its claim. */
 	if (!d->beside)
 		arch_store32_release(right_claimed(d), 0);
 	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
@@ -143,7 +147,8 @@ void control_reset(struct durability *d)
 {
 	FUR_ASSERT(!d->beside);
 	struct control *c = d->control;
-	/* wake_at and replayer_pid belong to the replayer, and the futexes only count. */
+	/* Leave the rest: wake_at and replayer_pid belong to the replayer, and the futexes only
+	 * count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
@@ -162,18 +167,18 @@ void control_wake(struct durability *d, uint32_t me, uint64_t durts)
 	struct control *c = d->control;
 	uint64_t wake_at = arch_load(&c->wake_at),
 	         log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
-	/* Its own log may fill long before the ring does. */
+	/* The thread's own log may fill long before the ring does. */
 	if (durts < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;
-	/* Of the threads that see it, one calls. */
+	/* Several threads may get here; one of them calls. */
 	if (wake_at != CONTROL_AWAKE && arch_cas(&c->wake_at, wake_at, CONTROL_AWAKE))
 		control_call(c);
 }
 
 bool control_refresh(struct durability *d)
 {
-	/* Acquire pairs with control_publish(): the replayer has read the slots and logs below for
-	 * the last time before we write to them again. */
+	/* Acquire: orders the replayer's last reads of the slots and logs below before our next
+	 * stores to them.  Pairs with the release in control_publish(). */
 	uint64_t tail = arch_load_acquire(&d->control->tail);
 	if (tail <= ring_tail(d))
 		return false;
@@ -194,7 +199,8 @@ bool control_wait_for_replayer(struct durability *d)
 	if (control_refresh(d))
 		return true;
 	control_call(c);
-	/* `moved` was read before the tail: after a replay in between, this returns at once. */
+	/* We read `moved` before the tail.  So if a replay came in between, this returns at
+	 * once. */
 	arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
 	return control_refresh(d);
 }
@@ -209,11 +215,13 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	c->replays++;
 	c->replayed_updates += updates;
 	c->replayed_entries += entries;
-	/* Release: the logs' tails, and all reads of the ring, come before it.  So a process that
-	 * sees the tail sees the logs' tails too. */
+	/* Release: orders the stores of the logs' tails, and all our reads of the ring, before this
+	 * store.  So a process that sees the tail sees the logs' tails too, and may write the slots
+	 * again. */
 	arch_store_release(&c->tail, ring_tail(d));
 	arch_fetch_add32(&c->moved, 1);
-	/* Only threads without room sleep on it: one system call for each replay is no burden. */
+	/* Only threads without room sleep on it, but one system call for each replay costs
+	 * little. */
 	arch_futex_wake_all_shared(&c->moved);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.c - a heap that has failed; making room in ring and logs by replaying.
+ * durability.c - marking a heap as failed; making room in ring and logs by replaying.
  */
 #include "base/error.h"
 #include "durability/ring.h"
@@ -10,7 +10,7 @@
 
 void durability_fail(struct durability *d, int error)
 {
-	/* Threads may fail at the same time.  One of them writes the message. */
+	/* Several threads may fail at the same time; one of them writes the message. */
 	if (arch_cas32(&d->cause_state, CAUSE_NONE, CAUSE_WRITTEN)) {
 		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
 		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
@@ -23,18 +23,19 @@ void durability_fail(struct durability *d, int error)
 int durability_say_failed(const struct durability *d, const char *news)
 {
 	int error = (int)arch_load(&d->failed);
-	/* Acquire pairs with the release above.  A thread that asks while the text is being written
-	 * gets the text of the code. */
+	/* Acquire pairs with the release above.  While another thread still writes the text, use
+	 * the text of the error code instead. */
 	bool there = arch_load32_acquire(&d->cause_state) == CAUSE_THERE;
 	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
 	        there ? d->cause : fur_strerror(error));
 }
 
-/* Wait for a running fur-replayer to replay.  Replay in this thread if there is none, or if it does
- * not answer. */
+/* Wait for a running fur-replayer to replay.  If none runs, or it does not answer, replay in this
+ * thread. */
 static int replay_or_wait(struct durability *d)
 {
-	/* If the lock cannot be read, replay: the right to replay has a lock of its own. */
+	/* If the replayer's lock cannot be read, replay here: that is safe, because the right to
+	 * replay has a lock of its own. */
 	if (!d->impatient && d->control->replayer_pid &&
 	        heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
 		d->impatient = !control_wait_for_replayer(d);
@@ -70,8 +71,8 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (error)
 		durability_fail(d, error);
 	pthread_mutex_unlock(&d->replaying);
-	/* Nothing to replay yet: the update at the tail is in flight, and needs the processor more
-	 * than we do. */
+	/* There was nothing to replay: the update at the tail is in flight.  Let it have the
+	 * processor. */
 	if (!moved)
 		arch_backoff(backoff);
 	return error;

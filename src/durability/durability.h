@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.h - from "committed" to "survives": redo logs, the marker ring, durability waits.  The
- * contract of src/durability, with nondurable.h (who is not durable yet) and ring.h (the durTSs).
+ * durability.h - how a committed update comes to survive a failure: redo logs, the marker ring,
+ * durability waits.  This file, nondurable.h (updates that are not durable yet) and ring.h (durTSs)
+ * are the contract of src/durability.
  *
- * The rule (docs/protocol.md, "Durability"; it replaces the timestamps of FUR 3.2.1).  Every
- * transaction, read-only or update:
+ * Every transaction, read-only or update, follows two rules (docs/protocol.md, "Durability"); they
+ * replace the timestamps of FUR 3.2.1:
  *
  *   INV-D1  After its last access, and before it leaves active[] or commits in hardware, a
- *           transaction collects D: the updates that are committed and not yet durable
+ *           transaction collects D: the updates that have committed and are not yet durable
  *           (nondurable_collect).
  *   INV-D2  It returns to its caller only when every update of D is durable (nondurable_wait).
  *
- * An update announces itself in nondurable[] before it becomes visible.  So each update from which
- * a transaction has read is in its D, or durable.
+ * An update announces itself in nondurable[] before it becomes visible.  So if a transaction has
+ * read from an update, that update is in the transaction's D, or durable.
  *
- *   INV-D3  A marker names the durTSs of D.  So it can be flushed before the markers of D are:
- *           recovery keeps it only if it keeps those.
- *   INV-D4  An update draws its durTS after the updates of D have drawn theirs.  Recovery goes up
- *           through the ring, so it has decided about D before it meets the marker.
- *   INV-D5  An update leaves nondurable[] only when it is durable, or never will be: then its abort
- *           marker is durable, or the heap has failed.
+ *   INV-D3  An update's marker names the durTSs of its D.  So the update may flush its marker
+ *           before the markers of D are durable: recovery keeps a marker only if it keeps all
+ *           markers that it names.
+ *   INV-D4  An update draws its durTS after the updates of its D have drawn theirs.  Recovery reads
+ *           the ring upwards, so it has decided about D before it reaches the update's marker.
+ *   INV-D5  An update leaves nondurable[] only when it is durable, or can never become durable: in
+ *           the second case its abort marker is durable, or the heap has failed.
  *   INV-D6  An update that is rolled back without a hardware abort leaves the heap as it found it:
- *           redo_undo() takes its stores back, the newest first, before it leaves active[] or
+ *           redo_undo() undoes its stores, the newest first, before the update leaves active[] or
  *           releases the lock.
  *
- * durability_commit() takes a visible update through the rest of Algorithm 1, from top to bottom.
+ * durability_commit() carries out the rest of Algorithm 1 for an update that is visible.
  */
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
@@ -34,25 +36,25 @@
 #include "media/log_view.h"
 #include "pm/pm.h"
 
-/* The part of an update that other threads see while it is not durable; a line for each thread.
- * Every transaction reads all of them at its end, and only updates write them: in a read-only
- * workload they stay in every cache (FUR 3.2.1).  Only nondurable.{h,c} touches them. */
+/* One thread's entry in nondurable[]: what other threads see of its update while that is not
+ * durable.  Each entry has a line of its own.  Every transaction reads all entries at its end, and
+ * only updates write them, so in a read-only workload they stay in every cache (FUR 3.2.1).  Only
+ * nondurable.{h,c} touches them. */
 struct nondurable {
-	uint64_t id; /* 0, or a number unique among this thread's updates */
-	uint64_t
-	        durts; /* its durTS once drawn, else 0.  Belongs to `id`: zeroed before the next. */
+	uint64_t id;    /* 0, or a number unique among this thread's updates */
+	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */
 struct dset {
 	uint32_t n;
-	/* Every durTS below it whose update is not in the set was settled; 0: not known
+	/* Every durTS below this one was settled, unless its update is in the set; 0: not known
 	 * (nondurable_collect_settled). */
 	uint64_t settled_below;
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
-		uint64_t durts; /* nondurable_wait_drawn() fills it in; 0: durable meanwhile */
+		uint64_t durts; /* set by nondurable_wait_drawn(); 0: durable by then */
 	} * members;
 };
 
@@ -62,7 +64,7 @@ struct phase_clock {
 	uint64_t ticks[FUR_PHASES];
 };
 
-/* An update on its way from its last access to durable.  One line of x86. */
+/* An update from its last access until it is durable.  One line of x86. */
 struct commit {
 	struct dset dset;
 	uint64_t id;               /* as in nondurable[] */
@@ -83,22 +85,22 @@ static inline void phase_mark(struct commit *c, enum fur_phase phase)
 }
 
 /* One thread's redo log.  Positions only grow; modulo log_bytes a position is a place in the log.
- * The record of the open update is [start, head); its media_head, if the file has them, lies at
- * start.  A hardware abort rolls head and undo back with everything else. */
+ * The record of the open update is [start, head).  If the file has record heads, the record's
+ * media_head lies at start.  A hardware abort also rolls head and undo back. */
 struct redo_log {
 	uint64_t head, start;
 	uint64_t end;       /* of the newest committed record */
 	uint64_t durts;     /* of the newest committed record */
-	uint64_t head_most; /* head must not pass it: tail + log_bytes, at the last look */
+	uint64_t head_most; /* limit of head: tail + log_bytes when last read */
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries; /* of the open update */
 	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
-	/* DRAM, same places: the data that an entry overwrote, see redo_append(). */
+	/* In DRAM, at the same places: the data that each entry overwrote; see redo_append(). */
 	uint8_t *undo;
 	uint8_t *persistent; /* the log in the file */
-	/* Shared: everything below is replayed.  The thread that replays moves it. */
+	/* Shared.  Everything below it is replayed; the thread that replays moves it. */
 	uint64_t tail ARCH_PADDED;
 };
 #define UNDO_NONE UINT64_MAX
@@ -116,9 +118,9 @@ struct durability_ops {
 #define REPLAY_PRELOAD_MOST 128
 struct replay_options {
 	uint32_t threads; /* at most */
-	/* How far ahead it prefetches: logs, in updates; the heap, in entries; 0: not at all. */
+	/* How far ahead to prefetch: logs, in updates; the heap, in entries; 0: not at all. */
 	uint32_t preload;
-	uint64_t least_bytes; /* of log, for each thread: with less, fewer threads are used */
+	uint64_t least_bytes; /* least bytes of log per thread: less log, fewer threads */
 };
 #define REPLAY_DEFAULTS                                                                            \
 	((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
@@ -135,12 +137,12 @@ struct durability {
 	uint8_t *image; /* the heap in the file, mapped shared: replay writes to it */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
-	/* An update draws its durTS after it has announced itself in nondurable[].  Not so on
-	 * POWER, in the window. */
+	/* True: updates draw their durTS after they have announced themselves in nondurable[].
+	 * False on POWER, where they draw it in the window, before. */
 	bool draws_announced;
 	bool populate; /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
-	/* This process replays for another one: redo and nondurable mean nothing here. */
+	/* This process replays for another process; `redo` and `nondurable` mean nothing here. */
 	bool beside;
 	bool impatient; /* the replayer did not answer the last call */
 
@@ -149,9 +151,9 @@ struct durability {
 
 	uint64_t limit ARCH_PADDED;      /* threads registered so far: scans look no further */
 	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
-	/* The first durTS not replayed, at the last look: see control_refresh(). */
+	/* The first durTS not replayed, as last read; see control_refresh(). */
 	uint64_t tail ARCH_PADDED;
-	/* 0, or the FUR_E* for which no update can be made durable any more. */
+	/* 0, or the FUR_E* because of which no update can become durable any more. */
 	uint64_t failed;
 	pthread_mutex_t replaying ARCH_PADDED;
 	char cause[512];      /* the message of the first failure */
@@ -174,8 +176,8 @@ static inline struct media_marker *durability_marker(const struct durability *d,
 
 struct heap_file;
 
-/* Set `d` up for an opened file, with nothing replayed yet; the caller sets `ops`.   Errors:
- * FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
+/* Set `d` up for an opened file.  Replays nothing.  The caller sets `ops`.  Errors: FUR_ECORRUPT,
+ * FUR_EINVAL, FUR_ENOMEM. */
 FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 void durability_detach(struct durability *d);
@@ -192,18 +194,19 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d);
 
-/* Prefetch the lines of the next record.  They were last used a lap ago and are in no cache, and
- * the first locked instruction of the next update would wait for every store to them. */
+/* Prefetch the lines of the next record.  They were last used a lap ago, so they are in no cache.
+ * Without the prefetch, the next update's first locked instruction would wait for each of its
+ * stores to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  False: the
- * log has no room, and nothing was done.  At most redo_fits() bytes: MEDIA_ENTRY_MAX, and not past
- * the end of the log. */
+/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  `bytes` is
+ * at most redo_fits(): an entry has at most MEDIA_ENTRY_MAX bytes, and does not cross the end of
+ * the log.  False: the log has no room, and nothing was done. */
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
 
-/* Take the open record's stores back (INV-D6). */
+/* Undo the stores of the open record (INV-D6). */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
 /* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a
@@ -215,33 +218,33 @@ void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *in
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
-/* Make room in this thread's log, by replaying if need be.  FUR_ETOOBIG: the open record alone
- * fills the log. */
+/* Make room in this thread's log; replay if necessary.  FUR_ETOOBIG: the open record alone fills
+ * the log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
 
 /* ------------------------------------------- commit.c, durability.c */
 
-/* durability_commit - take an update that is visible to its end: marker, write-back, durability
- * wait.  It has announced itself in nondurable[]; its durTS is drawn here if c->durts is 0.
- * Durable: before return, with every update of D.  It has left nondurable[] then.
- * Errors:  FUR_EIO and the others for which a heap fails: the update may be lost in a failure.
+/* durability_commit - make a visible update durable: marker, write-back, durability wait.  The
+ * update has announced itself in nondurable[].  If c->durts is 0, its durTS is drawn here.
+ * Durable: before return, and so is every update of D.  The update has left nondurable[] by then.
+ * Errors:  FUR_EIO and the other errors that make a heap fail: a failure may then lose the update.
  * Source:  FUR, Algorithm 1, lines 36 to 39, in the order that INV-D3 allows. */
 FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
 
 /* durability_abort - give up the durTS that an aborted update has drawn: write an abort marker,
- * durably, then leave nondurable[] (INV-D5).
+ * make it durable, then leave nondurable[] (INV-D5).
  * Source:  FUR, Algorithm 1, lines 52 and 53. */
 FUR_MUST_USE int durability_abort(struct durability *d, struct commit *c);
 
-/* No update can be made durable any more; the calling thread's message has the reason.  Sets
- * `failed` before it returns, and keeps the message of the first failure. */
+/* Mark the heap as failed: no update can become durable any more.  The calling thread's message
+ * tells the reason; the first failure's message is kept.  `failed` is set before return. */
 void durability_fail(struct durability *d, int error);
 
-/* The message of a call on a heap that has failed: `news`, and the first failure.  Returns
+/* Set the message of a call on a heap that has failed: `news`, then the first failure.  Returns
  * `failed`. */
 int durability_say_failed(const struct durability *d, const char *news);
 
-/* Has the heap failed?  Asked before a transaction begins.   Errors: the first failure's. */
+/* Has the heap failed?  Called before a transaction begins.  Errors: the first failure's. */
 static inline int durability_check(const struct durability *d)
 {
 	if (likely(arch_load(&d->failed) == 0))
@@ -249,9 +252,10 @@ static inline int durability_check(const struct durability *d)
 	return durability_say_failed(d, "this heap has failed");
 }
 
-/* The same, for a transaction that has read and is about to return.  It asks after it has collected
- * D, even if D is empty: an update that could not be made durable has left nondurable[] after it
- * set `failed` (INV-D5).  No fence: the caller orders this load after the scan. */
+/* The same, for a transaction that has read and is about to return.  Called after the transaction
+ * has collected D, even if D is empty: an update that could not become durable has set `failed` and
+ * then left nondurable[] (INV-D5).  Has no fence: the caller orders its scan of nondurable[] before
+ * this load, or it would miss such an update. */
 static inline int durability_check_read(const struct durability *d)
 {
 	if (likely(arch_load(&d->failed) == 0))
@@ -260,7 +264,7 @@ static inline int durability_check_read(const struct durability *d)
 	        d, "the data that this transaction has read may not be durable");
 }
 
-/* One attempt to make room: replay, or wait for the thread or process that does. */
+/* Make one attempt to make room: replay, or wait for the thread or process that is replaying. */
 FUR_MUST_USE int durability_replay(struct durability *d, struct arch_backoff *backoff);
 
 #endif /* FUR_DURABILITY_H */

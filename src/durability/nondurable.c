@@ -22,10 +22,11 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 		const struct nondurable *u = &d->nondurable[m->thread];
 		struct arch_backoff backoff = {0};
 		for (;;) {
-			/* The scan saw `id` before this reads `durts`, and
-			 * nondurable_leave() zeroes `durts` before the thread announces
-			 * its next update.  So a durTS read while `id` still stands is
-			 * that update's own.  Acquire keeps the two loads in order. */
+			/* nondurable_leave() zeroes `durts` before the thread announces its next
+			 * update, and the scan has seen `id`.  So if we read `durts`, and then
+			 * still find `id` in place, the durTS is that update's own.  Acquire keeps
+			 * our two loads in this order; otherwise the durTS could be the next
+			 * update's. */
 			m->durts = arch_load_acquire(&u->durts);
 			if (arch_load_acquire(&u->id) != m->id) {
 				m->durts = 0;

@@ -1,47 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nondurable.h - which updates are visible and not yet durable.  nondurable.c and this header are
- * the only code that touches nondurable[].
+ * nondurable.h - nondurable[], the updates that are visible and not yet durable.  Only nondurable.c
+ * and this header touch it.
  *
- * The life of an entry: nondurable_announce() before the update is visible (on POWER the durTS goes
- * with it), nondurable_publish() when it has drawn its durTS later, nondurable_leave() when it is
- * durable.
+ * The life of an entry: an update calls nondurable_announce() before it becomes visible.  On POWER
+ * the entry then contains its durTS; elsewhere the update draws its durTS later, and calls
+ * nondurable_publish().  It calls nondurable_leave() when it is durable.
  */
 #ifndef FUR_NONDURABLE_H
 #define FUR_NONDURABLE_H
 
 #include "durability/ring.h"
 
-/* nondurable_announce - put the update into nondurable[], with c->durts if it is drawn.
- * Orders:  the caller's accesses before the entry (release).  The caller must order the entry
- *          before the update becomes visible, each machine in its own way (INV-D1).
+/* nondurable_announce - put the update into nondurable[], with c->durts if that is drawn.
+ * Orders:  the caller's earlier accesses before the entry (release).  The caller must order the
+ *          entry before the update becomes visible; each back end does so in its own way (INV-D1).
  * Source:  FUR, Algorithm 1, line 33. */
 static inline void nondurable_announce(struct durability *d, const struct commit *c)
 {
 	struct nondurable *mine = &d->nondurable[c->me];
 	FUR_ASSERT(c->id != 0);
-	/* durTS before id: a thread that sees the id sees the durTS that belongs to it. */
+	/* The release orders durTS before id, so a thread that sees the id also sees the durTS that
+	 * belongs to it. */
 	if (c->durts)
 		arch_store(&mine->durts, c->durts);
 	arch_store_release(&mine->id, c->id);
 }
 
-/* Tell the updates that have us in D which durTS we have drawn. */
+/* Publish our durTS to the updates that have us in their D. */
 static inline void nondurable_publish(struct durability *d, const struct commit *c)
 {
 	FUR_ASSERT(c->durts != 0);
-	/* Release: an update that waits for our durTS draws after us (INV-D4). */
+	/* Release: orders our draw before this store.  So an update that waits for our durTS draws
+	 * after us (INV-D4). */
 	arch_store_release(&d->nondurable[c->me].durts, c->durts);
 }
 
 /* nondurable_collect - collect D (INV-D1).  Loads only; callable inside a hardware transaction.
  * Orders:  the body's loads before the scan of nondurable[], by the light fence.  Otherwise the
- *          transaction may read from an update that announces itself after the scan, and return its
- *          data while it is not durable (plant: early-d).  The caller orders the scan before the
- *          steps that follow. */
+ *          transaction may read from an update that announces itself after the scan, and return
+ *          that update's data while it is not durable (plant: early-d).  The caller orders the scan
+ *          before the steps that follow. */
 static inline void nondurable_collect(const struct durability *d, uint32_t me, struct dset *set)
 {
-	/* Free on x86; lwsync on POWER, where nothing says that tsuspend. orders them. */
+	/* Free on x86. lwsync on POWER, because no specification guarantees that tsuspend. orders
+	 * them. */
 	FUR_ASSERT(set->members != NULL);
 	arch_fence_light();
 	uint64_t limit = arch_load(&d->limit);
@@ -57,45 +60,46 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 }
 
 /* The same for an update that will claim in its record's head which durTSs are settled (INV-M4).
- * It reads next_durts before the scan.  An update draws its durTS after it has announced itself; so
- * the scan finds the update of each durTS below in nondurable[], or the update has left, and is
- * settled.  Read after the scan, next_durts would cover updates that announced themselves in
- * between, and recovery would take a crash for damage (plant: claims-too-much; model:
- * LATECLAIM). */
+ * It reads next_durts before the scan.  Updates draw their durTS after they have announced
+ * themselves.  So for each durTS below next_durts, the scan finds the update in nondurable[], or
+ * the update has left, and is settled.  If it read next_durts after the scan, it would also claim
+ * updates that announced themselves in between, and recovery would take a crash for damage (plant:
+ * claims-too-much; model: LATECLAIM). */
 static inline void nondurable_collect_settled(struct durability *d, struct commit *c)
 {
-	/* Acquire: before the scan; pairs with the fetch-and-add of ring_draw(), which comes after
-	 * the announcement. */
+	/* Acquire: orders this load before the scan.  Pairs with the fetch-and-add of ring_draw(),
+	 * which an update performs after its announcement. */
 	c->dset.settled_below = d->draws_announced ? ring_next_acquire(d) : 0;
 	nondurable_collect(d, c->me, &c->dset);
 }
 
 /* nondurable_wait - the durability wait: return when every update of the set is durable (INV-D2).
  * Orders:  the stores of those updates before the caller's later accesses (acquire).
- * Source:  FUR, Algorithm 1, lines 45 to 49; D in place of the timestamps. */
+ * Source:  FUR, Algorithm 1, lines 45 to 49; D replaces the timestamps. */
 void nondurable_wait(const struct durability *d, const struct dset *set);
 
-/* Return when every update of the set has drawn its durTS, and fill that in, or is durable
- * (INV-D4). */
+/* Return when every update of the set has drawn its durTS, or is durable (INV-D4).  Fills in the
+ * durTSs. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 
 /* Return when each entry has been seen empty once. */
 void nondurable_wait_all(const struct durability *d);
 
-/* nondurable_leave - the update is durable, or never will be (INV-D5).
- * Orders:  all that the thread did before, before the entry is empty (release): a thread that saw
- *          us in D and no longer does finds our marker durable, or `failed` set.
+/* nondurable_leave - remove an update that is durable, or can never become durable (INV-D5).
+ * Orders:  all earlier accesses of the thread before the store that empties the entry (release).
+ *          So a thread that had us in its D, and no longer sees us, finds our marker durable or
+ *          `failed` set.
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {
-	/* Both before the thread announces its next update: nondurable_wait_drawn() relies on that,
-	 * in whichever order they are. */
+	/* Zero both before the thread announces its next update: nondurable_wait_drawn() relies on
+	 * that.  The order of the two does not matter. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);
 	arch_store_release(&d->nondurable[c->me].id, 0);
 }
 
-/* Does `thread` still have the update of this durTS in nondurable[]?  Acquire: a false is as new as
- * the durable marker. */
+/* Does `thread` still have the update of this durTS in nondurable[]?  Acquire: if this is false,
+ * the caller's later loads see all that the update did before it left. */
 static inline bool nondurable_has(const struct durability *d, uint32_t thread, uint64_t durts)
 {
 	return arch_load_acquire(&d->nondurable[thread].durts) == durts;

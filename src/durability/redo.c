@@ -2,10 +2,11 @@
  *
  * redo.c - the redo log of a thread, and the undo record next to it.
  *
- * Entries carry their exact width: an entry that logged 8 bytes for a 4-byte field would restore an
- * old value of its neighbour.  The undo record of an entry lies at the same place in `undo`: first
- * the position of the one before it, then the old bytes.  redo_undo() uses it, for fur_abort() and
- * for other rollbacks (INV-D6); hardware aborts do not need it.
+ * An entry records the exact width of its store: if it logged 8 bytes for a 4-byte field, a replay
+ * would restore an old value of the neighbouring field.  The undo record of an entry lies at the
+ * same place in `undo`: first the position of the previous undo record, then the old bytes.
+ * redo_undo() uses the undo records, for fur_abort() and other rollbacks (INV-D6); hardware aborts
+ * do not need them.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -16,7 +17,7 @@
 
 static void *map_private(size_t bytes)
 {
-	/* Mapped and not allocated: untouched pages cost nothing, and most logs are never
+	/* Map instead of allocating: untouched pages cost nothing, and most logs are never
 	 * filled. */
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -68,8 +69,8 @@ void redo_begin(struct redo_log *log, const struct durability *d)
 	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
-	/* Acquire pairs with the release in replay_live(): the log below the tail has been read for
-	 * the last time. */
+	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
+	 * with the release in room_give_back() (replay.c). */
 	log->head_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
 }
 
@@ -90,7 +91,7 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 	return bytes < to_end ? bytes : to_end;
 }
 
-/* Constant sizes become one move; others are rare. */
+/* A constant size compiles to one move; other sizes are rare. */
 static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 {
 	switch (bytes) {
@@ -126,8 +127,8 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
 
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 {
-	/* Newest first: of two stores to one place the older one's record has the value to go back
-	 * to. */
+	/* Newest first: if two stores went to one place, the record of the older one has the
+	 * original value. */
 	while (log->undo_last != UNDO_NONE) {
 		const uint8_t *entry = log->written + place(d, log->undo_last),
 		              *undo = log->undo + place(d, log->undo_last);
@@ -172,18 +173,19 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	uint64_t tail;
-	/* Each turn reads the tail once.  A replay may move it at any time, and only the tail from
-	 * which head_most was made tells that the log is empty. */
+	/* Read the tail once per iteration, because a replay may move it at any time.  If the test
+	 * below read it again, a replay could have emptied the log in between, and we would refuse
+	 * an update that now fits. */
 	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->head_most) {
-		/* The log holds nothing but the open record: no replay can free it. */
+		/* The log contains nothing but the open record, so no replay can make room. */
 		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the heap "
 			        "with a larger log_bytes, "
 			        "or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
-		/* A replayer died after it had moved the ring's tail, and before it moved our
-		 * log's: the records that it replayed are free. */
+		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
+		 * the records that it has replayed. */
 		if (ring_replayed(d, log->durts)) {
 			arch_store_release(&log->tail, log->end);
 			continue;

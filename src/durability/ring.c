@@ -9,8 +9,8 @@
 
 void ring_draw_after(struct durability *d, struct commit *c)
 {
-	/* INV-D4: without this wait a dependency could draw a later durTS, and recovery would meet
-	 * the dependent marker first (plant: no-slot-wait). */
+	/* INV-D4: without this wait an update of D could draw a later durTS than ours, and recovery
+	 * would reach our marker first (plant: no-slot-wait). */
 	nondurable_wait_drawn(d, &c->dset);
 	ring_draw(d, c);
 	nondurable_publish(d, c);
@@ -27,9 +27,10 @@ int ring_wait(struct durability *d, uint64_t durts)
 	return 0;
 }
 
-/* The caller has not started the log's write-back yet: a load of a line under write-back waits for
- * it, and the checksum loads them all (measured: a third of a small update's time).  The checksum
- * reads the log where the update wrote it, not its copy, which may be out of the cache. */
+/* The caller must not have started the log's write-back: a load of a line waits for that line's
+ * write-back, and the checksum loads all lines (measured: a third of a small update's time).  The
+ * checksum reads the log where the update wrote it, because the copy in the file may not be in the
+ * cache. */
 void ring_put_marker(struct durability *d, struct media_marker *marker)
 {
 	struct media_marker *place = durability_marker(d, marker->durts);

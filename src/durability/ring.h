@@ -3,8 +3,8 @@
  * ring.h - the marker ring: durTSs, their slots, and the tail (FUR 3.3).
  *
  * durTS s has slot s % ring_slots.  The durTSs [tail, tail + ring_slots) are the ring's window: an
- * update that draws a later one waits until a replay has moved the tail.  ring.c and this header
- * are the only code that touches next_durts and tail of struct durability.
+ * update that draws a later one waits until a replay has moved the tail.  Only ring.c and this
+ * header touch next_durts and tail of struct durability.
  */
 #ifndef FUR_RING_H
 #define FUR_RING_H
@@ -26,56 +26,63 @@ static inline uint64_t ring_next(const struct durability *d)
 	return arch_load(&d->next_durts);
 }
 
-/* The same, before the caller's later loads (acquire): see nondurable_collect_settled(). */
+/* The same.  Acquire: orders this load before the caller's later loads; see
+ * nondurable_collect_settled(). */
 static inline uint64_t ring_next_acquire(const struct durability *d)
 {
 	return arch_load_acquire(&d->next_durts);
 }
 
-/* The first durTS that is not replayed, at the last look.  Relaxed. */
+/* The first durTS that is not replayed, as last read.  Relaxed. */
 static inline uint64_t ring_tail(const struct durability *d)
 {
 	return arch_load(&d->tail);
 }
 
-/* Is the update of this durTS replayed?  Acquire pairs with ring_move_tail(). */
+/* Is the update of this durTS replayed?  Acquire: orders the replay's last reads of the update's
+ * record before our later stores there.  Pairs with ring_move_tail(). */
 static inline bool ring_replayed(const struct durability *d, uint64_t durts)
 {
 	return arch_load_acquire(&d->tail) > durts;
 }
 
-/* ring_move_tail - the durTSs below `tail` are replayed, and their slots may be drawn again.
- * Orders:  all reads of the markers below before it (release). */
+/* ring_move_tail - move the tail: the durTSs below `tail` are replayed, and updates may use their
+ * slots again.
+ * Orders:  all earlier reads of the markers below `tail` before the store (release).  Otherwise an
+ *          update could overwrite a marker that the replay still reads. */
 static inline void ring_move_tail(struct durability *d, uint64_t tail)
 {
 	FUR_ASSERT(tail >= arch_load(&d->tail));
 	arch_store_release(&d->tail, tail);
 }
 
-/* Nothing is in flight and all is replayed: draw from `tail` on. */
+/* Restart the ring: updates draw from `tail` on.  Nothing is in flight, and everything is
+ * replayed. */
 static inline void ring_restart(struct durability *d, uint64_t tail)
 {
 	arch_store(&d->tail, tail);
 	arch_store(&d->next_durts, tail);
 }
 
-/* Draw a durTS after those of D (INV-D4), and publish it.  For an update that has announced
- * itself. */
+/* Draw a durTS after those of D (INV-D4), and publish it.  The update has announced itself. */
 void ring_draw_after(struct durability *d, struct commit *c);
 
-/* Does the durTS have its slot?  Acquire pairs with ring_move_tail(): the marker that had the slot
- * a lap ago has been read for the last time. */
+/* Is the durTS in the ring's window, so that its slot is free?  Acquire: orders the last reads of
+ * the marker that had the slot a lap ago before our stores to the slot.  Pairs with
+ * ring_move_tail(). */
 static inline bool ring_fits(const struct durability *d, uint64_t durts)
 {
 	return durts < arch_load_acquire(&d->tail) + d->super->ring_slots;
 }
 
-/* Wait until the durTS has its slot, replaying if need be.   Errors: as durability_replay(). */
+/* Wait until the slot of the durTS is free; replay if necessary.  Errors: as
+ * durability_replay(). */
 FUR_MUST_USE int ring_wait(struct durability *d, uint64_t durts);
 
-/* ring_put_marker - write a marker whose other fields are set into the slot of its durTS.
- * Orders:  the marker's other fields, and the record, before its durTS (release): a live replayer
- *          that sees the durTS sees the rest.
+/* ring_put_marker - compute the marker's checksum, and write the marker to the slot of its durTS.
+ * The caller has set all other fields.
+ * Orders:  the stores of the record and of the marker's other fields before that of its durTS
+ *          (release).  So a live replayer that sees the durTS sees the rest too.
  * Source:  FUR, Algorithm 1, lines 38 and 53; the caller flushes. */
 void ring_put_marker(struct durability *d, struct media_marker *marker);
 
