@@ -2,10 +2,11 @@
  *
  * apply.c - write the entries of updates to the heap's image.
  *
- * With one writer: for each update, in order of durTS, preload what lies ahead, read its entries,
- * and hand each to the writer, which asks for its heap lines, stores it some entries later, and
- * writes the lines back later still.  With several threads: each first sorts the entries of a share
- * of the updates into baskets, one basket for each writer; then each writer empties its baskets.
+ * With one writer: for each update, in order of durTS, preload the updates ahead, read the update's
+ * entries, and hand each entry to the writer.  The writer prefetches the entry's heap lines, stores
+ * the entry some entries later, and writes the lines back later still.  With several threads: each
+ * thread first sorts the entries of a share of the updates into baskets, one for each writer.  Then
+ * each writer empties its baskets.
  */
 #include "replay/apply.h"
 #include "base/error.h"
@@ -20,9 +21,9 @@ enum {
 	GRANULE_BYTES = 4096,
 	/* Preload at most this much of a record; the processor's own prefetcher follows */
 	PRELOAD_RECORD_BYTES = 512,
-	/* ... and at most so many heap lines of an entry */
+	/* ... and at most this many heap lines of an entry */
 	PRELOAD_PIECE_LINES = 4,
-	DIRTY_LINES = 1024, /* that wait for their write-back; a power of two */
+	DIRTY_LINES = 1024, /* waiting for write-back; a power of two */
 };
 
 /* ----------------------------------------------------------------- preload */
@@ -30,8 +31,8 @@ enum {
 static void preload_record(const struct media_file *f, uint64_t durts)
 {
 	const struct media_marker m = log_read_marker(f, durts);
-	/* The marker may contain anything.  The thread is the only field that must be checked for
-	 * the addresses to lie in the file. */
+	/* The marker may contain anything.  To keep the addresses inside the file it is enough to
+	 * check the thread. */
 	if (m.thread >= f->super->max_threads)
 		return;
 	const uint8_t *log = log_of_thread(f, m.thread);
@@ -47,8 +48,8 @@ void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
 	FUR_ASSERT(at <= end);
 	if (distance == 0)
 		return;
-	/* The marker is preloaded twice as far ahead: it must be there when preload_record() reads
-	 * where its record is. */
+	/* Preload the marker twice as far ahead: it must be in the cache when preload_record()
+	 * reads from it where the record lies. */
 	if (at + 2 * distance < end)
 		arch_prefetch(log_marker(&file, at + 2 * distance));
 	if (at + distance < end)
@@ -93,12 +94,13 @@ struct writer {
 	/* Pieces taken so far; the last `distance` of them are preloaded and not written yet */
 	uint64_t taken, distance;
 	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last pieces taken */
-	/* Lines stored to and not written back yet, at the index that their address gives; or 0 */
+	/* Lines that were stored to and not written back yet, indexed by their address; or 0 */
 	uintptr_t dirty[DIRTY_LINES];
 };
 
 /* Note the piece's lines for write-back.  A line keeps its place in dirty[] until another line
- * needs the place, and is written back then: once, with everything stored to it meanwhile. */
+ * needs that place.  Only then is it written back: once, with everything that was stored to it
+ * meanwhile. */
 static void unload_piece(struct writer *w, const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;
@@ -216,7 +218,7 @@ void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void 
 	struct worker worker[REPLAY_THREADS_MOST];
 	sigset_t all, old;
 	FUR_ASSERT(parts >= 1 && parts <= REPLAY_THREADS_MOST);
-	/* The program's signals are for its own threads. */
+	/* The program's own threads must handle its signals, so block them in ours. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (unsigned n = 1; n < parts; n++) {
@@ -251,14 +253,14 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
 struct item {
 	uint64_t word; /* heap offset and bytes, as in a log entry */
 	union {
-		/* Of an 8-byte store: the writer need not fetch the log line that another thread
-		 * has read */
+		/* Of an 8-byte store: so the writer need not fetch a log line that another thread
+		 * has in its cache */
 		uint8_t bytes[8];
 		const uint8_t *from; /* of any other: in the log */
 	};
 };
 
-/* Padded: at the same time each is filled by a thread of its own. */
+/* Padded, because different threads fill them at the same time. */
 struct apply_basket {
 	struct item *item;
 	uint64_t n, room;
@@ -294,9 +296,9 @@ static int basket_add(struct apply_basket *b, uint64_t offset, uint64_t bytes, c
 	return 0;
 }
 
-/* The granule's writer in this range.  The product spreads granules evenly that are neighbours or
- * lie at regular distances.  The next range gives a granule another writer, so that a granule with
- * many stores does not always burden the same one. */
+/* The granule's writer in this range.  The product evenly spreads granules that are neighbours or
+ * lie at regular distances.  In the next range a granule gets another writer, so that a granule
+ * with many stores does not always burden the same one. */
 static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 {
 	uint32_t mixed = (uint32_t)(offset / GRANULE_BYTES + range->from) * UINT32_C(0x9e3779b1);
@@ -373,9 +375,9 @@ static void write_share(void *arg, unsigned n)
 		basket_empty(&w, &a->baskets[k * threads + n]);
 	writer_finish(&w);
 	a->done[n].result.bytes = w.result.bytes;
-	/* INV-R5.  The drain must be here, because a fence completes the write-backs of its own
-	 * thread and of no other: without it the tail could become durable before the lines that
-	 * this helper wrote.  Where one call syncs the whole file the caller's drain does it. */
+	/* INV-R5.  Each helper must drain, because a fence orders only the write-backs of its own
+	 * thread: without this drain the tail could become durable before the lines that the helper
+	 * wrote.  If one call syncs the whole file, the caller's drain is enough. */
 	if (n > 0 && pm_drains_own(&a->d->pm))
 		a->done[n].error = pm_drain(&a->d->pm);
 }

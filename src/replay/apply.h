@@ -5,22 +5,22 @@
  *
  * A pipeline of three stages over the entries, in order of durTS:
  *
- *     preload   ask for a marker, a record or a heap line some distance before it is needed
+ *     preload   prefetch a marker, a record or a heap line some distance before it is needed
  *     write     store the entry's bytes to the image
  *     unload    write the line back some time later, so that a line that several entries store to
  *               is written back once
  *
- * The idea of preloading and unloading, and the distances, are those of PUL (Bernhardt et al.,
- * "Pre-load in Software for Caches Wouldn't Always Play Along").  With several threads, each writes
- * its own granules of the heap.
+ * Preloading, unloading and the distances come from PUL (Bernhardt et al., "Pre-load in Software
+ * for Caches Wouldn't Always Play Along").  With several threads, each thread writes its own
+ * granules of the heap.
  *
- *   INV-R4  Of two entries that store to the same byte, the one with the later durTS is written
- *           last, and within an update the later entry.  A granule has one writer, which takes the
- *           entries in order.
- *   INV-R5  When apply_updates() has returned, every line that it wrote is durable, or will be
- *           after the caller's next drain (INV-R1).
- *   INV-R8  No entry writes outside the image, whatever another process stores to the file
- *           meanwhile.  log_walk_next() reads each entry once and checks the bounds that it read.
+ *   INV-R4  If two entries store to the same byte, the later entry is written last: the one with
+ *           the later durTS, or within an update the one that comes later in the record.  A granule
+ *           has one writer, which takes the entries in order.
+ *   INV-R5  When apply_updates() returns, every line that it wrote is durable, or becomes durable
+ *           with the caller's next drain (INV-R1).
+ *   INV-R8  No entry writes outside the image, even if another process changes the file meanwhile:
+ *           log_walk_next() reads each entry's word once, and checks the bounds that it has read.
  */
 #ifndef FUR_APPLY_H
 #define FUR_APPLY_H
@@ -41,13 +41,13 @@ struct apply_range {
 };
 
 /* Write the entries of the updates to the image, in order, and start their write-back.  Adds to
- * `result`.  Errors: FUR_EIO, of a helper's drain; FUR_ECORRUPT if another process has changed an
- * entry since it was checked.  Nothing is ever written outside the image (INV-R8). */
+ * `result`.  Errors: FUR_EIO if a helper's drain fails; FUR_ECORRUPT if another process has changed
+ * an entry since it was checked.  Never writes outside the image (INV-R8). */
 FUR_MUST_USE int apply_updates(
         struct durability *d, const struct apply_range *range, struct replay_result *result);
 
-/* The memory in which several threads sort entries; it is kept from one range to the next.  NULL
- * for one thread, or if there is no memory. */
+/* Allocate the memory in which several threads sort entries.  The caller keeps it from one range to
+ * the next.  Returns NULL for one thread, or if there is no memory. */
 struct apply_basket *apply_baskets(unsigned threads);
 void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * damage.c - proofs that a heap file is damaged, and not merely left by a failure (inspect.h;
- * docs/damage.md).
+ * damage.c - proofs that a heap file is damaged, and not merely in a state that a failure left
+ * (inspect.h; docs/damage.md).
  *
- * A file of version 2 is searched in this order: durTSs that a slot can never hold, the trailer's
- * claim, the claims in the records of valid markers, the claims in all logs.  A file of version 1
- * has no claims: there the gaps in each thread's log follow the durTSs.
+ * The search of a file of version 2 checks, in this order: durTSs that a slot can never hold, the
+ * trailer's claim, the claims in the records of valid markers, the claims in all logs.  A file of
+ * version 1 has no claims: there the search checks the durTSs, then the gaps in each thread's log.
  */
 #include "base/arch.h"
 #include "base/error.h"
@@ -92,11 +92,11 @@ struct highest_clear {
 	uint32_t thread;
 };
 
-/* The record heads in a thread's log, including those of records whose marker is gone.  Every line
- * is looked at; heads of earlier laps contain durTSs outside the window. */
+/* Check the record heads in a thread's log, including heads of records whose marker is gone.  Looks
+ * at every line.  Heads of earlier laps do not matter: their durTSs lie outside the window. */
 static void check_log(struct damage_search *j, uint32_t thread, struct highest_clear *highest)
 {
-	enum { LINE = 64 }; /* records begin on one, whichever machine wrote them */
+	enum { LINE = 64 }; /* on every machine, records begin on such a line */
 	struct media_claims claims;
 	for (uint64_t at = 0; at < j->s->log_bytes; at += LINE) {
 		if (!log_read_head(j->f, thread, at, j->tail, &claims))
@@ -174,10 +174,10 @@ struct newest {
 	bool wanted;
 };
 
-/* Find the last record below the tail of each thread that has one in the window.  It is replayed,
- * but its marker may still be in the ring.  It is believed only if the window has not taken any
- * slot above it since, because a newer one may have been there.  So go from the tail down as far as
- * all markers are valid. */
+/* For each thread that has a record in the window, find the thread's last record below the tail.
+ * That record is replayed, but its marker may still be in the ring.  We can trust the marker only
+ * if no update of the window has overwritten a slot above it, because that slot may have held a
+ * newer marker of the thread.  So go down from the tail only as far as all markers are valid. */
 static void find_newest_below(const struct damage_search *j, struct newest *newest)
 {
 	uint32_t wanted = 0;
@@ -208,12 +208,13 @@ static bool begins_at_tail(const struct damage_search *j)
 	return below != j->tail - 1 && below != j->tail - 1 + j->s->ring_slots;
 }
 
-/* The search has reached a valid marker; its thread's newest record before it is `before`. */
+/* Check for a gap before the record of a valid marker.  `before`: the thread's newest record before
+ * that one. */
 static void check_gap(struct damage_search *j, const struct media_marker *m,
         const struct newest *before, uint64_t last_hole, uint64_t line)
 {
 	uint64_t expected = (before->end + line - 1) & ~(line - 1);
-	/* Without a hole since, the record in the gap was below the tail, and is replayed. */
+	/* If no hole has come since, the record in the gap was below the tail, and is replayed. */
 	if (before->durts && before->durts < last_hole && m->log_start > expected)
 		j->tell(j->arg, &(struct inspect_damage){.proof = INSPECT_GAP,
 		                        .thread = m->thread,

@@ -4,9 +4,9 @@
  * tools that only look (fur-info, fur-check).
  *
  * These functions read the file's mapping and nothing else, through media/log_view.h.  They need no
- * open heap, they write nothing (except inspect_find_mend() and inspect_apply_mend()), and they
- * trust nothing but the numbers of a superblock that heap_check_super() has accepted.  Another
- * process may be writing: each marker and each entry is read once, and the copy is checked.
+ * open heap, and write nothing (except inspect_find_mend() and inspect_apply_mend()).  They trust
+ * only the numbers of a superblock that heap_check_super() has accepted.  Because another process
+ * may be writing, they read each marker and each entry once, and check the copy.
  */
 #ifndef FUR_INSPECT_H
 #define FUR_INSPECT_H
@@ -36,12 +36,12 @@ struct inspect_window {
 	uint64_t log_bytes; /* in the records of the kept updates */
 };
 
-/* The verdict on one slot alone.  The slots that it names may still turn INSPECT_KEPT into
- * INSPECT_DROPPED. */
+/* The verdict on one slot, without the slots that it names.  inspect_dependencies_kept() may still
+ * turn INSPECT_KEPT into INSPECT_DROPPED. */
 enum inspect_verdict inspect_look(const struct media_file *f, uint64_t durts);
 
-/* INV-R2: is every slot kept that the marker of `durts` names?  The verdicts on all slots below it
- * are final. */
+/* INV-R2: are all slots that the marker of `durts` names kept?  The caller has decided about all
+ * slots below `durts`. */
 bool inspect_dependencies_kept(
         const struct media_file *f, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
 
@@ -52,19 +52,19 @@ void inspect_judge(const struct media_file *f, uint64_t tail, uint8_t *verdicts,
 
 /* ------------------------------------------------------------------ damage
  *
- * No failure of power or process brings about any of these (INV-R7); docs/protocol.md, "Damage is
- * not a failure", has the argument. */
+ * No failure of power or process can cause any of these (INV-R7); docs/protocol.md, "Damage is not
+ * a failure", has the argument. */
 enum inspect_proof {
 	/* The record head of update `by` of `thread` claims that the marker of `durts` was durable
 	 * (INV-M4), and that marker is not valid */
 	INSPECT_CLAIMED,
 	/* The trailer claims the same: a replay had begun to write the update to the heap */
 	INSPECT_REPLAYED,
-	/* The slot of `durts` contains `number`, which it never held: a marker of another slot, or
-	 * junk */
+	/* The slot of `durts` contains `number`, which can never be stored there: it belongs to
+	 * another slot, or is junk */
 	INSPECT_MISPLACED,
-	/* The ring or the trailer contains `number`, which is drawn only when the tail has passed
-	 * `durts`: the tail is old */
+	/* The ring or the trailer contains `number`, which no update draws before the tail has
+	 * passed `durts`: the tail is too old */
 	INSPECT_OUTRUN,
 	/* Between the records of `durts` and `by` of `thread`, the log positions [from, to) held
 	 * another record (version 1) */
@@ -76,8 +76,8 @@ struct inspect_damage {
 	uint32_t thread;
 };
 
-/* Call tell() for each proof of damage; for a slot that is proved to be lost, once.  `verdicts` are
- * those of inspect_judge().  Errors: FUR_ENOMEM. */
+/* Call tell() for each proof of damage, but only once for each slot that is proved to be lost.
+ * `verdicts` are those of inspect_judge().  Errors: FUR_ENOMEM. */
 FUR_MUST_USE int inspect_find_damage(const struct media_file *f, uint64_t tail,
         const uint8_t *verdicts, void (*tell)(void *arg, const struct inspect_damage *damage),
         void *arg);
@@ -107,9 +107,10 @@ struct inspect_mend {
  * or of one byte (one bit, where the record is long) of its record.  The checksum has 64 bits and
  * some 10^5 changes are tried, so one fits by chance with a probability of 2^-46.
  *
- * Tries the changes in the mapping, which is as before on return; nobody else may use it meanwhile.
- * *budget is the number of bytes that may still be hashed; the function reduces it.  Returns false
- * if there is no such change, or more than one, or the budget is spent. */
+ * The function tries the changes in the mapping, and restores it before it returns; no other thread
+ * or process may use the mapping meanwhile.  *budget is the number of bytes that may still be
+ * hashed; the function reduces it.  Returns false if there is no such change, or more than one, or
+ * the budget is spent. */
 bool inspect_find_mend(
         const struct media_file *f, uint64_t durts, uint64_t *budget, struct inspect_mend *mend);
 

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* In records up to the first length every value of every byte is tried, up to the second every bit;
- * longer records are not searched. */
+/* In records up to the first length we try every value of every byte; up to the second length,
+ * every bit.  We do not search longer records. */
 enum { ANY_BYTE_MOST = 1024, ANY_BIT_MOST = 16384 };
 
 struct search {
@@ -49,8 +49,8 @@ static void change_keep(
 	memcpy(s->mend->is, is, bytes);
 }
 
-/* The durTS is overwritten, or its process was killed before it wrote the durTS, which is written
- * last. */
+/* Try the durTS.  It may have been overwritten, or its process was killed before it wrote the
+ * durTS, which it writes last. */
 static void try_durts(struct search *s)
 {
 	struct media_marker *m = log_marker(s->f, s->durts);
@@ -80,7 +80,7 @@ static void try_byte(struct search *s, uint8_t *byte, bool any)
 static void try_marker(struct search *s)
 {
 	uint8_t *raw = (uint8_t *)log_marker(s->f, s->durts);
-	/* The bytes of the durTS are try_durts()'s. */
+	/* try_durts() has tried the bytes of the durTS. */
 	for (uint64_t k = offsetof(struct media_marker, log_start); k < sizeof(struct media_marker);
 	        k++)
 		try_byte(s, raw + k, true);

@@ -29,9 +29,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Move the tail on the medium.  The first drain keeps INV-R1: everything below the new tail is
- * durable in the heap before the tail moves.  The drain after the first copy keeps the two copies
- * at most one step apart, so that a failure in between leaves the older tail, which is right. */
+/* Move the tail on the medium.  The first drain keeps INV-R1: it orders the heap's lines, for
+ * everything below the new tail, before the tail.  The drain after the first copy orders the first
+ * copy before the second.  So the two are at most one step apart, and a failure in between leaves
+ * the older tail, from which a replay is right too. */
 static int store_tail(struct durability *d, uint64_t tail)
 {
 	int error = pm_drain(&d->pm);
@@ -55,9 +56,10 @@ static void marker_write_back(struct durability *d, const struct media_marker *m
 		pm_flush_again(&d->pm, log + r.place[k], r.bytes[k]);
 }
 
-/* Keep INV-R6 for the valid markers of [from, to); without `verdicts` all of them are.  Only each
- * thread's newest record can still be in the caches: its older ones were durable before it began,
- * because durability_commit() and durability_abort() return after a drain. */
+/* Keep INV-R6 for the valid markers of [from, to); without `verdicts` all markers are valid.  Only
+ * each thread's newest record can still be in the caches: the thread's older records were durable
+ * before it began that one, because durability_commit() and durability_abort() return after a
+ * drain. */
 static int make_durable(struct durability *d, uint64_t from, uint64_t to, const uint8_t *verdicts)
 {
 	const struct media_file file = durability_file(d);
@@ -82,8 +84,8 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
 
 /* ---------------------------------------------------------------- recovery */
 
-/* Markers are corrected up to this number: where whole regions are gone, changing bytes is no
- * use. */
+/* At most this many markers are corrected: if whole regions are gone, changing bytes does not
+ * help. */
 enum { MENDS_MOST = 64 };
 
 /* The state of one recovery.  Its window is the durTSs [tail, end_of_window); no marker of [end,
@@ -103,11 +105,12 @@ struct recovery_window {
 	unsigned mended;
 };
 
-/* A verdict between looking and judging: a valid marker of entries that make no sense. */
+/* A verdict that exists only between looking and judging: the marker is valid, but its entries make
+ * no sense. */
 enum { FORGED = INSPECT_KEPT + 1 };
 
-/* How far do markers reach in a share of the window, and how much log do they name?  Checksums are
- * not looked at yet. */
+/* Find how far markers reach in a share of the window, and how much log they name.  Does not check
+ * checksums yet. */
 static void measure_share(void *arg, unsigned n)
 {
 	struct recovery_window *w = arg;
@@ -181,7 +184,7 @@ static void look_at_share(void *arg, unsigned n)
 	}
 }
 
-/* Look at each marker alone; the slots that it names come later. */
+/* Look at each marker alone.  window_judge() checks the slots that it names. */
 static void window_look(struct recovery_window *w)
 {
 	apply_on_threads(w->threads, look_at_share, w);
@@ -202,7 +205,7 @@ static void mend_slot(struct recovery_window *w, uint64_t durts, uint64_t *budge
 		w->end = durts + 1;
 }
 
-/* Correct markers and records that are whole but for a byte.  A budget bounds the time, because a
+/* Correct markers and records in which one byte is wrong.  A budget bounds the time, because a
  * power failure may leave a broken marker for each thread. */
 static void window_mend(struct recovery_window *w)
 {
@@ -276,8 +279,8 @@ static void damage_refuse_first(void *error, const struct inspect_damage *damage
 		*(int *)error = inspect_refuse(damage);
 }
 
-/* INV-R7.  Later updates may have read the damaged one without naming it, because it was durable:
- * to replay them would leave a state of the heap that never existed. */
+/* INV-R7.  Later updates may have read from the damaged one without naming it, because it was
+ * durable.  So replaying them would leave a state of the heap that never existed. */
 static int window_refuse_damage(const struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
@@ -406,14 +409,16 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 
 /* -------------------------------------------------------------------- live */
 
-/* Is the update or abort with this durTS durable?  Its owner leaves the durTS in nondurable[] until
- * it is.  A replayer alongside another process does not see nondurable[]: there it is enough that
- * the marker is written, and make_durable() makes it durable. */
+/* Is the update or abort with this durTS durable?  Its owner keeps the durTS in nondurable[] until
+ * it is.  A replayer alongside another process does not see nondurable[]: it waits only until the
+ * marker is written, and make_durable() then makes it durable. */
 static bool marker_settled(const struct durability *d, uint64_t durts)
 {
 	const struct media_marker *m = durability_marker(d, durts);
-	/* Acquire pairs with the release in ring_put_marker(): the fields below, the log and the
-	 * owner's entry in nondurable[] are at least as new as the marker's durTS. */
+	/* Acquire: orders this load before our loads of the marker's fields, the log and
+	 * nondurable[].  Pairs with the release in ring_put_marker(), so all of them are at least
+	 * as new as the durTS.  Otherwise we could take the fields of an older marker, or miss the
+	 * owner's entry in nondurable[]. */
 	if (arch_load_acquire(&m->durts) != durts)
 		return false;
 	if (d->beside)
@@ -446,10 +451,10 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t *end, 
 		*log_bytes += m.log_bytes;
 	}
 	*end = at;
-	/* An update that could not be made durable has also left nondurable[], after it set
-	 * `failed` (INV-D5).  The acquires in marker_settled() order its leaving before this load
-	 * of `failed`.  Without this check half of such an update could reach the heap, and nothing
-	 * of it the log. */
+	/* An update that could not become durable has also left nondurable[], after it set `failed`
+	 * (INV-D5).  The acquires in marker_settled() order our look at nondurable[] before this
+	 * load of `failed`.  Without this check, half of such an update could reach the heap
+	 * although no part of its log is durable. */
 	return d->beside ? 0 : durability_check(d);
 }
 
@@ -461,12 +466,14 @@ static void room_give_back(
 		const struct media_marker m = log_read_marker(&file, s);
 		if (m.kind != MEDIA_COMMIT || m.thread >= d->super->max_threads)
 			continue;
-		/* Release: our last reads of the log come before its owner may overwrite it. */
+		/* Release: orders our last reads of the log before this store, after which the
+		 * owner may overwrite it. */
 		arch_store_release(&d->control->logs[m.thread].tail, log_record_end(&m));
 		if (!d->beside)
 			arch_store_release(&d->redo[m.thread].tail, log_record_end(&m));
 	}
-	/* Release: our last reads of the markers come before their slots are written again. */
+	/* Release: orders our last reads of the markers before this store, after which updates may
+	 * overwrite their slots. */
 	ring_move_tail(d, end);
 	control_publish(d, result->updates, result->entries);
 }
@@ -477,9 +484,10 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 	const struct media_file file = durability_file(d);
 	struct media_trailer *trailer = media_trailer(&file);
 	/* INV-M4.  Everything below `end` is durable, so the claim is true whenever it reaches the
-	 * medium, and nothing waits for that.  The fence orders the store of the claim before the
-	 * stores to the heap, so that a copy, which reads the trailer last, finds a claim that is
-	 * at least as new as the heap.  Without it recovery would take a torn copy for whole. */
+	 * medium, and we need not wait for that.  The fence orders the store of the claim before
+	 * the stores to the heap.  A copy of the file reads the trailer last, so its claim is at
+	 * least as new as its heap.  Without the fence recovery could take a torn copy for a whole
+	 * one. */
 	if (trailer) {
 		arch_store(&trailer->replaying, media_tail_encode(end));
 		pm_flush(&d->pm, trailer, sizeof *trailer);

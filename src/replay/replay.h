@@ -9,14 +9,14 @@
  *           tail + ring_slots), and so needs no bound on the number of holes.
  *   INV-R3  A live replay stops at the first update that may be in flight; space in the ring and
  *           the logs becomes free in order.
- *   INV-R6  Recovery, and a replay alongside another process, make markers and logs durable
- *           themselves before they write any of their entries to the heap, because the thread that
- *           wrote them may not have done so.  Otherwise a power failure could leave half of an
- *           update in the heap, and nothing in the log to complete it from.  (A process's own live
- *           replay takes only updates that their owners made durable, INV-R3.)
- *   INV-R7  Recovery corrects a byte if that makes a checksum hold, and refuses a heap if it can
- *           prove that it is damaged (inspect_find_damage): every state that it leaves is one that
- *           the heap has had.
+ *   INV-R6  Recovery, and a replay alongside another process, make markers and logs durable before
+ *           they write any entry to the heap, because the thread that wrote a record may not have
+ *           made it durable.  Otherwise a power failure could leave half of an update in the heap,
+ *           and no record in the log to complete it from.  (A process's own live replay needs no
+ *           such step: it takes only updates that are durable, INV-R3.)
+ *   INV-R7  Recovery corrects a byte if that makes a checksum hold, and refuses a heap that it can
+ *           prove to be damaged (inspect_find_damage).  So every state that it leaves is one that
+ *           the heap once had.
  */
 #ifndef FUR_REPLAY_H
 #define FUR_REPLAY_H
@@ -44,13 +44,13 @@ FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *resu
 FUR_MUST_USE int replay_unless_closed(
         struct durability *d, struct replay_result *result, bool *recovered);
 
-/* Before a heap that was closed is opened: does it contain anything that only an open heap has?  If
- * the first pages of a copy were read before a program opened the heap, and the others later, its
- * state word still contains MEDIA_CLOSED.  Errors: FUR_ECORRUPT. */
+/* Check a closed heap before it is opened: does it contain anything that only an open heap has?  A
+ * file may be copied while a program opens the heap: if the copy's first pages were read before
+ * that, its state word still contains MEDIA_CLOSED.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int replay_check_closed(const struct durability *d);
 
-/* Start the ring one lap further on, in a file of version 1, so that inspect_find_damage() can tell
- * the first records of a process.  Errors: FUR_EIO. */
+/* In a file of version 1, start the ring one lap further on.  That lets inspect_find_damage()
+ * recognise the first records of a process.  Errors: FUR_EIO. */
 FUR_MUST_USE int replay_begin_lap(struct durability *d);
 
 /* replay_live - replay the updates that are durable now, alongside running transactions.  The
