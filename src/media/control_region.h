@@ -24,7 +24,7 @@ struct control {
 	uint32_t moved;
 	/* The futex of the replayer's watch: counts processes that opened the heap */
 	uint32_t opened;
-	/* The worker has the right to replay without the lock (INV-C4).  Means nothing once the
+	/* 1: the worker has the right to replay without the lock (INV-C4).  Means nothing once the
 	 * worker has died. */
 	uint32_t claimed;
 	/* For messages only; 0: none.  The file's locks tell which processes live. */

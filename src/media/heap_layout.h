@@ -6,19 +6,20 @@
  *      header | thread caches | chunk table | free lists of chunks | chunks of 64 KiB ...
  *
  * Roots and list links are stored as pointers, because the heap is always mapped at the same
- * address.  Everything here is read and written inside transactions only, so an abort or a crash
- * leaks nothing and needs no code here.
+ * address.  Code reads and writes these structures inside transactions only.  So an abort or a
+ * crash leaks nothing, and needs no code of the allocator.
  *
  *   INV-A1  A chunk is META, SMALL (blocks of one class), the head of a LARGE run, the head or the
  *           last of a FREE run, or INNER.
  *   INV-A2  A small block is in exactly one place: in use, on a thread's list, on its chunk's list,
  *           in one carved range, or not yet carved from its chunk.
  *   INV-A3  Every operation that takes a block or a run from a list writes the word through which
- *           it found it.  So two operations that race conflict, even under snapshot isolation,
- *           where reads alone would not make them conflict.
+ *           it found that block or run.  So two operations that race conflict, even under snapshot
+ *           isolation, where reads alone do not conflict.
  *   INV-A4  A SMALL chunk is on its class's list of chunks exactly while its own list has blocks.
- *           The update that frees its last block makes the chunk a FREE run.  Classes with few
- *           blocks in a chunk are an exception: they keep it until the heap is full.
+ *           The update that frees the chunk's last used block makes the chunk a FREE run.  Classes
+ *           with few blocks in a chunk are an exception: they keep such a chunk until the heap is
+ *           full.
  *
  * A heap that was made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in
  * the words of the chunk table that a SMALL chunk does not use.  Its threads' lists may have the
@@ -95,8 +96,8 @@ enum chunk_kind { CHUNK_INNER = 0, CHUNK_META, CHUNK_SMALL, CHUNK_LARGE, CHUNK_F
  * a thread.  Never set in old chunks. */
 #define CHUNK_CUT (UINT64_C(1) << 16)
 
-/* Every fur_free reads it, so that of a SMALL chunk is written only twice: when the chunk begins,
- * and when it is cut up. */
+/* Every fur_free reads this structure.  So that of a SMALL chunk is written only twice: when the
+ * chunk begins, and when it is cut up. */
 struct chunk {
 	uint64_t kind;       /* and, for SMALL, the class << 8 */
 	uint64_t run;        /* chunks in the run; at the head of LARGE, head and last of FREE */
@@ -109,7 +110,7 @@ _Static_assert(sizeof(struct chunk) == 32, "frozen");
 struct chunk_list {
 	/* Number of blocks << 40 | the last << 20 | the first; below 1 << 40: none */
 	uint64_t blocks;
-	uint64_t next, prev; /* of class_state.depot: next as there, prev the chunk's number or 0 */
+	uint64_t next, prev; /* of class_state.depot: next likewise, prev a chunk's number or 0 */
 	uint64_t unused;
 };
 _Static_assert(sizeof(struct chunk_list) == sizeof(struct chunk),
@@ -142,8 +143,8 @@ void heap_format(void *image, uint64_t bytes, uint32_t threads);
 uint64_t heap_least_bytes(uint32_t threads);
 
 /* The magic that a heap of the old form must get before it is used, or 0 if it needs no change.
- * Updates leave parts of the new form in such a heap; an older library would take them for damage
- * or, worse, for its own form. */
+ * Updates leave parts of the new form in such a heap.  Without the new magic, an older library
+ * would take them for damage or, worse, for its own form. */
 uint64_t heap_new_magic(const void *image);
 
 /* Does the heap's header agree with the superblock?  Errors: FUR_ECORRUPT. */

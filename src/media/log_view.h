@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * log_view.h - the one view of the marker ring and the redo logs in a mapped heap file: where the
- * marker of a durTS lies, where a thread's log lies, which places a record takes, which markers are
- * valid, and which entries a record has.
+ * log_view.h - the only view of the marker ring and the redo logs in a mapped heap file: where the
+ * marker of a durTS lies, where a thread's log lies, which places a record occupies, which markers
+ * are valid, and which entries a record has.
  *
  * Commit, replay, recovery, fur-replayer, fur-check and fur-info use these functions and no others,
  * so that they cannot disagree about what a file contains.
  *
- * Another process may store to the file at any time.  Therefore every size and offset comes from
- * the checked private copy of the superblock, and the functions whose name has `read` read each
- * marker, each record head and each entry's word once and check the copy (INV-R8).
+ * Another process may store to the file at any time.  Therefore these functions take every size and
+ * offset from the checked private copy of the superblock.  Those with `read` in their name read
+ * each marker, each record head and each entry's word once, and check the copy (INV-R8).
  */
 #ifndef FUR_LOG_VIEW_H
 #define FUR_LOG_VIEW_H
@@ -69,7 +69,7 @@ static inline struct media_marker log_read_marker(const struct media_file *f, ui
 	return m;
 }
 
-/* Do the marker's fields make sense?  To be asked before anything follows them into a log. */
+/* Do the marker's fields make sense?  Call this before you use them to find a record in a log. */
 static inline bool log_marker_plausible(const struct media_super *s, const struct media_marker *m)
 {
 	return m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
@@ -113,8 +113,8 @@ static inline struct log_record log_record_of(
 	return r;
 }
 
-/* If a record head of a durTS in the window from `tail` on lies at this position of the thread's
- * log, read what it claims.  Returns false if none does. */
+/* If a record head lies at this position of the thread's log, and its durTS is in the window that
+ * begins at `tail`, read its claims.  Returns false if there is none. */
 static inline bool log_read_head(const struct media_file *f, uint32_t thread, uint64_t position,
         uint64_t tail, struct media_claims *claims)
 {
@@ -135,8 +135,8 @@ struct log_entry {
 };
 
 /* Read the entry at `position` of the thread's log, in a record that ends at `end`.  Returns false
- * if it is nothing that may be replayed: empty, too long, past the end of the log or of the record,
- * or outside the heap (INV-R8). */
+ * if the entry must not be replayed: it is empty, too long, past the end of the log or of the
+ * record, or outside the heap (INV-R8). */
 static inline bool log_read_entry(const struct media_file *f, uint32_t thread, uint64_t position,
         uint64_t end, struct log_entry *e)
 {
@@ -180,8 +180,8 @@ static inline struct log_walk log_walk_record(
 	return w;
 }
 
-/* The record of the marker of `durts`.  A marker that is another update's, or not plausible, is a
- * broken walk: it may have changed since the caller checked it. */
+/* A walk over the record of `durts`.  If the marker belongs to another update, or is not plausible,
+ * the walk is broken: the marker may have changed since the caller checked it. */
 static inline struct log_walk log_walk_update(const struct media_file *f, uint64_t durts)
 {
 	struct media_marker m;

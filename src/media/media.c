@@ -44,13 +44,14 @@ uint64_t media_marker_checksum(
 int media_tail(const struct media_file *file, uint64_t *tail)
 {
 	uint64_t a, b;
-	/* Another process may be writing the copies, the first before the second.  Read them in the
-	 * other order, so that `a` is never the older one. */
+	/* Another process may be writing the copies, the first before the second.  The acquire
+	 * makes us read them in the other order, so that `a` is never the older one; otherwise we
+	 * would take a write under way for damage. */
 	uint64_t second = arch_load_acquire(&file->words->tail[1][0]),
 	         first = arch_load(&file->words->tail[0][0]);
 	int bad_a = media_tail_decode(first, &a), bad_b = media_tail_decode(second, &b);
-	/* The first copy is written and made durable before the second, so they differ by at most
-	 * one step.  The older one is always right, because replaying again does no harm. */
+	/* The writer makes the first copy durable before it writes the second, so they differ by at
+	 * most one step.  The older copy is always right, because replaying again does no harm. */
 	if (bad_a || bad_b || a < b || a - b > 2 * file->super->ring_slots)
 		return -1;
 	*tail = b;

@@ -122,17 +122,18 @@ _Static_assert(offsetof(struct media_marker, checksum) == 56, "frozen");
  * back from the update's own durTS; MEDIA_NO_CLAIM claims nothing. */
 #define MEDIA_NO_CLAIM 0xffffu
 struct media_head {
-	/* The low half of the durTS; the window tells the high half, for it is shorter than 2^32 */
+	/* The low half of the durTS.  The window determines the high half, because it is shorter
+	 * than 2^32 */
 	uint32_t durts;
 	/* To the thread's newest update before this one that was settled */
 	uint16_t own;
-	/* To the durTS below which every slot was settled except those that the marker names */
+	/* To the durTS below which every slot was settled, except those that the marker names */
 	uint16_t settled;
 	/* To the durTS below which every slot was settled, without exception */
 	uint16_t clear;
 	uint16_t gap;
-	/* Checksum of the fields above, the whole durTS, the thread and the place: a head is
-	 * recognised without its marker */
+	/* Checksum of the fields above, the whole durTS, the thread and the place.  It makes a head
+	 * recognisable without its marker */
 	uint32_t check;
 };
 _Static_assert(sizeof(struct media_head) == 16, "frozen: a multiple of MEDIA_ENTRY_ALIGN");
@@ -158,11 +159,11 @@ struct media_head media_head_encode(const struct media_super *super, uint32_t th
 int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position,
         uint64_t tail, const struct media_head *head, struct media_claims *claims);
 
-/* The trailer (version 2) follows the heap.  A copy made from front to back reads it last, and the
- * tail among the first.  A live replay stores its word, encoded as a tail, before it writes to the
- * heap: all slots below that durTS are settled (INV-M4).  A copy made meanwhile may contain a heap
- * that is newer than the tail; the trailer then tells up to which durTS the log must be whole for
- * recovery to make the copy right. */
+/* The trailer (version 2) follows the heap.  A program that copies the file from front to back
+ * reads the tail at the beginning, and the trailer last.  Before a live replay writes to the heap,
+ * it stores a durTS here, encoded as a tail: all slots below that durTS are settled (INV-M4).  A
+ * copy made meanwhile may contain a heap that is newer than the copy's tail.  The trailer then
+ * tells up to which durTS the log must be whole, so that recovery can make the copy consistent. */
 struct media_trailer {
 	uint64_t replaying;
 };
