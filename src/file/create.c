@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * create.c - making a heap file, in this order: check the options, lay the file out, open a file
- * that has no name, lock it, check that it fits, find the heap an address, allocate, write the
- * first contents, map.  heap_name_file() gives it its name when the heap is open (INV-F3).
+ * that has no name, lock it, check that it fits, find an address for the heap, allocate the blocks,
+ * write the first contents, map the file.  heap_name_file() names the file when the heap is open
+ * (INV-F3).
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -61,7 +62,7 @@ static int check_sizes(const struct media_super *s)
 /* Take the sizes from the options, or their defaults, and check them. */
 static int take_sizes(const struct fur_options *o, struct media_super *s)
 {
-	/* Before it is rounded up, which may overflow. */
+	/* Check this before rounding it up, which may overflow. */
 	if (o->heap_bytes > FILE_MOST_HEAP_BYTES)
 		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: use at most %llu",
 		        (unsigned long long)o->heap_bytes,
@@ -95,9 +96,9 @@ static void lay_out_regions(struct media_super *s)
 	s->file_bytes = s->heap_offset + s->heap_bytes + MEDIA_PAGE_BYTES; /* the trailer */
 }
 
-/* An address at which the kernel places nothing of its own accord: from 16 TiB on, in steps of
- * 64 GiB or the heap's size.  The file's random number spreads the heaps, so that two of them
- * rarely want the same place. */
+/* An address at which the kernel places nothing unless asked: from 16 TiB on, in steps of 64 GiB or
+ * the heap's size.  The file's random number spreads the heaps, so that two of them rarely want the
+ * same place. */
 static uint64_t choose_address(const struct media_super *s)
 {
 	uint64_t number, step = UINT64_C(64) << 30;
@@ -202,8 +203,8 @@ static int fail_create(int error)
 	        FUR_ESYS, "cannot create: %s: check the path and its permissions", strerror(error));
 }
 
-/* Open a file without a name, if the file system can make one; else one with a name of its own,
- * file->temporary, which a crash leaves behind. */
+/* Open a file without a name, if the file system can make one.  Otherwise open a file with a
+ * temporary name, file->temporary; a crash leaves that file behind. */
 static int open_new_file(const char *path, uint32_t mode, struct heap_file *file)
 {
 	char name[PATH_MAX];
@@ -225,7 +226,7 @@ static int open_new_file(const char *path, uint32_t mode, struct heap_file *file
 	}
 	if (file->fd < 0)
 		return fail_create(errno);
-	/* In both cases, and whatever the umask is. */
+	/* In both cases, set the mode independently of the umask. */
 	if (fchmod(file->fd, mode ? mode : 0600))
 		return fur_fail(FUR_ESYS,
 		        "cannot set the new file's mode: %s: "
@@ -245,8 +246,8 @@ static int fail_no_address(const struct media_super *s)
 	        (unsigned long long)s->heap_bytes);
 }
 
-/* Map the heap at the address that it will have for good.  An address that libfur chose may be
- * taken; then try another.  One that the program chose is the only one to try. */
+/* Map the heap at its permanent address.  If the program chose the address, try no other.  If
+ * libfur chose it and it is taken, try another one. */
 static int choose_place(struct heap_file *file)
 {
 	enum { TRIES = 16 };
@@ -281,7 +282,8 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 	error = open_new_file(path, options->file_mode, file);
 	if (!error)
 		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
-	/* Before looking for an address: there may be none for a heap that could not fit anyway. */
+	/* Check the room before looking for an address, so that a heap that cannot fit is refused
+	 * for that reason, and not for lack of an address. */
 	if (!error)
 		error = check_room(file->fd, s);
 	if (!error)
@@ -319,8 +321,8 @@ static int link_name(const struct heap_file *file, const char *path)
 	return failed ? fail_create(errno) : 0;
 }
 
-/* A name is durable when its directory is.  A directory that this process may not read cannot be
- * synced alone: then the whole file system is synced. */
+/* A name is durable when its directory is.  If this process may not read the directory, it cannot
+ * sync the directory alone, and syncs the whole file system. */
 static int sync_name(int fd, const char *path)
 {
 	char directory[PATH_MAX];

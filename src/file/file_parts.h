@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * file_parts.h - what the files of src/file share, and no other folder needs: the bounds of a heap
- * file's numbers, and the steps that both creating and opening take.
+ * file_parts.h - parts that only the files of src/file share: the bounds of a heap file's numbers,
+ * and the steps common to creating and opening.
  */
 #ifndef FUR_FILE_PARTS_H
 #define FUR_FILE_PARTS_H
@@ -16,9 +16,9 @@ enum { FILE_MOST_THREADS = 1024, FILE_LEAST_LOG_BYTES = 4096, FILE_LEAST_RING_SL
 #define FILE_MOST_HEAP_BYTES (UINT64_C(1) << 47)
 
 /* Where a heap may be mapped.  Below 4 GiB lie page 0, programs linked at a fixed address with
- * their data and brk(2), and everything that is mapped for 32-bit pointers.  A heap there would
- * hide null pointers, or find its place taken every time.  The end is that of the address space
- * that Linux gives a process on x86-64 and on POWER, less a page. */
+ * their data and brk(2), and all mappings for 32-bit pointers.  A heap there would hide null
+ * pointers, or find its place taken every time.  The end is the end of the address space that Linux
+ * gives a process on x86-64 and on POWER, less a page. */
 #define FILE_LEAST_ADDRESS (UINT64_C(4) << 30)
 #define FILE_ADDRESSES_END ((UINT64_C(1) << 47) - MEDIA_PAGE_BYTES)
 
@@ -43,7 +43,7 @@ FUR_MUST_USE int file_stat(int fd, struct stat *st);
 /* Map the whole file shared, by its geometry.   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_map_shared(struct heap_file *file);
 
-/* The message of an mmap() of the file that failed.  Returns FUR_ESYS. */
+/* Set the message for a failed mmap() of the file.  Returns FUR_ESYS. */
 int file_map_failed(int error);
 
 #endif /* FUR_FILE_PARTS_H */

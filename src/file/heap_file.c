@@ -32,8 +32,8 @@ int file_map_shared(struct heap_file *file)
 {
 	const uint64_t bytes = file->geometry.file_bytes;
 	FUR_ASSERT(file->fd >= 0 && !file->super);
-	/* MAP_SYNC succeeds only on DAX.  It promises what flushing from user space needs: the file
-	 * system's metadata is durable too. */
+	/* MAP_SYNC succeeds only on DAX.  It guarantees that the file system's metadata is durable
+	 * too; flushing from user space needs that. */
 	void *p = mmap(
 	        NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, file->fd, 0);
 	file->dax = p != MAP_FAILED;
@@ -79,8 +79,8 @@ void heap_populate(const struct heap_file *file)
 {
 	FUR_ASSERT(file->mapped_bytes && file->super);
 	/* The first store to a copy-on-write page faults, and a fault aborts a hardware transaction
-	 * without telling the cause: touch all pages now.  Where the kernel cannot, stores under
-	 * the fallback lock do it, page by page. */
+	 * without telling the cause.  So touch all pages now.  If the kernel cannot do that, stores
+	 * under the fallback lock touch them, page by page. */
 	madvise(file->base, file->geometry.heap_bytes, MADV_POPULATE_WRITE);
 	madvise((uint8_t *)file->super, file->geometry.logs_offset, MADV_POPULATE_WRITE);
 }
@@ -99,8 +99,8 @@ static int fill_holes(int fd, uint64_t bytes)
 	 * Allocated blocks that were never written count as a hole. */
 	if ((uint64_t)st.st_blocks * 512 >= bytes && lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
 		return 0;
-	/* Not posix_fallocate(): where the file system cannot allocate, it reads and writes each
-	 * block, while another process may be writing them too. */
+	/* Not posix_fallocate(): if the file system cannot allocate, it reads and writes each
+	 * block, and another process may be writing the block too. */
 	if (fallocate(fd, 0, 0, (off_t)bytes) == 0 || (errno != ENOSPC && errno != EDQUOT))
 		return 0;
 	return fur_fail(FUR_ENOSPC, "the file has holes (copied with cp --sparse?), "
@@ -122,9 +122,9 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 	*file = (struct heap_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
 	if (file->fd < 0)
 		return fail_open(errno);
-	/* Check before locking, so that a foreign file is refused as "not a heap".  The lock makes
-	 * no second check necessary: no process changes the fields that heap_check_super()
-	 * reads. */
+	/* Check before locking, so that a foreign file is refused as "not a heap".  No second check
+	 * is necessary under the lock, because no process changes the fields that
+	 * heap_check_super() reads. */
 	int error = heap_read_super(file->fd, &file->geometry, &file_bytes);
 	if (!error)
 		error = heap_check_super(&file->geometry, file_bytes);
@@ -132,7 +132,7 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 		error = heap_lock_file(file->fd, lock);
 	if (!error && lock != HEAP_LOCK_NONE)
 		error = fill_holes(file->fd, file->geometry.file_bytes);
-	/* As much as the superblock tells: bytes that were appended to the file are not mapped. */
+	/* Map as many bytes as the superblock records, and none that were appended to the file. */
 	if (!error)
 		error = file_map_shared(file);
 	if (!error)

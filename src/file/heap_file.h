@@ -2,7 +2,7 @@
  *
  * heap_file.h - the heap file and its mappings.  The contract of src/file.
  *
- *   INV-F1  A file that is refused is not written to.
+ *   INV-F1  libfur does not write to a file that it refuses.
  *   INV-F2  The heap is mapped copy-on-write: stores of a running program reach the file only
  *           through the log and replay.
  *   INV-F3  From the moment it has its name, a heap file is complete, and all its blocks are
@@ -20,17 +20,17 @@
 
 struct heap_file {
 	int fd;
-	/* The shared mapping is persistent memory, and is flushed from user space */
+	/* The shared mapping is persistent memory, which libfur flushes from user space */
 	bool dax;
 	struct media_super *super; /* the whole file, mapped shared */
 	/* Its superblock, checked; a copy, since other processes may change the mapping */
 	struct media_super geometry;
-	uint64_t file_bytes; /* of that mapping: as many as the superblock records */
+	uint64_t file_bytes; /* of that mapping: the superblock's number */
 	/* The heap, mapped copy-on-write at its address, after heap_map() */
 	uint8_t *base;
 	uint64_t mapped_bytes; /* of that mapping; 0: there is none */
-	/* The name of a new file until heap_name_file(), on a file system that makes no file
-	 * without a name */
+	/* The temporary name of a new file, until heap_name_file(); only on a file system that
+	 * cannot make files without a name */
 	char *temporary;
 };
 
@@ -42,9 +42,9 @@ struct heap_file {
 FUR_MUST_USE int heap_create_file(
         const char *path, const struct fur_options *options, struct heap_file *file);
 
-/* Give the file its name, durably, as the last step: it exists complete, or not at all (INV-F3).
- * It was locked before it has the name, so no other process has opened a file that a failure here
- * removes.   Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
+/* Name the file, durably, as the last step: so it exists complete, or not at all (INV-F3).  If this
+ * fails, it removes the name.  No other process can have opened the file, because it was locked
+ * before it had a name.  Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_name_file(struct heap_file *file, const char *path);
 
 /* -------------------------------------------- opening and mapping (heap_file.c) */

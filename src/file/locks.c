@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * locks.c - locks on bytes of a heap file, by fcntl(2).  A lock belongs to the open file, not to
- * the process: two opens by one process exclude each other too.
+ * the process.  So if one process opens the file twice, the two exclude each other.
  */
 #include "file/locks.h"
 #include "base/error.h"

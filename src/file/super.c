@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * super.c - reading a superblock, and the checks that it must pass before anything else of the file
- * is used: heap_read_super(), heap_check_super(), heap_tail().
+ * super.c - reading a superblock, and the checks that it must pass before libfur uses the rest of
+ * the file: heap_read_super(), heap_check_super(), heap_tail().
  */
 #include "base/error.h"
 #include "file/file_parts.h"
@@ -107,7 +107,7 @@ int heap_tail(const struct heap_file *file, uint64_t *tail)
 {
 	FUR_ASSERT(file->super != NULL);
 	uint64_t a, b;
-	/* If only one of them does not even decode, the other may be right. */
+	/* If only one copy fails to decode, the other may be right. */
 	int bad_a = media_tail_decode(file->super->tail[0][0], &a),
 	    bad_b = media_tail_decode(file->super->tail[1][0], &b);
 	if (bad_a != bad_b)
