@@ -3,15 +3,15 @@
  * alloc.c - the transactional allocator: fur_alloc and fur_free are ordinary updates of the
  * structures in media/heap_layout.h.
  *
- * A block that an update has freed may be handed out again as soon as that update has committed.
- * Its isolation wait has outlived every reader that could still see the block.  And the next
- * owner's update depends on this one (INV-D3), so recovery cannot keep the new owner's update
- * without the old owner's.
+ * The allocator may hand out a freed block again as soon as the update that freed it has committed.
+ * By then that update's isolation wait has outlasted every reader that could still see the block.
+ * And the next owner's update depends on that update (INV-D3), so recovery never keeps the next
+ * owner's update without it.
  *
  * Each thread works on stocks of its own.  A thread that has too many blocks of a class gives some
  * back to the chunks they are from.  A thread that has none takes free blocks from chunks, or
- * carves a new range.  So updates rarely conflict because they allocate, and memory moves from one
- * size to another: a chunk that has all its blocks back becomes a free run of chunks again.
+ * carves a new range.  So allocation rarely makes updates conflict.  Memory also moves from one
+ * size to another, because a chunk that has all its blocks back becomes a free run of chunks again.
  *
  * A chunk cannot become free while some of its blocks are in stocks.  When the heap is full,
  * reclaim.c looks for chunks whose other blocks are all free, and takes those blocks out of the
@@ -64,8 +64,8 @@ uint64_t alloc_find_run(const void *base, uint64_t want)
 	return at;
 }
 
-/* Take `want` chunks from the end of the first free run that has them; its head and links stay as
- * they are.  Returns the number of the first chunk taken, or 0. */
+/* Take `want` chunks from the end of the first free run that is long enough.  The run's head and
+ * links stay as they are.  Returns the number of the first chunk taken, or 0. */
 static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kind)
 {
 	FUR_ASSERT(want > 0);
@@ -140,12 +140,12 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
 	if (listed_of(base, number).count)
 		unlist_chunk(tx, base, class, number);
 	put_word(tx, &chunk_list(base, number)->blocks, 0);
-	put_word(tx, &chunk(base, number)->run, 1); /* in an old heap `blocks` was this word */
+	put_word(tx, &chunk(base, number)->run, 1); /* in an old heap, `blocks` is this word */
 	give_run(tx, base, number);
 }
 
-/* An update that finds the heap full must give back at once all the chunks that were kept.  A small
- * log has no room for that, so with a small log no chunks are kept. */
+/* An update that finds the heap full must give back all kept chunks at once.  A small log has no
+ * room for that, so with a small log no class keeps chunks. */
 enum { KEEP_CHUNKS_LOG = 65536 };
 static bool keeps_chunks(const fur_update *tx, unsigned class)
 {
@@ -190,14 +190,15 @@ struct stock alloc_give_list(
 
 /* ------------------------------------------------------------ small blocks */
 
-/* The most chunks, and the most blocks, of the lists shared by threads that one update gives to or
- * takes from. */
+/* The most chunks and blocks that one update gives to, or takes from, the lists that threads
+ * share. */
 enum { SHARE_CHUNKS = 8, SHARE_BLOCKS = 32 };
-/* STOCK_LEAST: a stock that no redo log is too small for, see stock_most().  STOCK_MUST_SHRINK: a
- * stock that must shrink, whatever the log, since its count has 16 bits. */
+/* STOCK_LEAST: every redo log has room for a stock of this size; see stock_most().
+ * STOCK_MUST_SHRINK: a stock of this size must shrink even if the log is short of room, because the
+ * count has 16 bits. */
 enum { STOCK_LEAST = 4, STOCK_LOG_PART = 256, STOCK_MUST_SHRINK = 32768 };
 
-/* The most blocks that a thread keeps in stock: two batches, but fewer where logs are small, since
+/* The most blocks that a thread keeps in stock: two batches, but fewer if logs are small, because
  * reclaim.c may have to log a word for every block in stock. */
 static uint64_t stock_most(const fur_update *tx, unsigned class)
 {
@@ -208,7 +209,7 @@ static uint64_t stock_most(const fur_update *tx, unsigned class)
 static void *pop_block(fur_update *tx, void *base, struct cache *c)
 {
 	struct stock list = stock_of(base, get_word(&c->list));
-	if (!list.first) /* the update has failed just now: take_from_cache() has stored nothing */
+	if (!list.first) /* the update has just failed, so take_from_cache() has stored nothing */
 		return NULL;
 	put_word(tx, &c->list,
 	        stock_word(base, get_word(&block_at(list.first)->next), list.count - 1));
@@ -309,8 +310,8 @@ static bool take_from_chunks(fur_update *tx, void *base, struct cache *c, unsign
 	return true;
 }
 
-/* A cache that has stock, of any thread, or NULL.  For when the heap is full: blocks that other
- * threads have in stock are memory too. */
+/* Find any thread's cache that has stock, or return NULL.  Used when the heap is full, because
+ * blocks that other threads have in stock are memory too. */
 static struct cache *find_other_stock(void *base, unsigned class)
 {
 	for (uint32_t i = 0; i < header(base)->threads; i++)
@@ -330,7 +331,7 @@ static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned c
 		else if (!alloc_reclaim(tx, base, 1) || !refill_range(tx, base, c, class))
 			return NULL;
 	}
-	/* If the update has failed, here or before, the cache has got no stock. */
+	/* If the update has failed, here or before, the cache may have no stock. */
 	return tx->error ? NULL : take_from_cache(tx, base, c, class);
 }
 
@@ -339,12 +340,12 @@ static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned c
 static void shrink_stock(fur_update *tx, void *base, struct cache *c, unsigned class, uint64_t most)
 {
 	struct stock list = stock_of(base, get_word(&c->list));
-	/* The log's room is for the program's own stores first.  An update that frees less gives
-	 * these blocks back later. */
+	/* The program's own stores come first: if they have used half the log, a later update that
+	 * logs less gives these blocks back. */
 	if (log_room(tx) < log_bytes(tx) / 2 && list.count < STOCK_MUST_SHRINK)
 		return;
-	/* Down to half of `most`, so that a program that allocates and frees in turn at the limit
-	 * does not shrink the stock each time. */
+	/* Shrink to half of `most`.  Otherwise a program that alternately allocates and frees at
+	 * the limit would shrink the stock each time. */
 	uint64_t give = list.count - most / 2;
 	list = alloc_give_list(
 	        tx, base, class, list, SHARE_CHUNKS, give < SHARE_BLOCKS ? give : SHARE_BLOCKS);
@@ -380,11 +381,11 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 			number = take_run(tx, base, want, CHUNK_LARGE);
 		block = number ? block_at(chunk_address(base, number)) : NULL;
 	}
-	/* If the log has been filled here, the block is still where it was. */
+	/* If the allocator itself has filled the log, the block is still in its old place. */
 	return tx->error ? NULL : block;
 }
 
-/* The block at an address, as far as the address's chunk tells; kind INNER: no block begins
+/* What the chunk of an address records about the block there.  Kind INNER: no block begins
  * there. */
 struct found {
 	uint64_t kind, number, bytes;
@@ -414,8 +415,8 @@ static struct found find_block(const void *base, const void *block)
 	return f;
 }
 
-/* Is this small block certainly not allocated?  Blocks further down a list, or in another thread's
- * range, go unnoticed: to look there would make updates conflict. */
+/* Is this small block certainly not allocated?  Does not notice free blocks further down a list, or
+ * in another thread's range: a look there would make updates conflict. */
 static bool is_free_already(
         const void *base, uint32_t thread, const struct found *f, uint64_t address)
 {
@@ -424,8 +425,8 @@ static bool is_free_already(
 	if (address == stock_of(base, get_word(&c->list)).first ||
 	        (address >= carve && address < end))
 		return true;
-	/* Any thread may write the class's own range, so it is read only for a block that may be in
-	 * it: one of the newest chunk, behind this thread's range. */
+	/* Any thread may write the class's own range, so read that only for a block that may lie in
+	 * it: a block of the newest chunk, and after this thread's range. */
 	if (f->cut || (carve && chunk_of(base, carve - 1) == f->number && address < carve))
 		return false;
 	const struct class_state *s = &header(base)->classes[f->class];

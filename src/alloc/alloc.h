@@ -8,19 +8,19 @@
 #include <fur.h>
 
 /* fur_alloc, fur_free and fur_usable_bytes for the heap at `base`; `thread` is the calling thread's
- * index.  alloc_block() returns NULL if the heap is full, or the update has failed, before or in
- * this call.  alloc_free() returns false, and does nothing, for a block that is certainly not
- * allocated. */
+ * index.  alloc_block() returns NULL if the heap is full, or if the update has failed, before or
+ * during this call.  If a block is certainly not allocated, alloc_free() does nothing and returns
+ * false. */
 void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes);
 FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block);
 uint64_t alloc_usable_bytes(const void *base, const void *block);
 uint64_t *alloc_roots(void *base);
 
-/* Check all the allocator's structures, and count what is in use.  No transaction may be running.
- * Errors: FUR_ECORRUPT, with the first problem in the message; FUR_ENOMEM. */
+/* Check all the allocator's structures, and count the blocks and chunks in use.  No transaction may
+ * be running.  Errors: FUR_ECORRUPT, with the first problem in the message; FUR_ENOMEM. */
 struct alloc_census {
 	uint64_t blocks, block_bytes; /* allocated, large ones included */
-	uint64_t free_blocks;         /* small blocks on free lists, or carved off for a thread */
+	uint64_t free_blocks;         /* small blocks on free lists, or in carved ranges */
 	uint64_t chunks, free_chunks;
 };
 FUR_MUST_USE int alloc_check(const void *base, struct alloc_census *census);

@@ -33,8 +33,8 @@ static inline uint64_t blocks_in_chunk(unsigned class)
 	return CHUNK_BYTES / class_bytes(class);
 }
 
-/* Chunks of few blocks would become free runs and small chunks again all the time: such a class
- * keeps its chunks until the heap is full (reclaim.c). */
+/* Chunks of few blocks would keep becoming free runs, and then small chunks again.  So their class
+ * keeps them until the heap is full (reclaim.c). */
 static inline bool class_keeps_chunks(unsigned class)
 {
 	return blocks_in_chunk(class) < KEEP_CHUNKS_BELOW;
@@ -47,7 +47,7 @@ static inline uint64_t batch_of(unsigned class)
 	return n > BATCH_MOST ? BATCH_MOST : n < BATCH_LEAST ? BATCH_LEAST : n;
 }
 
-/* chunk.kind of a SMALL chunk is CHUNK_SMALL | class << 8, with CHUNK_CUT or without. */
+/* chunk.kind of a SMALL chunk is CHUNK_SMALL | class << 8, with or without CHUNK_CUT. */
 static inline bool kind_is_small(uint64_t kind)
 {
 	return (kind & 0xff) == CHUNK_SMALL;
@@ -58,7 +58,7 @@ static inline unsigned kind_class(uint64_t kind)
 	return (unsigned)(kind >> 8 & 0xff);
 }
 
-/* class_state.depot and chunk_list.next: a chunk's number, in a form that differs from an old
+/* class_state.depot and chunk_list.next contain a chunk's number in a form that cannot be an old
  * list's address. */
 static inline uint64_t chunk_link(uint64_t number)
 {

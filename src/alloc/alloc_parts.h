@@ -3,8 +3,8 @@
  * alloc_parts.h - where the allocator's structures lie, and how alloc.c and reclaim.c read and
  * write them.
  *
- * A store of an update that has failed does nothing.  So no loop of the allocator may rely on its
- * own stores to end.
+ * If the update has failed, its stores do nothing.  So no loop of the allocator may rely on its own
+ * stores for its end.
  */
 #ifndef FUR_ALLOC_PARTS_H
 #define FUR_ALLOC_PARTS_H
@@ -25,7 +25,8 @@ static inline void put_word(fur_update *tx, uint64_t *word, uint64_t value)
 	fur_store_bits(tx, word, value, 8);
 }
 
-/* How many bytes the update may still log, if need be after a replay; 0 when it has failed. */
+/* How many bytes the update may still log, after a replay if necessary; 0 if the update has
+ * failed. */
 static inline uint64_t log_room(const fur_update *tx)
 {
 	uint64_t used = tx->log->head - tx->log->start,
@@ -120,19 +121,19 @@ void alloc_give_blocks(
         fur_update *tx, void *base, unsigned class, uint64_t first, uint64_t last, uint64_t n);
 
 /* The same for a list of blocks from any chunks, run by run: at most `runs` runs and `most` blocks.
- * A run is a row of neighbours in the list that are from one chunk.  Returns the rest of the
- * list. */
+ * A run consists of consecutive blocks of the list that are from one chunk.  Returns the rest of
+ * the list. */
 struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct stock list,
         unsigned runs, uint64_t most);
 
-/* Make a chunk part of a free run.  None of its blocks is in use, or on a list other than its
- * own. */
+/* Make a chunk part of a free run.  The chunk has no block in use, and none on any list but the
+ * chunk's own. */
 void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t number);
 
 /* ---------------------------------------------------------------- reclaim.c */
 
-/* Make free runs of chunks that have no block in use, until there is one of `want` chunks.  False:
- * no such run can be made. */
+/* Make free runs of chunks that have no block in use, until there is a run of `want` chunks.
+ * False: no such run can be made. */
 bool alloc_reclaim(fur_update *tx, void *base, uint64_t want);
 
 #endif /* FUR_ALLOC_PARTS_H */

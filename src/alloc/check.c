@@ -19,7 +19,7 @@ struct checker {
 	const struct chunk *table;
 	const struct chunk_list *lists;
 	uint64_t listed; /* chunks on the classes' lists */
-	uint8_t *seen;   /* a byte for every 16 of the heap, set where a free block begins */
+	uint8_t *seen;   /* one byte per 16 of the heap, set where a free block begins */
 	struct alloc_census *census;
 	void (*tell)(void *arg, const char *problem);
 	void *arg;
@@ -109,8 +109,9 @@ static int see_old_lists(struct checker *c, uint64_t list, unsigned class)
 	return error;
 }
 
-/* A chunk's own list has as many blocks as its word tells, from the first to the last, all of this
- * chunk, and fewer than the chunk could have (INV-A4). */
+/* Check that a chunk's own list has as many blocks as its word records, from the first to the last;
+ * that all are this chunk's; and that they are fewer than all its blocks, unless the class keeps
+ * chunks (INV-A4). */
 static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
 {
 	uint64_t word = c->lists[number].blocks, count = word >> 40, bytes = class_bytes(class),
@@ -137,7 +138,7 @@ static int see_chunk_list(struct checker *c, uint64_t number, unsigned class)
 	return 0;
 }
 
-/* The list of the class's chunks that have free blocks, and the old lists behind it. */
+/* Check the list of the class's chunks that have free blocks, and the old lists after it. */
 static int see_depot(struct checker *c, uint64_t link, unsigned class)
 {
 	uint64_t prev = 0;
@@ -160,7 +161,7 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 	return see_old_lists(c, link, class);
 }
 
-/* Every chunk with free blocks is on a list.  Called after all classes. */
+/* Check that every chunk with free blocks is on a list.  Called after all classes are checked. */
 static void check_listed(struct checker *c)
 {
 	uint64_t have = 0;
@@ -175,7 +176,7 @@ static void check_listed(struct checker *c)
 		        (unsigned long long)have, (unsigned long long)c->listed);
 }
 
-/* Check each list, also after one that is broken: that tells nothing about the others. */
+/* Check each list, even after a broken one: that tells nothing about the others. */
 static void check_class(struct checker *c, unsigned class)
 {
 	const struct class_state *s = &c->h->classes[class];
@@ -233,7 +234,7 @@ static int check_table(struct checker *c)
 	                                (unsigned long long)runs, (unsigned long long)listed);
 }
 
-/* A block that is carved and not free is in use. */
+/* Count the blocks that are carved and not free: they are in use. */
 static void count_used(struct checker *c)
 {
 	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reclaim.c - the last attempt of fur_alloc before it reports that the heap is full: chunks that
- * have no block in use, but some in threads' stocks, become free runs.  This is a part of the
- * update that needs them: an abort or a crash undoes it.
+ * reclaim.c - the last attempt of fur_alloc before it reports that the heap is full: it makes free
+ * runs of chunks that have no block in use, but some in threads' stocks.  This is part of the
+ * update that needs the memory, so an abort or a crash undoes it.
  *
  * It reads every stock.  So in hardware it exceeds the processor's capacity, and the update runs
- * again under the fallback lock; this is rare.  What it logs is bounded: nothing for blocks on
- * their chunk's own list, a word or two for each row of neighbours in a stock.  It takes the
- * cheapest chunks first and leaves a quarter of the redo log for the program.  Where logs are so
- * small that this does not suffice, fur_alloc returns NULL although there is memory.
+ * again under the fallback lock; this is rare.  It logs little: nothing for blocks on their chunk's
+ * own list, and a word or two for each row of neighbours in a stock.  It takes the cheapest chunks
+ * first, and leaves a quarter of the redo log to the program.  If logs are too small for this,
+ * fur_alloc returns NULL although there is memory.
  *
- * It writes the word of each stock that it takes blocks from, and that of the chunk's list
- * (INV-A3): an update that takes or gives one of the blocks meanwhile writes one of these words
- * too.
+ * It writes the word of each stock from which it takes blocks, and the word of the chunk's list
+ * (INV-A3).  If another update takes or gives one of those blocks meanwhile, it writes one of these
+ * words too, so the two conflict.
  */
 #include "alloc/alloc_parts.h"
 
@@ -21,7 +21,7 @@
 enum { WINDOW = 1024 };
 
 /* For each chunk of the window: how many free blocks it has outside its own list, and how many log
- * entries it costs to take them from there. */
+ * entries it takes to remove them from there. */
 struct tally {
 	uint64_t first; /* the number of the first chunk */
 	struct {
@@ -47,8 +47,8 @@ static bool is_old_form(const void *base)
 	return header(base)->lists == 0;
 }
 
-/* The word that contains the address of the class's first old list, or 0.  It comes after the last
- * chunk that has free blocks. */
+/* The word that contains the address of the class's first old list, or 0.  On the class's list, old
+ * lists follow the last chunk that has free blocks. */
 static uint64_t *old_lists(void *base, unsigned class)
 {
 	uint64_t *link = &header(base)->classes[class].depot;
@@ -57,8 +57,8 @@ static uint64_t *old_lists(void *base, unsigned class)
 	return link;
 }
 
-/* An old list is found through the depot's word, even if chunks come before it, so that word must
- * be written too (INV-A3): take_from_chunks() writes it. */
+/* An update finds an old list through the depot's word, even if chunks come before the list.  So
+ * write that word too, as take_from_chunks() does (INV-A3). */
 static void put_old_list(fur_update *tx, void *base, unsigned class, uint64_t *link, uint64_t list)
 {
 	uint64_t *depot = &header(base)->classes[class].depot;
@@ -66,8 +66,8 @@ static void put_old_list(fur_update *tx, void *base, unsigned class, uint64_t *l
 	put_word(tx, depot, get_word(depot));
 }
 
-/* Give the blocks of old lists to their chunks, using at most half the log.  True: there is a run
- * of `want` chunks now. */
+/* Give the blocks of old lists to their chunks.  Use at most half the log.  True: there is a run of
+ * `want` chunks now. */
 static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++)
@@ -88,8 +88,8 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 
 /* -------------------------------------------------------------------- counting */
 
-/* Count the list's blocks.  Each row of neighbours costs at most `entries` log entries, the list's
- * own words included. */
+/* Count the list's blocks.  Each row of neighbours costs at most `entries` log entries, including
+ * the list's own words. */
 static void tally_list(struct tally *t, const void *base, uint64_t list, uint16_t entries)
 {
 	uint64_t before = 0;
@@ -128,8 +128,8 @@ static void tally_class(struct tally *t, void *base, unsigned class)
 		tally_list(t, base, list, 4);
 }
 
-/* Among the chunks of the window that have no block in use, the one that costs least, or 0.  Its
- * count becomes 0, so that it is found once. */
+/* Find the cheapest chunk of the window that has no block in use, or return 0.  Sets its count to
+ * 0, so that no later call finds it again. */
 static uint64_t take_cheapest_chunk(struct tally *t, const void *base)
 {
 	uint64_t best = 0, least = UINT64_MAX;
@@ -150,7 +150,7 @@ static uint64_t take_cheapest_chunk(struct tally *t, const void *base)
 
 /* -------------------------------------------------------------------- taking */
 
-/* The list without the blocks of the chunk. */
+/* Remove the blocks of the chunk from the list.  Returns the rest. */
 static struct stock list_without_chunk(
         fur_update *tx, const void *base, struct stock list, uint64_t number)
 {
@@ -225,8 +225,8 @@ static void take_chunk(fur_update *tx, void *base, uint64_t number)
 	alloc_give_chunk(tx, base, class, number);
 }
 
-/* Give back the chunks that have all their blocks, of the classes that keep such chunks.  True:
- * there is a run of `want` chunks now. */
+/* Some classes keep chunks that have all their blocks: give those chunks back.  True: there is a
+ * run of `want` chunks now. */
 static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++) {
@@ -259,7 +259,7 @@ bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 		for (unsigned class = 0; class < CLASSES; class ++)
 			tally_class(&t, base, class);
 		for (uint64_t number; (number = take_cheapest_chunk(&t, base));) {
-			/* take_cheapest_chunk() has left `entries` as it was. */
+			/* take_cheapest_chunk() does not change `entries`. */
 			if (!log_affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES))
 				return false;
 			take_chunk(tx, base, number);
