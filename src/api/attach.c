@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * attach.c - the log of an opened file, with replay and the heap put to it.
+ * attach.c - set up the log, replay and heap of an opened file.
  */
 #include "api/attach.h"
 #include "media/heap_layout.h"
@@ -13,9 +13,9 @@ int heap_attach(struct durability *d, const struct heap_file *file,
 	if (error)
 		return error;
 	d->ops = &replay_ops;
-	/* The heap's first words never change after its creation, in the file or by any log, so
-	 * they can be checked before recovery.  Thus fur_open() and every way of replaying refuse
-	 * the same files, before they write to them. */
+	/* The heap's first words never change after its creation, and no log changes them, so they
+	 * can be checked before recovery.  Thus fur_open() and all programs that replay refuse the
+	 * same files, before they write to them. */
 	error = heap_check_header(d->image, g->heap_bytes, g->max_threads);
 	if (error)
 		durability_detach(d);

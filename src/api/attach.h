@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * attach.h - the log, replay and heap of an opened file, without transactions: for programs that
- * recover or replay a heap, and the first step of opening one.
+ * attach.h - set up the log, replay and heap of an opened file, without transactions.  Programs
+ * that recover or replay a heap use it, and it is the first step of opening a heap.
  */
 #ifndef FUR_ATTACH_H
 #define FUR_ATTACH_H
@@ -10,8 +10,8 @@
 #include "file/heap_file.h"
 #include "replay/replay.h"
 
-/* durability_attach(), then let replay_ops make room in the log, and check the heap's first words.
- * durability_detach() undoes it.   Errors: FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
+/* Call durability_attach(), set replay_ops to make room in the log, and check the heap's first
+ * words.  durability_detach() undoes it.  Errors: FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
 FUR_MUST_USE int heap_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Has a thread a transaction open? */
+/* Does a thread have a transaction open? */
 static bool heap_in_use(struct fur_heap *heap)
 {
 	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
@@ -27,7 +27,7 @@ static bool heap_in_use(struct fur_heap *heap)
 	return used;
 }
 
-/* No update is in flight, so replay empties the log. */
+/* Replay the rest of the log.  No update is in flight, so that empties the log. */
 static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};

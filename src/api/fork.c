@@ -2,20 +2,20 @@
  *
  * fork.c - the list of open heaps, and the copies of them that fork() leaves to the child.
  *
- * Log, ring and control region are mapped shared, so a child that went on working would destroy its
- * parent's updates.  And of the parent's threads the child has only the one that forked, so it must
- * not wait for the others.
+ * Log, ring and control region are mapped shared, so a child that used them would destroy its
+ * parent's updates.  And the child has only one of the parent's threads, the one that forked, so it
+ * must not wait for the others.
  *
  *   INV-K1  In the child no transaction is open on its copy of a heap, and `failed` is FUR_EFORK:
- *           functions refuse the copy where they refuse a heap that has failed, and no hot path has
- *           to check anything more.
+ *           functions refuse the copy as they refuse a heap that has failed, so no hot path needs
+ *           another check.
  *   INV-K2  No thread of the child writes to a copy's shared memory, takes one of its locks, or
  *           waits on a word of it.  fur_close() only frees it.
  *
- * The child keeps its pages.  Pages that the parent had not written to are the file's, and show
- * what the parent's replay writes.  If the parent had an update open at the fork, that update's
- * stores stay in the child's pages: to undo them, the child would need the log, which it shares
- * with the parent, and the parent goes on writing it.
+ * The child keeps its pages.  Pages that the parent had not written to are the file's, so they
+ * change when the parent's replay writes them.  If the parent had an update open at the fork, that
+ * update's stores stay in the child's pages: the child would need the log to undo them, but the
+ * parent shares that log and goes on writing it.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -74,7 +74,7 @@ int heaps_add(struct fur_heap *heap)
 {
 	FUR_ASSERT(!heaps_have(heap) && !heap->next_open);
 	pthread_mutex_lock(&heaps.mutex);
-	/* The C library removes them when libfur is unloaded. */
+	/* The C library removes the handlers when libfur is unloaded. */
 	if (!heaps.handlers)
 		heaps.handlers =
 		        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;

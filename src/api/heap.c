@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap.c - the parts of an open heap, put together and taken apart.  open.c and close.c do the
- * steps in between that write to the file.
+ * heap.c - put the parts of an open heap together, and take them apart. open.c and close.c take the
+ * steps in between, which write to the file.
  */
 #include "api/heap.h"
 #include "api/attach.h"
@@ -86,7 +86,8 @@ void heap_take_apart(struct fur_heap *heap)
 {
 	FUR_ASSERT(!heaps_have(heap));
 	pthread_key_delete(heap->self);
-	/* In a child of fork() a thread that the child does not have may hold it (INV-K2). */
+	/* In a child of fork(), a thread that the child does not have may hold the mutex
+	 * (INV-K2). */
 	if ((int)arch_load(&heap->durability.failed) != FUR_EFORK)
 		pthread_mutex_destroy(&heap->registering);
 	for (uint64_t i = 0; heap->threads && i < heap->durability.limit; i++)

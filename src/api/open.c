@@ -10,9 +10,9 @@
 
 /* ------------------------------------------------------------------- start */
 
-/* Make a heap of the old form one of the new.  Everything is replayed and no update runs, so the
- * file has the whole heap, and no page of the mapping at `base` is a copy yet.  The word becomes
- * durable with the state of the file, before the first update. */
+/* Upgrade a heap of the old form.  Everything is replayed and no update runs, so the file contains
+ * the whole heap, and no page of the mapping at `base` is a private copy yet.  The magic becomes
+ * durable together with the file's state, before the first update. */
 static void upgrade_heap(struct durability *d)
 {
 	uint64_t *magic = (uint64_t *)(void *)d->image, word = heap_new_magic(d->image);
@@ -27,8 +27,8 @@ static void upgrade_heap(struct durability *d)
 static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 {
 	struct durability *d = &heap->durability;
-	/* While we have the right to replay, until the last owner's log is replayed: see turn() in
-	 * serve.c. */
+	/* Take this lock under the right to replay, and keep that right until the last process's
+	 * log is replayed: see replay_if_working() in serve.c. */
 	int error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
 	if (error)
 		return error;
@@ -39,9 +39,10 @@ static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 		upgrade_heap(d);
 	if (error)
 		return error;
-	/* After recovery: a file that recovery refuses is not written to (INV-F1).  If we die
-	 * before this, the file has the state of the last process.  The replayer's watch has seen
-	 * the end of that process, or waits for ours: see worker_ended() in serve.c. */
+	/* Only after recovery, so that we do not write to a file that recovery refuses (INV-F1).
+	 * If we die before this, the file has the state that the last process left.  The replayer's
+	 * watch has seen the end of that process, or waits for ours: see worker_ended() in
+	 * serve.c. */
 	control_opened(d);
 	error = durability_set_state(d, MEDIA_OPEN);
 	if (error)
@@ -51,8 +52,8 @@ static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 	return 0;
 }
 
-/* Open a heap whose file is open.  `name`: for a new file, its name, given to it as the last step
- * that may fail; NULL: the file has one. */
+/* Open a heap whose file is open.  `name`: the name that a new file gets, in the last step that may
+ * fail; NULL: the file has a name. */
 static int open_parts(struct fur_heap *heap, const struct fur_options *o, const char *name)
 {
 	struct durability *d = &heap->durability;
@@ -63,9 +64,9 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	if (error)
 		return error;
 	error = start_working(heap, &replayed);
-	/* After a failure all locks are released at once, when the file is closed.  A replayer that
-	 * got the right to replay while WORKING was still held would take a log that recovery has
-	 * refused for one that this process writes. */
+	/* After a failure, the caller releases all locks at once, when it closes the file.  If a
+	 * replayer got the right to replay while we still held WORKING, it would take a log that
+	 * recovery has refused for one that a living process writes. */
 	if (error)
 		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
@@ -79,7 +80,7 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	return 0;
 }
 
-/* Takes the file over, also if it fails. */
+/* Becomes the owner of the file, even if it fails. */
 static int open_heap(
         struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
 {
@@ -135,8 +136,8 @@ static int create_path(const char *path, const struct fur_options *options, fur_
 	return error ? fur_fail_at(error, path) : 0;
 }
 
-/* Both call functions that are cancellation points.  A thread cancelled there would leave the file,
- * its locks and its mappings behind. */
+/* Both functions call cancellation points.  A thread that was cancelled there would leave the file,
+ * its locks and its mappings behind.  So both disable cancellation. */
 
 FUR_API int fur_open(const char *path, const struct fur_options *options, fur_heap **heap)
 {

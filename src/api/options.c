@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * options.c - struct fur_options, completed: its defaults, and the environment variables that
- * override it.  The only file that reads the environment.
+ * options.c - complete struct fur_options with its defaults, and with the environment variables
+ * that override it.  No other file reads the environment.
  */
 #include "api/heap.h"
 #include "api/struct.h"
@@ -41,7 +41,7 @@ static const char *pm_name(int pm)
 	return fur_pm_name((enum fur_pm)pm);
 }
 
-/* Everything that the environment can change. */
+/* Read all options that the environment can change. */
 static int read_environment(struct fur_options *o)
 {
 	int htm = (int)o->htm, pm = (int)o->pm;

@@ -4,19 +4,19 @@
  * back to the kernel.
  *
  * A page of the heap becomes private to the process with the first store to it (INV-F2).  Once all
- * updates are replayed, the file contains what the private pages contain, and they may be handed
- * back: the next access finds the file's page.  A page must not be handed back while it holds a
- * store that the file does not have yet, be it of a transaction under way, or of one that has
- * committed and is not replayed.
+ * updates are replayed, the file has the same contents as the private pages.  Then a thread may
+ * hand the pages back, and the next access finds the file's page.  It must not hand back a page
+ * with a store that the file does not have yet: a store of a transaction under way, or of one that
+ * has committed and is not replayed.
  *
- *   INV-P1  A thread hands pages back only while it holds the fallback lock and active[] is clear.
- *           Then no reader is under way (INV-H3), and no update except in its last steps: in
- *           nondurable[], or rollback-only and in the window, with a durTS that it drew before it
- *           left active[].
- *   INV-P2  It hands them back only after every update has left nondurable[] and the tail has
- *           reached next_durts.  Every durTS drawn is below next_durts, so the tail passes it when
- *           its update, or its abort, is settled.  Meanwhile no update draws a durTS unless it was
- *           in nondurable[].  So everything visible is in the file.
+ *   INV-P1  A thread hands pages back only while it holds the fallback lock and active[] is empty.
+ *           Then no reader is under way (INV-H3), and every update under way is in its last steps:
+ *           it is in nondurable[], or it is rollback-only and in the window, with a durTS that it
+ *           drew before it left active[].
+ *   INV-P2  The thread hands them back only after every update has left nondurable[] and the tail
+ *           has reached next_durts.  Every durTS drawn is below next_durts, so the tail passes it
+ *           only when its update, or its abort, is settled.  Meanwhile no update draws a durTS
+ *           unless it was in nondurable[].  So everything visible is in the file.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -26,7 +26,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A thread checks the limit each time it has written to a part of it: this one. */
+/* A thread checks the limit each time its updates may have made this part of it private: one of
+ * CHECKS_PER_LIMIT. */
 enum { CHECKS_PER_LIMIT = 8 };
 
 /* The anonymous pages of the whole process, the heap's private ones included.  Cheap: two numbers
@@ -57,7 +58,7 @@ static uint64_t private_pages(const struct page_limit *limit, const struct heap_
 		n = pages - at < 1024 ? pages - at : 1024;
 		if (pread(limit->pagemap, words, n * 8, (off_t)((first + at) * 8)) !=
 		        (ssize_t)(n * 8))
-			return 0; /* not to be read: then there is no limit */
+			return 0; /* cannot be read: then there is no limit */
 		for (uint64_t k = 0; k < n; k++)
 			found += (words[k] & (present | swapped)) && !(words[k] & of_file);
 	}
@@ -84,8 +85,7 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
 		return;
 	FUR_ASSERT(lock_held(t->htm));
-	/* A heap that can no longer be made durable keeps its pages: nothing else has their
-	 * contents. */
+	/* If the heap has failed, keep its pages: the file will never have their contents. */
 	if (settle_updates(t->durability) == 0 &&
 	        madvise(heap->file.base, heap->file.super->heap_bytes, MADV_DONTNEED) == 0) {
 		arch_store(&limit->times, limit->times + 1);
@@ -107,9 +107,9 @@ static void check_page_limit(struct fur_thread *t)
 	pthread_mutex_unlock(&limit->mutex);
 }
 
-/* Called between this thread's transactions.  A log entry is on one page, or two.  So the number of
- * entries bounds how many pages this thread has made private, and the kernel need not be asked
- * before that is a part of the limit. */
+/* Called between this thread's transactions.  A log entry stores to one page, or two.  So the
+ * number of entries bounds how many pages this thread has made private, and the thread need not ask
+ * the kernel before that bound is a part of the limit. */
 static void after_update(struct fur_thread *t, uint64_t entries)
 {
 	const struct page_limit *limit = &t->heap->page_limit;
@@ -150,7 +150,7 @@ void page_limit_end(struct fur_heap *heap)
 	struct page_limit *limit = &heap->page_limit;
 	if (!limit->bytes)
 		return;
-	if (!htm_forked(&heap->htm)) /* a thread that the child does not have may hold it */
+	if (!htm_forked(&heap->htm)) /* a thread that the child does not have may hold the mutex */
 		pthread_mutex_destroy(&limit->mutex);
 	if (limit->statm >= 0)
 		close(limit->statm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * struct.c - copies between the caller's structs and the library's, which may be longer or shorter.
+ * struct.c - copy between the caller's structs and the library's, which may be longer or shorter.
  */
 #include "api/struct.h"
 #include "base/error.h"

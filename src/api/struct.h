@@ -3,9 +3,9 @@
  * struct.h - struct fur_options, fur_info and fur_stats, which later releases may make longer.  The
  * rule is in fur.h, "Structs that grow".
  *
- *   INV-G1  New fields are added at the end, and for each of them zero means that the library
- *           behaves as it did before it had the field.
- *   INV-G2  No byte of the caller's struct beyond its `size` is read or written.
+ *   INV-G1  New fields are added at the end.  In each of them, zero means that the library behaves
+ *           as it did before it had the field.
+ *   INV-G2  The library reads and writes no byte of the caller's struct beyond its `size`.
  */
 #ifndef FUR_STRUCT_H
 #define FUR_STRUCT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * thread.c - registration: a thread gets an index, its place in every array, and gives it back when
- * it unregisters or ends.
+ * thread.c - registration: a thread gets an index, which is its place in every array, and gives the
+ * index back when it unregisters or ends.
  */
 #include "api/heap.h"
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Memory that an index keeps, from its first use until the heap is closed. */
+/* Allocate an index's memory, which it keeps from its first use until the heap is closed. */
 static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, uint32_t me)
 {
 	struct durability *d = &heap->durability;
@@ -51,8 +51,8 @@ static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint3
 	t->update = (struct fur_update){
 	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[me]};
 	/* From now on scans reach this index.  The full fence of this thread's first transaction
-	 * comes later and orders this store: a thread that scans after that fence sees the new
-	 * limit. */
+	 * orders this store before the transaction's loads.  So a scan that must see that
+	 * transaction sees the new limit too. */
 	arch_store_release(&heap->durability.limit, me + 1);
 	return 0;
 }
@@ -84,7 +84,7 @@ static int take_index(struct fur_heap *heap, struct fur_thread **thread)
 		error = fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	if (!error && t) {
 		FUR_ASSERT(t->state == THREAD_FREE && !t->owner);
-		/* fur_get_stats() reads it without the mutex. */
+		/* An atomic store, because fur_get_stats() reads the state without the mutex. */
 		arch_store32(&t->state, THREAD_REGISTERED);
 		t->owner = this_thread();
 		t->name = NULL;
