@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* AUTO: by what the file is on. */
+/* Choose the domain.  AUTO depends on the file's medium. */
 static int choose_domain(struct pm *pm, enum fur_pm asked, bool dax)
 {
 	bool eadr = dax && pmem_has_auto_flush() == 1;
@@ -80,8 +80,8 @@ bool pm_stores_in_transactions(const struct pm *pm)
 	return pm->domain != FUR_PM_SYNC;
 }
 
-/* EMULATED: when this thread's next write-back may start, and when all its write-backs are done, in
- * ticks. */
+/* EMULATED: when this thread's next write-back may start, and when the last of its write-backs is
+ * done, in ticks. */
 struct write_backs {
 	uint64_t next, done;
 };
@@ -123,8 +123,8 @@ void pm_flush_again(struct pm *pm, void *start, size_t bytes)
 static int drain_by_sync(struct pm *pm)
 {
 	int cancel;
-	/* fdatasync() and the wait are cancellation points.  An update cancelled here would never
-	 * leave nondurable[]. */
+	/* fdatasync() and the wait are cancellation points.  If the thread were cancelled here, its
+	 * update would never leave nondurable[]. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&pm->mutex);
 	uint64_t ticket = ++pm->requested;
@@ -160,9 +160,10 @@ int pm_drain(struct pm *pm)
 	FUR_ASSERT(pm->domain != FUR_PM_AUTO); /* pm_init() has chosen */
 	if (pm->domain == FUR_PM_SYNC)
 		return drain_by_sync(pm);
-	/* Earlier write-backs complete before any later store: this is the fence of INV-D2 and
-	 * INV-R1.  eADR needs it too: it moves the stores out of the store buffer, which no
-	 * capacitor empties. */
+	/* Orders this thread's earlier write-backs before its later stores: this is the fence of
+	 * INV-D2 and INV-R1.  Without it an update could return, or the tail move, before the data
+	 * is durable. eADR needs the fence too: it moves the stores out of the store buffer, which
+	 * eADR does not save. */
 	arch_write_back_fence();
 	if (pm->latency_ticks)
 		while (arch_ticks() < write_backs()->done)

@@ -3,10 +3,10 @@
  * pm.h - the persistence domain: what makes a store survive a power failure.
  *
  *     pm_flush   starts the write-back of a range.  The range is NOT durable until
- *     pm_drain   has returned: then everything that this thread flushed before is durable.
+ *     pm_drain   has returned.  Then everything that this thread flushed before is durable.
  *
  * A flush alone orders nothing: two flushed lines may reach the medium in either order before the
- * drain.  8 aligned bytes are written whole.
+ * drain.  8 aligned bytes reach the medium whole, or not at all.
  */
 #ifndef FUR_PM_H
 #define FUR_PM_H
@@ -26,8 +26,9 @@ struct pm {
 	pthread_cond_t synced;
 	uint64_t requested, done;
 	bool running;
-	/* The errno of the first sync that failed.  It stays: a failed fdatasync drops the pages
-	 * that it did not write, and a later one succeeds without them (fsync(2)). */
+	/* The errno of the first sync that failed.  It is never cleared, because a failed fdatasync
+	 * drops the pages that it did not write, and a later one succeeds without them
+	 * (fsync(2)). */
 	int error;
 };
 
@@ -41,13 +42,14 @@ void pm_fini(struct pm *pm);
 
 void pm_flush(struct pm *pm, const void *start, size_t bytes);
 
-/* The same for a range that another process wrote, and may not have made durable; perhaps one that
- * had the heap open before.  After a failed fdatasync the kernel takes the pages for clean
- * (fsync(2)): a new fdatasync writes nothing, and reports nothing for a file opened since.  So in
- * SYNC this stores a word of each page again.  No thread may be storing to the range meanwhile. */
+/* The same for a range that another process wrote, now or in an earlier opening of the heap, and
+ * may not have made durable.  After a failed fdatasync the kernel takes the pages for clean
+ * (fsync(2)): a new fdatasync writes nothing, and reports no error on a file opened since.  So in
+ * SYNC this function stores a word of each page again.  No thread may store to the range
+ * meanwhile. */
 void pm_flush_again(struct pm *pm, void *start, size_t bytes);
 
-/* Returns 0, or FUR_EIO (SYNC only); after the first FUR_EIO it returns nothing else. */
+/* Returns 0, or FUR_EIO (SYNC only); after the first FUR_EIO it always returns FUR_EIO. */
 FUR_MUST_USE int pm_drain(struct pm *pm);
 
 /* Does a drain complete only the calling thread's flushes?  Otherwise it completes all stores to
@@ -58,7 +60,7 @@ static inline bool pm_drains_own(const struct pm *pm)
 }
 
 /* Do the medium's pages stay writable between transactions?  If not, a store to the medium may
- * fault, and so must not be made inside a hardware transaction. */
+ * fault, so a hardware transaction must not make one. */
 bool pm_stores_in_transactions(const struct pm *pm);
 
 #endif /* FUR_PM_H */
