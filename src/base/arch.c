@@ -87,8 +87,8 @@ void arch_backoff(struct arch_backoff *b)
 		/* The awaited thread is descheduled or slow.  50 us is short compared to a time
 		 * slice and long compared to a usual wait. */
 		struct timespec nap = {.tv_nsec = 50000};
-		/* Not nanosleep(): it is a cancellation point, and other threads would go on
-		 * waiting for a thread that is cancelled here. */
+		/* Not nanosleep(): that is a cancellation point.  If a thread were cancelled here,
+		 * other threads would wait for it forever. */
 		syscall(SYS_nanosleep, &nap, NULL);
 	}
 }

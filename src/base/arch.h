@@ -5,12 +5,12 @@
  *
  * Only this header, and the wrappers of the hardware-transaction instructions in src/htm, know the
  * processor.  A word that threads or processes share, and that no mutex protects, is a uint64_t, or
- * a uint32_t where a futex looks at it, and is touched only through the functions below.  The
- * heap's own data is the exception: programs access it at its own width (fur_load() in fur.h,
+ * a uint32_t if a futex looks at it.  Code touches it only through the functions below.  The heap's
+ * own data is the exception: programs access it at its own width (fur_load() in fur.h,
  * redo_append()).
  *
- * The machine is one of three, each with a header that defines what is marked "the machine's"
- * below:
+ * The machine is one of three.  Each has a header with the definitions that the section "the
+ * machine's" below lists:
  *   arch_x86.h, arch_power.h   a real processor, together with arch_native.h
  *   arch_emulated.h            the emulated machine, in emulator/
  *
@@ -87,9 +87,9 @@ static inline uint64_t arch_load_acquire(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-/* In one order with the read-modify-writes below, on which all threads agree.  One thread changes a
- * word and then loads another this way; a second thread does the same with the two words swapped.
- * At least one of them sees the other's change. */
+/* All threads agree on one order of these loads and the read-modify-writes below.  So if one thread
+ * changes a word and then loads another word this way, and a second thread does the same with the
+ * two words swapped, at least one of them sees the other's change. */
 static inline uint64_t arch_load_ordered(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
@@ -166,10 +166,10 @@ static inline bool arch_cas32(uint32_t *p, uint32_t expected, uint32_t desired)
 
 /* -------------------------------------------------------------- write-back
  *
- * arch_write_back() starts writing back every line of [start, start + bytes): by clwb or the best
- * instruction there is (libpmem chooses) on x86, by dcbf on POWER.  arch_write_back_fence() orders
- * all these write-backs before everything later: sfence; hwsync, since lwsync does not cover
- * dcbf. */
+ * arch_write_back() starts writing back every line of [start, start + bytes).  On x86 libpmem
+ * chooses the best instruction, such as clwb; on POWER it is dcbf.  arch_write_back_fence() orders
+ * all these write-backs before everything later: by sfence on x86; by hwsync on POWER, because
+ * lwsync does not order dcbf. */
 void arch_write_back(const void *start, size_t bytes);
 void arch_write_back_fence(void);
 
@@ -185,12 +185,12 @@ uint64_t arch_now_ns(void);
 /* Sleep until *word may have changed from `expected`; spurious returns are allowed.  Never inside a
  * hardware transaction. */
 void arch_futex_wait(uint32_t *word, uint32_t expected);
-/* Wake one sleeper: of threads with the same priority, the one that has slept longest. */
+/* Wake one sleeper: among threads of the same priority, the one that has slept longest. */
 void arch_futex_wake_one(uint32_t *word);
 void arch_futex_wake_all(uint32_t *word);
 
-/* The half of a shared word that a futex looks at: the low one, which lies first on every processor
- * above. */
+/* The half of a shared word that a futex looks at: the low half, which comes first in memory on
+ * every processor above. */
 static inline uint32_t *arch_futex_of(uint64_t *word)
 {
 	return (uint32_t *)(void *)word;
@@ -200,9 +200,9 @@ static inline uint32_t *arch_futex_of(uint64_t *word)
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void arch_futex_wake_all_shared(uint32_t *word);
 
-/* A wait outside hardware transactions: it spins, then yields, then sleeps a little, so that no
- * thread burns a core while another is descheduled.  Start from {0}, and call arch_backoff() each
- * time the awaited condition does not hold yet. */
+/* A wait outside hardware transactions: spin, then yield, then sleep a little, so that no thread
+ * burns a core while the thread that it waits for is descheduled.  Start from {0}, and call
+ * arch_backoff() each time the awaited condition does not hold yet. */
 struct arch_backoff {
 	uint32_t turns;
 };
@@ -217,7 +217,7 @@ struct arch_cpu {
 	 * RTM_ALWAYS_ABORT, and RTM cannot be used */
 	bool tsx_off;
 	bool power_htm; /* ppc64le: AT_HWCAP2 has HTM */
-	bool suspend;   /* ppc64le: and suspend mode works */
+	bool suspend;   /* ppc64le: also, suspend mode works */
 };
 struct arch_cpu arch_cpu_detect(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arch_native.h - what arch.h needs of the machine and every real processor provides alike.
+ * arch_native.h - the parts of the machine that are the same on every real processor (arch.h).
  */
 #ifndef FUR_ARCH_NATIVE_H
 #define FUR_ARCH_NATIVE_H

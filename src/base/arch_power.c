@@ -11,8 +11,8 @@
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-/* tools/pm-emulate replaces libpmem's calls, and POWER's write-backs are none of them.  So look for
- * pm-emulate's own functions, once, before main(). */
+/* tools/pm-emulate replaces libpmem's functions, but on POWER libfur does not call those.  So look
+ * for pm-emulate's own functions, once, before main(). */
 static void (*emulated_write_back)(const void *, size_t);
 static void (*emulated_fence)(void);
 
@@ -22,8 +22,8 @@ __attribute__((constructor)) static void find_pm_emulate(void)
 	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
 }
 
-/* libfur's own, not libpmem's: dcbf and hwsync are right on every POWER.  dcbst with lwsync is not:
- * lwsync does not order the line that dcbst writes back. */
+/* libfur's own code, not libpmem's: dcbf with hwsync is right on every POWER.  dcbst with lwsync is
+ * not, because lwsync does not order the write-back of dcbst. */
 void arch_write_back(const void *start, size_t bytes)
 {
 	if (unlikely(emulated_write_back != NULL)) {

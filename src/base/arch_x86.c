@@ -11,7 +11,7 @@
 #include <cpuid.h>
 #include <libpmem.h>
 
-/* By libpmem's calls: tools/pm-emulate replaces them, and so sees every write-back. */
+/* Call libpmem: tools/pm-emulate replaces its functions, and so sees every write-back. */
 void arch_write_back(const void *start, size_t bytes)
 {
 	pmem_flush(start, bytes);

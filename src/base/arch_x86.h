@@ -25,8 +25,8 @@ static inline uint64_t arch_ticks(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* mfence and not a locked add: it must also drain the store buffer from inside a hardware
- * transaction, where the locked form would make its stack line part of the write set. */
+/* mfence instead of a locked add: the fence must also drain the store buffer inside a hardware
+ * transaction, where a locked add would put its stack line into the write set. */
 static inline void arch_fence(void)
 {
 	__asm__ volatile("mfence" ::: "memory");
@@ -37,7 +37,7 @@ static inline void arch_fence_light(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The store is performed before any later load.  One locked exchange is cheaper than a store and
+/* Orders the store before any later load.  One locked exchange is cheaper than a store and
  * mfence. */
 static inline void arch_store_fence(uint64_t *p, uint64_t value)
 {
@@ -45,8 +45,8 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
 }
 
 /* A gap between two loads of a word.  Allowed inside a hardware transaction, where `pause` aborts.
- * lfence keeps the loads apart: with more than one in flight, an invalidation of the line counts as
- * a conflict and aborts. */
+ * lfence orders the load before it against the load after it: with more than one in flight, an
+ * invalidation of the line counts as a conflict and aborts the transaction. */
 static inline void arch_gap(void)
 {
 	uint64_t until = arch_ticks() + 60;

@@ -14,8 +14,8 @@
 
 enum { MESSAGE_BYTES = 1024, PATH_LEAST_BYTES = 128 };
 
-/* The calling thread's last failure.  Its text is allocated at the first failure, since
- * thread-local data must be small (arch.h).  If there is no memory for it, only the code is
+/* The calling thread's last failure.  Its text is allocated at the first failure, because
+ * thread-local data must be small (arch.h).  If there is no memory for the text, only the code is
  * kept. */
 struct last_failure {
 	char *text;
@@ -35,14 +35,14 @@ static void free_text(void *failure)
 	last->text = NULL;
 }
 
-/* When the library is loaded, not at the first failure: that failure may be that no key is
- * left. */
+/* Create the key when the library is loaded, not at the first failure: that failure may be that no
+ * key is left. */
 __attribute__((constructor)) static void create_text_key(void)
 {
 	have_text_key = pthread_key_create(&text_key, free_text) == 0;
 }
 
-/* After dlclose() there is no free_text() for a thread that ends. */
+/* Delete the key at dlclose(): after that, a thread that ends could not call free_text(). */
 __attribute__((destructor)) static void delete_text_key(void)
 {
 	if (have_text_key)
@@ -50,7 +50,7 @@ __attribute__((destructor)) static void delete_text_key(void)
 	have_text_key = false;
 }
 
-/* The memory for the thread's message, or NULL. */
+/* Return the memory for the thread's message, allocated if necessary, or NULL. */
 static char *text_of(struct last_failure *last)
 {
 	if (last->text)
@@ -84,7 +84,7 @@ static const char *end_of_path(const char *path, size_t bytes, const char **cut)
 		return path;
 	*cut = "...";
 	path += length - bytes + strlen(*cut);
-	while ((*path & 0xc0) == 0x80) /* not in the middle of a character of UTF-8 */
+	while ((*path & 0xc0) == 0x80) /* do not begin inside a UTF-8 character */
 		path++;
 	return path;
 }
@@ -96,7 +96,8 @@ int fur_fail_at(int error, const char *path)
 	if (!text)
 		return error;
 	snprintf(message, sizeof message, "%.*s", (int)sizeof message - 1, text);
-	/* Cut a long path, and at its beginning: the message ends with the remedy. */
+	/* Cut a long path, not the message, because the message ends with the remedy.  Cut the path
+	 * at its beginning. */
 	path = end_of_path(path, MESSAGE_BYTES - strlen(message) - strlen(": ") - 1, &cut);
 	snprintf(text, MESSAGE_BYTES, "%s%s: %s", cut, path, message);
 	return error;

@@ -15,8 +15,8 @@ __attribute__((format(printf, 2, 3))) int fur_fail(int error, const char *format
 int fur_fail_at(int error, const char *path);
 
 /* FUR_CHECK(condition, misuse) - stop a program that misuses libfur, where libfur cannot return an
- * error, or where the check would cost time on a hot path.  Only in builds configured with
- * -Dchecks=true; elsewhere it is nothing. */
+ * error, or where the check would cost time on a hot path.  Active only in builds configured with
+ * -Dchecks=true; elsewhere it does nothing. */
 #if defined(FUR_CHECKS)
 void fur_misused(const char *function, const char *misuse) __attribute__((noreturn));
 #define FUR_CHECK(condition, misuse) ((condition) ? (void)0 : fur_misused(__func__, misuse))
@@ -25,9 +25,9 @@ void fur_misused(const char *function, const char *misuse) __attribute__((noretu
 #endif
 
 /* FUR_ASSERT(condition) - a precondition or state that libfur's own code guarantees: a failure is a
- * bug of libfur.  Only in debug builds and those with -Dchecks=true, which ./check tests;
- * elsewhere it is nothing, and `condition` is not evaluated.  It must not load shared words that
- * the code does not load anyway: in a hardware transaction such a load would add a conflict. */
+ * bug of libfur.  Active only in debug builds and in builds with -Dchecks=true, which ./check
+ * tests; elsewhere `condition` is not evaluated.  `condition` must not load shared words that the
+ * code does not load anyway: in a hardware transaction such a load would add a conflict. */
 #if defined(FUR_ASSERTS)
 void fur_assert_failed(const char *file, int line, const char *function, const char *condition)
         __attribute__((noreturn, cold));

@@ -18,9 +18,9 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) & ~(to - 1);
 }
 
-/* Allocate memory on lines, of ARCH_PAD bytes, that it shares with no other memory.  It is zeroed,
- * and so touched: a page fault would abort a hardware transaction.  Returns NULL if there is none.
- * The caller frees it with free(). */
+/* Allocate memory on lines, of ARCH_PAD bytes, that it shares with no other memory.  Zeroes the
+ * memory, and so touches it, because a page fault would abort a hardware transaction.  Returns NULL
+ * if there is no memory.  The caller frees it with free(). */
 void *memory_padded(uint64_t bytes);
 
 #endif /* FUR_MEMORY_H */
