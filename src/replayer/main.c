@@ -106,8 +106,8 @@ static int replay_file(const struct heap_file *file, const struct replay_options
 	struct fur_options o;
 	char reason[160];
 	fur_options_init(&o);
-	/* fdatasync makes a file on tmpfs or disk durable.  That is enough for every domain that
-	 * the heap may have been used in. */
+	/* The default domain is enough, whichever domain the heap was used in: on tmpfs or a disk,
+	 * fdatasync makes the file durable. */
 	int error = heap_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
@@ -152,7 +152,7 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
-/* The file became shorter while it was mapped, or cannot be read. */
+/* Handle SIGBUS: the file became shorter while it was mapped, or cannot be read. */
 static void on_file_lost(int signal)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privileges.c - become the heap's owner: first the groups, then the user, then make sure that
- * root's rights cannot be had back.
+ * privileges.c - become the heap's owner: change the groups, then the user, then make sure that the
+ * process cannot regain root's rights.
  */
 #include "replayer/privileges.h"
 #include "base/error.h"
@@ -29,7 +29,7 @@ int privileges_become_owner(const char *path)
 	/* If there is no file, opening it reports that. */
 	if (geteuid() != 0 || stat(path, &file) || file.st_uid == 0)
 		return 0;
-	/* The user last, because after that the groups cannot be changed any more. */
+	/* Change the user last, because after that the process may not change its groups. */
 	if (groups_become_owners(&file) || setresuid(file.st_uid, file.st_uid, file.st_uid))
 		return fur_fail(FUR_ESYS,
 		        "cannot become user %u, its owner: %s: start fur-replayer as that user",

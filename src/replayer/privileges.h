@@ -8,9 +8,9 @@
 
 #include <fur.h>
 
-/* privileges_become_owner - if this process is root's and the file at `path` is another user's,
- * become that user for good.  Must be called before the file is opened: if the path leads to
- * another file by then, that file opens only if the user may open it.  Errors: FUR_ESYS. */
+/* privileges_become_owner - if this process runs as root and the file at `path` is another user's,
+ * become that user permanently.  Call it before opening the file: if the path leads to another file
+ * by then, that file opens only if the user may open it.  Errors: FUR_ESYS. */
 FUR_MUST_USE int privileges_become_owner(const char *path);
 
 #endif /* FUR_PRIVILEGES_H */

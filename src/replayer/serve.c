@@ -2,8 +2,8 @@
  *
  * serve.c - two threads, the watch and the server.
  *
- * The watch sleeps in the worker's lock, and so learns without polling that the worker has ended,
- * for whatever reason.  Then it sleeps until the next worker opens the heap.
+ * The watch sleeps until it gets the worker's lock.  So it learns without polling that the worker
+ * has ended, for whatever reason.  Then it sleeps until the next worker opens the heap.
  *
  * The server takes turns.  In each it looks whether the file is still there, takes the right to
  * replay, announces a new worker, recovers after a worker that has ended, replays, and gives the
@@ -33,12 +33,14 @@ struct server {
 
 /* ------------------------------------------------------------------- watch */
 
-/* The watch ends, and the server must end too: it would not learn of the next worker's end, and the
- * lock that the watch could not give back keeps workers out.  The server reports the error, because
- * this thread may be cancelled anywhere and must not allocate a message. */
+/* End the watch, and tell the server to end too: without a watch the server would not learn of the
+ * next worker's end, and a lock that the watch could not give back keeps workers out.  The server
+ * reports the error, because this thread may be cancelled anywhere and must not allocate a
+ * message. */
 static void *watch_fail(struct server *s)
 {
-	/* Release, and before the call: the server that the call wakes must see the error. */
+	/* Release, and before the call: orders the error before the call, so that the server that
+	 * the call wakes sees the error.  Otherwise it might go on without a watch. */
 	arch_store32_release(&s->watch_error, (uint32_t)errno);
 	control_call(s->d.control);
 	return NULL;
@@ -49,12 +51,12 @@ static void *watch_main(void *argument)
 	struct server *s = argument;
 	struct control *c = s->d.control;
 	int type;
-	/* This thread owns nothing that server_end() does not give back, and a raw futex call is
-	 * not a cancellation point. */
+	/* Cancel at any instant, because a raw futex call is not a cancellation point.  That is
+	 * safe: this thread owns nothing that server_end() does not give back. */
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type); /* NOLINT: see above */
 	for (;;) {
-		/* Read before the lock: if a worker opens the heap and dies in between, this loop
-		 * turns once more, which does no harm. */
+		/* Read `opened` before we wait for the lock.  If a worker opens the heap and dies
+		 * in between, this loop runs once more, which does no harm. */
 		uint32_t opened = arch_load32_acquire(&c->opened);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fail(s);
@@ -102,7 +104,8 @@ static int file_still_there(const struct server *s)
 	return 0;
 }
 
-/* A worker has ended: recover if it did not close the heap (INV-S3).  Under the right to replay. */
+/* A worker has ended: recover if it did not close the heap (INV-S3).  Called under the right to
+ * replay. */
 static int worker_ended(struct server *s)
 {
 	struct replay_result result;
@@ -111,8 +114,8 @@ static int worker_ended(struct server *s)
 	if (held < 0)
 		return held; /* a worker may live: do not recover */
 	if (held) {
-		/* The next worker has the heap open.  It recovers, unless it ends before: send the
-		 * watch to wait for its end. */
+		/* The next worker already has the heap open, and recovers it.  In case that worker
+		 * dies first, make the watch wait for its end. */
 		s->opened++;
 		arch_fetch_add32(&s->d.control->opened, 1);
 		arch_futex_wake_all_shared(&s->d.control->opened);
@@ -144,15 +147,16 @@ static void worker_announce(struct server *s)
 	s->events.attached(s->events.self, s->d.control->worker_pid);
 }
 
-/* Replay only if a worker has recovered.  Before that only recovery may read the log, because a
- * failure may have left holes and torn markers in it. */
+/* Replay only if a worker has recovered the heap.  Before that, only recovery may read the log,
+ * because a failure may have left holes and torn markers in it. */
 static int replay_if_working(struct server *s)
 {
 	int working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
 	return working > 0 ? replay_live(&s->d) : working;
 }
 
-/* One turn: do all the work there is now.  *replayed becomes the number of slots. */
+/* Take one turn: do all the work that there is now.  Sets *replayed to the number of slots
+ * replayed. */
 static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 {
 	uint32_t ended = arch_load32_acquire(&s->ended);
@@ -175,9 +179,9 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	return error;
 }
 
-/* Sleep until called.  `calls` was read before the server last looked for work, so a call since
- * then is not missed.  A worker may miss that wake_at has changed; control_wake() tells why that
- * does no harm. */
+/* Sleep until a worker calls.  The server read `calls` before it last looked for work, so it does
+ * not miss a call since then.  A worker may miss the change of wake_at; control.h tells at
+ * control_wake() why that does no harm. */
 static void server_sleep(struct server *s, uint32_t calls)
 {
 	struct control *c = s->d.control;
@@ -198,8 +202,8 @@ int server_run(struct server *s)
 		uint64_t replayed = 0;
 		error = watch_error ? heap_lock_failed(watch_error)
 		                    : server_turn(s, &seen, &replayed);
-		/* A slot costs less in a large batch than in a small one: with little to do, let
-		 * updates gather. */
+		/* A slot costs less in a large batch than in a small one.  So if there was little
+		 * to do, let updates gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
 			server_sleep(s, calls); /* INV-S4 */
 	}
@@ -233,7 +237,8 @@ int server_start(const char *path, const struct replay_options *replay,
 	s->d.replay_options = *replay;
 	s->events = *events;
 	if (!error) {
-		/* Before the watch starts: every worker that opens from now on is announced. */
+		/* Read `opened` before the watch starts, so that every worker that opens the heap
+		 * from now on is announced. */
 		s->opened = arch_load32_acquire(&s->d.control->opened);
 		int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
 		if (held < 0)

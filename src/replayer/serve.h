@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * serve.h - a replayer alongside the process that works on a heap.  It replays the log to the heap
- * while transactions run.  When that process has died it brings the heap up to date, marks it
- * closed, and waits for the next process.
+ * while transactions run.  When that process has died, the replayer brings the heap up to date,
+ * marks it closed, and waits for the next process.
  *
  *   INV-S1  A heap has at most one replayer (HEAP_LOCK_REPLAYER).
- *   INV-S2  The replayer may die at any instant.  The worker sees that by the lock, takes the right
- *           to replay, and goes on from the tail on the medium (INV-C2); so does the next replayer.
+ *   INV-S2  The replayer may die at any instant.  The worker sees from the lock that it has died,
+ *           takes the right to replay, and continues from the tail on the medium (INV-C2); so does
+ *           the next replayer.
  *   INV-S3  The replayer recovers a heap only under the right to replay, while no process holds the
  *           worker's lock.  A worker that opens the heap meanwhile waits for the right to replay
  *           before it looks at the heap's state.
- *   INV-S4  The replayer sleeps whenever there is little to do, until a worker calls it
- *           (control_wake, control_wait_for_replayer); it never polls.
+ *   INV-S4  The replayer never polls.  Whenever there is little to do, it sleeps until a worker
+ *           calls it (control_wake, control_wait_for_replayer).
  */
 #ifndef FUR_SERVE_H
 #define FUR_SERVE_H
@@ -22,7 +23,7 @@
 struct server;
 
 struct server_events {
-	/* The process that worked on the heap died without closing it; `result` is recovery's */
+	/* The process that worked on the heap died without closing it; `result` of the recovery */
 	void (*recovered)(void *self, const struct replay_result *result);
 	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
 	void (*detached)(void *self);               /* it closed the heap */
