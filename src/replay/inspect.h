@@ -52,8 +52,8 @@ void inspect_judge(const struct media_file *f, uint64_t tail, uint8_t *verdicts,
 
 /* ------------------------------------------------------------------ damage
  *
- * No failure of power or process can cause any of these (INV-R7); docs/protocol.md, "Damage is not
- * a failure", has the argument. */
+ * No failure of power or process can cause any of these (INV-R7); docs/damage.md has the
+ * argument. */
 enum inspect_proof {
 	/* The record head of update `by` of `thread` claims that the marker of `durts` was durable
 	 * (INV-M4), and that marker is not valid */
