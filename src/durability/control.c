@@ -103,8 +103,7 @@ int control_take(struct durability *d)
 		if (arch_now_ns() > until)
 			return fur_fail(FUR_EBUSY,
 			        "a replayer (process %llu) has been replaying this heap for ten "
-			        "seconds: if it is stopped, "
-			        "continue or kill it",
+			        "seconds: if it is stopped, continue or kill it",
 			        (unsigned long long)d->control->replayer_pid);
 		arch_backoff(&backoff);
 	}

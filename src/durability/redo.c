@@ -181,8 +181,7 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the heap "
-			        "with a larger log_bytes, "
-			        "or the update smaller",
+			        "with a larger log_bytes, or the update smaller",
 			        (unsigned long long)d->super->log_bytes);
 		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
 		 * the records that it has replayed. */

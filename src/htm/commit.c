@@ -64,14 +64,11 @@ static int update_roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
 	        [-FUR_EINVAL] = "the update stored 0 bytes, or more than 8, with fur_store_bits() "
-	                        "and was rolled back: store 1 to 8, "
-	                        "or use fur_write()",
+	                        "and was rolled back: store 1 to 8, or use fur_write()",
 	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled "
-	                        "back: only fur_alloc()ed memory "
-	                        "and roots can be stored to",
+	                        "back: only fur_alloc()ed memory and roots can be stored to",
 	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "
-	                         "the heap with a larger log_bytes, "
-	                         "or the update smaller",
+	                         "the heap with a larger log_bytes, or the update smaller",
 	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and "
 	                       "was rolled back",
 	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",

@@ -10,10 +10,9 @@ ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 int tx_refuse(const struct htm *h)
 {
 	if (htm_forked(h))
-		return fur_fail(FUR_EFORK, "this process is a child of fork(): the heap is its "
-		                           "parent's; close this copy with "
-		                           "fur_close(), and work on "
-		                           "the heap in the parent");
+		return fur_fail(FUR_EFORK,
+		        "this process is a child of fork(): the heap is its parent's; close this "
+		        "copy with fur_close(), and work on the heap in the parent");
 	return durability_check(h->durability);
 }
 
