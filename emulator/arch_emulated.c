@@ -32,21 +32,6 @@ uint64_t arch_ns_to_ticks(uint64_t ns)
 	return ns * PS_PER_NS;
 }
 
-void arch_futex_wait(uint32_t *word, uint32_t expected)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
-void arch_futex_wake_one(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-void arch_futex_wake_all(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
 	/* The machine's futex has no timeouts.  Sleep briefly instead, as arch_backoff() does. */
@@ -55,11 +40,6 @@ void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_
 		syscall(SYS_nanosleep, &nap, NULL);
 	else
 		syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
-}
-
-void arch_futex_wake_all_shared(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 void arch_backoff(struct arch_backoff *b)

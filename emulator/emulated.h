@@ -109,7 +109,7 @@ enum emu_end {
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options,
         void (*f)(void *), void *arg);
 
-/* Let the power fail after so many more accesses.  The program may call it, and so may an
+/* Let the power fail after this many more accesses.  The program may call it, and so may an
  * observer. */
 void emu_crash_in(uint64_t accesses);
 

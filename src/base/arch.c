@@ -48,31 +48,11 @@ uint64_t arch_ns_to_ticks(uint64_t ns)
 	return (uint64_t)((double)ns * arch_ticks_per_ns());
 }
 
-void arch_futex_wait(uint32_t *word, uint32_t expected)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
-void arch_futex_wake_one(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-void arch_futex_wake_all(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
 	struct timespec timeout = {
 	        (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns ? &timeout : NULL, NULL, 0);
-}
-
-void arch_futex_wake_all_shared(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 void arch_backoff(struct arch_backoff *b)

@@ -43,9 +43,9 @@ static inline void nondurable_publish(struct durability *d, const struct commit 
  *          before the steps that follow. */
 static inline void nondurable_collect(const struct durability *d, uint32_t me, struct dset *set)
 {
-	/* Free on x86. lwsync on POWER, because no specification guarantees that tsuspend. orders
-	 * them. */
 	FUR_ASSERT(set->members != NULL);
+	/* Free on x86.  On POWER it is lwsync, because the ISA does not guarantee that tsuspend.
+	 * orders them. */
 	arch_fence_light();
 	uint64_t limit = arch_load(&d->limit);
 	uint32_t n = 0;

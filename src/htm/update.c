@@ -6,8 +6,6 @@
 #include "base/error.h"
 #include "htm/active.h"
 
-#include <string.h>
-
 /* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
  * FUR_ETOOBIG. */
 static int attempt_wait(struct fur_thread *t, enum htm_action action,

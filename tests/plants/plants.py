@@ -8,7 +8,8 @@
     plants.py --plant BUG              the source file with the bug in it, to standard output
     plants.py --record BUG             make the patch again from `git diff` of the source files, and
                                        take the bug out of them; a new patch gets an empty heading
-    plants.py --refresh                make every patch again: line numbers and context as they are
+    plants.py --refresh                make every patch again: line numbers and context as they are;
+                                       report all patches that no longer apply
 
 A patch, tests/plants/BUG.patch, has a heading before its diff:
 
@@ -169,8 +170,14 @@ def record(name: str) -> None:
 
 
 def refresh() -> None:
+    broken = []
     for plant in load_all():
-        plant.patch_file.write_text(plant.heading() + diff_of(plant.source, plant.planted()))
+        try:
+            plant.patch_file.write_text(plant.heading() + diff_of(plant.source, plant.planted()))
+        except SystemExit as reason:
+            broken.append(str(reason))
+    if broken:
+        sys.exit("\n".join(broken))
 
 
 def table(finder: str) -> str:

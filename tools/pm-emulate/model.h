@@ -22,10 +22,10 @@ void model_init(const struct pme_settings *settings);
 /* Must the line be fetched?  Now the cache has it. */
 bool model_miss(uint32_t region, uint64_t offset);
 
-/* Wait until so many lines are fetched; returns the nanoseconds that it took. */
+/* Wait until this many lines are fetched; returns the nanoseconds that it took. */
 uint64_t model_read(uint64_t lines);
 
-/* Begin the write-backs of so many lines. */
+/* Begin the write-backs of this many lines. */
 void model_write(struct model_thread *t, uint64_t lines);
 
 /* Wait until they are out; returns the nanoseconds that it took. */

@@ -36,7 +36,7 @@ struct region_view {
 	struct pme_line *lines;
 	uint64_t bytes;
 };
-/* A view of at least so many bytes.  The caller holds the lock. */
+/* A view of at least this many bytes.  The caller holds the lock. */
 struct region_view *region_view(uint32_t region, uint64_t bytes);
 /* The view of a region that the program has mapped. */
 struct region_view *region_view_mapped(uint32_t region);
