@@ -125,13 +125,21 @@ int durability_commit(struct durability *d, struct commit *c)
 	error = commit_flush(d, c); /* A1:36, A1:38 */
 	phase_mark(c, FUR_PHASE_FLUSH);
 
+	/* We leave as soon as we are durable ourselves, before we wait for D.  If we left after the
+	 * wait, the members of D would wait for each other in a chain as long as there are threads.
+	 * An update that read from us need not find us: it collects D after we became visible, and
+	 * we collected ours before.  So it finds each member of our D that is not durable by then
+	 * in nondurable[] itself, waits for it, and names it (INV-D2, INV-D3). */
+	nondurable_leave(d, c); /* A1:39 */
+
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */
+	/* nondurable_wait()'s loads are acquire, so this load comes after them: a member of D that
+	 * could not become durable set `failed` before it left. */
 	if (!error && arch_load(&d->failed))
 		error = durability_say_failed(
 		        d, "an update that this one has read from could not be made durable");
-	nondurable_leave(d, c); /* A1:39 */
 	phase_mark(c, FUR_PHASE_DURABILITY);
 	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
 		control_wake(d, c->me, c->durts);
