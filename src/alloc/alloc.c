@@ -28,8 +28,8 @@ uint64_t *alloc_roots(void *base)
 
 static void unlink_run(fur_update *tx, void *base, uint64_t number)
 {
-	uint64_t next = get_word(&chunk(base, number)->next),
-	         prev = get_word(&chunk(base, number)->prev);
+	uint64_t next = get_word(tx, &chunk(base, number)->next),
+	         prev = get_word(tx, &chunk(base, number)->prev);
 	put_word(tx, prev ? &chunk(base, prev)->next : &header(base)->free_runs, next);
 	if (next)
 		put_word(tx, &chunk(base, next)->prev, prev);
@@ -37,7 +37,7 @@ static void unlink_run(fur_update *tx, void *base, uint64_t number)
 
 static void link_run(fur_update *tx, void *base, uint64_t number)
 {
-	uint64_t first = get_word(&header(base)->free_runs);
+	uint64_t first = get_word(tx, &header(base)->free_runs);
 	put_word(tx, &chunk(base, number)->next, first);
 	put_word(tx, &chunk(base, number)->prev, 0);
 	if (first)
@@ -56,11 +56,11 @@ static void mark_free(fur_update *tx, void *base, uint64_t number, uint64_t run)
 	put_word(tx, &chunk(base, number + run - 1)->run, run);
 }
 
-uint64_t alloc_find_run(const void *base, uint64_t want)
+uint64_t alloc_find_run(fur_update *tx, const void *base, uint64_t want)
 {
-	uint64_t at = get_word(&header(base)->free_runs);
-	while (at && get_word(&chunk(base, at)->run) < want)
-		at = get_word(&chunk(base, at)->next);
+	uint64_t at = get_word(tx, &header(base)->free_runs);
+	while (at && get_word(tx, &chunk(base, at)->run) < want)
+		at = get_word(tx, &chunk(base, at)->next);
 	return at;
 }
 
@@ -69,10 +69,10 @@ uint64_t alloc_find_run(const void *base, uint64_t want)
 static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kind)
 {
 	FUR_ASSERT(want > 0);
-	uint64_t at = alloc_find_run(base, want);
+	uint64_t at = alloc_find_run(tx, base, want);
 	if (!at)
 		return 0;
-	uint64_t run = get_word(&chunk(base, at)->run), taken = at + run - want;
+	uint64_t run = get_word(tx, &chunk(base, at)->run), taken = at + run - want;
 	put_word(tx, &chunk(base, at + run - 1)->kind, CHUNK_INNER);
 	if (run == want)
 		unlink_run(tx, base, at);
@@ -87,15 +87,15 @@ static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kin
 static void give_run(fur_update *tx, void *base, uint64_t number)
 {
 	FUR_ASSERT(number >= header(base)->first_chunk && number < header(base)->chunks);
-	uint64_t run = get_word(&chunk(base, number)->run), after = number + run;
+	uint64_t run = get_word(tx, &chunk(base, number)->run), after = number + run;
 	/* Chunks that are no longer the end of a run become INNER (INV-A1). */
-	if (after < header(base)->chunks && get_word(&chunk(base, after)->kind) == CHUNK_FREE) {
-		run += get_word(&chunk(base, after)->run);
+	if (after < header(base)->chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
+		run += get_word(tx, &chunk(base, after)->run);
 		unlink_run(tx, base, after);
 		put_word(tx, &chunk(base, after)->kind, CHUNK_INNER);
 	}
-	if (get_word(&chunk(base, number - 1)->kind) == CHUNK_FREE) {
-		uint64_t before = get_word(&chunk(base, number - 1)->run);
+	if (get_word(tx, &chunk(base, number - 1)->kind) == CHUNK_FREE) {
+		uint64_t before = get_word(tx, &chunk(base, number - 1)->run);
 		put_word(tx, &chunk(base, number)->kind, CHUNK_INNER);
 		put_word(tx, &chunk(base, number - 1)->kind, CHUNK_INNER);
 		number -= before;
@@ -114,7 +114,7 @@ static void list_chunk(fur_update *tx, void *base, unsigned class, uint64_t numb
 	FUR_ASSERT(class < CLASSES);
 	struct chunk_list *l = chunk_list(base, number);
 	struct class_state *s = &header(base)->classes[class];
-	uint64_t first = get_word(&s->depot);
+	uint64_t first = get_word(tx, &s->depot);
 	put_word(tx, &l->next, first);
 	put_word(tx, &l->prev, 0);
 	if (is_chunk_link(first))
@@ -125,7 +125,7 @@ static void list_chunk(fur_update *tx, void *base, unsigned class, uint64_t numb
 static void unlist_chunk(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
 	struct chunk_list *l = chunk_list(base, number);
-	uint64_t next = get_word(&l->next), prev = get_word(&l->prev);
+	uint64_t next = get_word(tx, &l->next), prev = get_word(tx, &l->prev);
 	put_word(tx, prev ? &chunk_list(base, prev)->next : &header(base)->classes[class].depot,
 	        next);
 	if (is_chunk_link(next))
@@ -137,7 +137,7 @@ static void unlist_chunk(fur_update *tx, void *base, unsigned class, uint64_t nu
 void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
 	FUR_ASSERT(class < CLASSES);
-	if (listed_of(base, number).count)
+	if (listed_of(tx, base, number).count)
 		unlist_chunk(tx, base, class, number);
 	put_word(tx, &chunk_list(base, number)->blocks, 0);
 	put_word(tx, &chunk(base, number)->run, 1); /* in an old heap, `blocks` is this word */
@@ -157,7 +157,7 @@ void alloc_give_blocks(
 {
 	FUR_ASSERT(n > 0);
 	uint64_t number = chunk_of(base, first);
-	struct listed l = listed_of(base, number);
+	struct listed l = listed_of(tx, base, number);
 	if (l.count + n == blocks_in_chunk(class) && !keeps_chunks(tx, class)) {
 		alloc_give_chunk(tx, base, class, number);
 		return;
@@ -175,11 +175,11 @@ struct stock alloc_give_list(
         fur_update *tx, void *base, unsigned class, struct stock list, unsigned runs, uint64_t most)
 {
 	for (; runs && most && list.first; runs--) {
-		uint64_t first = list.first, last = first, next = get_word(&block_at(first)->next),
-		         n = 1;
+		uint64_t first = list.first, last = first,
+		         next = get_word(tx, &block_at(first)->next), n = 1;
 		for (; n < most && next && chunk_of(base, next) == chunk_of(base, first); n++) {
 			last = next;
-			next = get_word(&block_at(next)->next);
+			next = get_word(tx, &block_at(next)->next);
 		}
 		alloc_give_blocks(tx, base, class, first, last, n);
 		list = (struct stock){next, list.count - n};
@@ -208,17 +208,17 @@ static uint64_t stock_most(const fur_update *tx, unsigned class)
 
 static void *pop_block(fur_update *tx, void *base, struct cache *c)
 {
-	struct stock list = stock_of(base, get_word(&c->list));
+	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
 	if (!list.first) /* the update has just failed, so take_from_cache() has stored nothing */
 		return NULL;
 	put_word(tx, &c->list,
-	        stock_word(base, get_word(&block_at(list.first)->next), list.count - 1));
+	        stock_word(base, get_word(tx, &block_at(list.first)->next), list.count - 1));
 	return block_at(list.first);
 }
 
 static void *carve_block(fur_update *tx, struct cache *c, uint64_t bytes)
 {
-	uint64_t at = get_word(&c->carve);
+	uint64_t at = get_word(tx, &c->carve);
 	put_word(tx, &c->carve, at + bytes);
 	return block_at(at);
 }
@@ -228,8 +228,8 @@ static void *carve_block(fur_update *tx, struct cache *c, uint64_t bytes)
 static bool refill_range(fur_update *tx, void *base, struct cache *c, unsigned class)
 {
 	struct class_state *s = &header(base)->classes[class];
-	uint64_t bytes = class_bytes(class), at = get_word(&s->carve),
-	         end = get_word(&s->carve_end), kind = CHUNK_SMALL | (uint64_t) class << 8;
+	uint64_t bytes = class_bytes(class), at = get_word(tx, &s->carve),
+	         end = get_word(tx, &s->carve_end), kind = CHUNK_SMALL | (uint64_t) class << 8;
 	if (at == end) {
 		uint64_t number = take_run(tx, base, 1, kind);
 		if (!number)
@@ -249,20 +249,20 @@ static bool refill_range(fur_update *tx, void *base, struct cache *c, unsigned c
 	return true;
 }
 
-static bool has_stock(const struct cache *c)
+static bool has_stock(fur_update *tx, const struct cache *c)
 {
-	return get_word(&c->list) || get_word(&c->full) ||
-	       get_word(&c->carve) != get_word(&c->carve_end);
+	return get_word(tx, &c->list) || get_word(tx, &c->full) ||
+	       get_word(tx, &c->carve) != get_word(tx, &c->carve_end);
 }
 
 /* Take a block from a cache that has some. */
 static void *take_from_cache(fur_update *tx, void *base, struct cache *c, unsigned class)
 {
-	FUR_ASSERT(has_stock(c));
-	if (!get_word(&c->list) && get_word(&c->carve) != get_word(&c->carve_end))
+	FUR_ASSERT(has_stock(tx, c));
+	if (!get_word(tx, &c->list) && get_word(tx, &c->carve) != get_word(tx, &c->carve_end))
 		return carve_block(tx, c, class_bytes(class));
-	if (!get_word(&c->list)) {
-		put_word(tx, &c->list, get_word(&c->full));
+	if (!get_word(tx, &c->list)) {
+		put_word(tx, &c->list, get_word(tx, &c->full));
 		put_word(tx, &c->full, 0);
 	}
 	return pop_block(tx, base, c);
@@ -273,9 +273,9 @@ static void take_old_list(
         fur_update *tx, void *base, struct cache *c, struct class_state *s, uint64_t list)
 {
 	uint64_t count = 1;
-	for (uint64_t at = list; (at = get_word(&block_at(at)->next));)
+	for (uint64_t at = list; (at = get_word(tx, &block_at(at)->next));)
 		count++;
-	put_word(tx, &s->depot, get_word(&block_at(list)->depth));
+	put_word(tx, &s->depot, get_word(tx, &block_at(list)->depth));
 	put_word(tx, &c->list, stock_word(base, list, count));
 }
 
@@ -283,7 +283,7 @@ static void take_old_list(
 static bool take_from_chunks(fur_update *tx, void *base, struct cache *c, unsigned class)
 {
 	struct class_state *s = &header(base)->classes[class];
-	uint64_t link = get_word(&s->depot), first = 0, count = 0, enough = batch_of(class);
+	uint64_t link = get_word(tx, &s->depot), first = 0, count = 0, enough = batch_of(class);
 	if (!link)
 		return false;
 	if (!is_chunk_link(link)) {
@@ -293,9 +293,9 @@ static bool take_from_chunks(fur_update *tx, void *base, struct cache *c, unsign
 	for (unsigned k = 0;
 	        k < SHARE_CHUNKS && is_chunk_link(link) && count < SHARE_BLOCKS && count < enough;
 	        k++) {
-		struct listed l = listed_of(base, link >> 1);
+		struct listed l = listed_of(tx, base, link >> 1);
 		struct chunk_list *from = chunk_list(base, link >> 1);
-		link = get_word(&from->next);
+		link = get_word(tx, &from->next);
 		put_word(tx, &from->blocks, 0);
 		put_word(tx, &from->next, 0);
 		if (first)
@@ -312,10 +312,10 @@ static bool take_from_chunks(fur_update *tx, void *base, struct cache *c, unsign
 
 /* Find any thread's cache that has stock, or return NULL.  Used when the heap is full, because
  * blocks that other threads have in stock are memory too. */
-static struct cache *find_other_stock(void *base, unsigned class)
+static struct cache *find_other_stock(fur_update *tx, void *base, unsigned class)
 {
 	for (uint32_t i = 0; i < header(base)->threads; i++)
-		if (has_stock(cache(base, i, class)))
+		if (has_stock(tx, cache(base, i, class)))
 			return cache(base, i, class);
 	return NULL;
 }
@@ -323,9 +323,9 @@ static struct cache *find_other_stock(void *base, unsigned class)
 static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned class)
 {
 	struct cache *c = cache(base, thread, class);
-	if (!has_stock(c) && !take_from_chunks(tx, base, c, class) &&
+	if (!has_stock(tx, c) && !take_from_chunks(tx, base, c, class) &&
 	        !refill_range(tx, base, c, class)) {
-		struct cache *other = find_other_stock(base, class);
+		struct cache *other = find_other_stock(tx, base, class);
 		if (other)
 			c = other;
 		else if (!alloc_reclaim(tx, base, 1) || !refill_range(tx, base, c, class))
@@ -339,7 +339,7 @@ static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned c
  * freed last: their lines are in the processor's cache. */
 static void shrink_stock(fur_update *tx, void *base, struct cache *c, unsigned class, uint64_t most)
 {
-	struct stock list = stock_of(base, get_word(&c->list));
+	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
 	/* The program's own stores come first: if they have used half the log, a later update that
 	 * logs less gives these blocks back. */
 	if (log_room(tx) < log_bytes(tx) / 2 && list.count < STOCK_MUST_SHRINK)
@@ -356,7 +356,7 @@ static void free_small(
         fur_update *tx, void *base, uint32_t thread, unsigned class, uint64_t address)
 {
 	struct cache *c = cache(base, thread, class);
-	struct stock list = stock_of(base, get_word(&c->list));
+	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
 	uint64_t most = stock_most(tx, class);
 	put_word(tx, &block_at(address)->next, list.first);
 	put_word(tx, &c->list, stock_word(base, address, list.count + 1));
@@ -385,15 +385,15 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 	return tx->error ? NULL : block;
 }
 
-/* What the chunk of an address records about the block there.  Kind INNER: no block begins
- * there. */
+/* What the chunk of an address records about the block there.  Kind INNER: no block begins there.
+ * find_block() also runs outside any update; `tx` is NULL then. */
 struct found {
 	uint64_t kind, number, bytes;
 	unsigned class;
 	bool cut; /* SMALL: all the chunk's blocks have been given to threads */
 };
 
-static struct found find_block(const void *base, const void *block)
+static struct found find_block(fur_update *tx, const void *base, const void *block)
 {
 	const struct heap_header *h = header(base);
 	uint64_t offset = (uint64_t)((uintptr_t)block - (uintptr_t)base),
@@ -401,7 +401,7 @@ static struct found find_block(const void *base, const void *block)
 	struct found f = {CHUNK_INNER, offset / CHUNK_BYTES, 0, 0, false};
 	if (offset >= h->chunks * CHUNK_BYTES)
 		return f;
-	uint64_t kind = get_word(&chunk(base, f.number)->kind);
+	uint64_t kind = get_word_anywhere(tx, &chunk(base, f.number)->kind);
 	f.class = kind_class(kind);
 	if (kind_is_small(kind) && within % class_bytes(f.class) == 0 &&
 	        within / class_bytes(f.class) < blocks_in_chunk(f.class)) {
@@ -410,7 +410,7 @@ static struct found find_block(const void *base, const void *block)
 		f.cut = kind & CHUNK_CUT;
 	} else if (kind == CHUNK_LARGE && within == 0) {
 		f.kind = CHUNK_LARGE;
-		f.bytes = get_word(&chunk(base, f.number)->run) * CHUNK_BYTES;
+		f.bytes = get_word_anywhere(tx, &chunk(base, f.number)->run) * CHUNK_BYTES;
 	}
 	return f;
 }
@@ -418,11 +418,11 @@ static struct found find_block(const void *base, const void *block)
 /* Is this small block certainly not allocated?  Does not notice free blocks further down a list, or
  * in another thread's range: a look there would make updates conflict. */
 static bool is_free_already(
-        const void *base, uint32_t thread, const struct found *f, uint64_t address)
+        fur_update *tx, const void *base, uint32_t thread, const struct found *f, uint64_t address)
 {
 	const struct cache *c = cache(base, thread, f->class);
-	uint64_t carve = get_word(&c->carve), end = get_word(&c->carve_end);
-	if (address == stock_of(base, get_word(&c->list)).first ||
+	uint64_t carve = get_word(tx, &c->carve), end = get_word(tx, &c->carve_end);
+	if (address == stock_of(tx, base, get_word(tx, &c->list)).first ||
 	        (address >= carve && address < end))
 		return true;
 	/* Any thread may write the class's own range, so read that only for a block that may lie in
@@ -430,14 +430,14 @@ static bool is_free_already(
 	if (f->cut || (carve && chunk_of(base, carve - 1) == f->number && address < carve))
 		return false;
 	const struct class_state *s = &header(base)->classes[f->class];
-	return address >= get_word(&s->carve) && address < get_word(&s->carve_end);
+	return address >= get_word(tx, &s->carve) && address < get_word(tx, &s->carve_end);
 }
 
 bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 {
-	struct found f = find_block(base, block);
+	struct found f = find_block(tx, base, block);
 	if (f.kind == CHUNK_INNER ||
-	        (f.kind == CHUNK_SMALL && is_free_already(base, thread, &f, (uintptr_t)block)))
+	        (f.kind == CHUNK_SMALL && is_free_already(tx, base, thread, &f, (uintptr_t)block)))
 		return false;
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);
@@ -446,7 +446,7 @@ bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 	return true;
 }
 
-uint64_t alloc_usable_bytes(const void *base, const void *block)
+uint64_t alloc_usable_bytes(fur_update *tx, const void *base, const void *block)
 {
-	return find_block(base, block).bytes;
+	return find_block(tx, base, block).bytes;
 }

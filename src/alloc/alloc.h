@@ -10,10 +10,11 @@
 /* fur_alloc, fur_free and fur_usable_bytes for the heap at `base`; `thread` is the calling thread's
  * index.  alloc_block() returns NULL if the heap is full, or if the update has failed, before or
  * during this call.  If a block is certainly not allocated, alloc_free() does nothing and returns
- * false. */
+ * false.  alloc_usable_bytes() is the only one of them that also works outside any update: `tx` is
+ * NULL then. */
 void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes);
 FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block);
-uint64_t alloc_usable_bytes(const void *base, const void *block);
+uint64_t alloc_usable_bytes(fur_update *tx, const void *base, const void *block);
 uint64_t *alloc_roots(void *base);
 
 /* Check all the allocator's structures, and count the blocks and chunks in use.  No transaction may

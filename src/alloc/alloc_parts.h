@@ -15,9 +15,20 @@
 #include "htm/htm.h"
 #include "media/heap_layout.h"
 
-static inline uint64_t get_word(const uint64_t *word)
+/* Read a word that updates change.  The caller runs in the body of `tx`, whose own stores the load
+ * must see.
+ * Plain loads read the words that never change once the heap is formatted: of the header, bytes,
+ * threads, chunks, table, first_chunk and lists. */
+static inline uint64_t get_word(fur_update *tx, const uint64_t *word)
 {
-	return arch_load(word);
+	FUR_ASSERT(tx);
+	return fur_load(tx, (uint64_t *)(uintptr_t)word);
+}
+
+/* The same, but outside any update, too: `tx` is NULL there. */
+static inline uint64_t get_word_anywhere(fur_update *tx, const uint64_t *word)
+{
+	return tx ? get_word(tx, word) : arch_load(word);
 }
 
 static inline void put_word(fur_update *tx, uint64_t *word, uint64_t value)
@@ -81,12 +92,12 @@ static inline uint64_t stock_word(const void *base, uint64_t first, uint64_t cou
 	return first ? count << 48 | (first - (uintptr_t)base) | 1 : 0;
 }
 
-static inline struct stock stock_of(const void *base, uint64_t word)
+static inline struct stock stock_of(fur_update *tx, const void *base, uint64_t word)
 {
 	if (word & 1)
 		return (struct stock){
 		        (uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
-	return (struct stock){word, word ? get_word(&block_at(word)->depth) : 0};
+	return (struct stock){word, word ? get_word(tx, &block_at(word)->depth) : 0};
 }
 
 /* A chunk's own list of free blocks, and the word that encodes it: their addresses, and how
@@ -100,9 +111,9 @@ static inline uint64_t listed_word(struct listed l)
 	return l.count << 40 | l.last % CHUNK_BYTES / 16 << 20 | l.first % CHUNK_BYTES / 16;
 }
 
-static inline struct listed listed_of(const void *base, uint64_t number)
+static inline struct listed listed_of(fur_update *tx, const void *base, uint64_t number)
 {
-	uint64_t word = get_word(&chunk_list(base, number)->blocks),
+	uint64_t word = get_word(tx, &chunk_list(base, number)->blocks),
 	         at = chunk_address(base, number);
 	if (word >> 40 == 0)
 		return (struct listed){0, 0, 0};
@@ -113,7 +124,7 @@ static inline struct listed listed_of(const void *base, uint64_t number)
 /* ------------------------------------------------------------------ alloc.c */
 
 /* The number of the first chunk of a run of at least `want` free chunks, or 0. */
-uint64_t alloc_find_run(const void *base, uint64_t want);
+uint64_t alloc_find_run(fur_update *tx, const void *base, uint64_t want);
 
 /* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list.  If the
  * chunk then has all its blocks, give the chunk to the heap. */

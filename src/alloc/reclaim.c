@@ -49,11 +49,11 @@ static bool is_old_form(const void *base)
 
 /* The word that contains the address of the class's first old list, or 0.  On the class's list, old
  * lists follow the last chunk that has free blocks. */
-static uint64_t *old_lists(void *base, unsigned class)
+static uint64_t *old_lists(fur_update *tx, void *base, unsigned class)
 {
 	uint64_t *link = &header(base)->classes[class].depot;
-	while (is_chunk_link(get_word(link)))
-		link = &chunk_list(base, get_word(link) >> 1)->next;
+	while (is_chunk_link(get_word(tx, link)))
+		link = &chunk_list(base, get_word(tx, link) >> 1)->next;
 	return link;
 }
 
@@ -63,7 +63,7 @@ static void put_old_list(fur_update *tx, void *base, unsigned class, uint64_t *l
 {
 	uint64_t *depot = &header(base)->classes[class].depot;
 	put_word(tx, link, list);
-	put_word(tx, depot, get_word(depot));
+	put_word(tx, depot, get_word(tx, depot));
 }
 
 /* Give the blocks of old lists to their chunks.  Use at most half the log.  True: there is a run of
@@ -72,15 +72,15 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++)
 		for (;;) {
-			uint64_t *link = old_lists(base, class), list = get_word(link);
+			uint64_t *link = old_lists(tx, base, class), list = get_word(tx, link);
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
 			if (!list || log_room(tx) < log_bytes(tx) / 2 +
 			                                    UINT64_C(5) * BATCH_MOST * ENTRY_BYTES)
 				break;
-			put_old_list(tx, base, class, link, get_word(&block_at(list)->depth));
+			put_old_list(tx, base, class, link, get_word(tx, &block_at(list)->depth));
 			alloc_give_list(tx, base, class, (struct stock){list, BATCH_MOST},
 			        BATCH_MOST, BATCH_MOST);
-			if (alloc_find_run(base, want))
+			if (alloc_find_run(tx, base, want))
 				return true;
 		}
 	return false;
@@ -90,10 +90,11 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 
 /* Count the list's blocks.  Each row of neighbours costs at most `entries` log entries, including
  * the list's own words. */
-static void tally_list(struct tally *t, const void *base, uint64_t list, uint16_t entries)
+static void tally_list(
+        fur_update *tx, struct tally *t, const void *base, uint64_t list, uint16_t entries)
 {
 	uint64_t before = 0;
-	for (uint64_t at = list; at; at = get_word(&block_at(at)->next)) {
+	for (uint64_t at = list; at; at = get_word(tx, &block_at(at)->next)) {
 		uint64_t number = chunk_of(base, at), k = number - t->first;
 		if (k < WINDOW) {
 			t->chunks[k].blocks++;
@@ -113,31 +114,31 @@ static void tally_range(
 	}
 }
 
-static void tally_class(struct tally *t, void *base, unsigned class)
+static void tally_class(fur_update *tx, struct tally *t, void *base, unsigned class)
 {
 	const struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		const struct cache *c = cache(base, i, class);
-		tally_list(t, base, stock_of(base, get_word(&c->list)).first, 2);
-		tally_list(t, base, stock_of(base, get_word(&c->full)).first, 2);
-		tally_range(t, base, get_word(&c->carve), get_word(&c->carve_end), class);
+		tally_list(tx, t, base, stock_of(tx, base, get_word(tx, &c->list)).first, 2);
+		tally_list(tx, t, base, stock_of(tx, base, get_word(tx, &c->full)).first, 2);
+		tally_range(t, base, get_word(tx, &c->carve), get_word(tx, &c->carve_end), class);
 	}
-	tally_range(t, base, get_word(&s->carve), get_word(&s->carve_end), class);
-	for (uint64_t list = is_old_form(base) ? get_word(old_lists(base, class)) : 0; list;
-	        list = get_word(&block_at(list)->depth))
-		tally_list(t, base, list, 4);
+	tally_range(t, base, get_word(tx, &s->carve), get_word(tx, &s->carve_end), class);
+	for (uint64_t list = is_old_form(base) ? get_word(tx, old_lists(tx, base, class)) : 0; list;
+	        list = get_word(tx, &block_at(list)->depth))
+		tally_list(tx, t, base, list, 4);
 }
 
 /* Find the cheapest chunk of the window that has no block in use, or return 0.  Sets its count to
  * 0, so that no later call finds it again. */
-static uint64_t take_cheapest_chunk(struct tally *t, const void *base)
+static uint64_t take_cheapest_chunk(fur_update *tx, struct tally *t, const void *base)
 {
 	uint64_t best = 0, least = UINT64_MAX;
 	for (uint64_t k = 0; k < WINDOW && t->first + k < header(base)->chunks; k++) {
-		uint64_t kind = get_word(&chunk(base, t->first + k)->kind),
+		uint64_t kind = get_word(tx, &chunk(base, t->first + k)->kind),
 		         found = t->chunks[k].blocks;
 		if (kind_is_small(kind) && found && t->chunks[k].entries < least &&
-		        found + listed_of(base, t->first + k).count ==
+		        found + listed_of(tx, base, t->first + k).count ==
 		                blocks_in_chunk(kind_class(kind))) {
 			best = t->first + k;
 			least = t->chunks[k].entries;
@@ -157,7 +158,7 @@ static struct stock list_without_chunk(
 	uint64_t first = 0, kept = 0;
 	bool passed = false;
 	for (uint64_t at = list.first, next; at; at = next) {
-		next = get_word(&block_at(at)->next);
+		next = get_word(tx, &block_at(at)->next);
 		if (chunk_of(base, at) == number) {
 			passed = true;
 			list.count--;
@@ -176,7 +177,7 @@ static struct stock list_without_chunk(
 
 static void take_from_stock(fur_update *tx, void *base, uint64_t *word, uint64_t number)
 {
-	struct stock list = stock_of(base, get_word(word)),
+	struct stock list = stock_of(tx, base, get_word(tx, word)),
 	             rest = list_without_chunk(tx, base, list, number);
 	if (rest.count != list.count)
 		put_word(tx, word, stock_word(base, rest.first, rest.count));
@@ -185,7 +186,8 @@ static void take_from_stock(fur_update *tx, void *base, uint64_t *word, uint64_t
 static void take_from_range(
         fur_update *tx, void *base, uint64_t *from, uint64_t *to, uint64_t number)
 {
-	if (get_word(from) != get_word(to) && chunk_of(base, get_word(from)) == number) {
+	if (get_word(tx, from) != get_word(tx, to) &&
+	        chunk_of(base, get_word(tx, from)) == number) {
 		put_word(tx, from, 0);
 		put_word(tx, to, 0);
 	}
@@ -193,11 +195,11 @@ static void take_from_range(
 
 static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
-	uint64_t *link = old_lists(base, class);
-	for (uint64_t list = get_word(link), after; list; list = after) {
+	uint64_t *link = old_lists(tx, base, class);
+	for (uint64_t list = get_word(tx, link), after; list; list = after) {
 		struct stock all = {list, BATCH_MOST},
 		             rest = list_without_chunk(tx, base, all, number);
-		after = get_word(&block_at(list)->depth);
+		after = get_word(tx, &block_at(list)->depth);
 		if (rest.count != all.count) {
 			if (rest.first && rest.first != list)
 				put_word(tx, &block_at(rest.first)->depth, after);
@@ -211,7 +213,7 @@ static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint
 /* Take all the chunk's blocks out of stocks and lists, and make it a free run. */
 static void take_chunk(fur_update *tx, void *base, uint64_t number)
 {
-	unsigned class = kind_class(get_word(&chunk(base, number)->kind));
+	unsigned class = kind_class(get_word(tx, &chunk(base, number)->kind));
 	struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		struct cache *c = cache(base, i, class);
@@ -232,13 +234,13 @@ static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 	for (unsigned class = 0; class < CLASSES; class ++) {
 		if (!class_keeps_chunks(class))
 			continue;
-		uint64_t link = get_word(&header(base)->classes[class].depot), next;
+		uint64_t link = get_word(tx, &header(base)->classes[class].depot), next;
 		for (; is_chunk_link(link) && log_affords(tx, GIVE_ENTRIES); link = next) {
-			next = get_word(&chunk_list(base, link >> 1)->next);
-			if (listed_of(base, link >> 1).count != blocks_in_chunk(class))
+			next = get_word(tx, &chunk_list(base, link >> 1)->next);
+			if (listed_of(tx, base, link >> 1).count != blocks_in_chunk(class))
 				continue;
 			alloc_give_chunk(tx, base, class, link >> 1);
-			if (alloc_find_run(base, want))
+			if (alloc_find_run(tx, base, want))
 				return true;
 		}
 	}
@@ -257,13 +259,13 @@ bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 	        first += WINDOW) {
 		struct tally t = {.first = first};
 		for (unsigned class = 0; class < CLASSES; class ++)
-			tally_class(&t, base, class);
-		for (uint64_t number; (number = take_cheapest_chunk(&t, base));) {
+			tally_class(tx, &t, base, class);
+		for (uint64_t number; (number = take_cheapest_chunk(tx, &t, base));) {
 			/* take_cheapest_chunk() does not change `entries`. */
 			if (!log_affords(tx, t.chunks[number - first].entries + GIVE_ENTRIES))
 				return false;
 			take_chunk(tx, base, number);
-			if (alloc_find_run(base, want))
+			if (alloc_find_run(tx, base, want))
 				return true;
 		}
 	}

@@ -7,6 +7,17 @@
 #include "api/heap.h"
 #include "base/error.h"
 
+/* The update that this thread has open on this heap, or NULL.  A read-only transaction that has
+ * joined an update reads that update's own stores, so this function returns the update then,
+ * too. */
+static fur_update *open_update(const fur_heap *heap)
+{
+	const struct fur_thread *t = this_thread()->open;
+	if (!t || t->heap != heap || !t->update.depth)
+		return NULL;
+	return (fur_update *)(uintptr_t)&t->update;
+}
+
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
 {
 	if (!tx || !tx->depth || tx->error)
@@ -24,13 +35,16 @@ FUR_API void fur_free(fur_update *tx, void *memory)
 
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)
 {
-	return alloc_usable_bytes(heap->file.base, memory);
+	return alloc_usable_bytes(open_update(heap), heap->file.base, memory);
 }
 
 FUR_API void *fur_root(const fur_heap *heap, unsigned index)
 {
-	uint64_t word = index < FUR_ROOTS ? arch_load(&alloc_roots(heap->file.base)[index]) : 0;
-	return (void *)(uintptr_t)word;
+	if (index >= FUR_ROOTS)
+		return NULL;
+	uint64_t *root = &alloc_roots(heap->file.base)[index];
+	fur_update *tx = open_update(heap);
+	return (void *)(uintptr_t)(tx ? fur_load(tx, root) : arch_load(root));
 }
 
 FUR_API void fur_set_root(fur_update *tx, unsigned index, const void *value)

@@ -263,6 +263,131 @@ TEST_F(FailedUpdate, LargerThanTheLog_AtEveryWord)
 			});
 }
 
+/* ----------------------------------------------- many calls in one update, before its commit */
+
+class OneUpdate : public Allocator
+{
+protected:
+	fur_update *begin()
+	{
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
+		return tx;
+	}
+	static constexpr size_t SIZES[] = {16, 100, 1000, 16384, 16385, 200000};
+};
+
+TEST_F(OneUpdate, Root_IsTheOneJustSet)
+{
+	void *old = alloc(64), *young = alloc(64);
+	fur::update(self_, [&](fur_update *tx) { fur_set_root(tx, 1, old); });
+	fur_update *tx = begin(), *inner;
+	fur_set_root(tx, 1, young);
+	EXPECT_EQ(fur_root(heap_, 1), young);
+	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	EXPECT_EQ(fur_root(heap_, 1), young) << "in a nested update";
+	EXPECT_EQ(fur_commit(inner), 0);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_root(heap_, 1), young) << "in a read-only transaction that joined the update";
+	EXPECT_EQ(fur_end_ro(ro), 0);
+	fur_set_root(tx, 1, nullptr);
+	EXPECT_EQ(fur_root(heap_, 1), nullptr);
+	EXPECT_EQ(fur_root(heap_, FUR_ROOTS), nullptr);
+	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	EXPECT_EQ(fur_root(heap_, 1), old);
+}
+
+/* A root leads to a block, and the block's words to the next: all of one update. */
+TEST_F(OneUpdate, Root_LeadsToTheListJustBuilt)
+{
+	fur_update *tx = begin();
+	for (uint64_t k = 0; k < 5; k++) {
+		auto *p = static_cast<void **>(fur_alloc(tx, 100));
+		ASSERT_NE(p, nullptr);
+		fur_store(tx, p, fur_root(heap_, 2));
+		fur_set_root(tx, 2, p);
+	}
+	unsigned length = 0;
+	for (void *p = fur_root(heap_, 2); p; p = fur_load(tx, static_cast<void **>(p)))
+		ASSERT_LE(++length, 5u);
+	EXPECT_EQ(length, 5u);
+	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(census().blocks, 5u);
+}
+
+TEST_F(OneUpdate, UsableBytes_OfABlockJustAllocated)
+{
+	std::vector<void *> blocks;
+	fur_update *tx = begin();
+	for (size_t n : SIZES) { /* each in a new chunk */
+		blocks.push_back(fur_alloc(tx, n));
+		ASSERT_NE(blocks.back(), nullptr) << n;
+		EXPECT_GE(fur_usable_bytes(heap_, blocks.back()), n);
+	}
+	fur_free(tx, blocks.back());
+	EXPECT_EQ(fur_usable_bytes(heap_, blocks.back()), 0u) << "a free run again";
+	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	for (void *p : blocks)
+		EXPECT_EQ(fur_usable_bytes(heap_, p), 0u) << "its chunk was never taken";
+	EXPECT_EQ(census().blocks, 0u);
+}
+
+TEST_F(OneUpdate, BlocksAreDistinct_AndFreedOnesComeBack)
+{
+	for (size_t n : {16u, 1000u, 16384u, 65536u}) {
+		SCOPED_TRACE(n);
+		std::set<void *> first, second;
+		fur_update *tx = begin();
+		for (int k = 0; k < 6; k++)
+			ASSERT_TRUE(first.insert(fur_alloc(tx, n)).second);
+		for (void *p : first)
+			fur_free(tx, p);
+		for (int k = 0; k < 6; k++)
+			ASSERT_TRUE(second.insert(fur_alloc(tx, n)).second);
+		EXPECT_TRUE(first == second || n == 65536u);
+		EXPECT_FALSE(second.count(nullptr));
+		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(census().blocks, 6u);
+		for (void *p : second)
+			release(p);
+		EXPECT_EQ(census().blocks, 0u);
+	}
+}
+
+TEST_F(OneUpdate, FreeOfWhatTheUpdateFreed_IsRefused)
+{
+	for (size_t n : SIZES) {
+		void *kept = alloc(n);
+		alloc_census before = census();
+		for (bool own : {false, true}) {
+			fur_update *tx = begin();
+			void *p = own ? fur_alloc(tx, n) : kept;
+			fur_free(tx, p);
+			fur_free(tx, p);
+			EXPECT_EQ(fur_commit(tx), FUR_EFREE) << n;
+			EXPECT_EQ(census().blocks, before.blocks);
+		}
+		release(kept);
+	}
+}
+
+/* Neither a range that the update took, nor the rest of a chunk that it took, is allocated. */
+TEST_F(OneUpdate, FreeOfWhatItHasNotCarved_IsRefused)
+{
+	for (size_t n : {16u, 64u, 1000u, 8192u})
+		for (bool range : {false, true}) {
+			fur_update *tx = begin();
+			char *p = static_cast<char *>(fur_alloc(tx, n));
+			ASSERT_NE(p, nullptr);
+			size_t usable = fur_usable_bytes(heap_, p);
+			ASSERT_GE(usable, n);
+			fur_free(tx, p + (range ? usable : 65536 - 65536 % usable - usable));
+			EXPECT_EQ(fur_commit(tx), FUR_EFREE) << n;
+		}
+	EXPECT_EQ(census().blocks, 0u);
+}
+
 /* ------------------------------------------------------------- blocks that fur_free refuses */
 
 class Free : public Allocator

@@ -136,6 +136,43 @@ TEST_F(Reclaim, FullOfOneSize_ThenFreed_IsOneRunAgain)
 	EXPECT_EQ(census().blocks, 0u);
 }
 
+/* One update fills the heap, frees it, and makes it one run, then blocks of another size. */
+TEST_F(Reclaim, FullOfOneSize_ThenFreed_InOneUpdate)
+{
+	restart(4 << 20);
+	uint64_t chunks = census().free_chunks;
+	for (size_t n : {64u, 1000u, 5000u, 16384u}) {
+		SCOPED_TRACE(n);
+		fur::Thread self(heap_);
+		std::vector<void *> all;
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self, &tx), 0);
+		while (void *p = fur_alloc(tx, n)) {
+			ASSERT_LE(all.size(), chunks * CHUNK_BYTES / n);
+			all.push_back(p);
+		}
+		EXPECT_EQ(all.size(), chunks * (CHUNK_BYTES / fur_usable_bytes(heap_, all[0])));
+		std::shuffle(all.begin(), all.end(), std::mt19937(9));
+		size_t most = all.size();
+		for (; all.size() > most / 2; all.pop_back())
+			fur_free(tx, all.back());
+		for (void *p; all.size() <= most && (p = fur_alloc(tx, n));)
+			all.push_back(p);
+		EXPECT_EQ(all.size(), most) << "the chunks' lists that the update made are used up";
+		for (void *p : all)
+			fur_free(tx, p);
+		void *run = fur_alloc(tx, chunks * CHUNK_BYTES);
+		EXPECT_NE(run, nullptr);
+		EXPECT_EQ(fur_alloc(tx, 16), nullptr);
+		fur_free(tx, run);
+		EXPECT_NE(run = fur_alloc(tx, 320), nullptr);
+		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		EXPECT_EQ(census().blocks, 1u);
+		fur::update(self, [&](fur_update *last) { fur_free(last, run); });
+		EXPECT_EQ(census().blocks, 0u);
+	}
+}
+
 TEST_F(Reclaim, OneBlockLeft_KeepsItsChunkOnly)
 {
 	restart(65536);
@@ -336,6 +373,35 @@ TEST_F(ReclaimRandom, CensusAgreesWithAShadow)
 	}
 }
 
+/* The inner updates of step() join the outer one: each step meets the state that the steps before
+ * it have left, and that nobody else sees yet. */
+TEST_F(ReclaimRandom, ManyStepsInOneUpdate_AgreeWithAShadow)
+{
+	const char *given = getenv("FUR_SEED");
+	uint64_t seed = given ? strtoull(given, nullptr, 0) : std::random_device{}();
+	printf("FUR_SEED=%llu\n", static_cast<unsigned long long>(seed));
+	std::mt19937_64 random(seed);
+	restart(1 << 20);
+	Shadow shadow;
+	fur::Thread self(heap_);
+	for (int round = 0; round < 120; round++) {
+		SCOPED_TRACE("round " + std::to_string(round));
+		const Shadow before = shadow;
+		bool commit = round % 3 != 2;
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self, &tx), 0);
+		for (int i = 0; i < 100; i++)
+			ASSERT_NO_FATAL_FAILURE(step(self, random, shadow, round % 8 > 5));
+		if (commit) {
+			ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		} else {
+			ASSERT_EQ(fur_abort(tx), FUR_EABORTED);
+			shadow = before;
+		}
+		ASSERT_NO_FATAL_FAILURE(compare(shadow));
+	}
+}
+
 TEST_F(ReclaimRandom, ManyThreads_LoseNothing)
 {
 	std::vector<std::thread> threads;
@@ -501,6 +567,72 @@ TEST_F(OldHeap, ListsOfTheOldForm_BecomeRoomForAnyOther)
 		reopen();
 		EXPECT_NE(alloc((chunks - header()->first_chunk) * CHUNK_BYTES), nullptr);
 	}
+}
+
+/* One update uses some old lists up, gives blocks back, and sorts the other lists. */
+TEST_F(OldHeap, ListsOfTheOldForm_InOneUpdate)
+{
+	for (bool shuffled : {false, true}) {
+		fill_and_release_as_old(1 << 20, shuffled);
+		fur::Thread self(heap_);
+		std::vector<void *> blocks;
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self, &tx), 0);
+		for (int k = 0; k < 600; k++)
+			blocks.push_back(fur_alloc(tx, 64));
+		for (; blocks.size() > 3; blocks.pop_back())
+			fur_free(tx, blocks.back());
+		for (size_t n : {100000u, 1000u, 64u, 20000u, 16u})
+			blocks.push_back(fur_alloc(tx, n));
+		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		std::sort(blocks.begin(), blocks.end());
+		EXPECT_NE(blocks.front(), nullptr);
+		EXPECT_TRUE(std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end());
+		EXPECT_EQ(census().blocks, blocks.size());
+	}
+}
+
+/* An update that stores lists of the old form itself finds their blocks there. */
+TEST_F(OldHeap, ListsOfTheOldForm_OfTheSameUpdate)
+{
+	std::vector<free_block *> b;
+	for (int k = 0; k < 7; k++)
+		b.push_back(static_cast<free_block *>(alloc(64)));
+	fur::Thread self(heap_);
+	cache &c = cache_of(fur_thread_slot(self), 64);
+	class_state &s = header()->classes[(64 - 1) / 16];
+	ASSERT_EQ(c.list, 0u);
+	ASSERT_EQ(s.depot, 0u);
+	fur::update(self, [&](fur_update *tx) {
+		auto store_list = [&](uint64_t *to, size_t first, size_t last, free_block *more) {
+			for (size_t k = first; k <= last; k++)
+				fur_store(tx, &b[k]->next,
+				        reinterpret_cast<uint64_t>(k < last ? b[k + 1] : nullptr));
+			fur_store(tx, &b[first]->depth,
+			        more ? reinterpret_cast<uint64_t>(more) : last - first + 1);
+			fur_store(tx, to, reinterpret_cast<uint64_t>(b[first]));
+		};
+		auto expect = [&](size_t first, size_t last) {
+			for (size_t k = first; k <= last; k++)
+				EXPECT_EQ(fur_alloc(tx, 64), b[k]) << k;
+		};
+		fur_store(tx, &c.carve, uint64_t(0));
+		fur_store(tx, &c.carve_end, uint64_t(0));
+		store_list(&s.depot, 5, 6, nullptr);
+		fur_store(tx, &b[5]->depth, uint64_t(0));
+		store_list(&s.depot, 2, 4, b[5]);
+		store_list(&c.full, 0, 1, nullptr);
+		expect(0, 0);
+		EXPECT_EQ(fur_load(tx, &c.list) >> 48, 1u);
+		expect(1, 2);
+		EXPECT_EQ(fur_load(tx, &c.list) >> 48, 2u);
+		expect(3, 5);
+		EXPECT_EQ(fur_load(tx, &c.list) >> 48, 1u);
+		fur_free(tx, b[2]);
+	});
+	EXPECT_EQ(c.list >> 48, 2u);
+	alloc_census now;
+	ASSERT_EQ(alloc_check(fur_base(heap_), &now), 0) << fur_errormsg();
 }
 
 /* So small a log that no list can be sorted: blocks are taken out of the lists where they are. */
