@@ -40,6 +40,7 @@ public:
 			                " cores and " + std::to_string(EMU_MAX_THREADS - 1) +
 			                " hardware threads");
 		d.smt_slowdown = numbers("smt_slowdown", d.smt, 1);
+		d.thousand_instructions = ps(1000 / positive("instructions_per_ns"));
 		enter("cache");
 		d.line_bytes = power_of_two("line_bytes", 32, 256);
 		d.l1_lines = count("l1_lines", 1, 1 << 20);
@@ -48,8 +49,8 @@ public:
 		d.l2_ways = ways("l2_ways", d.l2_lines);
 		d.outstanding = count("outstanding", 1, 64);
 		enter("latency_ns");
-		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"),
-		d.l3 = time("l3");
+		d.instruction = time("instruction"), d.issue = time("issue"), d.l1 = time("l1"),
+		d.l2 = time("l2"), d.l3 = time("l3");
 		d.memory = time("memory");
 		d.transfer_same_socket = time("transfer_same_socket"),
 		d.transfer_other_socket = time("transfer_other_socket");
@@ -150,6 +151,14 @@ private:
 	Time time(const char *key)
 	{
 		return ps(number(get(key), key, 0));
+	}
+	double positive(const char *key)
+	{
+		const toml::node &node = get(key);
+		double value = number(node, key, 0);
+		if (value == 0)
+			fail(node, std::string(key) + " must not be 0");
+		return value;
 	}
 	std::vector<double> numbers(const char *key, unsigned n, double least)
 	{
