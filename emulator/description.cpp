@@ -65,15 +65,7 @@ public:
 		enter("store_buffer");
 		d.store_entries = count("entries", 1, 256);
 		d.store_linger = time("linger_ns");
-		enter("htm");
-		d.begin = time("begin_ns"), d.commit = time("commit_ns"),
-		d.abort = time("abort_ns");
-		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
-		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
-		d.read_lines = count("read_lines", 0, 1 << 30);
-		d.write_lines = count("write_lines", 0, 1 << 30);
-		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
-		d.rollback_only = flag("rollback_only");
+		read_htm(d);
 		enter("pm");
 		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"),
 		d.pm_write_gap = time("write_gap_ns");
@@ -82,6 +74,27 @@ public:
 	}
 
 private:
+	/* A machine without transactions has none of the other keys. */
+	void read_htm(Description &d)
+	{
+		enter("htm");
+		d.htm = static_cast<Htm>(choice("kind", {"none", "tsx", "power"}));
+		if (d.htm == Htm::NONE)
+			return;
+		if ((d.htm == Htm::POWER) != d.power)
+			fail(get("kind"),
+			        "kind must be none, or that of the isa: tsx of x86, power "
+			        "of power");
+		d.begin = time("begin_ns"), d.commit = time("commit_ns"),
+		d.abort = time("abort_ns");
+		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
+		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
+		d.read_lines = count("read_lines", 0, 1 << 30);
+		d.write_lines = count("write_lines", 0, 1 << 30);
+		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
+		d.rollback_only = flag("rollback_only");
+	}
+
 	static Time ps(double ns)
 	{
 		return static_cast<Time>(std::llround(ns * 1000));
@@ -219,7 +232,8 @@ Description read_description(const std::string &machine)
 	std::ifstream probe(path);
 	if (!probe && !file)
 		throw std::runtime_error(machine + ": no such machine: use power9, tsx, "
-		                                   "tsx-tracked, or a file that describes one");
+		                                   "tsx-tracked, epyc, or a file that describes "
+		                                   "one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {
@@ -258,6 +272,11 @@ unsigned emu_machine_threads(const struct emu_machine *m)
 	return m->d.cores() * m->d.smt;
 }
 
+bool emu_machine_has_htm(const struct emu_machine *m)
+{
+	return m->d.htm != emu::Htm::NONE;
+}
+
 bool emu_machine_is_power(const struct emu_machine *m)
 {
 	return m->d.power;
@@ -265,7 +284,7 @@ bool emu_machine_is_power(const struct emu_machine *m)
 
 bool emu_machine_suspends_loads(const struct emu_machine *m)
 {
-	return m->d.suspend == emu::Suspend::LOADS;
+	return emu_machine_has_htm(m) && m->d.suspend == emu::Suspend::LOADS;
 }
 
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)

@@ -15,6 +15,7 @@ namespace emu
 
 using Time = uint64_t; /* virtual, in picoseconds */
 
+enum class Htm { NONE, TSX, POWER };
 enum class Suspend { NONE, LOADS, ALL };
 
 struct Description {
@@ -30,6 +31,7 @@ struct Description {
 	     light_fence = 0, pause = 0, wake = 0;
 	unsigned store_entries = 32;
 	Time store_linger = 0;
+	Htm htm = Htm::POWER;
 	Time begin = 0, commit = 0, abort = 0, suspend_resume[2] = {};
 	unsigned read_lines = 0, write_lines = 0;
 	Suspend suspend = Suspend::ALL;

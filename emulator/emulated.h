@@ -70,6 +70,7 @@ void emu_machine_free(struct emu_machine *m);
 
 const char *emu_machine_name(const struct emu_machine *m);
 unsigned emu_machine_threads(const struct emu_machine *m); /* its hardware threads */
+bool emu_machine_has_htm(const struct emu_machine *m);
 bool emu_machine_is_power(const struct emu_machine *m);
 bool emu_machine_suspends_loads(const struct emu_machine *m); /* x86: TSXLDTRK */
 /* Nanoseconds that it takes to read a line of persistent memory that is in no cache.  Until it is
@@ -191,9 +192,10 @@ enum emu_cause {
 
 #define EMU_STARTED 0
 
-/* Returns EMU_STARTED.  After an abort it returns again, as often as that happens: (code of
- * emu_tabort) << 8 | 1 + cause, with registers, stack and memory as they were, even if the function
- * that called it has returned meanwhile (INV-E3). */
+/* Returns EMU_STARTED; on a machine without transactions, 1 + EMU_DISALLOWED.  After an abort it
+ * returns again, as often as that happens: (code of emu_tabort) << 8 | 1 + cause, with registers,
+ * stack and memory as they were, even if the function that called it has returned meanwhile
+ * (INV-E3). */
 uint64_t emu_tbegin(enum emu_tx kind);
 void emu_tend(void);
 /* POWER: why the last transaction failed, in the bits of TEXASR (Power ISA 3.0B, Book II,

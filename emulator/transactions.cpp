@@ -234,6 +234,8 @@ uint64_t emu_tbegin(enum emu_tx kind)
 	Thread *t = g.self;
 	if (!t)
 		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
+	if (g.d->htm == Htm::NONE)
+		return 1 + EMU_DISALLOWED;
 	end_overlap(*t);
 	begin_access(*t);
 	if (t->tx.active) {

@@ -90,7 +90,7 @@ uint64_t loads_take(unsigned first, unsigned n, bool overlap)
 
 TEST(Machine, Overlap_OfAsManyMissesAsMayBeUnderWay_TakesLittleMoreThanOne)
 {
-	for (const char *machine : {"power9", "tsx"}) {
+	for (const char *machine : {"power9", "tsx", "epyc"}) {
 		run({machine}, {[] {
 			result[0] = loads_take(0, 1, false);
 			result[1] = loads_take(8, 8, false);
@@ -193,8 +193,8 @@ TEST(Machine, Instructions_TakeWhatTheDescriptionStates)
 		return result[0];
 	};
 	EXPECT_EQ(takes("power9", 76), 10000u) << "power9.toml: 7.6 in a nanosecond";
-	EXPECT_EQ(takes("tsx", 200), 10000u) << "tsx.toml: 20 in a nanosecond";
-	EXPECT_EQ(takes("tsx", 0), 0u);
+	EXPECT_EQ(takes("epyc", 200), 10000u) << "epyc.toml: 20 in a nanosecond";
+	EXPECT_EQ(takes("epyc", 0), 0u);
 }
 
 TEST(Machine, SameSeed_SameRun)
@@ -292,7 +292,7 @@ std::string at(const std::string &text)
 
 TEST(Description, ThoseThatCome_AreRead)
 {
-	for (const char *name : {"power9", "tsx", "tsx-tracked"})
+	for (const char *name : {"power9", "tsx", "tsx-tracked", "epyc"})
 		emu_machine_free(machine_named(name));
 	EXPECT_EQ(error_of("", ""), "");
 }
@@ -316,6 +316,11 @@ TEST(Description, Mistakes_NameTheLine)
 	EXPECT_EQ(error_of("[pm]", "[pmem]"), ": the table [pm] is missing");
 	EXPECT_NE(error_of("write_lines = 64\n", "").find("[htm] has no 'write_lines'"),
 	        std::string::npos);
+	EXPECT_EQ(error_of("kind = \"power\"", "kind = \"tsx\""),
+	        at("kind = \"power\"") +
+	                ": kind must be none, or that of the isa: tsx of x86, power of power");
+	EXPECT_EQ(error_of("kind = \"power\"", "kind = \"none\""),
+	        at("abort_ns") + ": unknown key 'abort_ns'");
 	EXPECT_EQ(error_of("instructions_per_ns = 7.6", "instructions_per_ns = 0"),
 	        at("instructions_per_ns") + ": instructions_per_ns must not be 0");
 	EXPECT_EQ(error_of("smt = 2", "smt = = 2").substr(0, 4), at("smt = 2") + ": ");

@@ -2,6 +2,7 @@
  *
  * machine_transactions_test.cpp - the emulated machine's hardware transactions, POWER's and TSX's.
  */
+#include "internals.hpp"
 #include "machine_fixture.hpp"
 
 #include <cstring>
@@ -436,6 +437,41 @@ TEST(PowerTm, AnAbort_EndsTheOverlap)
 	EXPECT_EQ(cause_of(result[0]), EMU_CONFLICT_PLAIN);
 	EXPECT_EQ(result[3], 1u);
 	EXPECT_GT(result[2], result[1] + result[1] / 2) << "one after the other again";
+}
+
+/* ------------------------------------------------- a machine without transactions */
+
+TEST(NoHtm, BeginRefuses_AndNothingElseHappens)
+{
+	EXPECT_EQ(run({"epyc"}, {[] {
+		for (emu_tx kind : {EMU_TX, EMU_ROLLBACK_ONLY}) {
+			result[0] = emu_tbegin(kind);
+			store(cell[0], load(cell[0]) + 1);
+			emu_tend();
+			emu_tabort(1);
+			emu_suspend_loads();
+			emu_resume_loads();
+			result[1] += cause_of(result[0]) == EMU_DISALLOWED;
+		}
+	}}),
+	        EMU_DONE);
+	EXPECT_EQ(result[1], 2u);
+	EXPECT_EQ(cell[0].value, 2u) << "no transaction, so nothing is undone";
+	EXPECT_EQ(emu_count().begun, 0u);
+}
+
+/* What libfur's choice of a back end looks at. */
+TEST(NoHtm, DetectionFindsNoTransactions)
+{
+	static arch_cpu cpu;
+	const auto detected_on = [](const char *machine) {
+		run({machine}, {[] { cpu = arch_cpu_detect(); }});
+		return cpu;
+	};
+	arch_cpu none = detected_on("epyc");
+	EXPECT_FALSE(none.rtm || none.tsxldtrk || none.power_htm || none.suspend);
+	EXPECT_TRUE(detected_on("tsx").tsxldtrk);
+	EXPECT_TRUE(detected_on("power9").suspend);
 }
 
 /* ------------------------------------------------------------------- capacity */
