@@ -71,8 +71,9 @@ struct arch_cpu arch_cpu_detect(void)
 	const struct emu_machine *m = emu_current_machine();
 	if (emu_thread() < 0)
 		return cpu; /* native, as in recovery: no transactional memory */
-	cpu.power_htm = cpu.suspend = emu_machine_is_power(m);
-	cpu.rtm = !cpu.power_htm;
+	bool htm = emu_machine_has_htm(m);
+	cpu.power_htm = cpu.suspend = htm && emu_machine_is_power(m);
+	cpu.rtm = htm && !cpu.power_htm;
 	cpu.tsxldtrk = cpu.rtm && emu_machine_suspends_loads(m);
 	return cpu;
 }

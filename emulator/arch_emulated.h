@@ -54,6 +54,21 @@ static inline void arch_prefetch_to_write(const void *p)
 	emu_prefetch(p, true);
 }
 
+static inline void arch_overlap_begin(void)
+{
+	emu_overlap_begin();
+}
+
+static inline void arch_overlap_end(void)
+{
+	emu_overlap_end();
+}
+
+static inline void arch_instructions(unsigned n)
+{
+	emu_instructions(n);
+}
+
 static inline void arch_persistent(void *base, size_t bytes)
 {
 	emu_persistent(base, bytes);

@@ -40,6 +40,7 @@ public:
 			                " cores and " + std::to_string(EMU_MAX_THREADS - 1) +
 			                " hardware threads");
 		d.smt_slowdown = numbers("smt_slowdown", d.smt, 1);
+		d.thousand_instructions = ps(1000 / positive("instructions_per_ns"));
 		enter("cache");
 		d.line_bytes = power_of_two("line_bytes", 32, 256);
 		d.l1_lines = count("l1_lines", 1, 1 << 20);
@@ -48,8 +49,8 @@ public:
 		d.l2_ways = ways("l2_ways", d.l2_lines);
 		d.outstanding = count("outstanding", 1, 64);
 		enter("latency_ns");
-		d.instruction = time("instruction"), d.l1 = time("l1"), d.l2 = time("l2"),
-		d.l3 = time("l3");
+		d.instruction = time("instruction"), d.issue = time("issue"), d.l1 = time("l1"),
+		d.l2 = time("l2"), d.l3 = time("l3");
 		d.memory = time("memory");
 		d.transfer_same_socket = time("transfer_same_socket"),
 		d.transfer_other_socket = time("transfer_other_socket");
@@ -64,15 +65,7 @@ public:
 		enter("store_buffer");
 		d.store_entries = count("entries", 1, 256);
 		d.store_linger = time("linger_ns");
-		enter("htm");
-		d.begin = time("begin_ns"), d.commit = time("commit_ns"),
-		d.abort = time("abort_ns");
-		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
-		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
-		d.read_lines = count("read_lines", 0, 1 << 30);
-		d.write_lines = count("write_lines", 0, 1 << 30);
-		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
-		d.rollback_only = flag("rollback_only");
+		read_htm(d);
 		enter("pm");
 		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"),
 		d.pm_write_gap = time("write_gap_ns");
@@ -81,6 +74,27 @@ public:
 	}
 
 private:
+	/* A machine without transactions has none of the other keys. */
+	void read_htm(Description &d)
+	{
+		enter("htm");
+		d.htm = static_cast<Htm>(choice("kind", {"none", "tsx", "power"}));
+		if (d.htm == Htm::NONE)
+			return;
+		if ((d.htm == Htm::POWER) != d.power)
+			fail(get("kind"),
+			        "kind must be none, or that of the isa: tsx of x86, power "
+			        "of power");
+		d.begin = time("begin_ns"), d.commit = time("commit_ns"),
+		d.abort = time("abort_ns");
+		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
+		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
+		d.read_lines = count("read_lines", 0, 1 << 30);
+		d.write_lines = count("write_lines", 0, 1 << 30);
+		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
+		d.rollback_only = flag("rollback_only");
+	}
+
 	static Time ps(double ns)
 	{
 		return static_cast<Time>(std::llround(ns * 1000));
@@ -151,6 +165,14 @@ private:
 	{
 		return ps(number(get(key), key, 0));
 	}
+	double positive(const char *key)
+	{
+		const toml::node &node = get(key);
+		double value = number(node, key, 0);
+		if (value == 0)
+			fail(node, std::string(key) + " must not be 0");
+		return value;
+	}
 	std::vector<double> numbers(const char *key, unsigned n, double least)
 	{
 		const toml::node &node = get(key);
@@ -210,7 +232,8 @@ Description read_description(const std::string &machine)
 	std::ifstream probe(path);
 	if (!probe && !file)
 		throw std::runtime_error(machine + ": no such machine: use power9, tsx, "
-		                                   "tsx-tracked, or a file that describes one");
+		                                   "tsx-tracked, epyc, or a file that describes "
+		                                   "one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {
@@ -249,6 +272,11 @@ unsigned emu_machine_threads(const struct emu_machine *m)
 	return m->d.cores() * m->d.smt;
 }
 
+bool emu_machine_has_htm(const struct emu_machine *m)
+{
+	return m->d.htm != emu::Htm::NONE;
+}
+
 bool emu_machine_is_power(const struct emu_machine *m)
 {
 	return m->d.power;
@@ -256,7 +284,7 @@ bool emu_machine_is_power(const struct emu_machine *m)
 
 bool emu_machine_suspends_loads(const struct emu_machine *m)
 {
-	return m->d.suspend == emu::Suspend::LOADS;
+	return emu_machine_has_htm(m) && m->d.suspend == emu::Suspend::LOADS;
 }
 
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)

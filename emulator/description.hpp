@@ -15,6 +15,7 @@ namespace emu
 
 using Time = uint64_t; /* virtual, in picoseconds */
 
+enum class Htm { NONE, TSX, POWER };
 enum class Suspend { NONE, LOADS, ALL };
 
 struct Description {
@@ -22,12 +23,15 @@ struct Description {
 	bool power = true;
 	unsigned sockets = 1, cores_per_socket = 1, smt = 1;
 	std::vector<double> smt_slowdown;
+	Time thousand_instructions = 0;
 	unsigned line_bytes = 128, l1_lines = 256, l1_ways = 8, l2_lines = 4096, l2_ways = 8,
 	         outstanding = 8;
-	Time instruction = 0, l1 = 0, l2 = 0, l3 = 0, memory = 0, transfer_same_socket = 0,
-	     transfer_other_socket = 0, atomic = 0, fence = 0, light_fence = 0, pause = 0, wake = 0;
+	Time instruction = 0, issue = 0, l1 = 0, l2 = 0, l3 = 0, memory = 0,
+	     transfer_same_socket = 0, transfer_other_socket = 0, atomic = 0, fence = 0,
+	     light_fence = 0, pause = 0, wake = 0;
 	unsigned store_entries = 32;
 	Time store_linger = 0;
+	Htm htm = Htm::POWER;
 	Time begin = 0, commit = 0, abort = 0, suspend_resume[2] = {};
 	unsigned read_lines = 0, write_lines = 0;
 	Suspend suspend = Suspend::ALL;

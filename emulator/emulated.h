@@ -70,6 +70,7 @@ void emu_machine_free(struct emu_machine *m);
 
 const char *emu_machine_name(const struct emu_machine *m);
 unsigned emu_machine_threads(const struct emu_machine *m); /* its hardware threads */
+bool emu_machine_has_htm(const struct emu_machine *m);
 bool emu_machine_is_power(const struct emu_machine *m);
 bool emu_machine_suspends_loads(const struct emu_machine *m); /* x86: TSXLDTRK */
 /* Nanoseconds that it takes to read a line of persistent memory that is in no cache.  Until it is
@@ -147,6 +148,9 @@ void emu_unseen(void (*f)(void *), void *arg);
 uint64_t emu_time(void);    /* of the current step; reading it takes no time.  For observers */
 uint64_t emu_ticks(void);   /* picoseconds: virtual in a run, real outside */
 void emu_work(uint64_t ns); /* the thread computes for so long */
+/* The thread executes `n` instructions that access no memory; the description states how long they
+ * take. */
+void emu_instructions(unsigned n);
 void emu_pause(void);       /* for a thread that spins */
 void emu_fence(void);       /* mfence; hwsync */
 void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */
@@ -154,6 +158,17 @@ void emu_fence_light(void); /* orders all but stores with later loads: nothing o
 /* Request a line, for reading or for writing, without waiting for it.  If the thread already has as
  * many requests under way as the description allows, it waits for the first of them. */
 void emu_prefetch(const void *p, bool to_write);
+
+/* No load from emu_overlap_begin() to emu_overlap_end() depends on another, so the thread's loads
+ * overlap, as an out-of-order processor executes them.  Each is issued, and its value read, in
+ * program order, and it conflicts and is tracked as always; only the thread does not wait for its
+ * line.  emu_overlap_end() waits for the last line.  As many lines may be under way as the
+ * description allows, prefetches included; a load that misses while that many are waits for the
+ * first of them.  Overlaps do not nest.  An overlap also ends at whatever else waits for loads: a
+ * full fence (on POWER a light one too), an atomic read-modify-write, emu_pause(), a system call,
+ * and the begin, suspend, resume, end and abort of a transaction. */
+void emu_overlap_begin(void);
+void emu_overlap_end(void);
 
 /* ------------------------------------------------------------- transactions
  *
@@ -177,9 +192,10 @@ enum emu_cause {
 
 #define EMU_STARTED 0
 
-/* Returns EMU_STARTED.  After an abort it returns again, as often as that happens: (code of
- * emu_tabort) << 8 | 1 + cause, with registers, stack and memory as they were, even if the function
- * that called it has returned meanwhile (INV-E3). */
+/* Returns EMU_STARTED; on a machine without transactions, 1 + EMU_DISALLOWED.  After an abort it
+ * returns again, as often as that happens: (code of emu_tabort) << 8 | 1 + cause, with registers,
+ * stack and memory as they were, even if the function that called it has returned meanwhile
+ * (INV-E3). */
 uint64_t emu_tbegin(enum emu_tx kind);
 void emu_tend(void);
 /* POWER: why the last transaction failed, in the bits of TEXASR (Power ISA 3.0B, Book II,

@@ -70,6 +70,7 @@ static void store_atomic(void *p, uint64_t value, unsigned bytes, int order)
  * nothing (INV-E4). */
 static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 {
+	end_overlap(t);
 	if (!g.d->power || order != RELAXED)
 		perform_all(t);
 	if (g.d->power && order == SEQ_CST)

@@ -190,6 +190,14 @@ struct Cache {
 		sets = lines / ways;
 		tags = static_cast<uint32_t *>(__libc_calloc(lines, sizeof *tags));
 	}
+	bool has(uint32_t id) const
+	{
+		const uint32_t *set = tags + static_cast<size_t>(id % sets) * ways;
+		for (unsigned k = 0; k < ways; k++)
+			if (set[k] == id + 1)
+				return true;
+		return false;
+	}
 	/* Was the line in the cache?  Now it is. */
 	bool touch(uint32_t id)
 	{
@@ -278,6 +286,9 @@ struct Thread {
 	Store store[MAX_STORES];
 	uint32_t asks; /* lines requested and not used since; some may have arrived */
 	Asked asked[MAX_ASKED];
+	bool overlaps;      /* its loads overlap (emu_overlap_begin) */
+	Time to_issue;      /* time of the overlap's next load until the thread goes on */
+	Time overlap_until; /* when the last line of the overlap arrives */
 	Transaction tx;
 	Array<WriteBack> write_backs;
 	Time next_write_back;
@@ -381,6 +392,8 @@ void full_fence(bool write_backs);
 void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes);
 /* Make a load whose value the machine supplies. */
 uint64_t load_value(Thread &t, const void *p, unsigned bytes);
+/* The overlap of `t`, if there is one, ends: its lines have arrived. */
+void end_overlap(Thread &t);
 void perform_ready(Thread &t);
 /* Wait until all stores of `t` are performed. */
 void perform_all(Thread &t);
@@ -389,9 +402,15 @@ void perform_all(Thread &t);
 void perform_early(Thread &t, const Line &line);
 void stall_thread(Thread &t);
 
+/* The time that the core's other busy threads make of it. */
+inline Time slowed(const Thread &t, Time cost)
+{
+	return cost * t.core->slowdown >> 10;
+}
+
 inline void charge(Thread &t, Time cost)
 {
-	t.clock += cost * t.core->slowdown >> 10;
+	t.clock += slowed(t, cost);
 }
 
 inline bool own_stack(const Thread &t, const void *p)

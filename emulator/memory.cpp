@@ -159,6 +159,111 @@ static Time access_time(Thread &t, Line &line, bool write)
 	return at - t.clock;
 }
 
+/* ------------------------------------------------------- lines under way */
+
+/* Make room for one more request.  Lines that have arrived need no room; if none has, wait for the
+ * first. */
+static void make_room_to_ask(Thread &t)
+{
+	unsigned n = 0, first = 0;
+	for (unsigned k = 0; k < t.asks; k++)
+		if (t.asked[k].at > t.clock)
+			t.asked[n++] = t.asked[k];
+	t.asks = n;
+	if (n < g.d->outstanding)
+		return;
+	for (unsigned k = 1; k < n; k++)
+		if (t.asked[k].at < t.asked[first].at)
+			first = k;
+	wait_until(t, t.asked[first].at);
+	t.asked[first] = t.asked[--t.asks];
+}
+
+static bool in_l1(const Core &core, const Line &line)
+{
+	return core_has(core, line, false) && core.l1.has(line.id);
+}
+
+/* A load of an overlap that misses occupies a request.  Called before the load and its conflicts,
+ * because the thread may have to wait until a request is free (INV-E1). */
+static void wait_for_request(Thread &t, const Line &line)
+{
+	if (!t.overlaps || in_l1(*t.core, line))
+		return;
+	make_room_to_ask(t);
+	find_line(t, line.address); /* other threads may have run: settle the line again */
+}
+
+/* When the line arrives that is already under way; 0: it is not. */
+static Time arrival_under_way(const Thread &t, const Line &line)
+{
+	for (unsigned k = 0; k < t.asks; k++)
+		if (t.asked[k].line == &line && t.asked[k].at > t.clock)
+			return t.asked[k].at;
+	return 0;
+}
+
+/* Until the thread can go on after issuing an access of an overlap.  The first takes what it takes
+ * elsewhere, so an overlap of one load saves nothing. */
+static void charge_issue(Thread &t)
+{
+	charge(t, t.to_issue);
+	t.to_issue = g.d->issue;
+}
+
+static void arrives(Thread &t, Time at)
+{
+	if (at > t.overlap_until)
+		t.overlap_until = at;
+}
+
+/* A load of an overlap: its line arrives while the thread goes on. */
+static void issue_load(Thread &t, Line &line)
+{
+	charge_issue(t);
+	Core &core = *t.core;
+	Time at = core_has(core, line, false) ? arrival_under_way(t, line) : 0;
+	if (!at) {
+		bool miss = !in_l1(core, line);
+		at = t.clock + slowed(t, access_time(t, line, false));
+		/* If a sibling's abort has just taken the line from the core, no request may be
+		 * free. */
+		if (miss && t.asks < g.d->outstanding)
+			t.asked[t.asks++] = {&line, at};
+	}
+	arrives(t, at);
+}
+
+/* The time of a load, or of the load of a read-modify-write. */
+static void charge_load(Thread &t, Line &line, bool exclusive)
+{
+	if (t.overlaps)
+		issue_load(t, line);
+	else
+		charge(t, g.d->instruction + access_time(t, line, exclusive));
+}
+
+/* The time of a store, and of a load of a store in the buffer: as fast as the L1. */
+static void charge_buffered(Thread &t)
+{
+	if (!t.overlaps) {
+		charge(t, g.d->instruction + g.d->l1);
+		return;
+	}
+	charge_issue(t);
+	arrives(t, t.clock + slowed(t, g.d->l1));
+}
+
+void end_overlap(Thread &t)
+{
+	if (!t.overlaps)
+		return;
+	t.overlaps = false;
+	/* No other thread runs here, but before the next access (INV-E1). */
+	if (t.overlap_until > t.clock)
+		t.clock = t.overlap_until;
+}
+
 /* ------------------------------------------------------------ store buffer */
 
 static void write_memory(uint8_t *at, uint64_t value, unsigned bytes)
@@ -259,7 +364,7 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 {
 	Line *line = find_line(t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
 	bool transactional = tracking(t);
-	charge(t, g.d->instruction + g.d->l1);
+	charge_buffered(t);
 	if (t.stores == g.d->store_entries) {
 		Time first = t.store[0].ready;
 		if (t.clock < first)
@@ -307,11 +412,12 @@ uint64_t load_value(Thread &t, const void *p, unsigned bytes)
 	g.counters.transactional += tracking(t);
 	if (own) {
 		uint64_t value = own->value;
-		charge(t, g.d->instruction + g.d->l1);
+		charge_buffered(t);
 		return value;
 	}
+	wait_for_request(t, *line);
 	claim_read(t, *line);
-	charge(t, g.d->instruction + access_time(t, *line, false));
+	charge_load(t, *line, false);
 	return read_memory(at, bytes);
 }
 
@@ -344,8 +450,9 @@ void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive)
 		perform_all(t);
 	g.counters.transactional += tracking(t);
 	each_line(t, p, bytes, [&t, exclusive](Line &line, uint8_t *, size_t) {
+		wait_for_request(t, line);
 		claim_read(t, line);
-		charge(t, g.d->instruction + access_time(t, line, exclusive));
+		charge_load(t, line, exclusive);
 	});
 }
 
@@ -359,7 +466,7 @@ void touch_write(Thread &t, void *p, size_t bytes)
 	bool early = t.stores && (!g.d->power || t.store[0].epoch != t.epoch);
 	g.counters.transactional += transactional;
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
-		charge(t, g.d->instruction + g.d->l1);
+		charge_buffered(t);
 		if (!core_has(*t.core, line, true)) {
 			/* The store waits in the buffer and the thread goes on; but other cores
 			 * wait for the line. */
@@ -386,6 +493,7 @@ void full_fence(bool write_backs)
 	Thread *t = g.self;
 	if (!t)
 		return;
+	end_overlap(*t);
 	begin_access(*t);
 	perform_all(*t);
 	if (write_backs)
@@ -428,24 +536,6 @@ bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts)
 	return true;
 }
 
-/* Make room for one more request.  Lines that have arrived need no room; if none has, wait for the
- * first. */
-static void make_room_to_ask(Thread &t)
-{
-	unsigned n = 0, first = 0;
-	for (unsigned k = 0; k < t.asks; k++)
-		if (t.asked[k].at > t.clock)
-			t.asked[n++] = t.asked[k];
-	t.asks = n;
-	if (n < g.d->outstanding)
-		return;
-	for (unsigned k = 1; k < n; k++)
-		if (t.asked[k].at < t.asked[first].at)
-			first = k;
-	wait_until(t, t.asked[first].at);
-	t.asked[first] = t.asked[--t.asks];
-}
-
 void emu_prefetch(const void *p, bool to_write)
 {
 	Thread *t = g.self;
@@ -476,6 +566,24 @@ void emu_fence_light(void)
 	Thread *t = g.self;
 	if (!t)
 		return;
+	if (g.d->power)
+		end_overlap(*t); /* lwsync also orders loads with loads */
 	t->epoch++;
 	charge(*t, g.d->light_fence);
+}
+
+void emu_overlap_begin(void)
+{
+	Thread *t = g.self;
+	if (!t || t->overlaps)
+		return;
+	t->overlaps = true;
+	t->to_issue = g.d->instruction;
+	t->overlap_until = 0;
+}
+
+void emu_overlap_end(void)
+{
+	if (g.self)
+		end_overlap(*g.self);
 }

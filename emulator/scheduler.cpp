@@ -146,6 +146,7 @@ void set_idle(Thread &t, bool is)
 
 void block_thread(Thread &t)
 {
+	end_overlap(t);
 	perform_all(t);
 	t.state = State::BLOCKED;
 	set_idle(t, true);
@@ -408,11 +409,18 @@ void emu_work(uint64_t ns)
 		charge(*g.self, ns * 1000);
 }
 
+void emu_instructions(unsigned n)
+{
+	if (g.self)
+		charge(*g.self, n * g.d->thousand_instructions / 1000);
+}
+
 void emu_pause(void)
 {
 	Thread *t = g.self;
 	if (!t)
 		return;
+	end_overlap(*t);
 	charge(*t, g.d->pause);
 	begin_access(*t);
 }

@@ -202,6 +202,7 @@ void start_helper()
 
 void rewind(Thread &t)
 {
+	t.overlaps = false; /* the loads are discarded */
 	charge(t, g.d->abort);
 	t.tx.active = t.tx.suspended = t.tx.loads_suspended = t.tx.doomed = false;
 	memcpy(abi::__cxa_get_globals(), t.tx.exceptions, sizeof t.tx.exceptions);
@@ -233,6 +234,9 @@ uint64_t emu_tbegin(enum emu_tx kind)
 	Thread *t = g.self;
 	if (!t)
 		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
+	if (g.d->htm == Htm::NONE)
+		return 1 + EMU_DISALLOWED;
+	end_overlap(*t);
 	begin_access(*t);
 	if (t->tx.active) {
 		/* Hardware flattens nested transactions.  libfur never nests them, so a nested
@@ -288,6 +292,7 @@ void emu_tend(void)
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return; /* Power ISA: tend. does nothing outside a transaction */
+	end_overlap(*t);
 	begin_access(*t);
 	if (t->tx.suspended || t->tx.loads_suspended) {
 		abort_self(*t, EMU_NESTED);
@@ -308,6 +313,7 @@ void emu_tabort(uint8_t code)
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return;
+	end_overlap(*t);
 	begin_access(*t);
 	if (!t->tx.doomed)
 		t->tx.code = code;
@@ -320,6 +326,7 @@ static void suspend_tracking(bool Transaction::*which, bool possible)
 	Thread *t = g.self;
 	if (!t || !t->tx.active)
 		return;
+	end_overlap(*t);
 	begin_access(*t);
 	if (t->tx.*which || !possible) {
 		abort_self(*t, EMU_NESTED);
@@ -335,6 +342,7 @@ static void resume_tracking(bool Transaction::*which)
 	Thread *t = g.self;
 	if (!t || !t->tx.active || !(t->tx.*which))
 		return;
+	end_overlap(*t);
 	begin_access(*t);
 	charge(*t, suspend_time());
 	t->tx.*which = false;

@@ -23,8 +23,8 @@ void Options::add_to(tools::CommandLine &line)
 	        "on the emulated POWER: spht-sihtm, fur-paper (Algorithm 1 as printed); only in "
 	        "rbtree: lmdb, libpmemobj");
 	line.option("--machine", machine,
-	        "native, or an emulated machine: power9, tsx, tsx-tracked, or a file that "
-	        "describes one");
+	        "native, or an emulated machine: power9, tsx, tsx-tracked, epyc, or a file "
+	        "that describes one");
 	line.option("--threads", threads, "number of threads, pinned to cores in turn");
 	line.option("--seconds", seconds,
 	        "length of the measured window; in virtual time on an emulated machine");

@@ -93,7 +93,7 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 const char *machine_htm()
 {
 	const emu_machine *m = emu_current_machine();
-	return !m ? nullptr : emu_machine_is_power(m) ? "power" : "tsx";
+	return !m || !emu_machine_has_htm(m) ? nullptr : emu_machine_is_power(m) ? "power" : "tsx";
 }
 
 void spin()

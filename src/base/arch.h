@@ -54,6 +54,13 @@
  *   arch_store_fence(p, value)   store, then a full fence
  *   arch_prefetch(p)             ask for a line, to read it, and go on; p may be any address
  *   arch_prefetch_to_write(p)    the same, to write it
+ *   arch_overlap_begin(), arch_overlap_end()
+ *                                no load between the two depends on another one, nor does code
+ *                                there wait for a value; a processor sees that by itself, an
+ *                                emulated machine lets the loads overlap
+ *   arch_instructions(n)         the thread executes n instructions besides those that go with its
+ *                                memory accesses; only an emulated machine, which sees accesses
+ *                                alone, wants to know
  *   arch_persistent(base, bytes), arch_persistent_gone(base)
  *                                a mapping is a heap file's, or no longer is; only an emulated
  *                                machine wants to know

@@ -17,6 +17,15 @@ static inline void arch_prefetch_to_write(const void *p)
 	__builtin_prefetch(p, 1);
 }
 
+static inline void arch_overlap_begin(void) {}
+
+static inline void arch_overlap_end(void) {}
+
+static inline void arch_instructions(unsigned n)
+{
+	(void)n;
+}
+
 static inline void arch_persistent(void *base, size_t bytes)
 {
 	(void)base;

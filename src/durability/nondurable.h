@@ -49,6 +49,7 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 	arch_fence_light();
 	uint64_t limit = arch_load(&d->limit);
 	uint32_t n = 0;
+	arch_overlap_begin();
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t id = arch_load(&d->nondurable[i].id);
 		if (unlikely(id != 0) && i != me) {
@@ -56,6 +57,7 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 			set->members[n++].id = id;
 		}
 	}
+	arch_overlap_end();
 	set->n = n;
 }
 

@@ -15,12 +15,14 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	/* First find the active transactions, then wait for them.  We need not wait for a
 	 * transaction that begins later: our stores were performed before this scan, so its load of
 	 * one of them aborts us. */
+	arch_overlap_begin();
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
 		if (unlikely(seq != 0))
 			n = i + 1;
 		w->seqs[i] = seq;
 	}
+	arch_overlap_end();
 	for (uint32_t i = 0; i < n; i++)
 		while (w->seqs[i] && arch_load(&h->active[i].seq) == w->seqs[i]) {
 			if (looks-- == 0)
@@ -82,8 +84,10 @@ void active_wait_outside(struct htm *h, uint32_t me)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
+		arch_overlap_begin();
 		uint64_t seq = arch_load_acquire(&h->active[i].seq);
 		if (i != me && seq)
 			reader_wait(h, i, seq);
 	}
+	arch_overlap_end();
 }

@@ -46,11 +46,12 @@ static inline void active_leave(struct active *mine)
 /* Is any transaction active?  The caller's hardware transaction tracks these loads. */
 static inline bool active_any(const struct htm *h)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
-	for (uint32_t i = 0; i < limit; i++)
-		if (arch_load(&h->active[i].seq))
-			return true;
-	return false;
+	uint64_t limit = arch_load(&h->durability->limit), i = 0;
+	arch_overlap_begin();
+	while (i < limit && !arch_load(&h->active[i].seq))
+		i++;
+	arch_overlap_end();
+	return i < limit;
 }
 
 /* active_wait_inside - the isolation wait of INV-H2, inside a window: wait until the transactions

@@ -76,6 +76,127 @@ TEST(Machine, Prefetch_WaitsWhereTooManyAreOnTheirWay)
 	EXPECT_LT(result[1], 9 * 100000u);
 }
 
+/* How long it takes to load `n` cells from `first` on. */
+uint64_t loads_take(unsigned first, unsigned n, bool overlap)
+{
+	uint64_t before = emu_ticks();
+	if (overlap)
+		emu_overlap_begin();
+	for (unsigned k = 0; k < n; k++)
+		load(cell[first + k]);
+	emu_overlap_end();
+	return emu_ticks() - before;
+}
+
+TEST(Machine, Overlap_OfAsManyMissesAsMayBeUnderWay_TakesLittleMoreThanOne)
+{
+	for (const char *machine : {"power9", "tsx", "epyc"}) {
+		run({machine}, {[] {
+			result[0] = loads_take(0, 1, false);
+			result[1] = loads_take(8, 8, false);
+			result[2] = loads_take(16, 8, true);
+		}});
+		EXPECT_GE(result[2], result[0]) << machine;
+		EXPECT_LT(result[2], 2 * result[0]) << machine;
+		EXPECT_GT(result[1], 7 * result[0]) << machine << ": without, one after the other";
+	}
+}
+
+/* power9.toml: 8 lines may be under way at a time. */
+TEST(Machine, Overlap_IsLimitedByTheRequestsUnderWay)
+{
+	run({}, {[] {
+		result[0] = loads_take(0, 1, false);
+		result[1] = loads_take(64, 64, true);
+		for (unsigned k = 200; k < 208; k++)
+			emu_prefetch(&cell[k], false);
+		result[2] = loads_take(208, 1, true);
+	}});
+	EXPECT_GT(result[1], 7 * result[0]) << "64 lines, 8 at a time";
+	EXPECT_LT(result[1], 10 * result[0]);
+	EXPECT_GT(result[2], result[0] + result[0] / 2) << "prefetches count";
+}
+
+TEST(Machine, Overlap_OfOneLoad_SavesNothing)
+{
+	run({}, {[] {
+		result[0] = loads_take(0, 1, false);
+		result[1] = loads_take(1, 1, true);
+		result[2] = loads_take(1, 1, false); /* in the L1 by now */
+		result[3] = loads_take(1, 1, true);
+		store(cell[2], 1);
+		result[4] = loads_take(2, 1, false); /* in the store buffer */
+		result[5] = loads_take(2, 1, true);
+	}});
+	EXPECT_EQ(result[1], result[0]);
+	EXPECT_EQ(result[3], result[2]);
+	EXPECT_EQ(result[5], result[4]);
+}
+
+/* Several loads of a line that is under way wait for the one request. */
+TEST(Machine, Overlap_LoadsOfOneLine_ShareItsRequest)
+{
+	run({}, {[] {
+		result[0] = loads_take(0, 1, false);
+		uint64_t before = emu_ticks();
+		emu_overlap_begin();
+		for (unsigned k = 0; k < 16; k++)
+			(void)__atomic_load_n(&cell[1].gap[k % 8], __ATOMIC_RELAXED);
+		emu_overlap_end();
+		result[1] = emu_ticks() - before;
+	}});
+	EXPECT_GE(result[1], result[0]);
+	EXPECT_LT(result[1], result[0] + result[0] / 2);
+}
+
+/* A thread that waits for the values of its loads does not go on before it has them. */
+TEST(Machine, Overlap_EndsWhereAValueIsWaitedFor)
+{
+	static void (*const waits[])() = {[] { emu_fence(); }, [] { emu_fence_light(); },
+	        [] { emu_pause(); },
+	        [] { __atomic_fetch_add(&cell[0].value, 1, __ATOMIC_RELAXED); },
+	        [] { emu_tbegin(EMU_TX), emu_tend(); }};
+	static unsigned which;
+	for (which = 0; which < sizeof waits / sizeof *waits; which++) {
+		run({}, {[] {
+			store(cell[0], 1);
+			emu_fence();
+			uint64_t before = emu_ticks();
+			load(cell[1]);
+			result[0] = emu_ticks() - before;
+			before = emu_ticks();
+			emu_overlap_begin();
+			load(cell[2]);
+			waits[which]();
+			result[1] = emu_ticks() - before;
+			result[2] = loads_take(8, 2, false);
+			emu_overlap_end();
+		}});
+		EXPECT_GE(result[1], result[0]) << which;
+		EXPECT_GT(result[2], result[0] + result[0] / 2)
+		        << which << ": the overlap has ended";
+	}
+}
+
+TEST(Machine, Instructions_TakeWhatTheDescriptionStates)
+{
+	const auto takes = [](const char *machine, unsigned n) {
+		static unsigned count;
+		count = n;
+		run({machine}, {[] {
+			unsigned instructions = count;
+			uint64_t before = emu_ticks(), look = emu_ticks() - before;
+			before = emu_ticks();
+			emu_instructions(instructions);
+			result[0] = emu_ticks() - before - look;
+		}});
+		return result[0];
+	};
+	EXPECT_EQ(takes("power9", 76), 10000u) << "power9.toml: 7.6 in a nanosecond";
+	EXPECT_EQ(takes("epyc", 200), 10000u) << "epyc.toml: 20 in a nanosecond";
+	EXPECT_EQ(takes("epyc", 0), 0u);
+}
+
 TEST(Machine, SameSeed_SameRun)
 {
 	std::vector<Body> bodies(8, [] {
@@ -171,7 +292,7 @@ std::string at(const std::string &text)
 
 TEST(Description, ThoseThatCome_AreRead)
 {
-	for (const char *name : {"power9", "tsx", "tsx-tracked"})
+	for (const char *name : {"power9", "tsx", "tsx-tracked", "epyc"})
 		emu_machine_free(machine_named(name));
 	EXPECT_EQ(error_of("", ""), "");
 }
@@ -195,6 +316,13 @@ TEST(Description, Mistakes_NameTheLine)
 	EXPECT_EQ(error_of("[pm]", "[pmem]"), ": the table [pm] is missing");
 	EXPECT_NE(error_of("write_lines = 64\n", "").find("[htm] has no 'write_lines'"),
 	        std::string::npos);
+	EXPECT_EQ(error_of("kind = \"power\"", "kind = \"tsx\""),
+	        at("kind = \"power\"") +
+	                ": kind must be none, or that of the isa: tsx of x86, power of power");
+	EXPECT_EQ(error_of("kind = \"power\"", "kind = \"none\""),
+	        at("abort_ns") + ": unknown key 'abort_ns'");
+	EXPECT_EQ(error_of("instructions_per_ns = 7.6", "instructions_per_ns = 0"),
+	        at("instructions_per_ns") + ": instructions_per_ns must not be 0");
 	EXPECT_EQ(error_of("smt = 2", "smt = = 2").substr(0, 4), at("smt = 2") + ": ");
 }
 

@@ -2,6 +2,7 @@
  *
  * machine_transactions_test.cpp - the emulated machine's hardware transactions, POWER's and TSX's.
  */
+#include "internals.hpp"
 #include "machine_fixture.hpp"
 
 #include <cstring>
@@ -343,6 +344,134 @@ TEST(PowerTm, SuspendResume_CostsMoreWithMoreThreads)
 	EXPECT_GE(one, 350u);
 	EXPECT_LT(one, 360u);
 	EXPECT_GE(result[0], 1500u) << "FUR, section 4.2";
+}
+
+/* -------------------------------------------------------- overlapping loads */
+
+/* Loads of an overlap are tracked, and conflict, as others are. */
+TEST(PowerTm, OverlappedLoads_AreTracked)
+{
+	auto scan = [] {
+		emu_overlap_begin();
+		for (int k = 0; k < 16; k++)
+			load(cell[k]);
+		emu_overlap_end();
+	};
+	auto write = [] {
+		store(cell[9], 1);
+		emu_fence();
+	};
+	for (const char *machine : {"power9", "tsx"})
+		EXPECT_EQ(cause_of(against(EMU_TX, scan, write, machine)), EMU_CONFLICT_PLAIN)
+		        << machine;
+	EXPECT_EQ(against(EMU_ROLLBACK_ONLY, scan, write), uint64_t(EMU_STARTED));
+	EXPECT_EQ(cause_of(against(
+	                  EMU_TX,
+	                  [] {
+		                  store(cell[9], 1);
+		                  emu_fence();
+	                  },
+	                  scan)),
+	        EMU_CONFLICT_PLAIN)
+	        << "they abort a writer";
+}
+
+TEST(PowerTm, OverlappedLoads_WhileSuspended_AreNotTracked)
+{
+	auto write = [] {
+		store(cell[9], 1);
+		emu_fence();
+	};
+	EXPECT_EQ(against(
+	                  EMU_TX,
+	                  [] {
+		                  emu_tsuspend();
+		                  emu_overlap_begin();
+		                  for (int k = 0; k < 16; k++)
+			                  load(cell[k]);
+		                  emu_overlap_end();
+		                  emu_tresume();
+	                  },
+	                  write),
+	        uint64_t(EMU_STARTED));
+	EXPECT_EQ(against(
+	                  EMU_TX,
+	                  [] {
+		                  emu_suspend_loads();
+		                  emu_overlap_begin();
+		                  for (int k = 0; k < 16; k++)
+			                  load(cell[k]);
+		                  emu_overlap_end();
+		                  emu_resume_loads();
+	                  },
+	                  write, "tsx"),
+	        uint64_t(EMU_STARTED));
+}
+
+/* An abort in the middle of an overlap ends it, and a thread that is aborted while it waits for a
+ * request restarts like any other. */
+TEST(PowerTm, AnAbort_EndsTheOverlap)
+{
+	run({}, {[] {
+		         uint64_t before = emu_ticks();
+		         load(cell[300]);
+		         result[1] = emu_ticks() - before;
+		         result[0] = emu_tbegin(EMU_TX);
+		         if (result[0] == EMU_STARTED) {
+			         store(cell[0], 1);
+			         emu_overlap_begin();
+			         for (int k = 1; k < 200; k++)
+				         load(cell[k]);
+			         emu_overlap_end();
+			         emu_tend();
+		         }
+		         before = emu_ticks();
+		         load(cell[301]);
+		         load(cell[302]);
+		         result[2] = emu_ticks() - before;
+	         },
+	                [] {
+		                emu_work(1000);
+		                result[3] = 1 + load(cell[0]);
+	                }});
+	EXPECT_EQ(cause_of(result[0]), EMU_CONFLICT_PLAIN);
+	EXPECT_EQ(result[3], 1u);
+	EXPECT_GT(result[2], result[1] + result[1] / 2) << "one after the other again";
+}
+
+/* ------------------------------------------------- a machine without transactions */
+
+TEST(NoHtm, BeginRefuses_AndNothingElseHappens)
+{
+	EXPECT_EQ(run({"epyc"}, {[] {
+		for (emu_tx kind : {EMU_TX, EMU_ROLLBACK_ONLY}) {
+			result[0] = emu_tbegin(kind);
+			store(cell[0], load(cell[0]) + 1);
+			emu_tend();
+			emu_tabort(1);
+			emu_suspend_loads();
+			emu_resume_loads();
+			result[1] += cause_of(result[0]) == EMU_DISALLOWED;
+		}
+	}}),
+	        EMU_DONE);
+	EXPECT_EQ(result[1], 2u);
+	EXPECT_EQ(cell[0].value, 2u) << "no transaction, so nothing is undone";
+	EXPECT_EQ(emu_count().begun, 0u);
+}
+
+/* What libfur's choice of a back end looks at. */
+TEST(NoHtm, DetectionFindsNoTransactions)
+{
+	static arch_cpu cpu;
+	const auto detected_on = [](const char *machine) {
+		run({machine}, {[] { cpu = arch_cpu_detect(); }});
+		return cpu;
+	};
+	arch_cpu none = detected_on("epyc");
+	EXPECT_FALSE(none.rtm || none.tsxldtrk || none.power_htm || none.suspend);
+	EXPECT_TRUE(detected_on("tsx").tsxldtrk);
+	EXPECT_TRUE(detected_on("power9").suspend);
 }
 
 /* ------------------------------------------------------------------- capacity */

@@ -64,9 +64,12 @@ public:
 		arch_store_release(&state_[me].time, mine << 1 | STABLE);
 		for (unsigned other = 0; other < state_.size(); other++)
 			if (other != me) {
+				/* The threads' states do not depend on one another. */
+				arch_overlap_begin();
 				wait_stable(other, mine);
 				wait_counted(state_[other], mine);
 			}
+		arch_overlap_end();
 	}
 
 	/* An update has committed: its stamp is known, its record is not yet out. */
@@ -81,8 +84,11 @@ public:
 		self.newest.store(1 + position, std::memory_order_release);
 		arch_store_release(&self.time, mine << 1 | STABLE);
 		for (unsigned other = 0; other < state_.size(); other++)
-			if (other != me)
+			if (other != me) {
+				arch_overlap_begin();
 				wait_stable(other, mine);
+			}
+		arch_overlap_end();
 		link(me, mine, position);
 		self.update.store(LINKED, std::memory_order_release);
 		struct arch_backoff backoff = {};
@@ -154,11 +160,14 @@ private:
 	}
 	bool newer_update(unsigned me, uint64_t mine) const
 	{
-		for (unsigned other = 0; other < state_.size(); other++)
-			if (other != me && arch_load_acquire(&state_[other].time) >> 1 > mine &&
-			        state_[other].update.load(std::memory_order_relaxed))
-				return true;
-		return false;
+		unsigned other = 0;
+		arch_overlap_begin();
+		while (other < state_.size() &&
+		        !(other != me && arch_load_acquire(&state_[other].time) >> 1 > mine &&
+		                state_[other].update.load(std::memory_order_relaxed)))
+			other++;
+		arch_overlap_end();
+		return other < state_.size();
 	}
 	/* Everything up to `mine` is written: say so, for good. */
 	void close(uint64_t mine)

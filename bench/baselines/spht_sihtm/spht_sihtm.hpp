@@ -144,6 +144,7 @@ public:
 			 * active_ is read. */
 			arch_fence();
 			for (unsigned other = 0; other < tm_.active_.size(); other++) {
+				arch_overlap_begin();
 				uint64_t seen = arch_load_acquire(&tm_.active_[other].state);
 				if (other == number_ || (seen & STATE) != ACTIVE)
 					continue;
@@ -151,6 +152,7 @@ public:
 				        !emu_tcheck())
 					arch_pause();
 			}
+			arch_overlap_end();
 			return order_.commit_stamp(number_);
 		}
 		static fur_abort_cause cause_of(uint64_t status)

@@ -75,7 +75,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");
 	line.option("--machine", o.machine,
-	        "power9, tsx, tsx-tracked, a description file, or all in turn");
+	        "power9, tsx, tsx-tracked, epyc, a description file, or all, which takes the first "
+	        "three in turn");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
