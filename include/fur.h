@@ -408,6 +408,26 @@ FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
  *         NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **update);
 
+/* fur_update_run - run body(update, arg) as an update, and commit it.
+ * It is for bodies that may run again without being rewound.  libfur may leave the body in the
+ * middle of any function of this header, by longjmp(), and call it again: the heap is then as if it
+ * had not run, but private memory keeps what it wrote.  So the body sets its private variables anew
+ * in each run, and holds no lock and no malloc()ed memory while it calls libfur.  In exchange,
+ * several such updates run at a time on a machine without hardware transactions: see "Which update
+ * waits for which", above.  Inside another update the body joins that one.
+ * The body may end the update with fur_abort(); then it must return.
+ * Visible:  atomically, before return.   Durable: before return, with everything it read.
+ * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
+ *           FUR_EINVAL if body is NULL. */
+FUR_API FUR_MUST_USE int fur_update_run(
+        fur_thread *thread, void (*body)(fur_update *update, void *arg), void *arg);
+
+/* fur_update_run_leaving - fur_update_run(), but libfur calls leave() where it would call longjmp().
+ * leave() must not return: fur.hpp throws an exception, so that destructors run.  The body must then
+ * return; what its update did in this run does not count. */
+FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
+        void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void));
+
 /* fur_commit - make the open update visible, then durable, and end it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Crash:    before return, all or nothing; after return, all.
@@ -440,6 +460,15 @@ FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t by
 /* fur_read_bytes - fur_read() calls it: copy `bytes` bytes out of the heap.  `from` and `to` may
  * overlap, as with memmove().  With 0 bytes it does nothing, whatever the pointers are. */
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
+
+/* fur_load_update - fur_read() calls it for an update: copy `bytes` bytes out of the heap, as the
+ * update sees them.  `from` and `to` may overlap, as with memmove(). */
+FUR_API void fur_load_update(fur_update *update, void *to, const void *from, size_t bytes);
+
+/* fur_load_bits - fur_load() calls it for an update that runs in software: load `bytes` bytes, 1 to
+ * 8, as the update sees them.
+ * Returns: the bytes in the lowest bits; the other bits mean nothing. */
+FUR_API uint64_t fur_load_bits(fur_update *update, const void *from, unsigned bytes);
 
 /* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.
  * Visible: with fur_commit().  If `bytes` is 1, 2, 4 or 8 and `to` a multiple of it, no thread sees
@@ -537,7 +566,7 @@ struct fur_stats {
 	size_t size; /* sizeof(struct fur_stats), set by the caller: "Structs that grow", above */
 	uint64_t ro_commits;
 	uint64_t update_commits; /* of them: */
-	uint64_t lock_commits;   /*   under the fallback lock */
+	uint64_t lock_commits;   /*   that shut readers out while they stored */
 	uint64_t empty_commits;  /*   that wrote nothing */
 	uint64_t aborts[FUR_ABORT_CAUSES];
 	uint64_t phase_ns[FUR_PHASES]; /* sums; with fur_options.phase_times */
@@ -551,6 +580,12 @@ struct fur_stats {
 	 * how many bytes in all */
 	uint64_t times_handed_back;
 	uint64_t bytes_handed_back;
+	/* Of update_commits: concurrent updates in software, and serial ones */
+	uint64_t software_commits;
+	uint64_t serial_commits;
+	/* How often a concurrent body had to run again, because another update had changed a word
+	 * that it had loaded */
+	uint64_t defeats;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions
@@ -573,8 +608,9 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
 /* ----------------------------------------------------- typed loads and stores
  *
  * fur_load - T fur_load(tx, const T *p): read a T of 1, 2, 4 or 8 bytes.
- *     `tx` is a fur_ro * or a fur_update *.  It is one plain load; the compiler neither tears nor
- *     repeats it.
+ *     `tx` is a fur_ro * or a fur_update *.  In a read-only transaction it is one plain load; the
+ *     compiler neither tears nor repeats it.  In an update it is the same, unless the update runs
+ *     in software: then it finds the update's own stores, which are not in the heap yet.
  *
  * fur_store - void fur_store(tx, T *p, T value): store a T of 1, 2, 4 or 8 bytes.
  *     `tx` is a fur_update *: a store in a read-only transaction does not compile.  The store is
@@ -584,6 +620,12 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
  *
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write(). */
+
+/* The beginning of every fur_update, for fur_load() and fur_read(). */
+struct fur_update_mode {
+	uint64_t software; /* not 0: the update's stores are not in the heap yet */
+};
+
 #ifdef __cplusplus
 #include <type_traits>
 extern "C++" {
@@ -604,14 +646,28 @@ struct identity {
 	typedef T type;
 };
 } // namespace fur_detail
+inline bool fur_in_software(const fur_ro *)
+{
+	return false;
+}
+inline bool fur_in_software(const fur_update *update)
+{
+	return reinterpret_cast<const fur_update_mode *>(update)->software != 0;
+}
 template <class Tx, class T>
-inline T fur_load(Tx *, const T *p)
+inline T fur_load(Tx *tx, const T *p)
 {
 	static_assert(fur_detail::is_transaction<Tx>::value,
 	        "fur_load: the first argument is a fur_ro * or a fur_update *");
 	static_assert(fur_detail::is_word<T>::value,
 	        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
 	T value;
+	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0)) {
+		uint64_t bits = fur_load_bits(
+		        reinterpret_cast<fur_update *>(tx), p, static_cast<unsigned>(sizeof value));
+		memcpy(static_cast<void *>(&value), &bits, sizeof value);
+		return value;
+	}
 	__atomic_load(p, &value, __ATOMIC_RELAXED);
 	return value;
 }
@@ -625,11 +681,14 @@ inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>
 	fur_store_bits(update, p, bits, sizeof value);
 }
 template <class Tx>
-inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
+inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
 {
 	static_assert(fur_detail::is_transaction<Tx>::value,
 	        "fur_read: the first argument is a fur_ro * or a fur_update *");
-	fur_read_bytes(to, from, bytes);
+	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0))
+		fur_load_update(reinterpret_cast<fur_update *>(tx), to, from, bytes);
+	else
+		fur_read_bytes(to, from, bytes);
 }
 }
 #else
@@ -639,15 +698,34 @@ inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 /* Each use has its own names, so that one use may be an argument of another. */
 #define FUR_PASTE(name, n) name##n
 #define FUR_NAME(name, n)  FUR_PASTE(name, n)
-#define FUR_LOAD(tx, p, value)                                                                     \
+static inline bool fur_in_software(bool update, const void *tx)
+{
+	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
+}
+#define FUR_IS_UPDATE(tx) _Generic((tx), fur_update * : 1, default : 0)
+#define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
 	__extension__({                                                                            \
 		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
 		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
+		void *handle = (void *)(tx);                                                       \
+		const __typeof__(*(p)) *from = (p);                                                \
 		__typeof__(*(p)) value;                                                            \
-		__atomic_load((p), &value, __ATOMIC_RELAXED);                                      \
-		(void)(tx);                                                                        \
+		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
+			uint64_t bits = fur_load_bits(                                             \
+			        (fur_update *)handle, (const void *)from, sizeof value);           \
+			memcpy((void *)&value, &bits, sizeof value);                               \
+		} else {                                                                           \
+			__atomic_load(from, &value, __ATOMIC_RELAXED);                             \
+		}                                                                                  \
 		value;                                                                             \
 	})
+static inline void fur_read_tx(bool update, void *tx, void *to, const void *from, size_t bytes)
+{
+	if (fur_in_software(update, tx))
+		fur_load_update((fur_update *)tx, to, from, bytes);
+	else
+		fur_read_bytes(to, from, bytes);
+}
 #define FUR_STORE(tx, p, v, update, value, bits)                                                   \
 	__extension__({                                                                            \
 		_Static_assert(_Generic((tx), fur_update * : 1, default : 0),                      \
@@ -660,12 +738,15 @@ inline void fur_read(Tx *, void *to, const void *from, size_t bytes)
 		memcpy(&bits, &value, sizeof value);                                               \
 		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
-#define fur_load(tx, p) FUR_LOAD(tx, p, FUR_NAME(fur_value_, __COUNTER__))
+#define fur_load(tx, p)                                                                            \
+	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
+	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
 #define fur_store(tx, p, value)                                                                    \
 	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
 #define fur_read(tx, to, from, bytes)                                                              \
-	((void)sizeof(FUR_IS_TX(tx)), fur_read_bytes((to), (from), (bytes)))
+	((void)sizeof(FUR_IS_TX(tx)),                                                              \
+	        fur_read_tx(FUR_IS_UPDATE(tx), (void *)(tx), (to), (from), (bytes)))
 #endif
 
 #endif /* FUR_H */

@@ -12,6 +12,8 @@
  *
  * The body of an update may run several times (see fur_begin_update); only its last run counts.  If
  * an exception leaves the body, update() rolls the update back and the caller gets the exception.
+ * If the body may run again without being rewound, say so with fur::rerun: updates then run beside
+ * each other even without hardware transactions.
  */
 #ifndef FUR_HPP
 #define FUR_HPP
@@ -22,6 +24,8 @@
 
 #include <fur.h>
 
+#include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -245,6 +249,72 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 		check(fur_commit(tx));
 		return result;
 	}
+}
+
+/* The tag of update(thread, rerun, body). */
+struct rerun_t {
+	explicit rerun_t() = default;
+};
+inline constexpr rerun_t rerun{};
+
+namespace detail
+{
+
+/* Thrown through a body whose update is defeated, and caught by call_body(). */
+struct Defeat {
+};
+[[noreturn]] inline void leave_body()
+{
+	throw Defeat{};
+}
+
+struct Nothing {
+};
+template <class Body>
+struct Run {
+	using Result = std::invoke_result_t<Body &, fur_update *>;
+	Body &body;
+	std::optional<std::conditional_t<std::is_void_v<Result>, Nothing, std::decay_t<Result>>>
+	        result{};
+	std::exception_ptr thrown{};
+};
+
+template <class Body>
+void call_body(fur_update *tx, void *arg)
+{
+	auto &run = *static_cast<Run<Body> *>(arg);
+	try {
+		if constexpr (std::is_void_v<typename Run<Body>::Result>)
+			run.body(tx);
+		else
+			run.result.emplace(run.body(tx));
+	} catch (const Defeat &) {
+		return; /* fur_update_run_leaving() knows */
+	} catch (...) {
+		run.thrown = std::current_exception();
+		fur_abort(tx);
+	}
+}
+
+} // namespace detail
+
+/* update(thread, rerun, body) - the same for a body that may run again without being rewound:
+ * fur_update_run().  libfur leaves a defeated body by an exception, so destructors run; the body
+ * must let it pass, and calls libfur in no noexcept function.  In exchange, several such updates run
+ * at a time on a machine without hardware transactions.
+ * Visible, Durable, Returns, Errors: as update(thread, body). */
+template <class Body>
+result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)
+{
+	using Plain = std::remove_reference_t<Body>;
+	detail::Run<Plain> run{body};
+	int result = fur_update_run_leaving(
+	        thread, detail::call_body<Plain>, &run, detail::leave_body);
+	if (run.thrown)
+		std::rethrow_exception(run.thrown);
+	check(result);
+	if constexpr (!std::is_void_v<typename detail::Run<Plain>::Result>)
+		return std::move(*run.result);
 }
 
 /* make - a new T in the heap, value-initialised.  T must be trivially copyable and trivially

@@ -34,18 +34,25 @@ public:
 		template <class Body>
 		auto update(Body &&body)
 		{
-			return fur::update(thread_, body);
+			return fur::update(thread_, fur::rerun, body);
 		}
 		template <class Body>
 		bool update_or_abort(Body &&body)
 		{
-			fur_update *tx;
-			fur::check(fur_begin_update(thread_, &tx));
-			if (!body(tx)) {
-				fur_abort(tx);
+			/* fur::update() would throw for fur_abort(). */
+			auto aborting = [&](fur_update *tx) {
+				if (!body(tx))
+					fur_abort(tx);
+			};
+			fur::detail::Run<decltype(aborting)> run{aborting};
+			int result = fur_update_run_leaving(thread_,
+			        fur::detail::call_body<decltype(aborting)>, &run,
+			        fur::detail::leave_body);
+			if (result == FUR_EABORTED && !run.thrown)
 				return false;
-			}
-			fur::check(fur_commit(tx));
+			if (run.thrown)
+				std::rethrow_exception(run.thrown);
+			fur::check(result);
 			return true;
 		}
 
@@ -83,6 +90,9 @@ public:
 		j["phases_ns"] =
 		        times_by_phase([&](int p) { return s.phase_ns[p] - before_.phase_ns[p]; });
 		j["heap_updates"] = s.update_commits - before_.update_commits;
+		j["software_commits"] = s.software_commits - before_.software_commits;
+		j["serial_commits"] = s.serial_commits - before_.serial_commits;
+		j["defeats"] = s.defeats - before_.defeats;
 		j["heap_ro"] = s.ro_commits - before_.ro_commits;
 		j["replays"] = s.replays - before_.replays;
 		j["bytes_handed_back"] = s.bytes_handed_back;

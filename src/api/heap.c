@@ -7,6 +7,7 @@
 #include "api/attach.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "htm/software.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -41,6 +42,9 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 
 /* ------------------------------------------------------------------- parts */
 
+/* The longest that an update in place may keep readers out, more or less: update.c. */
+enum { SHORT_NS = 200000 };
+
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct htm *h = &heap->htm;
@@ -48,12 +52,14 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->durability = &heap->durability;
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
+	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	h->reader_report_ns = o->reader_report_ns;
 	h->reader_report = o->reader_report;
 	h->reader_report_arg = o->reader_report_arg;
 	h->active = memory_padded(threads * sizeof *h->active);
 	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
-	if (!h->active || !heap->threads)
+	h->publications.stamps = memory_padded(PUBLICATION_STAMPS * sizeof(uint64_t));
+	if (!h->active || !heap->threads || !h->publications.stamps)
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
 		        "free some memory, or make the heap with a smaller max_threads",
@@ -94,6 +100,7 @@ void heap_take_apart(struct fur_heap *heap)
 		thread_free_memory(&heap->threads[i]);
 	page_limit_end(heap);
 	free(heap->htm.active);
+	free(heap->htm.publications.stamps);
 	free(heap->threads);
 	if (heap->durability.super)
 		durability_detach(&heap->durability);

@@ -57,6 +57,9 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 	s->lock_commits += arch_load(&from->lock_commits);
 	s->empty_commits += arch_load(&from->empty_commits);
 	s->log_entries += arch_load(&from->log_entries);
+	s->software_commits += arch_load(&from->software_commits);
+	s->serial_commits += arch_load(&from->serial_commits);
+	s->defeats += arch_load(&from->defeats);
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 		s->aborts[c] += arch_load(&from->aborts[c]);
 	for (int p = 0; p < FUR_PHASES; p++)

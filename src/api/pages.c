@@ -81,7 +81,10 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
-	lock_acquire(t->htm, t->index);
+	turn_take(t->htm);
+	/* Software bodies may go on: what they load is the same in the file (INV-P1). */
+	bool bodies = readers_shut_out(t->htm, t->index);
+	(void)bodies;
 	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
 		return;
 	FUR_ASSERT(lock_held(t->htm));
@@ -92,7 +95,8 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 		arch_store(&limit->bytes_handed_back,
 		        limit->bytes_handed_back + pages * limit->page_bytes);
 	}
-	lock_release(t->htm);
+	readers_let_in(t->htm);
+	turn_give(t->htm);
 }
 
 static void check_page_limit(struct fur_thread *t)

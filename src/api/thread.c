@@ -30,6 +30,8 @@ void thread_free_memory(struct fur_thread *t)
 {
 	free(t->window.commit.dset.members);
 	free(t->window.seqs);
+	free(t->software.reads.reads);
+	write_fini(&t->software.writes);
 	window_stack_delete(t->window_stack);
 }
 
@@ -47,7 +49,7 @@ static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint3
 	t->durability = &heap->durability;
 	t->heap = heap;
 	t->index = t->window.commit.me = me;
-	t->seq = UINT64_MAX; /* each transaction adds 2: always odd, never 0 */
+	t->seq = 1; /* each transaction adds ACTIVE_STEP: always odd, never 0 */
 	t->update = (struct fur_update){
 	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[me]};
 	/* From now on scans reach this index.  The full fence of this thread's first transaction

@@ -206,6 +206,18 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
         const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
 
+/* The same for a software update, whose store stays in the log until it publishes. */
+bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
+        const void *from, uint64_t bytes);
+
+/* Store every entry of the open record in the heap, in order.  With keep_undo, redo_undo() can undo
+ * the stores. */
+void redo_store_record(
+        struct redo_log *log, const struct durability *d, uint8_t *heap, bool keep_undo);
+
+/* Drop the entries of the open record, none of which was stored in the heap. */
+void redo_discard(struct redo_log *log, const struct durability *d);
+
 /* Undo the stores of the open record (INV-D6). */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 

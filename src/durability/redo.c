@@ -103,26 +103,90 @@ static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
-        const void *from, uint64_t bytes)
+/* Write an entry and move the head.  NULL: the log has no room; else the entry's undo record. */
+static inline uint8_t *append_entry(struct redo_log *log, const struct durability *d,
+        uint64_t heap_offset, const void *from, uint64_t bytes)
 {
 	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
 	FUR_ASSERT(bytes >= 1 && bytes <= MEDIA_ENTRY_MAX);
 	/* No entry wraps: redo_fits(). */
 	FUR_ASSERT(place(d, position) + 8 + bytes <= d->super->log_bytes);
 	if (end > log->head_most)
-		return false;
-	uint8_t *entry = log->written + place(d, position), *undo = log->undo + place(d, position);
+		return NULL;
+	uint8_t *entry = log->written + place(d, position);
 	uint64_t word = media_entry_word(heap_offset, bytes);
 	memcpy(entry, &word, 8);
-	memcpy(undo, &log->undo_last, 8);
-	copy_bytes(undo + 8, to, bytes);
 	copy_bytes(entry + 8, from, bytes);
-	copy_bytes(to, from, bytes);
-	log->undo_last = position;
 	log->head = end;
 	log->entries++;
+	return log->undo + place(d, position);
+}
+
+static inline void keep_old(
+        struct redo_log *log, uint8_t *undo, uint64_t position, const void *to, uint64_t bytes)
+{
+	memcpy(undo, &log->undo_last, 8);
+	copy_bytes(undo + 8, to, bytes);
+	log->undo_last = position;
+}
+
+bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
+        const void *from, uint64_t bytes)
+{
+	uint64_t position = log->head;
+	uint8_t *undo = append_entry(log, d, heap_offset, from, bytes);
+	if (!undo)
+		return false;
+	keep_old(log, undo, position, to, bytes);
+	copy_bytes(to, from, bytes);
 	return true;
+}
+
+bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
+        const void *from, uint64_t bytes)
+{
+	return append_entry(log, d, heap_offset, from, bytes) != NULL;
+}
+
+/* Store like copy_bytes(), and never half a word that is stored whole: a software body may load it
+ * at any time. */
+static void store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	if (bytes <= 8 && (bytes & (bytes - 1)) == 0 && (uintptr_t)to % bytes == 0) {
+		copy_bytes(to, from, bytes);
+		return;
+	}
+	for (; bytes && (uintptr_t)to % 8; bytes--)
+		__atomic_store_n(to++, *from++, __ATOMIC_RELAXED);
+	for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {
+		uint64_t word;
+		memcpy(&word, from, 8);
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
+	}
+	for (; bytes; bytes--)
+		__atomic_store_n(to++, *from++, __ATOMIC_RELAXED);
+}
+
+void redo_store_record(
+        struct redo_log *log, const struct durability *d, uint8_t *heap, bool keep_undo)
+{
+	uint64_t position = log->start + d->head_bytes;
+	while (position < log->head) {
+		uint64_t at = place(d, position), word;
+		memcpy(&word, log->written + at, 8);
+		uint64_t bytes = media_entry_payload(word);
+		uint8_t *to = heap + media_entry_offset(word);
+		if (keep_undo)
+			keep_old(log, log->undo + at, position, to, bytes);
+		store_words(to, log->written + at + 8, bytes);
+		position += media_entry_bytes(bytes);
+	}
+}
+
+void redo_discard(struct redo_log *log, const struct durability *d)
+{
+	log->head = log->start + d->head_bytes;
+	log->entries = 0;
 }
 
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
@@ -137,8 +201,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 		copy_bytes(heap + media_entry_offset(word), undo + 8, media_entry_payload(word));
 		memcpy(&log->undo_last, undo, 8);
 	}
-	log->head = log->start + d->head_bytes;
-	log->entries = 0;
+	redo_discard(log, d);
 }
 
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,

@@ -18,8 +18,12 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	arch_overlap_begin();
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&h->active[i].seq);
-		if (unlikely(seq != 0))
-			n = i + 1;
+		if (unlikely(seq != 0)) {
+			if (active_matters(seq, w->publishing))
+				n = i + 1;
+			else
+				seq = 0;
+		}
 		w->seqs[i] = seq;
 	}
 	arch_overlap_end();
@@ -80,14 +84,59 @@ static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 		reader_note_longest(h, arch_now_ns() - started);
 }
 
-void active_wait_outside(struct htm *h, uint32_t me)
+void active_wait_outside(struct htm *h, uint32_t me, bool publishing)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		arch_overlap_begin();
 		uint64_t seq = arch_load_acquire(&h->active[i].seq);
-		if (i != me && seq)
+		if (i != me && active_matters(seq, publishing))
 			reader_wait(h, i, seq);
 	}
 	arch_overlap_end();
+}
+
+bool active_any_software(const struct htm *h)
+{
+	uint64_t limit = arch_load(&h->durability->limit);
+	for (uint32_t i = 0; i < limit; i++)
+		if (arch_load(&h->active[i].seq) & ACTIVE_SOFTWARE)
+			return true;
+	return false;
+}
+
+/* Wait for one reader.  The clock is read only now and then. */
+static bool drain_one(const struct active *a, uint64_t seq, uint64_t *began, uint64_t most)
+{
+	enum { LOOKS = 64 };
+	for (unsigned k = 1; arch_load_acquire(&a->seq) == seq; k++) {
+		arch_pause();
+		if (k % LOOKS)
+			continue;
+		uint64_t now = arch_ticks();
+		if (*began == 0)
+			*began = now;
+		if (now - *began > most)
+			return false;
+	}
+	return true;
+}
+
+bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies)
+{
+	uint64_t limit = arch_load(&h->durability->limit), began = 0;
+	bool drained = true;
+	*bodies = false;
+	for (uint32_t i = 0; i < limit && drained; i++) {
+		arch_overlap_begin();
+		uint64_t seq = arch_load_acquire(&h->active[i].seq);
+		if (likely(seq == 0) || i == me)
+			continue;
+		if (seq & ACTIVE_SOFTWARE)
+			*bodies = true;
+		else
+			drained = drain_one(&h->active[i], seq, &began, most);
+	}
+	arch_overlap_end();
+	return drained;
 }

@@ -3,8 +3,9 @@
  * active.h - which transactions are active, and the waits for them (FUR 3.1).  active.c and this
  * header are the only code that touches active[].
  *
- * A read-only transaction is always in active[].  An update is in active[] only if its loads are
- * untracked (POWER, snapshot), and only from its begin to its window.
+ * A read-only transaction is always in active[], and so is an update that runs in software.  A
+ * hardware update is in active[] only if its loads are untracked (POWER, snapshot), and only from
+ * its begin to its window.
  */
 #ifndef FUR_ACTIVE_H
 #define FUR_ACTIVE_H
@@ -25,7 +26,15 @@ static inline struct active *active_of(const struct fur_thread *t)
 static inline void active_enter(struct active *mine, struct fur_thread *t)
 {
 	FUR_ASSERT(t->seq & 1);
-	arch_store_fence(&mine->seq, t->seq += 2);
+	arch_store_fence(&mine->seq, t->seq += ACTIVE_STEP);
+}
+
+/* The same for an update that runs in software: hardware updates wait for it (INV-S4), and those
+ * that publish in software do not. */
+static inline void active_enter_software(struct active *mine, struct fur_thread *t)
+{
+	FUR_ASSERT((t->seq & (ACTIVE_STEP - 1)) == 1);
+	arch_store_fence(&mine->seq, (t->seq += ACTIVE_STEP) | ACTIVE_SOFTWARE);
 }
 
 /* active_leave - mark the thread's transaction no longer active.
@@ -43,16 +52,26 @@ static inline void active_leave(struct active *mine)
 	arch_store(&mine->seq, 0);
 }
 
-/* Is any transaction active?  The caller's hardware transaction tracks these loads. */
-static inline bool active_any(const struct htm *h)
+/* Must an update that becomes visible wait for this transaction?  One that publishes in software
+ * need not wait for bodies in software: stamps and values tell these (INV-S1, INV-S2). */
+static inline bool active_matters(uint64_t seq, bool publishing)
+{
+	return seq != 0 && !(publishing && (seq & ACTIVE_SOFTWARE));
+}
+
+/* Is any transaction active that matters?  The caller's hardware transaction tracks these loads. */
+static inline bool active_any(const struct htm *h, bool publishing)
 {
 	uint64_t limit = arch_load(&h->durability->limit), i = 0;
 	arch_overlap_begin();
-	while (i < limit && !arch_load(&h->active[i].seq))
+	while (i < limit && !active_matters(arch_load(&h->active[i].seq), publishing))
 		i++;
 	arch_overlap_end();
 	return i < limit;
 }
+
+/* Is an update in software active?  A hint: the caller does not rely on the order of the loads. */
+bool active_any_software(const struct htm *h);
 
 /* active_wait_inside - the isolation wait of INV-H2, inside a window: wait until the transactions
  * that are active now have ended.  Looks at most `looks` times.  False: one has not ended.
@@ -61,10 +80,18 @@ static inline bool active_any(const struct htm *h)
 bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks);
 
 /* active_wait_outside - the same wait outside hardware transactions, where the thread may yield and
- * sleep.  Reports slow readers, and does not wait for thread `me`.
+ * sleep.  Reports slow readers, and does not wait for thread `me`, nor for software bodies if the
+ * caller is publishing.
  * Orders:  all accesses of those transactions before the caller's later accesses (acquire).
  *          Otherwise the caller's stores could reach a transaction that it takes for ended. */
-void active_wait_outside(struct htm *h, uint32_t me);
+void active_wait_outside(struct htm *h, uint32_t me, bool publishing);
+
+/* active_drain - wait until the readers that are active now have ended, but no longer than `most`
+ * ticks; *bodies: is a software body active, other than that of thread `me`?  The caller has set
+ * `held`, so no reader begins.
+ * Orders:  as active_wait_outside().
+ * Returns: false: a reader is still active. */
+FUR_MUST_USE bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies);
 
 /* ------------------------------------- threads that wait until the lock is free */
 

@@ -3,11 +3,24 @@
  * commit.c - how an update ends: commit and rollback (FUR, Algorithm 1, lines 22 to 39).
  */
 #include "base/error.h"
-#include "htm/active.h"
+#include "htm/software.h"
 
-/* An update under the lock becomes visible when it releases the lock.  Before that it must collect
- * D, announce itself (INV-D1) and draw its durTS (INV-D4). */
-static void lock_commit(struct fur_thread *t)
+/* ------------------------------------------------------------- in place */
+
+/* Let readers in, and give the turn. */
+static void in_place_leave(struct fur_thread *t)
+{
+	if (unlikely(t->update.stamps)) {
+		publication_end(t->htm);
+		t->update.stamps = false;
+	}
+	readers_let_in(t->htm); /* A1:35 */
+	turn_give(t->htm);
+}
+
+/* An update in place becomes visible when it lets readers in.  Before that it must collect D,
+ * announce itself (INV-D1) and draw its durTS (INV-D4). */
+static void in_place_commit(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
@@ -17,15 +30,45 @@ static void lock_commit(struct fur_thread *t)
 		nondurable_announce(d, c); /* A1:33 */
 		ring_draw_after(d, c);     /* A1:31 */
 	}
-	lock_release(t->htm); /* A1:35 */
+	in_place_leave(t);
 	stat_add(&t->stats.lock_commits, 1);
 }
 
-static void lock_commit_empty(struct fur_thread *t)
+/* ------------------------------------------------------------ in software */
+
+/* An update that wrote nothing has a consistent snapshot, and needs no turn: it comes, in the order
+ * of updates, where its snapshot does. */
+static int software_commit(struct fur_thread *t, bool empty)
 {
-	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-	lock_release(t->htm);
+	struct commit *c = &t->window.commit;
+	int error = 0;
+	phase_mark(c, FUR_PHASE_BODY);
+	if (empty) {
+		nondurable_collect(t->durability, t->index, &c->dset);
+		software_leave(t);
+		return 0;
+	}
+	bool serial = t->update.mode == TX_SERIAL;
+	if (!serial) {
+		turn_take(t->htm);
+		phase_mark(c, FUR_PHASE_LOCK);
+		/* INV-S2.  From here on the turn keeps others from publishing. */
+		if (arch_load(&t->htm->publications.now) != t->software.snapshot &&
+		        !software_extend(t)) {
+			turn_give(t->htm);
+			software_end_defeated(t);
+			return UPDATE_DEFEATED;
+		}
+	}
+	error = publish(t);
+	software_leave(t);
+	if (!serial)
+		turn_give(t->htm);
+	stat_add(serial ? &t->stats.serial_commits : &t->stats.software_commits, 1);
+	return error;
 }
+
+/* -------------------------------------------------------------- all updates */
 
 /* The update wrote nothing: it ends like a read-only transaction. */
 static int commit_finish_empty(struct fur_thread *t)
@@ -75,13 +118,20 @@ static int update_roll_back(struct fur_update *tx)
 	};
 	struct fur_thread *t = tx->thread;
 	int error = tx->error;
-	redo_undo(tx->log, t->durability, tx->base);
-	/* No transaction can have read the stores that we have undone.  But we have read from
-	 * others, and are about to return, so we must wait for D. */
-	if (tx->mode == TX_HARDWARE)
+	/* No transaction can have read the stores that we undo.  But we have read from others, and
+	 * are about to return, so we must wait for D. */
+	if (tx->mode == TX_HARDWARE) {
+		redo_undo(tx->log, t->durability, tx->base);
 		t->htm->ops->commit_empty(t);
-	else
-		lock_commit_empty(t);
+	} else if (tx->mode == TX_IN_PLACE) {
+		redo_undo(tx->log, t->durability, tx->base);
+		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+		in_place_leave(t);
+	} else {
+		redo_discard(tx->log, t->durability);
+		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+		software_leave(t);
+	}
 	tx_close(tx);
 	nondurable_wait(t->durability, &t->window.commit.dset);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
@@ -95,8 +145,38 @@ static int update_roll_back(struct fur_update *tx)
 	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
 
-/* The machine's window makes the update visible (lines 22 to 35: power_commit(), tsx_commit(),
- * lock_commit()), and durability_commit() makes it durable. */
+/* Make the update visible (lines 22 to 35).  Errors: UPDATE_DEFEATED; those of publish(). */
+static int commit_visible(struct fur_thread *t, bool empty)
+{
+	switch (t->update.mode) {
+	case TX_HARDWARE:
+		(empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t);
+		return 0;
+	case TX_IN_PLACE: in_place_commit(t); return 0;
+	default: return software_commit(t, empty);
+	}
+}
+
+/* The machine's window, in_place_commit() or publish() makes the update visible, and
+ * durability_commit() makes it durable. */
+int update_commit(struct fur_update *tx)
+{
+	if (unlikely(tx->error != 0))
+		return update_roll_back(tx);
+	struct fur_thread *t = tx->thread;
+	FUR_ASSERT(tx->mode != TX_NONE);
+	bool empty = tx->log->entries == 0;
+	enum tx_mode mode = tx->mode;
+	int error = commit_visible(t, empty);
+	if (error == UPDATE_DEFEATED)
+		return error;
+	tx_close(tx);
+	policy_learn(t, mode);
+	if (error)
+		return error;
+	return empty ? commit_finish_empty(t) : commit_finish(t);
+}
+
 FUR_API int fur_commit(fur_update *tx)
 {
 	if (unlikely(!tx_is_mine(tx)))
@@ -105,19 +185,10 @@ FUR_API int fur_commit(fur_update *tx)
 		tx->depth--;
 		return 0;
 	}
-	if (unlikely(tx->error != 0))
-		return update_roll_back(tx);
-	struct fur_thread *t = tx->thread;
-	FUR_ASSERT(tx->mode == TX_HARDWARE || tx->mode == TX_LOCK);
-	bool empty = tx->log->entries == 0;
-	if (tx->mode == TX_LOCK)
-		lock_commit(t);
-	else if (empty)
-		t->htm->ops->commit_empty(t);
-	else
-		t->htm->ops->commit(t);
-	tx_close(tx);
-	return empty ? commit_finish_empty(t) : commit_finish(t);
+	int error = update_commit(tx);
+	if (unlikely(error == UPDATE_DEFEATED))
+		software_leave_body(tx->thread); /* does not return */
+	return error;
 }
 
 FUR_API int fur_abort(fur_update *tx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * htm.h - hardware transactions and the fallback lock.  This file and active.h (active
- * transactions, the isolation wait) are the contract of src/htm.
+ * htm.h - hardware transactions, software updates and the publication turn.  This file, active.h
+ * (active transactions, the isolation wait) and software.h are the contract of src/htm.
  *
  *   INV-H1  A read-only transaction publishes active[i] before its first load, and clears it after
  *           its last (reader.c).
@@ -9,8 +9,8 @@
  *           transaction that the scan found, and that may have read an old value of a word that the
  *           update wrote, has ended.  The update's stores are performed before its scan: from then
  *           on a load that conflicts with one of them aborts the update.
- *   INV-H3  While a thread holds the fallback lock and runs a body, no transaction is active, and
- *           no hardware transaction can commit to data that the body reads or writes (lock.c).
+ *   INV-H3  While a thread has shut readers out and stores in place, no reader is active, and no
+ *           hardware transaction can commit to data that the thread reads or writes (lock.c).
  *   INV-H4  A location that fur_promote() names is in the write set of the hardware update.  So
  *           another update that writes the location conflicts, and snapshot isolation shows no
  *           write skew on it.
@@ -20,12 +20,18 @@
 
 #include "durability/nondurable.h"
 #include "htm/policy.h"
+#include "htm/read_set.h"
+#include "htm/write_set.h"
+
+#include <setjmp.h>
 
 /* ------------------------------------------------------------------ shared */
 
 /* Only active.{h,c} touches active[]. */
 struct active {
-	uint64_t seq; /* 0, or the odd sequence number of the thread's active transaction */
+	/* 0, or the odd sequence number of the thread's active transaction.  ACTIVE_SOFTWARE: it is
+	 * a software update. */
+	uint64_t seq;
 	/* 0, or 1 + the lock's turn at which this thread began to wait until the lock is free
 	 * (lock.c). */
 	uint64_t want;
@@ -33,19 +39,30 @@ struct active {
 	uint64_t since;
 } ARCH_PADDED;
 
-/* The single global lock (SGL).  `held` keeps readers and hardware out; the turn decides which
- * update holds it next. */
-struct fallback_lock {
+enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
+
+/* The publication turn, and the word that shuts readers out (lock.c). */
+struct publication_lock {
 	uint64_t held ARCH_PADDED;  /* 0 or 1.  Alone on its line: every transaction reads it. */
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
 	uint64_t reserved;          /* turns reserved so far */
 	uint64_t served;            /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
-	/* Grows at every release.  A futex: threads sleep on it until the lock is free. */
+	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set. */
 	uint64_t turn ARCH_PADDED;
 	uint64_t sleepers;  /* threads that sleep on it */
 	uint64_t next_call; /* only the holder's: when it may wake them again, in ticks */
+};
+
+/* What software updates know of each other's publications (software.h). */
+struct publications {
+	/* Even: none is under way that a software body could see.  Odd: one is.  Only the turn's
+	 * holder changes it. */
+	uint64_t now ARCH_PADDED;
+	/* Grows when two transactions meet at the lock (policy: update.c). */
+	uint64_t meetings ARCH_PADDED;
+	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
 };
 
 struct htm_ops;
@@ -54,12 +71,14 @@ struct htm {
 	const struct htm_ops *ops;
 	struct durability *durability;
 	struct active *active; /* [max_threads] */
-	struct fallback_lock lock;
+	struct publication_lock lock;
+	struct publications publications;
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
 	bool updates_active;          /* updates are in active[] too */
 	uint32_t retries;
 	bool phase_times;
+	uint64_t short_ticks; /* an update that takes longer must not run in place */
 	uint64_t reader_report_ns;
 	void (*reader_report)(const struct fur_reader_report *, void *);
 	void *reader_report_arg;
@@ -72,7 +91,13 @@ struct htm {
 
 /* ------------------------------------------------------------ transactions */
 
-enum tx_mode { TX_NONE, TX_HARDWARE, TX_LOCK };
+enum tx_mode {
+	TX_NONE,
+	TX_HARDWARE,
+	TX_IN_PLACE,  /* alone: it holds the turn, readers are shut out, it stores in place */
+	TX_SERIAL,    /* in software, holding the turn from begin to end: it never runs again */
+	TX_CONCURRENT /* in software; it takes the turn to publish, and runs again if defeated */
+};
 
 struct fur_ro {
 	uint32_t depth; /* 0: not open */
@@ -80,6 +105,9 @@ struct fur_ro {
 };
 
 struct fur_update {
+	/* The first member: fur_load() looks at it (fur.h).  Set in the two software modes. */
+	struct fur_update_mode form;
+	bool stamps; /* in place, beside software bodies: each store stamps its line first */
 	struct fur_thread *thread;
 	uint8_t *base;  /* of the heap */
 	uint64_t bytes; /* of the heap while the update is open, else 0 */
@@ -98,7 +126,32 @@ struct htm_window {
 	/* POWER: why the window could not be completed, or FUR_ABORT_CAUSES */
 	enum fur_abort_cause refused;
 	struct phase_clock clock;
+	bool publishing; /* the transaction publishes a software update (publish.c) */
 } ARCH_PADDED;
+
+/* An update that runs in software. */
+struct software {
+	struct write_set writes;
+	struct read_set reads;
+	/* The even number of publications up to which all its loads are consistent. */
+	uint64_t snapshot;
+	uint64_t publication; /* the number of the one that it is carrying out */
+	uint64_t checked;     /* reads that extending the snapshot has compared so far */
+	bool repeatable;      /* fur_update_run() runs the body again if it is defeated */
+	bool defeated;
+	uint32_t defeats; /* of the body that fur_update_run() is running */
+	/* How to leave a defeated body: a function that does not return, or NULL: by longjmp(). */
+	void (*leave)(void);
+	jmp_buf *restart;
+};
+
+/* When an update tries hardware, and when it runs in place (update.c). */
+struct policy {
+	uint64_t meetings; /* as this thread last saw it */
+	uint32_t alone;    /* its short updates in a row that met nobody */
+	/* So many updates go without hardware, because some in a row overflowed it. */
+	uint32_t skip, overflows;
+};
 
 struct fur_thread {
 	struct htm *htm;
@@ -115,10 +168,13 @@ struct fur_thread {
 	const char *name;
 	uint64_t entries_since_look; /* api/pages.c */
 	struct htm_window window;
+	struct software software;
+	struct policy policy;
 	uint64_t began;     /* ticks, with phase_times */
 	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
+		uint64_t software_commits, serial_commits, defeats;
 		uint64_t aborts[FUR_ABORT_CAUSES];
 		uint64_t phase_ticks[FUR_PHASES];
 	} stats ARCH_PADDED;
@@ -141,6 +197,9 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
  * aborts later, begin() returns a second time, with the status of the abort. */
 struct htm_ops {
 	uint64_t (*begin)(struct fur_thread *t);
+	/* The same for the transaction that publishes a software update: the thread holds the turn,
+	 * and its own entry in active[] stays. */
+	uint64_t (*begin_publication)(struct fur_thread *t);
 	enum fur_abort_cause (*classify)(uint64_t status);
 	/* From the last access until the update is visible; collects D.  Does not return if the
 	 * transaction aborts. */
@@ -167,8 +226,18 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 
 /* ---------------------------------------------------------- lock (lock.c) */
 
-void lock_acquire(struct htm *h, uint32_t me);
-void lock_release(struct htm *h);
+/* Take the publication turn: at most one thread has it. */
+void turn_take(struct htm *h);
+void turn_give(struct htm *h);
+
+/* readers_shut_out - set `held`, and wait until no reader is active.  The caller has the turn.
+ * Returns: true if a software body is active besides the caller's own: then stores in place need
+ *          stamps (INV-S5). */
+FUR_MUST_USE bool readers_shut_out(struct htm *h, uint32_t me);
+/* Reset `held`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
+ * nondurable[] (INV-D1). */
+void readers_let_in(struct htm *h);
+
 /* For an update that will try hardware: wait until this thread sees the lock free.  False: for
  * HTM_LOCK_TURNS turns, the lock was held whenever this thread looked.  Then the update must take a
  * turn itself (INV-L4). */
@@ -180,6 +249,23 @@ static inline bool lock_held(const struct htm *h)
 {
 	return arch_load_acquire(&h->lock.held) != 0;
 }
+
+/* ------------------------------------------------------------- update.c */
+
+/* Prepare an attempt, outside hardware transactions: a new number for the update, an empty
+ * record. */
+void attempt_prepare(struct fur_thread *t);
+
+/* Begin an update: fur_begin_update() without the checks of its arguments.  Errors: as it. */
+FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
+
+/* Learn from an update that has committed in `mode`, for the next ones of its thread. */
+void policy_learn(struct fur_thread *t, enum tx_mode mode);
+
+/* Commit the thread's open update, which is the outermost.  UPDATE_DEFEATED: another update has
+ * overwritten a word that the concurrent body loaded; the update has ended, and must run again. */
+enum { UPDATE_DEFEATED = 1 };
+FUR_MUST_USE int update_commit(struct fur_update *tx);
 
 /* --------------------------------------------------------------- statistics */
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock.c - the single global lock (SGL), under which an update runs in place when hardware does not
- * accept it.
+ * lock.c - the publication turn, and shutting readers out.
  *
- * The lock has two parts.  The turn decides which update may hold the lock; `held` keeps readers
- * and hardware updates out while it does.
+ * At most one thread has the turn: it publishes a software update, runs a serial one, or runs an
+ * update in place.  `held` shuts readers and hardware updates out while that thread stores in place.
  *
  * INV-H3 holds for three groups of transactions:
- *  - Readers, and updates that are in active[]: the holder sets `held`, then scans active[].  The
- *    others publish active[i], then look at `held`.  Each side has a full fence between its store
- *    and its load, so one of the two sees the other.
+ *  - Readers, and updates that are in active[]: the turn's holder sets `held`, then scans active[].
+ *    The others publish active[i], then look at `held`.  Each side has a full fence between its
+ *    store and its load, so one of the two sees the other.
  *  - Hardware updates with tracked loads have `held` in their read set from the start, so the store
  *    that sets it aborts them.
  *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
@@ -25,9 +24,8 @@
  *          at most one.
  *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
  *          another thread that has slept is awake and will set `taken` to TURN_WANTED before it
- *          sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.  The
- *          release after which no update waits for the turn wakes the threads that sleep until the
- *          lock is free; or a holder wakes them (INV-L3, INV-L4).
+ *          sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.
+ *          readers_let_in() wakes every thread that sleeps while `held` is set.
  *  INV-L3  No reader starves.  A reader that found the lock held records that in active[i].want.
  *          Before a holder sets `held`, it lets in each reader that is awake and has missed
  *          FAIR_TURNS turns, and each reader that has waited PATIENCE_NS.
@@ -58,21 +56,21 @@ enum {
 
 /* ---------------------------------------------------------------- the turn */
 
-static bool any_reserved(const struct fallback_lock *l)
+static bool any_reserved(const struct publication_lock *l)
 {
 	return arch_load(&l->reserved) != arch_load(&l->served);
 }
 
 /* Take the turn if it is free and not reserved.  If a thread reserves a turn between our look and
  * our CAS, it waits for us; every later taker sees its reservation. */
-static bool try_turn(struct fallback_lock *l, enum turn as)
+static bool try_turn(struct publication_lock *l, enum turn as)
 {
 	return arch_load(&l->taken) == TURN_FREE && !any_reserved(l) &&
 	       arch_cas(&l->taken, TURN_FREE, as);
 }
 
 /* As the holder: give the turn to the thread that reserved first. */
-static void hand_over(struct fallback_lock *l)
+static void hand_over(struct publication_lock *l)
 {
 	/* Ordered: our change of `served` before our load of `served_sleepers`; see
 	 * sleep_until_served(). */
@@ -81,7 +79,7 @@ static void hand_over(struct fallback_lock *l)
 		arch_futex_wake_all(arch_futex_of(&l->served));
 }
 
-static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
+static void sleep_until_served(struct publication_lock *l, uint64_t mine)
 {
 	/* Ordered: we raise the count before we look at `served`; hand_over() changes `served`
 	 * before it looks at the count.  So either we see that the turn is ours, or hand_over()
@@ -95,11 +93,11 @@ static void sleep_until_served(struct fallback_lock *l, uint64_t mine)
 }
 
 /* INV-L1: wait for a turn that nobody can take from us. */
-static void take_reserved_turn(struct fallback_lock *l)
+static void take_reserved_turn(struct publication_lock *l)
 {
 	/* Ordered: we raise `reserved` before our last look at `taken`, and then sleep.
-	 * give_turn() frees the turn before it looks at `reserved`.  So either we see the turn
-	 * free, or give_turn() sees the reservation and hands the turn over.  Otherwise nobody
+	 * turn_give() frees the turn before it looks at `reserved`.  So either we see the turn
+	 * free, or turn_give() sees the reservation and hands the turn over.  Otherwise nobody
 	 * would wake us. */
 	uint64_t mine = arch_fetch_add(&l->reserved, 1);
 	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
@@ -117,7 +115,7 @@ static void take_reserved_turn(struct fallback_lock *l)
 	arch_store(&l->taken, TURN_WANTED);
 }
 
-static bool spin_for_turn(struct fallback_lock *l, enum turn as)
+static bool spin_for_turn(struct publication_lock *l, enum turn as)
 {
 	unsigned spins = arch_load(&l->waiters) == 1 ? SPINS_ALONE : SPINS;
 	for (unsigned k = 0; k < spins; k++) {
@@ -128,7 +126,7 @@ static bool spin_for_turn(struct fallback_lock *l, enum turn as)
 	return false;
 }
 
-static void wait_for_turn(struct fallback_lock *l)
+static void wait_for_turn(struct publication_lock *l)
 {
 	uint64_t began = arch_now_ns();
 	enum turn as = TURN_TAKEN;
@@ -151,17 +149,21 @@ static void wait_for_turn(struct fallback_lock *l)
 	}
 }
 
-static void take_turn(struct fallback_lock *l)
+void turn_take(struct htm *h)
 {
+	struct publication_lock *l = &h->lock;
 	if (try_turn(l, TURN_TAKEN))
 		return;
+	arch_fetch_add(&h->publications.meetings, 1);
 	arch_fetch_add(&l->waiters, 1);
 	wait_for_turn(l);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
 }
 
-static void give_turn(struct fallback_lock *l)
+void turn_give(struct htm *h)
 {
+	struct publication_lock *l = &h->lock;
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !lock_held(h));
 	do {
 		if (any_reserved(l)) { /* exact: only the turn's holder changes `served` */
 			hand_over(l);
@@ -181,11 +183,11 @@ static void give_turn(struct fallback_lock *l)
 /* ----------------------------------------------------- until the lock is free */
 
 /* Sleep until a release or a holder wakes us. */
-static void sleep_while_held(struct fallback_lock *l)
+static void sleep_while_held(struct publication_lock *l)
 {
 	uint64_t turn = arch_load_acquire(&l->turn);
-	/* Ordered: we raise the count before we look at `held`; lock_release() changes `held`
-	 * before it looks at the count.  So either we see the lock free, or lock_release() sees us;
+	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
+	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees us;
 	 * otherwise nobody might wake us.  We read `turn` first: if it grows before we are asleep,
 	 * the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
@@ -194,7 +196,7 @@ static void sleep_while_held(struct fallback_lock *l)
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-static void wait_while_held(struct fallback_lock *l, unsigned look)
+static void wait_while_held(struct publication_lock *l, unsigned look)
 {
 	if (look < SPINS)
 		arch_pause();
@@ -225,6 +227,7 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 void lock_wait_reader(struct htm *h, uint32_t me)
 {
 	struct active *mine = &h->active[me];
+	arch_fetch_add(&h->publications.meetings, 1);
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, h, arch_ticks() | 1);
 	for (unsigned k = 0; lock_held(h); k++)
@@ -234,7 +237,7 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 /* Called while `held` is 0.  So no thread falls asleep now: a thread that has read the last
  * release's `turn` sees that `held` is 0, and with an older `turn` the kernel does not let it
  * sleep. */
-static void wake_sleepers(struct fallback_lock *l)
+static void wake_sleepers(struct publication_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
@@ -285,35 +288,46 @@ static void admit_waiters(struct htm *h, uint32_t me)
 	}
 }
 
-/* ----------------------------------------------------------------- the lock */
+/* ------------------------------------------------------- shutting readers out */
 
-void lock_acquire(struct htm *h, uint32_t me)
+/* How long a first look may keep readers out while it waits for one of them. */
+enum { DRAIN_NS = 2000 };
+
+bool readers_shut_out(struct htm *h, uint32_t me)
 {
-	struct fallback_lock *l = &h->lock;
-	take_turn(l);
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !arch_load(&l->held));
-	admit_waiters(h, me);
-	/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).  Without it
-	 * the scan may miss a reader that has not seen `held` either, and that reader sees some of
-	 * the body's stores and not others: Stress.TornReads; plant: no-lock-fence. */
-	arch_store_fence(&l->held, 1);
-	active_wait_outside(h, me);
+	struct publication_lock *l = &h->lock;
+	uint64_t began = 0, most = 0;
+	bool bodies;
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !lock_held(h));
+	for (;;) {
+		admit_waiters(h, me);
+		/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).
+		 * Without it the scan may miss a reader that has not seen `held` either, and that
+		 * reader sees some of our stores and not others: Stress.TornReads; plant:
+		 * no-lock-fence. */
+		arch_store_fence(&l->held, 1);
+		if (likely(active_drain(h, me, most, &bodies)))
+			return bodies;
+		/* A reader takes long.  New readers must not wait for it: let them in, wait for
+		 * those that are active now, and try again.  Readers that come and go must not keep
+		 * us from publishing: each time they may have to wait longer, but never more than a
+		 * part of the time for which we have waited. */
+		readers_let_in(h);
+		if (!began)
+			began = arch_ticks();
+		active_wait_outside(h, me, true);
+		if (unlikely(htm_forked(h)))
+			return false;
+		most = (arch_ticks() - began) / 4 + arch_ns_to_ticks(DRAIN_NS);
+	}
 }
 
-void lock_release(struct htm *h)
+void readers_let_in(struct htm *h)
 {
-	struct fallback_lock *l = &h->lock;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE);
-	/* Release: a thread that sees the lock free also sees the body's stores, and our entry in
-	 * nondurable[] (INV-D1). */
+	struct publication_lock *l = &h->lock;
 	arch_store_release(&l->held, 0);
 	/* Ordered: our store to `held` before our load of `sleepers`; see sleep_while_held(). */
 	arch_fetch_add(&l->turn, 1);
-	bool last = arch_load(&l->waiters) == 0;
-	give_turn(l);
-	/* While updates wait for the turn, most sleepers would only find the lock held again.  So
-	 * the last of those updates wakes them at its release; until then INV-L3 and INV-L4 bound
-	 * their wait. */
-	if (last && arch_load_ordered(&l->sleepers))
+	if (unlikely(arch_load_ordered(&l->sleepers) != 0))
 		arch_futex_wake_all(arch_futex_of(&l->turn));
 }

@@ -47,9 +47,17 @@ static uint64_t power_begin(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
+/* Rollback-only: it only stores, and the thread's entry in active[] and the turn protect what its
+ * update has loaded.  No subscription: the thread has the turn, so nobody else can set `held`. */
+static uint64_t power_begin_publication(struct fur_thread *t)
+{
+	t->window.refused = FUR_ABORT_CAUSES;
+	return power_tbegin(1) ? HTM_STARTED : texasr();
+}
+
 static void power_leave(struct fur_thread *t)
 {
-	if (t->htm->updates_active)
+	if (t->htm->updates_active && !t->window.publishing)
 		active_leave(active_of(t));
 }
 
@@ -163,6 +171,6 @@ static int power_aborted(struct fur_thread *t)
 	return error;
 }
 
-const struct htm_ops htm_power = {power_begin, power_classify, power_commit, power_commit_empty,
-        power_abort_with, power_aborted};
+const struct htm_ops htm_power = {power_begin, power_begin_publication, power_classify, power_commit,
+        power_commit_empty, power_abort_with, power_aborted};
 #endif

@@ -4,14 +4,14 @@
  * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
  */
 #include "base/error.h"
-#include "htm/active.h"
+#include "htm/software.h"
 
 static struct fur_thread *thread_of(fur_ro *ro)
 {
 	return (struct fur_thread *)((char *)ro - offsetof(struct fur_thread, ro));
 }
 
-/* Become active while nobody holds the lock (INV-H3). */
+/* Become active while readers are not shut out (INV-H3). */
 static void reader_enter(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
@@ -36,8 +36,12 @@ static int begin_inner(struct fur_thread *t, fur_ro **ro)
 	int error = tx_check_begin(t, "fur_begin_ro", "a read-only transaction");
 	if (error)
 		return error;
-	if (t->ro.depth == 0)
+	if (t->ro.depth == 0) {
+		/* Its loads are plain loads, which must find the update's stores in the heap. */
+		if (t->update.form.software)
+			software_to_in_place(&t->update);
 		t->ro.joined = true;
+	}
 	t->ro.depth++;
 	*ro = &t->ro;
 	return 0;

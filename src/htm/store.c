@@ -4,7 +4,7 @@
  * 21).
  */
 #include "base/error.h"
-#include "htm/htm.h"
+#include "htm/software.h"
 
 #include <string.h>
 
@@ -14,8 +14,8 @@ void tx_fail(struct fur_update *tx, int error)
 		tx->error = error;
 }
 
-/* The log is full.  In hardware: abort, and make room outside.  Under the lock: make room here,
- * because the updates in flight need no lock to finish. */
+/* The log is full.  In hardware: abort, and make room outside.  Otherwise make room here, because
+ * the updates in flight need nothing of ours to finish. */
 static bool store_make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
@@ -30,6 +30,30 @@ static inline bool heap_contains(const struct fur_update *tx, const void *to, si
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)to - tx->base);
 	return offset < tx->bytes && bytes <= tx->bytes - offset;
+}
+
+/* A software update's store, of at most redo_fits() bytes: to the log and the write set alone. */
+static bool store_in_software(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+{
+	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
+	while (!redo_append_only(tx->log, tx->thread->durability, offset, from, bytes))
+		if (!store_make_room(tx))
+			return false;
+	if (software_note_store(tx, to, from, bytes))
+		return true;
+	tx_fail(tx, FUR_ENOMEM);
+	return false;
+}
+
+/* The update stores in place beside software bodies (INV-S1). */
+static void stamp_range(struct fur_update *tx, const void *to, size_t bytes)
+{
+	const struct software *s = &tx->thread->software;
+	const uint8_t *at = to, *last = at + bytes - 1;
+	for (; at <= last; at += 1 << STAMP_LINE_SHIFT)
+		stamp_line(tx->thread->htm, at, s->publication);
+	stamp_line(tx->thread->htm, last, s->publication);
+	arch_fence_light(); /* stamp_line() */
 }
 
 /* Stores return nothing, so only builds with FUR_CHECKS find such misuse. */
@@ -51,6 +75,12 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 		tx_fail(tx, heap_contains(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
+	if (tx->form.software) {
+		store_in_software(tx, to, &bits, bytes);
+		return;
+	}
+	if (unlikely(tx->stamps))
+		stamp_range(tx, to, bytes);
 	const struct durability *d = tx->thread->durability;
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (unlikely(!redo_append(tx->log, d, offset, to, &bits, bytes)))
@@ -85,6 +115,25 @@ static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t 
 	}
 }
 
+/* Like memmove(), as write_overlapping().  The source may be in the heap: then it is read through
+ * the update, as fur_read() does. */
+static void write_in_software(
+        struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	uint8_t copy[MEDIA_ENTRY_MAX];
+	bool upwards = to < from;
+	while (bytes) {
+		uint64_t part = redo_fits(tx->log, tx->thread->durability, bytes),
+		         at = upwards ? 0 : bytes - part;
+		fur_load_update(tx, copy, from + at, part);
+		if (!store_in_software(tx, to + at, copy, part))
+			return;
+		to += upwards ? part : 0;
+		from += upwards ? part : 0;
+		bytes -= part;
+	}
+}
+
 FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 {
 	check_update(tx);
@@ -94,6 +143,12 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
+	if (tx->form.software) {
+		write_in_software(tx, to, from, bytes);
+		return;
+	}
+	if (unlikely(tx->stamps))
+		stamp_range(tx, to, bytes);
 	if (unlikely(ranges_overlap(to, from, bytes))) {
 		write_overlapping(tx, to, from, bytes);
 		return;
@@ -120,7 +175,8 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	/* Loads are tracked under opacity, and under the lock no other transaction runs. */
+	/* Loads are tracked under opacity; in place no other transaction runs; and a software
+	 * update compares every word that it has loaded. */
 	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
 		return;
 	/* INV-H4.  A transactional store of the byte's own value adds the line to the write set.

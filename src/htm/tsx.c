@@ -67,6 +67,14 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
+/* No subscription: the thread has the turn, so nobody else can set `held`. */
+static uint64_t tsx_begin_publication(struct fur_thread *t)
+{
+	(void)t;
+	unsigned status = tsx_begin();
+	return status == TSX_STARTED ? HTM_STARTED : status;
+}
+
 /* Line 31 is not here: durability_commit() draws the durTS after xend. */
 static void tsx_commit(struct fur_thread *t)
 {
@@ -110,7 +118,7 @@ static void tsx_commit_tracked(struct fur_thread *t)
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
 	phase_mark(c, FUR_PHASE_BODY);
-	if (active_any(t->htm)) /* A1:32 */
+	if (active_any(t->htm, t->window.publishing)) /* A1:32 */
 		tsx_abort_with(FUR_ABORT_READER);
 	nondurable_collect_settled(d, c);
 	phase_mark(c, FUR_PHASE_ISOLATION);
@@ -131,7 +139,8 @@ static int tsx_aborted(struct fur_thread *t)
 }
 
 const struct htm_ops htm_tsx = {
-        tsx_begin_update, tsx_classify, tsx_commit, tsx_commit_empty, tsx_abort_with, tsx_aborted};
-const struct htm_ops htm_tsx_tracked = {tsx_begin_update, tsx_classify, tsx_commit_tracked,
-        tsx_commit_empty_tracked, tsx_abort_with, tsx_aborted};
+        tsx_begin_update, tsx_begin_publication, tsx_classify, tsx_commit, tsx_commit_empty,
+        tsx_abort_with, tsx_aborted};
+const struct htm_ops htm_tsx_tracked = {tsx_begin_update, tsx_begin_publication, tsx_classify,
+        tsx_commit_tracked, tsx_commit_empty_tracked, tsx_abort_with, tsx_aborted};
 #endif

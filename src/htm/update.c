@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * update.c - how an update begins: attempts in hardware, and the fallback lock (FUR, Algorithm 1,
- * lines 4 to 13).
+ * update.c - how an update begins: attempts in hardware (FUR, Algorithm 1, lines 4 to 13), in
+ * software, or in place.
  */
 #include "base/error.h"
-#include "htm/active.h"
+#include "htm/software.h"
 
 /* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
  * FUR_ETOOBIG. */
@@ -16,7 +16,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	case HTM_RETRY_SOON: htm_pause(action, history, began, t->index); return 0;
 	case HTM_WAIT_LOCK: return 0; /* begin_hardware() waits for the lock before every attempt */
 	case HTM_WAIT_READER:
-		active_wait_outside(t->htm, t->index);
+		active_wait_outside(t->htm, t->index, false);
 		/* The user's reader_report has forked. */
 		return unlikely(htm_forked(t->htm)) ? tx_refuse(t->htm) : 0;
 	case HTM_MAKE_ROOM: return redo_make_room(t->update.log, t->durability);
@@ -25,8 +25,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	return 0;
 }
 
-/* Before every attempt, outside hardware transactions. */
-static void attempt_prepare(struct fur_thread *t)
+void attempt_prepare(struct fur_thread *t)
 {
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
@@ -45,28 +44,110 @@ static void attempt_prepare(struct fur_thread *t)
 	redo_begin(t->update.log, t->durability);
 }
 
-static int begin_locked(struct fur_thread *t)
+/* --------------------------------------------------- without hardware */
+
+enum {
+	/* A thread runs its updates in place after so many in a row that met nobody: in place is
+	 * cheaper by the write set and the log of loads, but it shuts readers out. */
+	ALONE_UPDATES = 256,
+	MOST_SKIPPED = 64
+};
+
+/* Has nobody met this thread, or any other, for a while? */
+static bool alone(struct fur_thread *t)
 {
-	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
-	lock_acquire(t->htm, t->index);
-	if (unlikely(htm_forked(t->htm))) /* the user's reader_report has forked */
-		return tx_refuse(t->htm);
-	if (started)
-		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
+	uint64_t meetings = arch_load(&t->htm->publications.meetings);
+	if (meetings == t->policy.meetings)
+		return t->policy.alone >= ALONE_UPDATES;
+	t->policy.meetings = meetings;
+	t->policy.alone = 0;
+	return false;
+}
+
+void policy_learn(struct fur_thread *t, enum tx_mode mode)
+{
+	struct policy *p = &t->policy;
+	if (mode == TX_HARDWARE) {
+		p->overflows = 0;
+		return;
+	}
+	if (t->htm->ops)
+		return;
+	if (arch_ticks() - t->attempt_began > t->htm->short_ticks)
+		p->alone = 0;
+	else if (p->alone < ALONE_UPDATES)
+		p->alone++;
+}
+
+static int begin_in_place(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	turn_take(h);
+	bool bodies = readers_shut_out(h, t->index);
+	if (unlikely(htm_forked(h))) /* the user's reader_report has forked */
+		return tx_refuse(h);
 	attempt_prepare(t);
-	t->update.mode = TX_LOCK;
+	if (bodies) {
+		t->software.publication = publication_begin(h);
+		t->update.stamps = true;
+	}
+	t->update.mode = TX_IN_PLACE;
 	return 0;
 }
 
-/* Make one hardware attempt after another, until one has begun or this thread has the lock.  The
- * compiler must not inline this, and no value may live across ops->begin() unless an abort restores
- * it. */
+/* The machine has no hardware transactions, or this update had better not use them. */
+static int begin_without_hardware(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	uint64_t started = h->phase_times ? arch_ticks() : 0;
+	int error = 0;
+	if (!h->ops && alone(t)) {
+		error = begin_in_place(t);
+	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
+		attempt_prepare(t);
+		software_begin(t, TX_CONCURRENT);
+		return 0;
+	} else {
+		turn_take(h);
+		attempt_prepare(t);
+		software_begin(t, TX_SERIAL);
+	}
+	if (started)
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
+	return error;
+}
+
+/* ------------------------------------------------------ with hardware */
+
+/* Some updates overflow the hardware again and again: then this thread's next ones do without it,
+ * twice as many each time. */
+static void note_overflow(struct policy *p)
+{
+	p->overflows = p->overflows ? p->overflows : 1;
+	p->skip = p->overflows;
+	if (p->overflows < MOST_SKIPPED)
+		p->overflows *= 2;
+}
+
+static bool skips_hardware(struct policy *p)
+{
+	if (likely(p->skip == 0))
+		return false;
+	p->skip--;
+	return true;
+}
+
+/* Make one hardware attempt after another, until one has begun, or the update had better do without
+ * hardware.  The compiler must not inline this, and no value may live across ops->begin() unless an
+ * abort restores it. */
 static int begin_hardware(struct fur_thread *t)
 {
 	const struct htm_ops *ops = t->htm->ops;
 	struct htm_history history = {0};
+	if (skips_hardware(&t->policy))
+		return begin_without_hardware(t);
 	for (;;) {
-		/* While the lock is held, an attempt would only abort. */
+		/* While readers are shut out, an attempt would only abort. */
 		if (!lock_wait_free(t->htm, t->index))
 			break;
 		attempt_prepare(t);
@@ -83,17 +164,21 @@ static int begin_hardware(struct fur_thread *t)
 		if (error)
 			return error;
 		enum htm_action action = htm_decide(cause, &history, t->htm->retries);
-		if (action == HTM_TAKE_LOCK)
+		if (cause == FUR_ABORT_CAPACITY && action == HTM_TAKE_LOCK)
+			note_overflow(&t->policy);
+		/* A software body may be long, and in software this update need not wait for it. */
+		if (action == HTM_TAKE_LOCK ||
+		        (action == HTM_WAIT_READER && active_any_software(t->htm)))
 			break;
 		if ((error = attempt_wait(t, action, &history, t->attempt_began))) {
-			/* The update alone fills the log.  We run it under the lock: there a store
+			/* The update alone fills the log.  We run it in software: there a store
 			 * finds that out, and fur_commit() reports it. */
 			if (error != FUR_ETOOBIG)
 				return error;
 			break;
 		}
 	}
-	return begin_locked(t);
+	return begin_without_hardware(t);
 }
 
 /* A begin that is not the outermost, and misuse. */
@@ -121,10 +206,8 @@ static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 	return error;
 }
 
-FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
+int update_begin(struct fur_thread *t, struct fur_update **update)
 {
-	if (unlikely(!t || !update || t->owner != this_thread() || this_thread()->open))
-		return begin_inner(t, update);
 	struct fur_update *tx = &t->update;
 	int error;
 	if (unlikely(arch_load(&t->durability->failed) != 0))
@@ -138,6 +221,80 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	*update = tx;
 	this_thread()->open = t;
 	tx->depth = 1;
-	error = t->htm->ops ? begin_hardware(t) : begin_locked(t);
+	error = t->htm->ops ? begin_hardware(t) : begin_without_hardware(t);
 	return unlikely(error != 0) ? begin_refused(tx, update, error) : 0;
+}
+
+FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
+{
+	if (unlikely(!t || !update || t->owner != this_thread() || this_thread()->open))
+		return begin_inner(t, update);
+	t->software.repeatable = false;
+	return update_begin(t, update);
+}
+
+/* ------------------------------------------------------ bodies that may run again */
+
+/* The body has ended the update itself, or libfur has. */
+static int body_ended(const struct fur_thread *t)
+{
+	return t->software.defeated ? UPDATE_DEFEATED : t->update.error;
+}
+
+/* Run the body once.  Returns: UPDATE_DEFEATED, or the result of fur_commit(). */
+static __attribute__((noinline)) int run_once(
+        struct fur_thread *t, void (*body)(fur_update *, void *), void *arg)
+{
+	jmp_buf restart;
+	fur_update *tx;
+	t->software.defeated = false;
+	int error = update_begin(t, &tx);
+	if (error)
+		return error;
+	if (tx->mode == TX_CONCURRENT && !t->software.leave) {
+		t->software.restart = &restart;
+		if (setjmp(restart))
+			return UPDATE_DEFEATED;
+	}
+	body(tx, arg);
+	if (t->software.defeated || tx->depth == 0)
+		return body_ended(t);
+	return update_commit(tx);
+}
+
+/* Inside another update of the heap: a part of that. */
+static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
+{
+	fur_update *tx;
+	int error = begin_inner(t, &tx);
+	if (error)
+		return error;
+	uint32_t depth = tx->depth;
+	body(tx, arg);
+	if (t->software.defeated)
+		software_leave_body(t);
+	/* fur_abort() in the body has ended the inner update. */
+	return tx->depth < depth ? FUR_EABORTED : fur_commit(tx);
+}
+
+FUR_API int fur_update_run_leaving(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+        void (*leave)(void))
+{
+	if (!body)
+		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
+	if (unlikely(!t || t->owner != this_thread() || this_thread()->open))
+		return run_inner(t, body, arg);
+	struct software *s = &t->software;
+	s->leave = leave;
+	s->repeatable = true;
+	s->defeats = 0;
+	int error;
+	while ((error = run_once(t, body, arg)) == UPDATE_DEFEATED)
+		continue;
+	return error;
+}
+
+FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
+{
+	return fur_update_run_leaving(t, body, arg, NULL);
 }

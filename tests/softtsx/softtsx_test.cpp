@@ -215,10 +215,11 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 		fur_abort_cause cause;
 		uint64_t attempts;
 	};
+	const uint64_t publications = 4; /* attempts to publish in hardware, then in place */
 	uint64_t locked = 0;
-	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2},
-	             Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 20},
-	             Case{softtsx::FAULT, FUR_ABORT_FAULT, 3}}) {
+	for (Case c : {Case{softtsx::CAPACITY, FUR_ABORT_CAPACITY, 2 + publications},
+	             Case{softtsx::CONFLICT, FUR_ABORT_CONFLICT, 20 + publications},
+	             Case{softtsx::FAULT, FUR_ABORT_FAULT, 3 + publications}}) {
 		softtsx::always_abort(c.status);
 		uint64_t begun = softtsx::counters().begun;
 		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(c.cause)); });
@@ -227,6 +228,10 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 		EXPECT_EQ(heap.stats().aborts[c.cause], c.attempts);
 		EXPECT_EQ(heap.stats().lock_commits, ++locked);
 		EXPECT_EQ(p[0], c.cause);
+		/* After an overflow the next update does not try hardware, but publishes in it. */
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[0], int64_t(-1)); });
+		EXPECT_EQ(heap.stats().lock_commits, locked);
+		EXPECT_EQ(p[0], -1);
 	}
 }
 

@@ -204,6 +204,18 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 	move_tail(slot + 300);
 }
 
+static void lock_acquire(htm *h, uint32_t me)
+{
+	turn_take(h);
+	[[maybe_unused]] bool bodies = readers_shut_out(h, me);
+}
+
+static void lock_release(htm *h)
+{
+	readers_let_in(h);
+	turn_give(h);
+}
+
 TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 {
 	htm &h = heap_.get()->htm;

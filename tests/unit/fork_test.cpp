@@ -391,11 +391,12 @@ TEST_F(Fork, InsideReaderReport_TheChildIsRefused)
 		usleep(1000);
 	fur::Thread t(heap_);
 	fur_update *tx;
-	int begun = fur_begin_update(t, &tx);
+	ASSERT_EQ(fur_begin_update(t, &tx), 0);
+	fur_set_root(tx, 0, fur_base(heap_));
+	int committed = fur_commit(tx); /* waits for the reader */
 	if (child == 0)
-		_exit(begun == FUR_EFORK && fur_close(heap_.get()) == 0 ? 0 : 1);
-	EXPECT_EQ(begun, 0);
-	EXPECT_EQ(fur_commit(tx), 0);
+		_exit(committed == FUR_EFORK && fur_close(heap_.get()) == 0 ? 0 : 1);
+	EXPECT_EQ(committed, 0);
 	reader.join();
 	int status;
 	ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * software.c - the body of a software update: its loads, its stores, and its defeat.
+ */
+#include "htm/software.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_READS = 1024 };
+
+bool read_grow(struct read_set *set)
+{
+	uint64_t most = set->most ? 2 * set->most : FIRST_READS;
+	struct logged_read *reads = realloc(set->reads, most * sizeof *reads);
+	if (!reads)
+		return false;
+	set->reads = reads;
+	set->most = most;
+	return true;
+}
+
+/* ------------------------------------------------------------ begin and end */
+
+static uint64_t snapshot_of(uint64_t publications)
+{
+	return publications & ~UINT64_C(1);
+}
+
+void software_begin(struct fur_thread *t, enum tx_mode mode)
+{
+	struct htm *h = t->htm;
+	struct active *mine = active_of(t);
+	struct software *s = &t->software;
+	for (;;) {
+		active_enter_software(mine, t);
+		/* INV-S5.  A serial update has the turn, so it finds `held` reset. */
+		if (likely(!lock_held(h)))
+			break;
+		active_leave(mine);
+		lock_wait_reader(h, t->index);
+	}
+	active_clear_wait(mine);
+	s->snapshot = snapshot_of(arch_load_acquire(&h->publications.now));
+	s->reads.n = s->checked = 0;
+	write_clear(&s->writes);
+	t->update.mode = mode;
+	t->update.form.software = 1;
+}
+
+void software_leave(struct fur_thread *t)
+{
+	active_leave(active_of(t));
+	t->update.form.software = 0;
+	if (t->update.mode == TX_SERIAL)
+		turn_give(t->htm);
+}
+
+void software_end_defeated(struct fur_thread *t)
+{
+	FUR_ASSERT(t->update.mode == TX_CONCURRENT); /* INV-S6 */
+	redo_discard(t->update.log, t->durability);
+	software_leave(t);
+	t->software.defeated = true;
+	t->software.defeats++;
+	stat_add(&t->stats.defeats, 1);
+	t->ro = (struct fur_ro){0};
+	tx_close(&t->update);
+}
+
+void software_leave_body(struct fur_thread *t)
+{
+	if (t->software.leave)
+		t->software.leave();
+	longjmp(*t->software.restart, 1);
+}
+
+void software_defeat(struct fur_thread *t)
+{
+	software_end_defeated(t);
+	software_leave_body(t);
+}
+
+/* ---------------------------------------------------------------- the snapshot */
+
+/* Wait until the publication with this stamp is over. */
+static void wait_for_publication(const struct htm *h, uint64_t stamp)
+{
+	struct arch_backoff backoff = {0};
+	while (arch_load_acquire(&h->publications.now) == stamp)
+		arch_backoff(&backoff);
+}
+
+/* Is the value, which the caller has just loaded from `word`, the one that the word had at
+ * `snapshot`?  Returns 0, or the newer stamp.
+ * Orders: the load of the word before that of the stamp, by the light fence (INV-S1).  Without it
+ *         the stamp could be loaded before a publication stamps the line, and the word after the
+ *         publication has stored to it. */
+static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t snapshot)
+{
+	arch_fence_light();
+	uint64_t stamp = arch_load(stamp_of(h, word));
+	return stamp > snapshot ? stamp : 0;
+}
+
+enum check { SAME, CHANGED, UNDER_WAY };
+
+static enum check check_reads(
+        const struct htm *h, const struct read_set *set, uint64_t snapshot, uint64_t *stamp)
+{
+	for (uint64_t i = 0; i < set->n; i++) {
+		if (arch_load(set->reads[i].word) != set->reads[i].value)
+			return CHANGED;
+		if ((*stamp = newer_stamp(h, set->reads[i].word, snapshot)))
+			return UNDER_WAY;
+	}
+	return SAME;
+}
+
+/* The same without stamps, for the usual case that nothing is published meanwhile. */
+static bool check_values(const struct read_set *set)
+{
+	for (uint64_t i = 0; i < set->n; i++)
+		if (arch_load(set->reads[i].word) != set->reads[i].value)
+			return false;
+	return true;
+}
+
+bool software_extend(struct fur_thread *t)
+{
+	const struct htm *h = t->htm;
+	struct software *s = &t->software;
+	for (;;) {
+		uint64_t now = arch_load_acquire(&h->publications.now), stamp;
+		s->checked += s->reads.n;
+		if (snapshot_of(now) == now) {
+			if (!check_values(&s->reads))
+				return false;
+			/* Orders the loads of the words before that of the number: if that has not
+			 * changed, no publication can have stored to them meanwhile. */
+			arch_fence_light();
+			if (arch_load(&h->publications.now) == now) {
+				s->snapshot = now;
+				return true;
+			}
+		}
+		switch (check_reads(h, &s->reads, snapshot_of(now), &stamp)) {
+		case CHANGED: return false;
+		case SAME: s->snapshot = snapshot_of(now); return true;
+		case UNDER_WAY: wait_for_publication(h, stamp);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------- loads */
+
+/* Something was published since the update's snapshot.  Returns a value of the word that is
+ * consistent with the snapshot, which may move. */
+static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
+{
+	struct software *s = &t->software;
+	for (bool extended = false;; extended = true) {
+		uint64_t value = arch_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
+		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
+		 * cheaper, and we might learn sooner that we are defeated; but comparing the words
+		 * must not cost more than loading them did. */
+		bool pays = !extended && s->checked <= s->reads.n;
+		if (!stamp && !pays)
+			return value;
+		if (stamp)
+			wait_for_publication(t->htm, stamp);
+		if (!software_extend(t))
+			software_defeat(t);
+	}
+}
+
+static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
+{
+	struct software *s = &t->software;
+	uint64_t value = arch_load(word);
+	if (t->update.mode != TX_CONCURRENT)
+		return value;
+	/* INV-S1.  Orders the load of the word before that of the number: if no publication has
+	 * begun since our snapshot, the value is the snapshot's. */
+	arch_fence_light();
+	if (unlikely(arch_load(&t->htm->publications.now) != s->snapshot))
+		value = load_beside_publications(t, word);
+	if (unlikely(!read_put(&s->reads, word, value))) {
+		/* No memory.  A serial update needs none for its loads. */
+		s->defeats = SOFTWARE_TRIES;
+		software_defeat(t);
+	}
+	return value;
+}
+
+/* The value of a word of the heap, as the update sees it. */
+static inline uint64_t load_word(struct fur_thread *t, uint64_t *word)
+{
+	const struct write_set *set = &t->software.writes;
+	if (unlikely(write_maybe(set, write_hash(word)))) {
+		const struct written *own = write_find(set, word);
+		if (own && own->mask == UINT64_MAX)
+			return own->value;
+		if (own)
+			return (own->value & own->mask) | (load_shared(t, word) & ~own->mask);
+	}
+	return load_shared(t, word);
+}
+
+static inline uint64_t *word_at(const void *at)
+{
+	return (uint64_t *)((uintptr_t)at & ~(uintptr_t)7);
+}
+
+static inline bool heap_has(const struct fur_update *tx, const void *at, size_t bytes)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)at - tx->base);
+	return offset < tx->bytes && bytes <= tx->bytes - offset;
+}
+
+void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
+{
+	struct fur_thread *t = tx->thread;
+	if (unlikely(!tx->form.software || !heap_has(tx, from, bytes))) {
+		fur_read_bytes(to, from, bytes);
+		return;
+	}
+	uint8_t *out = to;
+	const uint8_t *in = from;
+	while (bytes) {
+		uint64_t *word = word_at(in), skip = (uintptr_t)in & 7,
+		         part = 8 - skip < bytes ? 8 - skip : bytes, value = load_word(t, word);
+		memcpy(out, (const uint8_t *)&value + skip, part);
+		out += part;
+		in += part;
+		bytes -= part;
+	}
+}
+
+uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
+{
+	unsigned skip = (unsigned)((uintptr_t)from & 7);
+	if (likely(skip + bytes <= 8 && heap_has(tx, from, bytes))) {
+		uint64_t value = load_word(tx->thread, word_at(from)) >> 8 * skip;
+		return value; /* the caller takes the lowest `bytes` bytes */
+	}
+	uint64_t bits = 0;
+	fur_load_update(tx, &bits, from, bytes);
+	return bits;
+}
+
+/* ------------------------------------------------------------------ stores */
+
+bool software_note_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+{
+	struct write_set *set = &tx->thread->software.writes;
+	uint8_t *at = to;
+	const uint8_t *in = from;
+	while (bytes) {
+		uint64_t skip = (uintptr_t)at & 7, part = 8 - skip < bytes ? 8 - skip : bytes,
+		         value = 0, ones = part == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * part) - 1;
+		memcpy(&value, in, part);
+		if (!write_put(set, word_at(at), value << 8 * skip, ones << 8 * skip))
+			return false;
+		at += part;
+		in += part;
+		bytes -= part;
+	}
+	return true;
+}
+
+void software_to_in_place(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	struct htm *h = t->htm;
+	if (tx->mode == TX_CONCURRENT) {
+		turn_take(h);
+		if (!software_extend(t)) {
+			turn_give(h);
+			software_defeat(t);
+		}
+	}
+	bool bodies = readers_shut_out(h, t->index);
+	if (unlikely(htm_forked(h))) { /* the user's reader_report has forked (INV-K2) */
+		tx_fail(tx, FUR_EFORK);
+		return;
+	}
+	if (bodies) {
+		t->software.publication = publication_begin(h);
+		tx->stamps = true;
+		const struct write_set *set = &t->software.writes;
+		for (uint32_t i = 0; i < set->n; i++)
+			stamp_line(h, set->words[i].word, t->software.publication);
+		arch_fence_light(); /* stamp_line() */
+	}
+	active_leave(active_of(t));
+	redo_store_record(tx->log, t->durability, tx->base, true);
+	tx->mode = TX_IN_PLACE;
+	tx->form.software = 0;
+}

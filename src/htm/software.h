@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * software.h - updates in software: the body runs beside readers and other updates, its stores stay
+ * in the redo log, and the commit publishes them (publish.c).  docs/protocol.md, "Software updates",
+ * has the argument.
+ *
+ * A serial software update holds the publication turn from begin to end.  So no other software
+ * update publishes meanwhile, and its body never runs again.  A concurrent one takes the turn only
+ * to publish.  It remembers the value of every word that it has loaded; if another update has
+ * changed one of them, the update is defeated, and its body runs again.
+ *
+ *   INV-S1  The loads of a software body are consistent: they are of one state of the heap, its
+ *           snapshot.  A publication makes `publications.now` odd, then stamps a line before it
+ *           stores to it.  So a body that loads a word and then finds its stamp no newer than the
+ *           snapshot has loaded the snapshot's value.
+ *   INV-S2  When a concurrent update publishes, every word that it has loaded still has the value
+ *           that it loaded: it compares them while it has the turn.
+ *   INV-S3  While a publication stores in place, no reader is active (readers_shut_out), unless
+ *           hardware makes all the stores in one step.
+ *   INV-S4  A hardware update waits for software bodies as it waits for readers: they are in
+ *           active[].  So a hardware update never changes a word under a software body.
+ *   INV-S5  A publication that shuts readers out, and then finds no other software body active,
+ *           needs no stamps: a body that begins later finds `held` set, and waits.
+ *   INV-S6  A serial update is never defeated.
+ */
+#ifndef FUR_SOFTWARE_H
+#define FUR_SOFTWARE_H
+
+#include "htm/active.h"
+
+/* -------------------------------------------------------------- publications */
+
+/* A stamp is the number of the last publication that wrote to one of the lines that share the
+ * stamp.  Lines are of 64 bytes on every processor, because a stamp's granularity is no matter of
+ * caches. */
+enum { PUBLICATION_STAMPS = 1 << 16, STAMP_LINE_SHIFT = 6 };
+
+static inline uint64_t *stamp_of(const struct htm *h, const void *at)
+{
+	uint64_t line = (uintptr_t)at >> STAMP_LINE_SHIFT;
+	return &h->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+/* Make the publication visible to software bodies: the number of publications becomes odd.
+ * Orders:  that store before the caller's later stores to stamps and words, by a full fence in
+ *          hardware's case and by release order of the stamps otherwise: see stamp_line().
+ * Returns: the number of the publication. */
+uint64_t publication_begin(struct htm *h);
+
+/* The publication is over.  Release: a body that sees the new number sees every store of the
+ * publication. */
+void publication_end(struct htm *h);
+
+/* Stamp the line of `at` with publication `number`.
+ * Orders:  the stamp before the caller's later stores to that line (light fence, by the caller,
+ *          after its last stamp).  If a store came first, a body could load its new value, and then
+ *          find an old stamp: it would mix two states (plant: stamp-after-store). */
+static inline void stamp_line(struct htm *h, const void *at, uint64_t number)
+{
+	arch_store(stamp_of(h, at), number);
+}
+
+/* ------------------------------------------------------------------ software.c */
+
+/* A body that was defeated so often runs serially. */
+enum { SOFTWARE_TRIES = 2 };
+
+/* Begin a software body in `mode`; a serial one has the turn.  The attempt is prepared. */
+void software_begin(struct fur_thread *t, enum tx_mode mode);
+
+/* Leave active[], after the update has collected D; a serial one gives the turn. */
+void software_leave(struct fur_thread *t);
+
+/* Compare the words that the update has loaded with the heap, and move its snapshot to now.
+ * Returns: false: a value has changed.  The update is defeated. */
+FUR_MUST_USE bool software_extend(struct fur_thread *t);
+
+/* End a defeated update, outside the body: it has left active[], and runs again. */
+void software_end_defeated(struct fur_thread *t);
+/* The same inside the body, and leave the body for fur_update_run(). */
+void software_defeat(struct fur_thread *t) __attribute__((noreturn));
+/* Leave the body of an update that has ended, defeated. */
+void software_leave_body(struct fur_thread *t) __attribute__((noreturn));
+
+/* A store of the body.  False: no memory. */
+FUR_MUST_USE bool software_note_store(
+        struct fur_update *tx, void *to, const void *from, uint64_t bytes);
+
+/* Turn the open software update into one in place, because plain loads must see its stores.  A
+ * concurrent one may be defeated: then this does not return. */
+void software_to_in_place(struct fur_update *tx);
+
+/* ------------------------------------------------------------------- publish.c */
+
+/* Make the stores of a software update visible, announce it in nondurable[] and let it draw its
+ * durTS where its machine does so.  The caller has the turn, and its loads are valid.  Then
+ * software_leave().  Errors: those of durability_abort(), FUR_EFORK; nothing is visible then. */
+FUR_MUST_USE int publish(struct fur_thread *t);
+
+#endif /* FUR_SOFTWARE_H */
