@@ -53,6 +53,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
+	crowd_start(h);
 	h->reader_report_ns = o->reader_report_ns;
 	h->reader_report = o->reader_report;
 	h->reader_report_arg = o->reader_report_arg;

@@ -58,10 +58,11 @@ void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_
 void arch_backoff(struct arch_backoff *b)
 {
 	enum { SPINS = 256, YIELDS = 64 };
+	uint32_t spins = b->spins > SPINS ? b->spins : SPINS;
 	b->turns++;
-	if (b->turns <= SPINS) {
+	if (b->turns <= spins) {
 		arch_pause();
-	} else if (b->turns <= SPINS + YIELDS) {
+	} else if (b->turns <= spins + YIELDS) {
 		sched_yield();
 	} else {
 		/* The awaited thread is descheduled or slow.  50 us is short compared to a time

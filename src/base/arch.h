@@ -212,6 +212,7 @@ void arch_futex_wake_all_shared(uint32_t *word);
  * arch_backoff() each time the awaited condition does not hold yet. */
 struct arch_backoff {
 	uint32_t turns;
+	uint32_t spins; /* pauses before the thread yields and sleeps; 0: few */
 };
 void arch_backoff(struct arch_backoff *b);
 

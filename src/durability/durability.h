@@ -145,6 +145,9 @@ struct durability {
 	/* This process replays for another process; `redo` and `nondurable` mean nothing here. */
 	bool beside;
 	bool impatient; /* the replayer did not answer the last call */
+	/* How many pauses a thread waits for another before it yields and sleeps: many while each
+	 * thread can have a core of its own, few otherwise (htm/crowd.c). */
+	uint32_t spins;
 
 	struct redo_log *redo;         /* [max_threads] */
 	struct nondurable *nondurable; /* [max_threads] */

@@ -60,16 +60,17 @@ static void reader_note_longest(struct htm *h, uint64_t waited_ns)
 
 static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 {
-	struct arch_backoff backoff = {0};
+	struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
+	crowd_count(h);
 	/* The user's reader_report may have forked.  The child has no such reader, and the caller
 	 * refuses the transaction. */
 	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
 		arch_backoff(&backoff);
 		/* Short waits stay short because the clock is read only now and then.  Later each
 		 * look takes long anyway. */
-		if (backoff.turns % 64 && backoff.turns < 256)
+		if (backoff.turns % 64 && backoff.turns < 256 + backoff.spins)
 			continue;
 		uint64_t now = arch_now_ns();
 		if (!started)

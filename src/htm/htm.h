@@ -65,6 +65,13 @@ struct publications {
 	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
 };
 
+/* How many threads want a core (crowd.c). */
+struct crowd {
+	uint64_t next_count ARCH_PADDED; /* in ticks */
+	uint64_t every;
+	uint32_t cores; /* on which this process may run */
+};
+
 struct htm_ops;
 
 struct htm {
@@ -73,6 +80,7 @@ struct htm {
 	struct active *active; /* [max_threads] */
 	struct publication_lock lock;
 	struct publications publications;
+	struct crowd crowd;
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
 	bool updates_active;          /* updates are in active[] too */
@@ -167,6 +175,7 @@ struct fur_thread {
 	uint64_t attempt_began; /* ticks */
 	const char *name;
 	uint64_t entries_since_look; /* api/pages.c */
+	uint64_t counted;            /* transactions that it had ended at the last count: crowd.c */
 	struct htm_window window;
 	struct software software;
 	struct policy policy;
@@ -223,6 +232,13 @@ FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum f
         enum fur_isolation isolation, char *reason, size_t reason_bytes);
 FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
         char *reason, size_t reason_bytes);
+
+/* --------------------------------------------------------- waiting (crowd.c) */
+
+void crowd_start(struct htm *h);
+/* Called by a thread that begins to wait: every few milliseconds, decide anew how long threads
+ * spin (durability.spins). */
+void crowd_count(struct htm *h);
 
 /* ---------------------------------------------------------- lock (lock.c) */
 

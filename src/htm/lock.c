@@ -115,9 +115,13 @@ static void take_reserved_turn(struct publication_lock *l)
 	arch_store(&l->taken, TURN_WANTED);
 }
 
-static bool spin_for_turn(struct publication_lock *l, enum turn as)
+static bool spin_for_turn(struct htm *h, enum turn as)
 {
-	unsigned spins = arch_load(&l->waiters) == 1 ? SPINS_ALONE : SPINS;
+	struct publication_lock *l = &h->lock;
+	unsigned spins = arch_load(&l->waiters) == 1 ? SPINS_ALONE : SPINS,
+	         patience = arch_load32(&h->durability->spins);
+	if (spins < patience)
+		spins = patience;
 	for (unsigned k = 0; k < spins; k++) {
 		if (try_turn(l, as))
 			return true;
@@ -126,11 +130,13 @@ static bool spin_for_turn(struct publication_lock *l, enum turn as)
 	return false;
 }
 
-static void wait_for_turn(struct publication_lock *l)
+static void wait_for_turn(struct htm *h)
 {
+	struct publication_lock *l = &h->lock;
 	uint64_t began = arch_now_ns();
 	enum turn as = TURN_TAKEN;
-	while (!spin_for_turn(l, as)) {
+	crowd_count(h);
+	while (!spin_for_turn(h, as)) {
 		if (arch_now_ns() - began >= PATIENCE_NS) {
 			take_reserved_turn(l);
 			return;
@@ -156,7 +162,7 @@ void turn_take(struct htm *h)
 		return;
 	arch_fetch_add(&h->publications.meetings, 1);
 	arch_fetch_add(&l->waiters, 1);
-	wait_for_turn(l);
+	wait_for_turn(h);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
 }
 
@@ -196,12 +202,12 @@ static void sleep_while_held(struct publication_lock *l)
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-static void wait_while_held(struct publication_lock *l, unsigned look)
+static void wait_while_held(struct htm *h, unsigned look)
 {
-	if (look < SPINS)
+	if (look < SPINS || look < arch_load32(&h->durability->spins))
 		arch_pause();
 	else
-		sleep_while_held(l);
+		sleep_while_held(&h->lock);
 }
 
 /* Have `turns` turns passed since the thread that wrote `want` began to wait? */
@@ -219,7 +225,7 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 	uint64_t want = active_wants(mine);
 	bool free = false;
 	for (unsigned k = 0; !(free = !lock_held(h)) && !turns_missed(h, want, HTM_LOCK_TURNS); k++)
-		wait_while_held(&h->lock, k);
+		wait_while_held(h, k);
 	active_clear_wait(mine);
 	return free;
 }
@@ -227,11 +233,12 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 void lock_wait_reader(struct htm *h, uint32_t me)
 {
 	struct active *mine = &h->active[me];
+	crowd_count(h);
 	arch_fetch_add(&h->publications.meetings, 1);
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, h, arch_ticks() | 1);
 	for (unsigned k = 0; lock_held(h); k++)
-		wait_while_held(&h->lock, k);
+		wait_while_held(h, k);
 }
 
 /* Called while `held` is 0.  So no thread falls asleep now: a thread that has read the last

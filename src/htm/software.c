@@ -88,7 +88,7 @@ void software_defeat(struct fur_thread *t)
 /* Wait until the publication with this stamp is over. */
 static void wait_for_publication(const struct htm *h, uint64_t stamp)
 {
-	struct arch_backoff backoff = {0};
+	struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
 	while (arch_load_acquire(&h->publications.now) == stamp)
 		arch_backoff(&backoff);
 }
