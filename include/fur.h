@@ -702,7 +702,7 @@ static inline bool fur_in_software(bool update, const void *tx)
 {
 	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
 }
-#define FUR_IS_UPDATE(tx) _Generic((tx), fur_update * : 1, default : 0)
+#define FUR_IS_UPDATE(tx)  _Generic((tx), fur_update * : 1, default : 0)
 #define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
 	__extension__({                                                                            \
 		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \

@@ -308,8 +308,8 @@ result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)
 {
 	using Plain = std::remove_reference_t<Body>;
 	detail::Run<Plain> run{body};
-	int result = fur_update_run_leaving(
-	        thread, detail::call_body<Plain>, &run, detail::leave_body);
+	int result =
+	        fur_update_run_leaving(thread, detail::call_body<Plain>, &run, detail::leave_body);
 	if (run.thrown)
 		std::rethrow_exception(run.thrown);
 	check(result);

@@ -97,7 +97,7 @@ static void commit_draw(struct durability *d, struct commit *c)
 		nondurable_wait_drawn(d, &c->dset);
 }
 
-int durability_commit(struct durability *d, struct commit *c)
+int durability_persist(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
@@ -117,34 +117,42 @@ int durability_commit(struct durability *d, struct commit *c)
 	 * names D instead. */
 	if (!error)
 		error = commit_write(d, c, &marker); /* A1:38 */
-	if (error) {
-		nondurable_leave(d, c);
-		return error;
+	if (!error) {
+		phase_mark(c, FUR_PHASE_LOG);
+		error = commit_flush(d, c); /* A1:36, A1:38 */
+		phase_mark(c, FUR_PHASE_FLUSH);
 	}
-	phase_mark(c, FUR_PHASE_LOG);
-	error = commit_flush(d, c); /* A1:36, A1:38 */
-	phase_mark(c, FUR_PHASE_FLUSH);
-
 	/* We leave as soon as we are durable ourselves, before we wait for D.  If we left after the
 	 * wait, the members of D would wait for each other in a chain as long as there are threads.
 	 * An update that read from us need not find us: it collects D after we became visible, and
 	 * we collected ours before.  So it finds each member of our D that is not durable by then
 	 * in nondurable[] itself, waits for it, and names it (INV-D2, INV-D3). */
 	nondurable_leave(d, c); /* A1:39 */
+	return error;
+}
 
+int durability_await(struct durability *d, struct commit *c, int error)
+{
+	if (error)
+		return error;
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */
 	/* nondurable_wait()'s loads are acquire, so this load comes after them: a member of D that
 	 * could not become durable set `failed` before it left. */
-	if (!error && arch_load(&d->failed))
+	if (arch_load(&d->failed))
 		error = durability_say_failed(
 		        d, "an update that this one has read from could not be made durable");
 	phase_mark(c, FUR_PHASE_DURABILITY);
 	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
 		control_wake(d, c->me, c->durts);
-	redo_prefetch(log, d);
+	redo_prefetch(&d->redo[c->me], d);
 	return error;
+}
+
+int durability_commit(struct durability *d, struct commit *c)
+{
+	return durability_await(d, c, durability_persist(d, c));
 }
 
 int durability_abort(struct durability *d, struct commit *c)

@@ -246,6 +246,12 @@ FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
  * Source:  FUR, Algorithm 1, lines 36 to 39, in the order that INV-D3 allows. */
 FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
 
+/* durability_persist, durability_await - the two parts of durability_commit(): the first makes the
+ * update durable and takes it out of nondurable[], and any thread may call it for another one's
+ * update; the second waits for D.  `error`: the result of the first. */
+FUR_MUST_USE int durability_persist(struct durability *d, struct commit *c);
+FUR_MUST_USE int durability_await(struct durability *d, struct commit *c, int error);
+
 /* durability_abort - give up the durTS that an aborted update has drawn: write an abort marker,
  * make it durable, then leave nondurable[] (INV-D5).
  * Source:  FUR, Algorithm 1, lines 52 and 53. */

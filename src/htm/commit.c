@@ -41,30 +41,18 @@ static void in_place_commit(struct fur_thread *t)
 static int software_commit(struct fur_thread *t, bool empty)
 {
 	struct commit *c = &t->window.commit;
-	int error = 0;
+	uint64_t *count;
+	int error;
 	phase_mark(c, FUR_PHASE_BODY);
 	if (empty) {
 		nondurable_collect(t->durability, t->index, &c->dset);
 		software_leave(t);
 		return 0;
 	}
-	bool serial = t->update.mode == TX_SERIAL;
-	if (!serial) {
-		turn_take(t->htm);
-		phase_mark(c, FUR_PHASE_LOCK);
-		/* INV-S2.  From here on the turn keeps others from publishing. */
-		if (arch_load(&t->htm->publications.now) != t->software.snapshot &&
-		        !software_extend(t)) {
-			turn_give(t->htm);
-			software_end_defeated(t);
-			return UPDATE_DEFEATED;
-		}
-	}
+	count = t->update.mode == TX_SERIAL ? &t->stats.serial_commits : &t->stats.software_commits;
 	error = publish(t);
-	software_leave(t);
-	if (!serial)
-		turn_give(t->htm);
-	stat_add(serial ? &t->stats.serial_commits : &t->stats.software_commits, 1);
+	if (!error)
+		stat_add(count, 1);
 	return error;
 }
 
@@ -83,6 +71,12 @@ static int commit_finish_empty(struct fur_thread *t)
 	return durability_check_read(t->durability);
 }
 
+/* The result of a durability_persist() that another thread called, with this thread's message. */
+static int served_result(const struct fur_thread *t)
+{
+	return t->software.result ? durability_check(t->durability) : 0;
+}
+
 static int commit_finish(struct fur_thread *t)
 {
 	struct commit *c = &t->window.commit;
@@ -91,7 +85,10 @@ static int commit_finish(struct fur_thread *t)
 	 * it. */
 	if (c->clock)
 		c->clock->last = arch_ticks();
-	int error = durability_commit(t->durability, c); /* A1:36 to A1:39 */
+	/* If another thread has published the update, it has made it durable too. */
+	int error = t->software.served ? served_result(t) : durability_persist(t->durability, c);
+	t->software.served = false;
+	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
 	c->durts = 0;
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.log_entries, entries);
@@ -149,9 +146,7 @@ static int update_roll_back(struct fur_update *tx)
 static int commit_visible(struct fur_thread *t, bool empty)
 {
 	switch (t->update.mode) {
-	case TX_HARDWARE:
-		(empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t);
-		return 0;
+	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
 	case TX_IN_PLACE: in_place_commit(t); return 0;
 	default: return software_commit(t, empty);
 	}

@@ -15,7 +15,8 @@ enum { COUNT_EVERY_NS = 2000000, LONG_SPINS = 40000 };
 void crowd_start(struct htm *h)
 {
 	cpu_set_t cores;
-	h->crowd.cores = sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
+	h->crowd.cores =
+	        sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
 	h->crowd.every = arch_ns_to_ticks(COUNT_EVERY_NS);
 }
 

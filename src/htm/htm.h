@@ -37,6 +37,7 @@ struct active {
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
+	uint64_t request; /* to be published: enum request (publish.c) */
 } ARCH_PADDED;
 
 enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
@@ -45,9 +46,13 @@ enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
 struct publication_lock {
 	uint64_t held ARCH_PADDED;  /* 0 or 1.  Alone on its line: every transaction reads it. */
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
-	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
-	uint64_t reserved;          /* turns reserved so far */
-	uint64_t served;            /* of them, turns handed over.  A futex. */
+	/* 0, or the publication that other updates may join: they publish beside the turn's holder
+	 * (publish.c). */
+	uint64_t gate;
+	uint64_t waiters;       /* threads that wait for the turn, awake or asleep */
+	uint64_t turn_sleepers; /* threads that sleep on `taken` */
+	uint64_t reserved;      /* turns reserved so far */
+	uint64_t served;        /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
 	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set. */
 	uint64_t turn ARCH_PADDED;
@@ -63,6 +68,9 @@ struct publications {
 	/* Grows when two transactions meet at the lock (policy: update.c). */
 	uint64_t meetings ARCH_PADDED;
 	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
+	/* Grows when a thread has published, and made durable, updates of others.  A futex. */
+	uint64_t batches ARCH_PADDED;
+	uint64_t sleepers; /* threads that sleep on it */
 };
 
 /* How many threads want a core (crowd.c). */
@@ -143,10 +151,13 @@ struct software {
 	struct read_set reads;
 	/* The even number of publications up to which all its loads are consistent. */
 	uint64_t snapshot;
-	uint64_t publication; /* the number of the one that it is carrying out */
-	uint64_t checked;     /* reads that extending the snapshot has compared so far */
-	bool repeatable;      /* fur_update_run() runs the body again if it is defeated */
+	uint64_t publication; /* the number of the one that it is carrying out, or tried to join */
+	int result;           /* of durability_persist(), if another thread has called it */
+	struct fur_thread *next_served;
+	uint64_t checked; /* reads that extending the snapshot has compared so far */
+	bool repeatable;  /* fur_update_run() runs the body again if it is defeated */
 	bool defeated;
+	bool served;      /* another thread has published the update, and made it durable */
 	uint32_t defeats; /* of the body that fur_update_run() is running */
 	/* How to leave a defeated body: a function that does not return, or NULL: by longjmp(). */
 	void (*leave)(void);
@@ -245,6 +256,25 @@ void crowd_count(struct htm *h);
 /* Take the publication turn: at most one thread has it. */
 void turn_take(struct htm *h);
 void turn_give(struct htm *h);
+
+/* The same step by step, for a thread that may be published while it waits: begin from {0}. */
+struct turn_wait {
+	unsigned looks;
+	bool slept;
+	uint64_t began; /* when the thread was tired first, in ns */
+};
+/* Take the turn, if it is free. */
+FUR_MUST_USE bool turn_try(struct htm *h, const struct turn_wait *wait);
+/* Has the thread looked often enough, so that it should sleep now? */
+FUR_MUST_USE bool turn_tired(const struct htm *h, struct turn_wait *wait);
+/* Sleep until the turn may be free, unless *word is no longer `expected`. */
+void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
+/* Has the thread waited so long that it should reserve a turn (INV-L1)? */
+FUR_MUST_USE bool turn_waited_long(const struct htm *h, struct turn_wait *wait);
+/* Wake every thread that sleeps until the turn is free. */
+void turn_wake_all(struct htm *h);
+/* Stop waiting, without the turn. */
+void turn_pass(struct htm *h, const struct turn_wait *wait);
 
 /* readers_shut_out - set `held`, and wait until no reader is active.  The caller has the turn.
  * Returns: true if a software body is active besides the caller's own: then stores in place need

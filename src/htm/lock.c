@@ -130,6 +130,17 @@ static bool spin_for_turn(struct htm *h, enum turn as)
 	return false;
 }
 
+/* Ordered: we raise the count before we look at *word.  A thread that changes it looks at the count
+ * afterwards, or gives the turn afterwards, and finds TURN_WANTED.  So either we see the change, or
+ * that thread wakes us. */
+static void sleep_while_taken(struct publication_lock *l, const uint64_t *word, uint64_t expected)
+{
+	arch_fetch_add(&l->turn_sleepers, 1);
+	if (arch_load_ordered(word) == expected)
+		arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
+	arch_fetch_add(&l->turn_sleepers, (uint64_t)-1);
+}
+
 static void wait_for_turn(struct htm *h)
 {
 	struct publication_lock *l = &h->lock;
@@ -149,7 +160,7 @@ static void wait_for_turn(struct htm *h)
 		uint64_t taken = arch_load(&l->taken);
 		if (taken == TURN_WANTED ||
 		        (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
-			arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
+			sleep_while_taken(l, &l->taken, TURN_WANTED);
 			as = TURN_WANTED;
 		}
 	}
@@ -164,6 +175,57 @@ void turn_take(struct htm *h)
 	arch_fetch_add(&l->waiters, 1);
 	wait_for_turn(h);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
+}
+
+/* ------------------------------------------------ the turn, step by step */
+
+bool turn_try(struct htm *h, const struct turn_wait *wait)
+{
+	return try_turn(&h->lock, wait->slept ? TURN_WANTED : TURN_TAKEN);
+}
+
+bool turn_tired(const struct htm *h, struct turn_wait *wait)
+{
+	uint32_t patience = arch_load32(&h->durability->spins);
+	if (++wait->looks <= (patience > SPINS ? patience : SPINS))
+		return false;
+	wait->looks = 0;
+	return true;
+}
+
+void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected)
+{
+	struct publication_lock *l = &h->lock;
+	/* INV-L2, as in wait_for_turn(). */
+	uint64_t taken = arch_load(&l->taken);
+	if (taken != TURN_WANTED &&
+	        !(taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED)))
+		return;
+	wait->slept = true;
+	sleep_while_taken(l, word, expected);
+}
+
+bool turn_waited_long(const struct htm *h, struct turn_wait *wait)
+{
+	uint64_t now = arch_now_ns();
+	(void)h;
+	if (wait->began == 0)
+		wait->began = now;
+	return now - wait->began >= PATIENCE_NS;
+}
+
+void turn_wake_all(struct htm *h)
+{
+	/* Ordered: see sleep_while_taken(). */
+	if (arch_load_ordered(&h->lock.turn_sleepers))
+		arch_futex_wake_all(arch_futex_of(&h->lock.taken));
+}
+
+void turn_pass(struct htm *h, const struct turn_wait *wait)
+{
+	/* INV-L2: the wake-up that we may have got was meant for a thread that takes the turn. */
+	if (wait->slept)
+		arch_futex_wake_one(arch_futex_of(&h->lock.taken));
 }
 
 void turn_give(struct htm *h)

@@ -171,6 +171,6 @@ static int power_aborted(struct fur_thread *t)
 	return error;
 }
 
-const struct htm_ops htm_power = {power_begin, power_begin_publication, power_classify, power_commit,
-        power_commit_empty, power_abort_with, power_aborted};
+const struct htm_ops htm_power = {power_begin, power_begin_publication, power_classify,
+        power_commit, power_commit_empty, power_abort_with, power_aborted};
 #endif

@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * publish.c - how the stores of a software update become visible: in one hardware transaction where
+ * publish.c - how the stores of software updates become visible: in one hardware transaction where
  * the machine has one, else in place, with readers shut out for the stores alone.
+ *
+ * A concurrent update that waits for the turn posts a request.  While the turn's holder keeps
+ * readers out, it opens the gate: updates with a request that are awake publish themselves beside
+ * it, and the holder publishes those that sleep, so that one drain serves all (INV-S7).
  */
 #include "htm/software.h"
 
 #include "base/error.h"
+
+/* active[i].request.  Only CAS leaves REQUEST_WAITING, so an update is published once. */
+enum request {
+	REQUEST_NONE,
+	REQUEST_WAITING,
+	REQUEST_JOINING,  /* its thread is publishing it */
+	REQUEST_JOINED,   /* it is visible */
+	REQUEST_SERVING,  /* the turn's holder is publishing it, or making it durable */
+	REQUEST_SERVED,   /* it is visible, and durable or failed: fur_thread.software.result */
+	REQUEST_DEFEATED, /* another update has changed a word that it has loaded */
+};
 
 uint64_t publication_begin(struct htm *h)
 {
@@ -20,36 +35,181 @@ void publication_end(struct htm *h)
 	arch_store_release(&h->publications.now, arch_load(&h->publications.now) + 1);
 }
 
-static void stamp_writes(struct htm *h, const struct write_set *set, uint64_t number)
+static void stamp_writes(struct fur_thread *t, uint64_t number)
 {
+	const struct write_set *set = &t->software.writes;
 	for (uint32_t i = 0; i < set->n; i++)
-		stamp_line(h, set->words[i].word, number);
+		stamp_line(t->htm, set->words[i].word, number, t->index);
 	/* Orders the stamps, and the odd number of publications, before our stores to the lines
 	 * (INV-S1). */
 	arch_fence_light();
 }
 
-/* INV-S3: store with readers shut out.  Errors: FUR_EFORK. */
-static int publish_in_place(struct fur_thread *t)
+/* Collect D, announce the update, and draw its durTS. */
+static void announce(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
+	nondurable_collect_settled(d, c); /* D */
+	nondurable_announce(d, c);        /* A1:33 */
+	/* Draw before the turn is given: an update that draws later would let updates that publish
+	 * later draw first, and those would wait for it (INV-D4). */
+	ring_draw_after(d, c); /* A1:31 */
+}
+
+static void store_writes(struct fur_thread *t)
+{
+	redo_store_record(t->update.log, t->durability, t->update.base, false);
+}
+
+/* ------------------------------------------------------------ members of a batch */
+
+/* Claim every line that the update writes.  False: another member has claimed one of them. */
+static bool claim_lines(struct fur_thread *t, uint64_t number)
+{
+	const struct write_set *set = &t->software.writes;
+	uint64_t mine = stamp_by(number, t->index);
+	for (uint32_t i = 0; i < set->n; i++) {
+		uint64_t *stamp = stamp_of(t->htm, set->words[i].word), now;
+		while ((now = arch_load(stamp)) != mine) {
+			if (stamp_number(now) == number)
+				return false;
+			if (arch_cas(stamp, now, mine))
+				break;
+		}
+	}
+	return true;
+}
+
+/* Publish a member of a batch, by its own thread or by the turn's holder.  Returns the request's new
+ * state; REQUEST_WAITING: another member is in the way. */
+static enum request publish_member(struct fur_thread *t, uint64_t number)
+{
+	const struct read_set *set = &t->software.reads;
+	uint64_t mine = stamp_by(number, t->index);
+	if (!claim_lines(t, number))
+		return REQUEST_WAITING;
+	/* Full fence: orders our claims before our look at the claims on the words that we have
+	 * loaded.  Each member does the same.  So if two members each read what the other writes,
+	 * at least one sees the other's claim.  Without the fence both could publish, each from
+	 * values that the other one overwrites. */
+	arch_fence();
+	for (uint64_t i = 0; i < set->n; i++) {
+		uint64_t value = arch_load(set->reads[i].word);
+		/* Orders the load of the word before that of its stamp: if nobody has claimed the
+		 * line by now, no member had stored to it when we loaded the word. */
+		arch_fence_light();
+		uint64_t stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
+		if (stamp_number(stamp) == number && stamp != mine)
+			return REQUEST_WAITING;
+		if (value != set->reads[i].value)
+			return REQUEST_DEFEATED;
+	}
+	announce(t);
+	store_writes(t);
+	return REQUEST_JOINED;
+}
+
+/* As a waiting update: publish beside the turn's holder, if it has opened the gate.  Returns the
+ * request's state. */
+static enum request join(struct fur_thread *t, struct active *mine)
+{
+	struct htm *h = t->htm;
+	uint64_t gate = arch_load_acquire(&h->lock.gate);
+	if (likely(gate == 0 || gate == t->software.publication) ||
+	        !arch_cas(&mine->request, REQUEST_WAITING, REQUEST_JOINING))
+		return (enum request)arch_load_acquire(&mine->request);
+	/* A member that found another in its way does not try the same batch again. */
+	t->software.publication = gate;
+	/* Ordered: our claim of the request before this load.  close_gate() closes the gate, then
+	 * looks for claimed requests.  So either we see the gate closed, or it waits for us. */
+	enum request now = arch_load_ordered(&h->lock.gate) == gate ? publish_member(t, gate)
+	                                                            : REQUEST_WAITING;
+	/* Release: the turn's holder lets readers in after our stores. */
+	arch_store_release(&mine->request, now);
+	return now;
+}
+
+/* As the turn's holder: publish the updates that wait and have not joined.  Links them to a list. */
+static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
+{
+	struct htm *h = t->htm;
+	struct fur_thread *served = NULL;
+	uint64_t limit = arch_load(&h->durability->limit);
+	for (uint32_t i = 0; i < limit; i++) {
+		uint64_t *request = &h->active[i].request;
+		if (likely(arch_load(request) != REQUEST_WAITING) ||
+		        !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
+			continue;
+		struct fur_thread *member = &h->threads[i];
+		enum request now = publish_member(member, number);
+		if (now == REQUEST_JOINED) {
+			member->software.next_served = served;
+			served = member;
+		} else {
+			arch_store_release(request, now);
+		}
+	}
+	return served;
+}
+
+/* INV-S7: close the gate, and wait for the members that are publishing. */
+static void close_gate(struct htm *h)
+{
+	uint64_t limit = arch_load(&h->durability->limit);
+	arch_exchange(&h->lock.gate, 0); /* ordered: see join() */
+	for (uint32_t i = 0; i < limit; i++) {
+		struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
+		while (arch_load_acquire(&h->active[i].request) == REQUEST_JOINING)
+			arch_backoff(&backoff);
+	}
+}
+
+/* Make the updates that the caller has served durable, and wake their threads with one call. */
+static void persist_served(struct htm *h, struct fur_thread *served)
+{
+	if (likely(!served))
+		return;
+	for (struct fur_thread *next; served; served = next) {
+		next = served->software.next_served;
+		served->software.result =
+		        durability_persist(served->durability, &served->window.commit);
+		arch_store_release(&h->active[served->index].request, REQUEST_SERVED);
+	}
+	/* Ordered: we change the requests and the number before we look for sleepers.  They say that
+	 * they sleep before they look at their request.  So either they see it, or we wake them. */
+	arch_fetch_add(&h->publications.batches, 1);
+	if (arch_load_ordered(&h->publications.sleepers))
+		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
+	turn_wake_all(h);
+}
+
+/* ------------------------------------------------------------ the turn's holder */
+
+/* INV-S3: store with readers shut out.  *served: the updates that it has published for others.
+ * Errors: FUR_EFORK. */
+static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
+{
+	struct htm *h = t->htm;
 	bool bodies = readers_shut_out(h, t->index);
 	if (unlikely(htm_forked(h))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(h);
-	phase_mark(c, FUR_PHASE_ISOLATION);
+	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
 	/* Announce only now: a reader that ended during the drain need not wait for us. */
-	nondurable_collect_settled(d, c); /* D */
-	nondurable_announce(d, c);        /* A1:33 */
-	/* Draw while we have the turn: an update that draws after it has given the turn would let
-	 * updates that publish later draw first, and those would wait for it (INV-D4). */
-	ring_draw_after(d, c); /* A1:31 */
-	if (bodies)
-		stamp_writes(h, &t->software.writes, publication_begin(h));
-	redo_store_record(t->update.log, d, t->update.base, false);
-	if (bodies)
+	announce(t);
+	if (bodies) {
+		uint64_t number = publication_begin(h);
+		stamp_writes(t, number);
+		/* Release: members see our claims, so we come before each that reads what we
+		 * write.  Ours need no look at theirs: none has claimed a line yet. */
+		arch_store_release(&h->lock.gate, number);
+		store_writes(t);
+		*served = serve(t, number);
+		close_gate(h);
 		publication_end(h);
+	} else {
+		store_writes(t);
+	}
 	readers_let_in(h); /* A1:35 */
 	stat_add(&t->stats.lock_commits, 1);
 	return 0;
@@ -63,7 +223,7 @@ static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int 
 	const struct htm_ops *ops = t->htm->ops;
 	uint64_t status = ops->begin_publication(t);
 	if (status == HTM_STARTED) {
-		redo_store_record(t->update.log, t->durability, t->update.base, false);
+		store_writes(t);
 		ops->commit(t);
 		return true;
 	}
@@ -80,7 +240,7 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 	enum { TRIES = 4 };
 	struct htm *h = t->htm;
 	bool done = false;
-	stamp_writes(h, &t->software.writes, publication_begin(h));
+	stamp_writes(t, publication_begin(h));
 	t->window.publishing = true;
 	for (int k = 0; k < TRIES && !done && !*error; k++)
 		done = publish_attempt(t, error);
@@ -89,10 +249,112 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 	return done;
 }
 
+/* With the turn. */
+static int publish_as_holder(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	struct fur_thread *served = NULL;
+	int error = 0;
+	/* INV-S2.  The turn keeps others from publishing, and hardware updates wait (INV-S4). */
+	if (t->update.mode == TX_CONCURRENT &&
+	        arch_load(&h->publications.now) != t->software.snapshot && !software_extend(t))
+		error = UPDATE_DEFEATED;
+	else if (!h->ops || (!publish_in_hardware(t, &error) && !error))
+		error = publish_in_place(t, &served);
+	turn_give(h);
+	persist_served(h, served);
+	return error;
+}
+
+/* ------------------------------------------------------------ waiting */
+
+/* The turn's holder is publishing the update, or making it durable. */
+static void wait_for_service(struct htm *h, const uint64_t *request, struct turn_wait *wait)
+{
+	struct publications *p = &h->publications;
+	if (!turn_tired(h, wait)) {
+		arch_pause();
+		return;
+	}
+	/* Ordered: see persist_served().  If the number grows before we are asleep, the kernel
+	 * returns at once. */
+	uint64_t batches = arch_load_acquire(&p->batches);
+	arch_fetch_add(&p->sleepers, 1);
+	if (arch_load_ordered(request) == REQUEST_SERVING)
+		arch_futex_wait(arch_futex_of(&p->batches), (uint32_t)batches);
+	arch_fetch_add(&p->sleepers, (uint64_t)-1);
+}
+
+/* Take the turn, unless the update has been published, or is being published. */
+static bool take_turn_instead(struct htm *h, struct active *mine, const struct turn_wait *wait)
+{
+	if (!turn_try(h, wait))
+		return false;
+	/* Only the turn's holder serves requests, so from now on nobody does. */
+	if (arch_load_acquire(&mine->request) == REQUEST_WAITING)
+		return true;
+	turn_give(h);
+	return false;
+}
+
+/* Wait until the update is published, or its thread has the turn.  Returns the request's state;
+ * REQUEST_NONE: with the turn. */
+static enum request wait_to_be_published(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	struct active *mine = active_of(t);
+	struct turn_wait wait = {0};
+	arch_fetch_add(&h->publications.meetings, 1);
+	crowd_count(h);
+	t->software.publication = 0;
+	/* Release: a thread that serves the request sees our read set, write set and log. */
+	arch_store_release(&mine->request, REQUEST_WAITING);
+	for (;;) {
+		enum request now = join(t, mine);
+		if (now == REQUEST_SERVING) {
+			wait_for_service(h, &mine->request, &wait);
+		} else if (now != REQUEST_WAITING) {
+			turn_pass(h, &wait);
+			return now;
+		} else if (take_turn_instead(h, mine, &wait)) {
+			return REQUEST_NONE;
+		} else if (!turn_tired(h, &wait)) {
+			arch_pause();
+		} else if (turn_waited_long(h, &wait)) {
+			/* INV-L1 */
+			if (arch_cas(&mine->request, REQUEST_WAITING, REQUEST_NONE)) {
+				turn_take(h);
+				return REQUEST_NONE;
+			}
+		} else {
+			turn_sleep(h, &wait, &mine->request, REQUEST_WAITING);
+		}
+	}
+}
+
 int publish(struct fur_thread *t)
 {
+	struct htm *h = t->htm;
+	struct active *mine = active_of(t);
+	const struct turn_wait at_once = {0};
+	enum request request = REQUEST_NONE;
 	int error = 0;
-	if (t->htm->ops && (publish_in_hardware(t, &error) || error))
-		return error;
-	return publish_in_place(t);
+	t->software.served = false;
+	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
+		request = wait_to_be_published(t);
+		phase_mark(&t->window.commit, FUR_PHASE_LOCK);
+		arch_store(&mine->request, REQUEST_NONE);
+	}
+	if (request == REQUEST_NONE)
+		error = publish_as_holder(t);
+	else if (request == REQUEST_DEFEATED)
+		error = UPDATE_DEFEATED;
+	else
+		stat_add(&t->stats.lock_commits, 1);
+	t->software.served = request == REQUEST_SERVED;
+	if (error == UPDATE_DEFEATED)
+		software_end_defeated(t);
+	else
+		software_left(t);
+	return error;
 }

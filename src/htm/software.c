@@ -50,10 +50,15 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	t->update.form.software = 1;
 }
 
-void software_leave(struct fur_thread *t)
+void software_left(struct fur_thread *t)
 {
 	active_leave(active_of(t));
 	t->update.form.software = 0;
+}
+
+void software_leave(struct fur_thread *t)
+{
+	software_left(t);
 	if (t->update.mode == TX_SERIAL)
 		turn_give(t->htm);
 }
@@ -85,7 +90,7 @@ void software_defeat(struct fur_thread *t)
 
 /* ---------------------------------------------------------------- the snapshot */
 
-/* Wait until the publication with this stamp is over. */
+/* Wait until the publication is over. */
 static void wait_for_publication(const struct htm *h, uint64_t stamp)
 {
 	struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
@@ -94,14 +99,15 @@ static void wait_for_publication(const struct htm *h, uint64_t stamp)
 }
 
 /* Is the value, which the caller has just loaded from `word`, the one that the word had at
- * `snapshot`?  Returns 0, or the newer stamp.
+ * `snapshot`?  Returns 0, or the number of the
+ * newer publication that stamped it.
  * Orders: the load of the word before that of the stamp, by the light fence (INV-S1).  Without it
  *         the stamp could be loaded before a publication stamps the line, and the word after the
  *         publication has stored to it. */
 static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t snapshot)
 {
 	arch_fence_light();
-	uint64_t stamp = arch_load(stamp_of(h, word));
+	uint64_t stamp = stamp_number(arch_load(stamp_of(h, word)));
 	return stamp > snapshot ? stamp : 0;
 }
 
@@ -292,7 +298,7 @@ void software_to_in_place(struct fur_update *tx)
 		tx->stamps = true;
 		const struct write_set *set = &t->software.writes;
 		for (uint32_t i = 0; i < set->n; i++)
-			stamp_line(h, set->words[i].word, t->software.publication);
+			stamp_line(h, set->words[i].word, t->software.publication, t->index);
 		arch_fence_light(); /* stamp_line() */
 	}
 	active_leave(active_of(t));

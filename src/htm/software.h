@@ -22,6 +22,11 @@
  *   INV-S5  A publication that shuts readers out, and then finds no other software body active,
  *           needs no stamps: a body that begins later finds `held` set, and waits.
  *   INV-S6  A serial update is never defeated.
+ *   INV-S7  While the turn's holder keeps readers out, concurrent updates that wait for the turn may
+ *           publish beside it.  Each claims its lines by stamps, and then compares the words that it
+ *           has loaded and looks for claims of others on them.  So of two updates of which one reads
+ *           what the other writes, at most one publishes, or the reader comes first.  The holder
+ *           lets readers in when each of them has ended.
  */
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H
@@ -30,10 +35,10 @@
 
 /* -------------------------------------------------------------- publications */
 
-/* A stamp is the number of the last publication that wrote to one of the lines that share the
- * stamp.  Lines are of 64 bytes on every processor, because a stamp's granularity is no matter of
- * caches. */
-enum { PUBLICATION_STAMPS = 1 << 16, STAMP_LINE_SHIFT = 6 };
+/* A stamp is the number of the last publication that wrote, or claimed, one of the lines that share
+ * the stamp, and 1 + the index of the thread.  Lines are of 64 bytes on every processor, because a
+ * stamp's granularity is no matter of caches. */
+enum { PUBLICATION_STAMPS = 1 << 16, STAMP_LINE_SHIFT = 6, STAMP_THREAD_BITS = 16 };
 
 static inline uint64_t *stamp_of(const struct htm *h, const void *at)
 {
@@ -41,9 +46,18 @@ static inline uint64_t *stamp_of(const struct htm *h, const void *at)
 	return &h->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
-/* Make the publication visible to software bodies: the number of publications becomes odd.
- * Orders:  that store before the caller's later stores to stamps and words, by a full fence in
- *          hardware's case and by release order of the stamps otherwise: see stamp_line().
+static inline uint64_t stamp_number(uint64_t stamp)
+{
+	return stamp >> STAMP_THREAD_BITS;
+}
+
+static inline uint64_t stamp_by(uint64_t number, uint32_t thread)
+{
+	return number << STAMP_THREAD_BITS | (thread + 1);
+}
+
+/* publication_begin - the number of publications becomes odd: bodies look at stamps.
+ * Orders:  nothing; see stamp_line().
  * Returns: the number of the publication. */
 uint64_t publication_begin(struct htm *h);
 
@@ -51,13 +65,13 @@ uint64_t publication_begin(struct htm *h);
  * publication. */
 void publication_end(struct htm *h);
 
-/* Stamp the line of `at` with publication `number`.
- * Orders:  the stamp before the caller's later stores to that line (light fence, by the caller,
- *          after its last stamp).  If a store came first, a body could load its new value, and then
- *          find an old stamp: it would mix two states (plant: stamp-after-store). */
-static inline void stamp_line(struct htm *h, const void *at, uint64_t number)
+/* Stamp the line of `at` with publication `number` of `thread`, which has the turn.
+ * Orders:  the caller orders its last stamp before its first store (light fence).  If a store came
+ *          first, a body could load its new value, and then find an old stamp: it would mix two
+ *          states (plant: stamp-after-store). */
+static inline void stamp_line(struct htm *h, const void *at, uint64_t number, uint32_t thread)
 {
-	arch_store(stamp_of(h, at), number);
+	arch_store(stamp_of(h, at), stamp_by(number, thread));
 }
 
 /* ------------------------------------------------------------------ software.c */
@@ -70,6 +84,8 @@ void software_begin(struct fur_thread *t, enum tx_mode mode);
 
 /* Leave active[], after the update has collected D; a serial one gives the turn. */
 void software_leave(struct fur_thread *t);
+/* The same without the turn, which is given already. */
+void software_left(struct fur_thread *t);
 
 /* Compare the words that the update has loaded with the heap, and move its snapshot to now.
  * Returns: false: a value has changed.  The update is defeated. */
@@ -92,9 +108,9 @@ void software_to_in_place(struct fur_update *tx);
 
 /* ------------------------------------------------------------------- publish.c */
 
-/* Make the stores of a software update visible, announce it in nondurable[] and let it draw its
- * durTS where its machine does so.  The caller has the turn, and its loads are valid.  Then
- * software_leave().  Errors: those of durability_abort(), FUR_EFORK; nothing is visible then. */
+/* Make the stores of the thread's software update visible, announce it in nondurable[] and let it
+ * draw its durTS; then leave active[] and give the turn.  Errors: UPDATE_DEFEATED; those of
+ * durability_abort(), FUR_EFORK.  Nothing is visible then. */
 FUR_MUST_USE int publish(struct fur_thread *t);
 
 #endif /* FUR_SOFTWARE_H */

@@ -51,8 +51,8 @@ static void stamp_range(struct fur_update *tx, const void *to, size_t bytes)
 	const struct software *s = &tx->thread->software;
 	const uint8_t *at = to, *last = at + bytes - 1;
 	for (; at <= last; at += 1 << STAMP_LINE_SHIFT)
-		stamp_line(tx->thread->htm, at, s->publication);
-	stamp_line(tx->thread->htm, last, s->publication);
+		stamp_line(tx->thread->htm, at, s->publication, tx->thread->index);
+	stamp_line(tx->thread->htm, last, s->publication, tx->thread->index);
 	arch_fence_light(); /* stamp_line() */
 }
 
@@ -117,8 +117,7 @@ static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t 
 
 /* Like memmove(), as write_overlapping().  The source may be in the heap: then it is read through
  * the update, as fur_read() does. */
-static void write_in_software(
-        struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
+static void write_in_software(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	uint8_t copy[MEDIA_ENTRY_MAX];
 	bool upwards = to < from;

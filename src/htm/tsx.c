@@ -138,9 +138,8 @@ static int tsx_aborted(struct fur_thread *t)
 	return 0;
 }
 
-const struct htm_ops htm_tsx = {
-        tsx_begin_update, tsx_begin_publication, tsx_classify, tsx_commit, tsx_commit_empty,
-        tsx_abort_with, tsx_aborted};
+const struct htm_ops htm_tsx = {tsx_begin_update, tsx_begin_publication, tsx_classify, tsx_commit,
+        tsx_commit_empty, tsx_abort_with, tsx_aborted};
 const struct htm_ops htm_tsx_tracked = {tsx_begin_update, tsx_begin_publication, tsx_classify,
         tsx_commit_tracked, tsx_commit_empty_tracked, tsx_abort_with, tsx_aborted};
 #endif

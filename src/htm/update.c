@@ -277,8 +277,8 @@ static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *ar
 	return tx->depth < depth ? FUR_EABORTED : fur_commit(tx);
 }
 
-FUR_API int fur_update_run_leaving(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
-        void (*leave)(void))
+FUR_API int fur_update_run_leaving(
+        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
 {
 	if (!body)
 		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");

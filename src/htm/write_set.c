@@ -9,7 +9,8 @@
 
 enum { FIRST_WORDS = 128 };
 
-_Static_assert(WRITE_FILTER == 8, "write_maybe() takes three bits of the hash for the filter's word");
+_Static_assert(
+        WRITE_FILTER == 8, "write_maybe() takes three bits of the hash for the filter's word");
 
 /* The slot of the word, or the empty slot where its entry belongs. */
 static uint64_t *slot_of(const struct write_set *set, const uint64_t *word, uint64_t hash)
