@@ -77,3 +77,8 @@ struct arch_cpu arch_cpu_detect(void)
 	cpu.tsxldtrk = cpu.rtm && emu_machine_suspends_loads(m);
 	return cpu;
 }
+
+uint32_t arch_cores(void)
+{
+	return emu_machine_threads(emu_current_machine());
+}

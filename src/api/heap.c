@@ -42,8 +42,11 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 
 /* ------------------------------------------------------------------- parts */
 
-/* The longest that an update in place may keep readers out, more or less: update.c. */
-enum { SHORT_NS = 200000 };
+enum {
+	SHORT_NS =
+	        200000, /* the longest that an update in place may keep readers out, more or less */
+	DRAIN_NS = 2000
+};
 
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
@@ -53,6 +56,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
+	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
 	crowd_start(h);
 	h->reader_report_ns = o->reader_report_ns;
 	h->reader_report = o->reader_report;

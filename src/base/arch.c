@@ -73,3 +73,9 @@ void arch_backoff(struct arch_backoff *b)
 		syscall(SYS_nanosleep, &nap, NULL);
 	}
 }
+
+uint32_t arch_cores(void)
+{
+	cpu_set_t cores;
+	return sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
+}

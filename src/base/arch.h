@@ -229,4 +229,7 @@ struct arch_cpu {
 };
 struct arch_cpu arch_cpu_detect(void);
 
+/* How many threads of this process can run at a time. */
+uint32_t arch_cores(void);
+
 #endif /* FUR_ARCH_H */

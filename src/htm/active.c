@@ -133,10 +133,11 @@ bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies)
 		uint64_t seq = arch_load_acquire(&h->active[i].seq);
 		if (likely(seq == 0) || i == me)
 			continue;
-		if (seq & ACTIVE_SOFTWARE)
+		if (seq & ACTIVE_SOFTWARE) {
 			*bodies = true;
-		else
-			drained = drain_one(&h->active[i], seq, &began, most);
+			continue;
+		}
+		drained = drain_one(&h->active[i], seq, &began, most);
 	}
 	arch_overlap_end();
 	return drained;

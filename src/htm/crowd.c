@@ -8,9 +8,7 @@
  */
 #include "htm/htm.h"
 
-#include <sched.h>
-
-enum { COUNT_EVERY_NS = 2000000, LONG_SPINS = 40000 };
+enum { COUNT_EVERY_NS = 1000000, LONG_SPINS = 40000 };
 
 void crowd_start(struct htm *h)
 {
@@ -18,6 +16,7 @@ void crowd_start(struct htm *h)
 	h->crowd.cores =
 	        sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
 	h->crowd.every = arch_ns_to_ticks(COUNT_EVERY_NS);
+	h->durability->spins = LONG_SPINS;
 }
 
 /* How many threads have ended a transaction since the last count, or are inside one? */
@@ -35,11 +34,14 @@ static uint32_t count_threads(struct htm *h)
 	return busy;
 }
 
+/* Until the first count, there is a core for each thread. */
 void crowd_count(struct htm *h)
 {
 	uint64_t now = arch_ticks(), next = arch_load(&h->crowd.next_count);
 	if (likely(now < next) || !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
 		return;
-	uint32_t spins = count_threads(h) <= h->crowd.cores ? LONG_SPINS : 0;
-	arch_store32(&h->durability->spins, spins);
+	uint32_t busy = count_threads(h);
+	/* The first count includes threads that have only set the heap up. */
+	if (next)
+		arch_store32(&h->durability->spins, busy <= h->crowd.cores ? LONG_SPINS : 0);
 }

@@ -65,9 +65,11 @@ struct publications {
 	/* Even: none is under way that a software body could see.  Odd: one is.  Only the turn's
 	 * holder changes it. */
 	uint64_t now ARCH_PADDED;
-	/* Grows when two transactions meet at the lock (policy: update.c). */
+	/* Changes when two transactions meet at the lock (policy: update.c). */
 	uint64_t meetings ARCH_PADDED;
 	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
+	/* Only the turn's holder's: when it may shut readers out again, in ticks (publish.c). */
+	uint64_t not_before;
 	/* Grows when a thread has published, and made durable, updates of others.  A futex. */
 	uint64_t batches ARCH_PADDED;
 	uint64_t sleepers; /* threads that sleep on it */
@@ -94,6 +96,7 @@ struct htm {
 	bool updates_active;          /* updates are in active[] too */
 	uint32_t retries;
 	bool phase_times;
+	uint64_t drain_ticks; /* how long new readers may wait, at first, for one that is active */
 	uint64_t short_ticks; /* an update that takes longer must not run in place */
 	uint64_t reader_report_ns;
 	void (*reader_report)(const struct fur_reader_report *, void *);
@@ -288,6 +291,15 @@ void readers_let_in(struct htm *h);
  * HTM_LOCK_TURNS turns, the lock was held whenever this thread looked.  Then the update must take a
  * turn itself (INV-L4). */
 FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
+/* Note that two transactions have met: for the policy (update.c).  One of several threads that meet
+ * at once writes; otherwise they would queue for the line. */
+static inline void lock_note_meeting(struct htm *h)
+{
+	uint64_t turn = arch_load(&h->lock.turn) + 1;
+	if (arch_load(&h->publications.meetings) != turn)
+		arch_store(&h->publications.meetings, turn);
+}
+
 /* For a reader that found the lock held: wait until it may try again. */
 void lock_wait_reader(struct htm *h, uint32_t me);
 

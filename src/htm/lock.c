@@ -171,7 +171,7 @@ void turn_take(struct htm *h)
 	struct publication_lock *l = &h->lock;
 	if (try_turn(l, TURN_TAKEN))
 		return;
-	arch_fetch_add(&h->publications.meetings, 1);
+	lock_note_meeting(h);
 	arch_fetch_add(&l->waiters, 1);
 	wait_for_turn(h);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
@@ -296,7 +296,7 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 {
 	struct active *mine = &h->active[me];
 	crowd_count(h);
-	arch_fetch_add(&h->publications.meetings, 1);
+	lock_note_meeting(h);
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, h, arch_ticks() | 1);
 	for (unsigned k = 0; lock_held(h); k++)
@@ -346,6 +346,7 @@ static void admit_waiters(struct htm *h, uint32_t me)
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct active *a = &h->active[i];
+		arch_overlap_begin();
 		uint64_t want = active_wants(a);
 		if (likely(want == 0) || i == me)
 			continue;
@@ -355,17 +356,15 @@ static void admit_waiters(struct htm *h, uint32_t me)
 		else
 			call_update(h, want, patience);
 	}
+	arch_overlap_end();
 }
 
 /* ------------------------------------------------------- shutting readers out */
 
-/* How long a first look may keep readers out while it waits for one of them. */
-enum { DRAIN_NS = 2000 };
-
 bool readers_shut_out(struct htm *h, uint32_t me)
 {
 	struct publication_lock *l = &h->lock;
-	uint64_t began = 0, most = 0;
+	uint64_t began = 0, most = h->drain_ticks;
 	bool bodies;
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !lock_held(h));
 	for (;;) {
@@ -387,7 +386,7 @@ bool readers_shut_out(struct htm *h, uint32_t me)
 		active_wait_outside(h, me, true);
 		if (unlikely(htm_forked(h)))
 			return false;
-		most = (arch_ticks() - began) / 4 + arch_ns_to_ticks(DRAIN_NS);
+		most = (arch_ticks() - began) / 4 + h->drain_ticks;
 	}
 }
 

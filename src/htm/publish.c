@@ -22,6 +22,13 @@ enum request {
 	REQUEST_DEFEATED, /* another update has changed a word that it has loaded */
 };
 
+enum {
+	THREADS_MANY = 8, /* threads from which on publications are paced */
+	PACE_MOST = 10,   /* times htm.drain_ticks: the longest time between two publications */
+	/* In pauses.  A thread that is awake joins a batch in less time. */
+	LOOKS_AT_MEMBER = 100
+};
+
 uint64_t publication_begin(struct htm *h)
 {
 	uint64_t number = arch_load(&h->publications.now) + 1;
@@ -45,13 +52,25 @@ static void stamp_writes(struct fur_thread *t, uint64_t number)
 	arch_fence_light();
 }
 
-/* Collect D, announce the update, and draw its durTS. */
+/* Collect D (INV-D1).  Without hardware updates any time after the body will do, and the sooner the
+ * better: the update cannot have read from those that publish beside it, and need not wait for
+ * them.  All updates draw their durTSs while they publish, in the order in which they publish.  But
+ * a hardware update may draw after it is visible.  If it wrote to a word of ours before us, it must
+ * draw before us (INV-D4), so we must find it: then we collect D when no hardware update can become
+ * visible any more. */
+static void collect(struct fur_thread *t, bool publishing)
+{
+	if (publishing == (t->htm->ops != NULL))
+		nondurable_collect_settled(t->durability, &t->window.commit);
+}
+
+/* Announce the update, and draw its durTS. */
 static void announce(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
-	nondurable_collect_settled(d, c); /* D */
-	nondurable_announce(d, c);        /* A1:33 */
+	collect(t, true);
+	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
 	 * later draw first, and those would wait for it (INV-D4). */
 	ring_draw_after(d, c); /* A1:31 */
@@ -81,12 +100,32 @@ static bool claim_lines(struct fur_thread *t, uint64_t number)
 	return true;
 }
 
+/* Do all words that the update has loaded have their values still, and has no other member claimed
+ * one of them? */
+static enum request check_member(const struct fur_thread *t, uint64_t number)
+{
+	const struct read_set *set = &t->software.reads;
+	uint64_t mine = stamp_by(number, t->index);
+	enum request now = REQUEST_JOINED;
+	arch_overlap_begin();
+	for (uint64_t i = 0; i < set->n && now == REQUEST_JOINED; i++) {
+		uint64_t value = arch_load(set->reads[i].word),
+		         stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
+		/* Either order of the two loads will do: a member that claims the line after we
+		 * have looked comes after us, or sees our claim. */
+		if (stamp_number(stamp) == number && stamp != mine)
+			now = REQUEST_WAITING;
+		else if (value != set->reads[i].value)
+			now = REQUEST_DEFEATED;
+	}
+	arch_overlap_end();
+	return now;
+}
+
 /* Publish a member of a batch, by its own thread or by the turn's holder.  Returns the request's new
  * state; REQUEST_WAITING: another member is in the way. */
 static enum request publish_member(struct fur_thread *t, uint64_t number)
 {
-	const struct read_set *set = &t->software.reads;
-	uint64_t mine = stamp_by(number, t->index);
 	if (!claim_lines(t, number))
 		return REQUEST_WAITING;
 	/* Full fence: orders our claims before our look at the claims on the words that we have
@@ -94,17 +133,9 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 	 * at least one sees the other's claim.  Without the fence both could publish, each from
 	 * values that the other one overwrites. */
 	arch_fence();
-	for (uint64_t i = 0; i < set->n; i++) {
-		uint64_t value = arch_load(set->reads[i].word);
-		/* Orders the load of the word before that of its stamp: if nobody has claimed the
-		 * line by now, no member had stored to it when we loaded the word. */
-		arch_fence_light();
-		uint64_t stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
-		if (stamp_number(stamp) == number && stamp != mine)
-			return REQUEST_WAITING;
-		if (value != set->reads[i].value)
-			return REQUEST_DEFEATED;
-	}
+	enum request now = check_member(t, number);
+	if (now != REQUEST_JOINED)
+		return now;
 	announce(t);
 	store_writes(t);
 	return REQUEST_JOINED;
@@ -130,15 +161,38 @@ static enum request join(struct fur_thread *t, struct active *mine)
 	return now;
 }
 
+/* Load all requests into the holder's scratch array. */
+static uint64_t load_requests(struct fur_thread *t)
+{
+	struct htm *h = t->htm;
+	uint64_t limit = arch_load(&h->durability->limit);
+	arch_overlap_begin();
+	for (uint32_t i = 0; i < limit; i++)
+		t->window.seqs[i] = arch_load_acquire(&h->active[i].request);
+	arch_overlap_end();
+	return limit;
+}
+
+/* Does the thread of a waiting update join by itself?  One that is awake does so at once. */
+static bool joins(const uint64_t *request)
+{
+	for (unsigned k = 0; k < LOOKS_AT_MEMBER; k++) {
+		if (arch_load(request) != REQUEST_WAITING)
+			return true;
+		arch_pause();
+	}
+	return false;
+}
+
 /* As the turn's holder: publish the updates that wait and have not joined.  Links them to a list. */
 static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 {
 	struct htm *h = t->htm;
 	struct fur_thread *served = NULL;
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t *request = &h->active[i].request;
-		if (likely(arch_load(request) != REQUEST_WAITING) ||
+		if (likely(t->window.seqs[i] != REQUEST_WAITING) || joins(request) ||
 		        !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
 			continue;
 		struct fur_thread *member = &h->threads[i];
@@ -153,16 +207,23 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 	return served;
 }
 
-/* INV-S7: close the gate, and wait for the members that are publishing. */
-static void close_gate(struct htm *h)
+/* INV-S7: close the gate, and wait for the members that are publishing.  Returns how many updates
+ * have published beside the holder's, or wait. */
+static uint32_t close_gate(struct fur_thread *t)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
+	struct htm *h = t->htm;
+	uint32_t members = 0;
 	arch_exchange(&h->lock.gate, 0); /* ordered: see join() */
+	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
 		struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
+		members += t->window.seqs[i] != REQUEST_NONE;
+		if (t->window.seqs[i] != REQUEST_JOINING)
+			continue;
 		while (arch_load_acquire(&h->active[i].request) == REQUEST_JOINING)
 			arch_backoff(&backoff);
 	}
+	return members;
 }
 
 /* Make the updates that the caller has served durable, and wake their threads with one call. */
@@ -186,15 +247,47 @@ static void persist_served(struct htm *h, struct fur_thread *served)
 
 /* ------------------------------------------------------------ the turn's holder */
 
+/* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
+ * threads, updates had better wait a little and publish together.  The time between two
+ * publications is a multiple of the time for which the last one stopped the readers: the more
+ * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
+ * machine: docs/benchmarks-notes.md, "Time between publications". */
+static void pace(const struct htm *h)
+{
+	uint64_t not_before = h->publications.not_before;
+	while (not_before && arch_ticks() < not_before)
+		arch_pause();
+}
+
+static uint64_t pace_begin(const struct htm *h)
+{
+	return arch_load(&h->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
+}
+
+static void pace_end(struct htm *h, uint64_t began, uint32_t members)
+{
+	uint64_t now, most = PACE_MOST * h->drain_ticks, wait;
+	h->publications.not_before = 0;
+	/* With more threads than cores, the time may be that of a thread that was not running; and
+	 * waiting would keep others from their core. */
+	if (!began || (now = arch_ticks()) < began || !arch_load32(&h->durability->spins))
+		return;
+	wait = (now - began) * arch_load(&h->durability->limit) / (THREADS_MANY * (members + 1));
+	h->publications.not_before = now + (wait < most ? wait : most);
+}
+
 /* INV-S3: store with readers shut out.  *served: the updates that it has published for others.
  * Errors: FUR_EFORK. */
 static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 {
 	struct htm *h = t->htm;
+	pace(h);
+	uint64_t began = pace_begin(h);
 	bool bodies = readers_shut_out(h, t->index);
 	if (unlikely(htm_forked(h))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(h);
 	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
+	uint32_t members = 0;
 	/* Announce only now: a reader that ended during the drain need not wait for us. */
 	announce(t);
 	if (bodies) {
@@ -205,12 +298,13 @@ static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 		arch_store_release(&h->lock.gate, number);
 		store_writes(t);
 		*served = serve(t, number);
-		close_gate(h);
+		members = close_gate(t);
 		publication_end(h);
 	} else {
 		store_writes(t);
 	}
-	readers_let_in(h); /* A1:35 */
+	readers_let_in(h);
+	pace_end(h, began, members);
 	stat_add(&t->stats.lock_commits, 1);
 	return 0;
 }
@@ -304,7 +398,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 	struct htm *h = t->htm;
 	struct active *mine = active_of(t);
 	struct turn_wait wait = {0};
-	arch_fetch_add(&h->publications.meetings, 1);
+	lock_note_meeting(h);
 	crowd_count(h);
 	t->software.publication = 0;
 	/* Release: a thread that serves the request sees our read set, write set and log. */
@@ -340,6 +434,7 @@ int publish(struct fur_thread *t)
 	enum request request = REQUEST_NONE;
 	int error = 0;
 	t->software.served = false;
+	collect(t, false);
 	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
 		request = wait_to_be_published(t);
 		phase_mark(&t->window.commit, FUR_PHASE_LOCK);

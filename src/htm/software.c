@@ -301,7 +301,6 @@ void software_to_in_place(struct fur_update *tx)
 			stamp_line(h, set->words[i].word, t->software.publication, t->index);
 		arch_fence_light(); /* stamp_line() */
 	}
-	active_leave(active_of(t));
 	redo_store_record(tx->log, t->durability, tx->base, true);
 	tx->mode = TX_IN_PLACE;
 	tx->form.software = 0;

@@ -14,7 +14,8 @@
  *           stores to it.  So a body that loads a word and then finds its stamp no newer than the
  *           snapshot has loaded the snapshot's value.
  *   INV-S2  When a concurrent update publishes, every word that it has loaded still has the value
- *           that it loaded: it compares them while it has the turn.
+ *           that it loaded: it compares them while it has the turn, or as a member of a batch
+ *           (INV-S7).
  *   INV-S3  While a publication stores in place, no reader is active (readers_shut_out), unless
  *           hardware makes all the stores in one step.
  *   INV-S4  A hardware update waits for software bodies as it waits for readers: they are in
