@@ -8,12 +8,12 @@
     models.py --table        the mutations' cases, a line each, between tabs: case, the invariant
                              that it breaks, the planted bugs that break it in the sources
                              (between commas)
-    models.py --long         also cases with two readers (minutes)
+    models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml.  Before any, models.py checks that its table of mutations
-agrees with the list at the head of fur.pml, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+Each case is one run of Spin over fur.pml or software.pml.  Before any, models.py checks that its
+table of mutations agrees with the lists at the heads of the two, and with the headings of the
+planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -26,21 +26,55 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-MODEL = HERE / "fur.pml"
+FUR = HERE / "fur.pml"
+SOFTWARE = HERE / "software.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {"tsx": ["TSX"], "tracked": ["TRACKED"], "power": ["POWER"], "rot": ["POWER", "ROT"]}
 WORKLOADS: list[list[str]] = [[], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]]
 LONG_WORKLOADS = [["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]]
+# Of software.pml.  The names begin the names of the cases.
+SETTINGS: dict[str, list[str]] = {
+    "software": [],
+    "serial": ["SERIAL"],
+    "timeout": ["TIMEOUT"],
+    "collide": ["COLLIDE"],
+    "aba": ["ABA", "NS=3", "NR=0"],
+    "batch": ["BATCH", "TWO"],
+    "cross": ["BATCH", "CROSS", "NS=3", "NR=0"],
+    "crossread": ["BATCH", "CROSS"],
+    "crosscollide": ["BATCH", "CROSS", "COLLIDE"],
+    "chain": ["BATCH", "CHAIN", "NS=3", "NR=0"],
+    "inplace": ["INPLACE"],
+    "publish": ["HWPUB"],
+    "publishbatch": ["HWPUB", "BATCH", "CROSS"],
+    "publishtimeout": ["HWPUB", "TIMEOUT"],
+    "besidetracked": ["HARD"],
+    "besiderot": ["HARD", "ROT"],
+}
+LONG_SETTINGS: dict[str, list[str]] = {
+    "three": ["NS=3"],
+    "threepublish": ["HWPUB", "NS=3"],
+    "batchthree": ["BATCH", "TWO", "NS=3"],
+    "batchtracked": ["BATCH", "TWO", "HARD"],
+    "batchrot": ["BATCH", "TWO", "HARD", "ROT"],
+    "serialtracked": ["SERIAL", "HARD"],
+    "serialrot": ["SERIAL", "HARD", "ROT"],
+    "publishtracked": ["HWPUB", "HARD"],
+    "publishrot": ["HWPUB", "HARD", "ROT"],
+    "inplacetracked": ["INPLACE", "HARD", "NR=0"],
+    "inplacerot": ["INPLACE", "HARD", "ROT", "NR=0"],
+    "inplacebatch": ["INPLACE", "BATCH", "NR=0"],
+}
 
 
 class Mutation(NamedTuple):
-    """What fur.pml leaves out or swaps, and how it is found."""
+    """What a model leaves out or swaps, and how it is found."""
 
     name: str
     invariant: str  # that it breaks
     plants: list[str]  # the planted bugs that do the same to libfur's sources
     workload: list[str]  # on which it is found
-    machines: list[str]  # on each of which it is found
+    machines: list[str]  # on each of which it is found: of MACHINES, or of SETTINGS
 
 
 MUTATIONS = [
@@ -82,11 +116,48 @@ MUTATIONS = [
     Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
     Mutation("PAPER", "INV-D2", [], [], ["power", "rot"]),
 ]
+# Of software.pml.
+SOFTWARE_MUTATIONS = [
+    Mutation("ODDASEVEN", "INV-S1", [], [], ["software"]),
+    Mutation("STAMPFIRST", "INV-S1", [], [], ["software"]),
+    Mutation("LATESTAMP", "INV-S1", [], [], ["software"]),
+    Mutation("NOSTAMPS", "INV-S1", [], [], ["software", "publish"]),
+    Mutation("NOBODIES", "INV-S1", [], [], ["software"]),
+    Mutation("EVENFIRST", "INV-S1", [], [], ["software"]),
+    Mutation("UNCHECKED", "INV-S1", [], [], ["aba"]),
+    Mutation("BARE", "INV-S1", [], [], ["inplace"]),
+    Mutation("NOEXTEND", "INV-S2", [], [], ["software", "publish"]),
+    Mutation("EARLYEXTEND", "INV-S2", [], [], ["software"]),
+    Mutation("NOTURN", "INV-S2", [], [], ["software"]),
+    Mutation("NOCLAIM", "INV-S2", [], [], ["cross"]),
+    Mutation("CHECKFIRST", "INV-S2", [], [], ["cross"]),
+    Mutation("NOCLAIMLOOK", "INV-S2", [], [], ["cross"]),
+    Mutation("GATEFIRST", "INV-S2", [], [], ["crossread"]),
+    Mutation("NOHELD", "INV-S3", [], [], ["software"]),
+    Mutation("LATEHELD", "INV-S3", [], [], ["software"]),
+    Mutation("UNDRAINED", "INV-S3", [], [], ["software"]),
+    Mutation("READERBLIND", "INV-S3", [], [], ["software"]),
+    Mutation("PUBNOWAIT", "INV-S3", [], [], ["publish"]),
+    Mutation("HARDNOWAIT", "INV-S4", [], [], ["besidetracked", "besiderot"]),
+    Mutation("LEAVEFIRST", "INV-S4", [], [], ["besidetracked", "besiderot"]),
+    Mutation("BODYBLIND", "INV-S5", [], [], ["software"]),
+    Mutation("LATETURN", "INV-S6", [], [], ["serial"]),
+    Mutation("NOMEMBERWAIT", "INV-S7", [], [], ["batch", "cross"]),
+    Mutation("NOGATELOOK", "INV-S7", [], [], ["batch", "cross"]),
+]
+# Steps that software.pml leaves out or swaps without harm.
+SPARED = {
+    "NOGRACE": ["software"],
+    "HELDFIRST": ["software", "batch"],
+    "NOLOADWAIT": ["software"],
+    "STAMPTHENVALUE": ["cross", "chain"],
+}
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
 
 
 class Case(NamedTuple):
+    model: Path
     defines: list[str]
     must_hold: bool
 
@@ -102,35 +173,51 @@ def cases(long: bool) -> dict[str, Case]:
     for machine, defines in MACHINES.items():
         for workload in WORKLOADS + (LONG_WORKLOADS if long else []):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
-            found[name] = Case(defines + workload, True)
+            found[name] = Case(FUR, defines + workload, True)
     for m in MUTATIONS:
         for machine in m.machines:
-            found[f"{machine}-{m.name}"] = Case(MACHINES[machine] + m.workload + [m.name], False)
+            defines = MACHINES[machine] + m.workload + [m.name]
+            found[f"{machine}-{m.name}"] = Case(FUR, defines, False)
+    return found | software_cases(long)
+
+
+def software_cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SETTINGS | (LONG_SETTINGS if long else {})).items():
+        found[name] = Case(SOFTWARE, defines, True)
+    for spared, settings in SPARED.items():
+        for name in settings:
+            found[f"{name}-{spared}"] = Case(SOFTWARE, SETTINGS[name] + [spared], True)
+    for m in SOFTWARE_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SOFTWARE, SETTINGS[name] + [m.name], False)
     return found
 
 
 def disagreements() -> list[str]:
-    """Where fur.pml and the planted bugs contradict the table of mutations."""
+    """Where the models and the planted bugs contradict the tables of mutations."""
     wrong = []
-    table = {m.name: m for m in MUTATIONS}
-    listed = dict(MUTATION_LINE.findall(MODEL.read_text().split("*/")[0]))
-    for name in sorted(table.keys() | listed.keys()):
-        here = table[name].invariant if name in table else "not in the table"
-        there = listed.get(name, "not in the list")
-        if here != there:
-            wrong.append(f"{name}: models.py: {here}; fur.pml: {there}")
+    for model, mutations in ((FUR, MUTATIONS), (SOFTWARE, SOFTWARE_MUTATIONS)):
+        invariants = {m.name: m.invariant for m in mutations}
+        listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
+        for name in sorted(invariants.keys() | listed.keys()):
+            here = invariants.get(name, "not in the table")
+            there = listed.get(name, "not in the list")
+            if here != there:
+                wrong.append(f"{name}: models.py: {here}; {model.name}: {there}")
+    table = {m.name: m for m in MUTATIONS + SOFTWARE_MUTATIONS}
     known = cases(long=False)
     named: dict[str, set[str]] = {name: set() for name in table}  # mutation -> planted bugs
     for patch in sorted(PLANTS.glob("*.patch")):
         heading = patch.read_text().split("--- a/")[0]
-        invariants = re.findall(r"^Invariant: (.*)$", heading, re.MULTILINE)
+        broken = re.findall(r"^Invariant: (.*)$", heading, re.MULTILINE)
         for case in re.findall(r"^Model: (.*)$", heading, re.MULTILINE):
             name = case.split("-")[-1]
             if case not in known or name not in table:
                 wrong.append(f"{patch.name}: '{case}' is no case of a mutation: see --table")
                 continue
             named[name].add(patch.stem)
-            if table[name].invariant not in invariants:
+            if table[name].invariant not in broken:
                 wrong.append(f"{patch.name}: {case} breaks {table[name].invariant}")
     for name, plants in named.items():
         if plants != set(table[name].plants):
@@ -141,11 +228,11 @@ def disagreements() -> list[str]:
     return wrong
 
 
-def run(defines: list[str], trace: bool) -> Result:
+def run(case: Case, trace: bool) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
-        flags = ["-D" + d for d in defines]
+        flags = ["-D" + d for d in case.defines]
         subprocess.run(
-            ["spin", "-a", *flags, str(MODEL)],
+            ["spin", "-a", *flags, str(case.model)],
             cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
@@ -171,9 +258,10 @@ def run(defines: list[str], trace: bool) -> Result:
         )
         trail = ""
         if trace and violations:
-            os.rename(os.path.join(scratch, "fur.pml.trail"), os.path.join(scratch, "t.trail"))
+            trail_file = os.path.join(scratch, case.model.name + ".trail")
+            os.rename(trail_file, os.path.join(scratch, "t.trail"))
             trail = subprocess.run(
-                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(MODEL)],
+                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(case.model)],
                 cwd=scratch,
                 check=False,
                 stdout=subprocess.PIPE,
@@ -193,7 +281,7 @@ def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
     """Run them all; returns how many are not as expected."""
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda name: run(table[name].defines, trace), names)
+        results = pool.map(lambda name: run(table[name], trace), names)
         for name, result in zip(names, results):
             holds = result.violations == 0
             good = holds == table[name].must_hold
@@ -226,7 +314,7 @@ def main() -> int:
         print("\n".join(table))
         return 0
     if args.table:
-        for m in MUTATIONS:
+        for m in MUTATIONS + SOFTWARE_MUTATIONS:
             for machine in m.machines:
                 print(f"{machine}-{m.name}\t{m.invariant}\t{','.join(m.plants)}")
         return 0
