@@ -29,9 +29,30 @@ HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 PLANTS = HERE.parent / "plants"
-MACHINES = {"tsx": ["TSX"], "tracked": ["TRACKED"], "power": ["POWER"], "rot": ["POWER", "ROT"]}
+MACHINES = {
+    "tsx": ["TSX"],
+    "tracked": ["TRACKED"],
+    "power": ["POWER"],
+    "rot": ["POWER", "ROT"],
+    "soft": ["SOFT"],
+    "softbatch": ["SOFT", "BATCH"],
+}
 WORKLOADS: list[list[str]] = [[], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]]
 LONG_WORKLOADS = [["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]]
+# With hardware and software updates, and with three updates.
+MIXED = {
+    "tsx-soft": ["TSX", "SOFT"],
+    "power-soft": ["POWER", "SOFT"],
+    "rot-soft": ["POWER", "ROT", "SOFT"],
+    "soft-nw3": ["SOFT", "NW=3"],
+    "soft-nw3-ring1": ["SOFT", "NW=3", "RING=1"],
+    "softbatch-nw3-ring1": ["SOFT", "BATCH", "NW=3", "RING=1"],
+}
+LONG_MIXED = {
+    "softbatch-nw3-apart": ["SOFT", "BATCH", "NW=3", "APART"],
+    "softbatch-nw3": ["SOFT", "BATCH", "NW=3"],
+    "softbatch-nw3-beside": ["SOFT", "BATCH", "NW=3", "BESIDE"],
+}
 # Of software.pml.  The names begin the names of the cases.
 SETTINGS: dict[str, list[str]] = {
     "software": [],
@@ -44,15 +65,18 @@ SETTINGS: dict[str, list[str]] = {
     "crossread": ["BATCH", "CROSS"],
     "crosscollide": ["BATCH", "CROSS", "COLLIDE"],
     "chain": ["BATCH", "CHAIN", "NS=3", "NR=0"],
-    "inplace": ["INPLACE"],
+    "inplace": ["INPLACE", "NR=0"],
     "publish": ["HWPUB"],
     "publishbatch": ["HWPUB", "BATCH", "CROSS"],
     "publishtimeout": ["HWPUB", "TIMEOUT"],
-    "besidetracked": ["HARD"],
-    "besiderot": ["HARD", "ROT"],
+    "besidetracked": ["HARD", "NR=0"],
+    "besiderot": ["HARD", "ROT", "NR=0"],
 }
 LONG_SETTINGS: dict[str, list[str]] = {
     "three": ["NS=3"],
+    "inplaceread": ["INPLACE"],
+    "trackedread": ["HARD"],
+    "rotread": ["HARD", "ROT"],
     "threepublish": ["HWPUB", "NS=3"],
     "batchthree": ["BATCH", "TWO", "NS=3"],
     "batchtracked": ["BATCH", "TWO", "HARD"],
@@ -91,10 +115,11 @@ MUTATIONS = [
         "INV-D2",
         ["reader-no-wait", "update-no-wait"],
         [],
-        ["tsx", "tracked", "power", "rot"],
+        ["tsx", "tracked", "power", "rot", "soft"],
     ),
-    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot"]),
-    Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power"]),
+    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot", "soft"]),
+    Mutation("EARLYLEAVE", "INV-D5", [], [], ["tsx", "power", "soft", "softbatch"]),
+    Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power", "soft"]),
     Mutation("NOSLOTWAIT", "INV-D4", ["no-slot-wait"], [], ["tsx"]),
     Mutation(
         "NOMARK",
@@ -111,8 +136,9 @@ MUTATIONS = [
     Mutation("NOSUBSCRIBE", "INV-H3", ["no-subscription"], [], ["tsx", "power", "rot"]),
     Mutation("NOLOOK", "INV-H3", ["no-look"], ["ISO"], ["tsx", "rot"]),
     Mutation("NODRAIN", "INV-H3", ["no-drain"], ["ISO"], ["tsx", "rot"]),
-    Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power"]),
+    Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power", "soft"]),
     Mutation("LATECLAIM", "INV-M4", ["claims-too-much"], ["APART"], ["tsx", "tracked"]),
+    Mutation("DRAWFIRST", "INV-M4", [], ["NW=3", "APART"], ["softbatch"]),
     Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
     Mutation("PAPER", "INV-D2", [], [], ["power", "rot"]),
 ]
@@ -145,8 +171,9 @@ SOFTWARE_MUTATIONS = [
     Mutation("NOMEMBERWAIT", "INV-S7", [], [], ["batch", "cross"]),
     Mutation("NOGATELOOK", "INV-S7", [], [], ["batch", "cross"]),
 ]
-# Steps that software.pml leaves out or swaps without harm.
+# Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
+    "STOREFIRST": ["soft", "softbatch"],
     "NOGRACE": ["software"],
     "HELDFIRST": ["software", "batch"],
     "NOLOADWAIT": ["software"],
@@ -160,6 +187,7 @@ class Case(NamedTuple):
     model: Path
     defines: list[str]
     must_hold: bool
+    long: bool = False
 
 
 class Result(NamedTuple):
@@ -169,28 +197,41 @@ class Result(NamedTuple):
 
 
 def cases(long: bool) -> dict[str, Case]:
+    return fur_cases(long) | software_cases(long) | spared_cases()
+
+
+def fur_cases(long: bool) -> dict[str, Case]:
     found: dict[str, Case] = {}
     for machine, defines in MACHINES.items():
         for workload in WORKLOADS + (LONG_WORKLOADS if long else []):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
-            found[name] = Case(FUR, defines + workload, True)
+            found[name] = Case(FUR, defines + workload, True, workload in LONG_WORKLOADS)
+    for name, defines in (MIXED | (LONG_MIXED if long else {})).items():
+        found[name] = Case(FUR, defines, True, name in LONG_MIXED)
     for m in MUTATIONS:
         for machine in m.machines:
             defines = MACHINES[machine] + m.workload + [m.name]
             found[f"{machine}-{m.name}"] = Case(FUR, defines, False)
-    return found | software_cases(long)
+    return found
 
 
 def software_cases(long: bool) -> dict[str, Case]:
     found: dict[str, Case] = {}
     for name, defines in (SETTINGS | (LONG_SETTINGS if long else {})).items():
-        found[name] = Case(SOFTWARE, defines, True)
-    for spared, settings in SPARED.items():
-        for name in settings:
-            found[f"{name}-{spared}"] = Case(SOFTWARE, SETTINGS[name] + [spared], True)
+        found[name] = Case(SOFTWARE, defines, True, name in LONG_SETTINGS)
     for m in SOFTWARE_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(SOFTWARE, SETTINGS[name] + [m.name], False)
+    return found
+
+
+def spared_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for spared, names in SPARED.items():
+        for name in names:
+            model = FUR if name in MACHINES else SOFTWARE
+            defines = (MACHINES | SETTINGS)[name] + [spared]
+            found[f"{name}-{spared}"] = Case(model, defines, True)
     return found
 
 
@@ -231,6 +272,8 @@ def disagreements() -> list[str]:
 def run(case: Case, trace: bool) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
         flags = ["-D" + d for d in case.defines]
+        # Most searches take less time than an optimising compiler.  Memory is in MiB.
+        optimise = ["-O1", "-DMEMLIM=8000"] if case.long else ["-O0"]
         subprocess.run(
             ["spin", "-a", *flags, str(case.model)],
             cwd=scratch,
@@ -239,7 +282,7 @@ def run(case: Case, trace: bool) -> Result:
             stderr=subprocess.STDOUT,
         )
         subprocess.run(
-            ["gcc", "-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
+            ["gcc", "-w", *optimise, "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
             cwd=scratch,
             check=True,
         )
