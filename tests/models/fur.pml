@@ -33,6 +33,7 @@
  *                  first
  *   -DBESIDE       the replayer is another process
  *   -DNW=n         updates, 2 by default, 3 at most
+ *   -DNHW=n        only the updates below n may run in hardware
  *   -DNR=n         readers, 1 by default
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
@@ -88,6 +89,9 @@
 #endif
 #ifndef NW
 #define NW 2
+#endif
+#ifndef NHW
+#define NHW NW
 #endif
 #define N (NW + NR)
 #if NW > 2
@@ -395,7 +399,7 @@ proctype update(byte me)
 #ifndef HARDWARE
 	goto lock;
 #else
-	if :: goto lock :: skip fi;
+	if :: goto lock :: me < NHW fi;
 
 	/* ------------------------------------------------------------- hardware */
 #ifdef ROT

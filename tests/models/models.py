@@ -51,6 +51,9 @@ MIXED = {
 LONG_MIXED = {
     "softbatch-nw3-apart": ["SOFT", "BATCH", "NW=3", "APART"],
     "softbatch-nw3": ["SOFT", "BATCH", "NW=3"],
+    "tsx-soft-nw3": ["TSX", "SOFT", "NW=3", "NHW=1"],
+    "power-soft-nw3": ["POWER", "SOFT", "NW=3", "NHW=1"],
+    "rot-soft-nw3": ["POWER", "ROT", "SOFT", "NW=3", "NHW=1"],
     "softbatch-nw3-beside": ["SOFT", "BATCH", "NW=3", "BESIDE"],
 }
 # Of software.pml.  The names begin the names of the cases.
