@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur.pml - the protocol of docs/protocol.md, from begin to recovery: two updates, NR readers, one
- * replayer, and a power failure at any instant.  Each update chooses freely between hardware and
- * the fallback lock; a hardware transaction may abort at any time.  Memory is sequentially
- * consistent, so the model is about the order of steps.  Where a fence orders one step before
- * another (the transactional stores before the scan of active[]), the mutation swaps the two.
+ * fur.pml - the protocol of docs/protocol.md, from begin to recovery: NW updates, NR readers, one
+ * replayer, and a power failure at any instant.  Each update chooses freely between hardware, if
+ * there is a machine, and the fallback lock; a hardware transaction may abort at any time.  Memory
+ * is sequentially consistent, so the model is about the order of steps.  Where a fence orders one
+ * step before another (the transactional stores before the scan of active[]), the mutation swaps
+ * the two.
  *
- * Machines, one of:
+ * Machines, at most one of:
  *   -DTSX          loads tracked; the window suspends the tracking of loads; an update announces
  *                  itself with its commit, and draws its durTS after that
  *   -DTRACKED      as TSX without TSXLDTRK: an update reads active[] with tracked loads, and does
@@ -16,13 +17,23 @@
  *                  marker
  *   -DPOWER -DROT  loads untracked, and updates appear in active[] (snapshot)
  *
+ * The lock:
+ *   by default     the updates that take the lock run in place
+ *   -DSOFT         they are software updates, and take it as they commit: the load is the check of
+ *                  what the body has read, and the update announces itself and draws its durTS
+ *                  before it stores.  software.pml has the other steps
+ *   -DSOFT -DBATCH  an update that waits for the lock may become a member of the holder's batch
+ *
  * Workloads:
- *   by default     update 1 reads word 1 and writes word 0, update 2 reads word 0 and writes both
+ *   by default     update 0 reads word 1 and writes word 0, update 1 reads word 0 and writes both;
+ *                  with NW=3, each update reads the word of the one before it, in a circle
  *   -DISO          both updates write both words, and every reader must find them equal
  *   -DAPART        each update reads and writes a word of its own, so that neither aborts the other
  *   -DRING=n       slots in the ring, 2 by default; with 1 the second update needs the slot of the
  *                  first
  *   -DBESIDE       the replayer is another process
+ *   -DNW=n         updates, 2 by default, 3 at most
+ *   -DNHW=n        only the updates below n may run in hardware
  *   -DNR=n         readers, 1 by default
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
@@ -43,6 +54,7 @@
  *   NOISO        an update does not wait for the readers that it found active (INV-H2)
  *   NOWAITD      updates and readers return without waiting for D (INV-D2)
  *   EARLYD       updates and readers collect D before their last access (INV-D1)
+ *   EARLYLEAVE   an update leaves nondurable[] before its marker is durable (INV-D5)
  *   NODEPS       a marker does not name D (INV-D3)
  *   NOSLOTWAIT   an update draws its durTS before the members of D have drawn theirs (INV-D4)
  *   NOMARK       an update leaves nondurable[] before its abort marker is durable (INV-D5)
@@ -56,8 +68,13 @@
  *   NODRAIN      the lock's holder does not wait until active[] is clear (INV-H3)
  *   UNLOCKFIRST  the lock's holder releases the lock before it announces itself (INV-D1)
  *   LATECLAIM    an update reads next_durts after it has collected D, not before (INV-M4)
+ *   DRAWFIRST    with SOFT: an update draws its durTS before it announces itself (INV-M4)
  *   WINDOWCLAIM  an update claims on POWER, where it draws before it announces itself (INV-M4)
  *   PAPER        with POWER: Algorithm 1 of the FUR paper as printed (INV-D2)
+ *
+ * A step whose place is free.  With it everything still holds:
+ *   -DSTOREFIRST  with SOFT: an update announces itself and draws its durTS after its stores, but
+ *                 before it releases the lock
  *
  * PAPER is a protocol of its own.  Every update and reader takes a time from a clock at its begin,
  * and an update takes another one after its isolation wait.  Nobody waits for an update whose
@@ -70,23 +87,42 @@
 #ifndef RING
 #define RING 2
 #endif
+#ifndef NW
 #define NW 2
+#endif
+#ifndef NHW
+#define NHW NW
+#endif
 #define N (NW + NR)
-#define OTHER (1 - me)
+#if NW > 2
+#define EACH(what, w) (what(w, 0) && what(w, 1) && what(w, 2))
+#define EACH_NAMED(what, w) (what(w, 0) && what(w, 1) && what(w, 2))
+#else
+#define EACH(what, w) (what(w, 0) && what(w, 1))
+#define EACH_NAMED(what, w) (what(w, 0) && what(w, 1))
+#endif
+#if defined(TSX) || defined(TRACKED) || defined(POWER)
+#define HARDWARE
+#endif
 
 /* ------------------------------------------------------------ shared, volatile */
-byte mem[2];          /* of each word: 1 + the update that wrote it, or 0 */
+byte mem[NW];         /* of each word: 1 + the update that wrote it, or 0 */
 bool act[N];
 bool nd[NW];          /* nondurable[].id; each update runs once, so a bit identifies it */
 byte durts[NW];       /* of nondurable[], once drawn; kept when the update has left */
 byte G = 1;           /* next_durts */
 bool held;            /* the fallback lock */
+#ifdef BATCH
+bool gate;            /* updates may become members of the batch */
+byte members;         /* that have not finished */
+byte claimed[NW];     /* of each word: 1 + the update that has claimed it in this batch, or 0 */
+#endif
 
 /* ------------------------------------------------------------- on the medium */
 byte ring[RING + 1];  /* 1 + the update whose marker is in this slot */
 bool out[NW];         /* its marker and log are durable: one checksum covers both (INV-M3) */
 bool gone[NW];        /* its abort marker is durable */
-bool deps[NW];        /* its marker names the other update */
+byte deps[NW];        /* the updates that its marker names: bits */
 byte claim[NW];       /* its record claims: each durTS below that it does not name is settled */
 bool image[NW];       /* its writes are in the heap's image */
 byte tail = 1;
@@ -114,12 +150,17 @@ byte stamp[NW];       /* of {NON-DURABLE, time} */
 #define SLOT(d) ((d) % RING)
 #define INRING(w) (out[w] && durts[w] >= tail && ring[SLOT(durts[w])] == (w) + 1)
 #define BELOW(w) (durts[w] != 0 && durts[w] < tail)
-/* INV-R2: recovery keeps an update if it is replayed; or if its marker is in the ring, and the
- * update that the marker names is in the ring, lies below the tail, or has an abort marker. */
+/* INV-R2: recovery keeps an update if it is replayed; or if its marker is in the ring, and each
+ * update that the marker names was kept, lies below the tail, or has an abort marker.  A marker
+ * names smaller durTSs only, so three levels are enough for three updates. */
+#define NAMES(w, u) (deps[w] & (1 << (u)))
+#define SECOND_OK(w, u) (!NAMES(w, u) || BELOW(u) || gone[u] || INRING(u))
+#define KEPT_SECOND(w) (INRING(w) && EACH_NAMED(SECOND_OK, w))
+#define FIRST_OK(w, u) (!NAMES(w, u) || BELOW(u) || gone[u] || KEPT_SECOND(u))
 #ifdef NOCLOSURE
 #define NAMED_OK(w) true
 #else
-#define NAMED_OK(w) (!deps[w] || BELOW(1 - (w)) || gone[1 - (w)] || INRING(1 - (w)))
+#define NAMED_OK(w) EACH(FIRST_OK, w)
 #endif
 #define KEPT(w) ((image[w] && BELOW(w)) || (INRING(w) && NAMED_OK(w)))
 #define KEPT_ID(id) ((id) == 0 || KEPT((id) - 1))
@@ -133,14 +174,17 @@ byte stamp[NW];       /* of {NON-DURABLE, time} */
 /* INV-D3, INV-D4: closed under reads-from. */
 #define READS_OK(w) (!(committed[w] && KEPT(w)) || from[w] == (w) + 1 || KEPT_ID(from[w]))
 /* INV-M4 */
-#define CLAIM_OK(w, u) \
-	(!out[w] || durts[u] == 0 || durts[u] >= claim[w] || deps[w] || out[u] || gone[u])
+#define CLAIM_OK(w, u) ((w) == (u) || !out[w] || durts[u] == 0 || durts[u] >= claim[w] || \
+	NAMES(w, u) || out[u] || gone[u])
 
-#define UPDATE_OK(w) (IMAGE_OK(w) && RETURN_OK(w) && READS_OK(w))
+#define UPDATE_OK(w) (IMAGE_OK(w) && RETURN_OK(w) && READS_OK(w) && EACH(CLAIM_OK, w))
 
 proctype monitor()
 {
-end:	!(CLAIM_OK(0, 1) && CLAIM_OK(1, 0) && UPDATE_OK(0) && UPDATE_OK(1) && READER_OK(0)
+end:	!(UPDATE_OK(0) && UPDATE_OK(1) && READER_OK(0)
+#if NW > 2
+	  && UPDATE_OK(2)
+#endif
 #if NR > 1
 	  && READER_OK(1)
 #endif
@@ -149,26 +193,63 @@ end:	!(CLAIM_OK(0, 1) && CLAIM_OK(1, 0) && UPDATE_OK(0) && UPDATE_OK(1) && READE
 
 /* A non-transactional load or store of a word dooms each update that holds it in a conflicting
  * way. */
-inline doom_writers(k) {
-	if :: intx[0] && (wset[0] & (1 << k)) -> doomed[0] = true :: else fi;
-	if :: intx[1] && (wset[1] & (1 << k)) -> doomed[1] = true :: else fi
+#ifndef HARDWARE
+#define FOR_UPDATES(doom, x) skip
+#elif NW > 2
+#define FOR_UPDATES(doom, x) doom(0, x); doom(1, x); doom(2, x)
+#else
+#define FOR_UPDATES(doom, x) doom(0, x); doom(1, x)
+#endif
+inline doom_writer(w, k) { if :: intx[w] && (wset[w] & (1 << k)) -> doomed[w] = true :: else fi }
+inline doom_reader(w, k) { if :: intx[w] && (rset[w] & (1 << k)) -> doomed[w] = true :: else fi }
+inline doom_scanner(w, i) { if :: intx[w] && (actset[w] & (1 << i)) -> doomed[w] = true :: else fi }
+/* What a transactional access of me does to the others. */
+inline doom_other_writer(w, k) {
+	if :: w != me && intx[w] && (wset[w] & (1 << k)) -> doomed[w] = true :: else fi
 }
-inline doom_readers(k) {
-	if :: intx[0] && (rset[0] & (1 << k)) -> doomed[0] = true :: else fi;
-	if :: intx[1] && (rset[1] & (1 << k)) -> doomed[1] = true :: else fi
+inline doom_conflicting(w, set) {
+	if :: w != me && intx[w] && ((wset[w] | rset[w]) & (set)) -> doomed[w] = true :: else fi
 }
-inline plain_load(k, dst) { atomic { doom_writers(k); dst = mem[k] } }
-inline plain_store(k, value) { atomic { doom_writers(k); doom_readers(k); mem[k] = value } }
+inline doom_subscriber(w, x) { if :: intx[w] && heldset[w] -> doomed[w] = true :: else fi }
+inline plain_load(k, dst) { atomic { FOR_UPDATES(doom_writer, k); dst = mem[k] } }
+inline plain_store(k, value) { atomic {
+	FOR_UPDATES(doom_writer, k); FOR_UPDATES(doom_reader, k); mem[k] = value } }
 /* A change of act[i] dooms each update that has read it with a tracked load. */
-inline set_active(i, value) { atomic {
-	act[i] = value;
-	if :: intx[0] && (actset[0] & (1 << i)) -> doomed[0] = true :: else fi;
-	if :: intx[1] && (actset[1] & (1 << i)) -> doomed[1] = true :: else fi } }
-/* Look at nondurable[k].  If its owner has stored to it in a transaction that has not committed
- * yet, the look dooms the owner. */
-inline look(k, dst) { atomic {
-	if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi;
-	dst = nd[k] } }
+inline set_active(i, value) { atomic { act[i] = value; FOR_UPDATES(doom_scanner, i) } }
+/* Look at nondurable[k], and add it to D.  If its owner has stored to it in a transaction that has
+ * not committed yet, the look dooms the owner. */
+inline look(k) { atomic {
+	if
+	:: k != me ->
+		if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi;
+		if :: nd[k] -> D = D | (1 << k) :: else fi
+	:: else
+	fi } }
+#if NW > 2
+#define LOOK look(0); look(1); look(2)
+#define LOOK_AT_OTHERS LOOK
+#define WAIT_D wait_durable(0); wait_durable(1); wait_durable(2)
+#define WAIT_DRAWN wait_drawn(0); wait_drawn(1); wait_drawn(2)
+#define NAME_D name(0); name(1); name(2)
+#else
+#define LOOK look(0); look(1)
+#define LOOK_AT_OTHERS look((1 - me))
+#define WAIT_D wait_durable(0); wait_durable(1)
+#define WAIT_DRAWN wait_drawn(0); wait_drawn(1)
+#define NAME_D name(0); name(1)
+#endif
+#define IN_D(k) (D & (1 << (k)))
+inline wait_durable(k) { if :: IN_D(k) -> !nd[k] :: else fi }
+inline wait_drawn(k) { if :: IN_D(k) -> (durts[k] != 0 || !nd[k]) :: else fi }
+/* INV-D3.  A marker can name only smaller durTSs, and need not name an update that has left
+ * nondurable[] meanwhile: that one is durable. */
+inline name(k) {
+	if
+	:: IN_D(k) && nd[k] && durts[k] != 0 && durts[k] < durts[me] ->
+		deps[me] = deps[me] | (1 << k)
+	:: else
+	fi
+}
 
 /* Collect D (INV-D1).  An update that makes a claim reads next_durts first (INV-M4): each update
  * with a smaller durTS has announced itself, so either it is in D, or it has left nondurable[] and
@@ -179,9 +260,9 @@ inline look(k, dst) { atomic {
 #define READ_G skip
 #endif
 #ifdef LATECLAIM
-#define COLLECT look(OTHER, D); READ_G
+#define COLLECT LOOK_AT_OTHERS; READ_G
 #else
-#define COLLECT READ_G; look(OTHER, D)
+#define COLLECT READ_G; LOOK_AT_OTHERS
 #endif
 
 #ifdef ISO
@@ -189,6 +270,9 @@ inline look(k, dst) { atomic {
 #define WRITES(me) 3
 #elif defined(APART)
 #define READS(me) (me)
+#define WRITES(me) (1 << (me))
+#elif NW > 2
+#define READS(me) ((me) == 0 -> 2 : (me) - 1)
 #define WRITES(me) (1 << (me))
 #else
 #define READS(me) (1 - (me))
@@ -198,7 +282,7 @@ inline look(k, dst) { atomic {
 /* Draw the durTS, on TSX and under the lock: after the members of D have drawn theirs (INV-D4). */
 inline draw() {
 #ifndef NOSLOTWAIT
-	if :: D -> (durts[OTHER] != 0 || !nd[OTHER]) :: else fi;
+	WAIT_DRAWN;
 #endif
 	atomic { durts[me] = G; G++ }
 }
@@ -212,23 +296,21 @@ inline ring_room() {
 #endif
 }
 
-/* The update is visible.  Make it durable, then return. */
+/* The update is visible.  Make it durable, then return.  It leaves nondurable[] as soon as it is
+ * durable itself, before it waits for D: an update that reads from it afterwards finds each member
+ * of its D in nondurable[], or durable. */
 inline become_durable() {
 	ring_room();
 #ifdef PAPER
-	D = MATTERS(OTHER);
-	if :: D -> !nd[OTHER] :: else fi;
+	D = (MATTERS(1 - me) << (1 - me));
+	WAIT_D;
 #endif
-	/* INV-D3.  An update that has become durable meanwhile (nd[OTHER] is clear) need not be
-	 * named. */
-	atomic { deps[me] = false;
+#ifdef EARLYLEAVE /* else INV-D5 */
+	nd[me] = false;
+#endif
+	atomic { deps[me] = 0;
 #if !defined(NODEPS) && !defined(PAPER)
-		/* A marker can name only smaller durTSs. */
-		if
-		:: D && nd[OTHER] && durts[OTHER] != 0 && durts[OTHER] < durts[me] ->
-			deps[me] = true
-		:: else
-		fi;
+		NAME_D; /* INV-D3 */
 #endif
 		claim[me] = below;
 		ring[SLOT(durts[me])] = me + 1;
@@ -237,11 +319,48 @@ inline become_durable() {
 	atomic { /* the replayer sees the marker before it is durable */
 #endif
 		out[me] = true }
+	nd[me] = false;
 #if !defined(NOWAITD) && !defined(PAPER)
-	if :: D -> !nd[OTHER] :: else fi; /* INV-D2 */
+	WAIT_D; /* INV-D2 */
 #endif
-	returned[me] = true;
-	nd[me] = false
+	returned[me] = true
+}
+
+/* A store in place to each word of the write set. */
+inline stores() {
+	if :: WRITES(me) & 1 -> plain_store(0, me + 1) :: else fi;
+	if :: WRITES(me) & 2 -> plain_store(1, me + 1) :: else fi;
+#if NW > 2
+	if :: WRITES(me) & 4 -> plain_store(2, me + 1) :: else fi
+#endif
+}
+
+/* A software update has checked its reads, and stores next. */
+inline software_announce() {
+#ifndef EARLYD
+	COLLECT;
+#endif
+#ifdef DRAWFIRST
+	draw();
+	ANNOUNCE(me);
+#else
+	ANNOUNCE(me);
+	draw()
+#endif
+}
+
+/* Claim the words of the write set; i: another member has claimed one of them. */
+inline claim_word(k) {
+	if
+	:: !(WRITES(me) & (1 << k)) || i
+	:: else -> if :: claimed[k] == 0 -> claimed[k] = me + 1 :: else -> i = 1 fi
+	fi
+}
+inline claim_words() {
+	i = 0; claim_word(0); claim_word(1);
+#if NW > 2
+	claim_word(2)
+#endif
 }
 
 /* INV-H2: wait until each transaction that is active now no longer is. */
@@ -259,13 +378,7 @@ inline isolation_wait() {
 
 /* The stores of a hardware transaction: they doom an update that has accessed the words. */
 inline hardware_stores() {
-	atomic {
-		if
-		:: intx[OTHER] && ((wset[OTHER] | rset[OTHER]) & WRITES(me)) -> doomed[OTHER] = true
-		:: else
-		fi;
-		wset[me] = WRITES(me)
-	}
+	atomic { FOR_UPDATES(doom_conflicting, WRITES(me)); wset[me] = WRITES(me) }
 }
 inline end_hardware() {
 	intx[me] = false; ndset[me] = false; heldset[me] = false;
@@ -274,14 +387,19 @@ inline end_hardware() {
 
 proctype update(byte me)
 {
-	byte i = 0, r = 0, below = 0;
-	bool D = false;
+	byte i = 0, r = 0, below = 0, D = 0; /* D: bits */
+#ifdef BATCH
+	bool tried = false;
+#endif
 #ifdef PAPER
 	byte began;
 #endif
 	TAKE_TIME(began);
 
-	if :: goto lock :: skip fi;
+#ifndef HARDWARE
+	goto lock;
+#else
+	if :: goto lock :: me < NHW fi;
 
 	/* ------------------------------------------------------------- hardware */
 #ifdef ROT
@@ -302,10 +420,7 @@ proctype update(byte me)
 #endif
 	/* The body: one load, then the stores.  Conflicts are eager, and the requester wins. */
 	atomic {
-		if
-		:: intx[OTHER] && (wset[OTHER] & (1 << READS(me))) -> doomed[OTHER] = true
-		:: else
-		fi;
+		FOR_UPDATES(doom_other_writer, READS(me));
 		r = mem[READS(me)];
 #ifndef ROT
 		rset[me] = 1 << READS(me)
@@ -357,6 +472,9 @@ proctype update(byte me)
 		:: else ->
 			if :: wset[me] & 1 -> mem[0] = me + 1 :: else fi;
 			if :: wset[me] & 2 -> mem[1] = me + 1 :: else fi;
+#if NW > 2
+			if :: wset[me] & 4 -> mem[2] = me + 1 :: else fi;
+#endif
 			nd[me] = true; committed[me] = true; from[me] = r;
 			end_hardware()
 		fi }
@@ -389,40 +507,91 @@ aborted:
 	fi;
 #endif
 
+#endif /* HARDWARE */
+
 	/* ----------------------------------------------------------------- lock */
 lock:
-	atomic { !held -> held = true;
-		if :: intx[OTHER] && heldset[OTHER] -> doomed[OTHER] = true :: else fi }
+#if defined(SOFT) && defined(EARLYD)
+	COLLECT; /* before its last load */
+#endif
+#ifdef BATCH
+	if
+	:: atomic { !held -> held = true; FOR_UPDATES(doom_subscriber, 0) }
+	:: atomic { gate && !tried -> members++; tried = true; goto member }
+	fi;
+#else
+	atomic { !held -> held = true; FOR_UPDATES(doom_subscriber, 0) };
+#endif
 #ifndef NODRAIN /* INV-H3 */
 	i = 0;
 	do :: i < N -> if :: i != me -> !act[i] :: else fi; i++ :: else -> break od;
 #endif
-#ifdef EARLYD
+#if defined(EARLYD) && !defined(SOFT)
 	COLLECT;
 #endif
 	plain_load(READS(me), r);
-	if :: WRITES(me) & 1 -> plain_store(0, me + 1) :: else fi;
-	if :: WRITES(me) & 2 -> plain_store(1, me + 1) :: else fi;
-#ifndef EARLYD
+#if defined(SOFT) && !defined(UNLOCKFIRST) && !defined(STOREFIRST)
+	software_announce();
+#endif
+#ifdef BATCH
+	atomic { claim_words(); gate = true };
+#endif
+	stores();
+#ifdef BATCH
+	gate = false;
+	members == 0;
+	atomic { claimed[0] = 0; claimed[1] = 0;
+#if NW > 2
+		claimed[2] = 0
+#endif
+	};
+#endif
+#if !defined(SOFT) && !defined(EARLYD)
 	COLLECT;
 #endif
 #ifdef UNLOCKFIRST /* else INV-D1: it has announced itself when others can read it */
 	atomic { held = false; committed[me] = true; from[me] = r };
+#ifdef SOFT
+	software_announce();
+#else
 	nd[me] = true;
 	draw();
+#endif
 #else
+#ifdef STOREFIRST
+	software_announce();
+#elif !defined(SOFT)
 	ANNOUNCE(me);
 	draw();
+#endif
 	atomic { held = false; committed[me] = true; from[me] = r };
 #endif
 	become_durable();
+	goto done;
+
+#ifdef BATCH
+member:
+	atomic { claim_words(); if :: i -> members--; i = 0; goto lock :: else fi };
+	atomic {
+		r = mem[READS(me)];
+		if
+		:: claimed[READS(me)] != 0 && claimed[READS(me)] != me + 1 ->
+			members--; r = 0; goto lock
+		:: else
+		fi
+	};
+	software_announce();
+	stores();
+	atomic { members--; committed[me] = true; from[me] = r };
+	become_durable();
+#endif
 done:	skip
 }
 
 proctype reader(byte me)
 {
 	byte v0, v1;
-	bool d0 = false, d1 = false;
+	byte D = 0; /* bits */
 #ifdef PAPER
 	byte began;
 #endif
@@ -436,7 +605,7 @@ again:
 	if :: held -> set_active(me, false); !held; goto again :: else fi;
 #endif
 #ifdef EARLYD
-	look(0, d0); look(1, d1);
+	LOOK;
 #endif
 #ifndef LATEACTIVE
 	plain_load(0, v0);
@@ -446,15 +615,14 @@ again:
 	assert(v0 == v1);
 #endif
 #ifndef EARLYD /* INV-D1 */
-	look(0, d0); look(1, d1);
+	LOOK;
 #endif
 	set_active(me, false);
 #ifdef PAPER
-	d0 = MATTERS(0); d1 = MATTERS(1);
+	D = MATTERS(0) + 2 * MATTERS(1);
 #endif
 #ifndef NOWAITD /* INV-D2 */
-	if :: d0 -> !nd[0] :: else fi;
-	if :: d1 -> !nd[1] :: else fi;
+	WAIT_D;
 #endif
 	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rreturned[me - NW] = true }
 }
@@ -489,7 +657,11 @@ end:	do
 }
 
 init { atomic {
-	run update(0); run update(1); run reader(NW);
+	run update(0); run update(1);
+#if NW > 2
+	run update(2);
+#endif
+	run reader(NW);
 #if NR > 1
 	run reader(NW + 1);
 #endif

@@ -8,12 +8,12 @@
     models.py --table        the mutations' cases, a line each, between tabs: case, the invariant
                              that it breaks, the planted bugs that break it in the sources
                              (between commas)
-    models.py --long         also cases with two readers (minutes)
+    models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml.  Before any, models.py checks that its table of mutations
-agrees with the list at the head of fur.pml, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+Each case is one run of Spin over fur.pml or software.pml.  Before any, models.py checks that its
+table of mutations agrees with the lists at the heads of the two, and with the headings of the
+planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -26,21 +26,82 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-MODEL = HERE / "fur.pml"
+FUR = HERE / "fur.pml"
+SOFTWARE = HERE / "software.pml"
 PLANTS = HERE.parent / "plants"
-MACHINES = {"tsx": ["TSX"], "tracked": ["TRACKED"], "power": ["POWER"], "rot": ["POWER", "ROT"]}
+MACHINES = {
+    "tsx": ["TSX"],
+    "tracked": ["TRACKED"],
+    "power": ["POWER"],
+    "rot": ["POWER", "ROT"],
+    "soft": ["SOFT"],
+    "softbatch": ["SOFT", "BATCH"],
+}
 WORKLOADS: list[list[str]] = [[], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]]
 LONG_WORKLOADS = [["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]]
+# With hardware and software updates, and with three updates.
+MIXED = {
+    "tsx-soft": ["TSX", "SOFT"],
+    "power-soft": ["POWER", "SOFT"],
+    "rot-soft": ["POWER", "ROT", "SOFT"],
+    "soft-nw3": ["SOFT", "NW=3"],
+    "soft-nw3-ring1": ["SOFT", "NW=3", "RING=1"],
+    "softbatch-nw3-ring1": ["SOFT", "BATCH", "NW=3", "RING=1"],
+}
+LONG_MIXED = {
+    "softbatch-nw3-apart": ["SOFT", "BATCH", "NW=3", "APART"],
+    "softbatch-nw3": ["SOFT", "BATCH", "NW=3"],
+    "tsx-soft-nw3": ["TSX", "SOFT", "NW=3", "NHW=1"],
+    "power-soft-nw3": ["POWER", "SOFT", "NW=3", "NHW=1"],
+    "rot-soft-nw3": ["POWER", "ROT", "SOFT", "NW=3", "NHW=1"],
+    "softbatch-nw3-beside": ["SOFT", "BATCH", "NW=3", "BESIDE"],
+}
+# Of software.pml.  The names begin the names of the cases.
+SETTINGS: dict[str, list[str]] = {
+    "software": [],
+    "serial": ["SERIAL"],
+    "timeout": ["TIMEOUT"],
+    "collide": ["COLLIDE"],
+    "aba": ["ABA", "NS=3", "NR=0"],
+    "batch": ["BATCH", "TWO"],
+    "cross": ["BATCH", "CROSS", "NS=3", "NR=0"],
+    "crossread": ["BATCH", "CROSS"],
+    "crosscollide": ["BATCH", "CROSS", "COLLIDE"],
+    "chain": ["BATCH", "CHAIN", "NS=3", "NR=0"],
+    "inplace": ["INPLACE", "NR=0"],
+    "publish": ["HWPUB"],
+    "publishbatch": ["HWPUB", "BATCH", "CROSS"],
+    "publishtimeout": ["HWPUB", "TIMEOUT"],
+    "besidetracked": ["HARD", "NR=0"],
+    "besiderot": ["HARD", "ROT", "NR=0"],
+}
+LONG_SETTINGS: dict[str, list[str]] = {
+    "three": ["NS=3"],
+    "inplaceread": ["INPLACE"],
+    "trackedread": ["HARD"],
+    "rotread": ["HARD", "ROT"],
+    "threepublish": ["HWPUB", "NS=3"],
+    "batchthree": ["BATCH", "TWO", "NS=3"],
+    "batchtracked": ["BATCH", "TWO", "HARD"],
+    "batchrot": ["BATCH", "TWO", "HARD", "ROT"],
+    "serialtracked": ["SERIAL", "HARD"],
+    "serialrot": ["SERIAL", "HARD", "ROT"],
+    "publishtracked": ["HWPUB", "HARD"],
+    "publishrot": ["HWPUB", "HARD", "ROT"],
+    "inplacetracked": ["INPLACE", "HARD", "NR=0"],
+    "inplacerot": ["INPLACE", "HARD", "ROT", "NR=0"],
+    "inplacebatch": ["INPLACE", "BATCH", "NR=0"],
+}
 
 
 class Mutation(NamedTuple):
-    """What fur.pml leaves out or swaps, and how it is found."""
+    """What a model leaves out or swaps, and how it is found."""
 
     name: str
     invariant: str  # that it breaks
     plants: list[str]  # the planted bugs that do the same to libfur's sources
     workload: list[str]  # on which it is found
-    machines: list[str]  # on each of which it is found
+    machines: list[str]  # on each of which it is found: of MACHINES, or of SETTINGS
 
 
 MUTATIONS = [
@@ -57,10 +118,11 @@ MUTATIONS = [
         "INV-D2",
         ["reader-no-wait", "update-no-wait"],
         [],
-        ["tsx", "tracked", "power", "rot"],
+        ["tsx", "tracked", "power", "rot", "soft"],
     ),
-    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot"]),
-    Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power"]),
+    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot", "soft"]),
+    Mutation("EARLYLEAVE", "INV-D5", [], [], ["tsx", "power", "soft", "softbatch"]),
+    Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power", "soft"]),
     Mutation("NOSLOTWAIT", "INV-D4", ["no-slot-wait"], [], ["tsx"]),
     Mutation(
         "NOMARK",
@@ -77,18 +139,58 @@ MUTATIONS = [
     Mutation("NOSUBSCRIBE", "INV-H3", ["no-subscription"], [], ["tsx", "power", "rot"]),
     Mutation("NOLOOK", "INV-H3", ["no-look"], ["ISO"], ["tsx", "rot"]),
     Mutation("NODRAIN", "INV-H3", ["no-drain"], ["ISO"], ["tsx", "rot"]),
-    Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power"]),
+    Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power", "soft"]),
     Mutation("LATECLAIM", "INV-M4", ["claims-too-much"], ["APART"], ["tsx", "tracked"]),
+    Mutation("DRAWFIRST", "INV-M4", [], ["NW=3", "APART"], ["softbatch"]),
     Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
     Mutation("PAPER", "INV-D2", [], [], ["power", "rot"]),
 ]
+# Of software.pml.
+SOFTWARE_MUTATIONS = [
+    Mutation("ODDASEVEN", "INV-S1", [], [], ["software"]),
+    Mutation("STAMPFIRST", "INV-S1", [], [], ["software"]),
+    Mutation("LATESTAMP", "INV-S1", [], [], ["software"]),
+    Mutation("NOSTAMPS", "INV-S1", [], [], ["software", "publish"]),
+    Mutation("NOBODIES", "INV-S1", [], [], ["software"]),
+    Mutation("EVENFIRST", "INV-S1", [], [], ["software"]),
+    Mutation("UNCHECKED", "INV-S1", [], [], ["aba"]),
+    Mutation("BARE", "INV-S1", [], [], ["inplace"]),
+    Mutation("NOEXTEND", "INV-S2", [], [], ["software", "publish"]),
+    Mutation("EARLYEXTEND", "INV-S2", [], [], ["software"]),
+    Mutation("NOTURN", "INV-S2", [], [], ["software"]),
+    Mutation("NOCLAIM", "INV-S2", [], [], ["cross"]),
+    Mutation("CHECKFIRST", "INV-S2", [], [], ["cross"]),
+    Mutation("NOCLAIMLOOK", "INV-S2", [], [], ["cross"]),
+    Mutation("GATEFIRST", "INV-S2", [], [], ["crossread"]),
+    Mutation("NOHELD", "INV-S3", [], [], ["software"]),
+    Mutation("LATEHELD", "INV-S3", [], [], ["software"]),
+    Mutation("UNDRAINED", "INV-S3", [], [], ["software"]),
+    Mutation("READERBLIND", "INV-S3", [], [], ["software"]),
+    Mutation("PUBNOWAIT", "INV-S3", [], [], ["publish"]),
+    Mutation("HARDNOWAIT", "INV-S4", [], [], ["besidetracked", "besiderot"]),
+    Mutation("LEAVEFIRST", "INV-S4", [], [], ["besidetracked", "besiderot"]),
+    Mutation("BODYBLIND", "INV-S5", [], [], ["software"]),
+    Mutation("LATETURN", "INV-S6", [], [], ["serial"]),
+    Mutation("NOMEMBERWAIT", "INV-S7", [], [], ["batch", "cross"]),
+    Mutation("NOGATELOOK", "INV-S7", [], [], ["batch", "cross"]),
+]
+# Steps that a model leaves out or swaps without harm, and the settings or machines.
+SPARED = {
+    "STOREFIRST": ["soft", "softbatch"],
+    "NOGRACE": ["software"],
+    "HELDFIRST": ["software", "batch"],
+    "NOLOADWAIT": ["software"],
+    "STAMPTHENVALUE": ["cross", "chain"],
+}
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
 
 
 class Case(NamedTuple):
+    model: Path
     defines: list[str]
     must_hold: bool
+    long: bool = False
 
 
 class Result(NamedTuple):
@@ -98,39 +200,68 @@ class Result(NamedTuple):
 
 
 def cases(long: bool) -> dict[str, Case]:
+    return fur_cases(long) | software_cases(long) | spared_cases()
+
+
+def fur_cases(long: bool) -> dict[str, Case]:
     found: dict[str, Case] = {}
     for machine, defines in MACHINES.items():
         for workload in WORKLOADS + (LONG_WORKLOADS if long else []):
             name = "-".join([machine] + [w.lower().replace("=", "") for w in workload])
-            found[name] = Case(defines + workload, True)
+            found[name] = Case(FUR, defines + workload, True, workload in LONG_WORKLOADS)
+    for name, defines in (MIXED | (LONG_MIXED if long else {})).items():
+        found[name] = Case(FUR, defines, True, name in LONG_MIXED)
     for m in MUTATIONS:
         for machine in m.machines:
-            found[f"{machine}-{m.name}"] = Case(MACHINES[machine] + m.workload + [m.name], False)
+            defines = MACHINES[machine] + m.workload + [m.name]
+            found[f"{machine}-{m.name}"] = Case(FUR, defines, False)
+    return found
+
+
+def software_cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SETTINGS | (LONG_SETTINGS if long else {})).items():
+        found[name] = Case(SOFTWARE, defines, True, name in LONG_SETTINGS)
+    for m in SOFTWARE_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SOFTWARE, SETTINGS[name] + [m.name], False)
+    return found
+
+
+def spared_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for spared, names in SPARED.items():
+        for name in names:
+            model = FUR if name in MACHINES else SOFTWARE
+            defines = (MACHINES | SETTINGS)[name] + [spared]
+            found[f"{name}-{spared}"] = Case(model, defines, True)
     return found
 
 
 def disagreements() -> list[str]:
-    """Where fur.pml and the planted bugs contradict the table of mutations."""
+    """Where the models and the planted bugs contradict the tables of mutations."""
     wrong = []
-    table = {m.name: m for m in MUTATIONS}
-    listed = dict(MUTATION_LINE.findall(MODEL.read_text().split("*/")[0]))
-    for name in sorted(table.keys() | listed.keys()):
-        here = table[name].invariant if name in table else "not in the table"
-        there = listed.get(name, "not in the list")
-        if here != there:
-            wrong.append(f"{name}: models.py: {here}; fur.pml: {there}")
+    for model, mutations in ((FUR, MUTATIONS), (SOFTWARE, SOFTWARE_MUTATIONS)):
+        invariants = {m.name: m.invariant for m in mutations}
+        listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
+        for name in sorted(invariants.keys() | listed.keys()):
+            here = invariants.get(name, "not in the table")
+            there = listed.get(name, "not in the list")
+            if here != there:
+                wrong.append(f"{name}: models.py: {here}; {model.name}: {there}")
+    table = {m.name: m for m in MUTATIONS + SOFTWARE_MUTATIONS}
     known = cases(long=False)
     named: dict[str, set[str]] = {name: set() for name in table}  # mutation -> planted bugs
     for patch in sorted(PLANTS.glob("*.patch")):
         heading = patch.read_text().split("--- a/")[0]
-        invariants = re.findall(r"^Invariant: (.*)$", heading, re.MULTILINE)
+        broken = re.findall(r"^Invariant: (.*)$", heading, re.MULTILINE)
         for case in re.findall(r"^Model: (.*)$", heading, re.MULTILINE):
             name = case.split("-")[-1]
             if case not in known or name not in table:
                 wrong.append(f"{patch.name}: '{case}' is no case of a mutation: see --table")
                 continue
             named[name].add(patch.stem)
-            if table[name].invariant not in invariants:
+            if table[name].invariant not in broken:
                 wrong.append(f"{patch.name}: {case} breaks {table[name].invariant}")
     for name, plants in named.items():
         if plants != set(table[name].plants):
@@ -141,18 +272,20 @@ def disagreements() -> list[str]:
     return wrong
 
 
-def run(defines: list[str], trace: bool) -> Result:
+def run(case: Case, trace: bool) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
-        flags = ["-D" + d for d in defines]
+        flags = ["-D" + d for d in case.defines]
+        # Most searches take less time than an optimising compiler.  Memory is in MiB.
+        optimise = ["-O1", "-DMEMLIM=8000"] if case.long else ["-O0"]
         subprocess.run(
-            ["spin", "-a", *flags, str(MODEL)],
+            ["spin", "-a", *flags, str(case.model)],
             cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         subprocess.run(
-            ["gcc", "-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
+            ["gcc", "-w", *optimise, "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
             cwd=scratch,
             check=True,
         )
@@ -171,9 +304,10 @@ def run(defines: list[str], trace: bool) -> Result:
         )
         trail = ""
         if trace and violations:
-            os.rename(os.path.join(scratch, "fur.pml.trail"), os.path.join(scratch, "t.trail"))
+            trail_file = os.path.join(scratch, case.model.name + ".trail")
+            os.rename(trail_file, os.path.join(scratch, "t.trail"))
             trail = subprocess.run(
-                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(MODEL)],
+                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(case.model)],
                 cwd=scratch,
                 check=False,
                 stdout=subprocess.PIPE,
@@ -193,7 +327,7 @@ def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
     """Run them all; returns how many are not as expected."""
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda name: run(table[name].defines, trace), names)
+        results = pool.map(lambda name: run(table[name], trace), names)
         for name, result in zip(names, results):
             holds = result.violations == 0
             good = holds == table[name].must_hold
@@ -226,7 +360,7 @@ def main() -> int:
         print("\n".join(table))
         return 0
     if args.table:
-        for m in MUTATIONS:
+        for m in MUTATIONS + SOFTWARE_MUTATIONS:
             for machine in m.machines:
                 print(f"{machine}-{m.name}\t{m.invariant}\t{','.join(m.plants)}")
         return 0
