@@ -703,13 +703,15 @@ static inline bool fur_in_software(bool update, const void *tx)
 	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
 }
 #define FUR_IS_UPDATE(tx)  _Generic((tx), fur_update * : 1, default : 0)
+/* The type of *p without const and volatile: a comma operator's result has none. */
+#define FUR_TYPE(p)        __typeof__(((void)0, *(p)))
 #define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
 	__extension__({                                                                            \
 		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
 		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
 		void *handle = (void *)(tx);                                                       \
 		const __typeof__(*(p)) *from = (p);                                                \
-		__typeof__(*(p)) value;                                                            \
+		FUR_TYPE(p) value;                                                                 \
 		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
 			uint64_t bits = fur_load_bits(                                             \
 			        (fur_update *)handle, (const void *)from, sizeof value);           \
