@@ -497,6 +497,19 @@ TEST_P(Defeat, Commit_ByTheBodyItself)
 
 /* ------------------------------------------------------------------ refusals */
 
+TEST_P(Defeat, OpenBody_KeepsTheHeapOpen_AndTheThreadRegistered)
+{
+	EXPECT_EQ(run([&](fur_update *tx) {
+		fur_store(tx, word(0), uint64_t(1));
+		EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
+		other_.run([&](fur_thread *) { EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY); });
+		EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
+	}),
+	        0);
+	EXPECT_EQ(*word(0), 1u);
+	expect_sound();
+}
+
 TEST_P(Defeat, Misuse_IsRefused)
 {
 	auto never = [](fur_update *) { ADD_FAILURE() << "the body ran"; };

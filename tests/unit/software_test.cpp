@@ -7,6 +7,7 @@
 #include "software.hpp"
 
 #include <random>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* The test's own fdatasync(): a disk that fails. */
@@ -635,6 +636,88 @@ TEST_F(Software, DiskThatFails_IsToldToABodyThatIsOpen)
 INSTANTIATE_TEST_SUITE_P(
         Modes, DiskFails, ::testing::Values(TX_SERIAL, TX_CONCURRENT, TX_IN_PLACE), mode_name);
 
+/* ------------------------------------------------------------------ no memory */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+class NoMemory : public HeapFile
+{
+protected:
+	enum : uint64_t { WORDS = 1 << 20, PIECE = 1 << 18 };
+
+	/* In a child, with a new heap: less than PIECE is left for each allocation. */
+	template <class Body>
+	void with_no_memory(Body body)
+	{
+		in_killed_child([&] {
+			fur::Options o = software_options();
+			o.heap_bytes = 32 << 20;
+			o.log_bytes = 64 << 20;
+			auto *heap = new fur::Heap(create(o));
+			fur::Thread self(*heap);
+			auto *p = fur::update(self, [](fur_update *tx) {
+				auto *q = static_cast<uint64_t *>(fur_alloc(tx, WORDS * 8));
+				fur_store(tx, q, uint64_t(0));
+				return q;
+			});
+			size_t used = address_space();
+			rlimit limit = {used, RLIM_INFINITY};
+			ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+			while (void *piece = malloc(PIECE))
+				*static_cast<volatile char *>(piece) = 1;
+			body(*heap, self, p);
+		});
+	}
+	static size_t address_space()
+	{
+		size_t pages = 0;
+		std::ifstream("/proc/self/statm") >> pages;
+		return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	}
+};
+
+TEST_F(NoMemory, ForMoreLoads_TheBodyRunsSerially)
+{
+	with_no_memory([](fur::Heap &heap, fur_thread *self, uint64_t *p) {
+		std::vector<tx_mode> modes;
+		uint64_t ends = 0;
+		modes.reserve(8);
+		EXPECT_EQ(run_in_c(self,
+		                  [&](fur_update *tx) {
+			                  modes.push_back(tx->mode);
+			                  fur_store(tx, p, uint64_t(1));
+			                  for (uint64_t k = 0; k < WORDS; k++)
+				                  (void)fur_load(tx, &p[k]);
+			                  ends++;
+		                  }),
+		        0);
+		EXPECT_EQ(modes, (std::vector<tx_mode>{TX_CONCURRENT, TX_SERIAL}));
+		EXPECT_EQ(ends, 1u);
+		EXPECT_EQ(*p, 1u);
+		EXPECT_EQ(heap.stats().serial_commits, 2u);
+	});
+}
+
+TEST_F(NoMemory, ForMoreStores_TheUpdateIsRolledBack)
+{
+	with_no_memory([](fur::Heap &heap, fur_thread *self, uint64_t *p) {
+		auto body = [&](fur_update *tx) {
+			for (uint64_t k = 0; k < WORDS; k++)
+				fur_store(tx, &p[k], uint64_t(1));
+		};
+		EXPECT_EQ(run_in_c(self, body), FUR_ENOMEM);
+		EXPECT_EQ(*p, 0u);
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self, &tx), 0);
+		body(tx);
+		EXPECT_EQ(fur_commit(tx), FUR_ENOMEM);
+		EXPECT_EQ(*p, 0u);
+		fur::update(self, [&](fur_update *u) { fur_store(u, p, uint64_t(3)); });
+		EXPECT_EQ(*p, 3u);
+		EXPECT_EQ(heap.get()->htm.lock.taken, 0u);
+	});
+}
+#endif
+
 /* ------------------------------------------------- threads that leave their update */
 
 using Leave = void (*)();
@@ -671,10 +754,22 @@ struct Leaver {
 	}
 }
 
-/* Without variables: the address sanitizer does not see that a cancelled function's are gone. */
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" void __asan_handle_no_return(void); /* NOLINT */
+#endif
+
 void *leaver(void *argument)
 {
-	leave_an_update(static_cast<const Leaver *>(argument));
+	try {
+		leave_an_update(static_cast<const Leaver *>(argument));
+	} catch (...) {
+		/* The address sanitizer does not see that the variables of functions that such a
+		 * thread leaves are gone. */
+#if defined(__SANITIZE_ADDRESS__)
+		__asan_handle_no_return();
+#endif
+		throw;
+	}
 	return nullptr;
 }
 
