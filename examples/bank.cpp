@@ -29,8 +29,8 @@ static void move_money(fur_heap *heap, Bank *bank, unsigned seed)
 		seed = seed * 1103515245 + 12345;
 		long *from = &bank->account[seed / 65536 % 100],
 		     *to = &bank->account[seed / 256 % 100];
-		/* rerun: the body may run again, because it changes nothing but the heap.  So the two
-		 * threads' updates run next to each other, with or without hardware
+		/* rerun: the body may run again, because it changes nothing but the heap.  So the
+		 * two threads' updates run next to each other, with or without hardware
 		 * transactions. */
 		fur::update(self, fur::rerun, [&](fur_update *tx) {
 			fur_store(tx, from, fur_load(tx, from) - 1);

@@ -17,8 +17,8 @@ static void check(int result)
 	exit(1);
 }
 
-/* The body of the update.  libfur may leave it in the middle of a call and run it again, so it keeps
- * nothing from an earlier run. */
+/* The body of the update.  libfur may leave it in the middle of a call and run it again, so it
+ * keeps nothing from an earlier run. */
 static void add_one(fur_update *tx, void *heap)
 {
 	/* The counter lives in the heap; root 0 points to it. */

@@ -621,8 +621,8 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write(). */
 
-/* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would call
- * a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
+/* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would
+ * call a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
 typedef uint16_t __attribute__((may_alias)) fur_word_2;
 typedef uint32_t __attribute__((may_alias)) fur_word_4;
 typedef uint64_t __attribute__((may_alias)) fur_word_8;

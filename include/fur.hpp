@@ -294,7 +294,7 @@ void call_body(fur_update *tx, void *arg)
 	} catch (...) {
 		run.thrown = std::current_exception();
 		fur_abort(tx);
-		/* Not an exception of C++: the thread is cancelled, or has called pthread_exit(). */
+		/* Not an exception of C++: the thread is cancelled, or calls pthread_exit(). */
 		if (!run.thrown)
 			throw;
 	}

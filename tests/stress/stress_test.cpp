@@ -116,8 +116,9 @@ TEST_P(Stress, Bank_EverySumIsExact)
 	}
 }
 
-/* Bodies of every kind next to each other: their own sums, taken in the middle of them, are as exact
- * as a reader's.  Some throw, some abort, some read through a read-only transaction inside. */
+/* Bodies of every kind next to each other: their own sums, taken in the middle of them, are as
+ * exact as a reader's.  Some throw, some abort, some read through a read-only transaction inside.
+ */
 TEST_P(Stress, RerunBodies_SeeOneState)
 {
 	enum { THREADS = 6, ROUNDS = 4000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * c_program_test.c - fur_load(), fur_read() and fur_update_run() as a C program uses them: values of
- * each width and type, through pointers to const; a body that libfur leaves by longjmp(), and runs
- * again.
+ * c_program_test.c - fur_load(), fur_read() and fur_update_run() as a C program uses them: values
+ * of each width and type, through pointers to const; a body that libfur leaves by longjmp(), and
+ * runs again.
  */
 #include "nameless_heap.h"
 
