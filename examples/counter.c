@@ -17,11 +17,24 @@ static void check(int result)
 	exit(1);
 }
 
+/* The body of the update.  libfur may leave it in the middle of a call and run it again, so it
+ * keeps nothing from an earlier run. */
+static void add_one(fur_update *tx, void *heap)
+{
+	/* The counter lives in the heap; root 0 points to it. */
+	long *counter = fur_root(heap, 0);
+	if (!counter) {
+		counter = fur_alloc(tx, sizeof *counter);
+		fur_store(tx, counter, 0);
+		fur_set_root(tx, 0, counter);
+	}
+	fur_store(tx, counter, fur_load(tx, counter) + 1);
+}
+
 int main(int argc, char **argv)
 {
 	fur_heap *heap;
 	fur_thread *self;
-	fur_update *tx;
 	fur_ro *ro;
 
 	if (argc != 2) {
@@ -34,18 +47,10 @@ int main(int argc, char **argv)
 	check(opened);
 	check(fur_thread_register(heap, &self));
 
-	/* Add one.  The counter lives in the heap; root 0 points to it. */
-	check(fur_begin_update(self, &tx));
-	long *counter = fur_root(heap, 0);
-	if (!counter) {
-		counter = fur_alloc(tx, sizeof *counter);
-		fur_store(tx, counter, 0);
-		fur_set_root(tx, 0, counter);
-	}
-	fur_store(tx, counter, fur_load(tx, counter) + 1);
-	check(fur_commit(tx)); /* visible, and durable, from here */
+	check(fur_update_run(self, add_one, heap)); /* visible, and durable, from here */
 
 	check(fur_begin_ro(self, &ro));
+	const long *counter = fur_root(heap, 0);
 	long value = fur_load(ro, counter);
 	check(fur_end_ro(ro));
 	printf("this program has run %ld times\n", value);

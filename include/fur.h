@@ -621,6 +621,29 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write(). */
 
+/* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would
+ * call a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
+typedef uint16_t __attribute__((may_alias)) fur_word_2;
+typedef uint32_t __attribute__((may_alias)) fur_word_4;
+typedef uint64_t __attribute__((may_alias)) fur_word_8;
+static inline __attribute__((always_inline)) void fur_load_word(
+        void *to, const void *from, size_t bytes)
+{
+	if (bytes == 1) {
+		uint8_t word = __atomic_load_n((const uint8_t *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 2) {
+		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 4) {
+		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else {
+		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	}
+}
+
 /* The beginning of every fur_update, for fur_load() and fur_read(). */
 struct fur_update_mode {
 	uint64_t software; /* not 0: the update's stores are not in the heap yet */
@@ -668,7 +691,7 @@ inline T fur_load(Tx *tx, const T *p)
 		memcpy(static_cast<void *>(&value), &bits, sizeof value);
 		return value;
 	}
-	__atomic_load(p, &value, __ATOMIC_RELAXED);
+	fur_load_word(static_cast<void *>(&value), p, sizeof value);
 	return value;
 }
 template <class T>
@@ -703,19 +726,21 @@ static inline bool fur_in_software(bool update, const void *tx)
 	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
 }
 #define FUR_IS_UPDATE(tx)  _Generic((tx), fur_update * : 1, default : 0)
+/* The type of *p without const and volatile: a comma operator's result has none. */
+#define FUR_TYPE(p)        __typeof__(((void)0, *(p)))
 #define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
 	__extension__({                                                                            \
 		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
 		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
 		void *handle = (void *)(tx);                                                       \
 		const __typeof__(*(p)) *from = (p);                                                \
-		__typeof__(*(p)) value;                                                            \
+		FUR_TYPE(p) value;                                                                 \
 		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
 			uint64_t bits = fur_load_bits(                                             \
 			        (fur_update *)handle, (const void *)from, sizeof value);           \
 			memcpy((void *)&value, &bits, sizeof value);                               \
 		} else {                                                                           \
-			__atomic_load(from, &value, __ATOMIC_RELAXED);                             \
+			fur_load_word((void *)&value, (const void *)from, sizeof value);           \
 		}                                                                                  \
 		value;                                                                             \
 	})

@@ -283,6 +283,7 @@ template <class Body>
 void call_body(fur_update *tx, void *arg)
 {
 	auto &run = *static_cast<Run<Body> *>(arg);
+	run.thrown = nullptr; /* a defeated run may have left one */
 	try {
 		if constexpr (std::is_void_v<typename Run<Body>::Result>)
 			run.body(tx);
@@ -293,6 +294,9 @@ void call_body(fur_update *tx, void *arg)
 	} catch (...) {
 		run.thrown = std::current_exception();
 		fur_abort(tx);
+		/* Not an exception of C++: the thread is cancelled, or calls pthread_exit(). */
+		if (!run.thrown)
+			throw;
 	}
 }
 

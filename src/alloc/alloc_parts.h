@@ -22,7 +22,7 @@
 static inline uint64_t get_word(fur_update *tx, const uint64_t *word)
 {
 	FUR_ASSERT(tx);
-	return fur_load(tx, (uint64_t *)(uintptr_t)word);
+	return fur_load(tx, word);
 }
 
 /* The same, but outside any update, too: `tx` is NULL there. */

@@ -42,7 +42,7 @@ FUR_API void *fur_root(const fur_heap *heap, unsigned index)
 {
 	if (index >= FUR_ROOTS)
 		return NULL;
-	uint64_t *root = &alloc_roots(heap->file.base)[index];
+	const uint64_t *root = &alloc_roots(heap->file.base)[index];
 	fur_update *tx = open_update(heap);
 	return (void *)(uintptr_t)(tx ? fur_load(tx, root) : arch_load(root));
 }

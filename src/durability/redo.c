@@ -91,13 +91,21 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 	return bytes < to_end ? bytes : to_end;
 }
 
+/* Store a word whole.  `from` may have any alignment and type. */
+#define STORE_WORD(type, to, from)                                                                 \
+	do {                                                                                       \
+		type word;                                                                         \
+		memcpy(&word, from, sizeof word);                                                  \
+		__atomic_store_n((type *)(to), word, __ATOMIC_RELAXED);                            \
+	} while (0)
+
 /* A constant size compiles to one move; other sizes are rare. */
 static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 {
 	switch (bytes) {
-	case 8: __atomic_store_n((uint64_t *)to, *(const uint64_t *)from, __ATOMIC_RELAXED); break;
-	case 4: __atomic_store_n((uint32_t *)to, *(const uint32_t *)from, __ATOMIC_RELAXED); break;
-	case 2: __atomic_store_n((uint16_t *)to, *(const uint16_t *)from, __ATOMIC_RELAXED); break;
+	case 8: STORE_WORD(uint64_t, to, from); break;
+	case 4: STORE_WORD(uint32_t, to, from); break;
+	case 2: STORE_WORD(uint16_t, to, from); break;
 	case 1: *(volatile uint8_t *)to = *(const uint8_t *)from; break;
 	default: memcpy(to, from, bytes);
 	}

@@ -238,6 +238,8 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 /* The body has ended the update itself, or libfur has. */
 static int body_ended(const struct fur_thread *t)
 {
+	if (unlikely(htm_forked(t->htm))) /* the body has forked, and this is the child */
+		return tx_refuse(t->htm);
 	return t->software.defeated ? UPDATE_DEFEATED : t->update.error;
 }
 
@@ -271,6 +273,8 @@ static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *ar
 		return error;
 	uint32_t depth = tx->depth;
 	body(tx, arg);
+	if (unlikely(htm_forked(t->htm))) /* as in body_ended() */
+		return tx_refuse(t->htm);
 	if (t->software.defeated)
 		software_leave_body(t);
 	/* fur_abort() in the body has ended the inner update. */

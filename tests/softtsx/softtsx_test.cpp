@@ -235,6 +235,158 @@ TEST_P(SoftTsx, Aborts_FollowThePolicy)
 	}
 }
 
+/* ------------------------------------------------------- updates in software */
+
+/* An update that overflows runs in software, and its stores still become visible in one hardware
+ * transaction: readers are not shut out. */
+TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	const htm &h = heap.get()->htm;
+	fur::Thread self(heap);
+	uint64_t turn = h.lock.turn, locked = heap.stats().lock_commits;
+	for (int64_t k = 1; k <= 3; k++) {
+		self.get()->policy.skip = 1;
+		uint64_t committed = softtsx::counters().committed;
+		fur_update *tx;
+		fur::check(fur_begin_update(self, &tx));
+		ASSERT_EQ(tx->mode, TX_SERIAL);
+		for (int a = 0; a < ACCOUNTS; a++)
+			fur_store(tx, &p[a * 8], k);
+		EXPECT_EQ(fur_load(tx, &p[8]), k);
+		/* A reader next to the open body. */
+		run(1, [&](unsigned) {
+			fur::Thread t(heap);
+			EXPECT_EQ(fur::read(t, [&](fur_ro *ro) { return fur_load(ro, &p[0]); }),
+			        k == 1 ? 100 : k - 1);
+		});
+		EXPECT_EQ(softtsx::counters().committed, committed);
+		fur::check(fur_commit(tx));
+		EXPECT_EQ(softtsx::counters().committed, committed + 1);
+		for (int a = 0; a < ACCOUNTS; a++)
+			EXPECT_EQ(p[a * 8], k);
+	}
+	EXPECT_EQ(h.lock.turn, turn) << "readers were shut out";
+	EXPECT_EQ(heap.stats().lock_commits, locked);
+	EXPECT_EQ(heap.stats().serial_commits, 3u);
+	EXPECT_EQ(h.publications.now & 1, 0u);
+}
+
+/* A hardware update cannot wait for a body that may last: it runs in software itself, and need not
+ * wait there.  The body learns of it by the stamps, or at its commit. */
+TEST_P(SoftTsx, HardwareUpdate_ThatMeetsASoftwareBody_DoesNotWaitForIt)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	std::atomic<bool> loaded{false}, stored{false};
+	std::atomic<int> runs{0}, mixed{0};
+	run(2, [&](unsigned t) {
+		fur::Thread self(heap);
+		if (t == 0) {
+			self.get()->policy.skip = 1;
+			fur::update(self, fur::rerun, [&](fur_update *tx) {
+				int run_number = ++runs;
+				mixed += run_number == 1 && tx->mode != TX_CONCURRENT;
+				int64_t first = fur_load(tx, &p[0]);
+				loaded = true;
+				while (!stored)
+					sched_yield();
+				mixed += fur_load(tx, &p[8]) != first;
+				fur_store(tx, &p[16], first);
+			});
+			return;
+		}
+		while (!loaded)
+			sched_yield();
+		fur::update(self, [&](fur_update *tx) {
+			fur_store(tx, &p[0], int64_t(7));
+			fur_store(tx, &p[8], int64_t(7));
+		});
+		stored = true;
+	});
+	EXPECT_EQ(runs, 2);
+	EXPECT_EQ(mixed, 0);
+	EXPECT_EQ(p[16], 7);
+	fur_stats s = heap.stats();
+	EXPECT_GE(s.aborts[FUR_ABORT_READER], 1u);
+	EXPECT_EQ(s.serial_commits, 1u);
+	EXPECT_EQ(s.defeats, 1u);
+}
+
+/* Each overflow in a row makes the thread's next updates do without hardware, twice as many. */
+TEST_P(SoftTsx, UpdatesThatOverflowAgainAndAgain_SkipHardware)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	auto update_one = [&] {
+		fur::update(self,
+		        [&](fur_update *tx) { fur_store(tx, &p[0], fur_load(tx, &p[0]) + 1); });
+	};
+	uint64_t skipped = 1;
+	for (int k = 0; k < 9; k++) {
+		softtsx::always_abort(softtsx::CAPACITY);
+		update_one();
+		softtsx::always_abort(softtsx::NO_ABORT);
+		EXPECT_EQ(self.get()->policy.skip, skipped);
+		uint64_t serial = heap.stats().serial_commits, begun = softtsx::counters().begun;
+		for (uint64_t n = 0; n < skipped; n++)
+			update_one();
+		EXPECT_EQ(heap.stats().serial_commits, serial + skipped);
+		EXPECT_EQ(softtsx::counters().begun, begun + skipped) << "one publication each";
+		skipped = skipped < 64 ? 2 * skipped : 64;
+	}
+	uint64_t serial = heap.stats().serial_commits;
+	update_one();
+	EXPECT_EQ(heap.stats().serial_commits, serial) << "in hardware again";
+	EXPECT_EQ(self.get()->policy.overflows, 0u) << "and that has ended the row";
+}
+
+/* The commit of a software update while hardware refuses its write set: in place, as elsewhere. */
+TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	uint64_t locked = heap.stats().lock_commits, turn = heap.get()->htm.lock.turn;
+	self.get()->policy.skip = 1;
+	fur::update(self, fur::rerun, [&](fur_update *tx) {
+		EXPECT_EQ(tx->mode, TX_CONCURRENT);
+		for (int a = 0; a < ACCOUNTS; a++)
+			fur_store(tx, &p[a * 8], int64_t(5));
+		softtsx::always_abort(softtsx::CAPACITY);
+	});
+	softtsx::always_abort(softtsx::NO_ABORT);
+	EXPECT_EQ(heap.stats().lock_commits, locked + 1);
+	EXPECT_EQ(heap.get()->htm.lock.turn, turn + 1);
+	for (int a = 0; a < ACCOUNTS; a++)
+		EXPECT_EQ(p[a * 8], 5);
+}
+
+TEST_P(SoftTsx, ReadInsideASoftwareUpdate_SeesItsStores)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	for (bool commit : {false, true}) {
+		fur_update *tx;
+		fur_ro *ro;
+		self.get()->policy.skip = 1;
+		fur::check(fur_begin_update(self, &tx));
+		fur_store(tx, &p[0], int64_t(5));
+		fur::check(fur_begin_ro(self, &ro));
+		EXPECT_EQ(fur_load(ro, &p[0]), 5);
+		fur::check(fur_end_ro(ro));
+		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);
+		EXPECT_EQ(p[0], commit ? 5 : 100);
+		/* The next one is a hardware update, and finds the lock free. */
+		uint64_t committed = softtsx::counters().committed;
+		fur::update(self, [&](fur_update *u) { fur_store(u, &p[8], int64_t(1)); });
+		EXPECT_EQ(softtsx::counters().committed, committed + 1);
+	}
+}
+
 /* The signal that stops the threads ends a sleep early: sleep again. */
 static void linger(uint64_t ns)
 {
@@ -336,13 +488,15 @@ TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
 					}) != ACCOUNTS * 100;
 					continue;
 				}
-				mine = fur::update(self, [&](fur_update *tx) {
+				auto move = [&](fur_update *tx) {
 					fur_store(tx, &p[from * 8], fur_load(tx, &p[from * 8]) - 1);
 					fur_free(tx, mine);
 					void *fresh = fur_alloc(tx, 48);
 					fur_store(tx, &p[to * 8], fur_load(tx, &p[to * 8]) + 1);
 					return fresh;
-				});
+				};
+				mine = kind == 1 ? fur::update(self, move)
+				                 : fur::update(self, fur::rerun, move);
 			}
 			fur::update(self, [&](fur_update *tx) { fur_free(tx, mine); });
 		});

@@ -116,6 +116,103 @@ TEST_P(Stress, Bank_EverySumIsExact)
 	}
 }
 
+/* Bodies of every kind next to each other: their own sums, taken in the middle of them, are as
+ * exact as a reader's.  Some throw, some abort, some read through a read-only transaction inside.
+ */
+TEST_P(Stress, RerunBodies_SeeOneState)
+{
+	enum { THREADS = 6, ROUNDS = 4000 };
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<uint64_t> torn{0};
+	std::atomic<unsigned> here{0};
+	run(THREADS, [&](unsigned t) {
+		fur::Thread self(heap);
+		std::mt19937 random(t + 1);
+		here++;
+		while (here < THREADS)
+			std::this_thread::yield();
+		for (int i = 0; i < ROUNDS; i++) {
+			unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS,
+			         kind = random() % 8;
+			auto body = [&](fur_update *tx) {
+				bool exact = true;
+				if (kind == 0)
+					exact = sum(tx, lines) == OPENING * ACCOUNTS;
+				fur_store(tx, &lines[from].value,
+				        fur_load(tx, &lines[from].value) - 1);
+				/* With fewer cores than threads, others run in the middle. */
+				if (i % 4 == 0)
+					std::this_thread::yield();
+				if (kind == 1)
+					throw i;
+				if (kind == 2)
+					fur::read(self, [&](fur_ro *ro) {
+						exact = sum(ro, lines) == OPENING * ACCOUNTS - 1;
+					});
+				fur_store(tx, &lines[to].value, fur_load(tx, &lines[to].value) + 1);
+				if (kind < 4)
+					exact = exact && sum(tx, lines) == OPENING * ACCOUNTS;
+				if (kind == 3)
+					fur_abort(tx);
+				return exact;
+			};
+			try {
+				torn += !(t % 3 ? fur::update(self, fur::rerun, body)
+				                : fur::update(self, body));
+			} catch (int) {
+				torn += kind != 1;
+			} catch (const fur::Error &e) {
+				torn += kind != 3 ||
+				        (e.code() != FUR_EABORTED && e.code() != FUR_ENOTX);
+			}
+			if (i % 16 == 0)
+				torn += fur::read(self, [&](fur_ro *tx) {
+					return sum(tx, lines);
+				}) != OPENING * ACCOUNTS;
+		}
+	});
+	EXPECT_EQ(torn, 0u);
+	reopen_and_check(heap);
+}
+
+/* Bodies that conflict with every other one, in C: libfur leaves them by longjmp().  None is lost,
+ * and none counts twice. */
+TEST_P(Stress, RerunBodies_EachCountOnce)
+{
+	enum { THREADS = 4, ROUNDS = 4000 };
+	struct Job {
+		Line *lines;
+		unsigned t, runs;
+	};
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<unsigned> here{0};
+	run(THREADS, [&](unsigned t) {
+		fur::Thread self(heap);
+		Job job{lines, t, 0};
+		here++;
+		while (here < THREADS)
+			std::this_thread::yield();
+		auto body = [](fur_update *tx, void *arg) {
+			auto *j = static_cast<Job *>(arg);
+			fur_store(tx, &j->lines[0].value, fur_load(tx, &j->lines[0].value) + 1);
+			fur_store(tx, &j->lines[1 + j->t].value,
+			        fur_load(tx, &j->lines[1 + j->t].value) + 1);
+			/* Long enough to meet the others. */
+			if (++j->runs % 8 == 0)
+				std::this_thread::yield();
+			for (int a = 8; a < ACCOUNTS; a++)
+				(void)fur_load(tx, &j->lines[a].value);
+		};
+		for (int i = 0; i < ROUNDS; i++)
+			fur::check(fur_update_run(self, body, &job));
+	});
+	EXPECT_EQ(lines[0].value, OPENING + THREADS * ROUNDS);
+	for (int t = 0; t < THREADS; t++)
+		EXPECT_EQ(lines[1 + t].value, OPENING + ROUNDS);
+}
+
 /* Two words on two lines, always equal; the reader looks at one, then the other. */
 TEST_P(Stress, TornReads_NeverSeen)
 {

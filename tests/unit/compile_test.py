@@ -98,6 +98,34 @@ cases = [
         False,
     ),
 ]
+# fur_load() takes a const T *: no cast at the call, and a T as the result.
+CONST = """#include <fur.h>
+struct bytes { char a[8]; };
+struct halves { uint32_t a, b; };
+#define USE(T, name)                                                      \\
+    T ro_##name(fur_ro *tx, const T *p);                                  \\
+    T ro_##name(fur_ro *tx, const T *p) { return fur_load(tx, p); }       \\
+    T up_##name(fur_update *tx, const T *p);                              \\
+    T up_##name(fur_update *tx, const T *p)                               \\
+    {                                                                     \\
+        T value = fur_load(tx, p);                                        \\
+        value = fur_load(tx, p);                                          \\
+        return value;                                                     \\
+    }
+USE(int8_t, i8)
+USE(uint8_t, u8)
+USE(bool, flag)
+USE(int16_t, i16)
+USE(uint32_t, u32)
+USE(float, real)
+USE(uint64_t, u64)
+USE(double, wide)
+USE(struct bytes, bytes)
+USE(struct halves, halves)
+typedef const long *const_long;
+USE(const_long, pointer)
+"""
+cases.append(("loads through pointers to const", CONST, True))
 HPP = """#include <fur.hpp>
 long f(fur_thread *t, const long *p);
 long f(fur_thread *t, const long *p)
