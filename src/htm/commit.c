@@ -14,7 +14,8 @@ static void in_place_leave(struct fur_thread *t)
 		publication_end(t->htm);
 		t->update.stamps = false;
 	}
-	readers_let_in(t->htm); /* A1:35 */
+	active_leave(active_of(t)); /* of an update whose body began in software */
+	readers_let_in(t->htm);     /* A1:35 */
 	turn_give(t->htm);
 }
 
