@@ -34,7 +34,6 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <thread>
 
 namespace explore
 {
@@ -77,6 +76,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--machine", o.machine,
 	        "power9, tsx, tsx-tracked, epyc, a description file, or all, which takes the first "
 	        "three in turn");
+	line.flag("--any", o.any,
+	        "libfur: machine, workload, isolation, --replayer and --dram by the seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
@@ -131,6 +132,8 @@ std::string mistake_in(Options &o)
 			return std::string("--machine ") + error;
 		emu_machine_free(m);
 	}
+	if (o.any && o.tm.rfind("fur-", 0) != 0)
+		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
 	return "";
@@ -152,25 +155,11 @@ std::optional<int> run_variant(const Options &o, char **argv)
 	return wrong_usage(other + ": " + strerror(errno));
 }
 
-/* Options that follow from others. */
-void settle(Options &o)
-{
-	bool asked = o.isolation == "snapshot";
-	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" ||
-	             (o.tm == "fur-paper" && asked);
-	if (asked || (o.isolation.empty() && o.snapshot))
-		o.asked = oracle::Isolation::SNAPSHOT;
-	if (!o.jobs)
-		o.jobs = std::max(1u, std::thread::hardware_concurrency());
-}
-
 int main(int argc, char **argv)
 {
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
-	/* Simulated threads read it.  Static and aligned: on the stack it would share lines with
-	 * other data, and the cost of a miss would differ from process to process. */
-	alignas(128) static Options o;
+	Options o;
 	add_options(line, o);
 	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
 		return *status;

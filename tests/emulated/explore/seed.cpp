@@ -28,6 +28,9 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.update_percent = plan.update_percent;
 	run.replay_threads = plan.replay_threads;
 	run.preload = plan.preload;
+	run.rerun = plan.rerun;
+	run.aside_percent = plan.aside_percent;
+	run.joins = plan.joins;
 	run.work = o.workload == "bank"   ? Work::BANK
 	           : o.workload == "tpcc" ? Work::TPCC
 	                                  : Work::INTSET;

@@ -143,7 +143,7 @@ private:
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
-			oracle::committing(false, 0);
+			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
 			return 0;
 		});
 		perhaps_crash(oracle::returned(true));
@@ -152,11 +152,16 @@ private:
 	template <class Body>
 	void update(uint64_t r, Body body)
 	{
+		if constexpr (requires { self_.choose(r); })
+			self_.choose(r >> 44);
 		oracle::invoke(true);
 		bool committed = self_.update_or_abort([&](auto *tx) {
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
+			if constexpr (requires { self_.join([](auto) {}); })
+				if (run.joins && !(r >> 50 & 7))
+					self_.join([&](auto *inner) { read_joined(inner); });
 			/* One update in 16 aborts, if it wrote something.  An update that wrote
 			 * nothing gets no number, and so writes nothing. */
 			if (recorded.writes && !(r >> 40 & 15))
@@ -165,12 +170,24 @@ private:
 			if (recorded.writes)
 				fur_store(
 				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
-			oracle::committing(Subject::under_lock(tx), number);
+			oracle::committing(Subject::becomes(tx), number);
 			return true;
 		});
 		bool risky = oracle::returned(committed);
 		if (committed)
 			perhaps_crash(risky);
+	}
+
+	/* Reads by plain loads what the update around it has written, and other words. */
+	template <class Tx>
+	void read_joined(Tx *tx)
+	{
+		Recorded recorded{tx, base_};
+		if (run.work == Work::BANK)
+			for (auto &a : data_->account)
+				fur_load(&recorded, &a[0]);
+		else
+			rbtree::contains(&recorded, &data_->tree, 0);
 	}
 
 	/* A transaction has just returned: now a power failure could take its effects back. */
