@@ -61,7 +61,7 @@ void add_options(tools::CommandLine &line, Options &o)
 {
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
-	line.option("--workload", o.workload, "intset, bank, tpcc");
+	line.option("--workload", o.workload, "intset, bank, flags, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -117,8 +117,9 @@ std::string mistake_in(Options &o)
 		return "--tm " + o.tm +
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
 		       "pisces or specpmt";
-	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
-		return "--workload " + o.workload + ": use intset, bank or tpcc";
+	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
+	        o.workload != "tpcc")
+		return "--workload " + o.workload + ": use intset, bank, flags or tpcc";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)

@@ -19,7 +19,8 @@ static std::string machine_of(const Options &o, uint64_t seed)
 
 Options options_of(const Options &o, uint64_t seed)
 {
-	static const char *const machines[] = {"power9", "tsx", "tsx-tracked", "epyc"};
+	static const char *const machines[] = {"power9", "tsx", "tsx-tracked", "epyc"},
+	                         *const workloads[] = {"bank", "intset", "flags"};
 	if (!o.any)
 		return o;
 	Options one = o;
@@ -28,7 +29,7 @@ Options options_of(const Options &o, uint64_t seed)
 	one.machine = machines[r.below(4)];
 	one.tm = r.below(2) ? "fur-snapshot" : "fur-opacity";
 	/* A run of tpcc takes as long as ten others. */
-	one.workload = r.below(16) == 0 ? "tpcc" : r.below(2) ? "bank" : "intset";
+	one.workload = r.below(16) ? workloads[r.below(3)] : "tpcc";
 	one.replayer = r.below(4) == 0;
 	one.dram = r.below(4) == 0;
 	settle(one);

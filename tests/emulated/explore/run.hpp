@@ -10,7 +10,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TPCC };
 
 /* Aligned, static, and one object: on a stack or on the C heap it would share lines with other
  * data, and runs of one seed would differ with the environment. */
