@@ -29,7 +29,10 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	arch_overlap_end();
 	for (uint32_t i = 0; i < n; i++)
 		while (w->seqs[i] && arch_load(&h->active[i].seq) == w->seqs[i]) {
-			if (looks-- == 0)
+			/* A software body may be waiting for the turn.  The thread that has it may
+			 * be waiting, with readers shut out, for a replay that our durTS holds up
+			 * (POWER: it is drawn).  Then we must give way. */
+			if (looks-- == 0 || ((w->seqs[i] & ACTIVE_SOFTWARE) && lock_held(h)))
 				return false;
 			arch_gap();
 		}

@@ -323,8 +323,11 @@ static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int 
 	}
 	stat_add(&t->stats.aborts[ops->classify(status)], 1);
 	*error = ops->aborted(t);
-	/* An aborted attempt may have announced itself and left: the next one needs another id. */
+	/* An aborted attempt may have announced itself and left: the next one needs another id.  On
+	 * POWER it may have written the log back, with the head of its own durTS: the next one
+	 * writes another head. */
 	t->window.commit.id++;
+	t->window.commit.log_is_out = false;
 	return false;
 }
 

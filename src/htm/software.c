@@ -301,6 +301,9 @@ void software_to_in_place(struct fur_update *tx)
 			stamp_line(h, set->words[i].word, t->software.publication, t->index);
 		arch_fence_light(); /* stamp_line() */
 	}
+	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
+	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
+	 * our own later store to that word would overwrite a value that we have not read. */
 	redo_store_record(tx->log, t->durability, tx->base, true);
 	tx->mode = TX_IN_PLACE;
 	tx->form.software = 0;

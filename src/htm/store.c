@@ -174,10 +174,19 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	/* Loads are tracked under opacity; in place no other transaction runs; and a software
-	 * update compares every word that it has loaded. */
-	if (tx->mode != TX_HARDWARE || tx->thread->htm->isolation != FUR_SNAPSHOT)
+	/* Under opacity loads are tracked.  In place, the caller's own load has aborted a hardware
+	 * update that had stored to the location. */
+	if (tx->mode == TX_IN_PLACE || tx->thread->htm->isolation != FUR_SNAPSHOT || tx->error)
 		return;
+	if (tx->form.software) {
+		/* INV-H4.  Software updates compare the words that they have loaded.  But a
+		 * rollback-only update that stores to the location after our load waits for us, and
+		 * would then commit beside us.  Our publication stores the byte's own value, which
+		 * aborts it. */
+		uint8_t own = (uint8_t)fur_load_bits(tx, at, 1);
+		store_in_software(tx, at, &own, 1);
+		return;
+	}
 	/* INV-H4.  A transactional store of the byte's own value adds the line to the write set.
 	 * The byte cannot have changed since the transaction read it: another update that writes it
 	 * waits for us before it commits, or our store here aborts that update. */

@@ -40,7 +40,9 @@ struct Tx {
 	uint64_t invoked = 0, returned = 0; /* steps; 0: has not */
 	uint64_t visible = 0;               /* number in visible order, or 0 */
 	uint64_t number = 0;                /* of the update in its thread */
-	bool aborted = false, committing = false, pending = false, kept = true;
+	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
+	bool published = false;            /* in software: its hardware transactions publish it */
+	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
 	std::vector<size_t> from;          /* updates it has read from that had not returned then */
 	std::vector<Access> reads, writes; /* reads of words that it had not written itself */
 	uint64_t explained = 0;            /* the k that explains its reads */
@@ -54,6 +56,7 @@ enum class Kind {
 	COMMITTING,
 	VISIBLE,
 	ABORT,
+	AGAIN,
 	SUSPEND,
 	RESUME,
 	RETURN
@@ -70,6 +73,7 @@ struct Run {
 	std::vector<Tx> txs;
 	std::vector<Event> events;
 	std::map<int, size_t> open;        /* thread -> its transaction */
+	std::set<int> in_hardware;         /* threads with a hardware transaction open */
 	std::vector<size_t> order;         /* visible updates */
 	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
 	uint64_t newest_returned = 0;
@@ -138,8 +142,13 @@ void invoke(bool update)
 void attempt()
 {
 	Tx &tx = *open_tx(current_thread());
-	/* The machine has reported the abort of the last one; its reads are kept for the check, as
-	 * those of a separate transaction. */
+	/* The machine reports aborts.  Nobody reports a defeat: the body runs again. */
+	if (tx.begun && !tx.aborted) {
+		aborted();
+		run.counts.defeated++;
+	}
+	/* The reads of the last attempt are kept for the check, as those of a separate
+	 * transaction. */
 	if (tx.aborted) {
 		Tx again;
 		again.thread = tx.thread;
@@ -151,6 +160,7 @@ void attempt()
 		run.open[again.thread] = run.txs.size() - 1;
 	}
 	run.counts.attempts++;
+	open_tx(current_thread())->begun = true;
 	event(Kind::ATTEMPT, run.open[current_thread()]);
 }
 
@@ -160,9 +170,12 @@ void read(uint64_t at, uint64_t value)
 	run.counts.accesses++;
 	tx.high = run.order.size();
 	event(Kind::READ, index_of(tx), at, value);
-	for (const Access &w : tx.writes)
-		if (w.at == at)
+	for (auto w = tx.writes.rbegin(); w != tx.writes.rend(); ++w)
+		if (w->at == at) {
+			if (!w->unknown && w->value != value && !tx.forgot)
+				tx.forgot = {at, value};
 			return;
+		}
 	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].returned)
 		tx.from.push_back(by->second);
 	tx.reads.push_back({at, value});
@@ -183,16 +196,19 @@ void forget(uint64_t at, size_t bytes)
 		tx.writes.push_back({word, 0, true});
 }
 
-void committing(bool under_lock, uint64_t number)
+void committing(Becomes how, uint64_t number)
 {
 	Tx &tx = *open_tx(current_thread());
 	tx.committing = true;
+	tx.published = how == Becomes::PUBLISHED;
+	run.counts.published += tx.published;
+	run.counts.in_place += how == Becomes::VISIBLE_NOW;
 	tx.number = number;
 	tx.high = run.order.size();
 	event(Kind::COMMITTING, index_of(tx));
-	/* Under the lock no other thread sees its stores before the lock is released, and nothing
-	 * else becomes visible meanwhile. */
-	if (under_lock && !tx.writes.empty())
+	/* In place: nobody sees its stores before it lets readers in, and nothing else becomes
+	 * visible meanwhile. */
+	if (how == Becomes::VISIBLE_NOW && !tx.writes.empty())
 		becomes_visible(tx);
 }
 
@@ -217,6 +233,12 @@ void visible()
 {
 	if (Tx &tx = *open_tx(current_thread()); !tx.writes.empty())
 		becomes_visible(tx);
+}
+
+void stored()
+{
+	if (!run.in_hardware.contains(current_thread()))
+		visible();
 }
 
 void withdrawn()
@@ -249,6 +271,10 @@ void aborted()
 void on_event(int what, int thread, int)
 {
 	Tx *tx = open_tx(thread);
+	if (what == EMU_BEGIN)
+		run.in_hardware.insert(thread);
+	if (what == EMU_COMMIT || what == EMU_ABORT)
+		run.in_hardware.erase(thread);
 	if (!tx)
 		return;
 	switch (what) {
@@ -257,8 +283,9 @@ void on_event(int what, int thread, int)
 			becomes_visible(*tx);
 		break;
 	case EMU_ABORT:
-		tx->aborted = true;
-		event(Kind::ABORT, index_of(*tx));
+		if (!tx->published)
+			tx->aborted = true;
+		event(tx->published ? Kind::AGAIN : Kind::ABORT, index_of(*tx));
 		break;
 	case EMU_SUSPEND: event(Kind::SUSPEND, index_of(*tx)); break;
 	case EMU_RESUME: event(Kind::RESUME, index_of(*tx)); break;
@@ -438,8 +465,14 @@ std::string check_reads(Isolation isolation, const Versions &v, Which which)
 
 std::string check_isolation(Isolation isolation)
 {
-	for (Tx &tx : run.txs)
+	for (Tx &tx : run.txs) {
 		tx.kept = true;
+		if (tx.forgot) {
+			run.named = {index_of(tx)};
+			return name_of(tx) + " has read word " + hex(tx.forgot->at) + " as " +
+			       hex(tx.forgot->value) + ", and had written another value to it";
+		}
+	}
 	return check_reads(isolation, Versions(), [](const Tx &) { return true; });
 }
 
@@ -522,7 +555,7 @@ std::string check_final(const void *heap)
 void print(std::ostream &out, bool only_named)
 {
 	static const char *const names[] = {"invoke", "begin", "read", "write", "commit", "VISIBLE",
-	        "abort", "suspend", "resume", "RETURN"};
+	        "abort", "publication aborts", "suspend", "resume", "RETURN"};
 	std::set<int> threads;
 	std::set<size_t> shown;
 	for (size_t index : run.named)

@@ -7,10 +7,11 @@
  * tells it when a hardware transaction commits or aborts.  From that it knows the order in which
  * updates became visible, and so the state of memory after each: state(k) after the first k.  Then
  *
+ *   own       A transaction has read the value that it wrote last, if it wrote the word before.
  *   opacity   An update that became visible as number c has read state(c - 1).  A read-only
- *             transaction, and an attempt that aborted, have read state(k) for one k, between the
- *             updates that had returned when it was invoked and those that were visible when it
- *             ended; and read-only transactions do not go back in time.
+ *             transaction, and an attempt that aborted or was defeated, have read state(k) for one
+ *             k, between the updates that had returned when it was invoked and those that were
+ *             visible when it ended; and read-only transactions do not go back in time.
  *   snapshot  An update has read state(k) for one such k < c, and no update between k and c wrote a
  *             word that it wrote.
  *   durable   After a power failure memory is the effect of a set S of visible updates.  S has
@@ -40,19 +41,31 @@ void start(const void *initial, size_t bytes);
 
 /* By the thread that runs the transaction, in this order: */
 void invoke(bool update); /* before its begin is called */
-/* Its begin has returned, perhaps not for the first time */
+/* Its begin has returned, or its body runs, perhaps not for the first time: then the last attempt
+ * has been defeated, if it has not aborted */
 void attempt();
 void read(uint64_t at, uint64_t value);  /* after the load */
 void write(uint64_t at, uint64_t value); /* after the store */
 /* Memory allocated or freed: anything may be in it */
 void forget(uint64_t at, size_t bytes);
+/* How an update becomes visible. */
+enum class Becomes {
+	/* When the machine commits its hardware transaction, or when software says so: visible() */
+	VISIBLE_LATER,
+	/* It stores in place, and nobody sees that before it has ended */
+	VISIBLE_NOW,
+	/* It is published: when the machine commits a hardware transaction that stores for it, or
+	 * by stored().  If that transaction aborts, the update does not. */
+	PUBLISHED
+};
 /* Before its end is called; `number`: of the update, in its thread */
-void committing(bool under_lock, uint64_t number);
+void committing(Becomes how, uint64_t number);
 /* Its end has returned.  True: it has read from an update that has not. */
 bool returned(bool committed);
 
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible();   /* the update that is committing becomes visible now, after all that did before */
+void stored();    /* a publication has stored; unless in a transaction, it is visible now */
 void withdrawn(); /* it does not after all: its attempt will have aborted */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
 void aborted();   /* the attempt has been rolled back */
@@ -77,6 +90,8 @@ std::string check_final(const void *heap);
 
 struct Counts {
 	uint64_t read_only, updates, attempts, accesses;
+	/* Attempts of updates that ended their bodies in software, or in place, or were defeated */
+	uint64_t published, in_place, defeated;
 };
 Counts counts();
 

@@ -25,7 +25,8 @@
 
 static uint64_t get_time(void)
 {
-	return arch_ticks() | 1;
+	/* Never ACTIVE_SOFTWARE: the bodies of libfur's software updates have it in active[]. */
+	return (arch_ticks() | 1) & ~(uint64_t)ACTIVE_SOFTWARE;
 }
 
 /* For the phases: 0 where they are not measured. */
@@ -118,6 +119,13 @@ static uint64_t paper_begin(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
+/* Algorithm 1 leaves the fallback open; libfur's publishes in place. */
+static uint64_t paper_begin_publication(struct fur_thread *t)
+{
+	(void)t;
+	return POWER_STATUS(FUR_ABORT_LOCK);
+}
+
 static void paper_leave(void *thread)
 {
 	struct fur_thread *t = thread;
@@ -176,6 +184,8 @@ static void paper_commit_empty(struct fur_thread *t)
 static int paper_aborted(struct fur_thread *t)
 {
 	int error = 0;
+	if (t->window.publishing)
+		return 0;
 	paper_leave(t);             /* 51 */
 	if (t->window.commit.durts) /* 52, 53 */
 		error = durability_abort(t->durability, &t->window.commit);
@@ -183,8 +193,8 @@ static int paper_aborted(struct fur_thread *t)
 	return error;
 }
 
-const struct htm_ops htm_power = {paper_begin, power_classify, paper_commit, paper_commit_empty,
-        power_abort_with, paper_aborted};
+const struct htm_ops htm_power = {paper_begin, paper_begin_publication, power_classify,
+        paper_commit, paper_commit_empty, power_abort_with, paper_aborted};
 
 /* ------------------------------------------------------------------- markers */
 

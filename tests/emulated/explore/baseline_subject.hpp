@@ -82,9 +82,9 @@ public:
 		return baselines::blocks_in_use(tm_.medium);
 	}
 	template <class Tx>
-	static bool under_lock(const Tx *)
+	static oracle::Becomes becomes(const Tx *)
 	{
-		return false; /* Watch tells the oracle */
+		return oracle::Becomes::VISIBLE_LATER; /* Watch tells the oracle */
 	}
 	static void unmap(const Options &o)
 	{

@@ -31,7 +31,7 @@ struct Data {
 	/* An update that has read one writes the other: write skew, where isolation allows it */
 	Line pair[2];
 	Line newest[MOST_THREADS];     /* number of the thread's last update */
-	uint64_t account[ACCOUNTS][8]; /* [a][0]; two to a line of 128 bytes */
+	uint64_t account[ACCOUNTS][8]; /* [a][0], and a flag in [a][1]; two to 128 bytes */
 };
 
 /* The heap from which every run starts: some keys, some money. */
@@ -75,11 +75,15 @@ std::string check_structure(const Subject &subject, const Data *data)
 {
 	/* No other thread runs, so a transaction of any type reads the heap as it is */
 	auto *tx = static_cast<fur_ro *>(nullptr);
-	uint64_t size, money = 0;
+	uint64_t size, money = 0, flags = 0;
 	if (const char *wrong = rbtree::verify(tx, &data->tree, size))
 		return std::string("the tree: ") + wrong;
-	for (auto &a : data->account)
+	for (auto &a : data->account) {
 		money += a[0];
+		flags += a[1];
+	}
+	if (flags % 2)
+		return "an odd number of flags is set: " + std::to_string(flags);
 	if (money != uint64_t(ACCOUNTS) * OPENING)
 		return "the accounts hold " + std::to_string(money) + ", not " +
 		       std::to_string(ACCOUNTS * OPENING);

@@ -34,7 +34,6 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <thread>
 
 namespace explore
 {
@@ -62,7 +61,7 @@ void add_options(tools::CommandLine &line, Options &o)
 {
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
-	line.option("--workload", o.workload, "intset, bank, tpcc");
+	line.option("--workload", o.workload, "intset, bank, flags, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -77,6 +76,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--machine", o.machine,
 	        "power9, tsx, tsx-tracked, epyc, a description file, or all, which takes the first "
 	        "three in turn");
+	line.flag("--any", o.any,
+	        "libfur: machine, workload, isolation, --replayer and --dram by the seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
@@ -116,8 +117,9 @@ std::string mistake_in(Options &o)
 		return "--tm " + o.tm +
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
 		       "pisces or specpmt";
-	if (o.workload != "intset" && o.workload != "bank" && o.workload != "tpcc")
-		return "--workload " + o.workload + ": use intset, bank or tpcc";
+	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
+	        o.workload != "tpcc")
+		return "--workload " + o.workload + ": use intset, bank, flags or tpcc";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)
@@ -131,6 +133,8 @@ std::string mistake_in(Options &o)
 			return std::string("--machine ") + error;
 		emu_machine_free(m);
 	}
+	if (o.any && o.tm.rfind("fur-", 0) != 0)
+		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
 	return "";
@@ -152,25 +156,11 @@ std::optional<int> run_variant(const Options &o, char **argv)
 	return wrong_usage(other + ": " + strerror(errno));
 }
 
-/* Options that follow from others. */
-void settle(Options &o)
-{
-	bool asked = o.isolation == "snapshot";
-	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" ||
-	             (o.tm == "fur-paper" && asked);
-	if (asked || (o.isolation.empty() && o.snapshot))
-		o.asked = oracle::Isolation::SNAPSHOT;
-	if (!o.jobs)
-		o.jobs = std::max(1u, std::thread::hardware_concurrency());
-}
-
 int main(int argc, char **argv)
 {
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
-	/* Simulated threads read it.  Static and aligned: on the stack it would share lines with
-	 * other data, and the cost of a miss would differ from process to process. */
-	alignas(128) static Options o;
+	Options o;
 	add_options(line, o);
 	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
 		return *status;

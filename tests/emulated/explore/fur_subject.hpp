@@ -66,6 +66,8 @@ public:
 		template <class Body>
 		bool update_or_abort(Body body)
 		{
+			if (repeatable_)
+				return run_or_abort(body);
 			fur_update *tx;
 			must(fur_begin_update(self_, &tx));
 			if (!body(tx)) {
@@ -75,9 +77,56 @@ public:
 			must(fur_commit(tx));
 			return true;
 		}
+		/* Whether the body may run again, how libfur leaves it then, and whether the update
+		 * avoids what the machine prefers: hardware, or else software. */
+		void choose(uint64_t random)
+		{
+			repeatable_ = run.rerun == Rerun::ALWAYS ||
+			              (run.rerun == Rerun::SOMETIMES && (random & 1));
+			leaving_ = random >> 1 & 1;
+			if ((random >> 8) % 100 >= run.aside_percent)
+				return;
+			if (self_->htm->ops) {
+				self_->policy.skip = 1;
+			} else {
+				self_->policy.alone = UINT32_MAX;
+				self_->policy.meetings = self_->htm->publications.meetings;
+			}
+		}
+		template <class Reads>
+		void join(Reads reads)
+		{
+			read(reads);
+		}
 
 	private:
+		template <class Body>
+		bool run_or_abort(Body &body)
+		{
+			auto aborting = [&](fur_update *tx) {
+				if (!body(tx))
+					fur_abort(tx);
+			};
+			using Aborting = decltype(aborting);
+			int result;
+			if (leaving_) {
+				fur::detail::Run<Aborting> call{aborting};
+				result = fur_update_run_leaving(self_,
+				        fur::detail::call_body<Aborting>, &call,
+				        fur::detail::leave_body);
+			} else {
+				auto call = [](fur_update *tx, void *arg) {
+					(*static_cast<Aborting *>(arg))(tx);
+				};
+				result = fur_update_run(self_, call, &aborting);
+			}
+			if (result == FUR_EABORTED)
+				return false;
+			must(result);
+			return true;
+		}
 		fur_thread *self_ = nullptr;
+		bool repeatable_ = false, leaving_ = false;
 	};
 	void *root() const
 	{
@@ -107,9 +156,14 @@ public:
 			wrong = std::string("the allocator: ") + fur_errormsg();
 		return census.blocks;
 	}
-	static bool under_lock(const fur_update *tx)
+	static oracle::Becomes becomes(const fur_update *tx)
 	{
-		return tx->mode == TX_LOCK;
+		switch (tx->mode) {
+		case TX_IN_PLACE: return oracle::Becomes::VISIBLE_NOW;
+		case TX_SERIAL:
+		case TX_CONCURRENT: return oracle::Becomes::PUBLISHED;
+		default: return oracle::Becomes::VISIBLE_LATER;
+		}
 	}
 	/* Replays as fur-replayer does, a process alongside this one: with an open file of its own,
 	 * and without nondurable[].  It leaves and returns, so workers find it present, absent, or
@@ -169,11 +223,14 @@ struct Facts<fur_update> {
 	static size_t usable_bytes(const fur_update *tx, void *block)
 	{
 		const fur_heap *heap = tx->thread->heap;
+		/* Its loads may defeat a software update, which the machine must see. */
+		if (tx->form.software)
+			return fur_usable_bytes(heap, block);
 		return unseen([=] { return fur_usable_bytes(heap, block); });
 	}
 	static bool promotes(const fur_update *tx)
 	{
-		return tx->thread->htm->isolation == FUR_SNAPSHOT;
+		return tx->mode != TX_IN_PLACE && tx->thread->htm->isolation == FUR_SNAPSHOT;
 	}
 };
 

@@ -4,11 +4,24 @@
  */
 #include "options.hpp"
 
+#include <algorithm>
 #include <iostream>
+#include <thread>
 #include <unistd.h>
 
 namespace explore
 {
+
+void settle(Options &o)
+{
+	bool asked = o.isolation == "snapshot";
+	o.snapshot = o.tm == "fur-snapshot" || o.tm == "spht-sihtm" || o.tm == "pisces" ||
+	             (o.tm == "fur-paper" && asked);
+	o.asked = asked || (o.isolation.empty() && o.snapshot) ? oracle::Isolation::SNAPSHOT
+	                                                       : oracle::Isolation::OPACITY;
+	if (!o.jobs)
+		o.jobs = std::max(1u, std::thread::hardware_concurrency());
+}
 
 std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 {

@@ -21,9 +21,13 @@ struct Options {
 	unsigned threads = 4, operations = 30, jobs = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
 	bool crash = false, keep_going = false, replayer = false, dram = false;
-	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */
+	bool any = false;      /* machine, workload, isolation, replayer and dram by the seed */
+	bool snapshot = false; /* opens the heap with FUR_SNAPSHOT */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* the oracle checks this one */
 };
+
+/* Sets options that follow from others. */
+void settle(Options &o);
 
 /* The command line that repeats one seed. */
 std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at);

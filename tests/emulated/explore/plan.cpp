@@ -17,6 +17,25 @@ static std::string machine_of(const Options &o, uint64_t seed)
 	return in_turn[seed % 4];
 }
 
+Options options_of(const Options &o, uint64_t seed)
+{
+	static const char *const machines[] = {"power9", "tsx", "tsx-tracked", "epyc"},
+	                         *const workloads[] = {"bank", "intset", "flags"};
+	if (!o.any)
+		return o;
+	Options one = o;
+	Random r{seed * 104729 + 1};
+	one.any = false;
+	one.machine = machines[r.below(4)];
+	one.tm = r.below(2) ? "fur-snapshot" : "fur-opacity";
+	/* A run of tpcc takes as long as ten others. */
+	one.workload = r.below(16) ? workloads[r.below(3)] : "tpcc";
+	one.replayer = r.below(4) == 0;
+	one.dram = r.below(4) == 0;
+	settle(one);
+	return one;
+}
+
 /* The order of the draws is part of a seed's meaning: keep it. */
 Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 {
@@ -30,11 +49,24 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.update_percent = updates[r.below(3)];
 	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
 	p.crash_near_return = static_cast<unsigned>(r.below(3));
+	/* Drawn even if it is not used: --crash-at must not change the draws that follow. */
+	uint64_t at = r.next();
 	p.crash_after = 0;
 	if (o.crash)
-		p.crash_after = o.crash_at ? o.crash_at : 1 + r.below(longest);
+		p.crash_after = o.crash_at ? o.crash_at : 1 + at % longest;
 	p.replay_threads = 1 + static_cast<unsigned>(r.below(3));
 	p.preload = preloads[r.below(4)];
+	static const Rerun reruns[] = {
+	        Rerun::NEVER, Rerun::SOMETIMES, Rerun::ALWAYS, Rerun::ALWAYS};
+	static const unsigned asides[] = {0, 0, 30, 80};
+	p.rerun = reruns[r.below(4)];
+	p.aside_percent = asides[r.below(4)];
+	p.joins = r.below(2);
+	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
+		p.rerun = Rerun::NEVER;
+		p.aside_percent = 0;
+		p.joins = false;
+	}
 	return p;
 }
 

@@ -31,6 +31,9 @@ struct Random {
 	}
 };
 
+/* libfur: which updates have bodies that may run again. */
+enum class Rerun { NEVER, SOMETIMES, ALWAYS };
+
 struct Plan {
 	std::string machine;
 	fur_htm htm;
@@ -42,7 +45,13 @@ struct Plan {
 	 * (2).  The effects that this transaction returned must be durable. */
 	unsigned crash_near_return;
 	unsigned replay_threads, preload;
+	Rerun rerun;
+	unsigned aside_percent; /* libfur: updates that avoid what the machine prefers */
+	bool joins;             /* some updates contain a read-only transaction */
 };
+
+/* With --any: the options, with what the seed decides of them. */
+Options options_of(const Options &o, uint64_t seed);
 
 /* Spreads power failures over the first `longest` accesses of a run. */
 Plan plan_of(const Options &o, uint64_t seed, uint64_t longest);

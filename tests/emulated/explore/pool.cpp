@@ -21,7 +21,7 @@ namespace
 /* ------------------------------------------------------------------- a child */
 
 /* A child's report, a pipe full or more: a line of numbers, then its violation. */
-enum { READ_ONLY, UPDATES, ATTEMPTS, RECORDED_ACCESSES, ACCESSES, NUMBERS };
+enum { READ_ONLY, UPDATES, ATTEMPTS, PUBLISHED, IN_PLACE, DEFEATED, ACCESSES, NUMBERS };
 
 void write_all(int fd, const std::string &text)
 {
@@ -50,9 +50,13 @@ std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
 }
 
 /* The child's part: run, report, exit status. */
-[[noreturn]] void run_child(const Options &o, const System &system, uint64_t seed, uint64_t longest,
-        const std::string &heap, int report)
+[[noreturn]] void run_child(const Options &given, const System &system, uint64_t seed,
+        uint64_t longest, const std::string &heap, int report)
 {
+	/* Simulated threads read it.  Static and aligned: on the stack it would share lines with
+	 * other data, and the cost of a miss would differ from process to process. */
+	alignas(256) static Options o;
+	o = given;
 	std::string path = heap + "." + std::to_string(seed);
 	Plan plan = plan_of(o, seed, longest);
 	Outcome outcome = run_seed(o, system, plan, seed, heap, path);
@@ -64,8 +68,10 @@ std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
 	}
 	oracle::Counts c = oracle::counts();
 	std::ostringstream text;
-	text << c.read_only << " " << c.updates << " " << c.attempts << " " << c.accesses << " "
-	     << outcome.accesses << "\n";
+	for (uint64_t n : {c.read_only, c.updates, c.attempts, c.published, c.in_place, c.defeated,
+	             outcome.accesses})
+		text << n << " ";
+	text << "\n";
 	if (!outcome.wrong.empty()) {
 		text << "VIOLATION, seed " << seed << ", machine " << plan.machine;
 		if (plan.crash_after)
@@ -84,25 +90,24 @@ class Pool
 {
 public:
 	Pool(const Options &o, const System &system)
-	    : o_(o), system_(system), heap_("/dev/shm/fur-explore-" + std::to_string(getpid()))
+	    : o_(o), system_(system), place_("/dev/shm/fur-explore-" + std::to_string(getpid()))
 	{
-		system.make_heap(o, heap_);
 	}
 	~Pool()
 	{
-		unlink(heap_.c_str());
+		for (const auto &[workload, heap] : heaps_)
+			unlink(heap.file.c_str());
 	}
 	Pool(const Pool &) = delete;
 
 	int explore()
 	{
-		if (o_.crash && !o_.crash_at)
-			longest_ = measure();
 		for (uint64_t seed = o_.first; seed <= o_.last && going_on(); seed++) {
 			while (children_.size() >= o_.jobs)
 				reap();
 			if (going_on()) {
-				auto [pid, report] = start(o_, seed);
+				Options one = options_of(o_, seed);
+				auto [pid, report] = start(one, seed, heap_for(one));
 				children_[pid] = {seed, report};
 			}
 		}
@@ -110,8 +115,9 @@ public:
 			reap();
 		std::cout << runs_ << " seeds, " << violations_ << " violations; "
 		          << sums_[READ_ONLY] << " read-only transactions, " << sums_[UPDATES]
-		          << " updates in " << sums_[ATTEMPTS] - sums_[READ_ONLY] << " attempts, "
-		          << sums_[ACCESSES] << " accesses\n";
+		          << " updates in " << sums_[ATTEMPTS] - sums_[READ_ONLY] << " attempts ("
+		          << sums_[PUBLISHED] << " published, " << sums_[IN_PLACE] << " in place, "
+		          << sums_[DEFEATED] << " defeated), " << sums_[ACCESSES] << " accesses\n";
 		return violations_ ? 1 : 0;
 	}
 
@@ -126,13 +132,32 @@ private:
 		return violations_ == 0 || o_.keep_going;
 	}
 
-	/* The number of accesses of a run without a crash: crashes are spread over that many. */
-	uint64_t measure()
+	/* The heap from which runs of a workload start. */
+	struct Heap {
+		std::string file;
+		/* The number of accesses of a run without a crash: crashes are spread over that
+		 * many. */
+		uint64_t longest = 0;
+	};
+
+	const Heap &heap_for(const Options &o)
 	{
-		Options whole = o_;
+		auto found = heaps_.find(o.workload);
+		if (found != heaps_.end())
+			return found->second;
+		Heap &heap = heaps_[o.workload];
+		heap.file = place_ + "-" + o.workload;
+		system_.make_heap(o, heap.file);
+		if (o.crash && !o.crash_at)
+			heap.longest = measure(o, heap);
+		return heap;
+	}
+	uint64_t measure(const Options &o, const Heap &heap)
+	{
+		Options whole = o;
 		whole.crash = false;
 		whole.history.clear();
-		auto [pid, report] = start(whole, 1);
+		auto [pid, report] = start(whole, 1, heap);
 		std::string text = read_all(report);
 		int status;
 		waitpid(pid, &status, 0);
@@ -142,7 +167,7 @@ private:
 			in >> x;
 		return n[ACCESSES] ? n[ACCESSES] : 10000;
 	}
-	std::pair<pid_t, int> start(const Options &o, uint64_t seed)
+	std::pair<pid_t, int> start(const Options &o, uint64_t seed, const Heap &heap)
 	{
 		int ends[2];
 		if (pipe(ends))
@@ -151,7 +176,7 @@ private:
 		pid_t child = fork();
 		if (child == 0) {
 			close(ends[0]);
-			run_child(o, system_, seed, longest_, heap_, ends[1]);
+			run_child(o, system_, seed, heap.longest, heap.file, ends[1]);
 		}
 		close(ends[1]);
 		return {child, ends[0]};
@@ -187,18 +212,23 @@ private:
 			        without_report(child.seed, "a call failed that must not (above)");
 		std::cout << violation << std::flush;
 		for (const std::string end : {"", ".image"})
-			unlink((heap_ + "." + std::to_string(child.seed) + end).c_str());
+			unlink((heap_for(options_of(o_, child.seed)).file + "." +
+			        std::to_string(child.seed) + end)
+			                .c_str());
 	}
-	std::string without_report(uint64_t seed, const std::string &wrong) const
+	std::string without_report(uint64_t seed, const std::string &wrong)
 	{
+		Options one = options_of(o_, seed);
 		return "VIOLATION, seed " + std::to_string(seed) + ": " + wrong +
-		       repeat_with(o_, seed, plan_of(o_, seed, longest_).crash_after);
+		       repeat_with(
+		               one, seed, plan_of(one, seed, heap_for(one).longest).crash_after);
 	}
 
 	const Options &o_;
 	const System &system_;
-	const std::string heap_; /* the heap from which every run starts */
-	uint64_t longest_ = 0, runs_ = 0, violations_ = 0, sums_[NUMBERS] = {};
+	const std::string place_;
+	std::map<std::string, Heap> heaps_; /* by workload */
+	uint64_t runs_ = 0, violations_ = 0, sums_[NUMBERS] = {};
 	std::map<pid_t, Child> children_;
 };
 

@@ -18,7 +18,7 @@ namespace explore
 
 /* Facts about a system's transactions that the oracle needs; each system specialises it:
  *     static size_t usable_bytes(const Tx *, void *block);
- *     static bool promotes(const Tx *);     does fur_promote() write?
+ *     static bool promotes(const Tx *);     does fur_promote() write, in this transaction?
  */
 template <class Tx>
 struct Facts;

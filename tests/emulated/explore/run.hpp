@@ -10,7 +10,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TPCC };
 
 /* Aligned, static, and one object: on a stack or on the C heap it would share lines with other
  * data, and runs of one seed would differ with the environment. */
@@ -21,6 +21,9 @@ struct alignas(256) Run {
 	unsigned threads, operations, update_percent;
 	Work work;
 	unsigned replay_threads, preload;
+	Rerun rerun;
+	unsigned aside_percent;
+	bool joins;
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
 	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */
 	const Options *o;

@@ -28,9 +28,13 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.update_percent = plan.update_percent;
 	run.replay_threads = plan.replay_threads;
 	run.preload = plan.preload;
-	run.work = o.workload == "bank"   ? Work::BANK
-	           : o.workload == "tpcc" ? Work::TPCC
-	                                  : Work::INTSET;
+	run.rerun = plan.rerun;
+	run.aside_percent = plan.aside_percent;
+	run.joins = plan.joins;
+	run.work = o.workload == "bank"    ? Work::BANK
+	           : o.workload == "flags" ? Work::FLAGS
+	           : o.workload == "tpcc"  ? Work::TPCC
+	                                   : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());

@@ -21,7 +21,10 @@ namespace explore
 
 /* A heap of one system, open: its constructor opens the file, and throws if recovery refuses.  Its
  * Thread is that of bench/common/tm.hpp, with read() and update_or_abort().  There is also
- *     static bool under_lock(const Tx *);   does this update commit where the machine cannot see?
+ *     static oracle::Becomes becomes(const Tx *);   how this update becomes visible
+ * and a Thread may have
+ *     choose(random);            the random bits decide how its next update runs
+ *     join(f);                   inside an update: f(tx) in a read-only transaction that joins it
  */
 template <class S>
 concept Subject = std::constructible_from<S, const Options &, const char *, fur_htm, uint32_t> &&

@@ -25,14 +25,15 @@ public:
 
 	void work()
 	{
-		bool bank = run.work == Work::BANK;
 		for (unsigned k = 0; k < run.operations; k++) {
 			bool is_update = random_.below(100) < run.update_percent;
 			uint64_t r = random_.next();
 			if (run.work == Work::TPCC)
 				is_update ? tpcc_update(r) : tpcc_read(r);
-			else if (bank)
+			else if (run.work == Work::BANK)
 				is_update ? bank_update(r) : bank_read();
+			else if (run.work == Work::FLAGS)
+				is_update ? flags_update(r) : flags_read();
 			else
 				is_update ? intset_update(r) : intset_read(r);
 		}
@@ -69,10 +70,12 @@ private:
 				fur_store(tx, &d->pair[r & 1].value,
 				        fur_load(tx, &d->pair[~r & 1].value) + 1);
 			});
-		update(r, [r](auto *tx, Data *d) {
+		update(r, [this, r](auto *tx, Data *d) {
 			uint64_t *from = &d->account[(r >> 8) % ACCOUNTS][0],
-			         *to = &d->account[(r >> 16) % ACCOUNTS][0], amount = r >> 24 & 63;
-			fur_store(tx, from, fur_load(tx, from) - amount);
+			         *to = &d->account[(r >> 16) % ACCOUNTS][0], amount = r >> 24 & 63,
+			         had = fur_load(tx, from);
+			perhaps_join(r >> 53);
+			fur_store(tx, from, had - amount);
 			fur_store(tx, to, fur_load(tx, to) + amount);
 		});
 	}
@@ -82,6 +85,29 @@ private:
 			uint64_t total = 0;
 			for (auto &a : d->account)
 				total += fur_load(tx, &a[0]);
+		});
+	}
+
+	/* ----------------------------------------------------------------- flags */
+
+	/* Words that change to and fro: comparing them does not tell that they have changed.  The
+	 * number of flags that are set stays even. */
+	void flags_update(uint64_t r)
+	{
+		update(r, [r](auto *tx, Data *d) {
+			for (auto &a : d->account)
+				fur_load(tx, &a[1]);
+			for (uint64_t which : {(r >> 8) % ACCOUNTS, (r >> 16) % ACCOUNTS}) {
+				uint64_t *flag = &d->account[which][1];
+				fur_store(tx, flag, fur_load(tx, flag) ^ 1);
+			}
+		});
+	}
+	void flags_read()
+	{
+		read([](auto *tx, Data *d) {
+			for (auto &a : d->account)
+				fur_load(tx, &a[1]);
 		});
 	}
 
@@ -143,7 +169,7 @@ private:
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
-			oracle::committing(false, 0);
+			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
 			return 0;
 		});
 		perhaps_crash(oracle::returned(true));
@@ -152,11 +178,14 @@ private:
 	template <class Body>
 	void update(uint64_t r, Body body)
 	{
+		if constexpr (requires { self_.choose(r); })
+			self_.choose(r >> 44);
 		oracle::invoke(true);
 		bool committed = self_.update_or_abort([&](auto *tx) {
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
+			perhaps_join(r >> 50);
 			/* One update in 16 aborts, if it wrote something.  An update that wrote
 			 * nothing gets no number, and so writes nothing. */
 			if (recorded.writes && !(r >> 40 & 15))
@@ -165,12 +194,28 @@ private:
 			if (recorded.writes)
 				fur_store(
 				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
-			oracle::committing(Subject::under_lock(tx), number);
+			oracle::committing(Subject::becomes(tx), number);
 			return true;
 		});
 		bool risky = oracle::returned(committed);
 		if (committed)
 			perhaps_crash(risky);
+	}
+
+	/* In an update: perhaps a read-only transaction joins it.  That reads the update's stores,
+	 * and other words, by plain loads. */
+	void perhaps_join(uint64_t random)
+	{
+		if constexpr (requires { self_.join([](auto) {}); })
+			if (run.joins && !(random & 7))
+				self_.join([&](auto *tx) {
+					Recorded recorded{tx, base_};
+					for (auto &a : data_->account) {
+						fur_load(&recorded, &a[0]);
+						fur_load(&recorded, &a[1]);
+					}
+					rbtree::contains(&recorded, &data_->tree, 0);
+				});
 	}
 
 	/* A transaction has just returned: now a power failure could take its effects back. */

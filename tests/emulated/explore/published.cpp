@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * published.cpp - tells the oracle when libfur has published a software update.  The linker puts
+ * this function in the place of redo_store_record(), by which libfur publishes (--wrap,
+ * meson.build).
+ */
+#include "../../../emulator/emulated.h"
+#include "../oracle.hpp"
+
+#include "internals.hpp"
+
+extern "C" {
+void __real_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
+void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
+}
+
+/* In place, nobody sees the stores before this function returns: readers are shut out, and a
+ * software body that loads a stored word waits until the publication is over.  In a hardware
+ * transaction the machine reports when they are visible.  With keep_undo the update goes on, in
+ * place. */
+void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)
+{
+	__real_redo_store_record(log, d, heap, keep_undo);
+	if (!keep_undo && emu_thread() >= 0)
+		oracle::stored();
+}
