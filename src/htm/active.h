@@ -29,7 +29,7 @@ static inline void active_enter(struct active *mine, struct fur_thread *t)
 	arch_store_fence(&mine->seq, t->seq += ACTIVE_STEP);
 }
 
-/* The same for an update that runs in software: hardware updates wait for it (INV-S4), and those
+/* The same for an update that runs in software: hardware updates wait for it (INV-SW4), and those
  * that publish in software do not. */
 static inline void active_enter_software(struct active *mine, struct fur_thread *t)
 {
@@ -53,7 +53,7 @@ static inline void active_leave(struct active *mine)
 }
 
 /* Must an update that becomes visible wait for this transaction?  One that publishes in software
- * need not wait for bodies in software: stamps and values tell these (INV-S1, INV-S2). */
+ * need not wait for bodies in software: stamps and values tell these (INV-SW1, INV-SW2). */
 static inline bool active_matters(uint64_t seq, bool publishing)
 {
 	return seq != 0 && !(publishing && (seq & ACTIVE_SOFTWARE));

@@ -15,7 +15,7 @@ static void in_place_leave(struct fur_thread *t)
 		t->update.stamps = false;
 	}
 	readers_let_in(t->htm); /* A1:35 */
-	/* After software_to_in_place().  Until here hardware updates waited for us (INV-S4). */
+	/* After software_to_in_place().  Until here hardware updates waited for us (INV-SW4). */
 	active_leave(active_of(t));
 	turn_give(t->htm);
 }

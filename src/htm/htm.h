@@ -281,7 +281,7 @@ void turn_pass(struct htm *h, const struct turn_wait *wait);
 
 /* readers_shut_out - set `held`, and wait until no reader is active.  The caller has the turn.
  * Returns: true if a software body is active besides the caller's own: then stores in place need
- *          stamps (INV-S5). */
+ *          stamps (INV-SW5). */
 FUR_MUST_USE bool readers_shut_out(struct htm *h, uint32_t me);
 /* Reset `held`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
  * nondurable[] (INV-D1). */

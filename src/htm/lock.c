@@ -3,7 +3,8 @@
  * lock.c - the publication turn, and shutting readers out.
  *
  * At most one thread has the turn: it publishes a software update, runs a serial one, or runs an
- * update in place.  `held` shuts readers and hardware updates out while that thread stores in place.
+ * update in place.  `held` shuts readers and hardware updates out while that thread stores in
+ * place.
  *
  * INV-H3 holds for three groups of transactions:
  *  - Readers, and updates that are in active[]: the turn's holder sets `held`, then scans active[].
@@ -255,9 +256,9 @@ static void sleep_while_held(struct publication_lock *l)
 {
 	uint64_t turn = arch_load_acquire(&l->turn);
 	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
-	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees us;
-	 * otherwise nobody might wake us.  We read `turn` first: if it grows before we are asleep,
-	 * the kernel returns at once. */
+	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
+	 * us; otherwise nobody might wake us.  We read `turn` first: if it grows before we are
+	 * asleep, the kernel returns at once.  */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);

@@ -5,7 +5,7 @@
  *
  * A concurrent update that waits for the turn posts a request.  While the turn's holder keeps
  * readers out, it opens the gate: updates with a request that are awake publish themselves beside
- * it, and the holder publishes those that sleep, so that one drain serves all (INV-S7).
+ * it, and the holder publishes those that sleep, so that one drain serves all (INV-SW7).
  */
 #include "htm/software.h"
 
@@ -48,7 +48,7 @@ static void stamp_writes(struct fur_thread *t, uint64_t number)
 	for (uint32_t i = 0; i < set->n; i++)
 		stamp_line(t->htm, set->words[i].word, number, t->index);
 	/* Orders the stamps, and the odd number of publications, before our stores to the lines
-	 * (INV-S1). */
+	 * (INV-SW1). */
 	arch_fence_light();
 }
 
@@ -122,8 +122,8 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
 	return now;
 }
 
-/* Publish a member of a batch, by its own thread or by the turn's holder.  Returns the request's new
- * state; REQUEST_WAITING: another member is in the way. */
+/* Publish a member of a batch, by its own thread or by the turn's holder.  Returns the request's
+ * new state; REQUEST_WAITING: another member is in the way.  */
 static enum request publish_member(struct fur_thread *t, uint64_t number)
 {
 	if (!claim_lines(t, number))
@@ -184,7 +184,8 @@ static bool joins(const uint64_t *request)
 	return false;
 }
 
-/* As the turn's holder: publish the updates that wait and have not joined.  Links them to a list. */
+/* As the turn's holder: publish the updates that wait and have not joined.  Links them to a list.
+ * */
 static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 {
 	struct htm *h = t->htm;
@@ -207,7 +208,7 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 	return served;
 }
 
-/* INV-S7: close the gate, and wait for the members that are publishing.  Returns how many updates
+/* INV-SW7: close the gate, and wait for the members that are publishing.  Returns how many updates
  * have published beside the holder's, or wait. */
 static uint32_t close_gate(struct fur_thread *t)
 {
@@ -237,8 +238,9 @@ static void persist_served(struct htm *h, struct fur_thread *served)
 		        durability_persist(served->durability, &served->window.commit);
 		arch_store_release(&h->active[served->index].request, REQUEST_SERVED);
 	}
-	/* Ordered: we change the requests and the number before we look for sleepers.  They say that
-	 * they sleep before they look at their request.  So either they see it, or we wake them. */
+	/* Ordered: we change the requests and the number before we look for sleepers.  They say
+	 * that they sleep before they look at their request.  So either they see it, or we wake
+	 * them.  */
 	arch_fetch_add(&h->publications.batches, 1);
 	if (arch_load_ordered(&h->publications.sleepers))
 		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
@@ -276,7 +278,7 @@ static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 	h->publications.not_before = now + (wait < most ? wait : most);
 }
 
-/* INV-S3: store with readers shut out.  *served: the updates that it has published for others.
+/* INV-SW3: store with readers shut out.  *served: the updates that it has published for others.
  * Errors: FUR_EFORK. */
 static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 {
@@ -352,7 +354,7 @@ static int publish_as_holder(struct fur_thread *t)
 	struct htm *h = t->htm;
 	struct fur_thread *served = NULL;
 	int error = 0;
-	/* INV-S2.  The turn keeps others from publishing, and hardware updates wait (INV-S4). */
+	/* INV-SW2.  The turn keeps others from publishing, and hardware updates wait (INV-SW4). */
 	if (t->update.mode == TX_CONCURRENT &&
 	        arch_load(&h->publications.now) != t->software.snapshot && !software_extend(t))
 		error = UPDATE_DEFEATED;

@@ -36,7 +36,7 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	struct software *s = &t->software;
 	for (;;) {
 		active_enter_software(mine, t);
-		/* INV-S5.  A serial update has the turn, so it finds `held` reset. */
+		/* INV-SW5.  A serial update has the turn, so it finds `held` reset. */
 		if (likely(!lock_held(h)))
 			break;
 		active_leave(mine);
@@ -65,7 +65,7 @@ void software_leave(struct fur_thread *t)
 
 void software_end_defeated(struct fur_thread *t)
 {
-	FUR_ASSERT(t->update.mode == TX_CONCURRENT); /* INV-S6 */
+	FUR_ASSERT(t->update.mode == TX_CONCURRENT); /* INV-SW6 */
 	redo_discard(t->update.log, t->durability);
 	software_leave(t);
 	t->software.defeated = true;
@@ -101,7 +101,7 @@ static void wait_for_publication(const struct htm *h, uint64_t stamp)
 /* Is the value, which the caller has just loaded from `word`, the one that the word had at
  * `snapshot`?  Returns 0, or the number of the
  * newer publication that stamped it.
- * Orders: the load of the word before that of the stamp, by the light fence (INV-S1).  Without it
+ * Orders: the load of the word before that of the stamp, by the light fence (INV-SW1).  Without it
  *         the stamp could be loaded before a publication stamps the line, and the word after the
  *         publication has stored to it. */
 static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t snapshot)
@@ -188,7 +188,7 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 	uint64_t value = arch_load(word);
 	if (t->update.mode != TX_CONCURRENT)
 		return value;
-	/* INV-S1.  Orders the load of the word before that of the number: if no publication has
+	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
 	 * begun since our snapshot, the value is the snapshot's. */
 	arch_fence_light();
 	if (unlikely(arch_load(&t->htm->publications.now) != s->snapshot))

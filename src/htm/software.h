@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * software.h - updates in software: the body runs beside readers and other updates, its stores stay
- * in the redo log, and the commit publishes them (publish.c).  docs/protocol.md, "Software updates",
- * has the argument.
+ * software.h - updates in software: the body runs beside readers and other updates, its stores
+ * stay in the redo log, and the commit publishes them (publish.c).  docs/protocol.md, "Software
+ * updates", has the argument.
  *
  * A serial software update holds the publication turn from begin to end.  So no other software
  * update publishes meanwhile, and its body never runs again.  A concurrent one takes the turn only
  * to publish.  It remembers the value of every word that it has loaded; if another update has
  * changed one of them, the update is defeated, and its body runs again.
  *
- *   INV-S1  The loads of a software body are consistent: they are of one state of the heap, its
+ *   INV-SW1  The loads of a software body are consistent: they are of one state of the heap, its
  *           snapshot.  A publication makes `publications.now` odd, then stamps a line before it
  *           stores to it.  So a body that loads a word and then finds its stamp no newer than the
  *           snapshot has loaded the snapshot's value.
- *   INV-S2  When a concurrent update publishes, every word that it has loaded still has the value
+ *   INV-SW2  When a concurrent update publishes, every word that it has loaded still has the value
  *           that it loaded: it compares them while it has the turn, or as a member of a batch
- *           (INV-S7).
- *   INV-S3  While a publication stores in place, no reader is active (readers_shut_out), unless
+ *           (INV-SW7).
+ *   INV-SW3  While a publication stores in place, no reader is active (readers_shut_out), unless
  *           hardware makes all the stores in one step.
- *   INV-S4  A hardware update waits for software bodies as it waits for readers: they are in
+ *   INV-SW4  A hardware update waits for software bodies as it waits for readers: they are in
  *           active[].  So a hardware update never changes a word under a software body.
- *   INV-S5  A publication that shuts readers out, and then finds no other software body active,
+ *   INV-SW5  A publication that shuts readers out, and then finds no other software body active,
  *           needs no stamps: a body that begins later finds `held` set, and waits.
- *   INV-S6  A serial update is never defeated.
- *   INV-S7  While the turn's holder keeps readers out, concurrent updates that wait for the turn may
- *           publish beside it.  Each claims its lines by stamps, and then compares the words that it
- *           has loaded and looks for claims of others on them.  So of two updates of which one reads
- *           what the other writes, at most one publishes, or the reader comes first.  The holder
- *           lets readers in when each of them has ended.
+ *   INV-SW6  A serial update is never defeated.
+ *   INV-SW7  While the turn's holder keeps readers out, concurrent updates that wait for the turn
+ *            may publish beside it.  Each claims its lines by stamps, and then compares the words
+ *            that it has loaded and looks for claims of others on them.  So of two updates of which
+ *            one reads what the other writes, at most one publishes, or the reader comes first.
+ *            The holder lets readers in when each of them has ended.
  */
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H

@@ -45,7 +45,7 @@ static bool store_in_software(struct fur_update *tx, void *to, const void *from,
 	return false;
 }
 
-/* The update stores in place beside software bodies (INV-S1). */
+/* The update stores in place beside software bodies (INV-SW1). */
 static void stamp_range(struct fur_update *tx, const void *to, size_t bytes)
 {
 	const struct software *s = &tx->thread->software;

@@ -30,37 +30,37 @@
  *                  update 0 reads the three
  *
  * Checked: every reader and every body, also one that is defeated later, sees a state of some
- * serial order (INV-S1, INV-S3); the final state is that of some serial order, with every update in
- * it (INV-S2, INV-S4, INV-S7); a serial update is never defeated (INV-S6); no thread waits forever.
+ * serial order (INV-SW1, INV-SW3); the final state is that of some serial order, with every update in
+ * it (INV-SW2, INV-SW4, INV-SW7); a serial update is never defeated (INV-SW6); no thread waits forever.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
- *   ODDASEVEN    a body that begins during a publication counts it as over (INV-S1)
- *   STAMPFIRST   a body looks at P and at the stamp before it loads the word (INV-S1)
- *   LATESTAMP    the leader stamps a line after it has stored to it (INV-S1)
- *   NOSTAMPS     the leader does not stamp the lines (INV-S1)
- *   NOBODIES     the leader ignores the software bodies that it finds active (INV-S1)
- *   EVENFIRST    the leader makes P even before it stores (INV-S1)
- *   UNCHECKED    an extension compares values, and does not look at stamps (INV-S1)
- *   BARE         an update in place ignores the software bodies that it finds active (INV-S1)
- *   NOEXTEND     an update does not check its reads at its commit (INV-S2)
- *   EARLYEXTEND  an update checks its reads before it has the turn (INV-S2)
- *   NOTURN       an update publishes without the turn (INV-S2)
- *   NOCLAIM      a member does not claim the lines that it writes (INV-S2)
- *   CHECKFIRST   a member checks its reads before it claims its lines (INV-S2)
- *   NOCLAIMLOOK  a member does not look for claims on the lines that it has read (INV-S2)
- *   GATEFIRST    the leader opens the gate before it has stamped its own lines (INV-S2)
- *   NOHELD       the leader does not set `held` (INV-S3)
- *   LATEHELD     the leader sets `held` after it has drained (INV-S3)
- *   UNDRAINED    the leader waits for readers only before it sets `held` (INV-S3)
- *   READERBLIND  a reader does not look at `held` (INV-S3)
- *   PUBNOWAIT    a publication in hardware does not wait for readers (INV-S3)
- *   HARDNOWAIT   a hardware update does not wait for software bodies (INV-S4)
- *   LEAVEFIRST   the leader leaves active[] before it stores (INV-S4)
- *   BODYBLIND    a body does not look at `held` (INV-S5)
- *   LATETURN     a serial update takes the turn at its commit (INV-S6)
- *   NOMEMBERWAIT  the leader does not wait for the members that have claimed (INV-S7)
- *   NOGATELOOK   a member does not look at the gate again after its request is claimed (INV-S7)
+ *   ODDASEVEN    a body that begins during a publication counts it as over (INV-SW1)
+ *   STAMPFIRST   a body looks at P and at the stamp before it loads the word (INV-SW1)
+ *   LATESTAMP    the leader stamps a line after it has stored to it (INV-SW1)
+ *   NOSTAMPS     the leader does not stamp the lines (INV-SW1)
+ *   NOBODIES     the leader ignores the software bodies that it finds active (INV-SW1)
+ *   EVENFIRST    the leader makes P even before it stores (INV-SW1)
+ *   UNCHECKED    an extension compares values, and does not look at stamps (INV-SW1)
+ *   BARE         an update in place ignores the software bodies that it finds active (INV-SW1)
+ *   NOEXTEND     an update does not check its reads at its commit (INV-SW2)
+ *   EARLYEXTEND  an update checks its reads before it has the turn (INV-SW2)
+ *   NOTURN       an update publishes without the turn (INV-SW2)
+ *   NOCLAIM      a member does not claim the lines that it writes (INV-SW2)
+ *   CHECKFIRST   a member checks its reads before it claims its lines (INV-SW2)
+ *   NOCLAIMLOOK  a member does not look for claims on the lines that it has read (INV-SW2)
+ *   GATEFIRST    the leader opens the gate before it has stamped its own lines (INV-SW2)
+ *   NOHELD       the leader does not set `held` (INV-SW3)
+ *   LATEHELD     the leader sets `held` after it has drained (INV-SW3)
+ *   UNDRAINED    the leader waits for readers only before it sets `held` (INV-SW3)
+ *   READERBLIND  a reader does not look at `held` (INV-SW3)
+ *   PUBNOWAIT    a publication in hardware does not wait for readers (INV-SW3)
+ *   HARDNOWAIT   a hardware update does not wait for software bodies (INV-SW4)
+ *   LEAVEFIRST   the leader leaves active[] before it stores (INV-SW4)
+ *   BODYBLIND    a body does not look at `held` (INV-SW5)
+ *   LATETURN     a serial update takes the turn at its commit (INV-SW6)
+ *   NOMEMBERWAIT  the leader does not wait for the members that have claimed (INV-SW7)
+ *   NOGATELOOK   a member does not look at the gate again after its request is claimed (INV-SW7)
  *
  * Steps that save time, and that nothing else needs.  Without them everything still holds:
  *   -DNOGRACE      the leader drains at once; readers stay out for longer
@@ -308,11 +308,11 @@ proctype software(byte me)
 #endif
 
 begin:
-#ifndef LATETURN /* INV-S6 */
+#ifndef LATETURN /* INV-SW6 */
 	if :: serial -> atomic { !turn -> turn = true } :: else fi;
 #endif
 	enter(BODY);
-#ifndef BODYBLIND /* INV-S5 */
+#ifndef BODYBLIND /* INV-SW5 */
 	do
 	:: held -> leave(); !held; enter(BODY)
 	:: else -> break
@@ -339,7 +339,7 @@ begin:
 			p = P;
 #endif
 #ifndef LATETURN
-			assert(!serial || p == rv); /* INV-S6 */
+			assert(!serial || p == rv); /* INV-SW6 */
 #endif
 			if :: p == rv -> break :: else fi;
 #ifndef STAMPFIRST
@@ -359,7 +359,7 @@ begin:
 		}
 	:: else -> atomic { k = 0; break }
 	od;
-	assert(SEEN_OK(me)); /* INV-S1 */
+	assert(SEEN_OK(me)); /* INV-SW1 */
 	if
 	:: WRITES(me) == 0 -> leave(); if :: serial -> turn = false :: else fi; goto done
 	:: else
@@ -384,7 +384,7 @@ begin:
 		atomic { if :: req[me] == WAITING -> req[me] = CLAIMED; m = me :: else -> m = NS fi };
 		if
 		:: m == me ->
-#ifndef NOGATELOOK /* INV-S7 */
+#ifndef NOGATELOOK /* INV-SW7 */
 			if
 			:: gate != p -> req[me] = WAITING; goto next
 			:: else
@@ -398,12 +398,12 @@ next:		atomic { p = 0; m = 0 }
 	:: req[me] == DONE -> leave(); goto done
 	:: req[me] == DEFEATED -> req[me] = NONE; goto defeated
 	od;
-#elif !defined(NOTURN) /* INV-S2 */
+#elif !defined(NOTURN) /* INV-SW2 */
 	atomic { !turn -> turn = true };
 #endif
 
 leader:
-#if !defined(NOEXTEND) && !defined(EARLYEXTEND) /* INV-S2 */
+#if !defined(NOEXTEND) && !defined(EARLYEXTEND) /* INV-SW2 */
 	if
 	:: !serial && P != rv ->
 		extend();
@@ -451,7 +451,7 @@ grace:
 #ifdef LATEHELD
 	wait_for_readers(false);
 #endif
-#ifndef NOHELD /* INV-S3 */
+#ifndef NOHELD /* INV-SW3 */
 	SET_HELD(true);
 #endif
 #ifdef UNDRAINED
@@ -516,7 +516,7 @@ grace:
 		:: else -> atomic { m = 0; break }
 		od;
 		gate = 0;
-#ifndef NOMEMBERWAIT /* INV-S7 */
+#ifndef NOMEMBERWAIT /* INV-SW7 */
 		do
 		:: m < NS -> req[m] != CLAIMED; m++
 		:: else -> atomic { m = 0; break }
@@ -558,7 +558,7 @@ proctype reader(byte me)
 {
 	byte a, b, runs;
 	enter(READER);
-#ifndef READERBLIND /* INV-S3 */
+#ifndef READERBLIND /* INV-SW3 */
 	do
 	:: held -> leave(); !held; enter(READER)
 	:: else -> break
@@ -566,7 +566,7 @@ proctype reader(byte me)
 #endif
 	load(0, a);
 	load(1, b);
-	assert(CONSISTENT(a, b)); /* INV-S3 */
+	assert(CONSISTENT(a, b)); /* INV-SW3 */
 	leave()
 }
 
@@ -605,7 +605,7 @@ proctype hardware(byte me)
 		s = act[k];
 		if
 		:: k != me && (KIND(s) == READER
-#ifndef HARDNOWAIT /* INV-S4 */
+#ifndef HARDNOWAIT /* INV-SW4 */
 			|| KIND(s) == BODY
 #endif
 			) -> (act[k] != s || hdoomed)

@@ -155,8 +155,8 @@ void *cancelled_writer(void *writer)
 	return nullptr;
 }
 
-/* A thread cancelled in a function that the callback calls would roll back an update of which a part
- * is published, and would give away a turn that another thread may have. */
+/* A thread cancelled in a function that the callback calls would roll back an update of which a
+ * part is published, and would give away a turn that another thread may have.  */
 TEST_F(Cancel, InsideReaderReport_UndoesNothing_AndReleasesNothing)
 {
 	fur::Options o = small_options();

@@ -210,7 +210,7 @@ static void paper_flush_marker(
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof marker);
 }
 
-int durability_commit(struct durability *d, struct commit *c)
+int durability_persist(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
 	struct fur_thread *t =
@@ -242,6 +242,14 @@ int durability_commit(struct durability *d, struct commit *c)
 	phase_mark(c, FUR_PHASE_FLUSH);
 	if (__builtin_expect(arch_load(&d->control->wake_at) != CONTROL_AWAKE, 0))
 		control_wake(d, c->me, c->durts);
+	return error;
+}
+
+/* The paper's update waits for others before it is durable itself: see above. */
+int durability_await(struct durability *d, struct commit *c, int error)
+{
+	(void)d;
+	(void)c;
 	return error;
 }
 
