@@ -133,9 +133,9 @@ static enum request join(struct fur_thread *t, struct active *mine)
 /* Wake the threads that sleep until their requests change. */
 static void wake_members(struct htm *h)
 {
-	/* Ordered: we have changed the requests, and change the number, before we look for sleepers.
-	 * They say that they sleep before they look at their request.  So either they see it, or we
-	 * wake them. */
+	/* Ordered: we have changed the requests, and change the number, before we look for
+	 * sleepers.  They say that they sleep before they look at their request.  So either they
+	 * see it, or we wake them. */
 	arch_fetch_add(&h->publications.batches, 1);
 	if (arch_load_ordered(&h->publications.sleepers))
 		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
