@@ -161,6 +161,18 @@ static enum request join(struct fur_thread *t, struct active *mine)
 	return now;
 }
 
+/* Wake the threads that sleep until their requests change. */
+static void wake_members(struct htm *h)
+{
+	/* Ordered: we have changed the requests, and change the number, before we look for
+	 * sleepers.  They say that they sleep before they look at their request.  So either they
+	 * see it, or we wake them. */
+	arch_fetch_add(&h->publications.batches, 1);
+	if (arch_load_ordered(&h->publications.sleepers))
+		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
+	turn_wake_all(h);
+}
+
 /* Load all requests into the holder's scratch array. */
 static uint64_t load_requests(struct fur_thread *t)
 {
@@ -202,7 +214,9 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 			member->software.next_served = served;
 			served = member;
 		} else {
+			/* Its thread may have gone to sleep until it is served. */
 			arch_store_release(request, now);
+			wake_members(h);
 		}
 	}
 	return served;
@@ -238,13 +252,7 @@ static void persist_served(struct htm *h, struct fur_thread *served)
 		        durability_persist(served->durability, &served->window.commit);
 		arch_store_release(&h->active[served->index].request, REQUEST_SERVED);
 	}
-	/* Ordered: we change the requests and the number before we look for sleepers.  They say
-	 * that they sleep before they look at their request.  So either they see it, or we wake
-	 * them.  */
-	arch_fetch_add(&h->publications.batches, 1);
-	if (arch_load_ordered(&h->publications.sleepers))
-		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
-	turn_wake_all(h);
+	wake_members(h);
 }
 
 /* ------------------------------------------------------------ the turn's holder */
@@ -375,7 +383,7 @@ static void wait_for_service(struct htm *h, const uint64_t *request, struct turn
 		arch_pause();
 		return;
 	}
-	/* Ordered: see persist_served().  If the number grows before we are asleep, the kernel
+	/* Ordered: see wake_members().  If the number grows before we are asleep, the kernel
 	 * returns at once. */
 	uint64_t batches = arch_load_acquire(&p->batches);
 	arch_fetch_add(&p->sleepers, 1);
@@ -422,7 +430,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 		} else if (turn_waited_long(h, &wait)) {
 			/* INV-L1 */
 			if (arch_cas(&mine->request, REQUEST_WAITING, REQUEST_NONE)) {
-				turn_take(h);
+				turn_reserve(h);
 				return REQUEST_NONE;
 			}
 		} else {
