@@ -447,8 +447,8 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
  * waits for which", above.  Inside another update the body joins that one.
  * The body may end the update with fur_abort(); then it must return.
  * Do not leave the body by longjmp() or by an exception: the update would stay open.  In C++, use
- * fur::update(thread, fur::rerun, body), which exceptions may leave.  If a C++ body is nested in a C
- * body that fur_update_run() runs, libfur leaves both by longjmp(): no destructor runs.
+ * fur::update(thread, fur::rerun, body), which exceptions may leave.  If a C++ body is nested in a
+ * C body that fur_update_run() runs, libfur leaves both by longjmp(): no destructor runs.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
  *           FUR_EINVAL if body is NULL. */
