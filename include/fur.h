@@ -47,8 +47,9 @@
  *    (fur_update_run()).
  *
  *                         waits
- *    hardware update      at its commit, for read-only transactions and software bodies that
- *                         overlap it; or it runs in software
+ *    hardware update      in fur_begin_update(), while software updates store; at its commit, for
+ *                         read-only transactions and software bodies that overlap it, or it runs
+ *                         in software instead
  *    serial update        in fur_begin_update(), for the serial update before it, and for
  *                         publications; other serial updates wait for it from begin to commit
  *    concurrent update    at its commit, for a serial update that is open, and for publications.
