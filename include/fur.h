@@ -9,6 +9,9 @@
  *  - Inside a transaction, read shared data with fur_load() or fur_read(), and write it with
  *    fur_store() or fur_write().  A plain assignment into the heap is not logged: it is lost at the
  *    next open.
+ *  - In an update that runs in software, a plain load of the heap finds the old value: the update's
+ *    own stores are not in the heap before the commit, and other updates may publish meanwhile.
+ *    Test your program with FUR_HTM=none, because hardware hides this mistake.
  *  - A read-only transaction (fur_begin_ro() to fur_end_ro()) runs as plain loads, outside any
  *    hardware transaction: it has no capacity limit and never aborts.  Updates that overlap it wait
  *    for it before they commit, so do not let it sleep.  fur_options.reader_report tells you which
@@ -16,7 +19,9 @@
  *  - The body of an update (fur_begin_update() to fur_commit()) may run several times.  Hardware
  *    may rewind it to fur_begin_update(), and with it all memory that it wrote, as if it had not
  *    run.  Hardware cannot rewind system calls, so an update should make none.  An update that
- *    makes one runs under the fallback lock.
+ *    makes one runs in software.
+ *  - Give bodies that may run again without being rewound to fur_update_run().  Without hardware
+ *    transactions, the bodies of all other updates run one at a time.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.
  *  - Transactions nest by flattening: an inner begin joins the outer transaction, and the outermost
@@ -34,6 +39,29 @@
  *    fur_end_ro         -                            before return: everything it read
  *    fur_close          -                            before return: the heap file alone has
  *                                                    everything, and the log is empty
+ *
+ * WHICH UPDATE WAITS FOR WHICH
+ *
+ *    An update runs in hardware, or in software if the machine has no hardware transactions or they
+ *    keep aborting it.  In software it is serial (fur_begin_update()) or concurrent
+ *    (fur_update_run()).
+ *
+ *                         waits
+ *    hardware update      in fur_begin_update(), while software updates store; at its commit, for
+ *                         read-only transactions and software bodies that overlap it, or it runs
+ *                         in software instead
+ *    serial update        in fur_begin_update(), for the serial update before it, and for
+ *                         publications; other serial updates wait for it from begin to commit
+ *    concurrent update    at its commit, for a serial update that is open, and for publications.
+ *                         Bodies run at the same time as each other, also next to a long one.  If
+ *                         another update changes a word that the body has loaded, the body runs
+ *                         again; after two such defeats the update is serial
+ *    read-only            only while software updates store, at their commits
+ *
+ *    Without hardware transactions, a thread whose short updates have met no other transaction for
+ *    a while runs them in place: read-only transactions and other updates wait for the whole body.
+ *    A serial update that sleeps stops all other software updates at their commit, and serial ones
+ *    at their begin.  So give long bodies to fur_update_run().
  *
  * ERRORS
  *
@@ -179,7 +207,7 @@ enum fur_isolation {
 
 enum fur_htm {
 	FUR_HTM_AUTO, /* the best that this processor has; fur_info tells which, and why */
-	FUR_HTM_NONE, /* every update runs under the fallback lock */
+	FUR_HTM_NONE, /* no hardware transactions: every update runs in software, or in place */
 	FUR_HTM_TSX,  /* Intel TSX (RTM), with TSXLDTRK where present */
 	FUR_HTM_POWER /* POWER8 or POWER9 with suspend and resume */
 };
@@ -238,7 +266,7 @@ struct fur_options {
 	uint32_t pm_latency_ns;
 	/* EMULATED: time between two lines of one thread; default 0: write-backs overlap */
 	uint32_t pm_gap_ns;
-	/* Hardware attempts that end in a conflict before the fallback lock; default 20 */
+	/* Hardware attempts that end in a conflict before an update runs in software; default 20 */
 	uint32_t retries;
 	/* Do not prefault the heap's private pages (by default libfur does, where HTM is used) */
 	bool no_populate;
@@ -385,8 +413,10 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 /* ------------------------------------------------------------ transactions */
 
 /* fur_begin_ro - begin a read-only transaction.
- * Waits only while the fallback lock is held.  Inside a read-only transaction of this heap it joins
- * that one.  Inside an update of this heap it joins the update, and ends with it at the latest.
+ * Waits only while updates store with readers shut out: "Which update waits for which", above.
+ * Inside a read-only transaction of this heap it joins that one.  Inside an update of this heap it
+ * joins the update, and ends with it at the latest.  An update in software then goes on in place,
+ * with readers shut out until it ends; libfur may leave the body of a concurrent one here.
  * Errors: FUR_ENESTED with a transaction open on another heap: two threads that read two heaps in
  *         opposite order could wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or
  *         the code for which the heap has failed.  *ro is NULL then. */
@@ -402,7 +432,8 @@ FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
 /* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins that
  * one.
  * This function may return several times, with memory as it was at the first return; only the last
- * return counts.
+ * return counts.  Without hardware transactions it returns once, and waits while any serial update
+ * is open.
  * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap;
  *         FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *update is
  *         NULL then. */
@@ -416,15 +447,18 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
  * several such updates run at a time on a machine without hardware transactions: see "Which update
  * waits for which", above.  Inside another update the body joins that one.
  * The body may end the update with fur_abort(); then it must return.
+ * Do not leave the body by longjmp() or by an exception: the update would stay open.  In C++, use
+ * fur::update(thread, fur::rerun, body), which exceptions may leave.  If a C++ body is nested in a
+ * C body that fur_update_run() runs, libfur leaves both by longjmp(): no destructor runs.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
  *           FUR_EINVAL if body is NULL. */
 FUR_API FUR_MUST_USE int fur_update_run(
         fur_thread *thread, void (*body)(fur_update *update, void *arg), void *arg);
 
-/* fur_update_run_leaving - fur_update_run(), but libfur calls leave() where it would call longjmp().
- * leave() must not return: fur.hpp throws an exception, so that destructors run.  The body must then
- * return; what its update did in this run does not count. */
+/* fur_update_run_leaving - fur_update_run(), but libfur calls leave() where it would call
+ * longjmp().  leave() must not return: fur.hpp throws an exception, so that destructors run.  The
+ * body must then return; what its update did in this run does not count. */
 FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void));
 
@@ -540,7 +574,7 @@ enum fur_abort_cause {
 	FUR_ABORT_CONFLICT,
 	FUR_ABORT_PLAIN,    /* an access outside transactions, mostly a reader's (POWER) */
 	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
-	FUR_ABORT_LOCK,     /* the fallback lock was held, or was taken */
+	FUR_ABORT_LOCK,     /* a software update was publishing, or one ran in place */
 	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */
 	FUR_ABORT_FULL,     /* redo log or ring full: libfur made room and ran the update again */
 	/* No cause given: an interrupt, a page fault, a forbidden instruction */
@@ -551,13 +585,13 @@ enum fur_abort_cause {
 
 enum fur_phase {
 	FUR_PHASE_BODY,       /* from begin to commit, attempts that aborted included */
-	FUR_PHASE_ISOLATION,  /* isolation wait */
+	FUR_PHASE_ISOLATION,  /* waiting for readers: the isolation wait, or a publication's */
 	FUR_PHASE_LOG,        /* preparing the redo log: copies, checksums, drawing the durTS */
 	FUR_PHASE_FLUSH,      /* write-backs of log and marker, and the fence */
 	FUR_PHASE_DURABILITY, /* durability wait of updates */
 	FUR_PHASE_RO_BODY,    /* read-only transactions, begin to end */
 	FUR_PHASE_RO_WAIT,    /* durability wait of read-only transactions */
-	FUR_PHASE_LOCK,       /* waiting for the fallback lock, and for readers to end */
+	FUR_PHASE_LOCK,       /* waiting for the publication turn; in place, for readers too */
 	FUR_PHASE_ROOM,       /* waiting for a slot of the ring, replay included */
 	FUR_PHASES
 };
@@ -566,7 +600,7 @@ struct fur_stats {
 	size_t size; /* sizeof(struct fur_stats), set by the caller: "Structs that grow", above */
 	uint64_t ro_commits;
 	uint64_t update_commits; /* of them: */
-	uint64_t lock_commits;   /*   that shut readers out while they stored */
+	uint64_t lock_commits;   /*   that shut readers out: to publish, or in place */
 	uint64_t empty_commits;  /*   that wrote nothing */
 	uint64_t aborts[FUR_ABORT_CAUSES];
 	uint64_t phase_ns[FUR_PHASES]; /* sums; with fur_options.phase_times */

@@ -12,8 +12,8 @@
  *
  * The body of an update may run several times (see fur_begin_update); only its last run counts.  If
  * an exception leaves the body, update() rolls the update back and the caller gets the exception.
- * If the body may run again without being rewound, say so with fur::rerun: updates then run beside
- * each other even without hardware transactions.
+ * If the body may run again without being rewound, say so with fur::rerun: updates then run next
+ * to each other even without hardware transactions.
  */
 #ifndef FUR_HPP
 #define FUR_HPP
@@ -304,8 +304,10 @@ void call_body(fur_update *tx, void *arg)
 
 /* update(thread, rerun, body) - the same for a body that may run again without being rewound:
  * fur_update_run().  libfur leaves a defeated body by an exception, so destructors run; the body
- * must let it pass, and calls libfur in no noexcept function.  In exchange, several such updates run
- * at a time on a machine without hardware transactions.
+ * must let it pass, and calls libfur in no noexcept function.  In exchange, several such updates
+ * run at a time on a machine without hardware transactions.
+ * Nested in a body that C code gave to fur_update_run(), libfur leaves both bodies by longjmp(): no
+ * destructor runs.
  * Visible, Durable, Returns, Errors: as update(thread, body). */
 template <class Body>
 result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)

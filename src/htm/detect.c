@@ -94,8 +94,7 @@ int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
 	h->kind = FUR_HTM_NONE;
 	h->ops = NULL;
 	if (asked == FUR_HTM_NONE)
-		snprintf(reason, reason_bytes,
-		        "asked for: every update runs under the fallback lock");
+		snprintf(reason, reason_bytes, "asked for: updates run in software");
 	else
 		h->ops = choose_ops(h, asked, cpu, reason, reason_bytes);
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
@@ -104,7 +103,7 @@ int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
 		        fur_htm_name(asked), reason);
 	if (!h->ops && asked == FUR_HTM_AUTO)
 		snprintf(reason + strlen(reason), reason_bytes - strlen(reason),
-		        ": every update runs under the fallback lock");
+		        ": updates run in software");
 	/* Only POWER has rollback-only transactions.  Elsewhere hardware tracks the loads, or the
 	 * lock excludes conflicts, so snapshot runs as opacity. */
 	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;

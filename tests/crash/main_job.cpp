@@ -187,8 +187,8 @@ void print_work(const Told *told, double seconds)
 	const fur_stats &s = told->stats;
 	printf("  lookup speed     %6.0f %%     of the same lookup without a transaction\n",
 	        told->ro_share * 100);
-	printf("  under the lock   %6.1f %%     of updates; the rest ran as hardware "
-	       "transactions\n",
+	printf("  shut readers out %6.1f %%     of updates, while they stored; hardware "
+	       "transactions do not\n",
 	        100.0 * static_cast<double>(s.lock_commits) /
 	                static_cast<double>(s.update_commits ? s.update_commits : 1));
 	printf("  hardware aborts  %s\n", aborts_of(s).c_str());

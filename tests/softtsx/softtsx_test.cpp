@@ -614,8 +614,7 @@ TEST_F(SoftTsxDetection, SwitchedOff_AskedForByName_IsOneClearError)
 		EXPECT_EQ(machine.ops, nullptr);
 		ASSERT_EQ(choose(c.cpu, FUR_HTM_AUTO), 0);
 		EXPECT_EQ(machine.ops, nullptr);
-		EXPECT_EQ(std::string(reason),
-		        std::string(c.says) + ": every update runs under the fallback lock");
+		EXPECT_EQ(std::string(reason), std::string(c.says) + ": updates run in software");
 	}
 }
 
