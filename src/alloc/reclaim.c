@@ -5,7 +5,7 @@
  * update that needs the memory, so an abort or a crash undoes it.
  *
  * It reads every stock.  So in hardware it exceeds the processor's capacity, and the update runs
- * again under the fallback lock; this is rare.  It logs little: nothing for blocks on their chunk's
+ * again in software; this is rare.  It logs little: nothing for blocks on their chunk's
  * own list, and a word or two for each row of neighbours in a stock.  It takes the cheapest chunks
  * first, and leaves a quarter of the redo log to the program.  If logs are too small for this,
  * fur_alloc returns NULL although there is memory.

@@ -9,10 +9,11 @@
  * with a store that the file does not have yet: a store of a transaction under way, or of one that
  * has committed and is not replayed.
  *
- *   INV-P1  A thread hands pages back only while it holds the fallback lock and active[] is empty.
- *           Then no reader is under way (INV-H3), and every update under way is in its last steps:
- *           it is in nondurable[], or it is rollback-only and in the window, with a durTS that it
- *           drew before it left active[].
+ *   INV-P1  A thread hands pages back only while it has the publication turn and no reader is
+ *           active.  Then every update under way is in its last steps: it is in nondurable[], or it
+ *           is rollback-only and in the window, with a durTS that it drew before it left active[].
+ *           Or it is a software body, which has stored nothing yet, and loads from the file what it
+ *           would load from the page.
  *   INV-P2  The thread hands them back only after every update has left nondurable[] and the tail
  *           has reached next_durts.  Every durTS drawn is below next_durts, so the tail passes it
  *           only when its update, or its abort, is settled.  Meanwhile no update draws a durTS
@@ -65,7 +66,7 @@ static uint64_t private_pages(const struct page_limit *limit, const struct heap_
 	return found;
 }
 
-/* INV-P2.  The caller holds the fallback lock. */
+/* INV-P2.  The caller has the turn, and has shut readers out. */
 static int settle_updates(struct durability *d)
 {
 	struct arch_backoff backoff = {0};

@@ -80,7 +80,7 @@ void heap_populate(const struct heap_file *file)
 	FUR_ASSERT(file->mapped_bytes && file->super);
 	/* The first store to a copy-on-write page faults, and a fault aborts a hardware transaction
 	 * without telling the cause.  So touch all pages now.  If the kernel cannot do that, stores
-	 * under the fallback lock touch them, page by page. */
+	 * in place touch them, page by page. */
 	madvise(file->base, file->geometry.heap_bytes, MADV_POPULATE_WRITE);
 	madvise((uint8_t *)file->super, file->geometry.logs_offset, MADV_POPULATE_WRITE);
 }

@@ -196,8 +196,8 @@ static bool joins(const uint64_t *request)
 	return false;
 }
 
-/* As the turn's holder: publish the updates that wait and have not joined.  Links them to a list.
- * */
+/* As the turn's holder: publish the updates that wait and have not joined, and link them to a
+ * list. */
 static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 {
 	struct htm *h = t->htm;
@@ -368,6 +368,10 @@ static int publish_as_holder(struct fur_thread *t)
 		error = UPDATE_DEFEATED;
 	else if (!h->ops || (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t, &served);
+	if (error == UPDATE_DEFEATED)
+		software_end_defeated(t);
+	else
+		software_left(t);
 	turn_give(h);
 	persist_served(h, served);
 	return error;
@@ -445,7 +449,6 @@ int publish(struct fur_thread *t)
 	struct active *mine = active_of(t);
 	const struct turn_wait at_once = {0};
 	enum request request = REQUEST_NONE;
-	int error = 0;
 	t->software.served = false;
 	collect(t, false);
 	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
@@ -454,15 +457,13 @@ int publish(struct fur_thread *t)
 		arch_store(&mine->request, REQUEST_NONE);
 	}
 	if (request == REQUEST_NONE)
-		error = publish_as_holder(t);
-	else if (request == REQUEST_DEFEATED)
-		error = UPDATE_DEFEATED;
-	else
-		stat_add(&t->stats.lock_commits, 1);
-	t->software.served = request == REQUEST_SERVED;
-	if (error == UPDATE_DEFEATED)
+		return publish_as_holder(t);
+	if (request == REQUEST_DEFEATED) {
 		software_end_defeated(t);
-	else
-		software_left(t);
-	return error;
+		return UPDATE_DEFEATED;
+	}
+	stat_add(&t->stats.lock_commits, 1);
+	t->software.served = request == REQUEST_SERVED;
+	software_left(t);
+	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stress_test.cpp - isolation and progress with more threads than cores, logs and rings that are
- * always full, aborts and nesting.  Each test runs on the fallback lock and on the best hardware
+ * always full, aborts and nesting.  Each test runs without hardware and on the best hardware
  * there is, in both isolation levels.
  */
 #include "../unit/fixture.hpp"
