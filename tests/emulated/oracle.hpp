@@ -64,8 +64,12 @@ void committing(Becomes how, uint64_t number);
 bool returned(bool committed);
 
 /* Events that only software knows, reported by the thread of the transaction: */
-void visible();   /* the update that is committing becomes visible now, after all that did before */
-void stored();    /* a publication has stored; unless in a transaction, it is visible now */
+void visible(); /* the update that is committing becomes visible now, after all that did before */
+/* A publication has stored for a thread's update; unless in a transaction, it is visible now */
+void stored(int thread);
+/* All that was stored since the last call is one batch: readers see its updates together.  So they
+ * come in any order in which each has read what was there before the batch. */
+void batch_over();
 void withdrawn(); /* it does not after all: its attempt will have aborted */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
 void aborted();   /* the attempt has been rolled back */

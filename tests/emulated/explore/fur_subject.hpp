@@ -54,6 +54,7 @@ public:
 		explicit Thread(Fur &fur)
 		{
 			must(fur_thread_register(fur.heap_, &self_));
+			run.thread_of[self_->index] = emu_thread();
 		}
 		template <class Body>
 		void read(Body body)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * published.cpp - tells the oracle when libfur has published a software update.  The linker puts
- * this function in the place of redo_store_record(), by which libfur publishes (--wrap,
- * meson.build).
+ * published.cpp - tells the oracle when libfur publishes software updates.  The linker puts these
+ * functions in the places of redo_store_record(), by which libfur publishes, and readers_let_in()
+ * (--wrap, meson.build).
  */
 #include "../../../emulator/emulated.h"
 #include "../oracle.hpp"
-
 #include "internals.hpp"
+#include "run.hpp"
 
 extern "C" {
 void __real_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
+void __real_readers_let_in(htm *h);
+void __wrap_readers_let_in(htm *h);
 }
 
 /* In place, nobody sees the stores before this function returns: readers are shut out, and a
@@ -22,5 +24,13 @@ void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap,
 {
 	__real_redo_store_record(log, d, heap, keep_undo);
 	if (!keep_undo && emu_thread() >= 0)
-		oracle::stored();
+		oracle::stored(explore::run.thread_of[log - d->redo]);
+}
+
+/* The thread that lets readers in may have published for others, and others beside it. */
+void __wrap_readers_let_in(htm *h)
+{
+	if (emu_thread() >= 0)
+		oracle::batch_over();
+	__real_readers_let_in(h);
 }

@@ -27,6 +27,7 @@ struct alignas(256) Run {
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
 	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */
 	const Options *o;
+	int thread_of[MOST_THREADS + 2]; /* the machine's number of libfur's thread index */
 	alignas(256) char path[256];
 };
 extern Run run;
