@@ -215,6 +215,14 @@ bool turn_waited_long(const struct htm *h, struct turn_wait *wait)
 	return now - wait->began >= PATIENCE_NS;
 }
 
+void turn_reserve(struct htm *h)
+{
+	struct publication_lock *l = &h->lock;
+	arch_fetch_add(&l->waiters, 1);
+	take_reserved_turn(l);
+	arch_fetch_add(&l->waiters, (uint64_t)-1);
+}
+
 void turn_wake_all(struct htm *h)
 {
 	/* Ordered: see sleep_while_taken(). */

@@ -202,7 +202,9 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 			member->software.next_served = served;
 			served = member;
 		} else {
+			/* Its thread may have gone to sleep until it is served. */
 			arch_store_release(request, now);
+			wake_members(h);
 		}
 	}
 	return served;
@@ -375,7 +377,7 @@ static void wait_for_service(struct htm *h, const uint64_t *request, struct turn
 		arch_pause();
 		return;
 	}
-	/* Ordered: see persist_served().  If the number grows before we are asleep, the kernel
+	/* Ordered: see wake_members().  If the number grows before we are asleep, the kernel
 	 * returns at once. */
 	uint64_t batches = arch_load_acquire(&p->batches);
 	arch_fetch_add(&p->sleepers, 1);
@@ -422,7 +424,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 		} else if (turn_waited_long(h, &wait)) {
 			/* INV-L1 */
 			if (arch_cas(&mine->request, REQUEST_WAITING, REQUEST_NONE)) {
-				turn_take(h);
+				turn_reserve(h);
 				return REQUEST_NONE;
 			}
 		} else {
