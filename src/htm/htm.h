@@ -274,8 +274,8 @@ FUR_MUST_USE bool turn_tired(const struct htm *h, struct turn_wait *wait);
 void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
 /* Has the thread waited so long that it should reserve a turn (INV-L1)? */
 FUR_MUST_USE bool turn_waited_long(const struct htm *h, struct turn_wait *wait);
-/* Take the turn, as one that the thread reserves.  Not turn_take(): the thread may have got a wake-up
- * that others need, so it must take the turn as one for which others sleep (INV-L2). */
+/* Take the turn, as one that the thread reserves.  Not turn_take(): the thread may have got a
+ * wake-up that others need, so it must take the turn as one for which others sleep (INV-L2). */
 void turn_reserve(struct htm *h);
 /* Wake every thread that sleeps until the turn is free. */
 void turn_wake_all(struct htm *h);
