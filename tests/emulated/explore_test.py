@@ -70,6 +70,7 @@ def usage():
         (["--plant", "p"], "--plant p"),
         (["--threads", "99"], "--threads"),
         (["--isolation", "none"], "--isolation none"),
+        (["--any", "--tm", "spht"], "--any is for libfur"),
         (["--bogus"], "bogus"),
         (["--machine", "nosuch"], "nosuch: no such machine"),
         (["--machine", "./nosuch.toml"], "./nosuch.toml: No such file"),
