@@ -185,18 +185,6 @@ static uint64_t load_requests(struct fur_thread *t)
 	return limit;
 }
 
-/* Wake the threads that sleep until their requests change. */
-static void wake_members(struct htm *h)
-{
-	/* Ordered: we have changed the requests, and change the number, before we look for
-	 * sleepers.  They say that they sleep before they look at their request.  So either they
-	 * see it, or we wake them. */
-	arch_fetch_add(&h->publications.batches, 1);
-	if (arch_load_ordered(&h->publications.sleepers))
-		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
-	turn_wake_all(h);
-}
-
 /* Does the thread of a waiting update join by itself?  One that is awake does so at once. */
 static bool joins(const uint64_t *request)
 {
