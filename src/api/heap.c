@@ -45,7 +45,8 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 enum {
 	SHORT_NS =
 	        200000, /* the longest that an update in place may keep readers out, more or less */
-	DRAIN_NS = 2000
+	/* Long enough for most readers; longer ones must not make new readers wait. */
+	DRAIN_NS = 100000
 };
 
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)

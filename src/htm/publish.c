@@ -24,7 +24,7 @@ enum request {
 
 enum {
 	THREADS_MANY = 8, /* threads from which on publications are paced */
-	PACE_MOST = 10,   /* times htm.drain_ticks: the longest time between two publications */
+	PACE_PART = 5,    /* of htm.drain_ticks: the longest time between two publications */
 	/* In pauses.  A thread that is awake joins a batch in less time. */
 	LOOKS_AT_MEMBER = 100
 };
@@ -276,7 +276,7 @@ static uint64_t pace_begin(const struct htm *h)
 
 static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 {
-	uint64_t now, most = PACE_MOST * h->drain_ticks, wait;
+	uint64_t now, most = h->drain_ticks / PACE_PART, wait;
 	h->publications.not_before = 0;
 	/* With more threads than cores, the time may be that of a thread that was not running; and
 	 * waiting would keep others from their core. */
