@@ -50,6 +50,9 @@ enum {
 	/* A thread runs its updates in place after so many in a row that met nobody: in place is
 	 * cheaper by the write set and the log of loads, but it shuts readers out. */
 	ALONE_UPDATES = 256,
+	/* A long update undoes so many short ones: one is long now and then, because it had to
+	 * make room in its log. */
+	LONG_COSTS = 16,
 	MOST_SKIPPED = 64
 };
 
@@ -74,7 +77,7 @@ void policy_learn(struct fur_thread *t, enum tx_mode mode)
 	if (t->htm->ops)
 		return;
 	if (arch_ticks() - t->attempt_began > t->htm->short_ticks)
-		p->alone = 0;
+		p->alone = p->alone > LONG_COSTS ? p->alone - LONG_COSTS : 0;
 	else if (p->alone < ALONE_UPDATES)
 		p->alone++;
 }
