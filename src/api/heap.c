@@ -64,7 +64,8 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->reader_report_arg = o->reader_report_arg;
 	h->active = memory_padded(threads * sizeof *h->active);
 	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
-	h->publications.stamps = memory_padded(PUBLICATION_STAMPS * sizeof(uint64_t));
+	/* Not memory_padded(), which would touch each page. */
+	h->publications.stamps = calloc(PUBLICATION_STAMPS, sizeof(uint64_t));
 	if (!h->active || !heap->threads || !h->publications.stamps)
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "

@@ -285,6 +285,12 @@ static inline int durability_check_read(const struct durability *d)
 	        d, "the data that this transaction has read may not be durable");
 }
 
+/* The beginning of a wait for another thread of this process. */
+static inline struct arch_backoff durability_backoff(const struct durability *d)
+{
+	return (struct arch_backoff){.turns = 0, .spins = arch_load32(&d->spins)};
+}
+
 /* Make one attempt to make room: replay, or wait for the thread or process that is replaying. */
 FUR_MUST_USE int durability_replay(struct durability *d, struct arch_backoff *backoff);
 

@@ -8,7 +8,7 @@ void nondurable_wait(const struct durability *d, const struct dset *set)
 {
 	for (uint32_t k = 0; k < set->n; k++) {
 		const struct dset_member *m = &set->members[k];
-		struct arch_backoff backoff = {.spins = arch_load32(&d->spins)};
+		struct arch_backoff backoff = durability_backoff(d);
 		/* Acquire pairs with the release in nondurable_leave(). */
 		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
 			arch_backoff(&backoff);
@@ -20,7 +20,7 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 	for (uint32_t k = 0; k < set->n; k++) {
 		struct dset_member *m = &set->members[k];
 		const struct nondurable *u = &d->nondurable[m->thread];
-		struct arch_backoff backoff = {.spins = arch_load32(&d->spins)};
+		struct arch_backoff backoff = durability_backoff(d);
 		for (;;) {
 			/* nondurable_leave() zeroes `durts` before the thread announces its next
 			 * update, and the scan has seen `id`.  So if we read `durts`, and then
@@ -41,7 +41,7 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 
 void nondurable_wait_all(const struct durability *d)
 {
-	struct arch_backoff backoff = {.spins = arch_load32(&d->spins)};
+	struct arch_backoff backoff = durability_backoff(d);
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++)
 		while (arch_load_acquire(&d->nondurable[i].id))
 			arch_backoff(&backoff);

@@ -63,7 +63,7 @@ static void reader_note_longest(struct htm *h, uint64_t waited_ns)
 
 static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 {
-	struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
+	struct arch_backoff backoff = durability_backoff(h->durability);
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
 	crowd_count(h);

@@ -273,7 +273,7 @@ FUR_MUST_USE bool turn_tired(const struct htm *h, struct turn_wait *wait);
 /* Sleep until the turn may be free, unless *word is no longer `expected`. */
 void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
 /* Has the thread waited so long that it should reserve a turn (INV-L1)? */
-FUR_MUST_USE bool turn_waited_long(const struct htm *h, struct turn_wait *wait);
+FUR_MUST_USE bool turn_waited_long(struct turn_wait *wait);
 /* Take the turn, as one that the thread reserves.  Not turn_take(): the thread may have got a
  * wake-up that others need, so it must take the turn as one for which others sleep (INV-L2). */
 void turn_reserve(struct htm *h);
@@ -359,6 +359,13 @@ FUR_MUST_USE int tx_check_begin(const struct fur_thread *t, const char *function
 static inline bool tx_is_mine(const struct fur_update *tx)
 {
 	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
+}
+
+/* Do the bytes lie in the heap of the open update? */
+static inline bool tx_in_heap(const struct fur_update *tx, const void *at, size_t bytes)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)at - tx->base);
+	return offset < tx->bytes && bytes <= tx->bytes - offset;
 }
 
 /* Refuse an update that is not: sets the message, returns the error. */

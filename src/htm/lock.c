@@ -116,15 +116,14 @@ static void take_reserved_turn(struct publication_lock *l)
 	arch_store(&l->taken, TURN_WANTED);
 }
 
-static bool spin_for_turn(struct htm *h, enum turn as)
+static bool spin_for_turn(struct htm *h, const struct turn_wait *wait)
 {
-	struct publication_lock *l = &h->lock;
-	unsigned spins = arch_load(&l->waiters) == 1 ? SPINS_ALONE : SPINS,
+	unsigned spins = arch_load(&h->lock.waiters) == 1 ? SPINS_ALONE : SPINS,
 	         patience = arch_load32(&h->durability->spins);
 	if (spins < patience)
 		spins = patience;
 	for (unsigned k = 0; k < spins; k++) {
-		if (try_turn(l, as))
+		if (turn_try(h, wait))
 			return true;
 		arch_pause();
 	}
@@ -144,26 +143,14 @@ static void sleep_while_taken(struct publication_lock *l, const uint64_t *word, 
 
 static void wait_for_turn(struct htm *h)
 {
-	struct publication_lock *l = &h->lock;
-	uint64_t began = arch_now_ns();
-	enum turn as = TURN_TAKEN;
+	struct turn_wait wait = {.began = arch_now_ns()};
 	crowd_count(h);
-	while (!spin_for_turn(h, as)) {
-		if (arch_now_ns() - began >= PATIENCE_NS) {
-			take_reserved_turn(l);
+	while (!spin_for_turn(h, &wait)) {
+		if (turn_waited_long(&wait)) {
+			take_reserved_turn(&h->lock);
 			return;
 		}
-		/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep,
-		 * and a release changes `taken` before it wakes a thread.  So either the release
-		 * wakes us, or we do not sleep.  A release that finds TURN_WANTED leaves TURN_FREE,
-		 * and wakes only one of the sleepers.  From then on that thread takes the turn as
-		 * TURN_WANTED, so that its release wakes the next. */
-		uint64_t taken = arch_load(&l->taken);
-		if (taken == TURN_WANTED ||
-		        (taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED))) {
-			sleep_while_taken(l, &l->taken, TURN_WANTED);
-			as = TURN_WANTED;
-		}
+		turn_sleep(h, &wait, &h->lock.taken, TURN_WANTED);
 	}
 }
 
@@ -197,7 +184,11 @@ bool turn_tired(const struct htm *h, struct turn_wait *wait)
 void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected)
 {
 	struct publication_lock *l = &h->lock;
-	/* INV-L2, as in wait_for_turn(). */
+	/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a
+	 * release changes `taken` before it wakes a thread.  So either the release wakes us, or we
+	 * do not sleep.  A release that finds TURN_WANTED leaves TURN_FREE, and wakes only one of
+	 * the sleepers.  From then on that thread takes the turn as TURN_WANTED, so that its
+	 * release wakes the next. */
 	uint64_t taken = arch_load(&l->taken);
 	if (taken != TURN_WANTED &&
 	        !(taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED)))
@@ -206,10 +197,9 @@ void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uin
 	sleep_while_taken(l, word, expected);
 }
 
-bool turn_waited_long(const struct htm *h, struct turn_wait *wait)
+bool turn_waited_long(struct turn_wait *wait)
 {
 	uint64_t now = arch_now_ns();
-	(void)h;
 	if (wait->began == 0)
 		wait->began = now;
 	return now - wait->began >= PATIENCE_NS;
@@ -266,7 +256,7 @@ static void sleep_while_held(struct publication_lock *l)
 	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
 	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
 	 * us; otherwise nobody might wake us.  We read `turn` first: if it grows before we are
-	 * asleep, the kernel returns at once.  */
+	 * asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);

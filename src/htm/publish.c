@@ -42,13 +42,11 @@ void publication_end(struct htm *h)
 	arch_store_release(&h->publications.now, arch_load(&h->publications.now) + 1);
 }
 
-static void stamp_writes(struct fur_thread *t, uint64_t number)
+void stamp_writes(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
 	for (uint32_t i = 0; i < set->n; i++)
 		stamp_line(t->htm, set->words[i].word, number, t->index);
-	/* Orders the stamps, and the odd number of publications, before our stores to the lines
-	 * (INV-SW1). */
 	arch_fence_light();
 }
 
@@ -123,7 +121,7 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
 }
 
 /* Publish a member of a batch, by its own thread or by the turn's holder.  Returns the request's
- * new state; REQUEST_WAITING: another member is in the way.  */
+ * new state; REQUEST_WAITING: another member is in the way. */
 static enum request publish_member(struct fur_thread *t, uint64_t number)
 {
 	if (!claim_lines(t, number))
@@ -231,7 +229,7 @@ static uint32_t close_gate(struct fur_thread *t)
 	arch_exchange(&h->lock.gate, 0); /* ordered: see join() */
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
-		struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
+		struct arch_backoff backoff = durability_backoff(h->durability);
 		members += t->window.seqs[i] != REQUEST_NONE;
 		if (t->window.seqs[i] != REQUEST_JOINING)
 			continue;
@@ -431,7 +429,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 			return REQUEST_NONE;
 		} else if (!turn_tired(h, &wait)) {
 			arch_pause();
-		} else if (turn_waited_long(h, &wait)) {
+		} else if (turn_waited_long(&wait)) {
 			/* INV-L1 */
 			if (arch_cas(&mine->request, REQUEST_WAITING, REQUEST_NONE)) {
 				turn_reserve(h);
@@ -449,7 +447,7 @@ int publish(struct fur_thread *t)
 	struct active *mine = active_of(t);
 	const struct turn_wait at_once = {0};
 	enum request request = REQUEST_NONE;
-	t->software.served = false;
+	FUR_ASSERT(!t->software.served);
 	collect(t, false);
 	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
 		request = wait_to_be_published(t);

@@ -93,14 +93,13 @@ void software_defeat(struct fur_thread *t)
 /* Wait until the publication is over. */
 static void wait_for_publication(const struct htm *h, uint64_t stamp)
 {
-	struct arch_backoff backoff = {.spins = arch_load32(&h->durability->spins)};
+	struct arch_backoff backoff = durability_backoff(h->durability);
 	while (arch_load_acquire(&h->publications.now) == stamp)
 		arch_backoff(&backoff);
 }
 
 /* Is the value, which the caller has just loaded from `word`, the one that the word had at
- * `snapshot`?  Returns 0, or the number of the
- * newer publication that stamped it.
+ * `snapshot`?  Returns 0, or the number of the newer publication that stamped it.
  * Orders: the load of the word before that of the stamp, by the light fence (INV-SW1).  Without it
  *         the stamp could be loaded before a publication stamps the line, and the word after the
  *         publication has stored to it. */
@@ -220,16 +219,10 @@ static inline uint64_t *word_at(const void *at)
 	return (uint64_t *)((uintptr_t)at & ~(uintptr_t)7);
 }
 
-static inline bool heap_has(const struct fur_update *tx, const void *at, size_t bytes)
-{
-	uint64_t offset = (uint64_t)((const uint8_t *)at - tx->base);
-	return offset < tx->bytes && bytes <= tx->bytes - offset;
-}
-
 void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 {
 	struct fur_thread *t = tx->thread;
-	if (unlikely(!tx->form.software || !heap_has(tx, from, bytes))) {
+	if (unlikely(!tx->form.software || !tx_in_heap(tx, from, bytes))) {
 		fur_read_bytes(to, from, bytes);
 		return;
 	}
@@ -248,7 +241,7 @@ void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 {
 	unsigned skip = (unsigned)((uintptr_t)from & 7);
-	if (likely(skip + bytes <= 8 && heap_has(tx, from, bytes))) {
+	if (likely(skip + bytes <= 8 && tx_in_heap(tx, from, bytes))) {
 		uint64_t value = load_word(tx->thread, word_at(from)) >> 8 * skip;
 		return value; /* the caller takes the lowest `bytes` bytes */
 	}
@@ -296,10 +289,7 @@ void software_to_in_place(struct fur_update *tx)
 	if (bodies) {
 		t->software.publication = publication_begin(h);
 		tx->stamps = true;
-		const struct write_set *set = &t->software.writes;
-		for (uint32_t i = 0; i < set->n; i++)
-			stamp_line(h, set->words[i].word, t->software.publication, t->index);
-		arch_fence_light(); /* stamp_line() */
+		stamp_writes(t, t->software.publication);
 	}
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,

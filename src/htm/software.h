@@ -75,6 +75,11 @@ static inline void stamp_line(struct htm *h, const void *at, uint64_t number, ui
 	arch_store(stamp_of(h, at), stamp_by(number, thread));
 }
 
+/* Stamp every line of the update's write set with publication `number`.
+ * Orders:  the stamps, and the odd number of publications, before the caller's later stores to the
+ *          lines (light fence): see stamp_line(). */
+void stamp_writes(struct fur_thread *t, uint64_t number);
+
 /* ------------------------------------------------------------------ software.c */
 
 /* A body that was defeated so often runs serially. */

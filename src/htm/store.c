@@ -26,12 +26,6 @@ static bool store_make_room(struct fur_update *tx)
 	return !error;
 }
 
-static inline bool heap_contains(const struct fur_update *tx, const void *to, size_t bytes)
-{
-	uint64_t offset = (uint64_t)((const uint8_t *)to - tx->base);
-	return offset < tx->bytes && bytes <= tx->bytes - offset;
-}
-
 /* A software update's store, of at most redo_fits() bytes: to the log and the write set alone. */
 static bool store_in_software(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
@@ -69,10 +63,10 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 {
 	enum { MOST_BYTES = sizeof bits };
 	check_update(tx);
-	if (unlikely(!heap_contains(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES)) {
+	if (unlikely(!tx_in_heap(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES)) {
 		/* `bits` has at most 8 bytes, and a replay would take an entry of 0 bytes for
 		 * damage. */
-		tx_fail(tx, heap_contains(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
+		tx_fail(tx, tx_in_heap(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
 	if (tx->form.software) {
@@ -138,7 +132,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	check_update(tx);
 	if (bytes == 0)
 		return;
-	if (unlikely(!heap_contains(tx, to, bytes) || tx->error)) {
+	if (unlikely(!tx_in_heap(tx, to, bytes) || tx->error)) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
@@ -170,7 +164,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 FUR_API void fur_promote(fur_update *tx, void *at)
 {
 	check_update(tx);
-	if (unlikely(!heap_contains(tx, at, 1))) {
+	if (unlikely(!tx_in_heap(tx, at, 1))) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
