@@ -157,8 +157,8 @@ struct software {
 	uint64_t publication; /* the number of the one that it is carrying out, or tried to join */
 	int result;           /* of durability_persist(), if another thread has called it */
 	struct fur_thread *next_served;
-	uint64_t checked; /* reads that extending the snapshot has compared so far */
-	bool repeatable;  /* fur_update_run() runs the body again if it is defeated */
+	uint64_t slow_loads; /* loads since the snapshot moved that had to look at a stamp */
+	bool repeatable;     /* fur_update_run() runs the body again if it is defeated */
 	bool defeated;
 	bool served;      /* another thread has published the update, and made it durable */
 	uint32_t defeats; /* of the body that fur_update_run() is running */

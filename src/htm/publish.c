@@ -98,6 +98,18 @@ static bool claim_lines(struct fur_thread *t, uint64_t number)
 	return true;
 }
 
+/* Has the member that made the stamp claimed the word, and not just another word whose line has the
+ * same stamp?
+ * Orders:  the caller's load of the stamp before our loads of the member's write set, by the light
+ *          fence; the member completed its set before it claimed a line.  It does not change the
+ *          set before the batch is over: its next body in software begins when `held` is reset. */
+static bool claims_word(const struct htm *h, uint64_t stamp, const uint64_t *word)
+{
+	const struct write_set *set = &h->threads[stamp_thread(stamp)].software.writes;
+	arch_fence_light();
+	return write_maybe(set, write_hash(word)) && write_find(set, word);
+}
+
 /* Do all words that the update has loaded have their values still, and has no other member claimed
  * one of them? */
 static enum request check_member(const struct fur_thread *t, uint64_t number)
@@ -111,7 +123,8 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
 		         stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
 		/* Either order of the two loads will do: a member that claims the line after we
 		 * have looked comes after us, or sees our claim. */
-		if (stamp_number(stamp) == number && stamp != mine)
+		if (stamp_number(stamp) == number && stamp != mine &&
+		        claims_word(t->htm, stamp, set->reads[i].word))
 			now = REQUEST_WAITING;
 		else if (value != set->reads[i].value)
 			now = REQUEST_DEFEATED;
@@ -124,6 +137,8 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
  * new state; REQUEST_WAITING: another member is in the way. */
 static enum request publish_member(struct fur_thread *t, uint64_t number)
 {
+	/* A member that finds another in its way does not try the same batch again. */
+	arch_store(&t->software.publication, number);
 	if (!claim_lines(t, number))
 		return REQUEST_WAITING;
 	/* Full fence: orders our claims before our look at the claims on the words that we have
@@ -148,8 +163,6 @@ static enum request join(struct fur_thread *t, struct active *mine)
 	if (likely(gate == 0 || gate == t->software.publication) ||
 	        !arch_cas(&mine->request, REQUEST_WAITING, REQUEST_JOINING))
 		return (enum request)arch_load_acquire(&mine->request);
-	/* A member that found another in its way does not try the same batch again. */
-	t->software.publication = gate;
 	/* Ordered: our claim of the request before this load.  close_gate() closes the gate, then
 	 * looks for claimed requests.  So either we see the gate closed, or it waits for us. */
 	enum request now = arch_load_ordered(&h->lock.gate) == gate ? publish_member(t, gate)
@@ -203,8 +216,9 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t *request = &h->active[i].request;
-		if (likely(t->window.seqs[i] != REQUEST_WAITING) || joins(request) ||
-		        !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
+		if (likely(t->window.seqs[i] != REQUEST_WAITING) ||
+		        arch_load(&h->threads[i].software.publication) == number ||
+		        joins(request) || !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
 			continue;
 		struct fur_thread *member = &h->threads[i];
 		enum request now = publish_member(member, number);
@@ -415,7 +429,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 	struct turn_wait wait = {0};
 	lock_note_meeting(h);
 	crowd_count(h);
-	t->software.publication = 0;
+	arch_store(&t->software.publication, 0);
 	/* Release: a thread that serves the request sees our read set, write set and log. */
 	arch_store_release(&mine->request, REQUEST_WAITING);
 	for (;;) {

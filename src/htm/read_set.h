@@ -18,18 +18,24 @@ struct logged_read {
 
 struct read_set {
 	struct logged_read *reads;
-	uint64_t n, most;
+	uint64_t n, room; /* `room` is 0 while the body's loads are not recorded, else `most` */
+	uint64_t most;
 };
+
+/* Make the set empty.  `record`: false if the body's loads need not be recorded. */
+static inline void read_clear(struct read_set *set, bool record)
+{
+	set->n = 0;
+	set->room = record ? set->most : 0;
+}
 
 /* Make room for more reads.  False: no memory. */
 bool read_grow(struct read_set *set);
 
-static inline bool read_put(struct read_set *set, uint64_t *word, uint64_t value)
+/* There is room for the read. */
+static inline void read_put(struct read_set *set, uint64_t *word, uint64_t value)
 {
-	if (unlikely(set->n == set->most) && !read_grow(set))
-		return false;
 	set->reads[set->n++] = (struct logged_read){word, value};
-	return true;
 }
 
 #endif /* FUR_READ_SET_H */

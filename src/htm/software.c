@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_READS = 1024 };
+enum {
+	FIRST_READS = 1024,
+	/* A load that has to look at a stamp costs about as much more as comparing so many words. */
+	SLOW_LOAD_COMPARES = 4
+};
 
 bool read_grow(struct read_set *set)
 {
@@ -18,7 +22,7 @@ bool read_grow(struct read_set *set)
 	if (!reads)
 		return false;
 	set->reads = reads;
-	set->most = most;
+	set->most = set->room = most;
 	return true;
 }
 
@@ -44,7 +48,8 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	}
 	active_clear_wait(mine);
 	s->snapshot = snapshot_of(arch_load_acquire(&h->publications.now));
-	s->reads.n = s->checked = 0;
+	s->slow_loads = 0;
+	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	t->update.mode = mode;
 	t->update.form.software = 1;
@@ -137,9 +142,9 @@ bool software_extend(struct fur_thread *t)
 {
 	const struct htm *h = t->htm;
 	struct software *s = &t->software;
+	s->slow_loads = 0;
 	for (;;) {
 		uint64_t now = arch_load_acquire(&h->publications.now), stamp;
-		s->checked += s->reads.n;
 		if (snapshot_of(now) == now) {
 			if (!check_values(&s->reads))
 				return false;
@@ -169,9 +174,9 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 	for (bool extended = false;; extended = true) {
 		uint64_t value = arch_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
 		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
-		 * cheaper, and we might learn sooner that we are defeated; but comparing the words
-		 * must not cost more than loading them did. */
-		bool pays = !extended && s->checked <= s->reads.n;
+		 * cheaper, and we might learn sooner that we are defeated.  We compare all words
+		 * when the loads since the last time have cost as much as that will. */
+		bool pays = !extended && SLOW_LOAD_COMPARES * ++s->slow_loads > s->reads.n;
 		if (!stamp && !pays)
 			return value;
 		if (stamp)
@@ -181,22 +186,23 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 	}
 }
 
+/* A load that is not the usual case: the update is serial, something was published since its
+ * snapshot, or its read set has no room. */
 static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 {
 	struct software *s = &t->software;
 	uint64_t value = arch_load(word);
 	if (t->update.mode != TX_CONCURRENT)
 		return value;
-	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
-	 * begun since our snapshot, the value is the snapshot's. */
-	arch_fence_light();
-	if (unlikely(arch_load(&t->htm->publications.now) != s->snapshot))
+	arch_fence_light(); /* as in fur_load_bits() */
+	if (arch_load(&t->htm->publications.now) != s->snapshot)
 		value = load_beside_publications(t, word);
-	if (unlikely(!read_put(&s->reads, word, value))) {
+	if (unlikely(s->reads.n == s->reads.room && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
 		s->defeats = SOFTWARE_TRIES;
 		software_defeat(t);
 	}
+	read_put(&s->reads, word, value);
 	return value;
 }
 
@@ -204,7 +210,7 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 static inline uint64_t load_word(struct fur_thread *t, uint64_t *word)
 {
 	const struct write_set *set = &t->software.writes;
-	if (unlikely(write_maybe(set, write_hash(word)))) {
+	if (write_maybe(set, write_hash(word))) {
 		const struct written *own = write_find(set, word);
 		if (own && own->mask == UINT64_MAX)
 			return own->value;
@@ -238,16 +244,35 @@ void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 	}
 }
 
-uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
+/* Every case of fur_load_bits(). */
+static __attribute__((noinline)) uint64_t load_bits(
+        fur_update *tx, const void *from, unsigned bytes)
 {
-	unsigned skip = (unsigned)((uintptr_t)from & 7);
-	if (likely(skip + bytes <= 8 && tx_in_heap(tx, from, bytes))) {
-		uint64_t value = load_word(tx->thread, word_at(from)) >> 8 * skip;
-		return value; /* the caller takes the lowest `bytes` bytes */
-	}
 	uint64_t bits = 0;
 	fur_load_update(tx, &bits, from, bytes);
 	return bits;
+}
+
+/* The usual case, in as few instructions as possible: a concurrent body spends much of its time
+ * here.  It calls no function but load_bits(), and that last, so it saves no registers. */
+uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
+{
+	struct fur_thread *t = tx->thread;
+	struct software *s = &t->software;
+	unsigned skip = (unsigned)((uintptr_t)from & 7);
+	uint64_t *word = word_at(from), value;
+	if (unlikely(skip + bytes > 8 || !tx_in_heap(tx, from, bytes) ||
+	             write_maybe(&s->writes, write_hash(word))))
+		return load_bits(tx, from, bytes);
+	value = arch_load(word);
+	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
+	 * begun since our snapshot, the value is the snapshot's. */
+	arch_fence_light();
+	if (unlikely(arch_load(&t->htm->publications.now) != s->snapshot ||
+	             s->reads.n >= s->reads.room))
+		return load_bits(tx, from, bytes);
+	read_put(&s->reads, word, value);
+	return value >> 8 * skip;
 }
 
 /* ------------------------------------------------------------------ stores */

@@ -39,17 +39,29 @@
 /* A stamp is the number of the last publication that wrote, or claimed, one of the lines that share
  * the stamp, and 1 + the index of the thread.  Lines are of 64 bytes on every processor, because a
  * stamp's granularity is no matter of caches. */
-enum { PUBLICATION_STAMPS = 1 << 16, STAMP_LINE_SHIFT = 6, STAMP_THREAD_BITS = 16 };
+enum {
+	PUBLICATION_STAMPS_LOG = 20,
+	PUBLICATION_STAMPS = 1 << PUBLICATION_STAMPS_LOG,
+	STAMP_LINE_SHIFT = 6,
+	STAMP_THREAD_BITS = 16
+};
 
 static inline uint64_t *stamp_of(const struct htm *h, const void *at)
 {
 	uint64_t line = (uintptr_t)at >> STAMP_LINE_SHIFT;
-	return &h->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+	return &h->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >>
+	                               (64 - PUBLICATION_STAMPS_LOG)];
 }
 
 static inline uint64_t stamp_number(uint64_t stamp)
 {
 	return stamp >> STAMP_THREAD_BITS;
+}
+
+/* The index of the thread that made the stamp. */
+static inline uint32_t stamp_thread(uint64_t stamp)
+{
+	return (uint32_t)(stamp & ((UINT64_C(1) << STAMP_THREAD_BITS) - 1)) - 1;
 }
 
 static inline uint64_t stamp_by(uint64_t number, uint32_t thread)

@@ -9,9 +9,6 @@
 
 enum { FIRST_WORDS = 128 };
 
-_Static_assert(
-        WRITE_FILTER == 8, "write_maybe() takes three bits of the hash for the filter's word");
-
 /* The slot of the word, or the empty slot where its entry belongs. */
 static uint64_t *slot_of(const struct write_set *set, const uint64_t *word, uint64_t hash)
 {
@@ -57,7 +54,8 @@ bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t m
 	uint64_t hash = write_hash(word), *slot = slot_of(set, word, hash);
 	if (*slot >> 32 != set->generation) {
 		set->words[set->n] = (struct written){word, value, mask};
-		set->filter[hash >> 61] |= UINT64_C(1) << (hash >> 55 & 63);
+		set->filter[hash >> (64 - WRITE_FILTER_LOG)] |=
+		        UINT64_C(1) << (hash >> (58 - WRITE_FILTER_LOG) & 63);
 		*slot = (uint64_t)set->generation << 32 | set->n++;
 		return true;
 	}

@@ -17,7 +17,7 @@ struct written {
 	uint64_t mask;
 };
 
-enum { WRITE_FILTER = 8 };
+enum { WRITE_FILTER_LOG = 5, WRITE_FILTER = 1 << WRITE_FILTER_LOG };
 
 struct write_set {
 	/* A Bloom filter with one bit for each word: most loads find in one look that the update
@@ -37,7 +37,9 @@ static inline uint64_t write_hash(const uint64_t *word)
 /* False: the update has not stored to the word. */
 static inline bool write_maybe(const struct write_set *set, uint64_t hash)
 {
-	return set->filter[hash >> 61] >> (hash >> 55 & 63) & 1;
+	return set->filter[hash >> (64 - WRITE_FILTER_LOG)] >>
+	               (hash >> (58 - WRITE_FILTER_LOG) & 63) &
+	       1;
 }
 
 /* The entry of the word, or NULL. */
