@@ -32,12 +32,24 @@ uint64_t arch_ns_to_ticks(uint64_t ns)
 	return ns * PS_PER_NS;
 }
 
+/* The machine's futex has no timeouts.  Sleep briefly instead, as arch_backoff() does. */
+static void nap(void)
+{
+	struct timespec time = {.tv_nsec = 5000};
+	syscall(SYS_nanosleep, &time, NULL);
+}
+
+bool arch_futex_wait_for(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	(void)word, (void)expected, (void)timeout_ns;
+	nap();
+	return false;
+}
+
 void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-	/* The machine's futex has no timeouts.  Sleep briefly instead, as arch_backoff() does. */
-	struct timespec nap = {.tv_nsec = 5000};
 	if (timeout_ns)
-		syscall(SYS_nanosleep, &nap, NULL);
+		nap();
 	else
 		syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
 }
@@ -80,5 +92,17 @@ struct arch_cpu arch_cpu_detect(void)
 
 uint32_t arch_cores(void)
 {
-	return emu_machine_threads(emu_current_machine());
+	/* Outside the machine, as in recovery, a program has one thread. */
+	return emu_thread() < 0 ? 1 : emu_machine_threads(emu_current_machine());
+}
+
+uint32_t arch_all_cores(void)
+{
+	return arch_cores();
+}
+
+/* The machine pins its threads to its hardware threads in turn. */
+uint32_t arch_core(void)
+{
+	return emu_thread() < 0 ? 0 : (uint32_t)emu_thread() % arch_cores();
 }

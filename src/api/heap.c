@@ -58,7 +58,6 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->phase_times = o->phase_times;
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
-	crowd_start(h);
 	h->reader_report_ns = o->reader_report_ns;
 	h->reader_report = o->reader_report;
 	h->reader_report_arg = o->reader_report_arg;
@@ -66,7 +65,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
 	/* Not memory_padded(), which would touch each page. */
 	h->publications.stamps = calloc(PUBLICATION_STAMPS, sizeof(uint64_t));
-	if (!h->active || !heap->threads || !h->publications.stamps)
+	if (!h->active || !heap->threads || !h->publications.stamps || !crowd_start(h))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
 		        "free some memory, or make the heap with a smaller max_threads",
@@ -108,6 +107,7 @@ void heap_take_apart(struct fur_heap *heap)
 	page_limit_end(heap);
 	free(heap->htm.active);
 	free(heap->htm.publications.stamps);
+	free(heap->htm.crowd.place);
 	free(heap->threads);
 	if (heap->durability.super)
 		durability_detach(&heap->durability);

@@ -4,6 +4,7 @@
  */
 #include "base/arch.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -48,11 +49,23 @@ uint64_t arch_ns_to_ticks(uint64_t ns)
 	return (uint64_t)((double)ns * arch_ticks_per_ns());
 }
 
-void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+static bool futex_wait(int how, uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
 	struct timespec timeout = {
 	        (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
-	syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns ? &timeout : NULL, NULL, 0);
+	return syscall(SYS_futex, word, how, expected, timeout_ns ? &timeout : NULL, NULL, 0) ==
+	               0 ||
+	       errno != ETIMEDOUT;
+}
+
+bool arch_futex_wait_for(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	return futex_wait(FUTEX_WAIT_PRIVATE, word, expected, timeout_ns);
+}
+
+void arch_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	futex_wait(FUTEX_WAIT, word, expected, timeout_ns);
 }
 
 void arch_backoff(struct arch_backoff *b)
@@ -78,4 +91,16 @@ uint32_t arch_cores(void)
 {
 	cpu_set_t cores;
 	return sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
+}
+
+uint32_t arch_all_cores(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_CONF);
+	return n > 0 ? (uint32_t)n : 1;
+}
+
+uint32_t arch_core(void)
+{
+	int core = sched_getcpu();
+	return core >= 0 ? (uint32_t)core : 0;
 }

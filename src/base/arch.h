@@ -192,6 +192,8 @@ uint64_t arch_now_ns(void);
 /* Sleep until *word may have changed from `expected`; spurious returns are allowed.  Never inside a
  * hardware transaction. */
 void arch_futex_wait(uint32_t *word, uint32_t expected);
+/* The same, for `timeout_ns` at most.  False: the time is over. */
+bool arch_futex_wait_for(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 /* Wake one sleeper: among threads of the same priority, the one that has slept longest. */
 void arch_futex_wake_one(uint32_t *word);
 void arch_futex_wake_all(uint32_t *word);
@@ -231,5 +233,9 @@ struct arch_cpu arch_cpu_detect(void);
 
 /* How many threads of this process can run at a time. */
 uint32_t arch_cores(void);
+/* The core on which the calling thread runs now, or ran a moment ago: a number below
+ * arch_all_cores(), which counts those on which the process may not run, too. */
+uint32_t arch_core(void);
+uint32_t arch_all_cores(void);
 
 #endif /* FUR_ARCH_H */

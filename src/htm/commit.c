@@ -133,6 +133,7 @@ static int update_roll_back(struct fur_update *tx)
 	}
 	tx_close(tx);
 	nondurable_wait(t->durability, &t->window.commit.dset);
+	tx_over(t);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
 	const char *reason =
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
@@ -169,9 +170,10 @@ int update_commit(struct fur_update *tx)
 		return error;
 	tx_close(tx);
 	policy_learn(t, mode);
-	if (error)
-		return error;
-	return empty ? commit_finish_empty(t) : commit_finish(t);
+	if (!error)
+		error = empty ? commit_finish_empty(t) : commit_finish(t);
+	tx_over(t);
+	return error;
 }
 
 FUR_API int fur_commit(fur_update *tx)

@@ -1,22 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * crowd.c - how long a thread spins while it waits for another one.
+ * crowd.c - more threads than cores: how long a thread spins while it waits for another one, and
+ * how many updates run at a time.
  *
  * While each thread can have a core of its own, a spinning thread keeps nobody from working, and a
  * sleeping one costs a wake-up, or milliseconds on a core that other programs share.  With more
  * threads than cores, the awaited thread may need the core of the one that spins.
+ *
+ * With more threads than cores, the kernel also takes the core from threads for which others wait:
+ * an active reader, an update that is not durable yet.  Therefore only one update without hardware
+ * runs on each core.  The other threads sleep before their update begins, when nobody waits for
+ * them.  Running threads go on running; from time to time one of them calls the thread that has
+ * slept longest (Dice, Malthusian Locks, EuroSys 2017).  Each core has its own place to wait, so
+ * that threads that are pinned to one core do not keep those of another from running.
+ *
+ *  INV-L5  No update waits forever to be let in.  A thread that has been called goes in, whoever is
+ *          inside.  So does a thread that has slept for a while and nobody was called, because the
+ *          update inside may take as long as it likes; and a thread that has slept so several
+ *          times.
  */
+#include "base/memory.h"
 #include "htm/htm.h"
 
-enum { COUNT_EVERY_NS = 1000000, LONG_SPINS = 40000 };
+enum {
+	COUNT_EVERY_NS = 1000000,
+	LONG_SPINS = 40000,
+	QUANTUM_NS = 250000, /* from one call to the next, at least */
+	NAP_NS = 4000000,
+	MOST_NAPS = 4
+};
 
-void crowd_start(struct htm *h)
+bool crowd_start(struct htm *h)
 {
-	cpu_set_t cores;
-	h->crowd.cores =
-	        sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
+	h->crowd.cores = arch_cores();
 	h->crowd.every = arch_ns_to_ticks(COUNT_EVERY_NS);
+	h->crowd.nap_ns = NAP_NS;
+	h->crowd.quantum = arch_ns_to_ticks(QUANTUM_NS);
 	h->durability->spins = LONG_SPINS;
+	h->crowd.places = arch_all_cores();
+	h->crowd.place = memory_padded(h->crowd.places * sizeof *h->crowd.place);
+	return h->crowd.place != NULL;
 }
 
 /* How many threads have ended a transaction since the last count, or are inside one? */
@@ -40,8 +63,72 @@ void crowd_count(struct htm *h)
 	uint64_t now = arch_ticks(), next = arch_load(&h->crowd.next_count);
 	if (likely(now < next) || !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
 		return;
-	uint32_t busy = count_threads(h);
+	uint64_t threads = count_threads(h);
+	for (uint32_t i = 0; i < h->crowd.places; i++)
+		threads += arch_load(&h->crowd.place[i].waiting);
+	bool crowded = threads > h->crowd.cores;
 	/* The first count includes threads that have only set the heap up. */
-	if (next)
-		arch_store32(&h->durability->spins, busy <= h->crowd.cores ? LONG_SPINS : 0);
+	if (!next)
+		return;
+	arch_store32(&h->durability->spins, crowded ? 0 : LONG_SPINS);
+	arch_store32(&h->crowd.crowded, crowded);
+}
+
+/* ------------------------------------------------------ how many updates run */
+
+static bool go_in(struct crowd_place *p)
+{
+	return arch_load(&p->inside) == 0 && arch_cas(&p->inside, 0, 1);
+}
+
+/* INV-L5.  Sleep until this thread is called, or has slept long enough.  A caller that has not seen
+ * `waiting` grow calls nobody; the limit on the sleep makes up for that. */
+static void wait_for_call(struct crowd_place *p, uint64_t nap_ns)
+{
+	arch_fetch_add(&p->waiting, 1);
+	for (unsigned k = 0; k < MOST_NAPS; k++) {
+		/* All that wait here are called in turn, one in each quantum. */
+		uint64_t calls = arch_load_acquire(&p->calls),
+		         nap = nap_ns + arch_load(&p->waiting) * QUANTUM_NS;
+		if (arch_futex_wait_for(arch_futex_of(&p->calls), (uint32_t)calls, nap) ||
+		        arch_load_acquire(&p->calls) == calls)
+			break;
+	}
+	arch_fetch_add(&p->waiting, (uint64_t)-1);
+}
+
+void crowd_enter(struct fur_thread *t)
+{
+	struct crowd *c = &t->htm->crowd;
+	uint32_t core = arch_core();
+	crowd_count(t->htm);
+	struct crowd_place *p = &c->place[core < c->places ? core : 0];
+	t->policy.inside = p;
+	if (go_in(p))
+		return;
+	wait_for_call(p, c->nap_ns);
+	arch_fetch_add(&p->inside, 1);
+}
+
+/* A place where threads wait: rather `own`, for its core is the one that falls idle.  NULL: there
+ * is none. */
+static struct crowd_place *place_to_call(struct crowd *c, struct crowd_place *own)
+{
+	struct crowd_place *p = own;
+	for (uint32_t i = 0; i < c->places && arch_load(&p->waiting) == 0; i++)
+		p = &c->place[i];
+	return arch_load(&p->waiting) ? p : NULL;
+}
+
+void crowd_leave(struct fur_thread *t)
+{
+	struct crowd_place *own = t->policy.inside, *p;
+	t->policy.inside = NULL;
+	arch_fetch_add(&own->inside, (uint64_t)-1);
+	uint64_t now = arch_ticks(), next = arch_load(&own->next_call);
+	if (now < next || !arch_cas(&own->next_call, next, now + t->htm->crowd.quantum) ||
+	        !(p = place_to_call(&t->htm->crowd, own)))
+		return;
+	arch_fetch_add(&p->calls, 1);
+	arch_futex_wake_one(arch_futex_of(&p->calls));
 }

@@ -78,8 +78,20 @@ struct publications {
 /* How many threads want a core (crowd.c). */
 struct crowd {
 	uint64_t next_count ARCH_PADDED; /* in ticks */
-	uint64_t every;
-	uint32_t cores; /* on which this process may run */
+	uint64_t every, quantum;         /* in ticks */
+	uint32_t cores;                  /* on which this process may run */
+	uint32_t crowded;                /* more threads work on the heap than there are cores */
+	uint32_t places;
+	struct crowd_place *place; /* [places], one for each core of the machine */
+	uint64_t nap_ns;           /* how long a thread that waits sleeps, at least */
+};
+
+/* Where the updates of threads that run on one core are let in. */
+struct crowd_place {
+	uint64_t inside ARCH_PADDED; /* updates that were let in, and have not ended */
+	uint64_t waiting;            /* threads that wait to be let in */
+	uint64_t next_call;          /* when an update that ends may call one, in ticks */
+	uint64_t calls;              /* so far.  A futex. */
 };
 
 struct htm_ops;
@@ -173,6 +185,7 @@ struct policy {
 	uint32_t alone;    /* its short updates in a row that met nobody */
 	/* So many updates go without hardware, because some in a row overflowed it. */
 	uint32_t skip, overflows;
+	struct crowd_place *inside; /* where its open update was let in, or NULL (crowd.c) */
 };
 
 struct fur_thread {
@@ -249,10 +262,17 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 
 /* --------------------------------------------------------- waiting (crowd.c) */
 
-void crowd_start(struct htm *h);
+/* False: no memory. */
+FUR_MUST_USE bool crowd_start(struct htm *h);
 /* Called by a thread that begins to wait: every few milliseconds, decide anew how long threads
  * spin (durability.spins). */
 void crowd_count(struct htm *h);
+/* For an update without hardware that begins while the heap is crowded: wait while another one that
+ * began on this core has not ended. */
+void crowd_enter(struct fur_thread *t);
+/* The same thread's update has ended.  Called when it is durable: it may wake a thread, which the
+ * kernel may run in our place, and then others wait for an update that is not durable. */
+void crowd_leave(struct fur_thread *t);
 
 /* ---------------------------------------------------------- lock (lock.c) */
 
@@ -373,6 +393,13 @@ FUR_MUST_USE int tx_not_mine(const struct fur_update *tx, const char *function);
 
 /* Mark the update as ended. */
 void tx_close(struct fur_update *tx);
+
+/* The thread's update has ended, and nobody waits for it any more. */
+static inline void tx_over(struct fur_thread *t)
+{
+	if (unlikely(t->policy.inside))
+		crowd_leave(t);
+}
 
 /* Roll back and end every transaction that the thread has open.  For threads that end inside
  * one. */

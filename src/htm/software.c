@@ -11,7 +11,7 @@
 
 enum {
 	FIRST_READS = 1024,
-	/* A load that has to look at a stamp costs about as much more as comparing so many words. */
+	/* A load that looks at a stamp costs about as much as comparing so many words. */
 	SLOW_LOAD_COMPARES = 4
 };
 

@@ -104,6 +104,8 @@ static int begin_without_hardware(struct fur_thread *t)
 	struct htm *h = t->htm;
 	uint64_t started = h->phase_times ? arch_ticks() : 0;
 	int error = 0;
+	if (unlikely(arch_load32(&h->crowd.crowded) != 0) && !t->policy.inside)
+		crowd_enter(t);
 	if (!h->ops && alone(t)) {
 		error = begin_in_place(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
@@ -205,6 +207,7 @@ static int begin_inner(struct fur_thread *t, fur_update **update)
 static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 {
 	tx_close(tx);
+	tx_over(tx->thread);
 	*update = NULL;
 	return error;
 }

@@ -76,6 +76,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--machine", o.machine,
 	        "power9, tsx, tsx-tracked, epyc, a description file, or all, which takes the first "
 	        "three in turn");
+	line.option("--retries", o.retries,
+	        "libfur: attempts in hardware before an update does without; default: chosen by "
+	        "the seed");
 	line.flag("--any", o.any,
 	        "libfur: machine, workload, isolation, --replayer and --dram by the seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");

@@ -36,6 +36,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --isolation " + o.isolation;
 	if (!o.plant.empty())
 		c += " --plant " + o.plant;
+	if (o.retries)
+		c += " --retries " + std::to_string(o.retries);
 	if (o.dram)
 		c += " --dram";
 	if (o.replayer)

@@ -46,6 +46,8 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.machine = machine_of(o, seed);
 	p.perturb = perturbs[r.below(4)];
 	p.retries = retries[r.below(3)];
+	if (o.retries)
+		p.retries = o.retries;
 	p.update_percent = updates[r.below(3)];
 	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
 	p.crash_near_return = static_cast<unsigned>(r.below(3));

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * crowd_test.cpp - more threads than cores: only one update runs on each core, and every update
+ * runs in the end.
+ */
+#include "software.hpp"
+
+namespace
+{
+
+/* The heap takes itself to be crowded, and to have one core. */
+class Crowd : public Software
+{
+protected:
+	Crowd() : Software(room_for_threads())
+	{
+		struct crowd &c = heap_.get()->htm.crowd;
+		c.next_count = UINT64_MAX;
+		c.crowded = 1;
+		c.places = 1;
+	}
+	static fur_options room_for_threads()
+	{
+		fur::Options o = software_options();
+		o.max_threads = 8;
+		return o;
+	}
+	const crowd_place &place() const
+	{
+		return heap_.get()->htm.crowd.place[0];
+	}
+	void expect_nobody_inside() const
+	{
+		EXPECT_EQ(place().inside, 0u);
+		EXPECT_EQ(self_.get()->policy.inside, nullptr);
+	}
+};
+
+TEST_F(Crowd, UpdateIsInsideUntilItEnds)
+{
+	for (tx_mode mode : {TX_CONCURRENT, TX_SERIAL, TX_IN_PLACE}) {
+		update_in(mode, [&](fur_update *tx) {
+			EXPECT_EQ(place().inside, 1u);
+			fur_store(tx, word(0), uint64_t(mode));
+		});
+		expect_nobody_inside();
+	}
+	update_in(TX_CONCURRENT, [&](fur_update *) { EXPECT_EQ(place().inside, 1u); });
+	expect_nobody_inside();
+}
+
+TEST_F(Crowd, UpdateThatDoesNotCommitIsNotInsideAnyMore)
+{
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	expect_nobody_inside();
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	fur_store(tx, reinterpret_cast<uint64_t *>(uintptr_t(64)), uint64_t(1));
+	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+	expect_nobody_inside();
+	EXPECT_THROW(fur::update(self_, fur::rerun, [](fur_update *) { throw 1; }), int);
+	expect_nobody_inside();
+	std::thread([&] {
+		fur_thread *t;
+		ASSERT_EQ(fur_thread_register(heap_.get(), &t), 0);
+		ASSERT_EQ(fur_begin_update(t, &tx), 0);
+		EXPECT_EQ(place().inside, 1u);
+	}).join();
+	expect_nobody_inside();
+}
+
+TEST_F(Crowd, DefeatedUpdateStaysInside)
+{
+	int runs = 0;
+	update_in(TX_CONCURRENT, [&](fur_update *tx) {
+		EXPECT_EQ(place().inside, 1u);
+		uint64_t old = fur_load(tx, word(0));
+		if (runs++ == 0)
+			other_.run([&](fur_thread *t) { /* not let in: it loses patience */
+				fur::update(t, [&](fur_update *u) {
+					EXPECT_EQ(place().inside, 2u);
+					fur_store(u, word(0), old + 1);
+				});
+			});
+		fur_store(tx, word(1), old);
+	});
+	EXPECT_EQ(runs, 2);
+	EXPECT_EQ(*word(1), 1u);
+	expect_nobody_inside();
+}
+
+TEST_F(Crowd, SecondUpdateWaits_UntilTheFirstEnds)
+{
+	struct crowd &c = heap_.get()->htm.crowd;
+	fur_update *tx;
+	c.quantum = 0;
+	c.nap_ns = UINT64_C(3600) * 1000000000; /* only the call wakes the other thread */
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	fur_store(tx, word(0), uint64_t(1));
+	other_.start([&](fur_thread *t) {
+		fur::update(
+		        t, fur::rerun, [&](fur_update *u) { fur_store(u, word(1), *word(0) + 1); });
+	});
+	while (arch_load(&place().waiting) == 0)
+		usleep(50);
+	uint64_t calls = place().calls;
+	EXPECT_EQ(fur_commit(tx), 0);
+	other_.finish();
+	EXPECT_EQ(*word(1), 2u);
+	EXPECT_EQ(place().calls, calls + 1);
+	EXPECT_EQ(place().waiting, 0u);
+	expect_nobody_inside();
+}
+
+/* INV-L5: the first update does not end before the second one has. */
+TEST_F(Crowd, UpdateThatNobodyCallsGoesInByItself)
+{
+	uint64_t calls = place().calls;
+	update_in(TX_CONCURRENT, [&](fur_update *tx) {
+		fur_store(tx, word(0), uint64_t(1));
+		other_.run([&](fur_thread *t) {
+			fur::update(t, fur::rerun,
+			        [&](fur_update *u) { fur_store(u, word(1), uint64_t(1)); });
+		});
+	});
+	EXPECT_EQ(*word(0) + *word(1), 2u);
+	EXPECT_EQ(place().calls, calls);
+	expect_nobody_inside();
+}
+
+TEST_F(Crowd, ReadOnlyTransactionsNeverWait)
+{
+	update_in(TX_CONCURRENT, [&](fur_update *tx) {
+		fur_store(tx, word(0), uint64_t(1));
+		other_.run([&](fur_thread *t) {
+			fur::read(t, [&](fur_ro *ro) { EXPECT_EQ(fur_load(ro, word(0)), 0u); });
+		});
+	});
+	expect_nobody_inside();
+}
+
+/* The count finds the crowd, and finds that it is gone. */
+TEST_F(Crowd, IsCounted)
+{
+	struct crowd &c = heap_.get()->htm.crowd;
+	c.cores = 1;
+	c.crowded = 0;
+	auto one = [&](fur_thread *t) {
+		fur::update(t, [&](fur_update *tx) { fur_store(tx, word(0), uint64_t(1)); });
+	};
+	auto count = [&] {
+		c.next_count = 1;
+		crowd_count(&heap_.get()->htm);
+		return c.crowded;
+	};
+	count();
+	EXPECT_EQ(count(), 0u);
+	one(self_);
+	EXPECT_EQ(count(), 0u);
+	one(self_);
+	other_.run(one);
+	EXPECT_EQ(count(), 1u);
+	EXPECT_EQ(count(), 0u);
+	c.place[0].waiting = 2;
+	EXPECT_EQ(count(), 1u) << "threads that sleep want a core, too";
+	c.place[0].waiting = 0;
+}
+
+TEST_F(Crowd, EveryThreadEnds)
+{
+	enum { THREADS = 6, UPDATES = 3000 };
+	std::vector<std::thread> threads;
+	for (unsigned k = 0; k < THREADS; k++)
+		threads.emplace_back([&, k] {
+			fur::Thread self(heap_);
+			for (unsigned i = 0; i < UPDATES; i++)
+				fur::update(self, fur::rerun, [&](fur_update *tx) {
+					unsigned at = k + i % 3;
+					fur_store(tx, word(at), fur_load(tx, word(at)) + 1);
+				});
+		});
+	for (std::thread &t : threads)
+		t.join();
+	uint64_t sum = 0;
+	for (unsigned n = 0; n < THREADS + 3; n++)
+		sum += *word(n);
+	EXPECT_EQ(sum, uint64_t(THREADS) * UPDATES);
+	EXPECT_EQ(place().waiting, 0u);
+	expect_nobody_inside();
+}
+
+} // namespace
