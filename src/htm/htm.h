@@ -188,6 +188,13 @@ struct policy {
 	struct crowd_place *inside; /* where its open update was let in, or NULL (crowd.c) */
 };
 
+/* What a thread knows of nondurable[] (reader.c). */
+struct quiet {
+	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
+	uint32_t misses; /* in a row */
+	uint32_t skip;   /* so many transactions do not ask */
+};
+
 struct fur_thread {
 	struct htm *htm;
 	struct durability *durability;
@@ -206,6 +213,7 @@ struct fur_thread {
 	struct htm_window window;
 	struct software software;
 	struct policy policy;
+	struct quiet quiet;
 	uint64_t began;     /* ticks, with phase_times */
 	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {

@@ -4,6 +4,7 @@
  * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
  */
 #include "base/error.h"
+#include "durability/ring.h"
 #include "htm/software.h"
 
 static struct fur_thread *thread_of(fur_ro *ro)
@@ -86,14 +87,46 @@ static int end_inner(fur_ro *ro)
 	return 0;
 }
 
+/* Collect D (INV-D1).  With many threads, the scan of nondurable[] may take longer than the body.
+ * So a thread that has found it empty remembers next_durts.  While that does not change, nothing
+ * has become visible since (plant: quiet-forever): without hardware, an update announces itself,
+ * draws its durTS, and then stores.  It does so after it has shut readers out and waited for us
+ * (INV-SW3), hence not between the loads of this function, and their order does not matter.  With
+ * hardware, an update may draw after its stores are visible, or before it is announced.
+ * Each update changes next_durts, and to load it then costs a miss, so a thread that finds it
+ * changed asks more rarely. */
+static void collect(struct fur_thread *t, struct dset *set)
+{
+	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
+	const struct durability *d = t->durability;
+	struct quiet *q = &t->quiet;
+	if (t->htm->ops || q->skip || arch_load(&d->limit) <= THREADS_FEW) {
+		q->skip -= q->skip != 0;
+		nondurable_collect(d, t->index, set);
+		return;
+	}
+	uint64_t next = ring_next(d);
+	if (next == q->next) {
+		set->n = 0;
+		q->misses = 0;
+		return;
+	}
+	nondurable_collect(d, t->index, set);
+	q->next = set->n == 0 ? next : 0;
+	if (++q->misses == MISSES) {
+		q->misses = 0;
+		q->skip = SKIP;
+	}
+}
+
 FUR_API int fur_end_ro(fur_ro *ro)
 {
 	if (unlikely(!ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread()))
 		return end_inner(ro);
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.commit.dset;
-	nondurable_collect(t->durability, t->index, set); /* D (INV-D1) */
-	active_leave(active_of(t));                       /* A1:24 */
+	collect(t, set);
+	active_leave(active_of(t)); /* A1:24 */
 	this_thread()->open = NULL;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
