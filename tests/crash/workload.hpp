@@ -148,7 +148,7 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
         unsigned parts = EVERYTHING)
 {
 	Step s(seed, t, k);
-	fur::update(self, [&](fur_update *tx) {
+	auto body = [&](fur_update *tx) {
 		/* The check half way, so that a torn update cannot hide behind an even sum. */
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.from].value,
@@ -172,7 +172,12 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 			fur_store(tx, &data->account[s.to].value,
 			        fur_load(tx, &data->account[s.to].value) + s.amount);
 		fur_store(tx, &data->counter[t].value, static_cast<int64_t>(k));
-	});
+	};
+	/* Without hardware transactions: concurrent updates next to serial ones. */
+	if (mix(seed + k) % 4)
+		fur::update(self, fur::rerun, body);
+	else
+		fur::update(self, body);
 }
 
 /* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: it
