@@ -98,14 +98,26 @@ static int begin_in_place(struct fur_thread *t)
 	return 0;
 }
 
+static void enter_if_crowded(struct fur_thread *t)
+{
+	if (likely(arch_load32(&t->htm->crowd.crowded) == 0) || t->policy.inside)
+		return;
+	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
+	crowd_enter(t);
+	if (started) { /* the time is not the body's */
+		t->began += arch_ticks() - started;
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
+	}
+}
+
 /* The machine has no hardware transactions, or this update had better not use them. */
 static int begin_without_hardware(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	uint64_t started = h->phase_times ? arch_ticks() : 0;
+	uint64_t started;
 	int error = 0;
-	if (unlikely(arch_load32(&h->crowd.crowded) != 0) && !t->policy.inside)
-		crowd_enter(t);
+	enter_if_crowded(t);
+	started = h->phase_times ? arch_ticks() : 0;
 	if (!h->ops && alone(t)) {
 		error = begin_in_place(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
