@@ -60,8 +60,9 @@
  *
  *    Without hardware transactions, a thread whose short updates have met no other transaction for
  *    a while runs them in place: read-only transactions and other updates wait for the whole body.
- *    With more threads than cores, an update without hardware may wait before its body, some
- *    milliseconds at most, until an update that began on the same core has ended.
+ *    With more threads than cores, an update without hardware may wait before its body.  It waits
+ *    for an update that began on the same core, or some milliseconds; with many threads, a quarter
+ *    of a millisecond longer for each thread that waits, too.
  *    A serial update that sleeps stops all other software updates at their commit, and serial ones
  *    at their begin.  So give long bodies to fur_update_run().
  *

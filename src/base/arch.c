@@ -53,9 +53,9 @@ static bool futex_wait(int how, uint32_t *word, uint32_t expected, uint64_t time
 {
 	struct timespec timeout = {
 	        (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
-	return syscall(SYS_futex, word, how, expected, timeout_ns ? &timeout : NULL, NULL, 0) ==
-	               0 ||
-	       errno != ETIMEDOUT;
+	long result =
+	        syscall(SYS_futex, word, how, expected, timeout_ns ? &timeout : NULL, NULL, 0);
+	return result == 0 || errno != ETIMEDOUT;
 }
 
 bool arch_futex_wait_for(uint32_t *word, uint32_t expected, uint64_t timeout_ns)

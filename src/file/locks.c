@@ -107,9 +107,9 @@ int heap_lock_file(int fd, enum heap_lock byte)
 {
 	enum { TRIES = 100 };
 	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
-	/* A replayer that has waited for the worker to end holds this lock for a moment.  And the
-	 * lock of a program that was killed may be there for a moment after its parent has seen it
-	 * end: inject-test found that, once in some thousand cases. */
+	/* A replayer that has waited for the worker to end holds this lock for a moment.  And now
+	 * and then inject-test finds it taken just after a program was killed, although the
+	 * program's parent has seen it end. */
 	for (int tries = 0; error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && tries < TRIES;
 	        tries++) {
 		usleep(1000);

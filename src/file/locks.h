@@ -30,7 +30,8 @@ enum heap_lock {
 	HEAP_LOCK_WORKING = 3
 };
 
-/* Take a byte's lock, or tell in the message who has it; HEAP_LOCK_NONE: do nothing.
+/* Take a byte's lock, or tell in the message who has it; HEAP_LOCK_NONE: do nothing.  Waits up to
+ * 100 ms for HEAP_LOCK_WORKER.
  * Errors: FUR_EBUSY, FUR_ESYS. */
 FUR_MUST_USE int heap_lock_file(int fd, enum heap_lock byte);
 

@@ -15,9 +15,9 @@
  * that threads that are pinned to one core do not keep those of another from running.
  *
  *  INV-L5  No update waits forever to be let in.  A thread that has been called goes in, whoever is
- *          inside.  So does a thread that has slept for a while and nobody was called, because the
- *          update inside may take as long as it likes; and a thread that has slept so several
- *          times.
+ *          inside.  So does a thread that has slept for a while in which nobody was called, because
+ *          the update inside may take as long as it likes; and a thread that has slept so
+ *          several times.
  */
 #include "base/memory.h"
 #include "htm/htm.h"
@@ -64,12 +64,12 @@ void crowd_count(struct htm *h)
 	if (likely(now < next) || !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
 		return;
 	uint64_t threads = count_threads(h);
-	for (uint32_t i = 0; i < h->crowd.places; i++)
-		threads += arch_load(&h->crowd.place[i].waiting);
-	bool crowded = threads > h->crowd.cores;
 	/* The first count includes threads that have only set the heap up. */
 	if (!next)
 		return;
+	for (uint32_t i = 0; i < h->crowd.places; i++)
+		threads += arch_load(&h->crowd.place[i].waiting);
+	bool crowded = threads > h->crowd.cores;
 	arch_store32(&h->durability->spins, crowded ? 0 : LONG_SPINS);
 	arch_store32(&h->crowd.crowded, crowded);
 }

@@ -272,8 +272,8 @@ FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolatio
 
 /* False: no memory. */
 FUR_MUST_USE bool crowd_start(struct htm *h);
-/* Called by a thread that begins to wait: every few milliseconds, decide anew how long threads
- * spin (durability.spins). */
+/* Called by a thread that begins to wait: every few milliseconds, decide anew whether the heap is
+ * crowded, and how long threads spin (durability.spins). */
 void crowd_count(struct htm *h);
 /* For an update without hardware that begins while the heap is crowded: wait while another one that
  * began on this core has not ended. */

@@ -32,7 +32,7 @@ static inline void read_clear(struct read_set *set, bool record)
 /* Make room for more reads.  False: no memory. */
 bool read_grow(struct read_set *set);
 
-/* There is room for the read. */
+/* Add a read.  The caller has seen that there is room. */
 static inline void read_put(struct read_set *set, uint64_t *word, uint64_t value)
 {
 	set->reads[set->n++] = (struct logged_read){word, value};

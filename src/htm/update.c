@@ -105,8 +105,9 @@ static void enter_if_crowded(struct fur_thread *t)
 	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
 	crowd_enter(t);
 	if (started) { /* the time is not the body's */
-		t->began += arch_ticks() - started;
-		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
+		uint64_t waited = arch_ticks() - started;
+		t->began += waited;
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], waited);
 	}
 }
 
@@ -114,10 +115,9 @@ static void enter_if_crowded(struct fur_thread *t)
 static int begin_without_hardware(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	uint64_t started;
-	int error = 0;
 	enter_if_crowded(t);
-	started = h->phase_times ? arch_ticks() : 0;
+	uint64_t started = h->phase_times ? arch_ticks() : 0;
+	int error = 0;
 	if (!h->ops && alone(t)) {
 		error = begin_in_place(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {

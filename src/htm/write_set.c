@@ -54,8 +54,7 @@ bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t m
 	uint64_t hash = write_hash(word), *slot = slot_of(set, word, hash);
 	if (*slot >> 32 != set->generation) {
 		set->words[set->n] = (struct written){word, value, mask};
-		set->filter[hash >> (64 - WRITE_FILTER_LOG)] |=
-		        UINT64_C(1) << (hash >> (58 - WRITE_FILTER_LOG) & 63);
+		set->filter[write_filter_word(hash)] |= write_filter_bit(hash);
 		*slot = (uint64_t)set->generation << 32 | set->n++;
 		return true;
 	}

@@ -34,12 +34,20 @@ static inline uint64_t write_hash(const uint64_t *word)
 	return ((uintptr_t)word >> 3) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+static inline uint64_t write_filter_word(uint64_t hash)
+{
+	return hash >> (64 - WRITE_FILTER_LOG);
+}
+
+static inline uint64_t write_filter_bit(uint64_t hash)
+{
+	return UINT64_C(1) << (hash >> (58 - WRITE_FILTER_LOG) & 63);
+}
+
 /* False: the update has not stored to the word. */
 static inline bool write_maybe(const struct write_set *set, uint64_t hash)
 {
-	return set->filter[hash >> (64 - WRITE_FILTER_LOG)] >>
-	               (hash >> (58 - WRITE_FILTER_LOG) & 63) &
-	       1;
+	return set->filter[write_filter_word(hash)] & write_filter_bit(hash);
 }
 
 /* The entry of the word, or NULL. */

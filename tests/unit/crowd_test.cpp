@@ -77,7 +77,7 @@ TEST_F(Crowd, DefeatedUpdateStaysInside)
 		EXPECT_EQ(place().inside, 1u);
 		uint64_t old = fur_load(tx, word(0));
 		if (runs++ == 0)
-			other_.run([&](fur_thread *t) { /* not let in: it loses patience */
+			other_.run([&](fur_thread *t) { /* nobody calls it: it goes in by itself */
 				fur::update(t, [&](fur_update *u) {
 					EXPECT_EQ(place().inside, 2u);
 					fur_store(u, word(0), old + 1);
