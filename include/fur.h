@@ -480,7 +480,8 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
 
 /* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to
- * it.
+ * it.  An update in a hardware transaction runs once more first, from its begin, without hardware:
+ * only there does fur_abort() return.  So do updates that fail for another reason.
  * Nested:  ends the inner transaction only; the outermost commit rolls everything back.
  * Returns: FUR_EABORTED, or the code for which the update had failed before.  FUR_ENOTX: no update
  *          is open.  FUR_EFORK: only the parent can end it. */

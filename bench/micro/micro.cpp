@@ -403,7 +403,7 @@ void BM_RedoAppend(benchmark::State &state)
 	uint64_t *words = r.heap.words(64 * 8), k = 0, n = static_cast<uint64_t>(state.range(0));
 	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
 	for (auto _ : state) {
-		redo_begin(&log, &r.d());
+		redo_begin(&log, &r.d(), REDO_UNDO);
 		k++;
 		for (uint64_t i = 0; i < n; i++) {
 			uint64_t *to = &words[i * 8],
@@ -430,7 +430,7 @@ void BM_MarkerAppend(benchmark::State &state)
 	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
 	commit c{};
 	for (auto _ : state) {
-		redo_begin(&log, &d);
+		redo_begin(&log, &d, REDO_UNDO);
 		for (uint64_t i = 0; i < n; i++) {
 			uint64_t *to = &words[i * 8],
 			         offset = static_cast<uint64_t>(

@@ -240,7 +240,7 @@ private:
 		updates.each([&](unsigned producer, uint64_t words, const uint64_t *word,
 		                     const uint64_t *value) {
 			redo_log &log = d.redo[producer];
-			redo_begin(&log, &d);
+			redo_begin(&log, &d, REDO_UNDO);
 			for (uint64_t n = 0; n < words; n++)
 				failed |= !redo_append(
 				        &log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);

@@ -22,9 +22,11 @@
  *           the ring upwards, so it has decided about D before it reaches the update's marker.
  *   INV-D5  An update leaves nondurable[] only when it is durable, or can never become durable: in
  *           the second case its abort marker is durable, or the heap has failed.
- *   INV-D6  An update that is rolled back without a hardware abort leaves the heap as it found it:
- *           redo_undo() undoes its stores, the newest first, before the update leaves active[] or
- *           releases the lock.
+ *   INV-D6  An update that fails leaves the heap as it found it.  In hardware it aborts; in place,
+ *           redo_undo() undoes its stores, the newest first, before readers are let in; in software
+ *           it has not stored.
+ *   INV-D8  For each store of an update, its record has the place, and the store's data or that of
+ *           a later store of the same update to the same bytes.
  *
  * durability_commit() carries out the rest of Algorithm 1 for an update that is visible.
  */
@@ -86,7 +88,17 @@ static inline void phase_mark(struct commit *c, enum fur_phase phase)
 
 /* One thread's redo log.  Positions only grow; modulo log_bytes a position is a place in the log.
  * The record of the open update is [start, head).  If the file has record heads, the record's
- * media_head lies at start.  A hardware abort also rolls head and undo back. */
+ * media_head lies at start.  A hardware abort also rolls head and entries back. */
+enum redo_form {
+	/* The update stores in place, and redo_undo() can undo that; or it is in software. */
+	REDO_UNDO,
+	/* In hardware, whose abort undoes the stores. */
+	REDO_ENTRIES,
+	/* In hardware on POWER: each store notes only where it went.  redo_complete() makes the
+	 * entries in the window (FUR 3.3): a transaction may store to 64 lines, and a noted store
+	 * takes a sixteenth of one. */
+	REDO_NOTES
+};
 struct redo_log {
 	uint64_t head, start;
 	uint64_t end;       /* of the newest committed record */
@@ -95,10 +107,14 @@ struct redo_log {
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries; /* of the open update */
+	enum redo_form form;
 	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
-	/* In DRAM, at the same places: the data that each entry overwrote; see redo_append(). */
+	/* In DRAM.  REDO_UNDO: at the same places, the data that each entry overwrote; see
+	 * redo_append(). */
 	uint8_t *undo;
+	/* The same memory.  REDO_NOTES: the words of the entries (media_entry_word()), in order. */
+	uint64_t *notes;
 	uint8_t *persistent; /* the log in the file */
 	/* Shared.  Everything below it is replayed; the thread that replays moves it. */
 	uint64_t tail ARCH_PADDED;
@@ -195,16 +211,16 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 void redo_fini(struct redo_log *log, const struct durability *d);
 
 /* Begin the record of an update.  Outside hardware transactions. */
-void redo_begin(struct redo_log *log, const struct durability *d);
+void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form form);
 
 /* Prefetch the lines of the next record.  They were last used a lap ago, so they are in no cache.
  * Without the prefetch, the next update's first locked instruction would wait for each of its
  * stores to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Log a store of `bytes` bytes to `to`, keep the old bytes for redo_undo(), and store.  `bytes` is
- * at most redo_fits(): an entry has at most MEDIA_ENTRY_MAX bytes, and does not cross the end of
- * the log.  False: the log has no room, and nothing was done. */
+/* Log a store of `bytes` bytes to `to` in the form of the record, and store.  `bytes` is at most
+ * redo_fits(): an entry has at most MEDIA_ENTRY_MAX bytes, and does not cross the end of the log.
+ * False: the log has no room, and nothing was done. */
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes);
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes);
@@ -221,7 +237,12 @@ void redo_store_record(
 /* Drop the entries of the open record, none of which was stored in the heap. */
 void redo_discard(struct redo_log *log, const struct durability *d);
 
-/* Undo the stores of the open record (INV-D6). */
+/* Make the entries of a record of REDO_NOTES, with the data that is in the heap.  For the window:
+ * if the transaction is doomed, the notes may be of an older update, so the entries mean nothing,
+ * but they lie inside the log (INV-W2).  Returns: the record's end. */
+uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap);
+
+/* Undo the stores of the open record, which is of REDO_UNDO (INV-D6). */
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 
 /* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a

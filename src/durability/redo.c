@@ -5,8 +5,8 @@
  * An entry records the exact width of its store: if it logged 8 bytes for a 4-byte field, a replay
  * would restore an old value of the neighbouring field.  The undo record of an entry lies at the
  * same place in `undo`: first the position of the previous undo record, then the old bytes.
- * redo_undo() uses the undo records, for fur_abort() and other rollbacks (INV-D6); hardware aborts
- * do not need them.
+ * redo_undo() uses the undo records when an update in place rolls back (INV-D6).  An update in
+ * hardware has none: its rollback is a hardware abort.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,6 +31,7 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 	memset(log, 0, sizeof *log);
 	log->persistent = log_of_thread(&file, thread);
 	log->undo = map_private(bytes);
+	log->notes = (uint64_t *)(void *)log->undo;
 	log->written = d->mirror ? map_private(bytes) : log->persistent;
 	if (log->undo && log->written) {
 		if (d->populate) {
@@ -60,8 +61,9 @@ static uint64_t place(const struct durability *d, uint64_t position)
 	return log_place(d->super, position);
 }
 
-void redo_begin(struct redo_log *log, const struct durability *d)
+void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form form)
 {
+	log->form = form;
 	/* A record starts on a line of its own.  Two commits that flush the same line wait for each
 	 * other in the memory controller: bench/micro, BM_FlushSameLines/1 against
 	 * BM_FlushLines/1. */
@@ -111,28 +113,32 @@ static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-/* Write an entry and move the head.  NULL: the log has no room; else the entry's undo record. */
-static inline uint8_t *append_entry(struct redo_log *log, const struct durability *d,
-        uint64_t heap_offset, const void *from, uint64_t bytes)
+/* Move the head over an entry that is about to be written.  False: the log has no room. */
+static inline bool take_room(struct redo_log *log, const struct durability *d, uint64_t bytes)
 {
-	uint64_t position = log->head, end = position + media_entry_bytes(bytes);
+	uint64_t end = log->head + media_entry_bytes(bytes);
 	FUR_ASSERT(bytes >= 1 && bytes <= MEDIA_ENTRY_MAX);
 	/* No entry wraps: redo_fits(). */
-	FUR_ASSERT(place(d, position) + 8 + bytes <= d->super->log_bytes);
+	FUR_ASSERT(place(d, log->head) + 8 + bytes <= d->super->log_bytes);
 	if (end > log->head_most)
-		return NULL;
-	uint8_t *entry = log->written + place(d, position);
-	uint64_t word = media_entry_word(heap_offset, bytes);
-	memcpy(entry, &word, 8);
-	copy_bytes(entry + 8, from, bytes);
+		return false;
 	log->head = end;
 	log->entries++;
-	return log->undo + place(d, position);
+	return true;
 }
 
-static inline void keep_old(
-        struct redo_log *log, uint8_t *undo, uint64_t position, const void *to, uint64_t bytes)
+static inline void put_entry(struct redo_log *log, const struct durability *d, uint64_t position,
+        uint64_t word, const void *from, uint64_t bytes)
 {
+	uint8_t *entry = log->written + place(d, position);
+	memcpy(entry, &word, 8);
+	copy_bytes(entry + 8, from, bytes);
+}
+
+static inline void keep_old(struct redo_log *log, const struct durability *d, uint64_t position,
+        const void *to, uint64_t bytes)
+{
+	uint8_t *undo = log->undo + place(d, position);
 	memcpy(undo, &log->undo_last, 8);
 	copy_bytes(undo + 8, to, bytes);
 	log->undo_last = position;
@@ -141,11 +147,16 @@ static inline void keep_old(
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes)
 {
-	uint64_t position = log->head;
-	uint8_t *undo = append_entry(log, d, heap_offset, from, bytes);
-	if (!undo)
+	uint64_t position = log->head, word = media_entry_word(heap_offset, bytes);
+	if (!take_room(log, d, bytes))
 		return false;
-	keep_old(log, undo, position, to, bytes);
+	if (log->form == REDO_NOTES) {
+		log->notes[log->entries - 1] = word;
+	} else {
+		put_entry(log, d, position, word, from, bytes);
+		if (log->form == REDO_UNDO)
+			keep_old(log, d, position, to, bytes);
+	}
 	copy_bytes(to, from, bytes);
 	return true;
 }
@@ -153,7 +164,26 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
 bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
         const void *from, uint64_t bytes)
 {
-	return append_entry(log, d, heap_offset, from, bytes) != NULL;
+	uint64_t position = log->head;
+	FUR_ASSERT(log->form == REDO_UNDO);
+	if (!take_room(log, d, bytes))
+		return false;
+	put_entry(log, d, position, media_entry_word(heap_offset, bytes), from, bytes);
+	return true;
+}
+
+uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
+{
+	uint64_t position = log->start + d->head_bytes, limit = log->start + d->super->log_bytes;
+	for (uint64_t k = 0, n = arch_load(&log->entries); k < n; k++) {
+		uint64_t word = arch_load(&log->notes[k]), bytes = media_entry_payload(word);
+		if (position + media_entry_bytes(bytes) > limit ||
+		        place(d, position) + 8 + bytes > d->super->log_bytes)
+			break;
+		put_entry(log, d, position, word, heap + media_entry_offset(word), bytes);
+		position += media_entry_bytes(bytes);
+	}
+	return position;
 }
 
 /* Store like copy_bytes(), and never half a word that is stored whole: a software body may load it
@@ -185,7 +215,7 @@ void redo_store_record(
 		uint64_t bytes = media_entry_payload(word);
 		uint8_t *to = heap + media_entry_offset(word);
 		if (keep_undo)
-			keep_old(log, log->undo + at, position, to, bytes);
+			keep_old(log, d, position, to, bytes);
 		store_words(to, log->written + at + 8, bytes);
 		position += media_entry_bytes(bytes);
 	}
@@ -199,6 +229,7 @@ void redo_discard(struct redo_log *log, const struct durability *d)
 
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 {
+	FUR_ASSERT(log->form == REDO_UNDO);
 	/* Newest first: if two stores went to one place, the record of the older one has the
 	 * original value. */
 	while (log->undo_last != UNDO_NONE) {

@@ -117,12 +117,13 @@ static int update_roll_back(struct fur_update *tx)
 	};
 	struct fur_thread *t = tx->thread;
 	int error = tx->error;
+	/* Hardware undoes all stores, also those to private memory, and forgets why.  So the body
+	 * runs again, in software, and rolls back there. */
+	if (tx->mode == TX_HARDWARE)
+		t->htm->ops->abort(FUR_ABORT_USER);
 	/* No transaction can have read the stores that we undo.  But we have read from others, and
 	 * are about to return, so we must wait for D. */
-	if (tx->mode == TX_HARDWARE) {
-		redo_undo(tx->log, t->durability, tx->base);
-		t->htm->ops->commit_empty(t);
-	} else if (tx->mode == TX_IN_PLACE) {
+	if (tx->mode == TX_IN_PLACE) {
 		redo_undo(tx->log, t->durability, tx->base);
 		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
 		in_place_leave(t);

@@ -248,7 +248,8 @@ struct htm_ops {
 	/* From the last access until the update is visible; collects D.  Does not return if the
 	 * transaction aborts. */
 	void (*commit)(struct fur_thread *t);
-	/* End a transaction that made no stores, or has undone them; collects D. */
+	/* End a transaction that made no stores in the heap; collects D.  Does not return if the
+	 * transaction aborts. */
 	void (*commit_empty)(struct fur_thread *t);
 	/* Abort with a cause that classify() will return.  Does not return. */
 	void (*abort)(enum fur_abort_cause cause);
@@ -343,7 +344,7 @@ static inline bool lock_held(const struct htm *h)
 
 /* Prepare an attempt, outside hardware transactions: a new number for the update, an empty
  * record. */
-void attempt_prepare(struct fur_thread *t);
+void attempt_prepare(struct fur_thread *t, enum redo_form form);
 
 /* Begin an update: fur_begin_update() without the checks of its arguments.  Errors: as it. */
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);

@@ -15,8 +15,9 @@
  *           touches: active[], nondurable[], next_durts, the file's log, struct htm_window.
  *   INV-W2  If a transaction is doomed while suspended, the processor rolls its stores back at
  *           once, but the window runs on to its tresume. instruction.  So if the window reads a
- *           word that the transaction wrote (the log's head), it may get the value from before the
- *           transaction.  The window bounds that value, and the abort discards the result.
+ *           word that the transaction wrote (the log's notes, the heap), it may get the value from
+ *           before the transaction.  redo_complete() stays inside the log with any such value, and
+ *           the abort discards the result.
  *   INV-W3  An abort does not roll suspended stores back.  On the window's stack they cannot
  *           overwrite the frames to which the abort returns.  power_begin() has returned long
  *           before, but every store to those frames since was transactional, so the abort restores
@@ -61,16 +62,15 @@ static void power_leave(struct fur_thread *t)
 		active_leave(active_of(t));
 }
 
-/* Copy the record from the mirror to the file's log.  Returns the record's end.  The transaction
- * wrote log->head, so it may be stale, and is bounded here (INV-W2). */
+/* Complete the record in the mirror (INV-D8), and copy it to the file's log.  Returns the record's
+ * end.  A publication's record is complete already. */
 static uint64_t power_copy_log(struct fur_thread *t)
 {
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
-	if (end < start || end - start > t->durability->super->log_bytes)
-		end = start;
-	/* Write the record's head to the file's log only: its line in the mirror is the
-	 * transaction's (INV-W1).  durability_commit() writes it there later, for the checksum.
+	if (log->form == REDO_NOTES)
+		end = redo_complete(log, t->durability, t->update.base);
+	/* durability_persist() writes the record's head to the mirror later, for the checksum.
 	 * Both heads make the same claims, because an update that drew its durTS in the window
 	 * claims nothing about other threads. */
 	redo_put_head(log, t->durability, log->persistent,
@@ -139,13 +139,6 @@ static void power_commit_window(void *thread)
 		power_flush_log(t, end); /* A1:30 */
 }
 
-static void power_empty_window(void *thread)
-{
-	struct fur_thread *t = thread;
-	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-	power_leave(t); /* A1:28 */
-}
-
 static void power_commit(struct fur_thread *t)
 {
 	power_window(power_commit_window, t, t->window_stack); /* A1:27, A1:34 */
@@ -154,10 +147,13 @@ static void power_commit(struct fur_thread *t)
 	power_tend(); /* A1:35 */
 }
 
+/* The transaction has stored nothing that others can see.  So it ends at once, without a window, and
+ * goes on as a read-only transaction does. */
 static void power_commit_empty(struct fur_thread *t)
 {
-	power_window(power_empty_window, t, t->window_stack);
 	power_tend();
+	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+	power_leave(t); /* A1:28 */
 }
 
 static int power_aborted(struct fur_thread *t)

@@ -34,6 +34,7 @@ static void tsx_abort_with(enum fur_abort_cause cause)
 	case FUR_ABORT_LOCK: tsx_abort(1 + FUR_ABORT_LOCK); break;
 	case FUR_ABORT_READER: tsx_abort(1 + FUR_ABORT_READER); break;
 	case FUR_ABORT_FULL: tsx_abort(1 + FUR_ABORT_FULL); break;
+	case FUR_ABORT_USER: tsx_abort(1 + FUR_ABORT_USER); break;
 	default: tsx_abort(1 + FUR_ABORT_FAULT); break;
 	}
 	__builtin_unreachable();
@@ -102,12 +103,12 @@ static void tsx_commit(struct fur_thread *t)
 	tsx_end();                 /* A1:35 */
 }
 
+/* The transaction has stored nothing that others can see: it ends, and goes on as a read-only
+ * transaction does. */
 static void tsx_commit_empty(struct fur_thread *t)
 {
-	tsx_suspend_loads();
-	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-	tsx_resume_loads();
 	tsx_end();
+	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
 }
 
 /* If the scan finds all of active[] empty, it stays empty until xend: the loads are tracked, so a
@@ -126,12 +127,6 @@ static void tsx_commit_tracked(struct fur_thread *t)
 	tsx_end();                 /* A1:35 */
 }
 
-static void tsx_commit_empty_tracked(struct fur_thread *t)
-{
-	nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-	tsx_end();
-}
-
 static int tsx_aborted(struct fur_thread *t)
 {
 	(void)t; /* A1:52: no durTS is drawn before xend */
@@ -141,5 +136,5 @@ static int tsx_aborted(struct fur_thread *t)
 const struct htm_ops htm_tsx = {tsx_begin_update, tsx_begin_publication, tsx_classify, tsx_commit,
         tsx_commit_empty, tsx_abort_with, tsx_aborted};
 const struct htm_ops htm_tsx_tracked = {tsx_begin_update, tsx_begin_publication, tsx_classify,
-        tsx_commit_tracked, tsx_commit_empty_tracked, tsx_abort_with, tsx_aborted};
+        tsx_commit_tracked, tsx_commit_empty, tsx_abort_with, tsx_aborted};
 #endif

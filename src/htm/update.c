@@ -25,7 +25,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	return 0;
 }
 
-void attempt_prepare(struct fur_thread *t)
+void attempt_prepare(struct fur_thread *t, enum redo_form form)
 {
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
@@ -41,7 +41,7 @@ void attempt_prepare(struct fur_thread *t)
 		c->clock = &w->clock;
 	}
 	FUR_ASSERT(t->update.mode == TX_NONE);
-	redo_begin(t->update.log, t->durability);
+	redo_begin(t->update.log, t->durability, form);
 }
 
 /* --------------------------------------------------- without hardware */
@@ -89,7 +89,7 @@ static int begin_in_place(struct fur_thread *t)
 	bool bodies = readers_shut_out(h, t->index);
 	if (unlikely(htm_forked(h))) /* the user's reader_report has forked */
 		return tx_refuse(h);
-	attempt_prepare(t);
+	attempt_prepare(t, REDO_UNDO);
 	if (bodies) {
 		t->software.publication = publication_begin(h);
 		t->update.stamps = true;
@@ -121,12 +121,12 @@ static int begin_without_hardware(struct fur_thread *t)
 	if (!h->ops && alone(t)) {
 		error = begin_in_place(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
-		attempt_prepare(t);
+		attempt_prepare(t, REDO_UNDO);
 		software_begin(t, TX_CONCURRENT);
 		return 0;
 	} else {
 		turn_take(h);
-		attempt_prepare(t);
+		attempt_prepare(t, REDO_UNDO);
 		software_begin(t, TX_SERIAL);
 	}
 	if (started)
@@ -167,7 +167,7 @@ static int begin_hardware(struct fur_thread *t)
 		/* While readers are shut out, an attempt would only abort. */
 		if (!lock_wait_free(t->htm, t->index))
 			break;
-		attempt_prepare(t);
+		attempt_prepare(t, t->htm->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
 		t->update.mode = TX_HARDWARE;
 		uint64_t status = ops->begin(t);
 		if (likely(status == HTM_STARTED))
@@ -176,7 +176,8 @@ static int begin_hardware(struct fur_thread *t)
 		enum fur_abort_cause cause = ops->classify(status);
 		if (htm_is_conflict(cause) && lock_held(t->htm))
 			cause = FUR_ABORT_LOCK;
-		stat_add(&t->stats.aborts[cause], 1);
+		if (cause != FUR_ABORT_USER) /* the rollback will count it, when it is final */
+			stat_add(&t->stats.aborts[cause], 1);
 		int error = ops->aborted(t);
 		if (error)
 			return error;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -39,6 +40,7 @@ struct Thread {
 	_libc_fpstate floating;
 	char *stack_from;
 	char stack[STACK_COPY];
+	void *exceptions[2]; /* the C++ runtime's record of those in flight */
 };
 Thread threads[MAX_THREADS];
 thread_local Thread *self;
@@ -122,12 +124,14 @@ void save(const ucontext_t *u)
 	if (bytes > STACK_COPY)
 		bytes = STACK_COPY;
 	memcpy(self->stack, self->stack_from, bytes);
+	memcpy(self->exceptions, abi::__cxa_get_globals(), sizeof self->exceptions);
 	for (int r = 0; r < region_count; r++)
 		memcpy(regions[r].copy, regions[r].start, regions[r].bytes);
 }
 
 void roll_back(ucontext_t *u, unsigned status)
 {
+	memcpy(abi::__cxa_get_globals(), self->exceptions, sizeof self->exceptions);
 	for (int r = 0; r < region_count; r++)
 		memcpy(regions[r].start, regions[r].copy, regions[r].bytes);
 	size_t bytes = static_cast<size_t>(self->stack_end - self->stack_from);

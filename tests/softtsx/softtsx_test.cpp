@@ -144,36 +144,127 @@ TEST_P(SoftTsx, EmptyUpdate_WritesNoMarker)
 	EXPECT_EQ(heap.stats().empty_commits, 1u);
 }
 
-TEST_P(SoftTsx, UserAbort_IsUndoneInsideTheTransaction)
+/* How a body can fail, and the result that the caller gets.  The body has stored to p[0]. */
+struct Failure {
+	const char *name;
+	int result;
+	std::function<int(fur_thread *, int64_t *p, std::function<void()> ran)> update;
+};
+
+int plain_update(fur_thread *self, const std::function<int(fur_update *)> &body)
+{
+	fur_update *tx;
+	fur::check(fur_begin_update(self, &tx));
+	return body(tx);
+}
+
+const Failure failures[] = {
+        {"fur_abort", FUR_EABORTED,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                return plain_update(self, [&](fur_update *tx) {
+		                fur_store(tx, &p[0], int64_t(1));
+		                fur_store(tx, &p[0], int64_t(2));
+		                ran();
+		                return fur_abort(tx);
+	                });
+                }},
+        {"fur_abort in an inner update", FUR_EABORTED,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                return plain_update(self, [&](fur_update *tx) {
+		                fur_update *inner;
+		                fur::check(fur_begin_update(self, &inner));
+		                fur_store(inner, &p[0], int64_t(1));
+		                EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
+		                ran();
+		                return fur_commit(tx);
+	                });
+                }},
+        {"a store outside the heap", FUR_ERANGE,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                int64_t outside = 5;
+	                return plain_update(self, [&](fur_update *tx) {
+		                fur_store(tx, &p[0], int64_t(1));
+		                fur_store(tx, &outside, int64_t(1));
+		                EXPECT_EQ(outside, 5);
+		                ran();
+		                return fur_commit(tx);
+	                });
+                }},
+        {"a block that is not one", FUR_EFREE,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                return plain_update(self, [&](fur_update *tx) {
+		                fur_store(tx, &p[0], int64_t(1));
+		                fur_free(tx, reinterpret_cast<char *>(p) + 4);
+		                ran();
+		                return fur_commit(tx);
+	                });
+                }},
+        {"an exception", 7,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                try {
+		                fur::update(self, [&](fur_update *tx) {
+			                fur_store(tx, &p[0], int64_t(1));
+			                ran();
+			                throw 7;
+		                });
+	                } catch (int thrown) {
+		                EXPECT_EQ(std::uncaught_exceptions(), 0);
+		                return thrown;
+	                }
+	                return 0;
+                }},
+        {"an exception of a body that may run again", 7,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                try {
+		                fur::update(self, fur::rerun, [&](fur_update *tx) {
+			                fur_store(tx, &p[0], int64_t(1));
+			                ran();
+			                throw 7;
+		                });
+	                } catch (int thrown) {
+		                EXPECT_EQ(std::uncaught_exceptions(), 0);
+		                return thrown;
+	                }
+	                return 0;
+                }},
+        {"the thread's end", 0,
+                [](fur_thread *self, int64_t *p, auto ran) {
+	                return plain_update(self, [&](fur_update *tx) {
+		                fur_store(tx, &p[0], int64_t(1));
+		                ran();
+		                tx_abandon(self);
+		                return 0;
+	                });
+                }},
+};
+
+TEST_P(SoftTsx, FailedBody_RunsAgainInSoftware_AndFailsThere)
 {
 	fur::Heap heap = create_tsx();
 	int64_t *p = accounts(heap);
 	fur::Thread self(heap);
-	fur_update *tx;
-	uint64_t commits = softtsx::counters().committed, drawn = heap.get()->durability.next_durts;
-	fur::check(fur_begin_update(self, &tx));
-	fur_store(tx, &p[0], int64_t(1));
-	fur_store(tx, &p[0], int64_t(2));
-	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
-	EXPECT_EQ(p[0], 100);
-	EXPECT_EQ(softtsx::counters().committed, commits + 1)
-	        << "hardware ends a transaction that has undone itself";
-	EXPECT_EQ(heap.get()->durability.next_durts, drawn) << "no slot is drawn for it";
-}
-
-TEST_P(SoftTsx, Errors_RollBackInHardware)
-{
-	fur::Heap heap = create_tsx();
-	int64_t *p = accounts(heap), outside = 5;
-	fur::Thread self(heap);
-	fur_update *tx;
-	fur::check(fur_begin_update(self, &tx));
-	fur_store(tx, &p[0], int64_t(1));
-	fur_store(tx, &outside, int64_t(1));
-	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
-	EXPECT_EQ(p[0], 100);
-	EXPECT_EQ(outside, 5);
-	EXPECT_EQ(heap.stats().lock_commits, 0u);
+	uint64_t failed = 0;
+	for (const Failure &f : failures) {
+		SCOPED_TRACE(f.name);
+		/* Private memory that the hardware does not roll back here. */
+		static std::vector<tx_mode> modes;
+		modes.clear();
+		softtsx::Counters before = softtsx::counters();
+		uint64_t drawn = heap.get()->durability.next_durts;
+		EXPECT_EQ(f.update(self, p, [&] { modes.push_back(self.get()->update.mode); }),
+		        f.result);
+		ASSERT_EQ(modes.size(), 2u);
+		EXPECT_EQ(modes[0], TX_HARDWARE);
+		EXPECT_TRUE(modes[1] == TX_SERIAL || modes[1] == TX_CONCURRENT);
+		EXPECT_EQ(softtsx::counters().aborted, before.aborted + 1);
+		EXPECT_EQ(p[0], 100);
+		EXPECT_EQ(heap.get()->durability.next_durts, drawn) << "no slot is drawn for it";
+		EXPECT_EQ(heap.stats().aborts[FUR_ABORT_USER], ++failed);
+		EXPECT_EQ(heap.stats().lock_commits, 0u);
+		/* The next one is a hardware update. */
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[8], int64_t(1)); });
+		EXPECT_EQ(softtsx::counters().committed, before.committed + 1);
+	}
 }
 
 TEST_P(SoftTsx, FullLog_AbortsMakesRoomAndRunsAgain)

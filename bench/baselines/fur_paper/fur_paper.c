@@ -139,12 +139,11 @@ static void paper_commit_window(void *thread)
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
 	struct redo_log *log = t->update.log;
-	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
+	uint64_t start = arch_load(&log->start), end;
 	phase_mark(c, FUR_PHASE_BODY);
 	paper_leave(t); /* 28 */
 	arch_fence();   /* 29 */
-	if (end < start || end - start > d->super->log_bytes)
-		end = start;
+	end = redo_complete(log, d, t->update.base);
 	redo_copy_out(log, d, start, end); /* 30 */
 	redo_flush(log, d, start, end);
 	c->log_is_out = true;
