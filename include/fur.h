@@ -470,8 +470,8 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  * Crash:    before return, all or nothing; after return, all.
  * Nested:   ends the inner transaction only and returns 0; the outermost commit does the work and
  *           has the result.
- * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits), FUR_EABORTED: libfur
- *           has rolled the update back, and nothing is visible.
+ * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
+ *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in
@@ -541,6 +541,29 @@ FUR_API void fur_promote(fur_update *update, void *at);
  * With logs of a few KiB that may not suffice, above all for a long run; fur_alloc() then returns
  * NULL. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);
+
+/* The alignment that gives a block cache lines of its own on every machine that libfur knows.  It
+ * is POWER's line.  On x86 lines have 64 bytes, but the processor also fetches the other half of an
+ * aligned 128. */
+#define FUR_CACHE_LINE 128
+
+/* The largest alignment of fur_alloc_aligned(). */
+#define FUR_MOST_ALIGNMENT 65536
+
+/* fur_alloc_aligned - allocate memory at a multiple of `alignment`, a power of two up to
+ * FUR_MOST_ALIGNMENT.  Contents, crash and result are as for fur_alloc(), and fur_free() gives the
+ * block back.
+ * With an alignment of FUR_CACHE_LINE or more, the block shares no cache line with another block or
+ * with the allocator's own data; the rest of its last line stays unused.
+ * Use it for a record that some threads load while others store to the record next to it, such as a
+ * node of a tree.  Hardware tracks lines: a store to one record aborts the updates that have
+ * loaded another record of the same line; a load, even by a read-only transaction, aborts an update
+ * that has stored to the line.
+ * Price:  libfur rounds `bytes` up to a multiple of `alignment`, and then to the next size: with
+ *         FUR_CACHE_LINE, a record of 40 bytes takes 128 instead of 48.  fur_usable_bytes() returns
+ *         the size.  Use fur_alloc() for small records that are rarely stored to.
+ * Errors: returns NULL for another alignment; the commit then fails with FUR_EINVAL. */
+FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignment);
 
 /* fur_free - give memory back.  NULL is allowed.  The memory may be reused as soon as this update
  * has committed: by then every reader that could have seen it has ended.  After the update has

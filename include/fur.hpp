@@ -323,14 +323,17 @@ result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)
 		return std::move(*run.result);
 }
 
-/* make - a new T in the heap, value-initialised.  T must be trivially copyable and trivially
- * destructible.
+/* make - a new T in the heap, value-initialised, at a multiple of alignof(T).  T must be trivially
+ * copyable and trivially destructible.  If T is alignas(FUR_CACHE_LINE), the object has cache lines
+ * of its own: see fur_alloc_aligned().
  * Returns: NULL as fur_alloc() does. */
 template <class T>
 T *make(fur_update *tx)
 {
 	static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
-	void *place = fur_alloc(tx, sizeof(T));
+	static_assert(alignof(T) <= FUR_MOST_ALIGNMENT,
+	        "fur::make: the alignment is larger than FUR_MOST_ALIGNMENT");
+	void *place = fur_alloc_aligned(tx, sizeof(T), alignof(T));
 	if (!place)
 		return nullptr;
 	T value{};

@@ -385,6 +385,22 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 	return tx->error ? NULL : block;
 }
 
+/* Bytes rounded up to the alignment have a class whose size is a multiple of the alignment
+ * (alloc_classes.h), and chunks begin at multiples of the largest alignment.  So every block of
+ * that class begins and ends at a multiple of the alignment.  Nothing in the heap records that a
+ * block was allocated so: it is an ordinary block of its class. */
+_Static_assert(FUR_MOST_ALIGNMENT == CHUNK_BYTES, "a chunk lies at a multiple of its size");
+_Static_assert(FUR_CACHE_LINE == ARCH_PAD, "one idea of how far apart unrelated words lie");
+
+void *alloc_aligned(fur_update *tx, void *base, uint32_t thread, uint64_t bytes, uint64_t alignment)
+{
+	FUR_ASSERT(is_alignment(alignment));
+	if (bytes > header(base)->bytes) /* and the sum below cannot overflow */
+		return NULL;
+	uint64_t least = bytes ? bytes : 1;
+	return alloc_block(tx, base, thread, (least + alignment - 1) & ~(alignment - 1));
+}
+
 /* What the chunk of an address records about the block there.  Kind INNER: no block begins there.
  * find_block() also runs outside any update; `tx` is NULL then. */
 struct found {

@@ -7,12 +7,21 @@
 
 #include <fur.h>
 
-/* fur_alloc, fur_free and fur_usable_bytes for the heap at `base`; `thread` is the calling thread's
- * index.  alloc_block() returns NULL if the heap is full, or if the update has failed, before or
- * during this call.  If a block is certainly not allocated, alloc_free() does nothing and returns
+/* Is this an alignment that alloc_aligned() accepts? */
+static inline bool is_alignment(uint64_t bytes)
+{
+	return bytes && !(bytes & (bytes - 1)) && bytes <= FUR_MOST_ALIGNMENT;
+}
+
+/* fur_alloc, fur_alloc_aligned, fur_free and fur_usable_bytes for the heap at `base`; `thread` is
+ * the calling thread's index.  alloc_block() and alloc_aligned() return NULL if the heap is full,
+ * or if the update has failed, before or during this call.  The alignment is a power of two up to
+ * FUR_MOST_ALIGNMENT.  If a block is certainly not allocated, alloc_free() does nothing and returns
  * false.  alloc_usable_bytes() is the only one of them that also works outside any update: `tx` is
  * NULL then. */
 void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes);
+void *alloc_aligned(
+        fur_update *tx, void *base, uint32_t thread, uint64_t bytes, uint64_t alignment);
 FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block);
 uint64_t alloc_usable_bytes(fur_update *tx, const void *base, const void *block);
 uint64_t *alloc_roots(void *base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.c - the allocator as programs call it: fur_alloc, fur_free, fur_usable_bytes, and the
- * roots.
+ * memory.c - the allocator as programs call it: fur_alloc, fur_alloc_aligned, fur_free,
+ * fur_usable_bytes, and the roots.
  */
 #include "alloc/alloc.h"
 #include "api/heap.h"
@@ -23,6 +23,17 @@ FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
 	if (!tx || !tx->depth || tx->error)
 		return NULL;
 	return alloc_block(tx, tx->base, tx->thread->index, bytes);
+}
+
+FUR_API void *fur_alloc_aligned(fur_update *tx, size_t bytes, size_t alignment)
+{
+	if (!tx || !tx->depth || tx->error)
+		return NULL;
+	if (!is_alignment(alignment)) {
+		tx_fail(tx, FUR_EINVAL);
+		return NULL;
+	}
+	return alloc_aligned(tx, tx->base, tx->thread->index, bytes, alignment);
 }
 
 FUR_API void fur_free(fur_update *tx, void *memory)

@@ -105,8 +105,9 @@ static int commit_finish(struct fur_thread *t)
 static int update_roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
-	        [-FUR_EINVAL] = "the update stored 0 bytes, or more than 8, with fur_store_bits() "
-	                        "and was rolled back: store 1 to 8, or use fur_write()",
+	        [-FUR_EINVAL] = "the update passed a number that libfur refuses, and was rolled "
+	                        "back: give fur_store_bits() 1 to 8 bytes, and "
+	                        "fur_alloc_aligned() a power of two up to 65536",
 	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled "
 	                        "back: only fur_alloc()ed memory and roots can be stored to",
 	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "

@@ -317,6 +317,108 @@ TEST_P(Stress, Memory_IsNeverSharedOrLost)
 	reopen_and_check(heap);
 }
 
+/* For each line of the heap: how many live blocks use it, and those aligned to FUR_CACHE_LINE count
+ * ALONE each.  A block is entered after the update that allocates it, and leaves before the update
+ * that frees it, so all blocks that are entered are live. */
+class LineUsers
+{
+public:
+	explicit LineUsers(const fur::Heap &heap)
+	    : base_(static_cast<char *>(fur_base(heap))),
+	      users_(heap.info().heap_bytes / FUR_CACHE_LINE)
+	{
+	}
+	/* False: a block that must be alone is not. */
+	bool enter(const void *block, size_t bytes, bool alone)
+	{
+		uint32_t most = alone ? 0 : ALONE - 1;
+		bool good = true;
+		for (size_t line = first(block); line <= first(end(block, bytes)); line++)
+			good &= users_[line].fetch_add(alone ? ALONE : 1) <= most;
+		return good;
+	}
+	void leave(const void *block, size_t bytes, bool alone)
+	{
+		for (size_t line = first(block); line <= first(end(block, bytes)); line++)
+			users_[line].fetch_sub(alone ? ALONE : 1);
+	}
+
+private:
+	static constexpr uint32_t ALONE = 1 << 16;
+	static const char *end(const void *block, size_t bytes)
+	{
+		return static_cast<const char *>(block) + bytes - 1;
+	}
+	size_t first(const void *block) const
+	{
+		return static_cast<size_t>(static_cast<const char *>(block) - base_) /
+		       FUR_CACHE_LINE;
+	}
+	const char *base_;
+	std::vector<std::atomic<uint32_t>> users_;
+};
+
+TEST_P(Stress, AlignedMemory_HasLinesOfItsOwn)
+{
+	fur::Heap heap = create(options());
+	set_up(heap);
+	alloc_census before, after;
+	ASSERT_EQ(alloc_check(fur_base(heap), &before), 0);
+	LineUsers lines(heap);
+	std::atomic<uint64_t> wrong{0};
+	run(6, [&](unsigned t) {
+		fur::Thread self(heap);
+		std::mt19937 random(t + 1);
+		struct Block {
+			uint64_t *at;
+			size_t words; /* up to the end of its last line, if it is alone */
+			bool alone;
+		};
+		std::vector<Block> mine;
+		auto release = [&](Block b) {
+			lines.leave(b.at, b.words * 8, b.alone);
+			fur::update(self, [&](fur_update *tx) {
+				wrong += fur_load(tx, &b.at[0]) != t ||
+				         fur_load(tx, &b.at[b.words - 1]) != t;
+				fur_free(tx, b.at);
+			});
+		};
+		for (int i = 0; i < 4000; i++) {
+			if (random() % 2 && mine.size() < 50) {
+				bool alone = random() % 2;
+				size_t words = 2 + random() % 30,
+				       alignment =
+				               alone ? size_t(FUR_CACHE_LINE) << random() % 3 : 16;
+				Block b{nullptr, alone ? (words + 15) / 16 * 16 : words, alone};
+				b.at = fur::update(self, [&](fur_update *tx) {
+					auto *p = static_cast<uint64_t *>(
+					        fur_alloc_aligned(tx, words * 8, alignment));
+					if (p) {
+						fur_store(tx, &p[0], uint64_t(t));
+						fur_store(tx, &p[b.words - 1], uint64_t(t));
+					}
+					return p;
+				});
+				if (!b.at)
+					continue;
+				wrong += !lines.enter(b.at, b.words * 8, alone);
+				wrong += reinterpret_cast<uintptr_t>(b.at) % alignment != 0;
+				mine.push_back(b);
+			} else if (!mine.empty()) {
+				std::swap(mine[random() % mine.size()], mine.back());
+				release(mine.back());
+				mine.pop_back();
+			}
+		}
+		for (Block b : mine)
+			release(b);
+	});
+	EXPECT_EQ(wrong, 0u);
+	ASSERT_EQ(alloc_check(fur_base(heap), &after), 0) << fur_errormsg();
+	EXPECT_EQ(after.blocks, before.blocks);
+	reopen_and_check(heap);
+}
+
 TEST_P(Stress, Threads_ComeAndGoWithoutSayingSo)
 {
 	fur::Heap heap = create(options(4));

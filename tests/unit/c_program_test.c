@@ -86,6 +86,7 @@ static void make_all(fur_update *tx, void *arg)
 	fur_set_root(tx, 0, fresh);
 	all = fur_root(heap, 0);
 	EXPECT(all == fresh);
+	EXPECT((uintptr_t)fur_alloc_aligned(tx, 40, FUR_CACHE_LINE) % FUR_CACHE_LINE == 0);
 }
 
 static void *store_on_another_thread(void *arg)

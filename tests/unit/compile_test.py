@@ -134,6 +134,14 @@ long f(fur_thread *t, const long *p)
     return fur::read(t, [&](fur_ro *tx) { return fur_load(tx, p); });
 }
 """
+ALIGNED = """#include <fur.hpp>
+struct alignas(%s) Record { char bytes[40]; };
+void f(fur_thread *t);
+void f(fur_thread *t)
+{
+    fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<Record>(tx)); });
+}
+"""
 bad = 0
 
 
@@ -155,4 +163,12 @@ for standard in standards:
         check("fur.hpp is refused", HPP, standard, False, "fur.hpp needs C++17")
     elif language == "c++":
         check("fur.hpp", HPP, standard, True)
+        check("make at the largest alignment", ALIGNED % "FUR_MOST_ALIGNMENT", standard, True)
+        check(
+            "make at twice that",
+            ALIGNED % "2 * FUR_MOST_ALIGNMENT",
+            standard,
+            False,
+            "the alignment is larger than FUR_MOST_ALIGNMENT",
+        )
 sys.exit(1 if bad else 0)
