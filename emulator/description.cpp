@@ -6,6 +6,7 @@
  */
 #include "description.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -31,7 +32,7 @@ public:
 		d.name = text("name");
 		d.power = choice("isa", {"x86", "power"}) == 1;
 		enter("cores");
-		d.sockets = count("sockets", 1, 4);
+		d.sockets = count("sockets", 1, MAX_SOCKETS);
 		d.cores_per_socket = count("per_socket", 1, EMU_MAX_CORES);
 		d.smt = count("smt", 1, 8);
 		if (d.cores() > EMU_MAX_CORES || d.cores() * d.smt >= EMU_MAX_THREADS)
@@ -51,7 +52,7 @@ public:
 		enter("latency_ns");
 		d.instruction = time("instruction"), d.issue = time("issue"), d.l1 = time("l1"),
 		d.l2 = time("l2"), d.l3 = time("l3");
-		d.memory = time("memory");
+		d.clean_same_socket = time("clean_same_socket"), d.memory = time("memory");
 		d.transfer_same_socket = time("transfer_same_socket"),
 		d.transfer_other_socket = time("transfer_other_socket");
 		d.atomic = time("atomic"), d.fence = time("fence"),
@@ -89,9 +90,19 @@ private:
 		d.abort = time("abort_ns");
 		std::vector<double> pair = numbers("suspend_resume_ns", 2, 0);
 		d.suspend_resume[0] = ps(pair[0]), d.suspend_resume[1] = ps(pair[1]);
+		d.suspend = time("suspend_ns");
+		if (d.suspend > std::min(d.suspend_resume[0], d.suspend_resume[1]))
+			fail(get("suspend_ns"),
+			        "suspend_ns is part of suspend_resume_ns: at most its smaller "
+			        "value");
 		d.read_lines = count("read_lines", 0, 1 << 30);
+		d.read_lines_cores = count("read_lines_cores", 1, EMU_MAX_CORES);
+		if (d.cores_per_socket % d.read_lines_cores)
+			fail(get("read_lines_cores"), "read_lines_cores must divide per_socket, " +
+			                                      std::to_string(d.cores_per_socket));
+		d.read_lines_owners = count("read_lines_owners", 0, EMU_MAX_THREADS);
 		d.write_lines = count("write_lines", 0, 1 << 30);
-		d.suspend = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
+		d.suspends = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
 		d.rollback_only = flag("rollback_only");
 	}
 
@@ -284,7 +295,7 @@ bool emu_machine_is_power(const struct emu_machine *m)
 
 bool emu_machine_suspends_loads(const struct emu_machine *m)
 {
-	return emu_machine_has_htm(m) && m->d.suspend == emu::Suspend::LOADS;
+	return emu_machine_has_htm(m) && m->d.suspends == emu::Suspend::LOADS;
 }
 
 void emu_machine_set_pm_write_ns(struct emu_machine *m, double ns)

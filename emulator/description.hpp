@@ -15,6 +15,8 @@ namespace emu
 
 using Time = uint64_t; /* virtual, in picoseconds */
 
+constexpr unsigned MAX_SOCKETS = 4;
+
 enum class Htm { NONE, TSX, POWER };
 enum class Suspend { NONE, LOADS, ALL };
 
@@ -26,15 +28,15 @@ struct Description {
 	Time thousand_instructions = 0;
 	unsigned line_bytes = 128, l1_lines = 256, l1_ways = 8, l2_lines = 4096, l2_ways = 8,
 	         outstanding = 8;
-	Time instruction = 0, issue = 0, l1 = 0, l2 = 0, l3 = 0, memory = 0,
+	Time instruction = 0, issue = 0, l1 = 0, l2 = 0, l3 = 0, clean_same_socket = 0, memory = 0,
 	     transfer_same_socket = 0, transfer_other_socket = 0, atomic = 0, fence = 0,
 	     light_fence = 0, pause = 0, wake = 0;
 	unsigned store_entries = 32;
 	Time store_linger = 0;
 	Htm htm = Htm::POWER;
-	Time begin = 0, commit = 0, abort = 0, suspend_resume[2] = {};
-	unsigned read_lines = 0, write_lines = 0;
-	Suspend suspend = Suspend::ALL;
+	Time begin = 0, commit = 0, abort = 0, suspend = 0, suspend_resume[2] = {};
+	unsigned read_lines = 0, read_lines_cores = 1, read_lines_owners = 0, write_lines = 0;
+	Suspend suspends = Suspend::ALL;
 	bool rollback_only = true;
 	Time pm_read = 0, pm_write = 0, pm_write_gap = 0;
 

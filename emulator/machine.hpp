@@ -175,7 +175,7 @@ struct Line {
 	/* Thread that has performed a plain store to it before earlier stores of its own, or -1
 	 * (INV-E4) */
 	int16_t early;
-	uint16_t sockets; /* bits: sockets that have had it */
+	uint16_t sockets; /* bits: sockets that have had it since it was last written */
 	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
@@ -214,11 +214,17 @@ struct Cache {
 	}
 };
 
+/* Where the transactions of some neighbouring cores keep the lines that they read. */
+struct ReadDirectory {
+	unsigned owners, lines; /* transactions that keep theirs here, and these lines */
+};
+
 struct Core {
 	Cache l1, l2;
-	unsigned busy;                    /* threads that run on it now */
-	uint32_t slowdown;                /* of each of them, in 1024ths */
-	unsigned read_lines, write_lines; /* that its transactions hold */
+	unsigned busy;            /* threads that run on it now */
+	uint32_t slowdown;        /* of each of them, in 1024ths */
+	unsigned write_lines;     /* that its transactions hold, with reads not in the directory */
+	ReadDirectory *directory; /* which it may share with other cores */
 	unsigned socket;
 };
 
@@ -251,6 +257,8 @@ struct Undo {
 
 struct Transaction {
 	bool active, rollback_only, suspended, loads_suspended, doomed;
+	bool owns_directory;  /* its reads lie in the core's directory */
+	unsigned write_lines; /* of its core's, those that it holds */
 	uint8_t code, last_code;
 	int cause;
 	Array<Line *> reads, writes;
@@ -282,7 +290,6 @@ struct Thread {
 
 	uint32_t stores, epoch;
 	uint64_t pushed;
-	Time next_ready;
 	Store store[MAX_STORES];
 	uint32_t asks; /* lines requested and not used since; some may have arrived */
 	Asked asked[MAX_ASKED];
@@ -325,7 +332,12 @@ struct Machine {
 	int waiting = 0; /* entries of `ready` */
 	Thread *threads[EMU_MAX_THREADS] = {};
 	int thread_count = 0;
+	/* When the first of each thread's buffered stores is ready, and when the first of all is;
+	 * these may lie too early, but not too late. */
+	Time store_ready[EMU_MAX_THREADS] = {}, any_store_ready = NEVER;
 	Core cores[EMU_MAX_CORES + 1] = {};
+	uint64_t socket_cores[MAX_SOCKETS] = {}; /* bits: cores */
+	ReadDirectory directories[EMU_MAX_CORES + 1] = {};
 	Table<Line> lines;
 	uint64_t line_mask = 0;
 	uint32_t next_line = 0;
@@ -394,7 +406,8 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes);
 uint64_t load_value(Thread &t, const void *p, unsigned bytes);
 /* The overlap of `t`, if there is one, ends: its lines have arrived. */
 void end_overlap(Thread &t);
-void perform_ready(Thread &t);
+/* Perform the stores of all threads whose time has come at `t`'s clock.  `t` calls. */
+void perform_ready_of_all(Thread &t);
 /* Wait until all stores of `t` are performed. */
 void perform_all(Thread &t);
 /* Perform the stores of `t` to the line, and all its stores before those, now: a write-back takes
@@ -426,8 +439,8 @@ inline void begin_access(Thread &t)
 		stall_thread(t);
 	if (t.clock > g.next)
 		give_way(t);
-	if (t.stores && t.next_ready <= t.clock)
-		perform_ready(t);
+	if (__builtin_expect(g.any_store_ready <= t.clock, 0))
+		perform_ready_of_all(t);
 	if (++g.counters.accesses == g.crash_at)
 		end_run(EMU_CRASHED);
 }

@@ -26,15 +26,13 @@ static Line *new_line(uint64_t address)
 	return line;
 }
 
+static void perform_until(Thread &t, Time now);
+
 /* Perform all stores in the thread's buffer without making it wait.  That is sooner than necessary,
  * which INV-E4 allows. */
 static void perform_now(Thread &t)
 {
-	Time clock = t.clock;
-	t.clock = NEVER / 2;
-	perform_ready(t);
-	t.clock = clock;
-	t.next_ready = NEVER;
+	perform_until(t, NEVER);
 }
 
 /* A plain store to this line was performed before earlier stores of its thread.  Until now no other
@@ -86,6 +84,8 @@ static Time time_of_miss(const Core &core, const Line &line, bool write)
 				return g.d->transfer_other_socket;
 		return g.d->transfer_same_socket;
 	}
+	if (others & g.socket_cores[core.socket])
+		return g.d->clean_same_socket;
 	if (line.sockets & 1u << core.socket)
 		return g.d->l3;
 	if (others)
@@ -103,11 +103,14 @@ static void take_line(const Core &core, Line &line, bool write)
 {
 	unsigned me = core_number(core);
 	uint64_t bit = UINT64_C(1) << me;
-	line.sockets |= static_cast<uint16_t>(1u << core.socket);
+	auto socket = static_cast<uint16_t>(1u << core.socket);
 	if (write) {
+		/* The copies elsewhere are void, those in the other sockets' L3 too. */
+		line.sockets = socket;
 		line.sharers = bit;
 		line.owner = static_cast<int16_t>(me);
 	} else {
+		line.sockets |= socket;
 		line.sharers |= bit;
 		if (line.owner != static_cast<int>(me))
 			line.owner = -1;
@@ -315,20 +318,22 @@ static bool store_may_pass(const Thread &t, unsigned i)
 	return true;
 }
 
-/* INV-E4: perform the stores whose time has come, those of one epoch in any order. */
-void perform_ready(Thread &t)
+/* INV-E4: perform the stores of `t` whose time has come, those of one epoch in any order.  The
+ * caller is another thread, or calls rewind() if one of them has aborted it. */
+static void perform_until(Thread &t, Time now)
 {
+	Time &ready = g.store_ready[t.id];
 	/* Performing a store may doom its own transaction, which removes others from the buffer:
 	 * start over after each. */
 	for (bool more = true; more;) {
 		more = false;
-		t.next_ready = NEVER;
+		ready = NEVER;
 		for (unsigned i = 0; i < t.stores && t.store[i].epoch == t.store[0].epoch; i++) {
 			if (!store_may_pass(t, i))
 				continue;
-			if (t.store[i].ready > t.clock) {
-				if (t.store[i].ready < t.next_ready)
-					t.next_ready = t.store[i].ready;
+			if (t.store[i].ready > now) {
+				if (t.store[i].ready < ready)
+					ready = t.store[i].ready;
 				continue;
 			}
 			Store s = t.store[i];
@@ -338,7 +343,23 @@ void perform_ready(Thread &t)
 			break;
 		}
 	}
-	if (&t == g.self && t.tx.doomed && !t.tx.suspended)
+}
+
+/* INV-E4: a store is performed when it is ready, although its thread may be far ahead by then, as
+ * one that resumes a transaction is. */
+void perform_ready_of_all(Thread &t)
+{
+	for (;;) {
+		int first = 0;
+		for (int k = 1; k < g.thread_count; k++)
+			if (g.store_ready[k] < g.store_ready[first])
+				first = k;
+		g.any_store_ready = g.store_ready[first];
+		if (g.any_store_ready > t.clock)
+			break;
+		perform_until(*g.threads[first], g.any_store_ready);
+	}
+	if (t.tx.doomed && !t.tx.suspended)
 		rewind(t);
 }
 
@@ -347,6 +368,8 @@ void perform_early(Thread &t, const Line &line)
 	for (unsigned i = 0; i < t.stores; i++)
 		if (t.store[i].line == &line) {
 			perform_now(t);
+			if (t.tx.doomed && !t.tx.suspended)
+				rewind(t);
 			return;
 		}
 }
@@ -354,9 +377,9 @@ void perform_early(Thread &t, const Line &line)
 void perform_all(Thread &t)
 {
 	while (t.stores) {
-		perform_ready(t);
+		perform_ready_of_all(t);
 		if (t.stores)
-			wait_until(t, t.next_ready);
+			wait_until(t, g.store_ready[t.id]);
 	}
 }
 
@@ -369,7 +392,7 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 		Time first = t.store[0].ready;
 		if (t.clock < first)
 			wait_until(t, first);
-		perform_ready(t);
+		perform_ready_of_all(t);
 	}
 	if (!g.d->power)
 		t.epoch++; /* total store order: each store is an epoch (INV-E4) */
@@ -381,8 +404,10 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 	Store &s = t.store[t.stores++];
 	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch,
 	        static_cast<uint8_t>(bytes), transactional};
-	if (s.ready < t.next_ready || t.stores == 1)
-		t.next_ready = s.ready;
+	if (s.ready < g.store_ready[t.id])
+		g.store_ready[t.id] = s.ready;
+	if (s.ready < g.any_store_ready)
+		g.any_store_ready = s.ready;
 	fill_caches(*t.core, *line);
 	g.counters.transactional += transactional;
 }

@@ -268,6 +268,8 @@ static void *run_main(void *argument)
 
 static void reset_cores(const Description &d)
 {
+	memset(g.directories, 0, sizeof g.directories);
+	memset(g.socket_cores, 0, sizeof g.socket_cores);
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
 		__libc_free(core.l1.tags);
@@ -279,6 +281,8 @@ static void reset_cores(const Description &d)
 		core.l1.make(d.l1_lines, d.l1_ways);
 		core.l2.make(d.l2_lines, d.l2_ways);
 		core.socket = c == EMU_MAX_CORES ? 0 : c / d.cores_per_socket;
+		g.socket_cores[core.socket] |= UINT64_C(1) << c;
+		core.directory = &g.directories[c == EMU_MAX_CORES ? c : c / d.read_lines_cores];
 	}
 }
 
@@ -304,7 +308,9 @@ static void reset_machine(const emu_machine *m, const emu_options &o)
 	g.crash_at = o.crash_after;
 	g.counters = {};
 	g.waiting = g.thread_count = 0;
-	g.next = NEVER;
+	g.next = g.any_store_ready = NEVER;
+	for (Time &at : g.store_ready)
+		at = NEVER;
 	g.limit = o.limit_ns ? o.limit_ns * 1000 : NEVER - 1;
 	g.line_mask = ~static_cast<uint64_t>(d.line_bytes - 1);
 	g.errno_page = reinterpret_cast<uint8_t *>(

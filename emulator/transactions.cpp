@@ -42,8 +42,13 @@ static void release_lines(Thread &t)
 		line->readers[t.id / 64] &= ~(UINT64_C(1) << t.id % 64);
 	for (Line *line : t.tx.writes)
 		line->writer = -1;
-	t.core->read_lines -= static_cast<unsigned>(t.tx.reads.n);
-	t.core->write_lines -= static_cast<unsigned>(t.tx.writes.n);
+	if (t.tx.owns_directory) {
+		t.core->directory->owners--;
+		t.core->directory->lines -= static_cast<unsigned>(t.tx.reads.n);
+	}
+	t.core->write_lines -= t.tx.write_lines;
+	t.tx.owns_directory = false;
+	t.tx.write_lines = 0;
 	t.tx.reads.n = t.tx.writes.n = t.tx.undo.n = 0;
 }
 
@@ -96,6 +101,34 @@ static void doom_writer(Line &line, int cause)
 	doom(*g.threads[line.writer], cause);
 }
 
+/* Keep one more line where a core's transactions keep those that they write.  False: it is full. */
+static bool take_write_line(Thread &t)
+{
+	if (t.core->write_lines >= g.d->write_lines)
+		return false;
+	t.core->write_lines++;
+	t.tx.write_lines++;
+	return true;
+}
+
+/* The same for a line that the transaction reads.  With its first one it takes part of the
+ * directory of reads, if not as many transactions as may own a part do already; else its reads lie
+ * with the lines that it writes, once each. */
+static bool take_read_line(Thread &t, const Line &line)
+{
+	ReadDirectory &directory = *t.core->directory;
+	if (t.tx.reads.n == 0 && directory.owners < g.d->read_lines_owners) {
+		t.tx.owns_directory = true;
+		directory.owners++;
+	}
+	if (!t.tx.owns_directory)
+		return line.writer == t.id || take_write_line(t);
+	if (directory.lines >= g.d->read_lines)
+		return false;
+	directory.lines++;
+	return true;
+}
+
 /* INV-E2: the requester wins, so the holders abort before the access is made. */
 void claim_write(Thread &t, Line &line, bool transactional)
 {
@@ -106,12 +139,12 @@ void claim_write(Thread &t, Line &line, bool transactional)
 	if (transactional) {
 		if (line.writer == t.id)
 			return;
-		if (t.core->write_lines >= g.d->write_lines) {
+		bool there = !t.tx.owns_directory && has_read(line, t.id);
+		if (!there && !take_write_line(t)) {
 			doom(t, EMU_CAPACITY_WRITE);
 			return;
 		}
 		line.writer = static_cast<int16_t>(t.id);
-		t.core->write_lines++;
 		t.tx.writes.push(&line);
 	} else if (__builtin_expect(line.writer == t.id || has_read(line, t.id), 0)) {
 		/* While suspended, a store to a line of the transaction conflicts like any other
@@ -128,10 +161,9 @@ void claim_read(Thread &t, Line &line)
 		doom_writer(line, tracking(t) ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
 	if (!tracking(t) || t.tx.rollback_only || t.tx.loads_suspended || has_read(line, t.id))
 		return;
-	if (t.core->read_lines >= g.d->read_lines)
+	if (!take_read_line(t, line))
 		abort_self(t, EMU_CAPACITY_READ);
 	line.readers[t.id / 64] |= UINT64_C(1) << t.id % 64;
-	t.core->read_lines++;
 	t.tx.reads.push(&line);
 }
 
@@ -211,16 +243,16 @@ void rewind(Thread &t)
 	__builtin_unreachable();
 }
 
-/* Half of a suspend and resume, which takes longer the more threads there are (FUR, section
- * 4.2). */
-static Time suspend_time()
+/* A resume: what a suspend leaves of the two, which take longer the more threads there are (FUR,
+ * section 4.2). */
+static Time resume_time()
 {
 	unsigned threads = static_cast<unsigned>(g.thread_count > 1 ? g.thread_count - 1 : 1),
 	         most = g.d->cores() * g.d->smt;
 	Time one = g.d->suspend_resume[0], all = g.d->suspend_resume[1];
 	if (most <= 1 || threads >= most)
-		return (most <= 1 ? one : all) / 2;
-	return (one + (all - one) * (threads - 1) / (most - 1)) / 2;
+		return (most <= 1 ? one : all) - g.d->suspend;
+	return one + (all - one) * (threads - 1) / (most - 1) - g.d->suspend;
 }
 
 } // namespace emu
@@ -332,7 +364,7 @@ static void suspend_tracking(bool Transaction::*which, bool possible)
 		abort_self(*t, EMU_NESTED);
 		return;
 	}
-	charge(*t, suspend_time());
+	charge(*t, g.d->suspend);
 	t->tx.*which = true;
 	tell_observer(EMU_SUSPEND, t->id, 0);
 }
@@ -344,7 +376,7 @@ static void resume_tracking(bool Transaction::*which)
 		return;
 	end_overlap(*t);
 	begin_access(*t);
-	charge(*t, suspend_time());
+	charge(*t, resume_time());
 	t->tx.*which = false;
 	tell_observer(EMU_RESUME, t->id, 0);
 	if (t->tx.doomed && !t->tx.suspended)
@@ -353,7 +385,7 @@ static void resume_tracking(bool Transaction::*which)
 
 void emu_tsuspend(void)
 {
-	suspend_tracking(&Transaction::suspended, g.d && g.d->suspend == Suspend::ALL);
+	suspend_tracking(&Transaction::suspended, g.d && g.d->suspends == Suspend::ALL);
 }
 
 void emu_tresume(void)
@@ -363,7 +395,7 @@ void emu_tresume(void)
 
 void emu_suspend_loads(void)
 {
-	suspend_tracking(&Transaction::loads_suspended, g.d && g.d->suspend != Suspend::NONE);
+	suspend_tracking(&Transaction::loads_suspended, g.d && g.d->suspends != Suspend::NONE);
 }
 
 void emu_resume_loads(void)

@@ -80,8 +80,9 @@ void redo_prefetch(const struct redo_log *log, const struct durability *d)
 {
 	enum { AHEAD_BYTES = 256 };
 	for (uint64_t k = 0; k < AHEAD_BYTES; k += ARCH_FLUSH_LINE) {
-		__builtin_prefetch(log->written + place(d, log->end + ARCH_FLUSH_LINE - 1 + k), 1);
-		__builtin_prefetch(log->undo + place(d, log->end + ARCH_FLUSH_LINE - 1 + k), 1);
+		uint64_t at = place(d, log->end + ARCH_FLUSH_LINE - 1 + k);
+		arch_prefetch_to_write(log->written + at);
+		arch_prefetch_to_write(log->undo + at);
 	}
 }
 

@@ -39,6 +39,14 @@ emu_end run(const Spec &spec, const std::vector<Body> &bodies);
 uint64_t against(
         emu_tx kind, const Body &inside, const Body &other, const std::string &machine = "power9");
 
+/* Work until the virtual time `ns`.  emu_work() alone would take longer on a core that other
+ * threads use, too. */
+inline void work_until(uint64_t ns)
+{
+	while (emu_ticks() < ns * 1000)
+		emu_work(100);
+}
+
 inline uint64_t load(const Cell &c)
 {
 	return __atomic_load_n(&c.value, __ATOMIC_RELAXED);

@@ -281,4 +281,25 @@ TEST_F(Persistence, TheFenceWaitsForTheLatency)
 	        << "power9.toml: lines of one thread go out one after the other";
 }
 
+/* The paper emulates persistent memory: only write-backs are slow. */
+TEST_F(Persistence, ReadsTakeWhatTheDescriptionStates)
+{
+	const auto takes = [](const char *machine) {
+		run({machine}, {[] {
+			uint8_t *volatile there = persistent; /* read now */
+			uint64_t before = emu_ticks();
+			load(cell[0]);
+			uint64_t after = emu_ticks();
+			(void)__atomic_load_n(there, __ATOMIC_RELAXED);
+			uint64_t end = emu_ticks();
+			result[0] = after - before;
+			result[1] = end - after;
+		}});
+	};
+	takes("power9");
+	EXPECT_EQ(result[1], result[0]);
+	takes("tsx");
+	EXPECT_GE(result[1], result[0] + 200000) << "tsx.toml: 300 ns";
+}
+
 } // namespace

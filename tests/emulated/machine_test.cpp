@@ -178,6 +178,43 @@ TEST(Machine, Overlap_EndsWhereAValueIsWaitedFor)
 	}
 }
 
+/* How long thread `thread` of a power9 takes to load a cell, in whole nanoseconds, after the other
+ * threads have used it, one after the other: a positive number loads, a negative one stores. */
+uint64_t load_after(const std::vector<int> &others, int thread)
+{
+	static std::vector<int> order;
+	order = others;
+	order.push_back(thread);
+	run({}, std::vector<Body>(20, [] {
+		for (size_t k = 0; k < order.size(); k++) {
+			const bool stores = order[k] < 0, last = k == order.size() - 1;
+			if (abs(order[k]) != emu_thread())
+				continue;
+			work_until(1000000 + 10000 * k);
+			uint64_t before = emu_ticks();
+			if (stores)
+				store(cell[0], 1), emu_fence();
+			else
+				load(cell[0]);
+			if (last)
+				result[0] = (emu_ticks() - before) / 1000;
+		}
+	}));
+	return result[0];
+}
+
+/* power9.toml.  Threads 1 to 16 run on socket 0, threads 17 to 20 on socket 1. */
+TEST(Machine, ALineComesFromWhereItIs)
+{
+	EXPECT_EQ(load_after({}, 1), 96u) << "memory";
+	EXPECT_EQ(load_after({1}, 1), 2u) << "the own L1";
+	EXPECT_EQ(load_after({1}, 2), 46u) << "another core of the socket, clean";
+	EXPECT_EQ(load_after({-1}, 2), 46u) << "the same, written";
+	EXPECT_EQ(load_after({1}, 17), 141u) << "the other socket";
+	EXPECT_EQ(load_after({1, 17}, 18), 46u) << "the nearer of two";
+	EXPECT_EQ(load_after({1, -17, 18}, 2), 141u) << "the copy in socket 0 is void";
+}
+
 TEST(Machine, Instructions_TakeWhatTheDescriptionStates)
 {
 	const auto takes = [](const char *machine, unsigned n) {
@@ -309,7 +346,7 @@ TEST(Description, Mistakes_NameTheLine)
 	        at("l1 = 1.0") + ": l1 must be a number, 0 or more");
 	EXPECT_EQ(error_of("line_bytes = 128", "line_bytes = 100"),
 	        at("line_bytes = 128") + ": line_bytes must be a power of two");
-	EXPECT_EQ(error_of("per_socket = 16", "per_socket = 60").substr(0, 27),
+	EXPECT_EQ(error_of("per_socket = 16", "per_socket = 60").substr(0, 28),
 	        at("per_socket = 16") + ": cores and threads: at m");
 	EXPECT_EQ(error_of("begin_ns = 14.0", "begin_ns = 14.0\nbegin = 3"),
 	        at("commit_ns") + ": unknown key 'begin'");
@@ -323,7 +360,12 @@ TEST(Description, Mistakes_NameTheLine)
 	        at("abort_ns") + ": unknown key 'abort_ns'");
 	EXPECT_EQ(error_of("instructions_per_ns = 7.6", "instructions_per_ns = 0"),
 	        at("instructions_per_ns") + ": instructions_per_ns must not be 0");
-	EXPECT_EQ(error_of("smt = 2", "smt = = 2").substr(0, 4), at("smt = 2") + ": ");
+	EXPECT_EQ(error_of("suspend_ns = 20.0", "suspend_ns = 351.0"),
+	        at("suspend_ns = 20.0") +
+	                ": suspend_ns is part of suspend_resume_ns: at most its smaller value");
+	EXPECT_EQ(error_of("read_lines_cores = 2", "read_lines_cores = 3"),
+	        at("read_lines_cores") + ": read_lines_cores must divide per_socket, 16");
+	EXPECT_EQ(error_of("smt = 2", "smt = = 2").substr(0, 5), at("smt = 2") + ": ");
 }
 
 TEST(Description, NoSuchFile_IsSaid)

@@ -346,6 +346,53 @@ TEST(PowerTm, SuspendResume_CostsMoreWithMoreThreads)
 	EXPECT_GE(result[0], 1500u) << "FUR, section 4.2";
 }
 
+/* Linux 4bb3c7a0208f: the processor suspends by itself, and the hypervisor resumes. */
+TEST(PowerTm, TheResumeTraps_TheSuspendDoesNot)
+{
+	run({}, {[] {
+		if (emu_tbegin(EMU_TX) == EMU_STARTED) {
+			uint64_t begin = emu_ticks();
+			emu_tsuspend();
+			uint64_t suspended = emu_ticks();
+			emu_tresume();
+			uint64_t resumed = emu_ticks();
+			emu_tend();
+			result[0] = (suspended - begin) / 1000;
+			result[1] = (resumed - suspended) / 1000;
+		}
+	}});
+	EXPECT_GE(result[0], 20u) << "power9.toml";
+	EXPECT_LT(result[0], 25u);
+	EXPECT_GE(result[1], 330u);
+}
+
+/* So an update's announcement, in its window, is seen before the time of the resume has passed. */
+TEST(PowerTm, AStoreBeforeTheResume_IsSeenWhileTheThreadResumes)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		run({"power9", seed}, {[] {
+			                       load(cell[1]);
+			                       if (emu_tbegin(EMU_TX) == EMU_STARTED) {
+				                       emu_tsuspend();
+				                       store(cell[1], 1);
+				                       uint64_t stored = emu_ticks();
+				                       emu_tresume();
+				                       uint64_t resumed = emu_ticks();
+				                       emu_tend();
+				                       result[0] = stored;
+				                       result[1] = resumed;
+			                       }
+		                       },
+		                              [] {
+			                              while (!load(cell[1]))
+				                              emu_pause();
+			                              result[2] = emu_ticks();
+		                              }});
+		ASSERT_GT(result[1], result[0] + 330000) << "seed " << seed;
+		ASSERT_LT(result[2], result[0] + 200000) << "seed " << seed;
+	}
+}
+
 /* -------------------------------------------------------- overlapping loads */
 
 /* Loads of an overlap are tracked, and conflict, as others are. */
@@ -535,6 +582,100 @@ TEST(PowerTm, Capacity_IsSharedByTheThreadsOfACore)
 	run({}, std::vector<Body>(33, write_40_lines));
 	EXPECT_TRUE(cause_of(result[0]) == EMU_CAPACITY_WRITE ||
 	            cause_of(result[1]) == EMU_CAPACITY_WRITE);
+}
+
+/* How a transaction of thread `thread` ends that begins at `begin_ns`, reads `reads` lines, writes
+ * `writes` of them, and lasts until `end_ns`.  The lines lie `first` lines into an array. */
+struct Footprint {
+	int thread;
+	uint64_t begin_ns, end_ns;
+	unsigned first, reads, writes;
+	emu_tx kind;
+};
+uint8_t footprint_lines[12288 * 128];
+enum { START_NS = 1000000 }; /* all threads are there by then */
+
+/* The statuses, in the order of the footprints, of transactions on a power9 with all its threads,
+ * where threads n and n + 32 share a core, and threads 1, 2, 33 and 34 a pair of cores. */
+std::vector<uint64_t> statuses_of(const std::vector<Footprint> &footprints)
+{
+	static std::vector<uint64_t> status;
+	static const std::vector<Footprint> *all;
+	status.assign(footprints.size(), 77);
+	all = &footprints;
+	run({}, std::vector<Body>(34, [] {
+		for (size_t k = 0; k < all->size(); k++) {
+			const Footprint f = (*all)[k];
+			if (f.thread != emu_thread())
+				continue;
+			work_until(START_NS + f.begin_ns);
+			uint64_t how = emu_tbegin(f.kind);
+			if (how == EMU_STARTED) {
+				uint8_t *line = footprint_lines + f.first * 128;
+				for (unsigned n = 0; n < f.reads; n++)
+					(void)__atomic_load_n(line + n * 128, __ATOMIC_RELAXED);
+				for (unsigned n = 0; n < f.writes; n++)
+					__atomic_store_n(line + n * 128, 1, __ATOMIC_RELAXED);
+				work_until(START_NS + f.end_ns);
+				emu_tend();
+			}
+			status[k] = how;
+		}
+	}));
+	return status;
+}
+
+/* power9.toml: two transactions of a pair of cores at a time keep 4096 lines in its directory; a
+ * third one keeps its reads with its writes, 64 of both. */
+TEST(PowerTm, ThirdTransactionOfACorePair_OverflowsAt65Lines)
+{
+	const uint64_t end = 100000;
+	const Footprint one = {1, 0, end, 0, 300, 0, EMU_TX},
+	                two = {2, 0, end, 1000, 300, 0, EMU_TX};
+	const auto third = [&](int thread, unsigned reads, unsigned writes) {
+		return statuses_of({one, two, {thread, end / 2, end, 2000, reads, writes, EMU_TX}});
+	};
+	const std::vector<uint64_t> started(3, EMU_STARTED);
+	EXPECT_EQ(third(33, 64, 0), started);
+	EXPECT_EQ(cause_of(third(33, 65, 0)[2]), EMU_CAPACITY_READ);
+	EXPECT_EQ(third(33, 64, 64), started) << "a line that is read and written counts once";
+	EXPECT_EQ(cause_of(third(34, 65, 0)[2]), EMU_CAPACITY_READ) << "the pair's other core";
+	EXPECT_EQ(third(3, 300, 0), started) << "another pair";
+	const Footprint untracked = {2, 0, end, 1000, 300, 1, EMU_ROLLBACK_ONLY};
+	EXPECT_EQ(statuses_of({one, untracked, {33, end / 2, end, 2000, 300, 0, EMU_TX}}), started)
+	        << "a rollback-only transaction keeps no reads";
+	EXPECT_EQ(statuses_of({one, two, {33, 2 * end, 3 * end, 2000, 300, 0, EMU_TX}}), started)
+	        << "the others have ended";
+}
+
+TEST(PowerTm, ReadsWithoutDirectory_TakeRoomFromTheCoresWrites)
+{
+	const uint64_t end = 100000;
+	/* Threads 2 and 34 have the directory.  Thread 33 writes, on the core of thread 1. */
+	const Footprint a = {2, 0, end, 1000, 300, 0, EMU_TX},
+	                b = {34, 0, end, 2000, 300, 0, EMU_TX},
+	                reader = {1, end / 2, end, 3000, 40, 0, EMU_TX};
+	const auto writer = [&](unsigned lines) {
+		return statuses_of(
+		        {a, b, reader, {33, end * 3 / 4, end, 4000, 0, lines, EMU_TX}})[3];
+	};
+	EXPECT_EQ(writer(24), uint64_t(EMU_STARTED));
+	EXPECT_EQ(cause_of(writer(25)), EMU_CAPACITY_WRITE);
+}
+
+TEST(PowerTm, TwoTransactionsOfACorePair_ShareTheDirectorysLines)
+{
+	const uint64_t end = 2000000;
+	const auto both = [&](int thread, unsigned reads) {
+		return statuses_of({{1, 0, end, 0, 2500, 0, EMU_TX},
+		        {thread, end / 2, end, 4000, reads, 0, EMU_TX}});
+	};
+	const std::vector<uint64_t> started(2, EMU_STARTED);
+	for (int thread : {2, 33}) {
+		EXPECT_EQ(both(thread, 4096 - 2500), started) << thread;
+		EXPECT_EQ(cause_of(both(thread, 4096 - 2500 + 1)[1]), EMU_CAPACITY_READ) << thread;
+	}
+	EXPECT_EQ(both(3, 4096), started) << "another pair";
 }
 
 /* ------------------------------------------------------------------------ TSX */
