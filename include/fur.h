@@ -23,7 +23,8 @@
  *  - Give bodies that may run again without being rewound to fur_update_run().  Without hardware
  *    transactions, the bodies of all other updates run one at a time.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
- *    read is durable.
+ *    read is durable.  A thread that answers many requests at a time can wait once for many
+ *    read-only transactions: see fur_end_ro_async().
  *  - Transactions nest by flattening: an inner begin joins the outer transaction, and the outermost
  *    commit commits everything.
  *  - A thread can have transactions open on only one heap at a time.
@@ -37,6 +38,7 @@
  *    fur_commit         atomically, before return    before return, with everything it read
  *    fur_abort          never                        never
  *    fur_end_ro         -                            before return: everything it read
+ *    fur_end_ro_async   -                            with fur_wait: everything it read
  *    fur_close          -                            before return: the heap file alone has
  *                                                    everything, and the log is empty
  *
@@ -73,9 +75,9 @@
  *    what to do.  The library never prints and never exits.
  *    When the medium refuses a write, the heap has failed: libfur cannot make anything more on it
  *    durable.  From then on, the functions that begin, commit or end a transaction on it return
- *    FUR_EIO.  A heap also fails when libfur cannot replay its log; these functions then return the
- *    code of that failure (FUR_ENOMEM, FUR_ESYS, FUR_ECORRUPT).  Close the heap and open it again:
- *    fur_open() replays the log.
+ *    FUR_EIO.  fur_end_ro_async() does not: fur_wait() does.  A heap also fails when libfur cannot
+ *    replay its log; these functions then return the code of that failure (FUR_ENOMEM, FUR_ESYS,
+ *    FUR_ECORRUPT).  Close the heap and open it again: fur_open() replays the log.
  *
  * WHEN A RULE IS BROKEN
  *
@@ -233,6 +235,14 @@ typedef struct fur_heap fur_heap;
 typedef struct fur_thread fur_thread; /* one thread's registration with one heap */
 typedef struct fur_ro fur_ro;         /* an open read-only transaction */
 typedef struct fur_update fur_update; /* an open update transaction */
+
+/* A ticket stands for a transaction that has ended, and for all earlier ones that its thread ended
+ * with a ticket, until fur_wait() has waited for the data to be durable.  Copy it as you like; the
+ * fields are libfur's. */
+typedef struct fur_ticket {
+	uint64_t source; /* which heap and thread; never 0 */
+	uint64_t number; /* grows with each ticket of the thread */
+} fur_ticket;
 
 /* The argument of fur_options.reader_report: an update has waited for this reader for `waited_ns`
  * nanoseconds. */
@@ -431,6 +441,36 @@ FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
  *          the transaction has read may not be durable.
  * Source:  FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
+
+/* fur_end_ro_async - end a read-only transaction without waiting, and set *ticket.
+ * The transaction may have read from updates that a power failure would still lose.  So let nothing
+ * that follows from its reads leave the process before fur_wait() has returned 0 for the ticket.
+ * Inside the process you may use the results at once: if an update that begins after this function
+ * has returned survives a failure, so does everything that the transaction has read.
+ * It is for a thread that answers many requests at a time: the latest ticket of a thread covers all
+ * its earlier ones, so one wait is enough for all of them.  You need not wait for a ticket, and its
+ * thread may unregister before you do.
+ * Durable: with fur_wait().
+ * Nested:  ends the inner transaction only.  Wait for the ticket after the outermost has ended.
+ * Errors:  FUR_ENOTX; FUR_EFORK; FUR_EINVAL if ticket is NULL: the transaction is still open.
+ *          After an error *ticket is {0, 0}, which fur_wait() refuses.  fur_wait() also reports a
+ *          heap that has failed; this function does not. */
+FUR_API FUR_MUST_USE int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket);
+
+/* fur_wait - wait until everything is durable that the transactions of a ticket have read.
+ * Any thread that is registered with the ticket's heap may wait, in any order, and as often as it
+ * likes.  Pass a ticket to another thread as you would pass other data: with a mutex, or with an
+ * atomic store (release) and load (acquire).
+ * Once it has returned 0 for a ticket to the ticket's own thread, it returns 0 at once for that
+ * ticket and for all earlier ones.
+ * Durable: before return, what those transactions have read.
+ * Waits:   for the updates that are visible and not yet durable when it is called; never for a
+ *          transaction that is open.
+ * Errors:  FUR_EINVAL for a NULL or foreign registration, and for a ticket that does not belong to
+ *          this heap since it was opened last: fur_close() has ended those.  FUR_ENESTED inside a
+ *          transaction.  FUR_EFORK.  FUR_EIO, or the code for which the heap has failed: the data
+ *          may not be durable. */
+FUR_API FUR_MUST_USE int fur_wait(fur_thread *thread, fur_ticket ticket);
 
 /* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins that
  * one.

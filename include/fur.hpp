@@ -189,12 +189,12 @@ private:
 template <class Body, class Tx>
 using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
 
-/* read - run body(fur_ro *) as a read-only transaction.
- * Durable: everything the body read, before return.
- * Returns: the body's result.
- * Errors:  Error, and whatever the body throws. */
-template <class Body>
-result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
+namespace detail
+{
+
+/* read(), with the function that ends the transaction: int end(fur_ro *). */
+template <class Body, class End>
+result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, End end)
 {
 	/* Ends the transaction if the body throws. */
 	struct Guard {
@@ -211,13 +211,43 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_ro *>>) {
 		body(tx);
 		guard.tx = nullptr;
-		check(fur_end_ro(tx));
+		check(end(tx));
 	} else {
 		auto result = body(tx);
 		guard.tx = nullptr;
-		check(fur_end_ro(tx));
+		check(end(tx));
 		return result;
 	}
+}
+
+} // namespace detail
+
+/* read - run body(fur_ro *) as a read-only transaction.
+ * Durable: everything the body read, before return.
+ * Returns: the body's result.
+ * Errors:  Error, and whatever the body throws. */
+template <class Body>
+result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
+{
+	return detail::read(thread, body, fur_end_ro);
+}
+
+/* read(thread, ticket, body) - the same without the wait: fur_end_ro_async() ends the transaction,
+ * and sets the ticket.  If the body throws, read() waits, and leaves the ticket as it was.
+ * Durable: everything the body read, with wait().
+ * Returns, Errors: as read(thread, body). */
+template <class Body>
+result_t<Body, fur_ro> read(fur_thread *thread, fur_ticket &ticket, Body &&body)
+{
+	return detail::read(
+	        thread, body, [&](fur_ro *tx) { return fur_end_ro_async(tx, &ticket); });
+}
+
+/* wait - fur_wait(): wait until everything is durable that the transactions of the ticket have
+ * read.   Errors: Error. */
+inline void wait(fur_thread *thread, fur_ticket ticket)
+{
+	check(fur_wait(thread, ticket));
 }
 
 /* update - run body(fur_update *) as an update, and commit it.

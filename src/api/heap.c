@@ -49,6 +49,13 @@ enum {
 	DRAIN_NS = 100000
 };
 
+/* Relaxed is enough, for only the number has to differ. */
+static uint64_t next_ticket_source(void)
+{
+	static uint64_t opened;
+	return arch_fetch_add(&opened, 1) + 1;
+}
+
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct htm *h = &heap->htm;
@@ -56,6 +63,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->durability = &heap->durability;
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
+	h->ticket_source = next_ticket_source();
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
 	h->reader_report_ns = o->reader_report_ns;

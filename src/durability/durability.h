@@ -11,6 +11,7 @@
  *           transaction collects D: the updates that have committed and are not yet durable
  *           (nondurable_collect).
  *   INV-D2  It returns to its caller only when every update of D is durable (nondurable_wait).
+ *           INV-D7 has the exception.
  *
  * An update announces itself in nondurable[] before it becomes visible.  So if a transaction has
  * read from an update, that update is in the transaction's D, or durable.
@@ -25,6 +26,10 @@
  *   INV-D6  An update that fails leaves the heap as it found it.  In hardware it aborts; in place,
  *           redo_undo() undoes its stores, the newest first, before readers are let in; in software
  *           it has not stored.
+ *   INV-D7  A read-only transaction that ends with a ticket collects no D and does not wait.  The
+ *           wait for the ticket does both: it collects D after the last access of each transaction
+ *           that the ticket covers, and returns only when every update of D is durable
+ *           (fur_wait).
  *   INV-D8  For each store of an update, its record has the place, and the store's data or that of
  *           a later store of the same update to the same bytes.
  *

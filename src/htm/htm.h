@@ -115,6 +115,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
+	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
+	uint64_t ticket_source;
 	/* A callback to a higher layer (api/pages.c), or NULL.  A thread that has committed an
 	 * update of `entries` log entries calls it, between its transactions. */
 	void (*after_update)(struct fur_thread *t, uint64_t entries);
@@ -214,6 +216,10 @@ struct fur_thread {
 	struct software software;
 	struct policy policy;
 	struct quiet quiet;
+	/* The last ticket given out, and the last one for which this thread has waited.  They
+	 * belong to the index, whose next thread goes on from them: a ticket outlives its
+	 * registration. */
+	uint64_t tickets, waited;
 	uint64_t began;     /* ticks, with phase_times */
 	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {

@@ -70,21 +70,27 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 }
 
 /* An end that is not the outermost, and misuse. */
-static int end_inner(fur_ro *ro)
+static int end_inner(fur_ro *ro, const char *function)
 {
 	if (!ro)
-		return fur_fail(FUR_ENOTX, "fur_end_ro: NULL is no transaction");
+		return fur_fail(FUR_ENOTX, "%s: NULL is no transaction", function);
 	struct fur_thread *t = thread_of(ro);
 	if (htm_forked(t->htm))
 		return tx_refuse(t->htm);
 	if (t->owner != this_thread())
-		return tx_foreign("fur_end_ro", FUR_ENOTX);
+		return tx_foreign(function, FUR_ENOTX);
 	if (ro->depth == 0)
-		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
+		return fur_fail(FUR_ENOTX, "%s without fur_begin_ro", function);
 	ro->depth--;
 	if (ro->depth == 0)
 		ro->joined = false;
 	return 0;
+}
+
+/* Is this the end of the thread's outermost transaction? */
+static inline bool ends_outermost(fur_ro *ro)
+{
+	return ro && ro->depth == 1 && !ro->joined && thread_of(ro)->owner == this_thread();
 }
 
 /* Collect D (INV-D1).  With many threads, the scan of nondurable[] may take longer than the body.
@@ -93,6 +99,9 @@ static int end_inner(fur_ro *ro)
  * draws its durTS, and then stores.  It does so after it has shut readers out and waited for us
  * (INV-SW3), hence not between the loads of this function, and their order does not matter.  With
  * hardware, an update may draw after its stores are visible, or before it is announced.
+ * fur_wait() calls this function too, when its thread is no longer active.  Each update that it
+ * must find has stored before a transaction read from it, and so has drawn: next_durts has changed
+ * since the scan that found nothing, or that scan came after the update was durable.
  * Each update changes next_durts, and to load it then costs a miss, so a thread that finds it
  * changed asks more rarely. */
 static void collect(struct fur_thread *t, struct dset *set)
@@ -119,26 +128,127 @@ static void collect(struct fur_thread *t, struct dset *set)
 	}
 }
 
+/* The outermost transaction ends.  Returns: now, in ticks; 0 if phases are not timed. */
+static inline uint64_t reader_leave(struct fur_thread *t)
+{
+	active_leave(active_of(t)); /* A1:24 */
+	this_thread()->open = NULL;
+	t->ro.depth = 0;
+	stat_add(&t->stats.ro_commits, 1);
+	if (likely(!t->htm->phase_times))
+		return 0;
+	uint64_t now = arch_ticks();
+	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], now - t->began);
+	return now;
+}
+
 FUR_API int fur_end_ro(fur_ro *ro)
 {
-	if (unlikely(!ro || ro->depth != 1 || ro->joined || thread_of(ro)->owner != this_thread()))
-		return end_inner(ro);
+	if (unlikely(!ends_outermost(ro)))
+		return end_inner(ro, "fur_end_ro");
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.commit.dset;
 	collect(t, set);
-	active_leave(active_of(t)); /* A1:24 */
-	this_thread()->open = NULL;
-	ro->depth = 0;
-	stat_add(&t->stats.ro_commits, 1);
-	uint64_t ended = 0;
-	if (t->htm->phase_times) {
-		ended = arch_ticks();
-		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], ended - t->began);
-	}
+	uint64_t ended = reader_leave(t);
 	if (unlikely(set->n != 0)) {
 		nondurable_wait(t->durability, set); /* A1:25 (INV-D2) */
 		if (ended)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	}
 	return durability_check_read(t->durability);
+}
+
+/* ----------------------------------------------------------------- tickets */
+
+enum { TICKET_INDEX_BITS = 16 };
+
+static fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
+{
+	return (fur_ticket){t->htm->ticket_source << TICKET_INDEX_BITS | t->index, number};
+}
+
+/* The index that gave the ticket out.  NULL: no index of this heap did. */
+static const struct fur_thread *ticket_giver(const struct htm *h, fur_ticket ticket)
+{
+	uint64_t index = ticket.source & ((UINT64_C(1) << TICKET_INDEX_BITS) - 1);
+	if (ticket.source >> TICKET_INDEX_BITS != h->ticket_source ||
+	        index >= arch_load(&h->durability->limit))
+		return NULL;
+	return &h->threads[index];
+}
+
+FUR_API int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket)
+{
+	if (unlikely(!ticket))
+		return fur_fail(FUR_EINVAL, "fur_end_ro_async: ticket must not be NULL");
+	*ticket = (fur_ticket){0};
+	if (unlikely(!ends_outermost(ro))) {
+		int error = end_inner(ro, "fur_end_ro_async");
+		/* The number that the next outermost transaction gets: a wait after the end of the
+		 * one that is open covers this ticket, and no earlier wait does.  Do not count it
+		 * here: inside a hardware update the store would add a line to the write set. */
+		if (!error)
+			*ticket = ticket_of(thread_of(ro), thread_of(ro)->tickets + 1);
+		return error;
+	}
+	struct fur_thread *t = thread_of(ro);
+	reader_leave(t); /* and no more (INV-D7) */
+	/* fur_wait() reports a heap that has failed; but a child of fork() gets no ticket. */
+	if (unlikely(htm_forked(t->htm)))
+		return tx_refuse(t->htm);
+	*ticket = ticket_of(t, ++t->tickets);
+	return 0;
+}
+
+/* Collect D for all tickets that the thread holds, its own or others', and wait (INV-D7; plants:
+ * ticket-no-wait, ticket-covers-next).  An update from which one of their transactions has read had
+ * announced itself before it was visible.  So it is in nondurable[] now, or durable, as it was when
+ * the transaction ended: only reads that come before the scan matter, and active[] protects no
+ * scan.  The ticket's way from thread to thread puts the reads of another thread before the scan.
+ * The scan may also find later updates.  To wait for those costs less than a scan for each
+ * transaction. */
+static int wait_for_reads(struct fur_thread *t)
+{
+	struct dset *set = &t->window.commit.dset;
+	/* The transactions of later tickets may read from updates that this scan has not found. */
+	uint64_t covered = t->tickets;
+	uint64_t began = t->htm->phase_times ? arch_ticks() : 0;
+	collect(t, set);
+	nondurable_wait(t->durability, set);
+	if (began)
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - began);
+	/* The fence orders the scan before the load of `failed`.  Otherwise an update from which a
+	 * transaction has read could fail, and leave nondurable[], between the two, and we would
+	 * not notice. */
+	arch_fence_light();
+	int error = durability_check_read(t->durability);
+	if (!error)
+		/* Release: a thread that sees this store waits for nothing, so what it does next
+		 * must come after our waits. */
+		arch_store_release(&t->waited, covered);
+	return error;
+}
+
+FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)
+{
+	if (unlikely(!t))
+		return fur_fail(FUR_EINVAL, "fur_wait: thread must not be NULL");
+	if (unlikely(htm_forked(t->htm)))
+		return tx_refuse(t->htm);
+	if (unlikely(t->owner != this_thread()))
+		return tx_foreign("fur_wait", FUR_EINVAL);
+	/* An open transaction uses the thread's set, and updates may be waiting for it. */
+	if (unlikely(this_thread()->open != NULL))
+		return fur_fail(FUR_ENESTED,
+		        "fur_wait was called while this thread has a transaction open: end that "
+		        "first");
+	const struct fur_thread *giver = ticket_giver(t->htm, ticket);
+	if (unlikely(!giver))
+		return fur_fail(FUR_EINVAL,
+		        "fur_wait: the ticket is of another heap, or from before this one was "
+		        "opened: wait for a ticket before you close its heap");
+	/* Acquire pairs with the release in wait_for_reads(). */
+	if (ticket.number <= arch_load_acquire(&giver->waited))
+		return 0;
+	return wait_for_reads(t);
 }

@@ -9,7 +9,9 @@
  * before, `acknowledged` = k after fur_commit has returned.
  *
  * Reads, one transaction each: look a key up; or read another thread's counter, and, after
- * fur_end_ro has returned, write down what was `seen`: from then on it must survive.
+ * fur_end_ro has returned, write down what was `seen`: from then on it must survive.  Half of the
+ * latter end with a ticket: then the thread writes down the counters of several together, after one
+ * wait.
  */
 #ifndef CRASH_WORKLOAD_HPP
 #define CRASH_WORKLOAD_HPP
@@ -180,6 +182,28 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 		fur::update(self, body);
 }
 
+/* Another thread's counters that a thread has read and not written down yet. */
+class Unanswered
+{
+public:
+	void read(fur_thread *self, const Data *data, unsigned other)
+	{
+		saw_[other] = fur::read(self, ticket_,
+		        [&](fur_ro *tx) { return fur_load(tx, &data->counter[other].value); });
+	}
+	void answer(fur_thread *self, Acknowledged &mine)
+	{
+		fur::wait(self, ticket_);
+		for (unsigned t = 0; t < THREADS; t++)
+			if (auto saw = static_cast<uint64_t>(saw_[t]); saw > mine.seen[t])
+				mine.seen[t].store(saw, std::memory_order_relaxed);
+	}
+
+private:
+	int64_t saw_[THREADS] = {};
+	fur_ticket ticket_{};
+};
+
 /* The child's thread: works until killed, or `stop`, or for `steps` transactions.  `early`: it
  * acknowledges before the commit, a bug that the check must find. */
 inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsigned threads,
@@ -189,6 +213,7 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 	fur::Thread self(heap);
 	auto *data = static_cast<Data *>(fur_root(heap, 0));
 	Acknowledged &mine = shared->thread[t];
+	Unanswered unanswered;
 	uint64_t k = static_cast<uint64_t>(data->counter[t].value), r = mix(seed + t + k);
 	while (steps-- && !stop.load(std::memory_order_relaxed)) {
 		r = r * 6364136223846793005u + 1442695040888963407u;
@@ -201,7 +226,11 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 			mine.acknowledged.store(k, std::memory_order_relaxed);
 			continue;
 		}
-		if ((r >> 20) % 8 == 0) {
+		if ((r >> 20) % 16 == 8) {
+			unanswered.read(self, data, (r >> 24) % threads);
+			if ((r >> 26) % 4 == 0)
+				unanswered.answer(self, mine);
+		} else if ((r >> 20) % 8 == 0) {
 			unsigned other = (r >> 24) % threads;
 			int64_t saw = fur::read(self, [&](fur_ro *tx) {
 				return fur_load(tx, &data->counter[other].value);

@@ -36,10 +36,11 @@ struct Tx {
 	/* Updates that had returned when it was invoked: the highest of their numbers in visible
 	 * order */
 	uint64_t low = 0;
-	uint64_t high = 0;                  /* updates that were visible at its last access */
-	uint64_t invoked = 0, returned = 0; /* steps; 0: has not */
-	uint64_t visible = 0;               /* number in visible order, or 0 */
-	uint64_t number = 0;                /* of the update in its thread */
+	uint64_t high = 0; /* updates that were visible at its last access */
+	/* Steps; 0: has not.  Answered later than it has returned, if it ended with a ticket */
+	uint64_t invoked = 0, returned = 0, answered = 0;
+	uint64_t visible = 0; /* number in visible order, or 0 */
+	uint64_t number = 0;  /* of the update in its thread */
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
@@ -59,7 +60,8 @@ enum class Kind {
 	AGAIN,
 	SUSPEND,
 	RESUME,
-	RETURN
+	RETURN,
+	ANSWER
 };
 
 struct Event {
@@ -116,6 +118,23 @@ bool reads_from(const Tx &reader, const Tx &writer)
 			if (r.at == w.at && !w.unknown)
 				return true;
 	return false;
+}
+
+/* The open transaction has ended. */
+Tx &close_tx(bool committed)
+{
+	Tx &tx = *open_tx(current_thread());
+	event(Kind::RETURN, index_of(tx));
+	tx.returned = run.events.size();
+	tx.aborted = !committed;
+	run.open.erase(tx.thread);
+	return tx;
+}
+
+bool reads_unreturned(const Tx &tx)
+{
+	return std::any_of(
+	        tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
 }
 
 void becomes_visible(Tx &tx)
@@ -225,19 +244,35 @@ void committing(Becomes how, uint64_t number)
 
 bool returned(bool committed)
 {
-	Tx &tx = *open_tx(current_thread());
-	event(Kind::RETURN, index_of(tx));
-	tx.returned = run.events.size();
-	tx.aborted = !committed;
+	Tx &tx = close_tx(committed);
+	tx.answered = tx.returned;
 	if (committed && tx.visible > run.newest_returned)
 		run.newest_returned = tx.visible;
 	if (tx.update)
 		run.counts.updates += committed;
 	else
 		run.counts.read_only++;
-	run.open.erase(tx.thread);
-	return std::any_of(
-	        tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
+	return reads_unreturned(tx);
+}
+
+uint64_t ended()
+{
+	close_tx(true);
+	run.counts.read_only++;
+	return run.events.size();
+}
+
+bool answered(int thread, uint64_t mark)
+{
+	bool risky = false;
+	for (Tx &tx : run.txs) {
+		if (tx.thread != thread || tx.answered || !tx.returned || tx.returned > mark)
+			continue;
+		event(Kind::ANSWER, index_of(tx));
+		tx.answered = run.events.size();
+		risky = risky || reads_unreturned(tx);
+	}
+	return risky;
 }
 
 void visible()
@@ -549,7 +584,7 @@ std::string check_durable(
 			       std::to_string(begun[t]);
 	Versions v;
 	std::string wrong = check_reads(isolation, v,
-	        [](const Tx &tx) { return tx.visible ? tx.kept : tx.returned && !tx.aborted; });
+	        [](const Tx &tx) { return tx.visible ? tx.kept : tx.answered && !tx.aborted; });
 	if (!wrong.empty()) {
 		/* To blame: transactions that have read lost data, and those that wrote it. */
 		run.named = {run.blamed};
@@ -595,7 +630,7 @@ std::string check_final(const void *heap)
 void print(std::ostream &out, bool only_named)
 {
 	static const char *const names[] = {"invoke", "begin", "read", "write", "commit", "VISIBLE",
-	        "abort", "publication aborts", "suspend", "resume", "RETURN"};
+	        "abort", "publication aborts", "suspend", "resume", "RETURN", "ANSWER"};
 	std::set<int> threads;
 	std::set<size_t> shown;
 	for (size_t index : run.named)

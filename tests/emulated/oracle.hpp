@@ -16,8 +16,9 @@
  *             word that it wrote.
  *   durable   After a power failure memory is the effect of a set S of visible updates.  S has
  *             every update that had returned; with the updates outside S taken out of the history,
- *             all of S, and every read-only transaction that had returned, have still read what the
- *             rule above says.
+ *             all of S, and every read-only transaction that had been answered, have still read
+ *             what the rule above says.  A transaction is answered when it has returned; if it has
+ *             ended with a ticket, when a wait for the ticket has returned.
  *
  * S is read off memory: every update numbers itself in a word of its thread's own.  Addresses are
  * offsets from the heap's base, all words have 8 bytes.  This file's code is not simulated: it
@@ -62,6 +63,12 @@ enum class Becomes {
 void committing(Becomes how, uint64_t number);
 /* Its end has returned.  True: it has read from an update that has not. */
 bool returned(bool committed);
+/* Or: its end has returned with a ticket.  Returns a mark: the transactions of this thread that
+ * have ended by now. */
+uint64_t ended();
+/* By any thread: a wait for a ticket of `thread` has returned; `mark`: ended()'s for that ticket.
+ * True: a transaction that is answered now has read from an update that has not returned. */
+bool answered(int thread, uint64_t mark);
 
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible(); /* the update that is committing becomes visible now, after all that did before */

@@ -34,15 +34,19 @@
  *   -DBESIDE       the replayer is another process
  *   -DNW=n         updates, 2 by default, 3 at most
  *   -DNHW=n        only the updates below n may run in hardware
+ *   -DTICKET       a reader is two read-only transactions that end with tickets, one word each, and
+ *                  one wait for both
+ *   -DTICKET -DHANDON  the last update uses their results, and begins when they have ended
  *   -DNR=n         readers, 1 by default
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
  * would keep
  *   - contains every update that has returned, and every update that a reader that has returned has
- *     read from (INV-D1, INV-D2);
+ *     read from (INV-D1, INV-D2); with TICKET, a reader returns with its wait (INV-D7);
  *   - contains every update whose writes are in the heap's image, which nothing can take back
  *     (INV-R1, INV-R3, INV-R6);
- *   - is closed under reads-from (INV-D3, INV-D4, INV-R2);
+ *   - is closed under reads-from (INV-D3, INV-D4, INV-R2); with HANDON, also under the use of what
+ *     a reader has read (INV-D7);
  *   - is not refused: if the record of an update on the medium claims that another one was settled,
  *     then it was (INV-M4), for an update leaves nondurable[] only when it is (INV-D5).
  * Checked by reader(), with -DISO: a reader sees all of an update or nothing (INV-H1, INV-H2,
@@ -54,6 +58,8 @@
  *   NOISO        an update does not wait for the readers that it found active (INV-H2)
  *   NOWAITD      updates and readers return without waiting for D (INV-D2)
  *   EARLYD       updates and readers collect D before their last access (INV-D1)
+ *   TICKETEARLY  with TICKET: the wait for the first ticket counts for the second (INV-D7)
+ *   TICKETSKIP   with TICKET: the wait for a ticket returns without waiting for D (INV-D7)
  *   EARLYLEAVE   an update leaves nondurable[] before its marker is durable (INV-D5)
  *   NODEPS       a marker does not name D (INV-D3)
  *   NOSLOTWAIT   an update draws its durTS before the members of D have drawn theirs (INV-D4)
@@ -135,6 +141,10 @@ byte actset[NW];                  /* entries of act that it has read with tracke
 byte from[NW];                    /* 1 + the update that it has read from, or 0 */
 bool returned[NW]; bool committed[NW];
 byte rv0[NR]; byte rv1[NR]; bool rreturned[NR]; /* the words that it has read */
+#ifdef HANDON
+bool rended; /* the reader's transactions have ended */
+#define HANDON_OK(w) (!(committed[w] && KEPT(w)) || (KEPT_ID(rv0[0]) && KEPT_ID(rv1[0])))
+#endif
 
 #ifdef PAPER
 byte clock = 1;
@@ -187,6 +197,9 @@ end:	!(UPDATE_OK(0) && UPDATE_OK(1) && READER_OK(0)
 #endif
 #if NR > 1
 	  && READER_OK(1)
+#endif
+#ifdef HANDON
+	  && HANDON_OK(NW - 1)
 #endif
 	) -> assert(false)
 }
@@ -395,6 +408,9 @@ proctype update(byte me)
 	byte began;
 #endif
 	TAKE_TIME(began);
+#ifdef HANDON
+	if :: me == NW - 1 -> rended :: else fi;
+#endif
 
 #ifndef HARDWARE
 	goto lock;
@@ -627,6 +643,46 @@ again:
 	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rreturned[me - NW] = true }
 }
 
+/* A read-only transaction that ends with a ticket. */
+inline ticketed(k, v) {
+	do
+	:: set_active(me, true);
+		if :: held -> set_active(me, false); !held :: else -> break fi
+	od;
+	plain_load(k, v);
+	set_active(me, false)
+}
+inline ticket_wait() {
+	LOOK;
+#ifndef TICKETSKIP
+	WAIT_D
+#else
+	skip
+#endif
+}
+proctype ticket_reader(byte me)
+{
+	byte v0, v1;
+	byte D = 0; /* bits */
+	ticketed(0, v0);
+#ifdef TICKETEARLY
+	ticket_wait();
+#endif
+	ticketed(1, v1);
+#ifdef HANDON
+	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rended = true };
+#endif
+#ifndef TICKETEARLY /* INV-D7 */
+	ticket_wait();
+#endif
+	atomic { rv0[me - NW] = v0; rv1[me - NW] = v1; rreturned[me - NW] = true }
+}
+#ifdef TICKET
+#define READER ticket_reader
+#else
+#define READER reader
+#endif
+
 /* Live replay: in the order of the durTSs, up to the first update that is still in nondurable[]
  * (INV-R1, INV-R3).  BESIDE: by another process, which does not see nondurable[], and makes marker
  * and log durable itself (INV-R6). */
@@ -661,9 +717,9 @@ init { atomic {
 #if NW > 2
 	run update(2);
 #endif
-	run reader(NW);
+	run READER(NW);
 #if NR > 1
-	run reader(NW + 1);
+	run READER(NW + 1);
 #endif
 	run replayer(); run monitor()
 } }

@@ -37,7 +37,15 @@ MACHINES = {
     "soft": ["SOFT"],
     "softbatch": ["SOFT", "BATCH"],
 }
-WORKLOADS: list[list[str]] = [[], ["ISO"], ["RING=1"], ["BESIDE"], ["APART"]]
+WORKLOADS: list[list[str]] = [
+    [],
+    ["ISO"],
+    ["RING=1"],
+    ["BESIDE"],
+    ["APART"],
+    ["TICKET"],
+    ["TICKET", "HANDON"],
+]
 LONG_WORKLOADS = [["NR=2"], ["NR=2", "ISO"], ["NR=2", "RING=1"]]
 # With hardware and software updates, and with three updates.
 MIXED = {
@@ -121,6 +129,20 @@ MUTATIONS = [
         ["tsx", "tracked", "power", "rot", "soft"],
     ),
     Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot", "soft"]),
+    Mutation(
+        "TICKETEARLY",
+        "INV-D7",
+        ["ticket-covers-next"],
+        ["TICKET"],
+        ["tsx", "tracked", "power", "rot", "soft"],
+    ),
+    Mutation(
+        "TICKETSKIP",
+        "INV-D7",
+        ["ticket-no-wait"],
+        ["TICKET"],
+        ["tsx", "tracked", "power", "rot", "soft"],
+    ),
     Mutation("EARLYLEAVE", "INV-D5", [], [], ["tsx", "power", "soft", "softbatch"]),
     Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power", "soft"]),
     Mutation("NOSLOTWAIT", "INV-D4", ["no-slot-wait"], [], ["tsx"]),

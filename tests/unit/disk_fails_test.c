@@ -2,8 +2,9 @@
  *
  * disk_fails_test.c - a disk fails while an update is on its way to it, and a transaction has read
  * that update: the reader gets an error at its end, even if the update has left nondurable[] by
- * then (INV-D2, INV-D5); the error tells that the disk has failed, and so does that of the next
- * transaction. Usage: disk-fails-test read-only|update
+ * then (INV-D2, INV-D5); if it ended with a ticket, from the wait (INV-D7).  The error tells that
+ * the disk has failed, and so does that of the next transaction.
+ * Usage: disk-fails-test read-only|ticket|update
  */
 #include "nameless_heap.h"
 
@@ -50,10 +51,12 @@ static int names_the_cause(void)
 int main(int argc, char **argv)
 {
 	int update = argc == 2 && !strcmp(argv[1], "update");
+	int ticketed = argc == 2 && !strcmp(argv[1], "ticket");
 	struct fur_options o;
 	fur_thread *self;
 	fur_update *tx;
 	fur_ro *ro;
+	fur_ticket ticket = {0, 0};
 	pthread_t writer;
 	void *committed;
 	fur_options_init(&o);
@@ -73,9 +76,11 @@ int main(int argc, char **argv)
 	/* Visible, and not durable. */
 	must(update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro));
 	uint64_t seen = update ? fur_load(tx, word) : fur_load(ro, word);
+	if (ticketed)
+		must(fur_end_ro_async(ro, &ticket));
 	atomic_store(&read_by_us, 1);
 	pthread_join(writer, &committed);
-	int ended = update ? fur_commit(tx) : fur_end_ro(ro);
+	int ended = update ? fur_commit(tx) : ticketed ? fur_wait(self, ticket) : fur_end_ro(ro);
 	int cause = names_the_cause();
 	int begun = update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro);
 	cause = cause && names_the_cause();

@@ -79,6 +79,7 @@ protected:
 		EXPECT_EQ(ro, nullptr);
 		EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFORK);
 		EXPECT_EQ(tx, nullptr);
+		EXPECT_EQ(fur_wait(self_, ticket_), FUR_EFORK);
 		EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
 		EXPECT_EQ(fur_thread_unregister(self_), FUR_EFORK);
 		EXPECT_EQ(fur_get_info(heap_, &info), FUR_EFORK);
@@ -95,6 +96,15 @@ protected:
 	}
 
 	uint64_t *words_ = block(8);
+	fur_ticket ticket_ = take_ticket();
+
+private:
+	fur_ticket take_ticket()
+	{
+		fur_ticket ticket;
+		fur::read(self_, ticket, [&](fur_ro *tx) { return fur_load(tx, words_); });
+		return ticket;
+	}
 };
 
 TEST_F(Fork, ChildIsRefusedAll_AndClosesItsCopy)
@@ -196,6 +206,23 @@ TEST_F(Fork, ReadOpenAtTheFork_IsTheParents)
 	EXPECT_EQ(fur_end_ro(nested), 0);
 	EXPECT_EQ(fur_end_ro(ro), 0);
 	increment();
+}
+
+TEST_F(Fork, ReadThatWouldEndWithATicket_IsTheParents)
+{
+	fur_ro *ro, *nested;
+	fur_ticket ticket;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	ASSERT_EQ(fur_begin_ro(self_, &nested), 0);
+	in_child([&] { EXPECT_EQ(fur_end_ro_async(nested, &ticket), FUR_EFORK); });
+	EXPECT_EQ(fur_end_ro_async(nested, &ticket), 0);
+	in_child([&] {
+		EXPECT_EQ(fur_end_ro_async(ro, &ticket), FUR_EFORK);
+		EXPECT_EQ(ticket.source, 0u);
+		expect_all_refused();
+	});
+	EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0);
+	EXPECT_EQ(fur_wait(self_, ticket), 0);
 }
 
 /* The key's destructor runs in a thread of the child that was inside an update, while another

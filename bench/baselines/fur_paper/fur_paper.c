@@ -100,6 +100,20 @@ FUR_API int fur_end_ro(fur_ro *ro)
 	return 0;
 }
 
+FUR_API int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket)
+{
+	(void)ro;
+	*ticket = (fur_ticket){0};
+	return fur_fail(FUR_EINVAL, "this variant has no tickets");
+}
+
+FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)
+{
+	(void)t;
+	(void)ticket;
+	return fur_fail(FUR_EINVAL, "this variant has no tickets");
+}
+
 /* ------------------------------------------------------------------ updates */
 
 enum { WINDOW_LOOKS = 100000 };

@@ -65,6 +65,20 @@ public:
 			must(fur_end_ro(tx));
 		}
 		template <class Body>
+		fur_ticket read_later(Body body)
+		{
+			fur_ro *tx;
+			fur_ticket ticket;
+			must(fur_begin_ro(self_, &tx));
+			body(tx);
+			must(fur_end_ro_async(tx, &ticket));
+			return ticket;
+		}
+		void wait(fur_ticket ticket)
+		{
+			must(fur_wait(self_, ticket));
+		}
+		template <class Body>
 		bool update_or_abort(Body body)
 		{
 			if (repeatable_)

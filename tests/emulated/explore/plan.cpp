@@ -64,10 +64,12 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.rerun = reruns[r.below(4)];
 	p.aside_percent = asides[r.below(4)];
 	p.joins = r.below(2);
+	p.tickets = r.below(3) == 0;
 	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;
 		p.joins = false;
+		p.tickets = false;
 	}
 	return p;
 }

@@ -7,10 +7,20 @@
 
 #include "plan.hpp"
 
+#include <atomic>
+
 namespace explore
 {
 
 enum class Work { INTSET, BANK, FLAGS, TPCC };
+
+/* A ticket that a thread has handed to the others, with the oracle's mark for it. */
+struct alignas(256) Handed {
+	std::atomic<uint32_t> busy; /* a thread takes it, or puts another one there */
+	int thread;                 /* the ticket's; -1: there is none */
+	uint64_t mark;
+	fur_ticket ticket;
+};
 
 /* Aligned, static, and one object: on a stack or on the C heap it would share lines with other
  * data, and runs of one seed would differ with the environment. */
@@ -23,11 +33,12 @@ struct alignas(256) Run {
 	unsigned replay_threads, preload;
 	Rerun rerun;
 	unsigned aside_percent;
-	bool joins;
+	bool joins, tickets;
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
 	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */
 	const Options *o;
 	int thread_of[MOST_THREADS + 2]; /* the machine's number of libfur's thread index */
+	Handed handed;
 	alignas(256) char path[256];
 };
 extern Run run;

@@ -31,6 +31,9 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.rerun = plan.rerun;
 	run.aside_percent = plan.aside_percent;
 	run.joins = plan.joins;
+	run.tickets = plan.tickets;
+	run.handed.busy = 0;
+	run.handed.thread = -1;
 	run.work = o.workload == "bank"    ? Work::BANK
 	           : o.workload == "flags" ? Work::FLAGS
 	           : o.workload == "tpcc"  ? Work::TPCC

@@ -25,6 +25,8 @@ namespace explore
  * and a Thread may have
  *     choose(random);            the random bits decide how its next update runs
  *     join(f);                   inside an update: f(tx) in a read-only transaction that joins it
+ *     fur_ticket read_later(f);  f(tx) in a read-only transaction that ends with a ticket
+ *     wait(ticket);              for such a ticket, of any thread
  */
 template <class S>
 concept Subject = std::constructible_from<S, const Options &, const char *, fur_htm, uint32_t> &&

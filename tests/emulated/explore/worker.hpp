@@ -9,6 +9,8 @@
 #include "recorded.hpp"
 #include "run.hpp"
 
+#include <utility>
+
 namespace explore
 {
 
@@ -165,14 +167,43 @@ private:
 	void read(Body body)
 	{
 		oracle::invoke(false);
-		self_.read([&](auto *tx) {
+		auto reads = [&](auto *tx) {
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
 			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
 			return 0;
-		});
+		};
+		if constexpr (requires { self_.read_later(reads); })
+			if (run.tickets)
+				return read_later(reads);
+		self_.read(reads);
 		perhaps_crash(oracle::returned(true));
+	}
+
+	/* A read-only transaction that ends with a ticket.  Perhaps this thread waits for it; or it
+	 * hands it over, and waits for the ticket that it finds there; or nobody waits. */
+	template <class Reads>
+	void read_later(Reads reads)
+	{
+		fur_ticket ticket = self_.read_later(reads);
+		int thread = emu_thread();
+		uint64_t mark = oracle::ended(), r = random_.below(4);
+		if (r == 0)
+			return;
+		if (r == 1) {
+			Handed &h = run.handed;
+			if (h.busy.exchange(1, std::memory_order_acquire))
+				return;
+			std::swap(h.thread, thread);
+			std::swap(h.mark, mark);
+			std::swap(h.ticket, ticket);
+			h.busy.store(0, std::memory_order_release);
+			if (thread < 0)
+				return;
+		}
+		self_.wait(ticket);
+		perhaps_crash(oracle::answered(thread, mark));
 	}
 
 	template <class Body>
