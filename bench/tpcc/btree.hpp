@@ -9,9 +9,9 @@
  *
  * Free of write skew, so right under snapshot isolation: an update that changes the leaf of a key
  * (by a split of that leaf, or its removal) writes that leaf, and so does every insertion and
- * removal of a key in it.  Likewise one level up: a node that gains or loses a child is written,
- * also when it is itself split or taken out.  If one update relies on data that another changes,
- * both write a common node.
+ * removal of a key in it, and every replacement of its value.  Likewise one level up: a node that
+ * gains or loses a child is written, also when it is itself split or taken out.  If one update
+ * relies on data that another changes, both write a common node.
  */
 #ifndef TPCC_BTREE_HPP
 #define TPCC_BTREE_HPP
@@ -229,6 +229,23 @@ bool insert(Tx *tx, Tree *tree, uint64_t key, uint64_t value)
 		count = path.count[path.levels];
 		i = path.index[path.levels] + 1;
 	}
+}
+
+/* Give a key another value.  False: the key is not there.  The leaf's count is promoted: a split or
+ * a removal may move the entry without a store to its old place, but it stores the count. */
+template <class Tx>
+bool replace(Tx *tx, Tree *tree, uint64_t key, uint64_t value)
+{
+	Path path;
+	Node *leaf = descend(tx, tree, key, path);
+	if (!leaf)
+		return false;
+	uint64_t count = fur_load(tx, &leaf->count), i = place(tx, leaf, count, key);
+	if (i == count || fur_load(tx, &leaf->key[i]) != key)
+		return false;
+	fur_promote(tx, &leaf->count);
+	fur_store(tx, &leaf->value[i], value);
+	return true;
 }
 
 template <class Tx>

@@ -2,6 +2,19 @@
  *
  * consistency.hpp - the consistency conditions of TPC-C, clause 3.3.2, and the structure of the
  * trees.
+ *
+ * The transactions of table1.hpp break seven of the twelve conditions.  For their scales four of
+ * these are checked in another form, and three are not:
+ *
+ *   2, 3      Delivery takes the newest order that waits: then the newest order does not wait, and
+ *             the orders that wait have gaps.  Checked with the tombstones among the rows of
+ *             NEW-ORDER: no row is ever removed.
+ *   5         Delivery stores no carrier.  Checked with the tombstones among the rows.
+ *   12        Delivery stores no dates in the lines, so lines do not tell that they are delivered.
+ *             Checked with the lines of orders that have a tombstone, or no row.
+ *   8, 9, 10  Payment inserts no row of history, which they sum up.  Not checked.
+ *
+ * 7 holds because delivery stores neither of the two words that it compares.
  */
 #ifndef TPCC_CONSISTENCY_HPP
 #define TPCC_CONSISTENCY_HPP
@@ -17,6 +30,7 @@ namespace tpcc
 struct DistrictSums {
 	int64_t history = 0, ytd = 0;
 	uint64_t next_order = 0, newest = 0, orders = 0, lines_of_orders = 0, lines = 0;
+	/* Rows of NEW-ORDER, tombstones among them */
 	uint64_t waiting = 0, oldest_waiting = UINT64_MAX, newest_waiting = 0;
 };
 struct CustomerSums {
@@ -27,7 +41,7 @@ template <class Tx>
 class Checker
 {
 public:
-	Checker(Tx *tx, const Database *db) : tx_(tx), db_(db) {}
+	Checker(Tx *tx, const Database *db, bool table1) : tx_(tx), db_(db), table1_(table1) {}
 
 	const char *check()
 	{
@@ -105,12 +119,14 @@ private:
 	void one_order(uint64_t key, const Order *o)
 	{
 		DistrictSums &s = districts_[district_of(key)];
-		uint64_t number = key - district_of(key), lines = get(&o->lines), ignored;
-		bool delivered = get(&o->carrier) != 0;
+		uint64_t number = key - district_of(key), lines = get(&o->lines), row = WAITS;
+		bool carried = get(&o->carrier) != 0,
+		     there_is_row = btree::find(tx_, &db_->new_order, key, row),
+		     delivered = carried || row == TOMBSTONE;
 		s.orders++;
 		s.newest = number > s.newest ? number : s.newest;
 		s.lines_of_orders += lines;
-		need(delivered != btree::find(tx_, &db_->new_order, key, ignored),
+		need(carried != there_is_row,
 		        "3.3.2.5: an order has a carrier and waits, or has none and does not wait");
 		for (uint64_t n = 1; n <= lines + 1; n++) {
 			uint64_t value;
@@ -121,7 +137,7 @@ private:
 			if (!there)
 				continue;
 			auto *line = reinterpret_cast<const OrderLine *>(value);
-			need((get(&line->delivered) != 0) == delivered,
+			need((get(&line->delivered) != 0) == carried,
 			        "3.3.2.7: a line is delivered and its order is not, or not and it "
 			        "is");
 			if (delivered)
@@ -145,7 +161,7 @@ private:
 			        "3.3.2.3: there is a gap in the orders that wait");
 			need(s.lines_of_orders == s.lines, "3.3.2.4: a district has not as many "
 			                                   "order lines as its orders say");
-			need(s.ytd == s.history,
+			need(table1_ || s.ytd == s.history,
 			        "3.3.2.9: a district has not taken in what its history says");
 			uint64_t w = key >> 48;
 			warehouse_ytd_[w] += s.ytd;
@@ -158,7 +174,7 @@ private:
 			int64_t ytd = get(&reinterpret_cast<const Warehouse *>(value)->ytd);
 			need(ytd == warehouse_ytd_[w],
 			        "3.3.2.1: a warehouse has not taken in what its districts have");
-			need(ytd == warehouse_history_[w],
+			need(table1_ || ytd == warehouse_history_[w],
 			        "3.3.2.8: a warehouse has not taken in what its history says");
 		}));
 	}
@@ -167,7 +183,7 @@ private:
 		need_tree(btree::each(tx_, &db_->customer, [&](uint64_t key, uint64_t value) {
 			auto *c = reinterpret_cast<const Customer *>(value);
 			const CustomerSums &s = customers_[key];
-			need(get(&c->balance) == s.delivered - s.paid,
+			need(table1_ || get(&c->balance) == s.delivered - s.paid,
 			        "3.3.2.10: a customer's balance is not what was delivered less "
 			        "what was paid");
 			need(get(&c->balance) + get(&c->ytd_payment) == s.delivered,
@@ -182,6 +198,7 @@ private:
 
 	Tx *tx_;
 	const Database *db_;
+	bool table1_;
 	const char *wrong_ = nullptr;
 	std::map<uint64_t, DistrictSums> districts_;
 	std::map<uint64_t, CustomerSums> customers_;
@@ -189,17 +206,17 @@ private:
 };
 
 /* Conditions 1 to 10 and 12; 11 is about a database that has just been loaded, and check_loaded()
- * adds it.  Null, or what is wrong. */
+ * adds it.  `table1`: those that the transactions of table1.hpp keep.  Null, or what is wrong. */
 template <class Tx>
-const char *check(Tx *tx, const Database *db)
+const char *check(Tx *tx, const Database *db, bool table1 = false)
 {
-	return Checker<Tx>(tx, db).check();
+	return Checker<Tx>(tx, db, table1).check();
 }
 
 template <class Tx>
-const char *check_loaded(Tx *tx, const Database *db)
+const char *check_loaded(Tx *tx, const Database *db, bool table1 = false)
 {
-	return Checker<Tx>(tx, db).check_loaded();
+	return Checker<Tx>(tx, db, table1).check_loaded();
 }
 
 } // namespace tpcc

@@ -66,6 +66,7 @@ public:
 			fur_store(tx, &db_->warehouses, warehouses);
 			fur_store(tx, &db_->customers, scale_.customers);
 			fur_store(tx, &db_->items, scale_.items);
+			fur_store(tx, &db_->tombstones, scale_.tombstones);
 		});
 		for (uint64_t i = 1; i <= scale_.items; i++, step_())
 			update_([&](auto *tx) {
@@ -142,10 +143,12 @@ private:
 		});
 	}
 
-	/* Seven in ten are delivered. */
+	/* Seven in ten are delivered.  Tombstones stand for orders that table1's delivery has
+	 * delivered: without a carrier, and nothing is to be paid for them any more. */
 	void order(uint64_t w, uint64_t d, uint64_t o, uint64_t c)
 	{
-		bool delivered = o <= scale_.customers * 7 / 10;
+		bool delivered = o <= scale_.customers * 7 / 10,
+		     tombstone = o + scale_.tombstones > scale_.customers;
 		uint64_t lines = random_.uniform(scale_.least_lines, scale_.most_lines),
 		         first = random_.uniform(1, scale_.items);
 		update_([&](auto *tx) {
@@ -154,9 +157,11 @@ private:
 			fur_store(tx, &order->date, uint64_t(0));
 			fur_store(tx, &order->carrier, delivered ? o % 10 + 1 : 0);
 			fur_store(tx, &order->lines, lines);
-			btree::insert(tx, &db_->by_customer, by_customer_key(w, d, c, o), o);
+			btree::insert(tx, &db_->by_customer, by_customer_key(w, d, c, o),
+			        scale_.table1 ? reinterpret_cast<uint64_t>(order) : o);
 			if (!delivered)
-				btree::insert(tx, &db_->new_order, order_key(w, d, o), 1);
+				btree::insert(tx, &db_->new_order, order_key(w, d, o),
+				        tombstone ? TOMBSTONE : WAITS);
 			for (uint64_t n = 1; n <= lines; n++) {
 				auto *line = new_row<OrderLine>(
 				        tx, db_->order_line, line_key(w, d, o, n));
@@ -165,8 +170,9 @@ private:
 				fur_store(tx, &line->quantity, uint64_t(5));
 				fur_store(tx, &line->delivered, uint64_t(delivered));
 				fur_store(tx, &line->amount,
-				        delivered ? int64_t(0)
-				                  : static_cast<int64_t>(1 + first * n % 999999));
+				        delivered || tombstone
+				                ? int64_t(0)
+				                : static_cast<int64_t>(1 + first * n % 999999));
 			}
 		});
 	}

@@ -44,6 +44,69 @@ def runs():
             ]
 
 
+def table1():
+    """The scales of the paper's Table 1: consistent after runs, and with the table's footprints."""
+    for scale, *args in (
+        ("table1", "--tm", "fur-opacity", "--warehouses", "1", "--threads", "2"),
+        ("table1-tenth", "--tm", "fur-opacity", "--warehouses", "2", "--threads", "2"),
+        ("table1-tenth", "--tm", "fur-snapshot", "--warehouses", "1", "--threads", "4"),
+        ("table1-tenth", "--tm", "specpmt", "--warehouses", "1", "--threads", "4"),
+        # More deliveries than there are orders to deliver.
+        (
+            "table1-tenth",
+            "--tm",
+            "pisces",
+            "--warehouses",
+            "1",
+            "--threads",
+            "4",
+            "--mix",
+            "delivery=80,neworder=10,payment=10",
+        ),
+    ):
+        result = run("--scale", scale, *args, "--seconds", "0.3", "--json", "-")
+        assert result.returncode == 0, (args, result.stdout, result.stderr)
+        r = json.loads(result.stdout)
+        assert r["verified"] is True and r["throughput"] > 0 and r["scale"] == scale, r
+        assert "not 8 to 10" in r["conditions"], r
+
+    result = run(
+        "--tm",
+        "none",
+        "--scale",
+        "table1",
+        "--warehouses",
+        "8",
+        "--seconds",
+        "0.05",
+        "--footprints",
+        "--json",
+        "-",
+    )
+    assert result.returncode == 0, result.stderr
+    footprints = json.loads(result.stdout)["footprints"]
+    for kind, counts in footprints.items():
+        ratios = [counts["reads_ratio"]]
+        if kind in ("delivery", "payment", "neworder"):
+            ratios.append(counts["writes_ratio"])
+        else:
+            assert counts["writes"] == 0, (kind, counts)
+        assert all(0.85 <= ratio <= 1.15 for ratio in ratios), (kind, counts)
+    assert len(footprints) == 5 and footprints["payment"]["new_row_writes"] == 0, footprints
+
+
+def other_scale():
+    """A database without tombstones is not one of Table 1, although it has as many rows."""
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    ) as place:
+        heap = ["--heap", os.path.join(place, "heap"), "--reuse", "--seconds", "0.05"]
+        first = run("--tm", "fur-opacity", "--scale", "paper", *heap)
+        assert first.returncode == 0, first.stderr
+        other = run("--tm", "fur-opacity", "--scale", "table1", *heap)
+        assert other.returncode == 2 and "and 0 tombstones" in other.stderr, other.stderr
+
+
 def first_thread():
     """Thread 0 has a mix of its own; the commits of the whole run include those of the window."""
     for threads, kinds in (("1", {"payment"}), ("2", {"payment", "orderstatus"})):
@@ -153,6 +216,8 @@ def usage():
 
 
 runs()
+table1()
+other_scale()
 first_thread()
 usage()
 for system, number in (("fur-opacity", 8), ("spht", 4), ("pisces", 4), ("specpmt", 4)):
