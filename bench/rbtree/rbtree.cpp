@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rbtree.cpp - the IntSet benchmark (FUR, Figure 9): lookups, inserts and removes of random keys on
- * a red-black tree.  Keys are drawn from twice as many as the tree starts with, so half of the
- * updates change nothing.
+ * a red-black tree.
+ *
+ * Two mixes.  `random`: keys are drawn from twice as many as the tree starts with, so half of the
+ * updates change nothing.  `authors`: that of the program which the FUR paper publishes
+ * (github.com/inesc-id/FUR): keys are drawn from 4,000,000, and a thread removes the key that it
+ * inserted last.  So every update changes the tree, next to a leaf for the most part, and nearly
+ * all lookups miss.
  */
 #include "rbtree.hpp"
 #include "../baselines/peers.hpp"
@@ -20,9 +25,21 @@ using bench::json;
 enum Kind { LOOKUP, INSERT, REMOVE, KINDS };
 const char *const kind_names[] = {"lookup", "insert", "remove"};
 
+enum : uint64_t { AUTHORS_KEYS = 4000000 };
+
 struct Workload {
 	uint64_t keys = 10000;
 	double update = 10;
+	std::string mix = "random";
+	bool authors() const
+	{
+		return mix == "authors";
+	}
+	/* Keys are drawn from so many. */
+	uint64_t range() const
+	{
+		return authors() ? uint64_t(AUTHORS_KEYS) : 2 * keys;
+	}
 };
 
 /* Which transaction comes next, and on which key. */
@@ -31,7 +48,7 @@ class Choice
 public:
 	Choice(const Workload &w, uint64_t seed)
 	    : random_(seed), update_(static_cast<uint64_t>(w.update / 100 * 4294967296.0)),
-	      keys_(2 * w.keys)
+	      keys_(w.range())
 	{
 	}
 	Kind kind()
@@ -48,6 +65,31 @@ public:
 private:
 	std::mt19937_64 random_;
 	uint64_t update_, keys_;
+};
+
+/* The key that a thread has inserted last and not removed, for the mix `authors`. */
+class Last
+{
+public:
+	/* The next update, and its key: removes the last key, or inserts `key`. */
+	Kind next(int64_t &key) const
+	{
+		if (key_ < 0)
+			return INSERT;
+		key = key_;
+		return REMOVE;
+	}
+	/* `changed`: by how much a transaction on `key` has grown the set. */
+	void done(int changed, int64_t key)
+	{
+		if (changed > 0)
+			key_ = key;
+		else if (changed < 0)
+			key_ = -1;
+	}
+
+private:
+	int64_t key_ = -1; /* none */
 };
 
 /* The set, on a transactional memory: the red-black tree. */
@@ -137,12 +179,20 @@ public:
 		typename Tm::Thread self(tm_);
 		Choice choice(workload_, seed_ * 1000003 + thread + 1);
 		int64_t grown = 0;
+		const bool authors = workload_.authors();
+		Last last;
 		if constexpr (requires { set_->stock(self, thread); })
 			set_->stock(self, thread);
 		start();
 		while (!stop.load(std::memory_order_relaxed)) {
 			Kind kind = choice.kind();
-			grown += one(self, kind, choice.key());
+			int64_t key = choice.key();
+			if (authors && kind != LOOKUP)
+				kind = last.next(key);
+			int changed = one(self, kind, key);
+			if (authors)
+				last.done(changed, key);
+			grown += changed;
 			progress.count(kind);
 		}
 		grown_ += grown;
@@ -221,6 +271,7 @@ int run_on(bench::Options &o, const Workload &w)
 	tm.describe(r);
 	r["keys"] = w.keys;
 	r["update_percent"] = w.update;
+	r["mix"] = w.mix;
 	r["keys_at_end"] = size;
 	tm.results(r);
 	r["verified"] = wrong.empty();
@@ -233,6 +284,12 @@ int run(bench::Options &o, const Workload &w)
 		throw bench::Usage("--update: a percentage, 0 to 100");
 	if (w.keys < 1 || w.keys > (uint64_t(1) << 40))
 		throw bench::Usage("--keys: use 1 to 2^40");
+	if (w.mix != "random" && !w.authors())
+		throw bench::Usage("--mix " + w.mix + ": use random or authors");
+	if (w.authors() && w.keys > AUTHORS_KEYS / 2)
+		throw bench::Usage("--keys " + std::to_string(w.keys) +
+		                   ": --mix authors draws keys from " +
+		                   std::to_string(AUTHORS_KEYS) + ": use at most half as many");
 	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads'
 	 * stocks. */
 	if (!o.tm_options.heap_bytes)
@@ -252,6 +309,11 @@ int main(int argc, char **argv)
 		        line.option("--keys", w.keys, "number of keys in the tree at the start");
 		        line.option("--update", w.update,
 		                "percentage of updates: half inserts, half removes");
+		        line.option("--mix", w.mix,
+		                "random: keys from twice as many as --keys, so that half of the "
+		                "updates change nothing; authors: as the FUR paper's published "
+		                "program, keys from 4,000,000, and each thread removes the key "
+		                "that it inserted last, so that every update changes the tree");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }
