@@ -21,43 +21,48 @@ namespace bench
 class PlainHeap
 {
 public:
-	explicit PlainHeap(uint64_t bytes) : bytes_(bytes)
+	enum : uint64_t { PIECE = 1 << 16 };
+	explicit PlainHeap(uint64_t bytes) : mapped_(bytes + PIECE)
 	{
 		/* Populated: a page fault aborts a hardware transaction. */
-		void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+		map_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
 		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		if (p == MAP_FAILED)
+		if (map_ == MAP_FAILED)
 			throw Usage("no memory for a heap of " + std::to_string(bytes) + " bytes");
-		base_ = static_cast<char *>(p);
+		auto start = reinterpret_cast<uintptr_t>(map_);
+		next_ = (start + PIECE - 1) / PIECE * PIECE;
+		end_ = start + mapped_;
 	}
 	~PlainHeap()
 	{
-		munmap(base_, bytes_);
+		munmap(map_, mapped_);
 	}
 	PlainHeap(const PlainHeap &) = delete;
 
-	/* A piece for one thread; the abort of a hardware transaction takes it back. */
-	char *take(uint64_t bytes)
+	/* A piece for one thread, aligned to its size; the abort of a hardware transaction takes it
+	 * back. */
+	char *take()
 	{
-		uint64_t at = next_.fetch_add(bytes);
-		return at + bytes <= bytes_ ? base_ + at : nullptr;
-	}
-	uint64_t bytes() const
-	{
-		return bytes_;
+		uintptr_t at = next_.fetch_add(PIECE);
+		return at + PIECE <= end_ ? reinterpret_cast<char *>(at) : nullptr;
 	}
 
 private:
-	char *base_;
-	uint64_t bytes_;
-	std::atomic<uint64_t> next_{0};
+	void *map_;
+	uint64_t mapped_;
+	uintptr_t end_;
+	std::atomic<uintptr_t> next_;
 };
 
+/* Each thread takes pieces, one size class to a piece, whose first word holds the class.  Blocks
+ * are multiples of 16 bytes, and aligned to the largest power of two that divides their size. */
 struct alignas(128) plain_tx {
 	static constexpr unsigned CLASSES = 256; /* of 16 bytes */
 	PlainHeap *heap = nullptr;
-	char *at = nullptr, *end = nullptr;
-	void *free_list[CLASSES] = {};
+	struct {
+		void *freed;
+		char *at, *end; /* not yet cut into blocks */
+	} stock[CLASSES] = {};
 };
 
 template <class T>
@@ -72,37 +77,41 @@ inline void fur_store(plain_tx *, T *p, std::type_identity_t<T> value)
 {
 	__atomic_store(p, &value, __ATOMIC_RELAXED);
 }
-/* Blocks carry their class in the word before them. */
 inline void *fur_alloc(plain_tx *tx, size_t bytes)
 {
-	uint64_t cls = (bytes + 8 + 15) / 16;
-	if (cls >= plain_tx::CLASSES)
+	uint64_t cls = (bytes + 15) / 16, size = cls * 16;
+	if (cls == 0 || cls >= plain_tx::CLASSES)
 		return nullptr;
-	char *block = static_cast<char *>(tx->free_list[cls]);
-	if (block) {
-		memcpy(&tx->free_list[cls], block, 8);
+	auto &stock = tx->stock[cls];
+	if (char *block = static_cast<char *>(stock.freed)) {
+		memcpy(&stock.freed, block, 8);
 		return block;
 	}
-	if (static_cast<uint64_t>(tx->end - tx->at) < cls * 16) {
-		enum { PIECE = 1 << 16 };
-		if (!(tx->at = tx->heap->take(PIECE))) {
-			tx->end = nullptr;
+	if (static_cast<uint64_t>(stock.end - stock.at) < size) {
+		char *piece = tx->heap->take();
+		if (!piece)
 			return nullptr;
-		}
-		tx->end = tx->at + PIECE;
+		memcpy(piece, &cls, 8);
+		stock.at = piece + (size & -size);
+		stock.end = piece + PlainHeap::PIECE;
 	}
-	memcpy(tx->at, &cls, 8);
-	block = tx->at + 8;
-	tx->at += cls * 16;
+	char *block = stock.at;
+	stock.at += size;
 	return block;
+}
+/* With FUR_CACHE_LINE, the block shares no line with another one, as libfur's. */
+inline void *fur_alloc_aligned(plain_tx *tx, size_t bytes, size_t alignment)
+{
+	return fur_alloc(tx, (bytes + alignment - 1) & ~(alignment - 1));
 }
 inline void fur_promote(plain_tx *, void *) {} /* all its reads are tracked */
 inline void fur_free(plain_tx *tx, void *p)
 {
 	uint64_t cls;
-	memcpy(&cls, static_cast<char *>(p) - 8, 8);
-	memcpy(p, &tx->free_list[cls], 8);
-	tx->free_list[cls] = p;
+	auto piece = reinterpret_cast<uintptr_t>(p) / PlainHeap::PIECE * PlainHeap::PIECE;
+	memcpy(&cls, reinterpret_cast<void *>(piece), 8);
+	memcpy(p, &tx->stock[cls].freed, 8);
+	tx->stock[cls].freed = p;
 }
 
 class PlainTm

@@ -21,16 +21,19 @@ namespace bench
 class alignas(128) Stock
 {
 public:
-	/* A block of each size, there and back, by one thread after the other. */
+	struct Block {
+		size_t bytes, alignment = 16;
+	};
+	/* A block of each kind, there and back, by one thread after the other. */
 	template <class Self>
-	void take(Self &self, unsigned thread, std::initializer_list<size_t> sizes)
+	void take(Self &self, unsigned thread, std::initializer_list<Block> kinds)
 	{
 		while (turn_.load() != thread)
 			spin();
 		Turn turn{turn_, thread};
-		for (size_t bytes : sizes)
+		for (Block kind : kinds)
 			self.update([&](auto *tx) {
-				void *block = fur_alloc(tx, bytes);
+				void *block = fur_alloc_aligned(tx, kind.bytes, kind.alignment);
 				if (block)
 					fur_free(tx, block);
 				return block;

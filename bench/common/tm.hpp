@@ -3,9 +3,9 @@
  * tm.hpp - the interface between workloads and the systems that they run on.
  *
  * A system is a class with the members that the concepts below name.  A workload is written once,
- * on fur_load(), fur_store(), fur_promote(), fur_alloc() and fur_free(), which each system
- * overloads for its transactions; require_transactional_memory() checks a system where a workload
- * is built on it (systems.hpp, peers.hpp).
+ * on fur_load(), fur_store(), fur_promote(), fur_alloc(), fur_alloc_aligned() and fur_free(), which
+ * each system overloads for its transactions; require_transactional_memory() checks a system where
+ * a workload is built on it (systems.hpp, peers.hpp).
  */
 #ifndef BENCH_TM_HPP
 #define BENCH_TM_HPP
@@ -70,6 +70,10 @@ concept UpdateTransaction = ReadTransaction<Tx> && requires(Tx *tx, uint64_t *to
 	fur_promote(tx, block); /* conflicts as a store would, where reads are not tracked */
 	{
 		fur_alloc(tx, size_t(64)) /* null: no memory */
+		} -> std::same_as<void *>;
+	{
+		/* The block shares no line with another one */
+		fur_alloc_aligned(tx, size_t(40), size_t(FUR_CACHE_LINE))
 		} -> std::same_as<void *>;
 	fur_free(tx, block);
 };
@@ -168,7 +172,8 @@ consteval void require_transactional_memory()
 	static_assert(TransactionalThread<typename Tm::Thread>,
 	        "a transactional memory's Thread needs read(body) and update(body), which call "
 	        "body(tx) and return its result; and fur_load(), fur_store(), fur_promote(), "
-	        "fur_alloc() and fur_free() for that tx (bench/common/tm.hpp)");
+	        "fur_alloc(), fur_alloc_aligned() and fur_free() for that tx "
+	        "(bench/common/tm.hpp)");
 	static_assert(
 	        requires {
 		        {

@@ -117,7 +117,7 @@ public:
 	}
 	void stock(Self &self, unsigned thread)
 	{
-		stock_.take(self, thread, {sizeof(rbtree::Node)});
+		stock_.take(self, thread, {{sizeof(rbtree::Node), FUR_CACHE_LINE}});
 	}
 	const char *verify(Self &self, uint64_t &size)
 	{
@@ -128,8 +128,8 @@ private:
 	void make(Tm &tm, Self &self)
 	{
 		tree_ = self.update([&](auto *tx) {
-			auto *tree =
-			        static_cast<rbtree::Tree *>(fur_alloc(tx, sizeof(rbtree::Tree)));
+			auto *tree = static_cast<rbtree::Tree *>(
+			        fur_alloc_aligned(tx, sizeof(rbtree::Tree), FUR_CACHE_LINE));
 			if (tree) {
 				fur_store(tx, &tree->root, nullptr);
 				tm.set_root(tx, tree);
@@ -290,11 +290,11 @@ int run(bench::Options &o, const Workload &w)
 		throw bench::Usage("--keys " + std::to_string(w.keys) +
 		                   ": --mix authors draws keys from " +
 		                   std::to_string(AUTHORS_KEYS) + ": use at most half as many");
-	/* 64 bytes a node in every allocator, twice the keys at most, and room for threads'
+	/* A line per node in every allocator, twice the keys at most, and room for threads'
 	 * stocks. */
 	if (!o.tm_options.heap_bytes)
-		o.tm_options.heap_bytes =
-		        2 * w.keys * 64 + (uint64_t(32) << 20) + uint64_t(o.threads) * (1 << 18);
+		o.tm_options.heap_bytes = 2 * w.keys * FUR_CACHE_LINE + (uint64_t(32) << 20) +
+		                          uint64_t(o.threads) * (1 << 18);
 	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 

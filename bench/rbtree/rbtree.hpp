@@ -11,8 +11,12 @@
  * that is taken out (another update may be adding a child to it).  A node's words share a line, so
  * one stands for all.
  *
+ * Every node has cache lines of its own.  The first nodes of a tree are its top, which each
+ * transaction loads; without lines of their own, a store to a leaf next to one of them would
+ * conflict with all transactions.
+ *
  * Every function takes the open transaction first.  `Tx` is fur_ro, fur_update, or another system's
- * type with overloads of fur_load, fur_store, fur_alloc and fur_free.
+ * type with overloads of fur_load, fur_store, fur_alloc_aligned and fur_free.
  */
 #ifndef RBTREE_HPP
 #define RBTREE_HPP
@@ -150,7 +154,7 @@ Result insert(Tx *tx, Tree *tree, int64_t key)
 			return Result::UNCHANGED;
 		at = key < here ? fur_load(tx, &at->left) : fur_load(tx, &at->right);
 	}
-	auto *node = static_cast<Node *>(fur_alloc(tx, sizeof(Node)));
+	auto *node = static_cast<Node *>(fur_alloc_aligned(tx, sizeof(Node), FUR_CACHE_LINE));
 	if (!node)
 		return Result::NO_MEMORY;
 	fur_store(tx, &node->key, key);
@@ -252,6 +256,8 @@ const char *verify(Tx *tx, const Node *node, const Node *parent, const int64_t *
 	black = 1;
 	if (!node)
 		return nullptr;
+	if (reinterpret_cast<uintptr_t>(node) % FUR_CACHE_LINE)
+		return "a node shares its cache line";
 	int64_t key = fur_load(tx, &node->key);
 	size++;
 	if (fur_load(tx, &node->parent) != parent)

@@ -5,7 +5,8 @@
  *
  * Child i of an inner node holds the keys from key[i] on, up to key[i + 1]; key[0] of an inner node
  * is not looked at.  No leaf is empty, but that of an empty tree; an empty one is taken out of its
- * parent, and nodes are not merged otherwise.  No sibling links: scans come from above.
+ * parent, and nodes are not merged otherwise.  No sibling links: scans come from above.  Every node
+ * has cache lines of its own, so that only transactions that use the same node conflict.
  *
  * Free of write skew, so right under snapshot isolation: an update that changes the leaf of a key
  * (by a split of that leaf, or its removal) writes that leaf, and so does every insertion and
@@ -156,7 +157,7 @@ bool last(Tx *tx, const Tree *tree, uint64_t key, uint64_t &found, uint64_t &val
 template <class Tx>
 Node *new_node(Tx *tx, bool leaf)
 {
-	auto *node = static_cast<Node *>(fur_alloc(tx, sizeof(Node)));
+	auto *node = static_cast<Node *>(fur_alloc_aligned(tx, sizeof(Node), FUR_CACHE_LINE));
 	if (!node)
 		throw NoMemory();
 	fur_store(tx, &node->leaf, uint64_t(leaf));
@@ -291,6 +292,8 @@ const char *each(Tx *tx, const Node *node, uint64_t low, uint64_t high, F &&f)
 {
 	uint64_t count = fur_load(tx, &node->count);
 	bool leaf = fur_load(tx, &node->leaf) != 0;
+	if (reinterpret_cast<uintptr_t>(node) % FUR_CACHE_LINE)
+		return "a node shares its cache lines";
 	if (count == 0 || count > FANOUT)
 		return "a node has no entries, or too many";
 	for (uint64_t i = 0; i < count; i++) {

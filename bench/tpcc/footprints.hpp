@@ -73,6 +73,13 @@ void *fur_alloc(Counted<Tx> *c, size_t bytes)
 	return block;
 }
 template <class Tx>
+void *fur_alloc_aligned(Counted<Tx> *c, size_t bytes, size_t alignment)
+{
+	void *block = fur_alloc_aligned(c->tx, bytes, alignment);
+	c->n->allocated(block, bytes);
+	return block;
+}
+template <class Tx>
 void fur_free(Counted<Tx> *c, void *p)
 {
 	fur_free(c->tx, p);

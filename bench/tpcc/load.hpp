@@ -56,7 +56,8 @@ public:
 	Database *load(uint64_t warehouses)
 	{
 		update_([&](auto *tx) {
-			db_ = static_cast<Database *>(fur_alloc(tx, sizeof(Database)));
+			db_ = static_cast<Database *>(
+			        fur_alloc_aligned(tx, sizeof(Database), alignof(Database)));
 			if (!db_)
 				throw btree::NoMemory();
 			for (btree::Tree *t : {&db_->warehouse, &db_->district, &db_->customer,

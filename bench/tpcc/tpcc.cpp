@@ -100,20 +100,20 @@ tpcc::Scale parse_scale(const std::string &name)
 	                   ": use paper, tenth, table1, table1-tenth, spec, spec-tenth or tiny");
 }
 
-/* The size of the database, per warehouse: rows in blocks of 64 or 128 bytes, trees at about 60
- * %. */
+/* The size of the database, per warehouse: rows in blocks of 64 or 128 bytes, nodes of trees in
+ * blocks of 256, at about 60 %. */
 uint64_t heap_bytes_of(const Workload &w)
 {
 	uint64_t customers = tpcc::DISTRICTS * w.scale.customers,
 	         lines = customers * (w.scale.least_lines + w.scale.most_lines) / 2;
-	uint64_t tree = 40, warehouse = customers * (128 + 64 + 64 + 5 * tree) +
+	uint64_t tree = 64, warehouse = customers * (128 + 64 + 64 + 5 * tree) +
 	                                lines * (64 + tree) + w.scale.items * (64 + tree);
 	/* Half as much again for leaves that split, and for the stock of each thread. */
 	return w.warehouses * warehouse * 3 / 2 + w.scale.items * (64 + tree) +
 	       (uint64_t(64) << 20);
 }
 
-/* The growth by new orders and payments during the run: 100 MB a second of each thread, at most 8
+/* The growth by new orders and payments during the run: 130 MB a second of each thread, at most 8
  * GB. */
 uint64_t growth_of(const bench::Options &o, const Workload &w)
 {
@@ -121,7 +121,7 @@ uint64_t growth_of(const bench::Options &o, const Workload &w)
 	                         (o.threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) /
 	                 100;
 	double seconds = o.seconds + (o.machine == "native" ? 0.5 : o.warm_up_seconds());
-	double bytes = seconds * threads * 1e8;
+	double bytes = seconds * threads * 1.3e8;
 	return bytes < 8e9 ? static_cast<uint64_t>(bytes) : UINT64_C(8000000000);
 }
 
@@ -243,8 +243,8 @@ public:
 		typename Tm::Thread self(tm_);
 		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
 		stock_.take(self, thread,
-		        {sizeof(tpcc::History), sizeof(tpcc::Order), sizeof(tpcc::OrderLine),
-		                sizeof(btree::Node)});
+		        {{sizeof(tpcc::History)}, {sizeof(tpcc::Order)}, {sizeof(tpcc::OrderLine)},
+		                {sizeof(btree::Node), FUR_CACHE_LINE}});
 		start();
 		while (!stop.load(std::memory_order_relaxed)) {
 			Type type = inputs.type();

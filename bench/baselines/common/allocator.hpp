@@ -4,9 +4,9 @@
  * and the transaction reads and writes it like any data, so rollback, logging and recovery cover
  * the allocator too.
  *
- * Each thread takes pieces of 64 KiB, one size class to a piece, whose first line holds the class;
- * it keeps the blocks that it frees.  Blocks are multiples of 64 bytes and aligned so, as libfur's
- * are from 64 bytes on.
+ * Each thread takes pieces of 64 KiB, one size class to a piece, whose first word holds the class;
+ * it keeps the blocks that it frees.  Blocks are multiples of 64 bytes, and aligned to the largest
+ * power of two that divides their size.
  */
 #ifndef BASELINES_ALLOCATOR_HPP
 #define BASELINES_ALLOCATOR_HPP
@@ -96,6 +96,12 @@ struct Place {
 	}
 };
 
+/* Where in a piece its first block begins: after the word that holds the class, and aligned. */
+inline uint64_t first_block(uint64_t cls)
+{
+	return cls * LINE & -(cls * LINE);
+}
+
 template <WordTx Tx>
 void *fur_alloc(Tx *tx, size_t bytes)
 {
@@ -116,10 +122,17 @@ void *fur_alloc(Tx *tx, size_t bytes)
 		tx->store(&at.root->pieces, piece + 1);
 		block = base + piece * PIECE;
 		tx->store(reinterpret_cast<uint64_t *>(block), cls);
-		block += LINE;
+		block += first_block(cls);
 	}
 	tx->store(&at.arena->fresh[cls], block + cls * LINE);
 	return reinterpret_cast<void *>(block);
+}
+
+/* With FUR_CACHE_LINE, the block shares no line with another one, as libfur's. */
+template <WordTx Tx>
+void *fur_alloc_aligned(Tx *tx, size_t bytes, size_t alignment)
+{
+	return fur_alloc(tx, (bytes + alignment - 1) & ~(alignment - 1));
 }
 
 template <WordTx Tx>
@@ -147,7 +160,7 @@ inline uint64_t blocks_in_use(const Medium &m)
 	uint64_t used = 0;
 	for (uint64_t piece = Place::first_piece(m); piece < root->pieces; piece++) {
 		auto *start = reinterpret_cast<const uint64_t *>(m.heap() + piece * PIECE);
-		used += (PIECE - LINE) / (*start * LINE);
+		used += (PIECE - first_block(*start)) / (*start * LINE);
 	}
 	for (unsigned t = 0; t < m.threads(); t++)
 		for (uint64_t cls = 1; cls < CLASSES; cls++) {

@@ -26,7 +26,7 @@ namespace bench
 {
 
 struct obj_tx {
-	static constexpr uintptr_t BLOCK_BYTES = 64;
+	static constexpr uintptr_t BLOCK_BYTES = FUR_CACHE_LINE;
 	/* With the entry's header of 24 bytes this is a line of the undo log, and all that the
 	 * tree's nodes have. */
 	static constexpr size_t USED_BYTES = 40;
@@ -90,6 +90,11 @@ inline void *fur_alloc(obj_tx *tx, size_t bytes)
 		return nullptr;
 	PMEMoid block = pmemobj_tx_xalloc(obj_tx::BLOCK_BYTES, 0, tx->alloc_flags);
 	return OID_IS_NULL(block) ? nullptr : tx->base() + block.off;
+}
+/* Every block is aligned to its size. */
+inline void *fur_alloc_aligned(obj_tx *tx, size_t bytes, size_t alignment)
+{
+	return alignment <= obj_tx::BLOCK_BYTES ? fur_alloc(tx, bytes) : nullptr;
 }
 inline void fur_promote(obj_tx *, void *) {} /* updates are alone */
 inline void fur_free(obj_tx *, void *p)

@@ -85,12 +85,21 @@ void fur_promote(Recorded<Tx> *r, void *p)
 }
 
 template <class Tx>
-void *fur_alloc(Recorded<Tx> *r, size_t bytes)
+void *allocated(Recorded<Tx> *r, void *p)
 {
-	void *p = fur_alloc(r->tx, bytes);
 	if (p)
 		oracle::forget(r->offset(p), Facts<Tx>::usable_bytes(r->tx, p));
 	return p;
+}
+template <class Tx>
+void *fur_alloc(Recorded<Tx> *r, size_t bytes)
+{
+	return allocated(r, fur_alloc(r->tx, bytes));
+}
+template <class Tx>
+void *fur_alloc_aligned(Recorded<Tx> *r, size_t bytes, size_t alignment)
+{
+	return allocated(r, fur_alloc_aligned(r->tx, bytes, alignment));
 }
 template <class Tx>
 void fur_free(Recorded<Tx> *r, void *p)
