@@ -19,9 +19,10 @@ namespace bench
 void Options::add_to(tools::CommandLine &line)
 {
 	line.option("--tm", tm,
-	        "system to run: none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; only "
-	        "on the emulated POWER: spht-sihtm, fur-paper (Algorithm 1 as printed); only in "
-	        "rbtree: lmdb, libpmemobj");
+	        "system to run: none, htm, spht, pisces, specpmt, fur-opacity, fur-snapshot; not "
+	        "durably opaque: specpmt-paper (returns data that is not durable); only on the "
+	        "emulated POWER: spht-sihtm, fur-paper (Algorithm 1 as printed); only in rbtree: "
+	        "lmdb, libpmemobj");
 	line.option("--machine", machine,
 	        "native, or an emulated machine: power9, tsx, tsx-tracked, epyc, or a file "
 	        "that describes one");

@@ -47,11 +47,13 @@ int on_system(const Options &o, F &&f)
 		return on<baselines::PiscesTm<>>(f);
 	if (o.tm == "specpmt")
 		return on<baselines::SpecpmtTm<>>(f);
+	if (o.tm == "specpmt-paper")
+		return on<baselines::SpecpmtPaperTm<>>(f);
 	if (peer_package(o.tm))
 		throw Usage("--tm " + o.tm + " runs the IntSet only: use the benchmark rbtree");
 	throw Usage("--tm " + o.tm +
-	            ": use none, htm, spht, spht-sihtm, pisces, specpmt, fur-opacity, fur-snapshot "
-	            "or fur-paper");
+	            ": use none, htm, spht, spht-sihtm, pisces, specpmt, specpmt-paper, "
+	            "fur-opacity, fur-snapshot or fur-paper");
 }
 
 } // namespace bench

@@ -30,6 +30,7 @@ def runs():
         ["--tm", "spht", *SMALL],
         ["--tm", "pisces", *SMALL],
         ["--tm", "specpmt", *SMALL],
+        ["--tm", "specpmt-paper", *SMALL],
         ["--tm", "pisces", *SMALL, "--mix", "delivery"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "read-dominated"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "delivery=50,neworder=50"],

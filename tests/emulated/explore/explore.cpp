@@ -49,6 +49,7 @@ const std::map<std::string, System> systems = {
         {"spht-sihtm", system_of<Baseline<baselines::SphtSihtmTm>>},
         {"pisces", system_of<Baseline<baselines::PiscesTm>>},
         {"specpmt", system_of<Baseline<baselines::SpecpmtTm>>},
+        {"specpmt-paper", system_of<Baseline<baselines::SpecpmtPaperTm>>},
 };
 
 int wrong_usage(const std::string &what)
@@ -60,7 +61,8 @@ int wrong_usage(const std::string &what)
 void add_options(tools::CommandLine &line, Options &o)
 {
 	line.option("--tm", o.tm,
-	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt");
+	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
+	        "specpmt-paper");
 	line.option("--workload", o.workload, "intset, bank, flags, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
@@ -119,7 +121,7 @@ std::string mistake_in(Options &o)
 	if (!systems.contains(o.tm))
 		return "--tm " + o.tm +
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
-		       "pisces or specpmt";
+		       "pisces, specpmt or specpmt-paper";
 	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
 	        o.workload != "tpcc")
 		return "--workload " + o.workload + ": use intset, bank, flags or tpcc";
