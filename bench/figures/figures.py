@@ -5,7 +5,7 @@
 
 The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
 measurement continues; results.json, all data of the figures; a PNG for each figure; figures.md,
-with tables of the paper's facts next to the measured values.
+with tables of the paper's facts next to the measured values. They are written after each figure.
 """
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import json
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -103,8 +104,8 @@ def add_selection(parser: Parser) -> None:
         "--threads",
         type=numbers,
         metavar="N,...",
-        help="numbers of threads; default: 1,2,4,8,16,32,64; natively 1,2; for Figure 10, threads "
-        "that wrote the logs: 1,8,32,64",
+        help="numbers of threads; default: 1,2,4,8,16,32,48,64; natively 1,2; for Figure 10, "
+        "threads that wrote the logs: 1,8,32,64",
     )
     parser.add_argument(
         "--machine",
@@ -280,21 +281,34 @@ class Progress:
 
 
 def measure(
-    options: argparse.Namespace, figures: list[plan.Figure], journal: Journal
+    options: argparse.Namespace,
+    figures: list[plan.Figure],
+    journal: Journal,
+    show: Callable[[list[plan.Figure], dict[plan.Run, Record]], None],
 ) -> tuple[dict[plan.Run, Record], list[Failure]]:
+    """Calls `show` after each figure, with the figures and runs that are done."""
     names = {workload.program for figure in figures for workload in figure.workloads}
     programs = Programs(options.build, options.machine, names)
     journal.open_to_append()
-    runs = planned(figures, available(programs, names, options.systems), options)
+    systems = available(programs, names, options.systems)
+    runs = planned(figures, systems, options)
     keys = {run: (run.command, programs.version(run.program, run.tm)) for run in runs}
     todo = [run for run in runs if keys[run] not in journal.records]
     say(f"{len(runs)} runs, {len(runs) - len(todo)} of them done before; results in {options.out}")
     known = [journal.records[key] for key in keys.values() if key in journal.records]
     progress = Progress(todo, known, len(known), options.jobs)
-    failures = Runner(programs, journal, options.jobs).run_all(todo, progress.finished)
-    return {
-        run: journal.records[key] for run, key in keys.items() if key in journal.records
-    }, failures
+    runner = Runner(programs, journal, options.jobs)
+    finished: dict[plan.Run, Record] = {}
+    failures: list[Failure] = []
+    for number, figure in enumerate(figures, 1):
+        wanted = planned([figure], systems, options)
+        failures += runner.run_all([run for run in wanted if run in todo], progress.finished)
+        todo = [run for run in todo if run not in wanted]
+        finished |= {
+            run: journal.records[keys[run]] for run in wanted if keys[run] in journal.records
+        }
+        show(figures[:number], finished)
+    return finished, failures
 
 
 def recall(
@@ -315,7 +329,14 @@ def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[d
         if options.machine == "native"
         else f"Emulated {options.machine}, virtual time"
     )
-    latencies = sorted({(result["pm_latency_ns"], result["pm_gap_ns"]) for result in results})
+    # A write-back of specpmt-paper has one delay, whatever its length.
+    latencies = sorted(
+        {
+            (result["pm_latency_ns"], result["pm_gap_ns"])
+            for result in results
+            if result.get("tm") != "specpmt-paper"
+        }
+    )
     memory = "; or ".join(
         f"write latency of persistent memory {latency} ns a line, {gap} ns from line to line"
         if latency
@@ -331,7 +352,17 @@ def caption_of(options: argparse.Namespace, figure: plan.Figure, results: list[d
         else replayed_text(results)
     )
     seeds = f", means of {options.seeds} runs" if options.seeds > 1 else ""
-    return f"{where}; {memory}.\n{database}{measured}{seeds}."
+    return f"{where}; {memory}.\n{database}{measured}{seeds}.{weaker_text(results)}"
+
+
+def weaker_text(results: list[dict]) -> str:
+    measured = {result.get("tm") for result in results}
+    labels = [
+        system.label
+        for system in plan.SYSTEMS
+        if not system.durably_opaque and system.tm in measured
+    ]
+    return f"\nDashed: not durably opaque ({', '.join(labels)})." if labels else ""
 
 
 def replayed_text(results: list[dict]) -> str:
@@ -405,7 +436,9 @@ def present(
     figures: list[plan.Figure],
     runs: dict[plan.Run, Record],
     explanations: dict[str, str],
+    drawn: list[plan.Figure],
 ) -> None:
+    """Writes the page and the results of `figures`, and draws the pictures of `drawn`."""
     points: Points = gather(figures, runs)
     comparisons = facts.compare(points, explanations)
     comparisons = [c for c in comparisons if c.fact.figure in {figure.number for figure in figures}]
@@ -415,11 +448,13 @@ def present(
         names = {workload.name for workload in figure.workloads}
         results = [record.result for run, record in runs.items() if run.workload in names]
         if not results:
-            say(f"Figure {figure.number} is left out: no run of it has finished")
+            if figure in drawn:
+                say(f"Figure {figure.number} is left out: no run of it has finished")
             continue
         caption = caption_of(options, figure, results)
         image = f"figure-{figure.number}-{Path(options.machine).stem}.png"
-        plots.draw(figure, points, caption, options.out / image)
+        if figure in drawn:
+            plots.draw(figure, points, caption, options.out / image)
         pages.append(
             f"## Figure {figure.number}. {figure.title}\n\n"
             f"![Figure {figure.number}]({image})\n\n{caption}\n\n"
@@ -463,9 +498,14 @@ def run(arguments: list[str]) -> int:
         return 0
     if options.plot_only:
         runs = recall(options, figures, journal)
+        present(options, figures, runs, explanations, figures)
     else:
-        runs, failures = measure(options, figures, journal)
-    present(options, figures, runs, explanations)
+        runs, failures = measure(
+            options,
+            figures,
+            journal,
+            lambda done, runs: present(options, done, runs, explanations, done[-1:]),
+        )
     say_replayed(runs)
     say(f"{options.out}/figures.md")
     return report(failures)

@@ -2,6 +2,7 @@
 """The figures: throughput by threads, the outcomes of attempts, the time in each phase."""
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,26 +24,28 @@ from results import Point, Points
 
 matplotlib.use("Agg")
 
+# The colours of Okabe and Ito, which colour-blind people can tell apart, and greys.
 OUTCOMES = {  # of attempts, from the bottom up
-    "software": ("committed in software", "#8dc63f"),
-    "untracked": ("read-only, outside a hardware transaction", "#b7e1b0"),
-    "hardware": ("committed in a hardware transaction", "#4daf4a"),
-    "lock": ("committed under the lock", "#fec44f"),
-    "conflict": ("aborted: conflict", "#d7301f"),
-    "plain": ("aborted: an access outside transactions", "#67000d"),
-    "capacity": ("aborted: capacity", "#7a0177"),
-    "locked": ("aborted: lock taken", "#fc8d59"),
+    "software": ("committed in software", "#56b4e9"),
+    "untracked": ("read-only, outside a hardware transaction", "#009e73"),
+    "hardware": ("committed in a hardware transaction", "#0072b2"),
+    "lock": ("committed under the lock", "#f0e442"),
+    "conflict": ("aborted: conflict", "#d55e00"),
+    "plain": ("aborted: an access outside transactions", "#000000"),
+    "capacity": ("aborted: capacity", "#cc79a7"),
+    "locked": ("aborted: lock taken", "#e69f00"),
     "other": ("aborted: other", "#969696"),
 }
 PHASES = {
-    "lock_wait": ("lock wait", "#fec44f"),
-    "isolation_wait": ("isolation wait", "#1b9e77"),
-    "log": ("log", "#a6cee3"),
-    "flush": ("write-back", "#1f78b4"),
-    "durability_wait": ("durability wait", "#d7301f"),
+    "lock_wait": ("lock wait", "#e69f00"),
+    "isolation_wait": ("isolation wait", "#009e73"),
+    "log": ("log", "#56b4e9"),
+    "flush": ("write-back", "#0072b2"),
+    "durability_wait": ("durability wait", "#d55e00"),
     "room": ("waiting for room in the log", "#969696"),
 }
-READ_WAIT = ("durability wait of read-only transactions", "#7a0177")
+PHASE_MARKERS = dict(zip(PHASES, "ov^sDP"))
+READ_WAIT = ("durability wait of read-only transactions", "#cc79a7")
 BODY = ("body", "#d9d9d9")
 STYLE = {
     "font.size": 9,
@@ -99,12 +102,25 @@ def time_of(point: Point) -> dict[str, dict[str, float]]:
     }
 
 
-def thread_axis(axes: Axes, threads: list[int], every: bool = True) -> None:
-    """One place for each number of threads measured."""
+def logarithmic(threads: list[int]) -> list[float]:
+    """Places on an axis: twice as many threads are one unit to the right."""
+    return [math.log2(n) for n in threads]
+
+
+def in_turn(threads: list[int]) -> list[float]:
+    """Places of stacks, which are equally wide."""
+    return [float(k) for k in range(len(threads))]
+
+
+def thread_axis(
+    axes: Axes, threads: list[int], places: list[float], margin: float, every: bool = True
+) -> None:
+    """A tick for each number of threads measured; labels for all, or for every second."""
+    last = len(threads) - 1
     axes.set_xticks(
-        range(len(threads)), [str(n) if every or k % 2 == 0 else "" for k, n in enumerate(threads)]
+        places, [str(n) if every or (last - k) % 2 == 0 else "" for k, n in enumerate(threads)]
     )
-    axes.set_xlim(-0.5, len(threads) - 0.5)
+    axes.set_xlim(places[0] - margin, places[-1] + margin)
 
 
 def spread(ends: list[float], least: float) -> list[float]:
@@ -131,23 +147,20 @@ def measured_systems(points: Points, workload: plan.Workload) -> list[plan.Syste
     ]
 
 
-def top_of(lines: dict[str, list[tuple[int, float]]]) -> float:
-    """What is not durable may leave the panel, so that what is can be told apart."""
-    best = {tm: max(y for _, y in line) for tm, line in lines.items()}
-    durable = max((y for tm, y in best.items() if tm != "htm"), default=0)
-    return 1.08 * (min(max(best.values()), 1.6 * durable) if durable else max(best.values())) or 1
+def top_of(lines: dict[str, list[tuple[float, float]]]) -> float:
+    """All lines stay in the panel."""
+    return 1.08 * max(y for line in lines.values() for _, y in line) or 1
 
 
-def label_ends(axes: Axes, lines: dict[str, list[tuple[int, float]]]) -> None:
-    """Each line's system, right of the panel; of one that leaves it, how far it goes."""
+def label_ends(axes: Axes, lines: dict[str, list[tuple[float, float]]]) -> None:
+    """Each line's system, right of the panel."""
     top = axes.get_ylim()[1]
-    ends = [min(line[-1][1], top) for line in lines.values()]
+    ends = [line[-1][1] for line in lines.values()]
     inches = axes.get_position().height * axes.figure.get_figheight()
     for (tm, line), end, height in zip(lines.items(), ends, spread(ends, top * 0.155 / inches)):
-        system, most = plan.SYSTEM[tm], max(y for _, y in line)
-        text = system.label if most <= top else f"{system.label}, up to {most:.3g}"
+        system = plan.SYSTEM[tm]
         axes.annotate(
-            text,
+            system.label,
             (line[-1][0], end),
             (1.03, height),
             textcoords=axes.get_yaxis_transform(),
@@ -177,7 +190,7 @@ def throughput_panel(
     scale, unit = unit_of(shown.values())
     lines = {
         system.tm: [
-            (threads.index(n), shown[workload.name, system.tm, n] / scale)
+            (math.log2(n), shown[workload.name, system.tm, n] / scale)
             for n in threads
             if (workload.name, system.tm, n) in shown
         ]
@@ -188,11 +201,12 @@ def throughput_panel(
             *zip(*line),
             color=plan.SYSTEM[tm].colour,
             marker=plan.SYSTEM[tm].marker,
+            linestyle=plan.SYSTEM[tm].line,
             markersize=5,
             linewidth=1.6,
         )
     axes.set_ylim(0, top_of(lines))
-    thread_axis(axes, threads)
+    thread_axis(axes, threads, logarithmic(threads), 0.3)
     axes.set_title(workload.title, loc="left")
     program = plan.PROGRAMS[workload.program]
     axes.set_xlabel(program.axis)
@@ -205,6 +219,7 @@ def small_panels(
     place: SubplotSpec,
     systems: list[plan.System],
     threads: list[int],
+    places: list[float],
     title: str,
     unit: str,
 ) -> list[Axes]:
@@ -214,7 +229,7 @@ def small_panels(
     for k, system in enumerate(systems):
         axes = canvas.add_subplot(grid[k], sharey=row[0] if row else None)
         axes.set_title(system.label, fontsize=7.5, color=system.colour, pad=3)
-        thread_axis(axes, threads, every=len(threads) < 4)
+        thread_axis(axes, threads, places, 0.5, every=len(threads) < 4)
         axes.tick_params(labelsize=7, labelleft=not row, length=2)
         axes.grid(axis="x", visible=False)
         row.append(axes)
@@ -244,7 +259,15 @@ def outcomes_row(
 ) -> None:
     systems = measured_systems(points, workload)
     for axes, system in zip(
-        small_panels(canvas, place, systems, threads, "what became of attempts", "% of attempts"),
+        small_panels(
+            canvas,
+            place,
+            systems,
+            threads,
+            in_turn(threads),
+            "what became of attempts",
+            "% of attempts",
+        ),
         systems,
     ):
         for x, n in enumerate(threads):
@@ -286,7 +309,8 @@ def time_row(
         **{phase: colour for phase, (_, colour) in PHASES.items()},
     }
     title = "time of a read-only transaction" if kind == "read-only" else "time of an update"
-    for axes, system in zip(small_panels(canvas, place, systems, threads, title, "µs"), systems):
+    panels = small_panels(canvas, place, systems, threads, in_turn(threads), title, "µs")
+    for axes, system in zip(panels, systems):
         for x, n in enumerate(threads):
             if (point := points.get((workload.name, system.tm, n))) is not None:
                 stack(
@@ -302,11 +326,19 @@ def overhead_row(
     """Lines on a logarithmic scale: overheads span five orders of magnitude."""
     systems = with_phases(points, workload)
     for axes, system in zip(
-        small_panels(canvas, place, systems, threads, "time beyond the body", "% of the body"),
+        small_panels(
+            canvas,
+            place,
+            systems,
+            threads,
+            logarithmic(threads),
+            "time beyond the body",
+            "% of the body",
+        ),
         systems,
     ):
-        lines: dict[str, list[tuple[int, float]]] = {phase: [] for phase in (*PHASES, "ro_wait")}
-        for x, n in enumerate(threads):
+        lines: dict[str, list[tuple[float, float]]] = {phase: [] for phase in (*PHASES, "ro_wait")}
+        for x, n in zip(logarithmic(threads), threads):
             if (point := points.get((workload.name, system.tm, n))) is None:
                 continue
             ns, body = point.phases_ns, plain_ns(point.phases_ns)
@@ -320,8 +352,8 @@ def overhead_row(
                 axes.plot(
                     *zip(*shown),
                     color=PHASES[phase][1] if phase in PHASES else READ_WAIT[1],
-                    marker=".",
-                    markersize=4,
+                    marker=PHASE_MARKERS.get(phase, "x"),
+                    markersize=3,
                     linewidth=1.2,
                     linestyle="-" if phase in PHASES else "--",
                 )
@@ -342,14 +374,15 @@ def legend(canvas: Canvas, figure: plan.Figure, height: float) -> None:
         ]
     if figure.profile == "overhead":
         handles += [
-            Line2D([], [], color=colour, marker=".", label=name) for name, colour in PHASES.values()
+            Line2D([], [], color=colour, marker=PHASE_MARKERS[phase], label=name)
+            for phase, (name, colour) in PHASES.items()
         ]
         handles.append(
             Line2D(
                 [],
                 [],
                 color=READ_WAIT[1],
-                marker=".",
+                marker="x",
                 linestyle="--",
                 label="durability wait of read-only transactions, of theirs",
             )
@@ -412,23 +445,27 @@ def detailed(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
 
 
 def plain(figure: plan.Figure, points: Points, threads: list[int]) -> Canvas:
-    """Throughput alone, side by side."""
-    columns = len(figure.workloads)
-    # Inches: a panel, and its labels.
-    panel, labels, height = 3.6 if columns > 1 else 5.0, 2.35, 4.6
+    """Throughput alone, up to three panels side by side."""
+    columns = min(len(figure.workloads), 3)
+    rows = math.ceil(len(figure.workloads) / columns)
+    # Inches: a panel, its labels, and the space between rows.
+    panel, labels, high, between = 3.6 if columns > 1 else 5.0, 2.35, 3.0, 0.9
     width = 0.65 + (panel + labels) * columns - 0.5
+    height = (high + between) * rows - between + 1.75
     canvas = pyplot.figure(figsize=(width, height))
     grid = canvas.add_gridspec(
-        1,
+        rows,
         columns,
         left=0.65 / width,
         right=1 - (labels - 0.5) / width,
         top=1 - 0.75 / height,
-        bottom=0.85 / height,
+        bottom=1.0 / height,
         wspace=labels / panel,
+        hspace=between / high,
     )
     for k, workload in enumerate(figure.workloads):
-        throughput_panel(canvas.add_subplot(grid[0, k]), points, workload, threads)
+        axes = canvas.add_subplot(grid[k // columns, k % columns])
+        throughput_panel(axes, points, workload, threads)
     return canvas
 
 
