@@ -31,6 +31,17 @@ public:
 		{
 			return fur::read(thread_, body);
 		}
+		/* Without the wait, for which the caller calls wait(). */
+		template <class Body>
+		auto read_later(Body &&body)
+		{
+			return fur::read(thread_, ticket_, body);
+		}
+		/* Wait until all that read_later() has returned is durable. */
+		void wait()
+		{
+			fur::wait(thread_, ticket_);
+		}
 		template <class Body>
 		auto update(Body &&body)
 		{
@@ -58,6 +69,7 @@ public:
 
 	private:
 		fur::Thread thread_;
+		fur_ticket ticket_{};
 	};
 	void *root()
 	{

@@ -30,6 +30,8 @@ enum : uint64_t { AUTHORS_KEYS = 4000000 };
 struct Workload {
 	uint64_t keys = 10000;
 	double update = 10;
+	/* 0, or how many lookups wait together until their results are durable */
+	unsigned batch = 0;
 	std::string mix = "random";
 	bool authors() const
 	{
@@ -107,6 +109,14 @@ public:
 	{
 		return self.read([&](auto *tx) { return rbtree::contains(tx, tree_, key); });
 	}
+	/* contains(), but the result is durable only after the next self.wait(). */
+	bool contains_later(Self &self, int64_t key) requires requires
+	{
+		self.wait();
+	}
+	{
+		return self.read_later([&](auto *tx) { return rbtree::contains(tx, tree_, key); });
+	}
 	intset::Result insert(Self &self, int64_t key)
 	{
 		return self.update([&](auto *tx) { return rbtree::insert(tx, tree_, key); });
@@ -181,6 +191,7 @@ public:
 		int64_t grown = 0;
 		const bool authors = workload_.authors();
 		Last last;
+		unsigned unanswered = 0;
 		if constexpr (requires { set_->stock(self, thread); })
 			set_->stock(self, thread);
 		start();
@@ -189,7 +200,11 @@ public:
 			int64_t key = choice.key();
 			if (authors && kind != LOOKUP)
 				kind = last.next(key);
-			int changed = one(self, kind, key);
+			int changed = 0;
+			if (kind == LOOKUP && workload_.batch)
+				lookup_later(self, key, unanswered);
+			else
+				changed = one(self, kind, key);
 			if (authors)
 				last.done(changed, key);
 			grown += changed;
@@ -228,6 +243,18 @@ private:
 			filled_ += static_cast<uint64_t>(one(self, INSERT, choice.key()));
 	}
 
+	/* One of a batch of lookups; the last one waits for all. */
+	void lookup_later(typename Tm::Thread &self, int64_t key, unsigned &unanswered)
+	{
+		if constexpr (requires { set_->contains_later(self, key); }) {
+			found_ = set_->contains_later(self, key);
+			if (++unanswered < workload_.batch)
+				return;
+			unanswered = 0;
+			self.wait();
+		}
+	}
+
 	/* By how much the set has grown. */
 	int one(typename Tm::Thread &self, Kind kind, int64_t key)
 	{
@@ -257,6 +284,12 @@ private:
 template <class Tm>
 int run_on(bench::Options &o, const Workload &w)
 {
+	using Set = typename SetOf<Tm>::Set;
+	if constexpr (!requires(Set & set, typename Tm::Thread & self) {
+		              set.contains_later(self, 0);
+	              })
+		if (w.batch)
+			throw bench::Usage("--batch is for libfur: use --tm fur-opacity");
 	Tm tm(o.tm_options);
 	IntSet<Tm> set(tm, w, o.seed);
 	tm.begin_run();
@@ -272,6 +305,7 @@ int run_on(bench::Options &o, const Workload &w)
 	r["keys"] = w.keys;
 	r["update_percent"] = w.update;
 	r["mix"] = w.mix;
+	r["batch"] = uint64_t(w.batch);
 	r["keys_at_end"] = size;
 	tm.results(r);
 	r["verified"] = wrong.empty();
@@ -314,6 +348,9 @@ int main(int argc, char **argv)
 		                "updates change nothing; authors: as the FUR paper's published "
 		                "program, keys from 4,000,000, and each thread removes the key "
 		                "that it inserted last, so that every update changes the tree");
+		        line.option("--batch", w.batch,
+		                "libfur: lookups that end with tickets, and wait together; "
+		                "default: each waits at its end");
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }
