@@ -243,8 +243,9 @@ void redo_store_record(
 void redo_discard(struct redo_log *log, const struct durability *d);
 
 /* Make the entries of a record of REDO_NOTES, with the data that is in the heap.  For the window:
- * if the transaction is doomed, the notes may be of an older update, so the entries mean nothing,
- * but they lie inside the log (INV-W2).  Returns: the record's end. */
+ * if the transaction is doomed, the notes may be whatever the memory contained before, an older
+ * update's notes or the data of its undo records.  Then the entries mean nothing, but this function
+ * reads inside the heap and writes inside the log (INV-W2).  Returns: the record's end. */
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap);
 
 /* Undo the stores of the open record, which is of REDO_UNDO (INV-D6). */

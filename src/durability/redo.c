@@ -176,12 +176,17 @@ bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
 {
 	uint64_t position = log->start + d->head_bytes, limit = log->start + d->super->log_bytes;
+	uint64_t heap_bytes = d->super->heap_bytes;
 	for (uint64_t k = 0, n = arch_load(&log->entries); k < n; k++) {
 		uint64_t word = arch_load(&log->notes[k]), bytes = media_entry_payload(word);
+		uint64_t offset = media_entry_offset(word);
+		/* If the transaction is doomed, the note may be any word (plant: note-not-checked). */
+		if (bytes > heap_bytes || offset > heap_bytes - bytes)
+			break;
 		if (position + media_entry_bytes(bytes) > limit ||
 		        place(d, position) + 8 + bytes > d->super->log_bytes)
 			break;
-		put_entry(log, d, position, word, heap + media_entry_offset(word), bytes);
+		put_entry(log, d, position, word, heap + offset, bytes);
 		position += media_entry_bytes(bytes);
 	}
 	return position;

@@ -16,8 +16,8 @@
  *   INV-W2  If a transaction is doomed while suspended, the processor rolls its stores back at
  *           once, but the window runs on to its tresume. instruction.  So if the window reads a
  *           word that the transaction wrote (the log's notes, the heap), it may get the value from
- *           before the transaction.  redo_complete() stays inside the log with any such value, and
- *           the abort discards the result.
+ *           before the transaction.  redo_complete() stays inside the heap and the log with any
+ *           such value, and the abort discards the result.
  *   INV-W3  An abort does not roll suspended stores back.  On the window's stack they cannot
  *           overwrite the frames to which the abort returns.  power_begin() has returned long
  *           before, but every store to those frames since was transactional, so the abort restores
