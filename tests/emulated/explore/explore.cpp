@@ -81,8 +81,12 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--retries", o.retries,
 	        "libfur: attempts in hardware before an update does without; default: chosen by "
 	        "the seed");
+	line.option("--pm-write-ns", o.pm_write_ns,
+	        "from a line's write-back until it is durable, and until the thread's next one; "
+	        "default: the machine's");
 	line.flag("--any", o.any,
-	        "libfur: machine, workload, isolation, --replayer and --dram by the seed");
+	        "libfur: machine, workload, isolation, --replayer, --dram and --pm-write-ns by the "
+	        "seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");

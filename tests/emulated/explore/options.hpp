@@ -18,11 +18,12 @@ enum { MOST_THREADS = 16 };
 struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all",
 	            history, seeds = "1..100";
-	unsigned threads = 4, operations = 30, jobs = 0, retries = 0;
+	unsigned threads = 4, operations = 30, jobs = 0, retries = 0, pm_write_ns = 0;
 	uint64_t first = 1, last = 100, crash_at = 0;
 	bool crash = false, keep_going = false, replayer = false, dram = false;
-	bool any = false;      /* machine, workload, isolation, replayer and dram by the seed */
-	bool snapshot = false; /* opens the heap with FUR_SNAPSHOT */
+	/* machine, workload, isolation, replayer, dram and pm_write_ns by the seed */
+	bool any = false;
+	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* the oracle checks this one */
 };
 

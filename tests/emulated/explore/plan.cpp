@@ -32,6 +32,9 @@ Options options_of(const Options &o, uint64_t seed)
 	one.workload = r.below(16) ? workloads[r.below(3)] : "tpcc";
 	one.replayer = r.below(4) == 0;
 	one.dram = r.below(4) == 0;
+	/* Slow persistent memory: the longer a write-back, the more often the power fails when one
+	 * update is durable, and another is not that it has read from. */
+	one.pm_write_ns = r.below(4) == 0 ? 3000 : 0;
 	settle(one);
 	return one;
 }
@@ -44,6 +47,7 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	Random r{seed * 7919};
 	Plan p;
 	p.machine = machine_of(o, seed);
+	p.pm_write_ns = o.pm_write_ns;
 	p.perturb = perturbs[r.below(4)];
 	p.retries = retries[r.below(3)];
 	if (o.retries)

@@ -36,6 +36,7 @@ enum class Rerun { NEVER, SOMETIMES, ALWAYS };
 
 struct Plan {
 	std::string machine;
+	unsigned pm_write_ns; /* 0: the machine's */
 	fur_htm htm;
 	uint32_t perturb, retries;
 	unsigned update_percent;

@@ -64,6 +64,10 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
 	if (!machine)
 		die(std::string("explore: --machine ") + error);
+	if (plan.pm_write_ns) {
+		emu_machine_set_pm_write_ns(machine, plan.pm_write_ns);
+		emu_machine_set_pm_gap_ns(machine, plan.pm_write_ns);
+	}
 	return emu_run(machine, &options, system.simulate, nullptr);
 }
 
