@@ -85,15 +85,25 @@ Node *descend(Tx *tx, const Tree *tree, uint64_t key, Path &path)
 	return at;
 }
 
+/* The leaf that has the key at `i`; NULL: no leaf has it. */
 template <class Tx>
-bool find(Tx *tx, const Tree *tree, uint64_t key, uint64_t &value)
+Node *leaf_of(Tx *tx, const Tree *tree, uint64_t key, uint64_t &i)
 {
 	Path path;
 	Node *leaf = descend(tx, tree, key, path);
 	if (!leaf)
-		return false;
-	uint64_t count = fur_load(tx, &leaf->count), i = place(tx, leaf, count, key);
-	if (i == count || fur_load(tx, &leaf->key[i]) != key)
+		return nullptr;
+	uint64_t count = fur_load(tx, &leaf->count);
+	i = place(tx, leaf, count, key);
+	return i != count && fur_load(tx, &leaf->key[i]) == key ? leaf : nullptr;
+}
+
+template <class Tx>
+bool find(Tx *tx, const Tree *tree, uint64_t key, uint64_t &value)
+{
+	uint64_t i;
+	Node *leaf = leaf_of(tx, tree, key, i);
+	if (!leaf)
 		return false;
 	value = fur_load(tx, &leaf->value[i]);
 	return true;
@@ -237,12 +247,9 @@ bool insert(Tx *tx, Tree *tree, uint64_t key, uint64_t value)
 template <class Tx>
 bool replace(Tx *tx, Tree *tree, uint64_t key, uint64_t value)
 {
-	Path path;
-	Node *leaf = descend(tx, tree, key, path);
+	uint64_t i;
+	Node *leaf = leaf_of(tx, tree, key, i);
 	if (!leaf)
-		return false;
-	uint64_t count = fur_load(tx, &leaf->count), i = place(tx, leaf, count, key);
-	if (i == count || fur_load(tx, &leaf->key[i]) != key)
 		return false;
 	fur_promote(tx, &leaf->count);
 	fur_store(tx, &leaf->value[i], value);

@@ -53,10 +53,7 @@ uint64_t delivery(Tx *tx, Database *db, const Delivery &in)
 			sum += fur_load(tx,
 			        &row<OrderLine>(tx, db->order_line, line_key(in.w, d, number, n))
 			                 ->amount);
-		auto *customer = row<Customer>(
-		        tx, db->customer, customer_key(in.w, d, fur_load(tx, &order->customer)));
-		add(tx, &customer->balance, sum);
-		add(tx, &customer->deliveries, int64_t(1));
+		bill(tx, db, in.w, d, order, sum);
 		delivered++;
 	}
 	return delivered;

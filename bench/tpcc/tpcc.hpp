@@ -307,6 +307,16 @@ struct Delivery {
 	uint64_t w, carrier, date;
 };
 
+/* Charge a delivered order to its customer. */
+template <class Tx>
+void bill(Tx *tx, Database *db, uint64_t w, uint64_t d, const Order *order, int64_t sum)
+{
+	auto *customer =
+	        row<Customer>(tx, db->customer, customer_key(w, d, fur_load(tx, &order->customer)));
+	add(tx, &customer->balance, sum);
+	add(tx, &customer->deliveries, int64_t(1));
+}
+
 /* Clause 2.7, all ten districts at once.  Returns the orders delivered. */
 template <class Tx>
 uint64_t delivery(Tx *tx, Database *db, const Delivery &in)
@@ -328,10 +338,7 @@ uint64_t delivery(Tx *tx, Database *db, const Delivery &in)
 			fur_store(tx, &line->delivered, in.date);
 			sum += fur_load(tx, &line->amount);
 		}
-		auto *customer = row<Customer>(
-		        tx, db->customer, customer_key(in.w, d, fur_load(tx, &order->customer)));
-		add(tx, &customer->balance, sum);
-		add(tx, &customer->deliveries, int64_t(1));
+		bill(tx, db, in.w, d, order, sum);
 		delivered++;
 	}
 	return delivered;

@@ -180,7 +180,8 @@ uint64_t redo_complete(struct redo_log *log, const struct durability *d, const u
 	for (uint64_t k = 0, n = arch_load(&log->entries); k < n; k++) {
 		uint64_t word = arch_load(&log->notes[k]), bytes = media_entry_payload(word);
 		uint64_t offset = media_entry_offset(word);
-		/* If the transaction is doomed, the note may be any word (plant: note-not-checked). */
+		/* If the transaction is doomed, the note may be any word (plant:
+		 * note-not-checked). */
 		if (bytes > heap_bytes || offset > heap_bytes - bytes)
 			break;
 		if (position + media_entry_bytes(bytes) > limit ||

@@ -147,8 +147,8 @@ static void power_commit(struct fur_thread *t)
 	power_tend(); /* A1:35 */
 }
 
-/* The transaction has stored nothing that others can see.  So it ends at once, without a window, and
- * goes on as a read-only transaction does. */
+/* The transaction has stored nothing that others can see.  So it ends at once, without a window,
+ * and goes on as a read-only transaction does. */
 static void power_commit_empty(struct fur_thread *t)
 {
 	power_tend();
