@@ -294,7 +294,8 @@ static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 	 * waiting would keep others from their core. */
 	if (!began || (now = arch_ticks()) < began || !arch_load32(&h->durability->spins))
 		return;
-	wait = (now - began) * arch_load(&h->durability->limit) / (THREADS_MANY * (members + 1));
+	wait = (now - began) * arch_load(&h->durability->limit) /
+	       (THREADS_MANY * (UINT64_C(1) + members));
 	h->publications.not_before = now + (wait < most ? wait : most);
 }
 

@@ -267,9 +267,9 @@ static __attribute__((noinline)) int run_once(
         struct fur_thread *t, void (*body)(fur_update *, void *), void *arg)
 {
 	jmp_buf restart;
-	fur_update *tx;
+	fur_update *begun, *tx = &t->update;
 	t->software.defeated = false;
-	int error = update_begin(t, &tx);
+	int error = update_begin(t, &begun);
 	if (error)
 		return error;
 	if (tx->mode == TX_CONCURRENT && !t->software.leave) {
@@ -286,8 +286,8 @@ static __attribute__((noinline)) int run_once(
 /* Inside another update of the heap: a part of that. */
 static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
 {
-	fur_update *tx;
-	int error = begin_inner(t, &tx);
+	fur_update *begun, *tx = &t->update;
+	int error = begin_inner(t, &begun);
 	if (error)
 		return error;
 	uint32_t depth = tx->depth;
