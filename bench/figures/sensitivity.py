@@ -81,6 +81,11 @@ WORKLOADS = {
 }
 
 
+def value_of(key: str) -> re.Pattern[str]:
+    """Matches the line's beginning that gives a key its number, or its list of numbers."""
+    return re.compile(rf"^{re.escape(key)} = (\[[^\]]*\]|[0-9.]+)", re.MULTILINE)
+
+
 def scaled(description: str, keys: dict[str, float]) -> str:
     """The description with the values of some keys multiplied; whole numbers stay whole."""
 
@@ -88,7 +93,7 @@ def scaled(description: str, keys: dict[str, float]) -> str:
         return f"{float(number) * factor:g}" if "." in number else str(round(int(number) * factor))
 
     for key, factor in keys.items():
-        pattern = re.compile(rf"^{key} = (\[[^\]]*\]|[0-9.]+)", re.MULTILINE)
+        pattern = value_of(key)
         if not pattern.search(description):
             raise Refused(f"{key}: the description has no such number: name one of its keys")
 
@@ -103,12 +108,7 @@ def scaled(description: str, keys: dict[str, float]) -> str:
 def with_values(description: str, settings: list[str]) -> str:
     for setting in settings:
         key, _, value = setting.partition("=")
-        description, found = re.subn(
-            rf"^{re.escape(key)} = (\[[^\]]*\]|[0-9.]+)",
-            f"{key} = {value}",
-            description,
-            flags=re.MULTILINE,
-        )
+        description, found = value_of(key).subn(f"{key} = {value}", description)
         if not value or not found:
             raise Refused(f"--set {setting}: write KEY=VALUE, with a key of the description")
     return description

@@ -158,6 +158,23 @@ int plain_update(fur_thread *self, const std::function<int(fur_update *)> &body)
 	return body(tx);
 }
 
+/* Returns what the body throws.  `Rerun`: nothing, or rerun_t. */
+template <class... Rerun>
+int throwing_update(fur_thread *self, int64_t *p, const std::function<void()> &ran)
+{
+	try {
+		fur::update(self, Rerun{}..., [&](fur_update *tx) {
+			fur_store(tx, &p[0], int64_t(1));
+			ran();
+			throw 7;
+		});
+	} catch (int thrown) {
+		EXPECT_EQ(std::uncaught_exceptions(), 0);
+		return thrown;
+	}
+	return 0;
+}
+
 const Failure failures[] = {
         {"fur_abort", FUR_EABORTED,
                 [](fur_thread *self, int64_t *p, auto ran) {
@@ -199,34 +216,8 @@ const Failure failures[] = {
 		                return fur_commit(tx);
 	                });
                 }},
-        {"an exception", 7,
-                [](fur_thread *self, int64_t *p, auto ran) {
-	                try {
-		                fur::update(self, [&](fur_update *tx) {
-			                fur_store(tx, &p[0], int64_t(1));
-			                ran();
-			                throw 7;
-		                });
-	                } catch (int thrown) {
-		                EXPECT_EQ(std::uncaught_exceptions(), 0);
-		                return thrown;
-	                }
-	                return 0;
-                }},
-        {"an exception of a body that may run again", 7,
-                [](fur_thread *self, int64_t *p, auto ran) {
-	                try {
-		                fur::update(self, fur::rerun, [&](fur_update *tx) {
-			                fur_store(tx, &p[0], int64_t(1));
-			                ran();
-			                throw 7;
-		                });
-	                } catch (int thrown) {
-		                EXPECT_EQ(std::uncaught_exceptions(), 0);
-		                return thrown;
-	                }
-	                return 0;
-                }},
+        {"an exception", 7, throwing_update<>},
+        {"an exception of a body that may run again", 7, throwing_update<fur::rerun_t>},
         {"the thread's end", 0,
                 [](fur_thread *self, int64_t *p, auto ran) {
 	                return plain_update(self, [&](fur_update *tx) {
