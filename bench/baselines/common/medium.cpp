@@ -166,6 +166,10 @@ unsigned Medium::enter()
 	for (unsigned t = 0; t < threads(); t++)
 		if (!taken_[t]) {
 			taken_[t] = true;
+			/* Before the thread's first state: that store comes later in this thread,
+			 * and a full fence after it (entered()). */
+			if (t >= entered())
+				entered_.store(t + 1, std::memory_order_relaxed);
 			return t;
 		}
 	throw Usage(path_ + ": made for " + std::to_string(threads() - 2) +

@@ -174,6 +174,16 @@ public:
 	{
 		return static_cast<unsigned>(header_->threads);
 	}
+	/* All numbers that enter() has returned so far are below this one: a scan of the threads'
+	 * states ends here, however many the medium is made for.
+	 *
+	 * enter() raises it before the thread stores a first state of its own.  So if a scanner
+	 * reads it after its fence and misses a newcomer, the newcomer's state was not visible to
+	 * that fence either: it is as if the scanner had found the thread idle. */
+	unsigned entered() const
+	{
+		return entered_.load(std::memory_order_relaxed);
+	}
 	Log &log(unsigned thread)
 	{
 		return logs_[thread];
@@ -261,7 +271,10 @@ private:
 	uint64_t first_stamp_ = 0;
 	std::vector<Log> logs_;
 	std::vector<bool> taken_;
-	std::mutex entering_, reclaiming_;
+	/* On a line of its own: scans read it at every commit */
+	alignas(ARCH_PAD) std::atomic<unsigned> entered_{0};
+	alignas(ARCH_PAD) std::mutex entering_;
+	std::mutex reclaiming_;
 };
 
 } // namespace baselines

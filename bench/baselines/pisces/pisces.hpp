@@ -260,8 +260,9 @@ public:
 		{
 			uint64_t upto = shared_.order.load();
 			arch_fence();
-			for (PiscesThread &t : shared_.thread)
-				upto = std::min(upto, t.unflushed.load(std::memory_order_acquire));
+			for (unsigned n = 0, all = medium_.entered(); n < all; n++)
+				upto = std::min(upto, shared_.thread[n].unflushed.load(
+				                              std::memory_order_acquire));
 			medium_.reclaim(upto, Medium::Reclaim::DROP);
 		}
 
@@ -289,7 +290,8 @@ public:
 			/* The clock is visible before active is read: a transaction that the scan
 			 * does not find has begun at `end` or later, or not yet. */
 			arch_fence();
-			for (PiscesThread &t : shared_.thread) {
+			for (unsigned n = 0, all = medium_.entered(); n < all; n++) {
+				const PiscesThread &t = shared_.thread[n];
 				struct arch_backoff backoff = {};
 				/* The threads' states do not depend on one another. */
 				arch_overlap_begin();

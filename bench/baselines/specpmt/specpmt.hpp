@@ -255,8 +255,9 @@ public:
 		{
 			uint64_t upto = shared_.clock.load();
 			arch_fence();
-			for (auto &t : shared_.thread)
-				upto = std::min(upto, t.committing.load(std::memory_order_acquire));
+			for (unsigned n = 0, all = medium_.entered(); n < all; n++)
+				upto = std::min(upto, shared_.thread[n].committing.load(
+				                              std::memory_order_acquire));
 			medium_.reclaim(upto, Medium::Reclaim::REPLAY);
 		}
 

@@ -8,6 +8,8 @@
  * state[i].time is a stamp that thread i's next update cannot be below: low on purpose while its
  * transaction runs, then its stamp; and a bit, STABLE: there is nothing of thread i under way below
  * that.
+ *
+ * Scans end at medium_.entered(): a thread that enters later draws later stamps.
  */
 #ifndef BASELINES_GROUP_COMMIT_HPP
 #define BASELINES_GROUP_COMMIT_HPP
@@ -62,7 +64,7 @@ public:
 	{
 		state_[me].update.store(NONE, std::memory_order_relaxed);
 		arch_store_release(&state_[me].time, mine << 1 | STABLE);
-		for (unsigned other = 0; other < state_.size(); other++)
+		for (unsigned other = 0, all = medium_.entered(); other < all; other++)
 			if (other != me) {
 				/* The threads' states do not depend on one another. */
 				arch_overlap_begin();
@@ -83,7 +85,7 @@ public:
 		State &self = state_[me];
 		self.newest.store(1 + position, std::memory_order_release);
 		arch_store_release(&self.time, mine << 1 | STABLE);
-		for (unsigned other = 0; other < state_.size(); other++)
+		for (unsigned other = 0, all = medium_.entered(); other < all; other++)
 			if (other != me) {
 				arch_overlap_begin();
 				wait_stable(other, mine);
@@ -115,7 +117,9 @@ public:
 		/* An update that has begun may be about to write a link into a record that goes:
 		 * wait for those, and the next will look at the floor. */
 		medium_.reclaim(durable(), Medium::Reclaim::REPLAY, [this] {
-			for (State &s : state_) {
+			/* After reclaim()'s fence: a newcomer finds the new floor. */
+			for (unsigned t = 0, all = medium_.entered(); t < all; t++) {
+				State &s = state_[t];
 				struct arch_backoff backoff = {};
 				uint64_t time = arch_load_acquire(&s.time) & ~STABLE;
 				while (s.update.load(std::memory_order_acquire) == RUNNING &&
@@ -160,14 +164,14 @@ private:
 	}
 	bool newer_update(unsigned me, uint64_t mine) const
 	{
-		unsigned other = 0;
+		unsigned other = 0, all = medium_.entered();
 		arch_overlap_begin();
-		while (other < state_.size() &&
+		while (other < all &&
 		        !(other != me && arch_load_acquire(&state_[other].time) >> 1 > mine &&
 		                state_[other].update.load(std::memory_order_relaxed)))
 			other++;
 		arch_overlap_end();
-		return other < state_.size();
+		return other < all;
 	}
 	/* Everything up to `mine` is written: say so, for good. */
 	void close(uint64_t mine)
@@ -186,7 +190,7 @@ private:
 	void link(unsigned me, uint64_t mine, uint64_t position)
 	{
 		Record *best = nullptr;
-		for (unsigned other = 0; other < state_.size(); other++)
+		for (unsigned other = 0, all = medium_.entered(); other < all; other++)
 			if (Record *r = last_before(other, mine);
 			        r && (!best || r->stamp > best->stamp))
 				best = r;

@@ -143,7 +143,7 @@ public:
 			/* Our stores are performed, so that a load of them aborts us, before
 			 * active_ is read. */
 			arch_fence();
-			for (unsigned other = 0; other < tm_.active_.size(); other++) {
+			for (unsigned other = 0, all = tm_.medium.entered(); other < all; other++) {
 				arch_overlap_begin();
 				uint64_t seen = arch_load_acquire(&tm_.active_[other].state);
 				if (other == number_ || (seen & STATE) != ACTIVE)
@@ -184,8 +184,9 @@ private:
 		struct arch_backoff backoff = {};
 		while (!arch_cas(&lock_, 0, 1))
 			arch_backoff(&backoff);
-		for (Active &a : active_)
-			while (arch_load_acquire(&a.state))
+		/* The atomic operation has made the lock visible: a newcomer finds it taken. */
+		for (unsigned t = 0, all = medium.entered(); t < all; t++)
+			while (arch_load_acquire(&active_[t].state))
 				arch_backoff(&backoff);
 	}
 	void unlock()
