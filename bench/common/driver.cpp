@@ -2,7 +2,7 @@
  *
  * driver.cpp - see driver.hpp.
  */
-#include "driver.hpp"
+#include "runs.hpp"
 
 #include <barrier>
 #include <cstdio>
@@ -27,6 +27,8 @@ void Options::add_to(tools::CommandLine &line)
 	        "native, or an emulated machine: power9, tsx, tsx-tracked, epyc, or a file "
 	        "that describes one");
 	line.option("--threads", threads, "number of threads, pinned to cores in turn");
+	line.option("--most-threads", most_threads,
+	        "make the system for runs of up to so many threads; default: --threads");
 	line.option("--seconds", seconds,
 	        "length of the measured window; in virtual time on an emulated machine");
 	line.option("--seed", seed, "seed of the random numbers");
@@ -53,17 +55,49 @@ void Options::add_to(tools::CommandLine &line)
 	        "description");
 	line.option("--json", json_path,
 	        "write the result as JSON to this file, - for standard output");
+	line.option("--runs", runs,
+	        "emulated machine: load once, then make a run for each line of this file, - for "
+	        "standard input.  A line has the options of its run, such as --threads and "
+	        "--seconds; the rest is fixed by the command line.  Prints a line of JSON for each "
+	        "run; for one that failed, with its error and status");
 	line.flag("--phases", tm_options.phases,
 	        "measure the time in each phase; costs some ten nanoseconds per transaction");
+}
+
+void Options::check_run() const
+{
+	if (threads < 1 || threads > 1000)
+		throw Usage("--threads " + std::to_string(threads) + ": use 1 to 1000");
+	if (threads > most_threads)
+		throw Usage("--threads " + std::to_string(threads) + ": the system is made for " +
+		            std::to_string(most_threads) + ": use at most as many, or raise " +
+		            (in_child() ? "the command line's --threads" : "--most-threads"));
+	if (!(seconds > 0 && seconds <= 86400))
+		throw Usage("--seconds: use more than 0, and at most a day (86400)");
+}
+
+void Options::check_runs() const
+{
+	if (machine == "native")
+		throw Usage("--runs: works on an emulated machine only: add --machine, or start a "
+		            "program for each run");
+	if (!json_path.empty() && json_path != "-")
+		throw Usage(
+		        "--json " + json_path + ": --runs prints its results: leave --json out");
+	/* Pages that libfur hands back it reads from the file again, which has nothing of what a
+	 * child has replayed. */
+	if (tm_options.dram_bytes)
+		throw Usage("--dram-mib: not with --runs: leave one of them out");
 }
 
 void Options::check()
 {
 	static const char *const domains[] = {"auto", "pmem", "eadr", "emulated", "sync"};
-	if (threads < 1 || threads > 1000)
-		throw Usage("--threads " + std::to_string(threads) + ": use 1 to 1000");
-	if (!(seconds > 0 && seconds <= 86400))
-		throw Usage("--seconds: use more than 0, and at most a day (86400)");
+	if (!most_threads)
+		most_threads = threads;
+	check_run();
+	if (!runs.empty())
+		check_runs();
 	if (tm_options.pm_read_ns && machine == "native")
 		throw Usage("--pm-read-ns: works on an emulated machine only: add --machine, or "
 		            "leave it out");
@@ -75,7 +109,7 @@ void Options::check()
 		}
 	if (!known)
 		throw Usage("--pm " + pm + ": use auto, pmem, eadr, emulated or sync");
-	tm_options.threads = threads;
+	tm_options.threads = most_threads;
 	tm_options.isolation = tm == "fur-snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 	tm_options.heap_bytes <<= 20;
 	if (tm_options.log_bytes > 2048)
@@ -243,6 +277,14 @@ json common_result(const Options &o, const char *workload, const Window &window,
 	return r;
 }
 
+static int failed(const std::string &name, const char *why, int status)
+{
+	if (in_child())
+		fail_child(why, status);
+	std::cerr << name << ": " << why << "\n";
+	return status;
+}
+
 static void print_text(const json &r)
 {
 	for (const auto &[key, value] : r.items())
@@ -252,6 +294,8 @@ static void print_text(const json &r)
 
 int report(const Options &o, const json &result)
 {
+	if (in_child())
+		end_child(result);
 	if (o.json_path.empty()) {
 		print_text(result);
 	} else if (o.json_path == "-") {
@@ -281,11 +325,9 @@ int main_of(const std::string &name, int argc, char **argv,
 		o.check();
 		return on_machine(o, argv, run);
 	} catch (const Usage &e) {
-		std::cerr << name << ": " << e.what() << "\n";
-		return 2;
+		return failed(name, e.what(), 2);
 	} catch (const std::exception &e) {
-		std::cerr << name << ": " << e.what() << "\n";
-		return 1;
+		return failed(name, e.what(), 1);
 	}
 }
 

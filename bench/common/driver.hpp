@@ -25,7 +25,10 @@ namespace bench
 
 struct Options {
 	std::string tm = "fur-opacity", machine = "native", json_path, pm = "emulated";
-	unsigned threads = 1;
+	/* A file with the options of several runs (runs.hpp), - for standard input */
+	std::string runs;
+	/* Of a run; and the most that the system is made for, 0: as many */
+	unsigned threads = 1, most_threads = 0;
 	double seconds = 2;
 	uint64_t seed = 1;
 	TmOptions tm_options;
@@ -34,6 +37,7 @@ struct Options {
 	void add_to(tools::CommandLine &line);
 	/* Errors the parser cannot see; throws Usage. */
 	void check();
+	void check_run() const; /* only those of one run */
 	double warm_up_seconds() const
 	{
 		return seconds < 2 ? seconds / 4 : 0.5;
@@ -41,6 +45,7 @@ struct Options {
 
 private:
 	void check_peer() const;
+	void check_runs() const;
 };
 
 /* Libraries that are systems for the IntSet, natively only (bench/baselines/peers.hpp): the package
@@ -97,7 +102,8 @@ private:
 json common_result(const Options &o, const char *workload, const Window &window,
         const char *const *kinds, unsigned n);
 
-/* Print the result: JSON where asked for, a text to read otherwise.  Returns the exit status. */
+/* Print the result: JSON where asked for, a text to read otherwise.  Returns the exit status; in
+ * the child of a line of --runs it does not return. */
 int report(const Options &o, const json &result);
 
 /* main() for a workload: parses, runs, turns exceptions into one line and an exit status. */

@@ -5,6 +5,7 @@
 #ifndef BENCH_FUR_TM_HPP
 #define BENCH_FUR_TM_HPP
 
+#include "internals.hpp"
 #include "tm.hpp"
 
 namespace bench
@@ -25,7 +26,7 @@ public:
 	class Thread
 	{
 	public:
-		explicit Thread(FurTm &tm) : thread_(tm.heap_) {}
+		explicit Thread(FurTm &tm) : thread_(tm.heap_), tm_(tm) {}
 		template <class Body>
 		auto read(Body &&body)
 		{
@@ -67,10 +68,24 @@ public:
 			return true;
 		}
 
+		/* Replay what is in the log: it and the ring are empty then. */
+		void reclaim()
+		{
+			struct arch_backoff backoff = {};
+			fur::check(durability_replay(&tm_.heap_.get()->durability, &backoff));
+		}
+
 	private:
 		fur::Thread thread_;
+		FurTm &tm_;
 		fur_ticket ticket_{};
 	};
+	/* This process is the copy of the one that made the heap, which waits meanwhile, and has
+	 * the heap's file mapped privately (runs.cpp): it may use the heap. */
+	void adopt()
+	{
+		heap_.get()->owner = getpid();
+	}
 	void *root()
 	{
 		return heap_.root<void>(0);

@@ -190,6 +190,15 @@ consteval void require_transactional_memory()
 	        "(bench/common/tm.hpp)");
 }
 
+/* The logs are empty after loading, so that a run that fits them replays nothing.  A system whose
+ * Thread has no reclaim() has no logs. */
+template <class Thread>
+void empty_logs(Thread &self)
+{
+	if constexpr (requires { self.reclaim(); })
+		self.reclaim();
+}
+
 /* ---------------------------------------------------------------- counts */
 
 /* Parts of results(): an object with an entry for each cause of an abort, or each phase. */

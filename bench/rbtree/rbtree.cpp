@@ -11,6 +11,7 @@
  */
 #include "rbtree.hpp"
 #include "../baselines/peers.hpp"
+#include "../common/runs.hpp"
 #include "../common/stock.hpp"
 
 #include <iostream>
@@ -42,7 +43,24 @@ struct Workload {
 	{
 		return authors() ? uint64_t(AUTHORS_KEYS) : 2 * keys;
 	}
+	void add_to_run(tools::CommandLine &line);
+	void check_run() const;
 };
+
+/* The options of a run.  --mix is none of them: it decides with which keys the tree starts. */
+void Workload::add_to_run(tools::CommandLine &line)
+{
+	line.option("--update", update, "percentage of updates: half inserts, half removes");
+	line.option("--batch", batch,
+	        "libfur: lookups that end with tickets, and wait together; default: each waits at "
+	        "its end");
+}
+
+void Workload::check_run() const
+{
+	if (!(update >= 0 && update <= 100))
+		throw bench::Usage("--update: a percentage, 0 to 100");
+}
 
 /* Which transaction comes next, and on which key. */
 class Choice
@@ -180,6 +198,7 @@ public:
 			typename Tm::Thread self(tm);
 			set_.emplace(tm, self);
 			fill(self);
+			bench::empty_logs(self);
 		});
 	}
 
@@ -272,7 +291,7 @@ private:
 	}
 
 	Tm &tm_;
-	Workload workload_;
+	const Workload &workload_;
 	uint64_t seed_;
 	std::optional<typename SetOf<Tm>::Set> set_;
 	uint64_t filled_ = 0;
@@ -282,16 +301,27 @@ private:
 };
 
 template <class Tm>
-int run_on(bench::Options &o, const Workload &w)
+void check_run_on(const Workload &w)
 {
 	using Set = typename SetOf<Tm>::Set;
+	w.check_run();
 	if constexpr (!requires(Set & set, typename Tm::Thread & self) {
 		              set.contains_later(self, 0);
 	              })
 		if (w.batch)
 			throw bench::Usage("--batch is for libfur: use --tm fur-opacity");
+}
+
+template <class Tm>
+int run_on(bench::Options &o, Workload &w)
+{
+	bench::RunOptions of_run{[&](tools::CommandLine &line) { w.add_to_run(line); },
+	        [&] { check_run_on<Tm>(w); }};
+	of_run.check();
 	Tm tm(o.tm_options);
 	IntSet<Tm> set(tm, w, o.seed);
+	if (auto status = bench::each_run(o, of_run, [&] { bench::adopt(tm); }))
+		return *status;
 	tm.begin_run();
 	bench::Window window = bench::run_threads(o,
 	        [&](unsigned i, auto &start, auto &stop, auto &p) { set.run(i, start, stop, p); });
@@ -312,10 +342,8 @@ int run_on(bench::Options &o, const Workload &w)
 	return bench::report(o, r);
 }
 
-int run(bench::Options &o, const Workload &w)
+int run(bench::Options &o, Workload &w)
 {
-	if (!(w.update >= 0 && w.update <= 100))
-		throw bench::Usage("--update: a percentage, 0 to 100");
 	if (w.keys < 1 || w.keys > (uint64_t(1) << 40))
 		throw bench::Usage("--keys: use 1 to 2^40");
 	if (w.mix != "random" && !w.authors())
@@ -328,7 +356,7 @@ int run(bench::Options &o, const Workload &w)
 	 * stocks. */
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = 2 * w.keys * FUR_CACHE_LINE + (uint64_t(32) << 20) +
-		                          uint64_t(o.threads) * (1 << 18);
+		                          uint64_t(o.most_threads) * (1 << 18);
 	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 }
 
@@ -341,16 +369,12 @@ int main(int argc, char **argv)
 	        "rbtree", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
 		        line.option("--keys", w.keys, "number of keys in the tree at the start");
-		        line.option("--update", w.update,
-		                "percentage of updates: half inserts, half removes");
 		        line.option("--mix", w.mix,
 		                "random: keys from twice as many as --keys, so that half of the "
 		                "updates change nothing; authors: as the FUR paper's published "
 		                "program, keys from 4,000,000, and each thread removes the key "
 		                "that it inserted last, so that every update changes the tree");
-		        line.option("--batch", w.batch,
-		                "libfur: lookups that end with tickets, and wait together; "
-		                "default: each waits at its end");
+		        w.add_to_run(line);
 	        },
 	        [&](bench::Options &o) { return run(o, w); });
 }

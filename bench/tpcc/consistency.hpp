@@ -22,6 +22,8 @@
 #include "tpcc.hpp"
 
 #include <map>
+#include <unordered_map>
+#include <vector>
 
 namespace tpcc
 {
@@ -92,10 +94,7 @@ private:
 			        customers_[district_of(key) | (key >> 28 & 0xffff)].paid +=
 			                get(&h->amount);
 		        });
-		if (wrong || (wrong = orders()))
-			return wrong;
-		return btree::each(tx_, &db_->order_line,
-		        [&](uint64_t key, uint64_t) { districts_[district_of(key)].lines++; });
+		return wrong ? wrong : orders();
 	}
 	static uint64_t district_of(uint64_t key)
 	{
@@ -104,39 +103,55 @@ private:
 
 	const char *orders()
 	{
-		const char *wrong = btree::each(tx_, &db_->new_order, [&](uint64_t key, uint64_t) {
+		auto new_order = [&](uint64_t key, uint64_t value) {
+			rows_.push_back({key, value});
 			DistrictSums &s = districts_[district_of(key)];
 			uint64_t number = key - district_of(key);
 			s.waiting++;
 			s.oldest_waiting = number < s.oldest_waiting ? number : s.oldest_waiting;
 			s.newest_waiting = number > s.newest_waiting ? number : s.newest_waiting;
-		});
-		return wrong ? wrong
-		             : btree::each(tx_, &db_->order, [&](uint64_t key, uint64_t value) {
-			               one_order(key, reinterpret_cast<const Order *>(value));
-		               });
+		};
+		auto line = [&](uint64_t key, uint64_t value) {
+			lines_.push_back({key, value});
+			districts_[district_of(key)].lines++;
+		};
+		auto order = [&](uint64_t key, uint64_t value) {
+			one_order(key, reinterpret_cast<const Order *>(value));
+		};
+		const char *wrong = btree::each(tx_, &db_->new_order, new_order);
+		if (wrong || (wrong = btree::each(tx_, &db_->order_line, line)))
+			return wrong;
+		return btree::each(tx_, &db_->order, order);
+	}
+	/* Orders come in the order of their keys, and so do their rows and lines: there is no need
+	 * to look each up. */
+	bool row_of(uint64_t key, uint64_t &value)
+	{
+		while (row_ < rows_.size() && rows_[row_].key < key)
+			row_++;
+		if (row_ == rows_.size() || rows_[row_].key != key)
+			return false;
+		value = rows_[row_].value;
+		return true;
 	}
 	void one_order(uint64_t key, const Order *o)
 	{
 		DistrictSums &s = districts_[district_of(key)];
-		uint64_t number = key - district_of(key), lines = get(&o->lines), row = WAITS;
-		bool carried = get(&o->carrier) != 0,
-		     there_is_row = btree::find(tx_, &db_->new_order, key, row),
+		uint64_t number = key - district_of(key), lines = get(&o->lines), row = WAITS,
+		         n = 0, first = district_of(key) | number << 8;
+		bool carried = get(&o->carrier) != 0, there_is_row = row_of(key, row),
 		     delivered = carried || row == TOMBSTONE;
 		s.orders++;
 		s.newest = number > s.newest ? number : s.newest;
 		s.lines_of_orders += lines;
 		need(carried != there_is_row,
 		        "3.3.2.5: an order has a carrier and waits, or has none and does not wait");
-		for (uint64_t n = 1; n <= lines + 1; n++) {
-			uint64_t value;
-			bool there = btree::find(
-			        tx_, &db_->order_line, district_of(key) | number << 8 | n, value);
-			need(there == (n <= lines),
-			        "3.3.2.6: an order has not as many lines as it says");
-			if (!there)
-				continue;
-			auto *line = reinterpret_cast<const OrderLine *>(value);
+		while (line_ < lines_.size() && lines_[line_].key < first)
+			line_++;
+		for (; line_ < lines_.size() && lines_[line_].key >> 8 == first >> 8; line_++) {
+			need(lines_[line_].key == (first | ++n),
+			        "3.3.2.6: the lines of an order are not numbered from 1 on");
+			auto *line = reinterpret_cast<const OrderLine *>(lines_[line_].value);
 			need((get(&line->delivered) != 0) == carried,
 			        "3.3.2.7: a line is delivered and its order is not, or not and it "
 			        "is");
@@ -144,6 +159,7 @@ private:
 				customers_[district_of(key) | get(&o->customer)].delivered +=
 				        get(&line->amount);
 		}
+		need(n == lines, "3.3.2.6: an order has not as many lines as it says");
 	}
 
 	void districts()
@@ -200,8 +216,13 @@ private:
 	const Database *db_;
 	bool table1_;
 	const char *wrong_ = nullptr;
+	struct Row {
+		uint64_t key, value;
+	};
+	std::vector<Row> rows_, lines_; /* of NEW-ORDER; of ORDER-LINE */
+	size_t row_ = 0, line_ = 0;     /* the first whose order has not come yet */
 	std::map<uint64_t, DistrictSums> districts_;
-	std::map<uint64_t, CustomerSums> customers_;
+	std::unordered_map<uint64_t, CustomerSums> customers_;
 	std::map<uint64_t, int64_t> warehouse_ytd_, warehouse_history_;
 };
 

@@ -4,9 +4,10 @@
  * the consistency conditions of clause 3.3.2 (consistency.hpp).  No terminals, no think times:
  * throughput of transactions, as in FUR's evaluation (section 4).
  */
+#include "../common/runs.hpp"
 #include "../common/stock.hpp"
 #include "../common/systems.hpp"
-#include "consistency.hpp"
+#include "check.hpp"
 #include "footprints.hpp"
 #include "load.hpp"
 #include "table1.hpp"
@@ -41,6 +42,8 @@ struct Workload {
 	Mix mix{}, first{}; /* first: of thread 0 */
 	tpcc::Scale scale;
 	bool home = false, footprints = false;
+	void add_to_run(tools::CommandLine &line);
+	void check_run();
 };
 
 Mix parse_mix(const std::string &option, const std::string &text)
@@ -73,6 +76,23 @@ Mix parse_mix(const std::string &option, const std::string &text)
 		                   ", not 100");
 	}
 	return mix;
+}
+
+/* The options of a run, which do not matter to loading. */
+void Workload::add_to_run(tools::CommandLine &line)
+{
+	line.option("--mix", mix_name,
+	        "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, "
+	        "delivery, orderstatus, payment, neworder)");
+	line.option("--first-thread", first_name,
+	        "a mix for thread 0 alone; default: the mix of all threads");
+	line.flag("--home", home, "each thread uses only a warehouse of its own");
+}
+
+void Workload::check_run()
+{
+	mix = parse_mix("--mix", mix_name);
+	first = first_name.empty() ? mix : parse_mix("--first-thread", first_name);
 }
 
 tpcc::Scale parse_scale(const std::string &name)
@@ -234,6 +254,7 @@ public:
 				check_reused(self);
 			else
 				load(self);
+			bench::empty_logs(self);
 		});
 	}
 
@@ -258,9 +279,7 @@ public:
 	{
 		std::string wrong;
 		bench::aside([&] {
-			typename Tm::Thread self(tm_);
-			const char *what = self.read(
-			        [&](auto *tx) { return tpcc::check(tx, db_, w_.scale.table1); });
+			const char *what = tpcc::check_at_rest(db_, w_.scale.table1);
 			wrong = what ? what : "";
 		});
 		return wrong;
@@ -368,8 +387,7 @@ private:
 			tm_.set_root(tx, db_);
 			return 0;
 		});
-		if (const char *wrong = self.read(
-		            [&](auto *tx) { return tpcc::check_loaded(tx, db_, w_.scale.table1); }))
+		if (const char *wrong = tpcc::check_loaded_at_rest(db_, w_.scale.table1))
 			throw std::runtime_error(
 			        std::string("the database is not consistent after loading: ") +
 			        wrong);
@@ -393,8 +411,7 @@ private:
 			                   " tombstones a district: ask for the same --warehouses "
 			                   "and --scale, or "
 			                   "another heap");
-		if (const char *wrong = self.read(
-		            [&](auto *tx) { return tpcc::check(tx, db_, w_.scale.table1); }))
+		if (const char *wrong = tpcc::check_at_rest(db_, w_.scale.table1))
 			throw std::runtime_error(
 			        std::string("the database in the heap is not consistent: ") +
 			        wrong);
@@ -410,11 +427,15 @@ private:
 };
 
 template <class Tm>
-int run_on(bench::Options &o, const Workload &w)
+int run_on(bench::Options &o, Workload &w)
 {
 	Tm tm(o.tm_options);
 	Tpcc<Tm> tpcc(tm, w, o.seed);
 	json footprints = w.footprints ? tpcc.footprints() : json();
+	bench::RunOptions of_run{
+	        [&](tools::CommandLine &line) { w.add_to_run(line); }, [&] { w.check_run(); }};
+	if (auto status = bench::each_run(o, of_run, [&] { bench::adopt(tm); }))
+		return *status;
 	tm.begin_run();
 	bench::Window window = bench::run_threads(o,
 	        [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
@@ -440,8 +461,7 @@ int run_on(bench::Options &o, const Workload &w)
 
 int run(bench::Options &o, Workload &w)
 {
-	w.mix = parse_mix("--mix", w.mix_name);
-	w.first = w.first_name.empty() ? w.mix : parse_mix("--first-thread", w.first_name);
+	w.check_run();
 	w.scale = parse_scale(w.scale_name);
 	if (w.warehouses < 1 || w.warehouses > 4096)
 		throw bench::Usage("--warehouses: use 1 to 4096");
@@ -472,12 +492,7 @@ int main(int argc, char **argv)
 	        "tpcc", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
 		        line.option("--warehouses", w.warehouses, "number of warehouses");
-		        line.option("--mix", w.mix_name,
-		                "standard, read-dominated, orderstatus95, a type, or "
-		                "TYPE=PERCENT,... (stocklevel, delivery, "
-		                "orderstatus, payment, neworder)");
-		        line.option("--first-thread", w.first_name,
-		                "a mix for thread 0 alone; default: the mix of all threads");
+		        w.add_to_run(line);
 		        line.option("--scale", w.scale_name,
 		                "paper: as the FUR paper's published program; tenth: paper with a "
 		                "tenth of its customers and items; table1: the reads and writes of "
@@ -487,7 +502,6 @@ int main(int argc, char **argv)
 		                "the customers; spec: as in the specification; spec-tenth: spec "
 		                "with a "
 		                "tenth of its customers and items; tiny: for tests");
-		        line.flag("--home", w.home, "each thread uses only a warehouse of its own");
 		        line.flag("--footprints", w.footprints,
 		                "before the run, measure reads and writes of each transaction "
 		                "type; at the scales table1 and table1-tenth next to Table 1");

@@ -128,6 +128,20 @@ Option &CommandLine::at(const char *name)
 	throw std::logic_error(std::string("no option ") + name);
 }
 
+bool CommandLine::has(const std::string &name) const
+{
+	return std::any_of(
+	        options_.begin(), options_.end(), [&](const Option &o) { return o.name == name; });
+}
+
+std::vector<std::string> CommandLine::names() const
+{
+	std::vector<std::string> all;
+	for (const Option &o : options_)
+		all.push_back(o.name);
+	return all;
+}
+
 void CommandLine::remove(const char *name)
 {
 	std::erase_if(options_, [&](const Option &o) { return o.name == name; });

@@ -85,6 +85,8 @@ public:
 	Option &argument(const char *name, std::string &variable, const char *help = "");
 	Option &at(const char *name);
 	void remove(const char *name);
+	bool has(const std::string &name) const;
+	std::vector<std::string> names() const; /* of the options */
 	/* The last lines of --help. */
 	void footer(const std::string &text)
 	{

@@ -66,6 +66,12 @@ public:
 		tx_.place = Place::of(medium_, number_);
 		tx_.log = &log_;
 	}
+	/* Carry all records over to the heap: the logs are empty then.  With no transaction
+	 * open. */
+	void reclaim()
+	{
+		order_.reclaim();
+	}
 
 protected:
 	/* The body's result; if it throws, `thrown` is called first. */
@@ -102,7 +108,7 @@ protected:
 	{
 		if (log_.empty())
 			too_big();
-		order_.reclaim();
+		reclaim();
 		counters_.reclaims++;
 		spent(FUR_PHASE_ROOM);
 	}

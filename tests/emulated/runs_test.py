@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""--runs: the result of a line is that of its run alone and does not depend on the other lines; the
+heap file stays as it is; a line that fails is reported, and the next ones run.
+
+    runs_test.py RBTREE TPCC
+"""
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RBTREE, TPCC = sys.argv[1:]
+OTHER = "--threads 8 --seconds 0.0003"
+SIZES = ["--machine", "power9", "--most-threads", "8", "--log-mib", "1"]
+PROGRAMS = {
+    RBTREE: (["--keys", "1000"], "--update 50"),
+    TPCC: (["--scale", "tiny", "--warehouses", "2", "--heap-mib", "100"], "--mix payment --home"),
+}
+SYSTEMS = ("fur-opacity", "specpmt", "spht", "spht-sihtm", "htm", "pisces")
+
+
+def run(program, *arguments, lines=None):
+    return subprocess.run(
+        [program, *SIZES, *arguments],
+        input="".join(f"{line}\n" for line in lines or []),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def results(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def equal_lines(program, tm):
+    data, change = PROGRAMS[program]
+    line = "--threads 3 --seconds 0.0002"
+    done = run(program, "--tm", tm, *data, "--runs", "-", lines=[line, f"{OTHER} {change}", line])
+    assert done.returncode == 0, done.stderr
+    first, other, again = results(done)
+    assert first == again, (tm, first, again)
+    assert first["verified"] and first["threads"] == 3 and other["threads"] == 8
+    assert other["throughput"] != first["throughput"]
+    (alone,) = results(run(program, "--tm", tm, *data, *line.split(), "--json", "-"))
+    assert alone == first, (tm, alone, first)
+
+
+def file_unchanged(directory, tm):
+    heap = Path(directory) / f"heap-{tm}"
+    command = [RBTREE, *SIZES, "--tm", tm, "--heap", str(heap), "--keys", "1000", "--runs", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+
+        def ask():
+            child.stdin.write(f"{OTHER} --update 50\n")
+            child.stdin.flush()
+            result = json.loads(child.stdout.readline())
+            return result, hashlib.sha256(heap.read_bytes()).digest()
+
+        result, before = ask()
+        assert result["commits"]["insert"] > 0, result
+        again, after = ask()
+        assert result == again and before == after
+        child.stdin.close()
+    assert child.returncode == 0
+
+
+def failures():
+    done = run(
+        RBTREE,
+        "--tm",
+        "spht",
+        "--runs",
+        "-",
+        lines=[
+            "--tm fur-opacity",
+            "--threads 9",
+            "--seconds",
+            "--batch 2",
+            "--update 101",
+            "--seconds 0.0001",
+        ],
+    )
+    assert done.returncode == 2, done.returncode
+    *wrong, good = results(done)
+    assert [line["line"] for line in wrong] == [1, 2, 3, 4, 5], wrong
+    assert all(line["status"] == 2 for line in wrong), wrong
+    for line, says in zip(
+        wrong,
+        ("--tm: a line", "made for 8", "value is missing", "--batch is for libfur", "percentage"),
+    ):
+        assert says in line["error"], line
+    assert good["verified"]
+
+
+def killed_child():
+    """A run that a signal ends is reported; the program goes on."""
+    command = [RBTREE, *SIZES, "--runs", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        parent.stdin.write("--seconds 100\n--seconds 0.0001\n")
+        parent.stdin.close()
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        while not children.read_text(encoding="ascii").split():
+            time.sleep(0.01)
+        os.kill(int(children.read_text(encoding="ascii").split()[0]), signal.SIGKILL)
+        bad, good = (json.loads(line) for line in parent.stdout)
+    assert bad["status"] == 128 + signal.SIGKILL and bad["line"] == 1, bad
+    assert good["verified"] and parent.returncode == 1
+
+
+def usage(directory):
+    for arguments, says in [
+        (["--machine", "native", "--runs", "-"], "on an emulated machine only"),
+        (["--runs", os.path.join(directory, "nowhere")], "cannot read it"),
+        (["--runs", "-", "--json", "x"], "leave --json out"),
+        (["--runs", "-", "--dram-mib", "1"], "not with --runs"),
+        (["--threads", "9"], "made for 8"),
+    ]:
+        done = run(RBTREE, *arguments)
+        assert done.returncode == 2 and says in done.stderr, (arguments, done.stderr)
+
+
+with tempfile.TemporaryDirectory() as place:
+    for system in SYSTEMS:
+        for benchmark in PROGRAMS:
+            equal_lines(benchmark, system)
+    for system in ("fur-opacity", "spht", "pisces"):
+        file_unchanged(place, system)
+    failures()
+    killed_child()
+    usage(place)
+print("ok")
