@@ -48,19 +48,25 @@ public:
 		d.l1_ways = ways("l1_ways", d.l1_lines);
 		d.l2_lines = count("l2_lines", 1, 1 << 24);
 		d.l2_ways = ways("l2_ways", d.l2_lines);
+		d.l3_lines = count("l3_lines", 1, 1 << 26);
+		d.l3_ways = ways("l3_ways", d.l3_lines);
 		d.outstanding = count("outstanding", 1, 64);
+		d.recent_lines = count("recent_lines", 0, MAX_RECENT);
 		enter("latency_ns");
-		d.instruction = time("instruction"), d.issue = time("issue"), d.l1 = time("l1"),
-		d.l2 = time("l2"), d.l3 = time("l3");
+		d.instruction = time("instruction"), d.issue = time("issue"),
+		d.recent = time("recent"), d.l1 = time("l1"), d.l2 = time("l2"), d.l3 = time("l3");
 		d.clean_same_socket = time("clean_same_socket"), d.memory = time("memory");
 		d.transfer_same_socket = time("transfer_same_socket"),
 		d.transfer_other_socket = time("transfer_other_socket");
 		d.atomic = time("atomic"), d.fence = time("fence"),
 		d.light_fence = time("light_fence");
 		d.pause = time("pause"), d.wake = time("wake");
+		d.unpredictable_branch = time("unpredictable_branch");
 		if (d.instruction + d.l1 == 0)
 			fail(table_->at("instruction"),
 			        "instruction and l1 are both 0: time would stand still");
+		if (d.recent_lines && d.recent == 0)
+			fail(table_->at("recent"), "recent is 0: time would stand still");
 		if (d.pause == 0)
 			fail(table_->at("pause"), "pause is 0: a spinning thread would stop time");
 		enter("store_buffer");

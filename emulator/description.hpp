@@ -15,7 +15,7 @@ namespace emu
 
 using Time = uint64_t; /* virtual, in picoseconds */
 
-constexpr unsigned MAX_SOCKETS = 4;
+constexpr unsigned MAX_SOCKETS = 4, MAX_RECENT = 64;
 
 enum class Htm { NONE, TSX, POWER };
 enum class Suspend { NONE, LOADS, ALL };
@@ -27,10 +27,10 @@ struct Description {
 	std::vector<double> smt_slowdown;
 	Time thousand_instructions = 0;
 	unsigned line_bytes = 128, l1_lines = 256, l1_ways = 8, l2_lines = 4096, l2_ways = 8,
-	         outstanding = 8;
-	Time instruction = 0, issue = 0, l1 = 0, l2 = 0, l3 = 0, clean_same_socket = 0, memory = 0,
-	     transfer_same_socket = 0, transfer_other_socket = 0, atomic = 0, fence = 0,
-	     light_fence = 0, pause = 0, wake = 0;
+	         l3_lines = 8192, l3_ways = 8, outstanding = 8, recent_lines = 0;
+	Time instruction = 0, issue = 0, recent = 0, l1 = 0, l2 = 0, l3 = 0, clean_same_socket = 0,
+	     memory = 0, transfer_same_socket = 0, transfer_other_socket = 0, atomic = 0, fence = 0,
+	     light_fence = 0, pause = 0, wake = 0, unpredictable_branch = 0;
 	unsigned store_entries = 32;
 	Time store_linger = 0;
 	Htm htm = Htm::POWER;

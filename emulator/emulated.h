@@ -151,6 +151,8 @@ void emu_work(uint64_t ns); /* the thread computes for so long */
 /* The thread executes `n` instructions that access no memory; the description states how long they
  * take. */
 void emu_instructions(unsigned n);
+/* The thread takes a branch that no processor predicts better than half the time. */
+void emu_unpredictable_branch(void);
 void emu_pause(void);       /* for a thread that spins */
 void emu_fence(void);       /* mfence; hwsync */
 void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */

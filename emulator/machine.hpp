@@ -175,7 +175,7 @@ struct Line {
 	/* Thread that has performed a plain store to it before earlier stores of its own, or -1
 	 * (INV-E4) */
 	int16_t early;
-	uint16_t sockets; /* bits: sockets that have had it since it was last written */
+	uint16_t sockets; /* bits: sockets that have had it since another one wrote it */
 	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
@@ -233,9 +233,9 @@ struct Store {
 	uint8_t *at;
 	uint64_t value;
 	Line *line;
-	Time ready;
-	uint64_t number; /* counts the thread's buffered stores */
-	uint32_t epoch;  /* all stores of an earlier epoch are performed before it */
+	Time ready, soonest; /* without lingering */
+	uint64_t number;     /* counts the thread's buffered stores */
+	uint32_t epoch;      /* all stores of an earlier epoch are performed before it */
 	uint8_t bytes;
 	bool transactional;
 };
@@ -293,7 +293,8 @@ struct Thread {
 	Store store[MAX_STORES];
 	uint32_t asks; /* lines requested and not used since; some may have arrived */
 	Asked asked[MAX_ASKED];
-	bool overlaps;      /* its loads overlap (emu_overlap_begin) */
+	const Line *recent[MAX_RECENT]; /* accessed last, the latest first */
+	bool overlaps;                  /* its loads overlap (emu_overlap_begin) */
 	Time to_issue;      /* time of the overlap's next load until the thread goes on */
 	Time overlap_until; /* when the last line of the overlap arrives */
 	Transaction tx;
@@ -337,6 +338,7 @@ struct Machine {
 	Time store_ready[EMU_MAX_THREADS] = {}, any_store_ready = NEVER;
 	Core cores[EMU_MAX_CORES + 1] = {};
 	uint64_t socket_cores[MAX_SOCKETS] = {}; /* bits: cores */
+	Cache l3[MAX_SOCKETS];
 	ReadDirectory directories[EMU_MAX_CORES + 1] = {};
 	Table<Line> lines;
 	uint64_t line_mask = 0;

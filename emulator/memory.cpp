@@ -70,11 +70,31 @@ static unsigned core_number(const Core &c)
 	return static_cast<unsigned>(&c - g.cores);
 }
 
+static bool in_l3(unsigned socket, const Line &line)
+{
+	return (line.sockets >> socket & 1) && g.l3[socket].has(line.id);
+}
+
+/* The cores with a copy.  A line that the L3 has evicted is in none of its socket's caches. */
+static uint64_t cores_with(const Line &line)
+{
+	uint64_t cores = 0;
+	for (unsigned s = 0; s < g.d->sockets; s++)
+		if (in_l3(s, line))
+			cores |= g.socket_cores[s];
+	return line.sharers & cores;
+}
+
+static Time time_from_memory(const Line &line)
+{
+	return line.region ? g.d->pm_read : g.d->memory;
+}
+
 /* The time that it takes to bring the line to the core, for reading or for writing. */
 static Time time_of_miss(const Core &core, const Line &line, bool write)
 {
-	uint64_t me = UINT64_C(1) << core_number(core), others = line.sharers & ~me;
-	if (line.owner >= 0 && static_cast<unsigned>(line.owner) != core_number(core))
+	uint64_t me = UINT64_C(1) << core_number(core), others = cores_with(line) & ~me;
+	if (line.owner >= 0 && (others >> line.owner & 1))
 		return g.cores[line.owner].socket == core.socket ? g.d->transfer_same_socket
 		                                                 : g.d->transfer_other_socket;
 	if (write && others) {
@@ -86,11 +106,9 @@ static Time time_of_miss(const Core &core, const Line &line, bool write)
 	}
 	if (others & g.socket_cores[core.socket])
 		return g.d->clean_same_socket;
-	if (line.sockets & 1u << core.socket)
+	if (in_l3(core.socket, line))
 		return g.d->l3;
-	if (others)
-		return g.d->transfer_other_socket;
-	return line.region ? g.d->pm_read : g.d->memory;
+	return others ? g.d->transfer_other_socket : time_from_memory(line);
 }
 
 static bool core_has(const Core &core, const Line &line, bool write)
@@ -131,6 +149,7 @@ static void fill_caches(Core &core, const Line &line)
 {
 	core.l1.touch(line.id);
 	core.l2.touch(line.id);
+	g.l3[core.socket].touch(line.id);
 }
 
 /* How long until the line arrives that was requested earlier?  0 if it was not, or is there. */
@@ -154,7 +173,11 @@ static Time access_time(Thread &t, Line &line, bool write)
 	if (core_has(core, line, write)) {
 		if (core.l1.touch(line.id))
 			return g.d->l1;
-		return core.l2.touch(line.id) ? g.d->l2 : g.d->l3;
+		if (core.l2.touch(line.id))
+			return g.d->l2;
+		bool there = in_l3(core.socket, line);
+		g.l3[core.socket].touch(line.id);
+		return there ? g.d->l3 : time_from_memory(line);
 	}
 	Time at = queue_for_line(core, line, t.clock, write);
 	take_line(core, line, write);
@@ -237,24 +260,53 @@ static void issue_load(Thread &t, Line &line)
 	arrives(t, at);
 }
 
-/* The time of a load, or of the load of a read-modify-write. */
+/* Is the line one of the last `recent_lines` that the thread has accessed?  Now it is the first. */
+static bool touch_recent(Thread &t, const Line &line)
+{
+	const unsigned n = g.d->recent_lines;
+	unsigned k = 0;
+	while (k < n && t.recent[k] != &line)
+		k++;
+	if (k == 0)
+		return n != 0;
+	memmove(t.recent + 1, t.recent, (k < n ? k : n - 1) * sizeof *t.recent);
+	if (n)
+		t.recent[0] = &line;
+	return k < n;
+}
+
+/* Does a load hit the L1, in a line that the thread has accessed just now? */
+static bool hits_recent(Thread &t, const Line &line, bool exclusive)
+{
+	Core &core = *t.core;
+	return touch_recent(t, line) && core_has(core, line, exclusive) &&
+	       !arrival_under_way(t, line) && core.l1.has(line.id) && core.l1.touch(line.id);
+}
+
+/* The time of a load, or of the load of a read-modify-write.  A core that executes out of order
+ * has the address of a recent line, as of another field of a record, long before the thread needs
+ * the value, so the thread does not wait for the L1. */
 static void charge_load(Thread &t, Line &line, bool exclusive)
 {
-	if (t.overlaps)
+	if (hits_recent(t, line, exclusive))
+		charge(t, g.d->recent);
+	else if (t.overlaps)
 		issue_load(t, line);
 	else
 		charge(t, g.d->instruction + access_time(t, line, exclusive));
 }
 
 /* The time of a store, and of a load of a store in the buffer: as fast as the L1. */
-static void charge_buffered(Thread &t)
+static void charge_buffered(Thread &t, const Line &line)
 {
-	if (!t.overlaps) {
+	if (touch_recent(t, line)) {
+		charge(t, g.d->recent);
+	} else if (t.overlaps) {
+		charge_issue(t);
+		arrives(t, t.clock + slowed(t, g.d->l1));
+	} else {
 		charge(t, g.d->instruction + g.d->l1);
-		return;
 	}
-	charge_issue(t);
-	arrives(t, t.clock + slowed(t, g.d->l1));
 }
 
 void end_overlap(Thread &t)
@@ -374,8 +426,22 @@ void perform_early(Thread &t, const Line &line)
 		}
 }
 
+/* A thread that waits for its stores lets none of them linger. */
+static void hurry(Thread &t)
+{
+	for (unsigned i = 0; i < t.stores; i++) {
+		Store &s = t.store[i];
+		s.ready = s.soonest;
+		if (s.ready < g.store_ready[t.id])
+			g.store_ready[t.id] = s.ready;
+	}
+	if (g.store_ready[t.id] < g.any_store_ready)
+		g.any_store_ready = g.store_ready[t.id];
+}
+
 void perform_all(Thread &t)
 {
+	hurry(t);
 	while (t.stores) {
 		perform_ready_of_all(t);
 		if (t.stores)
@@ -387,7 +453,7 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 {
 	Line *line = find_line(t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
 	bool transactional = tracking(t);
-	charge_buffered(t);
+	charge_buffered(t, *line);
 	if (t.stores == g.d->store_entries) {
 		Time first = t.store[0].ready;
 		if (t.clock < first)
@@ -396,13 +462,13 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 	}
 	if (!g.d->power)
 		t.epoch++; /* total store order: each store is an epoch (INV-E4) */
-	Time ready = t.clock, extra = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
+	Time soonest = t.clock, linger = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
 	if (!core_has(*t.core, *line, true))
-		ready = queue_for_line(*t.core, *line, ready, true);
+		soonest = queue_for_line(*t.core, *line, soonest, true);
 	if (g.options.perturb && g.random.one_in(4))
-		extra += g.random.below(UINT64_C(1000) << g.random.below(13));
+		soonest += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
-	s = {static_cast<uint8_t *>(p), value, line, ready + extra, t.pushed++, t.epoch,
+	s = {static_cast<uint8_t *>(p), value, line, soonest + linger, soonest, t.pushed++, t.epoch,
 	        static_cast<uint8_t>(bytes), transactional};
 	if (s.ready < g.store_ready[t.id])
 		g.store_ready[t.id] = s.ready;
@@ -437,7 +503,7 @@ uint64_t load_value(Thread &t, const void *p, unsigned bytes)
 	g.counters.transactional += tracking(t);
 	if (own) {
 		uint64_t value = own->value;
-		charge_buffered(t);
+		charge_buffered(t, *line);
 		return value;
 	}
 	wait_for_request(t, *line);
@@ -491,7 +557,7 @@ void touch_write(Thread &t, void *p, size_t bytes)
 	bool early = t.stores && (!g.d->power || t.store[0].epoch != t.epoch);
 	g.counters.transactional += transactional;
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
-		charge_buffered(t);
+		charge_buffered(t, line);
 		if (!core_has(*t.core, line, true)) {
 			/* The store waits in the buffer and the thread goes on; but other cores
 			 * wait for the line. */

@@ -270,6 +270,12 @@ static void reset_cores(const Description &d)
 {
 	memset(g.directories, 0, sizeof g.directories);
 	memset(g.socket_cores, 0, sizeof g.socket_cores);
+	for (unsigned s = 0; s < MAX_SOCKETS; s++) {
+		__libc_free(g.l3[s].tags);
+		g.l3[s] = {};
+		if (s < d.sockets)
+			g.l3[s].make(d.l3_lines, d.l3_ways);
+	}
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
 		__libc_free(core.l1.tags);
@@ -419,6 +425,12 @@ void emu_instructions(unsigned n)
 {
 	if (g.self)
 		charge(*g.self, n * g.d->thousand_instructions / 1000);
+}
+
+void emu_unpredictable_branch(void)
+{
+	if (g.self)
+		charge(*g.self, g.d->unpredictable_branch);
 }
 
 void emu_pause(void)

@@ -24,9 +24,21 @@
 #include "intset.hpp"
 #include <cstdint>
 #include <fur.h>
+#if defined(FUR_EMULATED)
+#include "../../emulator/emulated.h"
+#endif
 
 namespace rbtree
 {
+
+/* Random keys go left as often as right: a branch that no processor predicts.  The emulated
+ * machine, which predicts all branches, is told of it. */
+inline void branch_on_key()
+{
+#if defined(FUR_EMULATED)
+	emu_unpredictable_branch();
+#endif
+}
 
 enum Colour : uint64_t { BLACK, RED };
 
@@ -48,6 +60,7 @@ Node *find(Tx *tx, const Tree *tree, int64_t key)
 		int64_t here = fur_load(tx, &at->key);
 		if (here == key)
 			break;
+		branch_on_key();
 		at = key < here ? fur_load(tx, &at->left) : fur_load(tx, &at->right);
 	}
 	return at;
@@ -152,6 +165,7 @@ Result insert(Tx *tx, Tree *tree, int64_t key)
 		here = fur_load(tx, &at->key);
 		if (here == key)
 			return Result::UNCHANGED;
+		branch_on_key();
 		at = key < here ? fur_load(tx, &at->left) : fur_load(tx, &at->right);
 	}
 	auto *node = static_cast<Node *>(fur_alloc_aligned(tx, sizeof(Node), FUR_CACHE_LINE));

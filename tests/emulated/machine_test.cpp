@@ -76,6 +76,21 @@ TEST(Machine, Prefetch_WaitsWhereTooManyAreOnTheirWay)
 	EXPECT_LT(result[1], 9 * 100000u);
 }
 
+/* A file with power9.toml's text, in which each pair's first string is replaced by its second. */
+std::string changed_power9(const std::vector<std::pair<std::string, std::string>> &changes)
+{
+	std::ifstream in(std::string(FUR_MACHINES) + "/power9.toml");
+	std::string text((std::istreambuf_iterator<char>(in)), {});
+	for (const auto &[from, to] : changes)
+		if (size_t at = text.find(from); !from.empty() && at != std::string::npos)
+			text.replace(at, from.size(), to);
+		else if (!from.empty())
+			ADD_FAILURE() << "power9.toml has no '" << from << "'";
+	std::string path = testing::TempDir() + "machine-" + std::to_string(getpid()) + ".toml";
+	std::ofstream(path) << text;
+	return path;
+}
+
 /* How long it takes to load `n` cells from `first` on. */
 uint64_t loads_take(unsigned first, unsigned n, bool overlap)
 {
@@ -207,12 +222,81 @@ uint64_t load_after(const std::vector<int> &others, int thread)
 TEST(Machine, ALineComesFromWhereItIs)
 {
 	EXPECT_EQ(load_after({}, 1), 96u) << "memory";
-	EXPECT_EQ(load_after({1}, 1), 2u) << "the own L1";
+	EXPECT_EQ(load_after({1}, 1), 1u) << "the own L1, and a recent line";
 	EXPECT_EQ(load_after({1}, 2), 46u) << "another core of the socket, clean";
 	EXPECT_EQ(load_after({-1}, 2), 46u) << "the same, written";
 	EXPECT_EQ(load_after({1}, 17), 141u) << "the other socket";
 	EXPECT_EQ(load_after({1, 17}, 18), 46u) << "the nearer of two";
 	EXPECT_EQ(load_after({1, -17, 18}, 2), 141u) << "the copy in socket 0 is void";
+}
+
+/* power9.toml: instruction 0.8, l1 1.0, recent 0.3. */
+TEST(Machine, ARecentLineInTheL1_IsNotWaitedFor)
+{
+	run({}, {[] {
+		         load(cell[0]);
+		         result[0] = loads_take(0, 1, false);
+		         loads_take(1, 16, false); /* as many lines as are recent */
+		         result[1] = loads_take(0, 1, false);
+		         result[2] = loads_take(0, 1, true);
+		         store(cell[0], 1);
+		         result[3] = loads_take(0, 1, false);
+		         work_until(10000);
+		         result[4] = loads_take(0, 1, false);
+	         },
+	                [] {
+		                work_until(5000);
+		                store(cell[0], 2);
+	                }});
+	const uint64_t look = result[1] - 1800;
+	EXPECT_EQ(result[0] - look, 300u);
+	EXPECT_EQ(result[2] - look, 300u) << "within an overlap, too";
+	EXPECT_EQ(result[3] - look, 300u) << "out of the store buffer";
+	EXPECT_GT(result[4] - look, 40000u) << "but another core has taken it";
+}
+
+/* A line that the L3 has evicted comes from memory. */
+TEST(Machine, TheL3HoldsAsManyLinesAsTheDescriptionStates)
+{
+	std::string path = changed_power9({{"l1_lines = 256", "l1_lines = 8"},
+	        {"l2_lines = 4096", "l2_lines = 8"}, {"l3_lines = 655360", "l3_lines = 40"}});
+	run({path}, {[] {
+		load(cell[0]);
+		loads_take(100, 16, false);
+		result[0] = loads_take(0, 1, false);
+		loads_take(200, 200, false);
+		result[1] = loads_take(0, 1, false);
+	}});
+	unlink(path.c_str());
+	EXPECT_LT(result[0], 20000u) << "the L3";
+	EXPECT_GT(result[1], 90000u) << "memory";
+}
+
+/* A thread that waits for its stores waits no longer than they need; linger_ns is 30. */
+TEST(Machine, AFence_LetsNoStoreLinger)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		run({"power9", seed}, {[] {
+			store(cell[0], 1);
+			emu_fence();
+			uint64_t before = emu_ticks();
+			store(cell[0], 2);
+			emu_fence();
+			result[0] = emu_ticks() - before;
+		}});
+		EXPECT_LT(result[0], 14000u) << "a store to an own line, and a fence of 12 ns";
+	}
+}
+
+TEST(Machine, AnUnpredictableBranch_TakesWhatTheDescriptionStates)
+{
+	run({"epyc"}, {[] {
+		uint64_t before = emu_ticks(), look = emu_ticks() - before;
+		before = emu_ticks();
+		emu_unpredictable_branch();
+		result[0] = emu_ticks() - before - look;
+	}});
+	EXPECT_EQ(result[0], 4500u);
 }
 
 TEST(Machine, Instructions_TakeWhatTheDescriptionStates)
@@ -230,7 +314,7 @@ TEST(Machine, Instructions_TakeWhatTheDescriptionStates)
 		return result[0];
 	};
 	EXPECT_EQ(takes("power9", 76), 10000u) << "power9.toml: 7.6 in a nanosecond";
-	EXPECT_EQ(takes("epyc", 200), 10000u) << "epyc.toml: 20 in a nanosecond";
+	EXPECT_EQ(takes("epyc", 90), 9999u) << "epyc.toml: 9 in a nanosecond";
 	EXPECT_EQ(takes("epyc", 0), 0u);
 }
 
@@ -298,14 +382,7 @@ TEST(Machine, ExceptionsOfThreads_DoNotMix)
 
 std::string error_of(const std::string &from, const std::string &to)
 {
-	std::ifstream in(std::string(FUR_MACHINES) + "/power9.toml");
-	std::string text((std::istreambuf_iterator<char>(in)), {});
-	if (size_t at = text.find(from); !from.empty() && at != std::string::npos)
-		text.replace(at, from.size(), to);
-	else if (!from.empty())
-		ADD_FAILURE() << "power9.toml has no '" << from << "'";
-	std::string path = testing::TempDir() + "machine-" + std::to_string(getpid()) + ".toml";
-	std::ofstream(path) << text;
+	std::string path = changed_power9({{from, to}});
 	char error[512] = "";
 	emu_machine *m = emu_machine_read(path.c_str(), error, sizeof error);
 	if (m)
@@ -360,6 +437,8 @@ TEST(Description, Mistakes_NameTheLine)
 	        at("abort_ns") + ": unknown key 'abort_ns'");
 	EXPECT_EQ(error_of("instructions_per_ns = 7.6", "instructions_per_ns = 0"),
 	        at("instructions_per_ns") + ": instructions_per_ns must not be 0");
+	EXPECT_EQ(error_of("recent = 0.3", "recent = 0"),
+	        at("recent = 0.3") + ": recent is 0: time would stand still");
 	EXPECT_EQ(error_of("suspend_ns = 20.0", "suspend_ns = 351.0"),
 	        at("suspend_ns = 20.0") +
 	                ": suspend_ns is part of suspend_resume_ns: at most its smaller value");
