@@ -28,7 +28,8 @@ void Options::add_to(tools::CommandLine &line)
 	        "that describes one");
 	line.option("--threads", threads, "number of threads, pinned to cores in turn");
 	line.option("--most-threads", most_threads,
-	        "make the system for runs of up to so many threads; default: --threads");
+	        "make the system for runs of up to so many threads, at most the machine's; "
+	        "default: --threads");
 	line.option("--seconds", seconds,
 	        "length of the measured window; in virtual time on an emulated machine");
 	line.option("--seed", seed, "seed of the random numbers");

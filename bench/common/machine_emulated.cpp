@@ -49,10 +49,12 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 	if ((o.tm == "fur-paper" || o.tm == "spht-sihtm") && !emu_machine_is_power(machine.get()))
 		throw Usage("--tm " + o.tm +
 		            " needs POWER's transactional memory: use --machine power9");
-	if (o.most_threads > emu_machine_threads(machine.get()))
-		throw Usage("--threads " + std::to_string(o.most_threads) + ": " +
+	if (o.threads > emu_machine_threads(machine.get()))
+		throw Usage("--threads " + std::to_string(o.threads) + ": " +
 		            emu_machine_name(machine.get()) + " has " +
 		            std::to_string(emu_machine_threads(machine.get())));
+	o.most_threads = std::min(o.most_threads, emu_machine_threads(machine.get()));
+	o.tm_options.threads = o.most_threads;
 	if (o.tm_options.pm_latency_ns)
 		emu_machine_set_pm_write_ns(machine.get(), o.tm_options.pm_latency_ns);
 	if (o.tm_options.pm_gap_ns)

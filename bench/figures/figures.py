@@ -5,7 +5,8 @@
 
 The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
 measurement continues; results.json, all data of the figures; a PNG for each figure; figures.md,
-with tables of the paper's facts next to the measured values. They are written after each figure.
+with tables of the paper's facts next to the measured values. They are written when a figure is
+complete. Runs that differ only in what loading does not fix share it, whatever their figures.
 """
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ def add_execution(parser: Parser) -> None:
         type=positive,
         default=2,
         metavar="N",
-        help="runs at a time, up to 2 GB each; default: %(default)s",
+        help="programs at a time, up to 6 GB each; default: %(default)s",
     )
     parser.add_argument(
         "--build",
@@ -284,9 +285,9 @@ def measure(
     options: argparse.Namespace,
     figures: list[plan.Figure],
     journal: Journal,
-    show: Callable[[list[plan.Figure], dict[plan.Run, Record]], None],
+    show: Callable[[list[plan.Figure], list[plan.Figure], dict[plan.Run, Record]], None],
 ) -> tuple[dict[plan.Run, Record], list[Failure]]:
-    """Calls `show` after each figure, with the figures and runs that are done."""
+    """Calls `show` when figures are complete, with all that are, the new ones, and their runs."""
     names = {workload.program for figure in figures for workload in figure.workloads}
     programs = Programs(options.build, options.machine, names)
     journal.open_to_append()
@@ -297,18 +298,30 @@ def measure(
     say(f"{len(runs)} runs, {len(runs) - len(todo)} of them done before; results in {options.out}")
     known = [journal.records[key] for key in keys.values() if key in journal.records]
     progress = Progress(todo, known, len(known), options.jobs)
-    runner = Runner(programs, journal, options.jobs)
-    finished: dict[plan.Run, Record] = {}
-    failures: list[Failure] = []
-    for number, figure in enumerate(figures, 1):
-        wanted = planned([figure], systems, options)
-        failures += runner.run_all([run for run in wanted if run in todo], progress.finished)
-        todo = [run for run in todo if run not in wanted]
-        finished |= {
-            run: journal.records[keys[run]] for run in wanted if keys[run] in journal.records
-        }
-        show(figures[:number], finished)
-    return finished, failures
+    runner = Runner(programs, journal, options.jobs, progress.finished)
+    shown: list[plan.Figure] = []
+
+    def finished() -> dict[plan.Run, Record]:
+        return {run: journal.records[keys[run]] for run in runs if keys[run] in journal.records}
+
+    def show_whole() -> None:
+        """The figures that the last group has completed."""
+        left = {run.workload for run in progress.left}
+        new = [
+            figure
+            for figure in figures
+            if figure not in shown and not left & {workload.name for workload in figure.workloads}
+        ]
+        if new:
+            shown.extend(new)
+            whole = [figure for figure in figures if figure in shown]
+            names = {workload.name for figure in whole for workload in figure.workloads}
+            done = {run: record for run, record in finished().items() if run.workload in names}
+            show(whole, new, done)
+
+    show_whole()
+    runner.run_all(todo, show_whole)
+    return finished(), runner.failures
 
 
 def recall(
@@ -504,7 +517,7 @@ def run(arguments: list[str]) -> int:
             options,
             figures,
             journal,
-            lambda done, runs: present(options, done, runs, explanations, done[-1:]),
+            lambda done, new, runs: present(options, done, runs, explanations, new),
         )
     say_replayed(runs)
     say(f"{options.out}/figures.md")

@@ -86,13 +86,15 @@ READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of a program. `shows`: the kinds whose throughput is shown; empty: all.
-    `natively`: it makes sense there. `database`: of TPC-C, see Setting."""
+    """A workload of a program. `arguments`: of its runs; `data`: those that decide what is loaded.
+    `shows`: the kinds whose throughput is shown; empty: all. `natively`: it makes sense there.
+    `database`: of TPC-C, see Setting."""
 
     name: str
     title: str
     program: str
     arguments: tuple[str, ...]
+    data: tuple[str, ...] = ()
     shows: tuple[str, ...] = ()
     natively: bool = True
     database: str = ""
@@ -118,8 +120,16 @@ def tpcc(
     """As in the paper's Table 1, and next to it by TPC-C's rules."""
     arguments = arguments or ("--mix", name)
     return (
-        Workload(name, title, "tpcc", arguments, shows, database="table1"),
-        Workload(f"{name}-spec", f"{title}; TPC-C's rules", "tpcc", arguments, shows, True, "spec"),
+        Workload(name, title, "tpcc", arguments, (), shows, database="table1"),
+        Workload(
+            f"{name}-spec",
+            f"{title}; TPC-C's rules",
+            "tpcc",
+            arguments,
+            (),
+            shows,
+            database="spec",
+        ),
     )
 
 
@@ -128,7 +138,8 @@ def rbtree(percent: int, mix: str) -> Workload:
         f"rbtree-{percent}-authors" if mix == "authors" else f"rbtree-{percent}",
         f"{percent} % updates; " + ("the authors' keys" if mix == "authors" else "random keys"),
         "rbtree",
-        ("--keys", "10000", "--update", str(percent), "--mix", mix),
+        ("--update", str(percent)),
+        ("--keys", "10000", "--mix", mix),
     )
 
 
@@ -218,27 +229,32 @@ class Setting:
     """The extent of a measurement. A run's window is thread_ms / threads, within bounds, so that
     any number of threads makes as many transactions, warms the caches as much, and takes as long
     to run. thread_ms: by name of workload, else of program. `databases`: arguments of TPC-C, by
-    Workload.database."""
+    Workload.database. `most_threads`: programs load for so many, and so can load once for any
+    number up to it; 0: they load for each run's own number."""
 
     threads: tuple[int, ...]
     databases: Mapping[str, tuple[str, ...]]
     database_text: str
     thread_ms: dict[str, float]
     bounds_ms: tuple[float, float]
-    log_mib: int  # of all threads together
+    log_mib: int  # of each thread
     replay: tuple[str, ...]
+    most_threads: int = 0
 
     def seconds(self, workload: Workload, threads: int) -> str:
         least, most = self.bounds_ms
         thread_ms = self.thread_ms.get(workload.name, self.thread_ms[workload.program])
         return f"{min(max(thread_ms / threads, least), most) / 1000:.6g}"
 
-    def log(self, threads: int) -> list[str]:
-        """As in the paper, nothing is replayed during a run: log and ring hold a whole run."""
-        share = self.log_mib
-        while share > 1 and share * threads > self.log_mib:
-            share //= 2
-        return ["--log-mib", str(share), "--ring-slots", str(RING_SLOTS)]
+    def loaded(self, workload: Workload, threads: int) -> list[str]:
+        """What loading fixes, without the system and the seed. As in the paper, nothing is replayed
+        during a run: log and ring hold a whole run."""
+        arguments = [*workload.data]
+        if workload.program == "tpcc":
+            arguments += [*self.databases[workload.database], "--phases"]
+        if self.most_threads:
+            arguments += ["--most-threads", str(max(self.most_threads, threads))]
+        return [*arguments, "--log-mib", str(self.log_mib), "--ring-slots", str(RING_SLOTS)]
 
 
 RING_SLOTS = 1 << 18
@@ -247,30 +263,38 @@ TENTH = {
     "table1": ("--scale", "table1-tenth", "--warehouses", "64"),
     "spec": ("--scale", "spec-tenth", "--warehouses", "64"),
 }
+# The same heap for every run, with room for what the longest adds.
+TENTH_FIXED = {
+    "table1": (*TENTH["table1"], "--heap-mib", "1536"),
+    "spec": (*TENTH["spec"], "--heap-mib", "1024"),
+}
 TENTH_TEXT = (
     "TPC-C: 64 warehouses; the reads and writes of the paper's Table 1, or TPC-C's own rules"
 )
-# delivery: not so long that no order is left to deliver. Replay: as many updates as fill a ring.
+# delivery: where 64 threads contend, one takes longer than the window of other workloads; yet not
+# so long that no order is left to deliver. Replay: as many updates as fill a ring.
 FULL = Setting(
     (1, 2, 4, 8, 16, 32, 48, 64),
-    TENTH,
+    TENTH_FIXED,
     TENTH_TEXT,
-    {"tpcc": 300, "delivery": 50, "delivery-spec": 50, "rbtree": 100},
-    (1, 300),
-    64,
+    {"tpcc": 200, "delivery": 400, "delivery-spec": 50, "rbtree": 64},
+    (1, 100),
+    8,
     ("--log-mib", "128", "--updates", "65000"),
+    64,
 )
 QUICK = Setting(
     (1, 8, 64),
     {
-        "table1": ("--scale", "table1-tenth", "--warehouses", "2"),
-        "spec": ("--scale", "tiny", "--warehouses", "64"),
+        "table1": ("--scale", "table1-tenth", "--warehouses", "2", "--heap-mib", "256"),
+        "spec": ("--scale", "tiny", "--warehouses", "64", "--heap-mib", "512"),
     },
     "TPC-C: few warehouses, or --scale tiny (a smoke test, not a result)",
     {"tpcc": 20, "rbtree": 20},
     (0.3, 20),
-    16,
+    4,
     ("--log-mib", "16", "--updates", "8000"),
+    64,
 )
 # Real seconds: what the machine next door does is in them.
 NATIVE = Setting(
@@ -279,7 +303,7 @@ NATIVE = Setting(
     TENTH_TEXT,
     {"tpcc": 2000, "rbtree": 2000},
     (1000, 1000),
-    1024,
+    512,
     ("--log-mib", "128"),
 )
 NATIVE_QUICK = Setting(
@@ -288,7 +312,7 @@ NATIVE_QUICK = Setting(
     QUICK.database_text,
     {"tpcc": 200, "rbtree": 200},
     (100, 200),
-    256,
+    128,
     ("--log-mib", "16"),
 )
 
@@ -301,13 +325,21 @@ def setting(machine: str, quick: bool) -> Setting:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program: a point of a figure, or of several."""
+    """One run of a program: a point of a figure, or of several. Loading fixes `loaded`: runs that
+    have it in common can share the loading, each with its own `line` (--runs). An empty `line`:
+    the program has no such runs."""
 
     program: str
     workload: str
     tm: str
     threads: int
-    arguments: tuple[str, ...]
+    loaded: tuple[str, ...]
+    line: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Of the run alone, which gives the same result."""
+        return (*self.loaded, *self.line, "--json", "-")
 
     @property
     def command(self) -> str:
@@ -333,12 +365,12 @@ def replay_of(
         workload.name,
         scheme,
         producers,
-        (*arguments, "--seed", str(seed), "--json", "-"),
+        (*arguments, "--seed", str(seed)),
+        (),
     )
 
 
 def run_of(
-    figure: Figure,
     workload: Workload,
     tm: str,
     threads: int,
@@ -348,19 +380,16 @@ def run_of(
 ) -> Run:
     if workload.program == "replay":
         return replay_of(workload, tm, threads, machine, measured, seed)
-    arguments = ["--machine", machine, "--tm", tm, "--threads", str(threads), *workload.arguments]
-    if workload.program == "tpcc":
-        arguments += measured.databases[workload.database]
-    arguments += [
-        *measured.log(threads),
-        "--seconds",
-        measured.seconds(workload, threads),
-        "--seed",
-        str(seed),
-    ]
-    if figure.profile:
-        arguments.append("--phases")
-    return Run(workload.program, workload.name, tm, threads, (*arguments, "--json", "-"))
+    loaded = ["--machine", machine, "--tm", tm, *measured.loaded(workload, threads)]
+    seconds = measured.seconds(workload, threads)
+    return Run(
+        workload.program,
+        workload.name,
+        tm,
+        threads,
+        (*loaded, "--seed", str(seed)),
+        ("--threads", str(threads), "--seconds", seconds, *workload.arguments),
+    )
 
 
 def runs_of(
@@ -373,7 +402,7 @@ def runs_of(
 ) -> list[Run]:
     """Few threads first: the shape of a figure shows early."""
     return [
-        run_of(figure, workload, tm, n, machine, measured, seed)
+        run_of(workload, tm, n, machine, measured, seed)
         for n in threads
         if figure.least_threads <= n <= figure.most_threads
         for workload in figure.workloads

@@ -11,11 +11,14 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import IO, Any
 
 import plan
 
@@ -188,82 +191,175 @@ class Failure:
     refused: bool  # wrong usage, by the program's own word; else it went wrong
 
 
+def groups_of(runs: list[plan.Run], machine: str) -> list[list[plan.Run]]:
+    """Runs that share their loading; in the order of the first of each group."""
+    groups: dict[object, list[plan.Run]] = {}
+    for run in runs:
+        alone = machine == "native" or not run.line
+        groups.setdefault(run if alone else (run.program, run.loaded), []).append(run)
+    return list(groups.values())
+
+
+class Loaded:
+    """A program that has loaded, and makes runs one by one."""
+
+    def __init__(self, program: Path, runs: list[plan.Run], lines: bool) -> None:
+        self.lines, self.late = lines, False
+        arguments = (*runs[0].loaded, "--runs", "-") if lines else runs[0].arguments
+        # A file, for a pipe could fill up.
+        self.errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            start_new_session=True,
+        )
+
+    def result(self, run: plan.Run) -> str:
+        """A line; empty if the program has ended without one."""
+        limit = threading.Timer(LIMIT_SECONDS, self._too_late)
+        limit.start()
+        try:
+            assert self.process.stdin and self.process.stdout
+            if self.lines:
+                self.process.stdin.write(" ".join(run.line) + "\n")
+                self.process.stdin.flush()
+            return self.process.stdout.readline()
+        except BrokenPipeError:
+            return ""
+        finally:
+            limit.cancel()
+
+    def failure(self, run: plan.Run) -> Failure:
+        """After an empty result."""
+        status = self.process.wait()
+        if self.late:
+            return Failure(run, f"not finished after {LIMIT_SECONDS} s", False)
+        if status < 0:
+            why = f"ended by a signal: {signal.strsignal(-status)} (memory? use fewer --jobs)"
+            return Failure(run, why, False)
+        self.errors.seek(0)
+        return Failure(run, last_line(self.errors.read()), status == 2)
+
+    def close(self) -> None:
+        """Ends the program when it has no more runs to make."""
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.process.stdout.close()
+        self.process.wait()
+        self.errors.close()
+
+    def kill(self) -> None:
+        """The program and its run."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        # What a program that ends by itself removes: its heap.
+        Path(f"/dev/shm/fur-bench-{self.process.pid}").unlink(missing_ok=True)
+
+    def _too_late(self) -> None:
+        self.late = True
+        self.kill()
+
+
 class Runner:
-    """Runs programs, some at a time, and writes down what comes of them."""
+    """Makes runs, some groups at a time, and writes down what comes of them."""
 
-    def __init__(self, programs: Programs, journal: Journal, jobs: int) -> None:
-        self.programs, self.journal, self.jobs = programs, journal, jobs
-        self.children: set[subprocess.Popen[str]] = set()
+    def __init__(
+        self,
+        programs: Programs,
+        journal: Journal,
+        jobs: int,
+        finished: Callable[[plan.Run, float], None],
+    ) -> None:
+        self.programs, self.journal, self.jobs, self.finished = programs, journal, jobs, finished
+        self.failures: list[Failure] = []
+        self.under_way: set[Loaded] = set()
         self.stopping = False
+        self.mutex = threading.Lock()
 
-    def run_all(
-        self, runs: list[plan.Run], finished: Callable[[plan.Run, float], None]
-    ) -> list[Failure]:
-        failures, waiting = [], list(reversed(runs))
+    def run_all(self, runs: list[plan.Run], group_done: Callable[[], None]) -> None:
+        waiting = groups_of(runs, self.programs.machine)[::-1]
         with ThreadPoolExecutor(self.jobs) as pool:
-            under_way: dict[Future[Record | Failure], plan.Run] = {}
+            under_way: set[Future[None]] = set()
             try:
                 while waiting or under_way:
                     while waiting and len(under_way) < self.jobs:
-                        run = waiting.pop()
-                        under_way[pool.submit(self._run, run)] = run
-                    done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                        under_way.add(pool.submit(self._run_group, waiting.pop()))
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
                     for future in done:
-                        run, came = under_way.pop(future), future.result()
-                        if isinstance(came, Failure):
-                            failures.append(came)
-                        else:
-                            self.journal.append(came)
-                        finished(run, came.host_seconds if isinstance(came, Record) else 0)
+                        future.result()
+                    group_done()
             except BaseException:
                 self._kill()
                 raise
-        return failures
 
-    def _run(self, run: plan.Run) -> Record | Failure:
+    def _run_group(self, runs: list[plan.Run]) -> None:
+        """After a run that took its program with it, the others load again."""
+        while runs and not self.stopping:
+            runs = self._load_and_run(runs)
+
+    def _load_and_run(self, runs: list[plan.Run]) -> list[plan.Run]:
+        """Returns the runs that are left."""
         started = time.monotonic()
-        with subprocess.Popen(
-            [self.programs.path(run.program), *run.arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        ) as child:
-            self.children.add(child)
-            if self.stopping:
-                self._end(child)
-            try:
-                out, errors = child.communicate(timeout=LIMIT_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._end(child)
-                return Failure(run, f"not finished after {LIMIT_SECONDS} s", False)
-            finally:
-                self.children.discard(child)
-        if child.returncode:
-            return Failure(run, last_line(errors), child.returncode == 2)
+        lines = self.programs.machine != "native" and bool(runs[0].line)
+        loaded = Loaded(self.programs.path(runs[0].program), runs, lines)
+        with self.mutex:
+            self.under_way.add(loaded)
+            stopping = self.stopping
+        if stopping:
+            loaded.kill()
         try:
-            result = json.loads(out)
+            for number, run in enumerate(runs):
+                text = loaded.result(run)
+                if self.stopping:
+                    return []
+                if not text:
+                    # What ends the program before its first result, ends it each time.
+                    ended = runs if number == 0 else [run]
+                    for each in ended:
+                        self._came(each, loaded.failure(each))
+                    return runs[number + len(ended) :]
+                seconds = round(time.monotonic() - started, 3)
+                self._came(run, self._outcome(run, text, seconds))
+                started = time.monotonic()
+            return []
+        finally:
+            with self.mutex:
+                self.under_way.discard(loaded)
+            loaded.close()
+
+    def _outcome(self, run: plan.Run, text: str, seconds: float) -> Record | Failure:
+        try:
+            result = json.loads(text)
         except ValueError:
             return Failure(run, "its result is not JSON", False)
-        return Record(
-            run.command,
-            self.programs.version(run.program, run.tm),
-            round(time.monotonic() - started, 3),
-            result,
-        )
+        if "error" in result:
+            return Failure(run, result["error"], result["status"] == 2)
+        if not result.get("verified", True):
+            return Failure(run, "not verified", False)
+        version = self.programs.version(run.program, run.tm)
+        return Record(run.command, version, seconds, result)
 
-    @staticmethod
-    def _end(child: subprocess.Popen[str]) -> None:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        # What a program that ends by itself removes: its heap.
-        Path(f"/dev/shm/fur-bench-{child.pid}").unlink(missing_ok=True)
+    def _came(self, run: plan.Run, outcome: Record | Failure) -> None:
+        with self.mutex:
+            if isinstance(outcome, Failure):
+                self.failures.append(outcome)
+            else:
+                self.journal.append(outcome)
+            self.finished(run, outcome.host_seconds if isinstance(outcome, Record) else 0)
 
     def _kill(self) -> None:
-        self.stopping = True
-        for child in list(self.children):
-            self._end(child)
+        with self.mutex:
+            self.stopping = True
+            for loaded in self.under_way:
+                loaded.kill()
 
 
 @dataclass(frozen=True)

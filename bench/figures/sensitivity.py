@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import re
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import plan
-from results import Refused, last_line, write_atomically
+from results import Journal, Programs, Refused, Runner, write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = ("specpmt", "spht", "pisces")
@@ -119,56 +116,50 @@ class Measurement:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.workload = options, WORKLOADS[options.workload]
-        self.program = options.build / f"{plan.PROGRAMS[self.workload.program].path}-emulated"
-        self.journal = options.out / "runs.jsonl"
-        self.known: dict[str, float] = {}
-        try:
-            self.version = hashlib.sha256(self.program.read_bytes()).hexdigest()
-            options.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Refused(f"{error.filename}: {error.strerror}: see --build and --out") from error
-        if self.journal.exists():
-            for line in self.journal.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self.known[record["id"]] = record["throughput"]
+        self.journal = Journal(options.out)
+        self.journal.open_to_append()
         self.new = 0
 
-    def arguments(self, tm: str, threads: int, seed: int) -> list[str]:
+    def run_of(self, machine: str, tm: str, threads: int, seed: int) -> plan.Run:
         o, w = self.options, self.workload
         database = ["--scale", o.scale, "--warehouses", "16"] if w.program == "tpcc" else []
-        return [
-            *("--tm", tm, "--threads", str(threads), *w.arguments, *database),
+        loaded = (
+            *("--machine", machine, "--tm", tm, *w.arguments, *database),
             *("--seconds", o.seconds or w.seconds, "--log-mib", "2", "--ring-slots", "262144"),
-            *("--seed", str(seed), "--json", "-"),
-        ]
+            *("--most-threads", str(max(self.threads)), "--seed", str(seed)),
+        )
+        line = ("--threads", str(threads))
+        return plan.Run(w.program, self.options.workload, tm, threads, loaded, line)
 
     def file_of(self, description: str) -> Path:
         return self.options.out / f"{hashlib.sha256(description.encode()).hexdigest()[:16]}.toml"
 
-    def throughput(self, description: str, tm: str, threads: int, seed: int) -> float:
-        arguments = self.arguments(tm, threads, seed)
-        identity = hashlib.sha256(
-            json.dumps([self.version, description, arguments]).encode()
-        ).hexdigest()
-        if identity in self.known:
-            return self.known[identity]
+    def throughputs(self, description: str, seed: int) -> dict[tuple[str, int], float]:
+        """By system and number of threads; runs that the journal lacks are made."""
         machine = str(self.file_of(description).resolve())
-        command = [str(self.program), "--machine", machine, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Refused(f"{' '.join(command)}: {last_line(done.stderr)}")
-        value = float(json.loads(done.stdout)["throughput"])
-        with open(self.journal, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"id": identity, "throughput": value}) + "\n")
-        self.known[identity] = value
-        self.new += 1
-        return value
+        programs = Programs(self.options.build, machine, {self.workload.program})
+        runs = [
+            self.run_of(machine, tm, n, seed)
+            for tm in (self.workload.fur, *self.workload.others)
+            for n in self.threads
+        ]
+        keys = {run: (run.command, programs.version(run.program, run.tm)) for run in runs}
+        missing = [run for run in runs if keys[run] not in self.journal.records]
+        runner = Runner(programs, self.journal, self.options.jobs, lambda *_: None)
+        runner.run_all(missing, lambda: None)
+        for failure in runner.failures:
+            raise Refused(f"{failure.run.command}: {failure.why}")
+        self.new += len(missing)
+        return {
+            (run.tm, run.threads): float(self.journal.records[keys[run]].result["throughput"])
+            for run in runs
+        }
 
     def ratios(self, description: str, seed: int = 1) -> list[float]:
         """FUR's throughput by each other system's, for each number of threads."""
-        fur = {n: self.throughput(description, self.workload.fur, n, seed) for n in self.threads}
+        measured = self.throughputs(description, seed)
         return [
-            fur[n] / (self.throughput(description, other, n, seed) or float("nan"))
+            measured[self.workload.fur, n] / (measured[other, n] or float("nan"))
             for other in self.workload.others
             for n in self.threads
         ]
@@ -195,22 +186,17 @@ def table(m: Measurement, description: str, rows: list[tuple[str, ...]]) -> None
     ]
     for text in (description, *variants):
         write_atomically(m.file_of(text), text)
-    with ThreadPoolExecutor(m.options.jobs) as pool:
-        base = pool.submit(m.ratios, description)
-        seeds = [pool.submit(m.ratios, description, seed) for seed in SEEDS[1:]]
-        changed = [pool.submit(m.ratios, variant) for variant in variants]
-        heads = [f"{plan.SYSTEM[tm].label}, {n}" for tm in m.workload.others for n in m.threads]
-        print("| FUR by | " + " | ".join(heads) + " |")
-        print("| --- |" + " --- |" * len(heads))
-        print(f"| as described | {cells(base.result(), base.result())} |", flush=True)
-        print(
-            f"| seeds {' / '.join(map(str, SEEDS[1:]))} | "
-            f"{cells(base.result(), *(seed.result() for seed in seeds))} |"
-        )
-        for k, keys in enumerate(rows):
-            halved, doubled = changed[2 * k].result(), changed[2 * k + 1].result()
-            names = ", ".join(f"`{key}`" for key in keys)
-            print(f"| {names} | {cells(base.result(), halved, doubled)} |", flush=True)
+    base = m.ratios(description)
+    heads = [f"{plan.SYSTEM[tm].label}, {n}" for tm in m.workload.others for n in m.threads]
+    print("| FUR by | " + " | ".join(heads) + " |")
+    print("| --- |" + " --- |" * len(heads))
+    print(f"| as described | {cells(base, base)} |", flush=True)
+    seeds = [m.ratios(description, seed) for seed in SEEDS[1:]]
+    print(f"| seeds {' / '.join(map(str, SEEDS[1:]))} | {cells(base, *seeds)} |", flush=True)
+    for k, keys in enumerate(rows):
+        halved, doubled = m.ratios(variants[2 * k]), m.ratios(variants[2 * k + 1])
+        names = ", ".join(f"`{key}`" for key in keys)
+        print(f"| {names} | {cells(base, halved, doubled)} |", flush=True)
     if m.workload.paper:
         print(f"\n({m.workload.paper})")
     print(f"{m.new} runs", file=sys.stderr)
@@ -237,7 +223,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="the base")
     p.add_argument("--scale", default="tenth", help="of TPC-C (tenth)")
     p.add_argument("--seconds", default="", help="virtual time of each run")
-    p.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    p.add_argument("--jobs", type=int, default=2, help="programs at a time")
     options = p.parse_args()
     options.threads = [int(n) for n in options.threads.split(",")]
     return options

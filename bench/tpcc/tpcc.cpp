@@ -138,7 +138,7 @@ uint64_t heap_bytes_of(const Workload &w)
 uint64_t growth_of(const bench::Options &o, const Workload &w)
 {
 	double threads = (w.first[PAYMENT] + w.first[NEW_ORDER] +
-	                         (o.threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) /
+	                         (o.most_threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) /
 	                 100;
 	double seconds = o.seconds + (o.machine == "native" ? 0.5 : o.warm_up_seconds());
 	double bytes = seconds * threads * 1.3e8;

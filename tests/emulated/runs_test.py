@@ -52,23 +52,25 @@ def equal_lines(program, tm):
     assert alone == first, (tm, alone, first)
 
 
+def ask(child, line):
+    child.stdin.write(line + "\n")
+    child.stdin.flush()
+    return json.loads(child.stdout.readline())
+
+
 def file_unchanged(directory, tm):
     heap = Path(directory) / f"heap-{tm}"
     command = [RBTREE, *SIZES, "--tm", tm, "--heap", str(heap), "--keys", "1000", "--runs", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
-
-        def ask():
-            child.stdin.write(f"{OTHER} --update 50\n")
-            child.stdin.flush()
-            result = json.loads(child.stdout.readline())
-            return result, hashlib.sha256(heap.read_bytes()).digest()
-
-        result, before = ask()
+        assert child.stdin
+        line = f"{OTHER} --update 50"
+        result = ask(child, line)
+        before = hashlib.sha256(heap.read_bytes()).digest()
         assert result["commits"]["insert"] > 0, result
-        again, after = ask()
-        assert result == again and before == after
+        assert ask(child, line) == result
+        assert hashlib.sha256(heap.read_bytes()).digest() == before
         child.stdin.close()
     assert child.returncode == 0
 
@@ -107,6 +109,7 @@ def killed_child():
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
+        assert parent.stdin and parent.stdout
         parent.stdin.write("--seconds 100\n--seconds 0.0001\n")
         parent.stdin.close()
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")

@@ -165,6 +165,33 @@ def stopped_between_figures(place):
     assert "## Figure 9" in text and "## Figure 10" in text, text
 
 
+def loaded_once(place):
+    """Runs of several figures share their loading, and each can be repeated alone."""
+    out = os.path.join(place, "shared")
+    options = ["--build", build, "--quick", "--figure", "6,7", "--systems", "specpmt"]
+    both = run(*options, "--threads", "1,8", "--out", out)
+    assert both.returncode == 0 and "16/16 runs" in both.stdout, both.stdout + both.stderr
+    records = [json.loads(line) for line in lines(os.path.join(out, "runs.jsonl"))]
+    for record in (records[0], records[-1]):
+        alone = subprocess.run(
+            record["command"].split(), cwd=build, stdout=subprocess.PIPE, text=True, check=True
+        )
+        assert json.loads(alone.stdout) == record["result"], (alone.stdout, record)
+
+    sys.path.insert(0, os.path.dirname(figures))
+    import plan
+    import results
+
+    runs = [
+        each
+        for figure in (1, 4, 6, 7, 8)
+        for each in plan.runs_of(plan.FIGURES[figure], ["spht"], [1, 8, 64], "power9", plan.FULL, 1)
+    ]
+    groups = results.groups_of(runs, "power9")
+    assert len(groups) == 2 and sum(map(len, groups)) == len(runs), [len(g) for g in groups]
+    assert len(results.groups_of(runs, "native")) == len(set(runs))
+
+
 def refused(result, says):
     assert result.returncode == 2, (result.returncode, result.stdout, result.stderr)
     assert says in result.stderr and result.stderr.count("\n") == 1, (says, result.stderr)
@@ -204,6 +231,7 @@ with tempfile.TemporaryDirectory() as directory:
     measured_once(directory)
     stopped(directory)
     stopped_between_figures(directory)
+    loaded_once(directory)
     usage(directory)
     without_matplotlib(directory)
 print("ok")
