@@ -439,7 +439,13 @@ void emu_pause(void)
 	if (!t)
 		return;
 	end_overlap(*t);
-	charge(*t, g.d->pause);
+	if (t->tx.active && !t->tx.suspended) {
+		charge(*t, g.d->pause); /* an abort may end it before it is over */
+	} else {
+		set_idle(*t, true);
+		wait_until(*t, t->clock + g.d->pause);
+		set_idle(*t, false);
+	}
 	begin_access(*t);
 }
 

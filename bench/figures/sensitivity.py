@@ -32,6 +32,9 @@ SEEDS = (1, 2, 3)
 ROWS = (
     ("instructions_per_ns",),
     ("instruction", "l1", "issue"),
+    ("recent",),
+    ("recent_lines",),
+    ("unpredictable_branch",),
     ("l2",),
     ("l3",),
     ("clean_same_socket",),
@@ -39,6 +42,7 @@ ROWS = (
     ("transfer_same_socket", "transfer_other_socket"),
     ("atomic",),
     ("fence", "light_fence"),
+    ("l3_lines",),
     ("outstanding",),
     ("linger_ns",),
     ("begin_ns", "commit_ns"),

@@ -288,6 +288,38 @@ TEST(Machine, AFence_LetsNoStoreLinger)
 	}
 }
 
+/* How long thread 1 of a power9 computes while `others` run on the other threads, of which one
+ * shares its core. */
+uint64_t work_takes(const Body &others)
+{
+	std::vector<Body> bodies(33, others);
+	bodies[0] = [] {
+		work_until(100000); /* the others have started */
+		uint64_t before = emu_ticks();
+		for (unsigned k = 0; k < 100; k++)
+			load(cell[k % 4]);
+		result[0] = emu_ticks() - before;
+		store(cell[4], 1);
+	};
+	run({}, bodies);
+	return result[0];
+}
+
+/* A thread that pauses leaves its core to its sibling. */
+TEST(Machine, ASiblingSlowsACoreDown_UnlessItPauses)
+{
+	uint64_t alone = work_takes([] {}), beside = work_takes([] {
+		while (load(cell[4]) == 0)
+			load(cell[5]);
+	}),
+	         paused = work_takes([] {
+		         while (load(cell[4]) == 0)
+			         emu_pause();
+	         });
+	EXPECT_GT(beside, alone + alone / 3) << "smt_slowdown";
+	EXPECT_LT(paused, beside);
+}
+
 TEST(Machine, AnUnpredictableBranch_TakesWhatTheDescriptionStates)
 {
 	run({"epyc"}, {[] {
