@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ READ_ONLY = ("stocklevel", "orderstatus", "lookup")
 class Workload:
     """A workload of a program. `arguments`: of its runs; `data`: those that decide what is loaded.
     `shows`: the kinds whose throughput is shown; empty: all. `natively`: it makes sense there.
-    `database`: of TPC-C, see Setting."""
+    `database`: of TPC-C, see Setting. `threads`: on an emulated machine, of the numbers asked for
+    only these; empty: all."""
 
     name: str
     title: str
@@ -98,6 +99,7 @@ class Workload:
     shows: tuple[str, ...] = ()
     natively: bool = True
     database: str = ""
+    threads: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,10 @@ class Figure:
     most_threads: int = 1000
     outcomes: bool = False
     profile: str = ""
+
+
+# The shape of a curve by TPC-C's rules, for half of the time that all numbers would take.
+SPEC_THREADS = frozenset((1, 8, 32, 64))
 
 
 def tpcc(
@@ -129,6 +135,7 @@ def tpcc(
             (),
             shows,
             database="spec",
+            threads=SPEC_THREADS,
         ),
     )
 
@@ -228,7 +235,8 @@ FIGURES = {
 class Setting:
     """The extent of a measurement. A run's window is thread_ms / threads, within bounds, so that
     any number of threads makes as many transactions, warms the caches as much, and takes as long
-    to run. thread_ms: by name of workload, else of program. `databases`: arguments of TPC-C, by
+    to run. thread_ms: by name of workload, else of program; least_ms: a workload's own lower bound
+    of the window. `databases`: arguments of TPC-C, by
     Workload.database. `most_threads`: programs load for so many, and so can load once for any
     number up to it; 0: they load for each run's own number."""
 
@@ -240,9 +248,11 @@ class Setting:
     log_mib: int  # of each thread
     replay: tuple[str, ...]
     most_threads: int = 0
+    least_ms: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, workload: Workload, threads: int) -> str:
         least, most = self.bounds_ms
+        least = self.least_ms.get(workload.name, least)
         thread_ms = self.thread_ms.get(workload.name, self.thread_ms[workload.program])
         return f"{min(max(thread_ms / threads, least), most) / 1000:.6g}"
 
@@ -271,17 +281,24 @@ TENTH_FIXED = {
 TENTH_TEXT = (
     "TPC-C: 64 warehouses; the reads and writes of the paper's Table 1, or TPC-C's own rules"
 )
-# delivery: where 64 threads contend, one takes longer than the window of other workloads; yet not
-# so long that no order is left to deliver. Replay: as many updates as fill a ring.
+# Of short transactions 48 thread-ms are tens of thousands.
+SHORT = {
+    f"{name}{rules}": 48.0
+    for name in ("payment-orderstatus", "orderstatus95", "orderstatus", "payment")
+    for rules in ("", "-spec")
+}
+# delivery: where 64 threads contend, one takes some milliseconds; yet not so long that no order is
+# left to deliver. Replay: as many updates as fill a ring.
 FULL = Setting(
     (1, 2, 4, 8, 16, 32, 48, 64),
     TENTH_FIXED,
     TENTH_TEXT,
-    {"tpcc": 200, "delivery": 400, "delivery-spec": 50, "rbtree": 64},
+    {"tpcc": 256, "stocklevel": 128, "delivery": 24, "delivery-spec": 48, "rbtree": 64} | SHORT,
     (1, 100),
     8,
     ("--log-mib", "128", "--updates", "65000"),
     64,
+    {"delivery": 6},
 )
 QUICK = Setting(
     (1, 8, 64),
@@ -407,6 +424,7 @@ def runs_of(
         if figure.least_threads <= n <= figure.most_threads
         for workload in figure.workloads
         if workload.natively or machine != "native"
+        if not workload.threads or n in workload.threads or machine == "native"
         for tm in systems
         for seed in range(1, seeds + 1)
     ]
