@@ -9,7 +9,6 @@
 #include <fstream>
 #include <fur.hpp>
 #include <latch>
-#include <libpmem.h>
 #include <memory>
 #include <random>
 #include <sys/mman.h>
@@ -481,9 +480,9 @@ void flush(benchmark::State &state, uint64_t lines, uint64_t stride)
 		for (uint64_t k = 0; k < lines; k++) {
 			__atomic_store_n(reinterpret_cast<uint64_t *>(memory.at(n + k)), n,
 			        __ATOMIC_RELAXED);
-			pmem_flush(memory.at(n + k), 8);
+			arch_write_back(memory.at(n + k), 8);
 		}
-		pmem_drain();
+		arch_write_back_fence();
 		n += stride;
 	}
 }
@@ -506,7 +505,7 @@ BENCHMARK(BM_FlushSameLines)->RangeMultiplier(2)->Range(1, 64);
 void BM_Fence(benchmark::State &state)
 {
 	for (auto _ : state)
-		pmem_drain();
+		arch_write_back_fence();
 }
 BENCHMARK(BM_Fence);
 

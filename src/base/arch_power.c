@@ -7,20 +7,9 @@
 #error "arch_power.c is for ppc64le: build the file of this processor"
 #endif
 #include "base/arch.h"
+#include "base/pm_hooks.h"
 
-#include <dlfcn.h>
 #include <sys/auxv.h>
-
-/* tools/pm-emulate replaces libpmem's functions, but on POWER libfur does not call those.  So look
- * for pm-emulate's own functions, once, before main(). */
-static void (*emulated_write_back)(const void *, size_t);
-static void (*emulated_fence)(void);
-
-__attribute__((constructor)) static void find_pm_emulate(void)
-{
-	*(void **)&emulated_write_back = dlsym(RTLD_DEFAULT, "pm_emulate_write_back");
-	*(void **)&emulated_fence = dlsym(RTLD_DEFAULT, "pm_emulate_fence");
-}
 
 /* libfur's own code, not libpmem's: dcbf with hwsync is right on every POWER.  dcbst with lwsync is
  * not, because lwsync does not order the write-back of dcbst. */

@@ -9,6 +9,8 @@
 #include "base/arch.h"
 
 #include <cpuid.h>
+
+#if defined(FUR_LIBPMEM)
 #include <libpmem.h>
 
 /* Call libpmem: tools/pm-emulate replaces its functions, and so sees every write-back. */
@@ -21,6 +23,62 @@ void arch_write_back_fence(void)
 {
 	pmem_drain();
 }
+#else
+#include "base/pm_hooks.h"
+
+/* Intel SDM volume 2 and AMD APM volume 3.  clwb keeps the line in the cache; clflushopt and
+ * clflush evict it.  clflush is serialised by itself, so the fence after it is superfluous. */
+static void clwb(const void *line)
+{
+	__asm__ volatile("clwb %0" : : "m"(*(const char *)line) : "memory");
+}
+
+static void clflushopt(const void *line)
+{
+	__asm__ volatile("clflushopt %0" : : "m"(*(const char *)line) : "memory");
+}
+
+static void clflush(const void *line)
+{
+	__asm__ volatile("clflush %0" : : "m"(*(const char *)line) : "memory");
+}
+
+static void (*write_back)(const void *line) = clflush;
+
+__attribute__((constructor)) static void choose_write_back(void)
+{
+	unsigned a, b, c, d;
+	/* Leaf 7: EBX bit 24 CLWB, bit 23 CLFLUSHOPT. */
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+		return;
+	if (b >> 24 & 1)
+		write_back = clwb;
+	else if (b >> 23 & 1)
+		write_back = clflushopt;
+}
+
+void arch_write_back(const void *start, size_t bytes)
+{
+	if (unlikely(emulated_write_back != NULL)) {
+		emulated_write_back(start, bytes);
+		return;
+	}
+	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
+	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
+		write_back((const void *)line);
+}
+
+/* sfence orders clwb and clflushopt before all later stores (Intel SDM volume 2, CLWB).  Without it
+ * a marker could reach the medium before the log. */
+void arch_write_back_fence(void)
+{
+	if (unlikely(emulated_fence != NULL)) {
+		emulated_fence();
+		return;
+	}
+	__asm__ volatile("sfence" ::: "memory");
+}
+#endif
 
 struct arch_cpu arch_cpu_detect(void)
 {

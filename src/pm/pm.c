@@ -6,23 +6,41 @@
 #include "base/error.h"
 
 #include <errno.h>
+#if defined(FUR_LIBPMEM)
 #include <libpmem.h>
+#endif
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Does the platform keep its caches over a power failure?  Only libpmem can tell. */
+static bool caches_survive(void)
+{
+#if defined(FUR_LIBPMEM)
+	return pmem_has_auto_flush() == 1;
+#else
+	return false;
+#endif
+}
+
 /* Choose the domain.  AUTO depends on the file's medium. */
 static int choose_domain(struct pm *pm, enum fur_pm asked, bool dax)
 {
-	bool eadr = dax && pmem_has_auto_flush() == 1;
+	bool eadr = dax && caches_survive();
 	if ((asked == FUR_PM_PMEM || asked == FUR_PM_EADR) && !dax)
 		return fur_fail(FUR_EINVAL,
 		        "the file is not on persistent memory (no DAX mapping): "
 		        "use the domain 'auto', 'sync' or 'emulated'");
 	if (asked == FUR_PM_EADR && !eadr)
 		return fur_fail(FUR_EINVAL,
+#if defined(FUR_LIBPMEM)
 		        "this platform does not keep its caches over a power failure: "
 		        "use 'pmem' or 'auto'");
+#else
+		        "this libfur was built without libpmem, and cannot tell whether the "
+		        "caches survive a power failure: use 'pmem' or 'auto', or build it with "
+		        "-Dpmem=enabled");
+#endif
 	pm->domain = asked != FUR_PM_AUTO ? asked
 	             : eadr               ? FUR_PM_EADR
 	             : dax                ? FUR_PM_PMEM

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * interposed_test.c - a program can replace every write-back and fence of libfur, as
- * tools/pm-emulate does: libpmem's calls on x86-64, the hooks of src/base/arch_power.c on POWER.
+ * tools/pm-emulate does: libpmem's calls on x86-64, the hooks of src/base/pm_hooks.h elsewhere.
  * This program replaces them with functions of its own; it fails if a commit calls no write-back.
  */
 #include "nameless_heap.h"

@@ -4,9 +4,9 @@
  * write back, fence, or ask about persistent memory, and those of the C library that map and sync
  * files.  Each calls the real one, where there is one, and tells shadow.c or region.c of it.
  *
- * On x86-64 libfur writes back through libpmem (arch_write_back() in src/base).  On POWER it
- * executes instructions of its own; if it finds pm_emulate_write_back() and pm_emulate_fence() in
- * the process, it calls these instead.
+ * On x86-64 libfur writes back through libpmem (arch_write_back() in src/base).  On POWER, and
+ * where it was built without libpmem, it executes instructions of its own; if it finds
+ * pm_emulate_write_back() and pm_emulate_fence() in the process, it calls these instead.
  *
  * The real functions are system calls, not the next definition of the name: programs call them too
  * early, and from too deep inside, to look a name up.
@@ -19,12 +19,37 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libpmem.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(FUR_LIBPMEM)
+#include <libpmem.h>
+#else
+/* Programs that use libpmem may run here although libfur was built without it. */
+enum { PMEM_F_MEM_NODRAIN = 1 << 0, PMEM_F_MEM_NOFLUSH = 1 << 5 };
+void pmem_flush(const void *start, size_t bytes);
+void pmem_drain(void);
+void pmem_persist(const void *start, size_t bytes);
+void pmem_deep_flush(const void *start, size_t bytes);
+int pmem_deep_drain(const void *start, size_t bytes);
+int pmem_deep_persist(const void *start, size_t bytes);
+int pmem_msync(const void *start, size_t bytes);
+int pmem_is_pmem(const void *start, size_t bytes);
+int pmem_has_auto_flush(void);
+int pmem_has_hw_drain(void);
+void *pmem_memmove(void *to, const void *from, size_t bytes, unsigned flags);
+void *pmem_memcpy(void *to, const void *from, size_t bytes, unsigned flags);
+void *pmem_memset(void *to, int c, size_t bytes, unsigned flags);
+void *pmem_memmove_persist(void *to, const void *from, size_t bytes);
+void *pmem_memcpy_persist(void *to, const void *from, size_t bytes);
+void *pmem_memset_persist(void *to, int c, size_t bytes);
+void *pmem_memmove_nodrain(void *to, const void *from, size_t bytes);
+void *pmem_memcpy_nodrain(void *to, const void *from, size_t bytes);
+void *pmem_memset_nodrain(void *to, int c, size_t bytes);
+#endif
 
 #ifndef MAP_SYNC
 #define MAP_SYNC 0x80000
