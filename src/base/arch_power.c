@@ -13,15 +13,14 @@
 
 /* libfur's own code, not libpmem's: dcbf with hwsync is right on every POWER.  dcbst with lwsync is
  * not, because lwsync does not order the write-back of dcbst. */
+static void dcbf(const void *line)
+{
+	__asm__ volatile("dcbf 0, %0" : : "r"(line) : "memory");
+}
+
 void arch_write_back(const void *start, size_t bytes)
 {
-	if (unlikely(emulated_write_back != NULL)) {
-		emulated_write_back(start, bytes);
-		return;
-	}
-	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
-	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
-		__asm__ volatile("dcbf 0, %0" : : "r"(line) : "memory");
+	write_back_lines(start, bytes, dcbf);
 }
 
 void arch_write_back_fence(void)

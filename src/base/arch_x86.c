@@ -59,13 +59,7 @@ __attribute__((constructor)) static void choose_write_back(void)
 
 void arch_write_back(const void *start, size_t bytes)
 {
-	if (unlikely(emulated_write_back != NULL)) {
-		emulated_write_back(start, bytes);
-		return;
-	}
-	uintptr_t line = (uintptr_t)start & ~(uintptr_t)(ARCH_FLUSH_LINE - 1);
-	for (; line < (uintptr_t)start + bytes; line += ARCH_FLUSH_LINE)
-		write_back((const void *)line);
+	write_back_lines(start, bytes, write_back);
 }
 
 /* sfence orders clwb and clflushopt before all later stores (Intel SDM volume 2, CLWB).  Without it
