@@ -175,9 +175,7 @@ static Time access_time(Thread &t, Line &line, bool write)
 			return g.d->l1;
 		if (core.l2.touch(line.id))
 			return g.d->l2;
-		bool there = in_l3(core.socket, line);
-		g.l3[core.socket].touch(line.id);
-		return there ? g.d->l3 : time_from_memory(line);
+		return g.l3[core.socket].touch(line.id) ? g.d->l3 : time_from_memory(line);
 	}
 	Time at = queue_for_line(core, line, t.clock, write);
 	take_line(core, line, write);

@@ -92,6 +92,10 @@ if processor == "x86_64":
         order(lines, r"xsusldtrk", r"^mfence", r"xresldtrk", r"^xend"),
         "tsx: suspend, mfence, resume, xend, in this order",
     )
+    expect(
+        any("pmem_drain" in line or line.startswith("sfence") for line in lines),
+        "x86: write-backs end with libpmem's drain or, without libpmem, with sfence",
+    )
 else:
     expect(order(lines, r"^tbegin\.\s*1?$"), "power: tbegin.")
     expect(
