@@ -39,6 +39,9 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
 	emu_fence();
 }
 
+/* The machine takes every atomic read-modify-write for a full fence (INV-E4). */
+static inline void arch_fence_after_rmw(void) {}
+
 static inline void arch_gap(void)
 {
 	emu_pause();

@@ -102,8 +102,8 @@
  * CANCELLATION
  *
  *    No function of libfur is a cancellation point, and neither is anything that
- *    fur_options.reader_report calls.  A thread that is cancelled elsewhere inside a transaction
- *    rolls it back: see fur_thread_register().  Asynchronous cancellation
+ *    fur_options.reader_report or fur_options.log calls.  A thread that is cancelled elsewhere
+ *    inside a transaction rolls it back: see fur_thread_register().  Asynchronous cancellation
  *    (PTHREAD_CANCEL_ASYNCHRONOUS) must be off while a function of libfur runs, and while a
  *    transaction is open.
  *
@@ -172,7 +172,7 @@ enum fur_error {
 	FUR_EVERSION = -6,
 	FUR_ECORRUPT = -7,  /* damaged: truncated, or a checksum does not match */
 	FUR_EBUSY = -8,     /* open elsewhere, or still in use */
-	FUR_EADDRESS = -9,  /* the heap's address range is taken in this process */
+	FUR_EADDRESS = -9,  /* the heap's addresses are taken in this process, or beyond its own */
 	FUR_ENOSPC = -10,   /* no room: disk or file system */
 	FUR_ETHREADS = -11, /* more threads registered than the heap was made for */
 	FUR_ENESTED = -12,  /* this thread has a transaction open that forbids this one */
@@ -189,6 +189,7 @@ enum fur_error {
 	 * back */
 	FUR_EFREE = -19,
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
+	FUR_EREADONLY = -21, /* the heap is open read-only: fur_open_read_only(), fur_scan() */
 };
 
 /* fur_strerror - one short line for an error code.
@@ -237,8 +238,8 @@ typedef struct fur_ro fur_ro;         /* an open read-only transaction */
 typedef struct fur_update fur_update; /* an open update transaction */
 
 /* A ticket stands for a transaction that has ended, and for all earlier ones that its thread ended
- * with a ticket, until fur_wait() has waited for the data to be durable.  Copy it as you like; the
- * fields are libfur's. */
+ * with a ticket, read-only ones and updates, until fur_wait() has waited for the data to be
+ * durable.  Copy it as you like; the fields are libfur's. */
 typedef struct fur_ticket {
 	uint64_t source; /* which heap and thread; never 0 */
 	uint64_t number; /* grows with each ticket of the thread */
@@ -252,6 +253,13 @@ struct fur_reader_report {
 	void *name;         /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
 };
 
+/* The first argument of fur_options.log. */
+enum fur_log_level {
+	FUR_LOG_INFO,    /* as it should be */
+	FUR_LOG_WARNING, /* transactions go on; an operator may want to act */
+	FUR_LOG_ERROR,   /* the heap has failed */
+};
+
 /* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the
  * default. */
 struct fur_options {
@@ -259,7 +267,8 @@ struct fur_options {
 	size_t size;
 
 	/* Fixed when the heap is made; fur_open() takes them from the file. */
-	uint64_t heap_bytes; /* the heap itself, allocator included; default 64 MiB */
+	/* The heap itself, allocator included; default 64 MiB.  With max_bytes: its first size */
+	uint64_t heap_bytes;
 	/* Redo log of each thread, a power of two; default 1 MiB.  It bounds what one update can
 	 * write. */
 	uint64_t log_bytes;
@@ -306,6 +315,35 @@ struct fur_options {
 	 * trusts every user who may write the file.  Every user who may read it can prevent it from
 	 * being opened: see SECURITY.md. */
 	uint32_t file_mode;
+
+	/* Report rare events that an operator wants to know: at the open, the back end and the
+	 * persistence domain, why libfur chose them, and a recovery; later, that the heap has
+	 * failed, that a fur-replayer has died or does not answer, and that a reader has made an
+	 * update wait for reader_report_ns.  `message` is one line without the file's name, valid
+	 * during the call.
+	 * libfur calls it in fur_create() and fur_open() before they return, in fur_close(), and
+	 * when an update has ended: outside hardware transactions, holding no lock that another
+	 * transaction waits for, with cancellation off.  So an event that happens inside an update
+	 * is reported when that update, or another one, ends.  (reader_report reports a reader
+	 * while an update still waits for it.)  Several threads may call it at a time.  It must not
+	 * use this heap, and must return: no longjmp(), no exception, no pthread_exit(). */
+	void (*log)(enum fur_log_level level, const char *message, void *arg);
+	void *log_arg;
+
+	/* In milliseconds: how long an update that nobody waits for may stay not durable, more or
+	 * less (fur_commit_async).  A thread of libfur, which the first such commit starts, makes
+	 * them durable; default 10 */
+	uint32_t async_ms;
+
+	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  libfur reserves
+	 * addresses for it, and as many again for the file's mapping, but no disk and no memory:
+	 * the file has a hole above the heap's size now (`ls -l` shows the largest size, `du` the
+	 * real one).  The allocator's tables have room for it, too; they come on top of heap_bytes,
+	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; nothing changes it
+	 * later.
+	 * The heap grows by itself before it is full, in steps that double it or add 256 MiB, by a
+	 * thread of libfur's own; and by fur_grow(). */
+	uint64_t max_bytes;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
@@ -321,7 +359,9 @@ static inline void fur_options_init(struct fur_options *options)
 /* ------------------------------------------------------------------- heaps */
 
 /* fur_create - make a heap file and open it.  `options` may be NULL: all defaults.
- * It allocates all blocks of the file, so work on the heap never meets a full disk.
+ * It allocates all blocks of the file, but those of the threads' logs and those above heap_bytes.
+ * So work on the heap can meet a full disk in two places only: fur_thread_register(), and an update
+ * or fur_grow() that lets the heap grow.
  * Durable: the empty heap, before return.
  * Crash:   the file exists complete, or not at all.
  * Errors:  FUR_EEXIST; FUR_EINVAL (sizes, other options); FUR_ENOSPC (the file does not fit);
@@ -339,7 +379,7 @@ FUR_API FUR_MUST_USE int fur_create(
  * the file proves that an update is missing; docs/protocol.md states exactly which damage can pass.
  * When libfur refuses a file, it writes to the control region at most, which means nothing while
  * the heap is not open.  If the file is a copy with holes, libfur allocates the missing blocks
- * first, so work on the heap never meets a full disk.
+ * first: those that fur_create() would have allocated.
  * Errors: FUR_ENOENT; FUR_ENOTHEAP; FUR_EVERSION; FUR_ECORRUPT; FUR_EBUSY (open elsewhere, or
  *         locked by a process that reads it); FUR_EADDRESS; FUR_ENOSPC (no room for a copy's
  *         holes); FUR_EINVAL (options); FUR_ENOMEM; FUR_ESYS; FUR_EIO.  *heap is NULL then. */
@@ -355,11 +395,86 @@ FUR_API FUR_MUST_USE int fur_open(
  *          fur_open() replays it. */
 FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
 
+/* fur_backup - copy an open heap to the new file `path`, while transactions go on.  The copy is a
+ * closed heap, which any process can open; it has the same address as the original, so one process
+ * cannot have both open.
+ * The copy contains every update that was durable when fur_backup() was called, perhaps later ones,
+ * and each with all updates from which it has read.  Updates are never stopped.  One that needs
+ * room in the log waits until a piece of 128 KiB is copied, and the replay then writes to both
+ * files.  Meanwhile a fur-replayer beside the program does not replay, and recovers nothing.  The
+ * heap must stay open until the call returns.
+ * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
+ *          system without nameless files: a file PATH.XXXXXX).
+ * Errors:  FUR_EEXIST; FUR_ENOSPC; FUR_EBUSY (another copy is being made; a replayer does not yield
+ *          for ten seconds); FUR_EINVAL; FUR_ENOMEM; FUR_ESYS; FUR_EIO, or the code for which the
+ *          heap has failed.  There is no copy then. */
+FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
+
+/* fur_open_read_only - open a heap for reading, as it is at one instant, while other processes use
+ * it or none does.  `options` may be NULL: all defaults.
+ * The heap is a copy in memory, at the heap's address: it takes as much memory as the heap has
+ * blocks that were ever written, and one to four seconds a GiB to make.  After return it never
+ * changes, and readers of it delay no update, however long they take or sleep.  For a newer state,
+ * close it and open it again.
+ * It contains every update whose fur_commit() had returned when fur_open_read_only() was called,
+ * perhaps later ones, each with all updates from which it has read, and nothing else.  All of them
+ * are durable.  If a program has died with the heap open, the log is replayed in the copy, and the
+ * file stays as it is.
+ * Read-only transactions, fur_root(), fur_get_stats() and fur_backup() work as on any heap, and
+ * fur_close() frees the copy.  Updates are refused with FUR_EREADONLY; a plain store into the heap
+ * ends the process (SIGSEGV).  A process cannot have both the heap and its copy open, nor two
+ * copies: they have the same address.
+ * While it copies, it has the right to replay, for which the process needs permission to write the
+ * file.  Updates go on.  One that needs room in the log waits until a piece of 128 KiB is copied
+ * and the log is replayed; a program that opens the heap meanwhile waits for the copy, for up to
+ * ten seconds.  If the copying process is stopped (SIGSTOP), these waits last until it goes on or
+ * ends.
+ * Errors: those of fur_open(), except FUR_EBUSY: a replayer does not yield for ten seconds, or the
+ *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
+ *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which holds for it,
+ *         too.  *heap is NULL then, and the file is as it was. */
+FUR_API FUR_MUST_USE int fur_open_read_only(
+        const char *path, const struct fur_options *options, fur_heap **heap);
+
+/* fur_scan - run scan(copy, arg) in a child process, on a copy of the heap as of one instant, and
+ * set *result to what it returns.  For reads that take long or sleep: no update waits for them.
+ * The copy is made as by fur_open_read_only(), and the same functions work on it.  It contains
+ * every update whose fur_commit() had returned when fur_scan() was called.  All that it contains is
+ * durable, so the scan may tell the outside what it reads.
+ * The calling thread waits until the scan has returned.  Other threads go on; while the copy is
+ * made, one that needs room in the log waits as for fur_backup().  To go on as well, call
+ * fur_scan() in a thread of its own.  The heap must stay open until fur_scan() returns.
+ * The child is made by fork().  It has copies of the program's memory and descriptors, and only the
+ * calling thread: a mutex that another thread holds stays locked there.  glibc's malloc() works.
+ * `heap` is closed in the child, and the copy lies at its address.  What the scan writes to memory
+ * stays in the child, unless the memory is shared (MAP_SHARED): return larger results through that,
+ * or through a pipe.  The child ends by _exit(): flush what the scan has printed.  It is killed if
+ * the calling thread's process ends.
+ * The scan registers its thread with the copy and begins read-only transactions, as readers of a
+ * heap do; it may also load from the copy without them, because nothing changes it.
+ * Errors:  FUR_ENESTED inside a transaction; FUR_EBUSY (another thread is making a copy; a replayer
+ *          does not yield for ten seconds); FUR_ENOMEM or FUR_ENOSPC, as for fur_open_read_only();
+ *          FUR_ESYS (no process could be made, or it ended before the scan returned); FUR_EINVAL;
+ *          FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *result is as it was
+ *          then, and so is the heap. */
+FUR_API FUR_MUST_USE int fur_scan(
+        fur_heap *heap, int (*scan)(fur_heap *copy, void *arg), void *arg, int *result);
+
+/* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
+ * with a fur-replayer or fur-info at work.  It does nothing if the heap is as large.  The heap also
+ * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.
+ * Durable: the size, before return.
+ * Crash:   the heap has the old size or the new one, and is good.
+ * Errors:  FUR_EINVAL (more than fur_options.max_bytes); FUR_ENOSPC, FUR_ESYS (the heap is as it
+ *          was, and good); FUR_EFORK; FUR_EIO, or the code for which the heap has failed.
+ * Units:   bytes, the allocator's structures included; rounded up to 64 KiB. */
+FUR_API FUR_MUST_USE int fur_grow(fur_heap *heap, uint64_t bytes);
+
 /* fur_base - the address at which the heap is mapped.
  * Returns: NULL for NULL. */
 FUR_API void *fur_base(const fur_heap *heap);
 
-/* fur_bytes - how large the heap is.
+/* fur_bytes - how large the heap is now.
  * Returns: 0 for NULL.
  * Units:   bytes, the allocator's structures included. */
 FUR_API uint64_t fur_bytes(const fur_heap *heap);
@@ -373,7 +488,7 @@ struct fur_info {
 	enum fur_pm pm;
 	char htm_reason[160]; /* why this back end */
 	char pm_reason[160];  /* why this domain, and what it does not survive */
-	uint64_t heap_bytes, log_bytes, ring_slots, address;
+	uint64_t heap_bytes, log_bytes, ring_slots, address; /* heap_bytes: now */
 	uint32_t max_threads;
 	/* The work that fur_open() had to do. */
 	bool recovered;            /* the heap had not been closed */
@@ -381,6 +496,7 @@ struct fur_info {
 	uint64_t replayed_entries; /* their redo-log entries */
 	uint64_t replay_ns;
 	uint64_t corrected_updates; /* of them, those in which libfur corrected a wrong byte */
+	uint64_t max_bytes;         /* up to which the heap may grow; heap_bytes: it does not */
 };
 
 /* fur_get_info - which back end, isolation and persistence libfur has chosen, and what fur_open()
@@ -396,6 +512,10 @@ FUR_API const char *fur_htm_name(enum fur_htm htm);
  * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_pm_name(enum fur_pm pm);
 
+/* fur_log_level_name - the name of a level, one word.
+ * Returns: a constant string; "?" for a value that the library does not know. */
+FUR_API const char *fur_log_level_name(enum fur_log_level level);
+
 /* fur_isolation_name - the name of an isolation level.
  * Returns: a constant string; "?" for a value that the library does not know. */
 FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
@@ -405,7 +525,9 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
 /* fur_thread_register - register the calling thread with the heap, or find its registration.
  * Only this thread may use it.  The registration ends when the thread does, even without
  * fur_thread_unregister(); libfur then rolls back a transaction that is still open.
- * Errors: FUR_ETHREADS; FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK.  *thread is NULL then. */
+ * The file's blocks for a log are allocated when more threads are registered than ever before.
+ * Errors: FUR_ETHREADS; FUR_ENOSPC (no room for the log; the heap is as it was, and good);
+ *         FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK; FUR_ESYS; FUR_EIO.  *thread is NULL then. */
 FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
 
 /* fur_thread_unregister - end the calling thread's registration now.
@@ -457,15 +579,16 @@ FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
  *          heap that has failed; this function does not. */
 FUR_API FUR_MUST_USE int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket);
 
-/* fur_wait - wait until everything is durable that the transactions of a ticket have read.
+/* fur_wait - wait until everything is durable that the transactions of a ticket have read, and what
+ * its updates have written (fur_commit_async).
  * Any thread that is registered with the ticket's heap may wait, in any order, and as often as it
  * likes.  Pass a ticket to another thread as you would pass other data: with a mutex, or with an
  * atomic store (release) and load (acquire).
  * Once it has returned 0 for a ticket to the ticket's own thread, it returns 0 at once for that
  * ticket and for all earlier ones.
- * Durable: before return, what those transactions have read.
+ * Durable: before return, what those transactions have read and written.
  * Waits:   for the updates that are visible and not yet durable when it is called; never for a
- *          transaction that is open.
+ *          transaction that is open.  If some of them are waiting for the next flush, it flushes.
  * Errors:  FUR_EINVAL for a NULL or foreign registration, and for a ticket that does not belong to
  *          this heap since it was opened last: fur_close() has ended those.  FUR_ENESTED inside a
  *          transaction.  FUR_EFORK.  FUR_EIO, or the code for which the heap has failed: the data
@@ -511,6 +634,7 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  * Nested:   ends the inner transaction only and returns 0; the outermost commit does the work and
  *           has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
+ *           FUR_ENOSPC (fur_alloc),
  *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
@@ -518,6 +642,40 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  *           the redo log, libfur has rolled the update back.)
  * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
+
+/* fur_commit_async - make the open update visible, end it without waiting until it is durable, and
+ * set *ticket.
+ * A failure may lose the update until fur_wait() has returned 0 for the ticket, or fur_sync() for
+ * the heap, or for about fur_options.async_ms.  So let nothing leave the process before that which
+ * follows from the update.
+ * Whatever a failure loses, the rest is closed: an update that survives has all that it has read
+ * from with it, and every update that its thread had committed before it.
+ * Any transaction that ends with a wait (fur_end_ro, fur_commit) waits for all updates that are
+ * visible, so it flushes if some are not durable.  Next to asynchronous updates, read with
+ * fur_end_ro_async().
+ * In a file of version 1, and if memory for the flushes is short, it waits as fur_commit() does.
+ * Visible: atomically, before return.   Durable: with fur_wait(), fur_sync() or fur_close(), or
+ *          after some async_ms.
+ * Crash:   all or nothing.  In the domains pmem, eadr and emulated a killed process loses nothing
+ *          that was visible; in sync it may lose what was not flushed.
+ * Nested:  ends the inner transaction only; the outermost commit decides who waits.
+ * Errors:  those of fur_commit(); FUR_EINVAL if ticket is NULL: the update is still open.  After an
+ *          error *ticket is {0, 0}.  If the flush fails later, the heap has failed: fur_wait() and
+ *          fur_sync() report it. */
+FUR_API FUR_MUST_USE int fur_commit_async(fur_update *update, fur_ticket *ticket);
+
+/* fur_update_run_async - fur_update_run_leaving(), which ends with fur_commit_async(); `leave` may
+ * be NULL: libfur then calls longjmp(). */
+FUR_API FUR_MUST_USE int fur_update_run_async(fur_thread *thread,
+        void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void),
+        fur_ticket *ticket);
+
+/* fur_sync - wait until every update is durable whose fur_commit_async() has returned before.  Any
+ * thread may call it.
+ * Durable: before return, all of them.
+ * Errors:  FUR_EINVAL if heap is NULL; FUR_ENESTED inside a transaction; FUR_EFORK; FUR_EIO, or the
+ *          code for which the heap has failed: some may not be durable. */
+FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 
 /* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to
  * it.  An update in a hardware transaction runs once more first, from its begin, without hardware:
@@ -571,7 +729,9 @@ FUR_API void fur_promote(fur_update *update, void *at);
  * 64 bytes if `bytes` is a multiple of 64.
  * Crash:   the allocation is part of the update: neither an abort nor a crash leaks memory.
  * Returns: NULL when the heap is full, and when the update has already failed, for whatever reason;
- *          fur_commit() then returns the reason.
+ *          fur_commit() then returns the reason.  A heap that grows (fur_options.max_bytes) is full
+ *          at its largest size.  If it cannot grow because the disk is full, the update fails with
+ *          FUR_ENOSPC; the heap stays good, and the update can be run again.
  *
  * Up to 16 KiB, a block has one of 36 sizes, and lies among others of its size in a chunk of
  * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use can serve any size,
@@ -687,10 +847,28 @@ struct fur_stats {
 	/* How often a concurrent body had to run again, because another update had changed a word
 	 * that it had loaded */
 	uint64_t defeats;
+
+	/* How full the heap is at this moment.  Ring and logs: with updates that are not replayed
+	 * yet, counted in slots, and in bytes of the log that has the most; where one is full, an
+	 * update replays, or waits for a replay.  Space: chunks of 64 KiB that serve one size of
+	 * block, or are a part of a larger block; fur_alloc() serves any size from the others */
+	uint64_t ring_used_slots, ring_slots;
+	uint64_t fullest_log_bytes, log_bytes;
+	uint64_t space_used_bytes, space_bytes;
+	/* Read-only transactions that are active at this moment, and the age of the oldest.  A
+	 * reader does not record when it begins.  fur_get_stats() remembers which readers it has
+	 * found, and when, so the age is a lower bound: the time since the call that found this
+	 * reader first, and 0 at that call.  Poll once a second, and the age is less than a second
+	 * too small.  On POWER with FUR_SNAPSHOT, the body of an update in hardware counts too */
+	uint64_t readers, oldest_reader_ns;
+	/* Of update_commits: those that ended with a ticket */
+	uint64_t async_commits;
 };
 
-/* fur_get_stats - sums over all threads since the heap was opened.  Approximate while transactions
- * run.  Set stats->size first.
+/* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.
+ * Approximate while transactions run.  Set stats->size first.
+ * It takes no lock for which a transaction waits.  It looks at the slots of the ring that are in
+ * use, and at each chunk of the heap: milliseconds for a million slots, or for a heap of 64 GiB.
  * Errors: FUR_EINVAL (NULL, or stats->size); FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
 

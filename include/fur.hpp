@@ -87,6 +87,15 @@ public:
 		return Heap(heap);
 	}
 
+	/* open_read_only - fur_open_read_only(): open a copy of the heap as of one instant, for
+	 * reading.   Errors: Error. */
+	static Heap open_read_only(const std::string &path, const fur_options &options = Options())
+	{
+		fur_heap *heap;
+		check(fur_open_read_only(path.c_str(), &options, &heap));
+		return Heap(heap);
+	}
+
 	/* open_or_create - open the heap file; if there is none, create it.   Errors: Error. */
 	static Heap open_or_create(const std::string &path, const fur_options &options = Options())
 	{
@@ -148,6 +157,21 @@ public:
 		check(fur_get_stats(heap_, &s));
 		return s;
 	}
+	/* backup - fur_backup(): copy the heap, in use, to a new file.   Errors: Error. */
+	void backup(const std::string &path) const
+	{
+		check(fur_backup(heap_, path.c_str()));
+	}
+	/* scan - fur_scan(): run scan(copy) in a child process, on a copy of the heap as of one
+	 * instant.  An exception that leaves `scan` ends the child.
+	 * Returns: what `scan` returns, an int.   Errors: Error. */
+	template <class Scan>
+	int scan(Scan scan) const
+	{
+		int result = 0;
+		check(fur_scan(heap_, run_scan<Scan>, &scan, &result));
+		return result;
+	}
 	/* root - fur_root(): the root as a pointer to T. */
 	template <class T>
 	T *root(unsigned index) const
@@ -157,6 +181,11 @@ public:
 
 private:
 	explicit Heap(fur_heap *heap) noexcept : heap_(heap) {}
+	template <class Scan>
+	static int run_scan(fur_heap *copy, void *scan) noexcept
+	{
+		return (*static_cast<Scan *>(scan))(Heap(copy));
+	}
 	fur_heap *heap_;
 };
 
@@ -250,13 +279,12 @@ inline void wait(fur_thread *thread, fur_ticket ticket)
 	check(fur_wait(thread, ticket));
 }
 
-/* update - run body(fur_update *) as an update, and commit it.
- * Visible:  atomically, before return.   Durable: before return, with everything it read.
- * Returns:  the body's result.
- * Errors:   Error, as fur_commit() describes.  If the body throws, update() rolls the update back
- *           and passes the exception on. */
-template <class Body>
-result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
+namespace detail
+{
+
+/* update(), with the function that commits: int end(fur_update *). */
+template <class Body, class End>
+result_t<Body, fur_update> update(fur_thread *thread, Body &&body, End end)
 {
 	struct Guard {
 		fur_update *tx;
@@ -272,13 +300,37 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_update *>>) {
 		body(tx);
 		guard.tx = nullptr;
-		check(fur_commit(tx));
+		check(end(tx));
 	} else {
 		auto result = body(tx);
 		guard.tx = nullptr;
-		check(fur_commit(tx));
+		check(end(tx));
 		return result;
 	}
+}
+
+} // namespace detail
+
+/* update - run body(fur_update *) as an update, and commit it.
+ * Visible:  atomically, before return.   Durable: before return, with everything it read.
+ * Returns:  the body's result.
+ * Errors:   Error, as fur_commit() describes.  If the body throws, update() rolls the update back
+ *           and passes the exception on. */
+template <class Body>
+result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
+{
+	return detail::update(thread, body, fur_commit);
+}
+
+/* update(thread, ticket, body) - the same without the wait: fur_commit_async() ends the update, and
+ * sets the ticket.
+ * Visible:  atomically, before return.   Durable: with wait().
+ * Returns, Errors: as update(thread, body). */
+template <class Body>
+result_t<Body, fur_update> update(fur_thread *thread, fur_ticket &ticket, Body &&body)
+{
+	return detail::update(
+	        thread, body, [&](fur_update *tx) { return fur_commit_async(tx, &ticket); });
 }
 
 /* The tag of update(thread, rerun, body). */
@@ -330,6 +382,19 @@ void call_body(fur_update *tx, void *arg)
 	}
 }
 
+/* update() of a body that may run again; run(call, arg) calls a function of fur.h. */
+template <class Body, class RunIt>
+result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
+{
+	Run<Body> run{body};
+	int result = run_it(call_body<Body>, &run);
+	if (run.thrown)
+		std::rethrow_exception(run.thrown);
+	check(result);
+	if constexpr (!std::is_void_v<typename Run<Body>::Result>)
+		return std::move(*run.result);
+}
+
 } // namespace detail
 
 /* update(thread, rerun, body) - the same for a body that may run again without being rewound:
@@ -342,15 +407,20 @@ void call_body(fur_update *tx, void *arg)
 template <class Body>
 result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)
 {
-	using Plain = std::remove_reference_t<Body>;
-	detail::Run<Plain> run{body};
-	int result =
-	        fur_update_run_leaving(thread, detail::call_body<Plain>, &run, detail::leave_body);
-	if (run.thrown)
-		std::rethrow_exception(run.thrown);
-	check(result);
-	if constexpr (!std::is_void_v<typename detail::Run<Plain>::Result>)
-		return std::move(*run.result);
+	return detail::run_again(body, [&](auto *call, void *run) {
+		return fur_update_run_leaving(thread, call, run, detail::leave_body);
+	});
+}
+
+/* update(thread, rerun, ticket, body) - the same without the wait: fur_update_run_async().
+ * Visible:  atomically, before return.   Durable: with wait().
+ * Returns, Errors: as update(thread, body). */
+template <class Body>
+result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, fur_ticket &ticket, Body &&body)
+{
+	return detail::run_again(body, [&](auto *call, void *run) {
+		return fur_update_run_async(thread, call, run, detail::leave_body, &ticket);
+	});
 }
 
 /* make - a new T in the heap, value-initialised, at a multiple of alignof(T).  T must be trivially

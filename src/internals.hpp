@@ -25,6 +25,7 @@ extern "C" {
 #include "media/heap_layout.h"
 #include "pm/pm.h"
 #include "replay/apply.h"
+#include "replay/backup.h"
 #include "replay/inspect.h"
 }
 #pragma GCC diagnostic pop

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <iostream>
+#include <sys/stat.h>
 
 namespace
 {
@@ -29,7 +30,9 @@ State state_of(const HeapView &heap)
 {
 	uint64_t word = __atomic_load_n(&heap.words()->state, __ATOMIC_RELAXED);
 	State s = {};
-	s.marked = word == MEDIA_CLOSED ? "closed" : word == MEDIA_OPEN ? "open" : "damaged";
+	s.marked = word == MEDIA_CLOSED                             ? "closed"
+	           : word == MEDIA_OPEN || word == MEDIA_OPEN_ASYNC ? "open"
+	                                                            : "damaged";
 	s.worker = heap.used_by_worker();
 	s.replayer = heap.used_by_replayer();
 	s.live = s.worker || s.replayer;
@@ -62,15 +65,21 @@ tools::Ring read_ring(const HeapView &heap, bool live)
 json super_json(const HeapView &heap)
 {
 	const media_super &s = *heap.super();
+	struct stat st = {};
+	(void)!fstat(heap.fd, &st);
 	return {{"version", s.version}, {"uuid", tools::uuid_text(s)},
-	        {"file_bytes", heap.file_bytes}, {"address", s.address},
-	        {"max_threads", s.max_threads},
+	        {"file_bytes", heap.file_bytes},
+	        {"allocated_bytes", static_cast<uint64_t>(st.st_blocks) * 512},
+	        {"address", s.address}, {"max_threads", s.max_threads},
 	        {"regions",
 	                {{"control", {{"offset", s.control_offset}, {"bytes", s.control_bytes}}},
 	                        {"ring", {{"offset", s.ring_offset}, {"slots", s.ring_slots},
 	                                         {"slot_bytes", s.slot_bytes}}},
-	                        {"logs", {{"offset", s.logs_offset}, {"bytes_each", s.log_bytes}}},
-	                        {"heap", {{"offset", s.heap_offset}, {"bytes", s.heap_bytes}}}}}};
+	                        {"logs", {{"offset", s.logs_offset}, {"bytes_each", s.log_bytes},
+	                                         {"allocated", media_logs(&s, heap.words())}}},
+	                        {"heap", {{"offset", s.heap_offset},
+	                                         {"bytes", media_heap_bytes(&s, heap.words())},
+	                                         {"max_bytes", s.heap_bytes}}}}}};
 }
 
 /* The newest update or abort in the ring, replayed or not; null in a heap that never had one. */
@@ -227,11 +236,18 @@ void print(const json &i)
 	line("state      ", explain_state(i));
 	line("format     ",
 	        "version " + number(i["version"]) + ", uuid " + i["uuid"].get<std::string>());
-	line("file       ", number(i["file_bytes"]) + " bytes: " + region("control") + ", " +
+	line("file       ", number(i["file_bytes"]) + " bytes, " + number(i["allocated_bytes"]) +
+	                            " of them allocated: " + region("control") + ", " +
 	                            region("ring") + ", " + region("logs") + ", " + region("heap"));
-	line("heap       ", number(r["heap"]["bytes"]) + " bytes, mapped at " + address);
+	line("heap       ",
+	        number(r["heap"]["bytes"]) + " bytes" +
+	                (r["heap"]["bytes"] == r["heap"]["max_bytes"]
+	                                ? ""
+	                                : ", may grow to " + number(r["heap"]["max_bytes"])) +
+	                ", mapped at " + address);
 	line("threads    ", number(i["max_threads"]) + " at most, each with a log of " +
-	                            number(r["logs"]["bytes_each"]) + " bytes");
+	                            number(r["logs"]["bytes_each"]) + " bytes; " +
+	                            number(r["logs"]["allocated"]) + " logs allocated");
 	line("durTS      ", "tail " + number(i["ring"]["tail"]) +
 	                            (i["ring"]["last_durts"].is_null()
 	                                            ? ", none used yet"

@@ -68,6 +68,7 @@ public:
 		if (check_superblock() && check_length()) {
 			heap_.map(super_);
 			check_state();
+			check_size();
 			if (std::optional<uint64_t> tail = check_tail()) {
 				Ring ring = check_ring(heap_, *tail, closed_, report_);
 				check_allocator(closed_ ? nullptr : &ring);
@@ -102,7 +103,7 @@ private:
 	 * wrong, with a probability of 2^-49. */
 	std::optional<uint64_t> mend_byte()
 	{
-		constexpr uint64_t BYTES = offsetof(media_super, gap0);
+		constexpr uint64_t BYTES = offsetof(media_super, grown);
 		media_super s = super_;
 		auto *raw = reinterpret_cast<uint8_t *>(&s);
 		for (uint64_t at = 0; at < BYTES; at++) {
@@ -149,7 +150,7 @@ private:
 		int right = (memcmp(super_.magic, MEDIA_MAGIC, 8) == 0) +
 		            (super_.version >= MEDIA_OLDEST && super_.version <= MEDIA_VERSION) +
 		            (super_.endian == MEDIA_ENDIAN) +
-		            (super_.slot_bytes == MEDIA_SLOT_BYTES);
+		            (media_slot_bytes_known(super_.slot_bytes) != 0);
 		return right >= 3 && super_.checksum != media_super_checksum(&super_);
 	}
 
@@ -166,15 +167,16 @@ private:
 		                      " to " + text(MEDIA_VERSION));
 		bad(super_.endian != MEDIA_ENDIAN,
 		        "its mark of the byte order is " + hex(super_.endian));
-		bad(super_.slot_bytes != MEDIA_SLOT_BYTES,
+		bad(!media_slot_bytes_known(super_.slot_bytes),
 		        "ring slots of " + text(super_.slot_bytes) + " bytes");
 		bool sums = super_.checksum == media_super_checksum(&super_);
 		bad(!sums, "its checksum does not hold, and no change of one byte makes it hold: "
 		           "nothing in the file can be told from it");
 		media_super s = super_;
 		memcpy(s.magic, MEDIA_MAGIC, sizeof s.magic);
-		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN,
-		s.slot_bytes = MEDIA_SLOT_BYTES;
+		s.version = version ? s.version : MEDIA_VERSION, s.endian = MEDIA_ENDIAN;
+		if (!media_slot_bytes_known(s.slot_bytes))
+			s.slot_bytes = MEDIA_SLOT_BYTES;
 		s.checksum = media_super_checksum(&s);
 		bad(super_error(s) != 0, "its sizes and offsets do not fit each other");
 	}
@@ -207,7 +209,7 @@ private:
 			uint64_t offset, bytes;
 		} const regions[] = {
 		        {"control region", super_.control_offset, super_.control_bytes},
-		        {"ring", super_.ring_offset, super_.ring_slots * MEDIA_SLOT_BYTES},
+		        {"ring", super_.ring_offset, super_.ring_slots * super_.slot_bytes},
 		        {"logs", super_.logs_offset, super_.max_threads * super_.log_bytes}};
 		std::string all;
 		for (const Region &r : regions)
@@ -233,7 +235,7 @@ private:
 		report_.state = closed_ ? "closed" : "needs recovery";
 		/* Of the two values it may have had, "open" is the harmless one: a closed heap has
 		 * nothing to replay from its tail on. */
-		if (!closed_ && state != MEDIA_OPEN)
+		if (!closed_ && state != MEDIA_OPEN && state != MEDIA_OPEN_ASYNC)
 			mendable("state",
 			        "the word is " + hex(state) +
 			                ", neither closed nor open; it counts as open",
@@ -276,6 +278,29 @@ private:
 			return {};
 		}
 		return tail[1];
+	}
+
+	/* ------------------------------------------------------------- heap's size */
+
+	/* Two copies that differ are those of a growth that was cut off: the blocks are there.  A
+	 * copy that does not decode is damaged.  super_error() has refused two of them. */
+	void check_size()
+	{
+		const uint64_t bytes = media_heap_bytes(&super_, heap_.words()),
+		               right = media_tail_encode(bytes / MEDIA_PAGE_BYTES);
+		for (unsigned k = 0; k < 2 && media_grows(&super_); k++) {
+			uint64_t chunks;
+			if (media_tail_decode(heap_.words()->grown[k][0], &chunks) == 0)
+				continue;
+			const std::string which = k ? "second" : "first";
+			mendable("size",
+			        "the " + which + " copy is damaged; the other is " + text(bytes) +
+			                " bytes",
+			        {offsetof(media_super, grown) + k * sizeof(media_super::grown[0]),
+			                word(right),
+			                "size: " + which + " copy set to " + text(bytes) +
+			                        " bytes"});
+		}
 	}
 
 	/* -------------------------------------------------------------- allocator */

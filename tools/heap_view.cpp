@@ -118,8 +118,8 @@ void HeapView::map(const media_super &super)
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
-	if (memcmp(&super, &raw_, offsetof(media_super, gap0)) != 0)
-		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, gap0));
+	if (memcmp(&super, &raw_, offsetof(media_super, grown)) != 0)
+		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, grown));
 }
 
 /* ---------------------------------------------------------------------- ring */
@@ -145,7 +145,10 @@ uint64_t HeapView::tail() const
 
 static void count_record(const media_super *s, const media_marker *m, LogUse &log)
 {
-	log.from = log.updates++ ? log.from : m->log_start;
+	log.updates++;
+	if (log_marker_kind(m) == MEDIA_COMMIT_IN_SLOT)
+		return;
+	log.from = log.to ? log.from : m->log_start;
 	log.to = std::max(log.to, log_record_end(m));
 	log.bytes = std::min(log.to - log.from, s->log_bytes);
 }
@@ -193,7 +196,8 @@ int HeapView::check_allocator(
 				memcpy(file.base + walk.entry.offset, walk.entry.payload,
 				        walk.entry.bytes);
 		}
-	int error = heap_check_header(file.base, geometry_.heap_bytes, geometry_.max_threads);
+	int error = heap_check_header(
+	        file.base, geometry_.heap_bytes, media_grows(&geometry_), geometry_.max_threads);
 	if (error)
 		tell("the header of the heap does not fit this file");
 	else

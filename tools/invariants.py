@@ -32,7 +32,8 @@ import tree
 PAGE = "docs/invariants.md"
 ID = re.compile(r"\bINV-(?!X)[A-Z]+\d+\b")
 DEFINITION = re.compile(r"(\s*\*\s+)(INV-(?!X)[A-Z]+\d+)  +(\S.*)")
-# A line of the list of mutations in tests/models/fur.pml.
+MODELS = [f"tests/models/{name}.pml" for name in ("fur", "software", "group", "async")]
+# A line of the list of mutations at the head of a model.
 MUTATION = re.compile(r" \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)")
 
 HEAD = """# Invariants
@@ -41,7 +42,8 @@ tools/invariants.py makes this page from the comments of the sources; `./check` 
 of date. Each section is a file that defines invariants. *Cited in* names the functions, tests and
 pages that refer to one: the code that keeps it is among them. *Planted bugs* break it, and a test
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
-[tests/models/fur.pml](../tests/models/fur.pml) that break it.
+[fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
+[group.pml](../tests/models/group.pml) and [async.pml](../tests/models/async.pml) that break it.
 """
 
 
@@ -135,11 +137,12 @@ class Tree:
                     self.invariants[cited].cited.append(where)
 
     def find_mutations(self) -> None:
-        for line in self.lines.get("tests/models/fur.pml", []):
-            match = MUTATION.match(line)
-            if match and match.group(2) in self.invariants:
-                self.by_mutation[match.group(1)] = match.group(2)
-                self.invariants[match.group(2)].mutations.append(match.group(1))
+        for model in MODELS:
+            for line in self.lines.get(model, []):
+                match = MUTATION.match(line)
+                if match and match.group(2) in self.invariants:
+                    self.by_mutation[match.group(1)] = match.group(2)
+                    self.invariants[match.group(2)].mutations.append(match.group(1))
 
     def cases(self) -> set[str]:
         """The names of the model's cases."""

@@ -49,9 +49,10 @@ public:
 			                        text(w.end - 1) + ", above the tail " +
 			                        text(w.tail));
 		find_lost();
-		/* Each thread has at most one update in flight. */
+		/* Each thread has at most one update in flight, unless updates were late. */
 		uint64_t losses = std::max(w.holes, w.broken);
-		report_.too_many = losses > super_.max_threads;
+		report_.too_many =
+		        losses > super_.max_threads && heap_.words()->state != MEDIA_OPEN_ASYNC;
 		if (report_.too_many)
 			problem("ring",
 			        text(losses) +
@@ -181,9 +182,16 @@ private:
 		for (uint32_t t = 0; super_.version >= 2 && t < super_.max_threads; t++)
 			for (uint64_t at = 0; at < super_.log_bytes; at += LINE) {
 				media_claims claims;
-				if (log_read_head(&file_, t, at, tail_, &claims))
-					heads_[claims.durts] = {t, at};
+				if (log_read_head(&file_, log_of_thread(&file_, t), t, at, tail_,
+				            &claims))
+					heads_[claims.durts] = {t, at, false};
 			}
+		for (uint64_t s = tail_; s < tail_ + super_.ring_slots; s++) {
+			media_claims claims;
+			uint32_t thread;
+			if (log_read_slot_head(&file_, s, tail_, &claims, &thread))
+				heads_[s] = {thread, MEDIA_IN_SLOT, true};
+		}
 	}
 
 	/* ------------------------------------------------------------------- lost */
@@ -257,14 +265,17 @@ private:
 		l.why = why;
 		l.ranges_complete = false;
 		auto head = heads_.find(durts);
-		if (plausible && (head == heads_.end() || head->second.first == m.thread)) {
+		if (plausible && (head == heads_.end() || head->second.thread == m.thread)) {
 			l.thread = m.thread;
-			l.ranges_complete = add_ranges(l, log_record_of(&super_, &m));
+			l.ranges_complete = add_ranges(l, log_record_of(&file_, &m));
 		} else if (head != heads_.end()) {
-			auto [thread, position] = head->second;
+			auto [thread, position, in_slot] = head->second;
 			l.thread = thread;
-			add_ranges(l, {position + sizeof(media_head),
-			                      end_of_record(thread, position), thread});
+			auto *slot = reinterpret_cast<const uint8_t *>(marker(durts));
+			uint64_t from = position + sizeof(media_head);
+			add_ranges(l, in_slot ? log_record{from, super_.slot_bytes, slot}
+			                      : log_record{from, end_of_record(thread, position),
+			                                log_of_thread(&file_, thread)});
 		}
 		report_.lost.push_back(l);
 	}
@@ -275,8 +286,8 @@ private:
 	{
 		uint64_t end = place + super_.log_bytes;
 		for (auto &[durts, at] : heads_)
-			if (at.first == thread && at.second > place)
-				end = std::min(end, at.second);
+			if (at.thread == thread && !at.in_slot && at.place > place)
+				end = std::min(end, at.place);
 		return end;
 	}
 
@@ -367,7 +378,7 @@ private:
 				l.durts = l.durts ? l.durts : durts;
 				l.durts_last = durts;
 			}
-		add_ranges(l, {gap.from, gap.to, gap.thread});
+		add_ranges(l, {gap.from, gap.to, log_of_thread(&file_, gap.thread)});
 		l.ranges_complete = false; /* nothing tells where it ended */
 		report_.lost.push_back(l);
 	}
@@ -391,8 +402,12 @@ private:
 	Report &report_;
 	Ring ring_;
 	std::vector<inspect_damage> damage_;
-	/* By durTS: the thread, and the place in its log */
-	std::map<uint64_t, std::pair<uint32_t, uint64_t>> heads_;
+	struct Head {
+		uint32_t thread;
+		uint64_t place; /* in its log, or in the slot */
+		bool in_slot;
+	};
+	std::map<uint64_t, Head> heads_; /* by durTS */
 };
 
 } // namespace

@@ -11,7 +11,7 @@
 #     @check      for ./check
 #     @release    for ./check --release
 #     @cross      for ./check --cross
-#     @sysroot    libraries of the other processor (tools/cross/sysroot.sh; not installed)
+#     @sysroot    libraries of another processor (tools/cross/sysroot.sh; not installed)
 set -eu
 
 packages_of() {
@@ -20,7 +20,7 @@ packages_of() {
 	@check)
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
-		echo liblmdb-dev libpmemobj-dev spin
+		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev
 		echo clang-format universal-ctags shellcheck
 		echo python3 python3-matplotlib black flake8 mypy
 		;;
@@ -30,7 +30,8 @@ packages_of() {
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
-		echo gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu qemu-user
+		echo gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu
+		echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user
 		;;
 	@sysroot)
 		echo libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2

@@ -16,7 +16,7 @@ layers    A file of src includes headers of its own folder, or of a lower layer:
 calls     An object of the library does not refer to a symbol that a higher layer defines.  A lower
           layer calls a higher one by two function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
-          `after_update` of struct htm (the API hands DRAM back).
+          `after_update` of struct htm (the API hands DRAM back, and reports events).
 
     structure.py [--root DIRECTORY] [--build DIRECTORY]
 

@@ -83,13 +83,13 @@ static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kin
 	return taken;
 }
 
-/* Make a run of chunks that is not in use free, merged with the free runs before and after it. */
-static void give_run(fur_update *tx, void *base, uint64_t number)
+void alloc_give_run(fur_update *tx, void *base, uint64_t number)
 {
+	const uint64_t chunks = chunks_now(tx, base);
 	FUR_ASSERT(number >= header(base)->first_chunk && number < header(base)->chunks);
 	uint64_t run = get_word(tx, &chunk(base, number)->run), after = number + run;
 	/* Chunks that are no longer the end of a run become INNER (INV-A1). */
-	if (after < header(base)->chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
+	if (after < chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
 		run += get_word(tx, &chunk(base, after)->run);
 		unlink_run(tx, base, after);
 		put_word(tx, &chunk(base, after)->kind, CHUNK_INNER);
@@ -141,7 +141,7 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
 		unlist_chunk(tx, base, class, number);
 	put_word(tx, &chunk_list(base, number)->blocks, 0);
 	put_word(tx, &chunk(base, number)->run, 1); /* in an old heap, `blocks` is this word */
-	give_run(tx, base, number);
+	alloc_give_run(tx, base, number);
 }
 
 /* An update that finds the heap full must give back all kept chunks at once.  A small log has no
@@ -320,11 +320,12 @@ static struct cache *find_other_stock(fur_update *tx, void *base, unsigned class
 	return NULL;
 }
 
-static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned class)
+static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned class, int *error)
 {
 	struct cache *c = cache(base, thread, class);
 	if (!has_stock(tx, c) && !take_from_chunks(tx, base, c, class) &&
-	        !refill_range(tx, base, c, class)) {
+	        !refill_range(tx, base, c, class) &&
+	        !(alloc_extend(tx, base, 1, error) && refill_range(tx, base, c, class))) {
 		struct cache *other = find_other_stock(tx, base, class);
 		if (other)
 			c = other;
@@ -369,18 +370,24 @@ static void free_small(
 void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 {
 	void *block = NULL;
+	int error = 0;
 	FUR_ASSERT(thread < header(base)->threads);
 	if (tx->error || bytes > header(base)->bytes)
 		return NULL;
 	if (bytes <= SMALL_MOST) {
-		block = alloc_small(tx, base, thread, class_of(bytes));
+		block = alloc_small(tx, base, thread, class_of(bytes), &error);
 	} else {
 		uint64_t want = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES,
 		         number = take_run(tx, base, want, CHUNK_LARGE);
-		if (!number && alloc_reclaim(tx, base, want))
+		if (!number &&
+		        (alloc_extend(tx, base, want, &error) || alloc_reclaim(tx, base, want)))
 			number = take_run(tx, base, want, CHUNK_LARGE);
 		block = number ? block_at(chunk_address(base, number)) : NULL;
 	}
+	/* There is memory up to the largest size, but the disk is full or has failed: the commit
+	 * reports that. */
+	if (!block && error)
+		tx_fail(tx, error);
 	/* If the allocator itself has filled the log, the block is still in its old place. */
 	return tx->error ? NULL : block;
 }
@@ -458,7 +465,7 @@ bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);
 	else
-		give_run(tx, base, f.number);
+		alloc_give_run(tx, base, f.number);
 	return true;
 }
 

@@ -41,4 +41,13 @@ enum { ALLOC_MOST_PROBLEMS = 100 };
 FUR_MUST_USE int alloc_check_all(const void *base, struct alloc_census *census,
         void (*tell)(void *arg, const char *problem), void *arg);
 
+/* How much of the heap's memory for blocks is in use, in bytes: the chunks that are not free.  A
+ * chunk of 64 KiB counts as a whole if one of its blocks is in use, or if its size keeps it.  Looks
+ * at each chunk.  `heap_bytes`: the heap's size now.  Transactions may run meanwhile; the result is
+ * approximate then. */
+struct alloc_space {
+	uint64_t used_bytes, bytes;
+};
+struct alloc_space alloc_space(const void *base, uint64_t heap_bytes);
+
 #endif /* FUR_ALLOC_H */

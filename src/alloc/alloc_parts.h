@@ -18,7 +18,7 @@
 /* Read a word that updates change.  The caller runs in the body of `tx`, whose own stores the load
  * must see.
  * Plain loads read the words that never change once the heap is formatted: of the header, bytes,
- * threads, chunks, table, first_chunk and lists. */
+ * threads, chunks, table, first_chunk and lists, and whether `grown` is 0. */
 static inline uint64_t get_word(fur_update *tx, const uint64_t *word)
 {
 	FUR_ASSERT(tx);
@@ -121,6 +121,13 @@ static inline struct listed listed_of(fur_update *tx, const void *base, uint64_t
 	        at + (word & 0xfffff) * 16, at + (word >> 20 & 0xfffff) * 16, word >> 40};
 }
 
+/* The number of chunks that the allocator has now (INV-A5). */
+static inline uint64_t chunks_now(fur_update *tx, const void *base)
+{
+	const uint64_t *grown = &header(base)->grown;
+	return arch_load(grown) ? get_word(tx, grown) : header(base)->chunks;
+}
+
 /* ------------------------------------------------------------------ alloc.c */
 
 /* The number of the first chunk of a run of at least `want` free chunks, or 0. */
@@ -140,6 +147,18 @@ struct stock alloc_give_list(fur_update *tx, void *base, unsigned class, struct 
 /* Make a chunk part of a free run.  The chunk has no block in use, and none on any list but the
  * chunk's own. */
 void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t number);
+
+/* Make a run of chunks that is not in use free, merged with the free runs before and after it.  Its
+ * first chunk has its length. */
+void alloc_give_run(fur_update *tx, void *base, uint64_t number);
+
+/* ------------------------------------------------------------------- grow.c */
+
+/* Let the allocator have more chunks, until there is a run of `want` of them; let the heap grow if
+ * necessary.  In a hardware transaction that aborts it, and the update runs again in software.
+ * False: the heap does not grow so far, or *error says why it could not, or the update has
+ * failed. */
+bool alloc_extend(fur_update *tx, void *base, uint64_t want, int *error);
 
 /* ---------------------------------------------------------------- reclaim.c */
 

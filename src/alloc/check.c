@@ -18,6 +18,7 @@ struct checker {
 	const struct heap_header *h;
 	const struct chunk *table;
 	const struct chunk_list *lists;
+	uint64_t chunks; /* that the allocator has */
 	uint64_t listed; /* chunks on the classes' lists */
 	uint8_t *seen;   /* one byte per 16 of the heap, set where a free block begins */
 	struct alloc_census *census;
@@ -43,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static int report_problem(
 static bool is_small_block(const struct checker *c, uint64_t address, unsigned class)
 {
 	uint64_t offset = address - (uintptr_t)c->base;
-	if (offset >= c->h->chunks * CHUNK_BYTES)
+	if (offset >= c->chunks * CHUNK_BYTES)
 		return false;
 	return (c->table[offset / CHUNK_BYTES].kind & ~CHUNK_CUT) ==
 	               (CHUNK_SMALL | (uint64_t) class << 8) &&
@@ -144,7 +145,7 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 	uint64_t prev = 0;
 	for (; is_chunk_link(link); prev = link >> 1, link = c->lists[link >> 1].next) {
 		uint64_t number = link >> 1;
-		if (number >= c->h->chunks ||
+		if (number >= c->chunks ||
 		        (c->table[number].kind & ~CHUNK_CUT) !=
 		                (CHUNK_SMALL | (uint64_t) class << 8) ||
 		        c->lists[number].prev != prev)
@@ -165,7 +166,7 @@ static int see_depot(struct checker *c, uint64_t link, unsigned class)
 static void check_listed(struct checker *c)
 {
 	uint64_t have = 0;
-	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++)
+	for (uint64_t k = c->h->first_chunk; k < c->chunks; k++)
 		if (kind_is_small(c->table[k].kind) && c->lists[k].blocks >> 40)
 			have++;
 		else if (c->h->lists && c->lists[k].blocks)
@@ -196,11 +197,11 @@ static void check_class(struct checker *c, unsigned class)
 static int check_table(struct checker *c)
 {
 	uint64_t runs = 0, listed = 0, prev = 0;
-	for (uint64_t k = 0; k < c->h->chunks;) {
+	for (uint64_t k = 0; k < c->chunks;) {
 		const struct chunk *at = &c->table[k];
 		uint64_t kind = at->kind & 0xff,
 		         run = kind == CHUNK_META || kind == CHUNK_SMALL ? 1 : at->run;
-		if (kind < CHUNK_META || kind > CHUNK_FREE || run == 0 || run > c->h->chunks - k ||
+		if (kind < CHUNK_META || kind > CHUNK_FREE || run == 0 || run > c->chunks - k ||
 		        (kind == CHUNK_META) != (k < c->h->first_chunk) ||
 		        kind_class(at->kind) >= CLASSES || at->kind >> 17 ||
 		        (kind != CHUNK_SMALL && at->kind != kind))
@@ -225,8 +226,8 @@ static int check_table(struct checker *c)
 		k += run;
 	}
 	for (uint64_t k = c->h->free_runs; k; prev = k, k = c->table[k].next)
-		if (k >= c->h->chunks || c->table[k].kind != CHUNK_FREE ||
-		        c->table[k].prev != prev || ++listed > runs)
+		if (k >= c->chunks || c->table[k].kind != CHUNK_FREE || c->table[k].prev != prev ||
+		        ++listed > runs)
 			return report_problem(c, "the list of free runs is broken at chunk %llu",
 			        (unsigned long long)k);
 	return listed == runs ? 0
@@ -237,7 +238,7 @@ static int check_table(struct checker *c)
 /* Count the blocks that are carved and not free: they are in use. */
 static void count_used(struct checker *c)
 {
-	for (uint64_t k = c->h->first_chunk; k < c->h->chunks; k++) {
+	for (uint64_t k = c->h->first_chunk; k < c->chunks; k++) {
 		if (!kind_is_small(c->table[k].kind))
 			continue;
 		uint64_t bytes = class_bytes(kind_class(c->table[k].kind));
@@ -256,10 +257,11 @@ int alloc_check_all(const void *base, struct alloc_census *census,
 	memset(census, 0, sizeof *census);
 	c.table = (const struct chunk *)((uintptr_t)base + c.h->table);
 	c.lists = (const struct chunk_list *)((uintptr_t)base + lists_offset(c.h));
-	c.seen = calloc(c.h->bytes / 16, 1);
+	c.chunks = c.h->grown ? c.h->grown : c.h->chunks;
+	c.seen = calloc(c.chunks * CHUNK_BYTES / 16, 1);
 	if (!c.seen)
 		return fur_fail(FUR_ENOMEM, "no memory to check the heap: free some memory");
-	census->chunks = c.h->chunks;
+	census->chunks = c.chunks;
 	/* Only a sound table tells where blocks are. */
 	if (check_table(&c) == 0)
 		for (unsigned class = 0; class < CLASSES; class ++)

@@ -134,7 +134,8 @@ static void tally_class(fur_update *tx, struct tally *t, void *base, unsigned cl
 static uint64_t take_cheapest_chunk(fur_update *tx, struct tally *t, const void *base)
 {
 	uint64_t best = 0, least = UINT64_MAX;
-	for (uint64_t k = 0; k < WINDOW && t->first + k < header(base)->chunks; k++) {
+	const uint64_t chunks = chunks_now(tx, base);
+	for (uint64_t k = 0; k < WINDOW && t->first + k < chunks; k++) {
 		uint64_t kind = get_word(tx, &chunk(base, t->first + k)->kind),
 		         found = t->chunks[k].blocks;
 		if (kind_is_small(kind) && found && t->chunks[k].entries < least &&
@@ -255,8 +256,8 @@ bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 	if ((is_old_form(base) && sort_old_lists(tx, base, want)) ||
 	        give_kept_chunks(tx, base, want))
 		return true;
-	for (uint64_t first = header(base)->first_chunk; first < header(base)->chunks;
-	        first += WINDOW) {
+	const uint64_t chunks = chunks_now(tx, base);
+	for (uint64_t first = header(base)->first_chunk; first < chunks; first += WINDOW) {
 		struct tally t = {.first = first};
 		for (unsigned class = 0; class < CLASSES; class ++)
 			tally_class(tx, &t, base, class);

@@ -5,6 +5,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "durability/async.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
 	int error = durability_check(d);
+	async_stop(d); /* the replays below make late updates durable */
 	while (!error && ring_tail(d) < ring_next(d))
 		error = durability_replay(d, &backoff);
 	FUR_ASSERT(error || ring_tail(d) == ring_next(d));
@@ -66,6 +68,7 @@ static int close_heap(struct fur_heap *heap)
 		error = replay_rest(&heap->durability);
 	if (error)
 		say_not_replayed(error);
+	log_events(heap);
 	heap_take_apart(heap);
 	return error;
 }

@@ -20,6 +20,9 @@
 #include "api/heap.h"
 #include "base/error.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static struct {
 	pthread_mutex_t mutex;
 	struct fur_heap *first;
@@ -41,13 +44,23 @@ void heap_disown(struct fur_heap *heap)
 
 /* ---------------------------------------------------------------- handlers */
 
+/* In heap_fork(), keep the heap's pages from the child.  The mutex keeps other threads from forking
+ * meanwhile, so their children get the pages. */
 static void before_fork(void)
 {
+	const struct fur_heap *heap = this_thread()->forking;
 	pthread_mutex_lock(&heaps.mutex);
+	/* If the kernel refuses, or QEMU ignores it, the child has the pages until it closes the
+	 * heap: that costs only time. */
+	if (heap)
+		madvise(heap->file.base, heap->file.mapped_bytes, MADV_DONTFORK);
 }
 
 static void after_fork_in_parent(void)
 {
+	const struct fur_heap *heap = this_thread()->forking;
+	if (heap)
+		madvise(heap->file.base, heap->file.mapped_bytes, MADV_DOFORK);
 	pthread_mutex_unlock(&heaps.mutex);
 }
 
@@ -56,7 +69,18 @@ static void after_fork_in_child(void)
 	for (struct fur_heap *heap = heaps.first; heap; heap = heap->next_open)
 		heap_disown(heap);
 	this_thread()->open = NULL;
+	this_thread()->forking = NULL;
 	pthread_mutex_unlock(&heaps.mutex);
+}
+
+pid_t heap_fork(struct fur_heap *heap)
+{
+	struct this_thread *self = this_thread();
+	FUR_ASSERT(!self->forking && heaps_have(heap));
+	self->forking = heap;
+	pid_t child = fork();
+	self->forking = NULL;
+	return child;
 }
 
 /* -------------------------------------------------------------------- list */

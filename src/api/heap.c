@@ -35,6 +35,9 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 		return error;
 	}
 	heap->file = *file;
+	/* Nobody destroys it: in a child of fork(), a thread that the child does not have may hold
+	 * it (INV-K2). */
+	pthread_mutex_init(&heap->polling, NULL);
 	heap->owner = getpid();
 	*out = heap;
 	return 0;
@@ -95,6 +98,7 @@ int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 		error = page_limit_start(heap, o->dram_bytes);
 	if (error)
 		return error;
+	log_start(heap, o);
 	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
 	/* On POWER an update draws its durTS in the window, before it announces itself. */
 	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
@@ -105,6 +109,9 @@ int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 void heap_take_apart(struct fur_heap *heap)
 {
 	FUR_ASSERT(!heaps_have(heap));
+	/* A child of fork() does not have the thread. */
+	if ((int)arch_load(&heap->durability.failed) != FUR_EFORK)
+		grower_end(heap);
 	pthread_key_delete(heap->self);
 	/* In a child of fork(), a thread that the child does not have may hold the mutex
 	 * (INV-K2). */

@@ -20,6 +20,25 @@ struct page_limit {
 	uint64_t times, bytes_handed_back; /* under the mutex: what these threads have done */
 };
 
+/* fur_options.log (log.c). */
+struct event_log {
+	void (*log)(enum fur_log_level level, const char *message, void *arg); /* or NULL */
+	void *arg;
+	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
+};
+
+/* A thread of libfur's own that lets the heap grow before updates need it (grow.c). */
+struct grower {
+	pthread_t thread;
+	bool runs;
+	/* Its futex: counts calls.  Another line than anything that updates write to. */
+	uint32_t calls ARCH_PADDED;
+	uint32_t called; /* 1: it has been called, and is not done */
+	uint32_t failed; /* 1: its last attempt failed; updates that need memory try themselves */
+	uint32_t stopping;
+	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
+};
+
 /* fur_thread.state: of a place in fur_heap.threads. */
 enum thread_state { THREAD_FREE, THREAD_REGISTERED };
 
@@ -32,6 +51,9 @@ struct fur_heap {
 	/* Thread-specific: the thread's registration; the key's destructor ends it */
 	pthread_key_t self;
 	struct page_limit page_limit;
+	struct event_log log;
+	struct grower grower;
+	pthread_mutex_t polling; /* lets one thread at a time call active_poll() */
 	struct fur_info info;
 	pid_t owner; /* the process that opened it */
 	struct fur_heap *next_open;
@@ -52,6 +74,9 @@ FUR_MUST_USE int heap_put_together(struct fur_heap *heap, const struct fur_optio
  * list of open heaps. */
 void heap_take_apart(struct fur_heap *heap);
 
+/* Refuse NULL, and a copy that fork() made.  Errors: FUR_EINVAL, FUR_EFORK. */
+FUR_MUST_USE int heap_check_handle(const struct fur_heap *heap, const char *function);
+
 /* Fill in what fur_get_info() returns from now on. */
 void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed);
 
@@ -60,6 +85,24 @@ void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed)
 /* From now on, keep the heap's private pages within `bytes`; 0: no limit.  Errors: FUR_ESYS. */
 FUR_MUST_USE int page_limit_start(struct fur_heap *heap, uint64_t bytes);
 void page_limit_end(struct fur_heap *heap);
+
+/* --------------------------------------------------------------------- log.c */
+
+/* From now on, report events to fur_options.log.  After page_limit_start(), whose after_update it
+ * calls, too. */
+void log_start(struct fur_heap *heap, const struct fur_options *o);
+/* Report how the heap was opened. */
+void log_opened(const struct fur_heap *heap, const struct replay_result *replayed);
+/* Report the events that are noted.  The caller holds no lock, and has no transaction open. */
+void log_events(struct fur_heap *heap);
+
+/* -------------------------------------------------------------------- grow.c */
+
+/* From now on, let the heap grow in time, if it can grow.  After log_start(), whose after_update it
+ * calls, too.  Errors: FUR_ESYS. */
+FUR_MUST_USE int grower_start(struct fur_heap *heap);
+/* The heap must not have been disowned. */
+void grower_end(struct fur_heap *heap);
 
 /* -------------------------------------------------------------------- fork.c */
 
@@ -71,8 +114,23 @@ FUR_MUST_USE int heaps_add(struct fur_heap *heap);
 int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap));
 bool heaps_have(const struct fur_heap *heap);
 
+/* fork(), but the child does not get the heap's pages, and copying their page tables costs nothing.
+ * The child must close its copy of the heap.  Returns: as fork(). */
+FUR_MUST_USE pid_t heap_fork(struct fur_heap *heap);
+
 /* Establish INV-K1 in a process that is a child of the one that opened the heap. */
 void heap_disown(struct fur_heap *heap);
+
+/* --------------------------------------------------------------- read_only.c */
+
+/* Open a copy of a heap for reading.  Becomes the owner of the copy, even if it fails.  Errors:
+ * those of fur_open_read_only(). */
+FUR_MUST_USE int read_only_open(
+        struct heap_file *copy, const struct fur_options *o, fur_heap **out);
+/* The options of a copy: no hardware transactions, a medium in memory. */
+void read_only_options(struct fur_options *o);
+/* The result of copying to memory: write_failed() tells of a file system, which there is none. */
+int read_only_copied(int error);
 
 /* ------------------------------------------------------------------ thread.c */
 

@@ -5,6 +5,7 @@
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
+#include "htm/active.h"
 
 FUR_API void *fur_base(const fur_heap *heap)
 {
@@ -13,10 +14,10 @@ FUR_API void *fur_base(const fur_heap *heap)
 
 FUR_API uint64_t fur_bytes(const fur_heap *heap)
 {
-	return heap ? heap->file.super->heap_bytes : 0;
+	return heap ? durability_heap_bytes(&heap->durability) : 0;
 }
 
-static int check_heap(const struct fur_heap *heap, const char *function)
+int heap_check_handle(const struct fur_heap *heap, const char *function)
 {
 	if (!heap)
 		return fur_fail(FUR_EINVAL, "%s: heap must not be NULL", function);
@@ -31,7 +32,7 @@ void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed)
 	i->htm = heap->htm.kind;
 	i->isolation = heap->htm.isolation;
 	i->pm = heap->durability.pm.domain;
-	i->heap_bytes = s->heap_bytes;
+	i->max_bytes = s->heap_bytes;
 	i->log_bytes = s->log_bytes;
 	i->ring_slots = s->ring_slots;
 	i->address = s->address;
@@ -45,9 +46,15 @@ void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed)
 FUR_API int fur_get_info(const fur_heap *heap, struct fur_info *info)
 {
 	const struct fur_struct theirs = {"fur_info", info, FUR_INFO_LEAST_BYTES};
-	int error = check_heap(heap, "fur_get_info");
-	return error ? error : fur_struct_give(&theirs, &heap->info, sizeof heap->info);
+	int error = heap_check_handle(heap, "fur_get_info");
+	if (error)
+		return error;
+	struct fur_info now = heap->info;
+	now.heap_bytes = durability_heap_bytes(&heap->durability);
+	return fur_struct_give(&theirs, &now, sizeof now);
 }
+
+/* ------------------------------------------------------------- statistics */
 
 static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 {
@@ -60,6 +67,7 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 	s->software_commits += arch_load(&from->software_commits);
 	s->serial_commits += arch_load(&from->serial_commits);
 	s->defeats += arch_load(&from->defeats);
+	s->async_commits += arch_load(&from->async_commits);
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 		s->aborts[c] += arch_load(&from->aborts[c]);
 	for (int p = 0; p < FUR_PHASES; p++)
@@ -67,11 +75,30 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 	s->threads += arch_load32(&t->state) == THREAD_REGISTERED;
 }
 
+/* What is so at this moment, and not a sum. */
+static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
+{
+	const struct durability *d = &heap->durability;
+	struct durability_usage usage = durability_usage(d);
+	struct alloc_space space = alloc_space(heap->file.base, durability_heap_bytes(d));
+	pthread_mutex_lock(&heap->polling);
+	struct active_ages ages = active_poll(&heap->htm);
+	pthread_mutex_unlock(&heap->polling);
+	s->ring_used_slots = usage.ring_slots;
+	s->ring_slots = d->super->ring_slots;
+	s->fullest_log_bytes = usage.log_bytes;
+	s->log_bytes = d->super->log_bytes;
+	s->space_used_bytes = space.used_bytes;
+	s->space_bytes = space.bytes;
+	s->readers = ages.readers;
+	s->oldest_reader_ns = ages.oldest_ns;
+}
+
 FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 {
 	const struct fur_struct theirs = {"fur_stats", stats, FUR_STATS_LEAST_BYTES};
 	struct fur_stats s = {0};
-	int error = check_heap(heap, "fur_get_stats");
+	int error = heap_check_handle(heap, "fur_get_stats");
 	if (error)
 		return error;
 	const struct durability *d = &heap->durability;
@@ -83,5 +110,8 @@ FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 	s.bytes_handed_back = arch_load(&heap->page_limit.bytes_handed_back);
 	s.long_readers = arch_load(&heap->htm.long_readers);
 	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
+	/* A program built with an older header does not pay for results that it does not get. */
+	if (stats && stats->size > offsetof(struct fur_stats, ring_used_slots))
+		add_gauges(&s, (struct fur_heap *)(uintptr_t)heap);
 	return fur_struct_give(&theirs, &s, sizeof s);
 }

@@ -70,13 +70,17 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	if (error)
 		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
-	if (name)
+	/* After recovery, so that the file does not grow if it is refused (INV-F1). */
+	error = grower_start(heap);
+	if (!error && name)
 		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
+	heap_advise_growth(&heap->file);
 	if (d->populate)
 		heap_populate(&heap->file);
 	heap_fill_info(heap, &replayed);
+	log_opened(heap, &replayed);
 	return 0;
 }
 

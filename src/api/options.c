@@ -55,7 +55,7 @@ static int read_environment(struct fur_options *o)
 
 /* ----------------------------------------------------------------- options */
 
-enum { DEFAULT_RETRIES = 20, DEFAULT_REPORT_NS = 100000000 };
+enum { DEFAULT_RETRIES = 20, DEFAULT_REPORT_NS = 100000000, DEFAULT_ASYNC_MS = 10 };
 
 int options_complete(const struct fur_options *given, struct fur_options *o)
 {
@@ -69,6 +69,8 @@ int options_complete(const struct fur_options *given, struct fur_options *o)
 	        (unsigned)o->pm > FUR_PM_SYNC)
 		return fur_fail(FUR_EINVAL,
 		        "isolation, htm or pm in fur_options is none of its enum's values");
+	if (!o->async_ms)
+		o->async_ms = DEFAULT_ASYNC_MS;
 	if (!o->retries)
 		o->retries = DEFAULT_RETRIES;
 	if (!o->reader_report_ns)

@@ -48,12 +48,13 @@ static uint64_t anonymous_pages(int statm)
 
 /* The heap's private pages, in memory or swapped out: /proc/self/pagemap has a word for each page,
  * proc(5). */
-static uint64_t private_pages(const struct page_limit *limit, const struct heap_file *file)
+static uint64_t private_pages(
+        const struct page_limit *limit, const struct heap_file *file, uint64_t heap_bytes)
 {
 	const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62,
 	               of_file = UINT64_C(1) << 61;
 	uint64_t words[1024], first = (uintptr_t)file->base / limit->page_bytes,
-	                      pages = file->super->heap_bytes / limit->page_bytes;
+	                      pages = heap_bytes / limit->page_bytes;
 	uint64_t found = 0, n;
 	for (uint64_t at = 0; at < pages; at += n) {
 		n = pages - at < 1024 ? pages - at : 1024;
@@ -90,8 +91,9 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 		return;
 	FUR_ASSERT(lock_held(t->htm));
 	/* If the heap has failed, keep its pages: the file will never have their contents. */
+	const uint64_t bytes = durability_heap_bytes(t->durability);
 	if (settle_updates(t->durability) == 0 &&
-	        madvise(heap->file.base, heap->file.super->heap_bytes, MADV_DONTNEED) == 0) {
+	        madvise(heap->file.base, bytes, MADV_DONTNEED) == 0) {
 		arch_store(&limit->times, limit->times + 1);
 		arch_store(&limit->bytes_handed_back,
 		        limit->bytes_handed_back + pages * limit->page_bytes);
@@ -106,7 +108,7 @@ static void check_page_limit(struct fur_thread *t)
 	const uint64_t most = limit->bytes / limit->page_bytes;
 	if (anonymous_pages(limit->statm) <= most || pthread_mutex_trylock(&limit->mutex))
 		return;
-	uint64_t pages = private_pages(limit, &t->heap->file);
+	uint64_t pages = private_pages(limit, &t->heap->file, durability_heap_bytes(t->durability));
 	if (pages > most)
 		hand_pages_back(t, pages);
 	pthread_mutex_unlock(&limit->mutex);
@@ -120,6 +122,8 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 	const struct page_limit *limit = &t->heap->page_limit;
 	int cancel;
 	FUR_ASSERT(limit->bytes && !t->update.depth && !t->ro.depth);
+	if (entries == 0)
+		return;
 	t->entries_since_look += entries;
 	if (t->entries_since_look < limit->bytes / limit->page_bytes / CHECKS_PER_LIMIT)
 		return;

@@ -23,7 +23,8 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
 		return fur_fail(
 		        FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
-	return redo_init(&d->redo[me], d, me);
+	int error = durability_take_log(d, me);
+	return error ? error : redo_init(&d->redo[me], d, me);
 }
 
 void thread_free_memory(struct fur_thread *t)

@@ -9,19 +9,21 @@
  * own data is the exception: programs access it at its own width (fur_load() in fur.h,
  * redo_append()).
  *
- * The machine is one of three.  Each has a header with the definitions that the section "the
+ * The machine is one of four.  Each has a header with the definitions that the section "the
  * machine's" below lists:
- *   arch_x86.h, arch_power.h   a real processor, together with arch_native.h
+ *   arch_x86.h, arch_power.h, arch_arm.h
+ *                              a real processor, together with arch_native.h
  *   arch_emulated.h            the emulated machine, in emulator/
  *
  * Orders, strongest first:
  *   arch_fence()          everything before is performed before everything after, stores before
- *                         later loads included (mfence; hwsync)
- *   arch_fence_light()    the same, except that a store may pass a later load (only a compiler
- *                         barrier on x86; lwsync)
+ *                         later loads included (mfence; hwsync; dmb ish)
+ *   read-modify-writes    a full fence between the accesses before and those after, and
+ *                         sequentially consistent
+ *   arch_fence_light()    as arch_fence(), except that a store may pass a later load (only a
+ *                         compiler barrier on x86; lwsync; dmb ishld with dmb ishst)
+ *   *_ordered             sequentially consistent: one order that all threads agree on
  *   *_acquire, *_release  as in C11
- *   *_ordered, and        sequentially consistent: one order that all threads agree on
- *   read-modify-writes
  *   the rest              relaxed
  */
 #ifndef FUR_ARCH_H
@@ -52,6 +54,8 @@
  *   arch_fence()                 see "Orders" above
  *   arch_fence_light()           see there
  *   arch_store_fence(p, value)   store, then a full fence
+ *   arch_fence_after_rmw()       makes the read-modify-write just before it a full fence, on a
+ *                                machine where the compiler's is none
  *   arch_prefetch(p)             ask for a line, to read it, and go on; p may be any address
  *   arch_prefetch_to_write(p)    the same, to write it
  *   arch_overlap_begin(), arch_overlap_end()
@@ -78,8 +82,11 @@
 #elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
 #include "base/arch_native.h"
 #include "base/arch_power.h"
+#elif defined(__aarch64__) && defined(__AARCH64EL__)
+#include "base/arch_arm.h"
+#include "base/arch_native.h"
 #else
-#error "libfur knows x86-64 and ppc64le: write the fences and flushes of this processor"
+#error "libfur knows x86-64, ppc64le and aarch64: write this processor's fences and flushes"
 #endif
 
 /* ------------------------------------------------------------ shared words */
@@ -112,20 +119,29 @@ static inline void arch_store_release(uint64_t *p, uint64_t value)
 	__atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
+/* Each is a full fence, on every machine: the emulated machine takes them for that, so only then
+ * does its evidence hold for the others. */
+
 static inline uint64_t arch_fetch_add(uint64_t *p, uint64_t value)
 {
-	return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+	uint64_t was = __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+	arch_fence_after_rmw();
+	return was;
 }
 
 static inline uint64_t arch_exchange(uint64_t *p, uint64_t value)
 {
-	return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
+	uint64_t was = __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
+	arch_fence_after_rmw();
+	return was;
 }
 
 static inline bool arch_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 {
-	return __atomic_compare_exchange_n(
+	bool done = __atomic_compare_exchange_n(
 	        p, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	arch_fence_after_rmw();
+	return done;
 }
 
 /* The same for 32 bits: words that a futex looks at, and their neighbours. */
@@ -162,21 +178,26 @@ static inline void arch_store32_ordered(uint32_t *p, uint32_t value)
 
 static inline uint32_t arch_fetch_add32(uint32_t *p, uint32_t value)
 {
-	return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+	uint32_t was = __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+	arch_fence_after_rmw();
+	return was;
 }
 
 static inline bool arch_cas32(uint32_t *p, uint32_t expected, uint32_t desired)
 {
-	return __atomic_compare_exchange_n(
+	bool done = __atomic_compare_exchange_n(
 	        p, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	arch_fence_after_rmw();
+	return done;
 }
 
 /* -------------------------------------------------------------- write-back
  *
  * arch_write_back() starts writing back every line of [start, start + bytes).  On x86 libpmem
- * chooses the best instruction, such as clwb; on POWER it is dcbf.  arch_write_back_fence() orders
- * all these write-backs before everything later: by sfence on x86; by hwsync on POWER, because
- * lwsync does not order dcbf. */
+ * chooses the best instruction, such as clwb; on POWER it is dcbf, on aarch64 dc cvap or dc cvac.
+ * arch_write_back_fence() orders all these write-backs before everything later: by sfence on x86;
+ * by hwsync on POWER, because lwsync does not order dcbf; by dsb sy on aarch64, because no dmb
+ * waits for a write-back. */
 void arch_write_back(const void *start, size_t bytes);
 void arch_write_back_fence(void);
 

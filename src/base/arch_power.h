@@ -42,6 +42,10 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
 	arch_fence();
 }
 
+/* A sequentially consistent read-modify-write begins with hwsync, which orders the accesses before
+ * it before those after it. */
+static inline void arch_fence_after_rmw(void) {}
+
 static inline void arch_gap(void)
 {
 	arch_pause();

@@ -44,6 +44,9 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
 	__atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
 }
 
+/* A locked instruction is a full fence (Intel SDM volume 3, "Memory ordering"). */
+static inline void arch_fence_after_rmw(void) {}
+
 /* A gap between two loads of a word.  Allowed inside a hardware transaction, where `pause` aborts.
  * lfence orders the load before it against the load after it: with more than one in flight, an
  * invalidation of the line counts as a conflict and aborts the transaction. */

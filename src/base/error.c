@@ -123,7 +123,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_EVERSION: return "made by a version this library does not read";
 	case FUR_ECORRUPT: return "the heap file is damaged";
 	case FUR_EBUSY: return "in use";
-	case FUR_EADDRESS: return "the heap's address range is taken";
+	case FUR_EADDRESS: return "the heap's addresses are taken, or too high";
 	case FUR_ENOSPC: return "no room for the heap file";
 	case FUR_ETHREADS: return "too many threads for this heap";
 	case FUR_ENESTED: return "not allowed inside the transaction that is open";
@@ -135,6 +135,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_ENOMEM: return "out of memory: free some memory";
 	case FUR_EFREE: return "not an allocated block of this heap";
 	case FUR_EFORK: return "a child of fork() has a copy of the heap only";
+	case FUR_EREADONLY: return "the heap is open read-only";
 	default: return "unknown error code";
 	}
 }

@@ -30,6 +30,13 @@ FUR_API const char *fur_isolation_name(enum fur_isolation isolation)
 	return isolation == FUR_OPACITY ? "opacity" : isolation == FUR_SNAPSHOT ? "snapshot" : "?";
 }
 
+FUR_API const char *fur_log_level_name(enum fur_log_level level)
+{
+	static const char *const names[] = {"info", "warning", "error"};
+	_Static_assert(sizeof names / sizeof *names == FUR_LOG_ERROR + 1, "a name for each");
+	return (unsigned)level < sizeof names / sizeof *names ? names[level] : "?";
+}
+
 FUR_API const char *fur_abort_name(enum fur_abort_cause cause)
 {
 	static const char *const names[] = {

@@ -3,7 +3,7 @@
  * attach.c - struct durability for an opened file.
  */
 #include "base/memory.h"
-#include "durability/ring.h"
+#include "durability/async.h"
 #include "file/heap_file.h"
 
 #include <stdlib.h>
@@ -17,15 +17,20 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 	uint64_t tail = 0;
 	memset(d, 0, sizeof *d);
 	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
-	if (!error && pthread_mutex_init(&d->replaying, NULL)) {
+	if (!error && (pthread_mutex_init(&d->replaying, NULL) ||
+	                      pthread_mutex_init(&d->growing, NULL))) {
 		pm_fini(&d->pm);
 		error = fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
 	}
 	if (error)
 		return error;
+	pthread_mutex_init(&d->async.flushing, NULL); /* cannot fail without attributes */
+	d->async.period_ns = UINT64_C(1000000) * options->async_ms;
 	d->geometry = file->geometry;
 	d->super = &d->geometry;
 	d->words = s;
+	d->file = file;
+	d->heap_bytes = media_heap_bytes(g, s);
 	d->head_bytes = media_head_bytes(&d->geometry);
 	d->control = (struct control *)((uint8_t *)s + g->control_offset);
 	d->ring = (uint8_t *)s + g->ring_offset;
@@ -53,11 +58,14 @@ void durability_detach(struct durability *d)
 		redo_fini(&d->redo[i], d);
 	free(d->redo);
 	free(d->nondurable);
+	async_free(d);
 	/* In a child of fork(), do not destroy them: a thread that the child does not have may hold
 	 * the mutex, or wait for the condition.  pthread_cond_destroy() waits for all waiters, so
 	 * it would never return. */
 	if ((int)arch_load(&d->failed) != FUR_EFORK) {
 		pthread_mutex_destroy(&d->replaying);
+		pthread_mutex_destroy(&d->async.flushing);
+		pthread_mutex_destroy(&d->growing);
 		pm_fini(&d->pm);
 	}
 	memset(d, 0, sizeof *d);

@@ -3,6 +3,7 @@
  * commit.c - the steps of an update after it is visible: marker, write-back, durability wait,
  * leaving nondurable[].
  */
+#include "durability/async.h"
 #include "durability/nondurable.h"
 
 #include <string.h>
@@ -26,35 +27,97 @@ static void marker_name_dependencies(
 
 /* The durTSs that the update claims to be settled (INV-M4).  Each update of D is named by the
  * marker, or durable by now. */
-static struct media_claims claims_of(const struct redo_log *log, const struct commit *c)
+static struct media_claims claims_of(
+        const struct durability *d, const struct redo_log *log, const struct commit *c)
 {
-	/* The thread's newest update has returned: its marker is durable (INV-D2). */
+	/* INV-AS6.  Read `durable` after `newest`, so that it covers each late update that our scan
+	 * of nondurable[] has missed, if none is pending now. */
+	bool pending = async_pending(d);
+	const uint64_t durable = async_durable(d);
 	struct media_claims claims = {.durts = c->durts,
-	        .own = log->durts,
+	        .own = redo_settled(log),
 	        .settled = c->dset.settled_below,
 	        .clear = c->dset.settled_below};
 	for (uint32_t k = 0; k < c->dset.n; k++)
 		if (c->dset.members[k].durts && c->dset.members[k].durts < claims.clear)
 			claims.clear = c->dset.members[k].durts;
+	if (pending && claims.clear > durable)
+		claims.clear = durable;
+	if (pending || c->late) /* the marker of a late update names nothing */
+		claims.settled = claims.clear;
 	return claims;
+}
+
+/* Note that an update could not become durable.  Called before nondurable_leave(): a thread that
+ * waits for us must then find the heap failed, because the data that it read from us is not
+ * durable. */
+static int failed(struct durability *d, int error)
+{
+	if (error)
+		durability_fail(d, error);
+	return error;
 }
 
 /* Return when all that this thread has flushed is durable. */
 static int drain(struct durability *d)
 {
-	int error = pm_drain(&d->pm);
-	/* Set `failed` before nondurable_leave(): a thread that waits for us must then find the
-	 * heap failed, because the data that it read from us is not durable. */
-	if (error)
-		durability_fail(d, error);
-	return error;
+	return failed(d, pm_drain(&d->pm));
+}
+
+/* SYNC: complete the update's slot in DRAM.  A record that does not fit it is written to the log.
+ * One sync makes slot and log durable (INV-M3). */
+static int commit_put_slot(struct durability *d, struct commit *c, struct media_marker *marker,
+        const struct media_claims *claims)
+{
+	struct redo_log *log = &d->redo[c->me];
+	uint8_t *slot = c->late ? async_slot(d, c->durts) : log->slot;
+	int error = 0;
+	if (c->in_slot) {
+		redo_put_in_slot(log, d, slot, claims);
+		marker->kind = MEDIA_COMMIT_IN_SLOT | (marker->kind & MEDIA_AFTER_ALL);
+		marker->log_start = MEDIA_IN_SLOT;
+	} else {
+		redo_put_head(log, d, log->written, claims);
+		error = redo_write_out(log, d, log->start, log->head);
+	}
+	marker->checksum =
+	        media_marker_checksum(d->super, marker, c->in_slot ? slot : log->written);
+	if (c->late) {
+		struct media_marker *place = (struct media_marker *)(void *)slot;
+		memcpy(&place->log_start, &marker->log_start, sizeof *marker - sizeof place->durts);
+		/* Release: a flush that sees the durTS writes the whole slot, and syncs a record
+		 * that we have written to the log. */
+		if (!error)
+			arch_store_release(&place->durts, c->durts);
+		return failed(d, error);
+	}
+	memcpy(slot, marker, sizeof *marker);
+	log->request.from = log->slot;
+	log->request.bytes = d->super->slot_bytes;
+	log->request.offset = (uint64_t)((const uint8_t *)durability_marker(d, c->durts) -
+	                                 (const uint8_t *)d->words);
+	return failed(d, error);
+}
+
+/* Is the update late?  It is if nobody waits for it, and if it may have read from a late update
+ * that is not durable (INV-AS3).
+ * Orders:  the caller has ordered its scan of nondurable[], and its waits for members of D, before
+ *          this.  Otherwise a late update could leave nondurable[] unseen. */
+static void decide_if_late(struct durability *d, struct commit *c, struct media_marker *marker)
+{
+	c->late = async_pending(d) || (c->async && async_ready(d));
+	if (!c->late)
+		return;
+	marker->kind |= MEDIA_AFTER_ALL;
+	memset(marker->deps, 0, sizeof marker->deps);
 }
 
 /* Write the record's head, the record and the marker to the file.  Errors: the first failure's. */
 static int commit_write(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	struct redo_log *log = &d->redo[c->me];
-	marker_name_dependencies(d, marker, &c->dset);
+	if (!c->async)
+		marker_name_dependencies(d, marker, &c->dset);
 	/* An update that could not become durable sets `failed`, then leaves nondurable[] like a
 	 * durable one.  If our scan missed it, we would claim that it is settled.  So no update
 	 * writes a claim once the heap has failed.  The fence orders our scan before this load of
@@ -63,8 +126,12 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 	int error = durability_check(d);
 	if (error)
 		return error;
-	struct media_claims claims = claims_of(log, c);
+	decide_if_late(d, c, marker);
+	struct media_claims claims = claims_of(d, log, c);
 	log->durts = c->durts;
+	log->late = c->late;
+	if (pm_writes(&d->pm))
+		return commit_put_slot(d, c, marker, &claims);
 	redo_put_head(log, d, log->written, &claims);
 	if (!c->log_is_out) {
 		redo_copy_out(log, d, log->start, log->head);
@@ -80,6 +147,8 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 static int commit_flush(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
+	if (pm_writes(&d->pm))
+		return failed(d, pm_commit(&d->pm, &log->request));
 	if (!c->log_is_out)
 		redo_flush(log, d, log->start, log->head);
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof(struct media_marker));
@@ -102,7 +171,9 @@ int durability_persist(struct durability *d, struct commit *c)
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
 	FUR_ASSERT(log->head >= log->start && log->head <= log->head_most);
-	log->end = log->head;
+	c->in_slot = pm_writes(&d->pm) && !c->log_is_out && redo_fits_slot(log, d);
+	if (!c->in_slot) /* a record in the slot leaves its place in the log to the next one */
+		log->end = log->head;
 	commit_draw(d, c);
 	phase_mark(c, FUR_PHASE_LOG);
 	struct media_marker marker = {.durts = c->durts,
@@ -117,11 +188,15 @@ int durability_persist(struct durability *d, struct commit *c)
 	 * names D instead. */
 	if (!error)
 		error = commit_write(d, c, &marker); /* A1:38 */
-	if (!error) {
+	if (!error && !c->late) {
 		phase_mark(c, FUR_PHASE_LOG);
 		error = commit_flush(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
 	}
+	/* INV-AS1: before it leaves.  Otherwise a transaction that has read from it could look for
+	 * it in between, find it nowhere, and return (plant: late-and-unseen). */
+	if (!error && c->late)
+		async_note(d, c->durts);
 	/* We leave as soon as we are durable ourselves, before we wait for D.  If we left after the
 	 * wait, the members of D would wait for each other in a chain as long as there are threads.
 	 * An update that read from us need not find us: it collects D after we became visible, and
@@ -131,10 +206,23 @@ int durability_persist(struct durability *d, struct commit *c)
 	return error;
 }
 
+/* The thread need not wait for the update any more. */
+static int await_over(struct durability *d, struct commit *c, int error)
+{
+	phase_mark(c, FUR_PHASE_DURABILITY);
+	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
+		control_wake(d, c->me, c->durts);
+	redo_prefetch(&d->redo[c->me], d);
+	return error;
+}
+
 int durability_await(struct durability *d, struct commit *c, int error)
 {
 	if (error)
 		return error;
+	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
+	if (c->late)
+		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */
@@ -143,11 +231,11 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	if (arch_load(&d->failed))
 		error = durability_say_failed(
 		        d, "an update that this one has read from could not be made durable");
-	phase_mark(c, FUR_PHASE_DURABILITY);
-	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
-		control_wake(d, c->me, c->durts);
-	redo_prefetch(&d->redo[c->me], d);
-	return error;
+	/* Members of D may have left late, after we had looked for late updates.  Our marker names
+	 * them (INV-D3), and this load comes after their leaving, too (INV-AS2). */
+	if (!error && c->dset.n)
+		error = async_wait_all(d);
+	return await_over(d, c, error);
 }
 
 int durability_commit(struct durability *d, struct commit *c)

@@ -8,6 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+void durability_note(struct durability *d, enum event event)
+{
+	uint64_t noted;
+	do
+		noted = arch_load(&d->events.noted);
+	while (!arch_cas(&d->events.noted, noted, noted | event));
+}
+
+uint64_t durability_take_events(struct durability *d)
+{
+	return arch_load(&d->events.noted) ? arch_exchange(&d->events.noted, 0) : 0;
+}
+
 void durability_fail(struct durability *d, int error)
 {
 	/* Several threads may fail at the same time; one of them writes the message. */
@@ -15,6 +28,7 @@ void durability_fail(struct durability *d, int error)
 		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
 		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
 		arch_store32_release(&d->cause_state, CAUSE_THERE);
+		durability_note(d, EVENT_FAILED);
 	}
 	/* Release: see drain() in commit.c. */
 	arch_store_release(&d->failed, (uint64_t)(int64_t)error);
@@ -30,15 +44,45 @@ int durability_say_failed(const struct durability *d, const char *news)
 	        there ? d->cause : fur_strerror(error));
 }
 
+/* Does a fur-replayer serve the heap?  If its lock cannot be read, this process replays: that is
+ * safe, because the right to replay has a lock of its own. */
+static bool replayer_serves(struct durability *d)
+{
+	uint64_t pid = d->control->replayer_pid;
+	int held = pid ? heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) : 0;
+	/* A replayer that ends by itself resets its pid. */
+	if (pid && held == 0 && arch_load(&d->events.dead_pid) != pid) {
+		arch_store(&d->events.dead_pid, pid);
+		durability_note(d, EVENT_REPLAYER_DIED);
+	}
+	return held == 1;
+}
+
+/* Call the replayer, and wait until it has replayed something. */
+static void replayer_wait(struct durability *d)
+{
+	d->impatient = !control_wait_for_replayer(d);
+	if (!d->impatient)
+		return;
+	arch_store(&d->events.silent_pid, d->control->replayer_pid);
+	durability_note(d, EVENT_REPLAYER_SILENT);
+}
+
+static void replayer_answers(struct durability *d)
+{
+	if (d->impatient)
+		durability_note(d, EVENT_REPLAYER_ANSWERS);
+	d->impatient = false;
+}
+
 /* Wait for a running fur-replayer to replay.  If none runs, or it does not answer, replay in this
  * thread. */
 static int replay_or_wait(struct durability *d)
 {
-	/* If the replayer's lock cannot be read, replay here: that is safe, because the right to
-	 * replay has a lock of its own. */
-	if (!d->impatient && d->control->replayer_pid &&
-	        heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAYER) == 1) {
-		d->impatient = !control_wait_for_replayer(d);
+	if (d->copy) /* this process has the right to replay, until the copy is made */
+		return d->ops->replay(d);
+	if (!d->impatient && replayer_serves(d)) {
+		replayer_wait(d);
 		return 0;
 	}
 	int error = control_try_take(d);
@@ -59,12 +103,13 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (error)
 		return error;
 	if (pthread_mutex_trylock(&d->replaying)) {
+		arch_store(&d->room_wanted, 1);
 		arch_backoff(backoff);
 		return 0;
 	}
 	uint64_t before = ring_tail(d);
 	if (control_refresh(d))
-		d->impatient = false;
+		replayer_answers(d);
 	else
 		error = replay_or_wait(d);
 	bool moved = ring_tail(d) != before;

@@ -9,7 +9,8 @@
  *
  *   INV-D1  After its last access, and before it leaves active[] or commits in hardware, a
  *           transaction collects D: the updates that have committed and are not yet durable
- *           (nondurable_collect).
+ *           (nondurable_collect).  In software, the last comparison of what the update has loaded
+ *           counts as an access.
  *   INV-D2  It returns to its caller only when every update of D is durable (nondurable_wait).
  *           INV-D7 has the exception.
  *
@@ -79,6 +80,9 @@ struct commit {
 	struct phase_clock *clock; /* NULL: phases are not timed */
 	uint32_t me;               /* index of its thread */
 	bool log_is_out;           /* copied to the file's log, and its write-back started */
+	bool in_slot;              /* its record goes to its slot, not to the log */
+	bool async;                /* the caller does not wait (fur_commit_async) */
+	bool late;                 /* leaves nondurable[] before it is durable (async.h) */
 };
 
 /* Add the time since the last mark to a phase. */
@@ -108,6 +112,7 @@ struct redo_log {
 	uint64_t head, start;
 	uint64_t end;       /* of the newest committed record */
 	uint64_t durts;     /* of the newest committed record */
+	bool late;          /* that one: it may be lost (INV-AS6) */
 	uint64_t head_most; /* limit of head: tail + log_bytes when last read */
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
@@ -121,6 +126,10 @@ struct redo_log {
 	/* The same memory.  REDO_NOTES: the words of the entries (media_entry_word()), in order. */
 	uint64_t *notes;
 	uint8_t *persistent; /* the log in the file */
+	/* SYNC: the slot of the update that commits, in DRAM: its marker and, if that fits, its
+	 * record.  The leader of its group writes it to the file. */
+	uint8_t *slot;
+	struct group_request request;
 	/* Shared.  Everything below it is replayed; the thread that replays moves it. */
 	uint64_t tail ARCH_PADDED;
 };
@@ -146,6 +155,40 @@ struct replay_options {
 #define REPLAY_DEFAULTS                                                                            \
 	((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
 
+/* Rare events that an operator wants to know (fur_options.log).  A thread that meets one may hold a
+ * lock, or be inside an update, so it only notes the event; api/log.c reports it later. */
+enum event {
+	EVENT_FAILED = 1,           /* the heap has failed; the message is `cause` */
+	EVENT_REPLAYER_SILENT = 2,  /* a replayer did not answer a call */
+	EVENT_REPLAYER_ANSWERS = 4, /* it has replayed again */
+	EVENT_REPLAYER_DIED = 8,    /* it has ended without saying so */
+	EVENT_LONG_READER = 16,
+};
+struct events {
+	uint64_t noted;             /* enum event, or'ed: noted and not reported yet */
+	uint64_t reader, waited_ns; /* of the newest EVENT_LONG_READER */
+	/* Of the newest EVENT_REPLAYER_SILENT and EVENT_REPLAYER_DIED */
+	uint64_t silent_pid, dead_pid;
+};
+
+/* Late updates (async.h). */
+struct async {
+	/* Above the durTS of each late update that has left nondurable[]; 0: none yet */
+	uint64_t newest;
+	uint64_t durable; /* every durTS below is durable; at least the tail, if it is 0 */
+	/* SYNC: the slots of late updates, as they will be in the file: [ring_slots] */
+	uint8_t *slots;
+	uint64_t period_ns; /* between two flushes that nobody asks for */
+	uint32_t state;     /* ASYNC_*; changes upwards only */
+	uint32_t flushes;   /* futex: flushes that have ended, modulo 2^32 */
+	uint32_t sleepers;  /* that wait for it */
+	uint32_t idle;      /* futex, 1: the thread sleeps until an update is late */
+	uint32_t stop;      /* futex */
+	pthread_t thread;
+	pthread_mutex_t flushing;
+};
+enum { ASYNC_UNUSED, ASYNC_STARTING, ASYNC_READY, ASYNC_REFUSED };
+
 struct durability {
 	struct pm pm;
 	struct media_super geometry;     /* the file's superblock, as it was when it was checked */
@@ -153,9 +196,20 @@ struct durability {
 	/* The superblock in the mapping, for the words that change. */
 	struct media_super *words;
 	uint64_t head_bytes; /* media_head_bytes() */
+	/* The heap's size now: below it all of the heap that the allocator may use has blocks.  In
+	 * the process that works on the heap; others read it from the file.  Only grows, rarely. */
+	uint64_t heap_bytes;
 	struct control *control;
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap in the file, mapped shared: replay writes to it */
+	/* The heap in a copy that backup_copy() is making, which holds the right to replay: replay
+	 * writes to it, too, to its first `copied` bytes.  Or NULL.  Under `replaying`. */
+	uint8_t *copy;
+	uint64_t copied;
+	int copy_fd;                  /* of that copy; -1: it needs no blocks, it is in memory */
+	int copy_error;               /* why there is no copy any more, or 0 */
+	uint64_t copy_bytes;          /* how much of its heap has blocks */
+	const struct heap_file *file; /* for messages */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
 	/* True: updates draw their durTS after they have announced themselves in nondurable[].
@@ -179,9 +233,16 @@ struct durability {
 	uint64_t tail ARCH_PADDED;
 	/* 0, or the FUR_E* because of which no update can become durable any more. */
 	uint64_t failed;
+	/* 1: a thread has found `replaying` locked.  For backup_heap(), which has it most of the
+	 * time. */
+	uint64_t room_wanted;
 	pthread_mutex_t replaying ARCH_PADDED;
+	struct async async ARCH_PADDED;
+	/* A thread that lets the heap grow holds it */
+	pthread_mutex_t growing;
 	char cause[512];      /* the message of the first failure */
 	uint32_t cause_state; /* CAUSE_*; changes upwards only */
+	struct events events;
 };
 enum { CAUSE_NONE, CAUSE_WRITTEN, CAUSE_THERE };
 
@@ -258,11 +319,59 @@ void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *in
 
 /* Copy the record's entries from the mirror, if there is one, to the file's log. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
+/* Does the open record fit the slot, so that it need not go to the log?  SYNC only. */
+bool redo_fits_slot(const struct redo_log *log, const struct durability *d);
+/* The newest committed update of the thread that is settled, or 0: not known.  Unless it was late
+ * (async.h), it has returned: its marker is durable (INV-D2). */
+static inline uint64_t redo_settled(const struct redo_log *log)
+{
+	return log->late ? 0 : arch_load(&log->durts);
+}
+
+/* Copy the open record to a slot in DRAM, with a head that makes the claims. */
+void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
+        const struct media_claims *claims);
+/* Write the record to the file's log, with its head.  SYNC only.  Errors: FUR_EIO. */
+FUR_MUST_USE int redo_write_out(
+        struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
 
 /* Make room in this thread's log; replay if necessary.  FUR_ETOOBIG: the open record alone fills
  * the log. */
 FUR_MUST_USE int redo_make_room(struct redo_log *log, struct durability *d);
+
+/* ---------------------------------------------------------- how large (size.c) */
+
+/* The heap's size now.  Acquire: orders the load before stores above the old size, as INV-F5 wants
+ * it; pairs with the release in durability_grow(). */
+static inline uint64_t durability_heap_bytes(const struct durability *d)
+{
+	return arch_load_acquire(&d->heap_bytes);
+}
+
+/* Let the heap grow to at least this size, in bytes; to more if the file system has room for it.
+ * Durable before return (INV-F5).  Not inside a hardware transaction.  A thread may call it inside
+ * an update in software.
+ * Errors: FUR_ENOSPC, FUR_ESYS (the heap is as it was); FUR_EIO. */
+FUR_MUST_USE int durability_grow(struct durability *d, uint64_t least_bytes, uint64_t bytes);
+
+/* Where the next growth had better end if the heap needs at least this size: twice the size now, in
+ * bounded steps, and no more than the largest size. */
+uint64_t durability_next_size(const struct durability *d, uint64_t least_bytes);
+
+/* Allocate the thread's log in the file, if it has no blocks yet.  Durable before return (INV-F5).
+ * Errors: FUR_ENOSPC, FUR_ESYS (the heap is as it was); FUR_EIO. */
+FUR_MUST_USE int durability_take_log(struct durability *d, uint32_t thread);
+
+/* ----------------------------------------------------------- how full (usage.c) */
+
+/* Slots of the ring from the tail to the newest durTS drawn; bytes from the tail to the newest
+ * record in the log in which they are most.  Looks at each of those slots, and at no line that
+ * hardware updates write to.  Approximate while updates run. */
+struct durability_usage {
+	uint64_t ring_slots, log_bytes;
+};
+struct durability_usage durability_usage(const struct durability *d);
 
 /* ------------------------------------------- commit.c, durability.c */
 
@@ -287,6 +396,12 @@ FUR_MUST_USE int durability_abort(struct durability *d, struct commit *c);
 /* Mark the heap as failed: no update can become durable any more.  The calling thread's message
  * tells the reason; the first failure's message is kept.  `failed` is set before return. */
 void durability_fail(struct durability *d, int error);
+
+/* Note an event.  Release: a thread that takes it with durability_take_events() sees the facts that
+ * the caller has stored about it. */
+void durability_note(struct durability *d, enum event event);
+/* The events noted since the last call, or'ed.  Acquire; costs one load if there are none. */
+uint64_t durability_take_events(struct durability *d);
 
 /* Set the message of a call on a heap that has failed: `news`, then the first failure.  Returns
  * `failed`. */

@@ -3,9 +3,12 @@
  * nondurable.c - the waits for updates that are not durable yet.
  */
 #include "durability/nondurable.h"
+#include "base/probe.h"
 
 void nondurable_wait(const struct durability *d, const struct dset *set)
 {
+	if (set->n)
+		FUR_PROBE1(durability__wait__begin, set->n);
 	for (uint32_t k = 0; k < set->n; k++) {
 		const struct dset_member *m = &set->members[k];
 		struct arch_backoff backoff = durability_backoff(d);
@@ -13,6 +16,8 @@ void nondurable_wait(const struct durability *d, const struct dset *set)
 		while (arch_load_acquire(&d->nondurable[m->thread].id) == m->id)
 			arch_backoff(&backoff);
 	}
+	if (set->n)
+		FUR_PROBE1(durability__wait__end, set->n);
 }
 
 void nondurable_wait_drawn(const struct durability *d, struct dset *set)

@@ -45,7 +45,7 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 {
 	FUR_ASSERT(set->members != NULL);
 	/* Free on x86.  On POWER it is lwsync, because the ISA does not guarantee that tsuspend.
-	 * orders them. */
+	 * orders them.  On aarch64 it is dmb ishld; without it no two loads are ordered. */
 	arch_fence_light();
 	uint64_t limit = arch_load(&d->limit);
 	uint32_t n = 0;

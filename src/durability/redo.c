@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "durability/ring.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,7 +34,9 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 	log->undo = map_private(bytes);
 	log->notes = (uint64_t *)(void *)log->undo;
 	log->written = d->mirror ? map_private(bytes) : log->persistent;
-	if (log->undo && log->written) {
+	if (pm_writes(&d->pm))
+		log->slot = memory_padded(d->super->slot_bytes);
+	if (log->undo && log->written && (log->slot || !pm_writes(&d->pm))) {
 		if (d->populate) {
 			madvise(log->undo, bytes, MADV_POPULATE_WRITE);
 			madvise(log->written, bytes, MADV_POPULATE_WRITE);
@@ -53,6 +56,7 @@ void redo_fini(struct redo_log *log, const struct durability *d)
 		munmap(log->undo, d->super->log_bytes);
 	if (log->written && log->written != log->persistent)
 		munmap(log->written, d->super->log_bytes);
+	free(log->slot);
 	memset(log, 0, sizeof *log);
 }
 
@@ -269,6 +273,38 @@ void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t st
 	struct log_ranges r = log_ranges_of(d->super, start, end);
 	for (int k = 0; k < 2; k++)
 		memcpy(log->persistent + r.place[k], log->written + r.place[k], r.bytes[k]);
+}
+
+bool redo_fits_slot(const struct redo_log *log, const struct durability *d)
+{
+	uint64_t bytes = log->head - log->start;
+	return bytes > d->head_bytes && log_slot_holds(d->super, bytes) &&
+	       place(d, log->start) + bytes <= d->super->log_bytes;
+}
+
+void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
+        const struct media_claims *claims)
+{
+	uint8_t *to = slot + MEDIA_IN_SLOT;
+	struct media_head head =
+	        media_head_encode(d->super, (uint32_t)(log - d->redo), MEDIA_IN_SLOT, claims);
+	memcpy(to, &head, sizeof head);
+	uint64_t bytes = log->head - log->start;
+	memcpy(to + sizeof head, log->written + place(d, log->start) + sizeof head,
+	        bytes - sizeof head);
+	/* No entry of an earlier record may follow: fur-check reads up to the first that makes no
+	 * sense if the marker is lost. */
+	memset(to + bytes, 0, d->super->slot_bytes - MEDIA_IN_SLOT - bytes);
+}
+
+int redo_write_out(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end)
+{
+	struct log_ranges r = log_ranges_of(d->super, start, end);
+	const uint64_t file = (uint64_t)(log->persistent - (const uint8_t *)d->words);
+	int error = 0;
+	for (int k = 0; k < 2 && !error; k++)
+		error = pm_write(&d->pm, file + r.place[k], log->written + r.place[k], r.bytes[k]);
+	return error;
 }
 
 void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint64_t end)

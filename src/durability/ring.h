@@ -12,7 +12,7 @@
 #include "durability/durability.h"
 
 /* ring_draw - draw the next durTS into c->durts.
- * Orders:  everything before it before everything after it (a fetch-and-add; hwsync on POWER).
+ * Orders:  everything before it before everything after it (a fetch-and-add: a full fence, arch.h).
  * Source:  FUR, Algorithm 1, line 31. */
 static inline void ring_draw(struct durability *d, struct commit *c)
 {

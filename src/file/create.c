@@ -19,8 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* -------------------------------------------------------- options and layout */
@@ -59,6 +57,19 @@ static int check_sizes(const struct media_super *s)
 	return 0;
 }
 
+/* The heap begins with the size that it has now, and the tables for the largest size on top. */
+static void let_grow(struct media_super *s, uint64_t most)
+{
+	uint64_t tables = heap_meta_bytes(most, s->max_threads) -
+	                  heap_meta_bytes(s->heap_bytes, s->max_threads),
+	         now = s->heap_bytes + tables;
+	s->heap_bytes = most;
+	if (now >= most)
+		return;
+	s->more.features = MEDIA_GROWS;
+	s->grown[0][0] = s->grown[1][0] = media_tail_encode(now / MEDIA_PAGE_BYTES);
+}
+
 /* Take the sizes from the options, or their defaults, and check them. */
 static int take_sizes(const struct fur_options *o, struct media_super *s)
 {
@@ -75,10 +86,23 @@ static int take_sizes(const struct fur_options *o, struct media_super *s)
 	s->max_threads = o->max_threads ? o->max_threads : DEFAULT_THREADS;
 	s->heap_bytes =
 	        round_up(o->heap_bytes ? o->heap_bytes : DEFAULT_HEAP_BYTES, MEDIA_PAGE_BYTES);
+	if (o->max_bytes && (o->max_bytes < o->heap_bytes || o->max_bytes > FILE_MOST_HEAP_BYTES))
+		return fur_fail(FUR_EINVAL,
+		        "max_bytes is %llu: use heap_bytes (%llu) to %llu, or 0 for a heap that "
+		        "does not grow",
+		        (unsigned long long)o->max_bytes, (unsigned long long)s->heap_bytes,
+		        (unsigned long long)FILE_MOST_HEAP_BYTES);
 	s->log_bytes = o->log_bytes ? o->log_bytes : DEFAULT_LOG_BYTES;
 	s->ring_slots = o->ring_slots ? o->ring_slots : DEFAULT_RING_SLOTS;
 	s->address = o->address;
-	return check_sizes(s);
+	/* Only `sync` writes records to slots; `auto` is `sync` unless the file is on persistent
+	 * memory. */
+	s->slot_bytes = o->pm == FUR_PM_SYNC || o->pm == FUR_PM_AUTO ? MEDIA_SLOT_WIDE_BYTES
+	                                                             : MEDIA_SLOT_BYTES;
+	int error = check_sizes(s);
+	if (!error && round_up(o->max_bytes, MEDIA_PAGE_BYTES) > s->heap_bytes)
+		let_grow(s, round_up(o->max_bytes, MEDIA_PAGE_BYTES));
+	return error;
 }
 
 static void lay_out_regions(struct media_super *s)
@@ -86,78 +110,29 @@ static void lay_out_regions(struct media_super *s)
 	memcpy(s->magic, MEDIA_MAGIC, sizeof s->magic);
 	s->version = MEDIA_VERSION;
 	s->endian = MEDIA_ENDIAN;
-	s->slot_bytes = MEDIA_SLOT_BYTES;
 	s->control_offset = MEDIA_PAGE_BYTES;
 	s->control_bytes = round_up(CONTROL_BYTES(s->max_threads), MEDIA_PAGE_BYTES);
 	s->ring_offset = s->control_offset + s->control_bytes;
-	s->logs_offset =
-	        s->ring_offset + round_up(s->ring_slots * MEDIA_SLOT_BYTES, MEDIA_PAGE_BYTES);
+	s->logs_offset = s->ring_offset + round_up(s->ring_slots * s->slot_bytes, MEDIA_PAGE_BYTES);
 	s->heap_offset = s->logs_offset + round_up(s->max_threads * s->log_bytes, MEDIA_PAGE_BYTES);
 	s->file_bytes = s->heap_offset + s->heap_bytes + MEDIA_PAGE_BYTES; /* the trailer */
+	s->logs = media_tail_encode(0);
 }
 
 /* An address at which the kernel places nothing unless asked: from 16 TiB on, in steps of 64 GiB or
  * the heap's size.  The file's random number spreads the heaps, so that two of them rarely want the
- * same place. */
-static uint64_t choose_address(const struct media_super *s)
+ * same place.  `low`: from 64 GiB on, in steps of 4 GiB, for kernels with 39-bit addresses, as some
+ * for aarch64.  These place programs from 341 GiB on, and other mappings from 512 GiB downwards. */
+static uint64_t choose_address(const struct media_super *s, bool low)
 {
-	uint64_t number, step = UINT64_C(64) << 30;
+	const uint64_t gib = UINT64_C(1) << 30, from = (low ? 64 : 16 << 10) * gib,
+	               room = (low ? 256 : 64 << 10) * gib;
+	uint64_t number, step = (low ? 4 : 64) * gib;
 	memcpy(&number, s->uuid, 8);
 	while (step < s->heap_bytes)
 		step *= 2;
-	uint64_t from = UINT64_C(16) << 40, places = (UINT64_C(64) << 40) / step;
+	uint64_t places = room / step;
 	return from + number % (places ? places : 1) * step;
-}
-
-/* --------------------------------------------------------------------- room */
-
-/* How many bytes the file system has for a new file; UINT64_MAX if it does not tell. */
-static uint64_t room_left(int fd)
-{
-	struct statvfs fs;
-	if (fstatvfs(fd, &fs) || fs.f_blocks == 0)
-		return UINT64_MAX;
-	return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
-}
-
-static int fail_no_room(uint64_t bytes, uint64_t left)
-{
-	return fur_fail(FUR_ENOSPC,
-	        "the heap file needs %llu bytes and the file system has %llu left: "
-	        "choose a smaller heap_bytes, fewer or smaller logs, or another place; "
-	        "nothing was created",
-	        (unsigned long long)bytes, (unsigned long long)left);
-}
-
-/* Refuse a file that cannot fit before trying: an attempt would leave other programs without room
- * for a moment, and beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends the process. */
-static int check_room(int fd, const struct media_super *s)
-{
-	struct rlimit most;
-	uint64_t left = room_left(fd);
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
-	        s->file_bytes > most.rlim_cur)
-		return fur_fail(FUR_ENOSPC,
-		        "the heap file needs %llu bytes "
-		        "and this process may write files of at most %llu: "
-		        "raise the limit (RLIMIT_FSIZE, ulimit -f), "
-		        "or choose a smaller heap_bytes, fewer or smaller logs; "
-		        "nothing was created",
-		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
-	return s->file_bytes > left ? fail_no_room(s->file_bytes, left) : 0;
-}
-
-static int allocate_blocks(int fd, const struct media_super *s)
-{
-	int error = posix_fallocate(fd, 0, (off_t)s->file_bytes);
-	if (error == 0)
-		return 0;
-	if (error == ENOSPC || error == EFBIG || error == EDQUOT)
-		return fail_no_room(s->file_bytes, room_left(fd));
-	return fur_fail(FUR_ESYS,
-	        "cannot allocate %llu bytes: %s: check the disk, or choose another place; "
-	        "nothing was created",
-	        (unsigned long long)s->file_bytes, strerror(error));
 }
 
 /* ------------------------------------------------------------------ contents */
@@ -172,12 +147,18 @@ static int write_first_contents(int fd, struct media_super *s)
 		        "or raise the limits on it (ulimit -v, vm.max_map_count); "
 		        "nothing was created",
 		        strerror(errno));
-	heap_format(file + s->heap_offset, s->heap_bytes, s->max_threads);
+	heap_format(file + s->heap_offset, s->heap_bytes, media_heap_bytes(s, s), s->max_threads);
 	/* The first lap of the ring starts at durTS ring_slots: no slot of a zeroed ring contains
 	 * such a durTS, and no dependency reaches below 0. */
+	/* Zeroes that are written: the first write to a block that is only allocated costs the file
+	 * system a change of its metadata, and so the commit a sync of that. */
+	if (s->slot_bytes == MEDIA_SLOT_WIDE_BYTES)
+		memset(file + s->ring_offset, 0, s->ring_slots * s->slot_bytes);
 	s->state = MEDIA_CLOSED;
 	s->tail[0][0] = s->tail[1][0] = media_tail_encode(s->ring_slots);
 	s->checksum = media_super_checksum(s);
+	if (s->more.features)
+		s->more.checksum = media_more_checksum(s);
 	memcpy(file, s, sizeof *s);
 	munmap(file, s->file_bytes);
 	if (fsync(fd))
@@ -247,7 +228,8 @@ static int fail_no_address(const struct media_super *s)
 }
 
 /* Map the heap at its permanent address.  If the program chose the address, try no other.  If
- * libfur chose it and it is taken, try another one. */
+ * libfur chose it, and it is taken or beyond the address space, try another one; after half of the
+ * tries, a low one. */
 static int choose_place(struct heap_file *file)
 {
 	enum { TRIES = 16 };
@@ -259,7 +241,7 @@ static int choose_place(struct heap_file *file)
 			return fur_fail(FUR_ESYS,
 			        "no random number for the heap: %s: try again; nothing was created",
 			        strerror(errno));
-		s->address = wanted ? wanted : choose_address(s);
+		s->address = wanted ? wanted : choose_address(s, tries >= TRIES / 2);
 		if (!address_fits(s->address, s->heap_bytes))
 			return fail_no_address(s);
 		error = heap_map(file);
@@ -285,11 +267,11 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 	/* Check the room before looking for an address, so that a heap that cannot fit is refused
 	 * for that reason, and not for lack of an address. */
 	if (!error)
-		error = check_room(file->fd, s);
+		error = file_check_room(file->fd, s);
 	if (!error)
 		error = choose_place(file);
 	if (!error)
-		error = allocate_blocks(file->fd, s);
+		error = file_allocate(file->fd, s);
 	if (!error)
 		error = write_first_contents(file->fd, s);
 	if (!error)
@@ -371,9 +353,8 @@ static int map_by_name(struct heap_file *file, const char *path)
 	return failed ? file_map_failed(error) : 0;
 }
 
-int heap_name_file(struct heap_file *file, const char *path)
+static int name_durably(struct heap_file *file, const char *path)
 {
-	FUR_ASSERT(file->fd >= 0 && file->super && file->mapped_bytes);
 	int error = link_name(file, path);
 	if (error)
 		return error;
@@ -382,12 +363,134 @@ int heap_name_file(struct heap_file *file, const char *path)
 		free(file->temporary);
 		file->temporary = NULL;
 	}
-	error = sync_name(file->fd, path);
+	return sync_name(file->fd, path);
+}
+
+/* We hold the worker's lock, so no process has opened the file.  If the name now belongs to another
+ * file, leave that alone. */
+static void remove_name(const struct heap_file *file, const char *path)
+{
+	if (same_file(file->fd, path))
+		unlink(path);
+}
+
+int heap_name_file(struct heap_file *file, const char *path)
+{
+	FUR_ASSERT(file->fd >= 0 && file->super && file->mapped_bytes);
+	int error = name_durably(file, path);
 	if (!error)
 		error = map_by_name(file, path);
-	/* We hold the worker's lock, so no process has opened it.  If the name now belongs to
-	 * another file, leave that alone. */
-	if (error && same_file(file->fd, path))
-		unlink(path);
+	if (error)
+		remove_name(file, path);
+	else
+		file_keep_path(file, path);
 	return error;
+}
+
+/* -------------------------------------------------------------------- copies */
+
+int heap_create_copy(const char *path, const struct heap_file *original, struct heap_file *copy)
+{
+	struct stat st;
+	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry};
+	/* The size may have changed since the geometry was read.  The copy's logs are empty. */
+	memcpy(copy->geometry.grown, original->super->grown, sizeof copy->geometry.grown);
+	copy->geometry.logs = media_tail_encode(0);
+	int error = access(path, F_OK) == 0 ? fail_exists() : file_stat(original->fd, &st);
+	if (!error)
+		error = open_new_file(path, st.st_mode & 0777, copy);
+	if (!error)
+		error = heap_lock_file(copy->fd, HEAP_LOCK_WORKER);
+	if (!error)
+		error = file_check_room(copy->fd, &copy->geometry);
+	if (!error)
+		error = file_allocate(copy->fd, &copy->geometry);
+	if (!error)
+		error = file_map_shared(copy);
+	if (error)
+		heap_close_file(copy);
+	return error;
+}
+
+int heap_name_copy(struct heap_file *copy, const char *path)
+{
+	FUR_ASSERT(copy->fd >= 0 && copy->super);
+	int error = name_durably(copy, path);
+	if (error)
+		remove_name(copy, path);
+	return error;
+}
+
+/* ------------------------------------------------------------------ other sizes */
+
+int heap_create_resized(const char *path, const struct heap_file *original,
+        const struct heap_sizes *sizes, struct heap_file *file)
+{
+	struct stat st;
+	struct media_super *s = &file->geometry;
+	const uint64_t now = round_up(sizes->heap_bytes, MEDIA_PAGE_BYTES);
+	*file = (struct heap_file){.fd = -1, .geometry = original->geometry};
+	s->log_bytes = sizes->log_bytes ? sizes->log_bytes : s->log_bytes;
+	s->ring_slots = sizes->ring_slots ? sizes->ring_slots : s->ring_slots;
+	memcpy(s->grown, original->super->grown, sizeof s->grown);
+	if (now) {
+		s->more.features |= MEDIA_GROWS;
+		s->grown[0][0] = s->grown[1][0] = media_tail_encode(now / MEDIA_PAGE_BYTES);
+	}
+	int error = check_sizes(s);
+	if (!error && now > s->heap_bytes)
+		error = fur_fail(FUR_EINVAL,
+		        "heap_bytes is %llu: the heap was made to have %llu at most: use less, or "
+		        "copy the data to a heap with a larger max_bytes",
+		        (unsigned long long)now, (unsigned long long)s->heap_bytes);
+	if (!error)
+		error = file_stat(original->fd, &st);
+	if (!error) {
+		lay_out_regions(s);
+		error = open_new_file(path, st.st_mode & 0777, file);
+	}
+	if (!error)
+		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
+	if (!error)
+		error = file_check_room(file->fd, s);
+	if (!error)
+		error = file_allocate(file->fd, s);
+	if (!error)
+		error = file_map_shared(file);
+	if (error)
+		heap_close_file(file);
+	return error;
+}
+
+int heap_finish_resized(struct heap_file *file)
+{
+	struct media_super *s = &file->geometry;
+	s->state = MEDIA_CLOSED;
+	s->tail[0][0] = s->tail[1][0] = media_tail_encode(s->ring_slots);
+	s->forget[0] = 0;
+	s->checksum = media_super_checksum(s);
+	s->more.checksum = s->more.features ? media_more_checksum(s) : 0;
+	memcpy(file->super, s, sizeof *s);
+	if (fsync(file->fd))
+		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
+		        "cannot write the new file: %s: make room, or check the disk; "
+		        "the heap is as it was",
+		        strerror(errno));
+	return 0;
+}
+
+int heap_replace(struct heap_file *file, const char *path)
+{
+	char name[PATH_MAX];
+	if (snprintf(name, sizeof name, "%s.resized", path) >= (int)sizeof name)
+		return fur_fail(FUR_EINVAL, "the path is too long: use a shorter one");
+	/* A kill between the two steps leaves this name: a whole heap that nobody uses. */
+	unlink(name);
+	int error = link_name(file, name);
+	/* rename() replaces the name in one step, so at every moment it names a whole heap. */
+	if (!error && rename(name, path)) {
+		error = fail_create(errno);
+		unlink(name);
+	}
+	return error ? error : sync_name(file->fd, path);
 }

@@ -18,7 +18,8 @@ enum { FILE_MOST_THREADS = 1024, FILE_LEAST_LOG_BYTES = 4096, FILE_LEAST_RING_SL
 /* Where a heap may be mapped.  Below 4 GiB lie page 0, programs linked at a fixed address with
  * their data and brk(2), and all mappings for 32-bit pointers.  A heap there would hide null
  * pointers, or find its place taken every time.  The end is the end of the address space that Linux
- * gives a process on x86-64 and on POWER, less a page. */
+ * gives a process on x86-64 and on POWER, less a page; on aarch64 it gives more, or, with some
+ * kernels, less (heap_map()). */
 #define FILE_LEAST_ADDRESS (UINT64_C(4) << 30)
 #define FILE_ADDRESSES_END ((UINT64_C(1) << 47) - MEDIA_PAGE_BYTES)
 
@@ -38,10 +39,38 @@ static inline bool address_fits(uint64_t address, uint64_t heap_bytes)
 /* fstat(2).   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_stat(int fd, struct stat *st);
 
+/* ------------------------------------------------------------- blocks (room.c) */
+
+/* The parts of a file that have blocks: superblock to ring, the logs in use, the heap as far as it
+ * has grown, and the trailer.  They are in order, and may touch.  `s` is checked; `words` has the
+ * words that change.  Returns: how many. */
+enum { FILE_PARTS_MOST = 5 };
+struct file_part {
+	uint64_t from, to;
+};
+unsigned file_parts(const struct media_super *s, const struct media_super *words,
+        struct file_part parts[FILE_PARTS_MOST]);
+
+/* Refuse a new file that cannot fit before trying: an attempt would leave other programs without
+ * room for a moment, and beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends the process.
+ * Errors: FUR_ENOSPC. */
+FUR_MUST_USE int file_check_room(int fd, const struct media_super *s);
+
+/* Give a new file its length and its blocks.   Errors: FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int file_allocate(int fd, const struct media_super *s);
+
+/* A copy of a file may lack blocks that contained only zeros.  On a full file system a store to
+ * such a block would end the process.  Allocate them; no byte changes.   Errors: FUR_ENOSPC. */
+FUR_MUST_USE int file_fill_holes(
+        int fd, const struct media_super *s, const struct media_super *words);
+
 /* ----------------------------------------------------------- maps (heap_file.c) */
 
 /* Map the whole file shared, by its geometry.   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_map_shared(struct heap_file *file);
+
+/* Keep a copy of the path, for messages.  Without memory for it they do without. */
+void file_keep_path(struct heap_file *file, const char *path);
 
 /* Set the message for a failed mmap() of the file.  Returns FUR_ESYS. */
 int file_map_failed(int error);

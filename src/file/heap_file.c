@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/file_parts.h"
+#include "media/heap_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,67 @@ int file_map_shared(struct heap_file *file)
 	return 0;
 }
 
+/* Defined in a program that was built with ThreadSanitizer.  Its mmap() replaces an address that it
+ * does not accept by 0, and with MAP_FIXED_NOREPLACE that is a place: the program ends.  Without
+ * the flag the kernel takes the address for a hint, as kernels before 4.17 do. */
+extern void __tsan_init(void) __attribute__((weak)); /* NOLINT: the name is not ours */
+
+static bool under_tsan(void)
+{
+	return __tsan_init != NULL;
+}
+
+/* Does the heap lie beyond the addresses that this kernel gives a process?  Linux gives at least 47
+ * bits, but for some kernels for aarch64, with 36 to 42.  mmap() then returns ENOMEM, as it does at
+ * a limit on memory.  So ask for one page there, and for one anywhere. */
+static bool beyond_address_space(const struct media_super *s)
+{
+	enum { FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+	const size_t bytes = MEDIA_PAGE_BYTES;
+	void *last = (void *)(uintptr_t)(s->address + s->heap_bytes - bytes);
+	void *page = mmap(last, bytes, PROT_NONE, FLAGS | MAP_FIXED_NOREPLACE, -1, 0);
+	bool refused = page == MAP_FAILED && errno == ENOMEM;
+	if (refused)
+		page = mmap(NULL, bytes, PROT_NONE, FLAGS, -1, 0);
+	if (page == MAP_FAILED)
+		return false;
+	munmap(page, bytes);
+	return refused;
+}
+
+/* mmap() has failed. */
+static int heap_map_failed(const struct media_super *s, int error)
+{
+	void *want = (void *)(uintptr_t)s->address;
+	if (error == ENOMEM && beyond_address_space(s))
+		return fur_fail(FUR_EADDRESS,
+		        "the heap belongs at %p to %p, "
+		        "beyond the addresses that this kernel gives a process: "
+		        "use a kernel with 48-bit addresses, "
+		        "or create the heap with a lower fur_options.address",
+		        want, (void *)((uint8_t *)want + s->heap_bytes));
+	return fur_fail(FUR_ESYS,
+	        "cannot map %llu bytes at %p: %s: "
+	        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
+	        (unsigned long long)s->heap_bytes, want, strerror(error));
+}
+
+static int fail_taken(void *want, void *end)
+{
+	if (under_tsan())
+		return fur_fail(FUR_EADDRESS,
+		        "the heap belongs at %p to %p, where ThreadSanitizer lets nothing be "
+		        "mapped, or where something else is mapped (another heap?): "
+		        "close that first, or create the heap with a lower fur_options.address, "
+		        "as 0x1000000000",
+		        want, end);
+	return fur_fail(FUR_EADDRESS,
+	        "the heap belongs at %p to %p, "
+	        "where this process has something else mapped (another heap?): "
+	        "close that first, or create the heap with another fur_options.address",
+	        want, end);
+}
+
 int heap_map(struct heap_file *file)
 {
 	const struct media_super *s = &file->geometry;
@@ -54,25 +116,33 @@ int heap_map(struct heap_file *file)
 	if (file->mapped_bytes)
 		return 0;
 	FUR_ASSERT(s->address % MEDIA_PAGE_BYTES == 0 && s->heap_offset % MEDIA_PAGE_BYTES == 0);
+	const int there = under_tsan() ? 0 : MAP_FIXED_NOREPLACE;
 	void *p = mmap(want, s->heap_bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file->fd, (off_t)s->heap_offset);
+	        MAP_PRIVATE | there | MAP_NORESERVE, file->fd, (off_t)s->heap_offset);
 	if (p == MAP_FAILED && errno != EEXIST)
-		return fur_fail(FUR_ESYS,
-		        "cannot map %llu bytes at %p: %s: "
-		        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
-		        (unsigned long long)s->heap_bytes, want, strerror(errno));
+		return heap_map_failed(s, errno);
 	if (p != want) { /* a kernel before 4.17 takes the address for a hint */
 		if (p != MAP_FAILED)
 			munmap(p, s->heap_bytes);
-		return fur_fail(FUR_EADDRESS,
-		        "the heap belongs at %p to %p, "
-		        "where this process has something else mapped (another heap?): "
-		        "close that first, or create the heap with another fur_options.address",
-		        want, (void *)((uint8_t *)want + s->heap_bytes));
+		return fail_taken(want, (uint8_t *)want + s->heap_bytes);
 	}
 	file->base = p;
 	file->mapped_bytes = s->heap_bytes;
 	return 0;
+}
+
+void heap_advise_growth(const struct heap_file *file)
+{
+	const struct media_super *s = &file->geometry;
+	uint8_t *image = (uint8_t *)file->super + s->heap_offset;
+	/* It may be damaged: nothing has checked it yet. */
+	const uint64_t grown = arch_load(&header(image)->grown);
+	if (!media_grows(s) || grown >= s->heap_bytes / CHUNK_BYTES)
+		return;
+	const uint64_t used = grown * CHUNK_BYTES, bytes = s->heap_bytes - used;
+	madvise(image + used, bytes, MADV_RANDOM);
+	if (file->mapped_bytes)
+		madvise(file->base + used, bytes, MADV_RANDOM);
 }
 
 void heap_populate(const struct heap_file *file)
@@ -81,30 +151,28 @@ void heap_populate(const struct heap_file *file)
 	/* The first store to a copy-on-write page faults, and a fault aborts a hardware transaction
 	 * without telling the cause.  So touch all pages now.  If the kernel cannot do that, stores
 	 * in place touch them, page by page. */
-	madvise(file->base, file->geometry.heap_bytes, MADV_POPULATE_WRITE);
+	struct file_part parts[FILE_PARTS_MOST];
+	const uint64_t heap = file->geometry.heap_offset, page = MEDIA_PAGE_BYTES;
+	for (unsigned k = 1, n = file_parts(&file->geometry, file->super, parts); k < n; k++) {
+		uint64_t from = parts[k].from / page * page, to = round_up(parts[k].to, page);
+		if (from < heap + file->geometry.heap_bytes)
+			madvise(file->base + (from - heap),
+			        (to < heap + file->mapped_bytes ? to : heap + file->mapped_bytes) -
+			                from,
+			        MADV_POPULATE_WRITE);
+	}
 	madvise((uint8_t *)file->super, file->geometry.logs_offset, MADV_POPULATE_WRITE);
 }
 
 /* -------------------------------------------------------------------- open */
 
-/* A copy of a file may lack blocks that contained only zeros.  On a full file system a store to
- * such a block would end the process.  Allocate them; no byte changes. */
-static int fill_holes(int fd, uint64_t bytes)
+void file_keep_path(struct heap_file *file, const char *path)
 {
-	struct stat st;
-	int error = file_stat(fd, &st);
-	if (error)
-		return error;
-	/* st_blocks includes a few blocks of the file system's own, so look for a hole as well.
-	 * Allocated blocks that were never written count as a hole. */
-	if ((uint64_t)st.st_blocks * 512 >= bytes && lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
-		return 0;
-	/* Not posix_fallocate(): if the file system cannot allocate, it reads and writes each
-	 * block, and another process may be writing the block too. */
-	if (fallocate(fd, 0, 0, (off_t)bytes) == 0 || (errno != ENOSPC && errno != EDQUOT))
-		return 0;
-	return fur_fail(FUR_ENOSPC, "the file has holes (copied with cp --sparse?), "
-	                            "and the file system has no room to fill them: make room");
+	const size_t bytes = strlen(path) + 1;
+	FUR_ASSERT(!file->path);
+	file->path = malloc(bytes);
+	if (file->path)
+		memcpy(file->path, path, bytes);
 }
 
 static int fail_open(int error)
@@ -124,21 +192,25 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 		return fail_open(errno);
 	/* Check before locking, so that a foreign file is refused as "not a heap".  No second check
 	 * is necessary under the lock, because no process changes the fields that
-	 * heap_check_super() reads. */
+	 * heap_check_super() reads, but for the heap's size, which only grows. */
 	int error = heap_read_super(file->fd, &file->geometry, &file_bytes);
 	if (!error)
 		error = heap_check_super(&file->geometry, file_bytes);
 	if (!error)
 		error = heap_lock_file(file->fd, lock);
-	if (!error && lock != HEAP_LOCK_NONE)
-		error = fill_holes(file->fd, file->geometry.file_bytes);
 	/* Map as many bytes as the superblock records, and none that were appended to the file. */
 	if (!error)
 		error = file_map_shared(file);
+	if (!error && lock != HEAP_LOCK_NONE)
+		error = file_fill_holes(file->fd, &file->geometry, file->super);
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (error)
 		heap_close_file(file);
+	else
+		file_keep_path(file, path);
+	if (!error)
+		heap_advise_growth(file);
 	return error;
 }
 
@@ -154,6 +226,7 @@ void heap_close_file(struct heap_file *file)
 		unlink(file->temporary);
 		free(file->temporary);
 	}
+	free(file->path);
 	if (file->fd >= 0)
 		close(file->fd); /* releases the lock */
 	*file = (struct heap_file){.fd = -1};

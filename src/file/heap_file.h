@@ -5,10 +5,14 @@
  *   INV-F1  libfur does not write to a file that it refuses.
  *   INV-F2  The heap is mapped copy-on-write: stores of a running program reach the file only
  *           through the log and replay.
- *   INV-F3  From the moment it has its name, a heap file is complete, and all its blocks are
- *           allocated.
+ *   INV-F3  From the moment it has its name, a heap file is complete, and has blocks for
+ *           everything but the logs that no thread has used, and the heap above its size now.
  *   INV-F4  The file records durably that the heap is open, before the first commit.  Otherwise the
  *           next process would take a power failure for a clean close, and skip recovery.
+ *   INV-F5  The heap's size now, in the superblock, moves after the blocks below it are allocated,
+ *           durably, and before an update stores above the old size.  In the same way the
+ *           superblock's number of logs moves after a log has its blocks, and before a thread
+ *           writes to it.  So no store meets a hole, which might end the process on a full disk.
  */
 #ifndef FUR_HEAP_FILE_H
 #define FUR_HEAP_FILE_H
@@ -26,13 +30,21 @@ struct heap_file {
 	/* Its superblock, checked; a copy, since other processes may change the mapping */
 	struct media_super geometry;
 	uint64_t file_bytes; /* of that mapping: the superblock's number */
+	bool in_memory;      /* a copy in memory (memory_copy.c) */
 	/* The heap, mapped copy-on-write at its address, after heap_map() */
 	uint8_t *base;
 	uint64_t mapped_bytes; /* of that mapping; 0: there is none */
 	/* The temporary name of a new file, until heap_name_file(); only on a file system that
 	 * cannot make files without a name */
 	char *temporary;
+	/* For messages; NULL: not known */
+	char *path;
 };
+
+static inline const char *heap_path(const struct heap_file *file)
+{
+	return file && file->path ? file->path : "the heap file";
+}
 
 /* ------------------------------------------------------------ making (create.c) */
 
@@ -47,6 +59,34 @@ FUR_MUST_USE int heap_create_file(
  * before it had a name.  Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_name_file(struct heap_file *file, const char *path);
 
+/* Make a file without a name for a copy of the heap of `original`, with the same geometry and mode:
+ * all blocks allocated and zero, with the worker's lock held, and mapped shared.
+ * Errors: FUR_EEXIST, FUR_ENOSPC, FUR_EBUSY, FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int heap_create_copy(
+        const char *path, const struct heap_file *original, struct heap_file *copy);
+
+/* Name the copy, as heap_name_file(). */
+FUR_MUST_USE int heap_name_copy(struct heap_file *copy, const char *path);
+
+/* Make a file in memory for a copy of the heap of `original`, with the same geometry and mode: all
+ * zero, not locked, and mapped shared (memory_copy.c).  It takes memory only where it is written.
+ * Errors: FUR_ENOSPC (RLIMIT_FSIZE), FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy);
+/* For fur-resize.  Make a file without a name for the closed heap of `original`, with other
+ * sizes; 0: as they are.  heap_bytes: the size that the heap has now, and from which it can grow
+ * to the size that it was made for.  All blocks are allocated and zero; with the worker's lock
+ * held, and mapped shared.  Errors: FUR_EINVAL, FUR_ENOSPC, FUR_EBUSY, FUR_ESYS. */
+struct heap_sizes {
+	uint64_t heap_bytes, log_bytes, ring_slots;
+};
+FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *original,
+        const struct heap_sizes *sizes, struct heap_file *file);
+/* Write the superblock, and make the file durable.  Errors: FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_finish_resized(struct heap_file *file);
+/* Give the file the name of the heap that it replaces, durably.  Errors: FUR_EINVAL, FUR_ENOSPC,
+ * FUR_ESYS. */
+FUR_MUST_USE int heap_replace(struct heap_file *file, const char *path);
+
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 
 /* Open a file, check it, lock it, and map it shared.  If it is locked, fill its holes first.
@@ -57,10 +97,25 @@ FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct he
  * Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
 
+/* In a heap that grows: tell the kernel that it need not read ahead in the part of the mappings
+ * that the allocator does not use yet, because there is nothing to read.  Otherwise the first store
+ * there waits while the kernel clears some MiB of pages, which took up to 100 ms on ext4. */
+void heap_advise_growth(const struct heap_file *file);
+
 /* Prefault the heap's private pages, and the ring. */
 void heap_populate(const struct heap_file *file);
 
 void heap_close_file(struct heap_file *file);
+
+/* ------------------------------------------------------------- blocks (room.c) */
+
+/* Allocate the blocks of a thread's log; of the heap, from the size `now` to the size `to`.  If
+ * they fail, the heap is as it was.  For the record of the new size see durability/size.c.
+ * Errors: FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_allocate_log(
+        int fd, const char *path, const struct media_super *s, uint32_t thread);
+FUR_MUST_USE int heap_allocate_more(
+        int fd, const char *path, const struct media_super *s, uint64_t now, uint64_t to);
 
 /* --------------------------------------------------------- checking (super.c) */
 

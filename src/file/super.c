@@ -53,7 +53,7 @@ static bool regions_fit(const struct media_super *s)
 	const uint64_t offset[] = {
 	        s->control_offset, s->ring_offset, s->logs_offset, s->heap_offset, s->file_bytes};
 	const uint64_t trailer = s->version < 2 ? 0 : MEDIA_PAGE_BYTES;
-	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * MEDIA_SLOT_BYTES,
+	const uint64_t bytes[] = {s->control_bytes, s->ring_slots * s->slot_bytes,
 	        s->max_threads * s->log_bytes, s->heap_bytes + trailer};
 	if (s->control_offset < sizeof *s || s->control_bytes < CONTROL_BYTES(s->max_threads) ||
 	        s->file_bytes > 2 * FILE_MOST_HEAP_BYTES)
@@ -68,13 +68,37 @@ static bool regions_fit(const struct media_super *s)
 /* Does each number lie within its bounds, and does the heap fit its threads and its address? */
 static bool sizes_fit(const struct media_super *s)
 {
-	return s->slot_bytes == MEDIA_SLOT_BYTES && power_of_two(s->log_bytes) &&
-	       s->log_bytes >= FILE_LEAST_LOG_BYTES && s->log_bytes <= UINT32_MAX &&
-	       power_of_two(s->ring_slots) && s->ring_slots >= FILE_LEAST_RING_SLOTS &&
+	bool slots_fit = media_slot_bytes_known(s->slot_bytes) &&
+	                 (s->slot_bytes == MEDIA_SLOT_BYTES || s->version >= 2);
+	return slots_fit && power_of_two(s->log_bytes) && s->log_bytes >= FILE_LEAST_LOG_BYTES &&
+	       s->log_bytes <= UINT32_MAX && power_of_two(s->ring_slots) &&
+	       s->ring_slots >= FILE_LEAST_RING_SLOTS &&
 	       s->ring_slots >= 2 * (uint64_t)s->max_threads && s->ring_slots <= UINT32_MAX &&
 	       s->max_threads > 0 && s->max_threads <= FILE_MOST_THREADS &&
 	       s->heap_bytes <= FILE_MOST_HEAP_BYTES && address_fits(s->address, s->heap_bytes) &&
 	       s->heap_bytes >= heap_least_bytes(s->max_threads);
+}
+
+/* What came after the first files of version 2. */
+static int check_more(const struct media_super *s)
+{
+	static const struct media_more none;
+	const uint64_t now = media_heap_bytes(s, s);
+	if (s->version < 2 || memcmp(&s->more, &none, sizeof none) == 0)
+		return 0;
+	if (s->more.checksum != media_more_checksum(s))
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (checksum of its second part): "
+		        "restore the file from a copy");
+	if (s->more.features & ~MEDIA_FEATURES)
+		return fur_fail(FUR_EVERSION,
+		        "the heap has features (0x%llx) that this library does not know: "
+		        "use a later libfur",
+		        (unsigned long long)(s->more.features & ~MEDIA_FEATURES));
+	if (media_grows(s) && (!now || now <= heap_meta_bytes(s->heap_bytes, s->max_threads)))
+		return fur_fail(FUR_ECORRUPT, "both copies of the heap's size now are damaged: "
+		                              "restore the file from a copy");
+	return 0;
 }
 
 int heap_check_super(const struct media_super *s, uint64_t file_bytes)
@@ -100,7 +124,7 @@ int heap_check_super(const struct media_super *s, uint64_t file_bytes)
 		return fur_fail(FUR_ECORRUPT,
 		        "truncated: %llu bytes of %llu are there: restore the file from a copy",
 		        (unsigned long long)file_bytes, (unsigned long long)s->file_bytes);
-	return 0;
+	return check_more(s);
 }
 
 int heap_tail(const struct heap_file *file, uint64_t *tail)

@@ -4,6 +4,7 @@
  * where it may yield, sleep and report.
  */
 #include "htm/active.h"
+#include "base/probe.h"
 
 #include <pthread.h>
 
@@ -66,6 +67,7 @@ static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 	struct arch_backoff backoff = durability_backoff(h->durability);
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
+	FUR_PROBE1(isolation__wait__begin, i);
 	crowd_count(h);
 	/* The user's reader_report may have forked.  The child has no such reader, and the caller
 	 * refuses the transaction. */
@@ -84,8 +86,15 @@ static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 			reader_report(h, i, waited);
 		}
 	}
-	if (reported)
-		reader_note_longest(h, arch_now_ns() - started);
+	FUR_PROBE1(isolation__wait__end, i);
+	if (!reported)
+		return;
+	waited = arch_now_ns() - started;
+	reader_note_longest(h, waited);
+	/* Two updates that wait for different readers may mix the two numbers up. */
+	arch_store(&h->durability->events.reader, i);
+	arch_store(&h->durability->events.waited_ns, waited);
+	durability_note(h->durability, EVENT_LONG_READER);
 }
 
 void active_wait_outside(struct htm *h, uint32_t me, bool publishing)
@@ -107,6 +116,29 @@ bool active_any_software(const struct htm *h)
 		if (arch_load(&h->active[i].seq) & ACTIVE_SOFTWARE)
 			return true;
 	return false;
+}
+
+struct active_ages active_poll(struct htm *h)
+{
+	struct active_ages ages = {0};
+	uint64_t limit = arch_load(&h->durability->limit), before = arch_now_ns();
+	for (uint64_t i = 0; i < limit; i++) {
+		uint64_t seq = arch_load(&h->active[i].seq);
+		if (seq == 0 || (seq & ACTIVE_SOFTWARE))
+			continue;
+		ages.readers++;
+		struct polled *polled = &h->threads[i].polled;
+		if (polled->seq != seq) {
+			/* Look at the clock after the load: the reader is at least as old as we
+			 * report. */
+			*polled = (struct polled){seq, arch_now_ns()};
+			continue;
+		}
+		uint64_t age = before > polled->since_ns ? before - polled->since_ns : 0;
+		if (age > ages.oldest_ns)
+			ages.oldest_ns = age;
+	}
+	return ages;
 }
 
 /* Wait for one reader.  The clock is read only now and then. */

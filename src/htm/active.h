@@ -39,12 +39,12 @@ static inline void active_enter_software(struct active *mine, struct fur_thread 
 
 /* active_leave - mark the thread's transaction no longer active.
  * Orders:  its loads, and its scan of nondurable[], before the store that empties the entry, and
- *          before all later loads, by one light fence (free on x86; lwsync on POWER).  If the entry
- *          became empty before the scan, an update that waits for us could announce itself in
- *          between, and we would wait for it in turn.  If the caller's next load, of `failed`, were
- *          performed before the scan, an update from which we have read could fail and leave
- *          nondurable[] in between.  Then it would not be in our set, and we would return as if it
- *          were durable.
+ *          before all later loads, by one light fence (free on x86; lwsync on POWER; dmb ishld and
+ *          dmb ishst on aarch64).  If the entry became empty before the scan, an update that waits
+ *          for us could announce itself in between, and we would wait for it in turn.  If the
+ *          caller's next load, of `failed`, were performed before the scan, an update from which we
+ *          have read could fail and leave nondurable[] in between.  Then it would not be in our
+ *          set, and we would return as if it were durable.
  * Source:  FUR, Algorithm 1, lines 24, 28 and 51. */
 static inline void active_leave(struct active *mine)
 {
@@ -92,6 +92,19 @@ void active_wait_outside(struct htm *h, uint32_t me, bool publishing);
  * Orders:  as active_wait_outside().
  * Returns: false: a reader is still active. */
 FUR_MUST_USE bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies);
+
+/* ------------------------------------------------------ how old readers are */
+
+/* active_poll - the read-only transactions that are active, and the age of the oldest.  A reader
+ * does not record when it begins, because that would cost it a look at the clock.  So this function
+ * compares each sequence number with the one that the last call found there.  An age is the time
+ * since the call that found the transaction first, and so at most the true age.  One thread at a
+ * time may call this.
+ * Orders:  nothing. */
+struct active_ages {
+	uint64_t readers, oldest_ns;
+};
+struct active_ages active_poll(struct htm *h);
 
 /* ------------------------------------- threads that wait until the lock is free */
 

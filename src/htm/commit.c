@@ -3,6 +3,9 @@
  * commit.c - how an update ends: commit and rollback (FUR, Algorithm 1, lines 22 to 39).
  */
 #include "base/error.h"
+#include "base/probe.h"
+#include "durability/async.h"
+#include "file/heap_file.h"
 #include "htm/software.h"
 
 /* ------------------------------------------------------------- in place */
@@ -63,14 +66,20 @@ static int software_commit(struct fur_thread *t, bool empty)
 /* The update wrote nothing: it ends like a read-only transaction. */
 static int commit_finish_empty(struct fur_thread *t)
 {
-	nondurable_wait(t->durability, &t->window.commit.dset);
+	const bool async = t->window.commit.async;
+	if (!async)
+		nondurable_wait(t->durability, &t->window.commit.dset);
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.empty_commits, 1);
 	/* As in fur_end_ro(): the fence orders the scan that collected D before the load of
 	 * `failed`.  Otherwise an update from which we have read could fail between the two loads,
 	 * and we would not notice. */
 	arch_fence_light();
-	return durability_check_read(t->durability);
+	int error = async ? 0 : async_wait_all(t->durability); /* INV-AS2, by the same fence */
+	if (!error)
+		error = durability_check_read(t->durability);
+	FUR_PROBE4(update__commit, t->index, UINT64_C(0), UINT64_C(0), error);
+	return error;
 }
 
 /* The result of a durability_persist() that another thread called, with this thread's message. */
@@ -91,9 +100,13 @@ static int commit_finish(struct fur_thread *t)
 	int error = t->software.served ? served_result(t) : durability_persist(t->durability, c);
 	t->software.served = false;
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
+	FUR_PROBE4(update__commit, t->index, c->durts, t->update.log->end - t->update.log->start,
+	        error);
 	c->durts = 0;
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.log_entries, entries);
+	if (c->async)
+		stat_add(&t->stats.async_commits, 1);
 	if (c->clock)
 		for (int p = 0; p < FUR_PHASES; p++)
 			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
@@ -135,12 +148,21 @@ static int update_roll_back(struct fur_update *tx)
 	}
 	tx_close(tx);
 	nondurable_wait(t->durability, &t->window.commit.dset);
+	arch_fence_light();
+	(void)async_wait_all(t->durability); /* INV-AS2; the reason below tells of a failure */
 	tx_over(t);
+	FUR_PROBE2(update__abort, t->index, FUR_ABORT_USER);
+	tx_ended(t);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
 	const char *reason =
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
 		return fur_fail(error, "%s", reason);
+	if (error == FUR_ENOSPC)
+		return fur_fail(error,
+		        "%s: the heap is full, and the file system has no room to let it grow; the "
+		        "update was rolled back: make room, and run it again",
+		        heap_path(t->durability->file));
 	/* The log has no room because the heap has failed; tx_refuse()'s message tells the
 	 * cause. */
 	int failed = tx_refuse(t->htm);
@@ -172,6 +194,10 @@ int update_commit(struct fur_update *tx)
 		return error;
 	tx_close(tx);
 	policy_learn(t, mode);
+	/* A thread that waits for the disk needs no core: the more threads commit meanwhile, the
+	 * more of them share the next sync. */
+	if (pm_writes(&t->durability->pm))
+		tx_over(t);
 	if (!error)
 		error = empty ? commit_finish_empty(t) : commit_finish(t);
 	tx_over(t);
@@ -189,6 +215,29 @@ FUR_API int fur_commit(fur_update *tx)
 	int error = update_commit(tx);
 	if (unlikely(error == UPDATE_DEFEATED))
 		software_leave_body(tx->thread); /* does not return */
+	return error;
+}
+
+FUR_API int fur_commit_async(fur_update *tx, fur_ticket *ticket)
+{
+	if (unlikely(!ticket))
+		return fur_fail(FUR_EINVAL, "fur_commit_async: ticket must not be NULL");
+	if (unlikely(!tx_is_mine(tx))) {
+		*ticket = (fur_ticket){0};
+		return tx_not_mine(tx, "fur_commit_async");
+	}
+	struct fur_thread *t = tx->thread;
+	if (tx->depth > 1) {
+		/* As for fur_end_ro_async(): the number that the outermost one gets. */
+		tx->depth--;
+		*ticket = ticket_of(t, t->tickets + 1);
+		return 0;
+	}
+	t->window.commit.async = true;
+	int error = update_commit(tx);
+	if (unlikely(error == UPDATE_DEFEATED))
+		software_leave_body(t);
+	*ticket = error ? (fur_ticket){0} : ticket_of(t, ++t->tickets);
 	return error;
 }
 

@@ -69,7 +69,10 @@ static const struct htm_ops *choose_ops(
         struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	const struct htm_ops *ops = NULL;
-	snprintf(reason, bytes, "this processor has no such transactional memory");
+	(void)h, (void)cpu; /* unused where libfur has neither back end */
+	snprintf(reason, bytes, "this processor has no %s",
+	        asked == FUR_HTM_AUTO ? "transactional memory that libfur uses"
+	                              : "such transactional memory");
 #if ARCH_HAS_POWER_HTM
 	if (asked == FUR_HTM_POWER || (asked == FUR_HTM_AUTO && (cpu->suspend || !ARCH_HAS_TSX)))
 		ops = choose_power(h, cpu, asked == FUR_HTM_POWER && !ARCH_HAS_TSX, reason, bytes);

@@ -108,6 +108,7 @@ struct htm {
 	bool updates_active;          /* updates are in active[] too */
 	uint32_t retries;
 	bool phase_times;
+	bool read_only;       /* a copy of a heap, without hardware: updates are refused */
 	uint64_t drain_ticks; /* how long new readers may wait, at first, for one that is active */
 	uint64_t short_ticks; /* an update that takes longer must not run in place */
 	uint64_t reader_report_ns;
@@ -117,8 +118,9 @@ struct htm {
 	uint64_t long_readers, longest_reader_ns;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;
-	/* A callback to a higher layer (api/pages.c), or NULL.  A thread that has committed an
-	 * update of `entries` log entries calls it, between its transactions. */
+	/* A callback to a higher layer (api/pages.c, api/log.c), or NULL.  A thread that has
+	 * committed an update of `entries` log entries calls it, between its transactions; so does
+	 * one whose update was rolled back, or refused at its begin, with 0 entries. */
 	void (*after_update)(struct fur_thread *t, uint64_t entries);
 };
 
@@ -224,10 +226,14 @@ struct fur_thread {
 	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
-		uint64_t software_commits, serial_commits, defeats;
+		uint64_t software_commits, serial_commits, defeats, async_commits;
 		uint64_t aborts[FUR_ABORT_CAUSES];
 		uint64_t phase_ticks[FUR_PHASES];
 	} stats ARCH_PADDED;
+	/* Only active_poll()'s: the reader that it has found in active[], and when first, in ns. */
+	struct polled {
+		uint64_t seq, since_ns;
+	} polled;
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had
@@ -236,6 +242,8 @@ struct fur_thread {
  * lock of the other. */
 struct this_thread {
 	const struct fur_thread *open; /* the registration that has a transaction open, or NULL */
+	/* The heap whose pages the child does not get: while heap_fork() runs, else NULL */
+	struct fur_heap *forking;
 };
 ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
@@ -396,11 +404,16 @@ static inline bool tx_is_mine(const struct fur_update *tx)
 	return tx && tx->depth > 0 && tx->thread->owner == this_thread();
 }
 
+/* Do the bytes lie in the heap, which has grown since the update began?  Only tx_in_heap() calls
+ * it. */
+bool tx_in_grown_heap(struct fur_update *tx, const void *at, size_t bytes);
+
 /* Do the bytes lie in the heap of the open update? */
-static inline bool tx_in_heap(const struct fur_update *tx, const void *at, size_t bytes)
+static inline bool tx_in_heap(struct fur_update *tx, const void *at, size_t bytes)
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)at - tx->base);
-	return offset < tx->bytes && bytes <= tx->bytes - offset;
+	return likely(offset < tx->bytes && bytes <= tx->bytes - offset) ||
+	       tx_in_grown_heap(tx, at, bytes);
 }
 
 /* Refuse an update that is not: sets the message, returns the error. */
@@ -414,6 +427,20 @@ static inline void tx_over(struct fur_thread *t)
 {
 	if (unlikely(t->policy.inside))
 		crowd_leave(t);
+}
+
+/* The thread's update has ended without a commit: call after_update.  Not in a child of fork(). */
+static inline void tx_ended(struct fur_thread *t)
+{
+	if (t->htm->after_update && !htm_forked(t->htm))
+		t->htm->after_update(t, 0);
+}
+
+/* The ticket of this number of the thread. */
+enum { TICKET_INDEX_BITS = 16 };
+static inline fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
+{
+	return (fur_ticket){t->htm->ticket_source << TICKET_INDEX_BITS | t->index, number};
 }
 
 /* Roll back and end every transaction that the thread has open.  For threads that end inside

@@ -10,6 +10,7 @@
 #include "htm/software.h"
 
 #include "base/error.h"
+#include "base/probe.h"
 
 /* active[i].request.  Only CAS leaves REQUEST_WAITING, so an update is published once. */
 enum request {
@@ -50,16 +51,29 @@ void stamp_writes(struct fur_thread *t, uint64_t number)
 	arch_fence_light();
 }
 
-/* Collect D (INV-D1).  Without hardware updates any time after the body will do, and the sooner the
- * better: the update cannot have read from those that publish beside it, and need not wait for
- * them.  All updates draw their durTSs while they publish, in the order in which they publish.  But
- * a hardware update may draw after it is visible.  If it wrote to a word of ours before us, it must
- * draw before us (INV-D4), so we must find it: then we collect D when no hardware update can become
- * visible any more. */
+/* Collect D (INV-D1).  Without hardware updates any time after the last comparison of the loaded
+ * values will do, and the sooner the better: the update cannot have read from those that publish
+ * beside it, and need not wait for them.  All updates draw their durTSs while they publish, in the
+ * order in which they publish.  But a hardware update may draw after it is visible.  If it wrote to
+ * a word of ours before us, it must draw before us (INV-D4), so we must find it: then we collect D
+ * when no hardware update can become visible any more. */
 static void collect(struct fur_thread *t, bool publishing)
 {
 	if (publishing == (t->htm->ops != NULL))
 		nondurable_collect_settled(t->durability, &t->window.commit);
+}
+
+/* Has something been published since the update's snapshot?  `now`: the last publication before the
+ * update's own.  If so, collect D again.  An update published since may have stored a value that we
+ * had loaded over another one.  Then our comparison finds no change, but we come after that update,
+ * and depend on it.  With the D of the body's end, a failure could lose that update and keep ours
+ * (plant: d-of-the-body). */
+static bool snapshot_is_old(struct fur_thread *t, uint64_t now)
+{
+	if (now == t->software.snapshot)
+		return false;
+	collect(t, false);
+	return true;
 }
 
 /* Announce the update, and draw its durTS. */
@@ -139,6 +153,9 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 {
 	/* A member that finds another in its way does not try the same batch again. */
 	arch_store(&t->software.publication, number);
+	/* check_member() compares with the state before the batch, so it accepts no value of
+	 * another member. */
+	snapshot_is_old(t, number - 1);
 	if (!claim_lines(t, number))
 		return REQUEST_WAITING;
 	/* Full fence: orders our claims before our look at the claims on the words that we have
@@ -253,16 +270,22 @@ static uint32_t close_gate(struct fur_thread *t)
 	return members;
 }
 
-/* Make the updates that the caller has served durable, and wake their threads with one call. */
+/* Make the updates that the caller has served durable, and wake their threads with one call.  Where
+ * a group of threads shares a sync, each makes its own durable: one after the other, here, they
+ * would take a sync each. */
 static void persist_served(struct htm *h, struct fur_thread *served)
 {
 	if (likely(!served))
 		return;
 	for (struct fur_thread *next; served; served = next) {
+		enum request now = REQUEST_JOINED;
 		next = served->software.next_served;
-		served->software.result =
-		        durability_persist(served->durability, &served->window.commit);
-		arch_store_release(&h->active[served->index].request, REQUEST_SERVED);
+		if (!pm_writes(&h->durability->pm)) {
+			served->software.result =
+			        durability_persist(served->durability, &served->window.commit);
+			now = REQUEST_SERVED;
+		}
+		arch_store_release(&h->active[served->index].request, now);
 	}
 	wake_members(h);
 }
@@ -344,7 +367,9 @@ static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int 
 		ops->commit(t);
 		return true;
 	}
-	stat_add(&t->stats.aborts[ops->classify(status)], 1);
+	enum fur_abort_cause cause = ops->classify(status);
+	FUR_PROBE2(update__abort, t->index, cause);
+	stat_add(&t->stats.aborts[cause], 1);
 	*error = ops->aborted(t);
 	/* An aborted attempt may have announced itself and left: the next one needs another id.  On
 	 * POWER it may have written the log back, with the head of its own durTS: the next one
@@ -377,7 +402,7 @@ static int publish_as_holder(struct fur_thread *t)
 	int error = 0;
 	/* INV-SW2.  The turn keeps others from publishing, and hardware updates wait (INV-SW4). */
 	if (t->update.mode == TX_CONCURRENT &&
-	        arch_load(&h->publications.now) != t->software.snapshot && !software_extend(t))
+	        snapshot_is_old(t, arch_load(&h->publications.now)) && !software_extend(t))
 		error = UPDATE_DEFEATED;
 	else if (!h->ops || (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t, &served);
@@ -456,7 +481,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 	}
 }
 
-int publish(struct fur_thread *t)
+static int publish_or_be_published(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	struct active *mine = active_of(t);
@@ -479,4 +504,12 @@ int publish(struct fur_thread *t)
 	t->software.served = request == REQUEST_SERVED;
 	software_left(t);
 	return 0;
+}
+
+int publish(struct fur_thread *t)
+{
+	FUR_PROBE1(publication__begin, t->index);
+	int error = publish_or_be_published(t);
+	FUR_PROBE2(publication__end, t->index, error);
+	return error;
 }

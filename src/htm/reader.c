@@ -4,7 +4,7 @@
  * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
  */
 #include "base/error.h"
-#include "durability/ring.h"
+#include "durability/async.h"
 #include "htm/software.h"
 
 static struct fur_thread *thread_of(fur_ro *ro)
@@ -155,17 +155,12 @@ FUR_API int fur_end_ro(fur_ro *ro)
 		if (ended)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	}
-	return durability_check_read(t->durability);
+	/* active_leave() has ordered the scan before this (INV-AS1). */
+	int error = async_wait_all(t->durability);
+	return error ? error : durability_check_read(t->durability);
 }
 
 /* ----------------------------------------------------------------- tickets */
-
-enum { TICKET_INDEX_BITS = 16 };
-
-static fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
-{
-	return (fur_ticket){t->htm->ticket_source << TICKET_INDEX_BITS | t->index, number};
-}
 
 /* The index that gave the ticket out.  NULL: no index of this heap did. */
 static const struct fur_thread *ticket_giver(const struct htm *h, fur_ticket ticket)
@@ -221,7 +216,9 @@ static int wait_for_reads(struct fur_thread *t)
 	 * transaction has read could fail, and leave nondurable[], between the two, and we would
 	 * not notice. */
 	arch_fence_light();
-	int error = durability_check_read(t->durability);
+	int error = async_wait_all(t->durability); /* INV-AS2: the fence is for this, too */
+	if (!error)
+		error = durability_check_read(t->durability);
 	if (!error)
 		/* Release: a thread that sees this store waits for nothing, so what it does next
 		 * must come after our waits. */

@@ -5,6 +5,7 @@
 #include "htm/software.h"
 
 #include "base/error.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ void software_end_defeated(struct fur_thread *t)
 	t->software.defeated = true;
 	t->software.defeats++;
 	stat_add(&t->stats.defeats, 1);
+	FUR_PROBE1(update__defeat, t->index);
 	t->ro = (struct fur_ro){0};
 	tx_close(&t->update);
 }

@@ -81,7 +81,7 @@ void publication_end(struct htm *h);
 /* Stamp the line of `at` with publication `number` of `thread`, which has the turn.
  * Orders:  the caller orders its last stamp before its first store (light fence).  If a store came
  *          first, a body could load its new value, and then find an old stamp: it would mix two
- *          states (plant: stamp-after-store). */
+ *          states (plant: stamp-after-store; no-stamp-fence: where stores may pass stores). */
 static inline void stamp_line(struct htm *h, const void *at, uint64_t number, uint32_t thread)
 {
 	arch_store(stamp_of(h, at), stamp_by(number, thread));

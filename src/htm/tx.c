@@ -47,6 +47,17 @@ int tx_not_mine(const struct fur_update *tx, const char *function)
 	return fur_fail(FUR_ENOTX, "%s without fur_begin_update", function);
 }
 
+bool tx_in_grown_heap(struct fur_update *tx, const void *at, size_t bytes)
+{
+	/* An update that has ended has 0 bytes, and so has a fork's copy of one. */
+	const uint64_t offset = (uint64_t)((const uint8_t *)at - tx->base),
+	               now = tx->bytes ? durability_heap_bytes(tx->thread->durability) : 0;
+	if (now == tx->bytes)
+		return false;
+	tx->bytes = now;
+	return offset < now && bytes <= now - offset;
+}
+
 void tx_close(struct fur_update *tx)
 {
 	struct fur_thread *t = tx->thread;

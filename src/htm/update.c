@@ -4,6 +4,7 @@
  * software, or in place.
  */
 #include "base/error.h"
+#include "base/probe.h"
 #include "htm/software.h"
 
 /* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
@@ -115,6 +116,11 @@ static void enter_if_crowded(struct fur_thread *t)
 static int begin_without_hardware(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
+	/* Only here, because a heap that is open read-only has no hardware transactions. */
+	if (unlikely(h->read_only))
+		return fur_fail(FUR_EREADONLY,
+		        "the heap is open read-only, as a copy: read from it, and update the heap "
+		        "itself in the process that has it open");
 	enter_if_crowded(t);
 	uint64_t started = h->phase_times ? arch_ticks() : 0;
 	int error = 0;
@@ -176,6 +182,7 @@ static int begin_hardware(struct fur_thread *t)
 		enum fur_abort_cause cause = ops->classify(status);
 		if (htm_is_conflict(cause) && lock_held(t->htm))
 			cause = FUR_ABORT_LOCK;
+		FUR_PROBE2(update__abort, t->index, cause);
 		if (cause != FUR_ABORT_USER) /* the rollback will count it, when it is final */
 			stat_add(&t->stats.aborts[cause], 1);
 		int error = ops->aborted(t);
@@ -221,6 +228,7 @@ static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 {
 	tx_close(tx);
 	tx_over(tx->thread);
+	tx_ended(tx->thread);
 	*update = NULL;
 	return error;
 }
@@ -231,10 +239,11 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 	int error;
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(tx, update, tx_refuse(t->htm));
+	FUR_PROBE1(update__begin, t->index);
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
-	tx->bytes = t->durability->super->heap_bytes;
+	tx->bytes = durability_heap_bytes(t->durability);
 	/* Set these before the hardware transaction begins, so that an abort does not undo them.
 	 * If begin_hardware() returns an error, begin_refused() clears them. */
 	*update = tx;
@@ -249,6 +258,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 	if (unlikely(!t || !update || t->owner != this_thread() || this_thread()->open))
 		return begin_inner(t, update);
 	t->software.repeatable = false;
+	t->window.commit.async = false;
 	return update_begin(t, update);
 }
 
@@ -300,24 +310,52 @@ static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *ar
 	return tx->depth < depth ? FUR_EABORTED : fur_commit(tx);
 }
 
-FUR_API int fur_update_run_leaving(
-        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
+/* `async`: as fur_commit_async(). */
+static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+        void (*leave)(void), bool async)
 {
-	if (!body)
-		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
-	if (unlikely(!t || t->owner != this_thread() || this_thread()->open))
-		return run_inner(t, body, arg);
 	struct software *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;
 	s->defeats = 0;
+	t->window.commit.async = async;
 	int error;
 	while ((error = run_once(t, body, arg)) == UPDATE_DEFEATED)
 		continue;
 	return error;
 }
 
+static bool is_outermost(const struct fur_thread *t)
+{
+	return t && t->owner == this_thread() && !this_thread()->open;
+}
+
+FUR_API int fur_update_run_leaving(
+        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
+{
+	if (!body)
+		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
+	return likely(is_outermost(t)) ? run(t, body, arg, leave, false) : run_inner(t, body, arg);
+}
+
 FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
 {
 	return fur_update_run_leaving(t, body, arg, NULL);
+}
+
+FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+        void (*leave)(void), fur_ticket *ticket)
+{
+	if (!body || !ticket)
+		return fur_fail(
+		        FUR_EINVAL, "fur_update_run_async: body and ticket must not be NULL");
+	*ticket = (fur_ticket){0};
+	bool outermost = is_outermost(t);
+	int error = outermost ? run(t, body, arg, leave, true) : run_inner(t, body, arg);
+	if (error)
+		return error;
+	if (outermost)
+		t->tickets++;
+	*ticket = ticket_of(t, t->tickets + !outermost);
+	return 0;
 }

@@ -3,6 +3,7 @@
  * heap_layout.c - format an empty heap, and check that a heap fits its file.
  */
 #include "media/heap_layout.h"
+#include "base/arch.h"
 #include "base/error.h"
 
 static uint64_t meta_bytes(uint64_t bytes, uint32_t threads, uint64_t *table)
@@ -18,7 +19,25 @@ uint64_t heap_least_bytes(uint32_t threads)
 	return (meta / CHUNK_BYTES + 1 + 8) * CHUNK_BYTES;
 }
 
-void heap_format(void *image, uint64_t bytes, uint32_t threads)
+uint64_t heap_meta_bytes(uint64_t bytes, uint32_t threads)
+{
+	uint64_t table, lists = meta_bytes(bytes, threads, &table),
+	                end = lists + bytes / CHUNK_BYTES * sizeof(struct chunk_list);
+	return (end + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+}
+
+void heap_parts(uint64_t bytes, uint32_t threads, uint64_t now, struct heap_part part[HEAP_PARTS])
+{
+	uint64_t table, lists = meta_bytes(bytes, threads, &table), chunks = now / CHUNK_BYTES;
+	part[0] = (struct heap_part){0, table + chunks * sizeof(struct chunk)};
+	part[1] = (struct heap_part){lists, lists + chunks * sizeof(struct chunk_list)};
+	part[2] = (struct heap_part){heap_meta_bytes(bytes, threads), now};
+}
+
+/* A heap that grows begins with few of its chunks: so `grown` tells how much has been used. */
+enum { FIRST_CHUNKS = 8 };
+
+void heap_format(void *image, uint64_t bytes, uint64_t now, uint32_t threads)
 {
 	struct heap_header *h = image;
 	h->magic = HEAP_MAGIC_2;
@@ -26,15 +45,54 @@ void heap_format(void *image, uint64_t bytes, uint32_t threads)
 	h->threads = threads;
 	h->chunks = bytes / CHUNK_BYTES;
 	h->lists = meta_bytes(bytes, threads, &h->table);
-	h->first_chunk =
-	        (h->lists + h->chunks * sizeof(struct chunk_list) + CHUNK_BYTES - 1) / CHUNK_BYTES;
+	h->first_chunk = heap_meta_bytes(bytes, threads) / CHUNK_BYTES;
+	h->grown = now < bytes ? h->first_chunk + FIRST_CHUNKS : 0;
 	for (uint64_t k = 0; k < h->first_chunk; k++)
 		chunk(image, k)->kind = CHUNK_META;
-	uint64_t run = h->chunks - h->first_chunk;
+	uint64_t end = h->grown ? h->grown : h->chunks, run = end - h->first_chunk;
 	*chunk(image, h->first_chunk) = (struct chunk){.kind = CHUNK_FREE, .run = run};
 	if (run > 1)
-		*chunk(image, h->chunks - 1) = (struct chunk){.kind = CHUNK_FREE, .run = run};
+		*chunk(image, end - 1) = (struct chunk){.kind = CHUNK_FREE, .run = run};
 	h->free_runs = h->first_chunk;
+}
+
+/* Take the run at chunk `at` off the list of free runs. */
+static void unlink_run(void *image, uint64_t at)
+{
+	struct chunk *run = chunk(image, at);
+	*(run->prev ? &chunk(image, run->prev)->next : &header(image)->free_runs) = run->next;
+	if (run->next)
+		chunk(image, run->next)->prev = run->prev;
+}
+
+uint64_t heap_trim(void *image, uint64_t now)
+{
+	struct heap_header *h = image;
+	uint64_t end = h->grown ? h->grown : h->chunks, to = now / CHUNK_BYTES, at = end;
+	const struct chunk *last = chunk(image, end - 1);
+	if (last->kind == CHUNK_FREE)
+		at -= last->run;
+	if (at < h->first_chunk + FIRST_CHUNKS)
+		at = h->first_chunk + FIRST_CHUNKS;
+	if (to < at)
+		return at * CHUNK_BYTES;
+	if (to >= end) {
+		h->grown = end;
+		return 0;
+	}
+	uint64_t head = end - last->run;
+	*chunk(image, end - 1) = (struct chunk){0};
+	if (head == to) {
+		unlink_run(image, head);
+		*chunk(image, head) = (struct chunk){0};
+	} else {
+		chunk(image, head)->run = to - head;
+		if (to - head > 1)
+			*chunk(image, to - 1) =
+			        (struct chunk){.kind = CHUNK_FREE, .run = to - head};
+	}
+	h->grown = to;
+	return 0;
 }
 
 uint64_t heap_new_magic(const void *image)
@@ -42,11 +100,13 @@ uint64_t heap_new_magic(const void *image)
 	return header(image)->magic == HEAP_MAGIC_1 ? HEAP_MAGIC_2 : 0;
 }
 
-int heap_check_header(const void *base, uint64_t bytes, uint32_t threads)
+int heap_check_header(const void *base, uint64_t bytes, bool grows, uint32_t threads)
 {
 	const struct heap_header *h = base;
+	const uint64_t grown = arch_load(&h->grown); /* a replay may be at work */
+	bool grown_fits = grows ? grown > h->first_chunk && grown <= h->chunks : grown == 0;
 	bool magic = h->magic == HEAP_MAGIC_2 || (h->magic == HEAP_MAGIC_1 && !h->lists);
-	if (!magic || h->bytes != bytes || h->threads != threads ||
+	if (!magic || !grown_fits || h->bytes != bytes || h->threads != threads ||
 	        h->chunks != bytes / CHUNK_BYTES ||
 	        h->table != caches_offset() + threads * sizeof(struct thread_caches) ||
 	        (h->lists && h->lists != h->table + h->chunks * sizeof(struct chunk)))

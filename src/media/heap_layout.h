@@ -21,6 +21,13 @@
  *           with few blocks in a chunk are an exception: they keep such a chunk until the heap is
  *           full.
  *
+ *   INV-A5  In a heap that grows, the allocator has the chunks below heap_header.grown.  Those
+ *           above it are all zero in both tables, on no list, and in no run.  The update that
+ *           needs more chunks moves `grown`, up to the heap's size now (INV-F5).
+ *
+ * Both tables have room for the largest size.  The file has blocks for the parts of them that the
+ * heap's size now needs.
+ *
  * A heap that was made before HEAP_MAGIC_2 has no room for the free lists of chunks: they lie in
  * the words of the chunk table that a SMALL chunk does not use.  Its threads' lists may have the
  * old form (cache.list), and the class's list of chunks may end in lists of blocks from many chunks
@@ -78,7 +85,9 @@ struct heap_header {
 	uint64_t free_runs;   /* chunk number of the first free run, or 0 */
 	/* Offset of the free lists of chunks; 0: in the chunk table, see above */
 	uint64_t lists;
-	uint64_t reserved[8];
+	/* Chunks that the allocator has, META ones included; 0: all, the heap does not grow */
+	uint64_t grown;
+	uint64_t reserved[7];
 	uint64_t roots[FUR_ROOTS];
 	struct class_state classes[CLASSES];
 };
@@ -137,17 +146,32 @@ static inline struct chunk *chunk(const void *base, uint64_t number)
 }
 
 /* Write the first contents of a heap of `bytes` bytes for `threads` threads to `image`, which is
- * all zero. */
-void heap_format(void *image, uint64_t bytes, uint32_t threads);
+ * all zero.  `now`: the size that it begins with; less than `bytes` if it grows. */
+void heap_format(void *image, uint64_t bytes, uint64_t now, uint32_t threads);
 /* The size of the smallest heap for `threads` threads. */
 uint64_t heap_least_bytes(uint32_t threads);
+/* The bytes at the start of a heap of `bytes` bytes that the allocator's structures take. */
+uint64_t heap_meta_bytes(uint64_t bytes, uint32_t threads);
+
+/* The parts of a heap of at most `bytes` bytes that its size `now` uses: the header and two tables
+ * in part, and the chunks.  Parts are in order, and may touch. */
+enum { HEAP_PARTS = 3 };
+struct heap_part {
+	uint64_t from, to;
+};
+void heap_parts(uint64_t bytes, uint32_t threads, uint64_t now, struct heap_part part[HEAP_PARTS]);
+
+/* Make the formatted, closed heap at `image` end at `now` bytes, and grow again from there.
+ * Returns 0, or the least size that it can have, if that is more. */
+uint64_t heap_trim(void *image, uint64_t now);
 
 /* The magic that a heap of the old form must get before it is used, or 0 if it needs no change.
  * Updates leave parts of the new form in such a heap.  Without the new magic, an older library
  * would take them for damage or, worse, for its own form. */
 uint64_t heap_new_magic(const void *image);
 
-/* Does the heap's header agree with the superblock?  Errors: FUR_ECORRUPT. */
-FUR_MUST_USE int heap_check_header(const void *base, uint64_t bytes, uint32_t threads);
+/* Does the heap's header agree with the superblock?  `bytes`: the largest size; `grows`: the heap
+ * can grow.  Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int heap_check_header(const void *base, uint64_t bytes, bool grows, uint32_t threads);
 
 #endif /* FUR_HEAP_LAYOUT_H */

@@ -26,7 +26,7 @@
 static inline struct media_marker *log_marker(const struct media_file *f, uint64_t durts)
 {
 	uint64_t slot = durts & (f->super->ring_slots - 1);
-	return (struct media_marker *)(void *)(f->ring + slot * MEDIA_SLOT_BYTES);
+	return (struct media_marker *)(void *)(f->ring + slot * f->super->slot_bytes);
 }
 
 /* The first byte of the thread's log. */
@@ -69,13 +69,41 @@ static inline struct media_marker log_read_marker(const struct media_file *f, ui
 	return m;
 }
 
-/* Do the marker's fields make sense?  Call this before you use them to find a record in a log. */
+/* Do a slot's bytes after the marker hold a record of this length? */
+static inline bool log_slot_holds(const struct media_super *s, uint64_t bytes)
+{
+	return s->slot_bytes == MEDIA_SLOT_WIDE_BYTES && bytes <= s->slot_bytes - MEDIA_IN_SLOT;
+}
+
+/* The kind of a marker, without the flag. */
+static inline enum media_kind log_marker_kind(const struct media_marker *m)
+{
+	return (enum media_kind)(m->kind & ~MEDIA_AFTER_ALL);
+}
+
+/* Do the marker's fields make sense?  Call this before you use them to find a record. */
 static inline bool log_marker_plausible(const struct media_super *s, const struct media_marker *m)
 {
-	return m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
+	enum media_kind kind = log_marker_kind(m);
+	bool known = kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT ||
+	             (kind == MEDIA_COMMIT_IN_SLOT && m->log_start == MEDIA_IN_SLOT &&
+	                     log_slot_holds(s, m->log_bytes));
+	return known && m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
 	       m->log_start % MEDIA_ENTRY_ALIGN == 0 && m->log_bytes % MEDIA_ENTRY_ALIGN == 0 &&
-	       (m->kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT) &&
 	       (m->log_bytes == 0 || m->log_bytes > media_head_bytes(s));
+}
+
+/* Is it a commit's marker? */
+static inline bool log_marker_commits(const struct media_marker *m)
+{
+	return log_marker_kind(m) != MEDIA_ABORT;
+}
+
+/* Where the places of a plausible marker's record begin: the slot, or the thread's log. */
+static inline uint8_t *log_of_marker(const struct media_file *f, const struct media_marker *m)
+{
+	return log_marker_kind(m) == MEDIA_COMMIT_IN_SLOT ? (uint8_t *)log_marker(f, m->durts)
+	                                                  : log_of_thread(f, m->thread);
 }
 
 /* Copy the marker in the slot of `durts`.  Returns true if it is that update's and plausible; its
@@ -92,10 +120,10 @@ bool log_marker_valid(const struct media_file *f, const struct media_marker *m, 
 
 /* ----------------------------------------------------------------- records */
 
-/* The entries of a record: positions [from, end) of the thread's log. */
+/* The entries of a record: positions [from, end) of the log, or places in the slot, at `log`. */
 struct log_record {
 	uint64_t from, end;
-	uint32_t thread;
+	const uint8_t *log;
 };
 
 /* The position after the record of a marker. */
@@ -106,44 +134,50 @@ static inline uint64_t log_record_end(const struct media_marker *m)
 
 /* The record of a plausible marker, without its head. */
 static inline struct log_record log_record_of(
-        const struct media_super *s, const struct media_marker *m)
+        const struct media_file *f, const struct media_marker *m)
 {
-	struct log_record r = {m->log_start + (m->log_bytes ? media_head_bytes(s) : 0),
-	        log_record_end(m), m->thread};
+	struct log_record r = {m->log_start + (m->log_bytes ? media_head_bytes(f->super) : 0),
+	        log_record_end(m), log_of_marker(f, m)};
 	return r;
 }
 
-/* If a record head lies at this position of the thread's log, and its durTS is in the window that
- * begins at `tail`, read its claims.  Returns false if there is none. */
-static inline bool log_read_head(const struct media_file *f, uint32_t thread, uint64_t position,
-        uint64_t tail, struct media_claims *claims)
+/* If a record head of the thread lies at this position of its log, or this place of a slot, at
+ * `log`, and its durTS is in the window that begins at `tail`, read its claims.  Returns false if
+ * there is none. */
+static inline bool log_read_head(const struct media_file *f, const uint8_t *log, uint32_t thread,
+        uint64_t position, uint64_t tail, struct media_claims *claims)
 {
 	struct media_head head;
-	memcpy(&head, log_of_thread(f, thread) + log_place(f->super, position), sizeof head);
+	memcpy(&head, log + log_place(f->super, position), sizeof head);
 	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
 	/* Most places hold no head, and are zero. */
 	return (head.durts | head.check) &&
 	       media_head_decode(f->super, thread, position, tail, &head, claims) == 0;
 }
 
+/* If the slot of `durts` contains the head of that update's record, read its claims and whose it
+ * is, whether the marker is valid or not. */
+bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tail,
+        struct media_claims *claims, uint32_t *thread);
+
 /* ----------------------------------------------------------------- entries */
 
 struct log_entry {
 	uint64_t offset, bytes; /* of the heap */
 	uint64_t next;          /* position after this entry */
-	const uint8_t *payload; /* the bytes, in the file's log */
+	const uint8_t *payload; /* the bytes, in the file's log or slot */
 };
 
-/* Read the entry at `position` of the thread's log, in a record that ends at `end`.  Returns false
- * if the entry must not be replayed: it is empty, too long, past the end of the log or of the
- * record, or outside the heap (INV-R8). */
-static inline bool log_read_entry(const struct media_file *f, uint32_t thread, uint64_t position,
-        uint64_t end, struct log_entry *e)
+/* Read the record's first entry.  Returns false if the entry must not be replayed: it is empty, too
+ * long, past the end of the log or of the record, or outside the heap (INV-R8). */
+static inline bool log_read_entry(
+        const struct media_file *f, const struct log_record *record, struct log_entry *e)
 {
 	const struct media_super *s = f->super;
+	const uint64_t position = record->from, end = record->end;
 	FUR_ASSERT(position % MEDIA_ENTRY_ALIGN == 0 && position < end);
 	uint64_t place = log_place(s, position);
-	const uint8_t *at = log_of_thread(f, thread) + place;
+	const uint8_t *at = record->log + place;
 	uint64_t word = arch_load((const uint64_t *)(const void *)at);
 	e->offset = media_entry_offset(word);
 	e->bytes = media_entry_payload(word);
@@ -186,7 +220,9 @@ static inline struct log_walk log_walk_update(const struct media_file *f, uint64
 {
 	struct media_marker m;
 	bool plausible = log_read_plausible(f, durts, &m);
-	struct log_record record = log_record_of(f->super, &m);
+	struct log_record record = {0, 0, NULL};
+	if (plausible)
+		record = log_record_of(f, &m);
 	struct log_walk w = log_walk_record(f, &record);
 	w.broken = !plausible;
 	return w;
@@ -196,7 +232,7 @@ static inline bool log_walk_next(struct log_walk *w)
 {
 	if (w->broken || w->left.from >= w->left.end)
 		return false;
-	w->broken = !log_read_entry(&w->file, w->left.thread, w->left.from, w->left.end, &w->entry);
+	w->broken = !log_read_entry(&w->file, &w->left, &w->entry);
 	w->left.from = w->entry.next;
 	return !w->broken;
 }

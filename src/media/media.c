@@ -27,6 +27,36 @@ uint64_t media_super_checksum(const struct media_super *super)
 	return XXH3_64bits(super, offsetof(struct media_super, checksum));
 }
 
+uint64_t media_more_checksum(const struct media_super *super)
+{
+	return XXH3_64bits_withSeed(
+	        &super->more, offsetof(struct media_more, checksum), super->checksum);
+}
+
+uint64_t media_heap_bytes(const struct media_super *super, const struct media_super *words)
+{
+	uint64_t bytes = 0, chunks;
+	if (!media_grows(super))
+		return super->heap_bytes;
+	/* The blocks are there before the first copy is written, so the larger copy is right, even
+	 * while another process writes them. */
+	for (int k = 0; k < 2; k++)
+		if (media_tail_decode(arch_load(&words->grown[k][0]), &chunks) == 0 &&
+		        chunks <= super->heap_bytes / MEDIA_PAGE_BYTES &&
+		        chunks * MEDIA_PAGE_BYTES > bytes)
+			bytes = chunks * MEDIA_PAGE_BYTES;
+	return bytes;
+}
+
+uint32_t media_logs(const struct media_super *super, const struct media_super *words)
+{
+	uint64_t logs;
+	if (super->version < 2 || media_tail_decode(arch_load(&words->logs), &logs) ||
+	        logs > super->max_threads)
+		return super->max_threads;
+	return (uint32_t)logs;
+}
+
 uint64_t media_marker_checksum(
         const struct media_super *super, const struct media_marker *marker, const uint8_t *log)
 {

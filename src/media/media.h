@@ -8,6 +8,10 @@
  * sizes and offsets.  Version 1 has no record heads and no trailer; libfur opens such a file and
  * keeps it at version 1.
  *
+ * A heap that grows has holes in its file: behind the blocks that the heap has now, up to the
+ * largest size, and for the logs that no thread has used yet.  So all regions stay in their places,
+ * and every process has mapped the whole heap from the beginning.
+ *
  * The ring is used lap after lap: the marker of durTS s lies in slot s modulo ring_slots, so one
  * lap is ring_slots consecutive durTSs.
  *
@@ -36,13 +40,41 @@
 #define MEDIA_ENDIAN  0x01020304u
 /* Regions are aligned to POWER's page size, so that a file can be mapped on every machine. */
 #define MEDIA_PAGE_BYTES 65536u
-/* A ring slot has a line of its own on every machine, so no two commits flush the same line. */
-#define MEDIA_SLOT_BYTES 128u
-#define MEDIA_DEPS       256u /* how far back, in durTSs, a marker can name a dependency */
+/* A ring slot has a line of its own on every machine, so no two commits flush the same line.  In a
+ * file with wide slots (version 2), a slot may contain a small update's record, too, next to its
+ * marker: then a commit writes one block of the file, and commits at the same time mostly write the
+ * same one. */
+#define MEDIA_SLOT_BYTES      128u
+#define MEDIA_SLOT_WIDE_BYTES 256u
+
+static inline int media_slot_bytes_known(uint32_t bytes)
+{
+	return bytes == MEDIA_SLOT_BYTES || bytes == MEDIA_SLOT_WIDE_BYTES;
+}
+#define MEDIA_DEPS 256u /* how far back, in durTSs, a marker can name a dependency */
 
 /* Only MEDIA_CLOSED means closed.  Every other value, a damaged one included, means "replay". */
 #define MEDIA_CLOSED UINT64_C(0x5ca1ab1ec105ed00)
 #define MEDIA_OPEN   UINT64_C(0x0de4d11ffeedbeef)
+/* Open, and a thread may have many updates in flight (fur_commit_async). */
+#define MEDIA_OPEN_ASYNC UINT64_C(0x0de4d11a59ac0bee)
+
+/* Features of a file that a library must know to open it. */
+#define MEDIA_GROWS    UINT64_C(1) /* media_super.grown counts */
+#define MEDIA_FEATURES MEDIA_GROWS /* that this library knows */
+
+/* What came after the first files of version 2.  All zero: none of it. */
+struct media_more {
+	uint64_t features;
+	/* Room for a log of bulk loads, and for groups of heaps: zero in files without these
+	 * features, which will have bits of their own. */
+	uint64_t bulk_offset, bulk_bytes;
+	uint8_t group[16];
+	uint32_t group_members, group_member;
+	uint8_t gap[72];
+	uint64_t checksum; /* XXH3 of all above, seeded with the superblock's checksum */
+};
+_Static_assert(sizeof(struct media_more) == 128, "frozen");
 
 struct media_super {
 	char magic[8];
@@ -55,14 +87,20 @@ struct media_super {
 	uint64_t address; /* where the heap is mapped */
 	uint64_t control_offset, control_bytes;
 	uint64_t ring_offset, ring_slots;
-	uint64_t logs_offset, log_bytes; /* log_bytes: of one thread's log, a power of two */
-	uint64_t heap_offset, heap_bytes;
-	uint64_t checksum; /* XXH3 of all above */
-	uint8_t gap0[512 - 128];
+	uint64_t logs_offset, log_bytes;  /* log_bytes: of one thread's log, a power of two */
+	uint64_t heap_offset, heap_bytes; /* heap_bytes: the most that the heap can have */
+	uint64_t checksum;                /* XXH3 of all above */
+	struct media_more more;
 
 	/* The words that change, each on a line of its own. */
-	uint64_t state; /* MEDIA_CLOSED or MEDIA_OPEN */
-	uint8_t gap1[120];
+	/* MEDIA_GROWS: two copies of the heap's size now, in chunks; [k][0] is used.  Encoded as a
+	 * tail.  See media_heap_bytes(). */
+	uint64_t grown[2][16];
+	uint64_t state; /* MEDIA_CLOSED, MEDIA_OPEN or MEDIA_OPEN_ASYNC */
+	uint8_t gap1[56];
+	/* How many logs have blocks, encoded as a tail.  See media_logs(). */
+	uint64_t logs;
+	uint8_t gap2[56];
 	/* Two copies of the tail, the first durTS not replayed; [k][0] is used.  See
 	 * media_tail_encode(). */
 	uint64_t tail[2][16];
@@ -71,7 +109,10 @@ struct media_super {
 	uint64_t forget[16];
 };
 _Static_assert(offsetof(struct media_super, checksum) == 120, "frozen");
+_Static_assert(offsetof(struct media_super, more) == 128, "frozen");
+_Static_assert(offsetof(struct media_super, grown) == 256, "frozen");
 _Static_assert(offsetof(struct media_super, state) == 512, "frozen");
+_Static_assert(offsetof(struct media_super, logs) == 576, "frozen");
 _Static_assert(offsetof(struct media_super, tail) == 640, "frozen");
 _Static_assert(offsetof(struct media_super, forget) == 896, "frozen");
 _Static_assert(sizeof(struct media_super) == 1024, "frozen");
@@ -100,21 +141,30 @@ static inline struct media_file media_file_of(
 	return f;
 }
 
-enum media_kind { MEDIA_COMMIT = 1, MEDIA_ABORT = 2 };
+enum media_kind {
+	MEDIA_COMMIT = 1,
+	MEDIA_ABORT = 2,
+	/* A commit whose record lies in the slot, after the marker */
+	MEDIA_COMMIT_IN_SLOT = 3
+};
+/* Or'ed to the kind of a commit: this update depends on every durTS below its own. */
+#define MEDIA_AFTER_ALL 0x100u
 
 /* A durability marker (FUR 3.3).  Bit k of deps is set if this update depends on durTS - 1 - k. */
 struct media_marker {
 	uint64_t durts;
 	/* Where the update's record begins: a position in the thread's log.  Positions only grow;
-	 * modulo log_bytes a position is a place in the log. */
+	 * modulo log_bytes a position is a place in the log.  MEDIA_COMMIT_IN_SLOT: the record's
+	 * place in the slot, which is MEDIA_IN_SLOT. */
 	uint64_t log_start;
 	uint32_t log_bytes;
 	uint16_t thread;
-	uint16_t kind;
+	uint16_t kind; /* enum media_kind, and perhaps MEDIA_AFTER_ALL */
 	uint64_t deps[MEDIA_DEPS / 64];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct media_marker) == 64, "frozen: one x86 line");
+#define MEDIA_IN_SLOT sizeof(struct media_marker)
 _Static_assert(offsetof(struct media_marker, checksum) == 56, "frozen");
 
 /* The head of a record (version 2): its first 16 bytes.  It claims which slots were settled, that
@@ -213,10 +263,26 @@ int media_tail(const struct media_file *file, uint64_t *tail);
 uint64_t media_window_end(const struct media_file *file, uint64_t tail);
 
 uint64_t media_super_checksum(const struct media_super *super);
+uint64_t media_more_checksum(const struct media_super *super);
 
-/* The checksum of a marker and of the record that it names, which lies in the thread's log at `log`
- * (the file's, or a copy with the same places).  The caller has checked that the record is no
- * longer than the log. */
+/* Can the heap grow?  `super` is checked. */
+static inline bool media_grows(const struct media_super *super)
+{
+	return super->version >= 2 && (super->more.features & MEDIA_GROWS);
+}
+
+/* The heap's size now: below it every byte of the heap that the allocator may use has blocks.
+ * `super` is the checked superblock; `words` the one in the mapping, or the same one.  Returns 0 if
+ * both copies are damaged. */
+uint64_t media_heap_bytes(const struct media_super *super, const struct media_super *words);
+
+/* How many logs have blocks: those of the threads below this number.  If the word is damaged, or
+ * the file is older than it, that is all logs. */
+uint32_t media_logs(const struct media_super *super, const struct media_super *words);
+
+/* The checksum of a marker and of the record that it names, which lies in the thread's log, or in
+ * the slot, at `log` (the file's, or a copy with the same places).  The caller has checked that the
+ * record is no longer than the log. */
 uint64_t media_marker_checksum(
         const struct media_super *super, const struct media_marker *marker, const uint8_t *log);
 

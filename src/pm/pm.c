@@ -78,19 +78,12 @@ int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, 
 		        options->pm_latency_ns ? options->pm_latency_ns : DEFAULT_LATENCY_NS);
 		pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
 	}
-	if (pthread_mutex_init(&pm->mutex, NULL))
-		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
-	if (pthread_cond_init(&pm->synced, NULL)) {
-		pthread_mutex_destroy(&pm->mutex);
-		return fur_fail(FUR_ENOMEM, "no memory for a condition variable: free some memory");
-	}
-	return 0;
+	return group_init(&pm->group, fd);
 }
 
 void pm_fini(struct pm *pm)
 {
-	pthread_mutex_destroy(&pm->mutex);
-	pthread_cond_destroy(&pm->synced);
+	group_fini(&pm->group);
 }
 
 bool pm_stores_in_transactions(const struct pm *pm)
@@ -137,47 +130,23 @@ void pm_flush_again(struct pm *pm, void *start, size_t bytes)
 	pm_flush(pm, start, bytes);
 }
 
-/* Group commit: one fdatasync serves every thread that made its stores before the call began. */
-static int drain_by_sync(struct pm *pm)
+int pm_write(struct pm *pm, uint64_t offset, const void *from, uint64_t bytes)
 {
-	int cancel;
-	/* fdatasync() and the wait are cancellation points.  If the thread were cancelled here, its
-	 * update would never leave nondurable[]. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&pm->mutex);
-	uint64_t ticket = ++pm->requested;
-	while (pm->done < ticket && !pm->error) {
-		if (pm->running) {
-			pthread_cond_wait(&pm->synced, &pm->mutex);
-			continue;
-		}
-		uint64_t serves = pm->requested;
-		pm->running = true;
-		pthread_mutex_unlock(&pm->mutex);
-		int failed = fdatasync(pm->fd) ? errno : 0;
-		pthread_mutex_lock(&pm->mutex);
-		pm->running = false;
-		if (failed)
-			pm->error = failed;
-		else
-			pm->done = serves;
-		pthread_cond_broadcast(&pm->synced);
-	}
-	int error = pm->error;
-	pthread_mutex_unlock(&pm->mutex);
-	pthread_setcancelstate(cancel, &cancel);
-	return error ? fur_fail(FUR_EIO,
-	                       "fdatasync failed: %s; updates can no longer be made durable: "
-	                       "close the heap, mend the disk, open it again",
-	                       strerror(error))
-	             : 0;
+	FUR_ASSERT(pm_writes(pm));
+	return group_write(&pm->group, offset, from, bytes);
+}
+
+int pm_commit(struct pm *pm, struct group_request *request)
+{
+	FUR_ASSERT(pm_writes(pm));
+	return group_sync(&pm->group, request);
 }
 
 int pm_drain(struct pm *pm)
 {
 	FUR_ASSERT(pm->domain != FUR_PM_AUTO); /* pm_init() has chosen */
 	if (pm->domain == FUR_PM_SYNC)
-		return drain_by_sync(pm);
+		return group_sync(&pm->group, &(struct group_request){.bytes = 0});
 	/* Orders this thread's earlier write-backs before its later stores: this is the fence of
 	 * INV-D2 and INV-R1.  Without it an update could return, or the tail move, before the data
 	 * is durable. eADR needs the fence too: it moves the stores out of the store buffer, which

@@ -5,6 +5,13 @@
  *     pm_flush   starts the write-back of a range.  The range is NOT durable until
  *     pm_drain   has returned.  Then everything that this thread flushed before is durable.
  *
+ *     pm_write   writes bytes to the file, by a system call; SYNC only.  They are durable when a
+ *     pm_commit  has returned, which also writes the calling thread's request.
+ *
+ * SYNC has both ways because the kernel accounts for stores to a mapping by folios, which may have
+ * some MiB: a marker of 64 bytes that is stored to the mapping costs an fdatasync of a whole folio.
+ * What a system call writes costs its blocks.
+ *
  * A flush alone orders nothing: two flushed lines may reach the medium in either order before the
  * drain.  8 aligned bytes reach the medium whole, or not at all.
  */
@@ -12,24 +19,16 @@
 #define FUR_PM_H
 
 #include "base/arch.h"
+#include "pm/group.h"
+
 #include <fur.h>
-#include <pthread.h>
 
 struct pm {
 	enum fur_pm domain;
 	int fd;
 	uint64_t latency_ticks, gap_ticks; /* EMULATED */
 
-	/* SYNC: group commit.  A request is a ticket; a thread that finds no sync running runs one
-	 * for all tickets drawn so far. */
-	pthread_mutex_t mutex;
-	pthread_cond_t synced;
-	uint64_t requested, done;
-	bool running;
-	/* The errno of the first sync that failed.  It is never cleared, because a failed fdatasync
-	 * drops the pages that it did not write, and a later one succeeds without them
-	 * (fsync(2)). */
-	int error;
+	struct group_commit group; /* SYNC */
 };
 
 /* pm_init - choose the domain for `fd`, and tell the reason in `reason`.  `dax`: the file's shared
@@ -51,6 +50,18 @@ void pm_flush_again(struct pm *pm, void *start, size_t bytes);
 
 /* Returns 0, or FUR_EIO (SYNC only); after the first FUR_EIO it always returns FUR_EIO. */
 FUR_MUST_USE int pm_drain(struct pm *pm);
+
+/* Write `bytes` bytes to the file at `offset`.  SYNC only.  Errors: FUR_EIO. */
+FUR_MUST_USE int pm_write(struct pm *pm, uint64_t offset, const void *from, uint64_t bytes);
+/* Make the request durable, and all that the calling thread has written before, in a group with
+ * other threads.  SYNC only.  Errors: as pm_drain(). */
+FUR_MUST_USE int pm_commit(struct pm *pm, struct group_request *request);
+
+/* Does the domain write by system calls?  Then the mapping is for reading, except by replays. */
+static inline bool pm_writes(const struct pm *pm)
+{
+	return pm->domain == FUR_PM_SYNC;
+}
 
 /* Does a drain complete only the calling thread's flushes?  Otherwise it completes all stores to
  * the file. */

@@ -35,6 +35,8 @@ static void preload_record(const struct media_file *f, uint64_t durts)
 	 * check the thread. */
 	if (m.thread >= f->super->max_threads)
 		return;
+	if (log_marker_kind(&m) != MEDIA_COMMIT)
+		return;
 	const uint8_t *log = log_of_thread(f, m.thread);
 	uint64_t bytes = m.log_bytes < PRELOAD_RECORD_BYTES ? m.log_bytes : PRELOAD_RECORD_BYTES;
 	for (uint64_t k = 0; k < bytes; k += ARCH_FLUSH_LINE)
@@ -90,6 +92,7 @@ struct piece {
 
 struct writer {
 	struct durability *d;
+	uint8_t *image;
 	struct replay_result result;
 	/* Pieces taken so far; the last `distance` of them are preloaded and not written yet */
 	uint64_t taken, distance;
@@ -169,7 +172,7 @@ static bool update_wanted(
         const struct durability *d, const struct apply_range *range, uint64_t durts)
 {
 	return range->verdicts ? range->verdicts[durts - range->from] == INSPECT_KEPT
-	                       : durability_marker(d, durts)->kind == MEDIA_COMMIT;
+	                       : log_marker_commits(durability_marker(d, durts));
 }
 
 static int take_update(struct writer *w, uint64_t durts)
@@ -177,7 +180,7 @@ static int take_update(struct writer *w, uint64_t durts)
 	const struct media_file file = durability_file(w->d);
 	struct log_walk walk = log_walk_update(&file, durts);
 	while (log_walk_next(&walk)) {
-		take_piece(w, (struct piece){w->d->image + walk.entry.offset, walk.entry.payload,
+		take_piece(w, (struct piece){w->image + walk.entry.offset, walk.entry.payload,
 		                      walk.entry.bytes});
 		w->result.entries++;
 	}
@@ -351,15 +354,16 @@ static void basket_empty(struct writer *w, struct apply_basket *b)
 	for (uint64_t k = 0; k < b->n; k++) {
 		const struct item *i = &b->item[k];
 		uint64_t bytes = media_entry_payload(i->word);
-		take_piece(w, (struct piece){w->d->image + media_entry_offset(i->word),
+		take_piece(w, (struct piece){w->image + media_entry_offset(i->word),
 		                      bytes == 8 ? i->bytes : i->from, bytes});
 	}
 }
 
-static void writer_start(struct writer *w, struct durability *d)
+static void writer_start(struct writer *w, struct durability *d, const struct apply_range *range)
 {
 	memset(w, 0, sizeof *w);
 	w->d = d;
+	w->image = range->image;
 	w->distance = d->replay_options.preload < REPLAY_PRELOAD_MOST ? d->replay_options.preload
 	                                                              : REPLAY_PRELOAD_MOST;
 }
@@ -369,7 +373,7 @@ static void write_share(void *arg, unsigned n)
 	struct application *a = arg;
 	unsigned threads = a->range->threads;
 	struct writer w;
-	writer_start(&w, a->d);
+	writer_start(&w, a->d, a->range);
 	/* INV-R4: the thread that filled the first basket had the first updates. */
 	for (unsigned k = 0; k < threads; k++)
 		basket_empty(&w, &a->baskets[k * threads + n]);
@@ -426,10 +430,27 @@ int apply_updates(
 		/* Nothing is written yet, and a single writer needs no memory. */
 	}
 	struct writer w;
-	writer_start(&w, d);
+	writer_start(&w, d, range);
 	int error = write_range(&w, range);
 	writer_finish(&w);
 	result_add(result, &w.result);
+	return error;
+}
+
+int apply_to_copy(const struct durability *d, uint64_t from, uint64_t to)
+{
+	const struct media_file file = durability_file(d);
+	int error = 0;
+	for (uint64_t at = from; at < to && !error; at++) {
+		if (!log_marker_commits(durability_marker(d, at)))
+			continue;
+		struct log_walk walk = log_walk_update(&file, at);
+		while (log_walk_next(&walk))
+			if (walk.entry.offset < d->copied)
+				memcpy(d->copy + walk.entry.offset, walk.entry.payload,
+				        walk.entry.bytes);
+		error = walk_error(&walk, at);
+	}
 	return error;
 }
 

@@ -33,6 +33,7 @@ struct apply_basket;
 /* The updates with durTSs [from, to).  All their entries have been checked. */
 struct apply_range {
 	uint64_t from, to;
+	uint8_t *image; /* of the heap, to write to */
 	/* verdicts[k], of from + k, is an enum inspect_verdict; NULL: every slot is a valid commit
 	 * or abort */
 	const uint8_t *verdicts;
@@ -45,6 +46,11 @@ struct apply_range {
  * an entry since it was checked.  Never writes outside the image (INV-R8). */
 FUR_MUST_USE int apply_updates(
         struct durability *d, const struct apply_range *range, struct replay_result *result);
+
+/* Write those entries of the updates [from, to) to d->copy that begin in the part which is copied
+ * already (INV-B1).  The others will be copied, from the image.  Writes nothing back: the caller of
+ * backup_copy() syncs the copy if it has to be durable.  Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int apply_to_copy(const struct durability *d, uint64_t from, uint64_t to);
 
 /* Allocate the memory in which several threads sort entries.  The caller keeps it from one range to
  * the next.  Returns NULL for one thread, or if there is no memory. */

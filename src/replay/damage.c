@@ -79,7 +79,8 @@ static void check_markers(struct damage_search *j)
 			continue;
 		const struct media_marker m = log_read_marker(j->f, s);
 		if (!log_marker_plausible(j->s, &m) || !m.log_bytes ||
-		        !log_read_head(j->f, m.thread, m.log_start, j->tail, &claims))
+		        !log_read_head(j->f, log_of_marker(j->f, &m), m.thread, m.log_start,
+		                j->tail, &claims))
 			continue;
 		if (claims.durts == s)
 			check_claims(j, &m, &claims);
@@ -92,27 +93,46 @@ struct highest_clear {
 	uint32_t thread;
 };
 
+static void check_head(struct damage_search *j, const struct media_claims *claims, uint32_t thread,
+        struct highest_clear *highest)
+{
+	if (claims->own && update_lost(j, claims->own))
+		tell_lost(j, claims->own, INSPECT_CLAIMED, claims->durts, thread);
+	if (claims->clear > highest->clear)
+		*highest = (struct highest_clear){claims->clear, claims->durts, thread};
+}
+
 /* Check the record heads in a thread's log, including heads of records whose marker is gone.  Looks
  * at every line.  Heads of earlier laps do not matter: their durTSs lie outside the window. */
 static void check_log(struct damage_search *j, uint32_t thread, struct highest_clear *highest)
 {
 	enum { LINE = 64 }; /* on every machine, records begin on such a line */
+	const uint8_t *log = log_of_thread(j->f, thread);
 	struct media_claims claims;
 	for (uint64_t at = 0; at < j->s->log_bytes; at += LINE) {
-		if (!log_read_head(j->f, thread, at, j->tail, &claims))
-			continue;
-		if (claims.own && update_lost(j, claims.own))
-			tell_lost(j, claims.own, INSPECT_CLAIMED, claims.durts, thread);
-		if (claims.clear > highest->clear)
-			*highest = (struct highest_clear){claims.clear, claims.durts, thread};
+		if (log_read_head(j->f, log, thread, at, j->tail, &claims))
+			check_head(j, &claims, thread, highest);
 	}
+}
+
+/* The same in the slots. */
+static void check_slots(struct damage_search *j, struct highest_clear *highest)
+{
+	struct media_claims claims;
+	uint32_t thread;
+	for (uint64_t s = j->tail; s < j->tail + j->s->ring_slots; s++)
+		if (log_read_slot_head(j->f, s, j->tail, &claims, &thread))
+			check_head(j, &claims, thread, highest);
 }
 
 static void check_logs(struct damage_search *j)
 {
 	struct highest_clear highest = {0, 0, 0};
-	for (uint32_t t = 0; t < j->s->max_threads; t++)
+	/* The other logs are holes in the file.  On some file systems even a load would allocate
+	 * their blocks. */
+	for (uint32_t t = 0; t < media_logs(j->s, j->f->words); t++)
 		check_log(j, t, &highest);
+	check_slots(j, &highest);
 	for (uint64_t q = j->tail; q < highest.clear && q < j->end; q++)
 		if (update_lost(j, q))
 			tell_lost(j, q, INSPECT_CLAIMED, highest.durts, highest.thread);

@@ -8,11 +8,13 @@
 #include <string.h>
 
 /* INV-R2.  Slots below the tail were replayed before. */
-bool inspect_dependencies_kept(
-        const struct media_file *f, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
+bool inspect_dependencies_kept(const struct media_file *f, uint64_t tail, uint64_t durts,
+        const uint8_t *verdicts, bool whole)
 {
 	FUR_ASSERT(durts >= tail && durts - tail < f->super->ring_slots);
 	const struct media_marker m = log_read_marker(f, durts);
+	if ((m.kind & MEDIA_AFTER_ALL) && !whole) /* INV-AS4 */
+		return false;
 	for (unsigned word = 0; word < MEDIA_DEPS / 64; word++)
 		for (uint64_t bits = m.deps[word]; bits; bits &= bits - 1) {
 			uint64_t back = word * 64 + (unsigned)__builtin_ctzll(bits) + 1;
@@ -31,11 +33,11 @@ enum inspect_verdict inspect_look(const struct media_file *f, uint64_t durts)
 	return m.kind == MEDIA_ABORT ? INSPECT_ABORTED : INSPECT_KEPT;
 }
 
-static enum inspect_verdict slot_judge(
-        const struct media_file *f, uint64_t tail, uint64_t durts, const uint8_t *verdicts)
+static enum inspect_verdict slot_judge(const struct media_file *f, uint64_t tail, uint64_t durts,
+        const uint8_t *verdicts, bool whole)
 {
 	enum inspect_verdict verdict = inspect_look(f, durts);
-	if (verdict == INSPECT_KEPT && !inspect_dependencies_kept(f, tail, durts, verdicts))
+	if (verdict == INSPECT_KEPT && !inspect_dependencies_kept(f, tail, durts, verdicts, whole))
 		return INSPECT_DROPPED;
 	return verdict;
 }
@@ -48,8 +50,10 @@ void inspect_judge(
 	*w = (struct inspect_window){.tail = tail, .end = tail};
 	memset(verdicts, INSPECT_HOLE, slots);
 	uint64_t holes = 0;
+	bool whole = true;
 	for (uint64_t k = 0; tail + k < end; k++) {
-		verdicts[k] = (uint8_t)slot_judge(f, tail, tail + k, verdicts);
+		verdicts[k] = (uint8_t)slot_judge(f, tail, tail + k, verdicts, whole);
+		whole = whole && verdicts[k] >= INSPECT_ABORTED;
 		w->broken += verdicts[k] == INSPECT_BROKEN;
 		if (verdicts[k] <= INSPECT_BROKEN) {
 			holes++;

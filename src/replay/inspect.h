@@ -41,9 +41,9 @@ struct inspect_window {
 enum inspect_verdict inspect_look(const struct media_file *f, uint64_t durts);
 
 /* INV-R2: are all slots that the marker of `durts` names kept?  The caller has decided about all
- * slots below `durts`. */
-bool inspect_dependencies_kept(
-        const struct media_file *f, uint64_t tail, uint64_t durts, const uint8_t *verdicts);
+ * slots below `durts`; `whole`: each of them, from `tail` on, is kept, or an abort. */
+bool inspect_dependencies_kept(const struct media_file *f, uint64_t tail, uint64_t durts,
+        const uint8_t *verdicts, bool whole);
 
 /* Decide about every slot of the window, upwards.  verdicts[k], for tail + k, is an enum
  * inspect_verdict; there are ring_slots of them. */

@@ -88,10 +88,10 @@ static void try_marker(struct search *s)
 
 static void try_record(struct search *s)
 {
-	const struct media_marker m = log_read_marker(s->f, s->durts);
+	struct media_marker m = log_read_marker(s->f, s->durts);
 	if (!log_marker_plausible(s->f->super, &m) || m.log_bytes > ANY_BIT_MOST)
 		return;
-	uint8_t *log = log_of_thread(s->f, m.thread);
+	uint8_t *log = log_of_marker(s->f, &m);
 	for (uint64_t k = 0; k < m.log_bytes; k++)
 		try_byte(s, log + log_place(s->f->super, m.log_start + k),
 		        m.log_bytes <= ANY_BYTE_MOST);

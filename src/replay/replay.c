@@ -21,7 +21,11 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/probe.h"
+#include "durability/async.h"
 #include "durability/nondurable.h"
+#include "file/heap_file.h"
+#include "media/heap_layout.h"
 #include "replay/apply.h"
 #include "replay/inspect.h"
 
@@ -50,7 +54,7 @@ static void marker_write_back(struct durability *d, const struct media_marker *m
 {
 	const struct media_file file = durability_file(d);
 	const struct log_ranges r = log_ranges_of(d->super, m->log_start, log_record_end(m));
-	uint8_t *log = log_of_thread(&file, m->thread);
+	uint8_t *log = log_of_marker(&file, m);
 	pm_flush_again(&d->pm, log_marker(&file, m->durts), sizeof *m);
 	for (int k = 0; k < 2; k++)
 		pm_flush_again(&d->pm, log + r.place[k], r.bytes[k]);
@@ -135,7 +139,7 @@ static void measure_share(void *arg, unsigned n)
 
 static void window_measure(struct recovery_window *w)
 {
-	w->threads = apply_threads(w->d, w->d->super->ring_slots * MEDIA_SLOT_BYTES);
+	w->threads = apply_threads(w->d, w->d->super->ring_slots * w->d->super->slot_bytes);
 	apply_on_threads(w->threads, measure_share, w);
 	for (unsigned n = 0; n < w->threads; n++) {
 		w->log_bytes += w->measured[n].log_bytes;
@@ -148,10 +152,15 @@ static void window_measure(struct recovery_window *w)
 static void populate_share(void *arg, unsigned n)
 {
 	const struct recovery_window *w = arg;
-	uint64_t pages = w->d->super->heap_bytes / MEDIA_PAGE_BYTES,
+	/* A heap that grows has holes above its size now, and in the allocator's tables. */
+	const struct durability *d = w->d;
+	uint64_t tables = media_grows(d->super)
+	                          ? header(d->image)->first_chunk * CHUNK_BYTES / MEDIA_PAGE_BYTES
+	                          : 0,
+	         pages = d->heap_bytes / MEDIA_PAGE_BYTES - tables,
 	         from = apply_share(pages, n, w->threads),
 	         to = apply_share(pages, n + 1, w->threads);
-	madvise(w->d->image + from * MEDIA_PAGE_BYTES, (to - from) * MEDIA_PAGE_BYTES,
+	madvise(d->image + (tables + from) * MEDIA_PAGE_BYTES, (to - from) * MEDIA_PAGE_BYTES,
 	        MADV_POPULATE_WRITE);
 }
 
@@ -160,7 +169,7 @@ static void populate_share(void *arg, unsigned n)
 static void window_populate(struct recovery_window *w)
 {
 	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
-	if (w->log_bytes / LEAST_ENTRY >= w->d->super->heap_bytes / PAGE / 2)
+	if (w->log_bytes / LEAST_ENTRY >= w->d->heap_bytes / PAGE / 2)
 		apply_on_threads(w->threads, populate_share, w);
 }
 
@@ -235,11 +244,11 @@ static int mends_make_durable(struct recovery_window *w)
 }
 
 /* INV-R7: a thread has one update in flight, so a failure can tear no more markers than there are
- * threads. */
+ * threads; unless updates were late. */
 static int window_refuse_broken(const struct recovery_window *w, uint64_t broken)
 {
 	const uint32_t threads = w->d->super->max_threads;
-	if (broken <= threads)
+	if (broken <= threads || arch_load(&w->d->words->state) == MEDIA_OPEN_ASYNC)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
 	        "%llu updates have a marker or log that does not check, and no more than %u can "
@@ -253,18 +262,21 @@ static int window_judge(struct recovery_window *w)
 {
 	const struct media_file file = durability_file(w->d);
 	uint64_t holes = 0, broken = 0;
+	bool whole = true; /* every slot so far is kept, or an abort */
 	for (uint64_t s = w->tail; s < w->end; s++) {
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		if (*verdict <= INSPECT_BROKEN) {
 			holes++, broken += *verdict == INSPECT_BROKEN;
+			whole = false;
 			continue;
 		}
 		w->result->holes += holes;
 		holes = 0;
 		if (*verdict == INSPECT_ABORTED)
 			continue;
-		if (!inspect_dependencies_kept(&file, w->tail, s, w->verdicts)) {
+		if (!inspect_dependencies_kept(&file, w->tail, s, w->verdicts, whole)) {
 			*verdict = INSPECT_DROPPED;
+			whole = false;
 			w->result->dropped++;
 		} else if (*verdict == FORGED) {
 			return apply_check(w->d, s);
@@ -299,8 +311,8 @@ static int window_apply(struct recovery_window *w)
 	for (uint64_t from = w->tail, to; from < w->end && !error; from = to) {
 		to = from + PART_UPDATES < w->end ? from + PART_UPDATES : w->end;
 		error = apply_updates(w->d,
-		        &(struct apply_range){
-		                from, to, &w->verdicts[from - w->tail], w->threads, baskets},
+		        &(struct apply_range){from, to, w->d->image, &w->verdicts[from - w->tail],
+		                w->threads, baskets},
 		        w->result);
 	}
 	apply_free_baskets(baskets, w->threads);
@@ -369,6 +381,7 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	if (!error)
 		ring_restart(d, tail + 2 * slots);
 	result->ns = arch_now_ns() - started;
+	FUR_PROBE4(recovery, result->updates, result->holes, result->dropped, error);
 	return error;
 }
 
@@ -409,50 +422,81 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 
 /* -------------------------------------------------------------------- live */
 
-/* Is the update or abort with this durTS durable?  Its owner keeps the durTS in nondurable[] until
- * it is.  A replayer alongside another process does not see nondurable[]: it waits only until the
- * marker is written, and make_durable() then makes it durable. */
-static bool marker_settled(const struct durability *d, uint64_t durts)
+/* Does any thread have this durTS in nondurable[]? */
+static bool in_flight(const struct durability *d, uint64_t durts)
 {
-	const struct media_marker *m = durability_marker(d, durts);
+	for (uint32_t i = 0; i < arch_load(&d->limit); i++)
+		if (nondurable_has(d, i, durts))
+			return true;
+	return false;
+}
+
+/* Read a marker that the update has written whole.  Errors: FUR_EBUSY: it may be writing it;
+ * FUR_ECORRUPT. */
+static int read_whole(const struct durability *d, uint64_t durts, struct media_marker *m)
+{
+	const struct media_file file = durability_file(d);
 	/* Acquire: orders this load before our loads of the marker's fields, the log and
 	 * nondurable[].  Pairs with the release in ring_put_marker(), so all of them are at least
 	 * as new as the durTS.  Otherwise we could take the fields of an older marker, or miss the
 	 * owner's entry in nondurable[]. */
-	if (arch_load_acquire(&m->durts) != durts)
-		return false;
-	if (d->beside)
-		return true;
-	uint16_t thread = __atomic_load_n(&m->thread, __ATOMIC_RELAXED);
-	return thread < d->super->max_threads && !nondurable_has(d, thread, durts);
+	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts)
+		return FUR_EBUSY;
+	*m = log_read_marker(&file, durts);
+	if (log_marker_valid(&file, m, durts))
+		return 0;
+	/* Where commits write by system calls, the leader of a group may be copying the marker to
+	 * the file just now, and in any order.  Alongside another process we cannot tell that from
+	 * a damaged marker; that process can, when it replays by itself. */
+	if (d->beside || in_flight(d, durts) || async_may_be_late(d, durts))
+		return FUR_EBUSY;
+	/* nondurable_has() and async_may_be_late() load with acquire.  So we read the marker after
+	 * the update has left nondurable[], and been flushed if it was late; then it is whole. */
+	*m = log_read_marker(&file, durts);
+	if (log_marker_valid(&file, m, durts))
+		return 0;
+	return fur_fail(FUR_ECORRUPT,
+	        "the marker or log of update %llu has changed since it was written: close the "
+	        "heap, and find out what overwrites memory or the file",
+	        (unsigned long long)durts);
+}
+
+/* Read the marker of an update or abort that is durable: its owner keeps the durTS in nondurable[]
+ * until it is.  A replayer alongside another process does not see nondurable[]: it waits only until
+ * the marker is written, and make_durable() then makes it durable.  Errors: FUR_EBUSY: it is in
+ * flight; FUR_ECORRUPT. */
+static int read_settled(const struct durability *d, uint64_t durts, struct media_marker *m)
+{
+	int error = read_whole(d, durts, m);
+	if (error || d->beside)
+		return error;
+	/* INV-AS5.  A late update has left nondurable[] already. */
+	bool late = (m->kind & MEDIA_AFTER_ALL) && durts >= async_durable(d);
+	return late || nondurable_has(d, m->thread, durts) ? FUR_EBUSY : 0;
 }
 
 /* Find the first update that may be in flight: everything below *end can be replayed now. */
 static int find_settled_end(struct durability *d, uint64_t tail, uint64_t *end, uint64_t *log_bytes)
 {
-	const struct media_file file = durability_file(d);
 	int error;
 	uint64_t at = tail, most = tail + d->super->ring_slots;
 	if (!d->beside && ring_next(d) < most)
 		most = ring_next(d);
 	for (; at < most; at++) {
 		apply_preload(d, at, most);
-		if (!marker_settled(d, at))
+		struct media_marker m;
+		error = read_settled(d, at, &m);
+		if (error == FUR_EBUSY)
 			break; /* INV-R3 */
-		const struct media_marker m = log_read_marker(&file, at);
-		if (!log_marker_valid(&file, &m, at))
-			return fur_fail(FUR_ECORRUPT,
-			        "the marker or log of update %llu has changed since it was "
-			        "written: close the heap, and find out what overwrites memory or "
-			        "the file",
-			        (unsigned long long)at);
-		if (m.kind == MEDIA_COMMIT && (error = apply_check(d, at)))
+		if (error)
+			return error;
+		if (log_marker_commits(&m) && (error = apply_check(d, at)))
 			return error;
 		*log_bytes += m.log_bytes;
 	}
 	*end = at;
 	/* An update that could not become durable has also left nondurable[], after it set `failed`
-	 * (INV-D5).  The acquires in marker_settled() order our look at nondurable[] before this
+	 * (INV-D5).  The acquires in read_settled() order our look at nondurable[] before this
 	 * load of `failed`.  Without this check, half of such an update could reach the heap
 	 * although no part of its log is durable. */
 	return d->beside ? 0 : durability_check(d);
@@ -464,8 +508,8 @@ static void room_give_back(
 	const struct media_file file = durability_file(d);
 	for (uint64_t s = tail; s < end; s++) {
 		const struct media_marker m = log_read_marker(&file, s);
-		if (m.kind != MEDIA_COMMIT || m.thread >= d->super->max_threads)
-			continue;
+		if (log_marker_kind(&m) != MEDIA_COMMIT || m.thread >= d->super->max_threads)
+			continue; /* an abort, or in its slot */
 		/* Release: orders our last reads of the log before this store, after which the
 		 * owner may overwrite it. */
 		arch_store_release(&d->control->logs[m.thread].tail, log_record_end(&m));
@@ -476,6 +520,20 @@ static void room_give_back(
 	 * overwrite their slots. */
 	ring_move_tail(d, end);
 	control_publish(d, result->updates, result->entries);
+}
+
+void replay_copy_grow(struct durability *d)
+{
+	const uint64_t now = media_heap_bytes(d->super, d->words);
+	if (now <= d->copy_bytes)
+		return;
+	if (d->copy_fd >= 0)
+		d->copy_error =
+		        heap_allocate_more(d->copy_fd, "the copy", d->super, d->copy_bytes, now);
+	if (d->copy_error)
+		d->copy = NULL;
+	else
+		d->copy_bytes = now;
 }
 
 static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_t log_bytes,
@@ -495,9 +553,14 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 	arch_fence_light();
 	unsigned threads = apply_threads(d, log_bytes);
 	struct apply_basket *baskets = apply_baskets(threads);
-	int error =
-	        apply_updates(d, &(struct apply_range){tail, end, NULL, threads, baskets}, result);
+	int error = apply_updates(
+	        d, &(struct apply_range){tail, end, d->image, NULL, threads, baskets}, result);
 	apply_free_baskets(baskets, threads);
+	/* INV-B1: before the room of the records is given back. */
+	if (!error && d->copy)
+		replay_copy_grow(d);
+	if (!error && d->copy)
+		error = apply_to_copy(d, tail, end);
 	return error;
 }
 
@@ -505,8 +568,12 @@ int replay_live(struct durability *d)
 {
 	uint64_t tail = ring_tail(d), end = tail, log_bytes = 0;
 	struct replay_result result = {0};
-	int error = find_settled_end(d, tail, &end, &log_bytes);
+	/* A full ring of late updates would otherwise wait for the next flush. */
+	int error = !d->beside && async_pending(d) ? async_try_flush(d) : 0;
+	if (!error)
+		error = find_settled_end(d, tail, &end, &log_bytes);
 	FUR_ASSERT(tail <= end && end - tail <= d->super->ring_slots);
+	FUR_PROBE2(replay__begin, tail, end);
 	if (!error && d->beside && end > tail)
 		error = make_durable(d, tail, end, NULL);
 	if (!error && end > tail)
@@ -515,6 +582,7 @@ int replay_live(struct durability *d)
 		error = store_tail(d, end);
 	if (!error && end > tail)
 		room_give_back(d, tail, end, &result);
+	FUR_PROBE4(replay__end, tail, end, result.updates, error);
 	return error;
 }
 

@@ -58,6 +58,12 @@ FUR_MUST_USE int replay_begin_lap(struct durability *d);
  * process's.  Errors: FUR_ECORRUPT, FUR_EIO, FUR_ENOMEM. */
 FUR_MUST_USE int replay_live(struct durability *d);
 
+/* Give the copy that backup_heap() is making the blocks that the heap has now (INV-F5, for the
+ * copy).  The caller has read the markers that it is about to apply, so the size that is read
+ * here covers their entries.  If there is no room: sets d->copy_error, and gives up the copy,
+ * not the replay. */
+void replay_copy_grow(struct durability *d);
+
 extern const struct durability_ops replay_ops;
 
 #endif /* FUR_REPLAY_H */

@@ -44,7 +44,7 @@ struct Tx {
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
-	std::vector<size_t> from;          /* updates it has read from that had not returned then */
+	std::vector<size_t> from;          /* updates it has read from, not answered then */
 	std::vector<Access> reads, writes; /* reads of words that it had not written itself */
 	uint64_t explained = 0;            /* the k that explains its reads */
 };
@@ -131,10 +131,10 @@ Tx &close_tx(bool committed)
 	return tx;
 }
 
-bool reads_unreturned(const Tx &tx)
+bool reads_unanswered(const Tx &tx)
 {
 	return std::any_of(
-	        tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].returned; });
+	        tx.from.begin(), tx.from.end(), [](size_t by) { return !run.txs[by].answered; });
 }
 
 void becomes_visible(Tx &tx)
@@ -206,7 +206,7 @@ void read(uint64_t at, uint64_t value)
 				tx.forgot = {at, value};
 			return;
 		}
-	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].returned)
+	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].answered)
 		tx.from.push_back(by->second);
 	tx.reads.push_back({at, value});
 }
@@ -242,24 +242,36 @@ void committing(Becomes how, uint64_t number)
 		becomes_visible(tx);
 }
 
-bool returned(bool committed)
+static Tx &end_tx(bool committed)
 {
 	Tx &tx = close_tx(committed);
-	tx.answered = tx.returned;
 	if (committed && tx.visible > run.newest_returned)
 		run.newest_returned = tx.visible;
 	if (tx.update)
 		run.counts.updates += committed;
 	else
 		run.counts.read_only++;
-	return reads_unreturned(tx);
+	return tx;
+}
+
+bool returned(bool committed)
+{
+	Tx &tx = end_tx(committed);
+	tx.answered = tx.returned;
+	return reads_unanswered(tx);
 }
 
 uint64_t ended()
 {
-	close_tx(true);
-	run.counts.read_only++;
+	end_tx(true);
 	return run.events.size();
+}
+
+static bool answer(Tx &tx)
+{
+	event(Kind::ANSWER, index_of(tx));
+	tx.answered = run.events.size();
+	return reads_unanswered(tx);
 }
 
 bool answered(int thread, uint64_t mark)
@@ -268,10 +280,22 @@ bool answered(int thread, uint64_t mark)
 	for (Tx &tx : run.txs) {
 		if (tx.thread != thread || tx.answered || !tx.returned || tx.returned > mark)
 			continue;
-		event(Kind::ANSWER, index_of(tx));
-		tx.answered = run.events.size();
-		risky = risky || reads_unreturned(tx);
+		risky |= answer(tx);
 	}
+	return risky;
+}
+
+uint64_t before_sync()
+{
+	return run.events.size();
+}
+
+bool synced(uint64_t mark)
+{
+	bool risky = false;
+	for (Tx &tx : run.txs)
+		if (tx.update && !tx.answered && tx.returned && tx.returned <= mark)
+			risky |= answer(tx);
 	return risky;
 }
 
@@ -571,7 +595,7 @@ std::string check_durable(
 		tx.kept = tx.number <= newest[t];
 		if (tx.visible)
 			begun[t] = std::max(begun[t], tx.number);
-		if (tx.returned && !tx.aborted && tx.visible && !tx.kept) {
+		if (tx.answered && !tx.aborted && tx.visible && !tx.kept) {
 			run.named = {index_of(tx)};
 			return name_of(tx) + " had returned, and is lost";
 		}

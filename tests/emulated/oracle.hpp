@@ -15,10 +15,12 @@
  *   snapshot  An update has read state(k) for one such k < c, and no update between k and c wrote a
  *             word that it wrote.
  *   durable   After a power failure memory is the effect of a set S of visible updates.  S has
- *             every update that had returned; with the updates outside S taken out of the history,
- *             all of S, and every read-only transaction that had been answered, have still read
+ *             every update that had been answered; with the updates outside S taken out of the
+ *             history, all of S, and every read-only transaction that had been answered, have
+ *             still read
  *             what the rule above says.  A transaction is answered when it has returned; if it has
- *             ended with a ticket, when a wait for the ticket has returned.
+ *             ended with a ticket, when a wait for the ticket has returned, or, if it is an update,
+ *             one for all updates.
  *
  * S is read off memory: every update numbers itself in a word of its thread's own.  Addresses are
  * offsets from the heap's base, all words have 8 bytes.  This file's code is not simulated: it
@@ -61,14 +63,17 @@ enum class Becomes {
 };
 /* Before its end is called; `number`: of the update, in its thread */
 void committing(Becomes how, uint64_t number);
-/* Its end has returned.  True: it has read from an update that has not. */
+/* Its end has returned.  True: it has read from an update that has not been answered. */
 bool returned(bool committed);
 /* Or: its end has returned with a ticket.  Returns a mark: the transactions of this thread that
  * have ended by now. */
 uint64_t ended();
 /* By any thread: a wait for a ticket of `thread` has returned; `mark`: ended()'s for that ticket.
- * True: a transaction that is answered now has read from an update that has not returned. */
+ * True: a transaction that is answered now has read from an update that has not been answered. */
 bool answered(int thread, uint64_t mark);
+/* A wait for all updates has returned; `mark`: before_sync()'s, before the wait. */
+uint64_t before_sync();
+bool synced(uint64_t mark);
 
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible(); /* the update that is committing becomes visible now, after all that did before */

@@ -58,6 +58,15 @@ def ask(child, line):
     return json.loads(child.stdout.readline())
 
 
+def repeats_with_software_updates():
+    """They hash addresses: the heap's must not change from run to run."""
+    arguments = ["--machine", "epyc", "--threads", "4", "--update", "50", "--seconds", "0.0002"]
+    first, again = (
+        results(run(RBTREE, *arguments, "--tm", "fur-opacity", "--json", "-")) for _ in range(2)
+    )
+    assert first[0]["software_commits"] > 0 and first == again, (first, again)
+
+
 def file_unchanged(directory, tm):
     heap = Path(directory) / f"heap-{tm}"
     command = [RBTREE, *SIZES, "--tm", tm, "--heap", str(heap), "--keys", "1000", "--runs", "-"]
@@ -139,6 +148,7 @@ with tempfile.TemporaryDirectory() as place:
             equal_lines(benchmark, system)
     for system in ("fur-opacity", "spht", "pisces"):
         file_unchanged(place, system)
+    repeats_with_software_updates()
     failures()
     killed_child()
     usage(place)

@@ -166,10 +166,13 @@ def stopped_between_figures(place):
 
 
 def assert_same(one, other):
-    """Two results of a run. The ends of the window may be rounded to another nanosecond."""
-    timed = ("seconds", "throughput")
+    """Two results of a run. A time may be rounded to another nanosecond at each of its ends."""
+    timed = ("seconds", "throughput", "phases_ns")
     assert {**one, **dict.fromkeys(timed)} == {**other, **dict.fromkeys(timed)}, (one, other)
     assert abs(one["seconds"] - other["seconds"]) < 3e-9, (one, other)
+    most = 2 * sum(one["run_commits"].values())
+    for phase, ns in one["phases_ns"].items():
+        assert abs(ns - other["phases_ns"][phase]) <= most, (phase, one, other)
 
 
 def loaded_once(place):

@@ -11,9 +11,10 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml or software.pml.  Before any, models.py checks that its
-table of mutations agrees with the lists at the heads of the two, and with the headings of the
-planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+Each case is one run of Spin over fur.pml, software.pml, group.pml or async.pml.  Before any,
+models.py checks that its table of mutations agrees with the lists at the heads of the four, and
+with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
+not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -28,6 +29,8 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
+GROUP = HERE / "group.pml"
+ASYNC = HERE / "async.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -100,6 +103,16 @@ LONG_SETTINGS: dict[str, list[str]] = {
     "inplacerot": ["INPLACE", "HARD", "ROT", "NR=0"],
     "inplacebatch": ["INPLACE", "BATCH", "NR=0"],
 }
+# Of group.pml.
+GROUP_SETTINGS: dict[str, list[str]] = {
+    "group": [],
+    "grouptwo": ["NT=2", "NC=3"],
+    "groupfails": ["FAILS", "NT=2"],
+}
+LONG_GROUP_SETTINGS: dict[str, list[str]] = {"groupthreefails": ["FAILS"]}
+# Of async.pml.  With the reader it holds too, which takes minutes.
+ASYNC_SETTINGS: dict[str, list[str]] = {"async": ["NOREADER"], "asyncreader": []}
+LONG_ASYNC = ["asyncreader"]
 
 
 class Mutation(NamedTuple):
@@ -128,7 +141,13 @@ MUTATIONS = [
         [],
         ["tsx", "tracked", "power", "rot", "soft"],
     ),
-    Mutation("EARLYD", "INV-D1", ["early-d"], [], ["tsx", "tracked", "power", "rot", "soft"]),
+    Mutation(
+        "EARLYD",
+        "INV-D1",
+        ["early-d", "d-of-the-body"],
+        [],
+        ["tsx", "tracked", "power", "rot", "soft"],
+    ),
     Mutation(
         "TICKETEARLY",
         "INV-D7",
@@ -196,6 +215,24 @@ SOFTWARE_MUTATIONS = [
     Mutation("NOMEMBERWAIT", "INV-SW7", [], [], ["batch", "cross"]),
     Mutation("NOGATELOOK", "INV-SW7", [], [], ["batch", "cross"]),
 ]
+# Of group.pml.
+GROUP_MUTATIONS = [
+    Mutation("LATECLOSE", "INV-GC1", ["group-closes-late"], [], ["group"]),
+    Mutation("SYNCFIRST", "INV-GC1", ["group-syncs-first"], [], ["group"]),
+    Mutation("FORGETS", "INV-GC2", [], [], ["groupfails"]),
+    Mutation("NOTIMEOUT", "INV-GC3", [], [], ["group"]),
+]
+# Of async.pml.
+ASYNC_MUTATIONS = [
+    Mutation("LEAVEFIRST", "INV-AS1", ["late-and-unseen"], [], ["asyncreader"]),
+    Mutation("READERBLIND", "INV-AS2", ["late-not-awaited"], [], ["asyncreader"]),
+    Mutation("OVERGAP", "INV-AS2", ["late-over-a-gap"], [], ["async"]),
+    Mutation("NOTLATE", "INV-AS3", ["late-not-inherited"], [], ["async"]),
+    Mutation("KEPTALONE", "INV-AS4", ["late-kept-alone"], [], ["async"]),
+    Mutation("EARLYREPLAY", "INV-AS5", ["late-replayed-early"], [], ["async"]),
+    Mutation("BOLDCLAIM", "INV-AS6", ["late-claims-too-much"], [], ["async"]),
+]
+ALL_MUTATIONS = MUTATIONS + SOFTWARE_MUTATIONS + GROUP_MUTATIONS + ASYNC_MUTATIONS
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
     "STOREFIRST": ["soft", "softbatch"],
@@ -203,6 +240,8 @@ SPARED = {
     "HELDFIRST": ["software", "batch"],
     "NOLOADWAIT": ["software"],
     "STAMPTHENVALUE": ["cross", "chain"],
+    "NOHANDOVER": ["grouptwo"],
+    "NOLOOKAGAIN": ["grouptwo"],
 }
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
@@ -222,7 +261,13 @@ class Result(NamedTuple):
 
 
 def cases(long: bool) -> dict[str, Case]:
-    return fur_cases(long) | software_cases(long) | spared_cases()
+    return (
+        fur_cases(long)
+        | software_cases(long)
+        | group_cases(long)
+        | async_cases(long)
+        | spared_cases()
+    )
 
 
 def fur_cases(long: bool) -> dict[str, Case]:
@@ -250,12 +295,33 @@ def software_cases(long: bool) -> dict[str, Case]:
     return found
 
 
+def group_cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (GROUP_SETTINGS | (LONG_GROUP_SETTINGS if long else {})).items():
+        found[name] = Case(GROUP, defines, True, name in LONG_GROUP_SETTINGS)
+    for m in GROUP_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(GROUP, GROUP_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def async_cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in ASYNC_SETTINGS.items():
+        if long or name not in LONG_ASYNC:
+            found[name] = Case(ASYNC, defines, True, name in LONG_ASYNC)
+    for m in ASYNC_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(ASYNC, ASYNC_SETTINGS[name] + [m.name], False)
+    return found
+
+
 def spared_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for spared, names in SPARED.items():
         for name in names:
-            model = FUR if name in MACHINES else SOFTWARE
-            defines = (MACHINES | SETTINGS)[name] + [spared]
+            model = FUR if name in MACHINES else GROUP if name in GROUP_SETTINGS else SOFTWARE
+            defines = (MACHINES | SETTINGS | GROUP_SETTINGS)[name] + [spared]
             found[f"{name}-{spared}"] = Case(model, defines, True)
     return found
 
@@ -263,7 +329,12 @@ def spared_cases() -> dict[str, Case]:
 def disagreements() -> list[str]:
     """Where the models and the planted bugs contradict the tables of mutations."""
     wrong = []
-    for model, mutations in ((FUR, MUTATIONS), (SOFTWARE, SOFTWARE_MUTATIONS)):
+    for model, mutations in (
+        (FUR, MUTATIONS),
+        (SOFTWARE, SOFTWARE_MUTATIONS),
+        (GROUP, GROUP_MUTATIONS),
+        (ASYNC, ASYNC_MUTATIONS),
+    ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
         for name in sorted(invariants.keys() | listed.keys()):
@@ -271,7 +342,7 @@ def disagreements() -> list[str]:
             there = listed.get(name, "not in the list")
             if here != there:
                 wrong.append(f"{name}: models.py: {here}; {model.name}: {there}")
-    table = {m.name: m for m in MUTATIONS + SOFTWARE_MUTATIONS}
+    table = {m.name: m for m in ALL_MUTATIONS}
     known = cases(long=False)
     named: dict[str, set[str]] = {name: set() for name in table}  # mutation -> planted bugs
     for patch in sorted(PLANTS.glob("*.patch")):
@@ -382,7 +453,7 @@ def main() -> int:
         print("\n".join(table))
         return 0
     if args.table:
-        for m in MUTATIONS + SOFTWARE_MUTATIONS:
+        for m in ALL_MUTATIONS:
             for machine in m.machines:
                 print(f"{machine}-{m.name}\t{m.invariant}\t{','.join(m.plants)}")
         return 0

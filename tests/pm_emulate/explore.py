@@ -5,7 +5,8 @@ no heap; with --again on a heap that a power failure left, which it recovers fir
 alongside a replayer, which the power failure ends too.
 
     explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200]
-               [--readers 1] [--again | --daemon REPLAYER] [--must-find] [--directory /dev/shm]
+               [--readers 1] [--again | --daemon REPLAYER] [--pm DOMAIN] [--must-find]
+               [--directory /dev/shm]
 
 --must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
@@ -27,10 +28,13 @@ parser.add_argument("--readers", default=1, type=int)
 parser.add_argument("--timeout", default=60, type=int)
 parser.add_argument("--again", action="store_true")
 parser.add_argument("--daemon", metavar="REPLAYER")
+parser.add_argument("--pm", metavar="DOMAIN", help="the persistence domain (FUR_PM)")
 parser.add_argument("--must-find", action="store_true")
 parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 a = parser.parse_args()
 
+if a.pm:
+    os.environ["FUR_PM"] = a.pm
 place = tempfile.mkdtemp(prefix="fur-pm-emulate-", dir=a.directory)
 heap, acks = f"{place}/heap", f"{place}/acks"
 victim = [

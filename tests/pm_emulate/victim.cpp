@@ -29,7 +29,7 @@ namespace
 {
 
 struct Options {
-	std::string heap, acks, workload = "mixed";
+	std::string heap, acks, later, workload = "mixed";
 	unsigned threads = 2, readers = 1, updates = 200;
 	uint64_t seed = 1;
 	unsigned parts() const
@@ -233,6 +233,11 @@ int run(const Options &o)
 std::string look(const Options &o)
 {
 	crash::Shared *shared = map_acknowledgements(o.acks);
+	if (!o.later.empty()) {
+		const crash::Shared *later = map_acknowledgements(o.later);
+		for (unsigned t = 0; t < crash::THREADS; t++)
+			shared->thread[t].intended = later->thread[t].intended.load();
+	}
 	if (access(o.heap.c_str(), F_OK))
 		return shared->running ? "the heap is gone" : "";
 	fur::Heap heap = fur::Heap::open(o.heap, heap_options(o));
@@ -262,6 +267,9 @@ int main(int argc, char **argv)
 	line.argument("COMMAND", command, "run or check").required();
 	line.option("--heap", o.heap).required();
 	line.option("--acks", o.acks).required();
+	line.option("--later", o.later,
+	        "check: acknowledgements at a later time, which tell how many updates had begun by "
+	        "then");
 	line.option("--workload", o.workload).one_of({"intset", "bank", "mixed", "tpcc"});
 	line.option("--threads", o.threads).range(1, 2);
 	line.option("--readers", o.readers).range(0, int(crash::THREADS) - 2);

@@ -408,7 +408,7 @@ TEST_F(Api, Phases_AreMeasuredWhenAskedFor)
 TEST(Names, EveryErrorHasItsOwn)
 {
 	std::vector<std::string> seen;
-	for (int e = 0; e >= FUR_EFORK; e--) {
+	for (int e = 0; e >= FUR_EREADONLY; e--) {
 		std::string text = fur_strerror(e);
 		EXPECT_NE(text, fur_strerror(-1000)) << e;
 		for (const auto &other : seen)

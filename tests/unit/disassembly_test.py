@@ -73,12 +73,85 @@ def load_is_one_instruction():
             for line in disassemble(place + "/f.o", "f")
             if not line.startswith(("nop", "data16", "cs nop", "xchg   %ax"))
         ]
-    body = {"x86_64": [r"^mov +\(%rsi\),%rax$", r"^ret"], "ppc64": [r"^ld +r3,0\(r4\)$", r"^blr$"]}[
-        processor
-    ]
+    body = {
+        "x86_64": [r"^mov +\(%rsi\),%rax$", r"^ret"],
+        "ppc64": [r"^ld +r3,0\(r4\)$", r"^blr$"],
+        "aarch64": [r"^ldr\s+x0, \[x1\]$", r"^ret$"],
+    }[processor]
     expect(
         len(lines) >= 2 and all(re.match(p, line) for p, line in zip(body, lines)),
         f"fur_load in a read-only transaction is one load: {lines[:3]}",
+    )
+
+
+def disassemble_functions(path):
+    """The instructions of each function."""
+    text = subprocess.run(
+        [objdump, "-d", "--no-show-raw-insn", path], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    found = {}
+    for part in re.split(r"^[0-9a-f]+ <", text, flags=re.M)[1:]:
+        name, body = part.split(">:\n", 1)
+        found[name] = [
+            re.sub(r"\s+", " ", line.split("//")[0]).strip()
+            for line in re.findall(r"^\s+[0-9a-f]+:\s+(.*)$", body, re.M)
+        ]
+    return found
+
+
+def read_modify_writes_are_full_fences(functions):
+    """The compiler's own are none: arch_fence_after_rmw()."""
+    one = r"^(bl .*<__aarch64_\w+_acq_rel>|casal |swpal |ldaddal |stlxr )"
+    some, bare = 0, []
+    for name, body in functions.items():
+        if name.startswith("__aarch64_"):
+            continue
+        for at, line in enumerate(body):
+            if re.search(one, line):
+                some += 1
+                if "dmb ish" not in body[at : at + 5]:
+                    bare.append(f"{name}: {line}")
+    expect(
+        some > 20 and not bare, f"aarch64: dmb ish after each of {some} read-modify-writes: {bare}"
+    )
+
+
+def test_aarch64():
+    functions = disassemble_functions(library)
+    read_modify_writes_are_full_fences(functions)
+    for name, what, *patterns in [
+        (
+            "fur_begin_ro",
+            "enters active[], dmb ish, looks at the lock",
+            "^str",
+            "^dmb ish$",
+            "^ldar",
+        ),
+        (
+            "fur_end_ro",
+            "dmb ishld and ishst, then leaves active[]",
+            "^dmb ishld$",
+            "^dmb ishst$",
+            "^str xzr",
+        ),
+        ("readers_shut_out", "sets `held`, dmb ish, drains", "^str", "^dmb ish$", "active_drain"),
+        (
+            "publish_member",
+            "claims lines by full fences, one more, looks at stamps",
+            "cas",
+            "^dmb ish$",
+            "^dmb ish$",
+            "^ldr",
+        ),
+        ("fur_load_bits", "loads, dmb ishld, looks at the number", "^ldr", "^dmb ishld$", "^ldr"),
+        ("arch_write_back_fence", "dsb sy", "^dsb sy$"),
+    ]:
+        expect(order(functions[name], *patterns), f"aarch64: {name}: {what}")
+    lines = [line for body in functions.values() for line in body]
+    expect(
+        any(re.match("^dc cvap,", line) for line in lines)
+        and any(re.match("^dc cvac,", line) for line in lines),
+        "aarch64: write-back to the point of persistence, and to that of coherency",
     )
 
 
@@ -96,6 +169,8 @@ if processor == "x86_64":
         any("pmem_drain" in line or line.startswith("sfence") for line in lines),
         "x86: write-backs end with libpmem's drain or, without libpmem, with sfence",
     )
+elif processor == "aarch64":
+    test_aarch64()
 else:
     expect(order(lines, r"^tbegin\.\s*1?$"), "power: tbegin.")
     expect(

@@ -29,7 +29,14 @@ struct Update {
 
 /* A heap whose process ended without closing it: updates of three threads that read each
  * other's. */
-class Crashed : public HeapFile, public ::testing::WithParamInterface<uint32_t>
+enum Form { VERSION_1, VERSION_2, WIDE_SLOTS };
+std::string form_name(const ::testing::TestParamInfo<Form> &info)
+{
+	return info.param == VERSION_1   ? "version_1"
+	       : info.param == VERSION_2 ? "version_2"
+	                                 : "wide_slots";
+}
+class Crashed : public HeapFile, public ::testing::WithParamInterface<Form>
 {
 protected:
 	enum { THREADS = 3, UPDATES = 18 };
@@ -40,7 +47,7 @@ protected:
 	Crashed()
 	{
 		{
-			fur::Heap heap = create();
+			fur::Heap heap = create(options());
 			fur::Thread self(heap);
 			fur::update(self, [&](fur_update *tx) {
 				auto *lines = static_cast<Line *>(fur_alloc(tx, 8 * sizeof(Line)));
@@ -50,7 +57,7 @@ protected:
 			});
 			heap.close();
 		}
-		if (GetParam() == 1)
+		if (GetParam() == VERSION_1)
 			make_version_1(path_);
 		in_killed_child([&] { work(UPDATES); });
 		good_ = bytes();
@@ -58,6 +65,13 @@ protected:
 		read_updates();
 	}
 
+	static fur::Options options()
+	{
+		fur::Options o = small_options();
+		if (GetParam() == WIDE_SLOTS)
+			o.pm = FUR_PM_SYNC;
+		return o;
+	}
 	static void update_once(fur_thread *self, Line *lines, unsigned t, uint64_t k)
 	{
 		fur::update(self, [&](fur_update *tx) {
@@ -70,7 +84,7 @@ protected:
 	/* Leaves the heap open. */
 	void work(uint64_t updates)
 	{
-		fur::Options o = small_options();
+		fur::Options o = options();
 		o.pm_latency_ns = 20000; /* so that updates overlap, and name each other */
 		auto *heap = new fur::Heap(open(o));
 		std::vector<std::thread> all;
@@ -101,9 +115,9 @@ protected:
 			for (uint64_t at = entries_of(u);
 			        at < u.marker.log_start + u.marker.log_bytes;) {
 				uint64_t word;
-				memcpy(&word, &good_[log_offset(u.marker.thread, at)], 8);
+				memcpy(&word, &good_[record_offset(u, at)], 8);
 				u.stores.push_back({media_entry_offset(word),
-				        good_.substr(log_offset(u.marker.thread, at) + 8,
+				        good_.substr(record_offset(u, at) + 8,
 				                media_entry_payload(word))});
 				at += media_entry_bytes(media_entry_payload(word));
 			}
@@ -112,7 +126,7 @@ protected:
 	}
 	uint64_t slot_offset(uint64_t durts) const
 	{
-		return super_.ring_offset + durts % super_.ring_slots * MEDIA_SLOT_BYTES;
+		return super_.ring_offset + durts % super_.ring_slots * super_.slot_bytes;
 	}
 	uint64_t entries_of(const Update &u) const
 	{
@@ -121,6 +135,14 @@ protected:
 	uint64_t log_offset(uint32_t thread, uint64_t position) const
 	{
 		return super_.logs_offset + thread * super_.log_bytes + position % super_.log_bytes;
+	}
+
+	/* Where a position of the update's record lies in the file. */
+	uint64_t record_offset(const Update &u, uint64_t position) const
+	{
+		return u.marker.kind == MEDIA_COMMIT_IN_SLOT
+		               ? slot_offset(u.marker.durts) + position
+		               : log_offset(u.marker.thread, position);
 	}
 
 	/* The heap with the updates replayed that are not lost. */
@@ -262,8 +284,8 @@ TEST_P(Crashed, LogBitFlips_AreMended)
 		uint64_t durts = slots[random() % slots.size()];
 		const media_marker &m = updates_[durts].marker;
 		uint64_t at = m.log_start + random() % m.log_bytes;
-		expect_survives_flip(
-		        log_offset(m.thread, at), static_cast<unsigned>(random() % 8), durts);
+		expect_survives_flip(record_offset(updates_[durts], at),
+		        static_cast<unsigned>(random() % 8), durts);
 		if (HasFailure())
 			return;
 	}
@@ -273,12 +295,12 @@ TEST_P(Crashed, FlipsOfWhatNobodyReads_AreHarmless)
 {
 	std::mt19937_64 random(3);
 	for (int k = 0; k < 20; k++) {
-		expect_survives_flip(slot_offset(random()) + 64 + random() % 64,
+		expect_survives_flip(slot_offset(random()) + super_.slot_bytes - 1 - random() % 64,
 		        static_cast<unsigned>(random() % 8), 0);
 		expect_survives_flip(
 		        log_offset(3, random()), static_cast<unsigned>(random() % 8), 0);
 		expect_survives_flip(
-		        offsetof(media_super, gap0) + random() % sizeof(media_super::gap0),
+		        offsetof(media_super, gap1) + random() % sizeof(media_super::gap1),
 		        static_cast<unsigned>(random() % 8), 0);
 	}
 }
@@ -304,7 +326,9 @@ TEST_P(Crashed, SuperblockStateAndTailFlips_AreToldAndMended)
 					return;
 			}
 	};
-	each_bit(0, offsetof(media_super, gap0));
+	/* Version 1 does not use what comes after the first checksum. */
+	each_bit(
+	        0, super_.version < 2 ? offsetof(media_super, more) : offsetof(media_super, grown));
 	each_bit(offsetof(media_super, state), 8);
 	each_bit(offsetof(media_super, tail), 8);
 	each_bit(offsetof(media_super, tail) + sizeof(media_super::tail[0]), 8);
@@ -318,7 +342,7 @@ TEST_P(Crashed, UpdateLost_IsToldExactly_AndNotMended)
 	const Update &u = updates_[durts];
 	ASSERT_FALSE(last_of_its_thread(durts));
 	const char junk[] = "2 bytes";
-	poke(log_offset(u.marker.thread, entries_of(u)) + 9, junk, 7);
+	poke(record_offset(u, entries_of(u)) + 9, junk, 7);
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
 	EXPECT_FALSE(report.all_mendable());
@@ -352,7 +376,7 @@ TEST_P(Crashed, Forgetting_KeepsAllBeforeIt)
 {
 	uint64_t durts = std::next(updates_.begin(), 20)->first;
 	const Update &u = updates_[durts];
-	poke(log_offset(u.marker.thread, entries_of(u)) + 9, "2 bytes", 7);
+	poke(record_offset(u, entries_of(u)) + 9, "2 bytes", 7);
 	EXPECT_EQ(check().first_to_forget(), durts);
 	{
 		tools::HeapView view(path_, tools::Purpose::REPAIR);
@@ -373,7 +397,7 @@ TEST_P(Crashed, MarkerWipedOut_IsToldByTheGapInTheLog)
 {
 	uint64_t durts = std::next(updates_.begin(), 20)->first;
 	uint32_t thread = updates_[durts].marker.thread;
-	std::string zero(MEDIA_SLOT_BYTES, '\0');
+	std::string zero(sizeof(media_marker), '\0');
 	poke(slot_offset(durts), zero.data(), zero.size());
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
@@ -388,7 +412,7 @@ TEST_P(Crashed, MarkerWipedOut_IsToldByTheGapInTheLog)
 TEST_P(Crashed, RingWipedOutInPart_IsTold)
 {
 	auto from = std::next(updates_.begin(), 10)->first;
-	std::string zero(MEDIA_SLOT_BYTES, '\0');
+	std::string zero(sizeof(media_marker), '\0');
 	for (uint64_t s = from; s < from + 20; s++)
 		poke(slot_offset(s), zero.data(), zero.size());
 	tools::Report report = check();
@@ -407,9 +431,8 @@ TEST_P(Crashed, NewestLogsWipedOut_AreRefused)
 	auto from = std::prev(updates_.end(), 6);
 	const uint64_t zero = 0;
 	for (auto u = from; u != updates_.end(); ++u) {
-		unsigned thread = u->second.marker.thread;
-		poke(log_offset(thread, u->second.marker.log_start), &zero, 8);
-		poke(log_offset(thread, entries_of(u->second)), &zero, 8);
+		poke(record_offset(u->second, u->second.marker.log_start), &zero, 8);
+		poke(record_offset(u->second, entries_of(u->second)), &zero, 8);
 	}
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
@@ -425,12 +448,12 @@ TEST_P(Crashed, NewestLogsWipedOut_AreRefused)
 
 TEST_P(Crashed, LostAndInTheHeapInPart_CannotBeGivenUp)
 {
-	if (GetParam() == 1)
+	if (GetParam() == VERSION_1)
 		GTEST_SKIP() << "has no trailer";
 	uint64_t durts = std::next(updates_.begin(), 20)->first,
 	         replaying = media_tail_encode(durts + 3);
 	const Update &u = updates_[durts];
-	poke(log_offset(u.marker.thread, entries_of(u)) + 9, "2 bytes", 7);
+	poke(record_offset(u, entries_of(u)) + 9, "2 bytes", 7);
 	poke(super_.heap_offset + super_.heap_bytes, &replaying, sizeof replaying);
 	tools::Report report = check();
 	EXPECT_FALSE(report.sound());
@@ -490,7 +513,7 @@ protected:
 	void put_back(uint64_t durts, const Update &u)
 	{
 		poke(slot_offset(durts), &u.marker, sizeof u.marker);
-		uint64_t log = log_offset(u.marker.thread, u.marker.log_start);
+		uint64_t log = record_offset(u, u.marker.log_start);
 		poke(log, &good_[log], u.marker.log_bytes);
 	}
 	/* Had it been replayed, the counter of its thread would be lower than before. */
@@ -577,8 +600,8 @@ TEST_P(Crashed, CutShortWhileMapped_IsSigbus_ThenRefused_ThenFineFromACopy)
 		_exit(1);
 	}
 	/* It works: its state is open, and its ring changes. */
-	std::string before = bytes().substr(super_.ring_offset, 64 * MEDIA_SLOT_BYTES);
-	while (bytes().substr(super_.ring_offset, 64 * MEDIA_SLOT_BYTES) == before &&
+	std::string before = bytes().substr(super_.ring_offset, 64 * super_.slot_bytes);
+	while (bytes().substr(super_.ring_offset, 64 * super_.slot_bytes) == before &&
 	        waitpid(child, nullptr, WNOHANG) == 0)
 		usleep(1000);
 	ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(super_.ring_offset)), 0);
@@ -658,8 +681,8 @@ TEST_P(Crashed, InUse_IsRefusedByCheck)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-        Version, Crashed, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
+        Form, Crashed, ::testing::Values(VERSION_1, VERSION_2, WIDE_SLOTS), form_name);
 INSTANTIATE_TEST_SUITE_P(
-        Version, EarlierLap, ::testing::Values(1u, 2u), ::testing::PrintToStringParamName());
+        Form, EarlierLap, ::testing::Values(VERSION_1, VERSION_2, WIDE_SLOTS), form_name);
 
 } // namespace

@@ -96,7 +96,7 @@ TEST_F(File, SuperblockBitFlips_AreRefused)
 {
 	make();
 	std::string good = bytes();
-	for (uint64_t offset = 0; offset < offsetof(media_super, gap0); offset++)
+	for (uint64_t offset = 0; offset < offsetof(media_super, more); offset++)
 		for (unsigned bit = 0; bit < 8; bit++) {
 			flip_bit(offset, bit);
 			fur_heap *h;

@@ -68,7 +68,7 @@ with tempfile.TemporaryDirectory() as place:
         sys.exit(f"the header or the library is not of version {version}, as pkg-config says")
     if not os.path.exists(f"{library}/libfur.so.{version}"):
         sys.exit(f"there is no libfur.so.{version}")
-    for tool in ("fur-replayer", "fur-info", "fur-check"):
+    for tool in ("fur-replayer", "fur-info", "fur-stat", "fur-check"):
         program = next(os.path.join(d, tool) for d, _, files in os.walk(place) if tool in files)
         run(
             program,

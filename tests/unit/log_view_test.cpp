@@ -24,8 +24,13 @@ protected:
 		super_.ring_slots = SLOTS;
 		super_.log_bytes = LOG;
 		super_.heap_bytes = HEAP;
+		lay_out(MEDIA_SLOT_BYTES);
+	}
+	void lay_out(uint32_t slot_bytes)
+	{
+		super_.slot_bytes = slot_bytes;
 		super_.ring_offset = sizeof(media_super);
-		super_.logs_offset = super_.ring_offset + SLOTS * MEDIA_SLOT_BYTES;
+		super_.logs_offset = super_.ring_offset + SLOTS * slot_bytes;
 		bytes_.resize((super_.logs_offset + THREADS * LOG) / 8);
 		file_ = media_file_of(&super_, reinterpret_cast<media_super *>(bytes_.data()));
 	}
@@ -37,7 +42,8 @@ protected:
 	bool entry_fits(uint64_t position, uint64_t end)
 	{
 		log_entry e;
-		return log_read_entry(&file_, 1, position, end, &e);
+		const log_record record = {position, end, log_of_thread(&file_, 1)};
+		return log_read_entry(&file_, &record, &e);
 	}
 	/* A plausible marker of `durts`, of a record with a head and `bytes` bytes of entries. */
 	media_marker *put_marker(uint64_t durts, uint64_t start, uint32_t bytes)
@@ -94,7 +100,11 @@ TEST_F(LogView, Plausible_RefusesEachFieldThatMakesNoSense)
 	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes = LOG + 16; }));
 	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes += 8; }));
 	EXPECT_TRUE(refuses([](media_marker &c) { c.log_start += 8; }));
-	EXPECT_TRUE(refuses([](media_marker &c) { c.kind = 3; }));
+	EXPECT_TRUE(refuses([](media_marker &c) { c.kind = 4; }));
+	EXPECT_TRUE(refuses([](media_marker &c) {
+		c.kind = MEDIA_COMMIT_IN_SLOT;
+		c.log_start = MEDIA_IN_SLOT;
+	})) << "the slots of this file hold no records";
 	EXPECT_TRUE(refuses([](media_marker &c) { c.log_bytes = sizeof(media_head); }));
 	EXPECT_TRUE(log_read_plausible(&file_, 70, &m));
 }
@@ -138,6 +148,29 @@ TEST_F(LogView, Walk_ReadsEveryEntry_AlsoOfARecordThatWraps)
 	}
 	EXPECT_FALSE(walk.broken);
 	EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 64, 128}));
+}
+
+TEST_F(LogView, Walk_ReadsARecordInItsSlot_UpToTheSlotsEnd)
+{
+	lay_out(MEDIA_SLOT_WIDE_BYTES);
+	const uint32_t room = MEDIA_SLOT_WIDE_BYTES - MEDIA_IN_SLOT - sizeof(media_head);
+	media_marker *in_file = put_marker(70, MEDIA_IN_SLOT, room);
+	in_file->kind = MEDIA_COMMIT_IN_SLOT;
+	auto *slot = reinterpret_cast<uint8_t *>(in_file);
+	EXPECT_EQ(slot, file_.ring + 70 % SLOTS * MEDIA_SLOT_WIDE_BYTES);
+	const uint64_t word = media_entry_word(64, room - 8);
+	memcpy(slot + MEDIA_IN_SLOT + sizeof(media_head), &word, sizeof word);
+	log_walk walk = log_walk_update(&file_, 70);
+	ASSERT_TRUE(log_walk_next(&walk));
+	EXPECT_EQ(walk.entry.offset, 64u);
+	EXPECT_EQ(walk.entry.payload + walk.entry.bytes, slot + MEDIA_SLOT_WIDE_BYTES);
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_FALSE(walk.broken);
+
+	in_file->log_bytes += 16;
+	walk = log_walk_update(&file_, 70);
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_TRUE(walk.broken) << "longer than the slot";
 }
 
 TEST_F(LogView, Walk_StopsAtAnEntryOrMarkerThatMakesNoSense)

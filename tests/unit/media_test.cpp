@@ -79,6 +79,69 @@ TEST(Media, Format2_IsFrozen)
 	EXPECT_EQ(media_head_decode(&s, 3, 128, UINT64_C(0x800000000), &head, &read), -1);
 }
 
+TEST(Media, Format2_SizeAndHoles_AreFrozen)
+{
+	EXPECT_EQ(MEDIA_GROWS, 1u);
+	EXPECT_EQ(offsetof(media_super, more), 128u);
+	EXPECT_EQ(offsetof(media_more, features), 0u);
+	EXPECT_EQ(offsetof(media_more, bulk_offset), 8u);
+	EXPECT_EQ(offsetof(media_more, bulk_bytes), 16u);
+	EXPECT_EQ(offsetof(media_more, group), 24u);
+	EXPECT_EQ(offsetof(media_more, group_members), 40u);
+	EXPECT_EQ(offsetof(media_more, group_member), 44u);
+	EXPECT_EQ(offsetof(media_more, checksum), 120u);
+	EXPECT_EQ(offsetof(media_super, grown), 256u);
+	EXPECT_EQ(sizeof(media_super::grown[0]), 128u);
+	EXPECT_EQ(offsetof(media_super, logs), 576u);
+	EXPECT_EQ(offsetof(heap_header, grown), 64u);
+	media_super s{};
+	s.version = 2;
+	s.max_threads = 8;
+	s.heap_bytes = 128 << 20;
+	s.checksum = 0x1234;
+	s.more.features = MEDIA_GROWS;
+	EXPECT_EQ(media_more_checksum(&s), UINT64_C(13428088396705586788));
+	s.grown[0][0] = UINT64_C(262191);
+	s.grown[1][0] = UINT64_C(327840);
+	EXPECT_EQ(media_heap_bytes(&s, &s), 80u << 20);
+	s.logs = UINT64_C(957);
+	EXPECT_EQ(media_logs(&s, &s), 3u);
+	/* A file made before these words: all logs, and the whole heap. */
+	s.logs = 0;
+	s.more = {};
+	EXPECT_EQ(media_logs(&s, &s), 8u);
+	EXPECT_EQ(media_heap_bytes(&s, &s), 128u << 20);
+	/* Version 1 has none of it. */
+	s.version = 1;
+	s.logs = UINT64_C(957);
+	s.more.features = MEDIA_GROWS;
+	EXPECT_EQ(media_logs(&s, &s), 8u);
+	EXPECT_EQ(media_heap_bytes(&s, &s), 128u << 20);
+}
+
+/* Where an empty heap that grows has its structures. */
+TEST(Media, Format2_GrowingHeap_IsFrozen)
+{
+	enum : uint64_t { MOST = 64 << 20, NOW = 2 << 20 };
+	std::vector<uint8_t> image(MOST);
+	heap_format(image.data(), MOST, NOW, 4);
+	const auto *h = reinterpret_cast<const heap_header *>(image.data());
+	EXPECT_EQ(h->bytes, MOST);
+	EXPECT_EQ(h->chunks, 1024u);
+	EXPECT_EQ(h->table, 6144u);
+	EXPECT_EQ(h->lists, 6144u + 1024 * 32);
+	EXPECT_EQ(h->first_chunk, 2u);
+	EXPECT_EQ(h->grown, 10u);
+	EXPECT_EQ(h->free_runs, 2u);
+	heap_part part[HEAP_PARTS];
+	heap_parts(MOST, 4, NOW, part);
+	EXPECT_EQ(part[0].to, 6144u + 32 * 32);
+	EXPECT_EQ(part[1].from, 6144u + 1024 * 32);
+	EXPECT_EQ(part[1].to, 6144u + 1024 * 32 + 32 * 32);
+	EXPECT_EQ(part[2].from, 131072u);
+	EXPECT_EQ(part[2].to, NOW);
+}
+
 TEST(Media, MarkerChecksum_NoticesEveryBit)
 {
 	media_super s{};
@@ -127,6 +190,7 @@ public:
 		fur::Options o = small_options();
 		char reason[160];
 		ASSERT_EQ(heap_attach(&d_, &file_, &o, reason, sizeof reason), 0);
+		ASSERT_EQ(durability_take_log(&d_, 3), 0) << fur_errormsg(); /* and those below */
 		first_ = d_.tail;
 		words_ = d_.super->heap_bytes - 4096;
 	}
@@ -643,7 +707,8 @@ TEST_F(Recovery, EntryChangedAfterItsCheck_WritesNothingOutside)
 			                d_.head_bytes,
 			        &bad, 8);
 			apply_basket *baskets = apply_baskets(threads);
-			apply_range range = {first_, first_ + 3, kept.data(), threads, baskets};
+			apply_range range = {
+			        first_, first_ + 3, d_.image, kept.data(), threads, baskets};
 			EXPECT_EQ(apply_updates(&d_, &range, &result_), FUR_ECORRUPT);
 			apply_free_baskets(baskets, threads);
 		}
@@ -652,7 +717,7 @@ TEST_F(Recovery, EntryChangedAfterItsCheck_WritesNothingOutside)
 TEST_F(Recovery, MarkerChangedAfterItsCheck_IsNotFollowed)
 {
 	const std::vector<uint8_t> kept(64, INSPECT_KEPT);
-	apply_range range = {first_, first_ + 1, kept.data(), 1, nullptr};
+	apply_range range = {first_, first_ + 1, d_.image, kept.data(), 1, nullptr};
 	const media_marker good = *put(0);
 	media_marker *m = durability_marker(&d_, first_);
 	m->thread = 0xffff;
@@ -681,7 +746,7 @@ TEST_F(Recovery, SlotTakenByALaterLapWhileLookedAt_IsJudgedAsTheSlotItIs)
 	/* A look at the slot that the marker now names would go behind the 64. */
 	std::vector<uint8_t> verdicts(70000, INSPECT_HOLE);
 	std::fill_n(verdicts.begin(), 64, INSPECT_KEPT);
-	EXPECT_TRUE(inspect_dependencies_kept(&file, first_, first_ + 3, verdicts.data()));
+	EXPECT_TRUE(inspect_dependencies_kept(&file, first_, first_ + 3, verdicts.data(), false));
 }
 
 /* --------------------------------------------------------- after a failed fdatasync */

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <thread>
 
 /* The test's own fsync(): the error of a disk that fails when the new name is written. */
 static bool directory_sync_fails;
@@ -39,6 +40,12 @@ extern "C" int posix_fallocate(int fd, off_t offset, off_t bytes)
 
 namespace
 {
+
+uint64_t allocated_bytes(const std::string &path)
+{
+	struct stat st;
+	return stat(path.c_str(), &st) ? 0 : static_cast<uint64_t>(st.st_blocks) * 512;
+}
 
 class Space : public HeapFile
 {
@@ -148,7 +155,8 @@ TEST_F(Space, Create_AtEveryFileSizeLimit_LeavesNothing)
 TEST_F(Space, Create_AtEverySizeOfFileSystem_LeavesNothing)
 {
 	create().close();
-	uint64_t needs = file_bytes_of(path_), page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	uint64_t needs = allocated_bytes(path_),
+	         page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 	with_mounts([&](const std::string &place) {
 		for (uint64_t size = 65536; size < needs + 65536; size += 65536) {
 			mount_tmpfs(place, "size=" + std::to_string(size));
@@ -220,12 +228,6 @@ TEST_F(Space, Create_InADirectoryThatCannotBeRead_IsDurable)
 	EXPECT_EQ(rmdir(place.c_str()), 0);
 }
 
-static uint64_t allocated_bytes(const std::string &path)
-{
-	struct stat st;
-	return stat(path.c_str(), &st) ? 0 : static_cast<uint64_t>(st.st_blocks) * 512;
-}
-
 /* cp --sparse: only data that is not zero. */
 static void copy_sparsely(const std::string &bytes, const std::string &to)
 {
@@ -244,7 +246,7 @@ static void copy_sparsely(const std::string &bytes, const std::string &to)
 TEST_F(Space, Open_OfACopyWithHoles_FillsThemOrRefuses)
 {
 	create().close();
-	uint64_t needs = file_bytes_of(path_);
+	uint64_t needs = allocated_bytes(path_);
 	const std::string original = bytes();
 	with_mounts([&](const std::string &place) {
 		mount_tmpfs(place, "size=" + std::to_string(needs + 65536));
@@ -281,6 +283,16 @@ TEST_F(Space, Create_WhenTheNameCannotBeMadeDurable_LeavesNothing)
 	EXPECT_EQ(try_create(path_), 0);
 }
 
+void fill_disk(const std::string &place)
+{
+	int filler = ::open((place + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
+	std::string block(4096, 'x');
+	while (write(filler, block.data(), block.size()) > 0)
+		;
+	ASSERT_EQ(errno, ENOSPC);
+	close(filler);
+}
+
 /* The work of a program with a heap, from open to close, with more updates than ring and logs
  * hold. */
 void use(const std::string &path, fur_pm pm, bool close)
@@ -308,14 +320,12 @@ TEST_F(Space, NothingGrows_OnAFullFileSystem)
 		mount_tmpfs(place, "size=16m");
 		std::string path = place + "/heap";
 		ASSERT_EQ(try_create(path), 0);
-		int filler = ::open((place + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
-		std::string block(4096, 'x');
-		while (write(filler, block.data(), block.size()) > 0)
-			;
-		ASSERT_EQ(errno, ENOSPC);
+		use(path, FUR_PM_EMULATED, true); /* from now on its thread has a log */
+		fill_disk(place);
 		struct stat before, after;
 		ASSERT_EQ(stat(path.c_str(), &before), 0);
-		EXPECT_GE(before.st_blocks * 512, before.st_size) << "not allocated whole";
+		EXPECT_GT(before.st_blocks * 512 + MEDIA_PAGE_BYTES, before.st_size)
+		        << "more than other threads' logs is not allocated";
 		for (fur_pm pm : {FUR_PM_EMULATED, FUR_PM_SYNC}) {
 			use(path, pm, true);
 			in_killed_child([&] { use(path, pm, false); });
@@ -324,6 +334,86 @@ TEST_F(Space, NothingGrows_OnAFullFileSystem)
 		ASSERT_EQ(stat(path.c_str(), &after), 0);
 		EXPECT_EQ(before.st_size, after.st_size);
 		EXPECT_EQ(before.st_blocks, after.st_blocks);
+	});
+}
+
+TEST_F(Space, Register_OnAFullFileSystem_IsRefused_AndTheHeapStaysGood)
+{
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "size=8m");
+		path_ = place + "/heap";
+		fur::Options o = small_options();
+		o.log_bytes = 1 << 20;
+		fur::Heap heap = create(o);
+		uint64_t without = allocated_bytes(path_);
+		fur::Thread self(heap);
+		EXPECT_EQ(allocated_bytes(path_), without + o.log_bytes);
+		fill_disk(place);
+		std::thread([&] {
+			fur_thread *second;
+			EXPECT_EQ(fur_thread_register(heap.get(), &second), FUR_ENOSPC);
+			EXPECT_EQ(second, nullptr);
+			std::string message = fur_errormsg();
+			for (const char *part : {path_.c_str(), "log of thread 1", "make room"})
+				EXPECT_NE(message.find(part), std::string::npos) << message;
+			/* With room, the same call succeeds. */
+			unlink((place + "/filler").c_str());
+			ASSERT_EQ(fur_thread_register(heap.get(), &second), 0) << fur_errormsg();
+		}).join();
+		fur::update(self, [&](fur_update *tx) { fur_set_root(tx, 0, fur_alloc(tx, 64)); });
+		heap.close();
+		EXPECT_EQ(open_result(), 0) << fur_errormsg();
+	});
+}
+
+/* An update that needs more than the disk has. */
+int take(fur::Thread &self, fur_heap *heap, uint64_t bytes)
+{
+	fur_update *tx;
+	int error = fur_begin_update(self.get(), &tx);
+	if (error)
+		return error;
+	void *block = fur_alloc(tx, bytes);
+	if (block)
+		fur_set_root(tx, 0, block);
+	error = fur_commit(tx);
+	EXPECT_EQ(block == nullptr, error != 0);
+	EXPECT_EQ(fur_root(heap, 0) == block, error == 0);
+	return error;
+}
+
+TEST_F(Space, Growth_OnAFullFileSystem_IsAnErrorOfTheCommit_AndTheHeapStaysGood)
+{
+	with_mounts([&](const std::string &place) {
+		mount_tmpfs(place, "size=24m");
+		path_ = place + "/heap";
+		fur::Options o = small_options();
+		o.max_bytes = 64 << 20;
+		fur::Heap heap = create(o);
+		fur::Thread self(heap);
+		ASSERT_EQ(take(self, heap.get(), 6 << 20), 0) << fur_errormsg();
+		fill_disk(place);
+		const uint64_t before = allocated_bytes(path_), bytes = fur_bytes(heap.get());
+		const void *root = fur_root(heap.get(), 0);
+		EXPECT_EQ(take(self, heap.get(), 30 << 20), FUR_ENOSPC);
+		std::string message = fur_errormsg();
+		for (const char *part : {path_.c_str(), "no room", "make room"})
+			EXPECT_NE(message.find(part), std::string::npos) << message;
+		EXPECT_EQ(fur_grow(heap.get(), 48 << 20), FUR_ENOSPC);
+		message = fur_errormsg();
+		for (const char *part : {path_.c_str(), "50331648", "make room", "as it was"})
+			EXPECT_NE(message.find(part), std::string::npos) << message;
+		EXPECT_EQ(fur_bytes(heap.get()), bytes);
+		EXPECT_EQ(fur_root(heap.get(), 0), root);
+		EXPECT_EQ(allocated_bytes(path_), before);
+		/* It goes on in the memory that it has. */
+		fur::update(self, [&](fur_update *tx) { fur_free(tx, fur_root(heap.get(), 0)); });
+		ASSERT_EQ(take(self, heap.get(), 6 << 20), 0) << fur_errormsg();
+		/* With room it grows. */
+		unlink((place + "/filler").c_str());
+		ASSERT_EQ(take(self, heap.get(), 8 << 20), 0) << fur_errormsg();
+		heap.close();
+		EXPECT_EQ(open_result(), 0) << fur_errormsg();
 	});
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The library alone, as a Meson subproject or on its own: it builds without a C++ compiler, and
-nothing else is built.
+nothing else is built.  A program links statically with it, and runs.
 
     subproject_test.py SOURCE
 """
@@ -22,6 +22,24 @@ PROGRAM = """#include <fur.h>
 int main(void)
 {
     return puts(fur_strerror(FUR_ENOSPC)) < 0;
+}
+"""
+HEAP_PROGRAM = """#include <fur.h>
+#include <stdio.h>
+
+static fur_heap *heap;
+static fur_thread *self;
+static fur_update *update;
+
+int main(int n, char **path)
+{
+    if (n != 2 || fur_create(path[1], NULL, &heap) || fur_thread_register(heap, &self) ||
+        fur_begin_update(self, &update))
+        return puts(fur_errormsg());
+    fur_set_root(update, 0, fur_alloc(update, 64));
+    if (fur_commit(update) || fur_close(heap) || fur_open(path[1], NULL, &heap))
+        return puts(fur_errormsg());
+    return fur_root(heap, 0) == NULL || fur_close(heap);
 }
 """
 # Any use of it fails.
@@ -65,6 +83,16 @@ with tempfile.TemporaryDirectory() as place:
     expect(built(build), {"user", "fur", "fur_internal"})
     run("ninja", "-C", build)
     print(run(build + "/user"), end="")
+    # The program is linked with -static, and so with a libfur.a.
+    with open(f"{project}/user.c", "w") as file:
+        file.write(HEAP_PROGRAM)
+    static = os.path.join(place, "static")
+    options = ["-Ddefault_library=static", "-Dc_link_args=-static", "-Dlibfur:pmem=disabled"]
+    run("meson", "setup", "--wrap-mode=forcefallback", *options, static, project)
+    run("ninja", "-C", static, "user")
+    assert "INTERP" not in run("readelf", "-l", static + "/user"), "it is not static"
+    assert os.path.exists(static + "/subprojects/libfur/src/libfur.a"), "there is no libfur.a"
+    run(static + "/user", place + "/heap")
     run("meson", "setup", "-Dbench=false", "-Dtools=false", "-Dtests=false", alone, source)
     expect(built(alone), {"fur", "fur_internal", "fur-replayer"})
 print("ok")

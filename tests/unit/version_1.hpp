@@ -22,8 +22,8 @@ inline void make_version_1(const std::string &path)
 	s.version = 1;
 	s.file_bytes = s.heap_offset + s.heap_bytes;
 	s.checksum = media_super_checksum(&s);
-	ASSERT_EQ(pwrite(fd, &s, offsetof(media_super, gap0), 0),
-	        static_cast<ssize_t>(offsetof(media_super, gap0)));
+	ASSERT_EQ(pwrite(fd, &s, offsetof(media_super, more), 0),
+	        static_cast<ssize_t>(offsetof(media_super, more)));
 	ASSERT_EQ(ftruncate(fd, static_cast<off_t>(s.file_bytes)), 0);
 	close(fd);
 }

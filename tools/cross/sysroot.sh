@@ -1,21 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# sysroot.sh - a private sysroot for ppc64le, and the meson cross file that uses it.
+# sysroot.sh - a private sysroot for another processor, and the meson cross file that uses it.
 #
-#     tools/cross/sysroot.sh DIRECTORY
+#     tools/cross/sysroot.sh ppc64le|aarch64 DIRECTORY
 #
 # It fetches packages (tools/setup.sh, @sysroot) with an apt configuration of its own, and unpacks
 # them with dpkg -x: the system's package state stays as it is, and nobody has to add a foreign
 # architecture to it.
 set -eu
 
-[ $# -eq 1 ] || {
-	echo "usage: tools/cross/sysroot.sh DIRECTORY" >&2
+case $#:${1-} in
+2:ppc64le) debian=ppc64el ;;
+2:aarch64) debian=arm64 ;;
+*)
+	echo "usage: tools/cross/sysroot.sh ppc64le|aarch64 DIRECTORY" >&2
 	exit 2
-}
-mkdir -p "$1"
-root=$(cd "$1" && pwd)
+	;;
+esac
+machine=$1
+mkdir -p "$2"
+root=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 packages=$("$here/../setup.sh" --list @sysroot)
 
@@ -23,7 +28,7 @@ fetch() {
 	state=$root/apt
 	mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$root/debs"
 	: >"$state/status"
-	set -- -o APT::Architecture=ppc64el -o APT::Architectures::=ppc64el \
+	set -- -o APT::Architecture=$debian -o APT::Architectures::=$debian \
 		-o Dir::State="$state" -o Dir::State::lists="$state/lists" \
 		-o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" \
 		-o Debug::NoLocking=1 -o APT::Sandbox::User=root
@@ -40,4 +45,4 @@ fetch() {
 
 [ "$(cat "$root/complete" 2>/dev/null)" = "$packages" ] || fetch
 # Debian's .pc files say /usr; pkg-config puts the sysroot before it.
-sed "s|@ROOT@|$root|g" "$here/ppc64le.ini.in" >"$root/cross.ini"
+sed "s|@ROOT@|$root|g" "$here/$machine.ini.in" >"$root/cross.ini"

@@ -35,14 +35,23 @@ public:
 	}
 	/* The stamp of a transaction that is about to commit.  After all its accesses: one that
 	 * conflicts with it, and comes later, must find a later time; so its loads have been made
-	 * (lfence) and its stores are performed (the fence). */
+	 * (lfence; dsb and isb, as dmb does not hold up the counter) and its stores are performed
+	 * (the fence).  aarch64's counter may tick only every 40 ns: the wait for the next tick
+	 * gives that transaction a later one. */
 	uint64_t commit_stamp(unsigned me) const
 	{
 		arch_fence();
 #if defined(__x86_64__) && !defined(FUR_EMULATED)
 		__builtin_ia32_lfence();
+#elif defined(__aarch64__)
+		__asm__ volatile("dsb ish\n\tisb" ::: "memory");
 #endif
-		return stamp(me);
+		const uint64_t mine = stamp(me);
+#if defined(__aarch64__)
+		while (stamp(me) == mine)
+			arch_pause();
+#endif
+		return mine;
 	}
 
 	/* A transaction is about to run. */

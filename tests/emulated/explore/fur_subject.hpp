@@ -78,18 +78,23 @@ public:
 		{
 			must(fur_wait(self_, ticket));
 		}
+		void sync()
+		{
+			must(fur_sync(self_->heap));
+		}
+		/* `ticket`: the update ends with it; NULL: it waits. */
 		template <class Body>
-		bool update_or_abort(Body body)
+		bool update_or_abort(Body body, fur_ticket *ticket = nullptr)
 		{
 			if (repeatable_)
-				return run_or_abort(body);
+				return run_or_abort(body, ticket);
 			fur_update *tx;
 			must(fur_begin_update(self_, &tx));
 			if (!body(tx)) {
 				fur_abort(tx);
 				return false;
 			}
-			must(fur_commit(tx));
+			must(ticket ? fur_commit_async(tx, ticket) : fur_commit(tx));
 			return true;
 		}
 		/* Whether the body may run again, how libfur leaves it then, and whether the update
@@ -116,7 +121,7 @@ public:
 
 	private:
 		template <class Body>
-		bool run_or_abort(Body &body)
+		bool run_or_abort(Body &body, fur_ticket *ticket)
 		{
 			auto aborting = [&](fur_update *tx) {
 				if (!body(tx))
@@ -126,19 +131,24 @@ public:
 			int result;
 			if (leaving_) {
 				fur::detail::Run<Aborting> call{aborting};
-				result = fur_update_run_leaving(self_,
-				        fur::detail::call_body<Aborting>, &call,
-				        fur::detail::leave_body);
+				result = run_body(fur::detail::call_body<Aborting>, &call,
+				        fur::detail::leave_body, ticket);
 			} else {
 				auto call = [](fur_update *tx, void *arg) {
 					(*static_cast<Aborting *>(arg))(tx);
 				};
-				result = fur_update_run(self_, call, &aborting);
+				result = run_body(call, &aborting, nullptr, ticket);
 			}
 			if (result == FUR_EABORTED)
 				return false;
 			must(result);
 			return true;
+		}
+		int run_body(void (*body)(fur_update *, void *), void *arg, void (*leave)(),
+		        fur_ticket *ticket)
+		{
+			return ticket ? fur_update_run_async(self_, body, arg, leave, ticket)
+			              : fur_update_run_leaving(self_, body, arg, leave);
 		}
 		fur_thread *self_ = nullptr;
 		bool repeatable_ = false, leaving_ = false;

@@ -69,11 +69,14 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.aside_percent = asides[r.below(4)];
 	p.joins = r.below(2);
 	p.tickets = r.below(3) == 0;
+	static const unsigned asyncs[] = {0, 0, 0, 20, 90};
+	p.async_percent = asyncs[r.below(5)];
 	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;
 		p.joins = false;
 		p.tickets = false;
+		p.async_percent = 0;
 	}
 	return p;
 }

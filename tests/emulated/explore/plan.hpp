@@ -50,6 +50,7 @@ struct Plan {
 	unsigned aside_percent; /* libfur: updates that avoid what the machine prefers */
 	bool joins;             /* some updates contain a read-only transaction */
 	bool tickets;           /* libfur: read-only transactions end with tickets */
+	unsigned async_percent; /* libfur: updates that end with tickets */
 };
 
 /* With --any: the options, with what the seed decides of them. */

@@ -32,7 +32,7 @@ struct alignas(256) Run {
 	Work work;
 	unsigned replay_threads, preload;
 	Rerun rerun;
-	unsigned aside_percent;
+	unsigned aside_percent, async_percent;
 	bool joins, tickets;
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
 	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */

@@ -30,6 +30,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.preload = plan.preload;
 	run.rerun = plan.rerun;
 	run.aside_percent = plan.aside_percent;
+	run.async_percent = plan.async_percent;
 	run.joins = plan.joins;
 	run.tickets = plan.tickets;
 	run.handed.busy = 0;

@@ -181,14 +181,19 @@ private:
 		perhaps_crash(oracle::returned(true));
 	}
 
-	/* A read-only transaction that ends with a ticket.  Perhaps this thread waits for it; or it
-	 * hands it over, and waits for the ticket that it finds there; or nobody waits. */
+	/* A transaction that ends with a ticket.  Perhaps this thread waits for it; or it hands it
+	 * over, and waits for the ticket that it finds there; or nobody waits. */
 	template <class Reads>
 	void read_later(Reads reads)
 	{
 		fur_ticket ticket = self_.read_later(reads);
+		perhaps_wait(ticket, oracle::ended());
+	}
+
+	void perhaps_wait(fur_ticket ticket, uint64_t mark)
+	{
 		int thread = emu_thread();
-		uint64_t mark = oracle::ended(), r = random_.below(4);
+		uint64_t r = random_.below(4);
 		if (r == 0)
 			return;
 		if (r == 1) {
@@ -211,8 +216,10 @@ private:
 	{
 		if constexpr (requires { self_.choose(r); })
 			self_.choose(r >> 44);
+		fur_ticket ticket;
+		bool async = (r >> 34) % 100 < run.async_percent;
 		oracle::invoke(true);
-		bool committed = self_.update_or_abort([&](auto *tx) {
+		auto changes = [&](auto *tx) {
 			oracle::attempt();
 			Recorded recorded{tx, base_};
 			body(&recorded, data_);
@@ -227,10 +234,30 @@ private:
 				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
 			oracle::committing(Subject::becomes(tx), number);
 			return true;
-		});
+		};
+		bool committed;
+		if constexpr (requires { self_.update_or_abort(changes, &ticket); })
+			committed = self_.update_or_abort(changes, async ? &ticket : nullptr);
+		else
+			committed = self_.update_or_abort(changes);
+		if constexpr (requires { self_.sync(); }) {
+			if (async && committed) {
+				perhaps_wait(ticket, oracle::ended());
+				if (!(r >> 45 & 15))
+					sync();
+				return;
+			}
+		}
 		bool risky = oracle::returned(committed);
 		if (committed)
 			perhaps_crash(risky);
+	}
+
+	void sync()
+	{
+		uint64_t mark = oracle::before_sync();
+		self_.sync();
+		perhaps_crash(oracle::synced(mark));
 	}
 
 	/* In an update: perhaps a read-only transaction joins it.  That reads the update's stores,

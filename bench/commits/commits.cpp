@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * commits.cpp - small durable commits on a disk: libfur with FUR_PM_SYNC next to other databases,
+ * in the same directory, one after the other in each round.
+ */
+#include "../../tools/common/command_line.hpp"
+#include "../../tools/common/json.hpp"
+#include "store.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sstream>
+#include <sys/prctl.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace commits
+{
+
+namespace
+{
+
+struct Settings {
+	Shape shape;
+	std::string threads = "1,2,4,8,16,32,64", only;
+	double seconds = 1;
+	unsigned rounds = 9, busy = 0;
+	bool json = false;
+};
+
+std::vector<std::string> words_of(const std::string &list)
+{
+	std::vector<std::string> words;
+	std::istringstream in(list);
+	for (std::string word; std::getline(in, word, ',');)
+		words.push_back(word);
+	return words;
+}
+
+std::vector<unsigned> numbers_of(const std::string &list)
+{
+	std::vector<unsigned> numbers;
+	for (const std::string &word : words_of(list)) {
+		if (word.empty() || word.size() > 4 ||
+		        word.find_first_not_of("0123456789") != std::string::npos ||
+		        std::stoul(word) < 1 || std::stoul(word) > 1000)
+			throw tools::WrongUsage(
+			        "--threads " + list + ": use numbers from 1 to 1000, as 1,2,8");
+		numbers.push_back(static_cast<unsigned>(std::stoul(word)));
+	}
+	if (numbers.empty())
+		throw tools::WrongUsage("--threads: name at least one number");
+	return numbers;
+}
+
+/* ------------------------------------------------------------------ the place */
+
+/* The mount that the directory is on: device, type and options, from proc(5). */
+tools::Json mount_of(const std::string &directory)
+{
+	const std::string real = std::filesystem::canonical(directory).string();
+	std::ifstream mounts("/proc/self/mounts");
+	tools::Json found = tools::Json::object();
+	size_t longest = 0;
+	for (std::string device, at, type, options, rest;
+	        mounts >> device >> at >> type >> options && std::getline(mounts, rest);)
+		if (real.compare(0, at.size(), at) == 0 && at.size() >= longest) {
+			longest = at.size();
+			found = {{"device", device}, {"type", type}, {"options", options}};
+		}
+	return found;
+}
+
+/* A directory of the run's own, removed at the end. */
+class Directory
+{
+public:
+	explicit Directory(const std::string &parent)
+	{
+		struct statfs fs;
+		if (statfs(parent.c_str(), &fs))
+			throw tools::WrongUsage(
+			        "--dir " + parent + ": " + strerror(errno) + ": name a directory");
+		if (fs.f_type == 0x01021994) /* TMPFS_MAGIC */
+			throw tools::WrongUsage("--dir " + parent +
+			                        ": a tmpfs, where fdatasync does nothing: name a "
+			                        "directory on a disk");
+		path_ = parent + "/commits-XXXXXX";
+		if (!mkdtemp(path_.data()))
+			throw tools::WrongUsage("--dir " + parent + ": " + strerror(errno) +
+			                        ": name a directory that you can write to");
+	}
+	~Directory()
+	{
+		std::error_code ignored;
+		std::filesystem::remove_all(path_, ignored);
+	}
+	Directory(const Directory &) = delete;
+	const std::string &path() const
+	{
+		return path_;
+	}
+
+private:
+	std::string path_;
+};
+
+/* Processes that keep cores busy, as on a machine with other work. */
+class BusyProcesses
+{
+public:
+	explicit BusyProcesses(unsigned n)
+	{
+		for (unsigned k = 0; k < n; k++) {
+			pid_t child = fork();
+			if (child == 0) {
+				prctl(PR_SET_PDEATHSIG, SIGKILL);
+				for (std::atomic<unsigned> i{0};;)
+					i.store(i.load() + 1, std::memory_order_relaxed);
+			}
+			children_.push_back(child);
+		}
+	}
+	~BusyProcesses()
+	{
+		for (pid_t child : children_) {
+			kill(child, SIGKILL);
+			waitpid(child, nullptr, 0);
+		}
+	}
+	BusyProcesses(const BusyProcesses &) = delete;
+
+private:
+	std::vector<pid_t> children_;
+};
+
+/* ------------------------------------------------------------------- a window */
+
+void pin(unsigned number)
+{
+	cpu_set_t all, one;
+	if (sched_getaffinity(0, sizeof all, &all))
+		return;
+	number %= static_cast<unsigned>(CPU_COUNT(&all));
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && number-- == 0) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+			return;
+		}
+}
+
+/* Commits a second by `threads` threads. */
+double measure(Store &store, const Shape &shape, unsigned threads, double seconds)
+{
+	enum State { WARM, COUNT, STOP };
+	std::atomic<int> state{WARM};
+	std::atomic<uint64_t> commits{0};
+	std::atomic<bool> failed{false};
+	std::vector<std::thread> all;
+	for (unsigned t = 0; t < threads; t++)
+		all.emplace_back([&, t] {
+			pin(t);
+			uint64_t random = t * 2 + 1, mine = 0;
+			std::string value(shape.bytes, static_cast<char>('a' + t % 26));
+			try {
+				Store::Put put = store.connect();
+				while (state != STOP) {
+					random = random * 6364136223846793005u +
+					         1442695040888963407u;
+					bool counts = state == COUNT;
+					put((random >> 33) % shape.keys, value.data());
+					mine += counts && state == COUNT;
+				}
+			} catch (const std::exception &e) {
+				if (!failed.exchange(true))
+					std::cerr << "commits: " << e.what() << "\n";
+			}
+			commits += mine;
+		});
+	auto sleep = [](double s) {
+		std::this_thread::sleep_for(std::chrono::duration<double>(s));
+	};
+	sleep(seconds / 4);
+	auto began = std::chrono::steady_clock::now();
+	state = COUNT;
+	sleep(seconds);
+	state = STOP;
+	double took =
+	        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+	for (std::thread &t : all)
+		t.join();
+	if (failed)
+		throw std::runtime_error("a thread failed");
+	return static_cast<double>(commits) / took;
+}
+
+/* ------------------------------------------------------------------- results */
+
+double median(std::vector<double> values)
+{
+	std::sort(values.begin(), values.end());
+	size_t n = values.size();
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* Commits a second of each round. */
+using Rates = std::map<std::pair<std::string, unsigned>, std::vector<double>>;
+
+tools::Json results_of(const Rates &rates)
+{
+	tools::Json all = tools::Json::array();
+	for (const auto &[what, values] : rates)
+		all.push_back({{"system", what.first}, {"threads", what.second},
+		        {"median", median(values)},
+		        {"least", *std::min_element(values.begin(), values.end())},
+		        {"most", *std::max_element(values.begin(), values.end())},
+		        {"rounds", values}});
+	return all;
+}
+
+void print_table(const Rates &rates, const std::vector<System> &systems,
+        const std::vector<unsigned> &threads)
+{
+	std::cout << "thousand commits a second: median (least to most)\n" << std::left;
+	std::cout << std::setw(10) << "threads";
+	for (unsigned n : threads)
+		std::cout << std::setw(22) << n;
+	std::cout << "\n" << std::fixed << std::setprecision(1);
+	for (const System &s : systems) {
+		std::cout << std::setw(10) << s.name;
+		for (unsigned n : threads) {
+			const std::vector<double> &v = rates.at({s.name, n});
+			std::ostringstream cell;
+			cell << std::fixed << std::setprecision(1) << median(v) / 1e3 << " ("
+			     << *std::min_element(v.begin(), v.end()) / 1e3 << " to "
+			     << *std::max_element(v.begin(), v.end()) / 1e3 << ")";
+			std::cout << std::setw(22) << cell.str();
+		}
+		std::cout << "\n";
+	}
+}
+
+std::vector<System> chosen(const std::string &only)
+{
+	std::vector<System> all = systems(), some;
+	std::string names;
+	for (const System &s : all)
+		names += (names.empty() ? "" : ", ") + s.name;
+	for (const std::string &name : words_of(only)) {
+		auto at = std::find_if(
+		        all.begin(), all.end(), [&](const System &s) { return s.name == name; });
+		if (at == all.end())
+			throw tools::WrongUsage(
+			        "--systems " + name + ": this program has " + names);
+		some.push_back(*at);
+	}
+	return only.empty() ? all : some;
+}
+
+void run(Settings &s)
+{
+	const std::vector<unsigned> threads = numbers_of(s.threads);
+	const std::vector<System> some = chosen(s.only);
+	Directory directory(s.shape.directory);
+	tools::Json out = {{"mount", mount_of(s.shape.directory)}, {"busy_processes", s.busy},
+	        {"keys", s.shape.keys}, {"value_bytes", s.shape.bytes}, {"seconds", s.seconds}};
+	s.shape.directory = directory.path();
+	s.shape.threads = *std::max_element(threads.begin(), threads.end());
+	std::map<std::string, std::unique_ptr<Store>> stores;
+	for (const System &system : some) {
+		stores[system.name] = system.make(s.shape);
+		out["settings"][system.name] = stores[system.name]->settings();
+	}
+	Rates rates;
+	{
+		BusyProcesses busy(s.busy);
+		for (unsigned round = 0; round < s.rounds; round++)
+			for (unsigned n : threads)
+				for (const System &system : some)
+					rates[{system.name, n}].push_back(measure(
+					        *stores[system.name], s.shape, n, s.seconds));
+	}
+	out["results"] = results_of(rates);
+	if (s.json)
+		std::cout << out.dump(2) << "\n";
+	else
+		std::cout << out["mount"].dump() << "\n", print_table(rates, some, threads);
+}
+
+} // namespace
+} // namespace commits
+
+int main(int argc, char **argv)
+{
+	commits::Settings s;
+	s.shape.directory = ".";
+	tools::CommandLine line("commits",
+	        "Small durable commits on a disk, by libfur and by other databases: each sets one "
+	        "value, and returns when a failure of the power cannot lose it.  In each round the "
+	        "systems take turns.");
+	line.option("--dir", s.shape.directory, "directory on the disk; the run removes its files");
+	line.option("--systems", s.only, "names, separated by commas; default: all");
+	line.option("--threads", s.threads, "numbers of threads, separated by commas");
+	line.option(
+	        "--seconds", s.seconds, "length of each measurement, after a quarter to warm up");
+	line.option("--rounds", s.rounds, "measurements of each").range(1, 1000);
+	line.option("--busy", s.busy, "processes that keep cores busy meanwhile").range(0, 1000);
+	line.option("--keys", s.shape.keys, "number of values").range(1, 1000000);
+	line.option("--bytes", s.shape.bytes, "bytes of a value").range(1, 4000);
+	line.flag("--json", s.json, "print JSON");
+	if (auto status = tools::parse_or_exit_status(line, "commits", argc, argv))
+		return *status;
+	try {
+		commits::run(s);
+	} catch (const tools::WrongUsage &e) {
+		std::cerr << "commits: " << e.what() << "\n";
+		return tools::EXIT_WRONG_USAGE;
+	} catch (const std::exception &e) {
+		std::cerr << "commits: " << e.what() << "\n";
+		return 1;
+	}
+	return 0;
+}

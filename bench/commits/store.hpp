@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * store.hpp - one database of the commits benchmark: libfur or another one.
+ */
+#ifndef COMMITS_STORE_HPP
+#define COMMITS_STORE_HPP
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace commits
+{
+
+struct Shape {
+	std::string directory;
+	uint64_t keys = 10000;
+	uint64_t bytes = 64; /* of a value */
+	unsigned threads = 1;
+};
+
+/* A database that maps the keys [0, keys) to values, in files of its own in the directory. */
+class Store
+{
+public:
+	virtual ~Store() = default;
+	/* A thread's connection.  put() sets the value of a key, and returns when a failure of the
+	 * power cannot lose it. */
+	using Put = std::function<void(uint64_t key, const void *value)>;
+	virtual Put connect() = 0;
+	/* How it is configured, for the result. */
+	virtual std::string settings() const = 0;
+};
+
+using Maker = std::unique_ptr<Store> (*)(const Shape &);
+struct System {
+	std::string name;
+	Maker make;
+};
+
+/* Those that this program was built with; the first two always: `bare`, `fur`. */
+std::vector<System> systems();
+
+/* For a call of a library that must not fail. */
+inline void must(bool succeeded, const std::string &call, const std::string &why)
+{
+	if (!succeeded)
+		throw std::runtime_error(call + ": " + why);
+}
+
+} // namespace commits
+
+#endif /* COMMITS_STORE_HPP */

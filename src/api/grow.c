@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * grow.c - fur_grow, and the thread that lets a heap grow before its updates need that.
+ *
+ * To allocate blocks and to make them durable may take long.  An update that did it would keep
+ * others waiting, above all if it holds the turn.  So a thread of libfur's own does it when a
+ * quarter of the heap, or AHEAD_MOST, is left.  An update that needs memory earlier than that does
+ * it itself (alloc/grow.c); so it also does when the thread has failed, and reports why.
+ *
+ * It waits for the first update, so to open a heap does not change its size.  It runs no
+ * transaction, and holds no lock that an update may wait for but `growing`.
+ */
+#include "api/heap.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "media/heap_layout.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- ahead */
+
+/* Is so little left that the heap had better grow? */
+static bool runs_short(const struct fur_heap *heap)
+{
+	const uint64_t ahead_most = UINT64_C(128) << 20;
+	const uint64_t bytes = durability_heap_bytes(&heap->durability),
+	               used = arch_load(&header(heap->file.base)->grown) * CHUNK_BYTES,
+	               quarter = bytes / 4;
+	return bytes < heap->file.geometry.heap_bytes &&
+	       bytes - used < (quarter < ahead_most ? quarter : ahead_most);
+}
+
+/* Let the heap grow by a step.  Nobody asks for an error here.  The update that needs the memory
+ * tries again, and reports its own. */
+static void grow_ahead(struct fur_heap *heap)
+{
+	struct durability *d = &heap->durability;
+	uint64_t now = durability_heap_bytes(d);
+	int error = durability_grow(d, now + CHUNK_BYTES, durability_next_size(d, now));
+	arch_store32_release(&heap->grower.failed, error != 0);
+}
+
+static void *grower_main(void *argument)
+{
+	struct fur_heap *heap = argument;
+	struct grower *g = &heap->grower;
+	for (;;) {
+		/* Acquire: orders the load of `calls` before those of `stopping` and `called`.  So
+		 * a call that comes after our look changes `calls`, and we do not sleep. */
+		uint32_t calls = arch_load32_acquire(&g->calls);
+		if (arch_load32_acquire(&g->stopping))
+			return NULL;
+		if (!arch_load32_acquire(&g->called)) {
+			arch_futex_wait_shared(&g->calls, calls, 0);
+			continue;
+		}
+		if (runs_short(heap))
+			grow_ahead(heap);
+		if (!runs_short(heap) || arch_load32(&g->failed))
+			arch_store32_release(&g->called, 0);
+	}
+}
+
+static void grower_call(struct grower *g)
+{
+	arch_fetch_add32(&g->calls, 1);
+	arch_futex_wake_all_shared(&g->calls);
+}
+
+/* Called between this thread's transactions. */
+static void after_update(struct fur_thread *t, uint64_t entries)
+{
+	struct grower *g = &t->heap->grower;
+	if (g->next)
+		g->next(t, entries);
+	if (entries == 0 || !runs_short(t->heap) || arch_load32(&g->failed) ||
+	        arch_load32(&g->called))
+		return;
+	arch_store32_release(&g->called, 1);
+	grower_call(g);
+}
+
+int grower_start(struct fur_heap *heap)
+{
+	struct grower *g = &heap->grower;
+	sigset_t all, before;
+	if (!media_grows(&heap->file.geometry))
+		return 0;
+	g->next = heap->htm.after_update;
+	heap->htm.after_update = after_update;
+	/* The program's own threads must handle its signals. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int failed = pthread_create(&g->thread, NULL, grower_main, heap);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	g->runs = !failed;
+	return failed ? fur_fail(FUR_ESYS,
+	                        "cannot start the thread that lets the heap grow: %s: raise the "
+	                        "limit on threads (ulimit -u, TasksMax=)",
+	                        strerror(failed))
+	              : 0;
+}
+
+void grower_end(struct fur_heap *heap)
+{
+	struct grower *g = &heap->grower;
+	if (!g->runs)
+		return;
+	arch_store32_release(&g->stopping, 1);
+	grower_call(g);
+	pthread_join(g->thread, NULL);
+	g->runs = false;
+}
+
+/* ---------------------------------------------------------------- fur_grow */
+
+FUR_API int fur_grow(fur_heap *heap, uint64_t bytes)
+{
+	int error = heap_check_handle(heap, "fur_grow");
+	if (!error)
+		error = durability_check(&heap->durability);
+	if (!error && heap->htm.read_only)
+		error = fur_fail(FUR_EREADONLY, "fur_grow: this is a read-only copy of a heap: let "
+		                                "the heap itself grow, in "
+		                                "the process that has it open");
+	if (error)
+		return error;
+	const uint64_t most = heap->file.geometry.heap_bytes;
+	if (bytes > most)
+		return fur_fail(FUR_EINVAL,
+		        "%s: fur_grow to %llu bytes: the heap was made to grow to %llu at most: "
+		        "ask for less, or make a heap with a larger max_bytes",
+		        heap_path(&heap->file), (unsigned long long)bytes,
+		        (unsigned long long)most);
+	error = durability_grow(
+	        &heap->durability, round_up(bytes, CHUNK_BYTES), round_up(bytes, CHUNK_BYTES));
+	if (!error)
+		arch_store32(&heap->grower.failed, 0);
+	return error;
+}

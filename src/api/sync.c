@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sync.c - fur_sync: wait until everything that is visible is durable.
+ */
+#include "api/heap.h"
+#include "base/error.h"
+#include "durability/async.h"
+
+FUR_API int fur_sync(fur_heap *heap)
+{
+	if (!heap)
+		return fur_fail(FUR_EINVAL, "fur_sync: heap must not be NULL");
+	FUR_CHECK(heaps_have(heap), "the heap is not open");
+	if (htm_forked(&heap->htm))
+		return tx_refuse(&heap->htm);
+	/* Updates may be waiting for an open transaction. */
+	if (this_thread()->open)
+		return fur_fail(FUR_ENESTED,
+		        "fur_sync was called while this thread has a transaction open: end that "
+		        "first");
+	/* A commit that has returned 0 has raised `newest` above its durTS; if another thread
+	 * committed, that thread's message to ours has ordered the two. */
+	return async_wait_all(&heap->durability);
+}

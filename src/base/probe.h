@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * probe.h - static probes (USDT) of the provider `fur`, for bpftrace, perf and SystemTap.
+ * docs/tools.md lists them; tests/unit/probes_test.py compares the list with the library.
+ *
+ * A probe is a nop, and a note in the library that tells where it is and where its arguments are.
+ * A tool that enables it puts a trap in place of the nop, and a trap aborts a hardware transaction.
+ * So no probe lies inside one, and none on the path of a read-only transaction that does not wait.
+ * The emulated machine has no probes.
+ */
+#ifndef FUR_PROBE_H
+#define FUR_PROBE_H
+
+#if defined(FUR_USDT) && !defined(FUR_EMULATED)
+#include <sys/sdt.h>
+#define FUR_PROBE1(name, a)          DTRACE_PROBE1(fur, name, a)
+#define FUR_PROBE2(name, a, b)       DTRACE_PROBE2(fur, name, a, b)
+#define FUR_PROBE3(name, a, b, c)    DTRACE_PROBE3(fur, name, a, b, c)
+#define FUR_PROBE4(name, a, b, c, d) DTRACE_PROBE4(fur, name, a, b, c, d)
+#else
+/* The arguments are not evaluated. */
+#define FUR_PROBE1(name, a)          ((void)sizeof(a))
+#define FUR_PROBE2(name, a, b)       ((void)(sizeof(a) + sizeof(b)))
+#define FUR_PROBE3(name, a, b, c)    ((void)(sizeof(a) + sizeof(b) + sizeof(c)))
+#define FUR_PROBE4(name, a, b, c, d) ((void)(sizeof(a) + sizeof(b) + sizeof(c) + sizeof(d)))
+#endif
+
+#endif /* FUR_PROBE_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * memory_copy.c - a file in memory for a copy of a heap (memfd_create(2)).  It has no name, so only
+ * this process and its children can reach it, and the kernel frees it when they have ended.
+ */
+#include "base/error.h"
+#include "file/file_parts.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int fail_memory(int error)
+{
+	return fur_fail(error == ENOMEM || error == ENOSPC ? FUR_ENOMEM : FUR_ESYS,
+	        "cannot make a copy of the heap in memory: %s: "
+	        "free some memory, or raise the limits on it; there is no copy",
+	        strerror(error));
+}
+
+/* Beyond the limit the kernel would send SIGXFSZ, which ends the process. */
+static int check_limit(uint64_t bytes)
+{
+	struct rlimit most;
+	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
+	        bytes <= most.rlim_cur)
+		return 0;
+	return fur_fail(FUR_ENOSPC,
+	        "the copy of the heap in memory needs %llu bytes "
+	        "and this process may write files of at most %llu: "
+	        "raise the limit (RLIMIT_FSIZE, ulimit -f); there is no copy",
+	        (unsigned long long)bytes, (unsigned long long)most.rlim_cur);
+}
+
+/* With the original's mode: a copy of the copy gets that mode, too. */
+static int make_file(const struct heap_file *original, struct heap_file *copy)
+{
+	struct stat st;
+	int error = file_stat(original->fd, &st);
+	if (error)
+		return error;
+	copy->fd = memfd_create("libfur-copy", MFD_CLOEXEC);
+	if (copy->fd < 0 || fchmod(copy->fd, st.st_mode & 0777) ||
+	        ftruncate(copy->fd, (off_t)copy->geometry.file_bytes))
+		return fail_memory(errno);
+	return 0;
+}
+
+int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy)
+{
+	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry, .in_memory = true};
+	/* As in heap_create_copy(). */
+	memcpy(copy->geometry.grown, original->super->grown, sizeof copy->geometry.grown);
+	int error = check_limit(copy->geometry.file_bytes);
+	if (!error)
+		error = make_file(original, copy);
+	if (!error)
+		error = file_map_shared(copy);
+	if (error)
+		heap_close_file(copy);
+	return error;
+}

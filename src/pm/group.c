@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group.c - group commit (group.h).
+ */
+#include "pm/group.h"
+#include "base/arch.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int group_init(struct group_commit *g, int fd)
+{
+	memset(g, 0, sizeof *g);
+	g->fd = fd;
+	g->open = 1;
+	g->penalty = 1;
+	if (pthread_mutex_init(&g->mutex, NULL))
+		return fur_fail(FUR_ENOMEM, "no memory for a mutex: free some memory");
+	return 0;
+}
+
+void group_fini(struct group_commit *g)
+{
+	pthread_mutex_destroy(&g->mutex);
+}
+
+/* ------------------------------------------------------------ writing, syncing */
+
+enum {
+	WAIT_PART = 2, /* wait for members for this part of a sync, at most */
+};
+enum { PIECES = 64 }; /* that one system call writes; POSIX allows 1,024 on Linux */
+_Static_assert((int)PIECES <= IOV_MAX, "");
+
+/* Write all of the pieces.  A file write may be short if a signal or a full disk ends it. */
+static int write_pieces(int fd, struct iovec *pieces, int n, uint64_t offset)
+{
+	while (n) {
+		ssize_t done = pwritev(fd, pieces, n, (off_t)offset);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return done < 0 ? errno : EIO;
+		offset += (uint64_t)done;
+		for (; n && (size_t)done >= pieces->iov_len; pieces++, n--)
+			done -= (ssize_t)pieces->iov_len;
+		if (n) {
+			pieces->iov_base = (uint8_t *)pieces->iov_base + done;
+			pieces->iov_len -= (size_t)done;
+		}
+	}
+	return 0;
+}
+
+/* Write the requests, neighbours in the file by one system call. */
+static int write_requests(int fd, const struct group_request *r)
+{
+	struct iovec pieces[PIECES];
+	int error = 0;
+	while (r && !error) {
+		uint64_t offset = r->offset, end = offset;
+		int n = 0;
+		for (; r && n < PIECES && r->offset == end; r = r->next) {
+			pieces[n++] = (struct iovec){(void *)(uintptr_t)r->from, r->bytes};
+			end += r->bytes;
+		}
+		error = write_pieces(fd, pieces, n, offset);
+	}
+	return error;
+}
+
+static int write_and_sync(struct group_commit *g, const struct group *group)
+{
+	int error = write_requests(g->fd, group->first);
+	return error ? error : fdatasync(g->fd) ? errno : 0;
+}
+
+/* ------------------------------------------------------------------ members */
+
+/* Insert the request behind those with smaller offsets.  Threads draw their slots in the order in
+ * which they come here, nearly, so a group is nearly sorted; but it is short anyway. */
+static void add_request(struct group *group, struct group_request *r)
+{
+	struct group_request **place = &group->first;
+	while (*place && (*place)->offset < r->offset)
+		place = &(*place)->next;
+	r->next = *place;
+	*place = r;
+}
+
+static struct group *join(struct group_commit *g, struct group_request *r)
+{
+	struct group *group = &g->groups[g->open & 1];
+	if (r->bytes)
+		add_request(group, r);
+	arch_store32(&group->back, group->back + (r->group && r->group == g->open - 1));
+	group->members++;
+	r->group = g->open;
+	return group;
+}
+
+/* May the open group go?  Not while another one syncs.  The members of the group before come back
+ * soon if they have nothing else to do; without a wait for them, two groups would take turns, each
+ * with half of the threads. */
+static bool may_go(const struct group_commit *g, const struct group *group, uint64_t now)
+{
+	return !g->syncing && (g->skip || group->back >= g->last_members || now >= g->wait_until);
+}
+
+/* How long may the first member sleep until it must look again? */
+static uint64_t nap(const struct group_commit *g, uint64_t now)
+{
+	uint64_t until = g->syncing ? g->began + g->sync_ns + g->sync_ns / WAIT_PART
+	                            : g->wait_until,
+	         least = g->sync_ns / 8 + 1;
+	return until > now + least ? until - now : least;
+}
+
+/* Was it worth while to wait for members?  If not, let the next groups go without. */
+static void learn(struct group_commit *g, const struct group *group)
+{
+	enum { MOST_PENALTY = 64 };
+	if (g->skip) {
+		g->skip--;
+	} else if (group->back > g->last_members / 2) {
+		g->penalty = 1;
+	} else {
+		g->skip = g->penalty;
+		g->penalty = g->penalty < MOST_PENALTY ? 2 * g->penalty : MOST_PENALTY;
+	}
+}
+
+/* Called with the mutex locked. */
+static void note_error(struct group_commit *g, int error)
+{
+	if (error && !g->error)
+		__atomic_store_n(&g->error, error, __ATOMIC_RELAXED);
+}
+
+/* End the sync of a group: wake its members and nobody else, but for one member of the open group
+ * if that may go at once.  Called with the mutex locked; unlocks it. */
+static void end_group(struct group_commit *g, struct group *group, uint64_t now, int error)
+{
+	enum { PART = 8 };
+	struct group *next = &g->groups[g->open & 1];
+	const uint64_t took = now - g->began;
+	const uint32_t members = group->members;
+	note_error(g, error);
+	g->sync_ns = g->sync_ns ? g->sync_ns - g->sync_ns / PART + took / PART : took;
+	g->wait_until = now + g->sync_ns / WAIT_PART;
+	g->last_members = members;
+	g->syncing = false;
+	bool hand_over = next->members && may_go(g, next, now);
+	if (hand_over) /* one that is about to sleep looks again */
+		arch_store32(&next->over, next->over + 1);
+	/* Release: a member that sees `ended` also sees the error. */
+	arch_store_release(&g->ended, g->ended + 1);
+	arch_store32_release(&group->over, group->over + 1);
+	pthread_mutex_unlock(&g->mutex);
+	if (hand_over)
+		arch_futex_wake_one(&next->over);
+	if (members > 1)
+		arch_futex_wake_all(&group->over);
+}
+
+/* Close the group, write and sync.  Called with the mutex locked; unlocks it. */
+static void lead(struct group_commit *g, struct group *group, uint64_t now)
+{
+	learn(g, group);
+	g->syncing = true;
+	/* INV-GC1: whoever joins from now on is in the next group. */
+	g->open++;
+	struct group *next = &g->groups[g->open & 1];
+	next->first = NULL;
+	next->members = next->back = 0;
+	int error = g->error;
+	g->began = now;
+	pthread_mutex_unlock(&g->mutex);
+	if (!error)
+		error = write_and_sync(g, group);
+	now = arch_now_ns();
+	pthread_mutex_lock(&g->mutex);
+	end_group(g, group, now, error);
+}
+
+/* Return when the group's sync has ended.  Any member that is awake leads the group when it may go:
+ * usually the one that comes last, so nobody has to wake a leader.  The first member looks after a
+ * while by itself (INV-GC3).  Called with the mutex locked; unlocks it. */
+static void await_group(struct group_commit *g, struct group *group, uint64_t mine)
+{
+	const bool first = group->members == 1;
+	/* Acquire pairs with the release in end_group(). */
+	while (arch_load_acquire(&g->ended) < mine) {
+		uint64_t now = arch_now_ns(), ns = first ? nap(g, now) : 0;
+		uint32_t over = group->over;
+		if (g->open == mine && may_go(g, group, now)) {
+			lead(g, group, now);
+			return;
+		}
+		bool open = g->open == mine;
+		pthread_mutex_unlock(&g->mutex);
+		if (open && first)
+			arch_futex_wait_for(&group->over, over, ns);
+		else
+			arch_futex_wait(&group->over, over);
+		pthread_mutex_lock(&g->mutex);
+	}
+	pthread_mutex_unlock(&g->mutex);
+}
+
+static int fail(int error)
+{
+	return error ? fur_fail(FUR_EIO,
+	                       "cannot write or sync the heap file: %s; updates can no longer be "
+	                       "made durable: close the heap, mend the disk, open it again",
+	                       strerror(error))
+	             : 0;
+}
+
+int group_write(struct group_commit *g, uint64_t offset, const void *from, uint64_t bytes)
+{
+	int cancel, error;
+	struct iovec piece = {(void *)(uintptr_t)from, bytes};
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* see group_sync() */
+	error = bytes ? write_pieces(g->fd, &piece, 1, offset) : 0;
+	if (error) {
+		pthread_mutex_lock(&g->mutex);
+		note_error(g, error);
+		pthread_mutex_unlock(&g->mutex);
+	}
+	pthread_setcancelstate(cancel, &cancel);
+	return fail(error);
+}
+
+int group_sync(struct group_commit *g, struct group_request *r)
+{
+	int cancel;
+	/* Writing and syncing are cancellation points.  If the thread were cancelled here, its
+	 * update would never leave nondurable[], and its group would never end. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&g->mutex);
+	struct group *group = join(g, r);
+	await_group(g, group, g->open);
+	int error = __atomic_load_n(&g->error, __ATOMIC_RELAXED);
+	pthread_setcancelstate(cancel, &cancel);
+	return fail(error);
+}

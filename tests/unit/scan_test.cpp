@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scan_test.cpp - fur_scan: the scan sees the heap as of one instant, updates go on, and whatever
+ * ends the scan's process leaves the heap as it was.
+ */
+#include "scanned.hpp"
+
+#include <csignal>
+#include <sys/resource.h>
+
+namespace
+{
+
+class Scan : public HeapFile
+{
+protected:
+	Scan() : heap_(create(Scanned::options())), self_(heap_)
+	{
+		Scanned::fill(heap_);
+	}
+	~Scan() override
+	{
+		munmap(acknowledged_, sizeof *acknowledged_);
+	}
+	void add(uint64_t n)
+	{
+		for (uint64_t k = 0; k < n; k++)
+			Scanned::add(heap_, self_, 0, k);
+	}
+	uint64_t sum() const
+	{
+		return heap_.root<Scanned>(0)->sum;
+	}
+	/* The heap goes on: an update, and a scan that shows it. */
+	void expect_usable()
+	{
+		add(1);
+		const uint64_t expected = sum();
+		EXPECT_EQ(heap_.scan([&](const fur::Heap &copy) {
+			return copy.root<Scanned>(0)->sum == expected ? 42 : 0;
+		}),
+		        42);
+	}
+	static int any(fur_heap *, void *)
+	{
+		return 0;
+	}
+	int refused_result()
+	{
+		int result = 77, error = fur_scan(heap_, any, nullptr, &result);
+		EXPECT_EQ(result, 77);
+		return error;
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
+	Scanned::Acknowledged *acknowledged_ = Scanned::shared();
+};
+
+/* With a ring of 64 slots, replays run all the time. */
+class ScanUnderLoad : public HeapFile, public ::testing::WithParamInterface<fur_pm>
+{
+};
+
+TEST_P(ScanUnderLoad, EachSeesWhatWasAcknowledged_AndIsOfOnePiece)
+{
+	enum { SCANS = 12 };
+	fur::Options o = Scanned::options();
+	o.pm = GetParam();
+	o.max_threads = 8;
+	fur::Heap heap = create(o);
+	Scanned::fill(heap);
+	Scanned::Acknowledged *acknowledged = Scanned::shared();
+	const uint64_t replays = heap.stats().replays;
+	std::vector<std::thread> all = Scanned::start(heap, acknowledged);
+	const std::vector<uint64_t> first = now(acknowledged);
+	for (int k = 0; k < SCANS; k++) {
+		const std::vector<uint64_t> least = now(acknowledged);
+		EXPECT_EQ(heap.scan([&](const fur::Heap &copy) {
+			return Scanned::check(copy, least);
+		}),
+		        0);
+	}
+	EXPECT_GT(heap.stats().replays - replays, 2u * SCANS);
+	acknowledged->stop = true;
+	for (std::thread &t : all)
+		t.join();
+	EXPECT_EQ(Scanned::check(heap, now(acknowledged)), 0);
+	heap.close();
+	munmap(acknowledged, sizeof *acknowledged);
+}
+
+INSTANTIATE_TEST_SUITE_P(Domains, ScanUnderLoad, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC),
+        [](const auto &with) { return with.param == FUR_PM_SYNC ? "sync" : "emulated"; });
+
+/* The scan sleeps until this thread has made more updates than ring and log hold. */
+TEST_F(Scan, ThatSleeps_StopsNoUpdate_AndSeesNone)
+{
+	add(10);
+	const uint64_t before = sum();
+	std::atomic<uint64_t> &asleep = acknowledged_->by[0];
+	int result = -1;
+	std::thread scanner([&] {
+		result = heap_.scan([&](const fur::Heap &copy) {
+			asleep = 1;
+			while (!acknowledged_->stop)
+				usleep(1000);
+			return copy.root<Scanned>(0)->sum == before
+			               ? Scanned::check(copy, {before, 0, 0})
+			               : 9;
+		});
+	});
+	while (!asleep)
+		usleep(1000);
+	add(1000);
+	acknowledged_->stop = true;
+	scanner.join();
+	EXPECT_EQ(result, 0);
+	EXPECT_EQ(sum(), before + 1000);
+	heap_.close();
+}
+
+TEST_F(Scan, Updates_AreRefused_AndTheScanGoesOn)
+{
+	EXPECT_EQ(heap_.scan([](const fur::Heap &copy) {
+		fur::Thread self(copy);
+		fur_update *tx;
+		if (fur_begin_update(self, &tx) != FUR_EREADONLY || tx)
+			return 1;
+		if (!std::string(fur_errormsg()).find(": "))
+			return 2;
+		if (fur_update_run(
+		            self, [](fur_update *, void *) {}, nullptr) != FUR_EREADONLY)
+			return 3;
+		return Scanned::check(copy, {0, 0, 0});
+	}),
+	        0);
+	expect_usable();
+	heap_.close();
+}
+
+TEST_F(Scan, ThatIsKilled_IsReported_AndTheHeapGoesOn)
+{
+	int result = 77;
+	auto killed = [](fur_heap *, void *) { return raise(SIGKILL); };
+	EXPECT_EQ(fur_scan(heap_, killed, nullptr, &result), FUR_ESYS);
+	EXPECT_NE(std::string(fur_errormsg()).find("signal 9"), std::string::npos)
+	        << fur_errormsg();
+	auto exits = [](fur_heap *, void *) -> int { _exit(0); };
+	EXPECT_EQ(fur_scan(heap_, exits, nullptr, &result), FUR_ESYS);
+	EXPECT_NE(std::string(fur_errormsg()).find("not exit"), std::string::npos)
+	        << fur_errormsg();
+	EXPECT_EQ(result, 77);
+	expect_usable();
+	heap_.close();
+}
+
+TEST_F(Scan, OfAProgramThatIsKilled_EndsToo_AndTheHeapOpens)
+{
+	heap_.close();
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		fur::Heap heap = open(Scanned::options());
+		fur::Thread self(heap);
+		Scanned::add(heap, self, 0, 0);
+		acknowledged_->by[0] = 1;
+		heap.scan([&](const fur::Heap &) {
+			acknowledged_->by[1] = 1;
+			for (;;)
+				pause();
+			return 0;
+		});
+		_exit(1);
+	}
+	while (!acknowledged_->by[1])
+		usleep(1000);
+	close(ends[1]);
+	kill(child, SIGKILL);
+	waitpid(child, nullptr, 0);
+	/* The end of the pipe comes when the scan's process has ended, too. */
+	char byte;
+	EXPECT_EQ(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	fur::Heap heap = open(Scanned::options());
+	EXPECT_EQ(Scanned::check(heap, now(acknowledged_)), 1) << "by[1] is no counter here";
+	EXPECT_EQ(Scanned::check(heap, {1, 0, 0}), 0);
+	heap.close();
+}
+
+TEST_F(Scan, WithSigchldIgnored_Returns)
+{
+	auto before = signal(SIGCHLD, SIG_IGN);
+	expect_usable();
+	signal(SIGCHLD, before);
+	heap_.close();
+}
+
+TEST_F(Scan, BadArguments_AreRefused)
+{
+	int result;
+	EXPECT_EQ(fur_scan(nullptr, any, nullptr, &result), FUR_EINVAL);
+	EXPECT_EQ(fur_scan(heap_, nullptr, nullptr, &result), FUR_EINVAL);
+	EXPECT_EQ(fur_scan(heap_, any, nullptr, nullptr), FUR_EINVAL);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(refused_result(), FUR_ENESTED);
+	EXPECT_EQ(fur_end_ro(ro), 0);
+	in_killed_child([&] { EXPECT_EQ(refused_result(), FUR_EFORK); });
+	expect_usable();
+	heap_.close();
+}
+
+TEST_F(Scan, WithoutRoom_IsRefused_AndTheHeapGoesOn)
+{
+	rlimit before;
+	getrlimit(RLIMIT_FSIZE, &before);
+	const rlimit small = {1 << 20, before.rlim_max};
+	setrlimit(RLIMIT_FSIZE, &small);
+	EXPECT_EQ(refused_result(), FUR_ENOSPC);
+	EXPECT_NE(std::string(fur_errormsg()).find("RLIMIT_FSIZE"), std::string::npos)
+	        << fur_errormsg();
+	setrlimit(RLIMIT_FSIZE, &before);
+	expect_usable();
+	heap_.close();
+}
+
+/* Only the child of fur_scan() is without the heap's pages. */
+TEST_F(Scan, OtherForks_StillHaveTheHeapsPages)
+{
+	expect_usable();
+	const uint64_t expected = sum();
+	in_killed_child([&] { EXPECT_EQ(sum(), expected); });
+	heap_.close();
+}
+
+} // namespace

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_resize.cpp - fur-resize: change the sizes of a heap that no process has open.
+ *
+ * It writes a new file, and gives it the heap's name as the last step, in one system call.  So a
+ * kill at any point leaves the old heap or the new one, each whole.
+ */
+#include "common/command_line.hpp"
+#include "internals.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <sys/mman.h>
+
+namespace
+{
+
+/* The old heap, mapped so that changes do not reach the file. */
+class PrivateImage
+{
+public:
+	explicit PrivateImage(const heap_file &file) : bytes_(file.geometry.heap_bytes)
+	{
+		void *p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+		        file.fd, static_cast<off_t>(file.geometry.heap_offset));
+		at_ = p == MAP_FAILED ? nullptr : static_cast<uint8_t *>(p);
+	}
+	~PrivateImage()
+	{
+		if (at_)
+			munmap(at_, bytes_);
+	}
+	PrivateImage(const PrivateImage &) = delete;
+	PrivateImage &operator=(const PrivateImage &) = delete;
+	uint8_t *get() const
+	{
+		return at_;
+	}
+
+private:
+	uint64_t bytes_;
+	uint8_t *at_;
+};
+
+int trim(uint8_t *image, uint64_t to)
+{
+	if (!header(image)->lists)
+		return fur_fail(FUR_EINVAL, "a heap that an early libfur made cannot change its "
+		                            "size: copy the data to a new heap");
+	if (uint64_t least = heap_trim(image, to))
+		return fur_fail(FUR_EINVAL,
+		        "heap_bytes is %llu: memory is in use up to byte %llu of the heap: use at "
+		        "least that, or free what lies there",
+		        static_cast<unsigned long long>(to),
+		        static_cast<unsigned long long>(least));
+	return 0;
+}
+
+/* Copy the parts that both heaps have. */
+void copy_heap(const uint8_t *from, const heap_file &old, const heap_file &file)
+{
+	const media_super &s = file.geometry;
+	uint8_t *to = reinterpret_cast<uint8_t *>(file.super) + s.heap_offset;
+	uint64_t now =
+	        std::min(media_heap_bytes(&s, &s), media_heap_bytes(&old.geometry, old.super));
+	if (!media_grows(&s)) {
+		memcpy(to, from, now);
+		return;
+	}
+	heap_part parts[HEAP_PARTS];
+	heap_parts(s.heap_bytes, s.max_threads, now, parts);
+	for (const heap_part &p : parts)
+		memcpy(to + p.from, from + p.from, p.to - p.from);
+}
+
+int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
+{
+	PrivateImage image(old);
+	if (!image.get())
+		return fur_fail(
+		        FUR_ESYS, "cannot map the heap: %s: free some memory", strerror(errno));
+	heap_file file;
+	int error = sizes.heap_bytes ? trim(image.get(), sizes.heap_bytes) : 0;
+	if (!error)
+		error = heap_create_resized(path, &old, &sizes, &file);
+	if (error)
+		return error;
+	copy_heap(image.get(), old, file);
+	error = heap_finish_resized(&file);
+	if (!error)
+		error = heap_replace(&file, path);
+	heap_close_file(&file);
+	return error;
+}
+
+/* Refuse a heap that is in use, was not closed, or is damaged. */
+int check_closed(const heap_file &file)
+{
+	durability d;
+	fur_options options;
+	char reason[160];
+	fur_options_init(&options);
+	int error = heap_lock_file(file.fd, HEAP_LOCK_REPLAYER);
+	if (!error)
+		error = heap_attach(&d, &file, &options, reason, sizeof reason);
+	if (error)
+		return error;
+	error = file.super->state == MEDIA_CLOSED
+	                ? replay_check_closed(&d)
+	                : fur_fail(FUR_EBUSY, "the heap was not closed: recover it first, with "
+	                                      "fur-replayer --once; it is as it was");
+	durability_detach(&d);
+	return error;
+}
+
+int resize(const char *path, const heap_sizes &sizes)
+{
+	heap_file old;
+	int error = heap_open_file(path, HEAP_LOCK_WORKER, &old);
+	if (error)
+		return error;
+	error = check_closed(old);
+	if (!error)
+		error = write_new(old, path, sizes);
+	heap_close_file(&old);
+	return error;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	std::string path;
+	heap_sizes sizes = {};
+	tools::CommandLine line("fur-resize",
+	        "Change the sizes of a heap that no process has open.  fur-resize writes a new "
+	        "file, which needs room next to the old one, and then replaces the old one.");
+	line.footer("Exit status: 0 done, 1 the heap is as it was, 2 wrong usage.");
+	line.argument("HEAP", path, "the heap file").required();
+	line.option("--heap-bytes", sizes.heap_bytes,
+	        "the size that the heap has now: it may shrink down to the last memory in use; it "
+	        "can grow again; 0: as it is");
+	line.option("--log-bytes", sizes.log_bytes,
+	        "of each thread's redo log, a power of two; 0: as they are");
+	line.option("--ring-slots", sizes.ring_slots, "a power of two; 0: as they are");
+	if (auto status = tools::parse_or_exit_status(line, "fur-resize", argc, argv))
+		return *status;
+	if (resize(path.c_str(), sizes)) {
+		std::cerr << "fur-resize: " << path << ": " << fur_errormsg() << "\n";
+		return 1;
+	}
+	return 0;
+}
