@@ -139,7 +139,7 @@ static uint64_t choose_address(const struct media_super *s, bool low)
 
 static int write_first_contents(int fd, struct media_super *s)
 {
-	uint8_t *file = mmap(NULL, s->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *file = mmap(NULL, s->file_bytes, PROT_READ | PROT_WRITE, FILE_SHARED, fd, 0);
 	if (file == MAP_FAILED)
 		return fur_fail(FUR_ESYS,
 		        "cannot map the new file: %s: "
@@ -335,7 +335,7 @@ static bool same_file(int fd, const char *path)
  * read it show the name.  Nothing uses the mappings yet. */
 static int map_by_name(struct heap_file *file, const char *path)
 {
-	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : FILE_SHARED;
 	const struct media_super *s = &file->geometry;
 	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	if (fd < 0 || !same_file(fd, path)) {

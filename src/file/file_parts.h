@@ -8,6 +8,7 @@
 
 #include "file/heap_file.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 /* ------------------------------------------------------------------ bounds */
@@ -33,6 +34,11 @@ static inline bool address_fits(uint64_t address, uint64_t heap_bytes)
 	return address % MEDIA_PAGE_BYTES == 0 && address >= FILE_LEAST_ADDRESS &&
 	       heap_bytes <= FILE_ADDRESSES_END && address <= FILE_ADDRESSES_END - heap_bytes;
 }
+
+/* How a file that is not on DAX is mapped.  A file's pages need no reserve, and Linux makes none:
+ * MAP_NORESERVE is for qemu-user, which maps anonymous memory of the same size first, and fails
+ * where the length that a heap may grow to is more than the machine's memory. */
+enum { FILE_SHARED = MAP_SHARED | MAP_NORESERVE };
 
 /* --------------------------------------------------------- superblock (super.c) */
 

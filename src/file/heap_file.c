@@ -39,7 +39,7 @@ int file_map_shared(struct heap_file *file)
 	        NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, file->fd, 0);
 	file->dax = p != MAP_FAILED;
 	if (!file->dax)
-		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, FILE_SHARED, file->fd, 0);
 	if (p == MAP_FAILED)
 		return file_map_failed(errno);
 	file->super = p;
