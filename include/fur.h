@@ -270,7 +270,8 @@ struct fur_options {
 	/* The heap itself, allocator included; default 64 MiB.  With max_bytes: its first size */
 	uint64_t heap_bytes;
 	/* Redo log of each thread, a power of two; default 1 MiB.  It bounds what one update can
-	 * write. */
+	 * write.  An update that finds its log full replays a part of all logs; with SYNC all of
+	 * them, which may take tenths of a second for logs of 1 MiB, and less for small ones. */
 	uint64_t log_bytes;
 	/* Durability markers, a power of two; default 32768.  They bound the number of updates
 	 * between replays. */

@@ -72,7 +72,12 @@ public:
 		void reclaim()
 		{
 			struct arch_backoff backoff = {};
-			fur::check(durability_replay(&tm_.heap_.get()->durability, &backoff));
+			struct durability *d = &tm_.heap_.get()->durability;
+			uint64_t before;
+			do {
+				before = ring_tail(d);
+				fur::check(durability_replay(d, &backoff));
+			} while (ring_tail(d) != before);
 		}
 
 	private:

@@ -142,7 +142,8 @@ int main(int argc, char **argv)
 	line.option("--to-mib", s.to_mib, "its largest size").range(1, 1 << 20);
 	line.option("--block-kib", s.block_kib, "each update allocates so much").range(1, 1 << 20);
 	line.option("--touch-bytes", s.touch_bytes, "and stores so much").range(8, 4096);
-	/* The update that finds its log full replays it: a pause, but not one of growth. */
+	/* The update that finds its log full replays: a pause, but not one of growth.  With sync
+	 * it replays all logs, so there the size counts. */
 	line.option("--log-kib", s.log_kib, "each thread's log, a power of two").range(4, 1 << 20);
 	line.option("--threads", s.threads, "threads that update").range(1, 64);
 	line.option("--mib-per-second", s.mib_per_second, "of all threads; 0: as fast as they can");

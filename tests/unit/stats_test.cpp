@@ -57,6 +57,42 @@ TEST_F(Stats, RingAndLogs_HoldWhatIsNotReplayed)
 	EXPECT_EQ(heap_.stats().fullest_log_bytes, 0u);
 }
 
+/* Other updates wait meanwhile.  Where each replay waits for the disk, it replays all. */
+TEST_F(HeapFile, AReplayForRoom_TakesAPart)
+{
+	for (enum fur_pm pm : {FUR_PM_EMULATED, FUR_PM_SYNC}) {
+		fur::Options o = small_options();
+		o.log_bytes = 1 << 20;
+		o.ring_slots = 8192;
+		o.pm = pm;
+		unlink(path_.c_str());
+		fur::Heap heap = create(o);
+		struct durability &d = heap.get()->durability;
+		fur::Thread self(heap);
+		uint64_t words[64] = {1}, parts = 0;
+		for (int k = 0; k < 1000; k++)
+			fur::update(self, [&](fur_update *tx) {
+				auto *p = k ? fur_root(heap.get(), 0) : fur_alloc(tx, sizeof words);
+				words[1] = static_cast<uint64_t>(k);
+				fur_write(tx, p, words, sizeof words);
+				fur_set_root(tx, 0, p);
+			});
+		struct arch_backoff backoff = {};
+		for (uint64_t before; (before = ring_tail(&d)) < ring_next(&d); parts++) {
+			ASSERT_EQ(durability_replay(&d, &backoff), 0) << fur_errormsg();
+			ASSERT_GT(ring_tail(&d), before);
+			EXPECT_TRUE(pm == FUR_PM_SYNC || ring_tail(&d) < before + 150);
+		}
+		EXPECT_EQ(parts > 1, pm == FUR_PM_EMULATED) << parts;
+		const uint8_t *image = static_cast<uint8_t *>(fur_root(heap.get(), 0)) -
+		                       reinterpret_cast<uintptr_t>(fur_base(heap.get())) +
+		                       reinterpret_cast<uintptr_t>(d.image);
+		uint64_t newest[2];
+		memcpy(newest, image, sizeof newest);
+		EXPECT_EQ(newest[1], 999u);
+	}
+}
+
 TEST_F(Stats, Logs_TheFullestCounts)
 {
 	uint64_t *p = block();
