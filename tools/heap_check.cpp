@@ -178,7 +178,11 @@ private:
 		if (!media_slot_bytes_known(s.slot_bytes))
 			s.slot_bytes = MEDIA_SLOT_BYTES;
 		s.checksum = media_super_checksum(&s);
-		bad(super_error(s) != 0, "its sizes and offsets do not fit each other");
+		bool size_lost =
+		        sums && media_grows(&super_) && media_heap_bytes(&super_, &super_) == 0;
+		bad(size_lost, "both copies of the heap's size now are damaged");
+		bad(!size_lost && super_error(s) != 0,
+		        "its sizes and offsets do not fit each other");
 	}
 
 	/* ----------------------------------------------------------------- length */
@@ -194,12 +198,29 @@ private:
 			        {must, {}, "file: cut to " + text(must) + " bytes"});
 		if (is >= must)
 			return true;
+		if (nothing_used_from(is)) {
+			mendable("file",
+			        text(must - is) +
+			                " bytes too short: the heap has not grown so far, and "
+			                "nothing was there",
+			        {must, {}, "file: extended to " + text(must) + " bytes"});
+			report_.not_counted = "the file is too short";
+			return false;
+		}
 		problem("file",
 		        "truncated: " + text(is) + " bytes of " + text(must) +
 		                " are there; missing: " + missing_from(is),
 		        RESTORE);
 		report_.not_counted = "the file is truncated";
 		return false;
+	}
+
+	/* Does the file of a closed heap have nothing from here on but a hole, for the heap to grow
+	 * into, and the trailer?  The trailer means nothing once the heap is closed. */
+	bool nothing_used_from(uint64_t end) const
+	{
+		return media_grows(&super_) && heap_.raw().state == MEDIA_CLOSED &&
+		       end >= super_.heap_offset + media_heap_bytes(&super_, &heap_.raw());
 	}
 
 	std::string missing_from(uint64_t end) const
@@ -303,6 +324,24 @@ private:
 		}
 	}
 
+	/* The allocator is sound, and has `chunks`: so the heap must have as many (INV-F5).  The
+	 * next open allocates what has no blocks. */
+	void check_size_holds(uint64_t chunks)
+	{
+		const uint64_t bytes = media_heap_bytes(&super_, heap_.words()),
+		               must = chunks * CHUNK_BYTES;
+		for (unsigned k = 0; k < 2 && must > bytes; k++) {
+			const std::string which = k ? "second" : "first";
+			mendable("size",
+			        "the " + which + " copy is too small: the heap has " + text(bytes) +
+			                " bytes, and its allocator " + text(must),
+			        {offsetof(media_super, grown) + k * sizeof(media_super::grown[0]),
+			                word(media_tail_encode(must / MEDIA_PAGE_BYTES)),
+			                "size: " + which + " copy set to " + text(must) +
+			                        " bytes"});
+		}
+	}
+
 	/* -------------------------------------------------------------- allocator */
 
 	void check_allocator(const Ring *ring)
@@ -310,9 +349,11 @@ private:
 		alloc_census census;
 		int error = heap_.check_allocator(ring, census,
 		        [&](const char *what) { problem("allocator", what, RESTORE); });
-		if (error == 0)
+		if (error == 0) {
 			report_.census = census;
-		else
+			if (media_grows(&super_))
+				check_size_holds(census.chunks);
+		} else
 			report_.not_counted =
 			        error == FUR_ECORRUPT ? "the allocator is damaged" : fur_errormsg();
 		/* An allocator that could not be checked must not pass for a sound one. */

@@ -5,6 +5,22 @@
 #include "api/attach.h"
 #include "media/heap_layout.h"
 
+/* The allocator has nothing above the heap's size now (INV-F5).  What the log does not have yet, a
+ * replay checks: apply_check(). */
+static int check_size(const struct durability *d)
+{
+	/* Acquire: orders the load before that of the size, which a process that works on the heap
+	 * may be changing: it makes the heap larger before the allocator has more. */
+	const uint64_t grown = arch_load_acquire(&header(d->image)->grown),
+	               now = media_heap_bytes(d->super, d->words);
+	if (!media_grows(d->super) || grown <= now / CHUNK_BYTES)
+		return 0;
+	return fur_fail(FUR_ECORRUPT,
+	        "the allocator has %llu bytes of the heap, and the file says that the heap has "
+	        "%llu: mend that with fur-check --repair",
+	        (unsigned long long)(grown * CHUNK_BYTES), (unsigned long long)now);
+}
+
 int heap_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes)
 {
@@ -17,6 +33,8 @@ int heap_attach(struct durability *d, const struct heap_file *file,
 	 * can be checked before recovery.  Thus fur_open() and all programs that replay refuse the
 	 * same files, before they write to them. */
 	error = heap_check_header(d->image, g->heap_bytes, media_grows(g), g->max_threads);
+	if (!error)
+		error = check_size(d);
 	if (error)
 		durability_detach(d);
 	return error;

@@ -72,12 +72,27 @@ static int walk_error(const struct log_walk *w, uint64_t durts)
 	        (unsigned long long)w->entry.offset);
 }
 
+/* The update stores above the heap's size now: the size is wrong, not the update. */
+static int fail_above_size(
+        const struct durability *d, uint64_t durts, const struct log_entry *e, uint64_t size)
+{
+	return fur_fail(FUR_ECORRUPT,
+	        "update %llu stores up to byte %llu of the heap, and the file says that the heap "
+	        "has %llu of at most %llu: mend that with fur-check --repair",
+	        (unsigned long long)durts, (unsigned long long)(e->offset + e->bytes),
+	        (unsigned long long)size, (unsigned long long)d->super->heap_bytes);
+}
+
 int apply_check(const struct durability *d, uint64_t durts)
 {
 	const struct media_file file = durability_file(d);
 	struct log_walk walk = log_walk_update(&file, durts);
+	/* The caller has read the marker, so this size is as new as the update's, at least
+	 * (INV-F5). */
+	const uint64_t size = media_heap_bytes(d->super, d->words);
 	while (log_walk_next(&walk))
-		;
+		if (walk.entry.offset + walk.entry.bytes > size)
+			return fail_above_size(d, durts, &walk.entry, size);
 	return walk_error(&walk, durts);
 }
 

@@ -5,7 +5,7 @@
  *
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
- *               [--recovery own|once|daemon]
+ *               [--grow] [--recovery own|once|daemon]
  *               [--plant none|ack-early|lose-marker|flip-log]
  *     kill-test --replayer PATH --matrix [--kills 10000] [--seed N] [--sync-directory DIR]
  *
@@ -20,6 +20,7 @@
  *   --small-log        so little log and so few ring slots that replay never rests.
  *   --large            every third update also replaces a block of 6 KiB.
  *   --churn            threads end all the time, also inside transactions, and others come.
+ *   --grow             the heap grows; after every eight ends a new one begins small again.
  *   --matrix           all combinations of these, each with its share of the kills on a heap of its
  *                      own, and a line of result each.
  * --plant puts a bug in, which the check must find.
@@ -44,11 +45,12 @@ struct Settings {
 	                      recovery = "once", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
-	bool small_log = false, large = false, churn = false;
+	bool small_log = false, large = false, churn = false, grow = false;
 
 	unsigned parts() const
 	{
-		return large ? crash::EVERYTHING | crash::LARGE : crash::EVERYTHING;
+		return crash::EVERYTHING | (large ? crash::LARGE : 0u) |
+		       (grow ? crash::GROWTH : 0u);
 	}
 	std::string arguments() const
 	{
@@ -56,8 +58,8 @@ struct Settings {
 		       " --pm " + pm + " --isolation " + isolation + " --dram-bytes " +
 		       std::to_string(dram_bytes) + " --recovery " + recovery +
 		       (small_log ? " --small-log" : "") + (large ? " --large" : "") +
-		       (churn ? " --churn" : "") + " --plant " + plant + " --directory " +
-		       directory;
+		       (churn ? " --churn" : "") + (grow ? " --grow" : "") + " --plant " + plant +
+		       " --directory " + directory;
 	}
 };
 
@@ -79,14 +81,9 @@ public:
 
 	int run()
 	{
-		fur::Options o = options();
-		unlink(path_.c_str());
-		{
-			fur::Heap heap = fur::Heap::create(path_, o);
-			fur::Thread self(heap);
-			crash::set_up_in_pieces(self);
-		}
 		for (unsigned k = 1; k <= s_.kills; k++) {
+			if (k == 1 || (s_.grow && k % 8 == 1))
+				begin_heap();
 			end_once();
 			damage();
 			std::string wrong = recover_and_check_planted(k);
@@ -107,8 +104,10 @@ public:
 		}
 		std::cout << s_.kills << " ends, " << s_.kills - closed_ << " by a kill, "
 		          << killed_recoveries_ << " more killed in recovery, " << recovered_
-		          << " recoveries with something to replay, " << expected_.updates()
-		          << " updates, all as acknowledged (seed " << s_.seed << ")\n";
+		          << " recoveries with something to replay, "
+		          << updates_ + expected_.updates() << " updates, "
+		          << (s_.grow ? std::to_string(grown_) + " times grown, " : "")
+		          << "all as acknowledged (seed " << s_.seed << ")\n";
 		return 0;
 	}
 	unsigned long kills() const
@@ -118,14 +117,16 @@ public:
 	/* Did it serve its purpose? */
 	bool worked() const
 	{
-		return expected_.updates() > 0 && recovered_ > 0;
+		return updates_ + expected_.updates() > 0 && recovered_ > 0 &&
+		       (!s_.grow || grown_ > 0);
 	}
 
 private:
 	fur::Options options() const
 	{
 		fur::Options o;
-		o.heap_bytes = 4 << 20;
+		o.heap_bytes = s_.grow ? 1 << 20 : 4 << 20;
+		o.max_bytes = s_.grow ? 160 << 20 : 0;
 		o.log_bytes = s_.small_log ? s_.large ? 16384 : 4096 : 65536;
 		o.ring_slots = s_.small_log ? 64 : 1024;
 		o.max_threads = 8;
@@ -134,6 +135,19 @@ private:
 		o.pm_latency_ns = FUR_NO_LATENCY;
 		o.dram_bytes = s_.dram_bytes;
 		return o;
+	}
+
+	void begin_heap()
+	{
+		stop_daemon(SIGKILL); /* it serves the old file */
+		unlink(path_.c_str());
+		updates_ += expected_.updates();
+		expected_ = crash::Expected(s_.seed, s_.parts());
+		new (shared_) crash::Shared{};
+		fur::Heap heap = fur::Heap::create(path_, options());
+		fur::Thread self(heap);
+		crash::set_up_in_pieces(self);
+		size_ = fur_bytes(heap.get());
 	}
 
 	/* A thread of the child: works until it is killed or told to stop.  With --churn many
@@ -397,6 +411,8 @@ private:
 		if (closes_ && heap.info().recovered)
 			return "the heap had been closed, and is taken for one that had not";
 		std::string wrong = expected_.check(heap, shared_);
+		grown_ += fur_bytes(heap.get()) > size_;
+		size_ = fur_bytes(heap.get());
 		heap.close();
 		return wrong;
 	}
@@ -407,7 +423,9 @@ private:
 	crash::Shared *shared_;
 	std::string path_;
 	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0;
-	bool closes_ = false; /* the last process has closed the heap */
+	unsigned grown_ = 0; /* how often the heap was larger after an end than before */
+	uint64_t size_ = 0, updates_ = 0; /* of the heap; of earlier heaps */
+	bool closes_ = false;             /* the last process has closed the heap */
 	pid_t daemon_ = 0;
 };
 
@@ -418,7 +436,7 @@ void each_combination(const Settings &base, const std::string &sync_directory, E
 {
 	for (const char *pm : {"emulated", "sync"})
 		for (const char *recovery : {"own", "once", "daemon"})
-			for (unsigned bits = 0; bits < 32; bits++) {
+			for (unsigned bits = 0; bits < 64; bits++) {
 				Settings s = base;
 				s.pm = pm;
 				s.recovery = recovery;
@@ -428,6 +446,7 @@ void each_combination(const Settings &base, const std::string &sync_directory, E
 				s.small_log = bits & 4;
 				s.large = bits & 8;
 				s.churn = bits & 16;
+				s.grow = bits & 32;
 				each(s);
 			}
 }
@@ -444,8 +463,8 @@ int matrix(const Settings &base, const std::string &sync_directory)
 			return;
 		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "")
 		          << (s.small_log ? " small-log" : "") << (s.large ? " large" : "")
-		          << (s.churn ? " churn" : "") << " recovery-" << s.recovery << ": "
-		          << std::flush;
+		          << (s.churn ? " churn" : "") << (s.grow ? " grow" : "") << " recovery-"
+		          << s.recovery << ": " << std::flush;
 		try {
 			Killer killer(s);
 			wrong += killer.run() != 0;
@@ -483,6 +502,7 @@ int main(int argc, char **argv)
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
 	line.flag("--large", s.large, "large updates, too");
 	line.flag("--churn", s.churn, "threads end all the time, also inside transactions");
+	line.flag("--grow", s.grow, "the heap grows");
 	line.flag("--matrix", all, "all combinations of these, each with its share of the kills");
 	line.option("--sync-directory", sync_directory,
 	        "--matrix: where the heap file goes with --pm sync");

@@ -33,10 +33,20 @@ namespace crash
 {
 
 /* The parts of an update, in addition to setting its counter, if not all of them. */
-enum Parts : unsigned { BANK = 1, TREE = 2, BLOCKS_OF_MEMORY = 4, EVERYTHING = 7, LARGE = 8 };
+enum Parts : unsigned {
+	BANK = 1,
+	TREE = 2,
+	BLOCKS_OF_MEMORY = 4,
+	EVERYTHING = 7,
+	LARGE = 8,
+	GROWTH = 16
+};
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 /* LARGE: at regular intervals an update replaces the large block of its thread too. */
 enum { LARGE_EVERY = 3, LARGE_WORDS = 768 };
+/* GROWTH: at regular intervals an update adds a block to those that its thread keeps: up to so many
+ * of 16 to 400 KiB, so the heap becomes some MiB larger with each ten of them. */
+enum { ADD_EVERY = 8, ADD_MOST = 128 };
 
 /* In memory shared with the process that kills. */
 struct alignas(128) Acknowledged {
@@ -64,12 +74,18 @@ struct Block {
 struct LargeBlock {
 	uint64_t word[LARGE_WORDS];
 };
+/* Only its first words and its last word are stored. */
+struct AddedBlock {
+	AddedBlock *next;
+	uint64_t thread, k;
+};
 struct Data {
 	rbtree::Tree tree;
 	Line account[ACCOUNTS];
 	Line counter[THREADS];
 	Block *block[THREADS][BLOCKS];
 	LargeBlock *large[THREADS];
+	AddedBlock *added[THREADS]; /* newest first */
 };
 
 inline uint64_t mix(uint64_t x)
@@ -148,6 +164,34 @@ inline void replace_large_block(fur_update *tx, Data *data, uint64_t t, uint64_t
 	fur_store(tx, &data->large[t], place);
 }
 
+/* Does update k add a block? */
+inline bool adds_block(uint64_t k, unsigned parts)
+{
+	return parts & GROWTH && k % ADD_EVERY == 0 && k / ADD_EVERY <= ADD_MOST;
+}
+
+inline uint64_t added_words(uint64_t t, uint64_t k)
+{
+	return 2048 + mix(t * 1000003 + k) % 49152;
+}
+
+inline uint64_t *last_word(AddedBlock *block, uint64_t t, uint64_t k)
+{
+	return reinterpret_cast<uint64_t *>(block) + added_words(t, k) - 1;
+}
+
+inline void add_block(fur_update *tx, Data *data, uint64_t t, uint64_t k)
+{
+	auto *block = static_cast<AddedBlock *>(fur_alloc(tx, added_words(t, k) * 8));
+	if (!block)
+		throw std::runtime_error("the heap did not grow");
+	fur_store(tx, &block->next, fur_load(tx, &data->added[t]));
+	fur_store(tx, &block->thread, t);
+	fur_store(tx, &block->k, k);
+	fur_store(tx, last_word(block, t, k), mix(t + k));
+	fur_store(tx, &data->added[t], block);
+}
+
 /* `ticket`: the update ends with it; NULL: it waits. */
 inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k,
         unsigned parts = EVERYTHING, fur_ticket *ticket = nullptr)
@@ -173,6 +217,8 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 		}
 		if (parts & LARGE && k % LARGE_EVERY == 0)
 			replace_large_block(tx, data, t, k);
+		if (adds_block(k, parts))
+			add_block(tx, data, t, k);
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.to].value,
 			        fur_load(tx, &data->account[s.to].value) + s.amount);
@@ -412,6 +458,23 @@ private:
 				return "a large block is torn, or not the newest";
 		return "";
 	}
+	/* Counts the blocks. */
+	std::string check_added(const Data *data, unsigned t, uint64_t &blocks) const
+	{
+		AddedBlock *block = data->added[t];
+		for (uint64_t k = counter_[t]; k; k--) {
+			if (!adds_block(k, parts_))
+				continue;
+			if (!block)
+				return "an added block is missing";
+			if (block->thread != t || block->k != k ||
+			        *last_word(block, t, k) != mix(t + k))
+				return "an added block is torn";
+			block = block->next;
+			blocks++;
+		}
+		return block ? "there is an added block too many" : "";
+	}
 	/* The blocks have the right contents, and only reachable blocks are allocated. */
 	std::string check_memory(fur_heap *heap, const Data *data) const
 	{
@@ -420,6 +483,8 @@ private:
 			if (std::string wrong = check_large(data, t); !wrong.empty())
 				return wrong;
 			reachable += newest_large_[t] != 0;
+			if (std::string wrong = check_added(data, t, reachable); !wrong.empty())
+				return wrong;
 			for (unsigned b = 0; b < BLOCKS; b++) {
 				const Block *block = data->block[t][b];
 				if (!block != !newest_[t][b])

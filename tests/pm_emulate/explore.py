@@ -6,8 +6,9 @@ alongside a replayer, which the power failure ends too.
 
     explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200]
                [--readers 1] [--again | --daemon REPLAYER] [--pm DOMAIN] [--must-find]
-               [--directory /dev/shm]
+               [--grow] [--fur-check PATH] [--directory /dev/shm]
 
+--grow: the heap grows.  --fur-check: after the check, fur-check must find the heap sound.
 --must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
 import argparse
@@ -29,6 +30,8 @@ parser.add_argument("--timeout", default=60, type=int)
 parser.add_argument("--again", action="store_true")
 parser.add_argument("--daemon", metavar="REPLAYER")
 parser.add_argument("--pm", metavar="DOMAIN", help="the persistence domain (FUR_PM)")
+parser.add_argument("--grow", action="store_true")
+parser.add_argument("--fur-check", metavar="PATH")
 parser.add_argument("--must-find", action="store_true")
 parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 a = parser.parse_args()
@@ -51,6 +54,8 @@ victim = [
     "--readers",
     str(a.readers),
 ]
+if a.grow:
+    victim.append("--grow")
 before = f"rm -f {heap} {acks}"
 program = [a.victim, "run", *victim]
 if a.again or a.daemon:
@@ -73,7 +78,9 @@ if a.again or a.daemon:
             check=True,
         )
     else:
-        subprocess.run([*program[:-3], "1", *program[-2:]], check=True)  # one update
+        one = [*program]
+        one[one.index("--updates") + 1] = "1"
+        subprocess.run(one, check=True)
         program = [
             "sh",
             "-c",
@@ -94,7 +101,8 @@ command = [
     "--before",
     before,
     "--check",
-    " ".join([a.victim, "check", *victim]),
+    " ".join([a.victim, "check", *victim])
+    + (f" && {{ test ! -e {heap} || {a.fur_check} {heap} >&2; }}" if a.fur_check else ""),
     "--",
     *program,
 ]

@@ -5,11 +5,12 @@
  * of their own, which pm-emulate is told is no persistent memory (--file).
  *
  *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2]
- *     [--readers 1] [--updates 200] [--seed N] victim check --heap PATH --acks PATH ...
- *     the same options
+ *                [--readers 1] [--updates 200] [--seed N] [--grow]
+ *     victim check --heap PATH --acks PATH ...  the same options
  *
- * `run` makes the heap if it is not there, and goes on from where it is.  Exit status: 0 as it
- * should be, 1 not, 2 wrong usage, 3 the program itself could not run.
+ * `run` makes the heap if it is not there, and goes on from where it is.  With --grow the heap is
+ * small at first, and grows three times or more in 200 updates.  Exit status: 0 as it should be,
+ * 1 not, 2 wrong usage, 3 the program itself could not run.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../crash/workload.hpp"
@@ -32,11 +33,13 @@ struct Options {
 	std::string heap, acks, later, workload = "mixed";
 	unsigned threads = 2, readers = 1, updates = 200;
 	uint64_t seed = 1;
+	bool grow = false;
 	unsigned parts() const
 	{
-		return workload == "intset" ? crash::TREE
-		       : workload == "bank" ? crash::BANK
-		                            : crash::EVERYTHING;
+		unsigned parts = workload == "intset" ? crash::TREE
+		                 : workload == "bank" ? crash::BANK
+		                                      : crash::EVERYTHING;
+		return grow ? parts | crash::GROWTH : parts;
 	}
 };
 
@@ -45,7 +48,8 @@ fur::Options heap_options(const Options &o)
 {
 	fur::Options f;
 	bool tpcc = o.workload == "tpcc";
-	f.heap_bytes = 4 << 20;
+	f.heap_bytes = o.grow ? 1 << 20 : 4 << 20;
+	f.max_bytes = o.grow ? 32 << 20 : 0;
 	f.log_bytes = tpcc ? 65536 : 16384;
 	f.ring_slots = 128;
 	f.max_threads = 8;
@@ -226,6 +230,8 @@ int run(const Options &o)
 	stop = true;
 	for (auto &t : threads)
 		t.join();
+	if (o.grow && o.updates >= 200 && fur_bytes(heap.get()) < 8 * heap_options(o).heap_bytes)
+		throw std::runtime_error("the heap has hardly grown: let the updates add more");
 	heap.close();
 	return 0;
 }
@@ -275,6 +281,7 @@ int main(int argc, char **argv)
 	line.option("--readers", o.readers).range(0, int(crash::THREADS) - 2);
 	line.option("--updates", o.updates);
 	line.option("--seed", o.seed);
+	line.flag("--grow", o.grow, "the heap grows (not with tpcc)");
 	if (auto status = tools::parse_or_exit_status(line, "victim", argc, argv))
 		return *status;
 	if (command != "run" && command != "check") {

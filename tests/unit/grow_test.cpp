@@ -282,6 +282,33 @@ TEST_F(Grow, CutBetweenTheTwoCopiesOfTheSize_IsTheNewSize)
 	expect_refused(FUR_ECORRUPT);
 }
 
+/* The size of before the growth, in both copies, and the rest only in the log.  Without a size that
+ * was durable first (INV-F5) a failure of the power could leave that. */
+TEST_F(Grow, ASizeBelowWhatTheLogStoresTo_IsRefused)
+{
+	create(growing()).close();
+	const media_super first = words();
+	in_killed_child([&] {
+		auto *heap = new fur::Heap(open(growing()));
+		fur::Thread self(*heap);
+		add(self, *heap, 20 * MIB);
+		_exit(HasFailure());
+	});
+	media_super s = words();
+	const media_super right = s;
+	memcpy(s.grown, first.grown, sizeof s.grown);
+	ASSERT_NE(memcmp(s.grown, right.grown, sizeof s.grown), 0);
+	put_words(s);
+	expect_refused(FUR_ECORRUPT);
+	EXPECT_NE(std::string(fur_errormsg()).find("fur-check --repair"), std::string::npos)
+	        << fur_errormsg();
+	put_words(right);
+	fur::Heap heap = open();
+	EXPECT_TRUE(info_of(heap).recovered);
+	EXPECT_EQ(count(heap), 1u);
+	expect_sound(heap);
+}
+
 TEST_F(Grow, AFeatureOfALaterLibrary_IsRefused)
 {
 	create(growing()).close();

@@ -3,9 +3,11 @@
  * growing_heap.c - make a heap that grows, for resize_test.py; or check that its data is there.
  *
  *     growing-heap make HEAP     100 blocks of 100000 bytes, of which the last 50 are free again
+ *     growing-heap empty HEAP    the same without any block: it has not grown
  *     growing-heap check HEAP    prints how many of the first 50 are there, and opens two threads
  */
 #include <fur.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ static int fail(void)
 	return 1;
 }
 
-static int make(const char *path)
+static int make(const char *path, bool empty)
 {
 	struct fur_options o;
 	fur_heap *heap;
@@ -36,7 +38,7 @@ static int make(const char *path)
 	o.pm = FUR_PM_EMULATED;
 	if (fur_create(path, &o, &heap) || fur_thread_register(heap, &self))
 		return fail();
-	for (unsigned k = 0; k < BLOCKS + KEPT; k++) {
+	for (unsigned k = 0; !empty && k < BLOCKS + KEPT; k++) {
 		if (fur_begin_update(self, &tx))
 			return fail();
 		if (k == 0)
@@ -77,5 +79,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
-	return strcmp(argv[1], "make") ? check(argv[2]) : make(argv[2]);
+	if (!strcmp(argv[1], "check"))
+		return check(argv[2]);
+	return make(argv[2], !strcmp(argv[1], "empty"));
 }

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fur-check on a heap that has grown: a size that is damaged or too small, and a file that is too
+short.  What nothing proves, --repair leaves as it is.
+
+    growth_damage_test.py FUR-CHECK FUR-RESIZE GROWING-HEAP
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+fur_check, resize, growing_heap = sys.argv[1:]
+place = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+whole, heap = place + "/whole", place + "/heap"
+SIZE = (256, 384)  # of the two copies of the size in the superblock
+STATE = 512
+MOST = 64 << 20
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def word(path, at):
+    return contents(path)[at : at + 8]
+
+
+def poke(at, what):
+    with open(heap, "r+b") as f:
+        f.seek(at)
+        f.write(what)
+
+
+def fresh():
+    shutil.copy(whole, heap)
+
+
+def expect_opens():
+    done = run(growing_heap, "check", heap)
+    assert done.returncode == 0 and done.stdout.startswith("50 blocks"), done
+
+
+def expect_sound():
+    done = run(fur_check, heap)
+    assert done.returncode == 0 and "sound, closed" in done.stdout, done
+
+
+def expect_as_before():
+    """But for the trailer, which means nothing in a closed heap."""
+    is_there, was = contents(heap), contents(whole)
+    assert len(is_there) == len(was) and is_there[:-65536] == was[:-65536], "something else is left"
+
+
+def expect_mended(*says):
+    """fur-check finds it and changes nothing; --repair makes the file what it was."""
+    before = contents(heap)
+    done = run(fur_check, heap)
+    assert done.returncode == 1 and "mend with fur-check --repair" in done.stderr, done
+    for text in says:
+        assert text in done.stdout, (text, done)
+    assert contents(heap) == before
+    done = run(fur_check, "--repair", heap)
+    assert done.returncode == 0 and "repaired: " in done.stdout, done
+    expect_as_before()
+    expect_opens()
+    expect_sound()
+
+
+def expect_lost(text):
+    """Nothing mends it, and nothing is changed."""
+    before = contents(heap)
+    for command in ([fur_check, heap], [fur_check, "--repair", heap]):
+        done = run(*command)
+        assert done.returncode == 1 and text in done.stdout + done.stderr, done
+        assert "restore the file from a copy" in done.stderr, done
+    done = run(growing_heap, "check", heap)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert contents(heap) == before
+
+
+run(growing_heap, "make", whole).check_returncode()
+is_now = word(whole, SIZE[0])
+assert is_now == word(whole, SIZE[1])
+used = os.stat(whole).st_size - 65536 - MOST + (int.from_bytes(is_now, "little") >> 8) * 65536
+assert used < os.stat(whole).st_size - 65536, "the heap has grown as far as it may"
+shutil.copy(whole, heap)
+run(resize, heap, "--heap-bytes", str(48 << 20)).check_returncode()
+larger = word(heap, SIZE[0])
+
+# One copy is damaged: the other is right, and the heap opens.
+for copy, name in zip(SIZE, ("first", "second")):
+    for damage in (bytes(8), bytes([is_now[0] ^ 4]) + is_now[1:], b"\xff" * 8):
+        fresh()
+        poke(copy, damage)
+        expect_opens()
+        fresh()
+        poke(copy, damage)
+        expect_mended(f"size: the {name} copy is damaged")
+
+# A growth was cut off between the copies: that is no damage.
+fresh()
+poke(SIZE[0], larger)
+expect_sound()
+expect_opens()
+
+# Both are damaged: nothing tells the size before the allocator is known.
+fresh()
+for copy in SIZE:
+    poke(copy, b"\xff" * 8)
+expect_lost("both copies of the heap's size now are damaged")
+
+# Both are what they were before the last growth.
+fresh()
+run(growing_heap, "empty", place + "/small").check_returncode()
+smaller = word(place + "/small", SIZE[0])
+os.unlink(place + "/small")
+assert int.from_bytes(smaller, "little") < int.from_bytes(is_now, "little")
+for copy in SIZE:
+    poke(copy, smaller)
+before = contents(heap)
+done = run(growing_heap, "check", heap)
+assert done.returncode == 1 and "fur-check --repair" in done.stderr, done
+assert contents(heap) == before
+done = run(fur_check, heap)
+assert done.returncode == 1 and "the first copy is too small" in done.stdout, done
+assert "mend with fur-check --repair" in done.stderr, done
+assert contents(heap) == before
+done = run(fur_check, "--repair", heap)
+assert done.returncode == 0, done
+assert word(heap, SIZE[0]) == word(heap, SIZE[1]) != smaller
+expect_opens()
+expect_sound()
+
+# The file is too short: in the hole that the heap has not used, and below.
+for bytes_now in (os.stat(whole).st_size - 1, os.stat(whole).st_size - 65536, used):
+    fresh()
+    os.truncate(heap, bytes_now)
+    done = run(growing_heap, "check", heap)
+    assert done.returncode == 1 and "truncated" in done.stderr, done
+    expect_mended("bytes too short")
+fresh()
+os.truncate(heap, used - 1)
+expect_lost("truncated")
+fresh()
+os.truncate(heap, used)
+poke(STATE, bytes(8))  # not closed: the trailer may have had a proof of damage
+expect_lost("truncated")
+
+# Too short, and the size is damaged, too.
+fresh()
+os.truncate(heap, used)
+poke(SIZE[0], bytes(8))
+done = run(fur_check, "--repair", heap)
+done = run(fur_check, "--repair", heap)
+assert done.returncode == 0, done
+expect_as_before()
+
+shutil.rmtree(place)
