@@ -340,8 +340,8 @@ struct fur_options {
 	 * addresses for it, and as many again for the file's mapping, but no disk and no memory:
 	 * the file has a hole above the heap's size now (`ls -l` shows the largest size, `du` the
 	 * real one).  The allocator's tables have room for it, too; they come on top of heap_bytes,
-	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; nothing changes it
-	 * later.
+	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; fur-resize can
+	 * raise it later, as far as the tables find free memory next to them.
 	 * The heap grows by itself before it is full, in steps that double it or add 256 MiB, by a
 	 * thread of libfur's own; and by fur_grow(). */
 	uint64_t max_bytes;

@@ -43,11 +43,29 @@ private:
 	uint8_t *at_;
 };
 
+/* A larger largest size: the allocator's tables must have room for it. */
+int widen(uint8_t *image, const media_super &s, uint64_t to)
+{
+	const uint64_t most = heap_most_bytes(&s);
+	if (to < s.heap_bytes || to > most)
+		return fur_fail(FUR_EINVAL,
+		        "max_bytes is %llu: the heap lies at %#llx, and can have %llu to %llu: use "
+		        "a size in between",
+		        static_cast<unsigned long long>(to),
+		        static_cast<unsigned long long>(s.address),
+		        static_cast<unsigned long long>(s.heap_bytes),
+		        static_cast<unsigned long long>(most));
+	if (uint64_t room = heap_widen(image, (to + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES))
+		return fur_fail(FUR_EINVAL,
+		        "max_bytes is %llu: the allocator's tables would need room where memory is "
+		        "in use: use %llu at most, or copy the data, in a program, to a heap with "
+		        "a larger max_bytes",
+		        static_cast<unsigned long long>(to), static_cast<unsigned long long>(room));
+	return 0;
+}
+
 int trim(uint8_t *image, uint64_t to)
 {
-	if (!header(image)->lists)
-		return fur_fail(FUR_EINVAL, "a heap that an early libfur made cannot change its "
-		                            "size: copy the data to a new heap");
 	if (uint64_t least = heap_trim(image, to))
 		return fur_fail(FUR_EINVAL,
 		        "heap_bytes is %llu: memory is in use up to byte %llu of the heap: use at "
@@ -81,7 +99,14 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 		return fur_fail(
 		        FUR_ESYS, "cannot map the heap: %s: free some memory", strerror(errno));
 	heap_file file;
-	int error = sizes.heap_bytes ? trim(image.get(), sizes.heap_bytes) : 0;
+	int error = 0;
+	if ((sizes.heap_bytes || sizes.max_bytes) && !header(image.get())->lists)
+		error = fur_fail(FUR_EINVAL, "a heap that an early libfur made cannot change its "
+		                             "size: copy the data to a new heap");
+	if (!error && sizes.max_bytes)
+		error = widen(image.get(), old.geometry, sizes.max_bytes);
+	if (!error && sizes.heap_bytes)
+		error = trim(image.get(), sizes.heap_bytes);
 	if (!error)
 		error = heap_create_resized(path, &old, &sizes, &file);
 	if (error)
@@ -141,6 +166,9 @@ int main(int argc, char **argv)
 	line.option("--heap-bytes", sizes.heap_bytes,
 	        "the size that the heap has now: it may shrink down to the last memory in use; it "
 	        "can grow again; 0: as it is");
+	line.option("--max-bytes", sizes.max_bytes,
+	        "the size up to which the heap may grow: it may become larger, as far as the "
+	        "allocator's tables have room; 0: as it is");
 	line.option("--log-bytes", sizes.log_bytes,
 	        "of each thread's redo log, a power of two; 0: as they are");
 	line.option("--ring-slots", sizes.ring_slots, "a power of two; 0: as they are");

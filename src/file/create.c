@@ -423,16 +423,27 @@ int heap_name_copy(struct heap_file *copy, const char *path)
 
 /* ------------------------------------------------------------------ other sizes */
 
+uint64_t heap_most_bytes(const struct media_super *s)
+{
+	const uint64_t most = FILE_ADDRESSES_END - s->address;
+	FUR_ASSERT(address_fits(s->address, s->heap_bytes));
+	return most < FILE_MOST_HEAP_BYTES ? most : FILE_MOST_HEAP_BYTES;
+}
+
 int heap_create_resized(const char *path, const struct heap_file *original,
         const struct heap_sizes *sizes, struct heap_file *file)
 {
 	struct stat st;
 	struct media_super *s = &file->geometry;
-	const uint64_t now = round_up(sizes->heap_bytes, MEDIA_PAGE_BYTES);
+	uint64_t now = round_up(sizes->heap_bytes, MEDIA_PAGE_BYTES);
 	*file = (struct heap_file){.fd = -1, .geometry = original->geometry};
 	s->log_bytes = sizes->log_bytes ? sizes->log_bytes : s->log_bytes;
 	s->ring_slots = sizes->ring_slots ? sizes->ring_slots : s->ring_slots;
 	memcpy(s->grown, original->super->grown, sizeof s->grown);
+	if (sizes->max_bytes && !now)
+		now = media_heap_bytes(s, s);
+	if (sizes->max_bytes)
+		s->heap_bytes = round_up(sizes->max_bytes, MEDIA_PAGE_BYTES);
 	if (now) {
 		s->more.features |= MEDIA_GROWS;
 		s->grown[0][0] = s->grown[1][0] = media_tail_encode(now / MEDIA_PAGE_BYTES);
@@ -441,7 +452,7 @@ int heap_create_resized(const char *path, const struct heap_file *original,
 	if (!error && now > s->heap_bytes)
 		error = fur_fail(FUR_EINVAL,
 		        "heap_bytes is %llu: the heap was made to have %llu at most: use less, or "
-		        "copy the data to a heap with a larger max_bytes",
+		        "let it have more, with --max-bytes",
 		        (unsigned long long)now, (unsigned long long)s->heap_bytes);
 	if (!error)
 		error = file_stat(original->fd, &st);

@@ -74,13 +74,16 @@ FUR_MUST_USE int heap_name_copy(struct heap_file *copy, const char *path);
 FUR_MUST_USE int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy);
 /* For fur-resize.  Make a file without a name for the closed heap of `original`, with other
  * sizes; 0: as they are.  heap_bytes: the size that the heap has now, and from which it can grow
- * to the size that it was made for.  All blocks are allocated and zero; with the worker's lock
- * held, and mapped shared.  Errors: FUR_EINVAL, FUR_ENOSPC, FUR_EBUSY, FUR_ESYS. */
+ * to max_bytes.  The caller makes the heap's tables long enough for max_bytes (heap_widen).  All
+ * blocks are allocated and zero; with the worker's lock held, and mapped shared.
+ * Errors: FUR_EINVAL, FUR_ENOSPC, FUR_EBUSY, FUR_ESYS. */
 struct heap_sizes {
-	uint64_t heap_bytes, log_bytes, ring_slots;
+	uint64_t heap_bytes, max_bytes, log_bytes, ring_slots;
 };
 FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *original,
         const struct heap_sizes *sizes, struct heap_file *file);
+/* The largest heap for which there are addresses where this one lies. */
+uint64_t heap_most_bytes(const struct media_super *s);
 /* Write the superblock, and make the file durable.  Errors: FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_finish_resized(struct heap_file *file);
 /* Give the file the name of the heap that it replaces, durably.  Errors: FUR_EINVAL, FUR_ENOSPC,

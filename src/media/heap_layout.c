@@ -6,6 +6,8 @@
 #include "base/arch.h"
 #include "base/error.h"
 
+#include <string.h>
+
 static uint64_t meta_bytes(uint64_t bytes, uint32_t threads, uint64_t *table)
 {
 	*table = caches_offset() + threads * sizeof(struct thread_caches);
@@ -92,6 +94,53 @@ uint64_t heap_trim(void *image, uint64_t now)
 			        (struct chunk){.kind = CHUNK_FREE, .run = to - head};
 	}
 	h->grown = to;
+	return 0;
+}
+
+/* Make the first `n` chunks of the free run at chunk `at` no part of it. */
+static void cut_run(void *image, uint64_t at, uint64_t n)
+{
+	const struct chunk was = *chunk(image, at);
+	unlink_run(image, at);
+	if (n == was.run)
+		return;
+	struct chunk *head = chunk(image, at + n), *last = chunk(image, at + was.run - 1);
+	*last = *head = (struct chunk){.kind = CHUNK_FREE, .run = was.run - n};
+	head->next = header(image)->free_runs;
+	if (head->next)
+		chunk(image, head->next)->prev = at + n;
+	header(image)->free_runs = at + n;
+}
+
+uint64_t heap_widen(void *image, uint64_t bytes)
+{
+	struct heap_header *h = image;
+	const uint64_t end = h->grown ? h->grown : h->chunks, old = h->first_chunk,
+	               first = heap_meta_bytes(bytes, h->threads) / CHUNK_BYTES;
+	const struct chunk *lowest = chunk(image, old);
+	uint64_t room = old, table;
+	FUR_ASSERT(h->lists && bytes >= h->bytes && bytes % CHUNK_BYTES == 0);
+	if (lowest->kind == CHUNK_FREE)
+		room += lowest->run < end - old ? lowest->run : end - old - 1;
+	if (first > room)
+		return (room * CHUNK_BYTES - h->table) /
+		       (sizeof(struct chunk) + sizeof(struct chunk_list)) * CHUNK_BYTES;
+	if (first > old)
+		cut_run(image, old, first - old);
+	/* The longer table of chunks needs the place of the lists: move these first. */
+	const uint64_t from = h->lists, to = meta_bytes(bytes, h->threads, &table),
+	               moved = h->chunks * sizeof(struct chunk_list);
+	uint8_t *at = image;
+	memmove(at + to, at + from, moved);
+	memset(at + from, 0, to - from);
+	memset(at + to + moved, 0, first * CHUNK_BYTES - to - moved);
+	h->lists = to;
+	h->bytes = bytes;
+	h->chunks = bytes / CHUNK_BYTES;
+	h->grown = end;
+	h->first_chunk = first;
+	for (uint64_t k = old; k < first; k++)
+		*chunk(image, k) = (struct chunk){.kind = CHUNK_META};
 	return 0;
 }
 

@@ -165,6 +165,11 @@ void heap_parts(uint64_t bytes, uint32_t threads, uint64_t now, struct heap_part
  * Returns 0, or the least size that it can have, if that is more. */
 uint64_t heap_trim(void *image, uint64_t now);
 
+/* Let the formatted, closed heap at `image` become `bytes` large, which is more than so far.  Its
+ * tables become longer.  So they need the lowest chunks, and those must be free.  Returns 0, or the
+ * largest size for which there is room, if that is less: then nothing has changed. */
+uint64_t heap_widen(void *image, uint64_t bytes);
+
 /* The magic that a heap of the old form must get before it is used, or 0 if it needs no change.
  * Updates leave parts of the new form in such a heap.  Without the new magic, an older library
  * would take them for damage or, worse, for its own form. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fur-resize: other logs, another ring, a smaller heap; refusals; a kill at any point.
+"""fur-resize: other logs, another ring, a smaller heap, a larger largest size; refusals; a full
+disk; a kill at any point.
 
     resize_test.py FUR-RESIZE FUR-CHECK FUR-INFO GROWING-HEAP
 """
@@ -49,9 +50,22 @@ def expect_good(**wanted):
     return is_now
 
 
-def expect_refused(text, *options):
+def expect_space(command, is_now, most):
+    """The heap that this command of growing-heap made has these sizes, and its data."""
+    if command != "empty":
+        expect_good(heap=is_now, most=most)
+        return
+    done = run(fur_check, heap)
+    assert done.returncode == 0 and "sound, closed" in done.stdout, done
+    regions = state()["regions"]
+    assert (regions["heap"]["bytes"], regions["heap"]["max_bytes"]) == (is_now, most), regions
+
+
+def expect_refused(text, *options, limit=None):
+    """`limit`: on the size of the files that fur-resize writes."""
     before = contents()
-    done = run(resize, heap, *options)
+    done = run("prlimit", f"--fsize={limit}", resize, heap, *options) if limit else None
+    done = done or run(resize, heap, *options)
     assert done.returncode == 1 and heap in done.stderr and text in done.stderr, done
     assert contents() == before, "a refusal changed it"
     assert os.listdir(place) == ["heap"], os.listdir(place)
@@ -91,6 +105,56 @@ done = run(resize, place + "/foreign", "--ring-slots", "64")
 assert done.returncode == 1 and "not a libfur heap" in done.stderr, done
 os.unlink(place + "/foreign")
 assert run(resize).returncode == 2
+
+# A larger largest size, as far as the refusal says there is room.
+TOO_MUCH = str(1 << 37)
+for command in ("make", "empty", "fixed"):
+    os.unlink(heap)
+    run(growing_heap, command, heap).check_returncode()
+    most = state()["regions"]["heap"]["max_bytes"]
+    has = state()["regions"]["heap"]["bytes"]
+    expect_refused("use a size in between", "--max-bytes", str(most - 1))
+    expect_refused("use a size in between", "--max-bytes", str(1 << 47))
+    refused = run(resize, heap, "--max-bytes", TOO_MUCH)
+    assert refused.returncode == 1 and "copy the data" in refused.stderr, refused
+    room = int(refused.stderr.split(": use ")[1].split()[0])
+    assert room > most, (room, most)
+    expect_refused("memory is in use", "--max-bytes", TOO_MUCH)
+    expect_refused("memory is in use", "--max-bytes", str(room + 1))
+    expect_refused("memory is in use", "--max-bytes", TOO_MUCH, "--heap-bytes", str(40 << 20))
+    if command == "fixed":  # its memory in use lies at its end: there is room for GiB
+        room = 64 << 20
+    expect_refused("RLIMIT_FSIZE", "--max-bytes", str(room), limit=most)
+    run(resize, heap, "--max-bytes", str(most)).check_returncode()
+    expect_space(command, has, most)
+    run(resize, heap, "--max-bytes", str(room), "--log-bytes", "16384").check_returncode()
+    expect_space(command, has, room)
+    larger = min(room, most + (1 << 20))
+    run(resize, heap, "--heap-bytes", str(larger)).check_returncode()
+    expect_space(command, larger, room)
+    done = run(growing_heap, "fill", heap)
+    assert done.returncode == 0 and f"heap {room} of {room}" in done.stdout, done
+    # What is left is less than a block, and what the tables and other blocks take.
+    assert int(done.stdout.split()[0]) > (room >> 20) * 8 // 10 - 12, done
+    expect_space(command, room, room)
+os.unlink(heap)
+run(growing_heap, "make", heap).check_returncode()
+
+# A disk that has room for the heap, and not for the new file next to it.
+full = place + "/full"
+os.mkdir(full)
+done = run(
+    *["unshare", "--map-root-user", "--mount", "sh", "-c"],
+    f"mount -t tmpfs -o size=36m none {full} || exit 77; cp --sparse=always {heap} {full}/heap; "
+    f"{resize} {full}/heap --max-bytes 80000000; status=$?; "
+    f"cmp {full}/heap {heap} && test $(ls {full}) = heap || exit 78; exit $status",
+)
+if done.returncode == 77:
+    print("not tested, because tmpfs cannot be mounted here: a full disk")
+else:
+    assert done.returncode == 1 and "the file system has" in done.stderr, done
+    assert done.stderr.count("\n") == 1, done
+os.rmdir(full)
 
 # A kill at any point leaves the old heap or the new one.
 seed = random.randrange(1 << 32)
