@@ -75,7 +75,7 @@ class Result:
 
 
 def title_of(busy: int) -> str:
-    return f"beside {busy} busy processes" if busy else "alone"
+    return f"beside {busy} busy processes" if busy else "without busy processes"
 
 
 def place_of(raw: dict) -> str:
@@ -144,11 +144,13 @@ def label_lines(axes: Axes, result: Result) -> None:
 
 
 def panel(axes: Axes, result: Result) -> None:
-    for system in result.systems:
+    for k, system in enumerate(result.systems):
         line = [(n, result.points[system.tm, n]) for n in result.threads]
         medians = [point.median for _, point in line]
+        # Side by side, so that no bar covers another.
+        shift = 0.05 * (k - (len(result.systems) - 1) / 2)
         axes.errorbar(
-            [math.log2(n) for n, _ in line],
+            [math.log2(n) + shift for n, _ in line],
             medians,
             yerr=[
                 [point.median - point.least for _, point in line],
