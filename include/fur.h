@@ -274,7 +274,8 @@ struct fur_options {
 	 * them, which may take tenths of a second for logs of 1 MiB, and less for small ones. */
 	uint64_t log_bytes;
 	/* Durability markers, a power of two; default 32768.  They bound the number of updates
-	 * between replays. */
+	 * between replays.  A replay takes some syncs of the disk: for more than a million updates
+	 * a second that nobody waits for (fur_commit_async), with FUR_PM_SYNC, use 131072. */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
 	/* Where libfur maps the heap, a multiple of 64 KiB from 4 GiB on; default: libfur chooses.
@@ -332,8 +333,8 @@ struct fur_options {
 	void *log_arg;
 
 	/* In milliseconds: how long an update that nobody waits for may stay not durable, more or
-	 * less (fur_commit_async).  A thread of libfur, which the first such commit starts, makes
-	 * them durable; default 10 */
+	 * less (fur_commit_async).  A thread of libfur makes them durable, and another one replays
+	 * before the ring is full; the first such commit starts both.  Default 10 */
 	uint32_t async_ms;
 
 	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  libfur reserves

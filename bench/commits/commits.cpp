@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * commits.cpp - small durable commits on a disk: libfur with FUR_PM_SYNC next to other databases,
- * in the same directory, one after the other in each round.
+ * in the same directory, one after the other in each round.  Next to them what libfur does when
+ * nobody waits for a commit, and in memory.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
@@ -18,12 +19,14 @@
 #include <iomanip>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/statfs.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -36,10 +39,9 @@ namespace
 
 struct Settings {
 	Shape shape;
-	std::string threads = "1,2,4,8,16,32,64", only;
+	std::string threads = "1,2,4,8,16,32,64", only, json;
 	double seconds = 1;
 	unsigned rounds = 9, busy = 0;
-	bool json = false;
 };
 
 std::vector<std::string> words_of(const std::string &list)
@@ -69,7 +71,7 @@ std::vector<unsigned> numbers_of(const std::string &list)
 
 /* ------------------------------------------------------------------ the place */
 
-/* The mount that the directory is on: device, type and options, from proc(5). */
+/* The mount that the directory is on, from proc(5). */
 tools::Json mount_of(const std::string &directory)
 {
 	const std::string real = std::filesystem::canonical(directory).string();
@@ -80,28 +82,39 @@ tools::Json mount_of(const std::string &directory)
 	        mounts >> device >> at >> type >> options && std::getline(mounts, rest);)
 		if (real.compare(0, at.size(), at) == 0 && at.size() >= longest) {
 			longest = at.size();
-			found = {{"device", device}, {"type", type}, {"options", options}};
+			found = {{"device", device}, {"point", at}, {"type", type},
+			        {"options", options}};
 		}
 	return found;
 }
 
-/* A directory of the run's own, removed at the end. */
+/* What a reader of the result has to know of the machine. */
+tools::Json machine()
+{
+	struct utsname system;
+	if (uname(&system))
+		return tools::Json::object();
+	std::string model = system.machine;
+	std::ifstream cpuinfo("/proc/cpuinfo");
+	for (std::string line; std::getline(cpuinfo, line);)
+		if (line.compare(0, 10, "model name") == 0 && line.find(": ") != std::string::npos)
+			model = line.substr(line.find(": ") + 2);
+	return {{"processor", model}, {"cores", std::thread::hardware_concurrency()},
+	        {"system", std::string(system.sysname) + " " + system.release}};
+}
+
+/* A directory of the run's own, removed at the end.  `option` names the parent. */
 class Directory
 {
 public:
-	explicit Directory(const std::string &parent)
+	Directory(const std::string &option, const std::string &parent)
 	{
-		struct statfs fs;
-		if (statfs(parent.c_str(), &fs))
-			throw tools::WrongUsage(
-			        "--dir " + parent + ": " + strerror(errno) + ": name a directory");
-		if (fs.f_type == 0x01021994) /* TMPFS_MAGIC */
-			throw tools::WrongUsage("--dir " + parent +
-			                        ": a tmpfs, where fdatasync does nothing: name a "
-			                        "directory on a disk");
+		const std::string given = option + " " + parent + ": ";
+		if (!std::filesystem::is_directory(parent))
+			throw tools::WrongUsage(given + "name a directory");
 		path_ = parent + "/commits-XXXXXX";
 		if (!mkdtemp(path_.data()))
-			throw tools::WrongUsage("--dir " + parent + ": " + strerror(errno) +
+			throw tools::WrongUsage(given + strerror(errno) +
 			                        ": name a directory that you can write to");
 	}
 	~Directory()
@@ -118,6 +131,15 @@ public:
 private:
 	std::string path_;
 };
+
+void refuse_memory(const std::string &directory)
+{
+	struct statfs fs;
+	if (statfs(directory.c_str(), &fs) == 0 && fs.f_type == 0x01021994) /* TMPFS_MAGIC */
+		throw tools::WrongUsage("--dir " + directory +
+		                        ": a tmpfs, where fdatasync does nothing: name a "
+		                        "directory on a disk");
+}
 
 /* Processes that keep cores busy, as on a machine with other work. */
 class BusyProcesses
@@ -165,7 +187,7 @@ void pin(unsigned number)
 		}
 }
 
-/* Commits a second by `threads` threads. */
+/* Commits a second by `threads` threads.  The time ends when all that was counted is durable. */
 double measure(Store &store, const Shape &shape, unsigned threads, double seconds)
 {
 	enum State { WARM, COUNT, STOP };
@@ -201,6 +223,7 @@ double measure(Store &store, const Shape &shape, unsigned threads, double second
 	state = COUNT;
 	sleep(seconds);
 	state = STOP;
+	store.sync();
 	double took =
 	        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 	for (std::thread &t : all)
@@ -219,40 +242,71 @@ double median(std::vector<double> values)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Commits a second of each round. */
+/* Of each round, by system and number of threads: commits a second, or their ratios. */
 using Rates = std::map<std::pair<std::string, unsigned>, std::vector<double>>;
 
-tools::Json results_of(const Rates &rates)
+tools::Json summary(const std::vector<double> &values)
+{
+	return {{"median", median(values)},
+	        {"least", *std::min_element(values.begin(), values.end())},
+	        {"most", *std::max_element(values.begin(), values.end())}, {"rounds", values}};
+}
+
+tools::Json results_of(const Rates &rates, const tools::Json &mounts)
 {
 	tools::Json all = tools::Json::array();
-	for (const auto &[what, values] : rates)
-		all.push_back({{"system", what.first}, {"threads", what.second},
-		        {"median", median(values)},
-		        {"least", *std::min_element(values.begin(), values.end())},
-		        {"most", *std::max_element(values.begin(), values.end())},
-		        {"rounds", values}});
+	for (const auto &[what, values] : rates) {
+		tools::Json one = {{"system", what.first}, {"threads", what.second},
+		        {"mount", mounts.at(what.first)}};
+		one.update(summary(values));
+		all.push_back(one);
+	}
 	return all;
+}
+
+/* How near fur-async comes to memory, if both have run: each round's ratio. */
+Rates ratios_of(const Rates &rates)
+{
+	Rates ratios;
+	for (const auto &[what, values] : rates) {
+		auto base = rates.find({"fur-emulated", what.second});
+		if (what.first != "fur-async" || base == rates.end())
+			continue;
+		for (size_t k = 0; k < values.size(); k++)
+			ratios[{"async/emu.", what.second}].push_back(values[k] / base->second[k]);
+	}
+	return ratios;
+}
+
+void print_row(const std::string &name, const Rates &rates, const std::vector<unsigned> &threads,
+        double unit, int digits)
+{
+	std::cout << std::setw(14) << name;
+	for (unsigned n : threads) {
+		const std::vector<double> &v = rates.at({name, n});
+		std::ostringstream cell;
+		cell << std::fixed << std::setprecision(digits) << median(v) / unit << " ("
+		     << *std::min_element(v.begin(), v.end()) / unit << " to "
+		     << *std::max_element(v.begin(), v.end()) / unit << ")";
+		std::cout << std::setw(24) << cell.str();
+	}
+	std::cout << "\n";
 }
 
 void print_table(const Rates &rates, const std::vector<System> &systems,
         const std::vector<unsigned> &threads)
 {
 	std::cout << "thousand commits a second: median (least to most)\n" << std::left;
-	std::cout << std::setw(10) << "threads";
+	std::cout << std::setw(14) << "threads";
 	for (unsigned n : threads)
-		std::cout << std::setw(22) << n;
-	std::cout << "\n" << std::fixed << std::setprecision(1);
-	for (const System &s : systems) {
-		std::cout << std::setw(10) << s.name;
-		for (unsigned n : threads) {
-			const std::vector<double> &v = rates.at({s.name, n});
-			std::ostringstream cell;
-			cell << std::fixed << std::setprecision(1) << median(v) / 1e3 << " ("
-			     << *std::min_element(v.begin(), v.end()) / 1e3 << " to "
-			     << *std::max_element(v.begin(), v.end()) / 1e3 << ")";
-			std::cout << std::setw(22) << cell.str();
-		}
-		std::cout << "\n";
+		std::cout << std::setw(24) << n;
+	std::cout << "\n";
+	for (const System &s : systems)
+		print_row(s.name, rates, threads, 1e3, 1);
+	const Rates ratios = ratios_of(rates);
+	if (!ratios.empty()) {
+		std::cout << "fur-async / fur-emulated of the same round\n";
+		print_row(ratios.begin()->first.first, ratios, threads, 1, 2);
 	}
 }
 
@@ -273,34 +327,61 @@ std::vector<System> chosen(const std::string &only)
 	return only.empty() ? all : some;
 }
 
-void run(Settings &s)
+Rates measure_all(const Settings &s, const std::vector<System> &systems,
+        const std::vector<unsigned> &threads, tools::Json &out)
 {
-	const std::vector<unsigned> threads = numbers_of(s.threads);
-	const std::vector<System> some = chosen(s.only);
-	Directory directory(s.shape.directory);
-	tools::Json out = {{"mount", mount_of(s.shape.directory)}, {"busy_processes", s.busy},
-	        {"keys", s.shape.keys}, {"value_bytes", s.shape.bytes}, {"seconds", s.seconds}};
-	s.shape.directory = directory.path();
-	s.shape.threads = *std::max_element(threads.begin(), threads.end());
 	std::map<std::string, std::unique_ptr<Store>> stores;
-	for (const System &system : some) {
+	for (const System &system : systems) {
 		stores[system.name] = system.make(s.shape);
 		out["settings"][system.name] = stores[system.name]->settings();
 	}
 	Rates rates;
-	{
-		BusyProcesses busy(s.busy);
-		for (unsigned round = 0; round < s.rounds; round++)
-			for (unsigned n : threads)
-				for (const System &system : some)
-					rates[{system.name, n}].push_back(measure(
-					        *stores[system.name], s.shape, n, s.seconds));
-	}
-	out["results"] = results_of(rates);
-	if (s.json)
+	BusyProcesses busy(s.busy);
+	for (unsigned round = 0; round < s.rounds; round++)
+		for (unsigned n : threads)
+			for (const System &system : systems)
+				rates[{system.name, n}].push_back(
+				        measure(*stores[system.name], s.shape, n, s.seconds));
+	return rates;
+}
+
+void write_json(const std::string &file, const tools::Json &out)
+{
+	if (file == "-") {
 		std::cout << out.dump(2) << "\n";
-	else
-		std::cout << out["mount"].dump() << "\n", print_table(rates, some, threads);
+		return;
+	}
+	std::ofstream to(file);
+	to << out.dump(2) << "\n" << std::flush;
+	if (!to)
+		throw std::runtime_error("cannot write " + file + ": " + strerror(errno));
+}
+
+void run(Settings &s)
+{
+	const std::vector<unsigned> threads = numbers_of(s.threads);
+	const std::vector<System> some = chosen(s.only);
+	refuse_memory(s.shape.directory);
+	Directory disk("--dir", s.shape.directory);
+	std::optional<Directory> memory;
+	if (std::any_of(some.begin(), some.end(), [](const System &x) { return x.in_memory; }))
+		memory.emplace("--memory", s.shape.memory);
+	tools::Json out = {{"machine", machine()}, {"busy_processes", s.busy},
+	                    {"keys", s.shape.keys}, {"value_bytes", s.shape.bytes},
+	                    {"seconds", s.seconds}},
+	            mounts;
+	for (const System &system : some)
+		mounts[system.name] =
+		        mount_of(system.in_memory ? s.shape.memory : s.shape.directory);
+	s.shape.directory = disk.path();
+	s.shape.memory = memory ? memory->path() : "";
+	s.shape.threads = *std::max_element(threads.begin(), threads.end());
+	const Rates rates = measure_all(s, some, threads, out);
+	out["results"] = results_of(rates, mounts);
+	if (!s.json.empty())
+		write_json(s.json, out);
+	if (s.json != "-")
+		std::cout << mounts[some[0].name].dump() << "\n", print_table(rates, some, threads);
 }
 
 } // namespace
@@ -310,11 +391,14 @@ int main(int argc, char **argv)
 {
 	commits::Settings s;
 	s.shape.directory = ".";
+	s.shape.memory = "/dev/shm";
 	tools::CommandLine line("commits",
 	        "Small durable commits on a disk, by libfur and by other databases: each sets one "
 	        "value, and returns when a failure of the power cannot lose it.  In each round the "
-	        "systems take turns.");
+	        "systems take turns.  For comparison: fur-async waits once, at the end of each "
+	        "measurement; fur-emulated commits in memory.");
 	line.option("--dir", s.shape.directory, "directory on the disk; the run removes its files");
+	line.option("--memory", s.shape.memory, "directory in memory, for fur-emulated");
 	line.option("--systems", s.only, "names, separated by commas; default: all");
 	line.option("--threads", s.threads, "numbers of threads, separated by commas");
 	line.option(
@@ -323,7 +407,14 @@ int main(int argc, char **argv)
 	line.option("--busy", s.busy, "processes that keep cores busy meanwhile").range(0, 1000);
 	line.option("--keys", s.shape.keys, "number of values").range(1, 1000000);
 	line.option("--bytes", s.shape.bytes, "bytes of a value").range(1, 4000);
-	line.flag("--json", s.json, "print JSON");
+	line.option("--async-ms", s.shape.async_ms,
+	            "fur-async: libfur makes commits durable this often, in milliseconds")
+	        .range(1, 60000);
+	line.option("--ring-slots", s.shape.ring_slots,
+	            "libfur: slots of the marker ring, a power of two; default: the library's")
+	        .range(64, 1 << 24);
+	line.option("--json", s.json,
+	        "write the result to this file; -: to standard output in place of the table");
 	if (auto status = tools::parse_or_exit_status(line, "commits", argc, argv))
 		return *status;
 	try {

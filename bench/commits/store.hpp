@@ -16,10 +16,11 @@ namespace commits
 {
 
 struct Shape {
-	std::string directory;
+	std::string directory, memory; /* the second one is for systems that need no disk */
 	uint64_t keys = 10000;
 	uint64_t bytes = 64; /* of a value */
-	unsigned threads = 1;
+	unsigned threads = 1, async_ms = 10;
+	uint64_t ring_slots = 0; /* of libfur; 0: its default */
 };
 
 /* A database that maps the keys [0, keys) to values, in files of its own in the directory. */
@@ -28,9 +29,11 @@ class Store
 public:
 	virtual ~Store() = default;
 	/* A thread's connection.  put() sets the value of a key, and returns when a failure of the
-	 * power cannot lose it. */
+	 * power cannot lose it, or could not lose it once sync() has returned. */
 	using Put = std::function<void(uint64_t key, const void *value)>;
 	virtual Put connect() = 0;
+	/* Make all that was put before durable. */
+	virtual void sync() {}
 	/* How it is configured, for the result. */
 	virtual std::string settings() const = 0;
 };
@@ -39,9 +42,10 @@ using Maker = std::unique_ptr<Store> (*)(const Shape &);
 struct System {
 	std::string name;
 	Maker make;
+	bool in_memory = false; /* in Shape::memory */
 };
 
-/* Those that this program was built with; the first two always: `bare`, `fur`. */
+/* Those that this program was built with; `bare` and those of libfur always. */
 std::vector<System> systems();
 
 /* For a call of a library that must not fail. */

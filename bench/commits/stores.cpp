@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stores.cpp - the databases of the commits benchmark.  Each makes every commit durable by itself
- * before it returns, and has the fastest settings that allow that.
+ * stores.cpp - the databases of the commits benchmark.  Each but `fur-async` and `fur-emulated`
+ * makes every commit durable by itself before it returns, and has the fastest settings that allow
+ * that.
  */
 #include "store.hpp"
 
@@ -68,10 +69,26 @@ private:
 	std::atomic<uint64_t> next_{0};
 };
 
-class Fur final : public Store
+class Fur : public Store
 {
 public:
-	explicit Fur(const Shape &s) : bytes_(s.bytes), heap_(make(s))
+	explicit Fur(const Shape &s) : Fur(s, s.directory + "/fur", FUR_PM_SYNC) {}
+	Put connect() override
+	{
+		auto self = std::make_shared<fur::Thread>(heap_);
+		return [this, self](uint64_t key, const void *value) {
+			fur::update(
+			        *self, fur::rerun, [&](fur_update *tx) { set(tx, key, value); });
+		};
+	}
+	std::string settings() const override
+	{
+		return "FUR_PM_SYNC" + ring();
+	}
+
+protected:
+	Fur(const Shape &s, const std::string &path, enum fur_pm pm)
+	    : heap_(make(s, path, pm)), bytes_(s.bytes)
 	{
 		fur::Thread self(heap_);
 		fur::update(self, [&](fur_update *tx) {
@@ -79,31 +96,73 @@ public:
 			fur_set_root(tx, 0, values_);
 		});
 	}
+	void set(fur_update *tx, uint64_t key, const void *value)
+	{
+		fur_write(tx, values_ + key * bytes_, value, bytes_);
+	}
+	std::string ring() const
+	{
+		return ", ring_slots=" + std::to_string(heap_.info().ring_slots);
+	}
+	fur::Heap heap_;
+
+private:
+	static fur::Heap make(const Shape &s, const std::string &path, enum fur_pm pm)
+	{
+		fur::Options o;
+		o.pm = pm;
+		o.pm_latency_ns = FUR_NO_LATENCY;
+		o.async_ms = s.async_ms;
+		o.ring_slots = s.ring_slots;
+		o.max_threads = s.threads + 8;
+		return fur::Heap::create(path, o);
+	}
+	uint64_t bytes_;
+	char *values_ = nullptr;
+};
+
+/* Nobody waits for a commit; sync() waits for all of them. */
+class FurAsync final : public Fur
+{
+public:
+	explicit FurAsync(const Shape &s)
+	    : Fur(s, s.directory + "/fur-async", FUR_PM_SYNC), async_ms_(s.async_ms)
+	{
+	}
 	Put connect() override
 	{
 		auto self = std::make_shared<fur::Thread>(heap_);
 		return [this, self](uint64_t key, const void *value) {
-			fur::update(*self, fur::rerun, [&](fur_update *tx) {
-				fur_write(tx, values_ + key * bytes_, value, bytes_);
-			});
+			fur_ticket ticket;
+			fur::update(*self, fur::rerun, ticket,
+			        [&](fur_update *tx) { set(tx, key, value); });
 		};
+	}
+	void sync() override
+	{
+		must(fur_sync(heap_.get()) == 0, "fur_sync", fur_errormsg());
 	}
 	std::string settings() const override
 	{
-		return "FUR_PM_SYNC";
+		return "FUR_PM_SYNC, fur_update_run_async, async_ms=" + std::to_string(async_ms_) +
+		       ring();
 	}
 
 private:
-	static fur::Heap make(const Shape &s)
+	unsigned async_ms_;
+};
+
+/* What FurAsync could reach at most: the same update where durable costs a write-back. */
+class FurEmulated final : public Fur
+{
+public:
+	explicit FurEmulated(const Shape &s) : Fur(s, s.memory + "/fur-emulated", FUR_PM_EMULATED)
 	{
-		fur::Options o;
-		o.pm = FUR_PM_SYNC;
-		o.max_threads = s.threads + 8;
-		return fur::Heap::create(s.directory + "/fur", o);
 	}
-	uint64_t bytes_;
-	fur::Heap heap_;
-	char *values_ = nullptr;
+	std::string settings() const override
+	{
+		return "FUR_PM_EMULATED without latency, in memory" + ring();
+	}
 };
 
 #if defined(BENCH_SQLITE3)
@@ -283,7 +342,8 @@ std::vector<System> systems()
 {
 	return
 	{
-		{"bare", make<Bare>}, {"fur", make<Fur>},
+		{"bare", make<Bare>}, {"fur", make<Fur>}, {"fur-async", make<FurAsync>},
+		        {"fur-emulated", make<FurEmulated>, true},
 #if defined(BENCH_SQLITE3)
 		        {"sqlite", make<Sqlite>},
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * async.c - the flush that makes late updates durable (async.h).
+ * async.c - the flush that makes late updates durable (async.h), and the threads that flush and
+ * replay.
  */
 #include "durability/async.h"
 #include "base/error.h"
@@ -188,7 +189,9 @@ int async_wait(struct durability *d, uint64_t durts)
 	}
 }
 
-/* --------------------------------------------------------- the thread that flushes */
+/* ------------------------------------------------- the threads that flush and replay */
+
+static void note_filled(struct durability *d, uint64_t durts);
 
 void async_note(struct durability *d, uint64_t durts)
 {
@@ -200,11 +203,16 @@ void async_note(struct durability *d, uint64_t durts)
 	 * looks at `newest`.  So it sees our update, or we wake it. */
 	if (unlikely(arch_load32_ordered(&d->async.idle)) && arch_cas32(&d->async.idle, 1, 0))
 		arch_futex_wake_one(&d->async.idle);
+	note_filled(d, durts);
 }
 
 #if defined(FUR_EMULATED)
 /* The emulated machine has only the threads of the test. */
-static bool start_thread(struct durability *d)
+static void note_filled(struct durability *d, uint64_t durts)
+{
+	(void)d, (void)durts;
+}
+static bool start_threads(struct durability *d)
 {
 	(void)d;
 	return true;
@@ -239,13 +247,57 @@ static void *flush_again_and_again(void *arg)
 	return NULL;
 }
 
-/* The program's signals are not for this thread. */
-static bool start_thread(struct durability *d)
+/* Late updates fill the ring faster than the disk syncs.  If an update replayed when the ring is
+ * full, all would wait for the syncs of that replay (measured: for half of their time).  So a
+ * thread of libfur replays when one REPLAY_PART-th of the ring is in use, and updates go on
+ * meanwhile.  They replay themselves if they fill the ring nevertheless, or if nobody has woken the
+ * thread because the durTSs that note_filled() looks for went to updates that are not late. */
+enum { REPLAY_PART = 2, NOTE_PART = 8 };
+
+/* An update has this durTS: has the ring filled by another part? */
+static void note_filled(struct durability *d, uint64_t durts)
+{
+	if (likely(durts % (d->super->ring_slots / NOTE_PART) != 0))
+		return;
+	/* A full fence: orders the draw of this durTS before `filled`.  It pairs with the acquire
+	 * in replay_again_and_again().  Without it the thread could see the new `filled`, find the
+	 * ring less full than it is, and sleep. */
+	arch_fetch_add32(&d->async.filled, 1);
+	arch_futex_wake_one(&d->async.filled);
+}
+
+static void *replay_again_and_again(void *arg)
+{
+	struct durability *d = arg;
+	struct arch_backoff backoff = {0};
+	for (;;) {
+		/* Acquire: `filled` before `stop`, and before we look how full the ring is.  An
+		 * update draws its durTS before it changes `filled`, and async_stop() sets `stop`
+		 * before.  So if we miss either, `filled` changes after this load, and we do not
+		 * sleep. */
+		uint32_t filled = arch_load32_acquire(&d->async.filled);
+		if (arch_load32_acquire(&d->async.stop))
+			break;
+		if (ring_next(d) - ring_tail(d) < d->super->ring_slots / REPLAY_PART) {
+			arch_futex_wait(&d->async.filled, filled);
+			backoff = (struct arch_backoff){0};
+		} else if (durability_replay(d, &backoff)) {
+			break; /* the heap has failed; the threads that commit report it */
+		}
+	}
+	return NULL;
+}
+
+/* The program's signals are not for these threads. */
+static bool start_threads(struct durability *d)
 {
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = pthread_create(&d->async.thread, NULL, flush_again_and_again, d);
+	if (!error)
+		d->async.replays =
+		        !pthread_create(&d->async.replayer, NULL, replay_again_and_again, d);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error == 0;
 }
@@ -259,7 +311,14 @@ void async_stop(struct durability *d)
 	/* As in async_note(). */
 	arch_store32_ordered(&d->async.idle, 0);
 	arch_futex_wake_all(&d->async.idle);
+	/* A full fence: `stop` before `filled`, for the acquire in replay_again_and_again().
+	 * Otherwise that thread could see the new `filled` and the old `stop`, and sleep for
+	 * ever. */
+	arch_fetch_add32(&d->async.filled, 1);
+	arch_futex_wake_all(&d->async.filled);
 	pthread_join(d->async.thread, NULL);
+	if (d->async.replays)
+		pthread_join(d->async.replayer, NULL);
 }
 #endif
 
@@ -278,7 +337,7 @@ static bool prepare(struct durability *d)
 	}
 	if (durability_set_state(d, MEDIA_OPEN_ASYNC))
 		return false;
-	return start_thread(d);
+	return start_threads(d);
 }
 
 bool async_ready(struct durability *d)

@@ -50,14 +50,14 @@ static inline bool async_may_be_late(const struct durability *d, uint64_t durts)
 }
 
 /* async_ready - may an update of this heap be late?  The first call tells the file, allocates the
- * memory and starts the thread that flushes every async_ms.  Not inside a hardware transaction, and
- * not with the publication turn.
+ * memory and starts two threads: one flushes every async_ms, one replays before the ring is full.
+ * Not inside a hardware transaction, and not with the publication turn.
  * Durable: MEDIA_OPEN_ASYNC, before it returns true: recovery must know that more markers than
  *          there are threads may be torn (INV-R7).
  * Returns: false: commits must wait.  The file is of version 1, or memory is short. */
 bool async_ready(struct durability *d);
 
-/* Stop the thread that flushes.  No update begins any more. */
+/* Stop the threads.  No update begins any more. */
 void async_stop(struct durability *d);
 void async_free(struct durability *d);
 

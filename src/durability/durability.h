@@ -184,7 +184,9 @@ struct async {
 	uint32_t sleepers;  /* that wait for it */
 	uint32_t idle;      /* futex, 1: the thread sleeps until an update is late */
 	uint32_t stop;      /* futex */
-	pthread_t thread;
+	uint32_t filled;    /* futex: how often updates have filled a part of the ring */
+	bool replays;       /* `replayer` runs */
+	pthread_t thread, replayer;
 	pthread_mutex_t flushing;
 };
 enum { ASYNC_UNUSED, ASYNC_STARTING, ASYNC_READY, ASYNC_REFUSED };

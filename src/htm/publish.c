@@ -272,7 +272,7 @@ static uint32_t close_gate(struct fur_thread *t)
 
 /* Make the updates that the caller has served durable, and wake their threads with one call.  Where
  * a group of threads shares a sync, each makes its own durable: one after the other, here, they
- * would take a sync each. */
+ * would take a sync each.  A late update takes none. */
 static void persist_served(struct htm *h, struct fur_thread *served)
 {
 	if (likely(!served))
@@ -280,7 +280,7 @@ static void persist_served(struct htm *h, struct fur_thread *served)
 	for (struct fur_thread *next; served; served = next) {
 		enum request now = REQUEST_JOINED;
 		next = served->software.next_served;
-		if (!pm_writes(&h->durability->pm)) {
+		if (!pm_writes(&h->durability->pm) || served->window.commit.async) {
 			served->software.result =
 			        durability_persist(served->durability, &served->window.commit);
 			now = REQUEST_SERVED;

@@ -189,6 +189,25 @@ TEST_F(Async, HeapThatHasFailed_IsReportedByTheWait)
 	EXPECT_EQ(fur_sync(heap_), FUR_EIO);
 }
 
+class AsyncOnDisk : public HeapFile
+{
+};
+
+/* Only a full ring makes updates replay, and their logs are empty: they fit their slots. */
+TEST_F(AsyncOnDisk, RingIsReplayedBeforeItIsFull)
+{
+	fur::Options o = small_options();
+	o.pm = FUR_PM_SYNC;
+	fur::Heap heap = create(o);
+	fur::Thread self(heap);
+	fur_ticket ticket{};
+	for (uint64_t k = 0; k < heap.stats().ring_slots * 3 / 4; k++)
+		fur::update(self, ticket, [&](fur_update *tx) { fur_set_root(tx, 1, nullptr); });
+	/* No end but the replay: a heap that leaves it to the updates makes this test hang. */
+	while (heap.stats().replays == 0)
+		usleep(1000);
+}
+
 /* A killed child: what it had waited for is there, and what is there is a prefix of its updates. */
 class AsyncKilled : public HeapFile, public ::testing::WithParamInterface<fur_pm>
 {
