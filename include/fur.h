@@ -735,6 +735,13 @@ FUR_API void fur_promote(fur_update *update, void *at);
  *          at its largest size.  If it cannot grow because the disk is full, the update fails with
  *          FUR_ENOSPC; the heap stays good, and the update can be run again.
  *
+ * Fresh memory: an update that runs in software does not log its stores to a block of more than
+ * 16 KiB that it has allocated itself.  Its commit writes the block to the file, and so the block
+ * may be larger than the log.  Filling a table takes one update, not many.  To be sure of that
+ * whatever the log contains, allocate more than an eighth of fur_options.log_bytes, before the
+ * update frees anything.  libfur may then wait for a replay, and, in fur_update_run(), run the body
+ * again while no other update runs.
+ *
  * Up to 16 KiB, a block has one of 36 sizes, and lies among others of its size in a chunk of
  * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use can serve any size,
  * mostly at once.  If its size has few blocks in a chunk, or threads have some of its blocks in

@@ -193,8 +193,9 @@ int HeapView::check_allocator(
 		if (ring->verdict(durts) == INSPECT_KEPT) {
 			log_walk walk = log_walk_update(&whole, durts);
 			while (log_walk_next(&walk))
-				memcpy(file.base + walk.entry.offset, walk.entry.payload,
-				        walk.entry.bytes);
+				if (walk.entry.payload)
+					memcpy(file.base + walk.entry.offset, walk.entry.payload,
+					        walk.entry.bytes);
 		}
 	int error = heap_check_header(
 	        file.base, geometry_.heap_bytes, media_grows(&geometry_), geometry_.max_threads);

@@ -194,6 +194,32 @@ void BM_AllocThenFree(benchmark::State &state)
 }
 BENCHMARK(BM_AllocThenFree)->Arg(48)->Arg(1024)->Arg(16384);
 
+/* Fill a table.  /0: in the update that allocates it, so that no store is logged; /1: 64 KiB in
+ * each further update. */
+void BM_FillTable(benchmark::State &state)
+{
+	const uint64_t bytes = static_cast<uint64_t>(state.range(0)), part = 65536;
+	const bool logged = state.range(1);
+	Heap h({.log_bytes = 1 << 20});
+	fur::Thread self(h.heap);
+	const std::vector<uint8_t> zero(part);
+	for (auto _ : state) {
+		uint8_t *table = fur::update(self, [&](fur_update *tx) {
+			auto *made = static_cast<uint8_t *>(fur_alloc(tx, bytes));
+			for (uint64_t at = 0; !logged && at < bytes; at += part)
+				fur_write(tx, made + at, zero.data(), part);
+			return made;
+		});
+		for (uint64_t at = 0; logged && at < bytes; at += part)
+			fur::update(self, [&](fur_update *tx) {
+				fur_write(tx, table + at, zero.data(), part);
+			});
+		fur::update(self, [&](fur_update *tx) { fur_free(tx, table); });
+	}
+	state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_FillTable)->ArgsProduct({{1 << 17, 1 << 20, 8 << 20}, {0, 1}});
+
 /* ------------------------------------------- what other threads cost: idle */
 
 /* A heap with the given number of threads registered: the caller, and others that sleep. */

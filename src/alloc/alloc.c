@@ -18,6 +18,7 @@
  * stocks.
  */
 #include "alloc/alloc_parts.h"
+#include "htm/fresh.h"
 
 uint64_t *alloc_roots(void *base)
 {
@@ -87,6 +88,7 @@ void alloc_give_run(fur_update *tx, void *base, uint64_t number)
 {
 	const uint64_t chunks = chunks_now(tx, base);
 	FUR_ASSERT(number >= header(base)->first_chunk && number < header(base)->chunks);
+	arch_store(&tx->log->gave, 1); /* INV-FM2 */
 	uint64_t run = get_word(tx, &chunk(base, number)->run), after = number + run;
 	/* Chunks that are no longer the end of a run become INNER (INV-A1). */
 	if (after < chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
@@ -383,6 +385,8 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 		        (alloc_extend(tx, base, want, &error) || alloc_reclaim(tx, base, want)))
 			number = take_run(tx, base, want, CHUNK_LARGE);
 		block = number ? block_at(chunk_address(base, number)) : NULL;
+		if (block)
+			fresh_note(tx, block, want * CHUNK_BYTES);
 	}
 	/* There is memory up to the largest size, but the disk is full or has failed: the commit
 	 * reports that. */

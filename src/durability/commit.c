@@ -193,6 +193,8 @@ int durability_persist(struct durability *d, struct commit *c)
 		error = commit_flush(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
 	}
+	if (unlikely(log->gave))
+		durability_note_given(d, c->durts);
 	/* INV-AS1: before it leaves.  Otherwise a transaction that has read from it could look for
 	 * it in between, find it nowhere, and return (plant: late-and-unseen). */
 	if (!error && c->late)

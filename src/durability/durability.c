@@ -3,6 +3,7 @@
  * durability.c - marking a heap as failed; making room in ring and logs by replaying.
  */
 #include "base/error.h"
+#include "durability/nondurable.h"
 #include "durability/ring.h"
 
 #include <stdio.h>
@@ -121,4 +122,33 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (!moved)
 		arch_backoff(backoff);
 	return error;
+}
+
+/* ------------------------------------------------------------- memory that was given back */
+
+void durability_note_given(struct durability *d, uint64_t durts)
+{
+	for (uint64_t now; (now = arch_load(&d->given)) <= durts;)
+		if (arch_cas(&d->given, now, durts + 1))
+			break;
+}
+
+uint64_t durability_given(struct durability *d, struct commit *c)
+{
+	uint64_t above = 0;
+	nondurable_collect(d, c->me, &c->dset);
+	nondurable_wait_drawn(d, &c->dset);
+	for (uint32_t k = 0; k < c->dset.n; k++) {
+		const struct dset_member *m = &c->dset.members[k];
+		/* If the update is visible to us, so is its mark.  If its thread has begun another
+		 * one, it has left nondurable[], and `given` tells. */
+		if (m->durts && arch_load(&d->redo[m->thread].gave) && m->durts >= above)
+			above = m->durts + 1;
+	}
+	c->dset.n = 0;
+	/* Orders our looks at nondurable[] and the marks before this load: an update that we have
+	 * missed there has raised `given` before it left. */
+	arch_fence_light();
+	const uint64_t given = arch_load(&d->given);
+	return given > above ? given : above;
 }

@@ -117,6 +117,7 @@ struct redo_log {
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries; /* of the open update */
+	uint64_t gave;    /* 1: the open update has given back a run of chunks (INV-FM2) */
 	enum redo_form form;
 	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
@@ -233,6 +234,9 @@ struct durability {
 	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
 	/* The first durTS not replayed, as last read; see control_refresh(). */
 	uint64_t tail ARCH_PADDED;
+	/* Above the durTS of each update that has given back a run of chunks, and has left
+	 * nondurable[] (INV-FM2); 0: none */
+	uint64_t given;
 	/* 0, or the FUR_E* because of which no update can become durable any more. */
 	uint64_t failed;
 	/* 1: a thread has found `replaying` locked.  For backup_heap(), which has it most of the
@@ -296,6 +300,16 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 /* The same for a software update, whose store stays in the log until it publishes. */
 bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
         const void *from, uint64_t bytes);
+
+/* Log that a range of the heap is in the file before the marker will be (INV-FM4).  False: the log
+ * has no room. */
+bool redo_append_range(
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t bytes);
+
+/* Store to the heap.  If the number of bytes is 1, 2, 4 or 8 and `to` a multiple of it, and for
+ * each whole aligned word of a longer store, no thread sees half of it: a software body may load
+ * the word at any time. */
+void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes);
 
 /* Store every entry of the open record in the heap, in order.  With keep_undo, redo_undo() can undo
  * the stores. */
@@ -389,6 +403,15 @@ FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
  * update; the second waits for D.  `error`: the result of the first. */
 FUR_MUST_USE int durability_persist(struct durability *d, struct commit *c);
 FUR_MUST_USE int durability_await(struct durability *d, struct commit *c, int error);
+
+/* durability_given - above the durTS of each update that is visible to the caller's and has given
+ * back a run of chunks (INV-FM2); 0: none has.  In the body of an update that has the turn.  Uses
+ * c->dset, which the update's commit will collect anew. */
+uint64_t durability_given(struct durability *d, struct commit *c);
+
+/* The update of this durTS has given back a run of chunks.  Before it leaves nondurable[]: until
+ * then durability_given() finds it there. */
+void durability_note_given(struct durability *d, uint64_t durts);
 
 /* durability_abort - give up the durTS that an aborted update has drawn: write an abort marker,
  * make it durable, then leave nondurable[] (INV-D5).

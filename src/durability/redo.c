@@ -75,6 +75,7 @@ void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form
 	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
+	arch_store(&log->gave, 0);
 	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
 	 * with the release in room_give_back() (replay.c). */
 	log->head_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
@@ -197,9 +198,19 @@ uint64_t redo_complete(struct redo_log *log, const struct durability *d, const u
 	return position;
 }
 
-/* Store like copy_bytes(), and never half a word that is stored whole: a software body may load it
- * at any time. */
-static void store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)
+bool redo_append_range(
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t bytes)
+{
+	uint64_t position = log->head;
+	FUR_ASSERT(log->form == REDO_UNDO);
+	if (!take_room(log, d, sizeof bytes))
+		return false;
+	put_entry(log, d, position, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &bytes,
+	        sizeof bytes);
+	return true;
+}
+
+void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes <= 8 && (bytes & (bytes - 1)) == 0 && (uintptr_t)to % bytes == 0) {
 		copy_bytes(to, from, bytes);
@@ -225,10 +236,12 @@ void redo_store_record(
 		memcpy(&word, log->written + at, 8);
 		uint64_t bytes = media_entry_payload(word);
 		uint8_t *to = heap + media_entry_offset(word);
-		if (keep_undo)
-			keep_old(log, d, position, to, bytes);
-		store_words(to, log->written + at + 8, bytes);
 		position += media_entry_bytes(bytes);
+		if (bytes == MEDIA_ENTRY_RANGE) /* stored already */
+			continue;
+		if (keep_undo)
+			keep_old(log, d, position - media_entry_bytes(bytes), to, bytes);
+		redo_store_words(to, log->written + at + 8, bytes);
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "base/probe.h"
 #include "durability/async.h"
 #include "file/heap_file.h"
+#include "htm/fresh.h"
 #include "htm/software.h"
 
 /* ------------------------------------------------------------- in place */
@@ -13,10 +14,8 @@
 /* Let readers in, and give the turn. */
 static void in_place_leave(struct fur_thread *t)
 {
-	if (unlikely(t->update.stamps)) {
+	if (unlikely(t->update.extras & TX_STAMPS))
 		publication_end(t->htm);
-		t->update.stamps = false;
-	}
 	readers_let_in(t->htm); /* A1:35 */
 	/* After software_to_in_place().  Until here hardware updates waited for us (INV-SW4). */
 	active_leave(active_of(t));
@@ -111,7 +110,7 @@ static int commit_finish(struct fur_thread *t)
 		for (int p = 0; p < FUR_PHASES; p++)
 			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
 	if (unlikely(t->htm->after_update != NULL))
-		t->htm->after_update(t, entries);
+		t->htm->after_update(t, entries + fresh_pages(t));
 	return error;
 }
 
@@ -183,6 +182,8 @@ static int commit_visible(struct fur_thread *t, bool empty)
  * durability_commit() makes it durable. */
 int update_commit(struct fur_update *tx)
 {
+	if (unlikely(tx->extras & TX_FRESH) && tx->error == 0)
+		fresh_persist(tx);
 	if (unlikely(tx->error != 0))
 		return update_roll_back(tx);
 	struct fur_thread *t = tx->thread;

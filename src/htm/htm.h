@@ -139,10 +139,15 @@ struct fur_ro {
 	bool joined;    /* inside an update */
 };
 
+enum {
+	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
+	TX_FRESH = 2   /* the update has fresh blocks (fresh.h) */
+};
+
 struct fur_update {
 	/* The first member: fur_load() looks at it (fur.h).  Set in the two software modes. */
 	struct fur_update_mode form;
-	bool stamps; /* in place, beside software bodies: each store stamps its line first */
+	uint8_t extras; /* TX_*, or'ed: what a store must look at */
 	struct fur_thread *thread;
 	uint8_t *base;  /* of the heap */
 	uint64_t bytes; /* of the heap while the update is open, else 0 */
@@ -199,6 +204,18 @@ struct quiet {
 	uint32_t skip;   /* so many transactions do not ask */
 };
 
+/* The fresh blocks of an update (fresh.h). */
+enum { FRESH_BLOCKS = 16 };
+struct fresh {
+	uint32_t n;
+	uint64_t publication; /* the stamp of lines in them; 0: no body can be beside the update */
+	uint64_t pages;       /* that the update's commit wrote to the file */
+	struct fresh_block {
+		uint8_t *from, *end;
+		uint8_t *low, *high; /* the update has stored only in between */
+	} blocks[FRESH_BLOCKS];
+};
+
 struct fur_thread {
 	struct htm *htm;
 	struct durability *durability;
@@ -216,6 +233,7 @@ struct fur_thread {
 	uint64_t counted;            /* transactions that it had ended at the last count: crowd.c */
 	struct htm_window window;
 	struct software software;
+	struct fresh fresh;
 	struct policy policy;
 	struct quiet quiet;
 	/* The last ticket given out, and the last one for which this thread has waited.  They

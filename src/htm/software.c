@@ -315,7 +315,7 @@ void software_to_in_place(struct fur_update *tx)
 	}
 	if (bodies) {
 		t->software.publication = publication_begin(h);
-		tx->stamps = true;
+		tx->extras |= TX_STAMPS;
 		stamp_writes(t, t->software.publication);
 	}
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have

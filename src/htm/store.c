@@ -4,6 +4,7 @@
  * 21).
  */
 #include "base/error.h"
+#include "htm/fresh.h"
 #include "htm/software.h"
 
 #include <string.h>
@@ -50,6 +51,34 @@ static void stamp_range(struct fur_update *tx, const void *to, size_t bytes)
 	arch_fence_light(); /* stamp_line() */
 }
 
+/* Log the store of an update that stores in place, and store.  The source lies elsewhere. */
+static bool store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+{
+	if (unlikely(tx->extras & TX_STAMPS))
+		stamp_range(tx, to, bytes);
+	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
+	while (!redo_append(tx->log, tx->thread->durability, offset, to, from, bytes))
+		if (!store_make_room(tx))
+			return false;
+	return true;
+}
+
+/* A store of at most redo_fits() bytes, from outside the heap, of an update without hardware that
+ * may have fresh blocks. */
+static bool store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	bool ok = true;
+	for (uint64_t part; bytes && ok; bytes -= part, to += part, from += part) {
+		part = bytes;
+		if ((tx->extras & TX_FRESH) && fresh_reach(tx, to, &part))
+			fresh_store(tx, to, from, part);
+		else
+			ok = tx->form.software ? store_in_software(tx, to, from, part)
+			                       : store_in_place(tx, to, from, part);
+	}
+	return ok;
+}
+
 /* Stores return nothing, so only builds with FUR_CHECKS find such misuse. */
 static inline void check_update(const struct fur_update *tx)
 {
@@ -70,11 +99,16 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 		return;
 	}
 	if (tx->form.software) {
-		store_in_software(tx, to, &bits, bytes);
+		if (unlikely(tx->extras))
+			store_part(tx, to, (const uint8_t *)&bits, bytes);
+		else
+			store_in_software(tx, to, &bits, bytes);
 		return;
 	}
-	if (unlikely(tx->stamps))
-		stamp_range(tx, to, bytes);
+	if (unlikely(tx->extras)) {
+		store_part(tx, to, (const uint8_t *)&bits, bytes);
+		return;
+	}
 	const struct durability *d = tx->thread->durability;
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (unlikely(!redo_append(tx->log, d, offset, to, &bits, bytes)))
@@ -109,9 +143,9 @@ static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t 
 	}
 }
 
-/* Like memmove(), as write_overlapping().  The source may be in the heap: then it is read through
- * the update, as fur_read() does. */
-static void write_in_software(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
+/* Like memmove(), as write_overlapping(), for updates without hardware.  The source may be in the
+ * heap: then it is read through the update, as fur_read() does. */
+static void write_parts(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	uint8_t copy[MEDIA_ENTRY_MAX];
 	bool upwards = to < from;
@@ -119,7 +153,7 @@ static void write_in_software(struct fur_update *tx, uint8_t *to, const uint8_t 
 		uint64_t part = redo_fits(tx->log, tx->thread->durability, bytes),
 		         at = upwards ? 0 : bytes - part;
 		fur_load_update(tx, copy, from + at, part);
-		if (!store_in_software(tx, to + at, copy, part))
+		if (!store_part(tx, to + at, copy, part))
 			return;
 		to += upwards ? part : 0;
 		from += upwards ? part : 0;
@@ -136,12 +170,10 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	if (tx->form.software) {
-		write_in_software(tx, to, from, bytes);
+	if (tx->form.software || unlikely(tx->extras)) {
+		write_parts(tx, to, from, bytes);
 		return;
 	}
-	if (unlikely(tx->stamps))
-		stamp_range(tx, to, bytes);
 	if (unlikely(ranges_overlap(to, from, bytes))) {
 		write_overlapping(tx, to, from, bytes);
 		return;

@@ -165,7 +165,8 @@ bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tai
 struct log_entry {
 	uint64_t offset, bytes; /* of the heap */
 	uint64_t next;          /* position after this entry */
-	const uint8_t *payload; /* the bytes, in the file's log or slot */
+	const uint8_t *payload; /* the bytes, in the file's log or slot; NULL: they are in the heap
+	                           in the file since before the marker (MEDIA_ENTRY_RANGE) */
 };
 
 /* Read the record's first entry.  Returns false if the entry must not be replayed: it is empty, too
@@ -183,7 +184,13 @@ static inline bool log_read_entry(
 	e->bytes = media_entry_payload(word);
 	e->payload = at + 8;
 	e->next = position + media_entry_bytes(e->bytes);
-	return e->bytes != 0 && e->bytes <= MEDIA_ENTRY_MAX &&
+	/* An entry never ends a log with only its first word: places and entries are 16 bytes. */
+	bool range = e->bytes == MEDIA_ENTRY_RANGE && s->version >= 2;
+	if (range) {
+		e->bytes = arch_load((const uint64_t *)(const void *)e->payload);
+		e->payload = NULL;
+	}
+	return e->bytes != 0 && (range || e->bytes <= MEDIA_ENTRY_MAX) &&
 	       e->next - position <= s->log_bytes - place && e->next <= end &&
 	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
 }
@@ -192,7 +199,7 @@ static inline bool log_read_entry(
  *
  *     struct log_walk walk = log_walk_update(&file, durts);
  *     while (log_walk_next(&walk))
- *             ... walk.entry ...
+ *             ... walk.entry, whose payload may be NULL ...
  *     if (walk.broken)
  *             ... the marker or an entry made no sense, and the walk stopped there ...
  */

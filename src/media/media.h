@@ -232,6 +232,10 @@ static inline struct media_trailer *media_trailer(const struct media_file *f)
  * 16. No entry wraps around the end of the log. */
 #define MEDIA_ENTRY_ALIGN 16u
 #define MEDIA_ENTRY_MAX   4088u /* payload bytes; a longer write is several entries */
+/* Instead of a payload's length (version 2): the entry names a range of the heap that the update
+ * allocated and wrote to the heap in the file itself (INV-FM3).  Its payload is one word, the
+ * range's length in bytes.  A replay has nothing to store there. */
+#define MEDIA_ENTRY_RANGE 0xffffu
 
 static inline uint64_t media_entry_word(uint64_t heap_offset, uint64_t bytes)
 {
@@ -247,7 +251,7 @@ static inline uint64_t media_entry_payload(uint64_t word)
 }
 static inline uint64_t media_entry_bytes(uint64_t payload)
 {
-	return round_up(8 + payload, MEDIA_ENTRY_ALIGN);
+	return round_up(8 + (payload == MEDIA_ENTRY_RANGE ? 8 : payload), MEDIA_ENTRY_ALIGN);
 }
 
 /* The durTS and eight check bits in one word, because only a word is written atomically. */

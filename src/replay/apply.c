@@ -195,9 +195,10 @@ static int take_update(struct writer *w, uint64_t durts)
 	const struct media_file file = durability_file(w->d);
 	struct log_walk walk = log_walk_update(&file, durts);
 	while (log_walk_next(&walk)) {
-		take_piece(w, (struct piece){w->image + walk.entry.offset, walk.entry.payload,
-		                      walk.entry.bytes});
 		w->result.entries++;
+		if (walk.entry.payload)
+			take_piece(w, (struct piece){w->image + walk.entry.offset,
+			                      walk.entry.payload, walk.entry.bytes});
 	}
 	w->result.updates++;
 	return walk_error(&walk, durts);
@@ -331,6 +332,9 @@ static int sort_update(const struct application *a, struct apply_basket *baskets
 	int error = 0;
 	while (!error && log_walk_next(&walk)) {
 		const struct log_entry *e = &walk.entry;
+		result->entries++;
+		if (!e->payload)
+			continue;
 		/* An entry is shorter than a granule, so it lies in two at most. */
 		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
 		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES,
@@ -340,7 +344,6 @@ static int sort_update(const struct application *a, struct apply_basket *baskets
 		if (first < e->bytes && !error)
 			error = basket_add(&baskets[writer_of(a->range, e->offset + first)],
 			        e->offset + first, e->bytes - first, e->payload + first);
-		result->entries++;
 	}
 	result->updates++;
 	return error ? error : walk_error(&walk, durts);
@@ -452,6 +455,19 @@ int apply_updates(
 	return error;
 }
 
+static void entry_to_copy(const struct durability *d, const struct log_entry *e)
+{
+	if (e->offset >= d->copied)
+		return;
+	/* INV-FM4.  The copy may have been past the range before the update wrote it to the file.
+	 * Every update up to `to` is in the image by now, and is about to be in the copy. */
+	if (!e->payload)
+		memcpy(d->copy + e->offset, d->image + e->offset,
+		        e->bytes < d->copied - e->offset ? e->bytes : d->copied - e->offset);
+	else
+		memcpy(d->copy + e->offset, e->payload, e->bytes);
+}
+
 int apply_to_copy(const struct durability *d, uint64_t from, uint64_t to)
 {
 	const struct media_file file = durability_file(d);
@@ -461,9 +477,7 @@ int apply_to_copy(const struct durability *d, uint64_t from, uint64_t to)
 			continue;
 		struct log_walk walk = log_walk_update(&file, at);
 		while (log_walk_next(&walk))
-			if (walk.entry.offset < d->copied)
-				memcpy(d->copy + walk.entry.offset, walk.entry.payload,
-				        walk.entry.bytes);
+			entry_to_copy(d, &walk.entry);
 		error = walk_error(&walk, at);
 	}
 	return error;

@@ -11,8 +11,8 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml or async.pml.  Before any,
-models.py checks that its table of mutations agrees with the lists at the heads of the four, and
+Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml or fresh.pml.
+Before any, models.py checks that its table of mutations agrees with the lists at their heads, and
 with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
 not, 2 wrong usage.
 """
@@ -31,6 +31,7 @@ FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
+FRESH = HERE / "fresh.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -232,7 +233,14 @@ ASYNC_MUTATIONS = [
     Mutation("EARLYREPLAY", "INV-AS5", ["late-replayed-early"], [], ["async"]),
     Mutation("BOLDCLAIM", "INV-AS6", ["late-claims-too-much"], [], ["async"]),
 ]
-ALL_MUTATIONS = MUTATIONS + SOFTWARE_MUTATIONS + GROUP_MUTATIONS + ASYNC_MUTATIONS
+# Of fresh.pml.
+FRESH_MUTATIONS = [
+    Mutation("NOWAIT", "INV-FM2", ["fresh-not-replayed"], [], ["fresh"]),
+    Mutation("NOSCAN", "INV-FM2", ["fresh-misses-givers"], [], ["fresh"]),
+    Mutation("MARKERFIRST", "INV-FM3", ["fresh-not-drained"], [], ["fresh"]),
+    Mutation("LATECOPY", "INV-FM3", [], [], ["fresh"]),
+]
+ALL_MUTATIONS = MUTATIONS + SOFTWARE_MUTATIONS + GROUP_MUTATIONS + ASYNC_MUTATIONS + FRESH_MUTATIONS
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
     "STOREFIRST": ["soft", "softbatch"],
@@ -266,6 +274,7 @@ def cases(long: bool) -> dict[str, Case]:
         | software_cases(long)
         | group_cases(long)
         | async_cases(long)
+        | fresh_cases()
         | spared_cases()
     )
 
@@ -316,6 +325,13 @@ def async_cases(long: bool) -> dict[str, Case]:
     return found
 
 
+def fresh_cases() -> dict[str, Case]:
+    found = {"fresh": Case(FRESH, [], True)}
+    for m in FRESH_MUTATIONS:
+        found[f"fresh-{m.name}"] = Case(FRESH, [m.name], False)
+    return found
+
+
 def spared_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for spared, names in SPARED.items():
@@ -334,6 +350,7 @@ def disagreements() -> list[str]:
         (SOFTWARE, SOFTWARE_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
+        (FRESH, FRESH_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))

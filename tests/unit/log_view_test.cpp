@@ -130,6 +130,31 @@ TEST_F(LogView, Entry_RefusesEachBound)
 	EXPECT_FALSE(entry_fits(3 * LOG - 16, 3 * LOG + 16)) << "past the end of the log";
 }
 
+TEST_F(LogView, EntryOfARange_HasNoPayload_AndItsOwnBounds)
+{
+	auto put_range = [&](uint64_t position, uint64_t offset, uint64_t bytes) {
+		const uint64_t words[] = {media_entry_word(offset, MEDIA_ENTRY_RANGE), bytes};
+		memcpy(log_of_thread(&file_, 1) + position % LOG, words, sizeof words);
+	};
+	put_marker(70, 0, 16 + 16 + 16);
+	put_range(16, 0, HEAP);
+	put_entry(1, 32, 64, 8);
+	log_walk walk = log_walk_update(&file_, 70);
+	ASSERT_TRUE(log_walk_next(&walk));
+	EXPECT_EQ(walk.entry.payload, nullptr);
+	EXPECT_EQ(walk.entry.bytes, HEAP);
+	ASSERT_TRUE(log_walk_next(&walk)) << "it takes 16 bytes of the log";
+	EXPECT_EQ(walk.entry.offset, 64u);
+	put_range(0, 0, 0);
+	EXPECT_FALSE(entry_fits(0, 16)) << "empty";
+	put_range(0, 8, HEAP);
+	EXPECT_FALSE(entry_fits(0, 16)) << "outside the heap";
+	put_range(0, 8, UINT64_MAX);
+	EXPECT_FALSE(entry_fits(0, 16)) << "far outside the heap";
+	put_range(LOG - 16, 0, 8);
+	EXPECT_TRUE(entry_fits(LOG - 16, LOG));
+}
+
 TEST_F(LogView, Walk_ReadsEveryEntry_AlsoOfARecordThatWraps)
 {
 	const uint64_t start = 2 * LOG - 48, first = start + sizeof(media_head);

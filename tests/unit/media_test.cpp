@@ -47,6 +47,8 @@ TEST(Media, Format1_IsFrozen)
 
 TEST(Media, Format2_IsFrozen)
 {
+	EXPECT_EQ(media_entry_word(0x123456, MEDIA_ENTRY_RANGE), UINT64_C(0xffff000000123456));
+	EXPECT_EQ(media_entry_bytes(MEDIA_ENTRY_RANGE), 16u);
 	EXPECT_EQ(MEDIA_VERSION, 2u);
 	EXPECT_EQ(sizeof(media_head), 16u);
 	EXPECT_EQ(offsetof(media_head, own), 4u);

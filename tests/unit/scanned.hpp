@@ -17,6 +17,7 @@
  * update that wrote it last, in all its words. */
 struct Scanned {
 	enum { THREADS = 3, BLOCKS = 400, BLOCK_WORDS = 128, BLOCK_BYTES = 16000 };
+	enum { RENEWED = 16, LARGE_BYTES = 17000 };
 	uint64_t counter[THREADS], sum;
 	uint64_t *block[BLOCKS];
 
@@ -55,8 +56,16 @@ struct Scanned {
 			fur_store(tx, &data->sum, sum);
 			uint64_t words[BLOCK_WORDS];
 			std::fill_n(words, +BLOCK_WORDS, sum);
-			fur_write(tx, fur_load(tx, &data->block[random % BLOCKS]), words,
-			        sizeof words);
+			uint64_t **place = &data->block[random % BLOCKS],
+			         *block = fur_load(tx, place);
+			/* A new block, which goes to the file before the update's marker. */
+			if (random % BLOCKS % RENEWED == 0) {
+				uint64_t *old = block;
+				block = static_cast<uint64_t *>(fur_alloc(tx, LARGE_BYTES));
+				fur_store(tx, place, block);
+				fur_free(tx, old);
+			}
+			fur_write(tx, block, words, sizeof words);
 		});
 	}
 	/* What the updates of a thread have been acknowledged, in memory that processes share. */

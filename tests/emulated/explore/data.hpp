@@ -18,6 +18,8 @@ namespace explore
 {
 
 enum { KEYS = 24, ACCOUNTS = 8, OPENING = 1000 };
+/* Large blocks, in which updates use a few words, on lines of their own. */
+enum { TABLES = 3, TABLE_WORDS = 6, TABLE_STEP = 40, TABLE_BYTES = 20000 };
 
 const tpcc::Scale MICRO = {3, 20, 1, 3, 5, true, true};
 
@@ -32,6 +34,7 @@ struct Data {
 	Line pair[2];
 	Line newest[MOST_THREADS];     /* number of the thread's last update */
 	uint64_t account[ACCOUNTS][8]; /* [a][0], and a flag in [a][1]; two to 128 bytes */
+	uint64_t *table[TABLES][16];   /* [t][0]; NULL: there is none.  Its words are equal. */
 };
 
 /* The heap from which every run starts: some keys, some money. */
@@ -95,9 +98,16 @@ std::string check_structure(const Subject &subject, const Data *data)
 		const char *wrong = tpcc::check(tx, data->database);
 		return wrong ? wrong : "";
 	}
-	if (blocks != 1 + size)
+	uint64_t reachable = 1 + size;
+	for (auto &t : data->table) {
+		reachable += t[0] != nullptr;
+		for (uint64_t k = 0; t[0] && k < TABLE_WORDS; k++)
+			if (t[0][k * TABLE_STEP] != t[0][0])
+				return "the words of a table differ";
+	}
+	if (blocks != reachable)
 		return std::to_string(blocks) + " blocks are allocated, " +
-		       std::to_string(1 + size) + " are reachable";
+		       std::to_string(reachable) + " are reachable";
 	return "";
 }
 

@@ -84,27 +84,50 @@ void fur_promote(Recorded<Tx> *r, void *p)
 		oracle::write(r->offset(word), fur_load(r->tx, word));
 }
 
-template <class Tx>
-void *allocated(Recorded<Tx> *r, void *p)
+/* The length of a large block, which was allocated with so many bytes; 0: it is a small one.  The
+ * length that the heap has may be in a store buffer still, where a question that takes no time does
+ * not find it. */
+constexpr size_t large_bytes(size_t asked)
 {
+	constexpr size_t small = 16384, chunk = 65536;
+	return asked > small ? (asked + chunk - 1) / chunk * chunk : 0;
+}
+
+template <class Tx>
+void forget(Recorded<Tx> *r, void *p, size_t asked)
+{
+	size_t large = large_bytes(asked);
 	if (p)
-		oracle::forget(r->offset(p), Facts<Tx>::usable_bytes(r->tx, p));
+		oracle::forget(r->offset(p), large ? large : Facts<Tx>::usable_bytes(r->tx, p));
+}
+
+template <class Tx>
+void *allocated(Recorded<Tx> *r, void *p, size_t bytes)
+{
+	forget(r, p, bytes);
 	return p;
 }
 template <class Tx>
 void *fur_alloc(Recorded<Tx> *r, size_t bytes)
 {
-	return allocated(r, fur_alloc(r->tx, bytes));
+	return allocated(r, fur_alloc(r->tx, bytes), bytes);
 }
 template <class Tx>
 void *fur_alloc_aligned(Recorded<Tx> *r, size_t bytes, size_t alignment)
 {
-	return allocated(r, fur_alloc_aligned(r->tx, bytes, alignment));
+	return allocated(r, fur_alloc_aligned(r->tx, bytes, alignment), bytes);
 }
 template <class Tx>
 void fur_free(Recorded<Tx> *r, void *p)
 {
-	oracle::forget(r->offset(p), Facts<Tx>::usable_bytes(r->tx, p));
+	forget(r, p, 0);
+	fur_free(r->tx, p);
+}
+/* The same for a block that was allocated with so many bytes. */
+template <class Tx>
+void free_sized(Recorded<Tx> *r, void *p, size_t bytes)
+{
+	forget(r, p, bytes);
 	fur_free(r->tx, p);
 }
 

@@ -12,7 +12,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TABLES, TPCC };
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */
 struct alignas(256) Handed {
@@ -46,7 +46,7 @@ extern Run run;
 /* Sizes of the heap and of a thread's log; a TPC-C order writes much. */
 inline uint64_t heap_bytes(const Options &o)
 {
-	return o.workload == "tpcc" ? 4 << 20 : 1 << 20;
+	return o.workload == "tpcc" || o.workload == "tables" ? 4 << 20 : 1 << 20;
 }
 inline uint64_t log_bytes(const Options &o)
 {

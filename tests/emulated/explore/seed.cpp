@@ -35,10 +35,11 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.tickets = plan.tickets;
 	run.handed.busy = 0;
 	run.handed.thread = -1;
-	run.work = o.workload == "bank"    ? Work::BANK
-	           : o.workload == "flags" ? Work::FLAGS
-	           : o.workload == "tpcc"  ? Work::TPCC
-	                                   : Work::INTSET;
+	run.work = o.workload == "bank"     ? Work::BANK
+	           : o.workload == "flags"  ? Work::FLAGS
+	           : o.workload == "tables" ? Work::TABLES
+	           : o.workload == "tpcc"   ? Work::TPCC
+	                                    : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());

@@ -36,6 +36,8 @@ public:
 				is_update ? bank_update(r) : bank_read();
 			else if (run.work == Work::FLAGS)
 				is_update ? flags_update(r) : flags_read();
+			else if (run.work == Work::TABLES)
+				is_update ? tables_update(r) : tables_read(r);
 			else
 				is_update ? intset_update(r) : intset_read(r);
 		}
@@ -110,6 +112,59 @@ private:
 		read([](auto *tx, Data *d) {
 			for (auto &a : d->account)
 				fur_load(tx, &a[1]);
+		});
+	}
+
+	/* ---------------------------------------------------------------- tables */
+
+	/* Large blocks that updates allocate, fill, change and give back; the words of one are
+	 * equal. */
+	template <class Tx>
+	static void fill(Tx *tx, uint64_t *table, uint64_t value)
+	{
+		for (uint64_t k = 0; k < TABLE_WORDS; k++)
+			fur_store(tx, &table[k * TABLE_STEP], value);
+	}
+	template <class Tx>
+	static void look_at_table(Tx *tx, const Data *d, uint64_t t)
+	{
+		const uint64_t *table = fur_load(tx, &d->table[t % TABLES][0]);
+		for (uint64_t k = 0; table && k < TABLE_WORDS; k++)
+			fur_load(tx, &table[k * TABLE_STEP]);
+	}
+	void tables_update(uint64_t r)
+	{
+		update(r, [r](auto *tx, Data *d) {
+			for (uint64_t t = 0; t < (r >> 20) % 4; t++)
+				look_at_table(tx, d, t);
+			uint64_t **place = &d->table[(r >> 8) % TABLES][0],
+			         *old = fur_load(tx, place);
+			uint64_t kind = (r >> 16) % 8;
+			if (old && kind < 3) {
+				for (uint64_t k = 0; k < TABLE_WORDS; k++)
+					fur_store(tx, &old[k * TABLE_STEP],
+					        fur_load(tx, &old[k * TABLE_STEP]) + 1);
+				return;
+			}
+			uint64_t value = old ? fur_load(tx, &old[0]) + 100 : r >> 32;
+			/* Given back before, after, or without a new one. */
+			if (old && kind != 3)
+				free_sized(tx, old, TABLE_BYTES);
+			uint64_t *table = nullptr;
+			if (!old || kind != 4)
+				table = static_cast<uint64_t *>(fur_alloc(tx, TABLE_BYTES));
+			if (table)
+				fill(tx, table, value);
+			fur_store(tx, place, table);
+			if (old && kind == 3)
+				free_sized(tx, old, TABLE_BYTES);
+		});
+	}
+	void tables_read(uint64_t r)
+	{
+		read([r](auto *tx, Data *d) {
+			look_at_table(tx, d, r >> 8);
+			look_at_table(tx, d, r >> 16);
 		});
 	}
 

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fresh.c - large blocks that an update allocates, and writes to without logging (fresh.h).
+ */
+#include "htm/fresh.h"
+#include "durability/nondurable.h"
+#include "durability/ring.h"
+#include "htm/software.h"
+
+#include <string.h>
+
+enum {
+	/* A block larger than this part of the log is worth running a concurrent body again,
+	 * serially, and worth waiting for a replay: logged, it would soon need one for room. */
+	LARGE_PART = 8,
+	COPY_BYTES = 4096
+};
+
+/* ------------------------------------------------------------- a new block */
+
+/* INV-FM2.  Are all updates replayed that have given back runs of chunks?  If not, replay until
+ * they are, if that is wanted.  Errors: FUR_EBUSY: they are not; those of durability_replay(). */
+static int settle_given(struct fur_thread *t, bool replay)
+{
+	struct durability *d = t->durability;
+	struct arch_backoff backoff = {0};
+	const uint64_t given = durability_given(d, &t->window.commit);
+	while (given && !ring_replayed(d, given - 1)) {
+		int error = replay ? durability_replay(d, &backoff) : FUR_EBUSY;
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* The number with which the update stamps lines of fresh blocks (INV-FM1). */
+static uint64_t stamp_for(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	if (tx->mode == TX_IN_PLACE)
+		return tx->extras & TX_STAMPS ? t->software.publication : 0;
+	/* A publication that stores nothing.  Its number lies above the snapshots of all bodies
+	 * that may still see the chunks in use: they were given back by an earlier one. */
+	uint64_t number = publication_begin(t->htm);
+	publication_end(t->htm);
+	return number;
+}
+
+void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
+{
+	struct fur_thread *t = tx->thread;
+	struct fresh *f = &t->fresh;
+	struct durability *d = t->durability;
+	const bool large = bytes > d->super->log_bytes / LARGE_PART;
+	if (tx->mode == TX_HARDWARE || tx->log->gave || d->super->version < 2 || tx->error)
+		return;
+	if (tx->mode == TX_CONCURRENT) {
+		if (!large)
+			return;
+		t->software.defeats = SOFTWARE_TRIES;
+		software_defeat(t); /* does not return */
+	}
+	if (!(tx->extras & TX_FRESH))
+		f->n = 0;
+	if (f->n == FRESH_BLOCKS)
+		return;
+	int error = settle_given(t, large);
+	if (error && large)
+		tx_fail(tx, error);
+	if (error)
+		return;
+	while (!redo_append_range(tx->log, d, (uint64_t)((uint8_t *)block - tx->base), bytes)) {
+		error = redo_make_room(tx->log, d);
+		if (error) {
+			tx_fail(tx, error);
+			return;
+		}
+	}
+	if (f->n == 0)
+		f->publication = stamp_for(tx);
+	f->blocks[f->n++] = (struct fresh_block){.from = block,
+	        .end = (uint8_t *)block + bytes,
+	        .low = (uint8_t *)block + bytes,
+	        .high = block};
+	tx->extras |= TX_FRESH;
+}
+
+/* ------------------------------------------------------------------ stores */
+
+static struct fresh_block *find(struct fresh *f, const uint8_t *at)
+{
+	for (uint32_t k = 0; k < f->n; k++)
+		if (at >= f->blocks[k].from && at < f->blocks[k].end)
+			return &f->blocks[k];
+	return NULL;
+}
+
+bool fresh_reach(struct fur_update *tx, const void *to, uint64_t *bytes)
+{
+	struct fresh *f = &tx->thread->fresh;
+	const uint8_t *at = to;
+	const struct fresh_block *b = find(f, at);
+	if (b) {
+		if (*bytes > (uint64_t)(b->end - at))
+			*bytes = (uint64_t)(b->end - at);
+		return true;
+	}
+	for (uint32_t k = 0; k < f->n; k++)
+		if (f->blocks[k].from > at && *bytes > (uint64_t)(f->blocks[k].from - at))
+			*bytes = (uint64_t)(f->blocks[k].from - at);
+	return false;
+}
+
+void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+{
+	struct fur_thread *t = tx->thread;
+	uint8_t *at = to, *last = at + bytes - 1;
+	struct fresh_block *b = find(&t->fresh, at);
+	FUR_ASSERT(b && at + bytes <= b->end);
+	if (t->fresh.publication) {
+		for (const uint8_t *k = at; k <= last; k += 1 << STAMP_LINE_SHIFT)
+			stamp_line(t->htm, k, t->fresh.publication, t->index);
+		stamp_line(t->htm, last, t->fresh.publication, t->index);
+		arch_fence_light(); /* stamp_line() */
+	}
+	redo_store_words(at, from, bytes);
+	b->low = at < b->low ? at : b->low;
+	b->high = at + bytes > b->high ? at + bytes : b->high;
+}
+
+/* ------------------------------------------------------------------ commit */
+
+void fresh_persist(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	struct durability *d = t->durability;
+	struct fresh *f = &t->fresh;
+	f->pages = 0;
+	for (uint32_t k = 0; k < f->n; k++) {
+		const struct fresh_block *b = &f->blocks[k];
+		for (uint8_t *at = b->low; at < b->high; at += COPY_BYTES, f->pages++) {
+			uint64_t rest = (uint64_t)(b->high - at),
+			         bytes = rest < COPY_BYTES ? rest : COPY_BYTES;
+			uint8_t *image = d->image + (at - tx->base);
+			memcpy(image, at, bytes);
+			pm_flush(&d->pm, image, bytes);
+		}
+	}
+	/* INV-FM3.  This drain puts the blocks before the marker, whose write-back begins later.
+	 * Without it a failure could keep the marker and lose the blocks (plant:
+	 * fresh-not-drained). */
+	int error = pm_drain(&d->pm);
+	if (error) {
+		durability_fail(d, error);
+		tx_fail(tx, error);
+	}
+}
