@@ -387,7 +387,12 @@ private:
 	{
 		log_walk walk = log_walk_update(&file_, durts);
 		while (log_walk_next(&walk))
-			;
+			if (walk.entry.range && media_range_tail(walk.entry.range, durts) > tail_)
+				problem("log",
+				        "update " + text(durts) + " of thread " +
+				                text(marker(durts)->thread) +
+				                " knew a later tail: the file was copied while "
+				                "a program used it");
 		if (walk.broken)
 			problem("log", "update " + text(durts) + " of thread " +
 			                       text(marker(durts)->thread) +

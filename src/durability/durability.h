@@ -301,10 +301,10 @@ uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint6
 bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
         const void *from, uint64_t bytes);
 
-/* Log that a range of the heap is in the file before the marker will be (INV-FM4).  False: the log
- * has no room. */
+/* Log that a range of the heap is in the file before the marker will be (INV-FM4).  `range`: its
+ * media_range_word().  False: the log has no room. */
 bool redo_append_range(
-        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t bytes);
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t range);
 
 /* Store to the heap.  If the number of bytes is 1, 2, 4 or 8 and `to` a multiple of it, and for
  * each whole aligned word of a longer store, no thread sees half of it: a software body may load

@@ -199,14 +199,14 @@ uint64_t redo_complete(struct redo_log *log, const struct durability *d, const u
 }
 
 bool redo_append_range(
-        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t bytes)
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t range)
 {
 	uint64_t position = log->head;
 	FUR_ASSERT(log->form == REDO_UNDO);
-	if (!take_room(log, d, sizeof bytes))
+	if (!take_room(log, d, sizeof range))
 		return false;
-	put_entry(log, d, position, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &bytes,
-	        sizeof bytes);
+	put_entry(log, d, position, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &range,
+	        sizeof range);
 	return true;
 }
 

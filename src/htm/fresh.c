@@ -19,12 +19,14 @@ enum {
 /* ------------------------------------------------------------- a new block */
 
 /* INV-FM2.  Are all updates replayed that have given back runs of chunks?  If not, replay until
- * they are, if that is wanted.  Errors: FUR_EBUSY: they are not; those of durability_replay(). */
-static int settle_given(struct fur_thread *t, bool replay)
+ * they are, if that is wanted.  *tail: the tail is there at least (INV-FM5).
+ * Errors: FUR_EBUSY: they are not; those of durability_replay(). */
+static int settle_given(struct fur_thread *t, bool replay, uint64_t *tail)
 {
 	struct durability *d = t->durability;
 	struct arch_backoff backoff = {0};
 	const uint64_t given = durability_given(d, &t->window.commit);
+	*tail = given ? given : ring_tail(d);
 	while (given && !ring_replayed(d, given - 1)) {
 		int error = replay ? durability_replay(d, &backoff) : FUR_EBUSY;
 		if (error)
@@ -64,12 +66,14 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 		f->n = 0;
 	if (f->n == FRESH_BLOCKS)
 		return;
-	int error = settle_given(t, large);
+	uint64_t tail;
+	int error = settle_given(t, large, &tail);
 	if (error && large)
 		tx_fail(tx, error);
 	if (error)
 		return;
-	while (!redo_append_range(tx->log, d, (uint64_t)((uint8_t *)block - tx->base), bytes)) {
+	while (!redo_append_range(tx->log, d, (uint64_t)((uint8_t *)block - tx->base),
+	        media_range_word(bytes, tail))) {
 		error = redo_make_room(tx->log, d);
 		if (error) {
 			tx_fail(tx, error);

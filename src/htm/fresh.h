@@ -19,6 +19,9 @@
  *   INV-FM4  The update's record names each fresh block.  A replay that also writes to a copy takes
  *            the block from the file's heap: the copy may have passed it before the update wrote
  *            there.
+ *   INV-FM5  The record also tells how far the tail had moved when the block became fresh.  A file
+ *            with an older tail is a copy that was made while the heap was in use: recovery would
+ *            replay older entries over the block, so it refuses the file.
  */
 #ifndef FUR_FRESH_H
 #define FUR_FRESH_H

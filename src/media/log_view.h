@@ -165,6 +165,7 @@ bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tai
 struct log_entry {
 	uint64_t offset, bytes; /* of the heap */
 	uint64_t next;          /* position after this entry */
+	uint64_t range;         /* of a MEDIA_ENTRY_RANGE: its word; else 0 */
 	const uint8_t *payload; /* the bytes, in the file's log or slot; NULL: they are in the heap
 	                           in the file since before the marker (MEDIA_ENTRY_RANGE) */
 };
@@ -185,12 +186,13 @@ static inline bool log_read_entry(
 	e->payload = at + 8;
 	e->next = position + media_entry_bytes(e->bytes);
 	/* An entry never ends a log with only its first word: places and entries are 16 bytes. */
-	bool range = e->bytes == MEDIA_ENTRY_RANGE && s->version >= 2;
-	if (range) {
-		e->bytes = arch_load((const uint64_t *)(const void *)e->payload);
+	e->range = 0;
+	if (e->bytes == MEDIA_ENTRY_RANGE && s->version >= 2) {
+		e->range = arch_load((const uint64_t *)(const void *)e->payload);
+		e->bytes = media_range_bytes(e->range);
 		e->payload = NULL;
 	}
-	return e->bytes != 0 && (range || e->bytes <= MEDIA_ENTRY_MAX) &&
+	return e->bytes != 0 && (!e->payload || e->bytes <= MEDIA_ENTRY_MAX) &&
 	       e->next - position <= s->log_bytes - place && e->next <= end &&
 	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
 }

@@ -233,9 +233,25 @@ static inline struct media_trailer *media_trailer(const struct media_file *f)
 #define MEDIA_ENTRY_ALIGN 16u
 #define MEDIA_ENTRY_MAX   4088u /* payload bytes; a longer write is several entries */
 /* Instead of a payload's length (version 2): the entry names a range of the heap that the update
- * allocated and wrote to the heap in the file itself (INV-FM3).  Its payload is one word, the
- * range's length in bytes.  A replay has nothing to store there. */
-#define MEDIA_ENTRY_RANGE 0xffffu
+ * allocated and wrote to the heap in the file itself (INV-FM3).  A replay has nothing to store
+ * there.  The payload is one word: the range's length in units of 64 KiB in the high half; in the
+ * low half that of a durTS up to which, as the update knew, the tail had moved (INV-FM5). */
+#define MEDIA_ENTRY_RANGE UINT64_C(0xffff)
+enum { MEDIA_RANGE_UNIT = 65536 };
+
+static inline uint64_t media_range_word(uint64_t bytes, uint64_t tail)
+{
+	return bytes / MEDIA_RANGE_UNIT << 32 | (uint32_t)tail;
+}
+static inline uint64_t media_range_bytes(uint64_t word)
+{
+	return (word >> 32) * MEDIA_RANGE_UNIT;
+}
+/* `durts`: of the update. */
+static inline uint64_t media_range_tail(uint64_t word, uint64_t durts)
+{
+	return durts - (uint32_t)(durts - word);
+}
 
 static inline uint64_t media_entry_word(uint64_t heap_offset, uint64_t bytes)
 {

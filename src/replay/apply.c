@@ -10,6 +10,7 @@
  */
 #include "replay/apply.h"
 #include "base/error.h"
+#include "durability/ring.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -72,6 +73,18 @@ static int walk_error(const struct log_walk *w, uint64_t durts)
 	        (unsigned long long)w->entry.offset);
 }
 
+/* INV-FM5 */
+static int fail_older_tail(const struct durability *d, uint64_t durts, uint64_t tail)
+{
+	return fur_fail(FUR_ECORRUPT,
+	        "all updates below %llu were replayed when update %llu committed, and the file "
+	        "says "
+	        "that only those below %llu are: the file was copied while a program used it: copy "
+	        "it again, with fur-copy",
+	        (unsigned long long)tail, (unsigned long long)durts,
+	        (unsigned long long)ring_tail(d));
+}
+
 /* The update stores above the heap's size now: the size is wrong, not the update. */
 static int fail_above_size(
         const struct durability *d, uint64_t durts, const struct log_entry *e, uint64_t size)
@@ -90,9 +103,12 @@ int apply_check(const struct durability *d, uint64_t durts)
 	/* The caller has read the marker, so this size is as new as the update's, at least
 	 * (INV-F5). */
 	const uint64_t size = media_heap_bytes(d->super, d->words);
-	while (log_walk_next(&walk))
+	while (log_walk_next(&walk)) {
 		if (walk.entry.offset + walk.entry.bytes > size)
 			return fail_above_size(d, durts, &walk.entry, size);
+		if (walk.entry.range && media_range_tail(walk.entry.range, durts) > ring_tail(d))
+			return fail_older_tail(d, durts, media_range_tail(walk.entry.range, durts));
+	}
 	return walk_error(&walk, durts);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fresh_test.cpp - stores to a large block that the update itself allocated are not logged
- * (INV-FM1 to INV-FM4).
+ * (INV-FM1 to INV-FM5).
  */
 #include "fixture.hpp"
 #include "internals.hpp"
@@ -123,6 +123,68 @@ TEST_P(Fresh, ReusedMemory_GetsNoOlderEntries)
 	seed = 9000 * 40;
 	fur::Heap heap = open(options());
 	expect_table(heap.get(), 0, N, seed);
+}
+
+/* A copy made by reading the file from front to back: its tail is older than its heap. */
+TEST_P(Fresh, ACopyWithAnOlderTail_IsRefused)
+{
+	constexpr uint64_t N = 3 * CHUNK / 8;
+	std::string early, late;
+	in_killed_child([&] {
+		fur::Heap heap = create(options());
+		fur::Thread self(heap);
+		ASSERT_EQ(table(self, heap.get(), 0, N, 100), 0);
+		for (int k = 0; k < 10; k++)
+			fur::update(self, [&](fur_update *tx) {
+				auto *words = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+				fur_store(tx, &words[k], uint64_t(1));
+			});
+		fur::update(self, [&](fur_update *tx) {
+			fur_free(tx, fur_root(heap.get(), 0));
+			fur_set_root(tx, 0, nullptr);
+		});
+		early = bytes();
+		ASSERT_EQ(table(self, heap.get(), 0, N, 5000), 0);
+		late = bytes();
+		const std::string mixed =
+		        early.substr(0, sizeof(media_super)) + late.substr(sizeof(media_super));
+		std::ofstream(path_ + "-mixed", std::ios::binary) << mixed;
+		std::ofstream(path_ + "-late", std::ios::binary) << late;
+	});
+	const std::string whole = path_ + "-late", mixed = path_ + "-mixed";
+	fur_heap *heap = nullptr;
+	fur::Options o = options();
+	EXPECT_EQ(fur_open(mixed.c_str(), &o, &heap), FUR_ECORRUPT);
+	EXPECT_NE(std::string(fur_errormsg()).find("fur-copy"), std::string::npos)
+	        << fur_errormsg();
+	{
+		fur::Heap opened = fur::Heap::open(whole, o);
+		expect_table(opened.get(), 0, N, 5000);
+	}
+	unlink(whole.c_str());
+	unlink(mixed.c_str());
+}
+
+/* As while a backup or a scan copies the heap, and has passed the block. */
+TEST_P(Fresh, AReplayThatWritesToACopy_WritesTheBlockThere)
+{
+	constexpr uint64_t N = 2 * CHUNK / 8;
+	fur::Heap heap = create(options());
+	fur::Thread self(heap);
+	struct durability &d = heap.get()->durability;
+	std::vector<uint8_t> copy(d.heap_bytes);
+	ASSERT_EQ(table(self, heap.get(), 0, N, 300), 0);
+	d.copy_fd = -1;
+	d.copied = d.copy_bytes = d.heap_bytes;
+	d.copy = copy.data();
+	struct arch_backoff backoff = {};
+	while (d.tail < d.next_durts)
+		ASSERT_EQ(durability_replay(&d, &backoff), 0) << fur_errormsg();
+	d.copy = nullptr;
+	auto *words = static_cast<const uint64_t *>(fur_root(heap.get(), 0));
+	const auto at = reinterpret_cast<uintptr_t>(words) -
+	                reinterpret_cast<uintptr_t>(fur_base(heap.get()));
+	EXPECT_EQ(memcmp(copy.data() + at, words, N * 8), 0);
 }
 
 TEST_P(Fresh, StoresOfEveryWidth_ReadBack_BeforeAndAfterTheCommit)

@@ -133,26 +133,33 @@ TEST_F(LogView, Entry_RefusesEachBound)
 TEST_F(LogView, EntryOfARange_HasNoPayload_AndItsOwnBounds)
 {
 	auto put_range = [&](uint64_t position, uint64_t offset, uint64_t bytes) {
-		const uint64_t words[] = {media_entry_word(offset, MEDIA_ENTRY_RANGE), bytes};
+		const uint64_t words[] = {
+		        media_entry_word(offset, MEDIA_ENTRY_RANGE), media_range_word(bytes, 60)};
 		memcpy(log_of_thread(&file_, 1) + position % LOG, words, sizeof words);
 	};
 	put_marker(70, 0, 16 + 16 + 16);
-	put_range(16, 0, HEAP);
+	put_range(16, 0, MEDIA_RANGE_UNIT);
 	put_entry(1, 32, 64, 8);
 	log_walk walk = log_walk_update(&file_, 70);
 	ASSERT_TRUE(log_walk_next(&walk));
 	EXPECT_EQ(walk.entry.payload, nullptr);
-	EXPECT_EQ(walk.entry.bytes, HEAP);
+	EXPECT_EQ(walk.entry.bytes, uint64_t(MEDIA_RANGE_UNIT));
+	EXPECT_EQ(media_range_tail(walk.entry.range, 70), 60u);
 	ASSERT_TRUE(log_walk_next(&walk)) << "it takes 16 bytes of the log";
 	EXPECT_EQ(walk.entry.offset, 64u);
+	EXPECT_EQ(walk.entry.range, 0u);
 	put_range(0, 0, 0);
 	EXPECT_FALSE(entry_fits(0, 16)) << "empty";
-	put_range(0, 8, HEAP);
+	put_range(0, uint64_t(HEAP) - 8, MEDIA_RANGE_UNIT);
 	EXPECT_FALSE(entry_fits(0, 16)) << "outside the heap";
 	put_range(0, 8, UINT64_MAX);
 	EXPECT_FALSE(entry_fits(0, 16)) << "far outside the heap";
-	put_range(LOG - 16, 0, 8);
+	put_range(LOG - 16, 0, MEDIA_RANGE_UNIT);
 	EXPECT_TRUE(entry_fits(LOG - 16, LOG));
+	/* The tail's high half is the durTS's, or one less. */
+	const uint64_t turn = uint64_t(1) << 32;
+	EXPECT_EQ(media_range_tail(media_range_word(0, turn - 3), turn + 5), turn - 3);
+	EXPECT_EQ(media_range_tail(media_range_word(0, turn + 4), turn + 5), turn + 4);
 }
 
 TEST_F(LogView, Walk_ReadsEveryEntry_AlsoOfARecordThatWraps)

@@ -49,6 +49,7 @@ TEST(Media, Format2_IsFrozen)
 {
 	EXPECT_EQ(media_entry_word(0x123456, MEDIA_ENTRY_RANGE), UINT64_C(0xffff000000123456));
 	EXPECT_EQ(media_entry_bytes(MEDIA_ENTRY_RANGE), 16u);
+	EXPECT_EQ(media_range_word(0x30000, 0x7123456789), UINT64_C(0x0000000323456789));
 	EXPECT_EQ(MEDIA_VERSION, 2u);
 	EXPECT_EQ(sizeof(media_head), 16u);
 	EXPECT_EQ(offsetof(media_head, own), 4u);
