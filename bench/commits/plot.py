@@ -122,25 +122,9 @@ def label_lines(axes: Axes, result: Result) -> None:
         for system in result.systems
     ]
     inches = axes.get_position().height * axes.figure.get_figheight()
-    for system, end, height in zip(result.systems, ends, plots.spread(ends, 0.155 / inches)):
-        axes.annotate(
-            system.label,
-            (math.log2(last[system.tm]), 10 ** (low + end * (high - low))),
-            (1.04, height),
-            textcoords="axes fraction",
-            color=system.colour,
-            va="center",
-            fontsize=8,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": system.colour,
-                "linewidth": 0.5,
-                "shrinkA": 0,
-                "shrinkB": 3,
-                "relpos": (0, 0.5),
-            },
-        )
+    for system, fraction, height in zip(result.systems, ends, plots.spread(ends, 0.155 / inches)):
+        end = (math.log2(last[system.tm]), 10 ** (low + fraction * (high - low)))
+        plots.annotate_end(axes, system, end, (1.04, height), "axes fraction")
 
 
 def panel(axes: Axes, result: Result) -> None:

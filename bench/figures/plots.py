@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import matplotlib
 
@@ -152,6 +153,42 @@ def top_of(lines: dict[str, list[tuple[float, float]]]) -> float:
     return 1.08 * max(y for line in lines.values() for _, y in line) or 1
 
 
+class Labelled(Protocol):
+    """A system with a line of its own."""
+
+    @property
+    def label(self) -> str:
+        ...
+
+    @property
+    def colour(self) -> str:
+        ...
+
+
+def annotate_end(
+    axes: Axes, system: Labelled, end: tuple[float, float], place: tuple[float, float], coords: Any
+) -> None:
+    """The system's name at a place, and a thin line from there to the end of its line."""
+    axes.annotate(
+        system.label,
+        end,
+        place,
+        textcoords=coords,
+        color=system.colour,
+        va="center",
+        fontsize=8,
+        annotation_clip=False,
+        arrowprops={
+            "arrowstyle": "-",
+            "color": system.colour,
+            "linewidth": 0.5,
+            "shrinkA": 0,
+            "shrinkB": 3,
+            "relpos": (0, 0.5),
+        },
+    )
+
+
 def label_ends(axes: Axes, lines: dict[str, list[tuple[float, float]]]) -> None:
     """Each line's system, right of the panel."""
     top = axes.get_ylim()[1]
@@ -159,24 +196,7 @@ def label_ends(axes: Axes, lines: dict[str, list[tuple[float, float]]]) -> None:
     inches = axes.get_position().height * axes.figure.get_figheight()
     for (tm, line), end, height in zip(lines.items(), ends, spread(ends, top * 0.155 / inches)):
         system = plan.SYSTEM[tm]
-        axes.annotate(
-            system.label,
-            (line[-1][0], end),
-            (1.03, height),
-            textcoords=axes.get_yaxis_transform(),
-            color=system.colour,
-            va="center",
-            fontsize=8,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": system.colour,
-                "linewidth": 0.5,
-                "shrinkA": 0,
-                "shrinkB": 3,
-                "relpos": (0, 0.5),
-            },
-        )
+        annotate_end(axes, system, (line[-1][0], end), (1.03, height), axes.get_yaxis_transform())
 
 
 def unit_of(throughputs: Iterable[float]) -> tuple[float, str]:
