@@ -141,6 +141,9 @@ private:
 			         *old = fur_load(tx, place);
 			uint64_t kind = (r >> 16) % 8;
 			if (old && kind < 3) {
+				/* Under snapshot isolation nothing else would keep an update that
+				 * gives the block back from committing beside this one. */
+				fur_promote(tx, place);
 				for (uint64_t k = 0; k < TABLE_WORDS; k++)
 					fur_store(tx, &old[k * TABLE_STEP],
 					        fur_load(tx, &old[k * TABLE_STEP]) + 1);
