@@ -226,7 +226,7 @@ TEST_F(Grow, KilledAtAnyTimeWhileItGrows_LosesNothing)
 	auto *acknowledged = static_cast<uint64_t *>(
 	        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	ASSERT_NE(acknowledged, MAP_FAILED);
-	fur::Options o = growing(uint64_t(1) << 34);
+	fur::Options o = growing(uint64_t(1) << 30);
 	for (int k = 0; k < KILLS; k++) {
 		o.pm = k % 4 ? FUR_PM_EMULATED : FUR_PM_SYNC;
 		if (k % 10 == 0) { /* so that it doubles again */
