@@ -88,7 +88,6 @@ void alloc_give_run(fur_update *tx, void *base, uint64_t number)
 {
 	const uint64_t chunks = chunks_now(tx, base);
 	FUR_ASSERT(number >= header(base)->first_chunk && number < header(base)->chunks);
-	arch_store(&tx->log->gave, 1); /* INV-FM2 */
 	uint64_t run = get_word(tx, &chunk(base, number)->run), after = number + run;
 	/* Chunks that are no longer the end of a run become INNER (INV-A1). */
 	if (after < chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
@@ -106,6 +105,14 @@ void alloc_give_run(fur_update *tx, void *base, uint64_t number)
 	}
 	mark_free(tx, base, number, run);
 	link_run(tx, base, number);
+}
+
+/* Give back a run that was in use (INV-FM2).  Chunks that the allocator has just got by growth were
+ * not, and no log has entries for them. */
+static void give_used_run(fur_update *tx, void *base, uint64_t number)
+{
+	arch_store(&tx->log->gave, 1);
+	alloc_give_run(tx, base, number);
 }
 
 /* -------------------------------------------------- the free lists of chunks */
@@ -143,7 +150,7 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
 		unlist_chunk(tx, base, class, number);
 	put_word(tx, &chunk_list(base, number)->blocks, 0);
 	put_word(tx, &chunk(base, number)->run, 1); /* in an old heap, `blocks` is this word */
-	alloc_give_run(tx, base, number);
+	give_used_run(tx, base, number);
 }
 
 /* An update that finds the heap full must give back all kept chunks at once.  A small log has no
@@ -469,7 +476,7 @@ bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);
 	else
-		alloc_give_run(tx, base, f.number);
+		give_used_run(tx, base, f.number);
 	return true;
 }
 

@@ -101,6 +101,27 @@ TEST_P(Fresh, AnUpdateLargerThanItsLog_Commits_AndSurvivesAKill)
 	expect_table(heap.get(), 0, N, 1000);
 }
 
+/* The allocator gives itself the chunks by which the heap grows: nobody has used them. */
+TEST_P(Fresh, ATableForWhichTheHeapGrows_IsFreshToo)
+{
+	constexpr uint64_t N = 4 * MIB / 8;
+	fur::Options o = options();
+	o.heap_bytes = 2 * MIB;
+	o.max_bytes = 64 * MIB;
+	in_killed_child([&] {
+		fur::Heap heap = create(o);
+		fur::Thread self(heap);
+		const uint64_t before = fur_bytes(heap.get());
+		for (unsigned root = 0; root < 4; root++)
+			ASSERT_EQ(table(self, heap.get(), root, N, 1000 * root), 0)
+			        << fur_errormsg();
+		EXPECT_GT(fur_bytes(heap.get()), before + 8 * MIB);
+	});
+	fur::Heap heap = open(o);
+	for (unsigned root = 0; root < 4; root++)
+		expect_table(heap.get(), root, N, 1000 * root);
+}
+
 TEST_P(Fresh, ReusedMemory_GetsNoOlderEntries)
 {
 	constexpr uint64_t N = 3 * CHUNK / 8;
