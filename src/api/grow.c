@@ -13,9 +13,9 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "media/heap_layout.h"
 
-#include <signal.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------- ahead */
@@ -84,16 +84,11 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 int grower_start(struct fur_heap *heap)
 {
 	struct grower *g = &heap->grower;
-	sigset_t all, before;
 	if (!media_grows(&heap->file.geometry))
 		return 0;
 	g->next = heap->htm.after_update;
 	heap->htm.after_update = after_update;
-	/* The program's own threads must handle its signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int failed = pthread_create(&g->thread, NULL, grower_main, heap);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int failed = thread_start(&g->thread, grower_main, heap);
 	g->runs = !failed;
 	return failed ? fur_fail(FUR_ESYS,
 	                        "cannot start the thread that lets the heap grow: %s: raise the "

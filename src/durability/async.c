@@ -5,23 +5,13 @@
  */
 #include "durability/async.h"
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/thread.h"
 #include "durability/nondurable.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------- flush */
-
-/* Has any thread this durTS in nondurable[]? */
-static bool in_flight(const struct durability *d, uint64_t durts)
-{
-	for (uint32_t i = 0; i < arch_load(&d->limit); i++)
-		if (nondurable_has(d, i, durts))
-			return true;
-	return false;
-}
 
 uint8_t *async_slot(const struct durability *d, uint64_t durts)
 {
@@ -60,7 +50,7 @@ static int write_slots(struct durability *d, uint64_t from, uint64_t most, uint6
 			                   (const uint8_t *)d->words),
 			        async_slot(d, at), (run - at) * d->super->slot_bytes);
 			at = run;
-		} else if (marker_put(d, at) && !in_flight(d, at)) {
+		} else if (marker_put(d, at) && !nondurable_any_has(d, at)) {
 			at++;
 		} else {
 			break;
@@ -99,9 +89,7 @@ static void write_back_markers(struct durability *d, uint64_t from, uint64_t mos
 /* Everything below the tail is replayed, and durable. */
 static uint64_t first_not_durable(const struct durability *d)
 {
-	uint64_t durable = arch_load(&d->async.durable), tail = ring_tail(d),
-	         theirs = arch_load_acquire(&d->control->tail);
-	tail = theirs > tail ? theirs : tail;
+	uint64_t durable = arch_load(&d->async.durable), tail = control_newest_tail(d);
 	return durable > tail ? durable : tail;
 }
 
@@ -122,8 +110,8 @@ static int flush(struct durability *d)
 	if (error)
 		durability_fail(d, error);
 	/* An update that could not become durable has left nondurable[] after it set `failed`
-	 * (INV-D5), and in_flight() loads with acquire.  So if write_slots() has passed such an
-	 * update, we find `failed` here, and `durable` does not cover it. */
+	 * (INV-D5), and nondurable_any_has() loads with acquire.  So if write_slots() has passed
+	 * such an update, we find `failed` here, and `durable` does not cover it. */
 	if (!error)
 		error = durability_check(d);
 	/* Release: a thread that sees `durable` comes after the drain. */
@@ -288,18 +276,12 @@ static void *replay_again_and_again(void *arg)
 	return NULL;
 }
 
-/* The program's signals are not for these threads. */
 static bool start_threads(struct durability *d)
 {
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = pthread_create(&d->async.thread, NULL, flush_again_and_again, d);
-	if (!error)
-		d->async.replays =
-		        !pthread_create(&d->async.replayer, NULL, replay_again_and_again, d);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error == 0;
+	if (thread_start(&d->async.thread, flush_again_and_again, d))
+		return false;
+	d->async.replays = !thread_start(&d->async.replayer, replay_again_and_again, d);
+	return true;
 }
 
 void async_stop(struct durability *d)

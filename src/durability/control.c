@@ -190,6 +190,12 @@ bool control_refresh(struct durability *d)
 	return true;
 }
 
+uint64_t control_newest_tail(const struct durability *d)
+{
+	uint64_t theirs = arch_load_acquire(&d->control->tail), ours = ring_tail(d);
+	return theirs > ours ? theirs : ours;
+}
+
 bool control_wait_for_replayer(struct durability *d)
 {
 	enum { AT_MOST_NS = 100000000 };

@@ -68,6 +68,9 @@ void control_wake(struct durability *d, uint32_t me, uint64_t durts);
 /* Copy the tails that another process's replay has moved.  False: it has moved none. */
 bool control_refresh(struct durability *d);
 
+/* The newer of the two tails: a replayer's, and the one that this process last read. */
+uint64_t control_newest_tail(const struct durability *d);
+
 /* Call the replayer, and sleep until it has replayed something, for at most 100 ms.  False: it has
  * replayed nothing. */
 bool control_wait_for_replayer(struct durability *d);

@@ -51,3 +51,11 @@ void nondurable_wait_all(const struct durability *d)
 		while (arch_load_acquire(&d->nondurable[i].id))
 			arch_backoff(&backoff);
 }
+
+bool nondurable_any_has(const struct durability *d, uint64_t durts)
+{
+	for (uint32_t i = 0; i < arch_load(&d->limit); i++)
+		if (nondurable_has(d, i, durts))
+			return true;
+	return false;
+}

@@ -107,4 +107,7 @@ static inline bool nondurable_has(const struct durability *d, uint32_t thread, u
 	return arch_load_acquire(&d->nondurable[thread].durts) == durts;
 }
 
+/* The same for any thread. */
+bool nondurable_any_has(const struct durability *d, uint64_t durts);
+
 #endif /* FUR_NONDURABLE_H */

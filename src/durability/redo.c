@@ -167,15 +167,29 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
 	return true;
 }
 
-bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
+/* Append an entry of this word, and store nothing. */
+static inline bool append_entry(struct redo_log *log, const struct durability *d, uint64_t word,
         const void *from, uint64_t bytes)
 {
 	uint64_t position = log->head;
 	FUR_ASSERT(log->form == REDO_UNDO);
 	if (!take_room(log, d, bytes))
 		return false;
-	put_entry(log, d, position, media_entry_word(heap_offset, bytes), from, bytes);
+	put_entry(log, d, position, word, from, bytes);
 	return true;
+}
+
+bool redo_append_only(struct redo_log *log, const struct durability *d, uint64_t heap_offset,
+        const void *from, uint64_t bytes)
+{
+	return append_entry(log, d, media_entry_word(heap_offset, bytes), from, bytes);
+}
+
+bool redo_append_range(
+        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t range)
+{
+	return append_entry(
+	        log, d, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &range, sizeof range);
 }
 
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
@@ -196,18 +210,6 @@ uint64_t redo_complete(struct redo_log *log, const struct durability *d, const u
 		position += media_entry_bytes(bytes);
 	}
 	return position;
-}
-
-bool redo_append_range(
-        struct redo_log *log, const struct durability *d, uint64_t heap_offset, uint64_t range)
-{
-	uint64_t position = log->head;
-	FUR_ASSERT(log->form == REDO_UNDO);
-	if (!take_room(log, d, sizeof range))
-		return false;
-	put_entry(log, d, position, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &range,
-	        sizeof range);
-	return true;
 }
 
 void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)

@@ -5,13 +5,6 @@
  */
 #include "durability/ring.h"
 
-/* The newer of the two tails: a replayer's, and the one that this process last read. */
-static uint64_t newest_tail(const struct durability *d)
-{
-	uint64_t theirs = arch_load_acquire(&d->control->tail), ours = ring_tail(d);
-	return theirs > ours ? theirs : ours;
-}
-
 /* From the oldest record of its thread that is not replayed to the end of this marker's record, in
  * bytes; 0 if the slot has no marker of `durts`.  The slot may be used again while we read it, so
  * the marker's fields are of this update only if it is not replayed afterwards. */
@@ -38,7 +31,7 @@ static uint64_t log_used(const struct durability *d, uint64_t durts)
 struct durability_usage durability_usage(const struct durability *d)
 {
 	struct durability_usage usage = {0};
-	uint64_t tail = newest_tail(d), next = ring_next(d);
+	uint64_t tail = control_newest_tail(d), next = ring_next(d);
 	/* Updates that have drawn a durTS beyond the ring wait for their slots. */
 	uint64_t used = next > tail ? next - tail : 0, slots = d->super->ring_slots;
 	usage.ring_slots = used < slots ? used : slots;

@@ -118,15 +118,11 @@ bool fresh_reach(struct fur_update *tx, const void *to, uint64_t *bytes)
 void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	struct fur_thread *t = tx->thread;
-	uint8_t *at = to, *last = at + bytes - 1;
+	uint8_t *at = to;
 	struct fresh_block *b = find(&t->fresh, at);
 	FUR_ASSERT(b && at + bytes <= b->end);
-	if (t->fresh.publication) {
-		for (const uint8_t *k = at; k <= last; k += 1 << STAMP_LINE_SHIFT)
-			stamp_line(t->htm, k, t->fresh.publication, t->index);
-		stamp_line(t->htm, last, t->fresh.publication, t->index);
-		arch_fence_light(); /* stamp_line() */
-	}
+	if (t->fresh.publication)
+		stamp_range(t, at, bytes, t->fresh.publication);
 	redo_store_words(at, from, bytes);
 	b->low = at < b->low ? at : b->low;
 	b->high = at + bytes > b->high ? at + bytes : b->high;

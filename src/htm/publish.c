@@ -51,6 +51,15 @@ void stamp_writes(struct fur_thread *t, uint64_t number)
 	arch_fence_light();
 }
 
+void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t number)
+{
+	const uint8_t *at = to, *last = at + bytes - 1;
+	for (; at <= last; at += 1 << STAMP_LINE_SHIFT)
+		stamp_line(t->htm, at, number, t->index);
+	stamp_line(t->htm, last, number, t->index);
+	arch_fence_light();
+}
+
 /* Collect D (INV-D1).  Without hardware updates any time after the last comparison of the loaded
  * values will do, and the sooner the better: the update cannot have read from those that publish
  * beside it, and need not wait for them.  All updates draw their durTSs while they publish, in the

@@ -92,6 +92,10 @@ static inline void stamp_line(struct htm *h, const void *at, uint64_t number, ui
  *          lines (light fence): see stamp_line(). */
 void stamp_writes(struct fur_thread *t, uint64_t number);
 
+/* Stamp every line of the range, before the caller stores there beside software bodies (INV-SW1).
+ * Orders:  the stamps before the caller's later stores (light fence): see stamp_line(). */
+void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t number);
+
 /* ------------------------------------------------------------------ software.c */
 
 /* A body that was defeated so often runs serially. */

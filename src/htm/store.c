@@ -40,22 +40,11 @@ static bool store_in_software(struct fur_update *tx, void *to, const void *from,
 	return false;
 }
 
-/* The update stores in place beside software bodies (INV-SW1). */
-static void stamp_range(struct fur_update *tx, const void *to, size_t bytes)
-{
-	const struct software *s = &tx->thread->software;
-	const uint8_t *at = to, *last = at + bytes - 1;
-	for (; at <= last; at += 1 << STAMP_LINE_SHIFT)
-		stamp_line(tx->thread->htm, at, s->publication, tx->thread->index);
-	stamp_line(tx->thread->htm, last, s->publication, tx->thread->index);
-	arch_fence_light(); /* stamp_line() */
-}
-
 /* Log the store of an update that stores in place, and store.  The source lies elsewhere. */
 static bool store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	if (unlikely(tx->extras & TX_STAMPS))
-		stamp_range(tx, to, bytes);
+		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (!redo_append(tx->log, tx->thread->durability, offset, to, from, bytes))
 		if (!store_make_room(tx))
@@ -98,15 +87,12 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 		tx_fail(tx, tx_in_heap(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
-	if (tx->form.software) {
-		if (unlikely(tx->extras))
-			store_part(tx, to, (const uint8_t *)&bits, bytes);
-		else
-			store_in_software(tx, to, &bits, bytes);
-		return;
-	}
 	if (unlikely(tx->extras)) {
 		store_part(tx, to, (const uint8_t *)&bits, bytes);
+		return;
+	}
+	if (tx->form.software) {
+		store_in_software(tx, to, &bits, bytes);
 		return;
 	}
 	const struct durability *d = tx->thread->durability;

@@ -10,9 +10,9 @@
  */
 #include "replay/apply.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "durability/ring.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,17 +251,11 @@ static void *worker_main(void *arg)
 void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void *arg)
 {
 	struct worker worker[REPLAY_THREADS_MOST];
-	sigset_t all, old;
 	FUR_ASSERT(parts >= 1 && parts <= REPLAY_THREADS_MOST);
-	/* The program's own threads must handle its signals, so block them in ours. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (unsigned n = 1; n < parts; n++) {
 		worker[n] = (struct worker){.part = part, .arg = arg, .n = n};
-		worker[n].runs =
-		        pthread_create(&worker[n].thread, NULL, worker_main, &worker[n]) == 0;
+		worker[n].runs = thread_start(&worker[n].thread, worker_main, &worker[n]) == 0;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	part(arg, 0);
 	for (unsigned n = 1; n < parts; n++) {
 		if (!worker[n].runs)

@@ -422,15 +422,6 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 
 /* -------------------------------------------------------------------- live */
 
-/* Does any thread have this durTS in nondurable[]? */
-static bool in_flight(const struct durability *d, uint64_t durts)
-{
-	for (uint32_t i = 0; i < arch_load(&d->limit); i++)
-		if (nondurable_has(d, i, durts))
-			return true;
-	return false;
-}
-
 /* Read a marker that the update has written whole.  Errors: FUR_EBUSY: it may be writing it;
  * FUR_ECORRUPT. */
 static int read_whole(const struct durability *d, uint64_t durts, struct media_marker *m)
@@ -448,7 +439,7 @@ static int read_whole(const struct durability *d, uint64_t durts, struct media_m
 	/* Where commits write by system calls, the leader of a group may be copying the marker to
 	 * the file just now, and in any order.  Alongside another process we cannot tell that from
 	 * a damaged marker; that process can, when it replays by itself. */
-	if (d->beside || in_flight(d, durts) || async_may_be_late(d, durts))
+	if (d->beside || nondurable_any_has(d, durts) || async_may_be_late(d, durts))
 		return FUR_EBUSY;
 	/* nondurable_has() and async_may_be_late() load with acquire.  So we read the marker after
 	 * the update has left nondurable[], and been flushed if it was late; then it is whole. */

@@ -11,9 +11,9 @@
  */
 #include "replayer/serve.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,12 +72,8 @@ static void *watch_main(void *argument)
 
 static int watch_start(struct server *s)
 {
-	sigset_t all, before;
-	sigfillset(&all);
-	/* The server takes the signals: they interrupt its sleep. */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int failed = pthread_create(&s->watch, NULL, watch_main, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	/* The server's own thread takes the signals: they interrupt its sleep. */
+	int failed = thread_start(&s->watch, watch_main, s);
 	return failed ? fur_fail(FUR_ESYS,
 	                        "cannot start a thread: %s: raise the limit on them (ulimit -u, "
 	                        "TasksMax=)",
