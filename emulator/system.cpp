@@ -195,6 +195,18 @@ int clock_gettime(clockid_t clock, struct timespec *ts) noexcept
 	return 0;
 }
 
+/* The same numbers in each process.  libfur draws a heap's address from them, and hashes addresses:
+ * with other numbers, a run of the same seed would take another course. */
+ssize_t getrandom(void *to, size_t bytes, unsigned)
+{
+	static Random numbers{1};
+	for (size_t at = 0; at < bytes; at += 8) {
+		uint64_t number = numbers.next();
+		memcpy(static_cast<uint8_t *>(to) + at, &number, bytes - at < 8 ? bytes - at : 8);
+	}
+	return static_cast<ssize_t>(bytes);
+}
+
 int sched_yield(void) noexcept
 {
 	if (!g.self)

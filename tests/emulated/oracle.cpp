@@ -131,6 +131,13 @@ Tx &close_tx(bool committed)
 	return tx;
 }
 
+/* The word's value is that of an update that may be lost still. */
+void comes_from(Tx &tx, uint64_t at)
+{
+	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].answered)
+		tx.from.push_back(by->second);
+}
+
 bool reads_unanswered(const Tx &tx)
 {
 	return std::any_of(
@@ -139,6 +146,9 @@ bool reads_unanswered(const Tx &tx)
 
 void becomes_visible(Tx &tx)
 {
+	/* An update may have restored a value that we had read before. */
+	for (const Access &r : tx.reads)
+		comes_from(tx, r.at);
 	run.order.push_back(index_of(tx));
 	for (const Access &w : tx.writes)
 		run.writer[w.at] = index_of(tx);
@@ -206,8 +216,7 @@ void read(uint64_t at, uint64_t value)
 				tx.forgot = {at, value};
 			return;
 		}
-	if (auto by = run.writer.find(at); by != run.writer.end() && !run.txs[by->second].answered)
-		tx.from.push_back(by->second);
+	comes_from(tx, at);
 	tx.reads.push_back({at, value});
 }
 

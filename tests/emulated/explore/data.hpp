@@ -17,7 +17,7 @@
 namespace explore
 {
 
-enum { KEYS = 24, ACCOUNTS = 8, OPENING = 1000 };
+enum { KEYS = 24, ACCOUNTS = 8, FLAGS = 3, OPENING = 1000 };
 /* Large blocks, in which updates use a few words, on lines of their own. */
 enum { TABLES = 3, TABLE_WORDS = 6, TABLE_STEP = 40, TABLE_BYTES = 20000 };
 
@@ -32,9 +32,10 @@ struct Data {
 	uint64_t gap[14];
 	/* An update that has read one writes the other: write skew, where isolation allows it */
 	Line pair[2];
-	Line newest[MOST_THREADS];     /* number of the thread's last update */
-	uint64_t account[ACCOUNTS][8]; /* [a][0], and a flag in [a][1]; two to 128 bytes */
-	uint64_t *table[TABLES][16];   /* [t][0]; NULL: there is none.  Its words are equal. */
+	Line newest[MOST_THREADS]; /* number of the thread's last update */
+	uint64_t account[ACCOUNTS]
+	                [8];         /* [a][0], and a flag in [a][1], a < FLAGS; two to 128 bytes */
+	uint64_t *table[TABLES][16]; /* [t][0]; NULL: there is none.  Its words are equal. */
 };
 
 /* The heap from which every run starts: some keys, some money. */

@@ -94,14 +94,15 @@ private:
 
 	/* ----------------------------------------------------------------- flags */
 
-	/* Words that change to and fro: comparing them does not tell that they have changed.  The
-	 * number of flags that are set stays even. */
+	/* Words that change to and fro: comparing them does not tell that they have changed.  They
+	 * are so few that two updates often restore them all.  The number of flags that are set
+	 * stays even. */
 	void flags_update(uint64_t r)
 	{
 		update(r, [r](auto *tx, Data *d) {
 			for (auto &a : d->account)
 				fur_load(tx, &a[1]);
-			for (uint64_t which : {(r >> 8) % ACCOUNTS, (r >> 16) % ACCOUNTS}) {
+			for (uint64_t which : {(r >> 8) % FLAGS, (r >> 16) % FLAGS}) {
 				uint64_t *flag = &d->account[which][1];
 				fur_store(tx, flag, fur_load(tx, flag) ^ 1);
 			}
