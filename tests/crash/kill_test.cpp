@@ -5,24 +5,28 @@
  *
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
- *               [--grow] [--recovery own|once|daemon]
- *               [--plant none|ack-early|lose-marker|flip-log]
- *     kill-test --replayer PATH --matrix [--kills 10000] [--seed N] [--sync-directory DIR]
+ *               [--grow] [--copier PATH] [--recovery own|once|daemon]
+ *               [--plant none|ack-early|lose-marker|flip-log|old-copy]
+ *     kill-test --replayer PATH --copier PATH --matrix [--kills 10000] [--seed N]
+ *               [--sync-directory DIR]
  *
  * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too.  After
  * one end of four, processes that recover the heap with fur_open are killed on their way, once or
  * several times.  One process of eight is not killed but closes the heap.
  *   --recovery once    every third time fur-replayer --once recovers; it is killed, and run again.
  *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or
- *   both
- *                      are killed, it is stopped for a while, and a second one is refused.
+ *                      both are killed, it is stopped for a while, and a second one is refused.
  *                      --daemon means the same.
  *   --small-log        so little log and so few ring slots that replay never rests.
- *   --large            every third update also replaces a block of 6 KiB.
+ *   --large            every third update also replaces a block of 6 KiB, or of 24 KiB, whose
+ *                      contents are not logged.
  *   --churn            threads end all the time, also inside transactions, and others come.
  *   --grow             the heap grows; after every eight ends a new one begins small again.
+ *   --copier           the heap is copied while the process works, by fur_backup or by this
+ *                      fur-copy, which may be killed.  A copy must have all that was acknowledged
+ *                      before it was begun, and nothing that the heap has lost.
  *   --matrix           all combinations of these, each with its share of the kills on a heap of its
- *                      own, and a line of result each.
+ *                      own, and a line of result each.  Half of them copy.
  * --plant puts a bug in, which the check must find.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
@@ -41,8 +45,8 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, plant = "none", pm = "emulated", isolation = "opacity",
-	                      recovery = "once", directory = "/dev/shm";
+	std::string replayer, copier, plant = "none", pm = "emulated", isolation = "opacity",
+	                              recovery = "once", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, churn = false, grow = false;
@@ -58,7 +62,8 @@ struct Settings {
 		       " --pm " + pm + " --isolation " + isolation + " --dram-bytes " +
 		       std::to_string(dram_bytes) + " --recovery " + recovery +
 		       (small_log ? " --small-log" : "") + (large ? " --large" : "") +
-		       (churn ? " --churn" : "") + (grow ? " --grow" : "") + " --plant " + plant +
+		       (churn ? " --churn" : "") + (grow ? " --grow" : "") +
+		       (copier.empty() ? "" : " --copier " + copier) + " --plant " + plant +
 		       " --directory " + directory;
 	}
 };
@@ -68,7 +73,7 @@ class Killer
 public:
 	Killer(const Settings &s)
 	    : s_(s), random_(s.seed), expected_(s.seed, s.parts()),
-	      shared_(crash::make_shared_memory()),
+	      shared_(crash::make_shared_memory()), copied_(crash::make_shared_memory()),
 	      path_(s.directory + "/fur-kill-" + std::to_string(getpid()))
 	{
 	}
@@ -76,7 +81,9 @@ public:
 	{
 		stop_daemon(SIGKILL);
 		unlink(path_.c_str());
+		unlink(copy_path().c_str());
 		munmap(shared_, sizeof *shared_);
+		munmap(copied_, sizeof *copied_);
 	}
 
 	int run()
@@ -107,6 +114,7 @@ public:
 		          << " recoveries with something to replay, "
 		          << updates_ + expected_.updates() << " updates, "
 		          << (s_.grow ? std::to_string(grown_) + " times grown, " : "")
+		          << (s_.copier.empty() ? "" : std::to_string(copies_) + " copies, ")
 		          << "all as acknowledged (seed " << s_.seed << ")\n";
 		return 0;
 	}
@@ -118,7 +126,7 @@ public:
 	bool worked() const
 	{
 		return updates_ + expected_.updates() > 0 && recovered_ > 0 &&
-		       (!s_.grow || grown_ > 0);
+		       (!s_.grow || grown_ > 0) && (s_.copier.empty() || copies_ > 0);
 	}
 
 private:
@@ -176,6 +184,8 @@ private:
 			std::vector<std::thread> threads;
 			for (unsigned t = 0; t < crash::THREADS; t++)
 				threads.emplace_back([&, t] { work(heap, t); });
+			if (copies_itself_)
+				threads.emplace_back([&] { back_up(heap); });
 			for (auto &t : threads)
 				t.join();
 			heap.close();
@@ -186,19 +196,85 @@ private:
 		_exit(status);
 	}
 
-	pid_t start(std::initializer_list<const char *> arguments, bool silent = false)
+	static pid_t run(std::string program, std::vector<std::string> arguments, bool silent)
 	{
-		std::vector<const char *> argv{"fur-replayer", "--quiet", "--heap", path_.c_str()};
-		argv.insert(argv.end(), arguments);
+		std::vector<char *> argv{program.data()};
+		for (std::string &a : arguments)
+			argv.push_back(a.data());
 		argv.push_back(nullptr);
 		pid_t pid = fork();
 		if (pid == 0) {
 			if (silent)
 				close(STDERR_FILENO);
-			execv(s_.replayer.c_str(), const_cast<char **>(argv.data()));
+			execv(argv[0], argv.data());
 			_exit(127);
 		}
 		return pid;
+	}
+	pid_t start(std::vector<std::string> arguments, bool silent = false)
+	{
+		arguments.insert(arguments.begin(), {"--quiet", "--heap", path_});
+		return run(s_.replayer, arguments, silent);
+	}
+
+	std::string copy_path() const
+	{
+		return path_ + ".copy";
+	}
+	/* A thread of the child. */
+	void back_up(const fur::Heap &heap)
+	{
+		usleep(static_cast<useconds_t>(random_() % 10000));
+		crash::note(copied_, shared_);
+		/* FUR_EBUSY: a replayer that is stopped keeps others from replaying. */
+		if (int error = fur_backup(heap.get(), copy_path().c_str());
+		        error && error != FUR_EBUSY)
+			fur::check(error);
+	}
+	/* fur-copy copies, while the child works. */
+	void start_copier()
+	{
+		usleep(static_cast<useconds_t>(random_() % 10000));
+		crash::note(copied_, shared_);
+		copier_ = run(s_.copier, {path_, copy_path()}, true);
+	}
+	/* It is killed, or ends: with a copy, or without one if the program was just opening or
+	 * closing the heap. */
+	void end_copier()
+	{
+		int status;
+		if (!copier_)
+			return;
+		if (random_() % 2)
+			kill(copier_, SIGKILL);
+		waitpid(copier_, &status, 0);
+		copier_ = 0;
+		bool there = access(copy_path().c_str(), F_OK) == 0;
+		if (WIFEXITED(status) && WEXITSTATUS(status) != !there)
+			throw std::runtime_error("fur-copy ended with status " +
+			                         std::to_string(WEXITSTATUS(status)) + " and " +
+			                         (there ? "a copy" : "no copy"));
+	}
+	/* The copy, if there is one.  `expected`: as the heap was before the process that has ended
+	 * now; expected_: as it is. */
+	std::string check_copy(crash::Expected expected)
+	{
+		if (access(copy_path().c_str(), F_OK))
+			return "";
+		if (s_.plant == "old-copy")
+			crash::note(copied_, shared_);
+		for (unsigned t = 0; t < crash::THREADS; t++)
+			copied_->thread[t].intended.store(shared_->thread[t].intended);
+		fur::Heap copy = fur::Heap::open(copy_path(), options());
+		std::string wrong = expected.check(copy, copied_);
+		if (wrong.empty() && copy.info().recovered)
+			wrong = "it was not closed";
+		if (wrong.empty() && !expected.before(expected_))
+			wrong = "it has what the heap has lost";
+		copy.close();
+		unlink(copy_path().c_str());
+		copies_++;
+		return wrong.empty() ? "" : "the copy: " + wrong;
 	}
 
 	/* While a process works the daemon is killed and perhaps replaced, or stopped for a while.
@@ -287,10 +363,13 @@ private:
 	{
 		int status;
 		closes_ = s_.plant == "none" && random_() % 8 == 0;
+		copies_itself_ = !s_.copier.empty() && random_() % 2;
 		shared_->stop = false;
 		pid_t pid = fork();
 		if (pid == 0)
 			child();
+		if (!s_.copier.empty() && !copies_itself_)
+			start_copier();
 		if (s_.recovery == "daemon")
 			disturb_daemon();
 		usleep(static_cast<useconds_t>(random_() % 30000));
@@ -302,6 +381,7 @@ private:
 		}
 		waitpid(pid, &status, 0);
 		go_on();
+		end_copier();
 		closed_ += closes_;
 		if (closes_ && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
 			throw std::runtime_error("the process that should close the heap failed");
@@ -336,7 +416,7 @@ private:
 	/* The planted bugs that lie in the file. */
 	void damage()
 	{
-		if (s_.plant == "none" || s_.plant == "ack-early")
+		if (s_.plant != "lose-marker" && s_.plant != "flip-log")
 			return;
 		heap_file file;
 		durability d;
@@ -410,23 +490,25 @@ private:
 		        heap.info().replayed_updates > 0 || (s_.recovery != "own" && k % 3 == 0);
 		if (closes_ && heap.info().recovered)
 			return "the heap had been closed, and is taken for one that had not";
+		const crash::Expected earlier = expected_;
 		std::string wrong = expected_.check(heap, shared_);
 		grown_ += fur_bytes(heap.get()) > size_;
 		size_ = fur_bytes(heap.get());
 		heap.close();
-		return wrong;
+		return wrong.empty() ? check_copy(earlier) : wrong;
 	}
 
 	Settings s_;
 	std::mt19937_64 random_;
 	crash::Expected expected_;
-	crash::Shared *shared_;
+	crash::Shared *shared_, *copied_; /* copied_: as it was when the copy was begun */
 	std::string path_;
-	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0;
+	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0, copies_ = 0;
 	unsigned grown_ = 0; /* how often the heap was larger after an end than before */
 	uint64_t size_ = 0, updates_ = 0; /* of the heap; of earlier heaps */
 	bool closes_ = false;             /* the last process has closed the heap */
-	pid_t daemon_ = 0;
+	bool copies_itself_ = false;      /* not by fur-copy */
+	pid_t daemon_ = 0, copier_ = 0;
 };
 
 /* ------------------------------------------------------------------ matrix */
@@ -447,6 +529,8 @@ void each_combination(const Settings &base, const std::string &sync_directory, E
 				s.large = bits & 8;
 				s.churn = bits & 16;
 				s.grow = bits & 32;
+				if (__builtin_parity(bits) == 0)
+					s.copier.clear();
 				each(s);
 			}
 }
@@ -463,8 +547,9 @@ int matrix(const Settings &base, const std::string &sync_directory)
 			return;
 		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "")
 		          << (s.small_log ? " small-log" : "") << (s.large ? " large" : "")
-		          << (s.churn ? " churn" : "") << (s.grow ? " grow" : "") << " recovery-"
-		          << s.recovery << ": " << std::flush;
+		          << (s.churn ? " churn" : "") << (s.grow ? " grow" : "")
+		          << (s.copier.empty() ? "" : " copy") << " recovery-" << s.recovery << ": "
+		          << std::flush;
 		try {
 			Killer killer(s);
 			wrong += killer.run() != 0;
@@ -490,6 +575,7 @@ int main(int argc, char **argv)
 	tools::CommandLine line(
 	        "kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
 	line.option("--replayer", s.replayer, "the fur-replayer program").required();
+	line.option("--copier", s.copier, "copy the heap in use, also by this fur-copy program");
 	line.option("--kills", s.kills, "how many processes work and end");
 	line.option("--seed", s.seed);
 	line.option("--directory", s.directory, "where the heap file goes");
@@ -507,7 +593,7 @@ int main(int argc, char **argv)
 	line.option("--sync-directory", sync_directory,
 	        "--matrix: where the heap file goes with --pm sync");
 	line.option("--plant", s.plant, "a bug the check must find")
-	        .one_of({"none", "ack-early", "lose-marker", "flip-log"});
+	        .one_of({"none", "ack-early", "lose-marker", "flip-log", "old-copy"});
 	if (auto status = tools::parse_or_exit_status(line, "kill-test", argc, argv))
 		return *status;
 	if (daemon)

@@ -42,8 +42,9 @@ enum Parts : unsigned {
 	GROWTH = 16
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
-/* LARGE: at regular intervals an update replaces the large block of its thread too. */
-enum { LARGE_EVERY = 3, LARGE_WORDS = 768 };
+/* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
+ * one is so large that its stores are not logged (fresh memory). */
+enum { LARGE_EVERY = 3, LARGE_WORDS = 768, VERY_LARGE_WORDS = 3072 };
 /* GROWTH: at regular intervals an update adds a block to those that its thread keeps: up to so many
  * of 16 to 400 KiB, so the heap becomes some MiB larger with each ten of them. */
 enum { ADD_EVERY = 8, ADD_MOST = 128 };
@@ -57,6 +58,15 @@ struct Shared {
 	Acknowledged thread[THREADS];
 	std::atomic<bool> running, stop;
 };
+/* Write down what may not be lost from now on. */
+inline void note(Shared *to, const Shared *from)
+{
+	for (unsigned t = 0; t < THREADS; t++) {
+		to->thread[t].acknowledged.store(from->thread[t].acknowledged);
+		for (unsigned seen = 0; seen < THREADS; seen++)
+			to->thread[t].seen[seen].store(from->thread[t].seen[seen]);
+	}
+}
 inline Shared *make_shared_memory()
 {
 	void *p = mmap(
@@ -71,9 +81,6 @@ struct Line {
 struct Block {
 	uint64_t thread, k, check[10];
 };
-struct LargeBlock {
-	uint64_t word[LARGE_WORDS];
-};
 /* Only its first words and its last word are stored. */
 struct AddedBlock {
 	AddedBlock *next;
@@ -84,7 +91,7 @@ struct Data {
 	Line account[ACCOUNTS];
 	Line counter[THREADS];
 	Block *block[THREADS][BLOCKS];
-	LargeBlock *large[THREADS];
+	uint64_t *large[THREADS];
 	AddedBlock *added[THREADS]; /* newest first */
 };
 
@@ -153,13 +160,18 @@ inline uint64_t large_word(uint64_t t, uint64_t k, uint64_t i)
 	return mix(t * 1000003 + k * 4099 + i);
 }
 
+inline uint64_t large_words(uint64_t k)
+{
+	return k % (2 * LARGE_EVERY) ? LARGE_WORDS : VERY_LARGE_WORDS;
+}
+
 inline void replace_large_block(fur_update *tx, Data *data, uint64_t t, uint64_t k)
 {
-	LargeBlock fresh;
-	for (uint64_t i = 0; i < LARGE_WORDS; i++)
-		fresh.word[i] = large_word(t, k, i);
-	auto *place = static_cast<LargeBlock *>(fur_alloc(tx, sizeof(LargeBlock)));
-	fur_write(tx, place, &fresh, sizeof fresh);
+	uint64_t fresh[VERY_LARGE_WORDS], bytes = 8 * large_words(k);
+	for (uint64_t i = 0; i < large_words(k); i++)
+		fresh[i] = large_word(t, k, i);
+	auto *place = static_cast<uint64_t *>(fur_alloc(tx, bytes));
+	fur_write(tx, place, fresh, bytes);
 	fur_free(tx, fur_load(tx, &data->large[t]));
 	fur_store(tx, &data->large[t], place);
 }
@@ -389,6 +401,12 @@ public:
 			wrong = check_memory(heap, data);
 		return wrong;
 	}
+	/* Does this state come before the other one? */
+	bool before(const Expected &other) const
+	{
+		return std::equal(counter_, counter_ + THREADS, other.counter_,
+		        [](uint64_t a, uint64_t b) { return a <= b; });
+	}
 	uint64_t updates() const
 	{
 		uint64_t n = 0;
@@ -450,11 +468,11 @@ private:
 	}
 	std::string check_large(const Data *data, unsigned t) const
 	{
-		const LargeBlock *large = data->large[t];
-		if (!large != !newest_large_[t])
+		const uint64_t *large = data->large[t], k = newest_large_[t];
+		if (!large != !k)
 			return "a large block is missing, or should not be";
-		for (uint64_t i = 0; large && i < LARGE_WORDS; i++)
-			if (large->word[i] != large_word(t, newest_large_[t], i))
+		for (uint64_t i = 0; large && i < large_words(k); i++)
+			if (large[i] != large_word(t, k, i))
 				return "a large block is torn, or not the newest";
 		return "";
 	}
