@@ -46,7 +46,8 @@ size_t usable_bytes(void *p)
 	return (size_t(1) << header_of(p)->size_class) - header_of(p)->offset;
 }
 
-void *take_block(size_t alignment, size_t bytes)
+/* `zero`: set if the block has never been used, and is zero. */
+void *take_block(size_t alignment, size_t bytes, bool &zero)
 {
 	size_t offset = alignment > HEADER ? alignment : HEADER, size_class = 5;
 	while ((size_t(1) << size_class) < bytes + offset)
@@ -54,6 +55,7 @@ void *take_block(size_t alignment, size_t bytes)
 	size_t size = size_t(1) << size_class;
 	uint8_t *block =
 	        static_cast<uint8_t *>(size_class < CLASSES ? free_blocks[size_class] : nullptr);
+	zero = !block;
 	if (block) {
 		memcpy(&free_blocks[size_class], block, sizeof(void *));
 	} else {
@@ -73,8 +75,9 @@ void *take_block(size_t alignment, size_t bytes)
 
 void *allocate_block(size_t alignment, size_t bytes)
 {
+	bool zero;
 	Away away;
-	return take_block(alignment, bytes);
+	return take_block(alignment, bytes, zero);
 }
 
 } // namespace
@@ -114,9 +117,10 @@ void *calloc(size_t n, size_t bytes)
 		errno = ENOMEM;
 		return nullptr;
 	}
-	void *p = allocate_block(HEADER, all);
+	bool zero;
 	Away away;
-	return p ? memset(p, 0, all) : nullptr;
+	void *p = take_block(HEADER, all, zero);
+	return p && !zero ? memset(p, 0, all) : p;
 }
 
 void free(void *p)

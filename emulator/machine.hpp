@@ -15,6 +15,7 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 
 namespace emu
 {
@@ -179,7 +180,9 @@ struct Line {
 	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
-/* Tags of a set-associative cache, the most recent of each set first. */
+/* Tags of a set-associative cache, the most recent of each set first.  They are mapped, because
+ * mapped memory is zero without being touched: the caches of a machine have megabytes of tags, and
+ * a short run touches few. */
 struct Cache {
 	uint32_t *tags = nullptr; /* 1 + line id */
 	unsigned sets = 0, ways = 0;
@@ -188,7 +191,23 @@ struct Cache {
 	{
 		ways = ways_;
 		sets = lines / ways;
-		tags = static_cast<uint32_t *>(__libc_calloc(lines, sizeof *tags));
+		if (!sets)
+			return;
+		void *p = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			abort();
+		tags = static_cast<uint32_t *>(p);
+	}
+	void unmake()
+	{
+		if (tags)
+			munmap(tags, bytes());
+		tags = nullptr;
+	}
+	size_t bytes() const
+	{
+		return size_t(sets) * ways * sizeof *tags;
 	}
 	bool has(uint32_t id) const
 	{

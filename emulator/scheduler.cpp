@@ -271,15 +271,15 @@ static void reset_cores(const Description &d)
 	memset(g.directories, 0, sizeof g.directories);
 	memset(g.socket_cores, 0, sizeof g.socket_cores);
 	for (unsigned s = 0; s < MAX_SOCKETS; s++) {
-		__libc_free(g.l3[s].tags);
+		g.l3[s].unmake();
 		g.l3[s] = {};
 		if (s < d.sockets)
 			g.l3[s].make(d.l3_lines, d.l3_ways);
 	}
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
-		__libc_free(core.l1.tags);
-		__libc_free(core.l2.tags);
+		core.l1.unmake();
+		core.l2.unmake();
 		core = {};
 		core.slowdown = 1024;
 		if (c >= d.cores() && c != EMU_MAX_CORES)

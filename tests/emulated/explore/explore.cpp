@@ -32,6 +32,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <malloc.h>
 #include <map>
 #include <optional>
 
@@ -170,6 +171,9 @@ int main(int argc, char **argv)
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
+	/* Each heap that is opened has a table of megabytes.  If it is always mapped, no process
+	 * touches all of it to make it zero. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	add_options(line, o);
 	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
 		return *status;
