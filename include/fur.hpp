@@ -423,22 +423,74 @@ result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, fur_ticket &tic
 	});
 }
 
-/* make - a new T in the heap, value-initialised, at a multiple of alignof(T).  T must be trivially
- * copyable and trivially destructible.  If T is alignas(FUR_CACHE_LINE), the object has cache lines
- * of its own: see fur_alloc_aligned().
- * Returns: NULL as fur_alloc() does. */
-template <class T>
-T *make(fur_update *tx)
+namespace detail
 {
-	static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+template <class T, class = void>
+struct has_clear : std::false_type {
+};
+template <class T>
+struct has_clear<T, std::void_t<decltype(std::declval<T &>().clear(std::declval<fur_update *>()))>>
+    : std::true_type {
+};
+
+template <class T>
+constexpr void check_storable()
+{
+	static_assert(std::is_trivially_destructible_v<T> && !std::is_polymorphic_v<T>,
+	        "libfur: this type does not survive a restart: its destructor or its virtual "
+	        "functions tie it to this process; use plain structs, fur::string and libfur's "
+	        "containers");
 	static_assert(alignof(T) <= FUR_MOST_ALIGNMENT,
-	        "fur::make: the alignment is larger than FUR_MOST_ALIGNMENT");
+	        "libfur: the alignment is larger than FUR_MOST_ALIGNMENT");
+}
+
+} // namespace detail
+
+/* make - a new T in the heap, T{args...}, at a multiple of alignof(T).  Without arguments it is
+ * zero, or has its members' default values; libfur's containers are then empty.  T must be
+ * trivially destructible, and have no virtual functions.  If T is alignas(FUR_CACHE_LINE), the
+ * object has cache lines of its own: see fur_alloc_aligned().
+ * Returns: NULL as fur_alloc() does. */
+template <class T, class... Args>
+T *make(fur_update *tx, Args &&...args)
+{
+	detail::check_storable<T>();
 	void *place = fur_alloc_aligned(tx, sizeof(T), alignof(T));
 	if (!place)
 		return nullptr;
-	T value{};
-	fur_write(tx, place, &value, sizeof value);
+	T value{std::forward<Args>(args)...};
+	fur_write(tx, place, static_cast<const void *>(&value), sizeof value);
 	return static_cast<T *>(place);
+}
+
+/* make_array - `n` new objects of type T in a row, each T{}.
+ * Returns: NULL as fur_alloc() does, and if the size overflows. */
+template <class T>
+T *make_array(fur_update *tx, size_t n)
+{
+	detail::check_storable<T>();
+	size_t bytes;
+	if (__builtin_mul_overflow(n, sizeof(T), &bytes))
+		return nullptr;
+	auto *place = static_cast<T *>(fur_alloc_aligned(tx, bytes, alignof(T)));
+	T value{};
+	for (size_t i = 0; place && i < n; i++)
+		fur_write(tx, static_cast<void *>(place + i), static_cast<const void *>(&value),
+		        sizeof value);
+	return place;
+}
+
+/* destroy - free an object that make() has made.  If T has a function clear(fur_update *), as
+ * fur::string and the containers have, destroy() calls it first.  A struct that has such members
+ * needs one of its own, which clears them.  NULL is allowed. */
+template <class T>
+void destroy(fur_update *tx, T *object)
+{
+	if constexpr (detail::has_clear<T>::value)
+		if (object)
+			object->clear(tx);
+	fur_free(tx, object);
 }
 
 } // namespace fur

@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap, for
+ * trivially copyable keys and values and fur::string.  Keys are compared with <.
+ *
+ *     struct Desk { fur::ordered_map<uint64_t, Order> orders; };
+ *     fur::update(self, [&](fur_update *tx) { desk->orders.insert(tx, price, order); });
+ *     fur::read(self, [&](fur_ro *tx) {
+ *             auto all = desk->orders.in(tx);
+ *             for (auto at = all.lower_bound(100); at != all.end() && at->first < 200; ++at)
+ *                     print(at->second);
+ *     });
+ *
+ * A map that is all zero is empty.  It is a B+tree of nodes with up to FANOUT entries, 2 to 15.  An
+ * order word says where in a node its entries are, so an insertion moves none (Mao et al.,
+ * Masstree, EuroSys 2012).  Child i of an inner node holds the keys from key i on, up to key i + 1;
+ * key 0 of an inner node is not looked at.  No leaf is empty; a node that becomes empty is taken
+ * out of its parent, and nodes are not merged otherwise.  A leaf that is split at the end of the
+ * map stays full, so keys that are added in order fill it.
+ *
+ * Right under snapshot isolation too: an update that changes a leaf, moves its entries, or takes it
+ * out stores to its order word, and one that changes a value promotes it; likewise one level up for
+ * a node that gains or loses a child.  So two updates of which one relies on what the other changes
+ * write a common word.
+ *
+ * On the medium, in words of 8 bytes:
+ *
+ *     map      0 root, or 0                             1 the parts of the size (sizes.hpp), or 0
+ *     leaf     0 order                                  1.. FANOUT keys; then FANOUT values
+ *     inner    0 order                                  1.. FANOUT keys; then FANOUT children
+ *     order    the lowest 4 bits: the number of entries; then, 4 bits each, the places of the
+ *              entries in their order, and after them the free places
+ *     root, child    the address of a node | 1 if it is a leaf
+ */
+#ifndef FUR_ORDERED_MAP_HPP
+#define FUR_ORDERED_MAP_HPP
+
+#include <fur/map.hpp>
+#include <fur/sizes.hpp>
+
+#include <iterator>
+
+namespace fur
+{
+
+namespace detail
+{
+
+/* The order word of a node. */
+struct Order {
+	uint64_t word;
+
+	static constexpr Order none()
+	{
+		return {UINT64_C(0xedcba98765432100)};
+	}
+	unsigned count() const
+	{
+		return word & 15;
+	}
+	/* The place of entry i, or, from count() on, a free place. */
+	unsigned place(unsigned i) const
+	{
+		return word >> (4 * i + 4) & 15;
+	}
+	/* The lowest `i` places and the count. */
+	static constexpr uint64_t below(unsigned i)
+	{
+		return i < 15 ? (UINT64_C(1) << (4 * i + 4)) - 1 : ~UINT64_C(0);
+	}
+	/* Place `from` moves to where place `to` was; those in between move on by one. */
+	Order moved(unsigned from, unsigned to) const
+	{
+		const uint64_t place_word = this->place(from);
+		const uint64_t rest = (word & below(from)) |
+		                      (from < 14 ? word >> (4 * from + 8) << (4 * from + 4) : 0);
+		const uint64_t above = to < 14 ? (rest & ~below(to)) << 4 : 0;
+		return {(rest & below(to)) | place_word << (4 * to + 4) | above};
+	}
+	/* The first free place becomes entry i. */
+	Order inserted(unsigned i) const
+	{
+		return {moved(count(), i).word + 1};
+	}
+	Order removed(unsigned i) const
+	{
+		return {moved(i, count() - 1).word - 1};
+	}
+	Order shortened(unsigned count) const
+	{
+		return {(word & ~UINT64_C(15)) | count};
+	}
+};
+
+} // namespace detail
+
+template <class K, class V, unsigned FANOUT = 15>
+class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT>, K, V>
+{
+	static_assert(FANOUT >= 2 && FANOUT <= 15, "fur::ordered_map: 2 to 15 entries in a node");
+	using Calls = detail::MapCalls<ordered_map, K, V>;
+	friend Calls;
+	using key_codec = stored<K>;
+	using value_codec = stored<V>;
+	using Order = detail::Order;
+	template <class Tx>
+	class Iterator;
+	template <class Tx>
+	class View;
+
+public:
+	using typename Calls::key_type;
+	using typename Calls::key_view;
+	using typename Calls::mapped_view;
+	using typename Calls::size_type;
+	using typename Calls::value_type;
+	template <class Tx>
+	using iterator = Iterator<Tx>;
+
+	/* size - the number of entries.  Reads 16 lines that insertions store to, so call it in
+	 * updates only if you must. */
+	template <class Tx>
+	size_type size(Tx *tx) const
+	{
+		if (sizes_.exist(tx))
+			return sizes_.sum(tx);
+		const uint64_t root = fur_load(tx, &root_);
+		return root ? order_of(tx, node_of(root)).count() : 0;
+	}
+	/* in - the map in a transaction, as a range of pairs in the order of the keys.  It and its
+	 * iterators are valid until the transaction ends or changes the map. */
+	template <class Tx>
+	View<Tx> in(Tx *tx) const
+	{
+		return {tx, this};
+	}
+	/* find - an iterator to the key's entry, or in(tx).end(). */
+	template <class Tx>
+	Iterator<Tx> find(Tx *tx, key_view key) const
+	{
+		return in(tx).find(key);
+	}
+	/* lower_bound, upper_bound - an iterator to the first entry whose key is not smaller than
+	 * `key`, or larger; or in(tx).end(). */
+	template <class Tx>
+	Iterator<Tx> lower_bound(Tx *tx, key_view key) const
+	{
+		return in(tx).lower_bound(key);
+	}
+	template <class Tx>
+	Iterator<Tx> upper_bound(Tx *tx, key_view key) const
+	{
+		return in(tx).upper_bound(key);
+	}
+	/* A place in the map that outlives transactions: see fur::scan() (map.hpp). */
+	class cursor
+	{
+	public:
+		/* At the beginning, or at the first key that is not smaller than `from`. */
+		cursor() = default;
+		explicit cursor(key_view from) : key_(key_type(from)) {}
+		bool done() const
+		{
+			return done_;
+		}
+		/* advance - call f(value_type) for the next entries, `most` at most, and go on
+		 * behind them. */
+		template <class Tx, class F>
+		void advance(Tx *tx, const ordered_map &map, size_t most, F &&f)
+		{
+			const View<Tx> all = map.in(tx);
+			auto at = !key_   ? all.begin()
+			          : seen_ ? all.upper_bound(*key_)
+			                  : all.lower_bound(*key_);
+			for (; most > 0 && at != all.end(); ++at, most--) {
+				const value_type entry = *at;
+				f(entry);
+				key_ = entry.first;
+				seen_ = true;
+			}
+			done_ = at == all.end();
+		}
+
+	private:
+		std::optional<key_type> key_;
+		bool seen_ = false, done_ = false; /* seen_: the entry of key_ */
+	};
+
+	/* clear - remove all entries.  The update frees a block for each node; if the map has so
+	 * many that the log has no room for that, the commit fails with FUR_ETOOBIG: then remove
+	 * the entries in several updates. */
+	template <class Tx>
+	void clear(Tx *tx)
+	{
+		if (const uint64_t root = fur_load(tx, &root_))
+			free_below(tx, root);
+		fur_store(tx, &root_, 0);
+		sizes_.destroy(tx);
+	}
+
+private:
+	enum : size_t {
+		KEYS = 1,
+		VALUES = KEYS + FANOUT * key_codec::WORDS, /* or children */
+		LEAF_WORDS = VALUES + FANOUT * value_codec::WORDS,
+		INNER_WORDS = VALUES + FANOUT
+	};
+	enum : unsigned { MOST_LEVELS = 40 };
+	static constexpr uint64_t LEAF = 1;
+
+	static bool is_leaf(uint64_t word)
+	{
+		return word & LEAF;
+	}
+	static uint64_t *node_of(uint64_t word)
+	{
+		return detail::pointer<uint64_t>(word & ~LEAF);
+	}
+	static const uint64_t *key_at(const uint64_t *node, size_t place)
+	{
+		return node + KEYS + place * key_codec::WORDS;
+	}
+	static uint64_t *key_at(uint64_t *node, size_t place)
+	{
+		return node + KEYS + place * key_codec::WORDS;
+	}
+	static const uint64_t *value_at(const uint64_t *leaf, size_t place)
+	{
+		return leaf + VALUES + place * value_codec::WORDS;
+	}
+	static uint64_t *value_at(uint64_t *leaf, size_t place)
+	{
+		return leaf + VALUES + place * value_codec::WORDS;
+	}
+	template <class Tx>
+	static Order order_of(Tx *tx, const uint64_t *node)
+	{
+		return {fur_load(tx, node)};
+	}
+	template <class Tx>
+	static uint64_t child(Tx *tx, const uint64_t *inner, Order order, unsigned i)
+	{
+		return fur_load(tx, &inner[VALUES + order.place(i)]);
+	}
+
+	/* ------------------------------------------------------------------ search */
+
+	/* From the root to a leaf: inner nodes, and which child of each. */
+	struct Path {
+		uint64_t *node[MOST_LEVELS];
+		Order order[MOST_LEVELS];
+		unsigned index[MOST_LEVELS];
+		unsigned levels = 0;
+
+		void add(uint64_t *inner, Order o, unsigned i)
+		{
+			node[levels] = inner;
+			order[levels] = o;
+			index[levels++] = i;
+		}
+	};
+	/* The first entry from `i` on that is not before the key.  `before(words)`: is this key? */
+	template <class Before>
+	static unsigned first_not(const uint64_t *node, Order order, unsigned i, Before before)
+	{
+		for (unsigned n = order.count() - i; n > 0;) {
+			const unsigned half = n / 2;
+			if (before(key_at(node, order.place(i + half)))) {
+				i += half + 1;
+				n -= half + 1;
+			} else {
+				n = half;
+			}
+		}
+		return i;
+	}
+	/* In an inner node: the child to which the key belongs. */
+	template <class Tx>
+	static unsigned route(Tx *tx, const uint64_t *inner, Order order, key_view key)
+	{
+		return first_not(inner, order, 1, [&](auto *at) {
+			return !key_codec::more(tx, at, key);
+		}) - 1;
+	}
+	template <class Tx>
+	static unsigned lower(Tx *tx, const uint64_t *leaf, Order order, key_view key)
+	{
+		return first_not(
+		        leaf, order, 0, [&](auto *at) { return key_codec::less(tx, at, key); });
+	}
+	/* The leaf to which the key belongs.  NULL: the map is empty. */
+	template <class Tx>
+	uint64_t *descend(Tx *tx, key_view key, Path *path) const
+	{
+		uint64_t at = fur_load(tx, &root_);
+		while (at && !is_leaf(at)) {
+			uint64_t *inner = node_of(at);
+			const Order order = order_of(tx, inner);
+			const unsigned i = route(tx, inner, order, key);
+			if (path)
+				path->add(inner, order, i);
+			at = child(tx, inner, order, i);
+		}
+		return node_of(at);
+	}
+	template <class Tx>
+	static bool has(Tx *tx, const uint64_t *leaf, Order order, unsigned i, key_view key)
+	{
+		return i < order.count() && key_codec::equal(tx, key_at(leaf, order.place(i)), key);
+	}
+	/* The leaf with the key, and the key's place in it; NULL: there is none. */
+	template <class Tx>
+	std::pair<uint64_t *, unsigned> find_key(Tx *tx, key_view key) const
+	{
+		uint64_t *leaf = descend(tx, key, nullptr);
+		if (!leaf)
+			return {nullptr, 0};
+		const Order order = order_of(tx, leaf);
+		const unsigned i = lower(tx, leaf, order, key);
+		return {has(tx, leaf, order, i, key) ? leaf : nullptr, order.place(i)};
+	}
+	template <class Tx>
+	const uint64_t *value_words(Tx *tx, key_view key) const
+	{
+		const auto [leaf, place] = find_key(tx, key);
+		return leaf ? value_at(static_cast<const uint64_t *>(leaf), place) : nullptr;
+	}
+	template <class Tx>
+	uint64_t *words_to_change(Tx *tx, key_view key)
+	{
+		const auto [leaf, place] = find_key(tx, key);
+		if (leaf)
+			/* A split or a removal may move the value without a store to its old
+			 * place, but it stores to this word. */
+			fur_promote(tx, leaf);
+		return leaf ? value_at(leaf, place) : nullptr;
+	}
+
+	/* --------------------------------------------------------------- insertion */
+
+	template <class Tx>
+	static uint64_t *new_node(Tx *tx, size_t words)
+	{
+		uint64_t *node = detail::new_node(tx, words);
+		fur_store(tx, node, Order::none().word);
+		return node;
+	}
+	template <class Tx>
+	static void move_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
+	{
+		for (size_t i = 0; i < n; i++)
+			fur_store(tx, &to[i], fur_load(tx, &from[i]));
+	}
+	template <class Tx>
+	static void store_zero(Tx *tx, uint64_t *to, size_t n)
+	{
+		for (size_t i = 0; i < n; i++)
+			fur_store(tx, &to[i], 0);
+	}
+	/* Make room for entry i.  Returns its place. */
+	template <class Tx>
+	static unsigned take_place(Tx *tx, uint64_t *node, unsigned i)
+	{
+		const Order order = order_of(tx, node).inserted(i);
+		fur_store(tx, node, order.word);
+		return order.place(i);
+	}
+	template <class Tx>
+	static uint64_t *put(Tx *tx, uint64_t *leaf, unsigned i, key_view key, mapped_view value)
+	{
+		const unsigned place = take_place(tx, leaf, i);
+		key_codec::create(tx, key_at(leaf, place), key);
+		value_codec::create(tx, value_at(leaf, place), value);
+		return value_at(leaf, place);
+	}
+
+	/* A node that is about to be a child of the level above, behind the one that was split. */
+	struct Up {
+		uint64_t child;
+		uint64_t *
+		        key; /* its first key: in the leaf, or in the inner node that gives it up */
+		bool from_leaf;
+	};
+	/* Give the place of an inner node the key, which `up` gives up unless a leaf needs it. */
+	template <class Tx>
+	static void put_child(Tx *tx, uint64_t *inner, unsigned i, const Up &up)
+	{
+		const unsigned place = take_place(tx, inner, i);
+		uint64_t *key = key_at(inner, place);
+		fur_store(tx, &inner[VALUES + place], up.child);
+		if (up.from_leaf) {
+			const auto value = key_codec::load(tx, up.key);
+			key_codec::create(tx, key, value);
+		} else {
+			move_words(tx, key, up.key, key_codec::WORDS);
+			store_zero(tx, up.key, key_codec::WORDS);
+		}
+	}
+	/* The same for the first child of an inner node, whose key is not looked at. */
+	template <class Tx>
+	static void put_first_child(Tx *tx, uint64_t *inner, uint64_t child)
+	{
+		const unsigned place = take_place(tx, inner, 0);
+		fur_store(tx, &inner[VALUES + place], child);
+		store_zero(tx, key_at(inner, place), key_codec::WORDS);
+	}
+	/* Leave `stay` entries in a full node, and move the others to a new one. */
+	template <class Tx>
+	static uint64_t *split(Tx *tx, uint64_t *node, unsigned stay, bool leaf)
+	{
+		const size_t words = leaf ? +value_codec::WORDS : 1;
+		const Order order = order_of(tx, node);
+		uint64_t *right = new_node(tx, leaf ? LEAF_WORDS : INNER_WORDS);
+		for (unsigned i = stay; i < FANOUT; i++) {
+			const unsigned from = order.place(i), to = i - stay;
+			move_words(tx, key_at(right, to), key_at(node, from), key_codec::WORDS);
+			move_words(tx, right + VALUES + to * words, node + VALUES + from * words,
+			        words);
+		}
+		fur_store(tx, right, Order::none().shortened(FANOUT - stay).word);
+		fur_store(tx, node, order.shortened(stay).word);
+		return right;
+	}
+	/* How many entries stay in the left node when entry i comes?  All, at the map's end. */
+	static unsigned staying(const Path &path, unsigned levels, unsigned i)
+	{
+		bool last = i == FANOUT;
+		for (unsigned l = 0; l < levels; l++)
+			last = last && path.index[l] + 1 == path.order[l].count();
+		return last ? FANOUT : (FANOUT + 1) / 2;
+	}
+	/* Hang the new node into the level above, which is split as long as it is full. */
+	template <class Tx>
+	void hang(Tx *tx, Path &path, uint64_t below, Up up)
+	{
+		while (path.levels) {
+			const unsigned l = --path.levels, i = path.index[l] + 1;
+			uint64_t *node = path.node[l];
+			if (path.order[l].count() < FANOUT) {
+				put_child(tx, node, i, up);
+				return;
+			}
+			const unsigned stay = staying(path, l, i);
+			uint64_t *right = split(tx, node, stay, false);
+			if (stay == FANOUT) {
+				/* The only child of `right`; its key goes up with `right`. */
+				put_first_child(tx, right, up.child);
+				up.child = detail::word_of(right);
+			} else {
+				put_child(
+				        tx, i <= stay ? node : right, i <= stay ? i : i - stay, up);
+				up = {detail::word_of(right),
+				        key_at(right, order_of(tx, right).place(0)), false};
+			}
+			below = detail::word_of(node);
+		}
+		uint64_t *root = new_node(tx, INNER_WORDS);
+		put_first_child(tx, root, below);
+		put_child(tx, root, 1, up);
+		fur_store(tx, &root_, detail::word_of(root));
+	}
+	template <class Tx>
+	std::pair<uint64_t *, bool> add(Tx *tx, key_view key, mapped_view value)
+	{
+		Path path;
+		uint64_t *leaf = descend(tx, key, &path);
+		if (!leaf) {
+			leaf = new_node(tx, LEAF_WORDS);
+			fur_store(tx, &root_, detail::word_of(leaf) | LEAF);
+			return {put(tx, leaf, 0, key, value), true};
+		}
+		const Order order = order_of(tx, leaf);
+		const unsigned i = lower(tx, leaf, order, key);
+		if (has(tx, leaf, order, i, key)) {
+			fur_promote(tx, leaf); /* words_to_change() */
+			return {value_at(leaf, order.place(i)), false};
+		}
+		if (!path.levels && order.count() == FANOUT && !sizes_.exist(tx))
+			sizes_.make(tx, FANOUT);
+		sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
+		if (order.count() < FANOUT)
+			return {put(tx, leaf, i, key, value), true};
+		const unsigned stay = staying(path, path.levels, i);
+		uint64_t *right = split(tx, leaf, stay, true);
+		const bool goes_left = i <= stay && stay < FANOUT;
+		uint64_t *words = goes_left ? put(tx, leaf, i, key, value)
+		                            : put(tx, right, i - stay, key, value);
+		hang(tx, path, detail::word_of(leaf) | LEAF,
+		        {detail::word_of(right) | LEAF, key_at(right, order_of(tx, right).place(0)),
+		                true});
+		return {words, true};
+	}
+
+	/* ----------------------------------------------------------------- removal */
+
+	template <class Tx>
+	bool remove(Tx *tx, key_view key)
+	{
+		Path path;
+		uint64_t *node = descend(tx, key, &path);
+		if (!node)
+			return false;
+		Order order = order_of(tx, node);
+		unsigned i = lower(tx, node, order, key);
+		if (!has(tx, node, order, i, key))
+			return false;
+		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -1);
+		key_codec::destroy(tx, key_at(node, order.place(i)));
+		value_codec::destroy(tx, value_at(node, order.place(i)));
+		fur_store(tx, node, order.removed(i).word);
+		/* Up as long as nodes are empty. */
+		while (order.count() == 1) {
+			fur_free(tx, node);
+			if (!path.levels) {
+				fur_store(tx, &root_, 0);
+				return true;
+			}
+			node = path.node[--path.levels];
+			order = path.order[path.levels];
+			i = path.index[path.levels];
+			key_codec::destroy(tx, key_at(node, order.place(i)));
+			fur_store(tx, node, order.removed(i).word);
+		}
+		return true;
+	}
+	template <class Tx>
+	static void free_below(Tx *tx, uint64_t word)
+	{
+		uint64_t *node = node_of(word);
+		const Order order = order_of(tx, node);
+		for (unsigned i = 0; i < order.count(); i++) {
+			key_codec::destroy(tx, key_at(node, order.place(i)));
+			if (is_leaf(word))
+				value_codec::destroy(tx, value_at(node, order.place(i)));
+			else
+				free_below(tx, child(tx, node, order, i));
+		}
+		fur_promote(tx, node);
+		fur_free(tx, node);
+	}
+
+	/* --------------------------------------------------------------- iteration */
+
+	template <class Tx>
+	class Iterator
+	{
+	public:
+		using iterator_category = std::bidirectional_iterator_tag;
+		using value_type = ordered_map::value_type;
+		using difference_type = ptrdiff_t;
+		using pointer = detail::Arrow<value_type>;
+		using reference = value_type;
+
+		Iterator() = default;
+		/* The end. */
+		Iterator(Tx *tx, const ordered_map *map) : tx_(tx), map_(map) {}
+
+		value_type operator*() const
+		{
+			const unsigned place = order_.place(i_);
+			return {key_codec::load(tx_, key_at(leaf_, place)),
+			        value_codec::load(tx_, value_at(leaf_, place))};
+		}
+		pointer operator->() const
+		{
+			return {**this};
+		}
+		key_type key() const
+		{
+			return key_codec::load(tx_, key_at(leaf_, order_.place(i_)));
+		}
+		Iterator &operator++()
+		{
+			if (++i_ == order_.count())
+				to_next_leaf();
+			return *this;
+		}
+		Iterator &operator--()
+		{
+			if (!leaf_)
+				to_edge(fur_load(tx_, &map_->root_), true);
+			else if (i_ > 0)
+				i_--;
+			else
+				to_leaf_before();
+			return *this;
+		}
+		Iterator operator++(int)
+		{
+			Iterator before = *this;
+			++*this;
+			return before;
+		}
+		Iterator operator--(int)
+		{
+			Iterator before = *this;
+			--*this;
+			return before;
+		}
+		bool operator==(const Iterator &other) const
+		{
+			return leaf_ == other.leaf_ && (!leaf_ || i_ == other.i_);
+		}
+		bool operator!=(const Iterator &other) const
+		{
+			return !(*this == other);
+		}
+
+	private:
+		friend View<Tx>;
+
+		/* To the first or last entry below a node. */
+		void to_edge(uint64_t at, bool last)
+		{
+			while (at && !is_leaf(at)) {
+				uint64_t *inner = node_of(at);
+				const Order order = order_of(tx_, inner);
+				const unsigned i = last ? order.count() - 1 : 0;
+				path_.add(inner, order, i);
+				at = child(tx_, inner, order, i);
+			}
+			leaf_ = node_of(at);
+			if (leaf_) {
+				order_ = order_of(tx_, leaf_);
+				i_ = last ? order_.count() - 1 : 0;
+			}
+		}
+		void to_next_leaf()
+		{
+			unsigned &levels = path_.levels;
+			while (levels &&
+			        path_.index[levels - 1] + 1 == path_.order[levels - 1].count())
+				levels--;
+			leaf_ = nullptr;
+			if (!levels)
+				return;
+			const unsigned l = levels - 1, i = ++path_.index[l];
+			to_edge(child(tx_, path_.node[l], path_.order[l], i), false);
+		}
+		/* Not from the first entry. */
+		void to_leaf_before()
+		{
+			unsigned &levels = path_.levels;
+			while (levels && path_.index[levels - 1] == 0)
+				levels--;
+			if (!levels)
+				return;
+			const unsigned l = levels - 1, i = --path_.index[l];
+			to_edge(child(tx_, path_.node[l], path_.order[l], i), true);
+		}
+		/* To the first entry that is not before the key, as `before` says. */
+		template <class Before>
+		void seek(key_view key, Before before)
+		{
+			leaf_ = map_->descend(tx_, key, &path_);
+			if (!leaf_)
+				return;
+			order_ = order_of(tx_, leaf_);
+			i_ = first_not(leaf_, order_, 0, before);
+			if (i_ == order_.count())
+				to_next_leaf();
+		}
+
+		Tx *tx_ = nullptr;
+		const ordered_map *map_ = nullptr;
+		const uint64_t *leaf_ = nullptr; /* NULL: the end */
+		Order order_{};
+		unsigned i_ = 0;
+		Path path_;
+	};
+
+	template <class Tx>
+	class View
+	{
+	public:
+		using iterator = Iterator<Tx>;
+		using reverse_iterator = std::reverse_iterator<iterator>;
+
+		View(Tx *tx, const ordered_map *map) : tx_(tx), map_(map) {}
+		iterator begin() const
+		{
+			iterator it(tx_, map_);
+			it.to_edge(fur_load(tx_, &map_->root_), false);
+			return it;
+		}
+		iterator end() const
+		{
+			return {tx_, map_};
+		}
+		reverse_iterator rbegin() const
+		{
+			return reverse_iterator(end());
+		}
+		reverse_iterator rend() const
+		{
+			return reverse_iterator(begin());
+		}
+		iterator lower_bound(key_view key) const
+		{
+			iterator it(tx_, map_);
+			it.seek(key, [&](auto *at) { return key_codec::less(tx_, at, key); });
+			return it;
+		}
+		iterator upper_bound(key_view key) const
+		{
+			iterator it(tx_, map_);
+			it.seek(key, [&](auto *at) { return !key_codec::more(tx_, at, key); });
+			return it;
+		}
+		iterator find(key_view key) const
+		{
+			iterator it = lower_bound(key);
+			return it.leaf_ && has(tx_, it.leaf_, it.order_, it.i_, key) ? it : end();
+		}
+		size_type size() const
+		{
+			return map_->size(tx_);
+		}
+
+	private:
+		Tx *tx_;
+		const ordered_map *map_;
+	};
+
+	uint64_t root_;
+	detail::Sizes sizes_;
+};
+
+} // namespace fur
+
+#endif /* FUR_ORDERED_MAP_HPP */

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * root.hpp - roots by name: the objects from which a program finds everything else after an open.
+ *
+ *     auto *shop = fur::root<Shop>(heap, self, "shop");      // made, zero, the first time
+ *
+ * Each root carries a hash of its type.  A program whose type is another one, for a member was
+ * added or a key's type changed, gets an error instead of another program's bytes.
+ *
+ * On the medium: root FUR_ROOTS - 1 of fur.h is a fur::ordered_map<fur::string, detail::NamedRoot>.
+ */
+#ifndef FUR_ROOT_HPP
+#define FUR_ROOT_HPP
+
+#include <fur/hash_map.hpp>
+#include <fur/ordered_map.hpp>
+#include <fur/ptr.hpp>
+#include <fur/queue.hpp>
+#include <fur/vector.hpp>
+
+#include <array>
+
+namespace fur
+{
+
+/* type_mismatch - thrown by root(): the heap has the root with another type. */
+struct type_mismatch : std::runtime_error {
+	using std::runtime_error::runtime_error;
+};
+
+namespace detail
+{
+
+inline uint64_t combine(std::initializer_list<uint64_t> parts)
+{
+	uint64_t hash = 0x66757274797065; /* any number: it stays */
+	for (uint64_t part : parts)
+		hash = mix(hash ^ part, 0x9e3779b97f4a7c15) + part;
+	return hash;
+}
+
+/* "... [with T = Shop]", or "... [T = Shop]": the name is between the last "T = " and the end. */
+template <class T>
+constexpr std::string_view name_of_type()
+{
+	constexpr std::string_view all = __PRETTY_FUNCTION__;
+	constexpr size_t from = all.find("T = ") + 4, end = all.find_first_of(";]", from);
+	return all.substr(from, end - from);
+}
+
+} // namespace detail
+
+/* type_hash - identifies a type in the heap: name, size and alignment of a struct; kind and size of
+ * a number.  The members of a struct are not looked at: give a struct whose members change while
+ * its size does not a number of its own, and another one with each change:
+ *     template <> struct fur::type_hash<Shop> { static uint64_t of() { return 2; } };  */
+template <class T>
+struct type_hash {
+	static uint64_t of()
+	{
+		if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
+			return detail::combine(
+			        {1, sizeof(T), std::is_floating_point_v<T>, std::is_signed_v<T>});
+		else if constexpr (std::is_pointer_v<T>)
+			return detail::combine({2, sizeof(T)});
+		else if constexpr (std::is_array_v<T>)
+			return detail::combine(
+			        {3, std::extent_v<T>, type_hash<std::remove_extent_t<T>>::of()});
+		else
+			return detail::combine({4, sizeof(T), alignof(T),
+			        detail::hash_bytes(detail::name_of_type<T>().data(),
+			                detail::name_of_type<T>().size())});
+	}
+};
+template <>
+struct type_hash<string> {
+	static uint64_t of()
+	{
+		return detail::combine({5});
+	}
+};
+template <class T>
+struct type_hash<vector<T>> {
+	static uint64_t of()
+	{
+		return detail::combine({6, type_hash<T>::of()});
+	}
+};
+template <class K, class V>
+struct type_hash<hash_map<K, V>> {
+	static uint64_t of()
+	{
+		return detail::combine({7, type_hash<K>::of(), type_hash<V>::of()});
+	}
+};
+template <class K, class V, unsigned FANOUT>
+struct type_hash<ordered_map<K, V, FANOUT>> {
+	static uint64_t of()
+	{
+		return detail::combine({8, type_hash<K>::of(), type_hash<V>::of(), FANOUT});
+	}
+};
+template <class T>
+struct type_hash<queue<T>> {
+	static uint64_t of()
+	{
+		return detail::combine({9, type_hash<T>::of()});
+	}
+};
+template <class T>
+struct type_hash<ptr<T>> {
+	static uint64_t of()
+	{
+		return detail::combine({10});
+	}
+};
+
+namespace detail
+{
+
+struct NamedRoot {
+	uint64_t object, type;
+};
+using Names = ordered_map<string, NamedRoot>;
+enum : unsigned { NAMES_ROOT = FUR_ROOTS - 1 };
+
+template <class T>
+T *checked(const NamedRoot &root, std::string_view name)
+{
+	if (root.type != type_hash<T>::of())
+		throw type_mismatch(
+		        "fur: the heap's root '" + std::string(name) + "' is not a " +
+		        std::string(name_of_type<T>()) +
+		        " as this program knows it: use the program that made it, or another name");
+	return pointer<T>(root.object);
+}
+
+} // namespace detail
+
+/* find_root - the root of that name.
+ * Returns: NULL if there is none.   Errors: type_mismatch, Error. */
+template <class T>
+T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name)
+{
+	return read(thread, [&](fur_ro *tx) -> T * {
+		auto *names =
+		        static_cast<const detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+		const detail::NamedRoot *at = names ? names->lookup(tx, name) : nullptr;
+		if (!at)
+			return nullptr;
+		return detail::checked<T>(
+		        {fur_load(tx, &at->object), fur_load(tx, &at->type)}, name);
+	});
+}
+
+/* root - the same; if there is none, make it: a T{}, as make() does.
+ * Durable: the new root, before return.
+ * Errors:  type_mismatch, heap_full, Error. */
+template <class T>
+T *root(fur_heap *heap, fur_thread *thread, std::string_view name)
+{
+	if (T *found = find_root<T>(heap, thread, name))
+		return found;
+	return update(thread, rerun, [&](fur_update *tx) {
+		auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+		if (!names) {
+			names = make<detail::Names>(tx);
+			if (!names)
+				throw heap_full();
+			fur_set_root(tx, detail::NAMES_ROOT, names);
+		}
+		if (auto there = names->get(tx, name)) /* another thread was quicker */
+			return detail::checked<T>(*there, name);
+		T *object = make<T>(tx);
+		if (!object)
+			throw heap_full();
+		names->insert(tx, name, {detail::word_of(object), type_hash<T>::of()});
+		return object;
+	});
+}
+
+/* remove_root - forget the name.  The object stays: destroy() it before, in an update of its own.
+ * Returns: whether there was such a root.   Errors: Error. */
+inline bool remove_root(fur_heap *heap, fur_thread *thread, std::string_view name)
+{
+	return update(thread, [&](fur_update *tx) {
+		auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+		return names && names->erase(tx, name);
+	});
+}
+
+} // namespace fur
+
+#endif /* FUR_ROOT_HPP */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stored.hpp - how libfur's containers keep keys and values: as whole words of 8 bytes.
+ *
+ * stored<T> is the codec for T.  Every trivially copyable type has one; fur::string has its own
+ * (string.hpp).  Callers pass a `view`, and get a `value` back:
+ *
+ *     T                            view                  value
+ *     a trivially copyable type    const T &             T
+ *     fur::string                  std::string_view      std::string
+ *
+ * `at` always points to WORDS words in the heap, and `tx` is a fur_ro * or a fur_update *.  Words
+ * that are all zero are a valid, empty value of every T, and own no memory.
+ */
+#ifndef FUR_STORED_HPP
+#define FUR_STORED_HPP
+
+#include <fur.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+namespace fur
+{
+
+/* heap_full - thrown by containers when fur_alloc() has found no room.  If it leaves the body of an
+ * update, the update is rolled back, as by any exception. */
+struct heap_full : std::bad_alloc {
+	const char *what() const noexcept override
+	{
+		return "the heap is full: remove something, or give it more room (fur_grow, "
+		       "fur-resize)";
+	}
+};
+
+namespace detail
+{
+
+template <class Tx>
+constexpr bool is_fur = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_update>;
+
+/* Containers run on other transactions too, which know fur_load() and fur_store() of a word. */
+template <class Tx>
+void load_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
+{
+	if constexpr (is_fur<Tx>)
+		if (n > 1)
+			return fur_read(tx, to, from, 8 * n);
+	for (size_t i = 0; i < n; i++)
+		to[i] = fur_load(tx, &from[i]);
+}
+
+template <class Tx>
+void store_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
+{
+	if constexpr (is_fur<Tx>)
+		if (n > 1)
+			return fur_write(tx, to, from, 8 * n);
+	for (size_t i = 0; i < n; i++)
+		fur_store(tx, &to[i], from[i]);
+}
+
+/* Memory for a node, on cache lines of its own: transactions that use different nodes do not
+ * conflict.  Contents undefined. */
+template <class Tx>
+uint64_t *new_node(Tx *tx, size_t words)
+{
+	void *node = fur_alloc_aligned(tx, 8 * words, FUR_CACHE_LINE);
+	if (!node)
+		throw heap_full();
+	return static_cast<uint64_t *>(node);
+}
+
+template <class T>
+T *pointer(uint64_t word)
+{
+	return reinterpret_cast<T *>(static_cast<uintptr_t>(word));
+}
+inline uint64_t word_of(const void *p)
+{
+	return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(p));
+}
+
+/* The product's two halves, folded.  A part of the format of hash maps. */
+inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	__extension__ typedef unsigned __int128 wide;
+	const wide product = static_cast<wide>(a) * b;
+	return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+inline uint64_t hash_bytes(const void *from, size_t bytes)
+{
+	constexpr uint64_t A = 0x9e3779b97f4a7c15, B = 0xd6e8feb86659fd93;
+	const auto *at = static_cast<const unsigned char *>(from);
+	uint64_t hash = bytes ^ A;
+	for (; bytes > 0; at += bytes < 8 ? bytes : 8, bytes -= bytes < 8 ? bytes : 8) {
+		uint64_t word = 0;
+		memcpy(&word, at, bytes < 8 ? bytes : 8);
+		hash = mix(hash ^ word, B);
+	}
+	return mix(hash ^ B, A);
+}
+
+} // namespace detail
+
+/* hash - the hash of a key, a part of the heap's format: it must not change while heaps have maps
+ * with such keys.  Specialise it for a type with padding, or with several representations of one
+ * value, as floating-point numbers:
+ *     template <> struct fur::hash<Point> { static uint64_t of(const Point &p); };  */
+template <class T>
+struct hash {
+	static_assert(std::has_unique_object_representations_v<T>,
+	        "fur::hash: equal keys of this type may differ in their bytes (padding, floating "
+	        "point): specialise fur::hash for it");
+	static uint64_t of(const T &key)
+	{
+		return detail::hash_bytes(&key, sizeof key);
+	}
+};
+
+template <class T>
+struct stored {
+	static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
+	        "libfur's containers hold trivially copyable types and fur::string: a std::string "
+	        "or a std::vector keeps its contents outside the heap, where a restart loses them");
+	static_assert(alignof(T) <= 8, "libfur's containers align what they hold to 8 bytes");
+
+	enum : size_t { WORDS = (sizeof(T) + 7) / 8 };
+	using view = const T &;
+	using value = T;
+
+	template <class Tx>
+	static T load(Tx *tx, const uint64_t *at)
+	{
+		uint64_t words[WORDS];
+		T value;
+		detail::load_words(tx, words, at, WORDS);
+		memcpy(static_cast<void *>(&value), words, sizeof value);
+		return value;
+	}
+	/* Into words that hold no value. */
+	template <class Tx>
+	static void create(Tx *tx, uint64_t *at, view value)
+	{
+		uint64_t words[WORDS] = {};
+		memcpy(words, &value, sizeof value);
+		detail::store_words(tx, at, words, WORDS);
+	}
+	/* In place of the value that is there. */
+	template <class Tx>
+	static void assign(Tx *tx, uint64_t *at, view value)
+	{
+		create(tx, at, value);
+	}
+	/* Free what the value owns.  The words stay as they are. */
+	template <class Tx>
+	static void destroy(Tx *, const uint64_t *)
+	{
+	}
+	template <class Tx>
+	static bool equal(Tx *tx, const uint64_t *at, view value)
+	{
+		return load(tx, at) == value;
+	}
+	/* Is the stored value smaller? */
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, view value)
+	{
+		return load(tx, at) < value;
+	}
+	/* Is the stored value larger? */
+	template <class Tx>
+	static bool more(Tx *tx, const uint64_t *at, view value)
+	{
+		return value < load(tx, at);
+	}
+	static uint64_t hash_of(view value)
+	{
+		return hash<T>::of(value);
+	}
+};
+
+} // namespace fur
+
+#endif /* FUR_STORED_HPP */

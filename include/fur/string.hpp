@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * string.hpp - fur::string: text in the heap, in 16 bytes and, beyond 12 characters, a block.
+ *
+ *     struct User { fur::string name; uint64_t logins; };
+ *     fur::update(self, [&](fur_update *tx) { user->name.assign(tx, "Ada"); });
+ *     std::string name = fur::read(self, [&](fur_ro *tx) { return user->name.str(tx); });
+ *
+ * A string that is all zero is empty, so memory that make() has zeroed needs no constructor.  A
+ * string is not copied by assignment: the copy would share its block.
+ */
+#ifndef FUR_STRING_HPP
+#define FUR_STRING_HPP
+
+#include <fur/stored.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace fur
+{
+
+class string;
+
+namespace detail
+{
+
+/* The two words of a string.  Word 0: the size, 32 bits, and the first 4 characters.  Word 1: the
+ * next 8, or the address of the block that has all of the text.  Unused characters are 0. */
+struct Text {
+	enum : size_t { WORDS = 2, INLINE = 12 };
+
+	uint64_t word[WORDS];
+
+	explicit Text(std::string_view text) : word{}
+	{
+		if (text.size() > UINT32_MAX)
+			throw std::length_error("fur::string: at most 4 GiB");
+		char bytes[16] = {};
+		const auto size = static_cast<uint32_t>(text.size());
+		memcpy(bytes, &size, 4);
+		if (size)
+			memcpy(bytes + 4, text.data(), size <= INLINE ? size : 4);
+		memcpy(word, bytes, 16);
+	}
+	template <class Tx>
+	Text(Tx *tx, const uint64_t *at) : word{fur_load(tx, &at[0]), fur_load(tx, &at[1])}
+	{
+	}
+	size_t size() const
+	{
+		return static_cast<uint32_t>(word[0]);
+	}
+	/* NULL: the text is in the two words. */
+	uint64_t *block() const
+	{
+		return size() > INLINE ? pointer<uint64_t>(word[1]) : nullptr;
+	}
+	static size_t block_words(size_t size)
+	{
+		return (size + 7) / 8;
+	}
+	/* `bytes` bytes of the text from byte `from` on, a multiple of 8, into a buffer that has
+	 * room for whole words. */
+	template <class Tx>
+	void copy(Tx *tx, char *to, size_t from, size_t bytes) const
+	{
+		if (const uint64_t *text = block()) {
+			for (size_t at = 0; at < bytes; at += 8) {
+				uint64_t part = fur_load(tx, &text[(from + at) / 8]);
+				memcpy(to + at, &part, 8);
+			}
+		} else {
+			memcpy(to, reinterpret_cast<const char *>(word) + 4 + from, bytes);
+		}
+	}
+};
+
+} // namespace detail
+
+template <>
+struct stored<string> {
+	enum : size_t { WORDS = detail::Text::WORDS };
+	using view = std::string_view;
+	using value = std::string;
+
+	template <class Tx>
+	static std::string load(Tx *tx, const uint64_t *at)
+	{
+		const detail::Text text(tx, at);
+		std::string result(text.size(), 0);
+		if (!text.block()) {
+			text.copy(tx, result.data(), 0, text.size());
+		} else if constexpr (detail::is_fur<Tx>) {
+			fur_read(tx, result.data(), text.block(), text.size());
+		} else {
+			result.resize(8 * detail::Text::block_words(text.size()));
+			text.copy(tx, result.data(), 0, text.size());
+			result.resize(text.size());
+		}
+		return result;
+	}
+	template <class Tx>
+	static void create(Tx *tx, uint64_t *at, view value)
+	{
+		detail::Text text(value);
+		if (value.size() > detail::Text::INLINE)
+			text.word[1] = detail::word_of(new_block(tx, value));
+		detail::store_words(tx, at, text.word, WORDS);
+	}
+	/* In place of the value that is there. */
+	template <class Tx>
+	static void assign(Tx *tx, uint64_t *at, view value)
+	{
+		uint64_t *old = detail::Text(tx, at).block();
+		create(tx, at, value);
+		if (old)
+			fur_free(tx, old);
+	}
+	template <class Tx>
+	static void destroy(Tx *tx, const uint64_t *at)
+	{
+		if (uint64_t *block = detail::Text(tx, at).block())
+			fur_free(tx, block);
+	}
+	template <class Tx>
+	static bool equal(Tx *tx, const uint64_t *at, view value)
+	{
+		/* Size and first characters: nearly always this decides. */
+		const detail::Text wanted(value);
+		if (fur_load(tx, &at[0]) != wanted.word[0])
+			return false;
+		if (value.size() <= detail::Text::INLINE)
+			return fur_load(tx, &at[1]) == wanted.word[1];
+		return compare(tx, at, value) == 0;
+	}
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, view value)
+	{
+		return compare(tx, at, value) < 0;
+	}
+	template <class Tx>
+	static bool more(Tx *tx, const uint64_t *at, view value)
+	{
+		return compare(tx, at, value) > 0;
+	}
+	static uint64_t hash_of(view value)
+	{
+		return detail::hash_bytes(value.data(), value.size());
+	}
+	/* As std::string_view::compare(): the stored string with `value`. */
+	template <class Tx>
+	static int compare(Tx *tx, const uint64_t *at, view value)
+	{
+		enum : size_t { PART = 64 };
+		const detail::Text text(tx, at);
+		const size_t common = text.size() < value.size() ? text.size() : value.size();
+		char part[PART];
+		for (size_t from = 0; from < common; from += PART) {
+			const size_t bytes = common - from < PART ? common - from : +PART;
+			text.copy(tx, part, from, bytes);
+			if (int differs = memcmp(part, value.data() + from, bytes))
+				return differs;
+		}
+		return text.size() < value.size() ? -1 : text.size() > value.size();
+	}
+
+private:
+	template <class Tx>
+	static uint64_t *new_block(Tx *tx, view value)
+	{
+		const size_t words = detail::Text::block_words(value.size());
+		auto *block = static_cast<uint64_t *>(fur_alloc(tx, 8 * words));
+		if (!block)
+			throw heap_full();
+		if constexpr (detail::is_fur<Tx>) {
+			fur_write(tx, block, value.data(), value.size());
+			return block;
+		}
+		for (size_t i = 0; i < words; i++) {
+			uint64_t part = 0;
+			const size_t rest = value.size() - 8 * i;
+			memcpy(&part, value.data() + 8 * i, rest < 8 ? rest : 8);
+			fur_store(tx, &block[i], part);
+		}
+		return block;
+	}
+};
+
+/* string - text that lives in the heap.  `tx`: a fur_ro * to read, a fur_update * to write. */
+class string
+{
+	using codec = stored<string>;
+
+public:
+	string() = default;
+	string(const string &) = delete;
+	string &operator=(const string &) = delete;
+
+	/* assign - replace the text.   Errors: heap_full; std::length_error beyond 4 GiB. */
+	void assign(fur_update *tx, std::string_view text)
+	{
+		codec::assign(tx, word_, text);
+	}
+	/* clear - make it empty, and free its block.  A string must be cleared before the memory
+	 * that it lies in is freed; fur::destroy() does so for a string of its own. */
+	void clear(fur_update *tx)
+	{
+		assign(tx, {});
+	}
+	/* str - a copy of the text. */
+	template <class Tx>
+	std::string str(Tx *tx) const
+	{
+		return codec::load(tx, word_);
+	}
+	/* view - the text where it lies.  Valid until the transaction ends. */
+	std::string_view view(fur_ro *tx) const
+	{
+		const detail::Text text(tx, word_);
+		return {text.block() ? reinterpret_cast<const char *>(text.block())
+		                     : reinterpret_cast<const char *>(word_) + 4,
+		        text.size()};
+	}
+	template <class Tx>
+	size_t size(Tx *tx) const
+	{
+		return static_cast<uint32_t>(fur_load(tx, &word_[0]));
+	}
+	template <class Tx>
+	bool empty(Tx *tx) const
+	{
+		return size(tx) == 0;
+	}
+	/* compare, equals - as std::string_view's compare() and ==, without a copy. */
+	template <class Tx>
+	int compare(Tx *tx, std::string_view text) const
+	{
+		return codec::compare(tx, word_, text);
+	}
+	template <class Tx>
+	bool equals(Tx *tx, std::string_view text) const
+	{
+		return codec::equal(tx, word_, text);
+	}
+
+private:
+	uint64_t word_[codec::WORDS];
+};
+
+} // namespace fur
+
+#endif /* FUR_STRING_HPP */
