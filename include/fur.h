@@ -674,7 +674,7 @@ FUR_API FUR_MUST_USE int fur_update_run_async(fur_thread *thread,
 
 /* fur_sync - wait until every update is durable whose fur_commit_async() has returned before.  Any
  * thread may call it.
- * Durable: before return, all of them.
+ * Durable: before return, all of them, with everything that they have read.
  * Errors:  FUR_EINVAL if heap is NULL; FUR_ENESTED inside a transaction; FUR_EFORK; FUR_EIO, or the
  *          code for which the heap has failed: some may not be durable. */
 FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);

@@ -5,6 +5,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "durability/async.h"
+#include "durability/nondurable.h"
 
 FUR_API int fur_sync(fur_heap *heap)
 {
@@ -20,5 +21,10 @@ FUR_API int fur_sync(fur_heap *heap)
 		        "first");
 	/* A commit that has returned 0 has raised `newest` above its durTS; if another thread
 	 * committed, that thread's message to ours has ordered the two. */
-	return async_wait_all(&heap->durability);
+	struct durability *d = &heap->durability;
+	/* An update that wrote nothing has returned without a wait, and may have read from one that
+	 * is in flight (plant: sync-skips-updates). */
+	nondurable_wait_announced(d);
+	int error = async_wait_all(d); /* INV-AS2, by the same fence */
+	return error ? error : durability_check_read(d);
 }

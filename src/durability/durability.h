@@ -27,10 +27,10 @@
  *   INV-D6  An update that fails leaves the heap as it found it.  In hardware it aborts; in place,
  *           redo_undo() undoes its stores, the newest first, before readers are let in; in software
  *           it has not stored.
- *   INV-D7  A read-only transaction that ends with a ticket collects no D and does not wait.  The
- *           wait for the ticket does both: it collects D after the last access of each transaction
- *           that the ticket covers, and returns only when every update of D is durable
- *           (fur_wait).
+ *   INV-D7  A transaction without stores that ends with a ticket does not wait.  The wait for the
+ *           ticket does: it collects D after the last access of each transaction that the ticket
+ *           covers, and returns only when every update of D is durable (fur_wait).  fur_sync()
+ *           covers all tickets: it waits for every update that was announced before.
  *   INV-D8  For each store of an update, its record has the place, and the store's data or that of
  *           a later store of the same update to the same bytes.
  *

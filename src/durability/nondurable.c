@@ -44,6 +44,20 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 	}
 }
 
+void nondurable_wait_announced(const struct durability *d)
+{
+	struct arch_backoff backoff = durability_backoff(d);
+	arch_fence_light();
+	/* One entry after the other: an update that is announced meanwhile is none of ours. */
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
+		uint64_t id = arch_load(&d->nondurable[i].id);
+		/* Acquire pairs with the release in nondurable_leave(). */
+		while (id && arch_load_acquire(&d->nondurable[i].id) == id)
+			arch_backoff(&backoff);
+	}
+	arch_fence_light();
+}
+
 void nondurable_wait_all(const struct durability *d)
 {
 	struct arch_backoff backoff = durability_backoff(d);

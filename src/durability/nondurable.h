@@ -84,6 +84,12 @@ void nondurable_wait(const struct durability *d, const struct dset *set);
  * durTSs. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 
+/* Return when every update that was announced before the call is durable.
+ * Orders:  the caller's earlier loads before the scan (light fence), as nondurable_collect(); and
+ *          the scan before the caller's later loads (light fence), so that it finds `failed` set by
+ *          an update that could not become durable (INV-D5). */
+void nondurable_wait_announced(const struct durability *d);
+
 /* Return when each entry has been seen empty once. */
 void nondurable_wait_all(const struct durability *d);
 

@@ -15,6 +15,7 @@ namespace
 class Async : public OpenHeap
 {
 protected:
+	using OpenHeap::OpenHeap;
 	struct durability &log()
 	{
 		return heap_.get()->durability;
@@ -100,6 +101,38 @@ TEST_F(Async, Sync_CoversAllThreads)
 	ASSERT_EQ(fur_sync(heap_), 0) << fur_errormsg();
 	EXPECT_FALSE(pending());
 	EXPECT_EQ(heap_.stats().async_commits, 2000u);
+}
+
+/* A drain takes a third of a second here, so there is time to read what is visible before. */
+class AsyncSlow : public Async
+{
+protected:
+	AsyncSlow() : Async(options()) {}
+	static fur::Options options()
+	{
+		fur::Options o = small_options();
+		o.pm = FUR_PM_EMULATED;
+		o.pm_latency_ns = 300000000;
+		return o;
+	}
+};
+
+TEST_F(AsyncSlow, Sync_CoversUpdatesThatAnUpdateWithoutStoresHasRead)
+{
+	uint64_t *p = block();
+	std::atomic<uint32_t> index{UINT32_MAX};
+	std::thread other([&] {
+		fur::Thread self(heap_);
+		index = self.get()->index;
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, p, 7); });
+	});
+	fur_ticket ticket{};
+	uint64_t value = 0;
+	while (value != 7)
+		fur::update(self_, ticket, [&](fur_update *tx) { value = fur_load(tx, p); });
+	fur::check(fur_sync(heap_));
+	EXPECT_EQ(log().nondurable[index].id, 0u) << "it is not durable yet";
+	other.join();
 }
 
 TEST_F(Async, BecomesDurableByItself)

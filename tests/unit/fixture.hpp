@@ -133,7 +133,9 @@ protected:
 class OpenHeap : public HeapFile
 {
 protected:
-	OpenHeap() : heap_(create()), self_(heap_) {}
+	explicit OpenHeap(const fur_options &o = small_options()) : heap_(create(o)), self_(heap_)
+	{
+	}
 
 	/* A zeroed block, kept in root 0. */
 	uint64_t *block(size_t words = 64)

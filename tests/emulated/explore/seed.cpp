@@ -35,11 +35,12 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.tickets = plan.tickets;
 	run.handed.busy = 0;
 	run.handed.thread = -1;
-	run.work = o.workload == "bank"     ? Work::BANK
-	           : o.workload == "flags"  ? Work::FLAGS
-	           : o.workload == "tables" ? Work::TABLES
-	           : o.workload == "tpcc"   ? Work::TPCC
-	                                    : Work::INTSET;
+	run.work = o.workload == "bank"         ? Work::BANK
+	           : o.workload == "flags"      ? Work::FLAGS
+	           : o.workload == "tables"     ? Work::TABLES
+	           : o.workload == "containers" ? Work::CONTAINERS
+	           : o.workload == "tpcc"       ? Work::TPCC
+	                                        : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
@@ -61,7 +62,7 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 	options.seed = seed;
 	options.perturb = plan.perturb;
 	options.crash_after = plan.crash_near_return ? 0 : plan.crash_after;
-	options.limit_ns = UINT64_C(50000000);
+	options.limit_ns = UINT64_C(500000000);
 	char error[512];
 	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
 	if (!machine)
@@ -94,7 +95,7 @@ static std::string judge(
 	if (end == EMU_DEADLOCK)
 		return "every thread waits for another: a deadlock";
 	if (end == EMU_LATE)
-		return "no end after 50 ms of virtual time: no progress";
+		return "no end after 500 ms of virtual time: no progress";
 	std::string wrong = oracle::check_isolation(o.asked);
 	if (!wrong.empty())
 		return wrong;
