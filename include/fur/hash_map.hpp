@@ -40,9 +40,11 @@
 namespace fur
 {
 
-template <class K, class V>
-class hash_map : public detail::MapCalls<hash_map<K, V>, K, V>
+/* TABLE_BITS: a table has up to 2^TABLE_BITS slots, 1 to 9 bits; a part of the format. */
+template <class K, class V, unsigned TABLE_BITS = 9>
+class hash_map : public detail::MapCalls<hash_map<K, V, TABLE_BITS>, K, V>
 {
+	static_assert(TABLE_BITS >= 1 && TABLE_BITS <= 9, "fur::hash_map: tables of 1 to 9 bits");
 	using Calls = detail::MapCalls<hash_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
@@ -87,6 +89,20 @@ public:
 		const Entry e = find_entry(tx, hash, key);
 		return e.leaf ? Iterator<Tx>(tx, this, hash, e.leaf, e.k) : Iterator<Tx>();
 	}
+	/* verify - look at every word of the map: is it one?  For tests and for the curious; it
+	 * takes as long as a walk.
+	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
+	template <class Tx>
+	const char *verify(Tx *tx, uint64_t &blocks) const
+	{
+		Found found{sizes_.exist(tx), 0};
+		if (const char *wrong = verify_below(tx, fur_load(tx, &root_), 0, 0, found))
+			return wrong;
+		blocks = found.blocks;
+		return found.entries == size(tx) ? nullptr
+		                                 : "the size is not the number of entries";
+	}
+
 	/* A place in the map that outlives transactions: see fur::scan() (map.hpp). */
 	class cursor
 	{
@@ -143,7 +159,7 @@ private:
 		VALUES = KEYS + ENTRIES * key_codec::WORDS,
 		LEAF_WORDS = VALUES + ENTRIES * value_codec::WORDS
 	};
-	enum : unsigned { FIRST_BITS = 1, MOST_BITS = 9, MOST_DEPTH = 60, HASH_BITS = 64 };
+	enum : unsigned { FIRST_BITS = 1, MOST_BITS = TABLE_BITS, MOST_DEPTH = 60, HASH_BITS = 64 };
 	/* The bits of an address that are not its own: the bits of a table, the depth of a leaf. */
 	static constexpr uint64_t LOW = FUR_CACHE_LINE - 1, EACH = 0x0101010101010101;
 
@@ -463,6 +479,65 @@ private:
 		return below & LOW ? 1
 		                   : size_t(1) << (depth -
 		                                   depth_of(tx, detail::pointer<uint64_t>(below)));
+	}
+
+	/* ------------------------------------------------------------------- verify */
+
+	struct Found {
+		uint64_t blocks, entries;
+	};
+	/* Entries of a leaf whose hashes begin with the `depth` bits of `prefix`. */
+	template <class Tx>
+	const char *verify_leaf(Tx *tx, const uint64_t *leaf, uint64_t prefix, Found &found) const
+	{
+		const uint64_t tags = fur_load(tx, leaf);
+		const unsigned depth = depth_of(tx, leaf);
+		found.blocks++;
+		for (size_t k = 0; k < ENTRIES; k++) {
+			if (!used(tags, k))
+				continue;
+			const auto key = key_codec::load(tx, key_at(leaf, k));
+			const uint64_t hash = key_codec::hash_of(key);
+			if ((tags >> 8 * k & 0xff) != tag_of(hash))
+				return "an entry's tag is not that of its key";
+			if (depth && (hash ^ prefix) >> (HASH_BITS - depth))
+				return "an entry is in another leaf than its hash says";
+			if (const Entry e = find_entry(tx, hash, key); e.leaf != leaf || e.k != k)
+				return "a key is there twice, or is not found";
+			found.entries++;
+			found.blocks += key_codec::blocks(tx, key_at(leaf, k)) +
+			                value_codec::blocks(tx, value_at(leaf, k));
+		}
+		return nullptr;
+	}
+	template <class Tx>
+	const char *verify_below(
+	        Tx *tx, uint64_t word, uint64_t prefix, unsigned depth, Found &found) const
+	{
+		const char *wrong = nullptr;
+		const auto bits = static_cast<unsigned>(word & LOW);
+		if (!bits) {
+			const auto *leaf = detail::pointer<const uint64_t>(word);
+			for (; leaf && !wrong; leaf = next_leaf(tx, leaf))
+				wrong = verify_leaf(tx, leaf, prefix, found);
+			return wrong;
+		}
+		const auto *table = detail::pointer<const uint64_t>(word & ~LOW);
+		found.blocks++;
+		for (size_t k = 0; k < size_t(1) << bits && !wrong;) {
+			const uint64_t below = fur_load(tx, &table[1 + k]);
+			const size_t slots = below ? slots_of(tx, below, depth + bits) : 0;
+			if (slots == 0 || k % slots || k + slots > size_t(1) << bits)
+				return "a leaf has the wrong slots";
+			for (size_t n = 1; n < slots; n++)
+				if (fur_load(tx, &table[1 + k + n]) != below)
+					return "a leaf has too few slots";
+			wrong = verify_below(tx, below,
+			        prefix | uint64_t(k) << (HASH_BITS - depth - bits), depth + bits,
+			        found);
+			k += slots;
+		}
+		return wrong;
 	}
 
 	/* --------------------------------------------------------------- iteration */

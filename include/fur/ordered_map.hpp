@@ -152,6 +152,21 @@ public:
 	{
 		return in(tx).upper_bound(key);
 	}
+	/* verify - look at every word of the map: is it one?  For tests and for the curious; it
+	 * takes as long as a walk.
+	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
+	template <class Tx>
+	const char *verify(Tx *tx, uint64_t &blocks) const
+	{
+		Found found{sizes_.exist(tx), 0, {}};
+		const uint64_t root = fur_load(tx, &root_);
+		if (const char *wrong = root ? verify_below(tx, root, nullptr, found) : nullptr)
+			return wrong;
+		blocks = found.blocks;
+		return found.entries == size(tx) ? nullptr
+		                                 : "the size is not the number of entries";
+	}
+
 	/* A place in the map that outlives transactions: see fur::scan() (map.hpp). */
 	class cursor
 	{
@@ -537,6 +552,49 @@ private:
 		}
 		fur_promote(tx, node);
 		fur_free(tx, node);
+	}
+
+	/* ------------------------------------------------------------------- verify */
+
+	struct Found {
+		uint64_t blocks, entries;
+		std::optional<key_type> last;
+	};
+	static const char *verify_order(Order order)
+	{
+		unsigned places = 0;
+		for (unsigned i = 0; i < FANOUT; i++)
+			places |= 1u << order.place(i);
+		if (order.count() == 0 || order.count() > FANOUT)
+			return "a node has no entries, or too many";
+		return places == (1u << FANOUT) - 1 ? nullptr : "a node has a place twice";
+	}
+	/* `low`: the node's keys are not smaller; NULL: there is no bound. */
+	template <class Tx>
+	const char *verify_below(Tx *tx, uint64_t word, const uint64_t *low, Found &found) const
+	{
+		const uint64_t *node = node_of(word);
+		const Order order = order_of(tx, node);
+		const char *wrong = verify_order(order);
+		found.blocks++;
+		for (unsigned i = 0; i < order.count() && !wrong; i++) {
+			const uint64_t *at = key_at(node, order.place(i));
+			if (!is_leaf(word)) {
+				found.blocks += key_codec::blocks(tx, at);
+				wrong = verify_below(
+				        tx, child(tx, node, order, i), i ? at : low, found);
+				continue;
+			}
+			auto key = key_codec::load(tx, at);
+			if ((found.last && !(*found.last < key)) ||
+			        (low && key_codec::more(tx, low, key)))
+				return "keys are out of order";
+			found.last = std::move(key);
+			found.entries++;
+			found.blocks += key_codec::blocks(tx, at) +
+			                value_codec::blocks(tx, value_at(node, order.place(i)));
+		}
+		return wrong;
 	}
 
 	/* --------------------------------------------------------------- iteration */

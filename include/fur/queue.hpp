@@ -117,6 +117,37 @@ public:
 		}
 	}
 
+	/* verify - as fur::hash_map's. */
+	template <class Tx>
+	const char *verify(Tx *tx, uint64_t &blocks) const
+	{
+		const uint64_t *ends = ends_of(tx);
+		blocks = ends != nullptr;
+		if (!ends)
+			return nullptr;
+		uint64_t n = fur_load(tx, &ends[FIRST]), pushed = fur_load(tx, &ends[LAST]);
+		auto *block = detail::pointer<uint64_t>(fur_load(tx, &ends[FIRST + 1]));
+		if (n % BLOCK == 0 && n > 0) { /* it is used up, or the only one */
+			blocks++;
+			if (fur_load(tx, block))
+				block = detail::pointer<uint64_t>(fur_load(tx, block));
+			else if (n != pushed)
+				return "a queue has too few blocks";
+			else
+				return nullptr;
+		}
+		for (blocks++; n < pushed; n++) {
+			blocks += codec::blocks(tx, place(block, n));
+			if (n % BLOCK == BLOCK - 1 && n + 1 < pushed) {
+				block = detail::pointer<uint64_t>(fur_load(tx, block));
+				if (!block)
+					return "a queue has too few blocks";
+				blocks++;
+			}
+		}
+		return fur_load(tx, block) ? "a queue has too many blocks" : nullptr;
+	}
+
 private:
 	struct First {
 		uint64_t *block; /* NULL: the queue is empty */

@@ -86,11 +86,11 @@ struct type_hash<vector<T>> {
 		return detail::combine({6, type_hash<T>::of()});
 	}
 };
-template <class K, class V>
-struct type_hash<hash_map<K, V>> {
+template <class K, class V, unsigned TABLE_BITS>
+struct type_hash<hash_map<K, V, TABLE_BITS>> {
 	static uint64_t of()
 	{
-		return detail::combine({7, type_hash<K>::of(), type_hash<V>::of()});
+		return detail::combine({7, type_hash<K>::of(), type_hash<V>::of(), TABLE_BITS});
 	}
 };
 template <class K, class V, unsigned FANOUT>

@@ -160,6 +160,12 @@ struct stored {
 	static void destroy(Tx *, const uint64_t *)
 	{
 	}
+	/* How many blocks does the value own? */
+	template <class Tx>
+	static uint64_t blocks(Tx *, const uint64_t *)
+	{
+		return 0;
+	}
 	template <class Tx>
 	static bool equal(Tx *tx, const uint64_t *at, view value)
 	{

@@ -125,6 +125,11 @@ struct stored<string> {
 			fur_free(tx, block);
 	}
 	template <class Tx>
+	static uint64_t blocks(Tx *tx, const uint64_t *at)
+	{
+		return detail::Text(tx, at).block() != nullptr;
+	}
+	template <class Tx>
 	static bool equal(Tx *tx, const uint64_t *at, view value)
 	{
 		/* Size and first characters: nearly always this decides. */

@@ -131,6 +131,18 @@ public:
 		fur_store(tx, &directory_, 0);
 		fur_store(tx, &size_, 0);
 	}
+	/* verify - as fur::hash_map's.  It counts blocks; there is no structure to be wrong. */
+	template <class Tx>
+	const char *verify(Tx *tx, uint64_t &blocks) const
+	{
+		const auto *directory = detail::pointer<const uint64_t>(fur_load(tx, &directory_));
+		blocks = directory != nullptr;
+		for (size_t k = 0; directory && k < PARTS; k++)
+			blocks += fur_load(tx, &directory[k]) != 0;
+		for (size_type i = 0, n = size(tx); i < n; i++)
+			blocks += codec::blocks(tx, words_of(tx, i));
+		return nullptr;
+	}
 	/* in - the vector in a transaction, as a range.  Valid until the transaction ends or
 	 * removes elements. */
 	template <class Tx>

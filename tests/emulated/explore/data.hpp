@@ -9,6 +9,7 @@
 #include "../../../bench/rbtree/rbtree.hpp"
 #include "../../../bench/tpcc/consistency.hpp"
 #include "../../../bench/tpcc/load.hpp"
+#include "containers.hpp"
 #include "options.hpp"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ struct Data {
 	Line pair[2];
 	Line newest[MOST_THREADS]; /* number of the thread's last update */
 	uint64_t account[ACCOUNTS]
-	                [8];         /* [a][0], and a flag in [a][1], a < FLAGS; two to 128 bytes */
+	                [8]; /* [a][0], and a flag in [a][1], a < FLAGS; two to 128 bytes */
+	Containers containers;
 	uint64_t *table[TABLES][16]; /* [t][0]; NULL: there is none.  Its words are equal. */
 };
 
@@ -99,7 +101,10 @@ std::string check_structure(const Subject &subject, const Data *data)
 		const char *wrong = tpcc::check(tx, data->database);
 		return wrong ? wrong : "";
 	}
-	uint64_t reachable = 1 + size;
+	uint64_t owned, reachable = 1 + size;
+	if (std::string wrong = check_containers(data->containers, owned); !wrong.empty())
+		return wrong;
+	reachable += owned;
 	for (auto &t : data->table) {
 		reachable += t[0] != nullptr;
 		for (uint64_t k = 0; t[0] && k < TABLE_WORDS; k++)

@@ -64,7 +64,7 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
-	line.option("--workload", o.workload, "intset, bank, flags, tables, tpcc");
+	line.option("--workload", o.workload, "intset, bank, flags, tables, containers, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -128,8 +128,9 @@ std::string mistake_in(Options &o)
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
 		       "pisces, specpmt or specpmt-paper";
 	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
-	        o.workload != "tables" && o.workload != "tpcc")
-		return "--workload " + o.workload + ": use intset, bank, flags, tables or tpcc";
+	        o.workload != "tables" && o.workload != "containers" && o.workload != "tpcc")
+		return "--workload " + o.workload +
+		       ": use intset, bank, flags, tables, containers or tpcc";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)

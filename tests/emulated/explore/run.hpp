@@ -12,7 +12,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TABLES, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TABLES, CONTAINERS, TPCC };
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */
 struct alignas(256) Handed {

@@ -38,6 +38,8 @@ public:
 				is_update ? flags_update(r) : flags_read();
 			else if (run.work == Work::TABLES)
 				is_update ? tables_update(r) : tables_read(r);
+			else if (run.work == Work::CONTAINERS)
+				is_update ? containers_update(r) : containers_read(r);
 			else
 				is_update ? intset_update(r) : intset_read(r);
 		}
@@ -169,6 +171,21 @@ private:
 		read([r](auto *tx, Data *d) {
 			look_at_table(tx, d, r >> 8);
 			look_at_table(tx, d, r >> 16);
+		});
+	}
+
+	/* ------------------------------------------------------------ containers */
+
+	void containers_update(uint64_t r)
+	{
+		update(r, [r](auto *tx, Data *d) {
+			update_containers(tx, d->containers, run.seed % CONTAINERS, r);
+		});
+	}
+	void containers_read(uint64_t r)
+	{
+		read([r](auto *tx, Data *d) {
+			read_containers(tx, d->containers, run.seed % CONTAINERS, r);
 		});
 	}
 
