@@ -11,7 +11,7 @@
  *                     print(at->second);
  *     });
  *
- * A map that is all zero is empty.  It is a B+tree of nodes with up to FANOUT entries, 2 to 15.  An
+ * A map that is all zero is empty.  It is a B+tree of nodes with up to FANOUT entries, 3 to 15.  An
  * order word says where in a node its entries are, so an insertion moves none (Mao et al.,
  * Masstree, EuroSys 2012).  Child i of an inner node holds the keys from key i on, up to key i + 1;
  * key 0 of an inner node is not looked at.  No leaf is empty; a node that becomes empty is taken
@@ -97,7 +97,7 @@ struct Order {
 template <class K, class V, unsigned FANOUT = 15>
 class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT>, K, V>
 {
-	static_assert(FANOUT >= 2 && FANOUT <= 15, "fur::ordered_map: 2 to 15 entries in a node");
+	static_assert(FANOUT >= 3 && FANOUT <= 15, "fur::ordered_map: 3 to 15 entries in a node");
 	using Calls = detail::MapCalls<ordered_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
@@ -205,7 +205,8 @@ private:
 		LEAF_WORDS = VALUES + FANOUT * value_codec::WORDS,
 		INNER_WORDS = VALUES + FANOUT
 	};
-	enum : unsigned { MOST_LEVELS = 40 };
+	/* HALF: of FANOUT + 1 entries, rounded up. */
+	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
 	static constexpr uint64_t LEAF = 1;
 
 	static bool is_leaf(uint64_t word)
@@ -421,18 +422,21 @@ private:
 		fur_store(tx, node, order.shortened(stay).word);
 		return right;
 	}
-	/* How many entries stay in the left node when entry i comes?  All, at the map's end. */
+	/* How many entries stay in the left node when entry i comes?  All, at the map's end.
+	 * Otherwise, with entry i, neither node has more than half of all, rounded up: if one were
+	 * full again, the next key there would split the path again, and add a level. */
 	static unsigned staying(const Path &path, unsigned levels, unsigned i)
 	{
 		bool last = i == FANOUT;
 		for (unsigned l = 0; l < levels; l++)
 			last = last && path.index[l] + 1 == path.order[l].count();
-		return last ? FANOUT : (FANOUT + 1) / 2;
+		return last ? FANOUT : i < HALF ? HALF - 1 : +HALF;
 	}
 	/* Hang the new node into the level above, which is split as long as it is full. */
 	template <class Tx>
 	void hang(Tx *tx, Path &path, uint64_t below, Up up)
 	{
+		const unsigned levels = path.levels;
 		while (path.levels) {
 			const unsigned l = --path.levels, i = path.index[l] + 1;
 			uint64_t *node = path.node[l];
@@ -447,13 +451,14 @@ private:
 				put_first_child(tx, right, up.child);
 				up.child = detail::word_of(right);
 			} else {
-				put_child(
-				        tx, i <= stay ? node : right, i <= stay ? i : i - stay, up);
+				put_child(tx, i < HALF ? node : right, i < HALF ? i : i - stay, up);
 				up = {detail::word_of(right),
 				        key_at(right, order_of(tx, right).place(0)), false};
 			}
 			below = detail::word_of(node);
 		}
+		if (levels == MOST_LEVELS) /* after some 2^MOST_LEVELS insertions */
+			throw std::length_error("fur::ordered_map: too many levels");
 		uint64_t *root = new_node(tx, INNER_WORDS);
 		put_first_child(tx, root, below);
 		put_child(tx, root, 1, up);
@@ -482,9 +487,8 @@ private:
 			return {put(tx, leaf, i, key, value), true};
 		const unsigned stay = staying(path, path.levels, i);
 		uint64_t *right = split(tx, leaf, stay, true);
-		const bool goes_left = i <= stay && stay < FANOUT;
-		uint64_t *words = goes_left ? put(tx, leaf, i, key, value)
-		                            : put(tx, right, i - stay, key, value);
+		uint64_t *words = i < HALF ? put(tx, leaf, i, key, value)
+		                           : put(tx, right, i - stay, key, value);
 		hang(tx, path, detail::word_of(leaf) | LEAF,
 		        {detail::word_of(right) | LEAF, key_at(right, order_of(tx, right).place(0)),
 		                true});
