@@ -472,6 +472,8 @@ private:
 		if (!leaf) {
 			leaf = new_node(tx, LEAF_WORDS);
 			fur_store(tx, &root_, detail::word_of(leaf) | LEAF);
+			/* The parts of the size are there if the map once had more. */
+			sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
 			return {put(tx, leaf, 0, key, value), true};
 		}
 		const Order order = order_of(tx, leaf);
