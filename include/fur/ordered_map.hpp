@@ -318,7 +318,9 @@ private:
 			return {nullptr, 0};
 		const Order order = order_of(tx, leaf);
 		const unsigned i = lower(tx, leaf, order, key);
-		return {has(tx, leaf, order, i, key) ? leaf : nullptr, order.place(i)};
+		if (!has(tx, leaf, order, i, key)) /* and i may be 15, which has no place */
+			return {nullptr, 0};
+		return {leaf, order.place(i)};
 	}
 	template <class Tx>
 	const uint64_t *value_words(Tx *tx, key_view key) const
