@@ -192,9 +192,10 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
-		if (const uint64_t root = fur_load(tx, &root_))
-			free_below(tx, root);
+		const uint64_t root = fur_load(tx, &root_);
 		fur_store(tx, &root_, 0);
+		if (root)
+			free_below(tx, root);
 		sizes_.destroy(tx);
 	}
 
@@ -360,52 +361,63 @@ private:
 		for (size_t i = 0; i < n; i++)
 			fur_store(tx, &to[i], 0);
 	}
-	/* Make room for entry i.  Returns its place. */
+	/* An update whose log is full goes on, but its stores do nothing from then on.  So that such
+	 * a body finds no node that is half made, a node's order word is stored after all that it
+	 * points to, and a node is taken out of the tree before it is freed. */
+
+	/* Into a leaf that has this order and a free place, as entry i. */
 	template <class Tx>
-	static unsigned take_place(Tx *tx, uint64_t *node, unsigned i)
+	static uint64_t *put(
+	        Tx *tx, uint64_t *leaf, Order order, unsigned i, key_view key, mapped_view value)
 	{
-		const Order order = order_of(tx, node).inserted(i);
-		fur_store(tx, node, order.word);
-		return order.place(i);
-	}
-	template <class Tx>
-	static uint64_t *put(Tx *tx, uint64_t *leaf, unsigned i, key_view key, mapped_view value)
-	{
-		const unsigned place = take_place(tx, leaf, i);
+		order = order.inserted(i);
+		const unsigned place = order.place(i);
 		key_codec::create(tx, key_at(leaf, place), key);
 		value_codec::create(tx, value_at(leaf, place), value);
+		fur_store(tx, leaf, order.word);
 		return value_at(leaf, place);
 	}
 
 	/* A node that is about to be a child of the level above, behind the one that was split. */
 	struct Up {
 		uint64_t child;
-		uint64_t *
-		        key; /* its first key: in the leaf, or in the inner node that gives it up */
-		bool from_leaf;
+		std::optional<key_type> first; /* a leaf's first key */
+		uint64_t *given_up = nullptr;  /* an inner node gives up its key 0: the words */
 	};
-	/* Give the place of an inner node the key, which `up` gives up unless a leaf needs it. */
+	/* As child i, with the key that `up` has. */
 	template <class Tx>
-	static void put_child(Tx *tx, uint64_t *inner, unsigned i, const Up &up)
+	static void put_child(Tx *tx, uint64_t *inner, Order order, unsigned i, const Up &up)
 	{
-		const unsigned place = take_place(tx, inner, i);
+		order = order.inserted(i);
+		const unsigned place = order.place(i);
 		uint64_t *key = key_at(inner, place);
 		fur_store(tx, &inner[VALUES + place], up.child);
-		if (up.from_leaf) {
-			const auto value = key_codec::load(tx, up.key);
-			key_codec::create(tx, key, value);
+		if (up.first) {
+			key_codec::create(tx, key, *up.first);
 		} else {
-			move_words(tx, key, up.key, key_codec::WORDS);
-			store_zero(tx, up.key, key_codec::WORDS);
+			move_words(tx, key, up.given_up, key_codec::WORDS);
+			store_zero(tx, up.given_up, key_codec::WORDS);
 		}
+		fur_store(tx, inner, order.word);
 	}
-	/* The same for the first child of an inner node, whose key is not looked at. */
+	/* The first child of a new inner node, whose key is not looked at.  Returns the order. */
 	template <class Tx>
-	static void put_first_child(Tx *tx, uint64_t *inner, uint64_t child)
+	static Order put_first_child(Tx *tx, uint64_t *inner, uint64_t child)
 	{
-		const unsigned place = take_place(tx, inner, 0);
-		fur_store(tx, &inner[VALUES + place], child);
-		store_zero(tx, key_at(inner, place), key_codec::WORDS);
+		const Order order = Order::none().inserted(0);
+		fur_store(tx, &inner[VALUES + order.place(0)], child);
+		store_zero(tx, key_at(inner, order.place(0)), key_codec::WORDS);
+		fur_store(tx, inner, order.word);
+		return order;
+	}
+	/* The orders of the two nodes of a split. */
+	static Order order_left(Order order, unsigned stay)
+	{
+		return order.shortened(stay);
+	}
+	static Order order_right(unsigned stay)
+	{
+		return Order::none().shortened(FANOUT - stay);
 	}
 	/* Leave `stay` entries in a full node, and move the others to a new one. */
 	template <class Tx>
@@ -420,8 +432,8 @@ private:
 			move_words(tx, right + VALUES + to * words, node + VALUES + from * words,
 			        words);
 		}
-		fur_store(tx, right, Order::none().shortened(FANOUT - stay).word);
-		fur_store(tx, node, order.shortened(stay).word);
+		fur_store(tx, right, order_right(stay).word);
+		fur_store(tx, node, order_left(order, stay).word);
 		return right;
 	}
 	/* How many entries stay in the left node when entry i comes?  All, at the map's end.
@@ -442,8 +454,9 @@ private:
 		while (path.levels) {
 			const unsigned l = --path.levels, i = path.index[l] + 1;
 			uint64_t *node = path.node[l];
-			if (path.order[l].count() < FANOUT) {
-				put_child(tx, node, i, up);
+			const Order order = path.order[l];
+			if (order.count() < FANOUT) {
+				put_child(tx, node, order, i, up);
 				return;
 			}
 			const unsigned stay = staying(path, l, i);
@@ -453,17 +466,21 @@ private:
 				put_first_child(tx, right, up.child);
 				up.child = detail::word_of(right);
 			} else {
-				put_child(tx, i < HALF ? node : right, i < HALF ? i : i - stay, up);
-				up = {detail::word_of(right),
-				        key_at(right, order_of(tx, right).place(0)), false};
+				if (i < HALF)
+					put_child(tx, node, order_left(order, stay), i, up);
+				else
+					put_child(tx, right, order_right(stay), i - stay, up);
+				const bool first = i >= HALF && i == stay;
+				const Order now =
+				        first ? order_right(stay).inserted(0) : order_right(stay);
+				up = {detail::word_of(right), {}, key_at(right, now.place(0))};
 			}
 			below = detail::word_of(node);
 		}
 		if (levels == MOST_LEVELS) /* after some 2^MOST_LEVELS insertions */
 			throw std::length_error("fur::ordered_map: too many levels");
 		uint64_t *root = new_node(tx, INNER_WORDS);
-		put_first_child(tx, root, below);
-		put_child(tx, root, 1, up);
+		put_child(tx, root, put_first_child(tx, root, below), 1, up);
 		fur_store(tx, &root_, detail::word_of(root));
 	}
 	template <class Tx>
@@ -473,10 +490,11 @@ private:
 		uint64_t *leaf = descend(tx, key, &path);
 		if (!leaf) {
 			leaf = new_node(tx, LEAF_WORDS);
+			uint64_t *words = put(tx, leaf, Order::none(), 0, key, value);
 			fur_store(tx, &root_, detail::word_of(leaf) | LEAF);
 			/* The parts of the size are there if the map once had more. */
 			sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
-			return {put(tx, leaf, 0, key, value), true};
+			return {words, true};
 		}
 		const Order order = order_of(tx, leaf);
 		const unsigned i = lower(tx, leaf, order, key);
@@ -488,14 +506,18 @@ private:
 			sizes_.make(tx, FANOUT);
 		sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
 		if (order.count() < FANOUT)
-			return {put(tx, leaf, i, key, value), true};
+			return {put(tx, leaf, order, i, key, value), true};
 		const unsigned stay = staying(path, path.levels, i);
 		uint64_t *right = split(tx, leaf, stay, true);
-		uint64_t *words = i < HALF ? put(tx, leaf, i, key, value)
-		                           : put(tx, right, i - stay, key, value);
-		hang(tx, path, detail::word_of(leaf) | LEAF,
-		        {detail::word_of(right) | LEAF, key_at(right, order_of(tx, right).place(0)),
-		                true});
+		Up up{detail::word_of(right) | LEAF, {}, nullptr};
+		if (i == stay && i >= HALF)
+			up.first.emplace(key);
+		else /* before put() reuses the place */
+			up.first.emplace(key_codec::load(tx, key_at(leaf, order.place(stay))));
+		uint64_t *words = i < HALF
+		                          ? put(tx, leaf, order_left(order, stay), i, key, value)
+		                          : put(tx, right, order_right(stay), i - stay, key, value);
+		hang(tx, path, detail::word_of(leaf) | LEAF, std::move(up));
 		return {words, true};
 	}
 
@@ -513,21 +535,23 @@ private:
 		if (!has(tx, node, order, i, key))
 			return false;
 		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -1);
+		fur_store(tx, node, order.removed(i).word);
 		key_codec::destroy(tx, key_at(node, order.place(i)));
 		value_codec::destroy(tx, value_at(node, order.place(i)));
-		fur_store(tx, node, order.removed(i).word);
 		/* Up as long as nodes are empty. */
 		while (order.count() == 1) {
-			fur_free(tx, node);
+			uint64_t *empty = node;
 			if (!path.levels) {
 				fur_store(tx, &root_, 0);
+				fur_free(tx, empty);
 				return true;
 			}
 			node = path.node[--path.levels];
 			order = path.order[path.levels];
 			i = path.index[path.levels];
-			key_codec::destroy(tx, key_at(node, order.place(i)));
 			fur_store(tx, node, order.removed(i).word);
+			key_codec::destroy(tx, key_at(node, order.place(i)));
+			fur_free(tx, empty);
 		}
 		return true;
 	}
