@@ -575,7 +575,7 @@ private:
 		const hash_map *map_;
 	};
 
-	uint64_t root_;
+	uint64_t root_ = 0;
 	detail::Sizes sizes_;
 };
 

@@ -754,7 +754,7 @@ private:
 		const ordered_map *map_;
 	};
 
-	uint64_t root_;
+	uint64_t root_ = 0;
 	detail::Sizes sizes_;
 };
 

@@ -174,7 +174,7 @@ private:
 		return {block, n, nullptr};
 	}
 
-	uint64_t ends_;
+	uint64_t ends_ = 0;
 };
 
 } // namespace fur

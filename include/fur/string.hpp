@@ -255,7 +255,7 @@ public:
 	}
 
 private:
-	uint64_t word_[codec::WORDS];
+	uint64_t word_[codec::WORDS] = {};
 };
 
 } // namespace fur

@@ -331,7 +331,7 @@ private:
 		const vector *v_;
 	};
 
-	uint64_t size_, directory_;
+	uint64_t size_ = 0, directory_ = 0;
 };
 
 } // namespace fur
