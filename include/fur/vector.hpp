@@ -95,7 +95,12 @@ public:
 	}
 	T *lookup(fur_update *tx, size_type i)
 	{
-		return i < size(tx) ? reinterpret_cast<T *>(words_of(tx, i)) : nullptr;
+		if (i >= size(tx))
+			return nullptr;
+		uint64_t *words = words_of(tx, i);
+		/* The caller may store to another line of the element than pop_back() promotes. */
+		fur_promote(tx, words);
+		return reinterpret_cast<T *>(words);
 	}
 	/* push_back - add an element at the end.   Errors: heap_full. */
 	template <class Tx>
