@@ -428,9 +428,9 @@ private:
 		if (!e.leaf)
 			return false;
 		hold(tx, first, e.leaf);
+		fur_store(tx, e.leaf, with_tag(fur_load(tx, e.leaf), e.k, 0));
 		key_codec::destroy(tx, key_at(e.leaf, e.k));
 		value_codec::destroy(tx, value_at(e.leaf, e.k));
-		fur_store(tx, e.leaf, with_tag(fur_load(tx, e.leaf), e.k, 0));
 		sizes_.add(tx, hash >> 7, -1);
 		return true;
 	}
@@ -650,7 +650,7 @@ private:
 		const hash_map *map_;
 	};
 
-	uint64_t root_;
+	uint64_t root_ = 0;
 	detail::Sizes sizes_;
 };
 

@@ -11,7 +11,7 @@
  *                     print(at->second);
  *     });
  *
- * A map that is all zero is empty.  It is a B+tree of nodes with up to FANOUT entries, 2 to 15.  An
+ * A map that is all zero is empty.  It is a B+tree of nodes with up to FANOUT entries, 3 to 15.  An
  * order word says where in a node its entries are, so an insertion moves none (Mao et al.,
  * Masstree, EuroSys 2012).  Child i of an inner node holds the keys from key i on, up to key i + 1;
  * key 0 of an inner node is not looked at.  No leaf is empty; a node that becomes empty is taken
@@ -97,7 +97,7 @@ struct Order {
 template <class K, class V, unsigned FANOUT = 15>
 class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT>, K, V>
 {
-	static_assert(FANOUT >= 2 && FANOUT <= 15, "fur::ordered_map: 2 to 15 entries in a node");
+	static_assert(FANOUT >= 3 && FANOUT <= 15, "fur::ordered_map: 3 to 15 entries in a node");
 	using Calls = detail::MapCalls<ordered_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
@@ -207,9 +207,10 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
-		if (const uint64_t root = fur_load(tx, &root_))
-			free_below(tx, root);
+		const uint64_t root = fur_load(tx, &root_);
 		fur_store(tx, &root_, 0);
+		if (root)
+			free_below(tx, root);
 		sizes_.destroy(tx);
 	}
 
@@ -220,7 +221,8 @@ private:
 		LEAF_WORDS = VALUES + FANOUT * value_codec::WORDS,
 		INNER_WORDS = VALUES + FANOUT
 	};
-	enum : unsigned { MOST_LEVELS = 40 };
+	/* HALF: of FANOUT + 1 entries, rounded up. */
+	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
 	static constexpr uint64_t LEAF = 1;
 
 	static bool is_leaf(uint64_t word)
@@ -332,7 +334,9 @@ private:
 			return {nullptr, 0};
 		const Order order = order_of(tx, leaf);
 		const unsigned i = lower(tx, leaf, order, key);
-		return {has(tx, leaf, order, i, key) ? leaf : nullptr, order.place(i)};
+		if (!has(tx, leaf, order, i, key)) /* and i may be 15, which has no place */
+			return {nullptr, 0};
+		return {leaf, order.place(i)};
 	}
 	template <class Tx>
 	const uint64_t *value_words(Tx *tx, key_view key) const
@@ -372,52 +376,63 @@ private:
 		for (size_t i = 0; i < n; i++)
 			fur_store(tx, &to[i], 0);
 	}
-	/* Make room for entry i.  Returns its place. */
+	/* An update whose log is full goes on, but its stores do nothing from then on.  So that such
+	 * a body finds no node that is half made, a node's order word is stored after all that it
+	 * points to, and a node is taken out of the tree before it is freed. */
+
+	/* Into a leaf that has this order and a free place, as entry i. */
 	template <class Tx>
-	static unsigned take_place(Tx *tx, uint64_t *node, unsigned i)
+	static uint64_t *put(
+	        Tx *tx, uint64_t *leaf, Order order, unsigned i, key_view key, mapped_view value)
 	{
-		const Order order = order_of(tx, node).inserted(i);
-		fur_store(tx, node, order.word);
-		return order.place(i);
-	}
-	template <class Tx>
-	static uint64_t *put(Tx *tx, uint64_t *leaf, unsigned i, key_view key, mapped_view value)
-	{
-		const unsigned place = take_place(tx, leaf, i);
+		order = order.inserted(i);
+		const unsigned place = order.place(i);
 		key_codec::create(tx, key_at(leaf, place), key);
 		value_codec::create(tx, value_at(leaf, place), value);
+		fur_store(tx, leaf, order.word);
 		return value_at(leaf, place);
 	}
 
 	/* A node that is about to be a child of the level above, behind the one that was split. */
 	struct Up {
 		uint64_t child;
-		uint64_t *
-		        key; /* its first key: in the leaf, or in the inner node that gives it up */
-		bool from_leaf;
+		std::optional<key_type> first; /* a leaf's first key */
+		uint64_t *given_up = nullptr;  /* an inner node gives up its key 0: the words */
 	};
-	/* Give the place of an inner node the key, which `up` gives up unless a leaf needs it. */
+	/* As child i, with the key that `up` has. */
 	template <class Tx>
-	static void put_child(Tx *tx, uint64_t *inner, unsigned i, const Up &up)
+	static void put_child(Tx *tx, uint64_t *inner, Order order, unsigned i, const Up &up)
 	{
-		const unsigned place = take_place(tx, inner, i);
+		order = order.inserted(i);
+		const unsigned place = order.place(i);
 		uint64_t *key = key_at(inner, place);
 		fur_store(tx, &inner[VALUES + place], up.child);
-		if (up.from_leaf) {
-			const auto value = key_codec::load(tx, up.key);
-			key_codec::create(tx, key, value);
+		if (up.first) {
+			key_codec::create(tx, key, *up.first);
 		} else {
-			move_words(tx, key, up.key, key_codec::WORDS);
-			store_zero(tx, up.key, key_codec::WORDS);
+			move_words(tx, key, up.given_up, key_codec::WORDS);
+			store_zero(tx, up.given_up, key_codec::WORDS);
 		}
+		fur_store(tx, inner, order.word);
 	}
-	/* The same for the first child of an inner node, whose key is not looked at. */
+	/* The first child of a new inner node, whose key is not looked at.  Returns the order. */
 	template <class Tx>
-	static void put_first_child(Tx *tx, uint64_t *inner, uint64_t child)
+	static Order put_first_child(Tx *tx, uint64_t *inner, uint64_t child)
 	{
-		const unsigned place = take_place(tx, inner, 0);
-		fur_store(tx, &inner[VALUES + place], child);
-		store_zero(tx, key_at(inner, place), key_codec::WORDS);
+		const Order order = Order::none().inserted(0);
+		fur_store(tx, &inner[VALUES + order.place(0)], child);
+		store_zero(tx, key_at(inner, order.place(0)), key_codec::WORDS);
+		fur_store(tx, inner, order.word);
+		return order;
+	}
+	/* The orders of the two nodes of a split. */
+	static Order order_left(Order order, unsigned stay)
+	{
+		return order.shortened(stay);
+	}
+	static Order order_right(unsigned stay)
+	{
+		return Order::none().shortened(FANOUT - stay);
 	}
 	/* Leave `stay` entries in a full node, and move the others to a new one. */
 	template <class Tx>
@@ -432,27 +447,31 @@ private:
 			move_words(tx, right + VALUES + to * words, node + VALUES + from * words,
 			        words);
 		}
-		fur_store(tx, right, Order::none().shortened(FANOUT - stay).word);
-		fur_store(tx, node, order.shortened(stay).word);
+		fur_store(tx, right, order_right(stay).word);
+		fur_store(tx, node, order_left(order, stay).word);
 		return right;
 	}
-	/* How many entries stay in the left node when entry i comes?  All, at the map's end. */
+	/* How many entries stay in the left node when entry i comes?  All, at the map's end.
+	 * Otherwise, with entry i, neither node has more than half of all, rounded up: if one were
+	 * full again, the next key there would split the path again, and add a level. */
 	static unsigned staying(const Path &path, unsigned levels, unsigned i)
 	{
 		bool last = i == FANOUT;
 		for (unsigned l = 0; l < levels; l++)
 			last = last && path.index[l] + 1 == path.order[l].count();
-		return last ? FANOUT : (FANOUT + 1) / 2;
+		return last ? FANOUT : i < HALF ? HALF - 1 : +HALF;
 	}
 	/* Hang the new node into the level above, which is split as long as it is full. */
 	template <class Tx>
 	void hang(Tx *tx, Path &path, uint64_t below, Up up)
 	{
+		const unsigned levels = path.levels;
 		while (path.levels) {
 			const unsigned l = --path.levels, i = path.index[l] + 1;
 			uint64_t *node = path.node[l];
-			if (path.order[l].count() < FANOUT) {
-				put_child(tx, node, i, up);
+			const Order order = path.order[l];
+			if (order.count() < FANOUT) {
+				put_child(tx, node, order, i, up);
 				return;
 			}
 			const unsigned stay = staying(path, l, i);
@@ -462,16 +481,21 @@ private:
 				put_first_child(tx, right, up.child);
 				up.child = detail::word_of(right);
 			} else {
-				put_child(
-				        tx, i <= stay ? node : right, i <= stay ? i : i - stay, up);
-				up = {detail::word_of(right),
-				        key_at(right, order_of(tx, right).place(0)), false};
+				if (i < HALF)
+					put_child(tx, node, order_left(order, stay), i, up);
+				else
+					put_child(tx, right, order_right(stay), i - stay, up);
+				const bool first = i >= HALF && i == stay;
+				const Order now =
+				        first ? order_right(stay).inserted(0) : order_right(stay);
+				up = {detail::word_of(right), {}, key_at(right, now.place(0))};
 			}
 			below = detail::word_of(node);
 		}
+		if (levels == MOST_LEVELS) /* after some 2^MOST_LEVELS insertions */
+			throw std::length_error("fur::ordered_map: too many levels");
 		uint64_t *root = new_node(tx, INNER_WORDS);
-		put_first_child(tx, root, below);
-		put_child(tx, root, 1, up);
+		put_child(tx, root, put_first_child(tx, root, below), 1, up);
 		fur_store(tx, &root_, detail::word_of(root));
 	}
 	template <class Tx>
@@ -481,8 +505,11 @@ private:
 		uint64_t *leaf = descend(tx, key, &path);
 		if (!leaf) {
 			leaf = new_node(tx, LEAF_WORDS);
+			uint64_t *words = put(tx, leaf, Order::none(), 0, key, value);
 			fur_store(tx, &root_, detail::word_of(leaf) | LEAF);
-			return {put(tx, leaf, 0, key, value), true};
+			/* The parts of the size are there if the map once had more. */
+			sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
+			return {words, true};
 		}
 		const Order order = order_of(tx, leaf);
 		const unsigned i = lower(tx, leaf, order, key);
@@ -494,15 +521,18 @@ private:
 			sizes_.make(tx, FANOUT);
 		sizes_.add(tx, detail::word_of(leaf) / FUR_CACHE_LINE, 1);
 		if (order.count() < FANOUT)
-			return {put(tx, leaf, i, key, value), true};
+			return {put(tx, leaf, order, i, key, value), true};
 		const unsigned stay = staying(path, path.levels, i);
 		uint64_t *right = split(tx, leaf, stay, true);
-		const bool goes_left = i <= stay && stay < FANOUT;
-		uint64_t *words = goes_left ? put(tx, leaf, i, key, value)
-		                            : put(tx, right, i - stay, key, value);
-		hang(tx, path, detail::word_of(leaf) | LEAF,
-		        {detail::word_of(right) | LEAF, key_at(right, order_of(tx, right).place(0)),
-		                true});
+		Up up{detail::word_of(right) | LEAF, {}, nullptr};
+		if (i == stay && i >= HALF)
+			up.first.emplace(key);
+		else /* before put() reuses the place */
+			up.first.emplace(key_codec::load(tx, key_at(leaf, order.place(stay))));
+		uint64_t *words = i < HALF
+		                          ? put(tx, leaf, order_left(order, stay), i, key, value)
+		                          : put(tx, right, order_right(stay), i - stay, key, value);
+		hang(tx, path, detail::word_of(leaf) | LEAF, std::move(up));
 		return {words, true};
 	}
 
@@ -520,21 +550,23 @@ private:
 		if (!has(tx, node, order, i, key))
 			return false;
 		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -1);
+		fur_store(tx, node, order.removed(i).word);
 		key_codec::destroy(tx, key_at(node, order.place(i)));
 		value_codec::destroy(tx, value_at(node, order.place(i)));
-		fur_store(tx, node, order.removed(i).word);
 		/* Up as long as nodes are empty. */
 		while (order.count() == 1) {
-			fur_free(tx, node);
+			uint64_t *empty = node;
 			if (!path.levels) {
 				fur_store(tx, &root_, 0);
+				fur_free(tx, empty);
 				return true;
 			}
 			node = path.node[--path.levels];
 			order = path.order[path.levels];
 			i = path.index[path.levels];
-			key_codec::destroy(tx, key_at(node, order.place(i)));
 			fur_store(tx, node, order.removed(i).word);
+			key_codec::destroy(tx, key_at(node, order.place(i)));
+			fur_free(tx, empty);
 		}
 		return true;
 	}
@@ -780,7 +812,7 @@ private:
 		const ordered_map *map_;
 	};
 
-	uint64_t root_;
+	uint64_t root_ = 0;
 	detail::Sizes sizes_;
 };
 

@@ -67,13 +67,15 @@ public:
 		uint64_t *ends = ends_of(tx) ? ends_of(tx) : make_ends(tx);
 		auto *block = detail::pointer<uint64_t>(fur_load(tx, &ends[LAST + 1]));
 		const uint64_t n = fur_load(tx, &ends[LAST]);
-		if (n % BLOCK == 0 && n > 0) {
-			uint64_t *next = new_block(tx);
-			fur_store(tx, block, detail::word_of(next));
-			fur_store(tx, &ends[LAST + 1], detail::word_of(next));
-			block = next;
+		const bool full = n % BLOCK == 0 && n > 0;
+		uint64_t *last = full ? new_block(tx) : block;
+		/* First of all: an update whose log is full goes on, but its stores do nothing from
+		 * then on, and a pop() must not find a block without its element. */
+		codec::create(tx, place(last, n), value);
+		if (full) {
+			fur_store(tx, block, detail::word_of(last));
+			fur_store(tx, &ends[LAST + 1], detail::word_of(last));
 		}
-		codec::create(tx, place(block, n), value);
 		fur_store(tx, &ends[LAST], n + 1);
 	}
 	/* pop - remove the first element.   Returns: it, or nothing if the queue is empty. */
@@ -106,14 +108,15 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
-		while (pop(tx))
-			;
+		/* Not until it is empty: in an update whose log is full it would never be. */
+		for (size_type n = size(tx); n > 0; n--)
+			pop(tx);
 		if (uint64_t *ends = ends_of(tx)) {
 			/* A push meanwhile stores to the number of pushes: it conflicts. */
 			fur_promote(tx, &ends[LAST]);
+			fur_store(tx, &ends_, 0);
 			fur_free(tx, detail::pointer<void>(fur_load(tx, &ends[LAST + 1])));
 			fur_free(tx, ends);
-			fur_store(tx, &ends_, 0);
 		}
 	}
 
@@ -202,7 +205,7 @@ private:
 		return {block, n, nullptr};
 	}
 
-	uint64_t ends_;
+	uint64_t ends_ = 0;
 };
 
 } // namespace fur

@@ -39,13 +39,19 @@ inline uint64_t combine(std::initializer_list<uint64_t> parts)
 	return hash;
 }
 
-/* "... [with T = Shop]", or "... [T = Shop]": the name is between the last "T = " and the end. */
+/* "... [with T = Shop; ...]", or "... [T = Shop]". */
+template <class T>
+constexpr std::string_view signature_with()
+{
+	return __PRETTY_FUNCTION__;
+}
+/* What comes before and after the name is as long for every type, whatever the name contains. */
 template <class T>
 constexpr std::string_view name_of_type()
 {
-	constexpr std::string_view all = __PRETTY_FUNCTION__;
-	constexpr size_t from = all.find("T = ") + 4, end = all.find_first_of(";]", from);
-	return all.substr(from, end - from);
+	constexpr std::string_view all = signature_with<T>(), other = signature_with<void>();
+	constexpr size_t from = other.find("T = void") + 4, behind = other.size() - from - 4;
+	return all.substr(from, all.size() - from - behind);
 }
 
 } // namespace detail

@@ -64,7 +64,7 @@ public:
 	}
 
 private:
-	uint64_t parts_;
+	uint64_t parts_ = 0;
 };
 
 } // namespace fur::detail

@@ -104,17 +104,18 @@ struct stored<string> {
 	template <class Tx>
 	static void create(Tx *tx, uint64_t *at, view value)
 	{
-		detail::Text text(value);
-		if (value.size() > detail::Text::INLINE)
-			text.word[1] = detail::word_of(new_block(tx, value));
-		detail::store_words(tx, at, text.word, WORDS);
+		detail::store_words(tx, at, text_of(tx, value).word, WORDS);
 	}
 	/* In place of the value that is there. */
 	template <class Tx>
 	static void assign(Tx *tx, uint64_t *at, view value)
 	{
 		uint64_t *old = detail::Text(tx, at).block();
-		create(tx, at, value);
+		const detail::Text text = text_of(tx, value);
+		/* Never a size with the other text's block or characters: the log may be full
+		 * between the two words, and the body goes on. */
+		fur_store(tx, &at[0], 0);
+		detail::store_words(tx, at, text.word, WORDS);
 		if (old)
 			fur_free(tx, old);
 	}
@@ -172,6 +173,14 @@ struct stored<string> {
 	}
 
 private:
+	template <class Tx>
+	static detail::Text text_of(Tx *tx, view value)
+	{
+		detail::Text text(value);
+		if (value.size() > detail::Text::INLINE)
+			text.word[1] = detail::word_of(new_block(tx, value));
+		return text;
+	}
 	template <class Tx>
 	static uint64_t *new_block(Tx *tx, view value)
 	{
@@ -251,7 +260,7 @@ public:
 	}
 
 private:
-	uint64_t word_[codec::WORDS];
+	uint64_t word_[codec::WORDS] = {};
 };
 
 } // namespace fur

@@ -95,7 +95,12 @@ public:
 	}
 	T *lookup(fur_update *tx, size_type i)
 	{
-		return i < size(tx) ? reinterpret_cast<T *>(words_of(tx, i)) : nullptr;
+		if (i >= size(tx))
+			return nullptr;
+		uint64_t *words = words_of(tx, i);
+		/* The caller may store to another line of the element than pop_back() promotes. */
+		fur_promote(tx, words);
+		return reinterpret_cast<T *>(words);
 	}
 	/* push_back - add an element at the end.   Errors: heap_full. */
 	template <class Tx>
@@ -123,13 +128,13 @@ public:
 		auto *directory = detail::pointer<uint64_t>(fur_load(tx, &directory_));
 		for (size_type i = 0, n = size(tx); i < n; i++)
 			remove_at(tx, i);
+		fur_store(tx, &size_, 0);
+		fur_store(tx, &directory_, 0);
 		for (size_t k = 0; directory && k < PARTS; k++)
 			if (uint64_t part = fur_load(tx, &directory[k]))
 				fur_free(tx, detail::pointer<void>(part));
 		if (directory)
 			fur_free(tx, directory);
-		fur_store(tx, &directory_, 0);
-		fur_store(tx, &size_, 0);
 	}
 	/* verify - as fur::hash_map's.  It counts blocks; there is no structure to be wrong. */
 	template <class Tx>
@@ -189,18 +194,22 @@ private:
 	{
 		const Index at = index_of(i);
 		auto *directory = detail::pointer<uint64_t>(fur_load(tx, &directory_));
-		if (!directory) {
+		uint64_t *part = nullptr;
+		if (directory) {
+			part = detail::pointer<uint64_t>(fur_load(tx, &directory[at.part]));
+		} else {
 			directory = detail::new_node(tx, PARTS);
 			for (size_t k = 0; k < PARTS; k++)
 				fur_store(tx, &directory[k], 0);
 			fur_store(tx, &directory_, detail::word_of(directory));
 		}
-		if (!fur_load(tx, &directory[at.part])) {
-			const size_t words = codec::WORDS << (at.part + FIRST_BITS);
-			fur_store(tx, &directory[at.part],
-			        detail::word_of(detail::new_node(tx, words)));
+		/* Nothing is loaded that this call stores: an update whose log is full goes on, but
+		 * its stores do nothing from then on. */
+		if (!part) {
+			part = detail::new_node(tx, codec::WORDS << (at.part + FIRST_BITS));
+			fur_store(tx, &directory[at.part], detail::word_of(part));
 		}
-		return words_of(tx, i);
+		return part + at.k * codec::WORDS;
 	}
 	template <class Tx>
 	void remove_at(Tx *tx, size_type i)
@@ -339,7 +348,7 @@ private:
 		const vector *v_;
 	};
 
-	uint64_t size_, directory_;
+	uint64_t size_ = 0, directory_ = 0;
 };
 
 } // namespace fur
