@@ -168,7 +168,8 @@ void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 }
 
 /* fill - insert_or_assign() the pairs of [first, last), `batch` of them in an update.  Pairs in the
- * order of an ordered map's keys fill its leaves.
+ * order of an ordered map's keys fill its leaves.  A batch may run again: the iterators must allow
+ * several passes.
  * Durable: the pairs so far, with each update.   Errors: heap_full, Error. */
 template <class Map, class Input>
 void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 64)

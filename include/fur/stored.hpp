@@ -25,13 +25,14 @@
 namespace fur
 {
 
-/* heap_full - thrown by containers when fur_alloc() has found no room.  If it leaves the body of an
- * update, the update is rolled back, as by any exception. */
+/* heap_full - thrown by containers when fur_alloc() has returned NULL: the heap is full, or the
+ * update had failed before, as when it is too large for its log.  Let it leave the body of the
+ * update, which is then rolled back: the container may be half changed. */
 struct heap_full : std::bad_alloc {
 	const char *what() const noexcept override
 	{
 		return "the heap is full: remove something, or give it more room (fur_grow, "
-		       "fur-resize)";
+		       "fur-resize); or the update is too large for its log: make it smaller";
 	}
 };
 
