@@ -26,7 +26,7 @@ packages_of() {
 		;;
 	@release)
 		packages_of @check
-		echo clang clang-tidy
+		echo clang clang-tidy abigail-tools
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
