@@ -125,13 +125,21 @@ def check_versions(place, flags, version, library):
         sys.exit(f"there is no libfur.so.{version}")
 
 
-def run_tools(place):
-    for tool in ("fur-replayer", "fur-info", "fur-stat", "fur-check"):
-        run(
-            os.path.join(destination_of(place, tool), tool),
-            *(["--once", "--heap"] if tool == "fur-replayer" else []),
-            f"{place}/pkg-config/counter.fur",
-        )
+def run_tools(place, version):
+    heap = f"{place}/pkg-config/counter.fur"
+    for tool, *arguments in (
+        ("fur-replayer", "--once", heap),
+        ("fur-info", heap),
+        ("fur-stat", heap),
+        ("fur-check", heap),
+        ("fur-copy", heap, f"{place}/copy.fur"),
+        ("fur-resize", heap),
+        ("pm-emulate", "--quiet", "--", f"{place}/pkg-config/counter", heap),
+    ):
+        program = os.path.join(destination_of(place, tool), tool)
+        run(program, *arguments)
+        if run(program, "--version") != f"{tool} (libfur) {version}\n":
+            sys.exit(f"{tool} is not of version {version}")
 
 
 def main(place):
@@ -141,7 +149,7 @@ def main(place):
     flags.append("-Wl,-rpath," + library)
     with_pkg_config(place, flags)
     check_versions(place, flags, version, library)
-    run_tools(place)
+    run_tools(place, version)
     with_cmake(place, version)
 
 
