@@ -20,7 +20,7 @@ packages_of() {
 	@check)
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
-		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake
+		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck
 		echo python3 python3-matplotlib black flake8 mypy
 		;;

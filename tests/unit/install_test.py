@@ -136,10 +136,20 @@ def run_tools(place, version):
         ("fur-resize", heap),
         ("pm-emulate", "--quiet", "--", f"{place}/pkg-config/counter", heap),
     ):
-        program = os.path.join(destination_of(place, tool), tool)
+        prefix = os.path.dirname(destination_of(place, "fur.h"))
+        program = f"{prefix}/bin/{tool}"
         run(program, *arguments)
         if run(program, "--version") != f"{tool} (libfur) {version}\n":
             sys.exit(f"{tool} is not of version {version}")
+        section = 8 if tool == "fur-replayer" else 1
+        for file in (
+            f"man/man{section}/{tool}.{section}",
+            f"bash-completion/completions/{tool}",
+            f"zsh/site-functions/_{tool}",
+            "man/man3/fur_commit.3",
+        ):
+            if not os.path.exists(f"{prefix}/share/{file}"):
+                sys.exit(f"{file} is not installed")
 
 
 def main(place):

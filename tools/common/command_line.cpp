@@ -311,7 +311,7 @@ std::string CommandLine::help() const
 		rows += row(o.name + (o.flag ? "" : " " + o.value_name),
 		        more + (o.needed ? " (required)" : ""));
 	}
-	return usage + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
+	return usage + rest_ + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
 	       row("--help", "print this and exit") +
 	       row("--version", "print the version and exit") +
 	       (footer_.empty() ? "" : "\n" + wrapped(footer_, 0, 0));

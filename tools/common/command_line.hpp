@@ -95,6 +95,12 @@ public:
 		footer_ = text;
 	}
 
+	/* What follows in the first line of --help. */
+	void rest(const std::string &text)
+	{
+		rest_ = " " + text;
+	}
+
 	/* Returns false if --help or --version was given, and has been printed. */
 	[[nodiscard]] bool parse(int argc, char **argv);
 	std::string help() const;
@@ -108,7 +114,7 @@ private:
 	void set_argument(const std::string &word);
 	void check_given() const;
 
-	std::string program_, about_, footer_;
+	std::string program_, about_, rest_, footer_;
 	std::vector<Option> options_, arguments_;
 };
 
