@@ -27,6 +27,7 @@ packages_of() {
 	@release)
 		packages_of @check
 		echo clang clang-tidy abigail-tools
+		echo debhelper dpkg-dev libsystemd-dev lintian
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
