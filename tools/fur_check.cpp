@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	        "or --forget-from.");
 	line.footer(
 	        "Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
-	line.argument("PATH", path, "the heap file").required();
+	line.argument("HEAP", path, "the heap file").required();
 	line.flag("--repair", repair,
 	        "mend what can be mended without losing anything; leave everything else as it is");
 	line.option("--forget-from", forget_from,

@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	line.footer(
 	        "Without INTERVAL: one line, after a second.  Exit status: 0 done, 1 the heap is "
 	        "damaged or missing, 2 wrong usage.");
-	line.argument("PATH", o.path, "the heap file").required();
+	line.argument("HEAP", o.path, "the heap file").required();
 	line.argument("[INTERVAL]", o.interval_text, "seconds between two lines");
 	line.argument("[COUNT]", o.count_text, "how many lines; default: without end");
 	line.flag("--json", o.json, "print a JSON object on each line").excludes("--prometheus");

@@ -20,13 +20,14 @@ packages_of() {
 	@check)
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
-		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev
+		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck
 		echo python3 python3-matplotlib black flake8 mypy
 		;;
 	@release)
 		packages_of @check
-		echo clang clang-tidy
+		echo clang clang-tidy abigail-tools
+		echo debhelper dpkg-dev libsystemd-dev lintian
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3

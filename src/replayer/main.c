@@ -20,6 +20,11 @@
 #define sd_notifyf(unset, ...) ((void)0)
 #endif
 
+#define TEXT_OF_VALUE(number) #number
+#define TEXT_OF(macro)        TEXT_OF_VALUE(macro)
+#define VERSION_TEXT                                                                               \
+	TEXT_OF(FUR_VERSION_MAJOR) "." TEXT_OF(FUR_VERSION_MINOR) "." TEXT_OF(FUR_VERSION_PATCH)
+
 enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 
 struct arguments {
@@ -42,7 +47,12 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 	switch (key) {
-	case 'H': a->heap = arg; return 0;
+	case 'H': /* how it was once spelled */
+	case ARGP_KEY_ARG:
+		if (a->heap)
+			argp_error(state, "unexpected argument '%s': one heap at a time", arg);
+		a->heap = arg;
+		return 0;
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
@@ -52,12 +62,9 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'p':
 		a->replay.preload = option_number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s': name the heap with --heap", arg);
-		return 0;
 	case ARGP_KEY_END:
 		if (!a->heap)
-			argp_error(state, "no heap: name it with --heap PATH");
+			argp_error(state, "HEAP is missing");
 		if (a->once && a->status)
 			argp_error(state, "--once and --status: one at a time");
 		return 0;
@@ -66,7 +73,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-        {"heap", 'H', "PATH", 0, "the heap file", 0},
+        {"heap", 'H', "HEAP", OPTION_HIDDEN, NULL, 0},
         {"once", 'o', NULL, 0, "replay the log of a heap that no program has open, and exit", 0},
         {"status", 's', NULL, 0,
                 "show which processes use and replay the heap, and how much there is to replay", 0},
@@ -244,14 +251,15 @@ static int print_status(const struct arguments *a)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {options, option_parse, NULL,
-	        "Replay the log of a libfur heap while a program uses the heap.  When the program "
+	static const struct argp argp = {options, option_parse, "HEAP",
+	        "Replay the log of the libfur heap HEAP while a program uses it.  When the program "
 	        "has died, bring the heap up to date, mark it closed, and wait for the next "
 	        "program.  SIGTERM and SIGINT end fur-replayer after the current replay.\v"
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.replay = REPLAY_DEFAULTS};
 	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version = "fur-replayer (libfur) " VERSION_TEXT;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
 	int error = privileges_become_owner(a.heap);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""As a user does it: install into a prefix, build the examples with the flags from pkg-config, run
-them.  Only fur_ symbols are exported.
+"""As a user does it: install into a prefix, build the examples with the flags from pkg-config, and
+with CMake if it is there, and run them.
 
     install_test.py SOURCE BUILD
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,52 +34,134 @@ def run(*command, **more):
     return done.stdout
 
 
-with tempfile.TemporaryDirectory() as place:
-    run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place)
-    pc = next(
-        os.path.join(d, "libfur.pc") for d, _, files in os.walk(place) if "libfur.pc" in files
-    )
+def destination_of(place, name):
+    """The folder in which a file was installed."""
+    found = [folder for folder, _, files in os.walk(place) if name in files]
+    if len(found) != 1:
+        sys.exit(f"{name} is installed in {found}")
+    return found[0]
+
+
+def run_examples(folder, place):
+    """bank, and counter twice: the counter survives."""
+    run(f"{folder}/bank", f"{place}/bank.fur")
+    run(f"{folder}/counter", f"{place}/counter.fur")
+    if "run 2 times" not in run(f"{folder}/counter", f"{place}/counter.fur"):
+        sys.exit("the counter did not survive")
+    for heap in ("bank", "counter"):
+        os.rename(f"{place}/{heap}.fur", f"{folder}/{heap}.fur")
+
+
+def flags_of_pkg_config(place):
     environment = dict(
-        os.environ, PKG_CONFIG_PATH=os.path.dirname(pc), PKG_CONFIG_SYSROOT_DIR=place
+        os.environ,
+        PKG_CONFIG_PATH=destination_of(place, "libfur.pc"),
+        PKG_CONFIG_SYSROOT_DIR=place,
     )
     flags = run("pkg-config", "--cflags", "--libs", "libfur", env=environment).split()
-    library = next(f[2:] for f in flags if f.startswith("-L"))
+    version = run("pkg-config", "--modversion", "libfur", env=environment).strip()
+    return flags, version
+
+
+def with_pkg_config(place, flags):
+    folder = f"{place}/pkg-config"
+    os.mkdir(folder)
     for compiler, program in (
         (["cc", "-Wall", "-Wextra", "-Werror"], "counter.c"),
         (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp"),
     ):
-        name = program.split(".")[0]
-        run(
-            *compiler,
-            f"{source}/examples/{program}",
-            *flags,
-            "-Wl,-rpath," + library,
-            "-o",
-            f"{place}/{name}",
-        )
-        heap = f"{place}/{name}.fur"
-        run(f"{place}/{name}", heap)
-        if name == "counter" and "run 2 times" not in run(f"{place}/{name}", heap):
-            sys.exit("the counter did not survive")
-    version = run("pkg-config", "--modversion", "libfur", env=environment).strip()
+        output = f"{folder}/{program.split('.')[0]}"
+        run(*compiler, f"{source}/examples/{program}", *flags, "-o", output)
+    run_examples(folder, place)
+
+
+def find_versions(place, prefix, version):
+    """Versions that find_package() must find, and must not."""
+    major, minor, patch = map(int, version.split("."))
+    wanted = {
+        version: True,
+        f"{version} EXACT": True,
+        f"{major}": True,
+        f"{major}.{minor}": True,
+        f"{major}.{minor}.{patch + 1}": False,
+        f"{major}.{minor + 1}": False,
+        f"{major + 1}": False,
+    }
+    project = f"{place}/versions"
+    os.mkdir(project)
+    with open(f"{project}/CMakeLists.txt", "w") as file:
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(user LANGUAGES C)\n")
+        for version in wanted:
+            file.write(
+                f"find_package(libfur {version} QUIET)\n"
+                f'message(STATUS "{version}: ${{libfur_FOUND}}")\n'
+                "unset(libfur_DIR CACHE)\n"
+            )
+    output = run("cmake", "-S", project, "-B", f"{project}/build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    for version, good in wanted.items():
+        if f"-- {version}: {int(good)}\n" not in output:
+            sys.exit(f"find_package(libfur {version}) should {'' if good else 'not '}find it")
+
+
+def with_cmake(place, version):
+    if not shutil.which("cmake"):
+        print("no cmake: its part is left out")
+        return
+    prefix = os.path.dirname(destination_of(place, "fur.h"))
+    folder = f"{place}/cmake-examples"
+    run("cmake", "-S", f"{source}/examples", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", folder)
+    run_examples(folder, place)
+    find_versions(place, prefix, version)
+
+
+def check_versions(place, flags, version, library):
     with open(f"{place}/version.c", "w") as file:
         file.write(VERSION_PROGRAM)
-    run("cc", f"{place}/version.c", *flags, "-Wl,-rpath," + library, "-o", f"{place}/version")
+    run("cc", f"{place}/version.c", *flags, "-o", f"{place}/version")
     if run(f"{place}/version").split() != [version, version]:
         sys.exit(f"the header or the library is not of version {version}, as pkg-config says")
     if not os.path.exists(f"{library}/libfur.so.{version}"):
         sys.exit(f"there is no libfur.so.{version}")
-    for tool in ("fur-replayer", "fur-info", "fur-stat", "fur-check"):
-        program = next(os.path.join(d, tool) for d, _, files in os.walk(place) if tool in files)
-        run(
-            program,
-            *(["--once", "--heap"] if tool == "fur-replayer" else []),
-            f"{place}/counter.fur",
-        )
-    exported = [
-        line.split()[-1]
-        for line in run("nm", "-D", "--defined-only", f"{library}/libfur.so").splitlines()
-    ]
-    foreign = [s for s in exported if not s.startswith("fur_")]
-    if foreign or "fur_commit" not in exported:
-        sys.exit(f"exported besides fur_*: {foreign}")
+
+
+def run_tools(place, version):
+    heap = f"{place}/pkg-config/counter.fur"
+    for tool, *arguments in (
+        ("fur-replayer", "--once", heap),
+        ("fur-info", heap),
+        ("fur-stat", heap),
+        ("fur-check", heap),
+        ("fur-copy", heap, f"{place}/copy.fur"),
+        ("fur-resize", heap),
+        ("pm-emulate", "--quiet", "--", f"{place}/pkg-config/counter", heap),
+    ):
+        prefix = os.path.dirname(destination_of(place, "fur.h"))
+        program = f"{prefix}/bin/{tool}"
+        run(program, *arguments)
+        if run(program, "--version") != f"{tool} (libfur) {version}\n":
+            sys.exit(f"{tool} is not of version {version}")
+        section = 8 if tool == "fur-replayer" else 1
+        for file in (
+            f"man/man{section}/{tool}.{section}",
+            f"bash-completion/completions/{tool}",
+            f"zsh/site-functions/_{tool}",
+            "man/man3/fur_commit.3",
+        ):
+            if not os.path.exists(f"{prefix}/share/{file}"):
+                sys.exit(f"{file} is not installed")
+
+
+def main(place):
+    run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place)
+    flags, version = flags_of_pkg_config(place)
+    library = next(f[2:] for f in flags if f.startswith("-L"))
+    flags.append("-Wl,-rpath," + library)
+    with_pkg_config(place, flags)
+    check_versions(place, flags, version, library)
+    run_tools(place, version)
+    with_cmake(place, version)
+
+
+with tempfile.TemporaryDirectory() as install_place:
+    main(install_place)

@@ -55,7 +55,7 @@ def once_as_owner(heap):
     # The owner may not write it: root may, so only a process that is not root any more is refused.
     os.chown(heap, NOBODY, NOBODY)
     os.chmod(heap, 0o400)
-    assert "Permission denied" in run(replayer, "--heap", heap, "--once", status=1)
+    assert "Permission denied" in run(replayer, heap, "--once", status=1)
     os.chmod(heap, 0o600)
     assert "replayed 1 updates" in run(replayer, "--heap", heap, "--once")
     run(unclosed_heap, "verify", heap)
@@ -83,7 +83,7 @@ def check_unit(place):
     name = os.path.join(place, "fur-replayer@dev-shm-x.service")
     with open(unit) as source, open(name, "w") as f:
         for line in source:
-            f.write(f"ExecStart=:{replayer} --heap %f\n" if line.startswith("ExecStart=") else line)
+            f.write(f"ExecStart=:{replayer} %f\n" if line.startswith("ExecStart=") else line)
     done = subprocess.run(
         ["systemd-analyze", "verify", name],
         stdout=subprocess.PIPE,

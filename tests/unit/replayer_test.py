@@ -28,18 +28,19 @@ def expect(command, status, text):
 
 with tempfile.TemporaryDirectory() as place:
     heap = place + "/heap"
-    expect([replayer], 2, "no heap")
+    expect([replayer], 2, "HEAP is missing")
     expect([replayer, "--nonsense"], 2, "nonsense")
-    expect([replayer, "--heap", heap, "--threads", "0"], 2, "--threads 0: use 1 to 16")
+    expect([replayer, "--heap", heap, heap], 2, "one heap at a time")
+    expect([replayer, heap, "--threads", "0"], 2, "--threads 0: use 1 to 16")
     expect([replayer, "--heap", heap, "--preload", "x"], 2, "--preload x: use 0 to")
     expect([replayer, "--heap", heap, "--once", "--status"], 2, "one at a time")
     expect([replayer, "--heap", heap], 1, heap + ": no such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
-    expect([replayer, "--once", "--heap", heap], 0, "")
+    expect([replayer, "--once", heap], 0, "")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
     os.truncate(heap, 70000)
-    expect([replayer, "--heap", heap], 1, "truncated")
+    expect([replayer, heap], 1, "truncated")
     with open(heap, "wb") as f:
         f.write(b"x" * 100000)
     expect([replayer, "--heap", heap], 1, "not a libfur heap")

@@ -57,7 +57,7 @@ def metrics(text):
 
 
 def usage(place):
-    refused(2, "PATH is missing")
+    refused(2, "HEAP is missing")
     refused(2, "unknown option", "--nonsense", place)
     for interval in ("0", "x", "1x", "-1", "nan", "inf"):
         refused(2, "INTERVAL", "--", place, interval)

@@ -56,8 +56,9 @@ def run(*command):
 
 
 def built(build):
-    """The targets that `ninja` builds there, and their languages."""
+    """The libraries and programs that `ninja` builds there, and their languages."""
     targets = json.loads(run("meson", "introspect", "--targets", build))
+    targets = [t for t in targets if t["type"] != "custom"]
     return {t["name"] for t in targets if t["build_by_default"]}, {
         s["language"]
         for t in targets

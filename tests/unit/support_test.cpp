@@ -130,7 +130,7 @@ TEST(CommandLine, Help_NamesEverything_InLinesOfAHundredColumns)
 	std::string help = p.line.help();
 	for (const char *part : {"Usage: program [OPTION...] PATH\n", "Does what a program does.\n",
 	             "PATH", "the heap", "--mode TEXT", "fast or slow", "[fast]", "--threads N",
-	             "how many [2]", "--quiet", "--help", "Exit status: none.\n"})
+	             "how many [2]", "--quiet", "--help", "--version", "Exit status: none.\n"})
 		EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 	EXPECT_EQ(help.find("[-1]"), std::string::npos);
 	for (size_t at = 0, end; (end = help.find('\n', at)) != std::string::npos; at = end + 1)

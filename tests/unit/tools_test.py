@@ -51,7 +51,7 @@ def poke(path, offset, what):
 
 def usage(place):
     for tool in (info, check):
-        expect(2, "PATH", tool)
+        expect(2, "HEAP is missing", tool)
         expect(2, "--nonsense", tool, "--nonsense", place)
         expect(0, "Exit status", tool, "--help")
         expect(1, place + "/none: no such file", tool, place + "/none")

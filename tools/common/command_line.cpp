@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_line.cpp - build the list of options, parse the words of a command line, print --help.
+ * command_line.cpp - build the list of options, parse the words of a command line, print --help and
+ * --version.
  */
 #include "command_line.hpp"
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fur.h>
 
 namespace tools
 {
@@ -233,6 +235,10 @@ bool CommandLine::parse(int argc, char **argv)
 			fputs(help().c_str(), stdout);
 			return false;
 		}
+		if (name == "--version") {
+			fputs(version().c_str(), stdout);
+			return false;
+		}
 		auto o = std::find_if(options_.begin(), options_.end(),
 		        [&](const Option &one) { return one.name == name; });
 		if (o == options_.end())
@@ -305,9 +311,16 @@ std::string CommandLine::help() const
 		rows += row(o.name + (o.flag ? "" : " " + o.value_name),
 		        more + (o.needed ? " (required)" : ""));
 	}
-	return usage + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
+	return usage + rest_ + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
 	       row("--help", "print this and exit") +
+	       row("--version", "print the version and exit") +
 	       (footer_.empty() ? "" : "\n" + wrapped(footer_, 0, 0));
+}
+
+std::string CommandLine::version() const
+{
+	return program_ + " (libfur) " + std::to_string(FUR_VERSION_MAJOR) + "." +
+	       std::to_string(FUR_VERSION_MINOR) + "." + std::to_string(FUR_VERSION_PATCH) + "\n";
 }
 
 std::optional<int> parse_or_exit_status(

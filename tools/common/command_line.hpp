@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_line.hpp - options and --help of every C++ program in this project: tools, benchmarks,
- * tests.
+ * command_line.hpp - options, --help and --version of every C++ program in this project: tools,
+ * benchmarks, tests.
  *
  * A program names its options and the variables they set; parse() sets them, or throws WrongUsage
  * with one line that names the option, the value and the remedy.  Options are exact: no
  * abbreviations, so that a new option never changes the meaning of an old command. `--name value`
  * and `--name=value` are the same; `--` ends the options.
+ *
+ * An installed tool takes its heap as an argument named HEAP, not as an option.
  *
  * This header is small on purpose: a template library for the same job took ten times as long to
  * compile as the programs themselves.
@@ -93,9 +95,16 @@ public:
 		footer_ = text;
 	}
 
-	/* Returns false if --help was given, and has been printed. */
+	/* What follows in the first line of --help. */
+	void rest(const std::string &text)
+	{
+		rest_ = " " + text;
+	}
+
+	/* Returns false if --help or --version was given, and has been printed. */
 	[[nodiscard]] bool parse(int argc, char **argv);
 	std::string help() const;
+	std::string version() const;
 
 private:
 	Option &add_option(const char *name, const char *help, const char *value_name);
@@ -105,7 +114,7 @@ private:
 	void set_argument(const std::string &word);
 	void check_given() const;
 
-	std::string program_, about_, footer_;
+	std::string program_, about_, rest_, footer_;
 	std::vector<Option> options_, arguments_;
 };
 

@@ -417,9 +417,9 @@ int explore_points(const Options &o, const std::string &library)
 
 int parse_options(int argc, char **argv, Options &o)
 {
-	tools::CommandLine line("pm-emulate",
-	        "Run a program as if its mapped files were persistent memory: "
-	        "pm-emulate [options] -- program [arguments]");
+	tools::CommandLine line(
+	        "pm-emulate", "Run a program as if its mapped files were persistent memory.");
+	line.rest("-- PROGRAM [ARGUMENT...]");
 	line.option("--model", o.model,
 	        "inject the latencies of optane, cxl or ssd600; default: no latency");
 	line.option("--write-ns", o.write_ns,

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""libfur.so exports the functions that fur.h declares with FUR_API, each with a version, and
+nothing else.
+
+    exported_test.py OBJDUMP LIBRARY HEADER
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+objdump, library, header = sys.argv[1:4]
+
+dump = subprocess.run(
+    [objdump, "--dynamic-syms", library], check=True, stdout=subprocess.PIPE, text=True
+).stdout
+# 0000000000007a10 g    DF .text<tab>000000000000001c  LIBFUR_0.1  fur_abort
+# A node has a symbol of its own, in *ABS*; a section may have one, with the flag l (local).
+rows = [line.split("\t") for line in dump.splitlines() if "\t" in line]
+fields = [right.split() for left, right in rows if not re.search(r"^\w+ l |\*UND\*|\*ABS\*", left)]
+exported = {field[-1]: any(word.startswith("LIBFUR_") for word in field) for field in fields}
+declared = set(re.findall(r"^FUR_API\b[^;(]*?\b(fur_\w+)\(", Path(header).read_text(), re.M))
+for text, names in (
+    ("declared in fur.h and not exported: add to src/libfur.map", declared - set(exported)),
+    ("exported and not declared in fur.h", set(exported) - declared),
+    ("exported without a version", {name for name, node in exported.items() if not node}),
+):
+    if names:
+        sys.exit(f"{text}: {' '.join(sorted(names))}")
+if "fur_commit" not in declared:
+    sys.exit("fur_commit is not found in the header: this test reads it wrongly")
+print(f"{len(declared)} functions")
