@@ -196,7 +196,7 @@ inline void add_block(fur_update *tx, Data *data, uint64_t t, uint64_t k)
 {
 	auto *block = static_cast<AddedBlock *>(fur_alloc(tx, added_words(t, k) * 8));
 	if (!block)
-		throw std::runtime_error("the heap did not grow");
+		throw std::runtime_error(std::string("the heap did not grow: ") + fur_errormsg());
 	fur_store(tx, &block->next, fur_load(tx, &data->added[t]));
 	fur_store(tx, &block->thread, t);
 	fur_store(tx, &block->k, k);

@@ -96,10 +96,11 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 		fur::Heap copy = open_read_only();
 		EXPECT_FALSE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, least), 0);
-		const uint64_t sum = copy.root<Scanned>(0)->sum, goes_on = now(acknowledged_)[0];
+		const uint64_t sum = copy.root<Scanned>(0)->counters_sum,
+		               goes_on = now(acknowledged_)[0];
 		while (now(acknowledged_)[0] < goes_on + 10)
 			usleep(1000);
-		EXPECT_EQ(copy.root<Scanned>(0)->sum, sum) << "the copy changed";
+		EXPECT_EQ(copy.root<Scanned>(0)->counters_sum, sum) << "the copy changed";
 		copy.close();
 	}
 	end(worker, SIGKILL);
@@ -109,13 +110,14 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 		fur::Heap copy = open_read_only();
 		EXPECT_TRUE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, now(acknowledged_)), 0);
-		sum = copy.root<Scanned>(0)->sum;
+		sum = copy.root<Scanned>(0)->counters_sum;
 		copy.close();
 	}
 	EXPECT_TRUE(lasting() == before) << "the file was changed";
 	fur::Heap heap = open();
 	EXPECT_TRUE(heap.info().recovered);
-	EXPECT_EQ(heap.root<Scanned>(0)->sum, sum) << "the copy was not what recovery makes";
+	EXPECT_EQ(heap.root<Scanned>(0)->counters_sum, sum)
+	        << "the copy was not what recovery makes";
 	EXPECT_EQ(Scanned::check(heap, now(acknowledged_)), 0);
 	heap.close();
 }
@@ -161,7 +163,7 @@ TEST_F(ReadOnly, ItsBackup_IsAHeapToWorkOn)
 	EXPECT_EQ(Scanned::check(heap, {10, 0, 0}), 0);
 	fur::Thread self(heap);
 	Scanned::add(heap, self, 0, 0);
-	EXPECT_EQ(heap.root<Scanned>(0)->sum, 11u);
+	EXPECT_EQ(heap.root<Scanned>(0)->counters_sum, 11u);
 	heap.close();
 	unlink(to.c_str());
 }
@@ -173,7 +175,7 @@ TEST_F(ReadOnly, APlainStore_EndsTheProcess)
 	const pid_t child = fork();
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL);
-		copy.root<Scanned>(0)->sum = 1;
+		copy.root<Scanned>(0)->counters_sum = 1;
 		_exit(0);
 	}
 	int status;

@@ -18,8 +18,8 @@
 struct Scanned {
 	enum { THREADS = 3, BLOCKS = 400, BLOCK_WORDS = 128, BLOCK_BYTES = 16000 };
 	enum { RENEWED = 16, LARGE_BYTES = 17000 };
-	uint64_t counter[THREADS], sum;
-	uint64_t *block[BLOCKS];
+	uint64_t counter[THREADS], counters_sum;
+	uint64_t *blocks[BLOCKS];
 
 	static fur::Options options()
 	{
@@ -32,13 +32,13 @@ struct Scanned {
 		fur::Thread self(heap);
 		auto *data = fur::update(self, [&](fur_update *tx) {
 			auto *made = static_cast<Scanned *>(fur_alloc(tx, sizeof(Scanned)));
-			fur_store(tx, &made->sum, uint64_t{0});
+			fur_store(tx, &made->counters_sum, uint64_t{0});
 			for (uint64_t &c : made->counter)
 				fur_store(tx, &c, uint64_t{0});
 			fur_set_root(tx, 0, made);
 			return made;
 		});
-		for (auto &to : data->block)
+		for (auto &to : data->blocks)
 			fur::update(self, [&](fur_update *tx) {
 				const uint64_t words[BLOCK_WORDS] = {};
 				auto *block = static_cast<uint64_t *>(fur_alloc(tx, BLOCK_BYTES));
@@ -51,12 +51,12 @@ struct Scanned {
 		auto *data = heap.root<Scanned>(0);
 		fur::update(self, fur::rerun, [&](fur_update *tx) {
 			const uint64_t mine = fur_load(tx, &data->counter[thread]) + 1,
-			               sum = fur_load(tx, &data->sum) + 1;
+			               sum = fur_load(tx, &data->counters_sum) + 1;
 			fur_store(tx, &data->counter[thread], mine);
-			fur_store(tx, &data->sum, sum);
+			fur_store(tx, &data->counters_sum, sum);
 			uint64_t words[BLOCK_WORDS];
 			std::fill_n(words, +BLOCK_WORDS, sum);
-			uint64_t **place = &data->block[random % BLOCKS],
+			uint64_t **place = &data->blocks[random % BLOCKS],
 			         *block = fur_load(tx, place);
 			/* A new block, which goes to the file before the update's marker. */
 			if (random % BLOCKS % RENEWED == 0) {
@@ -104,9 +104,9 @@ struct Scanned {
 					return 1; /* lost what was acknowledged */
 				sum += fur_load(tx, &data->counter[t]);
 			}
-			if (fur_load(tx, &data->sum) != sum)
+			if (fur_load(tx, &data->counters_sum) != sum)
 				return 2; /* half of an update */
-			for (const uint64_t *block : data->block) {
+			for (const uint64_t *block : data->blocks) {
 				if (std::count(block, block + BLOCK_WORDS, *block) != +BLOCK_WORDS)
 					return 3; /* half of a block */
 				newest = std::max(newest, *block);
