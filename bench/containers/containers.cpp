@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * containers.cpp - libfur's maps next to LMDB and std::map, in memory: the same keys and values, one
- * operation a transaction.  In each round the systems take turns, and the ratios are of one round.
+ * containers.cpp - libfur's maps next to LMDB and std::map, in memory: the same keys and values,
+ * one operation a transaction.  In each round the systems take turns, and the ratios are of one
+ * round.
  *
  * --fill instead: how long a heap that grows takes to be filled with pairs of strings, next to one
  * that is large enough from the start.

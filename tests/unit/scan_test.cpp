@@ -29,7 +29,7 @@ protected:
 	}
 	uint64_t sum() const
 	{
-		return heap_.root<Scanned>(0)->sum;
+		return heap_.root<Scanned>(0)->counters_sum;
 	}
 	/* The heap goes on: an update, and a scan that shows it. */
 	void expect_usable()
@@ -37,7 +37,7 @@ protected:
 		add(1);
 		const uint64_t expected = sum();
 		EXPECT_EQ(heap_.scan([&](const fur::Heap &copy) {
-			return copy.root<Scanned>(0)->sum == expected ? 42 : 0;
+			return copy.root<Scanned>(0)->counters_sum == expected ? 42 : 0;
 		}),
 		        42);
 	}
@@ -105,7 +105,7 @@ TEST_F(Scan, ThatSleeps_StopsNoUpdate_AndSeesNone)
 			asleep = 1;
 			while (!acknowledged_->stop)
 				usleep(1000);
-			return copy.root<Scanned>(0)->sum == before
+			return copy.root<Scanned>(0)->counters_sum == before
 			               ? Scanned::check(copy, {before, 0, 0})
 			               : 9;
 		});
