@@ -376,8 +376,8 @@ private:
 		for (size_t i = 0; i < n; i++)
 			fur_store(tx, &to[i], 0);
 	}
-	/* An update whose log is full goes on, but its stores do nothing from then on.  So that such
-	 * a body finds no node that is half made, a node's order word is stored after all that it
+	/* An update whose log is full goes on, but its stores do nothing from then on.  For such a
+	 * body no node may be half made: a node's order word is stored after all that it
 	 * points to, and a node is taken out of the tree before it is freed. */
 
 	/* Into a leaf that has this order and a free place, as entry i. */

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The public headers, as a user's compiler sees them: each compiles alone and without a warning, in
-each standard that it supports; a store in a read-only transaction does not compile.
+each standard that it supports; a store in a read-only transaction does not compile, and misuse of a
+container does not either, with a message that says what to do.
 
     compile_test.py INCLUDE_DIRECTORY COMPILER LANGUAGE   (LANGUAGE: c or c++)
 """
@@ -27,9 +28,12 @@ flags = [
 ]
 
 
-def compiles(text, standard):
+def compiles(text, standard, more=()):
     done = subprocess.run(
-        compiler + ["-std=" + standard] + flags, input=text, text=True, stderr=subprocess.PIPE
+        compiler + ["-std=" + standard, *more] + flags,
+        input=text,
+        text=True,
+        stderr=subprocess.PIPE,
     )
     return done.returncode == 0, done.stderr
 
@@ -142,12 +146,165 @@ void f(fur_thread *t)
     fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<Record>(tx)); });
 }
 """
+# What a program does with containers: calls that instantiate nearly all of them.
+CONTAINERS = """#include <fur/root.hpp>
+struct Point { uint32_t x, y; bool operator==(const Point &p) const { return x == p.x && y == p.y; }
+               bool operator<(const Point &p) const { return x < p.x; } };
+struct Shop {
+    fur::hash_map<fur::string, uint8_t> names;
+    fur::hash_map<Point, Point> points;
+    fur::ordered_map<int64_t, fur::string> texts;
+    fur::ordered_map<fur::string, double, 3> prices;
+    fur::vector<fur::string> list;
+    fur::vector<uint16_t> numbers;
+    fur::queue<Point> jobs;
+    fur::queue<fur::string> lines;
+    fur::string name;
+    fur::ptr<Shop> next;
+};
+template <class Map, class K, class V>
+void use_map(fur_update *tx, Map &map, const K &key, const V &value)
+{
+    map.insert(tx, key, value);
+    map.insert_or_assign(tx, key, value);
+    map.modify(tx, key, [](auto &) {});
+    (void)map.at(tx, key); (void)map.get(tx, key); (void)map.contains(tx, key);
+    (void)map.count(tx, key); (void)map.lookup(tx, key); (void)map.empty(tx); (void)map.size(tx);
+    (void)(map.find(tx, key) == map.in(tx).end());
+    for (auto entry : map.in(tx))
+        (void)entry;
+    map.erase(tx, key);
+    map.clear(tx);
+}
+template <class Map>
+void look_at_map(fur_thread *self, const Map &map)
+{
+    fur::scan(self, map, [](const auto &, const auto &) {});
+    fur::read(self, [&](fur_ro *tx) {
+        for (auto at = map.in(tx).begin(); at != map.in(tx).end(); at++)
+            (void)at->second;
+        return map.size(tx);
+    });
+}
+void use(fur_heap *heap, fur_thread *self);
+void use(fur_heap *heap, fur_thread *self)
+{
+    Shop *s = fur::root<Shop>(heap, self, "shop");
+    fur::update(self, fur::rerun, [&](fur_update *tx) {
+        use_map(tx, s->names, "a", uint8_t(1));
+        use_map(tx, s->points, Point{1, 2}, Point{3, 4});
+        use_map(tx, s->texts, int64_t(1), "b");
+        use_map(tx, s->prices, "c", 1.5);
+        (void)s->texts.lower_bound(tx, 1);
+        (void)s->texts.upper_bound(tx, 1);
+        s->list.push_back(tx, "d");
+        s->list.set(tx, 0, "e");
+        s->list.pop_back(tx);
+        s->list.clear(tx);
+        s->numbers.push_back(tx, 7);
+        (void)(s->numbers.front(tx) + s->numbers.back(tx) + s->numbers.in(tx)[0]);
+        s->jobs.push(tx, {1, 2});
+        (void)s->jobs.pop(tx);
+        s->jobs.clear(tx);
+        s->lines.push(tx, "f");
+        (void)s->lines.front(tx);
+        s->lines.clear(tx);
+        s->name.assign(tx, "g");
+        s->next.set(tx, fur::make<Shop>(tx));
+        fur::destroy(tx, s->next.get(tx));
+    });
+    look_at_map(self, s->names);
+    look_at_map(self, s->points);
+    look_at_map(self, s->texts);
+    look_at_map(self, s->prices);
+    fur::read(self, [&](fur_ro *tx) {
+        auto all = s->prices.in(tx);
+        for (auto at = all.rbegin(); at != all.rend(); ++at)
+            (void)(*at).second;
+        for (const std::string &text : s->list.in(tx))
+            (void)text;
+        (void)(s->name.str(tx) == s->name.view(tx) && s->name.equals(tx, "h"));
+        return s->name.compare(tx, "i");
+    });
+    fur::remove_root(heap, self, "shop");
+}
+"""
+CONTAINER_HEADERS = [
+    "stored",
+    "string",
+    "sizes",
+    "map",
+    "hash_map",
+    "ordered_map",
+    "vector",
+    "queue",
+    "ptr",
+    "root",
+]
+MISUSE = """#include <fur/root.hpp>
+struct Padded { char c; long n; bool operator==(const Padded &) const { return true; } };
+struct Virtual { virtual void f() {} long n = 0; };
+void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
+         fur::ordered_map<long, long> &ordered, fur::vector<long> &vector, fur::ptr<long> &ptr,
+         fur::queue<long> &queue, fur::string &string);
+void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
+         fur::ordered_map<long, long> &ordered, fur::vector<long> &vector, fur::ptr<long> &ptr,
+         fur::queue<long> &queue, fur::string &string)
+{
+    (void)ro; (void)tx; (void)map; (void)ordered; (void)vector; (void)ptr; (void)queue;
+    (void)string;
+    %s
+}
+"""
+# A word of each compiler's message: the text of a static_assert, or the name of what it is about.
+misuses = [
+    ("nothing wrong", "map.insert(tx, 1, 2);", ""),
+    ("hash_map[]", "map[1];", "no operator[]"),
+    ("ordered_map[]", "ordered[1];", "no operator[]"),
+    ("vector[]", "vector[1];", "no operator[]"),
+    ("vector.data()", "vector.data();", "no data()"),
+    ("ptr->", "(void)ptr.operator->();", "use get(tx)"),
+    (
+        "a std::string as value",
+        'static fur::hash_map<long, std::string> m; m.insert(tx, 1, "");',
+        "outside the heap",
+    ),
+    (
+        "a std::string as element",
+        'static fur::vector<std::string> v; v.push_back(tx, "");',
+        "outside the heap",
+    ),
+    (
+        "a key with padding",
+        "static fur::hash_map<Padded, long> m; m.insert(tx, Padded{}, 1);",
+        "specialise fur::hash",
+    ),
+    (
+        "a floating-point key",
+        "static fur::hash_map<double, long> m; m.insert(tx, 1.5, 1);",
+        "specialise fur::hash",
+    ),
+    ("insert in a read-only transaction", "map.insert(ro, 1, 2);", "fur_update"),
+    ("ordered insert in a read-only one", "ordered.insert(ro, 1, 2);", "fur_update"),
+    ("push_back in a read-only one", "vector.push_back(ro, 1);", "fur_update"),
+    ("push in a read-only one", "queue.push(ro, 1);", "fur_update"),
+    ("assign in a read-only one", 'string.assign(ro, "");', "fur_update"),
+    ("a set of a ptr in a read-only one", "ptr.set(ro, nullptr);", "fur_update"),
+    ("a copy of a hash_map", "auto copy = map; (void)copy;", "deleted"),
+    ("a copy of an ordered_map", "ordered = ordered;", "deleted"),
+    ("a copy of a vector", "auto copy = vector; (void)copy;", "deleted"),
+    ("a copy of a queue", "queue = queue;", "deleted"),
+    ("a copy of a string", "auto copy = string; (void)copy;", "deleted"),
+    ("make of a virtual class", "fur::make<Virtual>(tx);", "does not survive a restart"),
+    ("make of a std::string", "fur::make<std::string>(tx);", "does not survive a restart"),
+    ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
+]
 bad = 0
 
 
-def check(name, text, standard, expected, says=""):
+def check(name, text, standard, expected, says="", more=()):
     global bad
-    result, errors = compiles(text, standard)
+    result, errors = compiles(text, standard, more)
     good = result == expected and says in errors
     bad += not good
     print(
@@ -171,4 +328,10 @@ for standard in standards:
             False,
             "the alignment is larger than FUR_MOST_ALIGNMENT",
         )
+        for header in CONTAINER_HEADERS:
+            text = f"#include <fur/{header}.hpp>\n"
+            check(f"{header}.hpp alone", text, standard, True, more=["-Wconversion"])
+        check("use of containers", CONTAINERS, standard, True, more=["-Wconversion"])
+        for name, text, says in misuses if standard == "c++17" else []:
+            check(name, MISUSE % text, standard, not says, says)
 sys.exit(1 if bad else 0)

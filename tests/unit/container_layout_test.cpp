@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * container_layout_test.cpp - the containers' words on the medium, for contents that never change:
+ * a heap that an older program has made stays readable.  Decoded from the format comments of the
+ * headers; hashes from an implementation in another language.
+ */
+#include "containers.hpp"
+
+struct LayoutShop {
+	uint64_t a, b;
+};
+
+namespace
+{
+
+constexpr uint64_t LINE_WORDS = 16, DEPTHS = 127;
+
+static_assert(FUR_CACHE_LINE == 8 * LINE_WORDS);
+static_assert(sizeof(fur::string) == 16 && alignof(fur::string) == 8);
+static_assert(sizeof(fur::hash_map<uint64_t, uint64_t>) == 16);
+static_assert(sizeof(fur::ordered_map<fur::string, uint64_t, 7>) == 16);
+static_assert(sizeof(fur::vector<uint8_t>) == 16);
+static_assert(sizeof(fur::queue<fur::string>) == 8);
+static_assert(sizeof(fur::ptr<char>) == 8);
+static_assert(std::is_standard_layout_v<fur::string> && std::is_standard_layout_v<fur::ptr<int>>);
+static_assert(std::is_trivially_destructible_v<fur::ordered_map<int, int>>);
+
+class ContainerLayout : public HeapFile
+{
+protected:
+	ContainerLayout() : heap_(create(container_options())), self_(heap_) {}
+	template <class C>
+	C *made()
+	{
+		return update([](fur_update *tx) { return fur::make<C>(tx); });
+	}
+	template <class Body>
+	auto update(Body &&body)
+	{
+		return fur::update(self_, body);
+	}
+	/* As a program finds it that opens the file. */
+	const uint64_t *words_of(const void *object)
+	{
+		heap_.close();
+		heap_ = open(container_options());
+		return static_cast<const uint64_t *>(object);
+	}
+	fur::Heap heap_;
+	fur::Thread self_;
+};
+
+TEST(ContainerHash, IsFrozen)
+{
+	using Number = fur::stored<uint64_t>;
+	EXPECT_EQ(Number::hash_of(0), 0x1f96742f53d78ec7);
+	EXPECT_EQ(Number::hash_of(1), 0x19250cbfe1a04666);
+	EXPECT_EQ(Number::hash_of(42), 0x80582f8cbc51b70e);
+	EXPECT_EQ(Number::hash_of(UINT64_MAX), 0x9499b72da2d417e4);
+	EXPECT_EQ(fur::stored<uint8_t>::hash_of(7), 0x467c64c0922ca457u);
+	using Text = fur::stored<fur::string>;
+	EXPECT_EQ(Text::hash_of(""), 0x9d9ec8084f581e51);
+	EXPECT_EQ(Text::hash_of("a"), 0x9122fc7eb0ce6480);
+	EXPECT_EQ(Text::hash_of("nuts"), 0xf5b401bf6a46778f);
+	EXPECT_EQ(Text::hash_of("exactly 12 c"), 0x625f0adceb030e3eu);
+	EXPECT_EQ(Text::hash_of("thirteen char"), 0xa9c70f63e02bc6e9);
+	EXPECT_EQ(Text::hash_of(std::string_view("a\0b", 3)), 0xce533fce8d3714c4);
+}
+
+TEST(ContainerTypeHash, IsFrozen)
+{
+	EXPECT_EQ(fur::type_hash<uint64_t>::of(), 0xbdaa8a6cb4304af7);
+	EXPECT_EQ(fur::type_hash<int>::of(), 0x53d178b39e5437f6u);
+	EXPECT_EQ(fur::type_hash<double>::of(), 0x8d7fa92715b2ed7f);
+	EXPECT_EQ(fur::type_hash<char *>::of(), 0xd9961b45edd32519);
+	EXPECT_EQ(fur::type_hash<uint64_t[3]>::of(), 0xb2520f302de91c1a);
+	EXPECT_EQ(fur::type_hash<LayoutShop>::of(), 0x094b5f9e96fe617fu);
+	EXPECT_EQ(fur::type_hash<fur::string>::of(), 0x5a97c0b8eb1e53aeu);
+	EXPECT_EQ(fur::type_hash<fur::vector<uint64_t>>::of(), 0x67ce68fa1b69ce24u);
+	EXPECT_EQ(
+	        (fur::type_hash<fur::hash_map<fur::string, uint64_t>>::of()), 0x338df6bd0702552du);
+	EXPECT_EQ((fur::type_hash<fur::ordered_map<uint64_t, fur::string>>::of()),
+	        0xc02eb7f6f5b6716b);
+	EXPECT_EQ(fur::type_hash<fur::queue<uint64_t>>::of(), 0xebc39ed3156fd948);
+	EXPECT_EQ(fur::type_hash<fur::ptr<char>>::of(), 0x9fd7e15666bb1953);
+}
+
+TEST_F(ContainerLayout, String)
+{
+	auto *empty = made<fur::string>(), *inside = made<fur::string>(),
+	     *outside = made<fur::string>();
+	update([&](fur_update *tx) {
+		empty->assign(tx, "something that needs a block");
+		empty->assign(tx, "");
+		inside->assign(tx, "exactly 12 c");
+		outside->assign(tx, "thirteen char");
+	});
+	const uint64_t *words = words_of(empty);
+	EXPECT_EQ(words[0] | words[1], 0u);
+	words = words_of(inside);
+	EXPECT_EQ(words[0], 0x636178650000000cu);  /* "exac", 12 */
+	EXPECT_EQ(words[1], 0x63203231'20796c74u); /* "tly 12 c" */
+	words = words_of(outside);
+	EXPECT_EQ(words[0], 0x726968740000000du); /* "thir", 13 */
+	EXPECT_EQ(memcmp(address(words[1]), "thirteen char", 13), 0);
+}
+
+TEST_F(ContainerLayout, Vector)
+{
+	using Strings = fur::vector<fur::string>;
+	auto *bytes = made<fur::vector<uint8_t>>();
+	auto *strings = made<Strings>();
+	update([&](fur_update *tx) {
+		for (unsigned n = 0; n < 25; n++)
+			bytes->push_back(tx, static_cast<uint8_t>(n + 1));
+		for (const char *text : {"a", "b", "c"})
+			strings->push_back(tx, text);
+		strings->pop_back(tx);
+	});
+	const uint64_t *words = words_of(bytes);
+	EXPECT_EQ(words[0], 25u);
+	const uint64_t *directory = address(words[1]);
+	for (size_t k = 0; k < 48; k++)
+		EXPECT_EQ(directory[k] != 0, k < 3) << k; /* 8 elements, 16, 32 */
+	for (unsigned n = 0; n < 25; n++)
+		EXPECT_EQ(n < 8    ? address(directory[0])[n]
+		          : n < 24 ? address(directory[1])[n - 8]
+		                   : address(directory[2])[n - 24],
+		        n + 1);
+	words = words_of(strings);
+	EXPECT_EQ(words[0], 2u);
+	const uint64_t *elements = address(address(words[1])[0]);
+	EXPECT_EQ(elements[0], 0x6100000001u); /* "a", 1 */
+	EXPECT_EQ(elements[1], 0u);
+	EXPECT_EQ(elements[2], 0x6200000001u); /* "b", 1 */
+}
+
+TEST_F(ContainerLayout, Queue)
+{
+	auto *queue = made<fur::queue<uint64_t>>(), *empty = made<fur::queue<uint64_t>>();
+	update([&](fur_update *tx) {
+		for (uint64_t n = 0; n < 40; n++)
+			queue->push(tx, 100 + n);
+		queue->pop(tx);
+		queue->pop(tx);
+	});
+	const uint64_t *ends = address(*words_of(queue));
+	EXPECT_EQ(ends[0], 2u);
+	EXPECT_EQ(ends[LINE_WORDS], 40u);
+	const uint64_t *first = address(ends[1]), *last = address(ends[LINE_WORDS + 1]);
+	EXPECT_EQ(address(first[0]), last);
+	EXPECT_EQ(last[0], 0u);
+	for (uint64_t n = 2; n < 40; n++)
+		EXPECT_EQ((n < 32 ? first : last)[1 + n % 32], 100 + n);
+	EXPECT_EQ(*words_of(empty), 0u);
+}
+
+TEST_F(ContainerLayout, HashMap_OfOneLeaf)
+{
+	auto *map = made<fur::hash_map<uint64_t, Wide>>();
+	update([&](fur_update *tx) {
+		map->insert(tx, 0, Sample<Wide>::value(5));
+		map->insert(tx, 1, Sample<Wide>::value(6));
+		map->insert(tx, 42, Sample<Wide>::value(7));
+		map->erase(tx, 1);
+	});
+	const uint64_t *words = words_of(map);
+	EXPECT_EQ(words[1], 0u); /* no parts of the size */
+	EXPECT_EQ(words[0] & DEPTHS, 0u);
+	const uint64_t *leaf = address(words[0]);
+	EXPECT_EQ(leaf[0], 0x8e00c7u); /* the lowest 7 bits of the hashes, | 0x80 */
+	EXPECT_EQ(leaf[1], 0u);
+	EXPECT_EQ(leaf[2], 0u);
+	EXPECT_EQ(leaf[4], 42u);
+	for (uint64_t k = 0; k < 8; k++) {
+		EXPECT_EQ(leaf[10 + k], 5 * (k + 1));
+		EXPECT_EQ(leaf[10 + 16 + k], 7 * (k + 1));
+	}
+}
+
+/* Every key is found by the bits of its hash, the highest first. */
+TEST_F(ContainerLayout, HashMap_OfManyLeaves)
+{
+	auto *map = made<fur::hash_map<fur::string, uint64_t>>();
+	for (uint64_t n = 0; n < 500; n++)
+		update([&](fur_update *tx) { map->insert(tx, Sample<fur::string>::key(n), n); });
+	const uint64_t *words = words_of(map);
+	EXPECT_EQ(raw_size(words[1], 0), 500u);
+	unsigned deepest = 0;
+	for (uint64_t n = 0; n < 500; n++) {
+		const std::string key = Sample<fur::string>::key(n);
+		const uint64_t hash = fur::stored<fur::string>::hash_of(key);
+		uint64_t word = words[0], rest = hash, used = 0;
+		while (const uint64_t bits = word & DEPTHS) {
+			word = address(word - bits)[1 + (rest >> (64 - bits))];
+			rest <<= bits;
+			used += bits;
+		}
+		const uint64_t *leaf = address(word);
+		EXPECT_LE(leaf[1], used);
+		deepest = std::max(deepest, static_cast<unsigned>(leaf[1]));
+		unsigned found = 0;
+		for (size_t k = 0; k < 8; k++)
+			if ((leaf[0] >> 8 * k & 0xff) == (hash & 127) + 128 &&
+			        Raw<fur::string>::of(leaf + 2 + 2 * k) == key && leaf[18 + k] == n)
+				found++;
+		EXPECT_EQ(found, 1u) << n;
+	}
+	EXPECT_GE(deepest, 6u);
+}
+
+TEST_F(ContainerLayout, OrderedMap)
+{
+	auto *map = made<fur::ordered_map<uint64_t, uint64_t, 4>>();
+	update([&](fur_update *tx) {
+		for (uint64_t key : {30, 10, 20})
+			map->insert(tx, key, key + 1);
+	});
+	const uint64_t *words = words_of(map);
+	EXPECT_EQ(words[0] & 1, 1u);
+	EXPECT_EQ(words[1], 0u);
+	const uint64_t *leaf = address(words[0] - 1);
+	EXPECT_EQ(leaf[0], 0xedcba98765430213u); /* 3 entries, at places 1, 2, 0 */
+	EXPECT_EQ(leaf[1], 30u);
+	EXPECT_EQ(leaf[2], 10u);
+	EXPECT_EQ(leaf[3], 20u);
+	EXPECT_EQ(leaf[5], 31u);
+	EXPECT_EQ(leaf[6], 11u);
+	EXPECT_EQ(leaf[7], 21u);
+	self_ = fur::Thread(heap_);
+	update([&](fur_update *tx) {
+		for (uint64_t key : {40, 50, 60})
+			map->insert(tx, key, key + 1);
+		map->erase(tx, 20);
+	});
+	words = words_of(map);
+	EXPECT_EQ(words[0] & 1, 0u);
+	EXPECT_EQ(raw_size(words[1], 0), 5u);
+	const uint64_t *inner = address(words[0]);
+	EXPECT_EQ(inner[0] & 15, 2u);
+	const uint64_t second = inner[0] >> 8 & 15, first = inner[0] >> 4 & 15;
+	EXPECT_EQ(inner[1 + second], 50u);
+	EXPECT_EQ(inner[1 + first], 0u);
+	EXPECT_EQ(inner[5 + first], reinterpret_cast<uintptr_t>(leaf) | 1);
+	const uint64_t *right = address(inner[5 + second] - 1);
+	EXPECT_EQ(right[0] & 15, 2u);
+	EXPECT_EQ(right[1], 50u);
+	EXPECT_EQ(right[2], 60u);
+	EXPECT_EQ(right[5], 51u);
+	/* 20 is gone; its place is the first free one. */
+	EXPECT_EQ(leaf[0], 0xedcba98765423013u);
+}
+
+TEST_F(ContainerLayout, NamedRoots)
+{
+	auto *shop = fur::root<LayoutShop>(heap_, self_, "shop");
+	const uint64_t *names = words_of(fur_root(heap_, 63));
+	const uint64_t *leaf = address(names[0] - 1);
+	EXPECT_EQ(leaf[0], 0xedcba98765432101u);
+	EXPECT_EQ(leaf[1], 0x706f687300000004u); /* "shop", 4 */
+	EXPECT_EQ(leaf[2], 0u);
+	EXPECT_EQ(address(leaf[1 + 30]), reinterpret_cast<const uint64_t *>(shop));
+	EXPECT_EQ(leaf[1 + 31], 0x094b5f9e96fe617fu);
+	self_ = fur::Thread(heap_);
+}
+
+} // namespace
