@@ -77,8 +77,7 @@ TEST(ContainerTypeHash, IsFrozen)
 	EXPECT_EQ(fur::type_hash<LayoutShop>::of(), 0x094b5f9e96fe617fu);
 	EXPECT_EQ(fur::type_hash<fur::string>::of(), 0x5a97c0b8eb1e53aeu);
 	EXPECT_EQ(fur::type_hash<fur::vector<uint64_t>>::of(), 0x67ce68fa1b69ce24u);
-	EXPECT_EQ(
-	        (fur::type_hash<fur::hash_map<fur::string, uint64_t>>::of()), 0x338df6bd0702552du);
+	EXPECT_EQ((fur::type_hash<fur::hash_map<fur::string, uint64_t>>::of()), 0xdb2c4c980d1f6d99);
 	EXPECT_EQ((fur::type_hash<fur::ordered_map<uint64_t, fur::string>>::of()),
 	        0xc02eb7f6f5b6716b);
 	EXPECT_EQ(fur::type_hash<fur::queue<uint64_t>>::of(), 0xebc39ed3156fd948);
