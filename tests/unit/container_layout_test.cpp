@@ -149,8 +149,10 @@ TEST_F(ContainerLayout, Queue)
 	const uint64_t *first = address(ends[1]), *last = address(ends[LINE_WORDS + 1]);
 	EXPECT_EQ(address(first[0]), last);
 	EXPECT_EQ(last[0], 0u);
-	for (uint64_t n = 2; n < 40; n++)
-		EXPECT_EQ((n < 32 ? first : last)[1 + n % 32], 100 + n);
+	for (uint64_t n = 2; n < 32; n++)
+		EXPECT_EQ(first[1 + n], 100 + n);
+	for (uint64_t n = 32; n < 40; n++)
+		EXPECT_EQ(last[1 + n - 32], 100 + n);
 	EXPECT_EQ(*words_of(empty), 0u);
 }
 
