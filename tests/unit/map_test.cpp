@@ -419,15 +419,18 @@ TYPED_TEST(Maps, AFullHeap_LeavesTheMapAsItWas)
 	typename TestFixture::Model model;
 	this->insert_range(0, 50, &model);
 	std::vector<void *> ballast;
-	for (size_t bytes : {1 << 16, 1 << 12, 64})
-		for (bool full = false; !full;)
+	bool full = false;
+	for (size_t bytes : {1 << 16, 1 << 12, 64}) {
+		full = false;
+		while (!full)
 			this->update([&](fur_update *tx) {
 				void *p = fur_alloc(tx, bytes);
 				if (p)
 					ballast.push_back(p);
 				full = !p;
 			});
-	bool full = false;
+	}
+	full = false;
 	for (uint64_t n = 50; n < 4000 && !full; n++) {
 		try {
 			this->update([&](fur_update *tx) {

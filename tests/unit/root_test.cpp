@@ -192,9 +192,11 @@ TEST_F(Roots, Removed_AreForgotten_AndMadeAnew)
 
 TEST_F(Roots, InAFullHeap_ThrowHeapFull)
 {
-	for (size_t bytes : {1 << 16, 1 << 13, 1 << 10, 128, 16})
-		for (bool full = false; !full;)
+	for (size_t bytes : {1 << 16, 1 << 13, 1 << 10, 128, 16}) {
+		bool full = false;
+		while (!full)
 			update([&](fur_update *tx) { full = !fur_alloc(tx, bytes); });
+	}
 	EXPECT_THROW(root<RootShop>("shop"), fur::heap_full);
 	EXPECT_EQ(find<RootShop>("shop"), nullptr);
 }

@@ -164,7 +164,8 @@ TEST_F(Stats, Space_IsThatOfTheChunksInUse)
 
 TEST_F(Stats, Space_IsAllOfItWhenTheHeapIsFull)
 {
-	for (bool full = false; !full;)
+	bool full = false;
+	while (!full)
 		fur::update(self_, [&](fur_update *tx) { full = !fur_alloc(tx, CHUNK_BYTES); });
 	fur_stats s = heap_.stats();
 	EXPECT_EQ(s.space_used_bytes, s.space_bytes);

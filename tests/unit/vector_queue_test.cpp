@@ -69,9 +69,11 @@ protected:
 	/* Takes all memory but the smallest blocks. */
 	void fill_heap()
 	{
-		for (size_t bytes : {1 << 16, 1 << 13, 1 << 10, 128})
-			for (bool full = false; !full;)
+		for (size_t bytes : {1 << 16, 1 << 13, 1 << 10, 128}) {
+			bool full = false;
+			while (!full)
 				update([&](fur_update *tx) { full = !fur_alloc(tx, bytes); });
+		}
 	}
 
 	fur::Heap heap_;
