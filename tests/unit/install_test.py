@@ -43,12 +43,15 @@ def destination_of(place, name):
 
 
 def run_examples(folder, place):
-    """bank, and counter twice: the counter survives."""
+    """bank, logins, and counter twice: the counter survives."""
     run(f"{folder}/bank", f"{place}/bank.fur")
+    run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada", "grace", "ada")
+    if "ada: login 3" not in run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada"):
+        sys.exit("the logins did not survive")
     run(f"{folder}/counter", f"{place}/counter.fur")
     if "run 2 times" not in run(f"{folder}/counter", f"{place}/counter.fur"):
         sys.exit("the counter did not survive")
-    for heap in ("bank", "counter"):
+    for heap in ("bank", "counter", "logins"):
         os.rename(f"{place}/{heap}.fur", f"{folder}/{heap}.fur")
 
 
@@ -69,6 +72,7 @@ def with_pkg_config(place, flags):
     for compiler, program in (
         (["cc", "-Wall", "-Wextra", "-Werror"], "counter.c"),
         (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp"),
+        (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "logins.cpp"),
     ):
         output = f"{folder}/{program.split('.')[0]}"
         run(*compiler, f"{source}/examples/{program}", *flags, "-o", output)
