@@ -60,6 +60,38 @@ inline uint64_t seed_of_run()
 	return given ? strtoull(given, nullptr, 0) : std::random_device()();
 }
 
+/* A heap for containers, open. */
+class ContainerHeap : public HeapFile
+{
+protected:
+	ContainerHeap() : heap_(create(container_options())), self_(heap_) {}
+	template <class Body>
+	auto update(Body &&body)
+	{
+		return fur::update(self_, body);
+	}
+	template <class Body>
+	auto read(Body &&body)
+	{
+		return fur::read(self_, body);
+	}
+	uint64_t below(uint64_t n)
+	{
+		return random_() % n;
+	}
+	void reopen()
+	{
+		heap_.close();
+		heap_ = open(container_options());
+		self_ = fur::Thread(heap_);
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
+	const uint64_t seed_ = seed_of_run();
+	std::mt19937_64 random_{seed_};
+};
+
 /* A value of eight words. */
 struct Wide {
 	std::array<uint64_t, 8> word;

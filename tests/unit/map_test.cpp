@@ -102,39 +102,21 @@ struct GaveUp {
 };
 
 template <class M>
-class Maps : public HeapFile
+class Maps : public ContainerHeap
 {
 protected:
 	using Key = Sample<typename Kind<M>::Key>;
 	using Value = Sample<typename Kind<M>::Value>;
 	using Model = std::map<typename M::key_type, typename M::mapped_type>;
 
-	Maps() : heap_(create(container_options())), self_(heap_)
+	Maps()
 	{
 		map_ = fur::root<M>(heap_, self_, "map");
-		seed_ = seed_of_run();
-		random_.seed(seed_);
 		this->RecordProperty("seed", std::to_string(seed_));
-	}
-	uint64_t below(uint64_t n)
-	{
-		return random_() % n;
-	}
-	template <class Body>
-	auto update(Body &&body)
-	{
-		return fur::update(self_, body);
-	}
-	template <class Body>
-	auto read(Body &&body)
-	{
-		return fur::read(self_, body);
 	}
 	void reopen()
 	{
-		heap_.close();
-		heap_ = open(container_options());
-		self_ = fur::Thread(heap_);
+		ContainerHeap::reopen();
 		map_ = fur::find_root<M>(heap_, self_, "map");
 		ASSERT_NE(map_, nullptr);
 	}
@@ -179,11 +161,7 @@ protected:
 	void random_operation(fur_update *tx, Model &model, uint64_t keys);
 	void random_look(fur_update *tx, const Model &model, uint64_t keys);
 
-	fur::Heap heap_;
-	fur::Thread self_;
 	M *map_;
-	uint64_t seed_;
-	std::mt19937_64 random_;
 };
 
 template <class M>

@@ -40,10 +40,9 @@ struct RootBox {
 namespace
 {
 
-class Roots : public HeapFile
+class Roots : public ContainerHeap
 {
 protected:
-	Roots() : heap_(create(container_options())), self_(heap_) {}
 	template <class T>
 	T *root(std::string_view name)
 	{
@@ -53,22 +52,6 @@ protected:
 	T *find(std::string_view name)
 	{
 		return fur::find_root<T>(heap_, self_, name);
-	}
-	template <class Body>
-	auto update(Body &&body)
-	{
-		return fur::update(self_, body);
-	}
-	template <class Body>
-	auto read(Body &&body)
-	{
-		return fur::read(self_, body);
-	}
-	void reopen()
-	{
-		heap_.close();
-		heap_ = open(container_options());
-		self_ = fur::Thread(heap_);
 	}
 	template <class T>
 	std::string mismatch(std::string_view name)
@@ -80,8 +63,6 @@ protected:
 			return e.what();
 		}
 	}
-	fur::Heap heap_;
-	fur::Thread self_;
 };
 
 TEST_F(Roots, AreMadeOnce_AndFoundAfterAnOpen)

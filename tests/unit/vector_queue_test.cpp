@@ -17,35 +17,17 @@ struct GaveUp {
 
 /* A heap with one container of type C in it. */
 template <class C>
-class Sequence : public HeapFile
+class Sequence : public ContainerHeap
 {
 protected:
-	Sequence() : heap_(create(container_options())), self_(heap_)
+	Sequence()
 	{
 		c_ = fur::root<C>(heap_, self_, "container");
-		seed_ = seed_of_run();
-		random_.seed(seed_);
 		before_ = blocks_of(heap_);
-	}
-	uint64_t below(uint64_t n)
-	{
-		return random_() % n;
-	}
-	template <class Body>
-	auto update(Body &&body)
-	{
-		return fur::update(self_, body);
-	}
-	template <class Body>
-	auto read(Body &&body)
-	{
-		return fur::read(self_, body);
 	}
 	void reopen()
 	{
-		heap_.close();
-		heap_ = open(container_options());
-		self_ = fur::Thread(heap_);
+		ContainerHeap::reopen();
 		c_ = fur::find_root<C>(heap_, self_, "container");
 		ASSERT_NE(c_, nullptr);
 	}
@@ -76,11 +58,8 @@ protected:
 		}
 	}
 
-	fur::Heap heap_;
-	fur::Thread self_;
 	C *c_;
-	uint64_t seed_, before_;
-	std::mt19937_64 random_;
+	uint64_t before_;
 };
 
 /* ------------------------------------------------------------------------------------ vector */
