@@ -59,7 +59,9 @@ constexpr std::string_view name_of_type()
 /* type_hash - identifies a type in the heap: name, size and alignment of a struct; kind and size of
  * a number.  The members of a struct are not looked at: give a struct whose members change while
  * its size does not a number of its own, and another one with each change:
- *     template <> struct fur::type_hash<Shop> { static uint64_t of() { return 2; } };  */
+ *     template <> struct fur::type_hash<Shop> { static uint64_t of() { return 2; } };
+ * Compilers spell the names of template structs, and of those in namespaces without a name, each in
+ * its own way.  If programs made by several compilers open a heap, do the same for such structs. */
 template <class T>
 struct type_hash {
 	static uint64_t of()
