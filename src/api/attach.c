@@ -13,12 +13,13 @@ static int check_size(const struct durability *d)
 	 * may be changing: it makes the heap larger before the allocator has more. */
 	const uint64_t grown = arch_load_acquire(&header(d->image)->grown),
 	               now = media_heap_bytes(d->super, d->words);
+	const unsigned long long has = grown * CHUNK_BYTES;
 	if (!media_grows(d->super) || grown <= now / CHUNK_BYTES)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
 	        "the allocator has %llu bytes of the heap, and the file says that the heap has "
 	        "%llu: mend that with fur-check --repair",
-	        (unsigned long long)(grown * CHUNK_BYTES), (unsigned long long)now);
+	        has, (unsigned long long)now);
 }
 
 int heap_attach(struct durability *d, const struct heap_file *file,

@@ -391,7 +391,7 @@ int heap_name_file(struct heap_file *file, const char *path)
 
 int heap_create_copy(const char *path, const struct heap_file *original, struct heap_file *copy)
 {
-	struct stat st;
+	struct stat st = {0};
 	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry};
 	/* The size may have changed since the geometry was read.  The copy's logs are empty. */
 	memcpy(copy->geometry.grown, original->super->grown, sizeof copy->geometry.grown);

@@ -89,11 +89,12 @@ static int fail_older_tail(const struct durability *d, uint64_t durts, uint64_t 
 static int fail_above_size(
         const struct durability *d, uint64_t durts, const struct log_entry *e, uint64_t size)
 {
+	const unsigned long long end = e->offset + e->bytes;
 	return fur_fail(FUR_ECORRUPT,
 	        "update %llu stores up to byte %llu of the heap, and the file says that the heap "
 	        "has %llu of at most %llu: mend that with fur-check --repair",
-	        (unsigned long long)durts, (unsigned long long)(e->offset + e->bytes),
-	        (unsigned long long)size, (unsigned long long)d->super->heap_bytes);
+	        (unsigned long long)durts, end, (unsigned long long)size,
+	        (unsigned long long)d->super->heap_bytes);
 }
 
 int apply_check(const struct durability *d, uint64_t durts)
