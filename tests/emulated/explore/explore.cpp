@@ -144,6 +144,8 @@ std::string mistake_in(Options &o)
 			return std::string("--machine ") + error;
 		emu_machine_free(m);
 	}
+	if (o.workload == "containers" && o.tm.rfind("fur-", 0) != 0)
+		return "--workload containers is for libfur: use --tm fur-opacity";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))

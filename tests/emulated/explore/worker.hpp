@@ -179,13 +179,15 @@ private:
 	void containers_update(uint64_t r)
 	{
 		update(r, [r](auto *tx, Data *d) {
-			update_containers(tx, d->containers, run.seed % CONTAINERS, r);
+			update_containers(
+			        tx, *fur_load(tx, &d->containers), run.seed % CONTAINERS, r);
 		});
 	}
 	void containers_read(uint64_t r)
 	{
 		read([r](auto *tx, Data *d) {
-			read_containers(tx, d->containers, run.seed % CONTAINERS, r);
+			read_containers(
+			        tx, *fur_load(tx, &d->containers), run.seed % CONTAINERS, r);
 		});
 	}
 
