@@ -311,14 +311,6 @@ double median(std::vector<double> values)
 	return values.empty() ? 0 : values[values.size() / 2];
 }
 
-tools::Json array_of(const std::vector<double> &values)
-{
-	tools::Json array = tools::Json::array();
-	for (double v : values)
-		array.push_back(v);
-	return array;
-}
-
 struct Line {
 	std::string what;
 	std::vector<std::string>
@@ -363,7 +355,7 @@ private:
 	{
 		tools::Json result{{"what", line.what}, {"threads", line.threads}};
 		for (const auto &[name, rates] : rate)
-			result[name] = array_of(rates);
+			result[name] = rates;
 		if (s_.json)
 			return result;
 		printf("%-14s %u thread%s", line.what.c_str(), line.threads,
@@ -478,7 +470,7 @@ tools::Json fill(const Settings &s)
 		        static_cast<unsigned long>(s.keys), median(growing), median(fixed),
 		        median(ratio), *std::min_element(ratio.begin(), ratio.end()),
 		        *std::max_element(ratio.begin(), ratio.end()), longest * 1e3);
-	return {{"what", "fill"}, {"grows_s", array_of(growing)}, {"fixed_s", array_of(fixed)},
+	return {{"what", "fill"}, {"grows_s", growing}, {"fixed_s", fixed},
 	        {"longest_ms", longest * 1e3}};
 }
 

@@ -32,6 +32,7 @@
 #ifndef FUR_HASH_MAP_HPP
 #define FUR_HASH_MAP_HPP
 
+#include <fur/iterator.hpp>
 #include <fur/map.hpp>
 #include <fur/sizes.hpp>
 
@@ -89,8 +90,7 @@ public:
 		const Entry e = find_entry(tx, hash, key);
 		return e.leaf ? Iterator<Tx>(tx, this, hash, e.leaf, e.k) : Iterator<Tx>();
 	}
-	/* verify - look at every word of the map: is it one?  For tests and for the curious; it
-	 * takes as long as a walk.
+	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
 	template <class Tx>
 	const char *verify(Tx *tx, uint64_t &blocks) const
@@ -163,19 +163,13 @@ private:
 	/* The bits of an address that are not its own: the bits of a table, the depth of a leaf. */
 	static constexpr uint64_t LOW = FUR_CACHE_LINE - 1, EACH = 0x0101010101010101;
 
-	static const uint64_t *key_at(const uint64_t *leaf, size_t k)
+	template <class Word>
+	static Word *key_at(Word *leaf, size_t k)
 	{
 		return leaf + KEYS + k * key_codec::WORDS;
 	}
-	static uint64_t *key_at(uint64_t *leaf, size_t k)
-	{
-		return leaf + KEYS + k * key_codec::WORDS;
-	}
-	static const uint64_t *value_at(const uint64_t *leaf, size_t k)
-	{
-		return leaf + VALUES + k * value_codec::WORDS;
-	}
-	static uint64_t *value_at(uint64_t *leaf, size_t k)
+	template <class Word>
+	static Word *value_at(Word *leaf, size_t k)
 	{
 		return leaf + VALUES + k * value_codec::WORDS;
 	}
@@ -345,8 +339,10 @@ private:
 			const auto key = key_codec::load(tx, key_at(p.leaf, k));
 			if (!bit(key_codec::hash_of(key), depth))
 				continue;
-			move_words(tx, key_at(right, k), key_at(p.leaf, k), key_codec::WORDS);
-			move_words(tx, value_at(right, k), value_at(p.leaf, k), value_codec::WORDS);
+			detail::move_words(
+			        tx, key_at(right, k), key_at(p.leaf, k), key_codec::WORDS);
+			detail::move_words(
+			        tx, value_at(right, k), value_at(p.leaf, k), value_codec::WORDS);
 			move |= stay & UINT64_C(0xff) << 8 * k;
 		}
 		fur_store(tx, &right[0], move);
@@ -359,12 +355,6 @@ private:
 		fur_promote(tx, p.table.words);
 		for (size_t k = slots / 2; k < slots; k++)
 			fur_store(tx, &first[k], detail::word_of(right));
-	}
-	template <class Tx>
-	static void move_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
-	{
-		for (size_t i = 0; i < n; i++)
-			fur_store(tx, &to[i], fur_load(tx, &from[i]));
 	}
 	/* A leaf with a free entry for the hash, and that entry.  The key is not in the map. */
 	template <class Tx>
@@ -450,7 +440,7 @@ private:
 		fur_promote(tx, leaf);
 		fur_free(tx, leaf);
 	}
-	/* What a root or slot points to, after `depth` bits. */
+	/* Free all that hangs from a root or slot, after `depth` bits. */
 	template <class Tx>
 	static void free_below(Tx *tx, uint64_t word, unsigned depth)
 	{
@@ -544,7 +534,7 @@ private:
 
 	/* At an entry; `hash_` is in the range of its leaf. */
 	template <class Tx>
-	class Iterator
+	class Iterator : public detail::ForwardSteps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::input_iterator_tag;
@@ -580,19 +570,9 @@ private:
 			settle();
 			return *this;
 		}
-		Iterator operator++(int)
-		{
-			Iterator before = *this;
-			++*this;
-			return before;
-		}
 		bool operator==(const Iterator &other) const
 		{
 			return leaf_ == other.leaf_ && k_ == other.k_;
-		}
-		bool operator!=(const Iterator &other) const
-		{
-			return !(*this == other);
 		}
 
 	private:

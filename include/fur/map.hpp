@@ -138,7 +138,7 @@ private:
 	}
 };
 
-/* What an iterator's -> returns: it holds the pair that * has made. */
+/* The result of an iterator's ->.  It holds the pair that * has made. */
 template <class Value>
 struct Arrow {
 	Value value;

@@ -35,6 +35,7 @@
 #ifndef FUR_ORDERED_MAP_HPP
 #define FUR_ORDERED_MAP_HPP
 
+#include <fur/iterator.hpp>
 #include <fur/map.hpp>
 #include <fur/sizes.hpp>
 
@@ -152,8 +153,7 @@ public:
 	{
 		return in(tx).upper_bound(key);
 	}
-	/* verify - look at every word of the map: is it one?  For tests and for the curious; it
-	 * takes as long as a walk.
+	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
 	template <class Tx>
 	const char *verify(Tx *tx, uint64_t &blocks) const
@@ -233,19 +233,13 @@ private:
 	{
 		return detail::pointer<uint64_t>(word & ~LEAF);
 	}
-	static const uint64_t *key_at(const uint64_t *node, size_t place)
+	template <class Word>
+	static Word *key_at(Word *node, size_t place)
 	{
 		return node + KEYS + place * key_codec::WORDS;
 	}
-	static uint64_t *key_at(uint64_t *node, size_t place)
-	{
-		return node + KEYS + place * key_codec::WORDS;
-	}
-	static const uint64_t *value_at(const uint64_t *leaf, size_t place)
-	{
-		return leaf + VALUES + place * value_codec::WORDS;
-	}
-	static uint64_t *value_at(uint64_t *leaf, size_t place)
+	template <class Word>
+	static Word *value_at(Word *leaf, size_t place)
 	{
 		return leaf + VALUES + place * value_codec::WORDS;
 	}
@@ -365,12 +359,6 @@ private:
 		return node;
 	}
 	template <class Tx>
-	static void move_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
-	{
-		for (size_t i = 0; i < n; i++)
-			fur_store(tx, &to[i], fur_load(tx, &from[i]));
-	}
-	template <class Tx>
 	static void store_zero(Tx *tx, uint64_t *to, size_t n)
 	{
 		for (size_t i = 0; i < n; i++)
@@ -410,7 +398,7 @@ private:
 		if (up.first) {
 			key_codec::create(tx, key, *up.first);
 		} else {
-			move_words(tx, key, up.given_up, key_codec::WORDS);
+			detail::move_words(tx, key, up.given_up, key_codec::WORDS);
 			store_zero(tx, up.given_up, key_codec::WORDS);
 		}
 		fur_store(tx, inner, order.word);
@@ -443,9 +431,10 @@ private:
 		uint64_t *right = new_node(tx, leaf ? LEAF_WORDS : INNER_WORDS);
 		for (unsigned i = stay; i < FANOUT; i++) {
 			const unsigned from = order.place(i), to = i - stay;
-			move_words(tx, key_at(right, to), key_at(node, from), key_codec::WORDS);
-			move_words(tx, right + VALUES + to * words, node + VALUES + from * words,
-			        words);
+			detail::move_words(
+			        tx, key_at(right, to), key_at(node, from), key_codec::WORDS);
+			detail::move_words(tx, right + VALUES + to * words,
+			        node + VALUES + from * words, words);
 		}
 		fur_store(tx, right, order_right(stay).word);
 		fur_store(tx, node, order_left(order, stay).word);
@@ -632,7 +621,7 @@ private:
 	/* --------------------------------------------------------------- iteration */
 
 	template <class Tx>
-	class Iterator
+	class Iterator : public detail::Steps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::bidirectional_iterator_tag;
@@ -675,25 +664,9 @@ private:
 				to_leaf_before();
 			return *this;
 		}
-		Iterator operator++(int)
-		{
-			Iterator before = *this;
-			++*this;
-			return before;
-		}
-		Iterator operator--(int)
-		{
-			Iterator before = *this;
-			--*this;
-			return before;
-		}
 		bool operator==(const Iterator &other) const
 		{
 			return leaf_ == other.leaf_ && (!leaf_ || i_ == other.i_);
-		}
-		bool operator!=(const Iterator &other) const
-		{
-			return !(*this == other);
 		}
 
 	private:

@@ -63,6 +63,13 @@ void store_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
 		fur_store(tx, &to[i], from[i]);
 }
 
+template <class Tx>
+void move_words(Tx *tx, uint64_t *to, const uint64_t *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fur_store(tx, &to[i], fur_load(tx, &from[i]));
+}
+
 /* Memory for a node, on cache lines of its own: transactions that use different nodes do not
  * conflict.  Contents undefined. */
 template <class Tx>
@@ -127,7 +134,7 @@ struct stored {
 	static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
 	        "libfur's containers hold trivially copyable types and fur::string: a std::string "
 	        "or a std::vector keeps its contents outside the heap, where a restart loses them");
-	static_assert(alignof(T) <= 8, "libfur's containers align what they hold to 8 bytes");
+	static_assert(alignof(T) <= 8, "libfur's containers align keys and values to 8 bytes");
 
 	enum : size_t { WORDS = (sizeof(T) + 7) / 8 };
 	using view = const T &;
@@ -156,7 +163,7 @@ struct stored {
 	{
 		create(tx, at, value);
 	}
-	/* Free what the value owns.  The words stay as they are. */
+	/* Free the blocks that the value owns.  The words stay as they are. */
 	template <class Tx>
 	static void destroy(Tx *, const uint64_t *)
 	{

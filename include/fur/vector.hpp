@@ -20,6 +20,7 @@
 #ifndef FUR_VECTOR_HPP
 #define FUR_VECTOR_HPP
 
+#include <fur/iterator.hpp>
 #include <fur/string.hpp>
 
 #include <iterator>
@@ -226,7 +227,7 @@ private:
 	}
 
 	template <class Tx>
-	class Iterator
+	class Iterator : public detail::Steps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::random_access_iterator_tag;
@@ -262,18 +263,6 @@ private:
 		{
 			return *this += -1;
 		}
-		Iterator operator++(int)
-		{
-			Iterator before = *this;
-			++*this;
-			return before;
-		}
-		Iterator operator--(int)
-		{
-			Iterator before = *this;
-			--*this;
-			return before;
-		}
 		friend Iterator operator+(Iterator it, difference_type n)
 		{
 			return it += n;
@@ -293,10 +282,6 @@ private:
 		friend bool operator==(const Iterator &a, const Iterator &b)
 		{
 			return a.i_ == b.i_;
-		}
-		friend bool operator!=(const Iterator &a, const Iterator &b)
-		{
-			return a.i_ != b.i_;
 		}
 		friend bool operator<(const Iterator &a, const Iterator &b)
 		{

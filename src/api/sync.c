@@ -26,5 +26,6 @@ FUR_API int fur_sync(fur_heap *heap)
 	 * is in flight (plant: sync-skips-updates). */
 	nondurable_wait_announced(d);
 	int error = async_wait_all(d); /* INV-AS2, by the same fence */
-	return error ? error : durability_check_read(d);
+	/* After the same fence: an update that could not become durable has set `failed`. */
+	return error ? error : durability_check(d);
 }

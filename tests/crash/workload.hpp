@@ -58,7 +58,7 @@ struct Shared {
 	Acknowledged thread[THREADS];
 	std::atomic<bool> running, stop;
 };
-/* Write down what may not be lost from now on. */
+/* Record the updates that may not be lost from now on. */
 inline void note(Shared *to, const Shared *from)
 {
 	for (unsigned t = 0; t < THREADS; t++) {

@@ -235,6 +235,7 @@ CONTAINER_HEADERS = [
     "sizes",
     "map",
     "hash_map",
+    "iterator",
     "ordered_map",
     "vector",
     "queue",

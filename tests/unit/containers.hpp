@@ -60,6 +60,19 @@ inline uint64_t seed_of_run()
 	return given ? strtoull(given, nullptr, 0) : std::random_device()();
 }
 
+/* Threads on one container: the isolation, and whether their updates may run again. */
+struct Crowd {
+	fur_isolation isolation;
+	bool rerun;
+};
+inline constexpr Crowd CROWDS[] = {
+        {FUR_OPACITY, false}, {FUR_OPACITY, true}, {FUR_SNAPSHOT, false}, {FUR_SNAPSHOT, true}};
+inline std::string crowd_name(const ::testing::TestParamInfo<Crowd> &mode)
+{
+	return std::string(mode.param.isolation == FUR_OPACITY ? "opacity" : "snapshot") +
+	       (mode.param.rerun ? "_rerun" : "");
+}
+
 /* A heap for containers, open. */
 class ContainerHeap : public HeapFile
 {

@@ -10,29 +10,21 @@
 namespace
 {
 
+template <int>
+struct Numbered {
+	uint64_t n;
+	bool operator==(const Numbered &other) const
+	{
+		return n == other.n;
+	}
+	bool operator<(const Numbered &other) const
+	{
+		return n < other.n;
+	}
+};
 /* The hash says only as many bits as the test wants. */
-struct Clash {
-	uint64_t n;
-	bool operator==(const Clash &other) const
-	{
-		return n == other.n;
-	}
-	bool operator<(const Clash &other) const
-	{
-		return n < other.n;
-	}
-};
-struct Near {
-	uint64_t n;
-	bool operator==(const Near &other) const
-	{
-		return n == other.n;
-	}
-	bool operator<(const Near &other) const
-	{
-		return n < other.n;
-	}
-};
+using Clash = Numbered<0>;
+using Near = Numbered<1>;
 
 } // namespace
 
@@ -654,11 +646,6 @@ TEST_F(CountedMap, ACursorAfterAClear_SeesNothingTwice)
 
 /* ----------------------------------------------------------------------------------- threads */
 
-struct Crowd {
-	fur_isolation isolation;
-	bool rerun;
-};
-
 template <class M>
 class CrowdedMap : public HeapFile
 {
@@ -793,12 +780,6 @@ TEST_P(Crowds, OrderedMap_OfSmallNodes)
 	run<fur::ordered_map<int64_t, uint64_t, 3>>(20, 500);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Crowds,
-        ::testing::Values(Crowd{FUR_OPACITY, false}, Crowd{FUR_OPACITY, true},
-                Crowd{FUR_SNAPSHOT, false}, Crowd{FUR_SNAPSHOT, true}),
-        [](const auto &mode) {
-	        return std::string(mode.param.isolation == FUR_OPACITY ? "opacity" : "snapshot") +
-	               (mode.param.rerun ? "_rerun" : "");
-        });
+INSTANTIATE_TEST_SUITE_P(Modes, Crowds, ::testing::ValuesIn(CROWDS), crowd_name);
 
 } // namespace

@@ -427,11 +427,6 @@ TYPED_TEST(Queues, AnUpdateTooLargeForItsLog_Ends)
 
 /* ----------------------------------------------------------------------------------- threads */
 
-struct Crowd {
-	fur_isolation isolation;
-	bool rerun;
-};
-
 class SequenceCrowds : public HeapFile, public ::testing::WithParamInterface<Crowd>
 {
 protected:
@@ -572,12 +567,6 @@ TEST_P(SequenceCrowds, AVector_LosesNoElement)
 	});
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, SequenceCrowds,
-        ::testing::Values(Crowd{FUR_OPACITY, false}, Crowd{FUR_OPACITY, true},
-                Crowd{FUR_SNAPSHOT, false}, Crowd{FUR_SNAPSHOT, true}),
-        [](const auto &mode) {
-	        return std::string(mode.param.isolation == FUR_OPACITY ? "opacity" : "snapshot") +
-	               (mode.param.rerun ? "_rerun" : "");
-        });
+INSTANTIATE_TEST_SUITE_P(Modes, SequenceCrowds, ::testing::ValuesIn(CROWDS), crowd_name);
 
 } // namespace

@@ -95,7 +95,7 @@ public:
 		footer_ = text;
 	}
 
-	/* What follows in the first line of --help. */
+	/* The rest of the first line of --help. */
 	void rest(const std::string &text)
 	{
 		rest_ = " " + text;
