@@ -123,9 +123,9 @@ int command(fur_thread *self, Store s, const std::vector<std::string> &words)
 			throw std::invalid_argument("wrong name or password");
 		std::cout << *token << '\n';
 	} else if (name == "whoami") {
-		const auto user = fur::read(self, [&](fur_ro *tx) {
-			return s.site->sessions.get(tx, std::stoull(words.at(2)));
-		});
+		const uint64_t token = std::stoull(words.at(2));
+		const auto user = fur::read(
+		        self, [&](fur_ro *tx) { return s.site->sessions.get(tx, token); });
 		std::cout << user.value_or("nobody") << '\n';
 	} else if (name == "mail") {
 		send_mails(self, s);

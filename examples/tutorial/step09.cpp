@@ -127,12 +127,14 @@ int show(const Totals &t)
 	return t.logins != t.history;
 }
 
-/* Lists everybody by name, in short transactions: no login waits for the output. */
+/* Lists everybody by name.  No login waits for the output: it follows the scan. */
 void list(fur_thread *self, const Site *site)
 {
-	fur::scan(self, site->logins, [](const std::string &user, const Login &login) {
-		std::cout << user << ": " << login.count << " logins\n";
+	std::string text;
+	fur::scan(self, site->logins, [&](const std::string &user, const Login &login) {
+		text += user + ": " + std::to_string(login.count) + " logins\n";
 	});
+	std::cout << text;
 }
 
 /* Reports in a child process, on a copy of the heap as of one instant. */
@@ -199,9 +201,9 @@ int command(fur_thread *self, Store s, const std::vector<std::string> &words)
 			throw std::invalid_argument("wrong name or password");
 		std::cout << *token << '\n';
 	} else if (name == "whoami") {
-		const auto user = fur::read(self, [&](fur_ro *tx) {
-			return s.site->sessions.get(tx, std::stoull(words.at(2)));
-		});
+		const uint64_t token = std::stoull(words.at(2));
+		const auto user = fur::read(
+		        self, [&](fur_ro *tx) { return s.site->sessions.get(tx, token); });
 		std::cout << user.value_or("nobody") << '\n';
 	} else if (name == "mail") {
 		send_mails(self, s);
