@@ -1,72 +1,54 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of docs/designing.md compile, or the compiler refuses them as the page says.
+"""The compiler refuses the examples of a page that say so, and each other one has a name.
 
     examples_test.py PAGE INCLUDE_DIRECTORY COMPILER...
 
 A comment before each block of C++ says which:
 
-    <!-- test: compiles -->
-    <!-- test: refused "TEXT" -->    the compiler's message contains TEXT
+    <!-- test: compiles, NAME -->     examples_header.py makes a namespace NAME of it
+    <!-- test: refused "TEXT" -->     the compiler's message contains TEXT
 """
 import subprocess
 import sys
 
+from examples_header import PRELUDE, text_of
 from markdown_blocks import blocks_of
 
 page, include, *compiler = sys.argv[1:]
-PRELUDE = """#include <fur/root.hpp>
-#include <iostream>
-#include <pthread.h>
-#include <string>
-#include <vector>
-"""
 FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", include]
-
-
-def messages_of(blocks):
-    """The compiler's messages about these blocks, each in a namespace; none if they compile."""
-    text = PRELUDE
-    for block in blocks:
-        # So that messages have the page's lines.
-        text += f'namespace line_{block.line}\n{{\n#line {block.line + 1} "{page}"\n'
-        text += "\n".join(block.lines) + "\n}\n"
-    done = subprocess.run(
-        [*compiler, *FLAGS, "-"], input=text, text=True, stderr=subprocess.PIPE, check=False
-    )
-    return done.stderr if done.returncode else ""
 
 
 def check_refused(block, wanted):
     """What is wrong with a block that should not compile, or nothing."""
-    messages = messages_of([block])
-    if not messages:
+    done = subprocess.run(
+        [*compiler, *FLAGS, "-"],
+        input=PRELUDE + text_of(page, block, "refused"),
+        text=True,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if not done.returncode:
         return f"{page}:{block.line}: compiles; the page says that the compiler refuses it"
-    if wanted not in messages:
-        return f"{page}:{block.line}: is not refused with '{wanted}':\n{messages}"
+    if wanted not in done.stderr:
+        return f"{page}:{block.line}: is not refused with '{wanted}':\n{done.stderr}"
     return ""
 
 
-def check(blocks):
-    """What is wrong with the blocks."""
-    good, wrong = [], []
-    for block in blocks:
-        note = block.notes[0] if block.notes else ""
-        if note == "compiles":
-            good.append(block)
-        elif note.startswith('refused "'):
-            wrong.append(check_refused(block, note.split('"')[1]))
-        else:
-            wrong.append(
-                f"{page}:{block.line}: say before it whether it compiles: <!-- test: compiles --> "
-                'or <!-- test: refused "TEXT" -->'
-            )
-    # All at once, for the headers take longest.
-    return [*filter(None, wrong), *filter(None, [messages_of(good)])]
+def check(block):
+    """What is wrong with a block, or nothing."""
+    if len(block.notes) == 2 and block.notes[0] == "compiles":
+        return ""
+    if len(block.notes) == 1 and block.notes[0].startswith('refused "'):
+        return check_refused(block, block.notes[0].split('"')[1])
+    return (
+        f"{page}:{block.line}: say before it whether it compiles: "
+        '<!-- test: compiles, NAME --> or <!-- test: refused "TEXT" -->'
+    )
 
 
 found = [block for block in blocks_of(page) if block.language == "cpp"]
-failures = check(found)
+failures = [problem for block in found if (problem := check(block))]
 sections = {block.section for block in found}
 print(f"{len(found)} examples in {len(sections)} sections")
 if failures or len(sections) < 14:
