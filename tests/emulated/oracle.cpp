@@ -601,12 +601,8 @@ std::string check_durable(
 		auto t = static_cast<size_t>(tx.thread);
 		if (!tx.update || t >= threads)
 			continue;
-		if (!tx.number) {
-			/* It has promoted reads and stored nothing, so memory does not tell. */
-			tx.kept = tx.answered && !tx.aborted;
-			continue;
-		}
-		tx.kept = tx.number <= newest[t];
+		/* Without a number it has only promoted, so memory does not tell. */
+		tx.kept = tx.number ? tx.number <= newest[t] : tx.answered && !tx.aborted;
 		if (tx.visible)
 			begun[t] = std::max(begun[t], tx.number);
 		if (tx.answered && !tx.aborted && tx.visible && !tx.kept) {
