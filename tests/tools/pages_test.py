@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-pages, headers, mandoc, *tools = sys.argv[1:]
-pages = Path(pages)
+folder, headers, mandoc, *tools = sys.argv[1:]
+pages = Path(folder)
 
 
 def output_of(*command):
