@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the Python module: a map against a dict, threads, kills, and mistakes.
 
-OPTIONS in the environment: the program that tests/options.c makes.
+OPTIONS in the environment: the program of bindings/options.c.
 """
 import ctypes
 import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * options.c - print where C has the members that the Python module passes.
+ * options.c - print where C has the members that the bindings pass, for their tests.
  */
 #include <fur_map.h>
 #include <stdio.h>
