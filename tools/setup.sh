@@ -24,6 +24,7 @@ packages_of() {
 		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck
 		echo python3 python3-matplotlib black flake8 mypy
+		echo rustc cargo
 		;;
 	@release)
 		packages_of @check

@@ -90,6 +90,13 @@ public:
 		const Entry e = find_entry(tx, hash, key);
 		return e.leaf ? Iterator<Tx>(tx, this, hash, e.leaf, e.k) : Iterator<Tx>();
 	}
+	/* value_words - where the key's value lies, for codecs.   Returns: NULL: no such key. */
+	template <class Tx>
+	const uint64_t *value_words(Tx *tx, key_view key) const
+	{
+		const Entry e = find_entry(tx, key_codec::hash_of(key), key);
+		return e.leaf ? value_at(static_cast<const uint64_t *>(e.leaf), e.k) : nullptr;
+	}
 	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
 	template <class Tx>
@@ -279,12 +286,6 @@ private:
 			fur_promote(tx, leaf);
 	}
 
-	template <class Tx>
-	const uint64_t *value_words(Tx *tx, key_view key) const
-	{
-		const Entry e = find_entry(tx, key_codec::hash_of(key), key);
-		return e.leaf ? value_at(static_cast<const uint64_t *>(e.leaf), e.k) : nullptr;
-	}
 	template <class Tx>
 	uint64_t *words_to_change(Tx *tx, key_view key)
 	{
@@ -557,8 +558,17 @@ private:
 		}
 		value_type operator*() const
 		{
-			return {key_codec::load(tx_, key_at(leaf_, k_)),
-			        value_codec::load(tx_, value_at(leaf_, k_))};
+			return {key_codec::load(tx_, key_words()),
+			        value_codec::load(tx_, value_words())};
+		}
+		/* Where the entry lies, for codecs. */
+		const uint64_t *key_words() const
+		{
+			return key_at(leaf_, k_);
+		}
+		const uint64_t *value_words() const
+		{
+			return value_at(leaf_, k_);
 		}
 		pointer operator->() const
 		{

@@ -153,6 +153,13 @@ public:
 	{
 		return in(tx).upper_bound(key);
 	}
+	/* value_words - where the key's value lies, for codecs.   Returns: NULL: no such key. */
+	template <class Tx>
+	const uint64_t *value_words(Tx *tx, key_view key) const
+	{
+		const auto [leaf, place] = find_key(tx, key);
+		return leaf ? value_at(static_cast<const uint64_t *>(leaf), place) : nullptr;
+	}
 	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
 	template <class Tx>
@@ -333,12 +340,6 @@ private:
 		return {leaf, order.place(i)};
 	}
 	template <class Tx>
-	const uint64_t *value_words(Tx *tx, key_view key) const
-	{
-		const auto [leaf, place] = find_key(tx, key);
-		return leaf ? value_at(static_cast<const uint64_t *>(leaf), place) : nullptr;
-	}
-	template <class Tx>
 	uint64_t *words_to_change(Tx *tx, key_view key)
 	{
 		const auto [leaf, place] = find_key(tx, key);
@@ -481,8 +482,10 @@ private:
 			}
 			below = detail::word_of(node);
 		}
-		if (levels == MOST_LEVELS) /* after some 2^MOST_LEVELS insertions */
-			throw std::length_error("fur::ordered_map: too many levels");
+		if (levels == MOST_LEVELS) { /* after some 2^MOST_LEVELS insertions */
+			using detail::no_room;
+			no_room(tx);
+		}
 		uint64_t *root = new_node(tx, INNER_WORDS);
 		put_child(tx, root, put_first_child(tx, root, below), 1, up);
 		fur_store(tx, &root_, detail::word_of(root));
@@ -636,9 +639,7 @@ private:
 
 		value_type operator*() const
 		{
-			const unsigned place = order_.place(i_);
-			return {key_codec::load(tx_, key_at(leaf_, place)),
-			        value_codec::load(tx_, value_at(leaf_, place))};
+			return {key(), value_codec::load(tx_, value_words())};
 		}
 		pointer operator->() const
 		{
@@ -646,7 +647,16 @@ private:
 		}
 		key_type key() const
 		{
-			return key_codec::load(tx_, key_at(leaf_, order_.place(i_)));
+			return key_codec::load(tx_, key_words());
+		}
+		/* Where the entry lies, for codecs. */
+		const uint64_t *key_words() const
+		{
+			return key_at(leaf_, order_.place(i_));
+		}
+		const uint64_t *value_words() const
+		{
+			return value_at(leaf_, order_.place(i_));
 		}
 		Iterator &operator++()
 		{

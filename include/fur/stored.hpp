@@ -39,6 +39,14 @@ struct heap_full : std::bad_alloc {
 namespace detail
 {
 
+/* no_room - the container cannot go on, because fur_alloc() has returned NULL.  A transaction type
+ * that has a no_room() of its own is left in its own way.  Does not return. */
+template <class Tx>
+[[noreturn]] void no_room(Tx *)
+{
+	throw heap_full();
+}
+
 template <class Tx>
 constexpr bool is_fur = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_update>;
 
@@ -77,7 +85,7 @@ uint64_t *new_node(Tx *tx, size_t words)
 {
 	void *node = fur_alloc_aligned(tx, 8 * words, FUR_CACHE_LINE);
 	if (!node)
-		throw heap_full();
+		no_room(tx);
 	return static_cast<uint64_t *>(node);
 }
 
@@ -99,17 +107,28 @@ inline uint64_t mix(uint64_t a, uint64_t b)
 	return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-inline uint64_t hash_bytes(const void *from, size_t bytes)
+/* The hash of `bytes` bytes.  word_at(i) returns the eight from 8 * i on, with zeroes behind the
+ * last byte. */
+template <class WordAt>
+uint64_t hash_words(size_t bytes, WordAt word_at)
 {
 	constexpr uint64_t A = 0x9e3779b97f4a7c15, B = 0xd6e8feb86659fd93;
-	const auto *at = static_cast<const unsigned char *>(from);
 	uint64_t hash = bytes ^ A;
-	for (; bytes > 0; at += bytes < 8 ? bytes : 8, bytes -= bytes < 8 ? bytes : 8) {
-		uint64_t word = 0;
-		memcpy(&word, at, bytes < 8 ? bytes : 8);
-		hash = mix(hash ^ word, B);
-	}
+	for (size_t at = 0; at < bytes; at += 8)
+		hash = mix(hash ^ word_at(at / 8), B);
 	return mix(hash ^ B, A);
+}
+/* Word i of `bytes` bytes, as hash_words() wants it. */
+inline uint64_t word_in(const void *from, size_t bytes, size_t i)
+{
+	uint64_t word = 0;
+	const size_t rest = bytes - 8 * i;
+	memcpy(&word, static_cast<const char *>(from) + 8 * i, rest < 8 ? rest : 8);
+	return word;
+}
+inline uint64_t hash_bytes(const void *from, size_t bytes)
+{
+	return hash_words(bytes, [=](size_t i) { return word_in(from, bytes, i); });
 }
 
 } // namespace detail

@@ -33,15 +33,14 @@ struct Text {
 
 	uint64_t word[WORDS];
 
-	explicit Text(std::string_view text) : word{}
+	/* Without a block, even if the text needs one. */
+	Text(const void *text, size_t text_size) : word{}
 	{
-		if (text.size() > UINT32_MAX)
-			throw std::length_error("fur::string: at most 4 GiB");
 		char bytes[16] = {};
-		const auto size = static_cast<uint32_t>(text.size());
+		const auto size = static_cast<uint32_t>(text_size);
 		memcpy(bytes, &size, 4);
 		if (size)
-			memcpy(bytes + 4, text.data(), size <= INLINE ? size : 4);
+			memcpy(bytes + 4, text, text_size <= INLINE ? text_size : 4);
 		memcpy(word, bytes, 16);
 	}
 	template <class Tx>
@@ -79,10 +78,125 @@ struct Text {
 
 } // namespace detail
 
+namespace detail
+{
+
+/* too_long - a text is longer than fur::string allows; see no_room().  Does not return. */
+template <class Tx>
+[[noreturn]] void too_long(Tx *)
+{
+	throw std::length_error("fur::string: at most 4 GiB");
+}
+
+/* All of a text's codec but load().  Callers pass a View, which has data() and size(). */
+template <class View>
+struct TextCodec {
+	enum : size_t { WORDS = Text::WORDS };
+	using view = View;
+
+	template <class Tx>
+	static void create(Tx *tx, uint64_t *at, const view &value)
+	{
+		store_words(tx, at, text_of(tx, value).word, WORDS);
+	}
+	/* In place of the value that is there. */
+	template <class Tx>
+	static void assign(Tx *tx, uint64_t *at, const view &value)
+	{
+		uint64_t *old = Text(tx, at).block();
+		const Text text = text_of(tx, value);
+		/* Never a size with the other text's block or characters: the log may be full
+		 * between the two words, and the body goes on. */
+		fur_store(tx, &at[0], 0);
+		store_words(tx, at, text.word, WORDS);
+		if (old)
+			fur_free(tx, old);
+	}
+	template <class Tx>
+	static void destroy(Tx *tx, const uint64_t *at)
+	{
+		if (uint64_t *block = Text(tx, at).block())
+			fur_free(tx, block);
+	}
+	template <class Tx>
+	static uint64_t blocks(Tx *tx, const uint64_t *at)
+	{
+		return Text(tx, at).block() != nullptr;
+	}
+	template <class Tx>
+	static bool equal(Tx *tx, const uint64_t *at, const view &value)
+	{
+		/* Size and first characters: nearly always this decides. */
+		const Text wanted(value.data(), value.size());
+		if (fur_load(tx, &at[0]) != wanted.word[0])
+			return false;
+		if (value.size() <= Text::INLINE)
+			return fur_load(tx, &at[1]) == wanted.word[1];
+		return compare(tx, at, value) == 0;
+	}
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, const view &value)
+	{
+		return compare(tx, at, value) < 0;
+	}
+	template <class Tx>
+	static bool more(Tx *tx, const uint64_t *at, const view &value)
+	{
+		return compare(tx, at, value) > 0;
+	}
+	static uint64_t hash_of(const view &value)
+	{
+		return hash_bytes(value.data(), value.size());
+	}
+	/* As std::string_view::compare(): the stored text with `value`. */
+	template <class Tx>
+	static int compare(Tx *tx, const uint64_t *at, const view &value)
+	{
+		enum : size_t { PART = 64 };
+		const Text text(tx, at);
+		const size_t common = text.size() < value.size() ? text.size() : value.size();
+		char part[PART];
+		for (size_t from = 0; from < common; from += PART) {
+			const size_t bytes = common - from < PART ? common - from : +PART;
+			text.copy(tx, part, from, bytes);
+			if (int differs = memcmp(part, value.data() + from, bytes))
+				return differs;
+		}
+		return text.size() < value.size() ? -1 : text.size() > value.size();
+	}
+
+private:
+	template <class Tx>
+	static Text text_of(Tx *tx, const view &value)
+	{
+		if (value.size() > UINT32_MAX)
+			too_long(tx);
+		Text text(value.data(), value.size());
+		if (value.size() > Text::INLINE)
+			text.word[1] = word_of(new_block(tx, value));
+		return text;
+	}
+	template <class Tx>
+	static uint64_t *new_block(Tx *tx, const view &value)
+	{
+		const size_t words = Text::block_words(value.size());
+		auto *block = static_cast<uint64_t *>(fur_alloc(tx, 8 * words));
+		if (!block)
+			no_room(tx);
+		if constexpr (is_fur<Tx>) {
+			fur_write(tx, block, value.data(), value.size());
+			return block;
+		}
+		for (size_t i = 0; i < words; i++)
+			fur_store(tx, &block[i], word_in(value.data(), value.size(), i));
+		return block;
+	}
+};
+
+} // namespace detail
+
 template <>
-struct stored<string> {
-	enum : size_t { WORDS = detail::Text::WORDS };
-	using view = std::string_view;
+struct stored<string> : detail::TextCodec<std::string_view> {
 	using value = std::string;
 
 	template <class Tx>
@@ -100,105 +214,6 @@ struct stored<string> {
 			result.resize(text.size());
 		}
 		return result;
-	}
-	template <class Tx>
-	static void create(Tx *tx, uint64_t *at, view value)
-	{
-		detail::store_words(tx, at, text_of(tx, value).word, WORDS);
-	}
-	/* In place of the value that is there. */
-	template <class Tx>
-	static void assign(Tx *tx, uint64_t *at, view value)
-	{
-		uint64_t *old = detail::Text(tx, at).block();
-		const detail::Text text = text_of(tx, value);
-		/* Never a size with the other text's block or characters: the log may be full
-		 * between the two words, and the body goes on. */
-		fur_store(tx, &at[0], 0);
-		detail::store_words(tx, at, text.word, WORDS);
-		if (old)
-			fur_free(tx, old);
-	}
-	template <class Tx>
-	static void destroy(Tx *tx, const uint64_t *at)
-	{
-		if (uint64_t *block = detail::Text(tx, at).block())
-			fur_free(tx, block);
-	}
-	template <class Tx>
-	static uint64_t blocks(Tx *tx, const uint64_t *at)
-	{
-		return detail::Text(tx, at).block() != nullptr;
-	}
-	template <class Tx>
-	static bool equal(Tx *tx, const uint64_t *at, view value)
-	{
-		/* Size and first characters: nearly always this decides. */
-		const detail::Text wanted(value);
-		if (fur_load(tx, &at[0]) != wanted.word[0])
-			return false;
-		if (value.size() <= detail::Text::INLINE)
-			return fur_load(tx, &at[1]) == wanted.word[1];
-		return compare(tx, at, value) == 0;
-	}
-	template <class Tx>
-	static bool less(Tx *tx, const uint64_t *at, view value)
-	{
-		return compare(tx, at, value) < 0;
-	}
-	template <class Tx>
-	static bool more(Tx *tx, const uint64_t *at, view value)
-	{
-		return compare(tx, at, value) > 0;
-	}
-	static uint64_t hash_of(view value)
-	{
-		return detail::hash_bytes(value.data(), value.size());
-	}
-	/* As std::string_view::compare(): the stored string with `value`. */
-	template <class Tx>
-	static int compare(Tx *tx, const uint64_t *at, view value)
-	{
-		enum : size_t { PART = 64 };
-		const detail::Text text(tx, at);
-		const size_t common = text.size() < value.size() ? text.size() : value.size();
-		char part[PART];
-		for (size_t from = 0; from < common; from += PART) {
-			const size_t bytes = common - from < PART ? common - from : +PART;
-			text.copy(tx, part, from, bytes);
-			if (int differs = memcmp(part, value.data() + from, bytes))
-				return differs;
-		}
-		return text.size() < value.size() ? -1 : text.size() > value.size();
-	}
-
-private:
-	template <class Tx>
-	static detail::Text text_of(Tx *tx, view value)
-	{
-		detail::Text text(value);
-		if (value.size() > detail::Text::INLINE)
-			text.word[1] = detail::word_of(new_block(tx, value));
-		return text;
-	}
-	template <class Tx>
-	static uint64_t *new_block(Tx *tx, view value)
-	{
-		const size_t words = detail::Text::block_words(value.size());
-		auto *block = static_cast<uint64_t *>(fur_alloc(tx, 8 * words));
-		if (!block)
-			throw heap_full();
-		if constexpr (detail::is_fur<Tx>) {
-			fur_write(tx, block, value.data(), value.size());
-			return block;
-		}
-		for (size_t i = 0; i < words; i++) {
-			uint64_t part = 0;
-			const size_t rest = value.size() - 8 * i;
-			memcpy(&part, value.data() + 8 * i, rest < 8 ? rest : 8);
-			fur_store(tx, &block[i], part);
-		}
-		return block;
 	}
 };
 

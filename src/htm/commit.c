@@ -159,8 +159,9 @@ static int update_roll_back(struct fur_update *tx)
 		return fur_fail(error, "%s", reason);
 	if (error == FUR_ENOSPC)
 		return fur_fail(error,
-		        "%s: the heap is full, and the file system has no room to let it grow; the "
-		        "update was rolled back: make room, and run it again",
+		        "%s: the heap is full, and has its largest size, or the file system has no "
+		        "room to let it grow; the update was rolled back: make room, and run it "
+		        "again",
 		        heap_path(t->durability->file));
 	/* The log has no room because the heap has failed; tx_refuse()'s message tells the
 	 * cause. */

@@ -599,9 +599,10 @@ std::string check_durable(
 	std::vector<uint64_t> begun(threads);
 	for (Tx &tx : run.txs) {
 		auto t = static_cast<size_t>(tx.thread);
-		if (!tx.update || !tx.number || t >= threads)
+		if (!tx.update || t >= threads)
 			continue;
-		tx.kept = tx.number <= newest[t];
+		/* Without a number it has only promoted, so memory does not tell. */
+		tx.kept = tx.number ? tx.number <= newest[t] : tx.answered && !tx.aborted;
 		if (tx.visible)
 			begun[t] = std::max(begun[t], tx.number);
 		if (tx.answered && !tx.aborted && tx.visible && !tx.kept) {

@@ -22,9 +22,9 @@
  *             ended with a ticket, when a wait for the ticket has returned, or, if it is an update,
  *             one for all updates.
  *
- * S is read off memory: every update numbers itself in a word of its thread's own.  Addresses are
- * offsets from the heap's base, all words have 8 bytes.  This file's code is not simulated: it
- * takes no time, and no abort undoes it.
+ * S is read off memory: every update that stores numbers itself in a word of its thread's own.  One
+ * that only promotes is in S if it was answered.  Addresses are offsets from the heap's base, all
+ * words have 8 bytes.  This file's code is not simulated: it takes no time, and no abort undoes it.
  */
 #ifndef ORACLE_HPP
 #define ORACLE_HPP

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Man pages and completions say what fur.h and --help say.
+"""Man pages and completions say what the headers and --help say.
 
-    pages_test.py PAGES HEADER MANDOC [TOOL...]
+    pages_test.py PAGES HEADERS MANDOC [TOOL...]
 
-MANDOC may be empty: then its part is left out.
+HEADERS: paths, with commas between them.  MANDOC may be empty: then its part is left out.
 """
 import os
 import re
@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-pages, header, mandoc, tools = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+folder, headers, mandoc, *tools = sys.argv[1:]
+pages = Path(folder)
 
 
 def output_of(*command):
@@ -29,6 +30,8 @@ def text_of(page):
 
 def lint():
     for page in sorted(pages.glob("*.[138]")):
+        if page.read_text().startswith(".so "):
+            continue  # another page's name
         done = subprocess.run(
             [mandoc, "-T", "lint", "-W", "warning", page], stdout=subprocess.PIPE, text=True
         )
@@ -39,23 +42,28 @@ def lint():
 
 def calls():
     """Each function has a page, with its prototype and every word of its comment."""
-    text = header.read_text()
+    text = "\n".join(Path(header).read_text() for header in headers.split(","))
     declared = set(re.findall(r"^FUR_API\b[^;(]*?\b(fur_\w+)\(", text, re.M))
     comments = re.findall(
-        r"^/\* (fur_\w+) - ((?:(?!\*/).)*)\*/\nFUR_API (?:FUR_MUST_USE )?([^;]*;)",
+        r"^/\* (fur_\w+(?:, fur_\w+)*) - ((?:(?!\*/).)*)\*/\n((?:FUR_API [^;]*;\n)+)",
         text,
         re.M | re.S,
     )
-    assert declared == {name for name, _, _ in comments}, "a function has no comment"
-    for name, comment, prototype in comments:
+    commented = [name for names, _, _ in comments for name in names.split(", ")]
+    assert declared == set(commented), f"no comment: {declared ^ set(commented)}"
+    for names, comment, prototypes in comments:
+        name, *also = names.split(", ")
         page = text_of(pages / f"{name}.3")
-        assert " ".join(prototype.split()) in page, f"{name}.3 has not the prototype"
+        for prototype in re.findall(r"^FUR_API (?:FUR_MUST_USE )?([^;]*;)", prototypes, re.M):
+            assert " ".join(prototype.split()) in page, f"{name}.3 has not the prototype"
+        for other in also:
+            assert (pages / f"{other}.3").read_text() == f".so man3/{name}.3\n", other
         words = set(re.findall(r"\w+", comment.lower())) - {"above", "returns"}
         missing = words - set(re.findall(r"\w+", page.lower()))
         assert not missing, f"{name}.3 does not have {missing}"
     for name in ("libfur", "fur_load", "fur_store", "fur_read", "fur_options", "fur_stats"):
         assert (pages / f"{name}.3").exists(), name
-    return len(comments)
+    return len(commented)
 
 
 def complete(tool, *words):

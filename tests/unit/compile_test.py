@@ -45,6 +45,19 @@ void use(%s *tx, long *p, char *c, void **v)
     %s
 }
 """
+READ_MAP = """#include <fur_map.h>
+#define USE(tx_type, name)                                                                       \\
+    int use_##name(tx_type *tx, const fur_map *map, char *to, struct fur_map_iterator *it);      \\
+    int use_##name(tx_type *tx, const fur_map *map, char *to, struct fur_map_iterator *it)       \\
+    {                                                                                            \\
+        size_t bytes = 8;                                                                        \\
+        uint64_t size;                                                                           \\
+        return fur_map_size(tx, map, &size) + fur_map_get(tx, map, "k", 1, to, &bytes) +         \\
+            fur_map_seek(tx, map, FUR_MAP_FIRST, NULL, 0, it);                                   \\
+    }
+USE(%s, one)
+USE(%s, %s)
+"""
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
     (
@@ -99,6 +112,15 @@ cases = [
         "struct s { char a[24]; };\n"
         "void f(fur_update *tx, struct s *p, struct s v);\n"
         "void f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n",
+        False,
+    ),
+    ("the maps' header alone", "#include <fur_map.h>\n", True),
+    ("reading a map in both transactions", READ_MAP % ("fur_ro", "fur_update", "at"), True),
+    ("reading a map without a transaction", READ_MAP % ("fur_heap", "fur_update", "at"), False),
+    (
+        "a change of a map in a read-only transaction",
+        READ_MAP % ("fur_ro", "fur_update", "at") + "int put(fur_ro *tx, fur_map *map);\n"
+        'int put(fur_ro *tx, fur_map *map) { return fur_map_put(tx, map, "k", 1, "v", 1); }\n',
         False,
     ),
 ]

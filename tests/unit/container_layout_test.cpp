@@ -6,6 +6,8 @@
  */
 #include "containers.hpp"
 
+#include <fur_map.h>
+
 struct LayoutShop {
 	uint64_t a, b;
 };
@@ -263,6 +265,42 @@ TEST_F(ContainerLayout, NamedRoots)
 	EXPECT_EQ(address(leaf[1 + 30]), reinterpret_cast<const uint64_t *>(shop));
 	EXPECT_EQ(leaf[1 + 31], 0x094b5f9e96fe617fu);
 	self_ = fur::Thread(heap_);
+}
+
+/* A word, and the container of C++. */
+TEST_F(ContainerLayout, MapsOfC)
+{
+	for (fur_map_kind kind : {FUR_MAP_HASH, FUR_MAP_ORDERED}) {
+		fur_map *map = nullptr;
+		const char *name = kind == FUR_MAP_HASH ? "hash" : "ordered";
+		ASSERT_EQ(fur_map_root(heap_, self_, name, kind, &map), 0);
+		fur::update(self_, [&](fur_update *tx) {
+			for (uint64_t n = 0; n < 100; n++) {
+				const std::string key = Sample<fur::string>::key(n);
+				EXPECT_EQ(fur_map_put(tx, map, key.data(), key.size(), "v", 1), 1);
+			}
+		});
+		const auto *words = reinterpret_cast<const uint64_t *>(map);
+		EXPECT_EQ(words[0], UINT64_C(0x70616d7275660000) | kind);
+		EXPECT_EQ(fur_usable_bytes(heap_, map), 128u);
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(map) % FUR_CACHE_LINE, 0u);
+		auto hash = [](const std::string &key) {
+			return fur::stored<fur::string>::hash_of(key);
+		};
+		const auto entries =
+		        kind == FUR_MAP_HASH
+		                ? RawHashMap<fur::string, fur::string>(words + 1, hash).entries
+		                : RawOrderedMap<fur::string, fur::string, 15>(words + 1).entries;
+		EXPECT_EQ(entries.size(), 100u);
+		for (const auto &[key, value] : entries)
+			EXPECT_EQ(value, "v");
+	}
+	/* The types that stand beside the names. */
+	const auto *names = static_cast<const fur::detail::Names *>(fur_root(heap_, FUR_ROOTS - 1));
+	fur::read(self_, [&](fur_ro *tx) {
+		EXPECT_EQ(names->at(tx, "hash").type, 0x549ca31a6b321717u);
+		EXPECT_EQ(names->at(tx, "ordered").type, 0xb6c51aa4ea789340u);
+	});
 }
 
 } // namespace

@@ -43,15 +43,22 @@ def destination_of(place, name):
 
 
 def run_examples(folder, place):
-    """bank, logins, and counter twice: the counter survives."""
+    """bank, phonebook, logins, and counter twice: the counter survives."""
     run(f"{folder}/bank", f"{place}/bank.fur")
     run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada", "grace", "ada")
     if "ada: login 3" not in run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada"):
         sys.exit("the logins did not survive")
+    for name, number in (("Grace", "1906"), ("Ada", "1815"), ("Alan", "1912"), ("Ada", "1852")):
+        run(f"{folder}/phonebook", f"{place}/phone.fur", name, number)
+    if (
+        run(f"{folder}/phonebook", f"{place}/phone.fur", "Ad")
+        != "Ada 1852\nAlan 1912\nGrace 1906\n"
+    ):
+        sys.exit("the phone book is not what was written to it")
     run(f"{folder}/counter", f"{place}/counter.fur")
     if "run 2 times" not in run(f"{folder}/counter", f"{place}/counter.fur"):
         sys.exit("the counter did not survive")
-    for heap in ("bank", "counter", "logins"):
+    for heap in ("bank", "counter", "logins", "phone"):
         os.rename(f"{place}/{heap}.fur", f"{folder}/{heap}.fur")
 
 
@@ -71,6 +78,7 @@ def with_pkg_config(place, flags):
     os.mkdir(folder)
     for compiler, program in (
         (["cc", "-Wall", "-Wextra", "-Werror"], "counter.c"),
+        (["cc", "-Wall", "-Wextra", "-Werror"], "phonebook.c"),
         (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp"),
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "logins.cpp"),
     ):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the man pages of section 3 from the comments of fur.h: one for each function, for each
-struct of the interface, and for the codes of errors; libfur(3) is the first comment of the header.
+"""Make the man pages of section 3 from the comments of the headers: one for each function, for
+each struct of the interface, and for the codes of errors.  The first comment of fur.h is libfur(3),
+and that of another header, such as fur_map.h, a page with the header's name.
 
-    manpages.py HEADER VERSION DIRECTORY     write the pages there
-    manpages.py HEADER --list                print the names of their files
+    manpages.py VERSION DIRECTORY HEADER...     write the pages there
+    manpages.py --list HEADER...                print the names of their files
 """
 import re
 import sys
@@ -30,7 +31,9 @@ FIELDS = "Visible, Durable|Visible|Durable|Crash|Nested|Waits|Price|Units|Source
 class Call:
     """A function, or something that looks like one."""
 
+    header: str
     name: str
+    also: list[str]  # functions of the same comment
     prototype: str
     what: str  # the first sentence
     paragraphs: list[str]
@@ -60,8 +63,9 @@ def paragraphs_of(lines: list[str]) -> list[str]:
     return [p.rstrip("\n") for p in paragraphs if p.strip()]
 
 
-def read_comment(name: str, prototype: str, comment: str) -> Call:
+def read_comment(header: str, names: str, prototype: str, comment: str) -> Call:
     """Fields go on until an empty line or the next field."""
+    name, *also = names.split(", ")
     fields: dict[str, str] = {}
     body: list[str] = []
     current = ""
@@ -81,20 +85,23 @@ def read_comment(name: str, prototype: str, comment: str) -> Call:
     paragraphs = paragraphs_of(body)
     sentence = re.match(r".*?(?=\.?$|\.\s)", paragraphs[0], re.S)
     assert sentence, f"{name}: the comment does not begin with a sentence"
-    return Call(name, prototype, " ".join(sentence.group().split()), paragraphs, fields)
+    return Call(
+        header, name, also, prototype, " ".join(sentence.group().split()), paragraphs, fields
+    )
 
 
-def functions_of(header: str) -> list[Call]:
+def functions_of(header: str, text: str) -> list[Call]:
     found = re.finditer(
-        r"^/\* (fur_\w+) - ((?:(?!\*/).)*?) ?\*/\n"
-        r"((?:FUR_API|static inline) [^;{]*?\))(?:;|\n\{)",
-        header,
+        r"^/\* (fur_\w+(?:, fur_\w+)*) - ((?:(?!\*/).)*?) ?\*/\n"
+        r"((?:FUR_API|static inline) [^;{]*?\)(?:;\nFUR_API [^;{]*?\))*)(?:;|\n\{)",
+        text,
         re.M | re.S,
     )
     calls = []
-    for name, comment, declaration in (match.groups() for match in found):
-        prototype = re.sub(r"^(FUR_API |static inline )(FUR_MUST_USE )?", "", declaration)
-        calls.append(read_comment(name, re.sub(r"\n +", "\n        ", prototype) + ";", comment))
+    for names, comment, declarations in (match.groups() for match in found):
+        prototype = re.sub(r"^(FUR_API |static inline )(FUR_MUST_USE )?", "", declarations, 0, re.M)
+        prototype = re.sub(r"\n +", "\n        ", prototype) + ";"
+        calls.append(read_comment(header, names, prototype, comment))
     return calls
 
 
@@ -109,7 +116,7 @@ def typed_accesses_of(header: str) -> list[Call]:
             r"(fur_\w+) - (.*?\)): (.*)", part, re.S
         ).groups()  # type: ignore
         rest = "\n".join(line.removeprefix("    ") for line in rest.split("\n"))
-        calls.append(read_comment(name, " ".join(prototype.split()) + ";", rest))
+        calls.append(read_comment("fur.h", name, " ".join(prototype.split()) + ";", rest))
     return calls
 
 
@@ -121,7 +128,8 @@ def shown_of(header: str, name: str) -> str:
 
 def page_of_call(call: Call, version: str, pages: dict[str, str]) -> str:
     text = roff.title(call.name, SECTION, version, call.what)
-    text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.PP\n" + roff.verbatim(call.prototype)
+    text += f".SH SYNOPSIS\n.nf\n#include <{call.header}>\n.fi\n.PP\n"
+    text += roff.verbatim(call.prototype)
     text += ".SH DESCRIPTION\n"
     bodies = [roff.filled(begun(p), pages, call.name) for p in call.paragraphs]
     text += ".PP\n".join(bodies)
@@ -137,7 +145,7 @@ def page_of_call(call: Call, version: str, pages: dict[str, str]) -> str:
         text += ".SH ERRORS\n" + roff.filled(begun(call.fields["Errors"]), pages, call.name)
     words = " ".join([*call.paragraphs, *call.fields.values()])
     others = sorted({n for n in re.findall(r"\bfur_\w+", words) if n in pages} - {call.name})
-    return text + roff.see_also([OVERVIEW, *others], pages)
+    return text + roff.see_also([overview_of(call.header), *others], pages)
 
 
 def page_of_shown(name: str, code: str, version: str, pages: dict[str, str]) -> str:
@@ -158,36 +166,60 @@ def overview_block(block: str, pages: dict[str, str]) -> str:
     return ".PP\n".join(roff.filled(paragraph, pages) for paragraph in paragraphs)
 
 
-def page_of_overview(header: str, version: str, pages: dict[str, str]) -> str:
-    comment = re.search(r"fur\.h - (.*?)\.\n(.*?) \*/", header, re.S)
-    assert comment, "fur.h does not begin with a comment"
-    text = roff.title(OVERVIEW, SECTION, version, " ".join(comment.group(1).split()))
-    text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.PP\n"
+def page_of_overview(
+    header: str, comment: str, version: str, own: list[str], pages: dict[str, str]
+) -> str:
+    """`own`: the pages to which this one leads."""
+    name = overview_of(header)
+    found = re.search(rf"{re.escape(header)} - (.*?)\.\n(.*?) \*/", comment, re.S)
+    assert found, f"{header} does not begin with a comment"
+    text = roff.title(name, SECTION, version, " ".join(found.group(1).split()))
+    text += f".SH SYNOPSIS\n.nf\n#include <{header}>\n.fi\n.PP\n"
     text += roff.verbatim("cc program.c $(pkg-config --cflags --libs libfur)")
+    if not found.group(2).lstrip(" *\n").isupper():
+        text += ".SH DESCRIPTION\n"
     between = ""
-    for block in re.split(r"\n{2,}", "\n".join(unframed(comment.group(2))).strip("\n")):
+    for block in re.split(r"\n{2,}", "\n".join(unframed(found.group(2))).strip("\n")):
         if re.fullmatch(r"[A-Z ,]+", block):
             text, between = text + f".SH {block}\n", ""
+        elif block.startswith("    "):
+            text += roff.verbatim(re.sub("^    ", "", block, flags=re.M))
         else:
             text, between = text + between + overview_block(block, pages), ".PP\n"
-    return text + roff.see_also(sorted(set(pages) - {OVERVIEW}), pages)
+    return text + roff.see_also(sorted(set(own) - {name}), pages)
+
+
+def overview_of(header: str) -> str:
+    """The name of the page of a header's first comment."""
+    return OVERVIEW if header == "fur.h" else Path(header).stem
 
 
 def main() -> int:
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
-    header = Path(sys.argv[1]).read_text()
-    calls = functions_of(header) + typed_accesses_of(header)
-    pages = {name: SECTION for name in [OVERVIEW, *SHOWN, *(call.name for call in calls)]}
-    if sys.argv[2] == "--list":
+    listing = sys.argv[1] == "--list"
+    headers = {Path(h).name: Path(h).read_text() for h in sys.argv[2 if listing else 3 :]}
+    calls = typed_accesses_of(headers["fur.h"])
+    for name, text in headers.items():
+        calls = functions_of(name, text) + calls
+    names = [name for call in calls for name in [call.name, *call.also]]
+    pages = {name: SECTION for name in [*map(overview_of, headers), *SHOWN, *names]}
+    if listing:
         print("\n".join(f"{name}.{SECTION}" for name in pages))
         return 0
-    version, folder = sys.argv[2], Path(sys.argv[3])
+    version, folder = sys.argv[1], Path(sys.argv[2])
     texts = {call.name: page_of_call(call, version, pages) for call in calls}
+    for call in calls:
+        for name in call.also:
+            texts[name] = f".so man{SECTION}/{call.name}.{SECTION}\n"
     for name in SHOWN:
-        texts[name] = page_of_shown(name, shown_of(header, name), version, pages)
-    texts[OVERVIEW] = page_of_overview(header, version, pages)
+        texts[name] = page_of_shown(name, shown_of(headers["fur.h"], name), version, pages)
+    for header, text in headers.items():
+        own = [call.name for call in calls if call.header == header]
+        if header == "fur.h":
+            own += [*SHOWN, *map(overview_of, headers)]
+        texts[overview_of(header)] = page_of_overview(header, text, version, own, pages)
     for name, text in texts.items():
         (folder / f"{name}.{SECTION}").write_text(text)
     return 0

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * options.c - print where C has the members that the bindings pass, for their tests.
+ */
+#include <fur_map.h>
+#include <stdio.h>
+
+#define SHOW(member) printf(#member " %zu\n", offsetof(struct fur_options, member))
+
+int main(void)
+{
+	SHOW(size);
+	SHOW(heap_bytes);
+	SHOW(log_bytes);
+	SHOW(ring_slots);
+	SHOW(max_threads);
+	SHOW(address);
+	SHOW(isolation);
+	SHOW(htm);
+	SHOW(pm);
+	SHOW(pm_latency_ns);
+	SHOW(pm_gap_ns);
+	SHOW(retries);
+	SHOW(no_populate);
+	SHOW(phase_times);
+	SHOW(reader_report_ns);
+	SHOW(reader_report);
+	SHOW(reader_report_arg);
+	SHOW(dram_bytes);
+	SHOW(file_mode);
+	SHOW(log);
+	SHOW(log_arg);
+	SHOW(async_ms);
+	SHOW(max_bytes);
+	printf("sizeof %zu\n", sizeof(struct fur_options));
+	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
+	printf("FUR_EINVAL %d\nFUR_ENOENT %d\nFUR_EEXIST %d\n", FUR_EINVAL, FUR_ENOENT, FUR_EEXIST);
+	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
+	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
+	return 0;
+}

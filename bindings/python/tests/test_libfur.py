@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the Python module: a map against a dict, threads, kills, and mistakes.
+
+OPTIONS in the environment: the program of bindings/options.c.
+"""
+import ctypes
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import libfur
+
+OPTIONS = {"heap_bytes": 16 << 20, "log_bytes": 1 << 18, "pm": "emulated"}
+# Updates number 1, 2, ...; each number goes to standard output when it is durable.
+WRITER = """
+import sys, libfur
+heap = libfur.Heap.open_or_create(sys.argv[1], heap_bytes=16 << 20, log_bytes=1 << 18,
+                                  pm="emulated")
+done, mirror = heap.ordered_map("done"), heap.hash_map("mirror", text=True)
+n = len(done)
+while True:
+    n += 1
+    with heap.update():
+        done[n.to_bytes(8, "big")] = b"x" * (n % 50)
+        mirror[str(n)] = str(n * n)
+    print(n, flush=True)
+"""
+READER = """
+import sys, libfur
+with libfur.Heap.open_read_only(sys.argv[1]) as copy:
+    values = copy.hash_map("hash", text=True)
+    print(values["k"])
+    try:
+        values["k"] = "no"
+    except libfur.Error:
+        print("refused")
+"""
+
+
+class HeapTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "heap.fur")
+        self.heap = libfur.Heap.create(self.path, **OPTIONS)
+        self.addCleanup(lambda: self.heap.close())
+
+    def reopen(self) -> None:
+        self.heap.close()
+        self.heap = libfur.Heap.open(self.path)
+
+    def maps(self, **how):
+        return self.heap.hash_map("hash", **how), self.heap.ordered_map("ordered", **how)
+
+
+class Maps(HeapTest):
+    def test_do_what_a_dict_does(self) -> None:
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        models: list[dict[bytes, bytes]] = [{}, {}]
+        for step in range(1500):
+            for m, model in zip(self.maps(), models):
+                key = chance.choice([b"", b"k", b"\0", b"long " * 20]) + b"%d" % chance.randrange(
+                    60
+                )
+                value = chance.randbytes(chance.choice([0, 5, 12, 13, 300, 1000]))
+                with self.subTest(seed=seed, step=step):
+                    what = chance.randrange(7)
+                    if what < 3:
+                        m[key] = model[key] = value
+                    elif what == 3:
+                        self.assertEqual(m.pop(key, None), model.pop(key, None))
+                    elif what == 4:
+                        self.assertEqual(m.setdefault(key, value), model.setdefault(key, value))
+                    elif what == 5:
+                        self.assertEqual(m.get(key), model.get(key))
+                    else:
+                        self.assertEqual(key in m, key in model)
+            if step % 500 == 499:
+                self.reopen()
+                for m, model in zip(self.maps(), models):
+                    self.assertEqual(dict(m.items()), model)
+                    self.assertEqual(len(m), len(model))
+                    self.assertEqual(sorted(m.values()), sorted(model.values()))
+                    self.assertEqual(m, model)
+        ordered = self.maps()[1]
+        self.assertEqual(list(ordered), sorted(models[1]))
+        self.assertEqual(list(reversed(ordered)), sorted(models[1], reverse=True))
+        self.assertEqual(ordered.first(), min(models[1].items()))
+        self.assertEqual(ordered.last(), max(models[1].items()))
+        for m in self.maps():
+            m.clear()
+            self.assertEqual(dict(m), {})
+            self.assertRaises(KeyError, m.popitem)
+            self.assertRaises(KeyError, lambda: m[b"k"])
+            self.assertRaises(KeyError, m.__delitem__, b"k")
+        self.assertRaises(KeyError, ordered.first)
+
+    def test_scans_of_many_transactions(self) -> None:
+        ordered = self.heap.ordered_map("ordered")
+        keys = [n.to_bytes(4, "big") for n in range(3500)]
+        for n in range(0, len(keys), 500):
+            ordered.update((key, key * 2) for key in keys[n : n + 500])
+        self.assertEqual(list(ordered), keys)
+        self.assertEqual(list(reversed(ordered)), keys[::-1])
+        found = [key for key, _ in ordered.scan(keys[7], keys[2100])]
+        self.assertEqual(found, keys[7:2100])
+        self.assertEqual(list(ordered.scan(keys[-1] + b"\0")), [])
+        # Entries come and go while a scan stands between two of its transactions.
+        scan = ordered.scan()
+        next(scan)
+        for key in keys[1500:2000]:
+            del ordered[key]
+        ordered[keys[-1] + b"new"] = b""
+        rest = [key for key, _ in scan]
+        self.assertEqual(rest, keys[1:1500] + keys[2000:] + [keys[-1] + b"new"])
+
+    def test_text(self) -> None:
+        for m in self.maps(text=True):
+            m.update({"Zürich": "8001", "": "empty", "\udcff": "\udc80"})
+            self.assertEqual(dict(m), {"Zürich": "8001", "": "empty", "\udcff": "\udc80"})
+            for wrong in (b"bytes", 7, None):
+                self.assertRaises(TypeError, m.__setitem__, "k", wrong)
+                self.assertRaises(TypeError, m.__getitem__, wrong)
+        plain = self.heap.hash_map("plain")
+        self.assertRaisesRegex(TypeError, "text=True", plain.__setitem__, "k", b"v")
+        self.assertRaisesRegex(TypeError, "int", plain.__setitem__, b"k", 5)
+        plain[bytearray(b"k")] = memoryview(b"v")
+        self.assertEqual(plain[b"k"], b"v")
+
+    def test_a_name_keeps_its_kind(self) -> None:
+        self.maps()
+        with self.assertRaisesRegex(libfur.Error, "'hash'") as caught:
+            self.heap.ordered_map("hash")
+        self.assertEqual(caught.exception.code, -1)
+        self.assertTrue(self.heap.remove_root("hash"))
+        self.assertFalse(self.heap.remove_root("hash"))
+        self.assertEqual(len(self.heap.ordered_map("hash")), 0)
+
+
+class Transactions(HeapTest):
+    def test_an_update_is_all_or_nothing(self) -> None:
+        one, two = self.maps(text=True)
+        one["a"] = "1"
+        with self.assertRaises(ZeroDivisionError), self.heap.update():
+            one["a"] = "2"
+            two["b"] = "2"
+            self.assertEqual((one["a"], dict(two)), ("2", {"b": "2"}))
+            with self.heap.read():
+                self.assertEqual(one["a"], "2")
+            raise ZeroDivisionError
+        self.assertEqual((dict(one), dict(two)), ({"a": "1"}, {}))
+        with self.heap.update(), self.heap.update():
+            one["a"] = "3"
+            two["b"] = "3"
+        self.reopen()
+        one, two = self.maps(text=True)
+        self.assertEqual((dict(one), dict(two)), ({"a": "3"}, {"b": "3"}))
+
+    def test_an_inner_exception_is_the_end_of_the_outer_update(self) -> None:
+        one, _ = self.maps(text=True)
+        with self.assertRaises(libfur.Error), self.heap.update():
+            one["a"] = "1"
+            try:
+                with self.heap.update():
+                    raise KeyError
+            except KeyError:
+                pass
+        self.assertEqual(dict(one), {})
+
+    def test_a_store_while_reading_is_an_error(self) -> None:
+        one, _ = self.maps(text=True)
+        with self.heap.read():
+            with self.assertRaises(libfur.Error):
+                one["a"] = "1"
+            with self.heap.read():
+                self.assertEqual(dict(one), {})
+        one["a"] = "1"
+
+    def test_a_full_heap_and_a_full_log(self) -> None:
+        one, two = self.maps()
+        one[b"k"] = b"v"
+        with self.assertRaises(libfur.Error) as caught, self.heap.update():
+            for n in range(10_000):
+                one[b"%d" % n] = bytes(10)
+        self.assertEqual(caught.exception.code, -15, caught.exception)
+        self.assertEqual(dict(one), {b"k": b"v"})
+        with self.assertRaises(libfur.Error) as caught:
+            for n in range(100_000):
+                two[b"%d" % n] = bytes(10_000)
+        self.assertEqual(caught.exception.code, -10, caught.exception)
+        self.assertGreater(len(two), 100)
+        self.assertEqual(dict(one), {b"k": b"v"})
+
+    def test_threads(self) -> None:
+        accounts = self.heap.hash_map("accounts", text=True)
+        names = [f"account number {n}" for n in range(10)]
+        accounts.update({name: "100" for name in names})
+        wrong: list[object] = []
+
+        def transfer(seed: int) -> None:
+            chance = random.Random(seed)
+            for _ in range(150):
+                source, target = chance.sample(names, 2)
+                with self.heap.update():
+                    accounts[source] = str(int(accounts[source]) - 5)
+                    accounts[target] = str(int(accounts[target]) + 5)
+
+        def audit() -> None:
+            for _ in range(150):
+                total = sum(map(int, accounts.values()))
+                if total != 1000:
+                    wrong.append(total)
+
+        threads = [threading.Thread(target=transfer, args=(n,)) for n in range(3)]
+        threads += [threading.Thread(target=audit)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertEqual(sum(map(int, accounts.values())), 1000)
+
+
+class Heaps(HeapTest):
+    def test_mistakes(self) -> None:
+        there_is_none = self.path + ".none"
+        with self.assertRaisesRegex(libfur.Error, "none") as caught:
+            libfur.Heap.open(there_is_none)
+        self.assertEqual(caught.exception.code, -3)
+        with self.assertRaisesRegex(libfur.Error, "heap.fur"):
+            libfur.Heap.create(self.path)
+        self.assertRaisesRegex(TypeError, "heap_bytes", libfur.Heap.create, "x", heap_size=1)
+        self.assertRaisesRegex(ValueError, "heap_bytes", libfur.Heap.create, "x", heap_bytes=-1)
+        self.assertRaisesRegex(ValueError, "sync", libfur.Heap.create, "x", pm="disk")
+        one, _ = self.maps()
+        self.heap.close()
+        self.heap.close()
+        self.assertIn("closed", repr(self.heap))
+        self.assertRaisesRegex(ValueError, "closed", one.get, b"k")
+
+    def test_backup_growth_and_a_copy_to_read(self) -> None:
+        self.heap.close()
+        os.unlink(self.path)
+        self.heap = libfur.Heap.create(self.path, max_bytes=64 << 20, **OPTIONS)
+        one = self.heap.hash_map("hash", text=True)
+        one["k"] = "before"
+        self.heap.backup(self.path + ".copy")
+        one["k"] = "after"
+        self.heap.grow(32 << 20)
+        self.assertEqual(self.heap.size, 32 << 20)
+        # Another process: a copy has the addresses of its heap.
+        reader = subprocess.run(
+            [sys.executable, "-c", READER, self.path], stdout=subprocess.PIPE, text=True
+        )
+        self.assertEqual(reader.stdout, "after\nrefused\n")
+        self.heap.close()
+        with libfur.Heap.open(self.path + ".copy") as copy:
+            self.assertEqual(copy.hash_map("hash", text=True)["k"], "before")
+
+    def test_every_printed_update_survives_a_kill(self) -> None:
+        self.heap.close()
+        os.unlink(self.path)
+        for _ in range(4):
+            with subprocess.Popen(
+                [sys.executable, "-c", WRITER, self.path], stdout=subprocess.PIPE, text=True
+            ) as writer:
+                assert writer.stdout
+                last = ""
+                for _ in range(random.randrange(20, 200)):
+                    last = writer.stdout.readline()
+                writer.send_signal(signal.SIGKILL)
+                for line in writer.stdout:
+                    last = line if line.endswith("\n") else last
+            with libfur.Heap.open(self.path) as heap:
+                done, mirror = heap.ordered_map("done"), heap.hash_map("mirror", text=True)
+                numbers = [int.from_bytes(key, "big") for key in done]
+                self.assertGreaterEqual(len(numbers), int(last))
+                self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+                self.assertEqual(dict(mirror), {str(n): str(n * n) for n in numbers})
+
+    def test_the_options_are_those_of_c(self) -> None:
+        text = subprocess.run(
+            [os.environ["OPTIONS"]], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        there = {name: int(value) for name, value in map(str.split, text.splitlines())}
+        here = {name: getattr(libfur._Options, name).offset for name, _ in libfur._Options._fields_}
+        here["sizeof"] = ctypes.sizeof(libfur._Options)
+        here["iterator"] = ctypes.sizeof(libfur._Iterator)
+        for name in ("EINVAL", "ENOENT", "EEXIST", "HTM_NONE"):
+            here["FUR_" + name] = getattr(libfur, "_" + name)
+        here["FUR_PM_SYNC"] = libfur._PM["sync"]
+        here["FUR_MAP_BEHIND"] = libfur._BEHIND
+        self.assertEqual(here, there)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Names and numbers that survive; examples/phonebook.c in Rust.
+//!
+//!     phonebook HEAP NAME NUMBER     remember
+//!     phonebook HEAP NAME            all names from NAME on
+
+use libfur::{Heap, Options};
+
+fn run(args: &[String]) -> libfur::Result<()> {
+    let heap = Heap::open_or_create(&args[1], &Options::new())?;
+    let me = heap.register()?;
+    let book = me.ordered_map("book")?;
+    if let Some(number) = args.get(3) {
+        let added = me.update(|tx| book.put(tx, args[2].as_bytes(), number.as_bytes()))?;
+        println!("{}", if added { "added" } else { "changed" });
+    } else {
+        me.read(|tx| {
+            for (name, number) in book.range_from(tx, args[2].as_bytes())? {
+                println!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(number));
+            }
+            libfur::Result::Ok(())
+        })?;
+    }
+    drop(me);
+    heap.close()
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if args.len() != 3 && args.len() != 4 {
+        eprintln!("usage: phonebook HEAP NAME [NUMBER]");
+        std::process::exit(2);
+    }
+    if let Err(error) = run(&args) {
+        eprintln!("phonebook: {}", error);
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Durable transactions and maps in a memory-mapped heap: libfur for Rust.
+//!
+//! ```
+//! use libfur::{Heap, Options};
+//!
+//! fn main() -> libfur::Result<()> {
+//!     # let path = &std::env::temp_dir().join(format!("libfur-{}.fur", std::process::id()));
+//!     let heap = Heap::open_or_create(path, &Options::new())?;
+//!     let me = heap.register()?;
+//!     let stock = me.ordered_map("stock")?;
+//!
+//!     me.update(|tx| stock.put(tx, b"nuts", b"12"))?; // durable from here
+//!     me.read(|tx| {
+//!         assert_eq!(stock.get(tx, b"nuts")?, Some(&b"12"[..]));
+//!         Ok(())
+//!     })
+//!     # .and_then(|()| std::fs::remove_file(path).map_err(|_| unreachable!()))
+//! }
+//! ```
+//!
+//! The types keep the rules of `fur.h`:
+//!
+//! - A change takes a `&mut Update`, so there is none in a read-only transaction:
+//!
+//! ```compile_fail,E0308
+//! # fn f(me: libfur::Thread, map: libfur::HashMap) -> libfur::Result<()> {
+//! me.read(|tx| map.put(tx, b"key", b"value"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - What a transaction reads without a copy, it lends; nothing of it outlives the transaction:
+//!
+//! ```compile_fail
+//! # fn f(me: libfur::Thread, map: libfur::HashMap) -> libfur::Result<()> {
+//! let value = me.read(|tx| map.get(tx, b"key"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - A thread's registration stays with the thread:
+//!
+//! ```compile_fail,E0277
+//! # fn f(me: libfur::Thread<'static>) {
+//! std::thread::spawn(move || drop(me));
+//! # }
+//! ```
+//!
+//! - Maps and registrations do not outlive their heap:
+//!
+//! ```compile_fail,E0505
+//! # fn f(heap: libfur::Heap) -> libfur::Result<()> {
+//! let me = heap.register()?;
+//! drop(heap);
+//! me.read(|_| Ok(()))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without hardware transactions, updates of this crate run one at a time, next to any number of
+//! readers: libfur runs several only if it may leave their bodies in the middle, and Rust's frames
+//! may not be left so.
+
+mod sys;
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::raw::c_int;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+
+/// A function of libfur has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    code: i32,
+    message: String,
+}
+
+impl Error {
+    fn last(code: c_int) -> Error {
+        let message = unsafe { text(sys::fur_errormsg()) };
+        let message =
+            if message.is_empty() { unsafe { text(sys::fur_strerror(code)) } } else { message };
+        Error { code, message }
+    }
+    fn new(code: c_int, message: &str) -> Error {
+        Error { code, message: message.to_string() }
+    }
+    /// The FUR_E* code, as -10 for FUR_ENOSPC.
+    pub fn code(&self) -> i32 {
+        self.code
+    }
+}
+impl fmt::Display for Error {
+    /// The file, the problem and the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Error {}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+unsafe fn text(of: *const std::os::raw::c_char) -> String {
+    CStr::from_ptr(of).to_string_lossy().into_owned()
+}
+fn check(result: c_int) -> Result<c_int> {
+    if result < 0 {
+        Err(Error::last(result))
+    } else {
+        Ok(result)
+    }
+}
+fn c_string(bytes: &[u8], what: &str) -> Result<CString> {
+    CString::new(bytes)
+        .map_err(|_| Error::new(sys::FUR_EINVAL, &format!("the {} has a NUL in it", what)))
+}
+
+/// The version of libfur.so.
+pub fn version() -> String {
+    unsafe { text(sys::fur_version()) }
+}
+
+/// The persistence domain of a heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pm {
+    /// `Pmem` or `Eadr` where the file is on a DAX file system, else `Sync`.
+    Auto,
+    /// Persistent memory: libfur writes cache lines back.
+    Pmem,
+    /// Persistent memory whose domain has the caches.
+    Eadr,
+    /// Any file taken for persistent memory.  Survives a killed process, NOT a power failure.
+    Emulated,
+    /// An ordinary file, with fdatasync.
+    Sync,
+}
+
+/// Options of [`Heap::create`] and [`Heap::open`]; those of `fur.h`'s `struct fur_options` that a
+/// program in Rust needs.
+pub struct Options(sys::fur_options);
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// Every option at its default.
+    pub fn new() -> Options {
+        // Safety: zero always means the default.
+        let mut options: sys::fur_options = unsafe { std::mem::zeroed() };
+        options.size = std::mem::size_of::<sys::fur_options>();
+        Options(options)
+    }
+    /// The heap, allocator included; by default 64 MiB.  With `max_bytes`: its first size.
+    pub fn heap_bytes(mut self, bytes: u64) -> Options {
+        self.0.heap_bytes = bytes;
+        self
+    }
+    /// The size up to which the heap grows by itself.
+    pub fn max_bytes(mut self, bytes: u64) -> Options {
+        self.0.max_bytes = bytes;
+        self
+    }
+    /// The redo log of each thread, a power of two; by default 1 MiB.  It bounds an update.
+    pub fn log_bytes(mut self, bytes: u64) -> Options {
+        self.0.log_bytes = bytes;
+        self
+    }
+    /// How many threads can be registered at a time; by default 64.
+    pub fn max_threads(mut self, threads: u32) -> Options {
+        self.0.max_threads = threads;
+        self
+    }
+    /// By default [`Pm::Auto`].
+    pub fn pm(mut self, pm: Pm) -> Options {
+        self.0.pm = pm as c_int;
+        self
+    }
+}
+
+type Opener = unsafe extern "C" fn(
+    *const std::os::raw::c_char,
+    *const sys::fur_options,
+    *mut *mut sys::fur_heap,
+) -> c_int;
+
+/// An open heap file.  Dropping it closes it; [`Heap::close`] also tells whether that succeeded.
+#[derive(Debug)]
+pub struct Heap {
+    raw: NonNull<sys::fur_heap>,
+}
+
+// Safety: libfur's functions for heaps may be called by any thread, at any time.
+unsafe impl Send for Heap {}
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    fn with(function: Opener, path: &Path, options: &Options) -> Result<Heap> {
+        let name = c_string(path.as_os_str().as_bytes(), "path")?;
+        let mut raw = ptr::null_mut();
+        check(unsafe { function(name.as_ptr(), &options.0, &mut raw) })?;
+        Ok(Heap { raw: NonNull::new(raw).expect("a heap") })
+    }
+    /// Make a heap file, and open it.
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
+        Heap::with(sys::fur_create, path.as_ref(), options)
+    }
+    /// Open a heap file; after a crash, replay its log first.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
+        Heap::with(sys::fur_open, path.as_ref(), options)
+    }
+    /// Open the heap file; if there is none, make it.
+    pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
+        match Heap::open(&path, options) {
+            Err(error) if error.code == sys::FUR_ENOENT => {}
+            result => return result,
+        }
+        match Heap::create(&path, options) {
+            // Another process was quicker.
+            Err(error) if error.code == sys::FUR_EEXIST => Heap::open(path, options),
+            result => result,
+        }
+    }
+    /// Close the heap; everything is durable then.  After an error the log is kept, and the next
+    /// open replays it.
+    pub fn close(self) -> Result<()> {
+        let raw = self.raw.as_ptr();
+        std::mem::forget(self);
+        check(unsafe { sys::fur_close(raw) }).map(drop)
+    }
+    /// The size of the heap in bytes.
+    pub fn bytes(&self) -> u64 {
+        unsafe { sys::fur_bytes(self.raw.as_ptr()) }
+    }
+    /// Copy the heap as of one instant to a new file, while it is in use.
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        let name = c_string(path.as_ref().as_os_str().as_bytes(), "path")?;
+        check(unsafe { sys::fur_backup(self.raw.as_ptr(), name.as_ptr()) }).map(drop)
+    }
+    /// Let the heap have so many bytes, up to [`Options::max_bytes`].
+    pub fn grow(&self, bytes: u64) -> Result<()> {
+        check(unsafe { sys::fur_grow(self.raw.as_ptr(), bytes) }).map(drop)
+    }
+    /// Register the calling thread, or find its registration, which ends when the thread does.
+    pub fn register(&self) -> Result<Thread<'_>> {
+        let mut raw = ptr::null_mut();
+        check(unsafe { sys::fur_thread_register(self.raw.as_ptr(), &mut raw) })?;
+        let raw = NonNull::new(raw).expect("a registration");
+        Ok(Thread { raw, heap: self, here: PhantomData })
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // A destructor cannot report an error.  The log is kept, and the next open replays it.
+        unsafe { sys::fur_close(self.raw.as_ptr()) };
+    }
+}
+
+thread_local! {
+    /// Has this thread a transaction open, on whatever heap?
+    static OPEN: Cell<bool> = Cell::new(false);
+}
+
+/// From the begin of a transaction to its end.
+struct Open;
+
+impl Open {
+    fn begin() -> Result<Open> {
+        if OPEN.with(|open| open.replace(true)) {
+            let message = "this thread has a transaction open: end it first, or use it";
+            return Err(Error::new(sys::FUR_ENESTED, message));
+        }
+        Ok(Open)
+    }
+}
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.with(|open| open.set(false));
+    }
+}
+
+/// The calling thread's registration with a heap.
+pub struct Thread<'h> {
+    raw: NonNull<sys::fur_thread>,
+    heap: &'h Heap,
+    here: PhantomData<*mut ()>, // neither Send nor Sync
+}
+
+impl<'h> Thread<'h> {
+    /// Run `body` as a read-only transaction: it reads one state of the heap.  Updates wait for
+    /// readers that overlap them, so keep it short.
+    ///
+    /// Durable: everything that the body has read, before return.
+    /// Errors: those of the body; inside another transaction.
+    pub fn read<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&Read) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let open = Open::begin()?;
+        let mut raw = ptr::null_mut();
+        check(unsafe { sys::fur_begin_ro(self.raw.as_ptr(), &mut raw) })?;
+        let tx = Read { raw, heap: self.heap.raw, open };
+        let result = body(&tx);
+        tx.end()?;
+        result
+    }
+    /// Run `body` as an update, and commit it.  If the body returns an error, or panics, the update
+    /// is rolled back.
+    ///
+    /// The body may run again, with memory as it was: only its last run counts.
+    /// Visible: atomically, before return.  Durable: before return, with everything it has read.
+    /// Errors: those of the body; inside another transaction; if the heap is full; if the update
+    /// does not fit the log.
+    pub fn update<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&mut Update) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let open = Open::begin()?;
+        let mut raw = ptr::null_mut();
+        check(unsafe { sys::fur_begin_update(self.raw.as_ptr(), &mut raw) })?;
+        let mut tx = Update { raw, heap: self.heap.raw, open };
+        let result = body(&mut tx)?; // else dropped, and so rolled back
+        tx.commit()?;
+        Ok(result)
+    }
+    /// The hash map of that name, made if there is none.
+    /// Errors: if the name belongs to something else; inside a transaction.
+    pub fn hash_map(&self, name: &str) -> Result<HashMap<'h>> {
+        self.map(name)
+    }
+    /// The ordered map of that name, made if there is none.
+    /// Errors: if the name belongs to something else; inside a transaction.
+    pub fn ordered_map(&self, name: &str) -> Result<OrderedMap<'h>> {
+        self.map(name)
+    }
+    fn map<K: Kind>(&self, name: &str) -> Result<Map<'h, K>> {
+        let name = c_string(name.as_bytes(), "name")?;
+        let mut raw = ptr::null_mut();
+        let (heap, thread) = (self.heap.raw, self.raw.as_ptr());
+        check(unsafe {
+            sys::fur_map_root(heap.as_ptr(), thread, name.as_ptr(), K::NUMBER, &mut raw)
+        })?;
+        Ok(Map { raw: NonNull::new(raw).expect("a map"), heap, kind: PhantomData })
+    }
+}
+
+/// A read-only transaction, as [`Thread::read`] passes it.
+pub struct Read {
+    raw: *mut sys::fur_ro,
+    heap: NonNull<sys::fur_heap>,
+    #[allow(dead_code)] // for its destructor
+    open: Open,
+}
+
+impl Read {
+    fn end(mut self) -> Result<()> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
+        check(unsafe { sys::fur_end_ro(raw) }).map(drop)
+    }
+}
+impl Drop for Read {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            unsafe { sys::fur_end_ro(self.raw) };
+        }
+    }
+}
+
+/// An update, as [`Thread::update`] passes it.
+pub struct Update {
+    raw: *mut sys::fur_update,
+    heap: NonNull<sys::fur_heap>,
+    #[allow(dead_code)] // for its destructor
+    open: Open,
+}
+
+impl Update {
+    fn commit(mut self) -> Result<()> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
+        check(unsafe { sys::fur_commit(raw) }).map(drop)
+    }
+}
+impl Drop for Update {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            unsafe { sys::fur_abort(self.raw) };
+        }
+    }
+}
+
+mod sealed {
+    use super::*;
+
+    /// What libfur does alike in both transactions.
+    pub trait Transaction {
+        fn heap(&self) -> NonNull<sys::fur_heap>;
+        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int;
+        unsafe fn seek(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+            it: *mut sys::fur_map_iterator,
+        ) -> c_int;
+    }
+    impl Transaction for Read {
+        fn heap(&self) -> NonNull<sys::fur_heap> {
+            self.heap
+        }
+        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
+            sys::fur_map_size_ro(self.raw, map, size)
+        }
+        unsafe fn seek(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+            it: *mut sys::fur_map_iterator,
+        ) -> c_int {
+            sys::fur_map_seek_ro(self.raw, map, place, key.as_ptr(), key.len(), it)
+        }
+    }
+    impl Transaction for Update {
+        fn heap(&self) -> NonNull<sys::fur_heap> {
+            self.heap
+        }
+        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
+            sys::fur_map_size_update(self.raw, map, size)
+        }
+        unsafe fn seek(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+            it: *mut sys::fur_map_iterator,
+        ) -> c_int {
+            sys::fur_map_seek_update(self.raw, map, place, key.as_ptr(), key.len(), it)
+        }
+    }
+    pub trait Kind {
+        const NUMBER: c_int;
+    }
+    impl Kind for Hash {
+        const NUMBER: c_int = sys::FUR_MAP_HASH;
+    }
+    impl Kind for Ordered {
+        const NUMBER: c_int = sys::FUR_MAP_ORDERED;
+    }
+}
+use sealed::{Kind, Transaction};
+
+/// The kind of a [`HashMap`].
+#[derive(Debug, Clone, Copy)]
+pub enum Hash {}
+/// The kind of an [`OrderedMap`].
+#[derive(Debug, Clone, Copy)]
+pub enum Ordered {}
+
+/// A map from bytes to bytes in the heap `'h`.  Copy it as you like: it is the map's address.
+#[derive(Debug)]
+pub struct Map<'h, K: Kind> {
+    raw: NonNull<sys::fur_map>,
+    heap: NonNull<sys::fur_heap>,
+    kind: PhantomData<(&'h Heap, K)>,
+}
+/// A map without order.
+pub type HashMap<'h> = Map<'h, Hash>;
+/// A map whose keys are in the order of their bytes.
+pub type OrderedMap<'h> = Map<'h, Ordered>;
+
+impl<K: Kind> Clone for Map<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Kind> Copy for Map<'_, K> {}
+// Safety: all access is by transactions.
+unsafe impl<K: Kind> Send for Map<'_, K> {}
+unsafe impl<K: Kind> Sync for Map<'_, K> {}
+
+impl<K: Kind> Map<'_, K> {
+    /// Another heap's transaction would not keep this map's memory as it is.
+    fn check_heap(&self, heap: NonNull<sys::fur_heap>) -> Result<()> {
+        if heap == self.heap {
+            return Ok(());
+        }
+        let message = "the map is in another heap than the transaction: use that heap's thread";
+        Err(Error::new(sys::FUR_EINVAL, message))
+    }
+    fn seek<T: Transaction>(
+        &self,
+        tx: &T,
+        place: c_int,
+        key: &[u8],
+    ) -> Result<Option<sys::fur_map_iterator>> {
+        self.check_heap(tx.heap())?;
+        let mut it = sys::fur_map_iterator { opaque: [0; 128] };
+        let found = unsafe { tx.seek(self.raw.as_ptr(), place, key, &mut it) };
+        Ok(if check(found)? == 1 { Some(it) } else { None })
+    }
+    /// How many entries are there?  In updates call it only if you must: insertions store to the
+    /// words that it reads.
+    pub fn len<T: Transaction>(&self, tx: &T) -> Result<u64> {
+        self.check_heap(tx.heap())?;
+        let mut size = 0;
+        check(unsafe { tx.size(self.raw.as_ptr(), &mut size) })?;
+        Ok(size)
+    }
+    /// Has the map no entries?
+    pub fn is_empty<T: Transaction>(&self, tx: &T) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+    /// Is there such a key?
+    pub fn contains_key<T: Transaction>(&self, tx: &T, key: &[u8]) -> Result<bool> {
+        Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.is_some())
+    }
+    /// The key's value, where it lies in the heap.
+    pub fn get<'t>(&self, tx: &'t Read, key: &[u8]) -> Result<Option<&'t [u8]>> {
+        Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.map(|it| view(tx, &it).1))
+    }
+    /// A copy of the key's value.
+    pub fn get_copy<T: Transaction>(&self, tx: &T, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.map(|it| copy(&it, sys::fur_map_value)))
+    }
+    /// Give the key this value.  Returns: was the key added?
+    pub fn put(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.check_heap(tx.heap)?;
+        let (k, v) = (key.as_ptr(), value.as_ptr());
+        let added =
+            unsafe { sys::fur_map_put(tx.raw, self.raw.as_ptr(), k, key.len(), v, value.len()) };
+        Ok(check(added)? == 1)
+    }
+    /// Add the key with this value, unless the key is there.  Returns: was it added?
+    pub fn insert(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.check_heap(tx.heap)?;
+        let (k, v) = (key.as_ptr(), value.as_ptr());
+        let added =
+            unsafe { sys::fur_map_insert(tx.raw, self.raw.as_ptr(), k, key.len(), v, value.len()) };
+        Ok(check(added)? == 1)
+    }
+    /// Remove the key and its value.  Returns: was it there?
+    pub fn remove(&self, tx: &mut Update, key: &[u8]) -> Result<bool> {
+        self.check_heap(tx.heap)?;
+        let (map, k) = (self.raw.as_ptr(), key.as_ptr());
+        let removed = unsafe { sys::fur_map_remove(tx.raw, map, k, key.len()) };
+        Ok(check(removed)? == 1)
+    }
+    /// Remove all entries.  If the update does not fit the log, remove them in several.
+    pub fn clear(&self, tx: &mut Update) -> Result<()> {
+        self.check_heap(tx.heap)?;
+        check(unsafe { sys::fur_map_clear(tx.raw, self.raw.as_ptr()) }).map(drop)
+    }
+    /// All entries, where they lie in the heap; of an ordered map in the order of the keys.
+    pub fn iter<'t>(&self, tx: &'t Read) -> Result<Iter<'t>> {
+        Ok(Iter { at: self.seek(tx, sys::FUR_MAP_FIRST, b"")?, tx })
+    }
+}
+
+impl OrderedMap<'_> {
+    /// The entries whose keys are not smaller than `start`, in order.
+    pub fn range_from<'t>(&self, tx: &'t Read, start: &[u8]) -> Result<Iter<'t>> {
+        Ok(Iter { at: self.seek(tx, sys::FUR_MAP_FROM, start)?, tx })
+    }
+    /// The entry with the smallest key.
+    pub fn first<'t>(&self, tx: &'t Read) -> Result<Option<Entry<'t>>> {
+        Ok(self.seek(tx, sys::FUR_MAP_FIRST, b"")?.map(|it| view(tx, &it)))
+    }
+    /// The entry with the largest key.
+    pub fn last<'t>(&self, tx: &'t Read) -> Result<Option<Entry<'t>>> {
+        Ok(self.seek(tx, sys::FUR_MAP_LAST, b"")?.map(|it| view(tx, &it)))
+    }
+    /// A copy of the first entry whose key is not smaller than `start`; also for updates.
+    pub fn first_from<T: Transaction>(
+        &self,
+        tx: &T,
+        start: &[u8],
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self
+            .seek(tx, sys::FUR_MAP_FROM, start)?
+            .map(|it| (copy(&it, sys::fur_map_key), copy(&it, sys::fur_map_value))))
+    }
+}
+
+/// Key and value of an entry, where they lie in the heap.
+pub type Entry<'t> = (&'t [u8], &'t [u8]);
+
+/// The entry at which an iterator is.
+fn view<'t>(_: &'t Read, it: &sys::fur_map_iterator) -> Entry<'t> {
+    let empty = || sys::fur_map_bytes { at: ptr::null(), bytes: 0 };
+    let (mut key, mut value) = (empty(), empty());
+    let found = unsafe { sys::fur_map_view(it, &mut key, &mut value) };
+    assert_eq!(found, 1, "the iterator is at an entry");
+    // Safety: updates wait for the transaction, so nothing stores to what it can reach, and blocks
+    // stay where they are, as long as it is open: for 't, and longer.
+    let slice =
+        |b: sys::fur_map_bytes| unsafe { std::slice::from_raw_parts(b.at as *const u8, b.bytes) };
+    (slice(key), slice(value))
+}
+
+type Copier = unsafe extern "C" fn(*const sys::fur_map_iterator, *mut u8, usize) -> usize;
+
+fn copy(it: &sys::fur_map_iterator, copier: Copier) -> Vec<u8> {
+    let size = unsafe { copier(it, ptr::null_mut(), 0) };
+    let mut bytes = vec![0; size];
+    unsafe { copier(it, bytes.as_mut_ptr(), size) };
+    bytes
+}
+
+/// The entries of a map: see [`Map::iter`].
+pub struct Iter<'t> {
+    at: Option<sys::fur_map_iterator>,
+    tx: &'t Read,
+}
+
+impl<'t> Iterator for Iter<'t> {
+    type Item = Entry<'t>;
+
+    fn next(&mut self) -> Option<Entry<'t>> {
+        let it = self.at.as_mut()?;
+        let entry = view(self.tx, it);
+        if unsafe { sys::fur_map_next(it) } != 1 {
+            self.at = None;
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OPTIONS in the environment: a program that prints where C has the members.
+    #[test]
+    fn options_are_those_of_c() {
+        let program = std::env::var("OPTIONS").expect("OPTIONS: the program of options.c");
+        let output = std::process::Command::new(program).output().expect("it runs");
+        let there = String::from_utf8(output.stdout).expect("text");
+        let options = Options::new();
+        let base = &options.0 as *const _ as usize;
+        macro_rules! lines {
+            ($($field:ident)*) => {
+                vec![$(format!("{} {}", stringify!($field),
+                        &options.0.$field as *const _ as usize - base)),*]
+            };
+        }
+        let mut here = lines!(size heap_bytes log_bytes ring_slots max_threads address isolation htm
+            pm pm_latency_ns pm_gap_ns retries no_populate phase_times reader_report_ns
+            reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes);
+        here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
+        here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
+        here.push(format!("FUR_EINVAL {}", sys::FUR_EINVAL));
+        here.push(format!("FUR_ENOENT {}", sys::FUR_ENOENT));
+        here.push(format!("FUR_EEXIST {}", sys::FUR_EEXIST));
+        here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));
+        for line in here {
+            assert!(there.lines().any(|l| l == line), "C has no '{}'", line);
+        }
+    }
+}

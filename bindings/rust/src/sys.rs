@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The functions of fur.h and fur_map.h that this crate calls.
+
+#![allow(non_camel_case_types)]
+
+use std::os::raw::{c_char, c_int, c_void};
+
+pub enum fur_heap {}
+pub enum fur_thread {}
+pub enum fur_ro {}
+pub enum fur_update {}
+pub enum fur_map {}
+
+pub const FUR_EINVAL: c_int = -1;
+pub const FUR_ENOENT: c_int = -3;
+pub const FUR_EEXIST: c_int = -4;
+pub const FUR_ENESTED: c_int = -12;
+
+pub const FUR_MAP_HASH: c_int = 1;
+pub const FUR_MAP_ORDERED: c_int = 2;
+
+pub const FUR_MAP_FIRST: c_int = 0;
+pub const FUR_MAP_LAST: c_int = 1;
+pub const FUR_MAP_AT: c_int = 2;
+pub const FUR_MAP_FROM: c_int = 3;
+
+#[repr(C)]
+pub struct fur_options {
+    pub size: usize,
+    pub heap_bytes: u64,
+    pub log_bytes: u64,
+    pub ring_slots: u64,
+    pub max_threads: u32,
+    pub address: u64,
+    pub isolation: c_int,
+    pub htm: c_int,
+    pub pm: c_int,
+    pub pm_latency_ns: u32,
+    pub pm_gap_ns: u32,
+    pub retries: u32,
+    pub no_populate: bool,
+    pub phase_times: bool,
+    pub reader_report_ns: u64,
+    pub reader_report: *mut c_void,
+    pub reader_report_arg: *mut c_void,
+    pub dram_bytes: u64,
+    pub file_mode: u32,
+    pub log: *mut c_void,
+    pub log_arg: *mut c_void,
+    pub async_ms: u32,
+    pub max_bytes: u64,
+}
+
+#[repr(C)]
+#[derive(Clone)]
+pub struct fur_map_iterator {
+    pub opaque: [u64; 128],
+}
+
+#[repr(C)]
+pub struct fur_map_bytes {
+    pub at: *const c_void,
+    pub bytes: usize,
+}
+
+type Out<T> = *mut *mut T;
+
+extern "C" {
+    pub fn fur_version() -> *const c_char;
+    pub fn fur_strerror(error: c_int) -> *const c_char;
+    pub fn fur_errormsg() -> *const c_char;
+    pub fn fur_create(
+        path: *const c_char,
+        options: *const fur_options,
+        heap: Out<fur_heap>,
+    ) -> c_int;
+    pub fn fur_open(path: *const c_char, options: *const fur_options, heap: Out<fur_heap>)
+        -> c_int;
+    pub fn fur_close(heap: *mut fur_heap) -> c_int;
+    pub fn fur_backup(heap: *mut fur_heap, path: *const c_char) -> c_int;
+    pub fn fur_grow(heap: *mut fur_heap, bytes: u64) -> c_int;
+    pub fn fur_bytes(heap: *const fur_heap) -> u64;
+    pub fn fur_thread_register(heap: *mut fur_heap, thread: Out<fur_thread>) -> c_int;
+    pub fn fur_begin_ro(thread: *mut fur_thread, ro: Out<fur_ro>) -> c_int;
+    pub fn fur_end_ro(ro: *mut fur_ro) -> c_int;
+    pub fn fur_begin_update(thread: *mut fur_thread, update: Out<fur_update>) -> c_int;
+    pub fn fur_commit(update: *mut fur_update) -> c_int;
+    pub fn fur_abort(update: *mut fur_update) -> c_int;
+
+    pub fn fur_map_root(
+        heap: *mut fur_heap,
+        thread: *mut fur_thread,
+        name: *const c_char,
+        kind: c_int,
+        map: Out<fur_map>,
+    ) -> c_int;
+    pub fn fur_map_clear(update: *mut fur_update, map: *mut fur_map) -> c_int;
+    pub fn fur_map_put(
+        update: *mut fur_update,
+        map: *mut fur_map,
+        key: *const u8,
+        key_bytes: usize,
+        value: *const u8,
+        value_bytes: usize,
+    ) -> c_int;
+    pub fn fur_map_insert(
+        update: *mut fur_update,
+        map: *mut fur_map,
+        key: *const u8,
+        key_bytes: usize,
+        value: *const u8,
+        value_bytes: usize,
+    ) -> c_int;
+    pub fn fur_map_remove(
+        update: *mut fur_update,
+        map: *mut fur_map,
+        key: *const u8,
+        key_bytes: usize,
+    ) -> c_int;
+    pub fn fur_map_size_ro(ro: *mut fur_ro, map: *const fur_map, size: *mut u64) -> c_int;
+    pub fn fur_map_size_update(
+        update: *mut fur_update,
+        map: *const fur_map,
+        size: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_seek_ro(
+        ro: *mut fur_ro,
+        map: *const fur_map,
+        place: c_int,
+        key: *const u8,
+        key_bytes: usize,
+        it: *mut fur_map_iterator,
+    ) -> c_int;
+    pub fn fur_map_seek_update(
+        update: *mut fur_update,
+        map: *const fur_map,
+        place: c_int,
+        key: *const u8,
+        key_bytes: usize,
+        it: *mut fur_map_iterator,
+    ) -> c_int;
+    pub fn fur_map_next(it: *mut fur_map_iterator) -> c_int;
+    pub fn fur_map_key(it: *const fur_map_iterator, to: *mut u8, room: usize) -> usize;
+    pub fn fur_map_value(it: *const fur_map_iterator, to: *mut u8, room: usize) -> usize;
+    pub fn fur_map_view(
+        it: *const fur_map_iterator,
+        key: *mut fur_map_bytes,
+        value: *mut fur_map_bytes,
+    ) -> c_int;
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Maps against std's, threads, kills, and mistakes.
+
+use libfur::{Error, Heap, Options, Pm};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A path that is free, and is again when this goes.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let shm = Path::new("/dev/shm");
+        let dir = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
+        Place(dir.join(format!("libfur-rust-{}-{}.fur", std::process::id(), n)))
+    }
+}
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn options() -> Options {
+    Options::new().heap_bytes(16 << 20).log_bytes(1 << 18).max_threads(8).pm(Pm::Emulated)
+}
+
+/// Numbers from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn key(n: u64) -> Vec<u8> {
+    let mut key = vec![b'k'; (n % 30) as usize];
+    key.extend(n.to_string().bytes());
+    key
+}
+
+macro_rules! model_test {
+    ($test:ident, $map:ident) => {
+        #[test]
+        fn $test() {
+            let place = Place::new();
+            let seed = std::process::id() as u64;
+            let mut chance = Chance(seed);
+            let mut model = BTreeMap::new();
+            for round in 0..4 {
+                let heap = Heap::open_or_create(&place.0, &options()).unwrap();
+                let me = heap.register().unwrap();
+                let map = me.$map("map").unwrap();
+                for _ in 0..400 {
+                    let key = key(chance.below(80));
+                    let value = vec![b'v'; chance.below(40) as usize];
+                    let before = model.clone();
+                    let fails = chance.below(5) == 0;
+                    let result = me.update(|tx| {
+                        match chance.below(4) {
+                            0 => {
+                                let added = map.put(tx, &key, &value)?;
+                                assert_eq!(added, model.insert(key.clone(), value).is_none());
+                            }
+                            1 => {
+                                let added = map.insert(tx, &key, &value)?;
+                                assert_eq!(added, !model.contains_key(&key));
+                                model.entry(key.clone()).or_insert(value);
+                            }
+                            2 => assert_eq!(map.remove(tx, &key)?, model.remove(&key).is_some()),
+                            _ => assert_eq!(map.contains_key(tx, &key)?, model.contains_key(&key)),
+                        }
+                        assert_eq!(map.get_copy(tx, &key)?.as_ref(), model.get(&key));
+                        if fails {
+                            return Err(Box::<dyn std::error::Error>::from("undo"));
+                        }
+                        Ok(())
+                    });
+                    assert_eq!(result.is_err(), fails);
+                    if fails {
+                        model = before;
+                    }
+                }
+                me.read(|tx| {
+                    let all: BTreeMap<_, _> =
+                        map.iter(tx)?.map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+                    assert_eq!(all, model, "seed {} round {}", seed, round);
+                    assert_eq!(map.len(tx)?, model.len() as u64);
+                    assert_eq!(map.is_empty(tx)?, model.is_empty());
+                    for (key, value) in &model {
+                        assert_eq!(map.get(tx, key)?, Some(&value[..]));
+                    }
+                    Ok::<_, Error>(())
+                })
+                .unwrap();
+                drop(me);
+                heap.close().unwrap();
+            }
+        }
+    };
+}
+model_test!(hash_map_does_what_a_map_does, hash_map);
+model_test!(ordered_map_does_what_a_map_does, ordered_map);
+
+#[test]
+fn an_ordered_map_has_an_order() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.ordered_map("map").unwrap();
+    let keys: Vec<_> = (0..300u32).map(|n| n.to_be_bytes()).collect();
+    me.read(|tx| {
+        assert_eq!(map.first(tx)?, None);
+        assert_eq!(map.iter(tx)?.count(), 0);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    me.update(|tx| keys.iter().rev().try_for_each(|key| map.put(tx, key, b"").map(drop))).unwrap();
+    me.read(|tx| {
+        let found: Vec<_> = map.range_from(tx, &keys[7])?.map(|(key, _)| key.to_vec()).collect();
+        assert_eq!(found, keys[7..].iter().map(|k| k.to_vec()).collect::<Vec<_>>());
+        assert_eq!(map.first(tx)?.unwrap().0, keys[0]);
+        assert_eq!(map.last(tx)?.unwrap().0, keys[299]);
+        assert_eq!(map.range_from(tx, b"\xff")?.next(), None);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    me.update(|tx| {
+        map.remove(tx, &keys[5])?;
+        assert_eq!(map.first_from(tx, &keys[5])?.unwrap().0, keys[6]);
+        map.clear(tx)?;
+        assert_eq!(map.first_from(tx, &keys[5])?, None);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_panic_rolls_back() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.hash_map("map").unwrap();
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        me.update(|tx| -> Result<(), Error> {
+            map.put(tx, b"key", b"value")?;
+            panic!("on purpose");
+        })
+    }));
+    assert!(caught.is_err());
+    assert!(!me.read(|tx| map.contains_key(tx, b"key")).unwrap());
+    me.update(|tx| map.put(tx, b"key", b"value")).unwrap();
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let (place, other) = (Place::new(), Place::new());
+    let error = Heap::open(&place.0, &options()).unwrap_err();
+    assert_eq!(error.code(), -3);
+    assert!(error.to_string().contains(place.0.to_str().unwrap()), "{}", error);
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    assert_eq!(Heap::create(&place.0, &options()).unwrap_err().code(), -4);
+    let heap_2 = Heap::create(&other.0, &options()).unwrap();
+    let (me, me_2) = (heap.register().unwrap(), heap_2.register().unwrap());
+    let (map, map_2) = (me.hash_map("map").unwrap(), me_2.hash_map("map").unwrap());
+    assert!(me.ordered_map("map").unwrap_err().to_string().contains("'map'"));
+    assert_eq!(me.hash_map("m\0").unwrap_err().code(), -1);
+    // One transaction at a time, and on its own heap.
+    me.read(|tx| {
+        assert_eq!(me.read(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        assert_eq!(me.update(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        assert_eq!(me_2.read(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        assert!(me.hash_map("new").is_err());
+        assert!(map_2.get(tx, b"key").unwrap_err().to_string().contains("another heap"));
+        map.len(tx)
+    })
+    .unwrap();
+    assert_eq!(me.update(|tx| map_2.put(tx, b"key", b"value")).unwrap_err().code(), -1);
+    // An update that does not fit leaves nothing.
+    let error = me
+        .update(|tx| {
+            (0..100_000u32).try_for_each(|n| map.put(tx, &n.to_le_bytes(), b"v").map(drop))
+        })
+        .unwrap_err();
+    assert_eq!(error.code(), -15, "{}", error);
+    assert!(me.read(|tx| map.is_empty(tx)).unwrap());
+    let copy = Place::new();
+    me.update(|tx| map.put(tx, b"key", b"value")).unwrap();
+    heap.backup(&copy.0).unwrap();
+    let copied = std::fs::metadata(&copy.0).unwrap().len();
+    assert!(copied >= heap.bytes(), "{}", copied);
+    assert!(heap.grow(1 << 40).is_err());
+}
+
+#[test]
+fn threads_see_whole_updates() {
+    const ACCOUNTS: u64 = 8;
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.hash_map("accounts").unwrap();
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    me.update(|tx| {
+        (0..ACCOUNTS).try_for_each(|n| map.put(tx, &key(n), &100u64.to_le_bytes()).map(drop))
+    })
+    .unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let heap = &heap;
+            scope.spawn(move || {
+                let me = heap.register().unwrap();
+                let mut chance = Chance(seed);
+                for _ in 0..500 {
+                    let (from, to) = (key(chance.below(ACCOUNTS)), key(chance.below(ACCOUNTS)));
+                    me.update(|tx| {
+                        let there = number(&map.get_copy(tx, &from)?.unwrap());
+                        if there > 0 {
+                            map.put(tx, &from, &(there - 1).to_le_bytes())?;
+                            let more = number(&map.get_copy(tx, &to)?.unwrap()) + 1;
+                            map.put(tx, &to, &more.to_le_bytes())?;
+                        }
+                        Ok::<_, Error>(())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+        for _ in 0..500 {
+            let sum: u64 = me
+                .read(|tx| Ok::<_, Error>(map.iter(tx)?.map(|(_, value)| number(value)).sum()))
+                .unwrap();
+            assert_eq!(sum, ACCOUNTS * 100);
+        }
+    });
+}
+
+/// In a process of its own: updates 1, 2, ..., each printed when it is durable.
+#[test]
+fn writer() {
+    if let Ok(path) = std::env::var("WRITE_TO") {
+        let heap = Heap::open_or_create(path, &options()).unwrap();
+        let me = heap.register().unwrap();
+        let map = me.ordered_map("map").unwrap();
+        let first = me.read(|tx| map.len(tx)).unwrap() as u32;
+        for n in first + 1.. {
+            me.update(|tx| map.put(tx, &n.to_be_bytes(), &key(n.into()))).unwrap();
+            println!("update {}", n);
+            std::io::stdout().flush().unwrap();
+        }
+    }
+}
+
+#[test]
+fn printed_updates_survive_a_kill() {
+    let place = Place::new();
+    for round in 1..5 {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writer", "--nocapture"])
+            .env("WRITE_TO", &place.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut last = 0;
+        let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let mut printed = 0;
+        for line in lines.by_ref().map(Result::unwrap) {
+            // The line of the last update may be cut; it is durable all the same, or was not yet.
+            if let Some(n) = line.split("update ").nth(1) {
+                last = n.parse().unwrap_or(last);
+                printed += 1;
+            }
+            if printed == 60 * round {
+                writer.kill().unwrap();
+                break;
+            }
+        }
+        for line in lines.map(Result::unwrap) {
+            if let Some(n) = line.split("update ").nth(1) {
+                last = n.parse().unwrap_or(last);
+            }
+        }
+        writer.wait().unwrap();
+        let heap = Heap::open(&place.0, &options()).unwrap();
+        let me = heap.register().unwrap();
+        let map = me.ordered_map("map").unwrap();
+        me.read(|tx| {
+            let found: Vec<_> = map.iter(tx)?.collect();
+            assert!(found.len() as u32 >= last && last > 0, "{} of {}", found.len(), last);
+            for (n, (k, v)) in (1u32..).zip(found) {
+                assert_eq!((k, v), (&n.to_be_bytes()[..], &key(n.into())[..]));
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fur_map.h - maps from bytes to bytes in a heap, for C and for the bindings of other languages.
+ *
+ *     fur_map *users;
+ *     if (fur_map_root(heap, thread, "users", FUR_MAP_ORDERED, &users))
+ *             return complain(fur_errormsg());
+ *
+ *     void add(fur_update *update, void *arg)        // a body of fur_update_run()
+ *     {
+ *             if (fur_map_put(update, users, "ada", 3, arg, strlen(arg)) < 0)
+ *                     return;                        // the commit returns the reason
+ *     }
+ *
+ * A map grows as it needs, and frees what it does not need any more.  An ordered map (B+tree) keeps
+ * its keys in the order of memcmp(), a shorter one before those that it begins.  A hash map finds a
+ * key with fewer loads, and has no order.  Keys and values have up to 4 GiB; a key or value of up
+ * to 12 bytes needs no block of its own.  In memory they are a fur::ordered_map and a fur::hash_map
+ * from fur::string to fur::string (docs/containers.md), behind a word that says which.
+ *
+ * Every function works in a transaction, except for fur_map_root(), fur_map_find_root() and
+ * fur_map_remove_root(), which begin one of their own.  Where the comment says `tx`, it is a
+ * fur_ro * or a fur_update *: macros in C, overloads in C++.  A binding calls the function that the
+ * macro chooses: its name ends in _ro or _update.
+ *
+ * Results: 1, 0, or a negative FUR_E* code.  Each function lists the meaning of 1 and 0.  All
+ * return FUR_EINVAL for a pointer to something else than a map, and for NULL where they need an
+ * address; FUR_ENOTX if the update is not open.  If the heap is full in the middle of a change,
+ * the update fails: this and all later calls in it return FUR_ENOSPC, and so does fur_commit(),
+ * which rolls it back.  If it had failed before, they return that code.
+ */
+#ifndef FUR_MAP_H
+#define FUR_MAP_H
+
+#include <fur.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A map.  It lies in the heap; its address stays, as long as it exists. */
+typedef struct fur_map fur_map;
+
+enum fur_map_kind {
+	FUR_MAP_HASH = 1,   /* fur::hash_map */
+	FUR_MAP_ORDERED = 2 /* fur::ordered_map */
+};
+
+/* Bytes where they lie. */
+struct fur_map_bytes {
+	const void *at;
+	size_t bytes;
+};
+
+/* fur_map_root - find the heap's map of that name; if there is none, make it.
+ * Names are those of fur::root() (C++), and each carries the kind of its map.
+ * Durable: the new map, before return.
+ * Errors:  FUR_EINVAL if the name belongs to something else, or kind is no kind; FUR_ENOSPC;
+ *          FUR_ENESTED inside a transaction; those of fur_update_run().  *map is NULL then. */
+FUR_API FUR_MUST_USE int fur_map_root(fur_heap *heap, fur_thread *thread, const char *name,
+        enum fur_map_kind kind, fur_map **map);
+
+/* fur_map_find_root - find the heap's map of that name.  It works in heaps that are open read-only,
+ * too.
+ * Returns: 1, and *map; 0, and *map is NULL, if there is no such name.
+ * Errors:  FUR_EINVAL if the name belongs to something else, or kind is no kind; FUR_ENESTED inside
+ *          a transaction; those of fur_begin_ro() and fur_end_ro(). */
+FUR_API FUR_MUST_USE int fur_map_find_root(fur_heap *heap, fur_thread *thread, const char *name,
+        enum fur_map_kind kind, fur_map **map);
+
+/* fur_map_remove_root - forget the name.  The map stays: fur_map_destroy() frees it.
+ * Returns: 1; 0 if there is no such name.
+ * Errors:  FUR_EINVAL (NULL); FUR_ENESTED inside a transaction; those of fur_update_run(). */
+FUR_API FUR_MUST_USE int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *name);
+
+/* fur_map_create - make an empty map.
+ * Crash:   the map is part of the update: neither an abort nor a crash leaks memory.
+ * Returns: NULL if the heap is full, kind is no kind, or the update has failed before;
+ *          fur_commit() then returns the reason. */
+FUR_API fur_map *fur_map_create(fur_update *update, enum fur_map_kind kind);
+
+/* fur_map_destroy - remove all entries, and free the map.  NULL is allowed.
+ * Returns: 0.
+ * Errors:  as fur_map_clear(). */
+FUR_API FUR_MUST_USE int fur_map_destroy(fur_update *update, fur_map *map);
+
+/* fur_map_clear - remove all entries.  The update frees a block for each few entries, and for each
+ * key and value of more than 12 bytes.  If the log has no room for that, the update fails: then
+ * remove the entries in several updates.
+ * Returns: 0.
+ * Errors:  FUR_ETOOBIG, and those of all functions. */
+FUR_API FUR_MUST_USE int fur_map_clear(fur_update *update, fur_map *map);
+
+/* fur_map_put - give the key this value.
+ * Visible, Durable: with fur_commit().
+ * Returns: 1 if the key was added; 0 if its value was replaced.
+ * Errors:  FUR_EINVAL if key or value have more than 4 GiB; those of all functions. */
+FUR_API FUR_MUST_USE int fur_map_put(fur_update *update, fur_map *map, const void *key,
+        size_t key_bytes, const void *value, size_t value_bytes);
+
+/* fur_map_insert - add the key with this value, unless the key is there.
+ * Visible, Durable: with fur_commit().
+ * Returns: 1 if the key was added; 0 if it was there, and nothing changed.
+ * Errors:  FUR_EINVAL if key or value have more than 4 GiB; those of all functions. */
+FUR_API FUR_MUST_USE int fur_map_insert(fur_update *update, fur_map *map, const void *key,
+        size_t key_bytes, const void *value, size_t value_bytes);
+
+/* fur_map_remove - remove the key and its value.
+ * Visible, Durable: with fur_commit().
+ * Returns: 1; 0 if there is no such key. */
+FUR_API FUR_MUST_USE int fur_map_remove(
+        fur_update *update, fur_map *map, const void *key, size_t key_bytes);
+
+/* fur_map_size_ro, fur_map_size_update - fur_map_size(tx, map, uint64_t *size): count the entries.
+ * It reads words that insertions store to, so call it in updates only if you must.
+ * Returns: 0. */
+FUR_API FUR_MUST_USE int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size);
+FUR_API FUR_MUST_USE int fur_map_size_update(
+        fur_update *update, const fur_map *map, uint64_t *size);
+
+/* fur_map_get_ro, fur_map_get_update - fur_map_get(tx, map, key, key_bytes, void *value, size_t
+ * *bytes): copy the key's value.  Before the call *bytes is the room at `value`; afterwards it is
+ * the size of the value.  If it has more bytes than there is room, the first ones are copied.
+ * Returns: 1; 0 if there is no such key: *bytes is 0. */
+FUR_API FUR_MUST_USE int fur_map_get_ro(fur_ro *ro, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes);
+FUR_API FUR_MUST_USE int fur_map_get_update(fur_update *update, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes);
+
+/* An entry of a map, or the end behind the last one.  It is valid until its transaction ends or
+ * changes the map.  Its contents are libfur's. */
+struct fur_map_iterator {
+	uint64_t opaque[128];
+};
+
+/* Where fur_map_seek() goes.  A hash map knows FUR_MAP_FIRST and FUR_MAP_AT. */
+enum fur_map_place {
+	FUR_MAP_FIRST, /* the first entry; `key` is not looked at */
+	FUR_MAP_LAST,  /* the last entry; likewise */
+	FUR_MAP_AT,    /* the entry of the key */
+	FUR_MAP_FROM,  /* the first entry whose key is not smaller */
+	FUR_MAP_BEHIND /* the first entry whose key is larger */
+};
+
+/* fur_map_seek_ro, fur_map_seek_update - fur_map_seek(tx, map, enum fur_map_place where, key,
+ * key_bytes, struct fur_map_iterator *it): go to an entry.
+ * A scan of many entries runs as several short transactions: keep the last key, and go on with
+ * FUR_MAP_BEHIND.
+ * Returns: 1; 0 if there is no such entry: the iterator is at the end.
+ * Errors:  FUR_EINVAL if `where` is not known, or a hash map cannot go there; the iterator must not
+ *          be used then. */
+FUR_API FUR_MUST_USE int fur_map_seek_ro(fur_ro *ro, const fur_map *map, enum fur_map_place where,
+        const void *key, size_t key_bytes, struct fur_map_iterator *it);
+FUR_API FUR_MUST_USE int fur_map_seek_update(fur_update *update, const fur_map *map,
+        enum fur_map_place where, const void *key, size_t key_bytes, struct fur_map_iterator *it);
+
+/* fur_map_next - go to the next entry: of an ordered map, that of the next key.
+ * Returns: 1; 0 if there is none: the iterator is at the end, and stays there. */
+FUR_API FUR_MUST_USE int fur_map_next(struct fur_map_iterator *it);
+
+/* fur_map_previous - go to the entry of the key before.  From the end it goes to the last one.
+ * Returns: 1; 0 if there is none: the iterator is at the end.
+ * Errors:  FUR_EINVAL for a hash map. */
+FUR_API FUR_MUST_USE int fur_map_previous(struct fur_map_iterator *it);
+
+/* fur_map_key, fur_map_value - copy the entry's key, or its value, to `to`, up to `room` bytes.
+ * Returns: its size, which may be more; 0 at the end. */
+FUR_API size_t fur_map_key(const struct fur_map_iterator *it, void *to, size_t room);
+FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t room);
+
+/* fur_map_view - show the entry's key and value where they lie in the heap, without a copy.  The
+ * addresses are valid until the read-only transaction ends.
+ * Returns: 1; 0 at the end.
+ * Errors:  FUR_EINVAL in an update, whose stores may not be in the heap yet: use fur_map_key() and
+ *          fur_map_value(). */
+FUR_API FUR_MUST_USE int fur_map_view(
+        const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+inline int fur_map_size(fur_ro *tx, const fur_map *map, uint64_t *size)
+{
+	return fur_map_size_ro(tx, map, size);
+}
+inline int fur_map_size(fur_update *tx, const fur_map *map, uint64_t *size)
+{
+	return fur_map_size_update(tx, map, size);
+}
+inline int fur_map_get(fur_ro *tx, const fur_map *map, const void *key, size_t key_bytes,
+        void *value, size_t *bytes)
+{
+	return fur_map_get_ro(tx, map, key, key_bytes, value, bytes);
+}
+inline int fur_map_get(fur_update *tx, const fur_map *map, const void *key, size_t key_bytes,
+        void *value, size_t *bytes)
+{
+	return fur_map_get_update(tx, map, key, key_bytes, value, bytes);
+}
+inline int fur_map_seek(fur_ro *tx, const fur_map *map, fur_map_place where, const void *key,
+        size_t key_bytes, fur_map_iterator *it)
+{
+	return fur_map_seek_ro(tx, map, where, key, key_bytes, it);
+}
+inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where, const void *key,
+        size_t key_bytes, fur_map_iterator *it)
+{
+	return fur_map_seek_update(tx, map, where, key, key_bytes, it);
+}
+#else
+#define FUR_MAP_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
+#define fur_map_size(tx, map, size)                                                                \
+	FUR_MAP_CALL(tx, fur_map_size_ro, fur_map_size_update)(tx, map, size)
+#define fur_map_get(tx, map, key, key_bytes, value, bytes)                                         \
+	FUR_MAP_CALL(tx, fur_map_get_ro, fur_map_get_update)                                       \
+	(tx, map, key, key_bytes, value, bytes)
+#define fur_map_seek(tx, map, where, key, key_bytes, it)                                           \
+	FUR_MAP_CALL(tx, fur_map_seek_ro, fur_map_seek_update)                                     \
+	(tx, map, where, key, key_bytes, it)
+#endif
+
+#endif /* FUR_MAP_H */

@@ -1,0 +1,769 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * map.cpp - fur_map.h on the containers of C++.
+ *
+ * The containers here never allocate memory of the process, and nothing here has a destructor:
+ * libfur may leave the body of an update, and so these functions, by longjmp().  So libfur.so needs
+ * no library of C++ either (exported_test.py).
+ */
+#include <fur/root.hpp>
+#include <fur_map.h>
+
+#include <csetjmp>
+#include <cstring>
+#include <new>
+
+#define _Static_assert static_assert /* NOLINT */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
+extern "C" {
+#include "base/error.h"
+#include "htm/htm.h"
+}
+#pragma GCC diagnostic pop
+#undef _Static_assert
+
+namespace
+{
+
+/* The transaction of a change: the update, and where to go on if there is no room. */
+struct Writer {
+	fur_update *update;
+	jmp_buf no_room;
+};
+template <class T>
+T fur_load(Writer *tx, const T *p)
+{
+	return ::fur_load(tx->update, p);
+}
+template <class T>
+void fur_store(Writer *tx, T *p, typename fur_detail::identity<T>::type value)
+{
+	::fur_store(tx->update, p, value);
+}
+void *fur_alloc(Writer *tx, size_t bytes)
+{
+	return ::fur_alloc(tx->update, bytes);
+}
+void *fur_alloc_aligned(Writer *tx, size_t bytes, size_t alignment)
+{
+	return ::fur_alloc_aligned(tx->update, bytes, alignment);
+}
+void fur_free(Writer *tx, void *block)
+{
+	::fur_free(tx->update, block);
+}
+void fur_promote(Writer *tx, void *at)
+{
+	::fur_promote(tx->update, at);
+}
+[[noreturn]] void no_room(Writer *tx)
+{
+	longjmp(tx->no_room, 1);
+}
+[[noreturn]] void too_long(Writer *tx) /* not called: fur_map_put() has looked at the sizes */
+{
+	no_room(tx);
+}
+
+/* The type of keys and values: laid out as a fur::string. */
+struct Bytes {
+	uint64_t word[fur::detail::Text::WORDS];
+};
+
+/* A caller's bytes, or a stored key: its words, whose block `tx` can load. */
+class BytesView
+{
+public:
+	BytesView(const void *bytes, size_t size)
+	    : words_(bytes, size), bytes_(static_cast<const char *>(bytes))
+	{
+	}
+	BytesView(Writer *tx, const uint64_t *at) : words_(tx, at), tx_(tx) {}
+
+	size_t size() const
+	{
+		return words_.size();
+	}
+	/* Not of a stored key that has a block. */
+	const char *data() const
+	{
+		return bytes_ ? bytes_ : reinterpret_cast<const char *>(words_.word) + 4;
+	}
+	/* The block of a stored key, or NULL. */
+	const uint64_t *block() const
+	{
+		return tx_ ? words_.block() : nullptr;
+	}
+	/* Word i of the block. */
+	uint64_t word(size_t i) const
+	{
+		return fur_load(tx_, &block()[i]);
+	}
+
+private:
+	fur::detail::Text words_;
+	const char *bytes_ = nullptr;
+	Writer *tx_ = nullptr;
+};
+
+} // namespace
+
+template <>
+struct fur::stored<Bytes> : fur::detail::TextCodec<BytesView> {
+	using value = BytesView;
+	using Codec = detail::TextCodec<BytesView>;
+
+	static BytesView load(Writer *tx, const uint64_t *at)
+	{
+		return {tx, at};
+	}
+	static void create(Writer *tx, uint64_t *at, const view &value)
+	{
+		const uint64_t *from = value.block();
+		if (!from)
+			return Codec::create(tx, at, value);
+		const size_t words = detail::Text::block_words(value.size());
+		auto *block = static_cast<uint64_t *>(fur_alloc(tx, 8 * words));
+		if (!block)
+			no_room(tx);
+		detail::move_words(tx, block, from, words);
+		/* A stored text of this size begins as every other: with size and 4 characters. */
+		const uint64_t first = value.word(0) << 32 | value.size();
+		fur_store(tx, &at[0], first);
+		fur_store(tx, &at[1], detail::word_of(block));
+	}
+	static uint64_t hash_of(const view &value)
+	{
+		if (!value.block())
+			return Codec::hash_of(value);
+		return detail::hash_words(value.size(), [&](size_t i) { return value.word(i); });
+	}
+};
+
+using Hash = fur::hash_map<Bytes, Bytes>;
+using Ordered = fur::ordered_map<Bytes, Bytes>;
+using Codec = fur::stored<Bytes>;
+
+/* In the heap, as long as a line, of which it uses 24 bytes. */
+struct fur_map {
+	enum : uint64_t { MAGIC = UINT64_C(0x70616d727566) << 16 }; /* "furmap" */
+
+	uint64_t kind; /* MAGIC | enum fur_map_kind */
+	union Map {
+		Hash hash;
+		Ordered ordered;
+	} map;
+};
+static_assert(sizeof(fur_map) == 24, "the format of maps");
+
+namespace
+{
+
+/* -------------------------------------------------------------------- refusals */
+
+constexpr const char *NO_ROOM =
+        "the heap is full: remove something, or give it more room (fur_grow, fur-resize); or the "
+        "update is too large for its log (fur_options.log_bytes): make it smaller";
+
+bool is_kind(uint64_t kind)
+{
+	return kind == FUR_MAP_HASH || kind == FUR_MAP_ORDERED;
+}
+const char *name_of(uint64_t kind)
+{
+	return kind == FUR_MAP_HASH ? "hash" : "ordered";
+}
+int refuse_kind(const char *function, unsigned kind)
+{
+	return fur_fail(FUR_EINVAL, "%s: kind %u is neither FUR_MAP_HASH nor FUR_MAP_ORDERED",
+	        function, kind);
+}
+
+/* The map's kind.   Errors: FUR_EINVAL if it is none. */
+template <class Tx>
+int kind_of(Tx *tx, const fur_map *map, const char *function)
+{
+	if (map && reinterpret_cast<uintptr_t>(map) % FUR_CACHE_LINE == 0) {
+		const uint64_t kind = fur_load(tx, &map->kind) ^ fur_map::MAGIC;
+		if (is_kind(kind))
+			return static_cast<int>(kind);
+	}
+	return fur_fail(FUR_EINVAL,
+	        "%s: there is no map at %p (fur_map_create() and fur_map_root() return maps)",
+	        function, static_cast<const void *>(map));
+}
+
+/* Can the transaction be used? */
+int check_open(const fur_ro *ro, const char *function)
+{
+	return ro ? 0 : fur_fail(FUR_ENOTX, "%s: the transaction is NULL", function);
+}
+int check_open(const fur_update *update, const char *function)
+{
+	if (!tx_is_mine(update))
+		return tx_not_mine(update, function);
+	/* What a failed update has stored may be half of a change. */
+	return update->error ? fur_fail(update->error, "%s: the update has failed before (%s)",
+	                               function, fur_strerror(update->error))
+	                     : 0;
+}
+/* The kind of a map that the transaction can use, or an error. */
+template <class Tx>
+int begin(Tx *tx, const fur_map *map, const char *function)
+{
+	const int error = check_open(tx, function);
+	return error ? error : kind_of(tx, map, function);
+}
+int check_bytes(const void *at, size_t bytes, const char *name, const char *function)
+{
+	if (bytes > UINT32_MAX)
+		return fur_fail(FUR_EINVAL, "%s: the %s has %zu bytes, which is more than 4 GiB",
+		        function, name, bytes);
+	if (!at && bytes)
+		return fur_fail(FUR_EINVAL, "%s: the %s is NULL", function, name);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- changes */
+
+/* The result of change(Writer *), or the error for which the update has failed. */
+template <class Change>
+int try_to(fur_update *update, Change change)
+{
+	Writer tx{update, {}};
+	if (setjmp(tx.no_room) == 0) {
+		const int result = change(&tx);
+		if (!update->error)
+			return result;
+	} else {
+		tx_fail(update, FUR_ENOSPC);
+	}
+	return fur_fail(update->error, NO_ROOM);
+}
+
+/* The same for change(Writer *, Map &). */
+template <class Change>
+int try_to_change(fur_update *update, fur_map *map, int kind, Change change)
+{
+	return try_to(update, [&](Writer *tx) {
+		return kind == FUR_MAP_HASH ? change(tx, map->map.hash)
+		                            : change(tx, map->map.ordered);
+	});
+}
+
+/* fur_map_put() and fur_map_insert(). */
+int add(fur_update *update, fur_map *map, BytesView key, BytesView value, bool replace,
+        const char *function)
+{
+	const int kind = begin(update, map, function);
+	if (kind < 0)
+		return kind;
+	return try_to_change(update, map, kind, [&](Writer *tx, auto &entries) {
+		return +(replace ? entries.insert_or_assign(tx, key, value)
+		                 : entries.insert(tx, key, value));
+	});
+}
+int check_entry(const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+        const char *function)
+{
+	const int error = check_bytes(key, key_bytes, "key", function);
+	return error ? error : check_bytes(value, value_bytes, "value", function);
+}
+
+/* Into zeroed words. */
+void store_zeroes(fur_update *update, void *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		fur_store(update, static_cast<uint64_t *>(at) + i, 0);
+}
+
+/* --------------------------------------------------------------------- reading */
+
+/* f(map), of its type. */
+template <class F>
+auto with_map(const fur_map *map, int kind, F f)
+{
+	return kind == FUR_MAP_HASH ? f(map->map.hash) : f(map->map.ordered);
+}
+
+/* Up to `room` bytes of a text.  Returns: its size. */
+template <class Tx>
+size_t copy_text(Tx *tx, const uint64_t *at, void *to, size_t room)
+{
+	const fur::detail::Text text(tx, at);
+	const size_t bytes = text.size() < room ? text.size() : room;
+	if (bytes == 0)
+		return text.size();
+	if (const uint64_t *block = text.block())
+		fur_read(tx, to, block, bytes);
+	else
+		memcpy(to, reinterpret_cast<const char *>(text.word) + 4, bytes);
+	return text.size();
+}
+
+template <class Tx>
+int size_of(Tx *tx, const fur_map *map, uint64_t *size, const char *function)
+{
+	const int kind = begin(tx, map, function);
+	if (kind < 0)
+		return kind;
+	if (!size)
+		return fur_fail(FUR_EINVAL, "%s: size is NULL", function);
+	*size = with_map(map, kind, [&](const auto &entries) { return entries.size(tx); });
+	return 0;
+}
+
+template <class Tx>
+int get(Tx *tx, const fur_map *map, const void *key, size_t key_bytes, void *value, size_t *bytes,
+        const char *function)
+{
+	const int kind = begin(tx, map, function);
+	if (kind < 0)
+		return kind;
+	if (int error = check_bytes(key, key_bytes, "key", function))
+		return error;
+	if (!bytes || (!value && *bytes))
+		return fur_fail(FUR_EINVAL, "%s: %s is NULL", function, bytes ? "value" : "bytes");
+	const uint64_t *words = with_map(map, kind, [&](const auto &entries) {
+		return entries.value_words(tx, BytesView(key, key_bytes));
+	});
+	*bytes = words ? copy_text(tx, words, value, *bytes) : 0;
+	return words != nullptr;
+}
+
+/* ------------------------------------------------------------------- iterators */
+
+/* The contents of a fur_map_iterator. */
+template <class Tx, class Map>
+struct Place {
+	Tx *tx;
+	const Map *map;
+	typename Map::template iterator<Tx> at;
+
+	bool at_end() const
+	{
+		return at == map->in(tx).end();
+	}
+	int found() const
+	{
+		return !at_end();
+	}
+};
+struct AnyPlace {
+	uint32_t kind;
+	bool updating;
+	union Any {
+		Any() : hash_ro{} {}
+		Place<fur_ro, Hash> hash_ro;
+		Place<fur_update, Hash> hash_update;
+		Place<fur_ro, Ordered> ordered_ro;
+		Place<fur_update, Ordered> ordered_update;
+	} any;
+
+	Place<fur_ro, Hash> &choose(fur_ro *, const Hash *)
+	{
+		return any.hash_ro;
+	}
+	Place<fur_update, Hash> &choose(fur_update *, const Hash *)
+	{
+		return any.hash_update;
+	}
+	Place<fur_ro, Ordered> &choose(fur_ro *, const Ordered *)
+	{
+		return any.ordered_ro;
+	}
+	Place<fur_update, Ordered> &choose(fur_update *, const Ordered *)
+	{
+		return any.ordered_update;
+	}
+	/* f(place), of its type. */
+	template <class F>
+	auto with(F f)
+	{
+		if (kind == FUR_MAP_HASH)
+			return updating ? f(any.hash_update) : f(any.hash_ro);
+		return updating ? f(any.ordered_update) : f(any.ordered_ro);
+	}
+};
+static_assert(sizeof(AnyPlace) <= sizeof(fur_map_iterator) &&
+              alignof(AnyPlace) <= alignof(fur_map_iterator) &&
+              std::is_trivially_destructible_v<AnyPlace>);
+
+/* NULL: it was not set by fur_map_seek(). */
+AnyPlace *place_of(const fur_map_iterator *it, const char *function)
+{
+	auto *place = reinterpret_cast<AnyPlace *>(const_cast<fur_map_iterator *>(it));
+	if (place && is_kind(place->kind))
+		return place;
+	fur_fail(FUR_EINVAL, "%s: the iterator is not that of a successful fur_map_seek()",
+	        function);
+	return nullptr;
+}
+
+template <class Tx>
+bool go(Place<Tx, Hash> &place, fur_map_place where, BytesView key)
+{
+	if (where == FUR_MAP_FIRST)
+		place.at = place.map->in(place.tx).begin();
+	else
+		place.at = place.map->find(place.tx, key);
+	return where == FUR_MAP_FIRST || where == FUR_MAP_AT;
+}
+template <class Tx>
+bool go(Place<Tx, Ordered> &place, fur_map_place where, BytesView key)
+{
+	const auto all = place.map->in(place.tx);
+	switch (where) {
+	case FUR_MAP_FIRST: place.at = all.begin(); return true;
+	case FUR_MAP_LAST:
+		place.at = all.end();
+		if (all.begin() != all.end())
+			--place.at;
+		return true;
+	case FUR_MAP_AT: place.at = all.find(key); return true;
+	case FUR_MAP_FROM: place.at = all.lower_bound(key); return true;
+	case FUR_MAP_BEHIND: place.at = all.upper_bound(key); return true;
+	}
+	return false;
+}
+
+template <class Tx>
+int seek(Tx *tx, const fur_map *map, fur_map_place where, const void *key, size_t key_bytes,
+        fur_map_iterator *it, const char *function)
+{
+	if (!it)
+		return fur_fail(FUR_EINVAL, "%s: the iterator is NULL", function);
+	auto *place = new (it) AnyPlace;
+	place->kind = 0;
+	const int kind = begin(tx, map, function);
+	if (kind < 0)
+		return kind;
+	if (where != FUR_MAP_FIRST && where != FUR_MAP_LAST)
+		if (int error = check_bytes(key, key_bytes, "key", function))
+			return error;
+	place->updating = std::is_same_v<Tx, fur_update>;
+	return with_map(map, kind, [&](const auto &entries) {
+		using Map = std::decay_t<decltype(entries)>;
+		auto *at = new (&place->choose(tx, &entries)) Place<Tx, Map>{tx, &entries, {}};
+		if (!go(*at, where, BytesView(key, key_bytes)))
+			return fur_fail(FUR_EINVAL, "%s: %s map cannot go to place %d", function,
+			        kind == FUR_MAP_HASH ? "a hash" : "an ordered",
+			        static_cast<int>(where));
+		place->kind = static_cast<uint32_t>(kind);
+		return at->found();
+	});
+}
+
+/* The words of a text, where they can be seen. */
+fur_map_bytes view_of(fur_ro *ro, const uint64_t *at)
+{
+	const fur::detail::Text text(ro, at);
+	const void *inside = reinterpret_cast<const char *>(at) + 4;
+	return {text.block() ? text.block() : inside, text.size()};
+}
+
+/* ----------------------------------------------------------------------- roots */
+
+/* The table of root.hpp, with keys that libfur can leave. */
+using Names = fur::ordered_map<Bytes, fur::detail::NamedRoot>;
+using fur::detail::NamedRoot;
+
+uint64_t type_of(fur_map_kind kind)
+{
+	return fur::detail::combine({11, static_cast<uint64_t>(kind)});
+}
+template <class Tx>
+const NamedRoot *find_root(fur_heap *heap, Tx *tx, const char *name, NamedRoot &root)
+{
+	const auto *names = static_cast<const Names *>(fur_root(heap, fur::detail::NAMES_ROOT));
+	const uint64_t *at =
+	        names ? names->value_words(tx, BytesView(name, strlen(name))) : nullptr;
+	if (!at)
+		return nullptr;
+	root = {fur_load(tx, &at[0]), fur_load(tx, &at[1])};
+	return &root;
+}
+int check_root(const NamedRoot &root, const char *name, fur_map_kind kind, fur_map **map)
+{
+	if (root.type != type_of(kind))
+		return fur_fail(FUR_EINVAL,
+		        "the heap's root '%s' is not the root of an %s map of fur_map.h: use the "
+		        "program that made it, or another name",
+		        name, name_of(kind));
+	*map = fur::detail::pointer<fur_map>(root.object);
+	return 1;
+}
+int check_name(fur_heap *heap, fur_thread *thread, const char *name, const char *function)
+{
+	if (!heap || !thread || !name)
+		return fur_fail(FUR_EINVAL, "%s: heap, thread and name must not be NULL", function);
+	if (thread->update.depth || thread->ro.depth)
+		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
+	return 0;
+}
+
+/* The arguments of the bodies of fur_map_root() and fur_map_remove_root(), and their results. */
+struct RootCall {
+	fur_heap *heap;
+	const char *name;
+	fur_map_kind kind;
+	fur_map *map;
+	int result;
+};
+int add_root(Writer *tx, RootCall *call)
+{
+	fur_update *update = tx->update;
+	auto *names = static_cast<Names *>(fur_root(call->heap, fur::detail::NAMES_ROOT));
+	if (!names) {
+		names = static_cast<Names *>(fur_alloc(tx, sizeof(Names)));
+		if (!names)
+			no_room(tx);
+		store_zeroes(update, static_cast<void *>(names), sizeof(Names));
+		fur_set_root(update, fur::detail::NAMES_ROOT, names);
+	}
+	call->map = fur_map_create(update, call->kind);
+	if (!call->map)
+		no_room(tx);
+	names->insert(tx, BytesView(call->name, strlen(call->name)),
+	        {fur::detail::word_of(call->map), type_of(call->kind)});
+	return 1;
+}
+void make_root(fur_update *update, void *arg)
+{
+	auto *call = static_cast<RootCall *>(arg);
+	NamedRoot root;
+	/* Another thread may have been quicker. */
+	if (find_root(call->heap, update, call->name, root))
+		call->result = check_root(root, call->name, call->kind, &call->map);
+	else
+		call->result = try_to(update, [&](Writer *tx) { return add_root(tx, call); });
+}
+void remove_root(fur_update *update, void *arg)
+{
+	auto *call = static_cast<RootCall *>(arg);
+	auto *names = static_cast<Names *>(fur_root(call->heap, fur::detail::NAMES_ROOT));
+	call->result = names ? try_to(update,
+	                               [&](Writer *tx) {
+		                               return static_cast<int>(names->erase(tx,
+		                                       BytesView(call->name, strlen(call->name))));
+	                               })
+	                     : 0;
+}
+
+} // namespace
+
+FUR_API fur_map *fur_map_create(fur_update *update, fur_map_kind kind)
+{
+	if (check_open(update, __func__))
+		return nullptr;
+	if (!is_kind(kind)) {
+		refuse_kind(__func__, kind);
+		tx_fail(update, FUR_EINVAL);
+		return nullptr;
+	}
+	void *map = fur_alloc_aligned(update, FUR_CACHE_LINE, FUR_CACHE_LINE);
+	if (!map)
+		return nullptr;
+	/* fur_map_root() of another version of libfur may use the rest of the line. */
+	store_zeroes(update, map, FUR_CACHE_LINE);
+	fur_store(update, &static_cast<fur_map *>(map)->kind,
+	        fur_map::MAGIC | static_cast<uint64_t>(kind));
+	return static_cast<fur_map *>(map);
+}
+
+FUR_API int fur_map_clear(fur_update *update, fur_map *map)
+{
+	const int kind = begin(update, map, __func__);
+	if (kind < 0)
+		return kind;
+	return try_to_change(update, map, kind, [](Writer *tx, auto &entries) {
+		entries.clear(tx);
+		return 0;
+	});
+}
+
+FUR_API int fur_map_destroy(fur_update *update, fur_map *map)
+{
+	if (!map)
+		return check_open(update, __func__);
+	if (int error = fur_map_clear(update, map))
+		return error;
+	fur_store(update, &map->kind, 0); /* so that a use after this is found */
+	fur_free(update, map);
+	return update->error ? fur_fail(update->error, NO_ROOM) : 0;
+}
+
+FUR_API int fur_map_put(fur_update *update, fur_map *map, const void *key, size_t key_bytes,
+        const void *value, size_t value_bytes)
+{
+	if (int error = check_entry(key, key_bytes, value, value_bytes, __func__))
+		return error;
+	return add(update, map, {key, key_bytes}, {value, value_bytes}, true, __func__);
+}
+
+FUR_API int fur_map_insert(fur_update *update, fur_map *map, const void *key, size_t key_bytes,
+        const void *value, size_t value_bytes)
+{
+	if (int error = check_entry(key, key_bytes, value, value_bytes, __func__))
+		return error;
+	return add(update, map, {key, key_bytes}, {value, value_bytes}, false, __func__);
+}
+
+FUR_API int fur_map_remove(fur_update *update, fur_map *map, const void *key, size_t key_bytes)
+{
+	const int kind = begin(update, map, __func__);
+	if (kind < 0)
+		return kind;
+	if (int error = check_bytes(key, key_bytes, "key", __func__))
+		return error;
+	return try_to_change(update, map, kind, [&](Writer *tx, auto &entries) {
+		return static_cast<int>(entries.erase(tx, BytesView(key, key_bytes)));
+	});
+}
+
+FUR_API int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size)
+{
+	return size_of(ro, map, size, __func__);
+}
+FUR_API int fur_map_size_update(fur_update *update, const fur_map *map, uint64_t *size)
+{
+	return size_of(update, map, size, __func__);
+}
+
+FUR_API int fur_map_get_ro(fur_ro *ro, const fur_map *map, const void *key, size_t key_bytes,
+        void *value, size_t *bytes)
+{
+	return get(ro, map, key, key_bytes, value, bytes, __func__);
+}
+FUR_API int fur_map_get_update(fur_update *update, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes)
+{
+	return get(update, map, key, key_bytes, value, bytes, __func__);
+}
+
+FUR_API int fur_map_seek_ro(fur_ro *ro, const fur_map *map, fur_map_place where, const void *key,
+        size_t key_bytes, fur_map_iterator *it)
+{
+	return seek(ro, map, where, key, key_bytes, it, __func__);
+}
+FUR_API int fur_map_seek_update(fur_update *update, const fur_map *map, fur_map_place where,
+        const void *key, size_t key_bytes, fur_map_iterator *it)
+{
+	return seek(update, map, where, key, key_bytes, it, __func__);
+}
+
+FUR_API int fur_map_next(fur_map_iterator *it)
+{
+	AnyPlace *any = place_of(it, __func__);
+	if (!any)
+		return FUR_EINVAL;
+	return any->with([](auto &place) {
+		if (!place.at_end())
+			++place.at;
+		return place.found();
+	});
+}
+
+FUR_API int fur_map_previous(fur_map_iterator *it)
+{
+	AnyPlace *any = place_of(it, __func__);
+	if (!any)
+		return FUR_EINVAL;
+	if (any->kind == FUR_MAP_HASH)
+		return fur_fail(FUR_EINVAL, "%s: a hash map has no order", __func__);
+	return any->with([](auto &place) {
+		if constexpr (std::is_same_v<std::decay_t<decltype(*place.map)>, Ordered>) {
+			const auto all = place.map->in(place.tx);
+			if (place.at == all.begin())
+				place.at = all.end();
+			else
+				--place.at;
+		}
+		return place.found();
+	});
+}
+
+FUR_API size_t fur_map_key(const fur_map_iterator *it, void *to, size_t room)
+{
+	AnyPlace *any = place_of(it, __func__);
+	return any ? any->with([=](auto &place) {
+		return place.at_end() ? 0 : copy_text(place.tx, place.at.key_words(), to, room);
+	})
+	           : 0;
+}
+
+FUR_API size_t fur_map_value(const fur_map_iterator *it, void *to, size_t room)
+{
+	AnyPlace *any = place_of(it, __func__);
+	return any ? any->with([=](auto &place) {
+		return place.at_end() ? 0 : copy_text(place.tx, place.at.value_words(), to, room);
+	})
+	           : 0;
+}
+
+FUR_API int fur_map_view(const fur_map_iterator *it, fur_map_bytes *key, fur_map_bytes *value)
+{
+	AnyPlace *any = place_of(it, __func__);
+	if (!any)
+		return FUR_EINVAL;
+	if (any->updating || !key || !value)
+		return fur_fail(FUR_EINVAL,
+		        any->updating ? "%s: in an update, use fur_map_key() and fur_map_value()"
+		                      : "%s: key and value must not be NULL",
+		        __func__);
+	return any->with([=](auto &place) {
+		if constexpr (std::is_same_v<decltype(place.tx), fur_ro *>) {
+			*key = *value = {nullptr, 0};
+			if (!place.at_end()) {
+				*key = view_of(place.tx, place.at.key_words());
+				*value = view_of(place.tx, place.at.value_words());
+			}
+		}
+		return place.found();
+	});
+}
+
+FUR_API int fur_map_find_root(
+        fur_heap *heap, fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
+{
+	if (!map)
+		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", __func__);
+	*map = nullptr;
+	if (int error = check_name(heap, thread, name, __func__))
+		return error;
+	if (!is_kind(kind))
+		return refuse_kind(__func__, kind);
+	fur_ro *ro;
+	if (int error = fur_begin_ro(thread, &ro))
+		return error;
+	NamedRoot root;
+	const bool there = find_root(heap, ro, name, root);
+	if (int error = fur_end_ro(ro))
+		return error;
+	return there ? check_root(root, name, kind, map) : 0;
+}
+
+FUR_API int fur_map_root(
+        fur_heap *heap, fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
+{
+	const int found = fur_map_find_root(heap, thread, name, kind, map);
+	if (found)
+		return found < 0 ? found : 0;
+	RootCall call{heap, name, kind, nullptr, 0};
+	if (int error = fur_update_run(thread, make_root, &call))
+		return error;
+	if (call.result < 0)
+		return call.result;
+	*map = call.map;
+	return 0;
+}
+
+FUR_API int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *name)
+{
+	if (int error = check_name(heap, thread, name, __func__))
+		return error;
+	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
+	const int error = fur_update_run(thread, remove_root, &call);
+	return error ? error : call.result;
+}

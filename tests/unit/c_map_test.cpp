@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * c_map_test.cpp - fur_map.h against std::map, and against the containers of C++ that it stands on.
+ */
+#include "containers.hpp"
+
+#include <fur_map.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+namespace
+{
+
+using Model = std::map<std::string, std::string>;
+using Text = Sample<fur::string>;
+using HashMap = fur::hash_map<fur::string, fur::string>;
+using OrderedMap = fur::ordered_map<fur::string, fur::string>;
+
+int put(fur_update *tx, fur_map *map, const std::string &key, const std::string &value)
+{
+	return fur_map_put(tx, map, key.data(), key.size(), value.data(), value.size());
+}
+int insert(fur_update *tx, fur_map *map, const std::string &key, const std::string &value)
+{
+	return fur_map_insert(tx, map, key.data(), key.size(), value.data(), value.size());
+}
+int remove(fur_update *tx, fur_map *map, const std::string &key)
+{
+	return fur_map_remove(tx, map, key.data(), key.size());
+}
+template <class Tx>
+std::optional<std::string> get(Tx *tx, const fur_map *map, const std::string &key)
+{
+	std::string value(1000, '?');
+	size_t bytes = value.size();
+	const int found = fur_map_get(tx, map, key.data(), key.size(), value.data(), &bytes);
+	EXPECT_GE(found, 0) << fur_errormsg();
+	value.resize(bytes);
+	return found == 1 ? std::optional(value) : std::nullopt;
+}
+template <class Tx>
+int seek(Tx *tx, const fur_map *map, fur_map_place where, const std::string &key,
+        fur_map_iterator *it)
+{
+	return fur_map_seek(tx, map, where, key.data(), key.size(), it);
+}
+std::pair<std::string, std::string> entry(const fur_map_iterator *it)
+{
+	std::string key(fur_map_key(it, nullptr, 0), '?'),
+	        value(fur_map_value(it, nullptr, 0), '?');
+	EXPECT_EQ(fur_map_key(it, key.data(), key.size()), key.size());
+	EXPECT_EQ(fur_map_value(it, value.data(), value.size()), value.size());
+	return {key, value};
+}
+template <class Tx>
+Model all(Tx *tx, const fur_map *map)
+{
+	Model entries;
+	fur_map_iterator it;
+	for (int at = fur_map_seek(tx, map, FUR_MAP_FIRST, nullptr, 0, &it); at == 1;
+	        at = fur_map_next(&it))
+		EXPECT_TRUE(entries.insert(entry(&it)).second) << "a key is there twice";
+	return entries;
+}
+
+class CMap : public ContainerHeap, public ::testing::WithParamInterface<fur_map_kind>
+{
+protected:
+	CMap()
+	{
+		EXPECT_EQ(fur_map_root(heap_, self_, "map", GetParam(), &map_), 0)
+		        << fur_errormsg();
+		RecordProperty("seed", std::to_string(seed_));
+	}
+	bool ordered() const
+	{
+		return GetParam() == FUR_MAP_ORDERED;
+	}
+	/* The structure, by the containers' own check, and the contents, by every call. */
+	void expect_same(const Model &model)
+	{
+		read([&](fur_ro *tx) {
+			uint64_t blocks, size = 0;
+			const void *inside = reinterpret_cast<const uint64_t *>(map_) + 1;
+			const char *wrong =
+			        ordered()
+			                ? static_cast<const OrderedMap *>(inside)->verify(
+			                          tx, blocks)
+			                : static_cast<const HashMap *>(inside)->verify(tx, blocks);
+			EXPECT_STREQ(wrong, nullptr);
+			EXPECT_EQ(fur_map_size(tx, map_, &size), 0);
+			EXPECT_EQ(size, model.size());
+			EXPECT_TRUE(all(tx, map_) == model);
+			for (const auto &[key, value] : model)
+				EXPECT_EQ(get(tx, map_, key), value);
+		});
+		update([&](fur_update *tx) {
+			uint64_t size = 0;
+			EXPECT_EQ(fur_map_size(tx, map_, &size), 0);
+			EXPECT_EQ(size, model.size());
+			EXPECT_TRUE(all(tx, map_) == model);
+		});
+	}
+	/* One random change, to map and model. */
+	void change(fur_update *tx, Model &model)
+	{
+		const std::string key = Text::key(below(300)), value = Text::value(below(1000));
+		switch (below(4)) {
+		case 0: EXPECT_EQ(put(tx, map_, key, value), !model.count(key)); break;
+		case 1:
+			EXPECT_EQ(insert(tx, map_, key, value), !model.count(key));
+			model.emplace(key, value);
+			return;
+		case 2:
+			EXPECT_EQ(remove(tx, map_, key), static_cast<int>(model.erase(key)));
+			return;
+		default: EXPECT_EQ(get(tx, map_, key).has_value(), model.count(key) == 1); return;
+		}
+		model[key] = value;
+	}
+
+	fur_map *map_ = nullptr;
+};
+
+TEST_P(CMap, DoesWhatStdMapDoes)
+{
+	Model model;
+	for (int round = 0; round < 60; round++) {
+		Model before = model;
+		const bool give_up = below(5) == 0;
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+		/* With HTM, begin may return again, with the model as it was. */
+		for (uint64_t n = 1 + below(20); n > 0; n--)
+			change(tx, model);
+		if (give_up) {
+			EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+			model = before;
+		} else {
+			ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		}
+		if (round % 10 == 9)
+			expect_same(model);
+	}
+}
+
+TEST_P(CMap, IsThereAfterAnOpenAndFreesAllThatItHas)
+{
+	const uint64_t empty = blocks_of(heap_);
+	Model model;
+	for (uint64_t n = 0; n < 400; n += 20)
+		update([&](fur_update *tx) {
+			for (uint64_t k = n; k < n + 20; k++) {
+				model[Text::key(k)] = Text::value(k);
+				EXPECT_EQ(put(tx, map_, Text::key(k), Text::value(k)), 1);
+			}
+		});
+	reopen();
+	map_ = nullptr;
+	ASSERT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 1);
+	expect_same(model);
+	update([&](fur_update *tx) { EXPECT_EQ(fur_map_clear(tx, map_), 0); });
+	expect_same({});
+	EXPECT_EQ(blocks_of(heap_), empty);
+	update([&](fur_update *tx) {
+		EXPECT_EQ(put(tx, map_, "a key that needs a block", "a"), 1);
+		EXPECT_EQ(fur_map_destroy(tx, map_), 0);
+		EXPECT_EQ(fur_map_destroy(tx, nullptr), 0);
+	});
+	EXPECT_EQ(blocks_of(heap_), empty - 1);
+	read([&](fur_ro *tx) {
+		uint64_t size;
+		EXPECT_EQ(fur_map_size(tx, map_, &size), FUR_EINVAL) << "it was destroyed";
+	});
+	EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), 1);
+	EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), 0);
+	EXPECT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 0);
+	EXPECT_EQ(map_, nullptr);
+}
+
+/* Splits copy keys that the same update has just stored, and hash them. */
+TEST_P(CMap, SplitsWithLongKeysOfTheSameUpdate)
+{
+	Model model;
+	auto body = [&](fur_update *tx) {
+		model.clear();
+		for (uint64_t n = 0; n < 200; n++) {
+			const std::string key = std::string(n % 60, 'k') + std::to_string(n);
+			model[key] = Text::value(n);
+			EXPECT_EQ(put(tx, map_, key, Text::value(n)), 1);
+		}
+	};
+	fur::update(self_, fur::rerun, body);
+	expect_same(model);
+	model.clear();
+	update([&](fur_update *tx) { EXPECT_EQ(fur_map_clear(tx, map_), 0); });
+	update(body);
+	expect_same(model);
+}
+
+TEST_P(CMap, CopiesOnlyWhatThereIsRoomFor)
+{
+	const std::string value = "a value of thirty characters..";
+	update([&](fur_update *tx) { EXPECT_EQ(put(tx, map_, "k", value), 1); });
+	auto try_all = [&](auto *tx) {
+		char small[8] = "xxxxxxx";
+		size_t bytes = 5;
+		EXPECT_EQ(fur_map_get(tx, map_, "k", 1, small, &bytes), 1);
+		EXPECT_EQ(bytes, 30u);
+		EXPECT_STREQ(small, "a valxx");
+		bytes = 0;
+		EXPECT_EQ(fur_map_get(tx, map_, "k", 1, nullptr, &bytes), 1);
+		EXPECT_EQ(bytes, 30u);
+		bytes = 8;
+		EXPECT_EQ(fur_map_get(tx, map_, "l", 1, small, &bytes), 0);
+		EXPECT_EQ(bytes, 0u);
+		fur_map_iterator it;
+		EXPECT_EQ(seek(tx, map_, FUR_MAP_AT, "k", &it), 1);
+		EXPECT_EQ(fur_map_value(&it, small, 3), 30u);
+		EXPECT_STREQ(small, "a valxx");
+	};
+	read([&](fur_ro *tx) { try_all(tx); });
+	update([&](fur_update *tx) { try_all(tx); });
+}
+
+TEST_P(CMap, ShowsEntriesWhereTheyLie)
+{
+	const std::string longer(100, 'v');
+	update([&](fur_update *tx) {
+		EXPECT_EQ(put(tx, map_, "short", longer), 1);
+		fur_map_iterator it;
+		fur_map_bytes key, value;
+		EXPECT_EQ(seek(tx, map_, FUR_MAP_AT, "short", &it), 1);
+		EXPECT_EQ(fur_map_view(&it, &key, &value), FUR_EINVAL);
+	});
+	read([&](fur_ro *tx) {
+		fur_map_iterator it;
+		fur_map_bytes key, value;
+		ASSERT_EQ(seek(tx, map_, FUR_MAP_AT, "short", &it), 1);
+		ASSERT_EQ(fur_map_view(&it, &key, &value), 1);
+		const auto *begin = static_cast<const char *>(fur_base(heap_));
+		for (const fur_map_bytes &one : {key, value}) {
+			EXPECT_GE(static_cast<const char *>(one.at), begin);
+			EXPECT_LT(static_cast<const char *>(one.at), begin + fur_bytes(heap_));
+		}
+		EXPECT_EQ(std::string(static_cast<const char *>(key.at), key.bytes), "short");
+		EXPECT_EQ(std::string(static_cast<const char *>(value.at), value.bytes), longer);
+		EXPECT_EQ(fur_map_next(&it), 0);
+		EXPECT_EQ(fur_map_view(&it, &key, &value), 0);
+		EXPECT_EQ(value.bytes, 0u);
+		EXPECT_EQ(fur_map_next(&it), 0) << "the end stays the end";
+	});
+}
+
+TEST_P(CMap, RefusesWhatIsNoMap)
+{
+	uint64_t *block = nullptr;
+	update([&](fur_update *tx) {
+		block = static_cast<uint64_t *>(fur_alloc_aligned(tx, 128, FUR_CACHE_LINE));
+		fur_store(tx, block, 0);
+	});
+	read([&](fur_ro *tx) {
+		uint64_t size;
+		fur_map_iterator it;
+		for (void *wrong : {static_cast<void *>(block), static_cast<void *>(nullptr),
+		             static_cast<void *>(block + 1)}) {
+			auto *map = static_cast<fur_map *>(wrong);
+			EXPECT_EQ(fur_map_size(tx, map, &size), FUR_EINVAL);
+			EXPECT_NE(std::string(fur_errormsg()).find("there is no map at"),
+			        std::string::npos);
+			EXPECT_EQ(
+			        fur_map_seek(tx, map, FUR_MAP_FIRST, nullptr, 0, &it), FUR_EINVAL);
+			EXPECT_EQ(fur_map_next(&it), FUR_EINVAL);
+			EXPECT_EQ(fur_map_key(&it, nullptr, 0), 0u);
+		}
+		EXPECT_EQ(fur_map_size(tx, map_, nullptr), FUR_EINVAL);
+		EXPECT_EQ(fur_map_seek(tx, map_, static_cast<fur_map_place>(77), "", 0, &it),
+		        FUR_EINVAL);
+		EXPECT_EQ(fur_map_next(&it), FUR_EINVAL);
+		EXPECT_EQ(fur_map_seek(tx, map_, FUR_MAP_AT, nullptr, 3, &it), FUR_EINVAL);
+		EXPECT_EQ(fur_map_seek(tx, map_, FUR_MAP_FIRST, nullptr, 0, nullptr), FUR_EINVAL);
+		fur_map *other;
+		EXPECT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &other), FUR_ENESTED);
+	});
+	update([&](fur_update *tx) {
+		EXPECT_EQ(put(tx, reinterpret_cast<fur_map *>(block), "k", "v"), FUR_EINVAL);
+		EXPECT_EQ(fur_map_put(tx, map_, nullptr, 1, "v", 1), FUR_EINVAL);
+		EXPECT_EQ(fur_map_put(tx, map_, "k", 1, nullptr, 1), FUR_EINVAL);
+		EXPECT_EQ(fur_map_put(tx, map_, "k", UINT64_C(1) << 32, "v", 1), FUR_EINVAL);
+		EXPECT_NE(std::string(fur_errormsg()).find("4 GiB"), std::string::npos);
+	});
+	EXPECT_EQ(put(nullptr, map_, "k", "v"), FUR_ENOTX);
+	expect_same({});
+	fur_map *map;
+	EXPECT_EQ(fur_map_root(heap_, self_, "m", static_cast<fur_map_kind>(3), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(heap_, self_, nullptr, GetParam(), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(heap_, self_, "m", GetParam(), nullptr), FUR_EINVAL);
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	EXPECT_EQ(fur_map_create(tx, static_cast<fur_map_kind>(0)), nullptr);
+	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+}
+
+/* Names are those of fur::root(), and each keeps to its type. */
+TEST_P(CMap, SharesNamesWithCpp)
+{
+	const fur_map_kind other = ordered() ? FUR_MAP_HASH : FUR_MAP_ORDERED;
+	fur_map *map = map_;
+	EXPECT_EQ(fur_map_root(heap_, self_, "map", other, &map), FUR_EINVAL);
+	EXPECT_EQ(map, nullptr);
+	EXPECT_NE(std::string(fur_errormsg()).find("'map'"), std::string::npos);
+	EXPECT_THROW(fur::find_root<OrderedMap>(heap_, self_, "map"), fur::type_mismatch);
+	fur::root<uint64_t>(heap_, self_, "number");
+	EXPECT_EQ(fur_map_root(heap_, self_, "number", GetParam(), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(heap_, self_, "map", GetParam(), &map), 0);
+	EXPECT_EQ(map, map_);
+	for (int n = 0; n < 60; n++) {
+		const std::string name = "a name for root number " + std::to_string(n);
+		ASSERT_EQ(fur_map_root(heap_, self_, name.c_str(), other, &map), 0);
+	}
+	EXPECT_NE(fur::find_root<uint64_t>(heap_, self_, "number"), nullptr);
+	fur::root<HashMap>(heap_, self_, "another one");
+	EXPECT_EQ(fur_map_find_root(heap_, self_, "a name for root number 59", other, &map), 1);
+}
+
+/* A full heap rolls the update back, and what is there stays. */
+TEST_P(CMap, RollsBackWhenTheHeapIsFull)
+{
+	Model model;
+	const std::string value(900, 'v');
+	for (uint64_t n = 0;; n++) {
+		const std::string key = Text::key(n);
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+		int result = 0;
+		for (int k = 0; k < 8 && result >= 0; k++)
+			result = put(tx, map_, key + std::to_string(k), value);
+		if (result < 0) {
+			EXPECT_EQ(result, FUR_ENOSPC) << fur_errormsg();
+			EXPECT_NE(std::string(fur_errormsg()).find("full"), std::string::npos);
+			EXPECT_EQ(put(tx, map_, "again", ""), FUR_ENOSPC)
+			        << "the update has failed";
+			fur_map_iterator it;
+			EXPECT_EQ(
+			        fur_map_seek(tx, map_, FUR_MAP_FIRST, nullptr, 0, &it), FUR_ENOSPC);
+			EXPECT_EQ(fur_commit(tx), FUR_ENOSPC);
+			EXPECT_NE(std::string(fur_errormsg()).find("full"), std::string::npos);
+			break;
+		}
+		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		for (int k = 0; k < 8; k++)
+			model[key + std::to_string(k)] = value;
+	}
+	EXPECT_GT(model.size(), 1000u);
+	expect_same(model);
+}
+
+/* An update that does not fit its log leaves nothing. */
+TEST_P(CMap, RollsBackWhenTheLogIsFull)
+{
+	update([&](fur_update *tx) { EXPECT_EQ(put(tx, map_, "kept", "1"), 1); });
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	int result = 0;
+	for (uint64_t n = 0; n < 20000 && result >= 0; n++)
+		result = put(tx, map_, Text::key(n) + "x", std::string(100, 'v'));
+	EXPECT_EQ(result, FUR_ETOOBIG) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
+	expect_same({{"kept", "1"}});
+}
+
+struct Mover {
+	fur_map *map;
+	std::string from, to;
+};
+/* Moves the value of one key to another.  Nothing here needs a destructor. */
+void move_value(fur_update *tx, void *arg)
+{
+	auto *mover = static_cast<Mover *>(arg);
+	char value[64];
+	size_t bytes = sizeof value;
+	const std::string &from = mover->from, &to = mover->to;
+	if (fur_map_get(tx, mover->map, from.data(), from.size(), value, &bytes) != 1)
+		return;
+	if (fur_map_insert(tx, mover->map, to.data(), to.size(), value, bytes) == 1 &&
+	        fur_map_remove(tx, mover->map, from.data(), from.size()) != 1)
+		abort();
+}
+
+/* Threads whose bodies libfur leaves by longjmp(), beside readers. */
+TEST_P(CMap, KeepsEveryValueNextToOtherThreads)
+{
+	constexpr int VALUES = 40, PLACES = 100, MOVES = 800;
+	auto key_of = [](uint64_t n) { return std::string(n % 30, 'p') + std::to_string(n); };
+	update([&](fur_update *tx) {
+		for (int n = 0; n < VALUES; n++)
+			EXPECT_EQ(put(tx, map_, key_of(n), "the value number " + std::to_string(n)),
+			        1);
+	});
+	std::atomic<int> moving{3};
+	auto move = [&](uint64_t seed) {
+		fur::Thread self(heap_);
+		std::mt19937_64 random(seed);
+		for (int n = 0; n < MOVES; n++) {
+			Mover mover{map_, key_of(random() % PLACES), key_of(random() % PLACES)};
+			EXPECT_EQ(fur_update_run(self, move_value, &mover), 0) << fur_errormsg();
+		}
+		moving--;
+	};
+	std::vector<std::thread> threads;
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back(move, seed_ + t);
+	do {
+		std::set<std::string> values;
+		read([&](fur_ro *tx) {
+			values.clear();
+			for (const auto &named : all(tx, map_))
+				values.insert(named.second);
+		});
+		EXPECT_EQ(values.size(), static_cast<size_t>(VALUES));
+	} while (moving > 0);
+	for (std::thread &t : threads)
+		t.join();
+	read([&](fur_ro *tx) { EXPECT_EQ(all(tx, map_).size(), static_cast<size_t>(VALUES)); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CMap, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
+        [](const auto &kind) { return kind.param == FUR_MAP_HASH ? "hash" : "ordered"; });
+
+class COrderedMap : public ContainerHeap
+{
+};
+
+TEST_F(COrderedMap, GoesWhereItIsAsked)
+{
+	fur_map *map;
+	ASSERT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_ORDERED, &map), 0);
+	Model model;
+	auto expect_at = [&](int found, fur_map_iterator *it, Model::iterator at) {
+		ASSERT_EQ(found, at != model.end()) << fur_errormsg();
+		if (found) {
+			EXPECT_EQ(entry(it).first, at->first);
+		}
+	};
+	auto check = [&](auto *tx) {
+		fur_map_iterator it;
+		expect_at(seek(tx, map, FUR_MAP_FIRST, "", &it), &it, model.begin());
+		expect_at(seek(tx, map, FUR_MAP_LAST, "", &it), &it,
+		        model.empty() ? model.end() : std::prev(model.end()));
+		for (uint64_t n = 0; n < 60; n++) {
+			const std::string key = Text::key(n);
+			expect_at(seek(tx, map, FUR_MAP_AT, key, &it), &it, model.find(key));
+			expect_at(seek(tx, map, FUR_MAP_BEHIND, key, &it), &it,
+			        model.upper_bound(key));
+			auto at = model.lower_bound(key);
+			expect_at(seek(tx, map, FUR_MAP_FROM, key, &it), &it, at);
+			/* Backwards, from here or from the end, to the end. */
+			while (at != model.begin())
+				expect_at(fur_map_previous(&it), &it, --at);
+			EXPECT_EQ(fur_map_previous(&it), 0);
+			if (!model.empty())
+				expect_at(fur_map_previous(&it), &it, std::prev(model.end()));
+		}
+	};
+	read([&](fur_ro *tx) { check(tx); });
+	for (uint64_t n = 0; n < 60; n += 2) {
+		update([&](fur_update *tx) { EXPECT_EQ(put(tx, map, Text::key(n), "v"), 1); });
+		model[Text::key(n)] = "v";
+	}
+	read([&](fur_ro *tx) { check(tx); });
+	update([&](fur_update *tx) { check(tx); });
+}
+
+TEST_F(COrderedMap, AHashMapHasNoOrder)
+{
+	fur_map *map;
+	ASSERT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_HASH, &map), 0);
+	read([&](fur_ro *tx) {
+		fur_map_iterator it;
+		for (fur_map_place where : {FUR_MAP_LAST, FUR_MAP_FROM, FUR_MAP_BEHIND})
+			EXPECT_EQ(seek(tx, map, where, "k", &it), FUR_EINVAL);
+		EXPECT_EQ(seek(tx, map, FUR_MAP_FIRST, "", &it), 0);
+		EXPECT_EQ(fur_map_previous(&it), FUR_EINVAL);
+	});
+}
+
+} // namespace
