@@ -424,6 +424,7 @@ bool go(Place<Tx, Ordered> &place, fur_map_place where, BytesView key)
 	case FUR_MAP_AT: place.at = all.find(key); return true;
 	case FUR_MAP_FROM: place.at = all.lower_bound(key); return true;
 	case FUR_MAP_BEHIND: place.at = all.upper_bound(key); return true;
+	case FUR_MAP_FLOOR: place.at = all.floor(key); return true;
 	}
 	return false;
 }
