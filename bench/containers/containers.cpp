@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * containers.cpp - libfur's maps next to LMDB, the hash map of libpmemobj's examples, and std::map, in
- * memory: the same keys and values, one operation a transaction.  In each round the systems take
+ * containers.cpp - libfur's maps next to LMDB, the hash map of libpmemobj's examples, and std::map,
+ * in memory: the same keys and values, one operation a transaction.  In each round the systems take
  * turns, and the ratios are of one round.
  *
  * --fill instead: how long a heap that grows takes to be filled with pairs of strings, next to one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmemobj.h - the hash map of libpmemobj's examples (hashmap_tx), with values of `bytes` bytes.  For
- * one thread: the example has no locks.  Functions return 0, or a message.
+ * pmemobj.h - the hash map of libpmemobj's examples (hashmap_tx), with values of `bytes` bytes.
+ * For one thread: the example has no locks.  Functions return NULL, or a message.
  */
 #ifndef CONTAINERS_PMEMOBJ_H
 #define CONTAINERS_PMEMOBJ_H
