@@ -39,14 +39,17 @@ void login(fur_thread *self, Users &users, const char *name)
 
 void show(fur_thread *self, const Users &users)
 {
-	/* In many short transactions, so that no login waits for our output. */
-	fur::scan(self, users, [](const std::string &name, const Logins &l) {
-		char day[32];
+	/* In many short transactions, and the output after them: no login waits for it. */
+	std::string text;
+	fur::scan(self, users, [&](const std::string &name, const Logins &l) {
+		char day[32], line[128];
 		const time_t last = l.last;
 		strftime(day, sizeof day, "%F %T", localtime(&last));
-		printf("%-20s %6lu, last %s\n", name.c_str(), static_cast<unsigned long>(l.count),
+		snprintf(line, sizeof line, " %6lu, last %s\n", static_cast<unsigned long>(l.count),
 		        day);
+		text += name + std::string(name.size() < 20 ? 20 - name.size() : 0, ' ') + line;
 	});
+	fputs(text.c_str(), stdout);
 }
 
 int run(int argc, char **argv)

@@ -10,6 +10,7 @@
 #     @library    to build the library and fur-replayer
 #     @check      for ./check
 #     @release    for ./check --release
+#     @site       for the HTML site: ninja -C build site
 #     @cross      for ./check --cross
 #     @sysroot    libraries of another processor (tools/cross/sysroot.sh; not installed)
 set -eu
@@ -27,9 +28,11 @@ packages_of() {
 		;;
 	@release)
 		packages_of @check
+		packages_of @site
 		echo clang clang-tidy abigail-tools
 		echo debhelper dpkg-dev libsystemd-dev lintian
 		;;
+	@site) echo python3-sphinx python3-myst-parser furo mandoc ;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
 		echo gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu
@@ -40,7 +43,8 @@ packages_of() {
 		echo liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev
 		;;
 	@*)
-		echo "setup.sh: no group '$1'; groups: @library @check @release @cross @sysroot" >&2
+		echo "setup.sh: no group '$1'; groups:" \
+			"@library @check @release @site @cross @sysroot" >&2
 		return 2
 		;;
 	*) echo "$1" ;;

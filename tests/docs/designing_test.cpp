@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * designing_test.cpp - the examples of docs/designing.md do what the page says: the right ones
+ * work, and the wrong ones go wrong.  Each is a namespace of the header that examples_header.py
+ * makes.
+ */
+#include "../unit/fixture.hpp"
+#include "designing_examples.hpp"
+
+#include <thread>
+
+namespace
+{
+
+class Designing : public HeapFile
+{
+protected:
+	Designing()
+	{
+		o_.log_bytes = 64 << 10;
+		o_.heap_bytes = 16 << 20;
+		o_.max_threads = 8;
+	}
+	/* The code with which `work` fails; 0 if it does not. */
+	template <class Work>
+	int code_of(Work work)
+	{
+		try {
+			work();
+		} catch (const fur::Error &e) {
+			return e.code();
+		}
+		return 0;
+	}
+	/* What the heap has after `add`, and then a crash. */
+	template <class Counter, class Add>
+	uint64_t after_crash(Add add)
+	{
+		create(o_).close();
+		in_killed_child([&] {
+			fur::Heap heap = open(o_);
+			fur::Thread self(heap);
+			add(self, fur::root<Counter>(heap, self, "counter"));
+			_exit(0);
+		});
+		fur::Heap heap = open(o_);
+		fur::Thread self(heap);
+		auto *counter = fur::find_root<Counter>(heap, self, "counter");
+		return fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &counter->n); });
+	}
+	fur::Options o_ = small_options();
+};
+
+TEST_F(Designing, PlainStore_IsLostInACrash)
+{
+	EXPECT_EQ(after_crash<plain_store::Counter>(plain_store::add), 0u);
+}
+
+TEST_F(Designing, LoggedStore_SurvivesACrash)
+{
+	EXPECT_EQ(after_crash<logged_store::Counter>(logged_store::add), 1u);
+}
+
+TEST_F(Designing, RangeRead_FindsBothWords)
+{
+	using range_read::Range;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *range = fur::update(
+	        self, fur::rerun, [](fur_update *tx) { return fur::make<Range>(tx, 3u, 5u); });
+	const Range copy = fur::read(self, [&](fur_ro *tx) { return range_read::get(tx, range); });
+	EXPECT_EQ(copy.first, 3u);
+	EXPECT_EQ(copy.last, 5u);
+}
+
+/* Another thread changes the stock during the body's first run, which defeats it.  The body of
+ * sell() is a part of the outer one, and so it runs again, too. */
+TEST_F(Designing, SumInABodyThatRunsTwice_IsWrong)
+{
+	o_.htm = FUR_HTM_NONE;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *stock = fur::root<uint64_t>(heap, self, "stock");
+	int runs = 0;
+	sum_in_body::total = 0;
+	fur::update(self, fur::rerun, [&](fur_update *) {
+		sum_in_body::sell(self, stock, 1);
+		if (++runs == 1)
+			std::thread([&] {
+				fur::Thread other(heap);
+				fur::update(other, fur::rerun,
+				        [&](fur_update *tx) { fur_store(tx, stock, 10); });
+			}).join();
+	});
+	EXPECT_EQ(runs, 2);
+	EXPECT_EQ(sum_in_body::total, 2u);
+	EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return fur_load(tx, stock); }), 9u);
+}
+
+TEST_F(Designing, SumAfterTheBody_IsRight)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *stock = fur::root<uint64_t>(heap, self, "stock");
+	std::thread buyer([&] {
+		fur::Thread other(heap);
+		for (int i = 0; i < 2000; i++)
+			fur::update(other, fur::rerun, [&](fur_update *tx) {
+				fur_store(tx, stock, fur_load(tx, stock) + 1);
+			});
+	});
+	sum_after_body::total = 0;
+	for (int i = 0; i < 1000; i++)
+		sum_after_body::sell(self, stock, 1);
+	buyer.join();
+	EXPECT_EQ(sum_after_body::total, 1000u);
+	EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return fur_load(tx, stock); }), 1000u);
+}
+
+TEST_F(Designing, TextOfTheProgram_LiesOutsideTheHeap)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *wrong = fur::root<text_of_program::User>(heap, self, "wrong");
+	auto *right = fur::root<text_in_heap::User>(heap, self, "right");
+	const std::string name = "a name that is too long for the words of a fur::string";
+	fur::update(self, [&](fur_update *tx) {
+		text_of_program::rename(tx, wrong, name);
+		text_in_heap::rename(tx, right, name);
+	});
+	fur::read(self, [&](fur_ro *tx) {
+		const auto at = reinterpret_cast<uintptr_t>(fur_load(tx, &wrong->name));
+		const auto base = reinterpret_cast<uintptr_t>(fur_base(heap));
+		EXPECT_TRUE(at < base || at >= base + fur_bytes(heap));
+		EXPECT_EQ(right->name.str(tx), name);
+	});
+}
+
+/* first -> second -> third, with keys 1, 2, 3. */
+template <class Node>
+std::vector<Node *> make_list(fur_thread *self)
+{
+	return fur::update(self, fur::rerun, [](fur_update *tx) {
+		auto *third = fur::make<Node>(tx, 3u, fur::ptr<Node>());
+		auto *second = fur::make<Node>(tx, 2u, fur::ptr<Node>(third));
+		auto *first = fur::make<Node>(tx, 1u, fur::ptr<Node>(second));
+		return std::vector<Node *>{first, second, third};
+	});
+}
+
+TEST_F(Designing, PointersInTheHeap_LeadToTheNextNode)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto list = make_list<next_by_get::Node>(self);
+	EXPECT_EQ(
+	        fur::read(self, [&](fur_ro *tx) { return next_by_get::second(tx, list[0]); }), 2u);
+}
+
+TEST_F(Designing, KeyWithNamedPadding_IsFound)
+{
+	using padded_place::Place;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *stock = fur::root<fur::hash_map<Place, uint64_t>>(heap, self, "stock");
+	fur::update(self, [&](fur_update *tx) { stock->insert(tx, Place{7, 2, {}}, 1); });
+	fur::read(self, [&](fur_ro *tx) {
+		EXPECT_TRUE(padded_place::has(tx, *stock, Place{7, 2, {}}));
+		EXPECT_FALSE(padded_place::has(tx, *stock, Place{7, 3, {}}));
+	});
+}
+
+TEST_F(Designing, PagesOfASession_SurviveACrash)
+{
+	create(o_).close();
+	in_killed_child([&] {
+		fur::Heap heap = open(o_);
+		fur::Thread self(heap);
+		fur::update(self, fur::rerun, [&](fur_update *tx) {
+			auto *session = pages_in_heap::start(tx);
+			session->pages.push_back(tx, 42);
+			fur_set_root(tx, 0, session);
+		});
+		_exit(0);
+	});
+	fur::Heap heap = open(o_);
+	fur::Thread self(heap);
+	auto *session = heap.root<pages_in_heap::Session>(0);
+	EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return session->pages.at(tx, 0); }), 42u);
+}
+
+TEST_F(Designing, Shops_AreFoundAgain)
+{
+	{
+		fur::Heap heap = create(o_);
+		fur::Thread self(heap);
+		shop_in_two_updates::open_shop(self);
+		shop_by_name::open_shop(heap, self);
+		heap.close();
+	}
+	fur::Heap heap = open(o_);
+	fur::Thread self(heap);
+	EXPECT_NE(heap.root<shop_in_two_updates::Shop>(0), nullptr);
+	EXPECT_EQ(fur::find_root<shop_by_name::Shop>(heap, self, "shop"),
+	        shop_by_name::open_shop(heap, self));
+}
+
+/* A conversion that a crash interrupts is done again from the beginning. */
+TEST_F(Designing, Conversion_MayRunTwice)
+{
+	using namespace convert_users;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	convert(heap, self); /* there is nothing to convert */
+	auto *old = fur::root<Users1>(heap, self, "users");
+	for (uint64_t i = 0; i < 1000; i++)
+		fur::update(self, fur::rerun, [&](fur_update *tx) {
+			old->insert(tx, "user" + std::to_string(i), User1{i});
+		});
+	for (int runs = 0; runs < 2; runs++) {
+		convert(heap, self);
+		auto *now = fur::find_root<Users2>(heap, self, "users.2");
+		fur::read(self, [&](fur_ro *tx) {
+			EXPECT_EQ(now->size(tx), 1000u);
+			for (auto [name, user] : now->in(tx)) {
+				EXPECT_EQ(name, "user" + std::to_string(user.logins));
+				EXPECT_EQ(user.failures, 0u);
+			}
+		});
+	}
+}
+
+TEST_F(Designing, CountsApart_HaveLinesOfTheirOwn)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *counts = fur::update(self, fur::rerun, counts_apart::make_counts);
+	for (const auto &count : counts->of_thread)
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(&count) % FUR_CACHE_LINE, 0u);
+	EXPECT_EQ(sizeof *counts, 8u * FUR_CACHE_LINE);
+	EXPECT_LT(sizeof(counts_shared::Counts), size_t{FUR_CACHE_LINE});
+}
+
+TEST_F(Designing, OrdersOfSeveralThreads_AreAllCounted)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *with = fur::root<one_counter::Orders>(heap, self, "with");
+	auto *without = fur::root<no_counter::Orders>(heap, self, "without");
+	std::vector<std::thread> threads;
+	for (uint64_t t = 0; t < 4; t++)
+		threads.emplace_back([&, t] {
+			fur::Thread thread(heap);
+			for (uint64_t i = 0; i < 200; i++)
+				fur::update(thread, fur::rerun, [&](fur_update *tx) {
+					one_counter::add(tx, with, t * 1000 + i, 1);
+					without->by_id.insert(tx, t * 1000 + i, 1);
+				});
+		});
+	for (auto &thread : threads)
+		thread.join();
+	fur::read(self, [&](fur_ro *tx) {
+		EXPECT_EQ(fur_load(tx, &with->number), 800u);
+		EXPECT_EQ(no_counter::number(tx, without), 800u);
+	});
+}
+
+TEST_F(Designing, LastDoctor_StaysOnDuty)
+{
+	using promoted::Duty;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *duty = fur::update(
+	        self, fur::rerun, [](fur_update *tx) { return fur::make<Duty>(tx, 1u, 0u); });
+	auto ada = [&] {
+		return fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &duty->ada); });
+	};
+	fur::update(self, fur::rerun, [&](fur_update *tx) { promoted::ada_leaves(tx, duty); });
+	EXPECT_EQ(ada(), 1u);
+	fur::update(self, fur::rerun, [&](fur_update *tx) { fur_store(tx, &duty->grace, 1); });
+	fur::update(self, fur::rerun, [&](fur_update *tx) { promoted::ada_leaves(tx, duty); });
+	EXPECT_EQ(ada(), 0u);
+}
+
+/* libfur refuses to free the block that the thread freed last. */
+TEST_F(Designing, RemovedNode_IsFree)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto check = [&](auto list, auto remove_next) {
+		remove_next(self, list[0]);
+		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return list[0]->next.get(tx); }),
+		        list[2]);
+		EXPECT_EQ(code_of([&] {
+			fur::update(
+			        self, fur::rerun, [&](fur_update *tx) { fur_free(tx, list[1]); });
+		}),
+		        FUR_EFREE);
+	};
+	check(make_list<freed_later::Node>(self), freed_later::remove_next);
+	check(make_list<freed_at_once::Node>(self), freed_at_once::remove_next);
+}
+
+/* 10,000 entries are more than the log holds. */
+TEST_F(Designing, LargeUpdate_DoesNotFitTheLog)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *scores = fur::root<reset_in_parts::Scores>(heap, self, "scores");
+	auto size = [&] { return fur::read(self, [&](fur_ro *tx) { return scores->size(tx); }); };
+	EXPECT_ANY_THROW(reset_at_once::reset(self, scores, 10000));
+	EXPECT_EQ(size(), 0u);
+	reset_in_parts::reset(self, scores, 10000);
+	EXPECT_EQ(size(), 10000u);
+}
+
+/* A table of 256 KiB is more than the log holds, but fresh memory is not logged. */
+TEST_F(Designing, FreshTable_MayBeLargerThanTheLog)
+{
+	constexpr uint64_t N = 32768;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *wrong = fur::root<filled_later::Index>(heap, self, "wrong");
+	EXPECT_EQ(code_of([&] { filled_later::build(self, wrong, N); }), FUR_ETOOBIG);
+	auto *right = fur::root<filled_at_once::Index>(heap, self, "right");
+	filled_at_once::build(self, right, N);
+	fur::read(self,
+	        [&](fur_ro *tx) { EXPECT_EQ(fur_load(tx, &right->table.get(tx)[N - 1]), N - 1); });
+}
+
+TEST_F(Designing, Lists_PrintTheSame)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *users = fur::root<list_after::Users>(heap, self, "users");
+	fur::update(self, fur::rerun, [&](fur_update *tx) {
+		users->insert(tx, "grace", 2);
+		users->insert(tx, "ada", 1);
+	});
+	::testing::internal::CaptureStdout();
+	list_inside::list(self, *users);
+	list_after::list(self, *users);
+	EXPECT_EQ(::testing::internal::GetCapturedStdout(), "ada 1\ngrace 2\nada 1\ngrace 2\n");
+	EXPECT_EQ(code_of([&] {
+		fur::scan(self, *users, [&](const std::string &name, uint64_t) {
+			fur::update(self, [&](fur_update *tx) { users->erase(tx, name); });
+		});
+	}),
+	        FUR_ENESTED);
+}
+
+} // namespace

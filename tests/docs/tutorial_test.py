@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tutorial does what it says: its code is that of examples/tutorial, it shows each line that a
+step adds, and its commands, run with the installed library, print what the page says.
+
+    tutorial_test.py SOURCE BUILD COMPILER...
+
+Comments before a block of the page say how to compare its output:
+
+    <!-- test: numbers vary -->    any number stands for any other
+    <!-- test: fails -->           the last command fails; all others must succeed
+"""
+import difflib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from markdown_blocks import blocks_of
+
+source, build, *words = sys.argv[1:]
+# By its path, and without ccache, which would find the test's own `c++` in its place.
+compiler = [shutil.which(word) or word for word in words if os.path.basename(word) != "ccache"]
+page = f"{source}/docs/tutorial.md"
+steps = f"{source}/examples/tutorial"
+
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+NUMBER = re.compile(rf"{UUID}|0x[0-9a-f]+|\d+(?:\.\d+)?")
+# A shell that runs a script says more about a command that was killed than one with a terminal.
+KILLED = re.compile(r"^\S+: line \d+: +\d+ Killed .*$", re.MULTILINE)
+END = "end of command"
+SECONDS = 200
+
+
+def fail(block, problem):
+    sys.exit(f"{page}:{block.line}: {problem}")
+
+
+# ---------------------------------------------------------------- the code
+
+
+def code_of(file):
+    """The lines of a file, as the page shows them: without a first comment and tabs."""
+    with open(f"{steps}/{file}") as f:
+        text = f.read().expandtabs(8)
+    return (
+        text[text.index("*/\n") + 3 :].splitlines() if file.endswith(".cpp") else text.splitlines()
+    )
+
+
+def contains(lines, part):
+    return any(lines[at : at + len(part)] == part for at in range(len(lines)))
+
+
+def added(before, after):
+    """The lines of `after` that are new, with text in them."""
+    return [
+        line[2:]
+        for line in difflib.ndiff(before, after)
+        if line.startswith("+ ") and line.strip(" +")
+    ]
+
+
+def check_code(blocks):
+    """Each block is a part of its step's program; together they show every new line."""
+    shown: dict[str, list[str]] = {}
+    for block in blocks:
+        step = re.match(r"Step (\d+)", block.section)
+        file = f"step{int(step[1]):02}.cpp" if step else ""
+        if block.language == "cmake":
+            file = "CMakeLists.txt"
+        if block.language not in ("cpp", "cmake"):
+            continue
+        if not file or not contains(code_of(file), block.lines):
+            fail(block, f"the block is not a part of examples/tutorial/{file}: copy it from there")
+        shown.setdefault(file, []).extend(block.lines)
+    programs = sorted(file for file in os.listdir(steps) if file.endswith(".cpp"))
+    if programs != sorted(file for file in shown if file.endswith(".cpp")) or len(programs) != 10:
+        sys.exit(f"{page}: it shows {sorted(shown)}, and examples/tutorial has {programs}")
+    before: list[str] = []
+    for file in programs:
+        hidden = [line for line in added(before, code_of(file)) if line not in shown[file]]
+        if hidden:
+            sys.exit(f"{page}: it does not show these new lines of {file}:\n" + "\n".join(hidden))
+        before = code_of(file)
+    if (
+        code_of("CMakeLists.txt")[-len(shown.get("CMakeLists.txt", [])) :]
+        != shown["CMakeLists.txt"]
+    ):
+        sys.exit(f"{page}: it does not show the whole CMakeLists.txt")
+
+
+# ------------------------------------------------------------ the commands
+
+
+def destination_of(place, name):
+    """The folder in which a file was installed."""
+    found = [folder for folder, _, files in os.walk(place) if name in files]
+    if len(found) != 1:
+        sys.exit(f"{name} is installed in {found}")
+    return found[0]
+
+
+def install(place):
+    """Install libfur; return the environment of a user who has it."""
+    subprocess.run(
+        ["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place], check=True
+    )
+    prefix = os.path.dirname(destination_of(place, "fur.h"))
+    os.mkdir(f"{place}/bin")
+    with open(f"{place}/bin/c++", "w") as file:
+        file.write(f'#!/bin/sh\nexec {shlex.join(compiler)} -Wall -Wextra -Wshadow -Werror "$@"\n')
+    os.chmod(f"{place}/bin/c++", 0o755)
+    library = os.path.realpath(destination_of(place, "libfur.so"))
+    more = {
+        "PATH": f"{place}/bin:{prefix}/bin:{os.environ['PATH']}",
+        "CXX": f"{place}/bin/c++",
+        "PKG_CONFIG_PATH": destination_of(place, "libfur.pc"),
+        "PKG_CONFIG_SYSROOT_DIR": place,
+        "CMAKE_PREFIX_PATH": prefix,
+        "LD_LIBRARY_PATH": library,
+        "LC_ALL": "C",
+    }
+    return {**os.environ, **more}
+
+
+def run_script(script, folder, environment):
+    """What a shell prints that runs the script."""
+    shell = subprocess.Popen(
+        ["bash", "--norc"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        return shell.communicate(script, timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGKILL)
+        return shell.communicate()[0] + f"\n... and went on after {SECONDS} s\n"
+
+
+def split_console(block):
+    """Pairs of a command and the output that the page shows."""
+    pairs: list[tuple[str, list[str]]] = []
+    for line in block.lines:
+        if line.startswith("$ "):
+            pairs.append((line[2:], []))
+        elif pairs:
+            pairs[-1][1].append(line)
+        else:
+            fail(block, "a block of console begins with a command: $ COMMAND")
+    return pairs
+
+
+def comparable(lines, block):
+    text = "\n".join(line.rstrip() for line in lines).strip("\n")
+    if "numbers vary" in block.notes:
+        # Columns of numbers are aligned.
+        text = re.sub(" +", " ", NUMBER.sub("0", text))
+    return text
+
+
+def check_console(block, folder, environment):
+    pairs = split_console(block)
+    if any(command.startswith("cmake ") for command, _ in pairs) and not shutil.which("cmake"):
+        print("no cmake: its part is left out")
+        return
+    script = "".join(f"{command}\nprintf '\\n{END} %d\\n' $?\n" for command, _ in pairs)
+    output = run_script(script, folder, environment)
+    print(f"--- {block.section}\n{output}", flush=True)
+    parts = re.split(rf"\n{END} (\d+)\n", KILLED.sub("Killed", output))
+    if len(parts) != 2 * len(pairs) + 1:
+        fail(block, f"not all commands came to an end:\n{output}")
+    for n, (command, expected) in enumerate(pairs):
+        printed, status = parts[2 * n].splitlines(), int(parts[2 * n + 1])
+        if comparable(printed, block) != comparable(expected, block):
+            difference = "\n".join(difflib.ndiff(expected, printed))
+            fail(block, f"$ {command}\nprints something else (+) than the page (-):\n{difference}")
+        must_fail = "fails" in block.notes and n == len(pairs) - 1
+        if (status != 0) != must_fail:
+            fail(block, f"$ {command}\nends with status {status}")
+
+
+def main(place):
+    blocks = blocks_of(page)
+    check_code(blocks)
+    folder = f"{place}/work"
+    shutil.copytree(steps, folder)
+    environment = install(place)
+    consoles = [block for block in blocks if block.language == "console"]
+    if len(consoles) < 10:
+        sys.exit(f"{page}: only {len(consoles)} blocks of commands: each step has one")
+    for block in consoles:
+        check_console(block, folder, environment)
+
+
+with tempfile.TemporaryDirectory() as test_place:
+    main(test_place)
