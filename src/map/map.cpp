@@ -203,7 +203,7 @@ int check_open(const fur_update *update, const char *function)
 {
 	if (!tx_is_mine(update))
 		return tx_not_mine(update, function);
-	/* What a failed update has stored may be half of a change. */
+	/* A failed update may have stored half of a change. */
 	return update->error ? fur_fail(update->error, "%s: the update has failed before (%s)",
 	                               function, fur_strerror(update->error))
 	                     : 0;
