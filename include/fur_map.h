@@ -135,11 +135,12 @@ struct fur_map_iterator {
 
 /* Where fur_map_seek() goes.  A hash map knows FUR_MAP_FIRST and FUR_MAP_AT. */
 enum fur_map_place {
-	FUR_MAP_FIRST, /* the first entry; `key` is not looked at */
-	FUR_MAP_LAST,  /* the last entry; likewise */
-	FUR_MAP_AT,    /* the entry of the key */
-	FUR_MAP_FROM,  /* the first entry whose key is not smaller */
-	FUR_MAP_BEHIND /* the first entry whose key is larger */
+	FUR_MAP_FIRST,  /* the first entry; `key` is not looked at */
+	FUR_MAP_LAST,   /* the last entry; likewise */
+	FUR_MAP_AT,     /* the entry of the key */
+	FUR_MAP_FROM,   /* the first entry whose key is not smaller */
+	FUR_MAP_BEHIND, /* the first entry whose key is larger */
+	FUR_MAP_FLOOR   /* the last entry whose key is not larger */
 };
 
 /* fur_map_seek_ro, fur_map_seek_update - fur_map_seek(tx, map, enum fur_map_place where, key,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * containers.cpp - libfur's maps next to LMDB and std::map, in memory: the same keys and values,
- * one operation a transaction.  In each round the systems take turns, and the ratios are of one
- * round.
+ * containers.cpp - libfur's maps next to LMDB, the hash map of libpmemobj's examples, and std::map,
+ * in memory: the same keys and values, one operation a transaction.  In each round the systems take
+ * turns, and the ratios are of one round.
  *
  * --fill instead: how long a heap that grows takes to be filled with pairs of strings, next to one
  * that is large enough from the start.
@@ -24,6 +24,9 @@
 #include <vector>
 #ifdef BENCH_LMDB
 #include <lmdb.h>
+#endif
+#ifdef BENCH_PMEMOBJ
+#include "pmemobj.h"
 #endif
 
 namespace
@@ -269,6 +272,51 @@ private:
 };
 #endif
 
+#ifdef BENCH_PMEMOBJ
+void pmemobj_check(const char *wrong)
+{
+	if (wrong)
+		die(std::string("libpmemobj: ") + wrong);
+}
+
+/* For one thread at a time. */
+class Pmemobj : public Store
+{
+public:
+	explicit Pmemobj(const Settings &s) : path_(s.directory + "/fur-bench-containers-pmemobj")
+	{
+		unlink(path_.c_str());
+		pmemobj_check(pmemobj_map_create(path_.c_str(), (256 << 20) + s.keys * 512, &map_));
+	}
+	~Pmemobj() override
+	{
+		pmemobj_map_close(map_);
+		unlink(path_.c_str());
+	}
+	std::unique_ptr<Session> session() override
+	{
+		return std::make_unique<PmemobjSession>(map_);
+	}
+
+private:
+	struct PmemobjSession : Session {
+		explicit PmemobjSession(pmemobj_map *m) : map(m) {}
+		bool get(uint64_t key, Value &value) override
+		{
+			pmemobj_check(pmemobj_map_get(map, key, &value, sizeof value));
+			return true;
+		}
+		void put(uint64_t key, const Value &value) override
+		{
+			pmemobj_check(pmemobj_map_put(map, key, &value, sizeof value));
+		}
+		pmemobj_map *map;
+	};
+	std::string path_;
+	pmemobj_map *map_ = nullptr;
+};
+#endif
+
 /* ------------------------------------------------------------------ measurements */
 
 struct System {
@@ -390,6 +438,9 @@ tools::Json compare(const Settings &s)
 #ifdef BENCH_LMDB
 	systems.push_back({"lmdb", std::make_unique<Lmdb>(s)});
 #endif
+#ifdef BENCH_PMEMOBJ
+	systems.push_back({"libpmemobj", std::make_unique<Pmemobj>(s)});
+#endif
 	for (System &system : systems) {
 		auto session = system.store->session();
 		for (uint64_t k = 0; k < s.keys; k++)
@@ -411,9 +462,9 @@ tools::Json compare(const Settings &s)
 	};
 	Rounds rounds(s, systems);
 	tools::Json results = tools::Json::array();
-	for (unsigned threads : {1u, 2u})
-		results.push_back(rounds.run({"get", {"hash_map", "lmdb"}, threads, get}));
-	results.push_back(rounds.run({"put", {"hash_map", "lmdb"}, 1, put}));
+	results.push_back(rounds.run({"get", {"hash_map", "lmdb", "libpmemobj"}, 1, get}));
+	results.push_back(rounds.run({"get", {"hash_map", "lmdb"}, 2, get}));
+	results.push_back(rounds.run({"put", {"hash_map", "lmdb", "libpmemobj"}, 1, put}));
 	results.push_back(
 	        rounds.run({"get, in order", {"ordered_map", "std::map", "lmdb"}, 1, get}));
 	results.push_back(rounds.run({"scan", {"ordered_map", "std::map"}, 1, scan}));
@@ -480,7 +531,7 @@ int main(int argc, char **argv)
 {
 	Settings s;
 	tools::CommandLine line("containers",
-	        "libfur's maps next to LMDB and std::map, in memory, one operation a transaction");
+	        "libfur's maps next to others, in memory, one operation a transaction");
 	line.option("--directory", s.directory, "where the heaps go; the run removes them");
 	line.option("--keys", s.keys, "number of keys, with values of 64 bytes");
 	line.option("--rounds", s.rounds, "measurements of each");

@@ -160,6 +160,13 @@ public:
 		const auto [leaf, place] = find_key(tx, key);
 		return leaf ? value_at(static_cast<const uint64_t *>(leaf), place) : nullptr;
 	}
+	/* floor - an iterator to the last entry whose key is not larger than `key`; or
+	 * in(tx).end(). */
+	template <class Tx>
+	Iterator<Tx> floor(Tx *tx, key_view key) const
+	{
+		return in(tx).floor(key);
+	}
 	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
 	template <class Tx>
@@ -710,12 +717,13 @@ private:
 			const unsigned l = levels - 1, i = ++path_.index[l];
 			to_edge(child(tx_, path_.node[l], path_.order[l], i), false);
 		}
-		/* Not from the first entry. */
+		/* From the first entry: to the end. */
 		void to_leaf_before()
 		{
 			unsigned &levels = path_.levels;
 			while (levels && path_.index[levels - 1] == 0)
 				levels--;
+			leaf_ = nullptr;
 			if (!levels)
 				return;
 			const unsigned l = levels - 1, i = --path_.index[l];
@@ -732,6 +740,20 @@ private:
 			i_ = first_not(leaf_, order_, 0, before);
 			if (i_ == order_.count())
 				to_next_leaf();
+		}
+		/* To the last entry whose key is not larger. */
+		void seek_last(key_view key)
+		{
+			leaf_ = map_->descend(tx_, key, &path_);
+			if (!leaf_)
+				return;
+			order_ = order_of(tx_, leaf_);
+			i_ = first_not(leaf_, order_, 0,
+			        [&](auto *at) { return !key_codec::more(tx_, at, key); });
+			if (i_ > 0)
+				i_--;
+			else
+				to_leaf_before();
 		}
 
 		Tx *tx_ = nullptr;
@@ -778,6 +800,12 @@ private:
 		{
 			iterator it(tx_, map_);
 			it.seek(key, [&](auto *at) { return !key_codec::more(tx_, at, key); });
+			return it;
+		}
+		iterator floor(key_view key) const
+		{
+			iterator it(tx_, map_);
+			it.seek_last(key);
 			return it;
 		}
 		iterator find(key_view key) const

@@ -203,7 +203,7 @@ int check_open(const fur_update *update, const char *function)
 {
 	if (!tx_is_mine(update))
 		return tx_not_mine(update, function);
-	/* What a failed update has stored may be half of a change. */
+	/* A failed update may have stored half of a change. */
 	return update->error ? fur_fail(update->error, "%s: the update has failed before (%s)",
 	                               function, fur_strerror(update->error))
 	                     : 0;
@@ -424,6 +424,7 @@ bool go(Place<Tx, Ordered> &place, fur_map_place where, BytesView key)
 	case FUR_MAP_AT: place.at = all.find(key); return true;
 	case FUR_MAP_FROM: place.at = all.lower_bound(key); return true;
 	case FUR_MAP_BEHIND: place.at = all.upper_bound(key); return true;
+	case FUR_MAP_FLOOR: place.at = all.floor(key); return true;
 	}
 	return false;
 }

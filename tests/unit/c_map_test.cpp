@@ -454,7 +454,10 @@ TEST_F(COrderedMap, GoesWhereItIsAsked)
 			expect_at(seek(tx, map, FUR_MAP_AT, key, &it), &it, model.find(key));
 			expect_at(seek(tx, map, FUR_MAP_BEHIND, key, &it), &it,
 			        model.upper_bound(key));
-			auto at = model.lower_bound(key);
+			auto at = model.upper_bound(key);
+			expect_at(seek(tx, map, FUR_MAP_FLOOR, key, &it), &it,
+			        at == model.begin() ? model.end() : std::prev(at));
+			at = model.lower_bound(key);
 			expect_at(seek(tx, map, FUR_MAP_FROM, key, &it), &it, at);
 			/* Backwards, from here or from the end, to the end. */
 			while (at != model.begin())
@@ -479,7 +482,8 @@ TEST_F(COrderedMap, AHashMapHasNoOrder)
 	ASSERT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_HASH, &map), 0);
 	read([&](fur_ro *tx) {
 		fur_map_iterator it;
-		for (fur_map_place where : {FUR_MAP_LAST, FUR_MAP_FROM, FUR_MAP_BEHIND})
+		for (fur_map_place where :
+		        {FUR_MAP_LAST, FUR_MAP_FROM, FUR_MAP_BEHIND, FUR_MAP_FLOOR})
 			EXPECT_EQ(seek(tx, map, where, "k", &it), FUR_EINVAL);
 		EXPECT_EQ(seek(tx, map, FUR_MAP_FIRST, "", &it), 0);
 		EXPECT_EQ(fur_map_previous(&it), FUR_EINVAL);

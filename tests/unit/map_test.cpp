@@ -518,6 +518,12 @@ TYPED_TEST(OrderedMaps, Bounds_AtAndBetweenKeys)
 				if (upper != model.end()) {
 					EXPECT_EQ((at++)->first, upper->first);
 				}
+				at = this->map_->floor(tx, key);
+				ASSERT_EQ(at == end, upper == model.begin());
+				if (upper != model.begin()) {
+					EXPECT_EQ(at->first, std::prev(upper)->first);
+					EXPECT_EQ(++at == end, upper == model.end());
+				}
 			}
 		});
 		/* With holes: nodes of few entries, and first keys that are gone. */

@@ -175,7 +175,7 @@ def version() -> str:
 
 
 class _Thread(threading.local):
-    """What this thread has of a heap: its registration, and its open transactions."""
+    """This thread's registration with a heap, and its open transactions."""
 
     handle: Optional[int] = None
     ro: Optional[int] = None
@@ -184,7 +184,7 @@ class _Thread(threading.local):
 
 def _options(given: dict[str, Any]) -> _Options:
     options = _Options(size=ctypes.sizeof(_Options))
-    # Whatever the interpreter does would abort a hardware transaction.
+    # The interpreter would abort every hardware transaction.
     options.htm = _HTM_NONE
     for name, value in given.items():
         if name == "pm":

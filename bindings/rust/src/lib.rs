@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! - What a transaction reads without a copy, it lends; nothing of it outlives the transaction:
+//! - A transaction lends values that it has not copied; they do not outlive it:
 //!
 //! ```compile_fail
 //! # fn f(me: libfur::Thread, map: libfur::HashMap) -> libfur::Result<()> {
@@ -399,7 +399,7 @@ impl Drop for Update {
 mod sealed {
     use super::*;
 
-    /// What libfur does alike in both transactions.
+    /// The calls that both transactions have.
     pub trait Transaction {
         fn heap(&self) -> NonNull<sys::fur_heap>;
         unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int;
