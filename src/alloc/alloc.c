@@ -471,7 +471,10 @@ bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 {
 	struct found f = find_block(tx, base, block);
 	if (f.kind == CHUNK_INNER ||
-	        (f.kind == CHUNK_SMALL && is_free_already(tx, base, thread, &f, (uintptr_t)block)))
+	        (f.kind == CHUNK_SMALL &&
+	                (is_free_already(tx, base, thread, &f, (uintptr_t)block) ||
+	                        (unlikely(tx->find_free) &&
+	                                alloc_find_free(tx, base, f.class, (uintptr_t)block)))))
 		return false;
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);

@@ -40,8 +40,11 @@ FUR_API void fur_free(fur_update *tx, void *memory)
 {
 	if (!memory || !tx || !tx->depth || tx->error)
 		return;
-	if (!alloc_free(tx, tx->base, tx->thread->index, memory))
-		tx_fail(tx, FUR_EFREE);
+	if (alloc_free(tx, tx->base, tx->thread->index, memory))
+		return;
+	tx_fail(tx, FUR_EFREE);
+	tx->thread->refused = (struct refused_free){
+	        memory, tx_in_heap(tx, memory, 1) ? alloc_usable_bytes(tx, tx->base, memory) : 0};
 }
 
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)

@@ -126,7 +126,7 @@ int heap_map(struct heap_file *file)
 			munmap(p, s->heap_bytes);
 		return fail_taken(want, (uint8_t *)want + s->heap_bytes);
 	}
-	file->base = p;
+	file->base = file->writable = p;
 	file->mapped_bytes = s->heap_bytes;
 	return 0;
 }
@@ -216,6 +216,8 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 
 void heap_close_file(struct heap_file *file)
 {
+	if (file->mapped_bytes && file->writable != file->base)
+		munmap(file->writable, file->mapped_bytes);
 	if (file->mapped_bytes)
 		munmap(file->base, file->mapped_bytes);
 	if (file->super) {

@@ -99,7 +99,7 @@ static void announce(struct fur_thread *t)
 
 static void store_writes(struct fur_thread *t)
 {
-	redo_store_record(t->update.log, t->durability, t->update.base, false);
+	redo_store_record(t->update.log, t->durability, t->update.writable, false);
 }
 
 /* ------------------------------------------------------------ members of a batch */

@@ -321,7 +321,7 @@ void software_to_in_place(struct fur_update *tx)
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
 	 * our own later store to that word would overwrite a value that we have not read. */
-	redo_store_record(tx->log, t->durability, tx->base, true);
-	tx->mode = TX_IN_PLACE;
+	redo_store_record(tx->log, t->durability, tx->writable, true);
+	tx_in_place(tx);
 	tx->form.software = 0;
 }

@@ -46,6 +46,7 @@ static bool store_in_place(struct fur_update *tx, void *to, const void *from, ui
 	if (unlikely(tx->extras & TX_STAMPS))
 		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
+	to = tx_writable(tx, to);
 	while (!redo_append(tx->log, tx->thread->durability, offset, to, from, bytes))
 		if (!store_make_room(tx))
 			return false;

@@ -96,7 +96,7 @@ static int begin_in_place(struct fur_thread *t)
 		t->software.publication = publication_begin(h);
 		t->update.extras = TX_STAMPS;
 	}
-	t->update.mode = TX_IN_PLACE;
+	tx_in_place(&t->update);
 	return 0;
 }
 
