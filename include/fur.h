@@ -130,6 +130,20 @@
  *                   it refuses every block that is free, with FUR_EFREE.  That takes time for each
  *                   free block of the size, and more updates conflict.
  *
+ *    AddressSanitizer and valgrind report each use of memory in the heap that is in no block: of a
+ *    block that was freed, of memory that was never allocated, and beyond a block if the next one
+ *    is not in use.  The program or libfur must be built with AddressSanitizer, or run under
+ *    valgrind (and libfur be built where valgrind/memcheck.h is); and the heap must have no
+ *    hardware transactions (FUR_HTM=none).
+ *    A block is hidden from the moment at which the update that freed it becomes visible, but for
+ *    its first 8 bytes (16 in heaps of the first format); a block of more than 16 KiB is hidden
+ *    whole.  No reader can still see it then.  A software body that began earlier may: if it loads
+ *    from the block, it runs again, and nothing is reported.  The fur_alloc() that returns the
+ *    block makes all of its fur_usable_bytes() usable again.
+ *    A fur_free() in an update that fails hides nothing.  A block that was allocated in an update
+ *    that fails is not hidden until it is freed again.  When a heap is opened, the memory that is
+ *    in no chunk of blocks is hidden; blocks that were freed before are not.
+ *
  *    docs/debugging.md shows what they print, and lists causes and remedies of every error code.
  *
  * CANCELLATION

@@ -34,6 +34,10 @@ struct alloc_place {
 };
 bool alloc_place_of(const void *base, const void *at, struct alloc_place *place);
 
+/* Hide the free runs of chunks from memory checkers (base/checker.h).  No transaction may be
+ * running. */
+void alloc_hide_free(const void *base);
+
 /* Check all the allocator's structures, and count the blocks and chunks in use.  No transaction may
  * be running.  Errors: FUR_ECORRUPT, with the first problem in the message; FUR_ENOMEM. */
 struct alloc_census {

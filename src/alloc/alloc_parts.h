@@ -125,7 +125,7 @@ static inline struct listed listed_of(fur_update *tx, const void *base, uint64_t
 static inline uint64_t chunks_now(fur_update *tx, const void *base)
 {
 	const uint64_t *grown = &header(base)->grown;
-	return arch_load(grown) ? get_word(tx, grown) : header(base)->chunks;
+	return arch_load(grown) ? get_word_anywhere(tx, grown) : header(base)->chunks;
 }
 
 /* ------------------------------------------------------------------ alloc.c */

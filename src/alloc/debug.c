@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * debug.c - what the debugging aids ask of the allocator: is a block free, and which block contains
- * an address?
+ * debug.c - what the debugging aids ask of the allocator: is a block free, which block contains an
+ * address, and which memory is free?
  *
  * alloc_find_free() reads the free blocks as part of the update that calls fur_free().  So it sees
  * one state of them, the update's own calls included, and an update that takes or gives one of them
  * meanwhile conflicts with it.
  */
 #include "alloc/alloc_parts.h"
+#include "base/checker.h"
 
 /* ---------------------------------------------------------- is a block free? */
 
@@ -94,4 +95,21 @@ bool alloc_place_of(const void *base, const void *at, struct alloc_place *place)
 	place->offset = head * CHUNK_BYTES;
 	place->bytes = arch_load(&chunk(base, head)->run) * CHUNK_BYTES;
 	return true;
+}
+
+/* --------------------------------------------------------------- free memory */
+
+void alloc_hide_free(const void *base)
+{
+	const struct heap_header *h = header(base);
+	const uint64_t chunks = chunks_now(NULL, base);
+	for (uint64_t k = h->first_chunk, run; k < chunks; k += run) {
+		const struct chunk *at = chunk(base, k);
+		run = 1;
+		if ((at->kind & 0xff) != CHUNK_FREE && at->kind != CHUNK_LARGE)
+			continue;
+		run = at->run && at->run <= chunks - k ? at->run : 1;
+		if (at->kind == CHUNK_FREE)
+			checker_hide(block_at(chunk_address(base, k)), run * CHUNK_BYTES);
+	}
 }

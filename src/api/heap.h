@@ -104,6 +104,11 @@ void log_opened(const struct fur_heap *heap, const struct replay_result *replaye
 /* Report the events that are noted.  The caller holds no lock, and has no transaction open. */
 void log_events(struct fur_heap *heap);
 
+/* ------------------------------------------------------------------ memory.c */
+
+/* Does a memory checker know the heap's blocks (htm/blocks.h)? */
+bool heap_is_checked(const struct fur_heap *heap);
+
 /* ------------------------------------------------------------ plain_stores.c */
 
 /* From now on find plain stores into the heap, if `debug` asks for it.  After recovery and

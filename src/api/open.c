@@ -79,6 +79,9 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
+	/* A new file is mapped again by its name, and then all of it is shown. */
+	if (heap_is_checked(heap))
+		alloc_hide_free(heap->file.base);
 	heap_advise_growth(&heap->file);
 	if (d->populate)
 		heap_populate(&heap->file);

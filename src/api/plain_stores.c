@@ -93,7 +93,6 @@ static void append_thread(const struct fur_heap *heap, char *text, size_t bytes)
 static void describe_store(
         const struct fur_heap *heap, const void *at, uintptr_t code, char *text, size_t bytes)
 {
-	uintptr_t callers[CALLERS];
 	text[0] = 0;
 	append(text, bytes, "a plain store to %p (", at);
 	append_block(heap, at, text, bytes);
@@ -101,6 +100,11 @@ static void describe_store(
 	append_thread(heap, text, bytes);
 	append(text, bytes, " is not logged: store with fur_store() or fur_write(); the place: ");
 	fault_describe(code, text, bytes);
+}
+
+static void append_callers(uintptr_t code, char *text, size_t bytes)
+{
+	uintptr_t callers[CALLERS];
 	for (unsigned k = 0, n = fault_callers(code, callers, CALLERS); k < n; k++) {
 		append(text, bytes, ", called from ");
 		fault_describe(callers[k], text, bytes);
@@ -127,6 +131,10 @@ static void report(const struct fur_heap *heap, const void *at, uintptr_t code, 
 	write_all(heap_path(&heap->file));
 	write_all(": ");
 	write_all(text);
+	/* In code without unwind tables, to look for the callers may end the process. */
+	const size_t written = strlen(text);
+	append_callers(code, text, sizeof text);
+	write_all(text + written);
 	write_all("\n");
 	if (heap->log.log)
 		heap->log.log(goes_on ? FUR_LOG_WARNING : FUR_LOG_ERROR, text, heap->log.arg);

@@ -6,6 +6,7 @@
 #include "base/probe.h"
 #include "durability/async.h"
 #include "file/heap_file.h"
+#include "htm/blocks.h"
 #include "htm/fresh.h"
 #include "htm/software.h"
 
@@ -195,7 +196,11 @@ static int commit_visible(struct fur_thread *t, bool empty)
 {
 	switch (t->update.mode) {
 	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
-	case TX_IN_PLACE: in_place_commit(t); return 0;
+	case TX_IN_PLACE:
+		if (unlikely(t->update.extras & TX_CHECKED))
+			blocks_settle(t);
+		in_place_commit(t);
+		return 0;
 	default: return software_commit(t, empty);
 	}
 }

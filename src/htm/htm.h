@@ -142,13 +142,15 @@ struct fur_ro {
 enum {
 	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
 	TX_FRESH = 2,  /* the update has fresh blocks (fresh.h) */
-	TX_TWICE = 4   /* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_TWICE = 4,  /* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_CHECKED = 8 /* a memory checker watches the process (blocks.h) */
 };
 
 struct fur_update {
 	/* The first member: fur_load() looks at it (fur.h).  Set in the two software modes. */
 	struct fur_update_mode form;
 	uint8_t extras; /* TX_*, or'ed: what a store must look at */
+	uint8_t always; /* TX_CHECKED or 0: with which `extras` each update begins */
 	bool find_free; /* FUR_DEBUG_DOUBLE_FREE */
 	struct fur_thread *thread;
 	uint8_t *base;  /* of the heap */
@@ -210,6 +212,16 @@ struct quiet {
 	uint32_t skip;   /* so many transactions do not ask */
 };
 
+/* The blocks that the open update has allocated and freed (blocks.h). */
+struct noted_blocks {
+	struct noted_block {
+		uint8_t *at;
+		uint64_t bytes, keep;
+		bool freed;
+	} * blocks;
+	uint32_t n, most;
+};
+
 /* The last address that fur_free() refused, for the message of FUR_EFREE. */
 struct refused_free {
 	const void *at;
@@ -265,6 +277,7 @@ struct fur_thread {
 		uint64_t seq, since_ns;
 	} polled;
 	struct refused_free refused;
+	struct noted_blocks noted;
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had

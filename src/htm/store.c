@@ -4,6 +4,7 @@
  * 21).
  */
 #include "base/error.h"
+#include "htm/blocks.h"
 #include "htm/fresh.h"
 #include "htm/software.h"
 
@@ -54,10 +55,12 @@ static bool store_in_place(struct fur_update *tx, void *to, const void *from, ui
 }
 
 /* A store of at most redo_fits() bytes, from outside the heap, of an update without hardware that
- * may have fresh blocks. */
+ * may have fresh blocks, or whose blocks a memory checker knows. */
 static bool store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	bool ok = true;
+	if (unlikely(tx->extras & TX_CHECKED))
+		blocks_check(tx, to, bytes, true);
 	for (uint64_t part; bytes && ok; bytes -= part, to += part, from += part) {
 		part = bytes;
 		if ((tx->extras & TX_FRESH) && fresh_reach(tx, to, &part))
