@@ -43,6 +43,8 @@ static struct watched {
 static struct {
 	pthread_mutex_t mutex; /* protects what heaps that open and close change */
 	uint32_t heaps;
+	bool forks;              /* the fork handler is installed */
+	bool installed;          /* the signal handler is, perhaps below one of the program's */
 	uint64_t page_bytes;     /* of the kernel */
 	struct sigaction before; /* the handler that was there */
 	/* Of the handler: under `busy`. */
@@ -278,17 +280,33 @@ static void handle_fault(int signal, siginfo_t *info, void *context)
 
 /* --------------------------------------------------------------- start and end */
 
+/* In a child of fork(): a thread that the child does not have may have had these. */
+static void forked(void)
+{
+	pthread_mutex_init(&watch.mutex, NULL);
+	arch_store(&watch.busy, 0);
+}
+
 /* The caller has the mutex. */
 static int install_handler(void)
 {
+	if (watch.installed)
+		return 0;
+	/* The C library removes the fork handler when libfur is unloaded. */
+	if (!watch.forks && pthread_atfork(NULL, NULL, forked))
+		return fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
+	watch.forks = true;
 	struct sigaction ours = {.sa_sigaction = handle_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	uintptr_t unused[1];
 	(void)fault_callers(0, unused, 1); /* its first call, outside the handler */
 	sigfillset(&ours.sa_mask);
 	watch.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	if (sigaction(SIGSEGV, &ours, &watch.before))
-		return fur_fail(
-		        FUR_ESYS, "cannot install a handler for SIGSEGV: %s", strerror(errno));
+		return fur_fail(FUR_ESYS,
+		        "FUR_DEBUG=plain-stores cannot install a handler for SIGSEGV: %s: run "
+		        "without that aid",
+		        strerror(errno));
+	watch.installed = true;
 	return 0;
 }
 
@@ -297,8 +315,8 @@ static void remove_handler(void)
 {
 	struct sigaction now;
 	if (sigaction(SIGSEGV, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-	        now.sa_sigaction == handle_fault)
-		(void)sigaction(SIGSEGV, &watch.before, NULL);
+	        now.sa_sigaction == handle_fault && sigaction(SIGSEGV, &watch.before, NULL) == 0)
+		watch.installed = false;
 }
 
 /* The caller has the mutex. */
@@ -344,12 +362,13 @@ void store_watch_end(struct fur_heap *heap)
 {
 	if (!heap->store_watch.on)
 		return;
-	close_pages((uintptr_t)heap->file.base, heap->file.mapped_bytes);
-	/* In a child of fork(), a thread that the child does not have may hold the mutex (INV-K2),
-	 * and the handler stays. */
+	/* In a child of fork(), a thread that the child does not have may hold the locks (INV-K2);
+	 * its pages go with the heap, and the handler stays. */
 	const bool alone = (int)arch_load(&heap->durability.failed) == FUR_EFORK;
-	if (!alone)
+	if (!alone) {
+		close_pages((uintptr_t)heap->file.base, heap->file.mapped_bytes);
 		pthread_mutex_lock(&watch.mutex);
+	}
 	for (int k = 0; k < WATCHED; k++)
 		if (watched[k].heap == (uintptr_t)heap) {
 			arch_store(&watched[k].heap, 0);
@@ -357,7 +376,9 @@ void store_watch_end(struct fur_heap *heap)
 		}
 	if (alone)
 		return;
-	if (watch.heaps == 0)
+	if (watch.heaps == 0) {
 		remove_handler();
+		watch.n_places = 0; /* no heap is left whose stores the handler could report */
+	}
 	pthread_mutex_unlock(&watch.mutex);
 }

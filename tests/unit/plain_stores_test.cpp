@@ -44,9 +44,10 @@ private:
 using ::testing::ExitedWithCode;
 using ::testing::KilledBySignal;
 
-/* The compiler must not move or drop a store that is a mistake. */
+/* The compiler must not move or drop a store that is a mistake.  Inline, in every build: each use
+ * is a place of its own. */
 template <class T>
-void plain_store(T *to, T value)
+__attribute__((always_inline)) inline void plain_store(T *to, T value)
 {
 	*const_cast<volatile T *>(to) = value;
 }
@@ -177,7 +178,8 @@ TEST_F(PlainStores, InALargeBlock_InNoBlock_AndInTheAllocatorsData)
 	EXPECT_EXIT(plain_store(large + 140000, 'x'), KilledBySignal(SIGABRT),
 	        "byte 140000 of the block of 196608 bytes");
 	fur::update(self, [&](fur_update *tx) { fur_free(tx, large); });
-	EXPECT_EXIT(plain_store(large, 'x'), KilledBySignal(SIGABRT), "of the heap, in no block");
+	/* AddressSanitizer looks first, and knows that the block is free. */
+	EXPECT_DEATH(plain_store(large, 'x'), "of the heap, in no block|use-after-poison");
 	EXPECT_EXIT(plain_store(static_cast<char *>(fur_base(heap)), 'x'), KilledBySignal(SIGABRT),
 	        "byte 0 of the heap, among the allocator's own data");
 }
@@ -385,6 +387,35 @@ TEST_F(PlainStores, WithoutAHandlerOfTheProgram_AFaultElsewhereEndsIt)
 	EXPECT_EXIT(fault(false), KilledBySignal(SIGSEGV), "");
 }
 
+/* One that the program installs later is asked first, also for heaps that are opened later. */
+struct sigaction below;
+
+void say_and_pass_on(int signal, siginfo_t *info, void *context)
+{
+	fprintf(stderr, "the program's own; ");
+	if (below.sa_flags & SA_SIGINFO)
+		below.sa_sigaction(signal, info, context);
+}
+
+TEST_F(PlainStores, AHandlerThatPassesOn_StaysOnTop)
+{
+	auto twice = [&](bool elsewhere) {
+		signal(SIGSEGV, SIG_DFL);
+		{
+			fur::Heap first = create();
+			below = install(say_and_pass_on);
+		}
+		fur::Heap second = open();
+		fur::Thread self(second);
+		uint64_t *p = block(self), *wild = nullptr;
+		plain_store(elsewhere ? wild : p, uint64_t{1});
+	};
+	EXPECT_EXIT(
+	        twice(false), KilledBySignal(SIGABRT), "the program's own; libfur: .*plain store");
+	unlink(path_.c_str());
+	EXPECT_EXIT(twice(true), KilledBySignal(SIGSEGV), "the program's own; ");
+}
+
 /* ------------------------------------------------------- fork, recovery, growth, limits */
 
 TEST_F(PlainStores, AChildOfFork_IsFoundToo_AndHarmsNothing)
@@ -405,6 +436,31 @@ TEST_F(PlainStores, AChildOfFork_IsFoundToo_AndHarmsNothing)
 	fur::update(self, [&](fur_update *tx) { fur_store(tx, p, uint64_t{3}); });
 	EXPECT_EQ(value(self, p), 3u);
 	EXPECT_EXIT(plain_store(p, uint64_t{1}), KilledBySignal(SIGABRT), "a plain store");
+}
+
+TEST_F(PlainStores, AChildOfFork_WatchesAHeapOfItsOwn)
+{
+	const std::string other = path_ + "-other";
+	auto in_child = [&](bool elsewhere) {
+		signal(SIGSEGV, SIG_DFL);
+		fur::Heap first = create();
+		pid_t child = fork();
+		if (child) {
+			int status;
+			waitpid(child, &status, 0);
+			unlink(other.c_str());
+			signal(WTERMSIG(status), SIG_DFL);
+			raise(WTERMSIG(status));
+		}
+		first.close();
+		fur::Heap second = fur::Heap::create(other, small_options());
+		fur::Thread self(second);
+		uint64_t *p = block(self), *wild = nullptr;
+		plain_store(elsewhere ? wild : p, uint64_t{1});
+	};
+	EXPECT_EXIT(in_child(false), KilledBySignal(SIGABRT), "-other: a plain store");
+	unlink(path_.c_str());
+	EXPECT_EXIT(in_child(true), KilledBySignal(SIGSEGV), "");
 }
 
 TEST_F(PlainStores, ARecoveredHeap_HasEverything)
