@@ -700,7 +700,9 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  *           has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
  *           FUR_ENOSPC (fur_alloc),
- *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.
+ *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
+ *           does not notice such a failure, but that fur_alloc() returns NULL: until its end,
+ *           its loads find what it has stored.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in

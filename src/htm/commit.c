@@ -158,6 +158,7 @@ static int update_roll_back(struct fur_update *tx)
 	/* No transaction can have read the stores that we undo.  But we have read from others, and
 	 * are about to return, so we must wait for D. */
 	if (tx->mode == TX_IN_PLACE) {
+		store_undo_unlogged(tx);
 		redo_undo(tx->log, t->durability, tx->writable);
 		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
 		in_place_leave(t);

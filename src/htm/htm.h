@@ -140,10 +140,13 @@ struct fur_ro {
 };
 
 enum {
-	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
-	TX_FRESH = 2,  /* the update has fresh blocks (fresh.h) */
-	TX_TWICE = 4,  /* in place, in a heap that is mapped twice: see fur_update.writable */
-	TX_CHECKED = 8 /* a memory checker watches the process (blocks.h) */
+	TX_STAMPS = 1,  /* in place, beside software bodies: each store stamps its line first */
+	TX_FRESH = 2,   /* the update has fresh blocks (fresh.h) */
+	TX_TWICE = 4,   /* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
+	/* In place: it has failed, and the write set has what its later stores have overwritten
+	 * (store.c) */
+	TX_OVERWRITES = 16
 };
 
 struct fur_update {
@@ -507,5 +510,9 @@ void tx_abandon(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);
+/* Of an update that has failed.  Undo what it has stored in place since, before redo_undo().  Store
+ * in place what it has stored in software since, after redo_store_record(). */
+void store_undo_unlogged(struct fur_update *tx);
+void store_put_in_place(struct fur_update *tx);
 
 #endif /* FUR_HTM_H */

@@ -341,6 +341,8 @@ void software_to_in_place(struct fur_update *tx)
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
 	 * our own later store to that word would overwrite a value that we have not read. */
 	redo_store_record(tx->log, t->durability, tx->writable, true);
+	if (unlikely(tx->error))
+		store_put_in_place(tx);
 	tx_in_place(tx);
 	tx->form.software = 0;
 }
