@@ -32,6 +32,7 @@ int main(void)
 	SHOW(log_arg);
 	SHOW(async_ms);
 	SHOW(max_bytes);
+	SHOW(debug);
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
 	printf("FUR_EINVAL %d\nFUR_ENOENT %d\nFUR_EEXIST %d\n", FUR_EINVAL, FUR_ENOENT, FUR_EEXIST);

@@ -72,7 +72,7 @@
  *
  *    Functions return 0 or a negative FUR_E* code.  fur_strerror() names the code, and
  *    fur_errormsg() describes the calling thread's last failure in full: the file, what is wrong,
- *    what to do.  The library never prints and never exits.
+ *    what to do.  The library never prints and never exits, unless you ask it to ("Debugging").
  *    When the medium refuses a write, the heap has failed: libfur cannot make anything more on it
  *    durable.  From then on, the functions that begin, commit or end a transaction on it return
  *    FUR_EIO.  fur_end_ro_async() does not: fur_wait() does.  A heap also fails when libfur cannot
@@ -98,6 +98,53 @@
  *    libfur cannot report some misuse by a result, and finding other misuse would cost time.  If
  *    you build libfur with `meson setup -Dchecks=true`, it checks for such misuse where it can;
  *    when a check fails, libfur prints the misuse and stops the program.
+ *
+ * DEBUGGING
+ *
+ *    Two aids find misuse that libfur otherwise cannot tell.  They work on every machine, and cost
+ *    nothing while they are off.  Choose them by words in the environment, separated by commas, at
+ *    fur_create() or fur_open(); or by fur_options.debug:
+ *
+ *        FUR_DEBUG=plain-stores,double-free ./program
+ *
+ *    plain-stores   finds an assignment into the heap that libfur does not log, inside a
+ *                   transaction or outside.  The heap is mapped without the right to write, and
+ *                   libfur stores through a second mapping of the same pages.  So a plain store
+ *                   traps, and libfur writes a message to stderr and to fur_options.log: the
+ *                   address, the block, the thread, and the place in the program.  Then it calls
+ *                   abort().  libfur calls fur_options.log inside a signal handler then, perhaps
+ *                   while the thread has a transaction open.
+ *                   A system call that would write into the heap, such as read(), fails with
+ *                   EFAULT instead.
+ *                   Updates run in software.  The whole heap, as far as it is not zero, is copied
+ *                   to memory at the open, and fur_options.dram_bytes has no effect.
+ *                   libfur's handler for SIGSEGV passes each fault outside such heaps on to the
+ *                   handler that was there when the first such heap was opened.  A program that
+ *                   installs its own later must call the one that it replaces.
+ *                   In a child of fork(), the copy of the heap is the parent's memory: the child
+ *                   sees all that the parent stores later.
+ *    continue       with plain-stores: report each place in the program once, and let it go on.
+ *                   The store then does what it does without the aid.  It makes its page writable
+ *                   until an update ends; other plain stores to that page pass unnoticed meanwhile.
+ *    double-free    fur_free() of a small block looks through the free blocks of all threads.  So
+ *                   it refuses every block that is free, with FUR_EFREE.  That takes time for each
+ *                   free block of the size, and more updates conflict.
+ *
+ *    AddressSanitizer and valgrind report each use of memory in the heap that is in no block: of a
+ *    block that was freed, of memory that was never allocated, and beyond a block if the next one
+ *    is not in use.  The program or libfur must be built with AddressSanitizer, or run under
+ *    valgrind (and libfur be built where valgrind/memcheck.h is); and the heap must have no
+ *    hardware transactions (FUR_HTM=none).
+ *    A block is hidden from the moment at which the update that freed it becomes visible, but for
+ *    its first 8 bytes (16 in heaps of the first format); a block of more than 16 KiB is hidden
+ *    whole.  No reader can still see it then.  A software body that began earlier may: if it loads
+ *    from the block, it runs again, and nothing is reported.  The fur_alloc() that returns the
+ *    block makes all of its fur_usable_bytes() usable again.
+ *    A fur_free() in an update that fails hides nothing.  A block that was allocated in an update
+ *    that fails is not hidden until it is freed again.  When a heap is opened, the memory that is
+ *    in no chunk of blocks is hidden; blocks that were freed before are not.
+ *
+ *    docs/debugging.md shows what they print, and lists causes and remedies of every error code.
  *
  * CANCELLATION
  *
@@ -257,7 +304,19 @@ struct fur_reader_report {
 enum fur_log_level {
 	FUR_LOG_INFO,    /* as it should be */
 	FUR_LOG_WARNING, /* transactions go on; an operator may want to act */
-	FUR_LOG_ERROR,   /* the heap has failed */
+	/* The heap has failed, or FUR_DEBUG_PLAIN_STORES is about to abort the program */
+	FUR_LOG_ERROR,
+};
+
+/* Debugging aids, for fur_options.debug: "Debugging", above.  The words in brackets name them in
+ * FUR_DEBUG. */
+enum fur_debug {
+	/* [plain-stores] Find plain stores into the heap, which libfur does not log */
+	FUR_DEBUG_PLAIN_STORES = 1,
+	/* [continue] Report each place in the program that does so once, and let it go on */
+	FUR_DEBUG_CONTINUE = 2,
+	/* [double-free] fur_free() finds each block that is free already */
+	FUR_DEBUG_DOUBLE_FREE = 4
 };
 
 /* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the
@@ -346,6 +405,10 @@ struct fur_options {
 	 * The heap grows by itself before it is full, in steps that double it or add 256 MiB, by a
 	 * thread of libfur's own; and by fur_grow(). */
 	uint64_t max_bytes;
+
+	/* Debugging aids: FUR_DEBUG_*, or'ed; default none.  FUR_DEBUG in the environment adds to
+	 * them. */
+	uint64_t debug;
 };
 
 #define FUR_NO_LATENCY UINT32_MAX
@@ -637,7 +700,9 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  *           has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
  *           FUR_ENOSPC (fur_alloc),
- *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.
+ *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
+ *           does not notice such a failure, but that fur_alloc() returns NULL: until its end,
+ *           its loads find what it has stored.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in
@@ -782,7 +847,8 @@ FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignme
  *         small block that was never allocated, unless another thread has it in stock; for a run
  *         of chunks that is already free; and for the block that this thread freed last.  libfur
  *         does not notice other blocks that are already free: two calls of fur_alloc() may then
- *         return the same block.  fur-check finds such damage. */
+ *         return the same block.  FUR_DEBUG=double-free finds each of them ("Debugging", above),
+ *         and fur-check finds such damage later. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
 /* fur_usable_bytes - the actual size of the block at an address, whether or not the block is

@@ -247,7 +247,7 @@ void print(const json &i)
 	                ", mapped at " + address);
 	line("threads    ", number(i["max_threads"]) + " at most, each with a log of " +
 	                            number(r["logs"]["bytes_each"]) + " bytes; " +
-	                            number(r["logs"]["allocated"]) + " logs allocated");
+	                            "logs allocated: " + number(r["logs"]["allocated"]));
 	line("durTS      ", "tail " + number(i["ring"]["tail"]) +
 	                            (i["ring"]["last_durts"].is_null()
 	                                            ? ", none used yet"

@@ -22,7 +22,7 @@ packages_of() {
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
 		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
-		echo clang-format universal-ctags shellcheck
+		echo clang-format universal-ctags shellcheck valgrind
 		echo python3 python3-matplotlib black flake8 mypy
 		echo rustc cargo
 		;;

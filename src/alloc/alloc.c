@@ -18,6 +18,7 @@
  * stocks.
  */
 #include "alloc/alloc_parts.h"
+#include "htm/blocks.h"
 #include "htm/fresh.h"
 
 uint64_t *alloc_roots(void *base)
@@ -379,11 +380,13 @@ static void free_small(
 void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 {
 	void *block = NULL;
+	uint64_t usable = 0;
 	int error = 0;
 	FUR_ASSERT(thread < header(base)->threads);
 	if (tx->error || bytes > header(base)->bytes)
 		return NULL;
 	if (bytes <= SMALL_MOST) {
+		usable = class_bytes(class_of(bytes));
 		block = alloc_small(tx, base, thread, class_of(bytes), &error);
 	} else {
 		uint64_t want = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES,
@@ -392,15 +395,20 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 		        (alloc_extend(tx, base, want, &error) || alloc_reclaim(tx, base, want)))
 			number = take_run(tx, base, want, CHUNK_LARGE);
 		block = number ? block_at(chunk_address(base, number)) : NULL;
+		usable = want * CHUNK_BYTES;
 		if (block)
-			fresh_note(tx, block, want * CHUNK_BYTES);
+			fresh_note(tx, block, usable);
 	}
 	/* There is memory up to the largest size, but the disk is full or has failed: the commit
 	 * reports that. */
 	if (!block && error)
 		tx_fail(tx, error);
 	/* If the allocator itself has filled the log, the block is still in its old place. */
-	return tx->error ? NULL : block;
+	if (tx->error || !block)
+		return NULL;
+	if (unlikely(tx->extras & TX_CHECKED))
+		blocks_taken(tx, block, usable);
+	return block;
 }
 
 /* Bytes rounded up to the alignment have a class whose size is a multiple of the alignment
@@ -467,12 +475,25 @@ static bool is_free_already(
 	return address >= get_word(tx, &s->carve) && address < get_word(tx, &s->carve_end);
 }
 
+/* The first bytes of a free block that the allocator uses. */
+static uint64_t kept_bytes(const void *base, const struct found *f)
+{
+	if (f->kind != CHUNK_SMALL)
+		return 0;
+	return header(base)->lists ? sizeof(uint64_t) : sizeof(struct free_block);
+}
+
 bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 {
 	struct found f = find_block(tx, base, block);
 	if (f.kind == CHUNK_INNER ||
-	        (f.kind == CHUNK_SMALL && is_free_already(tx, base, thread, &f, (uintptr_t)block)))
+	        (f.kind == CHUNK_SMALL &&
+	                (is_free_already(tx, base, thread, &f, (uintptr_t)block) ||
+	                        (unlikely(tx->find_free) &&
+	                                alloc_find_free(tx, base, f.class, (uintptr_t)block)))))
 		return false;
+	if (unlikely(tx->extras & TX_CHECKED))
+		blocks_freed(tx, block, f.bytes, kept_bytes(base, &f));
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);
 	else

@@ -26,6 +26,18 @@ FUR_MUST_USE bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *
 uint64_t alloc_usable_bytes(fur_update *tx, const void *base, const void *block);
 uint64_t *alloc_roots(void *base);
 
+/* The block that contains an address below `heap_bytes`, for messages: transactions may run
+ * meanwhile.  False: the address lies in no block, or among the allocator's own data. */
+struct alloc_place {
+	uint64_t offset, bytes; /* of the block, in the heap */
+	bool inside;            /* false: it lies among the allocator's own data */
+};
+bool alloc_place_of(const void *base, const void *at, struct alloc_place *place);
+
+/* Hide the free runs of chunks from memory checkers (base/checker.h).  No transaction may be
+ * running. */
+void alloc_hide_free(const void *base);
+
 /* Check all the allocator's structures, and count the blocks and chunks in use.  No transaction may
  * be running.  Errors: FUR_ECORRUPT, with the first problem in the message; FUR_ENOMEM. */
 struct alloc_census {

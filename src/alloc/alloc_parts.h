@@ -125,7 +125,7 @@ static inline struct listed listed_of(fur_update *tx, const void *base, uint64_t
 static inline uint64_t chunks_now(fur_update *tx, const void *base)
 {
 	const uint64_t *grown = &header(base)->grown;
-	return arch_load(grown) ? get_word(tx, grown) : header(base)->chunks;
+	return arch_load(grown) ? get_word_anywhere(tx, grown) : header(base)->chunks;
 }
 
 /* ------------------------------------------------------------------ alloc.c */
@@ -152,6 +152,11 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
  * first chunk has its length. */
 void alloc_give_run(fur_update *tx, void *base, uint64_t number);
 
+/* ------------------------------------------------------------------ debug.c */
+
+/* Is this small block free?  Looks through all free blocks of its class. */
+bool alloc_find_free(fur_update *tx, const void *base, unsigned class, uint64_t address);
+
 /* ------------------------------------------------------------------- grow.c */
 
 /* Let the allocator have more chunks, until there is a run of `want` of them; let the heap grow if
@@ -161,6 +166,10 @@ void alloc_give_run(fur_update *tx, void *base, uint64_t number);
 bool alloc_extend(fur_update *tx, void *base, uint64_t want, int *error);
 
 /* ---------------------------------------------------------------- reclaim.c */
+
+/* The word that contains the address of the class's first old list, or 0.  On the class's list, old
+ * lists follow the last chunk that has free blocks. */
+uint64_t *alloc_old_lists(fur_update *tx, const void *base, unsigned class);
 
 /* Make free runs of chunks that have no block in use, until there is a run of `want` chunks.
  * False: no such run can be made. */

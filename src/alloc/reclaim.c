@@ -47,9 +47,7 @@ static bool is_old_form(const void *base)
 	return header(base)->lists == 0;
 }
 
-/* The word that contains the address of the class's first old list, or 0.  On the class's list, old
- * lists follow the last chunk that has free blocks. */
-static uint64_t *old_lists(fur_update *tx, void *base, unsigned class)
+uint64_t *alloc_old_lists(fur_update *tx, const void *base, unsigned class)
 {
 	uint64_t *link = &header(base)->classes[class].depot;
 	while (is_chunk_link(get_word(tx, link)))
@@ -72,7 +70,8 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 {
 	for (unsigned class = 0; class < CLASSES; class ++)
 		for (;;) {
-			uint64_t *link = old_lists(tx, base, class), list = get_word(tx, link);
+			uint64_t *link = alloc_old_lists(tx, base, class),
+			         list = get_word(tx, link);
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
 			if (!list || log_room(tx) < log_bytes(tx) / 2 +
 			                                    UINT64_C(5) * BATCH_MOST * ENTRY_BYTES)
@@ -124,8 +123,8 @@ static void tally_class(fur_update *tx, struct tally *t, void *base, unsigned cl
 		tally_range(t, base, get_word(tx, &c->carve), get_word(tx, &c->carve_end), class);
 	}
 	tally_range(t, base, get_word(tx, &s->carve), get_word(tx, &s->carve_end), class);
-	for (uint64_t list = is_old_form(base) ? get_word(tx, old_lists(tx, base, class)) : 0; list;
-	        list = get_word(tx, &block_at(list)->depth))
+	for (uint64_t list = is_old_form(base) ? get_word(tx, alloc_old_lists(tx, base, class)) : 0;
+	        list; list = get_word(tx, &block_at(list)->depth))
 		tally_list(tx, t, base, list, 4);
 }
 
@@ -196,7 +195,7 @@ static void take_from_range(
 
 static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
-	uint64_t *link = old_lists(tx, base, class);
+	uint64_t *link = alloc_old_lists(tx, base, class);
 	for (uint64_t list = get_word(tx, link), after; list; list = after) {
 		struct stock all = {list, BATCH_MOST},
 		             rest = list_without_chunk(tx, base, all, number);

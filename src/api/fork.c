@@ -40,6 +40,7 @@ void heap_disown(struct fur_heap *heap)
 		t->update.mode = TX_NONE;
 	}
 	arch_store(&d->failed, (uint64_t)(int64_t)FUR_EFORK);
+	heap_forget_writable(&heap->file);
 }
 
 /* ---------------------------------------------------------------- handlers */

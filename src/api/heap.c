@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "htm/software.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -81,8 +82,13 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 		        "no memory for %u threads: "
 		        "free some memory, or make the heap with a smaller max_threads",
 		        threads);
-	return htm_choose(
-	        h, o->htm, o->isolation, heap->info.htm_reason, sizeof heap->info.htm_reason);
+	const bool twice = o->debug & FUR_DEBUG_PLAIN_STORES;
+	int error = htm_choose(h, twice ? FUR_HTM_NONE : o->htm, o->isolation,
+	        heap->info.htm_reason, sizeof heap->info.htm_reason);
+	if (!error && twice)
+		snprintf(heap->info.htm_reason, sizeof heap->info.htm_reason,
+		        "debugging, plain-stores: updates run in software");
+	return error;
 }
 
 int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
@@ -99,6 +105,7 @@ int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 	if (error)
 		return error;
 	log_start(heap, o);
+	heap->debug = o->debug;
 	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
 	/* On POWER an update draws its durTS in the window, before it announces itself. */
 	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
@@ -120,6 +127,7 @@ void heap_take_apart(struct fur_heap *heap)
 	for (uint64_t i = 0; heap->threads && i < heap->durability.limit; i++)
 		thread_free_memory(&heap->threads[i]);
 	page_limit_end(heap);
+	store_watch_end(heap);
 	free(heap->htm.active);
 	free(heap->htm.publications.stamps);
 	free(heap->htm.crowd.place);

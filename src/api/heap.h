@@ -27,6 +27,12 @@ struct event_log {
 	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
 };
 
+/* FUR_DEBUG_PLAIN_STORES (plain_stores.c). */
+struct store_watch {
+	bool on;
+	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
+};
+
 /* A thread of libfur's own that lets the heap grow before updates need it (grow.c). */
 struct grower {
 	pthread_t thread;
@@ -55,7 +61,9 @@ struct fur_heap {
 	struct grower grower;
 	pthread_mutex_t polling; /* lets one thread at a time call active_poll() */
 	struct fur_info info;
-	pid_t owner; /* the process that opened it */
+	struct store_watch store_watch;
+	uint64_t debug; /* fur_options.debug */
+	pid_t owner;    /* the process that opened it */
 	struct fur_heap *next_open;
 };
 
@@ -95,6 +103,18 @@ void log_start(struct fur_heap *heap, const struct fur_options *o);
 void log_opened(const struct fur_heap *heap, const struct replay_result *replayed);
 /* Report the events that are noted.  The caller holds no lock, and has no transaction open. */
 void log_events(struct fur_heap *heap);
+
+/* ------------------------------------------------------------------ memory.c */
+
+/* Does a memory checker know the heap's blocks (htm/blocks.h)? */
+bool heap_is_checked(const struct fur_heap *heap);
+
+/* ------------------------------------------------------------ plain_stores.c */
+
+/* From now on find plain stores into the heap, if `debug` asks for it.  After recovery and
+ * log_start(), before a thread registers.  Errors: those of heap_map_twice(); FUR_EBUSY. */
+FUR_MUST_USE int store_watch_start(struct fur_heap *heap);
+void store_watch_end(struct fur_heap *heap);
 
 /* -------------------------------------------------------------------- grow.c */
 

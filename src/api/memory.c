@@ -5,6 +5,7 @@
  */
 #include "alloc/alloc.h"
 #include "api/heap.h"
+#include "base/checker.h"
 #include "base/error.h"
 
 /* The update that this thread has open on this heap, or NULL.  A read-only transaction that has
@@ -16,6 +17,11 @@ static fur_update *open_update(const fur_heap *heap)
 	if (!t || t->heap != heap || !t->update.depth)
 		return NULL;
 	return (fur_update *)(uintptr_t)&t->update;
+}
+
+bool heap_is_checked(const struct fur_heap *heap)
+{
+	return !heap->htm.ops && checker_runs();
 }
 
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)
@@ -40,8 +46,11 @@ FUR_API void fur_free(fur_update *tx, void *memory)
 {
 	if (!memory || !tx || !tx->depth || tx->error)
 		return;
-	if (!alloc_free(tx, tx->base, tx->thread->index, memory))
-		tx_fail(tx, FUR_EFREE);
+	if (alloc_free(tx, tx->base, tx->thread->index, memory))
+		return;
+	tx_fail(tx, FUR_EFREE);
+	tx->thread->refused = (struct refused_free){
+	        memory, tx_in_heap(tx, memory, 1) ? alloc_usable_bytes(tx, tx->base, memory) : 0};
 }
 
 FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)

@@ -70,12 +70,18 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	if (error)
 		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
-	/* After recovery, so that the file does not grow if it is refused (INV-F1). */
-	error = grower_start(heap);
+	/* After recovery, because it copies the heap; and so that the file does not grow if it is
+	 * refused (INV-F1). */
+	error = store_watch_start(heap);
+	if (!error)
+		error = grower_start(heap);
 	if (!error && name)
 		error = heap_name_file(&heap->file, name);
 	if (error)
 		return error;
+	/* A new file is mapped again by its name, and then all of it is shown. */
+	if (heap_is_checked(heap))
+		alloc_hide_free(heap->file.base);
 	heap_advise_growth(&heap->file);
 	if (d->populate)
 		heap_populate(&heap->file);

@@ -41,6 +41,61 @@ static const char *pm_name(int pm)
 	return fur_pm_name((enum fur_pm)pm);
 }
 
+/* The words of FUR_DEBUG. */
+static const struct {
+	const char *word;
+	enum fur_debug aid;
+} aids[] = {
+        {"plain-stores", FUR_DEBUG_PLAIN_STORES},
+        {"continue", FUR_DEBUG_CONTINUE},
+        {"double-free", FUR_DEBUG_DOUBLE_FREE},
+};
+enum { AIDS = sizeof aids / sizeof *aids };
+
+/* The aid that a word names, or 0. */
+static uint64_t aid_of(const char *word, size_t length)
+{
+	for (int k = 0; k < AIDS; k++)
+		if (strlen(aids[k].word) == length && !strncmp(word, aids[k].word, length))
+			return (uint64_t)aids[k].aid;
+	return 0;
+}
+
+static int aids_from_environment(uint64_t *debug)
+{
+	const char *at = getenv("FUR_DEBUG");
+	if (!at || !*at)
+		return 0;
+	for (const char *end;; at = end + 1) {
+		end = strchrnul(at, ',');
+		uint64_t aid = aid_of(at, (size_t)(end - at));
+		if (!aid)
+			return fur_fail(FUR_EINVAL,
+			        "FUR_DEBUG has the word '%.*s' in the environment: use %s, %s and "
+			        "%s, separated by commas",
+			        (int)(end - at), at, aids[0].word, aids[1].word, aids[2].word);
+		*debug |= aid;
+		if (!*end)
+			return 0;
+	}
+}
+
+static int check_aids(uint64_t debug)
+{
+	uint64_t known = 0;
+	for (int k = 0; k < AIDS; k++)
+		known |= (uint64_t)aids[k].aid;
+	if (debug & ~known)
+		return fur_fail(FUR_EINVAL,
+		        "fur_options.debug is %#llx: use the values of enum fur_debug",
+		        (unsigned long long)debug);
+	if ((debug & FUR_DEBUG_CONTINUE) && !(debug & FUR_DEBUG_PLAIN_STORES))
+		return fur_fail(FUR_EINVAL,
+		        "FUR_DEBUG or fur_options.debug has 'continue' without 'plain-stores': add "
+		        "that, or leave both out");
+	return 0;
+}
+
 /* Read all options that the environment can change. */
 static int read_environment(struct fur_options *o)
 {
@@ -50,7 +105,9 @@ static int read_environment(struct fur_options *o)
 		error = value_from_environment("FUR_PM", pm_name, FUR_PM_SYNC + 1, &pm);
 	o->htm = (enum fur_htm)htm;
 	o->pm = (enum fur_pm)pm;
-	return error;
+	if (!error)
+		error = aids_from_environment(&o->debug);
+	return error ? error : check_aids(o->debug);
 }
 
 /* ----------------------------------------------------------------- options */

@@ -33,6 +33,7 @@ void thread_free_memory(struct fur_thread *t)
 	free(t->window.seqs);
 	free(t->software.reads.reads);
 	write_fini(&t->software.writes);
+	free(t->noted.blocks);
 	window_stack_delete(t->window_stack);
 }
 
@@ -51,8 +52,12 @@ static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint3
 	t->heap = heap;
 	t->index = t->window.commit.me = me;
 	t->seq = 1; /* each transaction adds ACTIVE_STEP: always odd, never 0 */
-	t->update = (struct fur_update){
-	        .thread = t, .base = heap->file.base, .log = &heap->durability.redo[me]};
+	t->update = (struct fur_update){.thread = t,
+	        .base = heap->file.base,
+	        .writable = heap->file.writable,
+	        .always = heap_is_checked(heap) ? TX_CHECKED : 0,
+	        .find_free = heap->debug & FUR_DEBUG_DOUBLE_FREE,
+	        .log = &heap->durability.redo[me]};
 	/* From now on scans reach this index.  The full fence of this thread's first transaction
 	 * orders this store before the transaction's loads.  So a scan that must see that
 	 * transaction sees the new limit too. */

@@ -332,7 +332,8 @@ static bool same_file(int fd, const char *path)
 }
 
 /* Map the file again, by its name and in the same places, so that /proc/PID/maps and the tools that
- * read it show the name.  Nothing uses the mappings yet. */
+ * read it show the name.  Nothing uses the mappings yet.  A heap that is mapped twice is a copy in
+ * memory, which has no name. */
 static int map_by_name(struct heap_file *file, const char *path)
 {
 	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : FILE_SHARED;
@@ -345,9 +346,10 @@ static int map_by_name(struct heap_file *file, const char *path)
 	}
 	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE,
 	                      shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
-	              mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE,
-	                      MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-	                      (off_t)s->heap_offset) == MAP_FAILED;
+	              (file->writable == file->base &&
+	                      mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE,
+	                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+	                              (off_t)s->heap_offset) == MAP_FAILED);
 	int error = errno;
 	close(fd); /* releases no lock: our locks belong to another open file */
 	return failed ? file_map_failed(error) : 0;

@@ -3,6 +3,7 @@
  * heap_file.c - opening, mapping and closing heap files.  create.c makes them; super.c checks their
  * superblocks.
  */
+#include "base/checker.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/file_parts.h"
@@ -126,7 +127,9 @@ int heap_map(struct heap_file *file)
 			munmap(p, s->heap_bytes);
 		return fail_taken(want, (uint8_t *)want + s->heap_bytes);
 	}
-	file->base = p;
+	/* A parent may have hidden bytes of a heap that it has there (fur_scan). */
+	checker_show(p, s->heap_bytes);
+	file->base = file->writable = p;
 	file->mapped_bytes = s->heap_bytes;
 	return 0;
 }
@@ -216,8 +219,12 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 
 void heap_close_file(struct heap_file *file)
 {
-	if (file->mapped_bytes)
+	if (file->mapped_bytes && file->writable != file->base)
+		munmap(file->writable, file->mapped_bytes);
+	if (file->mapped_bytes) {
+		checker_show(file->base, file->mapped_bytes);
 		munmap(file->base, file->mapped_bytes);
+	}
 	if (file->super) {
 		arch_persistent_gone(file->super);
 		munmap(file->super, file->file_bytes);

@@ -34,6 +34,8 @@ struct heap_file {
 	/* The heap, mapped copy-on-write at its address, after heap_map() */
 	uint8_t *base;
 	uint64_t mapped_bytes; /* of that mapping; 0: there is none */
+	/* Where libfur stores to the heap: `base`, or a second mapping (heap_map_twice()) */
+	uint8_t *writable;
 	/* The temporary name of a new file, until heap_name_file(); only on a file system that
 	 * cannot make files without a name */
 	char *temporary;
@@ -99,6 +101,14 @@ FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct he
 /* Map the heap copy-on-write at its address, if it is not mapped.  Writes nothing.
  * Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
+
+/* For FUR_DEBUG=plain-stores (double_map.c): replace the mapping by one of a copy in memory without
+ * the right to write, and map the copy's pages a second time, writable.  After recovery, while no
+ * thread uses the heap.  A child of fork() has the first mapping only.
+ * Errors: FUR_ENOSPC (RLIMIT_FSIZE), FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int heap_map_twice(struct heap_file *file);
+/* In a child of fork(): it does not have the second mapping. */
+void heap_forget_writable(struct heap_file *file);
 
 /* In a heap that grows: tell the kernel that it need not read ahead in the part of the mappings
  * that the allocator does not use yet, because there is nothing to read.  Otherwise the first store

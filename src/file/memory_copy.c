@@ -20,8 +20,7 @@ static int fail_memory(int error)
 	        strerror(error));
 }
 
-/* Beyond the limit the kernel would send SIGXFSZ, which ends the process. */
-static int check_limit(uint64_t bytes)
+int file_check_memory(uint64_t bytes)
 {
 	struct rlimit most;
 	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
@@ -53,7 +52,7 @@ int heap_create_memory_copy(const struct heap_file *original, struct heap_file *
 	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry, .in_memory = true};
 	/* As in heap_create_copy(). */
 	memcpy(copy->geometry.grown, original->super->grown, sizeof copy->geometry.grown);
-	int error = check_limit(copy->geometry.file_bytes);
+	int error = file_check_memory(copy->geometry.file_bytes);
 	if (!error)
 		error = make_file(original, copy);
 	if (!error)

@@ -6,8 +6,11 @@
 #include "base/probe.h"
 #include "durability/async.h"
 #include "file/heap_file.h"
+#include "htm/blocks.h"
 #include "htm/fresh.h"
 #include "htm/software.h"
+
+#include <stdio.h>
 
 /* ------------------------------------------------------------- in place */
 
@@ -114,6 +117,26 @@ static int commit_finish(struct fur_thread *t)
 	return error;
 }
 
+/* The message for FUR_EFREE. */
+static int fail_free(const struct fur_thread *t)
+{
+	const struct refused_free *r = &t->refused;
+	const uint64_t offset = (uint64_t)((const uint8_t *)r->at - t->update.base);
+	char what[64] = "where no block in use begins";
+	if (offset >= t->durability->super->heap_bytes)
+		return fur_fail(FUR_EFREE,
+		        "the update freed %p, which is outside the heap, and was rolled back: free "
+		        "only what fur_alloc() returned, and other memory as it was allocated",
+		        r->at);
+	if (r->bytes)
+		snprintf(what, sizeof what, "a block of %llu bytes that is free already",
+		        (unsigned long long)r->bytes);
+	return fur_fail(FUR_EFREE,
+	        "the update freed %p (byte %llu of the heap), %s, and was rolled back: free each "
+	        "block once, by the address that fur_alloc() returned",
+	        r->at, (unsigned long long)offset, what);
+}
+
 static int update_roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
@@ -124,8 +147,6 @@ static int update_roll_back(struct fur_update *tx)
 	                        "back: only fur_alloc()ed memory and roots can be stored to",
 	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "
 	                         "the heap with a larger log_bytes, or the update smaller",
-	        [-FUR_EFREE] = "the update freed what is not an allocated block of this heap and "
-	                       "was rolled back",
 	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
 	};
 	struct fur_thread *t = tx->thread;
@@ -137,7 +158,8 @@ static int update_roll_back(struct fur_update *tx)
 	/* No transaction can have read the stores that we undo.  But we have read from others, and
 	 * are about to return, so we must wait for D. */
 	if (tx->mode == TX_IN_PLACE) {
-		redo_undo(tx->log, t->durability, tx->base);
+		store_undo_unlogged(tx);
+		redo_undo(tx->log, t->durability, tx->writable);
 		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
 		in_place_leave(t);
 	} else {
@@ -157,6 +179,8 @@ static int update_roll_back(struct fur_update *tx)
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
 		return fur_fail(error, "%s", reason);
+	if (error == FUR_EFREE)
+		return fail_free(t);
 	if (error == FUR_ENOSPC)
 		return fur_fail(error,
 		        "%s: the heap is full, and has its largest size, or the file system has no "
@@ -174,7 +198,11 @@ static int commit_visible(struct fur_thread *t, bool empty)
 {
 	switch (t->update.mode) {
 	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
-	case TX_IN_PLACE: in_place_commit(t); return 0;
+	case TX_IN_PLACE:
+		if (unlikely(t->update.extras & TX_CHECKED))
+			blocks_settle(t);
+		in_place_commit(t);
+		return 0;
 	default: return software_commit(t, empty);
 	}
 }

@@ -123,7 +123,7 @@ void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t byt
 	FUR_ASSERT(b && at + bytes <= b->end);
 	if (t->fresh.publication)
 		stamp_range(t, at, bytes, t->fresh.publication);
-	redo_store_words(at, from, bytes);
+	redo_store_words(tx_writable(tx, at), from, bytes);
 	b->low = at < b->low ? at : b->low;
 	b->high = at + bytes > b->high ? at + bytes : b->high;
 }

@@ -140,14 +140,21 @@ struct fur_ro {
 };
 
 enum {
-	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
-	TX_FRESH = 2   /* the update has fresh blocks (fresh.h) */
+	TX_STAMPS = 1,  /* in place, beside software bodies: each store stamps its line first */
+	TX_FRESH = 2,   /* the update has fresh blocks (fresh.h) */
+	TX_TWICE = 4,   /* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
+	/* In place: it has failed, and the write set has what its later stores have overwritten
+	 * (store.c) */
+	TX_OVERWRITES = 16
 };
 
 struct fur_update {
 	/* The first member: fur_load() looks at it (fur.h).  Set in the two software modes. */
 	struct fur_update_mode form;
 	uint8_t extras; /* TX_*, or'ed: what a store must look at */
+	uint8_t always; /* TX_CHECKED or 0: with which `extras` each update begins */
+	bool find_free; /* FUR_DEBUG_DOUBLE_FREE */
 	struct fur_thread *thread;
 	uint8_t *base;  /* of the heap */
 	uint64_t bytes; /* of the heap while the update is open, else 0 */
@@ -155,6 +162,10 @@ struct fur_update {
 	uint32_t depth; /* 0: not open */
 	enum tx_mode mode;
 	int error; /* 0, or the FUR_E* that makes the commit roll back */
+	/* Where to store what belongs at `base`: there, or in a second mapping of the same pages
+	 * (FUR_DEBUG_PLAIN_STORES).  Then the heap has no hardware transactions, and every store in
+	 * place takes store_part()'s way. */
+	uint8_t *writable;
 };
 
 /* State that the steps of a commit pass on to later steps.  On POWER the window writes it while
@@ -202,6 +213,22 @@ struct quiet {
 	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
 	uint32_t skip;   /* so many transactions do not ask */
+};
+
+/* The blocks that the open update has allocated and freed (blocks.h). */
+struct noted_blocks {
+	struct noted_block {
+		uint8_t *at;
+		uint64_t bytes, keep;
+		bool freed;
+	} * blocks;
+	uint32_t n, most;
+};
+
+/* The last address that fur_free() refused, for the message of FUR_EFREE. */
+struct refused_free {
+	const void *at;
+	uint64_t bytes; /* of the block that is there, and free already; 0: no block begins there */
 };
 
 /* The fresh blocks of an update (fresh.h). */
@@ -252,6 +279,8 @@ struct fur_thread {
 	struct polled {
 		uint64_t seq, since_ns;
 	} polled;
+	struct refused_free refused;
+	struct noted_blocks noted;
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had
@@ -437,6 +466,20 @@ static inline bool tx_in_heap(struct fur_update *tx, const void *at, size_t byte
 /* Refuse an update that is not: sets the message, returns the error. */
 FUR_MUST_USE int tx_not_mine(const struct fur_update *tx, const char *function);
 
+/* Where the update stores what belongs at `at`, an address of the heap. */
+static inline uint8_t *tx_writable(const struct fur_update *tx, const void *at)
+{
+	return tx->writable + ((const uint8_t *)at - tx->base);
+}
+
+/* From now on the update stores in place. */
+static inline void tx_in_place(struct fur_update *tx)
+{
+	tx->mode = TX_IN_PLACE;
+	if (unlikely(tx->writable != tx->base))
+		tx->extras |= TX_TWICE;
+}
+
 /* Mark the update as ended. */
 void tx_close(struct fur_update *tx);
 
@@ -467,5 +510,9 @@ void tx_abandon(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);
+/* Of an update that has failed.  Undo what it has stored in place since, before redo_undo().  Store
+ * in place what it has stored in software since, after redo_store_record(). */
+void store_undo_unlogged(struct fur_update *tx);
+void store_put_in_place(struct fur_update *tx);
 
 #endif /* FUR_HTM_H */

@@ -9,8 +9,10 @@
  */
 #include "htm/software.h"
 
+#include "base/checker.h"
 #include "base/error.h"
 #include "base/probe.h"
+#include "htm/blocks.h"
 
 /* active[i].request.  Only CAS leaves REQUEST_WAITING, so an update is published once. */
 enum request {
@@ -99,7 +101,11 @@ static void announce(struct fur_thread *t)
 
 static void store_writes(struct fur_thread *t)
 {
-	redo_store_record(t->update.log, t->durability, t->update.base, false);
+	/* Before the stores: as soon as the allocator's are there, another body may allocate what
+	 * this update has freed. */
+	if (unlikely(t->update.extras & TX_CHECKED))
+		blocks_settle(t);
+	redo_store_record(t->update.log, t->durability, t->update.writable, false);
 }
 
 /* ------------------------------------------------------------ members of a batch */
@@ -142,7 +148,7 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
 	enum request now = REQUEST_JOINED;
 	arch_overlap_begin();
 	for (uint64_t i = 0; i < set->n && now == REQUEST_JOINED; i++) {
-		uint64_t value = arch_load(set->reads[i].word),
+		uint64_t value = checker_load(set->reads[i].word),
 		         stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
 		/* Either order of the two loads will do: a member that claims the line after we
 		 * have looked comes after us, or sees our claim. */
@@ -172,7 +178,12 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 	 * at least one sees the other's claim.  Without the fence both could publish, each from
 	 * values that the other one overwrites. */
 	arch_fence();
+	const bool checked = t->update.extras & TX_CHECKED;
+	if (unlikely(checked))
+		checker_quiet(); /* as in software_extend() */
 	enum request now = check_member(t, number);
+	if (unlikely(checked))
+		checker_loud();
 	if (now != REQUEST_JOINED)
 		return now;
 	announce(t);

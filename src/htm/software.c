@@ -4,8 +4,10 @@
  */
 #include "htm/software.h"
 
+#include "base/checker.h"
 #include "base/error.h"
 #include "base/probe.h"
+#include "htm/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,9 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	s->slow_loads = 0;
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
+	/* Then every load comes to fur_load_update(). */
+	if (unlikely(t->update.extras & TX_CHECKED))
+		memset(s->writes.filter, 0xff, sizeof s->writes.filter);
 	t->update.mode = mode;
 	t->update.form.software = 1;
 }
@@ -123,7 +128,7 @@ static enum check check_reads(
         const struct htm *h, const struct read_set *set, uint64_t snapshot, uint64_t *stamp)
 {
 	for (uint64_t i = 0; i < set->n; i++) {
-		if (arch_load(set->reads[i].word) != set->reads[i].value)
+		if (checker_load(set->reads[i].word) != set->reads[i].value)
 			return CHANGED;
 		if ((*stamp = newer_stamp(h, set->reads[i].word, snapshot)))
 			return UNDER_WAY;
@@ -135,12 +140,13 @@ static enum check check_reads(
 static bool check_values(const struct read_set *set)
 {
 	for (uint64_t i = 0; i < set->n; i++)
-		if (arch_load(set->reads[i].word) != set->reads[i].value)
+		if (checker_load(set->reads[i].word) != set->reads[i].value)
 			return false;
 	return true;
 }
 
-bool software_extend(struct fur_thread *t)
+/* Are the loaded words as they were?  If so, the snapshot moves to now. */
+static bool extend(struct fur_thread *t)
 {
 	const struct htm *h = t->htm;
 	struct software *s = &t->software;
@@ -166,6 +172,17 @@ bool software_extend(struct fur_thread *t)
 	}
 }
 
+bool software_extend(struct fur_thread *t)
+{
+	if (likely(!(t->update.extras & TX_CHECKED)))
+		return extend(t);
+	/* Words that the body has loaded may be hidden since (INV-MC1). */
+	checker_quiet();
+	bool same = extend(t);
+	checker_loud();
+	return same;
+}
+
 /* ------------------------------------------------------------------- loads */
 
 /* Something was published since the update's snapshot.  Returns a value of the word that is
@@ -174,7 +191,7 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 {
 	struct software *s = &t->software;
 	for (bool extended = false;; extended = true) {
-		uint64_t value = arch_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
+		uint64_t value = checker_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
 		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
 		 * cheaper, and we might learn sooner that we are defeated.  We compare all words
 		 * when the loads since the last time have cost as much as that will. */
@@ -193,7 +210,7 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 {
 	struct software *s = &t->software;
-	uint64_t value = arch_load(word);
+	uint64_t value = checker_load(word);
 	if (t->update.mode != TX_CONCURRENT)
 		return value;
 	arch_fence_light(); /* as in fur_load_bits() */
@@ -236,6 +253,8 @@ void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 	}
 	uint8_t *out = to;
 	const uint8_t *in = from;
+	if (unlikely(tx->extras & TX_CHECKED))
+		blocks_check(tx, from, bytes, false);
 	while (bytes) {
 		uint64_t *word = word_at(in), skip = (uintptr_t)in & 7,
 		         part = 8 - skip < bytes ? 8 - skip : bytes, value = load_word(t, word);
@@ -266,7 +285,7 @@ uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 	if (unlikely(skip + bytes > 8 || !tx_in_heap(tx, from, bytes) ||
 	             write_maybe(&s->writes, write_hash(word))))
 		return load_bits(tx, from, bytes);
-	value = arch_load(word);
+	value = checker_load(word);
 	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
 	 * begun since our snapshot, the value is the snapshot's. */
 	arch_fence_light();
@@ -321,7 +340,9 @@ void software_to_in_place(struct fur_update *tx)
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
 	 * our own later store to that word would overwrite a value that we have not read. */
-	redo_store_record(tx->log, t->durability, tx->base, true);
-	tx->mode = TX_IN_PLACE;
+	redo_store_record(tx->log, t->durability, tx->writable, true);
+	if (unlikely(tx->error))
+		store_put_in_place(tx);
+	tx_in_place(tx);
 	tx->form.software = 0;
 }

@@ -2,8 +2,15 @@
  *
  * store.c - an update logs each of its stores, then stores in place (FUR, Algorithm 1, lines 19 to
  * 21).
+ *
+ * An update that has failed, for example because its log is full, is rolled back in the end.  Until
+ * then its body goes on.  It must load what it has stored, or it would follow pointers in memory
+ * that was never stored to.  So its stores go on, too, but unlogged: in software to the write set;
+ * in place to the heap, and the write set remembers what they overwrite.  An update in hardware
+ * drops them, because the hardware contains whatever it does then.
  */
 #include "base/error.h"
+#include "htm/blocks.h"
 #include "htm/fresh.h"
 #include "htm/software.h"
 
@@ -27,36 +34,99 @@ static bool store_make_room(struct fur_update *tx)
 	return !error;
 }
 
-/* A software update's store, of at most redo_fits() bytes: to the log and the write set alone. */
+/* A software update's store, of at most redo_fits() bytes: to the log and the write set alone.
+ * False: no memory. */
 static bool store_in_software(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
-	while (!redo_append_only(tx->log, tx->thread->durability, offset, from, bytes))
-		if (!store_make_room(tx))
-			return false;
+	while (!tx->error &&
+	        !redo_append_only(tx->log, tx->thread->durability, offset, from, bytes))
+		store_make_room(tx);
 	if (software_note_store(tx, to, from, bytes))
 		return true;
 	tx_fail(tx, FUR_ENOMEM);
 	return false;
 }
 
-/* Log the store of an update that stores in place, and store.  The source lies elsewhere. */
+/* Remember what the word has in the bytes of `mask`, unless that is remembered already.  False: no
+ * memory. */
+static bool keep_word(struct fur_update *tx, uint64_t *word, uint64_t mask)
+{
+	struct write_set *set = &tx->thread->software.writes;
+	const struct written *kept = write_find(set, word);
+	uint64_t more = kept ? mask & ~kept->mask : mask;
+	return more == 0 || write_put(set, word, arch_load(word), more);
+}
+
+/* The store of an update in place that has failed.  False: no memory; nothing is stored. */
+static bool store_unlogged(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+{
+	const uint64_t first = (uintptr_t)to, end = first + bytes;
+	if (!(tx->extras & TX_OVERWRITES)) {
+		write_clear(&tx->thread->software.writes);
+		tx->extras |= TX_OVERWRITES;
+	}
+	for (uint64_t at = first & ~UINT64_C(7); at < end; at += 8) {
+		uint64_t mask = UINT64_MAX;
+		if (at < first)
+			mask &= UINT64_MAX << 8 * (first - at);
+		if (end - at < 8)
+			mask &= UINT64_MAX >> 8 * (8 - (end - at));
+		if (!keep_word(tx, (uint64_t *)(uintptr_t)at, mask))
+			return false;
+	}
+	redo_store_words(tx_writable(tx, to), from, bytes);
+	return true;
+}
+
+/* Store the bytes of `mask` of the value. */
+static void put_masked(struct fur_update *tx, uint64_t *word, uint64_t value, uint64_t mask)
+{
+	uint64_t merged = (arch_load(word) & ~mask) | (value & mask);
+	arch_store((uint64_t *)(void *)tx_writable(tx, word), merged);
+}
+
+void store_undo_unlogged(struct fur_update *tx)
+{
+	const struct write_set *set = &tx->thread->software.writes;
+	if (!(tx->extras & TX_OVERWRITES))
+		return;
+	for (uint32_t k = 0; k < set->n; k++)
+		put_masked(tx, set->words[k].word, set->words[k].value, set->words[k].mask);
+}
+
+void store_put_in_place(struct fur_update *tx)
+{
+	struct write_set *set = &tx->thread->software.writes;
+	for (uint32_t k = 0; k < set->n; k++) {
+		struct written *w = &set->words[k];
+		const uint64_t old = arch_load(w->word);
+		put_masked(tx, w->word, w->value, w->mask);
+		w->value = old;
+	}
+	tx->extras |= TX_OVERWRITES;
+}
+
+/* Log the store of an update that stores in place, and store.  The source lies elsewhere.
+ * False: no memory. */
 static bool store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	if (unlikely(tx->extras & TX_STAMPS))
 		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
-	while (!redo_append(tx->log, tx->thread->durability, offset, to, from, bytes))
-		if (!store_make_room(tx))
-			return false;
-	return true;
+	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
+	                             tx_writable(tx, to), from, bytes))
+		store_make_room(tx);
+	return !tx->error || store_unlogged(tx, to, from, bytes);
 }
 
 /* A store of at most redo_fits() bytes, from outside the heap, of an update without hardware that
- * may have fresh blocks. */
+ * may have fresh blocks, or whose blocks a memory checker knows. */
 static bool store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	bool ok = true;
+	if (unlikely(tx->extras & TX_CHECKED))
+		blocks_check(tx, to, bytes, true);
 	for (uint64_t part; bytes && ok; bytes -= part, to += part, from += part) {
 		part = bytes;
 		if ((tx->extras & TX_FRESH) && fresh_reach(tx, to, &part))
@@ -81,13 +151,15 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 {
 	enum { MOST_BYTES = sizeof bits };
 	check_update(tx);
-	if (unlikely(!tx_in_heap(tx, to, bytes) || tx->error || bytes - 1 >= MOST_BYTES)) {
+	if (unlikely(!tx_in_heap(tx, to, bytes) || bytes - 1 >= MOST_BYTES)) {
 		/* `bits` has at most 8 bytes, and a replay would take an entry of 0 bytes for
 		 * damage. */
 		tx_fail(tx, tx_in_heap(tx, to, bytes) ? FUR_EINVAL : FUR_ERANGE);
 		return;
 	}
-	if (unlikely(tx->extras)) {
+	if (unlikely(tx->error && tx->mode == TX_HARDWARE))
+		return;
+	if (unlikely(tx->extras || tx->error)) {
 		store_part(tx, to, (const uint8_t *)&bits, bytes);
 		return;
 	}
@@ -98,39 +170,15 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 	const struct durability *d = tx->thread->durability;
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (unlikely(!redo_append(tx->log, d, offset, to, &bits, bytes)))
-		if (!store_make_room(tx))
+		if (!store_make_room(tx)) {
+			store_part(tx, to, (const uint8_t *)&bits, bytes);
 			return;
-}
-
-static bool ranges_overlap(const void *a, const void *b, size_t bytes)
-{
-	return (uintptr_t)a - (uintptr_t)b < bytes || (uintptr_t)b - (uintptr_t)a < bytes;
-}
-
-/* Like memmove().  Copies each part first, so that the log entry has the source's bytes from before
- * the store.  Takes the parts in the order in which no store overwrites a part that is still to be
- * read. */
-static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	const struct durability *d = tx->thread->durability;
-	uint8_t copy[MEDIA_ENTRY_MAX];
-	bool upwards = to < from;
-	while (bytes) {
-		uint64_t part = redo_fits(tx->log, d, bytes), at = upwards ? 0 : bytes - part;
-		memcpy(copy, from + at, part);
-		if (!redo_append(tx->log, d, (uint64_t)(to + at - tx->base), to + at, copy, part)) {
-			if (!store_make_room(tx))
-				return;
-			continue;
 		}
-		to += upwards ? part : 0;
-		from += upwards ? part : 0;
-		bytes -= part;
-	}
 }
 
-/* Like memmove(), as write_overlapping(), for updates without hardware.  The source may be in the
- * heap: then it is read through the update, as fur_read() does. */
+/* Like memmove(), for updates without hardware.  The source may be in the heap: then it is read
+ * through the update, as fur_read() does.  Takes the parts in the order in which no store
+ * overwrites a part that is still to be read. */
 static void write_parts(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	uint8_t copy[MEDIA_ENTRY_MAX];
@@ -147,16 +195,46 @@ static void write_parts(struct fur_update *tx, uint8_t *to, const uint8_t *from,
 	}
 }
 
+static bool ranges_overlap(const void *a, const void *b, size_t bytes)
+{
+	return (uintptr_t)a - (uintptr_t)b < bytes || (uintptr_t)b - (uintptr_t)a < bytes;
+}
+
+/* Like memmove().  Copies each part first, so that the log entry has the source's bytes from before
+ * the store.  Takes the parts in the order of write_parts(). */
+static void write_overlapping(struct fur_update *tx, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	const struct durability *d = tx->thread->durability;
+	uint8_t copy[MEDIA_ENTRY_MAX];
+	bool upwards = to < from;
+	while (bytes) {
+		uint64_t part = redo_fits(tx->log, d, bytes), at = upwards ? 0 : bytes - part;
+		memcpy(copy, from + at, part);
+		if (!redo_append(tx->log, d, (uint64_t)(to + at - tx->base), to + at, copy, part)) {
+			if (!store_make_room(tx)) {
+				write_parts(tx, to, from, bytes);
+				return;
+			}
+			continue;
+		}
+		to += upwards ? part : 0;
+		from += upwards ? part : 0;
+		bytes -= part;
+	}
+}
+
 FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 {
 	check_update(tx);
 	if (bytes == 0)
 		return;
-	if (unlikely(!tx_in_heap(tx, to, bytes) || tx->error)) {
+	if (unlikely(!tx_in_heap(tx, to, bytes))) {
 		tx_fail(tx, FUR_ERANGE);
 		return;
 	}
-	if (tx->form.software || unlikely(tx->extras)) {
+	if (unlikely(tx->error && tx->mode == TX_HARDWARE))
+		return;
+	if (tx->form.software || unlikely(tx->extras || tx->error)) {
 		write_parts(tx, to, from, bytes);
 		return;
 	}
@@ -169,8 +247,10 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 		uint64_t part = redo_fits(tx->log, d, bytes);
 		if (!redo_append(
 		            tx->log, d, (uint64_t)((uint8_t *)to - tx->base), to, from, part)) {
-			if (!store_make_room(tx))
+			if (!store_make_room(tx)) {
+				write_parts(tx, to, from, bytes);
 				return;
+			}
 			continue;
 		}
 		to = (uint8_t *)to + part;

@@ -35,7 +35,9 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 	c->log_is_out = false;
 	c->dset.n = 0;
 	c->dset.settled_below = 0;
-	t->update.extras = 0;
+	t->update.extras = t->update.always;
+	if (unlikely(t->update.always))
+		t->noted.n = 0;
 	t->attempt_began = arch_ticks();
 	/* The time of aborted attempts counts towards the body of the attempt that commits. */
 	if (t->htm->phase_times) {
@@ -94,9 +96,9 @@ static int begin_in_place(struct fur_thread *t)
 	attempt_prepare(t, REDO_UNDO);
 	if (bodies) {
 		t->software.publication = publication_begin(h);
-		t->update.extras = TX_STAMPS;
+		t->update.extras |= TX_STAMPS;
 	}
-	t->update.mode = TX_IN_PLACE;
+	tx_in_place(&t->update);
 	return 0;
 }
 

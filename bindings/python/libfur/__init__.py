@@ -75,6 +75,7 @@ class _Options(ctypes.Structure):
         ("log_arg", ctypes.c_void_p),
         ("async_ms", ctypes.c_uint32),
         ("max_bytes", ctypes.c_uint64),
+        ("debug", ctypes.c_uint64),
     ]
 
 

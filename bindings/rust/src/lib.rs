@@ -653,7 +653,7 @@ mod tests {
         }
         let mut here = lines!(size heap_bytes log_bytes ring_slots max_threads address isolation htm
             pm pm_latency_ns pm_gap_ns retries no_populate phase_times reader_report_ns
-            reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes);
+            reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug);
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
         here.push(format!("FUR_EINVAL {}", sys::FUR_EINVAL));

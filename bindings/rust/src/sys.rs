@@ -49,6 +49,7 @@ pub struct fur_options {
     pub log_arg: *mut c_void,
     pub async_ms: u32,
     pub max_bytes: u64,
+    pub debug: u64,
 }
 
 #[repr(C)]
