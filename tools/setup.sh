@@ -28,6 +28,8 @@ packages_of() {
 		packages_of @check
 		echo clang clang-tidy abigail-tools
 		echo debhelper dpkg-dev libsystemd-dev lintian
+		# The tests of GCC's library for transactions (tests/itm/gcc_suite.py).
+		echo "gcc-$(gcc -dumpversion 2>/dev/null || echo 12)-source"
 		;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3

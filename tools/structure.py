@@ -47,7 +47,7 @@ LAYERS = [
     ["htm", "replay"],
     ["alloc"],
     ["api"],
-    ["replayer"],
+    ["replayer", "itm"],
 ]
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
 

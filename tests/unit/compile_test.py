@@ -47,6 +47,7 @@ void use(%s *tx, long *p, char *c, void **v)
 """
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
+    ("the header of libfur-itm alone", "#include <fur_itm.h>\n", True),
     (
         "loads in a read-only transaction",
         USE

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock.c - isolation of the memory outside the heap: one lock for all of it, which many
+ * transactions share that load, and one has for itself that stores (INV-I1, INV-I2).
+ *
+ * A thread that shares the lock sets a flag of its own, so threads that only load write no common
+ * line.  The thread that has the lock for itself has the mutex, has set `exclusive`, and has then
+ * found every other thread's flag reset.  Each side stores its own word before it loads the
+ * other's, with a full fence in between; otherwise both could find the other's word reset.
+ *
+ * In a hardware transaction these are transactional loads and stores: nobody sees them, and another
+ * thread that takes the lock conflicts with them, so the hardware aborts the transaction.
+ */
+#include "itm.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+static struct {
+	pthread_mutex_t mutex;
+	uint32_t exclusive __attribute__((aligned(FUR_CACHE_LINE)));
+} lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* seq_cst: the store comes before the load of the other side's word. */
+static void set(uint32_t *word)
+{
+	__atomic_exchange_n(word, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Release: who finds it reset finds the transaction's stores in memory. */
+static void reset(uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+static bool is_set(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST) != 0;
+}
+
+static bool shared_by_another(const struct itm_thread *t)
+{
+	for (const struct itm_thread *other = itm_threads(); other; other = other->next)
+		if (other != t && is_set(&other->shared))
+			return true;
+	return false;
+}
+
+static bool try_shared(struct itm_thread *t)
+{
+	set(&t->shared);
+	if (likely(!is_set(&lock.exclusive)))
+		return true;
+	reset(&t->shared);
+	return false;
+}
+
+static bool try_exclusive(struct itm_thread *t)
+{
+	if (pthread_mutex_trylock(&lock.mutex))
+		return false;
+	set(&lock.exclusive);
+	if (!shared_by_another(t))
+		return true;
+	reset(&lock.exclusive);
+	pthread_mutex_unlock(&lock.mutex);
+	return false;
+}
+
+bool itm_lock_try(struct itm_thread *t, enum itm_lock wanted)
+{
+	if (wanted == ITM_LOCK_SHARED) {
+		if (!try_shared(t))
+			return false;
+	} else {
+		if (!try_exclusive(t))
+			return false;
+		reset(&t->shared);
+	}
+	t->lock = wanted;
+	return true;
+}
+
+/* Threads that wait for the exclusive lock queue at the mutex.  So do those that wait to share it:
+ * a stream of exclusive transactions does not keep them out. */
+void itm_lock_wait(struct itm_thread *t, enum itm_lock wanted)
+{
+	if (t->lock >= wanted || itm_lock_try(t, wanted))
+		return;
+	pthread_mutex_lock(&lock.mutex);
+	if (wanted == ITM_LOCK_SHARED) {
+		set(&t->shared);
+		pthread_mutex_unlock(&lock.mutex);
+	} else {
+		/* From here on no thread begins to share it; those that do end without us. */
+		set(&lock.exclusive);
+		while (shared_by_another(t))
+			sched_yield();
+	}
+	t->lock = wanted;
+}
+
+void itm_lock_release(struct itm_thread *t)
+{
+	if (t->lock == ITM_LOCK_SHARED) {
+		reset(&t->shared);
+	} else if (t->lock == ITM_LOCK_EXCLUSIVE) {
+		reset(&lock.exclusive);
+		pthread_mutex_unlock(&lock.mutex);
+	}
+	t->lock = ITM_LOCK_NONE;
+}
