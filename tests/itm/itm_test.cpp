@@ -327,6 +327,43 @@ TEST_F(Itm, Cancel_UndoesTheInnermostBlock)
 	EXPECT_EQ(values(), (Values{1, 1, 1, 1}));
 }
 
+void add_to_a(Pair *pair)
+{
+	__transaction_atomic
+	{
+		pair->a++;
+	}
+}
+
+long cancel_outer(Pair *pair)
+{
+	long reached = 0;
+	__transaction_atomic [[outer]]
+	{
+		pair->a = 100;
+		global_a = 100;
+		__transaction_atomic
+		{
+			pair->b = 200;
+			if (pair->a == 100)
+				__transaction_cancel [[outer]];
+		}
+		reached = 1;
+	}
+	return reached;
+}
+
+TEST_F(Itm, CancelOuter_UndoesAllBlocks)
+{
+	global_a = 1;
+	EXPECT_EQ(cancel_outer(pair_), 0);
+	EXPECT_EQ(pair_->a, 1);
+	EXPECT_EQ(pair_->b, 2);
+	EXPECT_EQ(global_a, 1);
+	add_to_a(pair_);
+	EXPECT_EQ(pair_->a, 2);
+}
+
 /* Local variables, in registers and in memory. */
 SAFE __attribute__((noinline)) void set_through(long *at, long value)
 {
