@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Man pages and completions say what fur.h and --help say.
 
-    pages_test.py PAGES HEADER MANDOC [TOOL...]
+    pages_test.py PAGES HEADER[,HEADER] MANDOC [TOOL...]
 
 MANDOC may be empty: then its part is left out.
 """
@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-pages, header, mandoc, tools = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+pages, mandoc, tools = Path(sys.argv[1]), sys.argv[3], sys.argv[4:]
+headers = [Path(name) for name in sys.argv[2].split(",")]
 
 
 def output_of(*command):
@@ -37,12 +38,12 @@ def lint():
         assert not faults, "\n".join(faults)
 
 
-def calls():
+def calls(header):
     """Each function has a page, with its prototype and every word of its comment."""
     text = header.read_text()
     declared = set(re.findall(r"^FUR_API\b[^;(]*?\b(fur_\w+)\(", text, re.M))
     comments = re.findall(
-        r"^/\* (fur_\w+) - ((?:(?!\*/).)*)\*/\nFUR_API (?:FUR_MUST_USE )?([^;]*;)",
+        r"^/\* (fur_\w+) - ((?:(?!\*/).)*)\*/\nFUR_API (?:FUR_MUST_USE |FUR_ITM_SAFE )?([^;]*;)",
         text,
         re.M | re.S,
     )
@@ -53,8 +54,6 @@ def calls():
         words = set(re.findall(r"\w+", comment.lower())) - {"above", "returns"}
         missing = words - set(re.findall(r"\w+", page.lower()))
         assert not missing, f"{name}.3 does not have {missing}"
-    for name in ("libfur", "fur_load", "fur_store", "fur_read", "fur_options", "fur_stats"):
-        assert (pages / f"{name}.3").exists(), name
     return len(comments)
 
 
@@ -88,7 +87,10 @@ def described(program):
 
 if mandoc:
     lint()
-print(f"{calls()} functions")
+for name in ("libfur", "fur_load", "fur_store", "fur_read", "fur_options", "fur_stats"):
+    assert (pages / f"{name}.3").exists(), name
+for read in headers:
+    print(f"{read.name}: {calls(read)} functions")
 for path in tools:
     described(path)
     print(os.path.basename(path))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the man pages of section 3 from the comments of fur.h: one for each function, for each
-struct of the interface, and for the codes of errors; libfur(3) is the first comment of the header.
+"""Make the man pages of section 3 from the comments of fur.h or fur_itm.h: one for each function,
+for each struct of the interface, and for the codes of errors; libfur(3) and libfur-itm(3) are the
+first comments of the headers.
 
     manpages.py HEADER VERSION DIRECTORY     write the pages there
     manpages.py HEADER --list                print the names of their files
@@ -14,13 +15,36 @@ from pathlib import Path
 import roff
 
 SECTION = "3"
-OVERVIEW = "libfur"
 # Declarations without a comment in the form of the functions' ones: what NAME says about them.
 SHOWN = {
     "fur_error": "codes that the functions of libfur return",
     "fur_options": "options for fur_create() and fur_open()",
     "fur_info": "what is running, and why",
     "fur_stats": "statistics of a heap",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A header, and what its pages say about it."""
+
+    name: str
+    overview: str  # the page of its first comment
+    command: str
+    shown: dict[str, str]
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source("fur.h", "libfur", "cc program.c $(pkg-config --cflags --libs libfur)", SHOWN),
+        Source(
+            "fur_itm.h",
+            "libfur-itm",
+            "cc -fgnu-tm program.c $(pkg-config --cflags --libs libfur-itm)",
+            {},
+        ),
+    )
 }
 WIDTH = 97  # of the header's lines, without the star
 FIELDS = "Visible, Durable|Visible|Durable|Crash|Nested|Waits|Price|Units|Source|Returns|Errors"
@@ -93,7 +117,9 @@ def functions_of(header: str) -> list[Call]:
     )
     calls = []
     for name, comment, declaration in (match.groups() for match in found):
-        prototype = re.sub(r"^(FUR_API |static inline )(FUR_MUST_USE )?", "", declaration)
+        prototype = re.sub(
+            r"^(FUR_API |static inline )(FUR_MUST_USE |FUR_ITM_SAFE )?", "", declaration
+        )
         calls.append(read_comment(name, re.sub(r"\n +", "\n        ", prototype) + ";", comment))
     return calls
 
@@ -101,7 +127,8 @@ def functions_of(header: str) -> list[Call]:
 def typed_accesses_of(header: str) -> list[Call]:
     """fur_load, fur_store, fur_read: macros in C and templates in C++, described in one comment."""
     block = re.search(r"^/\* -+ typed loads and stores\n \*\n(.*?) \*/", header, re.M | re.S)
-    assert block, "fur.h has no comment about typed loads and stores"
+    if not block:
+        return []
     text = "\n".join(unframed(block.group(1)))
     calls = []
     for part in re.split(r"\n(?=fur_\w+ - )", "\n" + text.strip())[1:]:
@@ -119,9 +146,13 @@ def shown_of(header: str, name: str) -> str:
     return found.group()
 
 
-def page_of_call(call: Call, version: str, pages: dict[str, str]) -> str:
+def include_of(source: Source) -> str:
+    return f".SH SYNOPSIS\n.nf\n#include <{source.name}>\n.fi\n"
+
+
+def page_of_call(call: Call, source: Source, version: str, pages: dict[str, str]) -> str:
     text = roff.title(call.name, SECTION, version, call.what)
-    text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.PP\n" + roff.verbatim(call.prototype)
+    text += include_of(source) + ".PP\n" + roff.verbatim(call.prototype)
     text += ".SH DESCRIPTION\n"
     bodies = [roff.filled(begun(p), pages, call.name) for p in call.paragraphs]
     text += ".PP\n".join(bodies)
@@ -137,14 +168,14 @@ def page_of_call(call: Call, version: str, pages: dict[str, str]) -> str:
         text += ".SH ERRORS\n" + roff.filled(begun(call.fields["Errors"]), pages, call.name)
     words = " ".join([*call.paragraphs, *call.fields.values()])
     others = sorted({n for n in re.findall(r"\bfur_\w+", words) if n in pages} - {call.name})
-    return text + roff.see_also([OVERVIEW, *others], pages)
+    return text + roff.see_also([source.overview, *others], pages)
 
 
-def page_of_shown(name: str, code: str, version: str, pages: dict[str, str]) -> str:
-    text = roff.title(name, SECTION, version, SHOWN[name])
-    text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.SH DESCRIPTION\n" + roff.verbatim(code)
+def page_of_shown(name: str, code: str, source: Source, version: str, pages: dict[str, str]) -> str:
+    text = roff.title(name, SECTION, version, source.shown[name])
+    text += include_of(source) + ".SH DESCRIPTION\n" + roff.verbatim(code)
     others = sorted({n for n in re.findall(r"\bfur_\w+", code) if n in pages} - {name})
-    return text + roff.see_also([OVERVIEW, *others], pages)
+    return text + roff.see_also([source.overview, *others], pages)
 
 
 def overview_block(block: str, pages: dict[str, str]) -> str:
@@ -158,19 +189,18 @@ def overview_block(block: str, pages: dict[str, str]) -> str:
     return ".PP\n".join(roff.filled(paragraph, pages) for paragraph in paragraphs)
 
 
-def page_of_overview(header: str, version: str, pages: dict[str, str]) -> str:
-    comment = re.search(r"fur\.h - (.*?)\.\n(.*?) \*/", header, re.S)
-    assert comment, "fur.h does not begin with a comment"
-    text = roff.title(OVERVIEW, SECTION, version, " ".join(comment.group(1).split()))
-    text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.PP\n"
-    text += roff.verbatim("cc program.c $(pkg-config --cflags --libs libfur)")
+def page_of_overview(header: str, source: Source, version: str, pages: dict[str, str]) -> str:
+    comment = re.search(rf"{re.escape(source.name)} - (.*?)\.\n(.*?) \*/", header, re.S)
+    assert comment, f"{source.name} does not begin with a comment"
+    text = roff.title(source.overview, SECTION, version, " ".join(comment.group(1).split()))
+    text += include_of(source) + ".PP\n" + roff.verbatim(source.command)
     between = ""
     for block in re.split(r"\n{2,}", "\n".join(unframed(comment.group(2))).strip("\n")):
         if re.fullmatch(r"[A-Z ,]+", block):
             text, between = text + f".SH {block}\n", ""
         else:
             text, between = text + between + overview_block(block, pages), ".PP\n"
-    return text + roff.see_also(sorted(set(pages) - {OVERVIEW}), pages)
+    return text + roff.see_also(sorted(set(pages) - {source.overview}), pages)
 
 
 def main() -> int:
@@ -178,16 +208,18 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     header = Path(sys.argv[1]).read_text()
+    source = SOURCES[Path(sys.argv[1]).name]
     calls = functions_of(header) + typed_accesses_of(header)
-    pages = {name: SECTION for name in [OVERVIEW, *SHOWN, *(call.name for call in calls)]}
+    names = [source.overview, *source.shown, *(call.name for call in calls)]
+    pages = {name: SECTION for name in names}
     if sys.argv[2] == "--list":
         print("\n".join(f"{name}.{SECTION}" for name in pages))
         return 0
     version, folder = sys.argv[2], Path(sys.argv[3])
-    texts = {call.name: page_of_call(call, version, pages) for call in calls}
-    for name in SHOWN:
-        texts[name] = page_of_shown(name, shown_of(header, name), version, pages)
-    texts[OVERVIEW] = page_of_overview(header, version, pages)
+    texts = {call.name: page_of_call(call, source, version, pages) for call in calls}
+    for name in source.shown:
+        texts[name] = page_of_shown(name, shown_of(header, name), source, version, pages)
+    texts[source.overview] = page_of_overview(header, source, version, pages)
     for name, text in texts.items():
         (folder / f"{name}.{SECTION}").write_text(text)
     return 0
