@@ -27,9 +27,10 @@
 #define FUR_ITM_INTERNAL_H
 
 #include <fur_itm.h>
+#include <pthread.h>
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define likely(condition)   __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* ------------------------------------------------------------ GCC's side of the interface */
 
@@ -199,6 +200,12 @@ void itm_become_irrevocable(struct itm_thread *t);
 void itm_thread_over(struct itm_thread *t);
 
 /* ------------------------------------------------------------ lock.c */
+
+/* Only lock.c touches it; tests roll it back, as hardware does. */
+extern struct itm_lock_words {
+	pthread_mutex_t mutex;
+	uint32_t exclusive __attribute__((aligned(FUR_CACHE_LINE)));
+} itm_lock_words;
 
 /* At once, or not at all. */
 FUR_MUST_USE bool itm_lock_try(struct itm_thread *t, enum itm_lock lock);

@@ -16,10 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-static struct {
-	pthread_mutex_t mutex;
-	uint32_t exclusive __attribute__((aligned(FUR_CACHE_LINE)));
-} lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+struct itm_lock_words itm_lock_words = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* seq_cst: the store comes before the load of the other side's word. */
 static void set(uint32_t *word)
@@ -49,7 +46,7 @@ static bool shared_by_another(const struct itm_thread *t)
 static bool try_shared(struct itm_thread *t)
 {
 	set(&t->shared);
-	if (likely(!is_set(&lock.exclusive)))
+	if (likely(!is_set(&itm_lock_words.exclusive)))
 		return true;
 	reset(&t->shared);
 	return false;
@@ -57,13 +54,13 @@ static bool try_shared(struct itm_thread *t)
 
 static bool try_exclusive(struct itm_thread *t)
 {
-	if (pthread_mutex_trylock(&lock.mutex))
+	if (pthread_mutex_trylock(&itm_lock_words.mutex))
 		return false;
-	set(&lock.exclusive);
+	set(&itm_lock_words.exclusive);
 	if (!shared_by_another(t))
 		return true;
-	reset(&lock.exclusive);
-	pthread_mutex_unlock(&lock.mutex);
+	reset(&itm_lock_words.exclusive);
+	pthread_mutex_unlock(&itm_lock_words.mutex);
 	return false;
 }
 
@@ -87,13 +84,13 @@ void itm_lock_wait(struct itm_thread *t, enum itm_lock wanted)
 {
 	if (t->lock >= wanted || itm_lock_try(t, wanted))
 		return;
-	pthread_mutex_lock(&lock.mutex);
+	pthread_mutex_lock(&itm_lock_words.mutex);
 	if (wanted == ITM_LOCK_SHARED) {
 		set(&t->shared);
-		pthread_mutex_unlock(&lock.mutex);
+		pthread_mutex_unlock(&itm_lock_words.mutex);
 	} else {
 		/* From here on no thread begins to share it; those that do end without us. */
-		set(&lock.exclusive);
+		set(&itm_lock_words.exclusive);
 		while (shared_by_another(t))
 			sched_yield();
 	}
@@ -105,8 +102,8 @@ void itm_lock_release(struct itm_thread *t)
 	if (t->lock == ITM_LOCK_SHARED) {
 		reset(&t->shared);
 	} else if (t->lock == ITM_LOCK_EXCLUSIVE) {
-		reset(&lock.exclusive);
-		pthread_mutex_unlock(&lock.mutex);
+		reset(&itm_lock_words.exclusive);
+		pthread_mutex_unlock(&itm_lock_words.mutex);
 	}
 	t->lock = ITM_LOCK_NONE;
 }

@@ -47,7 +47,7 @@ inline fur::Options itm_options()
 class Itm : public HeapFile
 {
 protected:
-	Itm() : heap_(create(itm_options()))
+	explicit Itm(const fur_options &o = itm_options()) : heap_(create(o))
 	{
 		fur::check(fur_itm_use(heap_));
 		middle = nullptr;

@@ -96,6 +96,6 @@ with tempfile.TemporaryDirectory() as place:
     assert os.path.exists(static + "/subprojects/libfur/src/libfur.a"), "there is no libfur.a"
     run(static + "/user", place + "/heap")
     run("meson", "setup", "-Dbench=false", "-Dtools=false", "-Dtests=false", alone, source)
-    itm = {"fur-itm"} if platform.machine() in ("x86_64", "aarch64") else set()
+    itm = {"fur-itm", "fur_itm_internal"} if platform.machine() in ("x86_64", "aarch64") else set()
     expect(built(alone), {"fur", "fur_internal", "fur-replayer"} | itm)
 print("ok")
