@@ -12,8 +12,8 @@
  *
  * After each, the tree must be a red-black tree with the right keys.
  */
+#include "../../bench/itm/tree.hpp"
 #include "fixture.hpp"
-#include "tree.hpp"
 
 #include <algorithm>
 #include <csignal>
