@@ -15,6 +15,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 struct itm_lock_words itm_lock_words = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -78,6 +81,20 @@ bool itm_lock_try(struct itm_thread *t, enum itm_lock wanted)
 	return true;
 }
 
+/* A thread that shares the lock may wait for the disk: then do not take its core. */
+static void wait_for_sharers(const struct itm_thread *t)
+{
+	enum { YIELDS = 100, NAP_NS = 50000 };
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	for (unsigned looks = 0; shared_by_another(t); looks++) {
+		if (looks < YIELDS)
+			sched_yield();
+		else
+			/* Not nanosleep(), which is a cancellation point. */
+			syscall(SYS_nanosleep, &nap, NULL);
+	}
+}
+
 /* Threads that wait for the exclusive lock queue at the mutex.  So do those that wait to share it:
  * a stream of exclusive transactions does not keep them out. */
 void itm_lock_wait(struct itm_thread *t, enum itm_lock wanted)
@@ -91,8 +108,7 @@ void itm_lock_wait(struct itm_thread *t, enum itm_lock wanted)
 	} else {
 		/* From here on no thread begins to share it; those that do end without us. */
 		set(&itm_lock_words.exclusive);
-		while (shared_by_another(t))
-			sched_yield();
+		wait_for_sharers(t);
 	}
 	t->lock = wanted;
 }

@@ -244,7 +244,10 @@ void itm_thread_over(struct itm_thread *t)
 {
 	if (t->depth == 0)
 		return;
-	/* libfur may have rolled back its part already, when its own registration ended. */
+	/* libfur may have rolled back its part already, when its own registration ended; then these
+	 * are refused. */
+	if (t->irrevocable || t->mode == ITM_READER)
+		(void)!fur_end_ro(t->ro);
 	if (t->mode == ITM_UPDATE)
 		(void)fur_abort(t->update);
 	/* No frame of the thread's stack is left. */
