@@ -86,8 +86,8 @@ FUR_API FUR_MUST_USE int fur_itm_use(fur_heap *heap);
 
 /* fur_itm_on_failure - name a function that is called when a transaction fails for good, in place
  * of the line on the standard error.  `error` is one of enum fur_error, and `message` tells the
- * problem and the remedy.  The transaction's stores are undone, unless the heap has failed or the
- * transaction was irrevocable.  If the function returns, the process ends by abort().
+ * problem and the remedy.  If the function returns, the process ends by abort().  The heap keeps
+ * nothing of the transaction, unless the heap itself has failed.
  * NULL: the line on the standard error again. */
 FUR_API void fur_itm_on_failure(void (*report)(int error, const char *message));
 
