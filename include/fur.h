@@ -693,6 +693,19 @@ FUR_API FUR_MUST_USE int fur_update_run(
 FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void));
 
+/* fur_begin_update_leaving - begin an update whose body may run again without being rewound, as
+ * fur_update_run_leaving() runs it.  It is for a caller whose body is not a function: the run-time
+ * library of a compiler, for example (fur_itm.h).
+ * When another update has defeated the body, libfur calls leave() in the middle of any function of
+ * this header that gets the update, fur_commit() included.  The update has ended then, and the heap
+ * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
+ * true, and then the body; after two defeats the update is serial, and is not defeated.
+ * This function may return several times, as fur_begin_update().
+ * Errors: those of fur_begin_update(); FUR_ENESTED inside any other transaction; FUR_EINVAL if
+ *         leave is NULL.  *update is NULL then. */
+FUR_API FUR_MUST_USE int fur_begin_update_leaving(
+        fur_thread *thread, fur_update **update, void (*leave)(void), bool again);
+
 /* fur_commit - make the open update visible, then durable, and end it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Crash:    before return, all or nothing; after return, all.
@@ -743,6 +756,12 @@ FUR_API FUR_MUST_USE int fur_update_run_async(fur_thread *thread,
  * Errors:  FUR_EINVAL if heap is NULL; FUR_ENESTED inside a transaction; FUR_EFORK; FUR_EIO, or the
  *          code for which the heap has failed: some may not be durable. */
 FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
+
+/* fur_update_error - has the open update failed already?  Its later stores do nothing, and its
+ * loads do not find them, so a body that goes on may read nonsense.
+ * Returns: 0, or the code that fur_commit() will return once it has rolled the update back;
+ *          FUR_ENOTX for NULL. */
+FUR_API int fur_update_error(const fur_update *update);
 
 /* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to
  * it.  An update in a hardware transaction runs once more first, from its begin, without hardware:

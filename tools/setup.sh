@@ -31,6 +31,8 @@ packages_of() {
 		packages_of @site
 		echo clang clang-tidy abigail-tools
 		echo debhelper dpkg-dev libsystemd-dev lintian
+		# The tests of GCC's library for transactions (tests/itm/gcc_suite.py).
+		echo "gcc-$(gcc -dumpversion 2>/dev/null || echo 12)-source"
 		;;
 	@site) echo python3-sphinx python3-myst-parser furo mandoc ;;
 	@cross)

@@ -47,7 +47,7 @@ LAYERS = [
     ["htm", "replay"],
     ["alloc"],
     ["api"],
-    ["map", "replayer"],
+    ["map", "replayer", "itm"],
 ]
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
 

@@ -22,6 +22,11 @@ void tx_fail(struct fur_update *tx, int error)
 		tx->error = error;
 }
 
+FUR_API int fur_update_error(const fur_update *tx)
+{
+	return tx ? tx->error : FUR_ENOTX;
+}
+
 /* The log is full.  In hardware: abort, and make room outside.  Otherwise make room here, because
  * the updates in flight need nothing of ours to finish. */
 static bool store_make_room(struct fur_update *tx)

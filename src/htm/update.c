@@ -362,3 +362,28 @@ FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void 
 	*ticket = ticket_of(t, t->tickets + !outermost);
 	return 0;
 }
+
+FUR_API int fur_begin_update_leaving(
+        fur_thread *t, fur_update **update, void (*leave)(void), bool again)
+{
+	if (update)
+		*update = NULL;
+	if (!t || !update || !leave)
+		return fur_fail(FUR_EINVAL,
+		        "fur_begin_update_leaving: thread, update and leave must not be NULL");
+	if (unlikely(htm_forked(t->htm)))
+		return tx_refuse(t->htm);
+	if (unlikely(t->owner != this_thread()))
+		return tx_foreign("fur_begin_update_leaving", FUR_EINVAL);
+	if (unlikely(this_thread()->open != NULL))
+		return fur_fail(FUR_ENESTED,
+		        "fur_begin_update_leaving was called inside a transaction: end that first");
+	struct software *s = &t->software;
+	s->leave = leave;
+	s->repeatable = true;
+	s->defeated = false;
+	if (!again)
+		s->defeats = 0;
+	t->window.commit.async = false;
+	return update_begin(t, update);
+}

@@ -5,7 +5,7 @@
  */
 #include "../crash/workload.hpp"
 #include "../unit/fixture.hpp"
-#include "softtsx.hpp"
+#include "use_tsx.hpp"
 
 #include <csignal>
 #include <functional>
@@ -42,48 +42,10 @@ protected:
 		o.htm = FUR_HTM_NONE;
 		return o;
 	}
-	/* Before any other thread: this heap's updates run on the back end under test, all it
-	 * changes known. */
-	static void use_tsx(fur_heap *heap, const htm_ops *ops)
-	{
-		heap->htm.ops = ops;
-		heap->htm.kind = FUR_HTM_TSX;
-		durability *d = &heap->durability;
-		uint32_t n = d->super->max_threads;
-		/* Every slot is used once, so that its memory is there to be told of. */
-		std::vector<std::thread> all;
-		std::atomic<uint32_t> here{0};
-		for (uint32_t i = 0; i < n; i++)
-			all.emplace_back([&] {
-				fur::Thread t(heap);
-				here++;
-				while (here < n)
-					std::this_thread::yield();
-			});
-		for (auto &t : all)
-			t.join();
-		softtsx::clear_regions();
-		softtsx::add_region(heap->file.base, d->super->heap_bytes);
-		softtsx::add_region(d->logs, n * d->super->log_bytes);
-		softtsx::add_region(d->nondurable, n * sizeof(nondurable));
-		for (uint32_t i = 0; i < n; i++) {
-			fur_thread *t = &heap->threads[i];
-			/* Only the owner writes this, and inside a transaction. */
-			softtsx::add_region(&t->ro, sizeof t->ro);
-			softtsx::add_region(&t->update, sizeof t->update);
-			softtsx::add_region(&t->window, sizeof t->window);
-			softtsx::add_region(
-			        t->window.commit.dset.members, n * sizeof(dset::dset_member));
-			softtsx::add_region(t->window.seqs, n * sizeof(uint64_t));
-			/* Not its tail, which others move. */
-			softtsx::add_region(&d->redo[i], offsetof(redo_log, tail));
-			softtsx::add_region(d->redo[i].undo, d->super->log_bytes);
-		}
-	}
 	fur::Heap create_tsx()
 	{
 		fur::Heap heap = create(options());
-		use_tsx(heap, GetParam());
+		softtsx::use_tsx(heap, GetParam());
 		return heap;
 	}
 	int64_t *accounts(fur::Heap &heap)
@@ -615,7 +577,7 @@ TEST_P(SoftTsx, Kills_LoseNothingAcknowledged)
 		if (child == 0) {
 			softtsx::after_fork();
 			fur::Heap heap = open(options());
-			use_tsx(heap, ops);
+			softtsx::use_tsx(heap, ops);
 			softtsx::random_aborts(kill_number, 20);
 			std::atomic<bool> never{false};
 			run(3, [&](unsigned t) {

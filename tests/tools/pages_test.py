@@ -54,7 +54,9 @@ def calls():
     for names, comment, prototypes in comments:
         name, *also = names.split(", ")
         page = text_of(pages / f"{name}.3")
-        for prototype in re.findall(r"^FUR_API (?:FUR_MUST_USE )?([^;]*;)", prototypes, re.M):
+        for prototype in re.findall(
+            r"^FUR_API (?:FUR_MUST_USE |FUR_ITM_SAFE )?([^;]*;)", prototypes, re.M
+        ):
             assert " ".join(prototype.split()) in page, f"{name}.3 has not the prototype"
         for other in also:
             assert (pages / f"{other}.3").read_text() == f".so man3/{name}.3\n", other

@@ -237,6 +237,7 @@ TEST_F(Api, UpdateLargerThanTheLog_RollsBack)
 	fur_update *tx = begin();
 	for (unsigned i = 0; i < 300; i++)
 		fur_store(tx, &p[i], i + 1);
+	EXPECT_EQ(fur_update_error(tx), FUR_ETOOBIG);
 	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
 	for (unsigned i = 0; i < 300; i++)
 		ASSERT_EQ(p[i], 0u) << i;

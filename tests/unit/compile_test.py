@@ -60,6 +60,7 @@ USE(%s, %s)
 """
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
+    ("the header of libfur-itm alone", "#include <fur_itm.h>\n", True),
     (
         "loads in a read-only transaction",
         USE

@@ -45,7 +45,7 @@ def main() -> int:
     root = Path(sys.argv[1])
     page = (root / "docs/debugging.md").read_text()
     codes = codes_of((root / "include/fur.h").read_text())
-    texts = texts_of(sorted((root / "src").glob("*/*.c")))
+    texts = texts_of(sorted((root / "src").glob("*/*.c*")))
     rows = rows_of(page)
     wrong = []
     for row in rows:

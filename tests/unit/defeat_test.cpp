@@ -6,6 +6,8 @@
  */
 #include "software.hpp"
 
+#include <csetjmp>
+
 namespace
 {
 
@@ -948,6 +950,76 @@ TEST_F(InPlace, ALongUpdate_EndsIt)
 		EXPECT_FALSE(one_update());
 	heap_.get()->htm.short_ticks = UINT64_MAX;
 	EXPECT_GT(until_in_place(), 0);
+	expect_sound();
+}
+
+/* -------------------------------------------------- bodies that are no functions */
+
+jmp_buf left;
+
+[[noreturn]] void leave_by_longjmp()
+{
+	longjmp(left, 1);
+}
+
+struct Left : Software {
+	std::vector<tx_mode> modes;
+	std::vector<uint64_t> seen;
+	/* Each run but the serial one is defeated, in a load or in the commit. */
+	void defeated_twice(bool in_commit)
+	{
+		fur_update *tx;
+		bool again = setjmp(left) != 0;
+		ASSERT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, again), 0);
+		modes.push_back(tx->mode);
+		seen.push_back(fur_load(tx, word(0)));
+		fur_store(tx, word(1), seen.back() + 1);
+		if (tx->mode == TX_CONCURRENT) {
+			other_.run([&](fur_thread *t) { set(t, word(0), seen.back() + 10); });
+			if (!in_commit)
+				(void)fur_load(tx, word(0)); /* does not return */
+		}
+		ASSERT_EQ(fur_commit(tx), 0);
+	}
+};
+
+TEST_F(Left, ABodyThatIsNoFunction_RunsAgain_AndSeriallyAtLast)
+{
+	for (bool in_commit : {false, true}) {
+		set(self_, word(0), 0);
+		modes.clear();
+		seen.clear();
+		defeated_twice(in_commit);
+		EXPECT_EQ(modes, (std::vector<tx_mode>{TX_CONCURRENT, TX_CONCURRENT, TX_SERIAL}));
+		EXPECT_EQ(seen, (std::vector<uint64_t>{0, 10, 20}));
+		EXPECT_EQ(get(self_, word(1)), 21u);
+	}
+	EXPECT_EQ(heap_.stats().defeats, 4u);
+	expect_sound();
+}
+
+TEST_F(Software, ABodyThatIsNoFunction_IsOutermost)
+{
+	fur_update *tx, *inner;
+	fur_ro *ro;
+	EXPECT_EQ(fur_begin_update_leaving(self_, &tx, nullptr, false), FUR_EINVAL);
+	EXPECT_EQ(fur_begin_update_leaving(nullptr, &tx, leave_by_longjmp, false), FUR_EINVAL);
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, false), FUR_ENESTED);
+	EXPECT_EQ(tx, nullptr);
+	ASSERT_EQ(fur_end_ro(ro), 0);
+	ASSERT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, false), 0);
+	EXPECT_EQ(fur_begin_update_leaving(self_, &inner, leave_by_longjmp, false), FUR_ENESTED);
+	/* Others join it. */
+	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	fur_store(inner, word(0), uint64_t(3));
+	EXPECT_EQ(fur_commit(inner), 0);
+	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(get(self_, word(0)), 3u);
+	other_.run([&](fur_thread *) {
+		EXPECT_EQ(fur_begin_update_leaving(self_, &inner, leave_by_longjmp, false),
+		        FUR_EINVAL);
+	});
 	expect_sound();
 }
 

@@ -87,6 +87,29 @@ def with_pkg_config(place, flags):
     run_examples(folder, place)
 
 
+def with_transactions(place):
+    """The example for gcc -fgnu-tm, if this build has libfur-itm, and cc is such a compiler."""
+    if not any("libfur-itm.pc" in files for _, _, files in os.walk(place)):
+        print("no libfur-itm: its part is left out")
+        return
+    if "__clang__" in run("cc", "-dM", "-E", "-x", "c", "/dev/null"):
+        print("cc is clang: the part of libfur-itm is left out")
+        return
+    environment = dict(
+        os.environ,
+        PKG_CONFIG_PATH=destination_of(place, "libfur-itm.pc"),
+        PKG_CONFIG_SYSROOT_DIR=place,
+    )
+    flags = run("pkg-config", "--cflags", "--libs", "libfur-itm", env=environment).split()
+    library = next(f[2:] for f in flags if f.startswith("-L"))
+    program, heap = f"{place}/transactions", f"{place}/names.fur"
+    command = ["cc", "-fgnu-tm", "-Wall", "-Werror", f"{source}/examples/transactions.c"]
+    run(*command, *flags, f"-Wl,-rpath,{library}", "-o", program)
+    run(program, heap, "ada", "grace")
+    if run(program, heap, "barbara") != "barbara\ngrace\nada\n":
+        sys.exit("the names did not survive")
+
+
 def find_versions(place, prefix, version):
     """Versions that find_package() must find, and must not."""
     major, minor, patch = map(int, version.split("."))
@@ -172,6 +195,7 @@ def main(place):
     with_pkg_config(place, flags)
     check_versions(place, flags, version, library)
     run_tools(place, version)
+    with_transactions(place)
     with_cmake(place, version)
 
 

@@ -50,6 +50,7 @@ TEST_F(Misuse, Null_IsRefusedByAllThatReturnACode)
 	fur_stats stats;
 	info.size = sizeof info;
 	stats.size = sizeof stats;
+	EXPECT_EQ(fur_update_error(nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_create(nullptr, nullptr, &h), FUR_EINVAL);
 	EXPECT_EQ(fur_create(path_.c_str(), nullptr, nullptr), FUR_EINVAL);
 	EXPECT_EQ(fur_open(nullptr, nullptr, &h), FUR_EINVAL);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Make the man pages of section 3 from the comments of the headers: one for each function, for
-each struct of the interface, and for the codes of errors.  The first comment of fur.h is libfur(3),
-and that of another header, such as fur_map.h, a page with the header's name.
+each struct of the interface, and for the codes of errors.  The first comments of the headers are
+libfur(3), fur_map(3) and libfur-itm(3).
 
     manpages.py VERSION DIRECTORY HEADER...     write the pages there
     manpages.py --list HEADER...                print the names of their files
@@ -15,7 +15,12 @@ from pathlib import Path
 import roff
 
 SECTION = "3"
-OVERVIEW = "libfur"
+# Pages of the headers' first comments, and how a program is built.
+OVERVIEWS = {
+    "fur.h": ("libfur", "cc program.c $(pkg-config --cflags --libs libfur)"),
+    "fur_map.h": ("fur_map", "cc program.c $(pkg-config --cflags --libs libfur)"),
+    "fur_itm.h": ("libfur-itm", "cc -fgnu-tm program.c $(pkg-config --cflags --libs libfur-itm)"),
+}
 # Declarations without a comment in the form of the functions' ones: what NAME says about them.
 SHOWN = {
     "fur_error": "codes that the functions of libfur return",
@@ -99,7 +104,9 @@ def functions_of(header: str, text: str) -> list[Call]:
     )
     calls = []
     for names, comment, declarations in (match.groups() for match in found):
-        prototype = re.sub(r"^(FUR_API |static inline )(FUR_MUST_USE )?", "", declarations, 0, re.M)
+        prototype = re.sub(
+            r"^(FUR_API |static inline )(FUR_MUST_USE |FUR_ITM_SAFE )?", "", declarations, 0, re.M
+        )
         prototype = re.sub(r"\n +", "\n        ", prototype) + ";"
         calls.append(read_comment(header, names, prototype, comment))
     return calls
@@ -152,7 +159,7 @@ def page_of_shown(name: str, code: str, version: str, pages: dict[str, str]) -> 
     text = roff.title(name, SECTION, version, SHOWN[name])
     text += ".SH SYNOPSIS\n.nf\n#include <fur.h>\n.fi\n.SH DESCRIPTION\n" + roff.verbatim(code)
     others = sorted({n for n in re.findall(r"\bfur_\w+", code) if n in pages} - {name})
-    return text + roff.see_also([OVERVIEW, *others], pages)
+    return text + roff.see_also([overview_of("fur.h"), *others], pages)
 
 
 def overview_block(block: str, pages: dict[str, str]) -> str:
@@ -175,9 +182,8 @@ def page_of_overview(
     assert found, f"{header} does not begin with a comment"
     text = roff.title(name, SECTION, version, " ".join(found.group(1).split()))
     text += f".SH SYNOPSIS\n.nf\n#include <{header}>\n.fi\n.PP\n"
-    text += roff.verbatim("cc program.c $(pkg-config --cflags --libs libfur)")
-    if not found.group(2).lstrip(" *\n").isupper():
-        text += ".SH DESCRIPTION\n"
+    text += roff.verbatim(OVERVIEWS[header][1])
+    text += ".SH DESCRIPTION\n" if header == "fur_map.h" else ""
     between = ""
     for block in re.split(r"\n{2,}", "\n".join(unframed(found.group(2))).strip("\n")):
         if re.fullmatch(r"[A-Z ,]+", block):
@@ -191,7 +197,7 @@ def page_of_overview(
 
 def overview_of(header: str) -> str:
     """The name of the page of a header's first comment."""
-    return OVERVIEW if header == "fur.h" else Path(header).stem
+    return OVERVIEWS[header][0]
 
 
 def main() -> int:
