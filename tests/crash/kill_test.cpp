@@ -53,8 +53,9 @@ struct Settings {
 
 	unsigned parts() const
 	{
+		/* A table of a hash map does not fit the small log. */
 		return crash::EVERYTHING | (large ? crash::LARGE : 0u) |
-		       (grow ? crash::GROWTH : 0u);
+		       (grow ? crash::GROWTH : 0u) | (small_log ? 0u : crash::CONTAINERS);
 	}
 	std::string arguments() const
 	{

@@ -20,6 +20,7 @@
 
 #include "../../bench/rbtree/rbtree.hpp"
 #include "internals.hpp"
+#include "structures.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -39,7 +40,8 @@ enum Parts : unsigned {
 	BLOCKS_OF_MEMORY = 4,
 	EVERYTHING = 7,
 	LARGE = 8,
-	GROWTH = 16
+	GROWTH = 16,
+	CONTAINERS = 32
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
@@ -93,6 +95,7 @@ struct Data {
 	Block *block[THREADS][BLOCKS];
 	uint64_t *large[THREADS];
 	AddedBlock *added[THREADS]; /* newest first */
+	Structures<THREADS> structures;
 };
 
 inline uint64_t mix(uint64_t x)
@@ -231,6 +234,8 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 			replace_large_block(tx, data, t, k);
 		if (adds_block(k, parts))
 			add_block(tx, data, t, k);
+		if (parts & CONTAINERS)
+			data->structures.change(tx, t, k);
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.to].value,
 			        fur_load(tx, &data->account[s.to].value) + s.amount);
@@ -441,6 +446,8 @@ private:
 			newest_[t][s.block] = k;
 		if (parts_ & LARGE && k % LARGE_EVERY == 0)
 			newest_large_[t] = k;
+		if (parts_ & CONTAINERS)
+			structures_.change(t, k);
 	}
 	std::string check_accounts(const Data *data) const
 	{
@@ -497,6 +504,9 @@ private:
 	std::string check_memory(fur_heap *heap, const Data *data) const
 	{
 		uint64_t reachable = 1 + keys_.size();
+		if (std::string wrong = structures_.check(data->structures, reachable);
+		        !wrong.empty())
+			return wrong;
 		for (unsigned t = 0; t < THREADS; t++) {
 			if (std::string wrong = check_large(data, t); !wrong.empty())
 				return wrong;
@@ -531,6 +541,7 @@ private:
 	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {}, newest_large_[THREADS] = {};
 	int64_t balance_[ACCOUNTS] = {};
 	std::set<int64_t> keys_;
+	ExpectedStructures<THREADS> structures_;
 };
 
 } // namespace crash
