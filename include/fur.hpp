@@ -40,6 +40,7 @@ class Error : public std::runtime_error
 {
 public:
 	explicit Error(int code) : std::runtime_error(fur_errormsg()), code_(code) {}
+	Error(int code, const char *message) : std::runtime_error(message), code_(code) {}
 	/* One of enum fur_error. */
 	int code() const noexcept
 	{

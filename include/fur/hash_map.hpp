@@ -153,6 +153,7 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		const uint64_t root = fur_load(tx, &root_);
 		fur_store(tx, &root_, 0);
 		free_below(tx, root, 0);

@@ -82,6 +82,7 @@ public:
 	template <class Tx>
 	bool insert(Tx *tx, key_view key, mapped_view value)
 	{
+		check_changes<Tx>();
 		return map().add(tx, key, value).second;
 	}
 	/* insert_or_assign - give the key this value.
@@ -89,6 +90,7 @@ public:
 	template <class Tx>
 	bool insert_or_assign(Tx *tx, key_view key, mapped_view value)
 	{
+		check_changes<Tx>();
 		auto [words, added] = map().add(tx, key, value);
 		if (!added)
 			value_codec::assign(tx, words, value);
@@ -99,6 +101,7 @@ public:
 	template <class Tx, class Change>
 	bool modify(Tx *tx, key_view key, Change change)
 	{
+		check_changes<Tx>();
 		uint64_t *words = map().words_to_change(tx, key);
 		if (!words)
 			return false;
@@ -111,6 +114,7 @@ public:
 	template <class Tx>
 	size_type erase(Tx *tx, key_view key)
 	{
+		check_changes<Tx>();
 		return map().remove(tx, key);
 	}
 	template <class Tx>

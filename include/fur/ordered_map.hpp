@@ -221,6 +221,7 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		const uint64_t root = fur_load(tx, &root_);
 		fur_store(tx, &root_, 0);
 		if (root)
@@ -331,7 +332,8 @@ private:
 	template <class Tx>
 	static bool has(Tx *tx, const uint64_t *leaf, Order order, unsigned i, key_view key)
 	{
-		return i < order.count() && key_codec::equal(tx, key_at(leaf, order.place(i)), key);
+		/* No entry before i is smaller, so `<` alone tells. */
+		return i < order.count() && !key_codec::more(tx, key_at(leaf, order.place(i)), key);
 	}
 	/* The leaf with the key, and the key's place in it; NULL: there is none. */
 	template <class Tx>

@@ -64,6 +64,7 @@ public:
 	template <class Tx>
 	void push(Tx *tx, value_view value)
 	{
+		detail::check_changes<Tx>();
 		uint64_t *ends = ends_of(tx) ? ends_of(tx) : make_ends(tx);
 		auto *block = detail::pointer<uint64_t>(fur_load(tx, &ends[LAST + 1]));
 		const uint64_t n = fur_load(tx, &ends[LAST]);
@@ -82,6 +83,7 @@ public:
 	template <class Tx>
 	std::optional<value_type> pop(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		const First first = find_first(tx);
 		if (!first.block)
 			return std::nullopt;
@@ -108,6 +110,7 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		/* Not until it is empty: in an update whose log is full it would never be. */
 		for (size_type n = size(tx); n > 0; n--)
 			pop(tx);

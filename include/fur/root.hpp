@@ -4,8 +4,10 @@
  *
  *     auto *shop = fur::root<Shop>(heap, self, "shop");      // made, zero, the first time
  *
- * Each root carries a hash of its type.  A program whose type is another one, for a member was
- * added or a key's type changed, gets an error instead of another program's bytes.
+ * Each root carries a hash of its type: its name, size and alignment, or the kind, keys and values
+ * of a container.  A program that asks for another type gets an error instead of another program's
+ * bytes.  The members of a struct are not looked at, nor are the types inside containers that are
+ * members: if you change them, pass another `version`.
  *
  * On the medium: root FUR_ROOTS - 1 of fur.h is a fur::ordered_map<fur::string, detail::NamedRoot>.
  */
@@ -133,22 +135,30 @@ using Names = ordered_map<string, NamedRoot>;
 enum : unsigned { NAMES_ROOT = FUR_ROOTS - 1 };
 
 template <class T>
-T *checked(const NamedRoot &root, std::string_view name)
+uint64_t type_of_root(uint64_t version)
 {
-	if (root.type != type_hash<T>::of())
+	return version ? combine({type_hash<T>::of(), version}) : type_hash<T>::of();
+}
+
+template <class T>
+T *checked(const NamedRoot &root, std::string_view name, uint64_t version)
+{
+	if (root.type != type_of_root<T>(version))
 		throw type_mismatch(
 		        "fur: the heap's root '" + std::string(name) + "' is not a " +
 		        std::string(name_of_type<T>()) +
-		        " as this program knows it: use the program that made it, or another name");
+		        " as this program knows it: use the program that made it, or another name "
+		        "(docs/containers.md, \"Types that change\")");
 	return pointer<T>(root.object);
 }
 
 } // namespace detail
 
-/* find_root - the root of that name.
- * Returns: NULL if there is none.   Errors: type_mismatch, Error. */
+/* find_root - the root of that name.  `version`: a number of the program's, which it changes with
+ * the members of T, or of types that containers in T have.
+ * Returns: NULL if there is none.   Errors: type_mismatch, also for another version; Error. */
 template <class T>
-T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name)
+T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
 	return read(thread, [&](fur_ro *tx) -> T * {
 		auto *names =
@@ -157,7 +167,7 @@ T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name)
 		if (!at)
 			return nullptr;
 		return detail::checked<T>(
-		        {fur_load(tx, &at->object), fur_load(tx, &at->type)}, name);
+		        {fur_load(tx, &at->object), fur_load(tx, &at->type)}, name, version);
 	});
 }
 
@@ -165,9 +175,9 @@ T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name)
  * Durable: the new root, before return.
  * Errors:  type_mismatch, heap_full, Error. */
 template <class T>
-T *root(fur_heap *heap, fur_thread *thread, std::string_view name)
+T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
-	if (T *found = find_root<T>(heap, thread, name))
+	if (T *found = find_root<T>(heap, thread, name, version))
 		return found;
 	return update(thread, rerun, [&](fur_update *tx) {
 		auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
@@ -178,11 +188,12 @@ T *root(fur_heap *heap, fur_thread *thread, std::string_view name)
 			fur_set_root(tx, detail::NAMES_ROOT, names);
 		}
 		if (auto there = names->get(tx, name)) /* another thread was quicker */
-			return detail::checked<T>(*there, name);
+			return detail::checked<T>(*there, name, version);
 		T *object = make<T>(tx);
 		if (!object)
 			throw heap_full();
-		names->insert(tx, name, {detail::word_of(object), type_hash<T>::of()});
+		names->insert(
+		        tx, name, {detail::word_of(object), detail::type_of_root<T>(version)});
 		return object;
 	});
 }

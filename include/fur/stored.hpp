@@ -25,14 +25,14 @@
 namespace fur
 {
 
-/* heap_full - thrown by containers when fur_alloc() has returned NULL: the heap is full, or the
- * update had failed before, as when it is too large for its log.  Let it leave the body of the
- * update, which is then rolled back: the container may be half changed. */
+/* heap_full - thrown by containers when the heap is full.  If the update had failed before, as when
+ * it is too large for its log, they throw an Error with the code of that.  Let either leave the
+ * body of the update, which is then rolled back: the container may be half changed. */
 struct heap_full : std::bad_alloc {
 	const char *what() const noexcept override
 	{
 		return "the heap is full: remove something, or give it more room (fur_grow, "
-		       "fur-resize); or the update is too large for its log: make it smaller";
+		       "fur-resize)";
 	}
 };
 
@@ -42,9 +42,21 @@ namespace detail
 /* no_room - the container cannot go on, because fur_alloc() has returned NULL.  A transaction type
  * that has a no_room() of its own is left in its own way.  Does not return. */
 template <class Tx>
-[[noreturn]] void no_room(Tx *)
+[[noreturn]] void no_room(Tx *tx)
 {
+	if constexpr (std::is_same_v<Tx, fur_update>)
+		if (int error = fur_update_error(tx))
+			throw Error(error, fur_strerror(error));
 	throw heap_full();
+}
+
+/* A call that changes something is not for a read-only transaction. */
+template <class Tx>
+constexpr void check_changes()
+{
+	static_assert(!std::is_same_v<Tx, fur_ro>,
+	        "this call changes the container: make it inside fur::update(), whose body gets a "
+	        "fur_update *");
 }
 
 template <class Tx>
@@ -153,6 +165,10 @@ struct stored {
 	static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
 	        "libfur's containers hold trivially copyable types and fur::string: a std::string "
 	        "or a std::vector keeps its contents outside the heap, where a restart loses them");
+	static_assert(std::is_copy_constructible_v<T>,
+	        "libfur's containers hold no types that contain fur::string or containers: erase() "
+	        "would not free their blocks; let the value be a pointer to a struct that "
+	        "fur::make() has made, and fur::destroy() it before you erase the key");
 	static_assert(alignof(T) <= 8, "libfur's containers align keys and values to 8 bytes");
 
 	enum : size_t { WORDS = (sizeof(T) + 7) / 8 };

@@ -84,6 +84,7 @@ public:
 	template <class Tx>
 	void set(Tx *tx, size_type i, value_view value)
 	{
+		detail::check_changes<Tx>();
 		check_index(tx, i);
 		codec::assign(tx, words_of(tx, i), value);
 	}
@@ -107,6 +108,7 @@ public:
 	template <class Tx>
 	void push_back(Tx *tx, value_view value)
 	{
+		detail::check_changes<Tx>();
 		const size_type n = size(tx);
 		codec::create(tx, make_room(tx, n), value);
 		fur_store(tx, &size_, n + 1);
@@ -115,6 +117,7 @@ public:
 	template <class Tx>
 	void pop_back(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		const size_type n = size(tx);
 		check_index(tx, n - 1);
 		remove_at(tx, n - 1);
@@ -126,6 +129,7 @@ public:
 	template <class Tx>
 	void clear(Tx *tx)
 	{
+		detail::check_changes<Tx>();
 		auto *directory = detail::pointer<uint64_t>(fur_load(tx, &directory_));
 		for (size_type i = 0, n = size(tx); i < n; i++)
 			remove_at(tx, i);

@@ -308,12 +308,32 @@ misuses = [
         "static fur::hash_map<double, long> m; m.insert(tx, 1.5, 1);",
         "specialise fur::hash",
     ),
-    ("insert in a read-only transaction", "map.insert(ro, 1, 2);", "fur_update"),
-    ("ordered insert in a read-only one", "ordered.insert(ro, 1, 2);", "fur_update"),
-    ("push_back in a read-only one", "vector.push_back(ro, 1);", "fur_update"),
-    ("push in a read-only one", "queue.push(ro, 1);", "fur_update"),
+    (
+        "insert in a read-only transaction",
+        "map.insert(ro, 1, 2);",
+        "this call changes the container",
+    ),
+    (
+        "ordered insert in a read-only one",
+        "ordered.insert(ro, 1, 2);",
+        "this call changes the container",
+    ),
+    ("push_back in a read-only one", "vector.push_back(ro, 1);", "this call changes the container"),
+    ("push in a read-only one", "queue.push(ro, 1);", "this call changes the container"),
     ("assign in a read-only one", 'string.assign(ro, "");', "fur_update"),
     ("a set of a ptr in a read-only one", "ptr.set(ro, nullptr);", "fur_update"),
+    (
+        "a value with a fur::string inside",
+        "struct Named { fur::string name; }; "
+        "static fur::hash_map<long, Named> m; m.contains(ro, 1);",
+        "would not free their blocks",
+    ),
+    (
+        "a value with a container inside",
+        "struct Book { fur::ordered_map<long, long> orders; }; "
+        "static fur::ordered_map<long, Book> m; m.contains(ro, 1);",
+        "would not free their blocks",
+    ),
     ("a copy of a hash_map", "auto copy = map; (void)copy;", "deleted"),
     ("a copy of an ordered_map", "ordered = ordered;", "deleted"),
     ("a copy of a vector", "auto copy = vector; (void)copy;", "deleted"),

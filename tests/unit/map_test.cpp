@@ -492,6 +492,67 @@ TYPED_TEST(OrderedMaps, BothWays_InOrder)
 	}
 }
 
+namespace
+{
+
+/* Ordered by the price alone, though == compares both. */
+struct Priced {
+	uint64_t price, id;
+	bool operator<(const Priced &other) const
+	{
+		return price < other.price;
+	}
+	bool operator==(const Priced &other) const
+	{
+		return price == other.price && id == other.id;
+	}
+};
+
+class OrderOfKeys : public ContainerHeap
+{
+};
+
+} // namespace
+
+TEST_F(OrderOfKeys, IsThatOfLess_AsInStdMap)
+{
+	auto *map = fur::root<fur::ordered_map<Priced, uint64_t>>(heap_, self_, "map");
+	std::map<Priced, uint64_t> model;
+	for (uint64_t n = 0; n < 200; n++) {
+		const Priced key{n * 7 % 40, n};
+		update([&](fur_update *tx) {
+			EXPECT_EQ(map->insert(tx, key, n), model.count(key) == 0);
+			if (n % 3 == 0)
+				map->erase(tx, {n % 40, 0});
+		});
+		model.emplace(key, n);
+		if (n % 3 == 0)
+			model.erase({n % 40, 0});
+	}
+	read([&](fur_ro *tx) {
+		uint64_t blocks;
+		EXPECT_STREQ(map->verify(tx, blocks), nullptr);
+		EXPECT_EQ(map->size(tx), model.size());
+		for (const auto &[key, value] : map->in(tx))
+			EXPECT_EQ(model.at(key), value);
+	});
+}
+
+TEST_F(OrderOfKeys, AnUpdateTooLargeForItsLog_SaysSo)
+{
+	auto *map = fur::root<fur::ordered_map<uint64_t, uint64_t>>(heap_, self_, "map");
+	try {
+		update([&](fur_update *tx) {
+			for (uint64_t n = 0; n < 1000000; n++)
+				map->insert(tx, n, n);
+		});
+		FAIL() << "it fits";
+	} catch (const fur::Error &e) {
+		EXPECT_EQ(e.code(), FUR_ETOOBIG);
+	}
+	read([&](fur_ro *tx) { EXPECT_TRUE(map->empty(tx)); });
+}
+
 TYPED_TEST(OrderedMaps, Bounds_AtAndBetweenKeys)
 {
 	typename TestFixture::Model model;

@@ -65,6 +65,21 @@ protected:
 	}
 };
 
+TEST_F(Roots, OfAnotherVersion_AreRefused)
+{
+	auto *first = fur::root<RootShop>(heap_, self_, "shop", 1);
+	EXPECT_EQ(fur::root<RootShop>(heap_, self_, "shop", 1), first);
+	for (uint64_t version : {0, 2}) {
+		EXPECT_THROW(
+		        fur::root<RootShop>(heap_, self_, "shop", version), fur::type_mismatch);
+		EXPECT_THROW(fur::find_root<RootShop>(heap_, self_, "shop", version),
+		        fur::type_mismatch);
+	}
+	/* Without a version it is the hash of the type alone. */
+	auto *plain = root<RootShop>("plain");
+	EXPECT_EQ(fur::find_root<RootShop>(heap_, self_, "plain", 0), plain);
+}
+
 TEST_F(Roots, AreMadeOnce_AndFoundAfterAnOpen)
 {
 	EXPECT_EQ(find<RootShop>("shop"), nullptr);
