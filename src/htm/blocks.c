@@ -48,15 +48,20 @@ void blocks_freed(struct fur_update *tx, void *block, uint64_t bytes, uint64_t k
 	note(&tx->thread->noted, (struct noted_block){block, bytes, keep, true});
 }
 
-void blocks_settle(struct fur_thread *t)
+void blocks_show(struct fur_thread *t)
+{
+	const struct noted_blocks *b = &t->noted;
+	for (uint32_t k = 0; k < b->n; k++)
+		checker_show(b->blocks[k].at, b->blocks[k].bytes);
+}
+
+void blocks_hide(struct fur_thread *t)
 {
 	const struct noted_blocks *b = &t->noted;
 	for (uint32_t k = 0; k < b->n; k++) {
 		const struct noted_block *one = &b->blocks[k];
 		if (one->freed)
 			checker_hide(one->at + one->keep, one->bytes - one->keep);
-		else
-			checker_show(one->at, one->bytes);
 	}
 }
 

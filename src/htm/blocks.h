@@ -24,8 +24,10 @@
 void blocks_taken(struct fur_update *tx, void *block, uint64_t bytes);
 void blocks_freed(struct fur_update *tx, void *block, uint64_t bytes, uint64_t keep);
 
-/* The update is about to become visible: hide and show its blocks. */
-void blocks_settle(struct fur_thread *t);
+/* The update becomes visible: show its blocks, before its stores reach the heap; then hide those
+ * that it has freed, to which it may have stored before. */
+void blocks_show(struct fur_thread *t);
+void blocks_hide(struct fur_thread *t);
 
 /* The update accesses bytes of the heap: report that if they are hidden.  Does not return if it
  * finds a concurrent update defeated. */

@@ -199,8 +199,10 @@ static int commit_visible(struct fur_thread *t, bool empty)
 	switch (t->update.mode) {
 	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
 	case TX_IN_PLACE:
-		if (unlikely(t->update.extras & TX_CHECKED))
-			blocks_settle(t);
+		if (unlikely(t->update.extras & TX_CHECKED)) {
+			blocks_show(t);
+			blocks_hide(t);
+		}
 		in_place_commit(t);
 		return 0;
 	default: return software_commit(t, empty);

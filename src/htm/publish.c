@@ -101,11 +101,15 @@ static void announce(struct fur_thread *t)
 
 static void store_writes(struct fur_thread *t)
 {
-	/* Before the stores: as soon as the allocator's are there, another body may allocate what
-	 * this update has freed. */
-	if (unlikely(t->update.extras & TX_CHECKED))
-		blocks_settle(t);
+	const bool checked = t->update.extras & TX_CHECKED;
+	if (unlikely(checked))
+		blocks_show(t);
 	redo_store_record(t->update.log, t->durability, t->update.writable, false);
+	/* After the stores, of which some may go to blocks that the update has freed then, and
+	 * before the publication ends: until then no other body sees that they are free, for the
+	 * allocator's words have the stamps of this publication. */
+	if (unlikely(checked))
+		blocks_hide(t);
 }
 
 /* ------------------------------------------------------------ members of a batch */

@@ -163,6 +163,22 @@ void use_after_a_reopen(Job &job)
 	job.free(p);
 }
 
+/* An update stores to a block, and frees it: one that was there, and one of its own. */
+void stored_and_freed_in_one_update(Job &job)
+{
+	for (size_t bytes : {64u, 1000u, 200000u})
+		for (int k = 0; k < 3; k++) {
+			uint64_t *p = job.alloc(bytes);
+			fur::update(job.self, fur::rerun, [&](fur_update *tx) {
+				auto *own = static_cast<uint64_t *>(fur_alloc(tx, bytes));
+				for (uint64_t *block : {own, p})
+					fur_store(tx, block + 5, uint64_t{7});
+				fur_free(tx, own);
+				fur_free(tx, p);
+			});
+		}
+}
+
 void reuse(Job &job)
 {
 	for (size_t bytes : {16u, 64u, 1000u, 16384u, 200000u}) {
@@ -359,6 +375,7 @@ const std::map<std::string, Way> ways = {
         {"free-that-is-aborted", {false, free_that_is_aborted}},
         {"alloc-that-is-aborted", {false, alloc_that_is_aborted}},
         {"freed-and-taken-in-one-update", {false, freed_and_taken_in_one_update}},
+        {"stored-and-freed-in-one-update", {false, stored_and_freed_in_one_update}},
         {"threads", {false, threads}},
         {"scan", {false, scan}},
 };
