@@ -20,7 +20,9 @@ def exported_by(file):
         [objdump, "--dynamic-syms", file], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     rows = [line.split("\t") for line in dump.splitlines() if "\t" in line]
-    fields = [right.split() for left, right in rows if not re.search(r"\*UND\*|\*ABS\*", left)]
+    # A section may have a symbol, with the flag l (local).
+    ours = [right for left, right in rows if not re.search(r"^\w+ l |\*UND\*|\*ABS\*", left)]
+    fields = [right.split() for right in ours]
     return {field[-1]: field[-2] if len(field) > 2 else "" for field in fields}
 
 
