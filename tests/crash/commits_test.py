@@ -75,7 +75,9 @@ assert "async_ms=1, ring_slots=4096" in result["settings"]["fur-async"], result[
 rows = {(row["system"], row["threads"]): row for row in result["results"]}
 assert set(rows) == {(s, n) for s in systems for n in (1, 3)}, rows
 for row in rows.values():
-    assert len(row["rounds"]) == 2 and 0 < row["least"] <= row["median"] <= row["most"], row
+    # On a busy machine a round may be over before a commit is.
+    assert len(row["rounds"]) == 2 and 0 <= row["least"] <= row["median"] <= row["most"], row
+    assert row["most"] > 0, row
     assert set(row["mount"]) == {"device", "point", "type", "options"}, row
 with tempfile.TemporaryDirectory() as place:
     files = [f"{place}/alone.json", f"{place}/busy.json"]
