@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * debug.c - what the debugging aids ask of the allocator: is a block free, which block contains an
- * address, and which memory is free?
+ * debug.c - answers of the allocator to the debugging aids: is a block free, which block contains
+ * an address, and which memory is free?
  *
  * alloc_find_free() reads the free blocks as part of the update that calls fur_free().  So it sees
  * one state of them, the update's own calls included, and an update that takes or gives one of them

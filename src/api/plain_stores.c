@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -57,50 +56,41 @@ static struct {
 
 /* ----------------------------------------------------------------- the report */
 
-__attribute__((format(printf, 3, 4))) static void append(
-        char *text, size_t bytes, const char *format, ...)
-{
-	const size_t used = strlen(text);
-	va_list args;
-	va_start(args, format);
-	vsnprintf(text + used, bytes - used, format, args);
-	va_end(args);
-}
-
 static void append_block(const struct fur_heap *heap, const void *at, char *text, size_t bytes)
 {
 	struct alloc_place place;
 	const uint64_t offset = (uint64_t)((const uint8_t *)at - heap->file.base);
-	append(text, bytes, "byte %llu of the heap, ", (unsigned long long)offset);
+	fault_append(text, bytes, "byte %llu of the heap, ", (unsigned long long)offset);
 	if (alloc_place_of(heap->file.base, at, &place))
-		append(text, bytes, "byte %llu of the block of %llu bytes at %p",
+		fault_append(text, bytes, "byte %llu of the block of %llu bytes at %p",
 		        (unsigned long long)(offset - place.offset),
 		        (unsigned long long)place.bytes, (void *)(heap->file.base + place.offset));
 	else
-		append(text, bytes, "%s",
+		fault_append(text, bytes, "%s",
 		        place.inside ? "in no block" : "among the allocator's own data");
 }
 
 static void append_thread(const struct fur_heap *heap, char *text, size_t bytes)
 {
 	const struct fur_thread *t = this_thread()->open;
-	append(text, bytes, "by thread %ld", (long)syscall(SYS_gettid));
+	fault_append(text, bytes, "by thread %ld", (long)syscall(SYS_gettid));
 	if (t && t->heap == heap)
-		append(text, bytes, " (index %u, in %s)", t->index,
+		fault_append(text, bytes, " (index %u, in %s)", t->index,
 		        t->update.depth ? "an update" : "a read-only transaction");
 	else
-		append(text, bytes, " (outside transactions of this heap)");
+		fault_append(text, bytes, " (outside transactions of this heap)");
 }
 
 static void describe_store(
         const struct fur_heap *heap, const void *at, uintptr_t code, char *text, size_t bytes)
 {
 	text[0] = 0;
-	append(text, bytes, "a plain store to %p (", at);
+	fault_append(text, bytes, "a plain store to %p (", at);
 	append_block(heap, at, text, bytes);
-	append(text, bytes, ") ");
+	fault_append(text, bytes, ") ");
 	append_thread(heap, text, bytes);
-	append(text, bytes, " is not logged: store with fur_store() or fur_write(); the place: ");
+	fault_append(
+	        text, bytes, " is not logged: store with fur_store() or fur_write(); the place: ");
 	fault_describe(code, text, bytes);
 }
 
@@ -108,7 +98,7 @@ static void append_callers(uintptr_t code, char *text, size_t bytes)
 {
 	uintptr_t callers[CALLERS];
 	for (unsigned k = 0, n = fault_callers(code, callers, CALLERS); k < n; k++) {
-		append(text, bytes, ", called from ");
+		fault_append(text, bytes, ", called from ");
 		fault_describe(callers[k], text, bytes);
 	}
 }

@@ -52,8 +52,7 @@ static int is_fixed(const void *image)
 	return elf->e_type == ET_EXEC;
 }
 
-__attribute__((format(printf, 3, 4))) static void append(
-        char *text, size_t bytes, const char *format, ...)
+void fault_append(char *text, size_t bytes, const char *format, ...)
 {
 	const size_t used = strlen(text);
 	va_list args;
@@ -66,12 +65,12 @@ void fault_describe(uintptr_t code, char *text, size_t bytes)
 {
 	Dl_info of;
 	if (!dladdr((const void *)code, &of) || !of.dli_fname || !of.dli_fbase) {
-		append(text, bytes, "%#lx", (unsigned long)code);
+		fault_append(text, bytes, "%#lx", (unsigned long)code);
 		return;
 	}
 	const uintptr_t from = is_fixed(of.dli_fbase) ? 0 : (uintptr_t)of.dli_fbase;
-	append(text, bytes, "%s+%#lx", of.dli_fname, (unsigned long)(code - from));
+	fault_append(text, bytes, "%s+%#lx", of.dli_fname, (unsigned long)(code - from));
 	if (of.dli_sname)
-		append(text, bytes, " (%s+%#lx)", of.dli_sname,
+		fault_append(text, bytes, " (%s+%#lx)", of.dli_sname,
 		        (unsigned long)(code - (uintptr_t)of.dli_saddr));
 }

@@ -7,7 +7,7 @@
  * then its body goes on.  It must load what it has stored, or it would follow pointers in memory
  * that was never stored to.  So its stores go on, too, but unlogged: in software to the write set;
  * in place to the heap, and the write set remembers what they overwrite.  An update in hardware
- * drops them, because the hardware contains whatever it does then.
+ * drops them, because the hardware undoes all that it does then.
  */
 #include "base/error.h"
 #include "htm/blocks.h"

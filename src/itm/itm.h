@@ -34,7 +34,7 @@
 
 /* ------------------------------------------------------------ GCC's side of the interface */
 
-/* What the compiler tells of a block: the argument of _ITM_beginTransaction(). */
+/* The compiler's facts about a block: the argument of _ITM_beginTransaction(). */
 enum itm_property {
 	ITM_INSTRUMENTED = 0x1,   /* the block has code that calls this library */
 	ITM_UNINSTRUMENTED = 0x2, /* it has code that does not */
@@ -43,7 +43,7 @@ enum itm_property {
 	ITM_READ_ONLY = 0x4000
 };
 
-/* What the compiler's code is to do: the result of _ITM_beginTransaction(). */
+/* Orders to the compiler's code: the result of _ITM_beginTransaction(). */
 enum itm_order {
 	ITM_RUN_INSTRUMENTED = 0x1,
 	ITM_RUN_UNINSTRUMENTED = 0x2,
@@ -115,7 +115,7 @@ struct itm_exception {
 	size_t bytes;
 	bool dead; /* its memory was given back */
 };
-/* What the C++ run-time library counts for each thread; the Itanium C++ ABI has the layout. */
+/* Counts of the C++ run-time library for each thread; the Itanium C++ ABI has the layout. */
 struct itm_cxa_globals {
 	void *caught;
 	unsigned uncaught;
@@ -125,7 +125,7 @@ struct itm_exceptions {
 	struct itm_bytes catches; /* of void *: objects whose handlers run */
 };
 
-/* What a rollback goes back to. */
+/* The state to which a rollback returns. */
 struct itm_mark {
 	struct itm_checkpoint checkpoint;
 	uint32_t depth; /* of the block that begins here */

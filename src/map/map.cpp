@@ -271,7 +271,6 @@ int check_entry(const void *key, size_t key_bytes, const void *value, size_t val
 	return error ? error : check_bytes(value, value_bytes, "value", function);
 }
 
-/* Into zeroed words. */
 void store_zeroes(fur_update *update, void *at, size_t bytes)
 {
 	for (size_t i = 0; i < bytes / 8; i++)
@@ -377,6 +376,15 @@ struct AnyPlace {
 	{
 		return any.ordered_update;
 	}
+	/* The key or the value, whose words are words(iterator): up to `room` bytes of it.
+	 * Returns: its size; 0 at the end. */
+	template <class Words>
+	size_t copy(void *to, size_t room, Words words)
+	{
+		return with([=](auto &place) {
+			return place.at_end() ? 0 : copy_text(place.tx, words(place.at), to, room);
+		});
+	}
 	/* f(place), of its type. */
 	template <class F>
 	auto with(F f)
@@ -418,8 +426,7 @@ bool go(Place<Tx, Ordered> &place, fur_map_place where, BytesView key)
 	case FUR_MAP_FIRST: place.at = all.begin(); return true;
 	case FUR_MAP_LAST:
 		place.at = all.end();
-		if (all.begin() != all.end())
-			--place.at;
+		--place.at;
 		return true;
 	case FUR_MAP_AT: place.at = all.find(key); return true;
 	case FUR_MAP_FROM: place.at = all.lower_bound(key); return true;
@@ -566,7 +573,7 @@ FUR_API fur_map *fur_map_create(fur_update *update, fur_map_kind kind)
 	void *map = fur_alloc_aligned(update, FUR_CACHE_LINE, FUR_CACHE_LINE);
 	if (!map)
 		return nullptr;
-	/* fur_map_root() of another version of libfur may use the rest of the line. */
+	/* A later libfur may use the rest of the line. */
 	store_zeroes(update, map, FUR_CACHE_LINE);
 	fur_store(update, &static_cast<fur_map *>(map)->kind,
 	        fur_map::MAGIC | static_cast<uint64_t>(kind));
@@ -674,13 +681,8 @@ FUR_API int fur_map_previous(fur_map_iterator *it)
 	if (any->kind == FUR_MAP_HASH)
 		return fur_fail(FUR_EINVAL, "%s: a hash map has no order", __func__);
 	return any->with([](auto &place) {
-		if constexpr (std::is_same_v<std::decay_t<decltype(*place.map)>, Ordered>) {
-			const auto all = place.map->in(place.tx);
-			if (place.at == all.begin())
-				place.at = all.end();
-			else
-				--place.at;
-		}
+		if constexpr (std::is_same_v<std::decay_t<decltype(*place.map)>, Ordered>)
+			--place.at; /* from the first entry to the end, and from there back */
 		return place.found();
 	});
 }
@@ -688,19 +690,13 @@ FUR_API int fur_map_previous(fur_map_iterator *it)
 FUR_API size_t fur_map_key(const fur_map_iterator *it, void *to, size_t room)
 {
 	AnyPlace *any = place_of(it, __func__);
-	return any ? any->with([=](auto &place) {
-		return place.at_end() ? 0 : copy_text(place.tx, place.at.key_words(), to, room);
-	})
-	           : 0;
+	return any ? any->copy(to, room, [](auto &at) { return at.key_words(); }) : 0;
 }
 
 FUR_API size_t fur_map_value(const fur_map_iterator *it, void *to, size_t room)
 {
 	AnyPlace *any = place_of(it, __func__);
-	return any ? any->with([=](auto &place) {
-		return place.at_end() ? 0 : copy_text(place.tx, place.at.value_words(), to, room);
-	})
-	           : 0;
+	return any ? any->copy(to, room, [](auto &at) { return at.value_words(); }) : 0;
 }
 
 FUR_API int fur_map_view(const fur_map_iterator *it, fur_map_bytes *key, fur_map_bytes *value)

@@ -23,6 +23,11 @@ inline std::string name_of(uint64_t t, uint64_t k)
 	return std::string(n % 20, 'n') + std::to_string(t) + ":" + std::to_string(n);
 }
 
+inline uint64_t number_of(uint64_t t, uint64_t k)
+{
+	return t << 32 | k * 2654435761u % NAMES;
+}
+
 /* Is this update one that removes? */
 inline bool removes(uint64_t k)
 {
@@ -40,7 +45,7 @@ struct Structures {
 	/* Update k of thread t. */
 	void change(fur_update *tx, uint64_t t, uint64_t k)
 	{
-		const uint64_t number = t << 32 | k * 2654435761u % NAMES;
+		const uint64_t number = number_of(t, k);
 		names.insert_or_assign(tx, name_of(t, k), k);
 		if (removes(k)) {
 			names.erase(tx, name_of(t, k + NAMES / 2));
@@ -65,7 +70,7 @@ class ExpectedStructures
 public:
 	void change(uint64_t t, uint64_t k)
 	{
-		const uint64_t number = t << 32 | k * 2654435761u % NAMES;
+		const uint64_t number = number_of(t, k);
 		names_[name_of(t, k)] = k;
 		if (removes(k)) {
 			names_.erase(name_of(t, k + NAMES / 2));

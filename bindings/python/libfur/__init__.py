@@ -309,18 +309,8 @@ class Heap:
         Raises Error: inside `with heap.read()`; if the heap is full; if the update does not fit
         its log (log_bytes).
         """
-        thread, handle = self._thread(), ctypes.c_void_p()
-        outer = thread.update
-        _check(_lib.fur_begin_update(thread.handle, ctypes.byref(handle)))
-        thread.update = handle.value
-        try:
+        with self._inside("update", _lib.fur_begin_update, _lib.fur_commit, _lib.fur_abort):
             yield
-        except BaseException:
-            thread.update = outer
-            _lib.fur_abort(handle)
-            raise
-        thread.update = outer
-        _check(_lib.fur_commit(handle))
 
     @contextmanager
     def read(self) -> Iterator[None]:
@@ -329,21 +319,33 @@ class Heap:
         Updates wait for readers that overlap them, so keep it short.  Inside an update it reads
         what the update has stored.  Raises Error.
         """
-        thread = self._thread()
-        if thread.update is not None:
+        if self._thread().update is not None:
             yield
             return
-        outer, handle = thread.ro, ctypes.c_void_p()
-        _check(_lib.fur_begin_ro(thread.handle, ctypes.byref(handle)))
-        thread.ro = handle.value
+        with self._inside("ro", _lib.fur_begin_ro, _lib.fur_end_ro, _lib.fur_end_ro):
+            yield
+
+    @contextmanager
+    def _inside(
+        self,
+        kind: str,
+        begin: Callable[..., int],
+        end: Callable[..., int],
+        give_up: Callable[..., int],
+    ) -> Iterator[None]:
+        """A transaction of libfur, which the thread's `kind` names meanwhile."""
+        thread, handle = self._thread(), ctypes.c_void_p()
+        outer = getattr(thread, kind)
+        _check(begin(thread.handle, ctypes.byref(handle)))
+        setattr(thread, kind, handle.value)
         try:
             yield
         except BaseException:
-            thread.ro = outer
-            _lib.fur_end_ro(handle)
+            setattr(thread, kind, outer)
+            give_up(handle)
             raise
-        thread.ro = outer
-        _check(_lib.fur_end_ro(handle))
+        setattr(thread, kind, outer)
+        _check(end(handle))
 
     # ------------------------------------------------------------------------ maps
 

@@ -265,7 +265,7 @@ impl Drop for Heap {
 }
 
 thread_local! {
-    /// Has this thread a transaction open, on whatever heap?
+    /// Has this thread a transaction open, on any heap?
     static OPEN: Cell<bool> = Cell::new(false);
 }
 
@@ -411,40 +411,29 @@ mod sealed {
             it: *mut sys::fur_map_iterator,
         ) -> c_int;
     }
-    impl Transaction for Read {
-        fn heap(&self) -> NonNull<sys::fur_heap> {
-            self.heap
-        }
-        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
-            sys::fur_map_size_ro(self.raw, map, size)
-        }
-        unsafe fn seek(
-            &self,
-            map: *const sys::fur_map,
-            place: c_int,
-            key: &[u8],
-            it: *mut sys::fur_map_iterator,
-        ) -> c_int {
-            sys::fur_map_seek_ro(self.raw, map, place, key.as_ptr(), key.len(), it)
-        }
+    macro_rules! transaction {
+        ($type:ty, $size:path, $seek:path) => {
+            impl Transaction for $type {
+                fn heap(&self) -> NonNull<sys::fur_heap> {
+                    self.heap
+                }
+                unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
+                    $size(self.raw, map, size)
+                }
+                unsafe fn seek(
+                    &self,
+                    map: *const sys::fur_map,
+                    place: c_int,
+                    key: &[u8],
+                    it: *mut sys::fur_map_iterator,
+                ) -> c_int {
+                    $seek(self.raw, map, place, key.as_ptr(), key.len(), it)
+                }
+            }
+        };
     }
-    impl Transaction for Update {
-        fn heap(&self) -> NonNull<sys::fur_heap> {
-            self.heap
-        }
-        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
-            sys::fur_map_size_update(self.raw, map, size)
-        }
-        unsafe fn seek(
-            &self,
-            map: *const sys::fur_map,
-            place: c_int,
-            key: &[u8],
-            it: *mut sys::fur_map_iterator,
-        ) -> c_int {
-            sys::fur_map_seek_update(self.raw, map, place, key.as_ptr(), key.len(), it)
-        }
-    }
+    transaction!(Read, sys::fur_map_size_ro, sys::fur_map_seek_ro);
+    transaction!(Update, sys::fur_map_size_update, sys::fur_map_seek_update);
     pub trait Kind {
         const NUMBER: c_int;
     }
@@ -530,21 +519,18 @@ impl<K: Kind> Map<'_, K> {
     pub fn get_copy<T: Transaction>(&self, tx: &T, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.map(|it| copy(&it, sys::fur_map_value)))
     }
+    fn add(&self, adder: Adder, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.check_heap(tx.heap)?;
+        let (map, k, v) = (self.raw.as_ptr(), key.as_ptr(), value.as_ptr());
+        Ok(check(unsafe { adder(tx.raw, map, k, key.len(), v, value.len()) })? == 1)
+    }
     /// Give the key this value.  Returns: was the key added?
     pub fn put(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.check_heap(tx.heap)?;
-        let (k, v) = (key.as_ptr(), value.as_ptr());
-        let added =
-            unsafe { sys::fur_map_put(tx.raw, self.raw.as_ptr(), k, key.len(), v, value.len()) };
-        Ok(check(added)? == 1)
+        self.add(sys::fur_map_put, tx, key, value)
     }
     /// Add the key with this value, unless the key is there.  Returns: was it added?
     pub fn insert(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.check_heap(tx.heap)?;
-        let (k, v) = (key.as_ptr(), value.as_ptr());
-        let added =
-            unsafe { sys::fur_map_insert(tx.raw, self.raw.as_ptr(), k, key.len(), v, value.len()) };
-        Ok(check(added)? == 1)
+        self.add(sys::fur_map_insert, tx, key, value)
     }
     /// Remove the key and its value.  Returns: was it there?
     pub fn remove(&self, tx: &mut Update, key: &[u8]) -> Result<bool> {
@@ -605,6 +591,14 @@ fn view<'t>(_: &'t Read, it: &sys::fur_map_iterator) -> Entry<'t> {
     (slice(key), slice(value))
 }
 
+type Adder = unsafe extern "C" fn(
+    *mut sys::fur_update,
+    *mut sys::fur_map,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+) -> c_int;
 type Copier = unsafe extern "C" fn(*const sys::fur_map_iterator, *mut u8, usize) -> usize;
 
 fn copy(it: &sys::fur_map_iterator, copier: Copier) -> Vec<u8> {
