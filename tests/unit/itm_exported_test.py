@@ -7,23 +7,12 @@ every function of the interface that GCC's own library has, if that is there.
     itm_exported_test.py OBJDUMP LIBRARY MAP HEADER CPU [LIBITM]
 """
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from dynamic_symbols import exported_by
+
 objdump, library, version_map, header, cpu, *libitm = sys.argv[1:]
-
-
-def exported_by(file):
-    """Name -> node of each symbol that the library defines for others."""
-    dump = subprocess.run(
-        [objdump, "--dynamic-syms", file], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
-    rows = [line.split("\t") for line in dump.splitlines() if "\t" in line]
-    # A section may have a symbol, with the flag l (local).
-    ours = [right for left, right in rows if not re.search(r"^\w+ l |\*UND\*|\*ABS\*", left)]
-    fields = [right.split() for right in ours]
-    return {field[-1]: field[-2] if len(field) > 2 else "" for field in fields}
 
 
 def without_vectors(names):
@@ -31,14 +20,14 @@ def without_vectors(names):
     return {name for name in names if cpu == "x86_64" or not re.search(r"_ITM_\w+M\d+$", name)}
 
 
-exported = exported_by(library)
+exported = exported_by(objdump, library)
 mapped = without_vectors(re.findall(r"^\t(\w+);", Path(version_map).read_text(), re.M))
 declared = set(re.findall(r"^FUR_API\b[^;(]*?\b(fur_\w+)\(", Path(header).read_text(), re.M))
 safe = set(
     re.findall(r"^FUR_API FUR_ITM_SAFE [^;(]*?\b(fur_\w+)\(", Path(header).read_text(), re.M)
 )
 clones = {f"_ZGTt{len(name)}{name}" for name in safe}
-interface = {name for file in libitm for name in exported_by(file)}
+interface = {name for file in libitm for name in exported_by(objdump, file)}
 for text, names in (
     ("in the map and not exported", mapped - set(exported)),
     ("exported and not in the map", set(exported) - mapped),
