@@ -957,6 +957,10 @@ struct fur_stats {
 	uint64_t readers, oldest_reader_ns;
 	/* Of update_commits: those that ended with a ticket */
 	uint64_t async_commits;
+	/* fur_bulk_run() with FUR_BULK_WHOLE: calls that have committed, the records that they have
+	 * changed, and the records that they mapped once more because other updates had stored to
+	 * them meanwhile */
+	uint64_t bulk_commits, bulk_records, bulk_again;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.

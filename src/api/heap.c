@@ -50,7 +50,9 @@ enum {
 	SHORT_NS =
 	        200000, /* the longest that an update in place may keep readers out, more or less */
 	/* Long enough for most readers; longer ones must not make new readers wait. */
-	DRAIN_NS = 100000
+	DRAIN_NS = 100000,
+	/* Of a bulk update: to map so many records takes less than to shut readers out. */
+	BULK_FEW = 64
 };
 
 /* Relaxed is enough, for only the number has to differ. */
@@ -68,6 +70,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
 	h->ticket_source = next_ticket_source();
+	h->bulk.few = BULK_FEW;
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
 	h->reader_report_ns = o->reader_report_ns;

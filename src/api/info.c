@@ -90,6 +90,9 @@ static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
 	s->log_bytes = d->super->log_bytes;
 	s->space_used_bytes = space.used_bytes;
 	s->space_bytes = space.bytes;
+	s->bulk_commits = arch_load(&heap->htm.bulk.commits);
+	s->bulk_records = arch_load(&heap->htm.bulk.records);
+	s->bulk_again = arch_load(&heap->htm.bulk.again);
 	s->readers = ages.readers;
 	s->oldest_reader_ns = ages.oldest_ns;
 }

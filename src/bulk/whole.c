@@ -24,7 +24,6 @@ enum {
 	MOST_PASSES = 16,
 	/* The part of the records that may be left for the commit. */
 	LEFT_PART = 1024,
-	LEFT_LEAST = 64,
 	/* The commit maps records that take at most this part of the log; more go to the block. */
 	LOG_PART = 2
 };
@@ -279,7 +278,8 @@ static uint64_t fit_log(const struct whole *w)
 static uint64_t enough(const struct whole *w)
 {
 	uint64_t n = w->job->records / LEFT_PART, most = fit_log(w);
-	n = n < LEFT_LEAST ? LEFT_LEAST : n;
+	if (n < w->t->htm->bulk.few)
+		n = w->t->htm->bulk.few;
 	return n < most ? n : most;
 }
 

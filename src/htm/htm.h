@@ -121,9 +121,10 @@ struct htm {
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
 	/* Bulk updates (bulk/whole.c): 1 while one that is atomic as a whole runs; grows when all
-	 * are to be cancelled; counts for fur_get_stats(). */
+	 * are to be cancelled; and counts for fur_get_stats(). */
 	struct htm_bulk {
 		uint64_t running, cancels;
+		uint64_t few; /* so many records may always be left for the commit */
 		uint64_t commits, records, again;
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */

@@ -247,6 +247,7 @@ protected:
 
 TEST_F(BulkBeside, ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 {
+	uint64_t commits = 0;
 	for (tx_mode mode : {TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT})
 		for (unsigned at : {5u, 9u, 10u, 11u, 20u}) {
 			std::vector<uint64_t> before(words_, words_ + 256);
@@ -260,6 +261,12 @@ TEST_F(BulkBeside, ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 			});
 			ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
 			EXPECT_EQ(job.result.again, 1u) << "marked, whether mapped before or not";
+			fur_stats s{};
+			s.size = sizeof s;
+			ASSERT_EQ(fur_get_stats(heap_.get(), &s), 0);
+			EXPECT_EQ(s.bulk_commits, ++commits);
+			EXPECT_EQ(s.bulk_records, commits * 32);
+			EXPECT_EQ(s.bulk_again, commits);
 			for (unsigned k = 0; k < 256; k++)
 				ASSERT_EQ(words_[k], before[k] + 1 + (k / 8 == at ? 1000 : 0)) << k;
 		}

@@ -27,11 +27,19 @@ const tpcc::Scale MICRO = {3, 20, 1, 3, 5, true, true};
 struct alignas(128) Line {
 	uint64_t value, gap[15];
 };
+/* A record of a bulk update: from `first` to `last`, which are equal, on two lines. */
+enum { BULK_RECORDS = 6, BULK_BYTES = 72 };
+struct alignas(128) BulkRecord {
+	uint64_t gap[8], first, inside[7], last, rest[15];
+};
+static_assert(offsetof(BulkRecord, last) - offsetof(BulkRecord, first) == BULK_BYTES - 8);
+
 struct Data {
 	tpcc::Database *database; /* tpcc only */
 	Containers *containers;   /* containers only */
 	rbtree::Tree tree;
-	uint64_t gap[13];
+	BulkRecord *bulk; /* [BULK_RECORDS]; bulk only */
+	uint64_t gap[12];
 	/* An update that has read one writes the other: write skew, where isolation allows it */
 	Line pair[2];
 	Line newest[MOST_THREADS]; /* number of the thread's last update */
@@ -77,6 +85,15 @@ void make_heap(const Options &o, const std::string &path)
 				fur_store(tx, made + n, 0);
 			fur_store(tx, &data->containers, reinterpret_cast<Containers *>(made));
 		});
+	if (o.workload == "bulk")
+		one([&](auto *tx) {
+			auto *made = static_cast<BulkRecord *>(
+			        fur_alloc_aligned(tx, BULK_RECORDS * sizeof(BulkRecord), 128));
+			auto *words = reinterpret_cast<uint64_t *>(made);
+			for (size_t n = 0; n < BULK_RECORDS * sizeof *made / 8; n++)
+				fur_store(tx, words + n, 0);
+			fur_store(tx, &data->bulk, made);
+		});
 	if (o.workload == "tpcc") {
 		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
 		one([&](auto *tx) { fur_store(tx, &data->database, database); });
@@ -114,6 +131,13 @@ std::string check_structure(const Subject &subject, const Data *data)
 		if (std::string wrong = check_containers(*data->containers, owned); !wrong.empty())
 			return wrong;
 	reachable += owned + (data->containers != nullptr);
+	for (int k = 0; data->bulk && k < BULK_RECORDS; k++)
+		if (data->bulk[k].first != data->bulk[k].last)
+			return "the words of a bulk update's record differ";
+	/* A power failure may leave a bulk update's block, until a thread registers. */
+	if constexpr (requires { subject.unfinished(); })
+		reachable += subject.unfinished();
+	reachable += data->bulk != nullptr;
 	for (auto &t : data->table) {
 		reachable += t[0] != nullptr;
 		for (uint64_t k = 0; t[0] && k < TABLE_WORDS; k++)

@@ -64,7 +64,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
-	line.option("--workload", o.workload, "intset, bank, flags, tables, containers, tpcc");
+	line.option(
+	        "--workload", o.workload, "intset, bank, flags, tables, containers, bulk, tpcc");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -128,7 +129,8 @@ std::string mistake_in(Options &o)
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
 		       "pisces, specpmt or specpmt-paper";
 	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
-	        o.workload != "tables" && o.workload != "containers" && o.workload != "tpcc")
+	        o.workload != "tables" && o.workload != "containers" && o.workload != "bulk" &&
+	        o.workload != "tpcc")
 		return "--workload " + o.workload +
 		       ": use intset, bank, flags, tables, containers or tpcc";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")

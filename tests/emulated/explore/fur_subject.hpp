@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <fcntl.h>
+#include <fur_bulk.h>
 #include <memory>
 #include <stdexcept>
 #include <sys/mman.h>
@@ -41,6 +42,9 @@ public:
 		fur_options f = options(o, htm, retries);
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
+		/* Few records as there are, let bulk updates pass over them again and again. */
+		if (run.seed % 2)
+			heap_->htm.bulk.few = 0;
 	}
 	~Fur()
 	{
@@ -77,6 +81,15 @@ public:
 		void wait(fur_ticket ticket)
 		{
 			must(fur_wait(self_, ticket));
+		}
+		/* False: another thread's runs. */
+		bool bulk(const fur_bulk &job)
+		{
+			int result = fur_bulk_run(self_, &job, nullptr);
+			if (result == FUR_EBUSY)
+				return false;
+			must(result);
+			return true;
 		}
 		void sync()
 		{
@@ -180,6 +193,10 @@ public:
 		if (alloc_check(fur_base(heap_), &census))
 			wrong = std::string("the allocator: ") + fur_errormsg();
 		return census.blocks;
+	}
+	uint64_t unfinished() const
+	{
+		return header(fur_base(heap_))->bulk != 0;
 	}
 	static oracle::Becomes becomes(const fur_update *tx)
 	{

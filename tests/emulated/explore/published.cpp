@@ -16,12 +16,22 @@ void __real_readers_let_in(htm *h);
 void __wrap_readers_let_in(htm *h);
 }
 
+/* Is it the record of a bulk update? */
+static bool publishes_bulk(const redo_log *log, const durability *d)
+{
+	uint64_t word, first = log_place(d->super, log->start + d->head_bytes);
+	memcpy(&word, log->written + first, sizeof word);
+	return log->entries && media_entry_payload(word) == MEDIA_ENTRY_BULK;
+}
+
 /* In place, nobody sees the stores before this function returns: readers are shut out, and a
  * software body that loads a stored word waits until the publication is over.  In a hardware
  * transaction the machine reports when they are visible.  With keep_undo the update goes on, in
  * place. */
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)
 {
+	if (!keep_undo && emu_thread() >= 0 && publishes_bulk(log, d))
+		explore::run.bulk_publishes(explore::run.bulk);
 	__real_redo_store_record(log, d, heap, keep_undo);
 	if (!keep_undo && emu_thread() >= 0)
 		oracle::stored(explore::run.thread_of[log - d->redo]);

@@ -12,7 +12,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TABLES, CONTAINERS, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TABLES, CONTAINERS, BULK, TPCC };
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */
 struct alignas(256) Handed {
@@ -39,6 +39,10 @@ struct alignas(256) Run {
 	const Options *o;
 	int thread_of[MOST_THREADS + 2]; /* the machine's number of libfur's thread index */
 	Handed handed;
+	/* The thread whose bulk update is about to be published calls it, on `bulk`. */
+	void (*bulk_publishes)(void *bulk);
+	void *bulk;
+	bool bulk_torn; /* a record was mapped that never existed */
 	alignas(256) char path[256];
 };
 extern Run run;

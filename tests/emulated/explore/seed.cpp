@@ -35,10 +35,12 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.tickets = plan.tickets;
 	run.handed.busy = 0;
 	run.handed.thread = -1;
+	run.bulk_torn = false;
 	run.work = o.workload == "bank"         ? Work::BANK
 	           : o.workload == "flags"      ? Work::FLAGS
 	           : o.workload == "tables"     ? Work::TABLES
 	           : o.workload == "containers" ? Work::CONTAINERS
+	           : o.workload == "bulk"       ? Work::BULK
 	           : o.workload == "tpcc"       ? Work::TPCC
 	                                        : Work::INTSET;
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
@@ -60,7 +62,7 @@ static void attach_oracle()
  * and waits for a replay of what others have freed. */
 static uint64_t limit_ms()
 {
-	return run.work == Work::TABLES ? 500 : 50;
+	return run.work == Work::TABLES || run.work == Work::BULK ? 500 : 50;
 }
 
 static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
@@ -104,6 +106,8 @@ static std::string judge(
 	if (end == EMU_LATE)
 		return "no end after " + std::to_string(limit_ms()) +
 		       " ms of virtual time: no progress";
+	if (run.bulk_torn)
+		return "a bulk update has mapped a record that never existed";
 	std::string wrong = oracle::check_isolation(o.asked);
 	if (!wrong.empty())
 		return wrong;

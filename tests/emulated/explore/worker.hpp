@@ -9,6 +9,7 @@
 #include "recorded.hpp"
 #include "run.hpp"
 
+#include <fur_bulk.h>
 #include <utility>
 
 namespace explore
@@ -40,6 +41,8 @@ public:
 				is_update ? tables_update(r) : tables_read(r);
 			else if (run.work == Work::CONTAINERS)
 				is_update ? containers_update(r) : containers_read(r);
+			else if (run.work == Work::BULK)
+				is_update ? bulk_or_short_update(r) : bulk_read();
 			else
 				is_update ? intset_update(r) : intset_read(r);
 		}
@@ -189,6 +192,116 @@ private:
 			read_containers(
 			        tx, *fur_load(tx, &d->containers), run.seed % CONTAINERS, r);
 		});
+	}
+
+	/* ------------------------------------------------------------------ bulk */
+
+	/* Short updates of some records, next to bulk updates of all, by any of the threads. */
+	void bulk_or_short_update(uint64_t r)
+	{
+		if constexpr (requires { self_.bulk(fur_bulk()); })
+			if (r % 8 == 0)
+				return bulk_update();
+		update(r, [r](auto *tx, Data *d) {
+			auto *all = fur_load(tx, &d->bulk);
+			BulkRecord *from = &all[(r >> 8) % BULK_RECORDS],
+			           *to = &all[(r >> 24) % BULK_RECORDS];
+			/* Some store elsewhere than where they have loaded. */
+			if (r >> 60 < 2)
+				return fur_store(
+				        tx, &d->pair[r & 1].value, fur_load(tx, &from->last));
+			if (r >> 60 < 6) {
+				uint64_t value = fur_load(tx, &from->first);
+				fur_store(tx, &to->first, value);
+				return fur_store(tx, &to->last, value);
+			}
+			for (uint64_t which : {r >> 8, r >> 16}) {
+				BulkRecord *record = &all[which % BULK_RECORDS];
+				uint64_t value = fur_load(tx, &record->first) + 1;
+				fur_store(tx, &record->first, value);
+				fur_store(tx, &record->last, value);
+			}
+		});
+	}
+	void bulk_read()
+	{
+		read([](auto *tx, Data *d) {
+			auto *all = fur_load(tx, &d->bulk);
+			for (int k = 0; k < BULK_RECORDS; k++) {
+				fur_load(tx, &all[k].first);
+				fur_load(tx, &all[k].last);
+			}
+		});
+	}
+
+	/* What map() was last called with for each record, and what it made of it.  The record with
+	 * the last number is the thread's own word. */
+	struct BulkHistory {
+		Worker *worker;
+		uint64_t before[BULK_RECORDS + 1], after[BULK_RECORDS + 1];
+	};
+	static bool bulk_map(void *copy, size_t bytes, uint64_t number, void *history)
+	{
+		auto &h = *static_cast<BulkHistory *>(history);
+		auto *word = static_cast<uint64_t *>(copy);
+		uint64_t *last = &word[bytes / 8 - 1];
+		h.before[number] = h.after[number] = *word;
+		if (number == BULK_RECORDS) {
+			h.after[number] = ++*word;
+			return true;
+		}
+		run.bulk_torn |= *word != *last;
+		/* Some stay as they are. */
+		if (*word % 4 == 3)
+			return false;
+		h.after[number] = *word = *last = *word + 100;
+		return true;
+	}
+	/* Its reads and writes are those of the last calls; nobody else stores meanwhile. */
+	void bulk_publishes(const BulkHistory &h)
+	{
+		auto offset = [this](const void *at) {
+			return uint64_t(static_cast<const char *>(at) - base_);
+		};
+		oracle::attempt();
+		for (int k = 0; k < BULK_RECORDS; k++)
+			for (auto *at : {&data_->bulk[k].first, &data_->bulk[k].last}) {
+				oracle::read(offset(at), h.before[k]);
+				if (h.before[k] != h.after[k])
+					oracle::write(offset(at), h.after[k]);
+			}
+		oracle::read(offset(mine_), h.before[BULK_RECORDS]);
+		oracle::write(offset(mine_), h.after[BULK_RECORDS]);
+		oracle::committing(oracle::Becomes::PUBLISHED, h.after[BULK_RECORDS]);
+	}
+	void bulk_update()
+	{
+		BulkHistory history = {this, {}, {}};
+		const fur_extent extents[] = {
+		        {&data_->bulk[0].first, sizeof(BulkRecord), BULK_RECORDS}, {mine_, 0, 1}};
+		fur_bulk job;
+		fur_bulk_init(&job);
+		job.map = bulk_map;
+		job.arg = &history;
+		job.bytes = BULK_BYTES;
+		job.extents = extents;
+		job.n = 2;
+		/* One at a time, so the run needs one place for this. */
+		job.progress = [](uint64_t, uint64_t, void *arg) {
+			run.bulk = arg;
+			run.bulk_publishes = [](void *now) {
+				auto *h = static_cast<BulkHistory *>(now);
+				h->worker->bulk_publishes(*h);
+			};
+			return true;
+		};
+		oracle::invoke(true);
+		bool committed = self_.bulk(job);
+		if (!committed)
+			oracle::attempt();
+		bool risky = oracle::returned(committed);
+		if (committed)
+			perhaps_crash(risky);
 	}
 
 	/* ------------------------------------------------------------------ tpcc */
