@@ -255,15 +255,15 @@ FRESH_MUTATIONS = [
 ]
 # Of claims.pml.
 CLAIMS_MUTATIONS = [
-    Mutation("SHIFT", "INV-CL2", [], [], ["claims", "claimsfull"]),
-    Mutation("BOTTOM", "INV-CL2", [], [], ["claims"]),
-    Mutation("EMPTYFIRST", "INV-CL2", [], [], ["claims"]),
-    Mutation("STORES", "INV-CL1", [], [], ["claims"]),
-    Mutation("UNMARKED", "INV-CL3", [], [], ["claims", "claimsfull"]),
-    Mutation("LOOKFIRST", "INV-CL3", [], [], ["claims", "claimsfull"]),
+    Mutation("SHIFT", "INV-CL2", ["shift-queue"], [], ["claims", "claimsfull"]),
+    Mutation("BOTTOM", "INV-CL2", ["claim-from-the-bottom"], [], ["claims"]),
+    Mutation("EMPTYFIRST", "INV-CL2", ["claim-leaves-first"], [], ["claims"]),
+    Mutation("STORES", "INV-CL1", ["claim-stored"], [], ["claims"]),
+    Mutation("UNMARKED", "INV-CL3", ["claim-not-marked"], [], ["claims", "claimsfull"]),
+    Mutation("LOOKFIRST", "INV-CL3", ["claim-mark-missed"], [], ["claims", "claimsfull"]),
     Mutation("EARLYCLEAR", "INV-CL1", [], [], ["claimsdeathtwo"]),
-    Mutation("CLEARONE", "INV-CL4", [], [], ["claimsdeath"]),
-    Mutation("CLEARQUIET", "INV-CL4", [], [], ["claimsdeath", "claimsdeathfull"]),
+    Mutation("CLEARONE", "INV-CL4", ["clear-one-slot"], [], ["claimsdeath"]),
+    Mutation("CLEARQUIET", "INV-CL4", ["clear-wakes-few"], [], ["claimsdeath", "claimsdeathfull"]),
     Mutation("CLEARGAPS", "INV-CL4", [], [], ["claimsdeath", "claimsdeathfull"]),
 ]
 ALL_MUTATIONS = (

@@ -6,7 +6,10 @@
 #include "claims.hpp"
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,6 +40,19 @@ protected:
 		kill(child, SIGKILL);
 		int status;
 		EXPECT_EQ(waitpid(child, &status, 0), child);
+	}
+	/* Do all threads of this process but the caller sleep in the kernel? */
+	static bool all_asleep()
+	{
+		for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+			std::string line;
+			std::getline(std::ifstream(task.path() / "stat"), line);
+			size_t end = line.rfind(')'); /* of the name; the state follows */
+			if (task.path().filename() != std::to_string(gettid()) &&
+			        end != std::string::npos && line.compare(end, 3, ") S") != 0)
+				return false;
+		}
+		return true;
 	}
 	/* A thread that takes the bucket, and releases it at once. */
 	std::thread waiter(uint64_t bucket, uint64_t number)
@@ -97,8 +113,24 @@ TEST_F(ClaimsDeath, ClaimsOfTheLivingRemain)
 	EXPECT_EQ(*slot(1, 1), 0u);
 }
 
-/* The notes of a dying process's threads: which rounds they ended.  Processes are killed while
- * several threads of both take the same few buckets. */
+/* INV-CL4: the dead thread emptied slot 0, and woke nobody.  A newcomer that had looked before took
+ * slot 0: it has no mark there, and does not know that somebody sleeps. */
+TEST_F(ClaimsDeath, SleeperBehindANewcomerIsServed)
+{
+	const uint64_t bucket = 2;
+	ASSERT_EQ(claims_take(table_, bucket, DOOMED), CLAIMS_TAKEN);
+	std::thread sleeper = waiter(bucket, 10);
+	until([&] { return marked(bucket, 0) && all_asleep(); });
+	arch_exchange(slot(bucket, 0), 0);
+	ASSERT_TRUE(arch_cas(slot(bucket, 0), 0, MINE));
+	claims_clear_owner_of(table_, CLAIMS_REPLAYER);
+	until([&] { return marked(bucket, 0); });
+	claims_release(table_, bucket, MINE);
+	sleeper.join();
+	expect_empty();
+}
+
+/* Processes are killed while several threads of both take the same few buckets. */
 TEST_F(ClaimsDeath, KilledUnderLoad_TheOthersGoOn)
 {
 	for (unsigned round = 0; round < 60; round++) {
