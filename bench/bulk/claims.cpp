@@ -73,11 +73,39 @@ private:
 
 /* ------------------------------------------------------------------ one measurement */
 
+/* Of two threads natively: only groups in which the other one runs.  On a busy machine it often
+ * does not, and a thread that runs alone would be taken for one that is not held up. */
 struct Samples {
-	std::vector<uint64_t> ticks;   /* of each group of claims and releases */
-	std::vector<double> mean99_ns; /* the same, without the slowest 1 % of the groups */
-	std::vector<double> mean_ns;   /* of a claim and its release, of each round */
-	uint64_t busy = 0, asked = 0;  /* claims that found the bucket occupied, of so many */
+	std::vector<uint64_t> ticks;       /* of each group of claims and releases */
+	std::vector<double> mean_ns;       /* of a claim and its release, of each round */
+	std::vector<double> mean99_ns;     /* the same, without the slowest 1 % of the groups */
+	uint64_t groups = 0, together = 0; /* groups in all; with the other thread running */
+	uint64_t busy = 0, asked = 0;      /* claims that found the bucket occupied, of so many */
+};
+
+/* Has the other thread ended a request since the last look? */
+class Other
+{
+public:
+	void note_request()
+	{
+		arch_store(&done_, ++own_);
+	}
+	bool has_run()
+	{
+#if defined(FUR_EMULATED)
+		return true; /* a thread of the machine is never descheduled */
+#else
+		uint64_t before = seen_;
+		seen_ = arch_load(&done_);
+		return seen_ != before;
+#endif
+	}
+
+private:
+	alignas(ARCH_PAD) uint64_t done_ = 0;
+	uint64_t own_ = 0;
+	alignas(ARCH_PAD) uint64_t seen_ = 0;
 };
 
 /* What two looks at the clock take, one right after the other. */
@@ -97,27 +125,37 @@ uint64_t ticks_of_the_clock()
 double mean_of(std::vector<uint64_t> ticks, double share, const Settings &s)
 {
 	std::sort(ticks.begin(), ticks.end());
-	ticks.resize(static_cast<size_t>(share * static_cast<double>(ticks.size())));
+	ticks.resize(1 + static_cast<size_t>(share * static_cast<double>(ticks.size() - 1)));
 	return static_cast<double>(std::accumulate(ticks.begin(), ticks.end(), uint64_t(0))) /
 	       arch_ticks_per_ns() / static_cast<double>(ticks.size() * s.group);
 }
 
-/* One round.  `next` returns the record of each request. */
+/* One round.  `next` returns the record of each request; `other`: null if there is none. */
 template <class Next>
-void measure_round(claims *c, const Settings &s, uint64_t owner, Next &next, Samples &samples)
+void measure_round(
+        claims *c, const Settings &s, uint64_t owner, Next &next, Other *other, Samples &samples)
 {
-	const auto first = static_cast<long>(samples.ticks.size());
+	const size_t first = samples.ticks.size();
 	for (uint64_t k = 0; k < s.requests; k += s.group) {
+		if (other)
+			other->has_run();
 		uint64_t before = arch_ticks();
 		for (uint64_t j = k; j < k + s.group; j++) {
 			uint64_t bucket = claims_hash(c, next(j));
 			claims_take(c, bucket, owner);
 			claims_release(c, bucket, owner);
 		}
-		samples.ticks.push_back(arch_ticks() - before);
+		uint64_t ticks = arch_ticks() - before;
+		bool together = !other || other->has_run();
+		samples.groups++;
+		samples.together += together;
+		/* At least one, so that there is something to report. */
+		if (together || (k + s.group >= s.requests && samples.ticks.size() == first))
+			samples.ticks.push_back(ticks);
 	}
 	bench::aside([&] {
-		std::vector<uint64_t> ticks(samples.ticks.begin() + first, samples.ticks.end());
+		std::vector<uint64_t> ticks(
+		        samples.ticks.begin() + static_cast<long>(first), samples.ticks.end());
 		samples.mean_ns.push_back(mean_of(ticks, 1, s));
 		samples.mean99_ns.push_back(mean_of(ticks, 0.99, s));
 	});
@@ -125,17 +163,25 @@ void measure_round(claims *c, const Settings &s, uint64_t owner, Next &next, Sam
 
 /* How often the bucket is occupied: counted apart, because the second call takes time. */
 template <class Next>
-void count_busy(claims *c, const Settings &s, uint64_t owner, Next &next, Samples &samples)
+void count_busy(
+        claims *c, const Settings &s, uint64_t owner, Next &next, Other &other, Samples &samples)
 {
-	for (uint64_t k = 0; k < s.requests; k++) {
-		uint64_t bucket = claims_hash(c, next(k));
-		if (claims_try(c, bucket, owner) == CLAIMS_BUSY) {
-			samples.busy++;
-			claims_take(c, bucket, owner);
+	for (uint64_t k = 0; k < s.requests; k += s.group) {
+		uint64_t busy = 0;
+		other.has_run();
+		for (uint64_t j = k; j < k + s.group; j++) {
+			uint64_t bucket = claims_hash(c, next(j));
+			if (claims_try(c, bucket, owner) == CLAIMS_BUSY) {
+				busy++;
+				claims_take(c, bucket, owner);
+			}
+			claims_release(c, bucket, owner);
 		}
-		claims_release(c, bucket, owner);
+		if (other.has_run()) {
+			samples.busy += busy;
+			samples.asked += s.group;
+		}
 	}
-	samples.asked += s.requests;
 }
 
 template <class Next>
@@ -144,7 +190,7 @@ Samples measure_alone(claims *c, const Settings &s, Next next)
 	Samples samples;
 	samples.ticks.reserve(s.rounds * (s.requests / s.group + 1));
 	for (unsigned round = 0; round < s.rounds; round++)
-		measure_round(c, s, claims_owner(CLAIMS_WORKER, 1), next, samples);
+		measure_round(c, s, claims_owner(CLAIMS_WORKER, 1), next, nullptr, samples);
 	return samples;
 }
 
@@ -235,7 +281,8 @@ Samples measure_contended(claims *c, const Settings &s, unsigned percent)
 	Samples samples;
 	samples.ticks.reserve(s.rounds * (s.requests / s.group + 1));
 	std::atomic<bool> runs{false}, over{false};
-	std::thread other([&] {
+	Other other;
+	std::thread second([&] {
 		pin_to(1);
 		Shared next{percent, half, half, Random(2)};
 		const uint64_t owner = claims_owner(CLAIMS_WORKER, 2);
@@ -244,6 +291,7 @@ Samples measure_contended(claims *c, const Settings &s, unsigned percent)
 			uint64_t bucket = claims_hash(c, next(0));
 			claims_take(c, bucket, owner);
 			claims_release(c, bucket, owner);
+			other.note_request();
 		}
 	});
 	std::thread measured([&] {
@@ -253,13 +301,13 @@ Samples measure_contended(claims *c, const Settings &s, unsigned percent)
 		while (!runs)
 			bench::spin();
 		for (unsigned round = 0; round < s.rounds; round++) {
-			measure_round(c, s, owner, next, samples);
-			count_busy(c, s, owner, next, samples);
+			measure_round(c, s, owner, next, &other, samples);
+			count_busy(c, s, owner, next, other, samples);
 		}
 		over = true;
 	});
 	measured.join();
-	other.join();
+	second.join();
 	return samples;
 }
 
@@ -292,13 +340,19 @@ tools::Json distribution(std::vector<uint64_t> &ticks, uint64_t clock, uint64_t 
 	return r;
 }
 
+double percent(uint64_t part, uint64_t whole)
+{
+	return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
 tools::Json case_of(const std::string &name, Samples &samples, uint64_t clock, const Settings &s)
 {
 	tools::Json r = {
 	        {"case", name}, {"mean_ns", samples.mean_ns}, {"mean99_ns", samples.mean99_ns}};
-	if (samples.asked)
-		r["busy_percent"] = 100.0 * static_cast<double>(samples.busy) /
-		                    static_cast<double>(samples.asked);
+	if (samples.asked) {
+		r["together_percent"] = percent(samples.together, samples.groups);
+		r["busy_percent"] = percent(samples.busy, samples.asked);
+	}
 	r["groups"] = distribution(samples.ticks, clock, s.group);
 	return r;
 }
@@ -340,7 +394,7 @@ void print(const tools::Json &cases)
 {
 	const std::pair<const char *, const char *> columns[] = {{"mean_ns", "mean"},
 	        {"mean99_ns", "mean99"}, {"median_ns", "median"}, {"p99_ns", "p99"},
-	        {"busy_percent", "busy %"}};
+	        {"together_percent", "both %"}, {"busy_percent", "busy %"}};
 	std::cout << std::fixed << std::setprecision(1) << std::left << std::setw(28)
 	          << "ns a claim and release" << std::right;
 	for (const auto &[name, title] : columns)

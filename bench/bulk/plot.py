@@ -101,7 +101,7 @@ def read_result(path: str) -> Result:
         if name.startswith("two threads, "):
             means = case["mean99_ns"]
             contended[int(name.split()[2])] = Contended(
-                statistics.median(means), min(means), max(means), case["busy_percent"]
+                statistics.median(means), min(means), max(means), case.get("busy_percent", 0.0)
             )
     return Result(
         raw["processor"] or "emulated " + raw["machine"],

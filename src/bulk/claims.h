@@ -25,7 +25,7 @@
  *
  * Source: "Cache-Coherent Shared Locking for Transactionally Consistent Updates in Near-Data
  * Processing DBMS on Smart Storage".  There the thread that releases shifts the queue, which can
- * strand a waiter.
+ * strand a waiter (docs/claims.md).
  *
  * A thread that claims several buckets takes them in ascending order, as claims_take_batch() does.
  * The table finds no deadlocks.
@@ -105,7 +105,7 @@ uint64_t claims_look(const struct claims *c, uint64_t bucket);
 /* Remove every claim of a process that has died, waiting or held, and wake the threads that may
  * have waited for it.  No thread of that process may still run: a file lock of the process that is
  * free proves that.  Threads of other processes may use the table meanwhile.  Returns how many
- * claims it has removed.  Takes some milliseconds with 2^16 buckets. */
+ * claims it has removed.  Takes tens of milliseconds with 2^16 buckets. */
 uint64_t claims_clear_owner_of(struct claims *c, uint16_t process);
 
 /* How full the table is.  Other threads go on meanwhile, so the numbers are approximate. */

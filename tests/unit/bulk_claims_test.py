@@ -35,7 +35,10 @@ def measure(*arguments):
         assert all(0 < least <= mean for least, mean in zip(case["mean99_ns"], case["mean_ns"]))
         if "groups" in case:
             groups = 2 * 2000 / result["group"]
-            assert sum(n for _, _, n in case["groups"]["bins"]) == groups, case
+            counted = sum(n for _, _, n in case["groups"]["bins"])
+            # Next to a thread that hardly runs, few groups count.
+            least = 2 if case["case"].startswith("two threads") else groups
+            assert least <= counted <= groups, case
     return result
 
 

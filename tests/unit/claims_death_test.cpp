@@ -13,7 +13,8 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
+/* Under ThreadSanitizer each call has thousands of instructions. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #include <sys/ptrace.h>
 #endif
 
@@ -163,7 +164,8 @@ TEST_F(ClaimsDeath, KilledUnderLoad_TheOthersGoOn)
 
 /* ------------------------------------------------- death after each single instruction */
 
-#if defined(__x86_64__)
+/* Under ThreadSanitizer each call has thousands of instructions. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
 /* Runs a child instruction by instruction, up to a point, and kills it there. */
 class ClaimsStepped : public ClaimsDeath
