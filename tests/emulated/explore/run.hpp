@@ -40,6 +40,8 @@ struct alignas(256) Run {
 	int thread_of[MOST_THREADS + 2]; /* the machine's number of libfur's thread index */
 	Handed handed;
 	alignas(256) char path[256];
+	/* Threads from this number on run on the machine's agent, if it has one. */
+	unsigned first_on_agent;
 };
 extern Run run;
 
