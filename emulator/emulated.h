@@ -49,6 +49,7 @@
 #ifndef FUR_EMULATED_H
 #define FUR_EMULATED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -137,6 +138,11 @@ bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts);
 
 /* The machine of the current run, or of the last one. */
 const struct emu_machine *emu_current_machine(void);
+
+/* A simulated thread ends between two of its accesses, now, whatever it is doing: as if it belonged
+ * to another process, which SIGKILL ends.  Its stores are performed; it releases nothing.  To
+ * pthread_join() it has ended.  `thread`: not the caller. */
+void emu_kill(pthread_t thread);
 
 /* The number of the simulated thread that calls, or -1 outside a simulation. */
 int emu_thread(void);

@@ -329,6 +329,8 @@ struct Thread {
 	void *(*start)(void *);
 	void *argument, *result;
 	bool detached;
+	bool killed;         /* ends before its next access (emu_kill) */
+	bool idle;           /* leaves its core to its siblings (set_idle) */
 	int joiner;          /* thread that joins this one, or -1 */
 	void *exceptions[2]; /* the C++ runtime's record of exceptions in flight */
 	void *local[MAX_LOCALS];

@@ -96,6 +96,11 @@ static void jump_to(Thread &t, fcontext_t &leaving, void **keep)
 
 static void after_switch(Thread &t)
 {
+	if (t.killed) {
+		if (t.tx.active)
+			doom(t, EMU_DISALLOWED);
+		finish_thread(t);
+	}
 	if (t.tx.doomed && !t.tx.suspended)
 		rewind(t);
 }
@@ -134,6 +139,9 @@ static void run_next_thread(Thread &t)
 
 void set_idle(Thread &t, bool is)
 {
+	if (t.idle == is)
+		return;
+	t.idle = is;
 	Core &c = *t.core;
 	c.busy += is ? -1u : 1u;
 	const auto &factors = g.d->smt_slowdown;
@@ -173,7 +181,8 @@ static void thread_main(transfer_t from)
 {
 	note_arrival(from);
 	Thread &t = *g.self;
-	t.result = t.start(t.argument);
+	if (!t.killed)
+		t.result = t.start(t.argument);
 	finish_thread(*g.self);
 }
 
@@ -223,6 +232,7 @@ Thread *new_thread(void *(*start)(void *), void *argument)
 	                 : &g.cores[static_cast<unsigned>(id - 1) % g.d->cores()];
 	t.clock = g.self ? g.self->clock : 0;
 	t.state = State::READY;
+	t.idle = true;
 	set_idle(t, false);
 	add_ready(t);
 	return &t;

@@ -89,6 +89,20 @@ static void hand_over(Waiters &mutex, const Thread &by)
 	mutex.owner = next ? next->id + 1 : 0;
 }
 
+/* The thread waits no longer. */
+static void leave_queues(const Thread &t)
+{
+	for (uint64_t k = 0; waiters.entries && k <= waiters.mask; k++) {
+		Waiters *w = waiters.entries[k].value;
+		for (int *place = w ? &w->first : nullptr; place && *place;
+		        place = &w->next[*place - 1])
+			if (*place == t.id + 1) {
+				*place = w->next[t.id];
+				break;
+			}
+	}
+}
+
 /* Enter the system for a mutex, which takes an atomic operation. */
 static Thread &enter_for_mutex()
 {
@@ -279,6 +293,19 @@ int pthread_join(pthread_t which, void **result)
 		*result = t->result;
 	t->state = State::FREE;
 	return 0;
+}
+
+void emu_kill(pthread_t which)
+{
+	const Thread &me = enter_system();
+	Thread *t = thread_of(which);
+	if (!t || t == &me || t->state == State::DONE || t->state == State::FREE)
+		return;
+	t->killed = true;
+	if (t->state == State::BLOCKED) {
+		leave_queues(*t);
+		wake_thread(*t, me.clock);
+	}
 }
 
 int pthread_detach(pthread_t which)

@@ -19,6 +19,7 @@ extern "C" {
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
+#include "bulk/claims.h"
 #include "file/heap_file.h"
 #include "htm/active.h"
 #include "htm/policy.h"

@@ -32,7 +32,9 @@ import tree
 PAGE = "docs/invariants.md"
 ID = re.compile(r"\bINV-(?!X)[A-Z]+\d+\b")
 DEFINITION = re.compile(r"(\s*\*\s+)(INV-(?!X)[A-Z]+\d+)  +(\S.*)")
-MODELS = [f"tests/models/{name}.pml" for name in ("fur", "software", "group", "async", "fresh")]
+MODELS = [
+    f"tests/models/{name}.pml" for name in ("fur", "software", "group", "async", "fresh", "claims")
+]
 # A line of the list of mutations at the head of a model.
 MUTATION = re.compile(r" \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)")
 
@@ -43,8 +45,8 @@ of date. Each section is a file that defines invariants. *Cited in* names the fu
 pages that refer to one: the code that keeps it is among them. *Planted bugs* break it, and a test
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
-[group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml) and
-[fresh.pml](../tests/models/fresh.pml) that break it.
+[group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
+[fresh.pml](../tests/models/fresh.pml) and [claims.pml](../tests/models/claims.pml) that break it.
 """
 
 

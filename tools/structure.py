@@ -8,7 +8,8 @@ width     A line has at most 100 columns (a tab goes to the next multiple of 8) 
           blocks, and generated pages.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
-              base < pm < media < file < durability < htm, replay < alloc < api < map, replayer
+              base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
+              replayer
           htm and replay stand side by side, and neither includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
@@ -46,6 +47,7 @@ LAYERS = [
     ["durability"],
     ["htm", "replay"],
     ["alloc"],
+    ["bulk"],
     ["api"],
     ["map", "replayer", "itm"],
 ]

@@ -6,6 +6,7 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../common/processor.hpp"
 #include "store.hpp"
 
 #include <algorithm>
@@ -94,12 +95,7 @@ tools::Json machine()
 	struct utsname system;
 	if (uname(&system))
 		return tools::Json::object();
-	std::string model = system.machine;
-	std::ifstream cpuinfo("/proc/cpuinfo");
-	for (std::string line; std::getline(cpuinfo, line);)
-		if (line.compare(0, 10, "model name") == 0 && line.find(": ") != std::string::npos)
-			model = line.substr(line.find(": ") + 2);
-	return {{"processor", model}, {"cores", std::thread::hardware_concurrency()},
+	return {{"processor", bench::processor()}, {"cores", std::thread::hardware_concurrency()},
 	        {"system", std::string(system.sysname) + " " + system.release}};
 }
 

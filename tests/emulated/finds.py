@@ -9,7 +9,7 @@ print(result.stdout)
 if (
     result.returncode != 1
     or "VIOLATION" not in result.stdout
-    or "repeat with: explore " not in result.stdout
+    or "repeat with: explore" not in result.stdout
 ):
     print(result.stderr, file=sys.stderr)
     sys.exit(

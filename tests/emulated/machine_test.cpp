@@ -8,8 +8,10 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <linux/futex.h>
 #include <memory>
 #include <mutex>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
@@ -34,6 +36,43 @@ TEST(Machine, ThreadsLocksAndSleep_WorkUnchanged)
 	EXPECT_EQ(run({}, bodies), EMU_DONE);
 	EXPECT_EQ(count, 2000u);
 	EXPECT_GE(emu_count().ns, 1000000u);
+}
+
+/* It ends at once, running or asleep; it is joined, and the others go on. */
+TEST(Machine, KilledThread_MakesNoMoreAccesses)
+{
+	static uint32_t word;
+	static uint64_t woken;
+	woken = 0;
+	EXPECT_EQ(run({}, {[] {
+		std::thread runs([] {
+			for (uint64_t k = 1;; k++)
+				store(cell[0], k);
+		});
+		std::thread pauses([] {
+			for (;;)
+				emu_pause();
+		});
+		auto sleep = [] {
+			syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+			__atomic_fetch_add(&woken, 1, __ATOMIC_SEQ_CST);
+		};
+		std::thread dies(sleep), lives(sleep);
+		work_until(10000);
+		for (std::thread *t : {&runs, &pauses, &dies}) {
+			emu_kill(t->native_handle());
+			t->join();
+		}
+		result[0] = load(cell[0]);
+		work_until(30000);
+		result[1] = load(cell[0]);
+		syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+		lives.join();
+	}}),
+	        EMU_DONE);
+	EXPECT_GT(result[0], 100u);
+	EXPECT_EQ(result[0], result[1]);
+	EXPECT_EQ(woken, 1u);
 }
 
 /* A line asked for is on its way while its thread does something else. */

@@ -11,10 +11,10 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml or fresh.pml.
-Before any, models.py checks that its table of mutations agrees with the lists at their heads, and
-with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
-not, 2 wrong usage.
+Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml or
+claims.pml.  Before any, models.py checks that its table of mutations agrees with the lists at their
+heads, and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as
+expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -32,6 +32,7 @@ SOFTWARE = HERE / "software.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 FRESH = HERE / "fresh.pml"
+CLAIMS = HERE / "claims.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -114,6 +115,18 @@ LONG_GROUP_SETTINGS: dict[str, list[str]] = {"groupthreefails": ["FAILS"]}
 # Of async.pml.  With the reader it holds too, which takes minutes.
 ASYNC_SETTINGS: dict[str, list[str]] = {"async": ["NOREADER"], "asyncreader": []}
 LONG_ASYNC = ["asyncreader"]
+# Of claims.pml.
+CLAIMS_SETTINGS: dict[str, list[str]] = {
+    "claims": [],
+    "claimsfull": ["NS=2"],
+    "claimsdeath": ["DEATH"],
+    "claimsdeathfull": ["DEATH", "NS=2"],
+    "claimsdeathtwo": ["DEATH", "NP=2", "NR=2"],
+}
+LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
+    "claimstwice": ["NR=2"],
+    "claimsdeathtwice": ["DEATH", "NR=2", "NS=2"],
+}
 
 
 class Mutation(NamedTuple):
@@ -240,7 +253,27 @@ FRESH_MUTATIONS = [
     Mutation("MARKERFIRST", "INV-FM3", ["fresh-not-drained"], [], ["fresh"]),
     Mutation("LATECOPY", "INV-FM3", [], [], ["fresh"]),
 ]
-ALL_MUTATIONS = MUTATIONS + SOFTWARE_MUTATIONS + GROUP_MUTATIONS + ASYNC_MUTATIONS + FRESH_MUTATIONS
+# Of claims.pml.
+CLAIMS_MUTATIONS = [
+    Mutation("SHIFT", "INV-CL2", ["shift-queue"], [], ["claims", "claimsfull"]),
+    Mutation("BOTTOM", "INV-CL2", ["claim-from-the-bottom"], [], ["claims"]),
+    Mutation("EMPTYFIRST", "INV-CL2", ["claim-leaves-first"], [], ["claims"]),
+    Mutation("STORES", "INV-CL1", ["claim-stored"], [], ["claims"]),
+    Mutation("UNMARKED", "INV-CL3", ["claim-not-marked"], [], ["claims", "claimsfull"]),
+    Mutation("LOOKFIRST", "INV-CL3", ["claim-mark-missed"], [], ["claims", "claimsfull"]),
+    Mutation("EARLYCLEAR", "INV-CL1", [], [], ["claimsdeathtwo"]),
+    Mutation("CLEARONE", "INV-CL4", ["clear-one-slot"], [], ["claimsdeath"]),
+    Mutation("CLEARQUIET", "INV-CL4", ["clear-wakes-few"], [], ["claimsdeath", "claimsdeathfull"]),
+    Mutation("CLEARGAPS", "INV-CL4", [], [], ["claimsdeath", "claimsdeathfull"]),
+]
+ALL_MUTATIONS = (
+    MUTATIONS
+    + SOFTWARE_MUTATIONS
+    + GROUP_MUTATIONS
+    + ASYNC_MUTATIONS
+    + FRESH_MUTATIONS
+    + CLAIMS_MUTATIONS
+)
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
     "STOREFIRST": ["soft", "softbatch"],
@@ -275,6 +308,7 @@ def cases(long: bool) -> dict[str, Case]:
         | group_cases(long)
         | async_cases(long)
         | fresh_cases()
+        | claims_cases(long)
         | spared_cases()
     )
 
@@ -332,6 +366,16 @@ def fresh_cases() -> dict[str, Case]:
     return found
 
 
+def claims_cases(long: bool) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (CLAIMS_SETTINGS | (LONG_CLAIMS_SETTINGS if long else {})).items():
+        found[name] = Case(CLAIMS, defines, True, name in LONG_CLAIMS_SETTINGS)
+    for m in CLAIMS_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(CLAIMS, CLAIMS_SETTINGS[name] + [m.name], False)
+    return found
+
+
 def spared_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for spared, names in SPARED.items():
@@ -351,6 +395,7 @@ def disagreements() -> list[str]:
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),
+        (CLAIMS, CLAIMS_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
