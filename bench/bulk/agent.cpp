@@ -3,7 +3,7 @@
  * agent.cpp - a lock table that a host and a coherent device share (the paper on ccSLT, Figures 4
  * and 5), on an emulated machine with such a device.
  *
- * A bucket is a line of eight slots; an owner's number in slot 0 is the lock, in the others a place
+ * A bucket is a line of eight slots: an owner's number in slot 0 is the lock, in the others a place
  * in its queue.  There are three measurements, for one share of parallel requests (--parallel):
  *
  *   latency      Each side in turn requests one lock after the other, each in a bucket that no
@@ -12,7 +12,8 @@
  *                paper reports; `placed` is the request until its owner is in a slot.
  *   reads        The device reads lines of the home: from there, and again from its cache.
  *   throughput   Both sides at once take a lock, update a record of a line, and release the lock,
- *                one after the other.  A share of their requests goes to a few locks of both.
+ *                one after the other, with libfur's table (bulk/claims.h).  A share of their
+ *                requests goes to a few locks of both.
  */
 #include "../common/driver.hpp"
 
@@ -23,6 +24,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -63,6 +65,30 @@ struct Random {
 		return (z ^ z >> 31) % n;
 	}
 };
+
+/* libfur's table of record locks, a lock for each record. */
+class Locks
+{
+public:
+	Locks()
+	    : memory_(operator new(claims_bytes(CLAIMS_BUCKETS_LOG2), std::align_val_t(ARCH_PAD)))
+	{
+		bench::aside([&] { claims_format(get(), CLAIMS_BUCKETS_LOG2); });
+	}
+	~Locks()
+	{
+		operator delete(memory_, std::align_val_t(ARCH_PAD));
+	}
+	Locks(const Locks &) = delete;
+	claims *get() const
+	{
+		return static_cast<claims *>(memory_);
+	}
+
+private:
+	void *memory_;
+};
+static_assert(BUCKETS == 1u << CLAIMS_BUCKETS_LOG2);
 
 /* Cleared while no time passes, so that no cache has a line of it. */
 std::unique_ptr<Table> new_table()
@@ -236,28 +262,30 @@ json reads(Table &table)
 
 /* A thread's counts, on a line of its own. */
 struct alignas(128) Counts {
-	uint64_t taken, failed;
+	uint64_t taken, waited;
 };
 
-void take(Bucket &b, uint64_t owner, Counts &mine)
+void take(claims *locks, uint64_t bucket, uint64_t owner, Counts &mine)
 {
-	while (!place(b.slot[0], owner)) {
-		mine.failed++;
-		bench::spin();
-	}
+	if (claims_try(locks, bucket, owner) != CLAIMS_BUSY)
+		return;
+	mine.waited++;
+	claims_take(locks, bucket, owner);
 }
 
 /* The record's accesses are plain: the lock orders them, or the sum at the end is wrong. */
-void update_records(Table &table, const Workload &w, unsigned number, uint64_t until, Counts &mine)
+void update_records(Table &table, claims *locks, const Workload &w, uint64_t owner, uint64_t until,
+        Counts &mine)
 {
-	Random random{number * UINT64_C(7919)};
+	Random random{owner};
 	while (arch_now_ns() < until) {
 		uint64_t r = random.below(UINT64_C(1) << 62);
 		bool hot = r % 100 < w.parallel;
-		uint64_t k = hot ? r / 128 % HOT : HOT + r / 128 % (BUCKETS - HOT);
-		take(table.bucket[k], number + 1, mine);
+		uint64_t k = hot ? r / 128 % HOT : HOT + r / 128 % (BUCKETS - HOT),
+		         bucket = claims_hash(locks, k);
+		take(locks, bucket, owner, mine);
 		table.record[k].updates++;
-		withdraw(table.bucket[k].slot[0]);
+		claims_release(locks, bucket, owner);
 		mine.taken++;
 	}
 }
@@ -267,17 +295,18 @@ json side_result(const std::vector<Counts> &counts, size_t from, size_t to, doub
 	Counts all = {};
 	for (size_t k = from; k < to; k++) {
 		all.taken += counts[k].taken;
-		all.failed += counts[k].failed;
+		all.waited += counts[k].waited;
 	}
 	json r;
 	r["threads"] = to - from;
 	r["updates_per_second"] = static_cast<double>(all.taken) / seconds;
-	r["failed_attempts"] = all.failed;
+	r["waits"] = all.waited;
 	return r;
 }
 
-/* Sets `verified`: no update of a record got lost. */
-json throughput(Table &table, const bench::Options &o, const Workload &w, bool &verified)
+/* Sets `verified`: no update of a record got lost, and no lock is left. */
+json throughput(
+        Table &table, claims *locks, const bench::Options &o, const Workload &w, bool &verified)
 {
 	std::vector<Counts> counts(o.threads + w.devices);
 	uint64_t start = arch_now_ns() + 100000,
@@ -285,9 +314,12 @@ json throughput(Table &table, const bench::Options &o, const Workload &w, bool &
 	std::vector<std::function<void()>> bodies;
 	for (unsigned k = 0; k < counts.size(); k++)
 		bodies.emplace_back([&, k] {
-			go(k < o.threads ? Side::HOST : Side::DEVICE);
+			bool device = k >= o.threads;
+			uint64_t owner =
+			        claims_owner(device ? CLAIMS_REPLAYER : CLAIMS_WORKER, k + 1);
+			go(device ? Side::DEVICE : Side::HOST);
 			wait_until(start);
-			update_records(table, w, k, until, counts[k]);
+			update_records(table, locks, w, owner, until, counts[k]);
 		});
 	run_all(bodies);
 	json r;
@@ -297,7 +329,8 @@ json throughput(Table &table, const bench::Options &o, const Workload &w, bool &
 			taken += c.taken;
 		for (const Record &record : table.record)
 			updated += record.updates;
-		verified = taken == updated;
+		struct claims_count left = claims_count(locks);
+		verified = taken == updated && !left.held && !left.waiting;
 		r["host"] = side_result(counts, 0, o.threads, o.seconds);
 		r["device"] = side_result(counts, o.threads, counts.size(), o.seconds);
 	});
@@ -326,10 +359,11 @@ int run(const bench::Options &o, const Workload &w)
 	std::array<std::unique_ptr<Table>, 4> table;
 	for (auto &t : table)
 		t = new_table();
+	Locks locks;
 	bool verified = false;
 	json host = latency(*table[0], w, Side::HOST, o.seed),
 	     device = latency(*table[1], w, Side::DEVICE, o.seed), read = reads(*table[2]),
-	     updates = throughput(*table[3], o, w, verified), result;
+	     updates = throughput(*table[3], locks.get(), o, w, verified), result;
 	bench::aside([&] {
 		result["workload"] = "agent";
 		result["machine"] = o.machine;

@@ -235,20 +235,24 @@ def other_paper(place):
     out = os.path.join(place, "ccslt")
     journal, page = (os.path.join(out, name) for name in ("ccslt.json", "ccslt.md"))
     pictures = [
-        os.path.join(out, f"ccslt-{name}.png") for name in ("figure-4", "figure-5", "updates")
+        os.path.join(out, f"ccslt-{name}.png")
+        for name in ("figure-4", "figure-5", "figure-6", "updates")
     ]
     options = ["--paper", "ccslt", "--quick", "--out", out]
     done = run(*options, "--build", build)
     assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
     with open(journal, encoding="utf-8") as file:
-        runs = json.load(file)["runs"]
+        kept = json.load(file)
+    runs, claims = kept["runs"], kept["claims"]
+    assert claims["result"]["verified"] and "claims --machine ccix-ndp" in claims["command"], claims
     assert [(r["result"]["home"], r["result"]["parallel"]) for r in runs] == [
         (home, parallel) for home in ("host", "device") for parallel in (0, 50, 100)
     ]
     with open(page, encoding="utf-8") as file:
         text = file.read()
     assert "| device, no parallel requests, ns | 800 | 800 | yes |" in text, text
-    assert "**" not in text, "a fact that differs from the paper's: " + text
+    # Only our faster locks differ from the paper's numbers.
+    assert text.count("**") == 4, text
     for made_before in (*pictures, page):
         assert os.path.getsize(made_before) > 1000
         os.remove(made_before)
@@ -261,11 +265,11 @@ def other_paper(place):
     for each in runs:
         each["result"]["latency"]["device"]["first"]["mean_ns"] *= 2
     with open(journal, "w", encoding="utf-8") as file:
-        json.dump({"runs": runs}, file)
+        json.dump(kept, file)
     assert run(*options, "--plot-only").returncode == 0
     with open(page, encoding="utf-8") as file:
         assert "| device, no parallel requests, ns | 800 | **1.6e+03** | yes |" in file.read()
-    for damage in ({"runs": runs[:1]}, {"runs": [{"command": "x"}]}, []):
+    for damage in ({"runs": runs}, {**kept, "runs": runs[:1]}, {"runs": [{"command": "x"}]}, []):
         with open(journal, "w", encoding="utf-8") as file:
             json.dump(damage, file)
         refused(run(*options, "--plot-only"), f"{journal}: not the results of a measurement")
