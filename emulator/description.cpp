@@ -76,6 +76,7 @@ public:
 		enter("pm");
 		d.pm_read = time("read_ns"), d.pm_write = time("write_ns"),
 		d.pm_write_gap = time("write_gap_ns");
+		read_agent(d);
 		refuse_unknown(file_);
 		return d;
 	}
@@ -110,6 +111,34 @@ private:
 		d.write_lines = count("write_lines", 0, 1 << 30);
 		d.suspends = static_cast<Suspend>(choice("suspend", {"none", "loads", "all"}));
 		d.rollback_only = flag("rollback_only");
+	}
+
+	/* The only table that a description may leave out. */
+	void read_agent(Description &d)
+	{
+		if (!file_.contains("agent"))
+			return;
+		enter("agent");
+		Agent &a = d.agent;
+		a.cores = count("cores", 1, EMU_MAX_CORES);
+		if (d.all_cores() > EMU_MAX_CORES || d.sockets == MAX_SOCKETS ||
+		        d.cores() * d.smt + a.cores >= EMU_MAX_THREADS)
+			fail(get("cores"), "cores and threads, with the host's: at most " +
+			                           std::to_string(EMU_MAX_CORES) + " cores, " +
+			                           std::to_string(EMU_MAX_THREADS - 1) +
+			                           " hardware threads, and " +
+			                           std::to_string(MAX_SOCKETS - 1) +
+			                           " sockets of the host");
+		a.cycle = ps(1000 / positive("mhz"));
+		a.cache_lines = count("cache_lines", 1, 1 << 24);
+		a.cache_ways = ways("cache_ways", a.cache_lines);
+		a.is_home = choice("home", {"host", "device"}) == 1;
+		a.atomics_at_home = choice("atomics", {"at_home", "in_cache"}) == 0;
+		a.cached = ps(positive("cached_ns"));
+		a.miss = time("miss_ns"), a.contended = time("host_contended_ns");
+		if (a.miss < a.cached)
+			fail(get("miss_ns"), "miss_ns is the time of a line that is not cached: at "
+			                     "least cached_ns");
 	}
 
 	static Time ps(double ns)
@@ -249,8 +278,8 @@ Description read_description(const std::string &machine)
 	std::ifstream probe(path);
 	if (!probe && !file)
 		throw std::runtime_error(machine + ": no such machine: use power9, tsx, "
-		                                   "tsx-tracked, epyc, or a file that describes "
-		                                   "one");
+		                                   "tsx-tracked, epyc, ccix-ndp, or a file that "
+		                                   "describes one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {
@@ -287,6 +316,21 @@ const char *emu_machine_name(const struct emu_machine *m)
 unsigned emu_machine_threads(const struct emu_machine *m)
 {
 	return m->d.cores() * m->d.smt;
+}
+
+unsigned emu_machine_agent_threads(const struct emu_machine *m)
+{
+	return m->d.agent.cores;
+}
+
+void emu_machine_set_home(struct emu_machine *m, enum emu_side home)
+{
+	m->d.agent.is_home = home == EMU_AGENT;
+}
+
+enum emu_side emu_machine_home(const struct emu_machine *m)
+{
+	return m->d.agent.is_home ? EMU_AGENT : EMU_HOST;
 }
 
 bool emu_machine_has_htm(const struct emu_machine *m)

@@ -20,6 +20,16 @@ constexpr unsigned MAX_SOCKETS = 4, MAX_RECENT = 64;
 enum class Htm { NONE, TSX, POWER };
 enum class Suspend { NONE, LOADS, ALL };
 
+/* A coherent agent: a device with cores of its own, whose caches and the host's are coherent.  One
+ * of the two sides is the home, which has the memory; the other one requests lines from it. */
+struct Agent {
+	unsigned cores = 0; /* 0: the machine has no agent, and the rest says nothing */
+	bool is_home = false;
+	bool atomics_at_home = false; /* of the side that requests */
+	unsigned cache_lines = 0, cache_ways = 0;
+	Time cycle = 0, cached = 0, miss = 0, contended = 0;
+};
+
 struct Description {
 	std::string name;
 	bool power = true;
@@ -39,10 +49,21 @@ struct Description {
 	Suspend suspends = Suspend::ALL;
 	bool rollback_only = true;
 	Time pm_read = 0, pm_write = 0, pm_write_gap = 0;
+	Agent agent;
 
+	/* Of the host. */
 	unsigned cores() const
 	{
 		return sockets * cores_per_socket;
+	}
+	/* With the agent's, which follow the host's: its cores, and one socket for all of them. */
+	unsigned all_cores() const
+	{
+		return cores() + agent.cores;
+	}
+	unsigned all_sockets() const
+	{
+		return sockets + (agent.cores ? 1 : 0);
 	}
 };
 

@@ -37,6 +37,7 @@
  *   machine.hpp            the state of a run, and the functions that the files below share
  *   scheduler.cpp          threads as coroutines, and which of them runs (INV-E1)
  *   memory.cpp             loads and stores: time, order (INV-E4), caches, fences
+ *   agent.cpp              a coherent agent: lines between host and device, atomics at home
  *   transactions.cpp       conflicts (INV-E2) and aborts (INV-E3)
  *   persistence.cpp        write-backs and power failures (INV-E5)
  *   instrument.cpp         how accesses get here: the functions that the compiler calls, and
@@ -71,6 +72,13 @@ void emu_machine_free(struct emu_machine *m);
 
 const char *emu_machine_name(const struct emu_machine *m);
 unsigned emu_machine_threads(const struct emu_machine *m); /* its hardware threads */
+/* Those of its coherent agent, which are not among the former; 0: it has no agent. */
+unsigned emu_machine_agent_threads(const struct emu_machine *m);
+enum emu_side { EMU_HOST, EMU_AGENT };
+/* The side that has the memory, of a machine with an agent.  Until it is set, the description's
+ * value holds. */
+void emu_machine_set_home(struct emu_machine *m, enum emu_side home);
+enum emu_side emu_machine_home(const struct emu_machine *m);
 bool emu_machine_has_htm(const struct emu_machine *m);
 bool emu_machine_is_power(const struct emu_machine *m);
 bool emu_machine_suspends_loads(const struct emu_machine *m); /* x86: TSXLDTRK */
@@ -138,6 +146,14 @@ void emu_kill(pthread_t thread);
 
 /* The number of the simulated thread that calls, or -1 outside a simulation. */
 int emu_thread(void);
+
+/* Move the calling thread to a core of this side; threads start on the host.  On the agent it gets
+ * the core with the fewest threads.  Like a system call, a move aborts a transaction, and the
+ * thread waits as long as for a wake-up.  Returns false, and does nothing, if the machine has no
+ * agent, and outside a simulation.  An agent has no hardware transactions. */
+bool emu_move(enum emu_side side);
+/* The side on which the calling thread runs; EMU_HOST outside a simulation. */
+enum emu_side emu_where(void);
 
 /* From now on the machine calls f, the observer, when a transaction begins, is suspended, resumes,
  * commits or aborts, within the step in which it does. f is not simulated: it takes no time, and

@@ -75,11 +75,20 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 		perform_all(t);
 	if (g.d->power && order == SEQ_CST)
 		complete_write_backs(t);
+	if (goes_home(t)) {
+		request_at_home(t, p, bytes);
+		return;
+	}
 	/* The core has the line exclusively before the operation reads the word, and no other
 	 * thread runs between that and the operation's store (INV-E1). */
-	charge(t, g.d->atomic);
+	charge(t, step_time(t, g.d->atomic));
 	begin_access(t);
 	touch_read(t, p, bytes, true);
+}
+
+static void write_rmw(Thread &t, void *p, unsigned bytes)
+{
+	touch_write(t, p, bytes, goes_home(t));
 }
 
 #define ATOMIC(bits, type)                                                                         \
@@ -109,7 +118,7 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 			return 0;                                                                  \
 		}                                                                                  \
 		if (!outside)                                                                      \
-			touch_write(*g.self, const_cast<type *>(p), bits / 8);                     \
+			write_rmw(*g.self, const_cast<type *>(p), bits / 8);                       \
 		*p = value;                                                                        \
 		return 1;                                                                          \
 	}                                                                                          \
@@ -137,7 +146,7 @@ static void begin_rmw(Thread &t, void *p, unsigned bytes, int order)
 	{                                                                                          \
 		if (!is_private(g.self, const_cast<type *>(p))) {                                  \
 			begin_rmw(*g.self, const_cast<type *>(p), bits / 8, order);                \
-			touch_write(*g.self, const_cast<type *>(p), bits / 8);                     \
+			write_rmw(*g.self, const_cast<type *>(p), bits / 8);                       \
 		}                                                                                  \
 		type is = *p;                                                                      \
 		*p = result;                                                                       \

@@ -177,7 +177,10 @@ struct Line {
 	 * (INV-E4) */
 	int16_t early;
 	uint16_t sockets; /* bits: sockets that have had it since another one wrote it */
-	uint32_t aborts;  /* transactions that were aborted because of it */
+	/* An atomic operation of the side that requests is on its way to this line's home, or has
+	 * been performed there, since the home's cores last had the line. */
+	bool claimed;
+	uint32_t aborts; /* transactions that were aborted because of it */
 };
 
 /* Tags of a set-associative cache, the most recent of each set first.  They are mapped, because
@@ -245,6 +248,8 @@ struct Core {
 	unsigned write_lines;     /* that its transactions hold, with reads not in the directory */
 	ReadDirectory *directory; /* which it may share with other cores */
 	unsigned socket;
+	bool agent;    /* one of the agent's, not of the host's */
+	bool requests; /* of a machine with an agent: the home is on the other side */
 };
 
 /* A store that the thread has made and that is not performed yet (INV-E4). */
@@ -419,7 +424,10 @@ void set_idle(Thread &t, bool is);
 Line *find_line(Thread &t, uint64_t address);
 /* `exclusive`: the load of a read-modify-write, which waits until the core has the line alone. */
 void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive = false);
-void touch_write(Thread &t, void *p, size_t bytes);
+/* `at_home`: the store of a read-modify-write that request_at_home() has begun. */
+void touch_write(Thread &t, void *p, size_t bytes, bool at_home = false);
+/* Does a store in the thread's buffer overlap these bytes? */
+bool buffer_overlaps(const Thread &t, const void *p, size_t bytes);
 /* Perform all stores of the calling thread (INV-E4) and, with `write_backs`, complete its
  * write-backs (INV-E5). */
 void full_fence(bool write_backs);
@@ -437,6 +445,20 @@ void perform_all(Thread &t);
  * them along. */
 void perform_early(Thread &t, const Line &line);
 void stall_thread(Thread &t);
+bool in_l3(unsigned socket, const Line &line);
+
+/* --------------------------------------------------------------- the agent (agent.cpp) */
+
+/* On a machine with an agent: the time that it takes to bring the line to the core over the link
+ * between host and agent, or to an agent's core from its own side.  0: the line comes from the
+ * host's own side.  `others`: the other cores with a copy. */
+Time time_over_link(const Core &core, const Line &line, bool write, uint64_t others);
+/* The time of an access by a core that had the line once, to a line that no cache has any more. */
+Time time_of_evicted(const Core &core, const Line &line, Time from_memory);
+/* Does the thread's next read-modify-write go to the home?  Then request_at_home() takes the place
+ * of touch_read(), and touch_write() is told. */
+bool goes_home(const Thread &t);
+void request_at_home(Thread &t, void *p, unsigned bytes);
 
 /* The time that the core's other busy threads make of it. */
 inline Time slowed(const Thread &t, Time cost)
@@ -447,6 +469,13 @@ inline Time slowed(const Thread &t, Time cost)
 inline void charge(Thread &t, Time cost)
 {
 	t.clock += slowed(t, cost);
+}
+
+/* The time of a step that waits for no line, and that takes `on_host` there: on the agent, which
+ * executes in order, a cycle. */
+inline Time step_time(const Thread &t, Time on_host)
+{
+	return t.core->agent ? g.d->agent.cycle : on_host;
 }
 
 inline bool own_stack(const Thread &t, const void *p)

@@ -70,7 +70,7 @@ static unsigned core_number(const Core &c)
 	return static_cast<unsigned>(&c - g.cores);
 }
 
-static bool in_l3(unsigned socket, const Line &line)
+bool in_l3(unsigned socket, const Line &line)
 {
 	return (line.sockets >> socket & 1) && g.l3[socket].has(line.id);
 }
@@ -79,7 +79,7 @@ static bool in_l3(unsigned socket, const Line &line)
 static uint64_t cores_with(const Line &line)
 {
 	uint64_t cores = 0;
-	for (unsigned s = 0; s < g.d->sockets; s++)
+	for (unsigned s = 0; s < g.d->all_sockets(); s++)
 		if (in_l3(s, line))
 			cores |= g.socket_cores[s];
 	return line.sharers & cores;
@@ -94,6 +94,11 @@ static Time time_from_memory(const Line &line)
 static Time time_of_miss(const Core &core, const Line &line, bool write)
 {
 	uint64_t me = UINT64_C(1) << core_number(core), others = cores_with(line) & ~me;
+	if (g.d->agent.cores) {
+		if (Time over_link = time_over_link(core, line, write, others))
+			return over_link;
+		others &= ~g.socket_cores[g.d->sockets];
+	}
 	if (line.owner >= 0 && (others >> line.owner & 1))
 		return g.cores[line.owner].socket == core.socket ? g.d->transfer_same_socket
 		                                                 : g.d->transfer_other_socket;
@@ -122,6 +127,8 @@ static void take_line(const Core &core, Line &line, bool write)
 	unsigned me = core_number(core);
 	uint64_t bit = UINT64_C(1) << me;
 	auto socket = static_cast<uint16_t>(1u << core.socket);
+	if (!core.requests)
+		line.claimed = false;
 	if (write) {
 		/* The copies elsewhere are void, those in the other sockets' L3 too. */
 		line.sockets = socket;
@@ -171,11 +178,13 @@ static Time access_time(Thread &t, Line &line, bool write)
 	if (Time rest = t.asks ? rest_of_way(t, line) : 0; rest && core_has(core, line, write))
 		return rest;
 	if (core_has(core, line, write)) {
-		if (core.l1.touch(line.id))
+		if (!core.agent && core.l1.touch(line.id))
 			return g.d->l1;
-		if (core.l2.touch(line.id))
+		if (!core.agent && core.l2.touch(line.id))
 			return g.d->l2;
-		return g.l3[core.socket].touch(line.id) ? g.d->l3 : time_from_memory(line);
+		if (g.l3[core.socket].touch(line.id))
+			return core.agent ? g.d->agent.cached : g.d->l3;
+		return time_of_evicted(core, line, time_from_memory(line));
 	}
 	Time at = queue_for_line(core, line, t.clock, write);
 	take_line(core, line, write);
@@ -277,7 +286,7 @@ static bool touch_recent(Thread &t, const Line &line)
 static bool hits_recent(Thread &t, const Line &line, bool exclusive)
 {
 	Core &core = *t.core;
-	return touch_recent(t, line) && core_has(core, line, exclusive) &&
+	return !core.agent && touch_recent(t, line) && core_has(core, line, exclusive) &&
 	       !arrival_under_way(t, line) && core.l1.has(line.id) && core.l1.touch(line.id);
 }
 
@@ -286,7 +295,9 @@ static bool hits_recent(Thread &t, const Line &line, bool exclusive)
  * the value, so the thread does not wait for the L1. */
 static void charge_load(Thread &t, Line &line, bool exclusive)
 {
-	if (hits_recent(t, line, exclusive))
+	if (t.core->agent)
+		charge(t, access_time(t, line, exclusive));
+	else if (hits_recent(t, line, exclusive))
 		charge(t, g.d->recent);
 	else if (t.overlaps)
 		issue_load(t, line);
@@ -297,7 +308,9 @@ static void charge_load(Thread &t, Line &line, bool exclusive)
 /* The time of a store, and of a load of a store in the buffer: as fast as the L1. */
 static void charge_buffered(Thread &t, const Line &line)
 {
-	if (touch_recent(t, line)) {
+	if (t.core->agent) {
+		charge(t, g.d->agent.cycle);
+	} else if (touch_recent(t, line)) {
 		charge(t, g.d->recent);
 	} else if (t.overlaps) {
 		charge_issue(t);
@@ -512,7 +525,7 @@ uint64_t load_value(Thread &t, const void *p, unsigned bytes)
 
 /* ------------------------------------------------------------ plain accesses */
 
-static bool buffer_overlaps(const Thread &t, const void *p, size_t bytes)
+bool buffer_overlaps(const Thread &t, const void *p, size_t bytes)
 {
 	for (unsigned i = 0; i < t.stores; i++)
 		if (store_overlaps(t.store[i], static_cast<const uint8_t *>(p), bytes))
@@ -545,7 +558,7 @@ void touch_read(Thread &t, const void *p, size_t bytes, bool exclusive)
 	});
 }
 
-void touch_write(Thread &t, void *p, size_t bytes)
+void touch_write(Thread &t, void *p, size_t bytes, bool at_home)
 {
 	bool transactional = tracking(t);
 	if (t.stores && buffer_overlaps(t, p, bytes))
@@ -555,8 +568,9 @@ void touch_write(Thread &t, void *p, size_t bytes)
 	bool early = t.stores && (!g.d->power || t.store[0].epoch != t.epoch);
 	g.counters.transactional += transactional;
 	each_line(t, p, bytes, [&](Line &line, uint8_t *at, size_t n) {
-		charge_buffered(t, line);
-		if (!core_has(*t.core, line, true)) {
+		if (!at_home)
+			charge_buffered(t, line);
+		if (!at_home && !core_has(*t.core, line, true)) {
 			/* The store waits in the buffer and the thread goes on; but other cores
 			 * wait for the line. */
 			queue_for_line(*t.core, line, t.clock, true);
@@ -571,7 +585,8 @@ void touch_write(Thread &t, void *p, size_t bytes)
 		}
 		if (transactional)
 			remember_old(t, at, n);
-		take_line(*t.core, line, true);
+		if (!at_home)
+			take_line(*t.core, line, true);
 		if (line.region && !transactional)
 			maybe_evict(line);
 	});
@@ -588,7 +603,7 @@ void full_fence(bool write_backs)
 	if (write_backs)
 		complete_write_backs(*t);
 	t->epoch++;
-	charge(*t, g.d->fence);
+	charge(*t, step_time(*t, g.d->fence));
 }
 
 void stall_thread(Thread &t)
@@ -632,7 +647,7 @@ void emu_prefetch(const void *p, bool to_write)
 	if (!t || own_stack(*t, p) || tracking(*t))
 		return;
 	begin_access(*t);
-	charge(*t, g.d->instruction);
+	charge(*t, step_time(*t, g.d->instruction));
 	Line *line = find_line(*t, reinterpret_cast<uintptr_t>(p) & g.line_mask);
 	if (core_has(*t->core, *line, to_write)) {
 		fill_caches(*t->core, *line);
@@ -658,14 +673,14 @@ void emu_fence_light(void)
 	if (g.d->power)
 		end_overlap(*t); /* lwsync also orders loads with loads */
 	t->epoch++;
-	charge(*t, g.d->light_fence);
+	charge(*t, step_time(*t, g.d->light_fence));
 }
 
 void emu_overlap_begin(void)
 {
 	Thread *t = g.self;
-	if (!t || t->overlaps)
-		return;
+	if (!t || t->overlaps || t->core->agent)
+		return; /* the agent executes in order */
 	t->overlaps = true;
 	t->to_issue = g.d->instruction;
 	t->overlap_until = 0;

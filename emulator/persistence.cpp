@@ -172,7 +172,7 @@ void emu_write_back(const void *start, size_t bytes)
 		begin_access(*t);
 		Line *line = find_line(*t, at);
 		perform_early(*t, *line);
-		charge(*t, g.d->instruction + g.d->l1);
+		charge(*t, step_time(*t, g.d->instruction + g.d->l1));
 		if (tracking(*t)) {
 			/* clwb in a transaction; dcbf of a line that it wrote */
 			abort_self(*t, EMU_DISALLOWED);
@@ -185,7 +185,8 @@ void emu_write_back(const void *start, size_t bytes)
 		Time begin = t->clock > t->next_write_back ? t->clock : t->next_write_back;
 		t->next_write_back = begin + g.d->pm_write_gap;
 		WriteBack w;
-		w.done = begin + g.d->pm_write;
+		/* From the side that requests, the line travels to its home first. */
+		w.done = begin + (t->core->requests ? g.d->agent.miss / 2 : 0) + g.d->pm_write;
 		w.number = ++g.write_backs;
 		w.line = line;
 		memcpy(w.content, reinterpret_cast<const void *>(at), g.d->line_bytes);

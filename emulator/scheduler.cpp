@@ -146,8 +146,9 @@ void set_idle(Thread &t, bool is)
 	c.busy += is ? -1u : 1u;
 	const auto &factors = g.d->smt_slowdown;
 	size_t n = c.busy ? c.busy : 1;
-	double factor = &c == &g.cores[EMU_MAX_CORES]
-	                        ? 1.0
+	double factor = &c == &g.cores[EMU_MAX_CORES] ? 1.0
+	                : c.agent /* its cores have one hardware thread */
+	                        ? static_cast<double>(n)
 	                        : factors[(n < factors.size() ? n : factors.size()) - 1];
 	c.slowdown = static_cast<uint32_t>(factor * 1024);
 }
@@ -285,6 +286,8 @@ static void reset_cores(const Description &d)
 		g.l3[s] = {};
 		if (s < d.sockets)
 			g.l3[s].make(d.l3_lines, d.l3_ways);
+		else if (s < d.all_sockets())
+			g.l3[s].make(d.agent.cache_lines, d.agent.cache_ways);
 	}
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
@@ -292,11 +295,16 @@ static void reset_cores(const Description &d)
 		core.l2.unmake();
 		core = {};
 		core.slowdown = 1024;
-		if (c >= d.cores() && c != EMU_MAX_CORES)
+		if (c >= d.all_cores() && c != EMU_MAX_CORES)
 			continue;
-		core.l1.make(d.l1_lines, d.l1_ways);
-		core.l2.make(d.l2_lines, d.l2_ways);
-		core.socket = c == EMU_MAX_CORES ? 0 : c / d.cores_per_socket;
+		core.agent = c >= d.cores() && c != EMU_MAX_CORES;
+		core.requests = d.agent.cores && core.agent != d.agent.is_home;
+		/* The agent's cores share its cache, and have none of their own. */
+		core.l1.make(core.agent ? 1 : d.l1_lines, core.agent ? 1 : d.l1_ways);
+		core.l2.make(core.agent ? 1 : d.l2_lines, core.agent ? 1 : d.l2_ways);
+		core.socket = c == EMU_MAX_CORES ? 0
+		              : core.agent       ? d.sockets
+		                                 : c / d.cores_per_socket;
 		g.socket_cores[core.socket] |= UINT64_C(1) << c;
 		core.directory = &g.directories[c == EMU_MAX_CORES ? c : c / d.read_lines_cores];
 	}
@@ -416,7 +424,7 @@ uint64_t emu_ticks(void)
 		               static_cast<uint64_t>(now.tv_nsec)) *
 		       1000;
 	}
-	charge(*t, g.d->instruction);
+	charge(*t, step_time(*t, g.d->instruction));
 	return t->clock + g.unseen_ticks;
 }
 
@@ -433,14 +441,16 @@ void emu_work(uint64_t ns)
 
 void emu_instructions(unsigned n)
 {
-	if (g.self)
-		charge(*g.self, n * g.d->thousand_instructions / 1000);
+	Thread *t = g.self;
+	if (t)
+		charge(*t, t->core->agent ? n * g.d->agent.cycle
+		                          : n * g.d->thousand_instructions / 1000);
 }
 
 void emu_unpredictable_branch(void)
 {
 	if (g.self)
-		charge(*g.self, g.d->unpredictable_branch);
+		charge(*g.self, step_time(*g.self, g.d->unpredictable_branch));
 }
 
 void emu_pause(void)

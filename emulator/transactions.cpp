@@ -266,7 +266,7 @@ uint64_t emu_tbegin(enum emu_tx kind)
 	Thread *t = g.self;
 	if (!t)
 		return 1 + EMU_DISALLOWED; /* no transactions outside a simulation */
-	if (g.d->htm == Htm::NONE)
+	if (g.d->htm == Htm::NONE || t->core->agent)
 		return 1 + EMU_DISALLOWED;
 	end_overlap(*t);
 	begin_access(*t);

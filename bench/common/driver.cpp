@@ -24,8 +24,8 @@ void Options::add_to(tools::CommandLine &line)
 	        "emulated POWER: spht-sihtm, fur-paper (Algorithm 1 as printed); only in rbtree: "
 	        "lmdb, libpmemobj");
 	line.option("--machine", machine,
-	        "native, or an emulated machine: power9, tsx, tsx-tracked, epyc, or a file "
-	        "that describes one");
+	        "native, or an emulated machine: power9, tsx, tsx-tracked, epyc, ccix-ndp, or a "
+	        "file that describes one");
 	line.option("--threads", threads, "number of threads, pinned to cores in turn");
 	line.option("--most-threads", most_threads,
 	        "make the system for runs of up to so many threads, at most the machine's; "

@@ -32,6 +32,10 @@ struct Options {
 	double seconds = 2;
 	uint64_t seed = 1;
 	TmOptions tm_options;
+	/* Of a machine with a coherent agent: the side that has the memory, host or device; empty:
+	 * as described.  The workload adds an option for it.  Static, so that the other options
+	 * keep their lines: an emulated run depends on them. */
+	inline static std::string home;
 
 	/* The options every workload has. */
 	void add_to(tools::CommandLine &line);

@@ -25,6 +25,14 @@ void aside(const std::function<void()> &f);
  * abort. */
 const char *machine_htm();
 
+/* Move the calling thread to the coherent agent of an emulated machine.  False: the machine has
+ * none, and the thread stays. */
+bool to_agent();
+/* How many threads the agent has cores for; 0: there is no agent. */
+unsigned agent_threads();
+/* The side that has the memory: host or device. */
+const char *home_side();
+
 /* One turn of a loop that waits for another thread. */
 void spin();
 

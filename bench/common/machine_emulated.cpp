@@ -55,6 +55,11 @@ int on_machine(Options &o, char **, const std::function<int(Options &)> &run)
 		            std::to_string(emu_machine_threads(machine.get())));
 	o.most_threads = std::min(o.most_threads, emu_machine_threads(machine.get()));
 	o.tm_options.threads = o.most_threads;
+	if (!o.home.empty() && !emu_machine_agent_threads(machine.get()))
+		throw Usage("--home " + o.home + ": " + emu_machine_name(machine.get()) +
+		            " has no coherent agent: leave it out, or use --machine ccix-ndp");
+	if (!o.home.empty())
+		emu_machine_set_home(machine.get(), o.home == "device" ? EMU_AGENT : EMU_HOST);
 	if (o.tm_options.pm_latency_ns)
 		emu_machine_set_pm_write_ns(machine.get(), o.tm_options.pm_latency_ns);
 	if (o.tm_options.pm_gap_ns)
@@ -99,6 +104,21 @@ const char *machine_htm()
 {
 	const emu_machine *m = emu_current_machine();
 	return !m || !emu_machine_has_htm(m) ? nullptr : emu_machine_is_power(m) ? "power" : "tsx";
+}
+
+bool to_agent()
+{
+	return emu_move(EMU_AGENT);
+}
+
+unsigned agent_threads()
+{
+	return emu_machine_agent_threads(emu_current_machine());
+}
+
+const char *home_side()
+{
+	return emu_machine_home(emu_current_machine()) == EMU_AGENT ? "device" : "host";
 }
 
 void spin()

@@ -34,6 +34,21 @@ const char *machine_htm()
 #endif
 }
 
+bool to_agent()
+{
+	return false;
+}
+
+unsigned agent_threads()
+{
+	return 0;
+}
+
+const char *home_side()
+{
+	return "host";
+}
+
 void spin()
 {
 #if defined(__x86_64__)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 # The system's python3, not one that comes first in PATH: the package python3-matplotlib is for it.
-"""Re-make the FUR paper's figures: run the benchmarks, draw, and compare with the paper.
+"""Re-make a paper's figures: run the benchmarks, draw, and compare with the paper. It is the FUR
+paper unless --paper names another; the rest of this text is about the FUR paper.
 
 The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
 measurement continues; results.json, all data of the figures; a PNG for each figure; figures.md,
@@ -28,6 +29,7 @@ except ImportError:
     )
     sys.exit(2)
 
+import ccslt
 import facts
 import plan
 import plots
@@ -92,12 +94,18 @@ class Parser(argparse.ArgumentParser):
 def add_selection(parser: Parser) -> None:
     """The options that say which runs to make."""
     parser.add_argument(
+        "--paper",
+        choices=("fur", "ccslt"),
+        default="fur",
+        help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; "
+        "with --machine, --quick, --build, --out and --plot-only alone; default: %(default)s",
+    )
+    parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
     )
     parser.add_argument(
         "--systems",
         type=system_names,
-        default=list(plan.SYSTEM),
         metavar="TM,...",
         help="systems, and schemes of replay; default: all that the programs have",
     )
@@ -110,8 +118,7 @@ def add_selection(parser: Parser) -> None:
     )
     parser.add_argument(
         "--machine",
-        default="power9",
-        help="an emulated machine, in virtual time; default: %(default)s",
+        help="an emulated machine, in virtual time; default: power9, or ccix-ndp",
     )
     parser.add_argument(
         "--native",
@@ -138,9 +145,8 @@ def add_execution(parser: Parser) -> None:
     parser.add_argument(
         "--jobs",
         type=positive,
-        default=2,
         metavar="N",
-        help="programs at a time, up to 6 GB each; default: %(default)s",
+        help="programs at a time, up to 6 GB each; default: 2",
     )
     parser.add_argument(
         "--build",
@@ -161,6 +167,15 @@ def add_execution(parser: Parser) -> None:
     )
 
 
+def refuse_others(parser: Parser, options: argparse.Namespace) -> None:
+    """Options that the paper on ccSLT has no use for."""
+    for name in ("figure", "systems", "threads", "seeds", "jobs"):
+        if getattr(options, name) is not None:
+            parser.error(f"--{name} is for --paper fur: leave it out")
+    if options.machine == "native":
+        parser.error("--native: the device of --paper ccslt is emulated: leave it out")
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(
         prog="figures.py",
@@ -171,12 +186,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_selection(parser)
     add_execution(parser)
     options = parser.parse_args(arguments)
+    if options.paper == "ccslt":
+        refuse_others(parser, options)
+        options.machine = options.machine or ccslt.MACHINE
+        return options
+    options.machine = options.machine or "power9"
+    options.systems = options.systems or list(plan.SYSTEM)
     native = options.machine == "native"
     options.setting = plan.setting(options.machine, options.quick)
     options.producers = options.threads or list(plan.PRODUCERS)
     options.threads = options.threads or list(options.setting.threads)
     options.seeds = options.seeds or (3 if native else 1)
-    options.jobs = 1 if native else options.jobs
+    options.jobs = 1 if native else options.jobs or 2
     return options
 
 
@@ -502,6 +523,11 @@ def interrupt(*_: int | FrameType | None) -> None:
 
 def run(arguments: list[str]) -> int:
     options = parse(arguments)
+    if options.paper == "ccslt":
+        check_writable(options.out)
+        ccslt.make(options.build, options.machine, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/ccslt.md")
+        return 0
     explanations = facts.read_explanations()
     check_writable(options.out)
     journal = Journal(options.out)

@@ -34,6 +34,10 @@ emu_machine *machine_named(const std::string &name);
 /* Each body on a thread of its own. */
 emu_end run(const Spec &spec, const std::vector<Body> &bodies);
 
+/* How often, of this many seeds, `seen` happens. */
+int seeds_that(const std::string &machine, const std::vector<Body> &bodies,
+        const std::function<bool()> &seen, uint64_t seeds = 2000);
+
 /* One transaction, held open for a microsecond; `other` runs in the middle of it.  Returns the
  * transaction's status. */
 uint64_t against(

@@ -14,18 +14,6 @@ namespace
 
 /* ------------------------------------------------------------- memory ordering */
 
-/* How often, of 2,000 seeds, `seen` happens. */
-int seeds_that(const std::string &machine, const std::vector<Body> &bodies,
-        const std::function<bool()> &seen)
-{
-	int n = 0;
-	for (uint64_t seed = 1; seed <= 2000; seed++) {
-		run({machine, seed, 20}, bodies);
-		n += seen();
-	}
-	return n;
-}
-
 /* Store buffering: both threads store, then load the other's word. */
 std::vector<Body> store_buffering(void (*between)())
 {

@@ -477,7 +477,7 @@ std::string at(const std::string &text)
 
 TEST(Description, ThoseThatCome_AreRead)
 {
-	for (const char *name : {"power9", "tsx", "tsx-tracked", "epyc", "weak"})
+	for (const char *name : {"power9", "tsx", "tsx-tracked", "epyc", "weak", "ccix-ndp"})
 		emu_machine_free(machine_named(name));
 	EXPECT_EQ(error_of("", ""), "");
 }

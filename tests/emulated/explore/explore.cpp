@@ -78,8 +78,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");
 	line.option("--machine", o.machine,
-	        "power9, tsx, tsx-tracked, epyc, weak, a description file, or all, which takes the "
-	        "first three in turn");
+	        "power9, tsx, tsx-tracked, epyc, weak, ccix-ndp, a description file, or all, which "
+	        "takes the first three in turn");
 	line.option("--retries", o.retries,
 	        "libfur: attempts in hardware before an update does without; default: chosen by "
 	        "the seed");

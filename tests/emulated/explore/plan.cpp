@@ -72,6 +72,8 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.tickets = r.below(3) == 0;
 	static const unsigned asyncs[] = {0, 0, 0, 20, 90};
 	p.async_percent = asyncs[r.below(5)];
+	p.on_agent = static_cast<unsigned>(r.below(o.threads));
+	p.agent_is_home = r.below(2);
 	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;

@@ -51,6 +51,10 @@ struct Plan {
 	bool joins;             /* some updates contain a read-only transaction */
 	bool tickets;           /* libfur: read-only transactions end with tickets */
 	unsigned async_percent; /* libfur: updates that end with tickets */
+	/* Of a machine with a coherent agent: how many of the threads run there, and whether it has
+	 * the memory. */
+	unsigned on_agent;
+	bool agent_is_home;
 };
 
 /* With --any: the options, with what the seed decides of them. */

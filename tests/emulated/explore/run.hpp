@@ -44,6 +44,8 @@ struct alignas(256) Run {
 	void *bulk;
 	bool bulk_torn; /* a record was mapped that never existed */
 	alignas(256) char path[256];
+	/* Threads from this number on run on the machine's agent, if it has one. */
+	unsigned first_on_agent;
 };
 extern Run run;
 

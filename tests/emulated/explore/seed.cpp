@@ -33,6 +33,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.async_percent = plan.async_percent;
 	run.joins = plan.joins;
 	run.tickets = plan.tickets;
+	run.first_on_agent = o.threads - plan.on_agent;
 	run.handed.busy = 0;
 	run.handed.thread = -1;
 	run.bulk_torn = false;
@@ -80,6 +81,7 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 		emu_machine_set_pm_write_ns(machine, plan.pm_write_ns);
 		emu_machine_set_pm_gap_ns(machine, plan.pm_write_ns);
 	}
+	emu_machine_set_home(machine, plan.agent_is_home ? EMU_AGENT : EMU_HOST);
 	return emu_run(machine, &options, system.simulate, nullptr);
 }
 

@@ -43,6 +43,13 @@ concept Subject = std::constructible_from<S, const Options &, const char *, fur_
 	static_cast<uint64_t>(still.blocks(wrong));
 };
 
+/* Worker threads with a high number run on the machine's agent, if it has one. */
+inline void place_worker(unsigned number)
+{
+	if (unseen([=] { return number >= run.first_on_agent; }))
+		emu_move(EMU_AGENT);
+}
+
 /* Simulated: thread 0. */
 template <Subject S>
 void simulate(void *)
@@ -52,12 +59,18 @@ void simulate(void *)
 	oracle::start(subject.base(), subject.bytes());
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
-		threads.emplace_back([i, &subject] { Worker<S>(subject, i).work(); });
+		threads.emplace_back([i, &subject] {
+			place_worker(i);
+			Worker<S>(subject, i).work();
+		});
 	std::atomic<bool> over{false};
 	std::thread replayer;
 	if constexpr (requires { subject.act_as_replayer(over); })
 		if (run.o->replayer)
-			replayer = std::thread([&] { subject.act_as_replayer(over); });
+			replayer = std::thread([&] {
+				emu_move(EMU_AGENT);
+				subject.act_as_replayer(over);
+			});
 	for (auto &t : threads)
 		t.join();
 	over = true;
