@@ -11,8 +11,8 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml or
-claims.pml.  Before any, models.py checks that its table of mutations agrees with the lists at their
+Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml, claims.pml
+or bulk.pml.  Before any, models.py checks that its table of mutations agrees with the lists at their
 heads, and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as
 expected, 1 not, 2 wrong usage.
 """
@@ -33,6 +33,7 @@ GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 FRESH = HERE / "fresh.pml"
 CLAIMS = HERE / "claims.pml"
+BULK = HERE / "bulk.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -122,6 +123,12 @@ CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimsdeath": ["DEATH"],
     "claimsdeathfull": ["DEATH", "NS=2"],
     "claimsdeathtwo": ["DEATH", "NP=2", "NR=2"],
+}
+# Of bulk.pml.
+BULK_SETTINGS: dict[str, list[str]] = {
+    "bulk": [],
+    "bulkhard": ["HARD"],
+    "bulkrot": ["HARD", "ROT"],
 }
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
@@ -266,6 +273,18 @@ CLAIMS_MUTATIONS = [
     Mutation("CLEARQUIET", "INV-CL4", ["clear-wakes-few"], [], ["claimsdeath", "claimsdeathfull"]),
     Mutation("CLEARGAPS", "INV-CL4", [], [], ["claimsdeath", "claimsdeathfull"]),
 ]
+# Of bulk.pml.
+BULK_MUTATIONS = [
+    Mutation("SILENT", "INV-BU1", ["no-marks"], [], ["bulk"]),
+    Mutation("MARKLATE", "INV-BU1", ["mark-after-store"], [], ["bulk"]),
+    Mutation("HARDBLIND", "INV-BU1", ["no-marks-in-hardware"], [], ["bulkhard", "bulkrot"]),
+    Mutation("NOSETTLE", "INV-BU1", ["bulk-begins-at-once"], [], ["bulk", "bulkrot"]),
+    Mutation("NOSYNC", "INV-BU2", ["bulk-no-sync"], [], ["bulk", "bulkhard"]),
+    Mutation("MARKFIRST", "INV-BU2", ["bulk-mark-first"], [], ["bulk"]),
+    Mutation("NOREST", "INV-BU3", ["bulk-skips-the-rest"], [], ["bulk", "bulkhard"]),
+    Mutation("RESTFIRST", "INV-BU3", ["bulk-rest-before-turn"], [], ["bulk", "bulkhard"]),
+    Mutation("HARDBESIDE", "INV-BU3", [], [], ["bulkhard", "bulkrot"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -273,6 +292,7 @@ ALL_MUTATIONS = (
     + ASYNC_MUTATIONS
     + FRESH_MUTATIONS
     + CLAIMS_MUTATIONS
+    + BULK_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -309,6 +329,7 @@ def cases(long: bool) -> dict[str, Case]:
         | async_cases(long)
         | fresh_cases()
         | claims_cases(long)
+        | bulk_cases()
         | spared_cases()
     )
 
@@ -366,6 +387,14 @@ def fresh_cases() -> dict[str, Case]:
     return found
 
 
+def bulk_cases() -> dict[str, Case]:
+    found = {name: Case(BULK, defines, True) for name, defines in BULK_SETTINGS.items()}
+    for m in BULK_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(BULK, BULK_SETTINGS[name] + [m.name], False)
+    return found
+
+
 def claims_cases(long: bool) -> dict[str, Case]:
     found: dict[str, Case] = {}
     for name, defines in (CLAIMS_SETTINGS | (LONG_CLAIMS_SETTINGS if long else {})).items():
@@ -396,6 +425,7 @@ def disagreements() -> list[str]:
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),
         (CLAIMS, CLAIMS_MUTATIONS),
+        (BULK, BULK_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
