@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bulk.cpp - what an update of very many records costs the short updates next to it: none, then
+ * fur_bulk_run() as a whole, record by record, and one ordinary update of all records, in turn in
+ * each round; with short updates of the same records, and of others.
+ */
+#include "../../tools/common/command_line.hpp"
+#include "../../tools/common/json.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <fur.hpp>
+#include <fur_bulk.h>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace
+{
+
+struct Settings {
+	std::string heap = "/dev/shm/fur-bench-bulk", pm = "emulated", htm = "auto", json;
+	std::vector<std::string> by = {"bulk", "each", "update"};
+	uint64_t records = 1000000, bytes = 64;
+	unsigned threads = 1, rounds = 5;
+	double seconds = 1;
+};
+
+double now()
+{
+	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+	        .count();
+}
+
+/* Two tables of records, and threads that add 1 to all words of a record of one of them. */
+class Tables
+{
+public:
+	explicit Tables(const Settings &s) : s_(s), heap_(make(s)), self_(heap_)
+	{
+		for (auto &table : tables_)
+			table = fill();
+		for (unsigned t = 0; t < s.threads; t++)
+			counts_.push_back(std::make_unique<Count>());
+		for (unsigned t = 0; t < s.threads; t++)
+			threads_.emplace_back([this, t] { work(t); });
+	}
+	~Tables()
+	{
+		stop_ = true;
+		for (std::thread &t : threads_)
+			t.join();
+		unlink(s_.heap.c_str());
+	}
+	Tables(const Tables &) = delete;
+
+	void store_to(bool inside)
+	{
+		target_ = tables_[inside ? 0 : 1];
+	}
+	uint64_t updates() const
+	{
+		uint64_t all = 0;
+		for (const auto &c : counts_)
+			all += c->updates;
+		return all;
+	}
+	double longest_ms()
+	{
+		double longest = 0;
+		for (const auto &c : counts_)
+			longest = std::max(longest, c->longest.exchange(0));
+		return longest * 1e3;
+	}
+	/* Change all records of the first table. */
+	fur_bulk_result change(const std::string &by)
+	{
+		fur_bulk_result r{};
+		r.size = sizeof r;
+		if (by == "update") {
+			change_in_one_update();
+			return r;
+		}
+		const fur_extent all = {tables_[0], s_.bytes, s_.records};
+		fur_bulk job;
+		fur_bulk_init(&job);
+		job.map = add;
+		job.bytes = s_.bytes;
+		job.extents = &all;
+		job.n = 1;
+		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
+		if (fur_bulk_run(self_, &job, &r))
+			throw std::runtime_error(fur_errormsg());
+		return r;
+	}
+	std::string htm() const
+	{
+		return fur_htm_name(heap_.info().htm);
+	}
+
+private:
+	struct alignas(128) Count {
+		std::atomic<uint64_t> updates{0};
+		std::atomic<double> longest{0};
+	};
+
+	static fur::Heap make(const Settings &s)
+	{
+		fur::Options o;
+		const uint64_t table = s.records * s.bytes;
+		o.heap_bytes = (64 << 20) + 4 * table;
+		/* As large as an update of all records needs it. */
+		for (o.log_bytes = 1 << 20; o.log_bytes < s.records * (s.bytes + 16) * 2;)
+			o.log_bytes *= 2;
+		o.max_threads = s.threads + 2;
+		o.pm = s.pm == "sync" ? FUR_PM_SYNC : FUR_PM_EMULATED;
+		o.htm = s.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
+		unlink(s.heap.c_str());
+		return fur::Heap::create(s.heap, o);
+	}
+	uint8_t *fill()
+	{
+		const std::vector<uint8_t> zero(s_.bytes * 1024);
+		return fur::update(self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint8_t *>(fur_alloc(tx, s_.records * s_.bytes));
+			for (uint64_t at = 0, all = s_.records * s_.bytes; p && at < all;
+			        at += zero.size())
+				fur_write(tx, p + at, zero.data(),
+				        std::min<uint64_t>(zero.size(), all - at));
+			return p;
+		});
+	}
+	static bool add(void *copy, size_t bytes, uint64_t, void *)
+	{
+		auto *word = static_cast<uint64_t *>(copy);
+		for (size_t k = 0; k < bytes / 8; k++)
+			word[k] += 1 << 20;
+		return true;
+	}
+	void change_in_one_update()
+	{
+		fur::update(self_, [&](fur_update *tx) {
+			auto *word = reinterpret_cast<uint64_t *>(tables_[0]);
+			for (uint64_t k = 0; k < s_.records * s_.bytes / 8; k++)
+				fur_store(tx, &word[k], fur_load(tx, &word[k]) + (1 << 20));
+		});
+	}
+	void work(unsigned t)
+	{
+		fur::Thread self(heap_);
+		uint64_t random = t + 1;
+		for (double last = now(); !stop_;) {
+			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+			auto *word = reinterpret_cast<uint64_t *>(
+			        target_ + random % s_.records * s_.bytes);
+			fur::update(self, fur::rerun, [&](fur_update *tx) {
+				for (uint64_t k = 0; k < s_.bytes / 8; k++)
+					fur_store(tx, &word[k], fur_load(tx, &word[k]) + 1);
+			});
+			const double ended = now(), took = ended - last;
+			last = ended;
+			Count &mine = *counts_[t];
+			mine.updates.store(mine.updates + 1, std::memory_order_relaxed);
+			if (took > mine.longest)
+				mine.longest = took;
+		}
+	}
+
+	Settings s_;
+	fur::Heap heap_;
+	fur::Thread self_;
+	uint8_t *tables_[2] = {};
+	std::atomic<uint8_t *> target_{nullptr};
+	std::atomic<bool> stop_{false};
+	std::vector<std::unique_ptr<Count>> counts_;
+	std::vector<std::thread> threads_;
+};
+
+/* Short updates a second while a bulk update runs again and again. */
+struct Measured {
+	std::string by;
+	bool inside;
+	double rate = 0, longest_ms = 0, seconds = 0; /* of one bulk update */
+	double pause_ms = 0, store_ms = 0, again = 0;
+	double ratio = 0; /* of `rate` to that without a bulk update, in this round */
+};
+
+Measured measure(Tables &tables, const Settings &s, const std::string &by, bool inside)
+{
+	Measured m{by, inside};
+	tables.store_to(inside);
+	tables.longest_ms();
+	const uint64_t before = tables.updates();
+	const double began = now();
+	double runs = 0;
+	do {
+		if (by == "none") {
+			std::this_thread::sleep_for(std::chrono::duration<double>(s.seconds));
+			continue;
+		}
+		const fur_bulk_result r = tables.change(by);
+		runs++;
+		m.pause_ms = std::max(m.pause_ms, static_cast<double>(r.pause_ns) / 1e6);
+		m.store_ms = std::max(m.store_ms, static_cast<double>(r.store_ns) / 1e6);
+		m.again += static_cast<double>(r.again);
+	} while (now() - began < s.seconds);
+	const double took = now() - began;
+	m.rate = static_cast<double>(tables.updates() - before) / took;
+	m.longest_ms = tables.longest_ms();
+	m.seconds = runs > 0 ? took / runs : 0;
+	m.again /= runs > 0 ? runs : 1;
+	return m;
+}
+
+double median(std::vector<double> all)
+{
+	std::sort(all.begin(), all.end());
+	return all.empty() ? 0 : all[all.size() / 2];
+}
+
+void print(const std::vector<Measured> &all, const Settings &s, const std::string &htm)
+{
+	printf("%llu records of %llu bytes, %u threads with short updates, htm %s, pm %s, medians "
+	       "of %u rounds\n",
+	        static_cast<unsigned long long>(s.records),
+	        static_cast<unsigned long long>(s.bytes), s.threads, htm.c_str(), s.pm.c_str(),
+	        s.rounds);
+	printf("%-9s %-7s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
+	        "longest ms", "bulk ms", "pause ms", "store ms", "again");
+	for (bool inside : {false, true})
+		for (std::string by : {"none", "bulk", "each", "update"}) {
+			auto of = [&](double Measured::*what) {
+				std::vector<double> found;
+				for (const Measured &m : all)
+					if (m.by == by && m.inside == inside)
+						found.push_back(m.*what);
+				return median(found);
+			};
+			if (of(&Measured::rate) == 0 && of(&Measured::seconds) == 0)
+				continue;
+			printf("%-9s %-7s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
+			        inside ? "inside" : "outside", by.c_str(), of(&Measured::rate),
+			        of(&Measured::ratio), of(&Measured::longest_ms),
+			        of(&Measured::seconds) * 1e3, of(&Measured::pause_ms),
+			        of(&Measured::store_ms), of(&Measured::again));
+		}
+}
+
+void write_json(const std::vector<Measured> &all, const Settings &s, const std::string &htm)
+{
+	tools::Json rounds = tools::Json::array();
+	for (const Measured &m : all)
+		rounds.push_back({{"by", m.by}, {"inside", m.inside}, {"short_per_second", m.rate},
+		        {"ratio", m.ratio}, {"longest_ms", m.longest_ms},
+		        {"bulk_seconds", m.seconds}, {"pause_ms", m.pause_ms},
+		        {"store_ms", m.store_ms}, {"again", m.again}});
+	tools::Json out = {{"records", s.records}, {"record_bytes", s.bytes},
+	        {"short_threads", s.threads}, {"htm", htm}, {"pm", s.pm}, {"measured", rounds}};
+	std::ofstream file(s.json);
+	file << out.dump(2) << '\n';
+	if (!file.flush())
+		throw std::runtime_error(s.json + ": cannot write");
+}
+
+int run(const Settings &s)
+{
+	Tables tables(s);
+	std::vector<Measured> all;
+	measure(tables, s, "none", true); /* the first stores to each page */
+	measure(tables, s, "none", false);
+	for (unsigned k = 0; k < s.rounds; k++)
+		for (bool inside : {false, true}) {
+			all.push_back(measure(tables, s, "none", inside));
+			const double alone = all.back().rate;
+			all.back().ratio = 1;
+			for (const std::string &by : s.by) {
+				all.push_back(measure(tables, s, by, inside));
+				all.back().ratio = alone > 0 ? all.back().rate / alone : 0;
+			}
+		}
+	print(all, s, tables.htm());
+	if (!s.json.empty())
+		write_json(all, s, tables.htm());
+	return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	Settings s;
+	std::string by;
+	tools::CommandLine line("bulk",
+	        "Short updates a second next to an update of very many records: fur_bulk_run(), as "
+	        "a whole and record by record, and one ordinary update.");
+	line.option("--heap", s.heap, "the heap file; the run removes it");
+	line.option("--records", s.records, "records of the bulk update").range(64, 1 << 28);
+	line.option("--record-bytes", s.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
+	line.option("--by", by, "only this one").one_of({"bulk", "each", "update"});
+	line.option("--short-threads", s.threads, "threads with short updates").range(0, 60);
+	line.option("--seconds", s.seconds, "length of each measurement");
+	line.option("--rounds", s.rounds, "measurements of each").range(1, 1000);
+	line.option("--pm", s.pm, "persistence domain").one_of({"emulated", "sync"});
+	line.option("--htm", s.htm, "hardware transactions").one_of({"auto", "none"});
+	line.option("--json", s.json, "write each round to this file");
+	if (auto status = tools::parse_or_exit_status(line, "bulk", argc, argv))
+		return *status;
+	if (!by.empty())
+		s.by = {by};
+	s.bytes -= s.bytes % 8;
+	try {
+		return run(s);
+	} catch (const std::exception &e) {
+		fprintf(stderr, "bulk: %s: %s\n", s.heap.c_str(), e.what());
+		return 1;
+	}
+}
