@@ -181,6 +181,17 @@ bool for_entries(const media_file &file, const log_record &record,
 
 /* ----------------------------------------------------------------- allocator */
 
+static void store_entry(uint8_t *heap, const media_file &file, const log_entry &entry)
+{
+	if (entry.payload)
+		memcpy(heap + entry.offset, entry.payload, entry.bytes);
+	if (!entry.bulk.rows)
+		return;
+	log_bulk bulk = log_bulk_of(&file, &entry);
+	while (log_bulk_next(&bulk))
+		memcpy(heap + bulk.piece.offset, bulk.piece.payload, bulk.piece.bytes);
+}
+
 int HeapView::check_allocator(
         const Ring *ring, alloc_census &census, const std::function<void(const char *)> &tell) const
 {
@@ -193,9 +204,7 @@ int HeapView::check_allocator(
 		if (ring->verdict(durts) == INSPECT_KEPT) {
 			log_walk walk = log_walk_update(&whole, durts);
 			while (log_walk_next(&walk))
-				if (walk.entry.payload)
-					memcpy(file.base + walk.entry.offset, walk.entry.payload,
-					        walk.entry.bytes);
+				store_entry(file.base, whole, walk.entry);
 		}
 	int error = heap_check_header(
 	        file.base, geometry_.heap_bytes, media_grows(&geometry_), geometry_.max_threads);

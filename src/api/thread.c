@@ -6,6 +6,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "bulk/bulk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,10 @@ FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 		heap_disown(heap);
 		return tx_refuse(&heap->htm);
 	}
-	return take_index(heap, thread);
+	int error = take_index(heap, thread);
+	if (!error && !this_thread()->open)
+		bulk_clean(*thread);
+	return error;
 }
 
 static void give_index_back(struct fur_thread *t)

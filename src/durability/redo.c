@@ -192,6 +192,14 @@ bool redo_append_range(
 	        log, d, media_entry_word(heap_offset, MEDIA_ENTRY_RANGE), &range, sizeof range);
 }
 
+bool redo_append_bulk(struct redo_log *log, const struct durability *d, uint64_t block,
+        const struct media_bulk *bulk)
+{
+	/* A record begins on a line, so its first entry does not wrap. */
+	FUR_ASSERT(log->entries == 0);
+	return append_entry(log, d, media_entry_word(block, MEDIA_ENTRY_BULK), bulk, sizeof *bulk);
+}
+
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
 {
 	uint64_t position = log->start + d->head_bytes, limit = log->start + d->super->log_bytes;
@@ -229,6 +237,27 @@ void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)
 		__atomic_store_n(to++, *from++, __ATOMIC_RELAXED);
 }
 
+struct log_bulk redo_bulk(const struct redo_log *log, const struct durability *d)
+{
+	struct log_entry e = {.bytes = 0};
+	uint64_t word;
+	const uint8_t *first = log->written + place(d, log->start + d->head_bytes);
+	memcpy(&word, first, 8);
+	FUR_ASSERT(log->entries && media_entry_payload(word) == MEDIA_ENTRY_BULK);
+	memcpy(&e.bulk, first + 8, sizeof e.bulk);
+	e.offset = media_entry_offset(word);
+	e.bytes = e.bulk.bytes;
+	return log_bulk_at(d->image, d->super->heap_bytes, &e);
+}
+
+static void store_bulk(const struct redo_log *log, const struct durability *d, uint8_t *heap)
+{
+	struct log_bulk bulk = redo_bulk(log, d);
+	while (log_bulk_next(&bulk))
+		redo_store_words(heap + bulk.piece.offset, bulk.piece.payload, bulk.piece.bytes);
+	FUR_ASSERT(!bulk.broken);
+}
+
 void redo_store_record(
         struct redo_log *log, const struct durability *d, uint8_t *heap, bool keep_undo)
 {
@@ -241,6 +270,11 @@ void redo_store_record(
 		position += media_entry_bytes(bytes);
 		if (bytes == MEDIA_ENTRY_RANGE) /* stored already */
 			continue;
+		if (unlikely(bytes == MEDIA_ENTRY_BULK)) {
+			FUR_ASSERT(!keep_undo);
+			store_bulk(log, d, heap);
+			continue;
+		}
 		if (keep_undo)
 			keep_old(log, d, position - media_entry_bytes(bytes), to, bytes);
 		redo_store_words(to, log->written + at + 8, bytes);

@@ -44,7 +44,11 @@ enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
 
 /* The publication turn, and the word that shuts readers out (lock.c). */
 struct publication_lock {
-	uint64_t held ARCH_PADDED;  /* 0 or 1.  Alone on its line: every transaction reads it. */
+	/* 0 or 1.  Every transaction reads it, so nothing that changes often shares its line. */
+	uint64_t held ARCH_PADDED;
+	/* 0, or the struct marks of the bulk update that runs (marks.h).  On that line, so that a
+	 * hardware update that has read neither word anew is aborted when one of them changes. */
+	uint64_t marks;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	/* 0, or the publication that other updates may join: they publish beside the turn's holder
 	 * (publish.c). */
@@ -116,6 +120,12 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
+	/* Bulk updates (bulk/whole.c): 1 while one that is atomic as a whole runs; grows when all
+	 * are to be cancelled; counts for fur_get_stats(). */
+	struct htm_bulk {
+		uint64_t running, cancels;
+		uint64_t commits, records, again;
+	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;
 	/* A callback to a higher layer (api/pages.c, api/log.c), or NULL.  A thread that has
@@ -146,7 +156,10 @@ enum {
 	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
 	/* In place: it has failed, and the write set has what its later stores have overwritten
 	 * (store.c) */
-	TX_OVERWRITES = 16
+	TX_OVERWRITES = 16,
+	/* A bulk update runs: each store, in place or in hardware, marks the record (marks.h) */
+	TX_MARKS = 32,
+	TX_BULK = 64 /* the commit of a bulk update: its record begins with a bulk entry */
 };
 
 struct fur_update {
@@ -281,6 +294,11 @@ struct fur_thread {
 	} polled;
 	struct refused_free refused;
 	struct noted_blocks noted;
+	/* Of its last bulk update, in ticks: how long readers and updates were shut out, and how
+	 * much of that it took to store */
+	struct bulk_pause {
+		uint64_t all, store;
+	} pause;
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had
@@ -409,6 +427,8 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form);
 
 /* Begin an update: fur_begin_update() without the checks of its arguments.  Errors: as it. */
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
+/* The same for one that is serial, whatever the machine has. */
+FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **update);
 
 /* Learn from an update that has committed in `mode`, for the next ones of its thread. */
 void policy_learn(struct fur_thread *t, enum tx_mode mode);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "htm/blocks.h"
+#include "htm/marks.h"
 
 /* active[i].request.  Only CAS leaves REQUEST_WAITING, so an update is published once. */
 enum request {
@@ -45,9 +46,19 @@ void publication_end(struct htm *h)
 	arch_store_release(&h->publications.now, arch_load(&h->publications.now) + 1);
 }
 
+/* Stamp the records that a bulk update has changed. */
+static void stamp_bulk(struct fur_thread *t, uint64_t number)
+{
+	struct log_bulk bulk = redo_bulk(t->update.log, t->durability);
+	while (log_bulk_next(&bulk))
+		stamp_range(t, t->update.base + bulk.piece.offset, bulk.piece.bytes, number);
+}
+
 void stamp_writes(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
+	if (unlikely(t->update.extras & TX_BULK))
+		stamp_bulk(t, number);
 	for (uint32_t i = 0; i < set->n; i++)
 		stamp_line(t->htm, set->words[i].word, number, t->index);
 	arch_fence_light();
@@ -104,6 +115,7 @@ static void store_writes(struct fur_thread *t)
 	const bool checked = t->update.extras & TX_CHECKED;
 	if (unlikely(checked))
 		blocks_show(t);
+	marks_note_writes(t); /* INV-BU1 */
 	redo_store_record(t->update.log, t->durability, t->update.writable, false);
 	/* After the stores, of which some may go to blocks that the update has freed then, and
 	 * before the publication ends: until then no other body sees that they are free, for the
@@ -346,13 +358,37 @@ static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 	h->publications.not_before = now + (wait < most ? wait : most);
 }
 
+/* Store, and let other updates publish meanwhile.  Returns how many did, or wait. */
+static uint32_t store_with_members(
+        struct fur_thread *t, uint64_t number, struct fur_thread **served)
+{
+	/* Release: members see our claims, so we come before each that reads what we write.  Ours
+	 * need no look at theirs: none has claimed a line yet. */
+	arch_store_release(&t->htm->lock.gate, number);
+	store_writes(t);
+	*served = serve(t, number);
+	return close_gate(t);
+}
+
+/* The stores of a bulk update, with readers shut out since `began`, in ticks.  INV-BU5: alone.  A
+ * member that has read one of its records would look for the word in our write set, which does not
+ * have the records (plant: bulk-opens-the-gate). */
+static void store_bulk(struct fur_thread *t, uint64_t began)
+{
+	const uint64_t store = arch_ticks();
+	store_writes(t);
+	const uint64_t now = arch_ticks();
+	t->pause = (struct bulk_pause){.all = now - began, .store = now - store};
+}
+
 /* INV-SW3: store with readers shut out.  *served: the updates that it has published for others.
  * Errors: FUR_EFORK. */
 static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 {
 	struct htm *h = t->htm;
+	const bool bulk = t->update.extras & TX_BULK;
 	pace(h);
-	uint64_t began = pace_begin(h);
+	uint64_t began = pace_begin(h), number = 0, shut = bulk ? arch_ticks() : 0;
 	bool bodies = readers_shut_out(h, t->index);
 	if (unlikely(htm_forked(h))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(h);
@@ -360,19 +396,16 @@ static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 	uint32_t members = 0;
 	/* Announce only now: a reader that ended during the drain need not wait for us. */
 	announce(t);
-	if (bodies) {
-		uint64_t number = publication_begin(h);
-		stamp_writes(t, number);
-		/* Release: members see our claims, so we come before each that reads what we
-		 * write.  Ours need no look at theirs: none has claimed a line yet. */
-		arch_store_release(&h->lock.gate, number);
+	if (bodies)
+		stamp_writes(t, number = publication_begin(h));
+	if (unlikely(bulk))
+		store_bulk(t, shut);
+	else if (bodies)
+		members = store_with_members(t, number, served);
+	else
 		store_writes(t);
-		*served = serve(t, number);
-		members = close_gate(t);
+	if (bodies)
 		publication_end(h);
-	} else {
-		store_writes(t);
-	}
 	readers_let_in(h);
 	pace_end(h, began, members);
 	stat_add(&t->stats.lock_commits, 1);
@@ -428,7 +461,8 @@ static int publish_as_holder(struct fur_thread *t)
 	if (t->update.mode == TX_CONCURRENT &&
 	        snapshot_is_old(t, arch_load(&h->publications.now)) && !software_extend(t))
 		error = UPDATE_DEFEATED;
-	else if (!h->ops || (!publish_in_hardware(t, &error) && !error))
+	else if (!h->ops || (t->update.extras & TX_BULK) ||
+	         (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t, &served);
 	if (error == UPDATE_DEFEATED)
 		software_end_defeated(t);

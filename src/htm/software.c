@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "htm/blocks.h"
+#include "htm/marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +338,8 @@ void software_to_in_place(struct fur_update *tx)
 		tx->extras |= TX_STAMPS;
 		stamp_writes(t, t->software.publication);
 	}
+	marks_look(tx);
+	marks_note_writes(t);
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
 	 * our own later store to that word would overwrite a value that we have not read. */

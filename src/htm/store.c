@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "htm/blocks.h"
 #include "htm/fresh.h"
+#include "htm/marks.h"
 #include "htm/software.h"
 
 #include <string.h>
@@ -112,8 +113,8 @@ void store_put_in_place(struct fur_update *tx)
 	tx->extras |= TX_OVERWRITES;
 }
 
-/* Log the store of an update that stores in place, and store.  The source lies elsewhere.
- * False: no memory. */
+/* Log the store of an update that stores in place or in hardware, and store.  The source lies
+ * elsewhere.  False: no memory. */
 static bool store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	if (unlikely(tx->extras & TX_STAMPS))
@@ -122,14 +123,16 @@ static bool store_in_place(struct fur_update *tx, void *to, const void *from, ui
 	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
 	                             tx_writable(tx, to), from, bytes))
 		store_make_room(tx);
-	return !tx->error || store_unlogged(tx, to, from, bytes);
+	return !tx->error || tx->mode == TX_HARDWARE || store_unlogged(tx, to, from, bytes);
 }
 
-/* A store of at most redo_fits() bytes, from outside the heap, of an update without hardware that
- * may have fresh blocks, or whose blocks a memory checker knows. */
+/* A store of at most redo_fits() bytes, from outside the heap, of an update that may have fresh
+ * blocks, whose blocks a memory checker knows, or which must set marks. */
 static bool store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	bool ok = true;
+	if (unlikely(tx->extras & TX_MARKS) && !tx->form.software)
+		marks_note(tx, to, bytes); /* INV-BU1 */
 	if (unlikely(tx->extras & TX_CHECKED))
 		blocks_check(tx, to, bytes, true);
 	for (uint64_t part; bytes && ok; bytes -= part, to += part, from += part) {

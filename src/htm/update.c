@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "base/probe.h"
+#include "htm/marks.h"
 #include "htm/software.h"
 
 /* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
@@ -98,6 +99,7 @@ static int begin_in_place(struct fur_thread *t)
 		t->software.publication = publication_begin(h);
 		t->update.extras |= TX_STAMPS;
 	}
+	marks_look(&t->update);
 	tx_in_place(&t->update);
 	return 0;
 }
@@ -115,15 +117,27 @@ static void enter_if_crowded(struct fur_thread *t)
 	}
 }
 
+static int fail_read_only(void)
+{
+	return fur_fail(FUR_EREADONLY,
+	        "the heap is open read-only, as a copy: read from it, and update the heap "
+	        "itself in the process that has it open");
+}
+
+static void begin_serial(struct fur_thread *t)
+{
+	turn_take(t->htm);
+	attempt_prepare(t, REDO_UNDO);
+	software_begin(t, TX_SERIAL);
+}
+
 /* The machine has no hardware transactions, or this update had better not use them. */
 static int begin_without_hardware(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	/* Only here, because a heap that is open read-only has no hardware transactions. */
 	if (unlikely(h->read_only))
-		return fur_fail(FUR_EREADONLY,
-		        "the heap is open read-only, as a copy: read from it, and update the heap "
-		        "itself in the process that has it open");
+		return fail_read_only();
 	enter_if_crowded(t);
 	uint64_t started = h->phase_times ? arch_ticks() : 0;
 	int error = 0;
@@ -134,9 +148,7 @@ static int begin_without_hardware(struct fur_thread *t)
 		software_begin(t, TX_CONCURRENT);
 		return 0;
 	} else {
-		turn_take(h);
-		attempt_prepare(t, REDO_UNDO);
-		software_begin(t, TX_SERIAL);
+		begin_serial(t);
 	}
 	if (started)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_LOCK], arch_ticks() - started);
@@ -179,8 +191,10 @@ static int begin_hardware(struct fur_thread *t)
 		attempt_prepare(t, t->htm->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
 		t->update.mode = TX_HARDWARE;
 		uint64_t status = ops->begin(t);
-		if (likely(status == HTM_STARTED))
+		if (likely(status == HTM_STARTED)) {
+			marks_look(&t->update);
 			return 0;
+		}
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
 		if (htm_is_conflict(cause) && lock_held(t->htm))
@@ -236,24 +250,42 @@ static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 	return error;
 }
 
-int update_begin(struct fur_thread *t, struct fur_update **update)
+/* Set these before the hardware transaction begins, so that an abort does not undo them.  If
+ * begin_hardware() returns an error, begin_refused() clears them. */
+static inline void begin_open(struct fur_thread *t, struct fur_update **update)
 {
 	struct fur_update *tx = &t->update;
-	int error;
-	if (unlikely(arch_load(&t->durability->failed) != 0))
-		return begin_refused(tx, update, tx_refuse(t->htm));
 	FUR_PROBE1(update__begin, t->index);
 	if (t->htm->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
 	tx->bytes = durability_heap_bytes(t->durability);
-	/* Set these before the hardware transaction begins, so that an abort does not undo them.
-	 * If begin_hardware() returns an error, begin_refused() clears them. */
 	*update = tx;
 	this_thread()->open = t;
 	tx->depth = 1;
+}
+
+int update_begin(struct fur_thread *t, struct fur_update **update)
+{
+	int error;
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return begin_refused(&t->update, update, tx_refuse(t->htm));
+	begin_open(t, update);
 	error = t->htm->ops ? begin_hardware(t) : begin_without_hardware(t);
-	return unlikely(error != 0) ? begin_refused(tx, update, error) : 0;
+	return unlikely(error != 0) ? begin_refused(&t->update, update, error) : 0;
+}
+
+int update_begin_serial(struct fur_thread *t, struct fur_update **update)
+{
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return begin_refused(&t->update, update, tx_refuse(t->htm));
+	if (unlikely(t->htm->read_only))
+		return begin_refused(&t->update, update, fail_read_only());
+	t->software.repeatable = false;
+	t->window.commit.async = false;
+	begin_open(t, update);
+	begin_serial(t);
+	return 0;
 }
 
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)

@@ -87,7 +87,9 @@ struct heap_header {
 	uint64_t lists;
 	/* Chunks that the allocator has, META ones included; 0: all, the heap does not grow */
 	uint64_t grown;
-	uint64_t reserved[7];
+	/* Offset of the block with the results of a bulk update that has not ended; 0: none */
+	uint64_t bulk;
+	uint64_t reserved[6];
 	uint64_t roots[FUR_ROOTS];
 	struct class_state classes[CLASSES];
 };

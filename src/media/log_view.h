@@ -166,8 +166,11 @@ struct log_entry {
 	uint64_t offset, bytes; /* of the heap */
 	uint64_t next;          /* position after this entry */
 	uint64_t range;         /* of a MEDIA_ENTRY_RANGE: its word; else 0 */
+	struct media_bulk
+	        bulk; /* of a MEDIA_ENTRY_BULK, whose block the entry names; else 0 rows */
 	const uint8_t *payload; /* the bytes, in the file's log or slot; NULL: they are in the heap
-	                           in the file since before the marker (MEDIA_ENTRY_RANGE) */
+	                           in the file since before the marker (MEDIA_ENTRY_RANGE,
+	                           MEDIA_ENTRY_BULK) */
 };
 
 /* Read the record's first entry.  Returns false if the entry must not be replayed: it is empty, too
@@ -187,6 +190,18 @@ static inline bool log_read_entry(
 	e->next = position + media_entry_bytes(e->bytes);
 	/* An entry never ends a log with only its first word: places and entries are 16 bytes. */
 	e->range = 0;
+	e->bulk.rows = 0;
+	if (e->bytes == MEDIA_ENTRY_BULK && s->version >= 2) {
+		if (e->next - position > s->log_bytes - place || e->next > end)
+			return false;
+		memcpy(&e->bulk, e->payload, sizeof e->bulk);
+		__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
+		e->bytes = e->bulk.bytes;
+		e->payload = NULL;
+		if (e->bulk.rows == 0 || e->offset % 8 ||
+		        e->bulk.rows > e->bytes / sizeof(struct media_bulk_row))
+			return false;
+	}
 	if (e->bytes == MEDIA_ENTRY_RANGE && s->version >= 2) {
 		e->range = arch_load((const uint64_t *)(const void *)e->payload);
 		e->bytes = media_range_bytes(e->range);
@@ -244,6 +259,115 @@ static inline bool log_walk_next(struct log_walk *w)
 	w->broken = !log_read_entry(&w->file, &w->left, &w->entry);
 	w->left.from = w->entry.next;
 	return !w->broken;
+}
+
+/* ------------------------------------------------------------ bulk updates */
+
+/* A walk over the changed records of a bulk entry, in pieces of at most MEDIA_ENTRY_MAX bytes, each
+ * as an entry of its own:
+ *
+ *     struct log_bulk bulk = log_bulk_of(&file, &entry);
+ *     while (log_bulk_next(&bulk))
+ *             ... bulk.piece ...
+ *     if (bulk.broken)
+ *             ... a row made no sense, and the walk stopped there ...
+ *
+ * It reads each row and each word of changed bits once, and checks the row (INV-R8). */
+struct log_bulk {
+	const uint8_t *heap; /* where the heap begins in the mapping of the file */
+	uint64_t heap_bytes;
+	uint64_t block, end; /* of the heap: the block with the results */
+	uint64_t rows, row;  /* rows left, and the place of the next */
+	struct media_bulk_row now;
+	uint64_t bits, base;   /* changed records that are left of those from `base` on */
+	uint64_t record, done; /* the record that the walk is in, and its bytes that are done */
+	struct log_entry piece;
+	bool broken;
+};
+
+static inline struct log_bulk log_bulk_at(
+        const uint8_t *heap, uint64_t heap_bytes, const struct log_entry *e)
+{
+	struct log_bulk b;
+	memset(&b, 0, sizeof b);
+	b.heap = heap;
+	b.heap_bytes = heap_bytes;
+	b.block = b.row = e->offset;
+	b.end = e->offset + e->bytes;
+	b.rows = e->bulk.rows;
+	return b;
+}
+
+static inline struct log_bulk log_bulk_of(const struct media_file *f, const struct log_entry *e)
+{
+	return log_bulk_at(media_at(f, f->super->heap_offset), f->super->heap_bytes, e);
+}
+
+/* Do [from, from + n) lie in [begin, end), and is `from` a multiple of 8? */
+static inline bool log_bulk_holds(uint64_t begin, uint64_t end, uint64_t from, uint64_t n)
+{
+	return from % 8 == 0 && from >= begin && from <= end && n <= end - from;
+}
+
+static inline bool log_bulk_row_is_good(const struct log_bulk *b, const struct media_bulk_row *r)
+{
+	const uint64_t most = b->heap_bytes;
+	return r->count && r->bytes && r->bytes <= most && r->count <= most &&
+	       (r->count == 1 || (r->stride >= r->bytes && r->stride <= most)) &&
+	       (r->count - 1) <= (most - r->bytes) / (r->count == 1 ? 1 : r->stride) &&
+	       r->to <= most - r->bytes - (r->count == 1 ? 0 : (r->count - 1) * r->stride) &&
+	       log_bulk_holds(b->block, b->end, r->changed, media_bulk_changed_bytes(r->count)) &&
+	       r->count <= (b->end - b->block) / media_bulk_step(r->bytes) &&
+	       log_bulk_holds(b->block, b->end, r->from, r->count * media_bulk_step(r->bytes));
+}
+
+static inline bool log_bulk_next_row(struct log_bulk *b)
+{
+	if (b->rows == 0)
+		return false;
+	memcpy(&b->now, b->heap + b->row, sizeof b->now);
+	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
+	b->broken = !log_bulk_row_is_good(b, &b->now);
+	b->row += sizeof b->now;
+	b->rows--;
+	b->base = 0;
+	b->bits = 0;
+	if (!b->broken)
+		b->bits = arch_load((const uint64_t *)(const void *)(b->heap + b->now.changed));
+	return !b->broken;
+}
+
+/* Move to the next changed record. */
+static inline bool log_bulk_next_record(struct log_bulk *b)
+{
+	while (b->bits == 0) {
+		b->base += 64;
+		if (b->base < b->now.count)
+			b->bits = arch_load(
+			        (const uint64_t *)(const void *)(b->heap + b->now.changed +
+			                                         b->base / 8));
+		else if (!log_bulk_next_row(b))
+			return false;
+	}
+	b->record = b->base + (unsigned)__builtin_ctzll(b->bits);
+	b->bits &= b->bits - 1;
+	b->done = 0;
+	/* A bit above the last record is damage. */
+	b->broken = b->record >= b->now.count;
+	return !b->broken;
+}
+
+static inline bool log_bulk_next(struct log_bulk *b)
+{
+	if (b->broken || (b->done == b->now.bytes && !log_bulk_next_record(b)))
+		return false;
+	const struct media_bulk_row *r = &b->now;
+	b->piece.offset = r->to + b->record * r->stride + b->done;
+	b->piece.payload = b->heap + r->from + b->record * media_bulk_step(r->bytes) + b->done;
+	b->piece.bytes =
+	        r->bytes - b->done < MEDIA_ENTRY_MAX ? r->bytes - b->done : MEDIA_ENTRY_MAX;
+	b->done += b->piece.bytes;
+	return true;
 }
 
 #endif /* FUR_LOG_VIEW_H */

@@ -22,6 +22,11 @@ int media_tail_decode(uint64_t word, uint64_t *durts)
 	return media_tail_encode(*durts) == word ? 0 : -1;
 }
 
+uint64_t media_bulk_check(const void *rows, uint64_t n)
+{
+	return XXH3_64bits(rows, n * sizeof(struct media_bulk_row));
+}
+
 uint64_t media_super_checksum(const struct media_super *super)
 {
 	return XXH3_64bits(super, offsetof(struct media_super, checksum));

@@ -238,6 +238,41 @@ static inline struct media_trailer *media_trailer(const struct media_file *f)
  * low half that of a durTS up to which, as the update knew, the tail had moved (INV-FM5). */
 #define MEDIA_ENTRY_RANGE UINT64_C(0xffff)
 enum { MEDIA_RANGE_UNIT = 65536 };
+/* Instead of a payload's length (version 2): the entry of a bulk update (fur_bulk_run).  Its
+ * results lie in a block of the heap in the file, where they were durable before the marker
+ * (INV-BU4).  A replay copies each changed record from there to its place.  The entry's offset is
+ * that of the block, which begins with a table of rows; the payload is a struct media_bulk. */
+#define MEDIA_ENTRY_BULK UINT64_C(0xfffe)
+struct media_bulk {
+	uint64_t bytes; /* of the block */
+	uint64_t rows;  /* struct media_bulk_row, at the block's begin */
+	uint64_t check; /* XXH3 of the rows */
+};
+_Static_assert(sizeof(struct media_bulk) == 24, "frozen");
+/* `count` records of `bytes` bytes, `stride` bytes apart.  Offsets are of the heap; `from` and
+ * `changed` lie in the block. */
+struct media_bulk_row {
+	uint64_t to;     /* the first record */
+	uint64_t stride; /* at least `bytes` */
+	uint64_t count;  /* at least 1 */
+	uint64_t bytes;  /* at least 1 */
+	/* The first result; they are media_bulk_step() bytes apart.  A multiple of 8 */
+	uint64_t from;
+	/* Bit k of these words: record k is changed.  A multiple of 8 */
+	uint64_t changed;
+};
+_Static_assert(sizeof(struct media_bulk_row) == 48, "frozen");
+
+static inline uint64_t media_bulk_step(uint64_t bytes)
+{
+	return round_up(bytes, 8);
+}
+/* The bytes of a row's words of changed bits. */
+static inline uint64_t media_bulk_changed_bytes(uint64_t count)
+{
+	return (count / 64 + (count % 64 != 0)) * 8;
+}
+uint64_t media_bulk_check(const void *rows, uint64_t n);
 
 static inline uint64_t media_range_word(uint64_t bytes, uint64_t tail)
 {
@@ -267,7 +302,9 @@ static inline uint64_t media_entry_payload(uint64_t word)
 }
 static inline uint64_t media_entry_bytes(uint64_t payload)
 {
-	return round_up(8 + (payload == MEDIA_ENTRY_RANGE ? 8 : payload), MEDIA_ENTRY_ALIGN);
+	if (payload >= MEDIA_ENTRY_BULK)
+		payload = payload == MEDIA_ENTRY_BULK ? sizeof(struct media_bulk) : 8;
+	return round_up(8 + payload, MEDIA_ENTRY_ALIGN);
 }
 
 /* The durTS and eight check bits in one word, because only a word is written atomically. */

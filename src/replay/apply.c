@@ -97,8 +97,32 @@ static int fail_above_size(
 	        (unsigned long long)d->super->heap_bytes);
 }
 
+/* INV-BU4 */
+static int fail_bulk(uint64_t durts)
+{
+	return fur_fail(FUR_ECORRUPT,
+	        "the results of bulk update %llu, which lie in the heap, are damaged: restore the "
+	        "file from a copy",
+	        (unsigned long long)durts);
+}
+
+/* Check the rows of a bulk entry, and that it stores below `size`. */
+static int check_bulk(
+        const struct durability *d, uint64_t durts, const struct log_entry *e, uint64_t size)
+{
+	const struct media_file file = durability_file(d);
+	if (media_bulk_check(d->image + e->offset, e->bulk.rows) != e->bulk.check)
+		return fail_bulk(durts);
+	struct log_bulk bulk = log_bulk_of(&file, e);
+	while (log_bulk_next(&bulk))
+		if (bulk.piece.offset + bulk.piece.bytes > size)
+			return fail_above_size(d, durts, &bulk.piece, size);
+	return bulk.broken ? fail_bulk(durts) : 0;
+}
+
 int apply_check(const struct durability *d, uint64_t durts)
 {
+	int error = 0;
 	const struct media_file file = durability_file(d);
 	struct log_walk walk = log_walk_update(&file, durts);
 	/* The caller has read the marker, so this size is as new as the update's, at least
@@ -109,6 +133,9 @@ int apply_check(const struct durability *d, uint64_t durts)
 			return fail_above_size(d, durts, &walk.entry, size);
 		if (walk.entry.range && media_range_tail(walk.entry.range, durts) > ring_tail(d))
 			return fail_older_tail(d, durts, media_range_tail(walk.entry.range, durts));
+		if (unlikely(walk.entry.bulk.rows != 0) &&
+		        (error = check_bulk(d, durts, &walk.entry, size)))
+			return error;
 	}
 	return walk_error(&walk, durts);
 }
@@ -207,18 +234,37 @@ static bool update_wanted(
 	                       : log_marker_commits(durability_marker(d, durts));
 }
 
+static void take_entry(struct writer *w, const struct log_entry *e)
+{
+	w->result.entries++;
+	take_piece(w, (struct piece){w->image + e->offset, e->payload, e->bytes});
+}
+
+/* The results lie in the file's heap also when `image` is a copy of that. */
+static int take_bulk(
+        struct writer *w, const struct media_file *file, const struct log_entry *e, uint64_t durts)
+{
+	struct log_bulk bulk = log_bulk_of(file, e);
+	while (log_bulk_next(&bulk))
+		take_entry(w, &bulk.piece);
+	return bulk.broken ? fail_bulk(durts) : 0;
+}
+
 static int take_update(struct writer *w, uint64_t durts)
 {
 	const struct media_file file = durability_file(w->d);
 	struct log_walk walk = log_walk_update(&file, durts);
-	while (log_walk_next(&walk)) {
-		w->result.entries++;
+	int error = 0;
+	while (!error && log_walk_next(&walk)) {
 		if (walk.entry.payload)
-			take_piece(w, (struct piece){w->image + walk.entry.offset,
-			                      walk.entry.payload, walk.entry.bytes});
+			take_entry(w, &walk.entry);
+		else if (walk.entry.bulk.rows)
+			error = take_bulk(w, &file, &walk.entry, durts);
+		else
+			w->result.entries++;
 	}
 	w->result.updates++;
-	return walk_error(&walk, durts);
+	return error ? error : walk_error(&walk, durts);
 }
 
 static int write_range(struct writer *w, const struct apply_range *range)
@@ -335,6 +381,33 @@ static unsigned writer_of(const struct apply_range *range, uint64_t offset)
 	return (unsigned)((uint64_t)mixed * range->threads >> 32);
 }
 
+static int sort_entry(const struct application *a, struct apply_basket *baskets,
+        const struct log_entry *e, struct replay_result *result)
+{
+	/* An entry is shorter than a granule, so it lies in two at most. */
+	_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
+	uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES,
+	         first = e->bytes < to_edge ? e->bytes : to_edge;
+	int error =
+	        basket_add(&baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
+	result->entries++;
+	if (first < e->bytes && !error)
+		error = basket_add(&baskets[writer_of(a->range, e->offset + first)],
+		        e->offset + first, e->bytes - first, e->payload + first);
+	return error;
+}
+
+static int sort_bulk(const struct application *a, struct apply_basket *baskets,
+        const struct log_entry *e, uint64_t durts, struct replay_result *result)
+{
+	const struct media_file file = durability_file(a->d);
+	struct log_bulk bulk = log_bulk_of(&file, e);
+	int error = 0;
+	while (!error && log_bulk_next(&bulk))
+		error = sort_entry(a, baskets, &bulk.piece, result);
+	return error ? error : bulk.broken ? fail_bulk(durts) : 0;
+}
+
 static int sort_update(const struct application *a, struct apply_basket *baskets, uint64_t durts,
         struct replay_result *result)
 {
@@ -343,18 +416,12 @@ static int sort_update(const struct application *a, struct apply_basket *baskets
 	int error = 0;
 	while (!error && log_walk_next(&walk)) {
 		const struct log_entry *e = &walk.entry;
-		result->entries++;
-		if (!e->payload)
-			continue;
-		/* An entry is shorter than a granule, so it lies in two at most. */
-		_Static_assert(MEDIA_ENTRY_MAX <= GRANULE_BYTES, "");
-		uint64_t to_edge = GRANULE_BYTES - e->offset % GRANULE_BYTES,
-		         first = e->bytes < to_edge ? e->bytes : to_edge;
-		error = basket_add(
-		        &baskets[writer_of(a->range, e->offset)], e->offset, first, e->payload);
-		if (first < e->bytes && !error)
-			error = basket_add(&baskets[writer_of(a->range, e->offset + first)],
-			        e->offset + first, e->bytes - first, e->payload + first);
+		if (e->payload)
+			error = sort_entry(a, baskets, e, result);
+		else if (e->bulk.rows)
+			error = sort_bulk(a, baskets, e, durts, result);
+		else
+			result->entries++;
 	}
 	result->updates++;
 	return error ? error : walk_error(&walk, durts);
@@ -468,6 +535,12 @@ int apply_updates(
 
 static void entry_to_copy(const struct durability *d, const struct log_entry *e)
 {
+	if (unlikely(e->bulk.rows != 0)) {
+		struct log_bulk bulk = log_bulk_at(d->image, d->super->heap_bytes, e);
+		while (log_bulk_next(&bulk))
+			entry_to_copy(d, &bulk.piece);
+		return;
+	}
 	if (e->offset >= d->copied)
 		return;
 	/* INV-FM4.  The copy may have been past the range before the update wrote it to the file.

@@ -115,6 +115,7 @@ cases = [
         "void f(fur_update *tx, struct s *p, struct s v) { fur_store(tx, p, v); }\n",
         False,
     ),
+    ("the bulk updates' header alone", "#include <fur_bulk.h>\n", True),
     ("the maps' header alone", "#include <fur_map.h>\n", True),
     ("reading a map in both transactions", READ_MAP % ("fur_ro", "fur_update", "at"), True),
     ("reading a map without a transaction", READ_MAP % ("fur_heap", "fur_update", "at"), False),

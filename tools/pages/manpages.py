@@ -18,6 +18,7 @@ SECTION = "3"
 # Pages of the headers' first comments, and how a program is built.
 OVERVIEWS = {
     "fur.h": ("libfur", "cc program.c $(pkg-config --cflags --libs libfur)"),
+    "fur_bulk.h": ("fur_bulk", "cc program.c $(pkg-config --cflags --libs libfur)"),
     "fur_map.h": ("fur_map", "cc program.c $(pkg-config --cflags --libs libfur)"),
     "fur_itm.h": ("libfur-itm", "cc -fgnu-tm program.c $(pkg-config --cflags --libs libfur-itm)"),
 }

@@ -19,7 +19,7 @@ import sys
 from check_site import problems_of
 
 SPHINX = "/usr/bin/sphinx-build"  # Debian's, whatever python3 comes first on the path
-HEADERS = ["include/fur.h", "include/fur_map.h", "include/fur.hpp"]
+HEADERS = ["include/fur.h", "include/fur_bulk.h", "include/fur_map.h", "include/fur.hpp"]
 LANGUAGES = {".h": "c", ".hpp": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python"}
 LINK = re.compile(r"(?<!`)(\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?\)")
 FENCES = re.DOTALL | re.MULTILINE
@@ -164,7 +164,8 @@ def add_man_pages(build, place):
         what = " ".join(brief[1].split()) if brief else ""
         heading = "Functions, structs and enums" if section == "3" else "Programs"
         lists[heading] = lists.get(heading, "") + f"- [{title}]({name}.md): {what}\n"
-    text = "# Reference\n\nThese are the man pages. [fur.h](../include/fur.h.md) and "
+    text = "# Reference\n\nThese are the man pages. [fur.h](../include/fur.h.md), "
+    text += "[fur_bulk.h](../include/fur_bulk.h.md) and "
     text += "[fur_map.h](../include/fur_map.h.md) have the same text. "
     text += "[fur.hpp](../include/fur.hpp.md) is the layer for C++.\n"
     for heading in sorted(lists, reverse=True):

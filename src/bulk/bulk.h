@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bulk.h - updates of very many records next to short ones.  The contract of src/bulk; docs/bulk.md
+ * has the protocol.
+ *
+ *   INV-BU4  The results of a bulk update, and the table that names them, are durable before its
+ *            marker.  Until the update is replayed, nobody else writes to their block; and the
+ *            replay of no earlier update does.
+ *   INV-BU5  A bulk update publishes alone: no other update joins its publication.
+ */
+#ifndef FUR_BULK_INTERNAL_H
+#define FUR_BULK_INTERNAL_H
+
+#include "htm/marks.h"
+#include <fur_bulk.h>
+
+/* Records of one extent: `count` of them, `stride` bytes apart.  Offsets are of the heap. */
+struct bulk_extent {
+	uint64_t to, stride, count;
+	uint64_t number; /* of its first record, among all */
+};
+
+struct bulk_job {
+	const struct fur_bulk *what;
+	struct bulk_extent *extents; /* [n], in the order of their addresses */
+	uint64_t n, records;
+	uint64_t cancels; /* htm.bulk.cancels, when the job began */
+	uint8_t *copy;    /* room for a record */
+	struct fur_bulk_result result;
+};
+
+/* Carry out a checked job.  Not inside a transaction.  Errors: those of fur_bulk_run(). */
+FUR_MUST_USE int bulk_whole(struct fur_thread *t, struct bulk_job *job);
+FUR_MUST_USE int bulk_each(struct fur_thread *t, struct bulk_job *job);
+
+/* Tell the program how far the job is, and ask whether it is cancelled.  Errors: FUR_EABORTED. */
+FUR_MUST_USE int bulk_progress(
+        struct fur_thread *t, struct bulk_job *job, uint64_t done, uint64_t records);
+
+/* Call map() for the record in job->copy. */
+static inline bool bulk_map(struct bulk_job *job, uint64_t number)
+{
+	return job->what->map(job->copy, job->what->bytes, number, job->what->arg);
+}
+
+/* Free what a bulk update has left, whose process ended in the middle of it.  Does nothing while a
+ * bulk update runs.  Called when a thread has registered: not inside a transaction. */
+void bulk_clean(struct fur_thread *t);
+
+/* --------------------------------------------------------------- block.c */
+
+/* Room in the heap for the results.  Only the file has them: nothing is stored to the block in this
+ * process's mapping. */
+struct bulk_block {
+	uint64_t offset, bytes; /* of the heap; offset 0: none */
+	uint8_t *image;         /* where it lies in the file's mapping */
+};
+
+/* Allocate it; after a failure the heap knows that it is to be freed.  Errors: FUR_ENOSPC; those of
+ * fur_commit(). */
+FUR_MUST_USE int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *block);
+/* Free it, after everything that this thread has committed is replayed.  Errors: those of
+ * fur_commit(); the heap has failed then. */
+int bulk_block_give(struct fur_thread *t, const struct bulk_block *block);
+
+#endif /* FUR_BULK_INTERNAL_H */

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bulk_test.cpp - fur_bulk_run: updates of many records next to short ones (INV-BU1 to INV-BU5).
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+#include "software.hpp"
+
+#include "media/heap_layout.h"
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <fur_bulk.h>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace
+{
+
+constexpr uint64_t MIB = 1 << 20;
+
+/* fur_bulk_run() with a C++ function. */
+using Map = std::function<bool(void *, uint64_t)>;
+struct Job : fur_bulk {
+	Job(size_t each, std::vector<fur_extent> where, Map what)
+	    : map_(std::move(what)), extents_(std::move(where))
+	{
+		fur_bulk_init(this);
+		bytes = each;
+		extents = extents_.data();
+		n = extents_.size();
+		arg = this;
+		map = [](void *copy, size_t, uint64_t number, void *job) {
+			return static_cast<Job *>(job)->map_(copy, number);
+		};
+	}
+	int run(fur_thread *t)
+	{
+		result.size = sizeof result;
+		return fur_bulk_run(t, this, &result);
+	}
+	/* `f` is called by progress(). */
+	void on_progress(std::function<bool()> f)
+	{
+		progress_ = std::move(f);
+		progress = [](uint64_t, uint64_t, void *job) {
+			return static_cast<Job *>(job)->progress_();
+		};
+	}
+	fur_bulk_result result = {};
+
+private:
+	Map map_;
+	std::vector<fur_extent> extents_;
+	std::function<bool()> progress_;
+};
+
+bool add_to_words(void *copy, size_t bytes, uint64_t add)
+{
+	auto *word = static_cast<uint64_t *>(copy);
+	for (size_t k = 0; k < bytes / 8; k++)
+		word[k] += add;
+	return true;
+}
+
+class Bulk : public HeapFile, public ::testing::WithParamInterface<fur_pm>
+{
+protected:
+	static fur::Options options(uint64_t heap_bytes = 8 * MIB)
+	{
+		fur::Options o = software_options();
+		o.heap_bytes = heap_bytes;
+		o.max_threads = 8;
+		o.pm = GetParam();
+		return o;
+	}
+	Bulk()
+	{
+		opened(create(options()));
+		registered();
+	}
+	void opened(fur::Heap &&heap)
+	{
+		heap_of_.emplace(std::move(heap));
+		heap_ = *heap_of_;
+	}
+	void registered()
+	{
+		thread_of_.emplace(heap_);
+		self_ = *thread_of_;
+	}
+	void closed()
+	{
+		thread_of_.reset();
+		heap_of_->close();
+		heap_of_.reset();
+	}
+
+	/* A block of so many bytes, all of this value, in root 0. */
+	uint8_t *block(size_t bytes, uint8_t value = 0)
+	{
+		return fur::update(self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
+			std::vector<uint8_t> all(bytes, value);
+			fur_write(tx, p, all.data(), bytes);
+			fur_set_root(tx, 0, p);
+			return p;
+		});
+	}
+	uint64_t blocks_in_use()
+	{
+		alloc_census census;
+		EXPECT_EQ(alloc_check(fur_base(heap_), &census), 0) << fur_errormsg();
+		return census.blocks;
+	}
+	void reopen()
+	{
+		closed();
+		opened(open(options()));
+		registered();
+	}
+
+	fur_heap *heap_ = nullptr;
+	fur_thread *self_ = nullptr;
+
+private:
+	std::optional<fur::Heap> heap_of_;
+	std::optional<fur::Thread> thread_of_;
+};
+
+/* ------------------------------------------------------------ alone */
+
+TEST_P(Bulk, Whole_ChangesRecordsOfEverySizeAndPlace_AndNothingElse)
+{
+	struct Shape {
+		size_t bytes, stride, offset;
+	};
+	for (Shape s : {Shape{1, 1, 0}, {3, 5, 1}, {8, 8, 0}, {13, 16, 3}, {64, 64, 0},
+	             {100, 164, 4}, {5000, 5008, 8}}) {
+		const uint64_t count = 130;
+		const size_t all = s.offset + count * s.stride;
+		uint8_t *at = block(all, 7);
+		/* As many replay threads as a larger log would have. */
+		heap_->durability.replay_options = {s.bytes % 2 ? 3u : 1u, 4, 1};
+		Job job(s.bytes, {{at + s.offset, s.stride, count}},
+		        [&](void *copy, uint64_t number) {
+			        memset(copy, int(number % 100 + 10), s.bytes);
+			        return number % 3 != 0;
+		        });
+		ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+		EXPECT_EQ(job.result.records, count);
+		EXPECT_EQ(job.result.changed, count - (count + 2) / 3);
+		EXPECT_EQ(job.result.updates, 1u);
+		EXPECT_EQ(job.result.again, 0u);
+		auto check = [&](const uint8_t *from) {
+			for (size_t k = 0; k < all; k++) {
+				uint64_t record = (k - s.offset) / s.stride;
+				bool in = k >= s.offset && (k - s.offset) % s.stride < s.bytes &&
+				          record % 3 != 0;
+				ASSERT_EQ(from[k], in ? record % 100 + 10 : 7u)
+				        << "byte " << k << ", records of " << s.bytes;
+			}
+		};
+		check(at);
+		reopen();
+		check(static_cast<uint8_t *>(fur_root(heap_, 0)));
+		fur::update(self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_, 0)); });
+		EXPECT_EQ(blocks_in_use(), 0u);
+	}
+}
+
+TEST_P(Bulk, Whole_TakesExtentsInAnyOrder_AndNumbersThemAsGiven)
+{
+	auto *at = reinterpret_cast<uint64_t *>(block(4096));
+	Job job(8, {{at + 256, 16, 4}, {at, 8, 3}, {at + 100, 0, 1}},
+	        [](void *copy, uint64_t number) {
+		        uint64_t value = number + 1;
+		        memcpy(copy, &value, 8);
+		        return true;
+	        });
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_EQ(at[256], 1u);
+	EXPECT_EQ(at[262], 4u);
+	EXPECT_EQ(at[0], 5u);
+	EXPECT_EQ(at[2], 7u);
+	EXPECT_EQ(at[100], 8u);
+	EXPECT_EQ(at[257], 0u);
+}
+
+TEST_P(Bulk, Each_ChangesAllInOrdinaryUpdates)
+{
+	auto *at = reinterpret_cast<uint64_t *>(block(1000 * 64));
+	Job job(64, {{at, 64, 1000}}, [](void *copy, uint64_t number) {
+		return add_to_words(copy, 64, 1) && number % 2;
+	});
+	job.atomic = FUR_BULK_EACH;
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.records, 1000u);
+	EXPECT_EQ(job.result.changed, 500u);
+	EXPECT_GT(job.result.updates, 10u);
+	reopen();
+	at = static_cast<uint64_t *>(fur_root(heap_, 0));
+	for (uint64_t k = 0; k < 8000; k++)
+		ASSERT_EQ(at[k], k / 8 % 2) << k;
+}
+
+TEST_P(Bulk, Whole_ThatChangesNothing_LogsNothing)
+{
+	uint8_t *at = block(4096, 1);
+	Job job(64, {{at, 64, 64}}, [](void *, uint64_t) { return false; });
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.changed, 0u);
+	EXPECT_EQ(job.result.records, 64u);
+	EXPECT_EQ(blocks_in_use(), 1u);
+}
+
+/* ------------------------------------------------------------ beside updates */
+
+/* Short updates of a helper, in the middle of a bulk update. */
+class BulkBeside : public Software
+{
+protected:
+	static fur::Options options()
+	{
+		fur::Options o = software_options();
+		o.heap_bytes = 8 * MIB;
+		return o;
+	}
+	BulkBeside() : Software(options()) {}
+	/* The helper adds 1000 to the record's words, in an update of this kind. */
+	void add_by_helper(tx_mode mode, uint64_t *record)
+	{
+		other_.run([=, this](fur_thread *t) {
+			update_in(
+			        mode,
+			        [&](fur_update *tx) {
+				        for (unsigned k = 0; k < 8; k++)
+					        fur_store(tx, &record[k],
+					                fur_load(tx, &record[k]) + 1000);
+			        },
+			        t);
+		});
+	}
+};
+
+TEST_F(BulkBeside, ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
+{
+	for (tx_mode mode : {TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT})
+		for (unsigned at : {5u, 9u, 10u, 11u, 20u}) {
+			std::vector<uint64_t> before(words_, words_ + 256);
+			bool done = false;
+			Job job(64, {{words_, 64, 32}}, [&](void *copy, uint64_t number) {
+				if (number == 10 && !done) {
+					done = true;
+					add_by_helper(mode, word(at));
+				}
+				return add_to_words(copy, 64, 1);
+			});
+			ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+			EXPECT_EQ(job.result.again, 1u) << "marked, whether mapped before or not";
+			for (unsigned k = 0; k < 256; k++)
+				ASSERT_EQ(words_[k], before[k] + 1 + (k / 8 == at ? 1000 : 0)) << k;
+		}
+}
+
+TEST_F(BulkBeside, ARecordThatMapLeavesAloneTheSecondTime_KeepsTheUpdatesValue)
+{
+	bool done = false;
+	Job job(64, {{words_, 64, 32}}, [&](void *copy, uint64_t number) {
+		if (number == 10 && !done) {
+			done = true;
+			add_by_helper(TX_CONCURRENT, word(3));
+		}
+		if (*static_cast<uint64_t *>(copy) >= 1000)
+			return false;
+		return add_to_words(copy, 64, 1);
+	});
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.changed, 31u);
+	EXPECT_EQ(word(3)[0], 1000u);
+	EXPECT_EQ(word(4)[0], 1u);
+}
+
+/* More records are marked again and again than the log holds: the commit takes the block. */
+TEST_F(BulkBeside, AnUpdateThatMarksAllRecordsInEachPass_DoesNotKeepItFromCommitting)
+{
+	const uint64_t count = 4096;
+	uint64_t *at = fur::update(self_, [&](fur_update *tx) {
+		auto *p = static_cast<uint64_t *>(fur_alloc(tx, count * 64));
+		std::vector<uint64_t> zero(count * 8);
+		fur_write(tx, p, zero.data(), count * 64);
+		return p;
+	});
+	uint64_t calls = 0, rounds = 0;
+	Job job(64, {{at, 64, count}}, [&](void *copy, uint64_t) {
+		calls++;
+		return add_to_words(copy, 64, 1);
+	});
+	auto change_all = [&] {
+		rounds++;
+		other_.run([&](fur_thread *t) {
+			for (uint64_t k = 0; k < count; k += 64)
+				update_in(
+				        TX_CONCURRENT,
+				        [&](fur_update *tx) {
+					        for (uint64_t n = k; n < k + 64; n++)
+						        fur_store(tx, &at[n * 8],
+						                fur_load(tx, &at[n * 8]) + 1000);
+				        },
+				        t);
+		});
+		return true;
+	};
+	job.on_progress([&] { return calls < count || change_all(); });
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_GT(rounds, 3u);
+	EXPECT_EQ(job.result.changed, count);
+	for (uint64_t k = 0; k < count; k++)
+		ASSERT_EQ(at[k * 8], 1 + 1000 * rounds) << k;
+	EXPECT_EQ(at[1], 1u);
+}
+
+class BulkThreads : public Bulk
+{
+protected:
+	static constexpr uint64_t RECORDS = 2000, ROUNDS = 12;
+	/* Threads add 1 to all words of records, in updates of each kind, and check that all
+	 * records of a read-only transaction have been bulk-updated as often. */
+	void add_beside(fur_bulk_atomic atomic)
+	{
+		at_ = reinterpret_cast<uint64_t *>(block(RECORDS * 64));
+		std::atomic<bool> over{false};
+		std::atomic<uint64_t> torn{0}, added{0};
+		std::vector<std::thread> threads;
+		for (unsigned i = 0; i < 3; i++)
+			threads.emplace_back([&, i] { added += add_until(over, i); });
+		threads.emplace_back([&] {
+			fur::Thread self(heap_);
+			while (!over)
+				torn += look(self, atomic);
+		});
+		for (uint64_t k = 0; k < ROUNDS; k++) {
+			Job job(64, {{at_, 64, RECORDS}}, [&](void *copy, uint64_t) {
+				auto *word = static_cast<uint64_t *>(copy);
+				for (unsigned n = 1; n < 8; n++)
+					torn += word[n] != word[0];
+				return add_to_words(copy, 64, MIB);
+			});
+			job.atomic = atomic;
+			ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+		}
+		over = true;
+		for (auto &t : threads)
+			t.join();
+		EXPECT_EQ(torn, 0u);
+		check(added);
+		reopen();
+		at_ = static_cast<uint64_t *>(fur_root(heap_, 0));
+		check(added);
+		EXPECT_EQ(blocks_in_use(), 1u);
+	}
+
+private:
+	uint64_t add_until(const std::atomic<bool> &over, unsigned kind)
+	{
+		fur::Thread self(heap_);
+		uint64_t n = 0;
+		for (uint64_t x = kind; !over; n++) {
+			x = x * 6364136223846793005 + 1442695040888963407;
+			uint64_t *record = at_ + (x >> 40) % RECORDS * 8;
+			auto add = [&](fur_update *tx) {
+				for (unsigned k = 0; k < 8; k++)
+					fur_store(tx, &record[k], fur_load(tx, &record[k]) + 1);
+			};
+			prefer_in_place(self, kind == 0);
+			if (kind == 1)
+				fur::update(self, fur::rerun, add);
+			else
+				fur::update(self, add);
+		}
+		return n;
+	}
+	uint64_t look(fur_thread *self, fur_bulk_atomic atomic)
+	{
+		uint64_t torn = 0;
+		fur::read(self, [&](fur_ro *) {
+			for (uint64_t k = 0; k < RECORDS; k++) {
+				for (unsigned n = 1; n < 8; n++)
+					torn += at_[k * 8 + n] != at_[k * 8];
+				if (atomic == FUR_BULK_WHOLE)
+					torn += at_[k * 8] / MIB != at_[0] / MIB;
+			}
+		});
+		return torn;
+	}
+	void check(uint64_t added)
+	{
+		uint64_t sum = 0;
+		for (uint64_t k = 0; k < RECORDS; k++) {
+			ASSERT_EQ(at_[k * 8] / MIB, ROUNDS);
+			sum += at_[k * 8] % MIB;
+		}
+		EXPECT_EQ(sum, added);
+	}
+	uint64_t *at_ = nullptr;
+};
+
+TEST_P(BulkThreads, Whole_LosesNoUpdate_AndReadersSeeAllOrNothing)
+{
+	add_beside(FUR_BULK_WHOLE);
+}
+
+TEST_P(BulkThreads, Each_LosesNoUpdate)
+{
+	add_beside(FUR_BULK_EACH);
+}
+
+/* ------------------------------------------------------------ failures */
+
+TEST_P(Bulk, AKillBeforeTheCommit_ChangesNothing_AndItsRoomIsFreed)
+{
+	uint8_t *at = block(64 * 512 * 4, 3);
+	ASSERT_EQ(blocks_in_use(), 1u);
+	closed();
+	in_killed_child([&] {
+		fur::Heap heap = open(options());
+		fur::Thread self(heap);
+		Job job(64, {{at, 64, 512 * 4}}, [&](void *copy, uint64_t number) {
+			if (number == 1000)
+				_exit(::testing::Test::HasFailure() ? 1 : 0);
+			memset(copy, 9, 64);
+			return true;
+		});
+		(void)job.run(self);
+	});
+	opened(open(options()));
+	EXPECT_NE(header(fur_base(heap_))->bulk, 0u) << "the child got so far";
+	EXPECT_EQ(blocks_in_use(), 2u);
+	registered();
+	EXPECT_EQ(header(fur_base(heap_))->bulk, 0u);
+	EXPECT_EQ(blocks_in_use(), 1u);
+	for (size_t k = 0; k < 64 * 512 * 4; k++)
+		ASSERT_EQ(at[k], 3) << k;
+}
+
+/* The callback that replays, in a child: ends the child when the bulk update has committed, so that
+ * only recovery can replay it. */
+const durability_ops *true_ops;
+htm *watched;
+int end_after_commit(durability *d)
+{
+	if (watched && arch_load(&watched->bulk.commits))
+		_exit(::testing::Test::HasFailure() ? 1 : 0);
+	return true_ops->replay(d);
+}
+
+TEST_P(Bulk, AKillBeforeTheReplay_LosesNothing)
+{
+	const uint64_t count = 3000, bytes = 200;
+	uint8_t *at = block(count * bytes, 3);
+	closed();
+	for (unsigned round : {1u, 3u}) {
+		in_killed_child([&] {
+			fur::Heap heap = open(options());
+			fur::Thread self(heap);
+			static durability_ops ops;
+			true_ops = heap.get()->durability.ops;
+			ops = {end_after_commit};
+			heap.get()->durability.ops = &ops;
+			watched = &heap.get()->htm;
+			Job job(bytes, {{at, bytes, count}}, [&](void *copy, uint64_t number) {
+				memset(copy, int(number % 50 + round), bytes);
+				return number % 7 != 0;
+			});
+			(void)job.run(self);
+			_exit(1);
+		});
+		opened(open(options()));
+		EXPECT_NE(header(fur_base(heap_))->bulk, 0u);
+		registered();
+		EXPECT_EQ(blocks_in_use(), 1u);
+		for (uint64_t k = 0; k < count * bytes; k++)
+			ASSERT_EQ(at[k], k / bytes % 7 ? k / bytes % 50 + round : 3u) << k;
+		closed();
+	}
+}
+
+TEST_P(Bulk, ACancelledOne_ChangesNothing)
+{
+	uint8_t *at = block(64 * 4096, 3);
+	for (bool by_call : {false, true}) {
+		Job job(64, {{at, 64, 4096}}, [](void *copy, uint64_t) {
+			memset(copy, 9, 64);
+			return true;
+		});
+		job.on_progress([&] {
+			if (by_call) {
+				EXPECT_EQ(fur_bulk_cancel(heap_), 0);
+			}
+			return by_call;
+		});
+		EXPECT_EQ(job.run(self_), FUR_EABORTED);
+		EXPECT_NE(std::string(fur_errormsg()).find("cancel"), std::string::npos);
+		EXPECT_EQ(at[0], 3);
+		EXPECT_EQ(blocks_in_use(), 1u);
+		job.atomic = FUR_BULK_EACH;
+		EXPECT_EQ(job.run(self_), FUR_EABORTED);
+		EXPECT_EQ(at[0], 9) << "of EACH the first update has committed";
+		EXPECT_EQ(at[job.result.records * 64], 3);
+		fur::update(self_, [&](fur_update *tx) {
+			std::vector<uint8_t> three(64 * 4096, 3);
+			fur_write(tx, at, three.data(), job.result.records * 64);
+		});
+	}
+	Job job(64, {{at, 64, 4096}}, [](void *, uint64_t) { return false; });
+	EXPECT_EQ(job.run(self_), 0) << "an earlier call of fur_bulk_cancel() does not matter";
+}
+
+TEST_P(Bulk, WithoutRoomForTheResults_ItChangesNothing)
+{
+	uint8_t *at = block(5 * MIB, 3);
+	Job job(64, {{at, 64, 5 * MIB / 64}}, [](void *copy, uint64_t) {
+		memset(copy, 9, 64);
+		return true;
+	});
+	EXPECT_EQ(job.run(self_), FUR_ENOSPC);
+	EXPECT_EQ(at[0], 3);
+	EXPECT_EQ(header(fur_base(heap_))->bulk, 0u);
+	job.atomic = FUR_BULK_EACH;
+	EXPECT_EQ(job.run(self_), 0) << "which needs none: " << fur_errormsg();
+	EXPECT_EQ(at[5 * MIB - 1], 9);
+}
+
+TEST_P(Bulk, TheResultsAreInABackupThatIsMadeMeanwhile_OrNot)
+{
+	const uint64_t count = 20000;
+	auto *at = reinterpret_cast<uint64_t *>(block(count * 64));
+	std::atomic<bool> over{false};
+	std::thread worker([&] {
+		fur::Thread self(heap_);
+		while (!over) {
+			Job job(64, {{at, 64, count}},
+			        [](void *record, uint64_t) { return add_to_words(record, 64, 1); });
+			EXPECT_EQ(job.run(self), 0) << fur_errormsg();
+		}
+	});
+	std::vector<std::string> copies;
+	for (int k = 0; k < 5; k++) {
+		copies.push_back(path_ + "." + std::to_string(k));
+		EXPECT_EQ(fur_backup(heap_, copies.back().c_str()), 0) << fur_errormsg();
+	}
+	over = true;
+	worker.join();
+	closed();
+	for (const std::string &copy : copies) {
+		fur::Heap heap = fur::Heap::open(copy, options());
+		auto *words = static_cast<uint64_t *>(fur_root(heap, 0));
+		for (uint64_t n = 1; n < count * 8; n++)
+			ASSERT_EQ(words[n], words[0]) << n;
+		heap.close();
+		unlink(copy.c_str());
+	}
+	opened(open(options()));
+}
+
+/* ------------------------------------------------------------ misuse */
+
+TEST_P(Bulk, WrongArguments_AreRefused_AndNothingChanges)
+{
+	uint8_t *at = block(65536, 3);
+	auto nine = [](void *copy, uint64_t) {
+		memset(copy, 9, 1);
+		return true;
+	};
+	auto *base = static_cast<uint8_t *>(fur_base(heap_));
+	struct Wrong {
+		size_t bytes;
+		std::vector<fur_extent> extents;
+		int code;
+		const char *says;
+	};
+	const Wrong all[] = {{64, {{at, 63, 2}}, FUR_EINVAL, "stride"},
+	        {64, {{at, 0, 2}}, FUR_EINVAL, "stride"},
+	        {64, {{at, 64, 0}}, FUR_EINVAL, "at least one"},
+	        {0, {{at, 64, 2}}, FUR_EINVAL, "records of 0 bytes"},
+	        {64, {}, FUR_EINVAL, "extents"},
+	        {64, {{at, 64, 2}, {at + 64, 64, 2}}, FUR_EINVAL, "overlap"},
+	        {64, {{at + 64, 64, 2}, {at, 64, 2}}, FUR_EINVAL, "overlap"},
+	        {64, {{base, 64, 2}}, FUR_ERANGE, "memory for blocks"},
+	        {64, {{base + 8 * MIB - 64, 64, 2}}, FUR_ERANGE, "memory for blocks"},
+	        {64, {{&at, 64, 2}}, FUR_ERANGE, "memory for blocks"},
+	        {64, {{at, 64, UINT64_MAX}}, FUR_ERANGE, "memory for blocks"},
+	        {64, {{at, UINT64_MAX / 2, 3}}, FUR_ERANGE, "memory for blocks"},
+	        {SIZE_MAX, {{at, SIZE_MAX, 1}}, FUR_EINVAL, "cannot lie"}};
+	for (const Wrong &w : all)
+		for (fur_bulk_atomic atomic : {FUR_BULK_WHOLE, FUR_BULK_EACH}) {
+			Job job(w.bytes, w.extents, nine);
+			job.atomic = atomic;
+			EXPECT_EQ(job.run(self_), w.code) << w.says;
+			EXPECT_NE(std::string(fur_errormsg()).find(w.says), std::string::npos)
+			        << fur_errormsg();
+		}
+	Job job(64, {{at, 64, 2}}, nine);
+	job.atomic = static_cast<fur_bulk_atomic>(3);
+	EXPECT_EQ(job.run(self_), FUR_EINVAL);
+	job.atomic = FUR_BULK_WHOLE;
+	job.map = nullptr;
+	EXPECT_EQ(job.run(self_), FUR_EINVAL);
+	job.size = 8;
+	EXPECT_EQ(job.run(self_), FUR_EINVAL);
+	EXPECT_EQ(fur_bulk_run(nullptr, &job, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_bulk_run(self_, nullptr, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_bulk_cancel(nullptr), FUR_EINVAL);
+	for (int k = 0; k < 65536; k++)
+		ASSERT_EQ(at[k], 3) << k;
+}
+
+TEST_P(Bulk, InATransaction_OrBesideAnother_ItIsRefused)
+{
+	uint8_t *at = block(65536, 3);
+	auto nothing = [](void *, uint64_t) { return false; };
+	Job job(64, {{at, 64, 2}}, nothing);
+	fur::read(self_, [&](fur_ro *) { EXPECT_EQ(job.run(self_), FUR_ENESTED); });
+	fur::update(self_, [&](fur_update *) { EXPECT_EQ(job.run(self_), FUR_ENESTED); });
+	bool asked = false;
+	Job outer(64, {{at, 64, 2}}, [&](void *, uint64_t) {
+		if (!std::exchange(asked, true))
+			std::thread([&] {
+				fur::Thread other(heap_);
+				EXPECT_EQ(job.run(other), FUR_EBUSY);
+				job.atomic = FUR_BULK_EACH;
+				EXPECT_EQ(job.run(other), 0) << fur_errormsg();
+			}).join();
+		return false;
+	});
+	EXPECT_EQ(outer.run(self_), 0) << fur_errormsg();
+	EXPECT_TRUE(asked);
+}
+
+std::string name(const ::testing::TestParamInfo<fur_pm> &info)
+{
+	return info.param == FUR_PM_SYNC ? "Sync" : "Emulated";
+}
+INSTANTIATE_TEST_SUITE_P(Pm, Bulk, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
+INSTANTIATE_TEST_SUITE_P(Pm, BulkThreads, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
+
+} // namespace
