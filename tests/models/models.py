@@ -12,9 +12,9 @@
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
 Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml, claims.pml
-or bulk.pml.  Before any, models.py checks that its table of mutations agrees with the lists at their
-heads, and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as
-expected, 1 not, 2 wrong usage.
+or bulk.pml.  Before any, models.py checks that its table of mutations agrees with the lists at the
+heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit status:
+0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
