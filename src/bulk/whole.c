@@ -367,6 +367,9 @@ static int commit(struct whole *w)
 	arch_fetch_add(&t->htm->bulk.commits, 1);
 	arch_fetch_add(&t->htm->bulk.records, w->changed);
 	arch_fetch_add(&t->htm->bulk.again, w->job->result.again);
+	/* For fur_options.dram_bytes, it counts as an update with an entry for each page. */
+	if (t->htm->after_update)
+		t->htm->after_update(t, w->block.bytes / MEDIA_ENTRY_MAX);
 	return 0;
 }
 

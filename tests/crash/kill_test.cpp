@@ -54,7 +54,7 @@ struct Settings {
 	unsigned parts() const
 	{
 		/* A table of a hash map does not fit the small log. */
-		return crash::EVERYTHING | (large ? crash::LARGE : 0u) |
+		return crash::EVERYTHING | crash::BULK | (large ? crash::LARGE : 0u) |
 		       (grow ? crash::GROWTH : 0u) | (small_log ? 0u : crash::CONTAINERS);
 	}
 	std::string arguments() const
@@ -266,6 +266,7 @@ private:
 			crash::note(copied_, shared_);
 		for (unsigned t = 0; t < crash::THREADS; t++)
 			copied_->thread[t].intended.store(shared_->thread[t].intended);
+		copied_->bulk_intended.store(shared_->bulk_intended);
 		fur::Heap copy = fur::Heap::open(copy_path(), options());
 		std::string wrong = expected.check(copy, copied_);
 		if (wrong.empty() && copy.info().recovered)

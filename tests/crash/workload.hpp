@@ -10,6 +10,9 @@
  * updates end with a ticket; the thread acknowledges them after a wait for a ticket or for the
  * heap, and with an update that waits.
  *
+ * BULK: thread 0 now and then adds 1 to the upper halves of some words, all in one bulk update, and
+ * each update adds 1 to the lower half of one of them.
+ *
  * Reads, one transaction each: look a key up; or read another thread's counter, and, after
  * fur_end_ro has returned, write down what was `seen`: from then on it must survive.  Half of the
  * latter end with a ticket: then the thread writes down the counters of several together, after one
@@ -25,6 +28,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fur.hpp>
+#include <fur_bulk.h>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -41,7 +45,8 @@ enum Parts : unsigned {
 	EVERYTHING = 7,
 	LARGE = 8,
 	GROWTH = 16,
-	CONTAINERS = 32
+	CONTAINERS = 32,
+	BULK = 64
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
@@ -51,6 +56,9 @@ enum { LARGE_EVERY = 3, LARGE_WORDS = 768, VERY_LARGE_WORDS = 3072 };
  * of 16 to 400 KiB, so the heap becomes some MiB larger with each ten of them. */
 enum { ADD_EVERY = 8, ADD_MOST = 128 };
 
+/* BULK: words, and updates of thread 0 from one bulk update to the next. */
+enum : uint64_t { BULK_WORDS = 128, BULK_EVERY = 16, BULK_ONE = UINT64_C(1) << 32 };
+
 /* In memory shared with the process that kills. */
 struct alignas(128) Acknowledged {
 	std::atomic<uint64_t> intended, acknowledged, seen[THREADS];
@@ -58,6 +66,7 @@ struct alignas(128) Acknowledged {
 };
 struct Shared {
 	Acknowledged thread[THREADS];
+	std::atomic<uint64_t> bulk_intended, bulk_acknowledged;
 	std::atomic<bool> running, stop;
 };
 /* Record the updates that may not be lost from now on. */
@@ -68,6 +77,7 @@ inline void note(Shared *to, const Shared *from)
 		for (unsigned seen = 0; seen < THREADS; seen++)
 			to->thread[t].seen[seen].store(from->thread[t].seen[seen]);
 	}
+	to->bulk_acknowledged.store(from->bulk_acknowledged);
 }
 inline Shared *make_shared_memory()
 {
@@ -96,6 +106,7 @@ struct Data {
 	uint64_t *large[THREADS];
 	AddedBlock *added[THREADS]; /* newest first */
 	Structures<THREADS> structures;
+	uint64_t bulk[BULK_WORDS];
 };
 
 inline uint64_t mix(uint64_t x)
@@ -207,6 +218,30 @@ inline void add_block(fur_update *tx, Data *data, uint64_t t, uint64_t k)
 	fur_store(tx, &data->added[t], block);
 }
 
+inline uint64_t bulk_word(uint64_t t, uint64_t k)
+{
+	return mix(t * 7919 + k) % BULK_WORDS;
+}
+
+/* The next bulk update. */
+inline void bulk_update(fur_thread *self, Data *data, Shared *shared)
+{
+	const uint64_t round = data->bulk[0] / BULK_ONE + 1;
+	const fur_extent all = {data->bulk, sizeof(uint64_t), BULK_WORDS};
+	fur_bulk job;
+	fur_bulk_init(&job);
+	job.map = [](void *copy, size_t, uint64_t, void *) {
+		*static_cast<uint64_t *>(copy) += BULK_ONE;
+		return true;
+	};
+	job.bytes = sizeof(uint64_t);
+	job.extents = &all;
+	job.n = 1;
+	shared->bulk_intended.store(round, std::memory_order_relaxed);
+	fur::check(fur_bulk_run(self, &job, nullptr));
+	shared->bulk_acknowledged.store(round, std::memory_order_relaxed);
+}
+
 /* `ticket`: the update ends with it; NULL: it waits. */
 inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t, uint64_t k,
         unsigned parts = EVERYTHING, fur_ticket *ticket = nullptr)
@@ -236,6 +271,10 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 			add_block(tx, data, t, k);
 		if (parts & CONTAINERS)
 			data->structures.change(tx, t, k);
+		if (parts & BULK) {
+			uint64_t *word = &data->bulk[bulk_word(t, k)];
+			fur_store(tx, word, fur_load(tx, word) + 1);
+		}
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.to].value,
 			        fur_load(tx, &data->account[s.to].value) + s.amount);
@@ -314,6 +353,8 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 				mine.acknowledged.store(k, std::memory_order_relaxed);
 			if (update_perhaps_late(heap, self, data, seed, t, k, parts))
 				mine.acknowledged.store(k, std::memory_order_relaxed);
+			if (parts & BULK && t == 0 && k % BULK_EVERY == 0)
+				bulk_update(self, data, shared);
 			continue;
 		}
 		if ((r >> 20) % 16 == 8) {
@@ -403,6 +444,8 @@ public:
 		if (wrong.empty())
 			wrong = check_tree(data);
 		if (wrong.empty())
+			wrong = check_bulk(data, shared);
+		if (wrong.empty())
 			wrong = check_memory(heap, data);
 		return wrong;
 	}
@@ -448,6 +491,24 @@ private:
 			newest_large_[t] = k;
 		if (parts_ & CONTAINERS)
 			structures_.change(t, k);
+		if (parts_ & BULK)
+			bulk_[bulk_word(t, k)]++;
+	}
+	std::string check_bulk(const Data *data, const Shared *shared) const
+	{
+		const uint64_t round = data->bulk[0] / BULK_ONE;
+		if (round < shared->bulk_acknowledged || round > shared->bulk_intended)
+			return "the heap has " + std::to_string(round) + " bulk updates; " +
+			       std::to_string(shared->bulk_acknowledged) +
+			       " are acknowledged, of " + std::to_string(shared->bulk_intended);
+		for (uint64_t k = 0; k < BULK_WORDS; k++)
+			if (data->bulk[k] != round * BULK_ONE + bulk_[k])
+				return "word " + std::to_string(k) + " of " +
+				       std::to_string(round) + " bulk updates has " +
+				       std::to_string(data->bulk[k] / BULK_ONE) + " of them, and " +
+				       std::to_string(data->bulk[k] % BULK_ONE) + " of " +
+				       std::to_string(bulk_[k]) + " other updates";
+		return "";
 	}
 	std::string check_accounts(const Data *data) const
 	{
@@ -527,6 +588,8 @@ private:
 						return "a block is torn";
 			}
 		}
+		/* A bulk update that did not end leaves a block, until a thread registers. */
+		reachable += header(fur_base(heap))->bulk != 0;
 		alloc_census census;
 		if (alloc_check(fur_base(heap), &census))
 			return fur_errormsg();
@@ -540,6 +603,7 @@ private:
 	unsigned parts_;
 	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {}, newest_large_[THREADS] = {};
 	int64_t balance_[ACCOUNTS] = {};
+	uint64_t bulk_[BULK_WORDS] = {};
 	std::set<int64_t> keys_;
 	ExpectedStructures<THREADS> structures_;
 };
