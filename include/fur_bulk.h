@@ -26,7 +26,8 @@
  * records while other updates run, and maps those again that were changed meanwhile.  It shuts the
  * others out only to commit, for the time that it takes to store the results.  They do not go
  * through the redo log: they need room in the heap, as much as the records have, until the call
- * returns.  docs/bulk.md explains how, and which transaction waits for which.
+ * returns.  docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the
+ * same for C++, with a function object.
  */
 #ifndef FUR_BULK_H
 #define FUR_BULK_H

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <fur_bulk.h>
+#include <fur/bulk.hpp>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -187,6 +187,34 @@ TEST_P(Bulk, Whole_TakesExtentsInAnyOrder_AndNumbersThemAsGiven)
 	EXPECT_EQ(at[2], 7u);
 	EXPECT_EQ(at[100], 8u);
 	EXPECT_EQ(at[257], 0u);
+}
+
+TEST_P(Bulk, InCpp_AFunctionObjectChangesRecords)
+{
+	struct Account {
+		uint32_t owner = 0;
+		int64_t balance = 0;
+	};
+	auto *all = reinterpret_cast<Account *>(block(100 * sizeof(Account)));
+	auto result = fur::bulk(self_, all, 100, [](Account &a, uint64_t number) noexcept {
+		a.owner = uint32_t(number);
+		a.balance++;
+	});
+	EXPECT_EQ(result.changed, 100u);
+	result = fur::bulk(
+	        self_, all, 100,
+	        [](Account &a, uint64_t) noexcept {
+		        a.balance++;
+		        return a.owner % 2 == 0;
+	        },
+	        FUR_BULK_EACH);
+	EXPECT_EQ(result.changed, 50u);
+	for (uint32_t k = 0; k < 100; k++) {
+		EXPECT_EQ(all[k].owner, k);
+		EXPECT_EQ(all[k].balance, k % 2 ? 1 : 2);
+	}
+	auto nothing = [](Account &, uint64_t) noexcept {};
+	EXPECT_THROW(fur::bulk(self_, all, 0, nothing), fur::Error);
 }
 
 TEST_P(Bulk, Each_ChangesAllInOrdinaryUpdates)

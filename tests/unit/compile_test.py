@@ -265,8 +265,10 @@ CONTAINER_HEADERS = [
     "queue",
     "ptr",
     "root",
+    "bulk",
 ]
-MISUSE = """#include <fur/root.hpp>
+MISUSE = """#include <fur/bulk.hpp>
+#include <fur/root.hpp>
 struct Padded { char c; long n; bool operator==(const Padded &) const { return true; } };
 struct Virtual { virtual void f() {} long n = 0; };
 void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
@@ -342,6 +344,17 @@ misuses = [
     ("a copy of a string", "auto copy = string; (void)copy;", "deleted"),
     ("make of a virtual class", "fur::make<Virtual>(tx);", "does not survive a restart"),
     ("make of a std::string", "fur::make<std::string>(tx);", "does not survive a restart"),
+    (
+        "a bulk update whose map() may throw",
+        "fur::bulk(nullptr, static_cast<long *>(nullptr), 1, [](long &, uint64_t) {});",
+        "must be noexcept",
+    ),
+    (
+        "a bulk update of objects",
+        "fur::bulk(nullptr, static_cast<std::string *>(nullptr), 1,"
+        " [](std::string &, uint64_t) noexcept {});",
+        "trivially",
+    ),
     ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
 ]
 bad = 0
