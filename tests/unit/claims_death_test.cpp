@@ -13,8 +13,11 @@
 #include <thread>
 #include <vector>
 
-/* Under ThreadSanitizer each call has thousands of instructions. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+/* With a sanitizer each call has thousands of instructions. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define STEPPED
+#endif
+#if defined(STEPPED)
 #include <sys/ptrace.h>
 #endif
 
@@ -164,8 +167,7 @@ TEST_F(ClaimsDeath, KilledUnderLoad_TheOthersGoOn)
 
 /* ------------------------------------------------- death after each single instruction */
 
-/* Under ThreadSanitizer each call has thousands of instructions. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(STEPPED)
 
 /* Runs a child instruction by instruction, up to a point, and kills it there. */
 class ClaimsStepped : public ClaimsDeath
