@@ -16,8 +16,6 @@
 /* With a sanitizer each call has thousands of instructions. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define STEPPED
-#endif
-#if defined(STEPPED)
 #include <sys/ptrace.h>
 #endif
 
