@@ -7,9 +7,11 @@
  */
 #include <unwind.h>
 
+/* NOLINTBEGIN(bugprone-reserved-identifier): the name is the compiler's. */
 _Unwind_Reason_Code __gxx_personality_v0(void);
 
 _Unwind_Reason_Code __gxx_personality_v0(void)
 {
 	return _URC_CONTINUE_UNWIND;
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
