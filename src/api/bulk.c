@@ -41,9 +41,8 @@ static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk
 	return 0;
 }
 
-/* Where the extent ends, as an offset of the heap.  Errors: FUR_EINVAL, FUR_ERANGE. */
-static int check_extent(
-        const struct fur_thread *t, const struct fur_bulk *bulk, size_t k, uint64_t *end)
+/* Errors: FUR_EINVAL, FUR_ERANGE. */
+static int check_extent(const struct fur_thread *t, const struct fur_bulk *bulk, size_t k)
 {
 	const struct fur_extent *e = &bulk->extents[k];
 	const uint64_t heap = durability_heap_bytes(t->durability),
@@ -62,7 +61,6 @@ static int check_extent(
 		        "%s: fur_bulk_run: extent %zu, %llu records at %p, does not lie in the "
 		        "heap's memory for blocks: take records in blocks of fur_alloc()",
 		        heap_path(t->durability->file), k, (unsigned long long)e->count, e->first);
-	*end = to + (e->count - 1) * stride + bulk->bytes;
 	return 0;
 }
 
@@ -77,8 +75,7 @@ static int sort_extents(struct bulk_job *job)
 {
 	qsort(job->extents, job->n, sizeof job->extents[0], by_address);
 	for (uint64_t k = 1; k < job->n; k++) {
-		const struct bulk_extent *e = &job->extents[k - 1];
-		if (e->to + (e->count - 1) * e->stride + job->what->bytes <= job->extents[k].to)
+		if (bulk_extent_end(job, k - 1) <= job->extents[k].to)
 			continue;
 		return fur_fail(FUR_EINVAL,
 		        "fur_bulk_run: two extents overlap, at byte %llu of the heap: each record "
@@ -98,8 +95,7 @@ static int take_extents(const struct fur_thread *t, struct bulk_job *job)
 		return fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
 	for (size_t k = 0; k < bulk->n; k++) {
 		const struct fur_extent *e = &bulk->extents[k];
-		uint64_t end;
-		int error = check_extent(t, bulk, k, &end);
+		int error = check_extent(t, bulk, k);
 		if (error)
 			return error;
 		job->extents[k] = (struct bulk_extent){

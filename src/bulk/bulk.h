@@ -29,6 +29,13 @@ struct bulk_job {
 	struct fur_bulk_result result;
 };
 
+/* Where the extent ends, as an offset of the heap. */
+static inline uint64_t bulk_extent_end(const struct bulk_job *job, uint64_t k)
+{
+	const struct bulk_extent *e = &job->extents[k];
+	return e->to + (e->count - 1) * e->stride + job->what->bytes;
+}
+
 /* Carry out a checked job.  Not inside a transaction.  Errors: those of fur_bulk_run(). */
 FUR_MUST_USE int bulk_whole(struct fur_thread *t, struct bulk_job *job);
 FUR_MUST_USE int bulk_each(struct fur_thread *t, struct bulk_job *job);

@@ -112,12 +112,10 @@ static int make_marks(struct whole *w)
 	uint8_t *mark = w->memory + head;
 	for (uint64_t i = 0; i < job->n; i++) {
 		const struct bulk_extent *e = &job->extents[i];
-		const uintptr_t from = (uintptr_t)w->t->update.base + e->to;
-		w->marks->extents[i] = (struct marks_extent){.from = from,
-		        .end = from + (e->count - 1) * e->stride + job->what->bytes,
+		const uintptr_t heap = (uintptr_t)w->t->update.base;
+		w->marks->extents[i] = (struct marks_extent){.from = heap + e->to,
+		        .end = heap + bulk_extent_end(job, i),
 		        .stride = e->stride,
-		        .bytes = job->what->bytes,
-		        .count = e->count,
 		        .mark = mark};
 		mark += round_up(e->count, 8);
 	}
@@ -296,14 +294,8 @@ static int drain_results(struct whole *w)
 	return error;
 }
 
-static void map_in_commit(struct whole *w, uint64_t extent, uint64_t k)
-{
-	load_record(w->job->copy, record_at(w, extent, k), w->job->what->bytes);
-	keep_result(w, extent, k, bulk_map(w->job, w->job->extents[extent].number + k));
-}
-
-/* The same, but the result goes to the log, after the bulk entry.  An earlier result may be in the
- * block, so the record is logged although map() does not change it. */
+/* Map a record, and log the result after the bulk entry.  An earlier result may be in the block, so
+ * the record is logged although map() does not change it. */
 static void log_in_commit(struct whole *w, uint64_t extent, uint64_t k)
 {
 	struct fur_thread *t = w->t;
@@ -321,13 +313,9 @@ static void log_in_commit(struct whole *w, uint64_t extent, uint64_t k)
 static void append_entry(struct whole *w)
 {
 	struct fur_update *tx = &w->t->update;
-	while (!redo_append_bulk(tx->log, w->t->durability, w->block.offset, &w->entry)) {
-		int error = redo_make_room(tx->log, w->t->durability);
-		if (error) {
-			tx_fail(tx, error);
+	while (!redo_append_bulk(tx->log, w->t->durability, w->block.offset, &w->entry))
+		if (!store_make_room(tx))
 			return;
-		}
-	}
 	tx->extras |= TX_BULK;
 }
 
@@ -337,12 +325,12 @@ static void map_rest(struct whole *w)
 {
 	const uint64_t n = for_marks(w, take_mark);
 	const bool fits = n <= fit_log(w);
-	if (w->changed || !fits || n)
+	if (w->changed || n)
 		append_entry(w);
 	if (w->t->update.error)
 		return;
 	w->job->result.again += n;
-	for_todo(w, fits ? log_in_commit : map_in_commit);
+	for_todo(w, fits ? log_in_commit : map_record); /* nobody marks records now */
 	int error = fits ? 0 : drain_results(w);
 	if (error)
 		tx_fail(&w->t->update, error);

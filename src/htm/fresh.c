@@ -72,14 +72,10 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 		tx_fail(tx, error);
 	if (error)
 		return;
-	while (!redo_append_range(tx->log, d, (uint64_t)((uint8_t *)block - tx->base),
-	        media_range_word(bytes, tail))) {
-		error = redo_make_room(tx->log, d);
-		if (error) {
-			tx_fail(tx, error);
+	while (!redo_append_range(
+	        tx->log, d, (uint64_t)((uint8_t *)block - tx->base), media_range_word(bytes, tail)))
+		if (!store_make_room(tx))
 			return;
-		}
-	}
 	if (f->n == 0)
 		f->publication = stamp_for(tx);
 	f->blocks[f->n++] = (struct fresh_block){.from = block,

@@ -531,6 +531,9 @@ void tx_abandon(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);
+/* The log of the open update is full: make room.  False: the update has failed.  In hardware it
+ * does not return. */
+bool store_make_room(struct fur_update *tx);
 /* Of an update that has failed.  Undo what it has stored in place since, before redo_undo().  Store
  * in place what it has stored in software since, after redo_store_record(). */
 void store_undo_unlogged(struct fur_update *tx);

@@ -24,8 +24,8 @@
 
 struct marks_extent {
 	uintptr_t from, end; /* of the records, the gaps between them included */
-	uint64_t stride, bytes, count;
-	uint8_t *mark; /* [count], and zeroes up to a multiple of 8 */
+	uint64_t stride;
+	uint8_t *mark; /* a byte for each record, and zeroes up to a multiple of 8 */
 };
 
 struct marks {

@@ -28,9 +28,9 @@ FUR_API int fur_update_error(const fur_update *tx)
 	return tx ? tx->error : FUR_ENOTX;
 }
 
-/* The log is full.  In hardware: abort, and make room outside.  Otherwise make room here, because
- * the updates in flight need nothing of ours to finish. */
-static bool store_make_room(struct fur_update *tx)
+/* In hardware: abort, and make room outside.  Otherwise make room here, because the updates in
+ * flight need nothing of ours to finish. */
+bool store_make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
 		tx->thread->htm->ops->abort(FUR_ABORT_FULL);
