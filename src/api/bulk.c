@@ -149,6 +149,7 @@ FUR_API int fur_bulk_run(
 		error = fur_struct_give(&out, &job.result, sizeof job.result);
 	if (error)
 		return error;
+	job.heap = t->update.base;
 	job.cancels = arch_load(&t->htm->bulk.cancels);
 	error = run(t, &bulk, &job);
 	int given_back = result ? fur_struct_give(&out, &job.result, sizeof job.result) : 0;
@@ -160,5 +161,7 @@ FUR_API int fur_bulk_cancel(fur_heap *heap)
 	int error = heap_check_handle(heap, "fur_bulk_cancel");
 	if (!error)
 		arch_fetch_add(&heap->htm.bulk.cancels, 1);
+	if (!error) /* one of EACH may rest */
+		arch_futex_wake_all(arch_futex_of(&heap->htm.bulk.cancels));
 	return error;
 }

@@ -11,8 +11,7 @@
 #include "durability/ring.h"
 #include "media/heap_layout.h"
 
-/* Replay everything that this thread has committed.  Errors: those of durability_replay(). */
-static int replay_own(struct fur_thread *t)
+int bulk_replay_own(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	const uint64_t durts = t->update.log->durts;
@@ -42,7 +41,7 @@ int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *blo
 	/* INV-BU4.  The log may have entries for the block's earlier owners, and the results go to
 	 * the file past the log: a replay of those entries would destroy them (plant:
 	 * bulk-before-replay).  All of them have lower durTSs than the update above (INV-D4). */
-	error = replay_own(t);
+	error = bulk_replay_own(t);
 	if (error)
 		(void)bulk_block_give(t, block);
 	return error;
@@ -54,7 +53,7 @@ int bulk_block_give(struct fur_thread *t, const struct bulk_block *block)
 	/* INV-BU4.  The next owner's stores reach the file when they are replayed.  If a failure
 	 * then interrupted that replay, recovery would replay the bulk update once more, from what
 	 * the next owner has stored (plant: bulk-frees-early). */
-	int error = replay_own(t);
+	int error = bulk_replay_own(t);
 	if (!error)
 		error = update_begin_serial(t, &tx);
 	if (error)
@@ -70,11 +69,11 @@ void bulk_clean(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	const uint64_t offset = arch_load(&header(t->update.base)->bulk);
-	if (!offset || h->read_only || !arch_cas(&h->bulk.running, 0, 1))
+	if (!offset || h->read_only || !arch_cas(&h->bulk.running, BULK_NONE, BULK_CLEANS))
 		return;
 	/* Recovery has replayed the update, if there was one.  On an error the block stays, and the
 	 * next thread tries again. */
 	if (arch_load(&header(t->update.base)->bulk) == offset)
 		(void)bulk_block_give(t, &(struct bulk_block){.offset = offset});
-	arch_store_release(&h->bulk.running, 0);
+	bulk_leave(t);
 }

@@ -22,10 +22,12 @@ struct bulk_extent {
 
 struct bulk_job {
 	const struct fur_bulk *what;
+	uint8_t *heap;               /* where it begins in this process's memory */
 	struct bulk_extent *extents; /* [n], in the order of their addresses */
 	uint64_t n, records;
 	uint64_t cancels; /* htm.bulk.cancels, when the job began */
 	uint8_t *copy;    /* room for a record */
+	struct marks *marks;
 	struct fur_bulk_result result;
 };
 
@@ -36,13 +38,11 @@ static inline uint64_t bulk_extent_end(const struct bulk_job *job, uint64_t k)
 	return e->to + (e->count - 1) * e->stride + job->what->bytes;
 }
 
-/* Carry out a checked job.  Not inside a transaction.  Errors: those of fur_bulk_run(). */
-FUR_MUST_USE int bulk_whole(struct fur_thread *t, struct bulk_job *job);
-FUR_MUST_USE int bulk_each(struct fur_thread *t, struct bulk_job *job);
-
-/* Tell the program how far the job is, and ask whether it is cancelled.  Errors: FUR_EABORTED. */
-FUR_MUST_USE int bulk_progress(
-        struct fur_thread *t, struct bulk_job *job, uint64_t done, uint64_t records);
+static inline uint8_t *bulk_record_at(const struct bulk_job *job, uint64_t extent, uint64_t k)
+{
+	const struct bulk_extent *e = &job->extents[extent];
+	return job->heap + e->to + k * e->stride;
+}
 
 /* Call map() for the record in job->copy. */
 static inline bool bulk_map(struct bulk_job *job, uint64_t number)
@@ -50,9 +50,54 @@ static inline bool bulk_map(struct bulk_job *job, uint64_t number)
 	return job->what->map(job->copy, job->what->bytes, number, job->what->arg);
 }
 
+/* Carry out a checked job.  Not inside a transaction.  Errors: those of fur_bulk_run(). */
+FUR_MUST_USE int bulk_whole(struct fur_thread *t, struct bulk_job *job);
+FUR_MUST_USE int bulk_each(struct fur_thread *t, struct bulk_job *job);
+
 /* Free what a bulk update has left, whose process ended in the middle of it.  Does nothing while a
  * bulk update runs.  Called when a thread has registered: not inside a transaction. */
 void bulk_clean(struct fur_thread *t);
+
+/* ------------------------------------------------------------- records.c */
+
+/* htm.bulk.running */
+enum { BULK_NONE, BULK_RUNS, BULK_CLEANS };
+
+/* bulk_enter, bulk_leave - be the bulk update that runs in the heap.  Waits while bulk_clean() runs
+ * in another thread.  Errors: FUR_EBUSY. */
+FUR_MUST_USE int bulk_enter(struct fur_thread *t);
+void bulk_leave(struct fur_thread *t);
+
+/* The marks of all extents, in one piece of zeroed memory: job->marks, which the caller frees.
+ * Errors: FUR_ENOMEM. */
+FUR_MUST_USE int bulk_make_marks(struct bulk_job *job);
+
+static inline bool bulk_is_marked(const struct bulk_job *job, uint64_t extent, uint64_t k)
+{
+	return __atomic_load_n(&job->marks->extents[extent].mark[k], __ATOMIC_RELAXED);
+}
+
+/* Take the record's mark back.  Before it reads the record, the caller calls marks_sync()
+ * (INV-BU2). */
+static inline void bulk_unmark(struct bulk_job *job, uint64_t extent, uint64_t k)
+{
+	__atomic_store_n(&job->marks->extents[extent].mark[k], 0, __ATOMIC_RELAXED);
+}
+
+/* Copy the record, to which others may be storing, to job->copy. */
+void bulk_load_record(struct bulk_job *job, uint64_t extent, uint64_t k);
+/* The same.  False: an update may be storing to it (INV-BU2), and the copy may be torn. */
+FUR_MUST_USE bool bulk_copy_record(struct bulk_job *job, uint64_t extent, uint64_t k);
+
+/* The commit will store to the extent's records [from, to).  A first store to a page of a private
+ * mapping copies the page: do that now, and not while others wait.  Advice, so errors do not
+ * matter. */
+void bulk_touch(const struct fur_thread *t, const struct bulk_job *job, uint64_t extent,
+        uint64_t from, uint64_t to);
+
+/* Tell the program how far the job is, and ask whether it is cancelled.  Errors: FUR_EABORTED. */
+FUR_MUST_USE int bulk_progress(
+        struct fur_thread *t, struct bulk_job *job, uint64_t done, uint64_t records);
 
 /* --------------------------------------------------------------- block.c */
 
@@ -69,5 +114,7 @@ FUR_MUST_USE int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bu
 /* Free it, after everything that this thread has committed is replayed.  Errors: those of
  * fur_commit(); the heap has failed then. */
 int bulk_block_give(struct fur_thread *t, const struct bulk_block *block);
+/* Replay everything that this thread has committed.  Errors: those of durability_replay(). */
+FUR_MUST_USE int bulk_replay_own(struct fur_thread *t);
 
 #endif /* FUR_BULK_INTERNAL_H */

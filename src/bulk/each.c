@@ -1,99 +1,285 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * each.c - bulk updates of which each record is atomic: ordinary updates, of some records each.
+ * each.c - bulk updates of which each record is atomic: updates of some thousand records, one after
+ * the other, which keep others out only while they store.
+ *
+ * The records of a chunk are mapped and logged while other updates go on, which mark the records
+ * that they store to (htm/marks.h).  Then the job takes the publication turn, maps the marked
+ * records, and publishes as a serial software update.  Between two chunks it rests while others
+ * commit.
  */
 #include "base/error.h"
 #include "bulk/bulk.h"
+#include "durability/durability.h"
+#include "htm/active.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 enum {
-	MOST_RECORDS = 64,
-	/* In one update.  More would overflow hardware transactions; and without hardware, the
-	 * update would keep readers out for longer than its other costs are worth. */
-	HARDWARE_BYTES = 1024,
-	SOFTWARE_BYTES = 8192
+	MOST_RECORDS = 4096,
+	/* Of the records of a chunk.  To store so much takes some tens of microseconds. */
+	MOST_BYTES = 256 * 1024,
+	/* A chunk takes at most this part of the log, in which its marked records come twice. */
+	LOG_PART = 4,
+	/* While others commit, the job rests so many times as long as it works.  An update that
+	 * meets a chunk's commit makes the next ones run in software instead of in place
+	 * (policy.alone): they must meet few. */
+	REST_PARTS = 9,
+	REST_MOST_NS = 20 * 1000 * 1000
 };
 
-/* Records [from, to) of one extent. */
-struct part {
+enum result {
+	LEFT,   /* marked: to be mapped with the turn */
+	SAME,   /* map() returned false */
+	CHANGED /* the result is in each.results, and then in the log */
+};
+
+struct place {
+	uint64_t extent, k;
+	enum result result;
+};
+
+struct each {
+	struct fur_thread *t;
 	struct bulk_job *job;
-	const struct bulk_extent *extent;
-	uint64_t from, to;
-	uint64_t changed, runs;
+	struct place next; /* the first record of the next chunk */
+	struct place *places;
+	uint8_t *results; /* as many as places, job->what->bytes each */
+	uint64_t n, most; /* records of this chunk, and of the next at most */
+	uint64_t ended;   /* transactions that others had ended before the chunk */
+	uint64_t worked;  /* ticks for this chunk, without the waits for the turn */
 };
 
-static void map_part(fur_update *tx, void *arg)
+/* ---------------------------------------------------------------- the chunk */
+
+/* Take the records of the next chunk, and their marks back. */
+static void choose(struct each *e)
 {
-	struct part *p = arg;
-	const struct bulk_job *job = p->job;
-	const uint64_t bytes = job->what->bytes;
-	p->changed = 0;
-	p->runs++;
-	for (uint64_t k = p->from; k < p->to; k++) {
-		uint8_t *at = tx->base + p->extent->to + k * p->extent->stride;
-		fur_load_update(tx, job->copy, at, bytes);
-		if (!bulk_map(p->job, p->extent->number + k))
+	const struct bulk_job *job = e->job;
+	bool marked = false;
+	for (e->n = 0; e->n < e->most && e->next.extent < job->n; e->n++) {
+		struct place *p = &e->places[e->n];
+		*p = e->next;
+		if (bulk_is_marked(job, p->extent, p->k)) {
+			bulk_unmark(e->job, p->extent, p->k);
+			marked = true;
+		}
+		if (++e->next.k == job->extents[p->extent].count)
+			e->next = (struct place){.extent = p->extent + 1};
+	}
+	/* INV-BU2, as in map_marked() (plant: each-no-sync). */
+	if (marked)
+		marks_sync(e->t->htm);
+}
+
+static uint64_t number_of(const struct each *e, const struct place *p)
+{
+	return e->job->extents[p->extent].number + p->k;
+}
+
+static void map_chunk(struct each *e)
+{
+	const uint64_t bytes = e->job->what->bytes;
+	for (uint64_t i = 0; i < e->n; i++) {
+		struct place *p = &e->places[i];
+		if (!bulk_copy_record(e->job, p->extent, p->k)) {
+			p->result = LEFT;
 			continue;
-		fur_write(tx, at, job->copy, bytes);
-		p->changed++;
+		}
+		p->result = bulk_map(e->job, number_of(e, p)) ? CHANGED : SAME;
+		if (p->result == CHANGED)
+			memcpy(e->results + i * bytes, e->job->copy, bytes);
 	}
 }
 
-/* Does not wait until the update is durable. */
-static int update_part(struct fur_thread *t, struct part *p, fur_ticket *ticket)
+/* Log the record's value.  Not fur_write(): nothing looks for the words of this update in a write
+ * set, because it publishes alone (INV-BU5). */
+static void log_record(struct each *e, const struct place *p, const uint8_t *from)
 {
-	struct fur_bulk_result *r = &p->job->result;
-	const uint64_t began = arch_now_ns(), records = p->to - p->from;
-	p->runs = 0;
-	int error = fur_update_run_async(t, map_part, p, NULL, ticket);
-	const uint64_t took = arch_now_ns() - began;
-	if (took > r->pause_ns)
-		r->pause_ns = took;
-	r->again += (p->runs > 1 ? p->runs - 1 : 0) * records;
+	struct fur_update *tx = &e->t->update;
+	const struct durability *d = e->t->durability;
+	uint64_t left = e->job->what->bytes,
+	         to = (uint64_t)(bulk_record_at(e->job, p->extent, p->k) - e->job->heap);
+	while (left && !tx->error) {
+		const uint64_t part = redo_fits(tx->log, d, left);
+		while (!redo_append_only(tx->log, d, to, from, part))
+			if (!store_make_room(tx))
+				return;
+		to += part;
+		from += part;
+		left -= part;
+	}
+}
+
+/* Log the results, and make the pages private to which the commit will store. */
+static void log_chunk(struct each *e)
+{
+	for (uint64_t i = 0, end; i < e->n; i = end) {
+		bool changed = false;
+		for (end = i; end < e->n && e->places[end].extent == e->places[i].extent; end++) {
+			if (e->places[end].result == SAME)
+				continue;
+			changed = true;
+			if (e->places[end].result == CHANGED)
+				log_record(
+				        e, &e->places[end], e->results + end * e->job->what->bytes);
+		}
+		if (changed)
+			bulk_touch(e->t, e->job, e->places[i].extent, e->places[i].k,
+			        e->places[end - 1].k + 1);
+	}
+}
+
+/* With the turn.  The log may have a result from before another update's store: then it gets a
+ * newer entry, and be it the record's own value. */
+static void map_again(struct each *e, struct place *p)
+{
+	bulk_load_record(e->job, p->extent, p->k);
+	const bool changed = bulk_map(e->job, number_of(e, p));
+	if (!changed)
+		bulk_load_record(e->job, p->extent, p->k);
+	if (changed || p->result == CHANGED)
+		log_record(e, p, e->job->copy);
+	p->result = changed ? CHANGED : SAME;
+	e->job->result.again++;
+}
+
+/* With the turn, in active[]: no update can become visible any more (INV-BU3), as in map_rest()
+ * (plants: each-skips-the-rest, each-rest-before-turn). */
+static void map_rest(struct each *e)
+{
+	for (uint64_t i = 0; i < e->n && !e->t->update.error; i++) {
+		struct place *p = &e->places[i];
+		if (p->result == LEFT || bulk_is_marked(e->job, p->extent, p->k))
+			map_again(e, p);
+	}
+}
+
+static void count(struct each *e)
+{
+	struct fur_bulk_result *r = &e->job->result;
+	const uint64_t pause = arch_ticks_to_ns(e->t->pause.all);
+	r->records += e->n;
+	for (uint64_t i = 0; i < e->n; i++)
+		r->changed += e->places[i].result == CHANGED;
+	r->updates++;
+	if (pause < r->pause_ns)
+		return;
+	r->pause_ns = pause;
+	r->store_ns = arch_ticks_to_ns(e->t->pause.store);
+}
+
+static int commit_chunk(struct each *e)
+{
+	struct fur_thread *t = e->t;
+	fur_update *tx;
+	int error = update_prepare_serial(t, &tx);
 	if (error)
 		return error;
-	r->records += records;
-	r->changed += p->changed;
-	r->updates++;
-	return 0;
-}
-
-static uint64_t records_at_first(const struct fur_thread *t, uint64_t bytes)
-{
-	uint64_t most = (t->htm->ops ? HARDWARE_BYTES : SOFTWARE_BYTES) / bytes;
-	return most < 1 ? 1 : most > MOST_RECORDS ? MOST_RECORDS : most;
-}
-
-static int map_extent(struct fur_thread *t, struct bulk_job *job, const struct bulk_extent *e,
-        uint64_t *step, fur_ticket *ticket)
-{
-	struct part p = {.job = job, .extent = e};
-	int error = 0;
-	while (p.to < e->count && !error) {
-		const uint64_t before = job->result.pause_ns;
-		p.to = p.from + *step < e->count ? p.from + *step : e->count;
-		job->result.pause_ns = 0;
-		error = update_part(t, &p, ticket);
-		p.from = p.to;
-		if (job->what->most_pause_ns && job->result.pause_ns > job->what->most_pause_ns &&
-		        *step > 1)
-			*step /= 2;
-		if (job->result.pause_ns < before)
-			job->result.pause_ns = before;
-		if (!error)
-			error = bulk_progress(t, job, job->result.records, job->records);
-	}
+	t->pause = (struct bulk_pause){0};
+	tx->extras |= TX_BULK;
+	log_chunk(e);
+	e->worked += arch_ticks();
+	update_begin_prepared(t);
+	map_rest(e);
+	error = update_commit(tx);
+	e->worked += t->pause.all;
+	if (!error)
+		count(e);
 	return error;
+}
+
+/* ----------------------------------------------------------------- the rest */
+
+/* The transactions that other threads have ended. */
+static uint64_t others_ended(const struct fur_thread *t)
+{
+	const struct htm *h = t->htm;
+	const uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < limit; i++)
+		if (i != t->index)
+			n += arch_load(&h->threads[i].stats.ro_commits) +
+			     arch_load(&h->threads[i].stats.update_commits);
+	return n;
+}
+
+/* Others commit: replay the chunk, so that its part of the log keeps nobody waiting later, and
+ * sleep.  fur_bulk_cancel() wakes us.  Errors: those of durability_replay(). */
+static int rest(struct each *e)
+{
+	uint64_t *cancels = &e->t->htm->bulk.cancels, ended = others_ended(e->t),
+	         ns = REST_PARTS * arch_ticks_to_ns(e->worked);
+	if (ended == e->ended)
+		return 0;
+	const uint64_t began = arch_now_ns();
+	const int error = bulk_replay_own(e->t);
+	const uint64_t took = arch_now_ns() - began;
+	ns = ns < REST_MOST_NS ? ns : REST_MOST_NS;
+	if (!error && took < ns)
+		(void)arch_futex_wait_for(
+		        arch_futex_of(cancels), (uint32_t)e->job->cancels, ns - took);
+	e->ended = others_ended(e->t);
+	return error;
+}
+
+/* ------------------------------------------------------------------ the job */
+
+static int run_chunk(struct each *e)
+{
+	struct bulk_job *job = e->job;
+	choose(e);
+	e->worked = -arch_ticks();
+	map_chunk(e);
+	int error = commit_chunk(e);
+	if (error)
+		return error;
+	if (job->what->most_pause_ns && e->most > 1 &&
+	        arch_ticks_to_ns(e->t->pause.all) > job->what->most_pause_ns)
+		e->most /= 2;
+	error = bulk_progress(e->t, job, job->result.records, job->records);
+	return error || e->next.extent == job->n ? error : rest(e);
+}
+
+static int run(struct each *e)
+{
+	int error = 0;
+	marks_begin(e->t, e->job->marks);
+	e->ended = others_ended(e->t);
+	while (!error && e->next.extent < e->job->n)
+		error = run_chunk(e);
+	marks_end(e->t);
+	e->job->result.passes = 1;
+	return error;
+}
+
+static uint64_t most_records(const struct fur_thread *t, const struct bulk_job *job)
+{
+	const uint64_t bytes = job->what->bytes,
+	               log = t->durability->super->log_bytes / LOG_PART / (bytes + 64);
+	uint64_t most = MOST_RECORDS;
+	most = most < MOST_BYTES / bytes ? most : MOST_BYTES / bytes;
+	most = most < log ? most : log;
+	return most ? most : 1;
 }
 
 int bulk_each(struct fur_thread *t, struct bulk_job *job)
 {
-	uint64_t step = records_at_first(t, job->what->bytes);
-	fur_ticket ticket = {0};
-	int error = 0;
-	for (uint64_t k = 0; k < job->n && !error; k++)
-		error = map_extent(t, job, &job->extents[k], &step, &ticket);
-	job->result.passes = 1;
-	/* Those that have committed are durable before we return, whatever has happened since. */
-	int late = job->result.updates && ticket.number ? fur_wait(t, ticket) : 0;
-	return error ? error : late;
+	struct each e = {.t = t, .job = job, .most = most_records(t, job)};
+	int error = bulk_enter(t);
+	if (error)
+		return error;
+	e.places = calloc(e.most, sizeof *e.places);
+	e.results = malloc(e.most * job->what->bytes);
+	error = e.places && e.results
+	                ? bulk_make_marks(job)
+	                : fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
+	if (!error)
+		error = run(&e);
+	free(job->marks);
+	free(e.places);
+	free(e.results);
+	bulk_leave(t);
+	return error;
 }

@@ -8,15 +8,12 @@
  * publishes as a serial software update, whose record names the block.
  */
 #include "base/error.h"
-#include "base/memory.h"
 #include "bulk/bulk.h"
 #include "durability/durability.h"
 #include "htm/active.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
 	BATCH = 512, /* records between two looks at the cancellation */
@@ -33,9 +30,7 @@ struct whole {
 	struct bulk_job *job;
 	struct bulk_block block;
 	struct media_bulk entry;
-	struct marks *marks;
-	uint64_t *todo; /* a bit for each record: those to be mapped in this pass */
-	uint8_t *memory;
+	uint64_t *todo;   /* a bit for each record: those to be mapped in this pass */
 	uint64_t changed; /* records whose bit in the block is set */
 };
 
@@ -92,72 +87,7 @@ static void write_rows(struct whole *w)
 	        .check = media_bulk_check(rows_of(w), job->n)};
 }
 
-/* The marks of all extents, and the bits of `todo`, in one piece of zeroed memory. */
-static int make_marks(struct whole *w)
-{
-	const struct bulk_job *job = w->job;
-	const uint64_t head = sizeof *w->marks + job->n * sizeof w->marks->extents[0];
-	uint64_t bytes = head;
-	for (uint64_t i = 0; i < job->n; i++)
-		bytes += round_up(job->extents[i].count, 8);
-	w->memory = memory_padded(round_up(bytes, ARCH_PAD));
-	w->todo = calloc(job->records / 64 + 1, sizeof *w->todo);
-	if (!w->memory || !w->todo)
-		return fur_fail(FUR_ENOMEM,
-		        "fur_bulk_run: no memory for %llu marks: free some memory, or take fewer "
-		        "records at a time",
-		        (unsigned long long)job->records);
-	w->marks = (struct marks *)(void *)w->memory;
-	w->marks->n = job->n;
-	uint8_t *mark = w->memory + head;
-	for (uint64_t i = 0; i < job->n; i++) {
-		const struct bulk_extent *e = &job->extents[i];
-		const uintptr_t heap = (uintptr_t)w->t->update.base;
-		w->marks->extents[i] = (struct marks_extent){.from = heap + e->to,
-		        .end = heap + bulk_extent_end(job, i),
-		        .stride = e->stride,
-		        .mark = mark};
-		mark += round_up(e->count, 8);
-	}
-	return 0;
-}
-
 /* ----------------------------------------------------------------- records */
-
-/* Copy a record that others may be storing to, word by word where its words are aligned. */
-static void load_record(uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-	for (; bytes && (uintptr_t)from % 8; bytes--)
-		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
-	for (; bytes >= 8; bytes -= 8, from += 8, to += 8) {
-		uint64_t word = arch_load((const uint64_t *)(const void *)from);
-		memcpy(to, &word, 8);
-	}
-	for (; bytes; bytes--)
-		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
-}
-
-static uint8_t *record_at(const struct whole *w, uint64_t extent, uint64_t k)
-{
-	const struct bulk_extent *e = &w->job->extents[extent];
-	return w->t->update.base + e->to + k * e->stride;
-}
-
-static bool is_marked(const struct whole *w, uint64_t extent, uint64_t k)
-{
-	return __atomic_load_n(&w->marks->extents[extent].mark[k], __ATOMIC_RELAXED);
-}
-
-/* Copy the record, unless an update may be storing to it (INV-BU2). */
-static bool copy_record(struct whole *w, uint64_t extent, uint64_t k)
-{
-	load_record(w->job->copy, record_at(w, extent, k), w->job->what->bytes);
-	/* Orders the loads of the record before that of its mark.  An update marks the record, then
-	 * stores: if we have loaded any of its new values, we see the mark.  Without the fence we
-	 * could call map() with a record that never existed (plant: bulk-mark-first). */
-	arch_fence_light();
-	return !is_marked(w, extent, k);
-}
 
 /* Note the result in the block, whose lines are written back later. */
 static void keep_result(struct whole *w, uint64_t extent, uint64_t k, bool changed)
@@ -175,19 +105,8 @@ static void keep_result(struct whole *w, uint64_t extent, uint64_t k, bool chang
 
 static void map_record(struct whole *w, uint64_t extent, uint64_t k)
 {
-	if (copy_record(w, extent, k))
+	if (bulk_copy_record(w->job, extent, k))
 		keep_result(w, extent, k, bulk_map(w->job, w->job->extents[extent].number + k));
-}
-
-/* The commit will store to these records.  A first store to a page of a private mapping copies the
- * page: do that now, and not while others wait.  Advice, so errors do not matter. */
-static void touch(const struct whole *w, uint64_t extent, uint64_t from, uint64_t to)
-{
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t first = (uintptr_t)record_at(w, extent, from) & ~(page - 1),
-	          end = (uintptr_t)record_at(w, extent, to - 1) + w->job->what->bytes;
-	if (w->t->durability->populate && (end - first) / page <= 2 * (to - from))
-		madvise((void *)first, end - first, MADV_POPULATE_WRITE);
 }
 
 static int map_all(struct whole *w)
@@ -202,7 +121,7 @@ static int map_all(struct whole *w)
 			for (uint64_t k = from; k < to; k++)
 				map_record(w, i, k);
 			if (w->changed != changed)
-				touch(w, i, from, to);
+				bulk_touch(w->t, job, i, from, to);
 			error = bulk_progress(w->t, job, job->extents[i].number + to, job->records);
 		}
 	job->result.passes++;
@@ -216,7 +135,7 @@ static uint64_t for_marks(struct whole *w, void (*visit)(struct whole *, uint64_
 {
 	uint64_t n = 0;
 	for (uint64_t i = 0; i < w->job->n; i++) {
-		const uint8_t *mark = w->marks->extents[i].mark;
+		const uint8_t *mark = w->job->marks->extents[i].mark;
 		for (uint64_t k = 0; k < w->job->extents[i].count; k += 8) {
 			uint64_t eight = arch_load((const uint64_t *)(const void *)(mark + k));
 			for (; eight; eight &= eight - 1, n++) {
@@ -232,7 +151,7 @@ static uint64_t for_marks(struct whole *w, void (*visit)(struct whole *, uint64_
 static void take_mark(struct whole *w, uint64_t extent, uint64_t k)
 {
 	const uint64_t number = w->job->extents[extent].number + k;
-	__atomic_store_n(&w->marks->extents[extent].mark[k], 0, __ATOMIC_RELAXED);
+	bulk_unmark(w->job, extent, k);
 	w->todo[number / 64] |= UINT64_C(1) << number % 64;
 }
 
@@ -299,13 +218,13 @@ static int drain_results(struct whole *w)
 static void log_in_commit(struct whole *w, uint64_t extent, uint64_t k)
 {
 	struct fur_thread *t = w->t;
-	uint8_t *at = record_at(w, extent, k);
+	uint8_t *at = bulk_record_at(w->job, extent, k);
 	const uint64_t bit = changed_bits(w, extent)[k / 64] >> k % 64 & 1;
-	load_record(w->job->copy, at, w->job->what->bytes);
+	bulk_load_record(w->job, extent, k);
 	const bool changed = bulk_map(w->job, w->job->extents[extent].number + k);
 	w->changed += (uint64_t)changed - bit;
 	if (!changed)
-		load_record(w->job->copy, at, w->job->what->bytes);
+		bulk_load_record(w->job, extent, k);
 	if (changed || bit)
 		fur_write(&t->update, at, w->job->copy, w->job->what->bytes);
 }
@@ -386,13 +305,18 @@ static int map_and_commit(struct whole *w)
 
 static int run(struct whole *w)
 {
-	int error = make_marks(w);
+	int error = bulk_make_marks(w->job);
+	if (error)
+		return error;
+	w->todo = calloc(w->job->records / 64 + 1, sizeof *w->todo);
+	if (!w->todo)
+		error = fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
 	if (!error)
 		error = bulk_block_take(w->t, block_bytes(w->job), &w->block);
 	if (error)
 		return error;
 	write_rows(w);
-	marks_begin(w->t, w->marks);
+	marks_begin(w->t, w->job->marks);
 	error = map_and_commit(w);
 	marks_end(w->t);
 	int later = bulk_block_give(w->t, &w->block);
@@ -402,25 +326,12 @@ static int run(struct whole *w)
 int bulk_whole(struct fur_thread *t, struct bulk_job *job)
 {
 	struct whole w = {.t = t, .job = job};
-	if (!arch_cas(&t->htm->bulk.running, 0, 1))
-		return fur_fail(FUR_EBUSY,
-		        "fur_bulk_run: another bulk update of this heap runs, atomic as a whole: "
-		        "wait until it has returned, or take FUR_BULK_EACH");
-	int error = run(&w);
-	free(w.memory);
+	int error = bulk_enter(t);
+	if (error)
+		return error;
+	error = run(&w);
+	free(job->marks);
 	free(w.todo);
-	/* Release: the next one finds the header's word as we have left it. */
-	arch_store_release(&t->htm->bulk.running, 0);
+	bulk_leave(t);
 	return error;
-}
-
-int bulk_progress(struct fur_thread *t, struct bulk_job *job, uint64_t done, uint64_t records)
-{
-	const struct fur_bulk *what = job->what;
-	const bool goes_on = !what->progress || what->progress(done, records, what->arg);
-	if (goes_on && arch_load(&t->htm->bulk.cancels) == job->cancels)
-		return 0;
-	return fur_fail(FUR_EABORTED, "fur_bulk_run: cancelled by %s after %llu of %llu records",
-	        goes_on ? "fur_bulk_cancel()" : "the program's progress()",
-	        (unsigned long long)done, (unsigned long long)records);
 }

@@ -311,9 +311,6 @@ bool redo_append_range(
  * (INV-BU4).  False: the log has no room. */
 bool redo_append_bulk(struct redo_log *log, const struct durability *d, uint64_t block,
         const struct media_bulk *bulk);
-/* The changed records of the bulk update whose record is open.  The results are in the file's heap
- * alone: this process's pages of the block may be older. */
-struct log_bulk redo_bulk(const struct redo_log *log, const struct durability *d);
 
 /* Store to the heap.  If the number of bytes is 1, 2, 4 or 8 and `to` a multiple of it, and for
  * each whole aligned word of a longer store, no thread sees half of it: a software body may load

@@ -237,7 +237,8 @@ void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes)
 		__atomic_store_n(to++, *from++, __ATOMIC_RELAXED);
 }
 
-struct log_bulk redo_bulk(const struct redo_log *log, const struct durability *d)
+/* The changed records of the bulk update whose record is open. */
+static struct log_bulk bulk_of(const struct redo_log *log, const struct durability *d)
 {
 	struct log_entry e = {.bytes = 0};
 	uint64_t word;
@@ -252,7 +253,7 @@ struct log_bulk redo_bulk(const struct redo_log *log, const struct durability *d
 
 static void store_bulk(const struct redo_log *log, const struct durability *d, uint8_t *heap)
 {
-	struct log_bulk bulk = redo_bulk(log, d);
+	struct log_bulk bulk = bulk_of(log, d);
 	while (log_bulk_next(&bulk))
 		redo_store_words(heap + bulk.piece.offset, bulk.piece.payload, bulk.piece.bytes);
 	FUR_ASSERT(!bulk.broken);

@@ -69,6 +69,8 @@ struct publications {
 	/* Even: none is under way that a software body could see.  Odd: one is.  Only the turn's
 	 * holder changes it. */
 	uint64_t now ARCH_PADDED;
+	/* The last publication that counts as having stamped every line (software.h). */
+	uint64_t all_stamped;
 	/* Changes when two transactions meet at the lock (policy: update.c). */
 	uint64_t meetings ARCH_PADDED;
 	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
@@ -120,8 +122,8 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* Bulk updates (bulk/whole.c): 1 while one that is atomic as a whole runs; grows when all
-	 * are to be cancelled; and counts for fur_get_stats(). */
+	/* Bulk updates: whether one runs (bulk/bulk.h); grows when it is to be cancelled, a futex;
+	 * and counts for fur_get_stats(). */
 	struct htm_bulk {
 		uint64_t running, cancels;
 		uint64_t few; /* so many records may always be left for the commit */
@@ -160,7 +162,9 @@ enum {
 	TX_OVERWRITES = 16,
 	/* A bulk update runs: each store, in place or in hardware, marks the record (marks.h) */
 	TX_MARKS = 32,
-	TX_BULK = 64 /* the commit of a bulk update: its record begins with a bulk entry */
+	/* The commit of a bulk update: its stores are in the log and not in the write set, so it
+	 * publishes alone */
+	TX_BULK = 64
 };
 
 struct fur_update {
@@ -430,6 +434,11 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form);
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
 /* The same for one that is serial, whatever the machine has. */
 FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **update);
+/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and keeps
+ * nobody waiting: the thread has no turn, and is not in active[].  The second step must follow,
+ * also after an error of store_make_room(). */
+FUR_MUST_USE int update_prepare_serial(struct fur_thread *t, struct fur_update **update);
+void update_begin_prepared(struct fur_thread *t);
 
 /* Learn from an update that has committed in `mode`, for the next ones of its thread. */
 void policy_learn(struct fur_thread *t, enum tx_mode mode);

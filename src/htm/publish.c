@@ -46,19 +46,11 @@ void publication_end(struct htm *h)
 	arch_store_release(&h->publications.now, arch_load(&h->publications.now) + 1);
 }
 
-/* Stamp the records that a bulk update has changed. */
-static void stamp_bulk(struct fur_thread *t, uint64_t number)
-{
-	struct log_bulk bulk = redo_bulk(t->update.log, t->durability);
-	while (log_bulk_next(&bulk))
-		stamp_range(t, t->update.base + bulk.piece.offset, bulk.piece.bytes, number);
-}
-
 void stamp_writes(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
 	if (unlikely(t->update.extras & TX_BULK))
-		stamp_bulk(t, number);
+		arch_store(&t->htm->publications.all_stamped, number);
 	for (uint32_t i = 0; i < set->n; i++)
 		stamp_line(t->htm, set->words[i].word, number, t->index);
 	arch_fence_light();

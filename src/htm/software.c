@@ -119,7 +119,9 @@ static void wait_for_publication(const struct htm *h, uint64_t stamp)
 static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t snapshot)
 {
 	arch_fence_light();
-	uint64_t stamp = stamp_number(arch_load(stamp_of(h, word)));
+	uint64_t stamp = stamp_number(arch_load(stamp_of(h, word))),
+	         all = arch_load(&h->publications.all_stamped);
+	stamp = stamp > all ? stamp : all;
 	return stamp > snapshot ? stamp : 0;
 }
 

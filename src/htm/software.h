@@ -87,7 +87,10 @@ static inline void stamp_line(struct htm *h, const void *at, uint64_t number, ui
 	arch_store(stamp_of(h, at), stamp_by(number, thread));
 }
 
-/* Stamp every line of the update's write set with publication `number`.
+/* Stamp every line of the update's write set with publication `number`; for a bulk update, every
+ * line of the heap, by one store.  A body that runs beside it then waits at its next load, and
+ * compares the words that it has loaded once.  A stamp for each line of a million records would
+ * keep all others out for longer than the stores do.
  * Orders:  the stamps, and the odd number of publications, before the caller's later stores to the
  *          lines (light fence): see stamp_line(). */
 void stamp_writes(struct fur_thread *t, uint64_t number);

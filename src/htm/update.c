@@ -275,7 +275,7 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 	return unlikely(error != 0) ? begin_refused(&t->update, update, error) : 0;
 }
 
-int update_begin_serial(struct fur_thread *t, struct fur_update **update)
+static int open_serial(struct fur_thread *t, struct fur_update **update)
 {
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(&t->update, update, tx_refuse(t->htm));
@@ -284,8 +284,29 @@ int update_begin_serial(struct fur_thread *t, struct fur_update **update)
 	t->software.repeatable = false;
 	t->window.commit.async = false;
 	begin_open(t, update);
-	begin_serial(t);
 	return 0;
+}
+
+int update_begin_serial(struct fur_thread *t, struct fur_update **update)
+{
+	int error = open_serial(t, update);
+	if (!error)
+		begin_serial(t);
+	return error;
+}
+
+int update_prepare_serial(struct fur_thread *t, struct fur_update **update)
+{
+	int error = open_serial(t, update);
+	if (!error)
+		attempt_prepare(t, REDO_UNDO);
+	return error;
+}
+
+void update_begin_prepared(struct fur_thread *t)
+{
+	turn_take(t->htm);
+	software_begin(t, TX_SERIAL);
 }
 
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)

@@ -217,20 +217,21 @@ TEST_P(Bulk, InCpp_AFunctionObjectChangesRecords)
 	EXPECT_THROW(fur::bulk(self_, all, 0, nothing), fur::Error);
 }
 
-TEST_P(Bulk, Each_ChangesAllInOrdinaryUpdates)
+TEST_P(Bulk, Each_ChangesAllInUpdatesOfSomeThousandRecords)
 {
-	auto *at = reinterpret_cast<uint64_t *>(block(1000 * 64));
-	Job job(64, {{at, 64, 1000}}, [](void *copy, uint64_t number) {
+	const uint64_t count = 10000;
+	auto *at = reinterpret_cast<uint64_t *>(block(count * 64));
+	Job job(64, {{at, 64, count}}, [](void *copy, uint64_t number) {
 		return add_to_words(copy, 64, 1) && number % 2;
 	});
 	job.atomic = FUR_BULK_EACH;
 	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
-	EXPECT_EQ(job.result.records, 1000u);
-	EXPECT_EQ(job.result.changed, 500u);
-	EXPECT_GT(job.result.updates, 10u);
+	EXPECT_EQ(job.result.records, count);
+	EXPECT_EQ(job.result.changed, count / 2);
+	EXPECT_GE(job.result.updates, 3u);
 	reopen();
 	at = static_cast<uint64_t *>(fur_root(heap_, 0));
-	for (uint64_t k = 0; k < 8000; k++)
+	for (uint64_t k = 0; k < count * 8; k++)
 		ASSERT_EQ(at[k], k / 8 % 2) << k;
 }
 
@@ -273,6 +274,51 @@ protected:
 	}
 };
 
+TEST_F(BulkBeside, Each_ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
+{
+	for (tx_mode mode : {TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT})
+		for (unsigned at : {5u, 9u, 10u, 11u, 20u}) {
+			std::vector<uint64_t> before(words_, words_ + 256);
+			bool done = false;
+			Job job(64, {{words_, 64, 32}}, [&](void *copy, uint64_t number) {
+				if (number == 10 && !std::exchange(done, true))
+					add_by_helper(mode, word(at));
+				return add_to_words(copy, 64, 1);
+			});
+			job.atomic = FUR_BULK_EACH;
+			ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+			EXPECT_EQ(job.result.again, 1u) << "marked, whether mapped before or not";
+			EXPECT_EQ(job.result.changed, 32u);
+			for (unsigned k = 0; k < 256; k++)
+				ASSERT_EQ(words_[k], before[k] + 1 + (k / 8 == at ? 1000 : 0)) << k;
+		}
+}
+
+/* The chunk after this one is not mapped yet, and the chunk before has committed: a store to either
+ * needs no second call. */
+TEST_F(BulkBeside, Each_AStoreToAnotherChunk_CostsNoSecondMap)
+{
+	const uint64_t count = 10000;
+	uint64_t *at = fur::update(self_, [&](fur_update *tx) {
+		auto *p = static_cast<uint64_t *>(fur_alloc(tx, count * 64));
+		std::vector<uint64_t> zero(count * 8);
+		fur_write(tx, p, zero.data(), count * 64);
+		return p;
+	});
+	Job job(64, {{at, 64, count}}, [&](void *copy, uint64_t number) {
+		if (number == 5000) {
+			add_by_helper(TX_CONCURRENT, &at[10 * 8]);
+			add_by_helper(TX_IN_PLACE, &at[9990 * 8]);
+		}
+		return add_to_words(copy, 64, 1);
+	});
+	job.atomic = FUR_BULK_EACH;
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.again, 0u);
+	for (uint64_t k = 0; k < count; k++)
+		ASSERT_EQ(at[k * 8], k == 10 || k == 9990 ? 1001u : 1u) << k;
+}
+
 TEST_F(BulkBeside, ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 {
 	uint64_t commits = 0;
@@ -302,20 +348,22 @@ TEST_F(BulkBeside, ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 
 TEST_F(BulkBeside, ARecordThatMapLeavesAloneTheSecondTime_KeepsTheUpdatesValue)
 {
-	bool done = false;
-	Job job(64, {{words_, 64, 32}}, [&](void *copy, uint64_t number) {
-		if (number == 10 && !done) {
-			done = true;
-			add_by_helper(TX_CONCURRENT, word(3));
-		}
-		if (*static_cast<uint64_t *>(copy) >= 1000)
-			return false;
-		return add_to_words(copy, 64, 1);
-	});
-	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
-	EXPECT_EQ(job.result.changed, 31u);
-	EXPECT_EQ(word(3)[0], 1000u);
-	EXPECT_EQ(word(4)[0], 1u);
+	for (fur_bulk_atomic atomic : {FUR_BULK_WHOLE, FUR_BULK_EACH}) {
+		const uint64_t three = word(3)[0], four = word(4)[0];
+		bool done = false;
+		Job job(64, {{words_, 64, 32}}, [&](void *copy, uint64_t number) {
+			if (number == 10 && !std::exchange(done, true))
+				add_by_helper(TX_CONCURRENT, word(3));
+			if (number == 3 && *static_cast<uint64_t *>(copy) != three)
+				return false;
+			return add_to_words(copy, 64, 1);
+		});
+		job.atomic = atomic;
+		ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+		EXPECT_EQ(job.result.changed, 31u);
+		EXPECT_EQ(word(3)[0], three + 1000);
+		EXPECT_EQ(word(4)[0], four + 1);
+	}
 }
 
 /* More records are marked again and again than the log holds: the commit takes the block. */
@@ -524,9 +572,10 @@ TEST_P(Bulk, AKillBeforeTheReplay_LosesNothing)
 
 TEST_P(Bulk, ACancelledOne_ChangesNothing)
 {
-	uint8_t *at = block(64 * 4096, 3);
+	const uint64_t count = 10000;
+	uint8_t *at = block(64 * count, 3);
 	for (bool by_call : {false, true}) {
-		Job job(64, {{at, 64, 4096}}, [](void *copy, uint64_t) {
+		Job job(64, {{at, 64, count}}, [](void *copy, uint64_t) {
 			memset(copy, 9, 64);
 			return true;
 		});
@@ -543,13 +592,14 @@ TEST_P(Bulk, ACancelledOne_ChangesNothing)
 		job.atomic = FUR_BULK_EACH;
 		EXPECT_EQ(job.run(self_), FUR_EABORTED);
 		EXPECT_EQ(at[0], 9) << "of EACH the first update has committed";
+		ASSERT_LT(job.result.records, count);
 		EXPECT_EQ(at[job.result.records * 64], 3);
 		fur::update(self_, [&](fur_update *tx) {
-			std::vector<uint8_t> three(64 * 4096, 3);
+			std::vector<uint8_t> three(64 * count, 3);
 			fur_write(tx, at, three.data(), job.result.records * 64);
 		});
 	}
-	Job job(64, {{at, 64, 4096}}, [](void *, uint64_t) { return false; });
+	Job job(64, {{at, 64, count}}, [](void *, uint64_t) { return false; });
 	EXPECT_EQ(job.run(self_), 0) << "an earlier call of fur_bulk_cancel() does not matter";
 }
 
@@ -666,12 +716,16 @@ TEST_P(Bulk, InATransaction_OrBesideAnother_ItIsRefused)
 				fur::Thread other(heap_);
 				EXPECT_EQ(job.run(other), FUR_EBUSY);
 				job.atomic = FUR_BULK_EACH;
-				EXPECT_EQ(job.run(other), 0) << fur_errormsg();
+				EXPECT_EQ(job.run(other), FUR_EBUSY);
 			}).join();
 		return false;
 	});
-	EXPECT_EQ(outer.run(self_), 0) << fur_errormsg();
-	EXPECT_TRUE(asked);
+	for (fur_bulk_atomic atomic : {FUR_BULK_WHOLE, FUR_BULK_EACH}) {
+		outer.atomic = atomic;
+		asked = false;
+		EXPECT_EQ(outer.run(self_), 0) << fur_errormsg();
+		EXPECT_TRUE(asked);
+	}
 }
 
 std::string name(const ::testing::TestParamInfo<fur_pm> &info)

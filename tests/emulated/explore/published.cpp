@@ -9,6 +9,8 @@
 #include "internals.hpp"
 #include "run.hpp"
 
+#include <utility>
+
 extern "C" {
 void __real_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
@@ -16,12 +18,12 @@ void __real_readers_let_in(htm *h);
 void __wrap_readers_let_in(htm *h);
 }
 
-/* Is it the record of a bulk update? */
+/* Is it the record of the bulk update that runs?  No other update of its thread publishes between
+ * its first call of map() and its publication. */
 static bool publishes_bulk(const redo_log *log, const durability *d)
 {
-	uint64_t word, first = log_place(d->super, log->start + d->head_bytes);
-	memcpy(&word, log->written + first, sizeof word);
-	return log->entries && media_entry_payload(word) == MEDIA_ENTRY_BULK;
+	return explore::run.bulk &&
+	       explore::run.thread_of[log - d->redo] == explore::run.bulk_thread;
 }
 
 /* In place, nobody sees the stores before this function returns: readers are shut out, and a
@@ -31,7 +33,7 @@ static bool publishes_bulk(const redo_log *log, const durability *d)
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)
 {
 	if (!keep_undo && emu_thread() >= 0 && publishes_bulk(log, d))
-		explore::run.bulk_publishes(explore::run.bulk);
+		explore::run.bulk_publishes(std::exchange(explore::run.bulk, nullptr));
 	__real_redo_store_record(log, d, heap, keep_undo);
 	if (!keep_undo && emu_thread() >= 0)
 		oracle::stored(explore::run.thread_of[log - d->redo]);

@@ -42,7 +42,8 @@ struct alignas(256) Run {
 	/* The thread whose bulk update is about to be published calls it, on `bulk`. */
 	void (*bulk_publishes)(void *bulk);
 	void *bulk;
-	bool bulk_torn; /* a record was mapped that never existed */
+	int bulk_thread; /* of the machine */
+	bool bulk_torn;  /* a record was mapped that never existed */
 	alignas(256) char path[256];
 	/* Threads from this number on run on the machine's agent, if it has one. */
 	unsigned first_on_agent;

@@ -37,6 +37,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.handed.busy = 0;
 	run.handed.thread = -1;
 	run.bulk_torn = false;
+	run.bulk = nullptr;
 	run.work = o.workload == "bank"         ? Work::BANK
 	           : o.workload == "flags"      ? Work::FLAGS
 	           : o.workload == "tables"     ? Work::TABLES

@@ -201,7 +201,7 @@ private:
 	{
 		if constexpr (requires { self_.bulk(fur_bulk()); })
 			if (r % 8 == 0)
-				return bulk_update();
+				return bulk_update(r >> 3 & 1);
 		update(r, [r](auto *tx, Data *d) {
 			auto *all = fur_load(tx, &d->bulk);
 			BulkRecord *from = &all[(r >> 8) % BULK_RECORDS],
@@ -243,6 +243,9 @@ private:
 	static bool bulk_map(void *copy, size_t bytes, uint64_t number, void *history)
 	{
 		auto &h = *static_cast<BulkHistory *>(history);
+		/* One bulk update runs at a time, so the run needs one place for this. */
+		run.bulk = history;
+		run.bulk_thread = emu_thread();
 		auto *word = static_cast<uint64_t *>(copy);
 		uint64_t *last = &word[bytes / 8 - 1];
 		h.before[number] = h.after[number] = *word;
@@ -274,7 +277,7 @@ private:
 		oracle::write(offset(mine_), h.after[BULK_RECORDS]);
 		oracle::committing(oracle::Becomes::PUBLISHED, h.after[BULK_RECORDS]);
 	}
-	void bulk_update()
+	void bulk_update(bool each)
 	{
 		BulkHistory history = {this, {}, {}};
 		const fur_extent extents[] = {
@@ -286,17 +289,16 @@ private:
 		job.bytes = BULK_BYTES;
 		job.extents = extents;
 		job.n = 2;
-		/* One at a time, so the run needs one place for this. */
-		job.progress = [](uint64_t, uint64_t, void *arg) {
-			run.bulk = arg;
-			run.bulk_publishes = [](void *now) {
-				auto *h = static_cast<BulkHistory *>(now);
-				h->worker->bulk_publishes(*h);
-			};
-			return true;
+		/* So few records are one chunk, so that EACH changes them in one update, too. */
+		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
+		run.bulk_publishes = [](void *now) {
+			auto *h = static_cast<BulkHistory *>(now);
+			h->worker->bulk_publishes(*h);
 		};
 		oracle::invoke(true);
 		bool committed = self_.bulk(job);
+		if (run.bulk == &history) /* it has failed before its publication */
+			run.bulk = nullptr;
 		if (!committed)
 			oracle::attempt();
 		bool risky = oracle::returned(committed);
