@@ -957,9 +957,9 @@ struct fur_stats {
 	uint64_t readers, oldest_reader_ns;
 	/* Of update_commits: those that ended with a ticket */
 	uint64_t async_commits;
-	/* fur_bulk_run() with FUR_BULK_WHOLE: calls that have committed, the records that they have
-	 * changed, and the records that they mapped once more because other updates had stored to
-	 * them meanwhile */
+	/* fur_bulk_run(): commits, one for each call with FUR_BULK_WHOLE and one for some thousand
+	 * records with FUR_BULK_EACH; the records that they have changed; and the records that they
+	 * mapped once more because other updates had stored to them meanwhile */
 	uint64_t bulk_commits, bulk_records, bulk_again;
 };
 

@@ -59,9 +59,10 @@ enum fur_bulk_atomic {
 	/* All records, or none: a transaction sees all of them changed, or none; after a failure
 	 * all are, or none. */
 	FUR_BULK_WHOLE = 1,
-	/* Each record is: the records are changed in ordinary updates of some records each, one
-	 * after the other.  It needs no room in the heap, and nobody waits for long.  After a
-	 * failure, a cancellation or an error, some records are changed. */
+	/* Each record is: the records are changed in updates of up to 4,096 records, one after the
+	 * other, each of which keeps others out for some tens of microseconds.  While others
+	 * commit, the call rests most of the time.  It needs no room in the heap.  After a failure,
+	 * a cancellation or an error, some records are changed. */
 	FUR_BULK_EACH = 2
 };
 
@@ -76,7 +77,8 @@ struct fur_bulk {
 	const struct fur_extent *extents;
 	size_t n;
 	enum fur_bulk_atomic atomic; /* default FUR_BULK_WHOLE */
-	/* EACH: how long one of its updates may take, about; default 0: as suits the machine */
+	/* EACH: how long one of its updates may keep others out, about: after one that took longer,
+	 * the next ones change half as many records.  Default 0: it does not matter */
 	uint64_t most_pause_ns;
 	/* Called now and then, with the records that are done in this pass and all that it has;
 	 * false: cancel.  May be NULL.  The rules of `map` hold for it. */
@@ -98,8 +100,8 @@ struct fur_bulk_result {
 	uint64_t again;   /* calls of map() for records that had been changed meanwhile */
 	uint64_t passes;  /* WHOLE: over all records, or those that had been changed */
 	uint64_t updates; /* that made the changes: WHOLE: 1 */
-	/* WHOLE: how long the commit kept other transactions out, the wait for readers included,
-	 * and how long it stored.  EACH: how long its longest update took; 0. */
+	/* How long the commit kept other transactions out, the wait for readers included, and how
+	 * long it stored.  EACH: of the update that kept them out longest. */
 	uint64_t pause_ns, store_ns;
 };
 
@@ -107,7 +109,7 @@ struct fur_bulk_result {
  *
  * WHOLE: a transaction whose reads the result includes, and all later ones, see it as one update.
  * Updates that store to its records go on meanwhile; each such store costs some nanoseconds more.
- * One bulk update of this kind runs at a time.
+ * One bulk update runs at a time in a heap.
  *
  * Visible: WHOLE: all at once, when the call is about to return.  EACH: one update after the other.
  * Durable: before return.
@@ -116,14 +118,14 @@ struct fur_bulk_result {
  * Errors:  FUR_EINVAL (no map, no extent, a record of 0 bytes, a stride below the record's size,
  *          extents that overlap, a heap file of version 1 with WHOLE); FUR_ERANGE (an extent that
  *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction;
- *          FUR_EBUSY (another one of WHOLE runs); FUR_ENOSPC (the heap has no room for the
- *          results); FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED
+ *          FUR_EBUSY (another one runs); FUR_ENOSPC (the heap has no room for the results);
+ *          FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED
  *          (cancelled); FUR_ENOMEM; those of fur_commit().  WHOLE: nothing is changed then. */
 FUR_API FUR_MUST_USE int fur_bulk_run(
         fur_thread *thread, const struct fur_bulk *bulk, struct fur_bulk_result *result);
 
-/* fur_bulk_cancel - cancel the heap's bulk updates that are running.  Any thread may call it.  They
- * return FUR_EABORTED soon, unless they are about to commit.
+/* fur_bulk_cancel - cancel the heap's bulk update that is running.  Any thread may call it.  It
+ * returns FUR_EABORTED soon, unless it is about to commit.
  * Errors: FUR_EINVAL, FUR_EFORK. */
 FUR_API int fur_bulk_cancel(fur_heap *heap);
 

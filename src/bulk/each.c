@@ -3,9 +3,9 @@
  * each.c - bulk updates of which each record is atomic: updates of some thousand records, one after
  * the other, which keep others out only while they store.
  *
- * The records of a chunk are mapped and logged while other updates go on, which mark the records
+ * The records of a portion are mapped and logged while other updates go on, which mark the records
  * that they store to (htm/marks.h).  Then the job takes the publication turn, maps the marked
- * records, and publishes as a serial software update.  Between two chunks it rests while others
+ * records, and publishes as a serial software update.  Between two portions it rests while others
  * commit.
  */
 #include "base/error.h"
@@ -18,12 +18,12 @@
 
 enum {
 	MOST_RECORDS = 4096,
-	/* Of the records of a chunk.  To store so much takes some tens of microseconds. */
+	/* Of the records of a portion.  To store so much takes some tens of microseconds. */
 	MOST_BYTES = 256 * 1024,
-	/* A chunk takes at most this part of the log, in which its marked records come twice. */
+	/* A portion takes at most this part of the log, in which its marked records come twice. */
 	LOG_PART = 4,
 	/* While others commit, the job rests so many times as long as it works.  An update that
-	 * meets a chunk's commit makes the next ones run in software instead of in place
+	 * meets a portion's commit makes the next ones run in software instead of in place
 	 * (policy.alone): they must meet few. */
 	REST_PARTS = 9,
 	REST_MOST_NS = 20 * 1000 * 1000
@@ -43,17 +43,17 @@ struct place {
 struct each {
 	struct fur_thread *t;
 	struct bulk_job *job;
-	struct place next; /* the first record of the next chunk */
+	struct place next; /* the first record of the next portion */
 	struct place *places;
 	uint8_t *results; /* as many as places, job->what->bytes each */
-	uint64_t n, most; /* records of this chunk, and of the next at most */
-	uint64_t ended;   /* transactions that others had ended before the chunk */
-	uint64_t worked;  /* ticks for this chunk, without the waits for the turn */
+	uint64_t n, most; /* records of this portion, and of the next at most */
+	uint64_t ended;   /* transactions that others had ended before the portion */
+	uint64_t worked;  /* ticks for this portion, without the waits for the turn */
 };
 
-/* ---------------------------------------------------------------- the chunk */
+/* ---------------------------------------------------------------- the portion */
 
-/* Take the records of the next chunk, and their marks back. */
+/* Take the records of the next portion, and their marks back. */
 static void choose(struct each *e)
 {
 	const struct bulk_job *job = e->job;
@@ -78,7 +78,7 @@ static uint64_t number_of(const struct each *e, const struct place *p)
 	return e->job->extents[p->extent].number + p->k;
 }
 
-static void map_chunk(struct each *e)
+static void map_portion(struct each *e)
 {
 	const uint64_t bytes = e->job->what->bytes;
 	for (uint64_t i = 0; i < e->n; i++) {
@@ -113,7 +113,7 @@ static void log_record(struct each *e, const struct place *p, const uint8_t *fro
 }
 
 /* Log the results, and make the pages private to which the commit will store. */
-static void log_chunk(struct each *e)
+static void log_portion(struct each *e)
 {
 	for (uint64_t i = 0, end; i < e->n; i = end) {
 		bool changed = false;
@@ -142,35 +142,46 @@ static void map_again(struct each *e, struct place *p)
 	if (changed || p->result == CHANGED)
 		log_record(e, p, e->job->copy);
 	p->result = changed ? CHANGED : SAME;
-	e->job->result.again++;
 }
 
 /* With the turn, in active[]: no update can become visible any more (INV-BU3), as in map_rest()
- * (plants: each-skips-the-rest, each-rest-before-turn). */
-static void map_rest(struct each *e)
+ * (plants: each-skips-the-rest, each-rest-before-turn).  Returns: how many records it mapped. */
+static uint64_t map_rest(struct each *e)
 {
+	uint64_t again = 0;
 	for (uint64_t i = 0; i < e->n && !e->t->update.error; i++) {
 		struct place *p = &e->places[i];
-		if (p->result == LEFT || bulk_is_marked(e->job, p->extent, p->k))
-			map_again(e, p);
+		if (p->result != LEFT && !bulk_is_marked(e->job, p->extent, p->k))
+			continue;
+		map_again(e, p);
+		again++;
 	}
+	return again;
 }
 
-static void count(struct each *e)
+/* `again`: records that were mapped again. */
+static void count(struct each *e, uint64_t again)
 {
 	struct fur_bulk_result *r = &e->job->result;
+	struct htm_bulk *sums = &e->t->htm->bulk;
 	const uint64_t pause = arch_ticks_to_ns(e->t->pause.all);
-	r->records += e->n;
+	uint64_t changed = 0;
 	for (uint64_t i = 0; i < e->n; i++)
-		r->changed += e->places[i].result == CHANGED;
+		changed += e->places[i].result == CHANGED;
+	r->records += e->n;
+	r->changed += changed;
+	r->again += again;
 	r->updates++;
+	arch_fetch_add(&sums->commits, 1);
+	arch_fetch_add(&sums->records, changed);
+	arch_fetch_add(&sums->again, again);
 	if (pause < r->pause_ns)
 		return;
 	r->pause_ns = pause;
 	r->store_ns = arch_ticks_to_ns(e->t->pause.store);
 }
 
-static int commit_chunk(struct each *e)
+static int commit_portion(struct each *e)
 {
 	struct fur_thread *t = e->t;
 	fur_update *tx;
@@ -179,14 +190,14 @@ static int commit_chunk(struct each *e)
 		return error;
 	t->pause = (struct bulk_pause){0};
 	tx->extras |= TX_BULK;
-	log_chunk(e);
+	log_portion(e);
 	e->worked += arch_ticks();
 	update_begin_prepared(t);
-	map_rest(e);
+	const uint64_t again = map_rest(e);
 	error = update_commit(tx);
 	e->worked += t->pause.all;
 	if (!error)
-		count(e);
+		count(e, again);
 	return error;
 }
 
@@ -205,7 +216,7 @@ static uint64_t others_ended(const struct fur_thread *t)
 	return n;
 }
 
-/* Others commit: replay the chunk, so that its part of the log keeps nobody waiting later, and
+/* Others commit: replay the portion, so that its part of the log keeps nobody waiting later, and
  * sleep.  fur_bulk_cancel() wakes us.  Errors: those of durability_replay(). */
 static int rest(struct each *e)
 {
@@ -226,13 +237,13 @@ static int rest(struct each *e)
 
 /* ------------------------------------------------------------------ the job */
 
-static int run_chunk(struct each *e)
+static int run_portion(struct each *e)
 {
 	struct bulk_job *job = e->job;
 	choose(e);
 	e->worked = -arch_ticks();
-	map_chunk(e);
-	int error = commit_chunk(e);
+	map_portion(e);
+	int error = commit_portion(e);
 	if (error)
 		return error;
 	if (job->what->most_pause_ns && e->most > 1 &&
@@ -248,7 +259,7 @@ static int run(struct each *e)
 	marks_begin(e->t, e->job->marks);
 	e->ended = others_ended(e->t);
 	while (!error && e->next.extent < e->job->n)
-		error = run_chunk(e);
+		error = run_portion(e);
 	marks_end(e->t);
 	e->job->result.passes = 1;
 	return error;

@@ -11,7 +11,8 @@
  * heap, and with an update that waits.
  *
  * BULK: thread 0 now and then adds 1 to the upper halves of some words, all in one bulk update, and
- * each update adds 1 to the lower half of one of them.
+ * then sets those of other words to the same number, in portions.  Each update adds 1 to the lower
+ * half of one word of both kinds.
  *
  * Reads, one transaction each: look a key up; or read another thread's counter, and, after
  * fur_end_ro has returned, write down what was `seen`: from then on it must survive.  Half of the
@@ -56,8 +57,14 @@ enum { LARGE_EVERY = 3, LARGE_WORDS = 768, VERY_LARGE_WORDS = 3072 };
  * of 16 to 400 KiB, so the heap becomes some MiB larger with each ten of them. */
 enum { ADD_EVERY = 8, ADD_MOST = 128 };
 
-/* BULK: words, and updates of thread 0 from one bulk update to the next. */
-enum : uint64_t { BULK_WORDS = 128, BULK_EVERY = 16, BULK_ONE = UINT64_C(1) << 32 };
+/* BULK: words that are changed as a whole, and in portions (the log holds fewer), and updates of
+ * thread 0 from one bulk update to the next. */
+enum : uint64_t {
+	BULK_WORDS = 128,
+	EACH_WORDS = 512,
+	BULK_EVERY = 16,
+	BULK_ONE = UINT64_C(1) << 32
+};
 
 /* In memory shared with the process that kills. */
 struct alignas(128) Acknowledged {
@@ -106,7 +113,7 @@ struct Data {
 	uint64_t *large[THREADS];
 	AddedBlock *added[THREADS]; /* newest first */
 	Structures<THREADS> structures;
-	uint64_t bulk[BULK_WORDS];
+	uint64_t bulk[BULK_WORDS], each[EACH_WORDS];
 };
 
 inline uint64_t mix(uint64_t x)
@@ -222,23 +229,42 @@ inline uint64_t bulk_word(uint64_t t, uint64_t k)
 {
 	return mix(t * 7919 + k) % BULK_WORDS;
 }
-
-/* The next bulk update. */
-inline void bulk_update(fur_thread *self, Data *data, Shared *shared)
+inline uint64_t each_word(uint64_t t, uint64_t k)
 {
-	const uint64_t round = data->bulk[0] / BULK_ONE + 1;
-	const fur_extent all = {data->bulk, sizeof(uint64_t), BULK_WORDS};
+	return mix(t * 7919 + k) % EACH_WORDS;
+}
+inline void add_one(fur_update *tx, uint64_t *word)
+{
+	fur_store(tx, word, fur_load(tx, word) + 1);
+}
+
+/* Set the upper halves of `n` words to `round`. */
+inline void set_round(
+        fur_thread *self, uint64_t *words, uint64_t n, uint64_t round, fur_bulk_atomic atomic)
+{
+	const fur_extent all = {words, sizeof(uint64_t), n};
 	fur_bulk job;
 	fur_bulk_init(&job);
-	job.map = [](void *copy, size_t, uint64_t, void *) {
-		*static_cast<uint64_t *>(copy) += BULK_ONE;
+	job.map = [](void *copy, size_t, uint64_t, void *to) {
+		auto *word = static_cast<uint64_t *>(copy);
+		*word = *static_cast<uint64_t *>(to) * BULK_ONE + *word % BULK_ONE;
 		return true;
 	};
+	job.arg = &round;
 	job.bytes = sizeof(uint64_t);
 	job.extents = &all;
 	job.n = 1;
-	shared->bulk_intended.store(round, std::memory_order_relaxed);
+	job.atomic = atomic;
 	fur::check(fur_bulk_run(self, &job, nullptr));
+}
+
+/* The next bulk updates. */
+inline void bulk_update(fur_thread *self, Data *data, Shared *shared)
+{
+	uint64_t round = data->bulk[0] / BULK_ONE + 1;
+	shared->bulk_intended.store(round, std::memory_order_relaxed);
+	set_round(self, data->bulk, BULK_WORDS, round, FUR_BULK_WHOLE);
+	set_round(self, data->each, EACH_WORDS, round, FUR_BULK_EACH);
 	shared->bulk_acknowledged.store(round, std::memory_order_relaxed);
 }
 
@@ -272,8 +298,8 @@ inline void update_once(fur_thread *self, Data *data, uint64_t seed, uint64_t t,
 		if (parts & CONTAINERS)
 			data->structures.change(tx, t, k);
 		if (parts & BULK) {
-			uint64_t *word = &data->bulk[bulk_word(t, k)];
-			fur_store(tx, word, fur_load(tx, word) + 1);
+			add_one(tx, &data->bulk[bulk_word(t, k)]);
+			add_one(tx, &data->each[each_word(t, k)]);
 		}
 		if (parts & BANK)
 			fur_store(tx, &data->account[s.to].value,
@@ -492,7 +518,12 @@ private:
 		if (parts_ & CONTAINERS)
 			structures_.change(t, k);
 		if (parts_ & BULK)
-			bulk_[bulk_word(t, k)]++;
+			count_bulk(t, k);
+	}
+	void count_bulk(unsigned t, uint64_t k)
+	{
+		bulk_[bulk_word(t, k)]++;
+		each_[each_word(t, k)]++;
 	}
 	std::string check_bulk(const Data *data, const Shared *shared) const
 	{
@@ -508,6 +539,25 @@ private:
 				       std::to_string(data->bulk[k] / BULK_ONE) + " of them, and " +
 				       std::to_string(data->bulk[k] % BULK_ONE) + " of " +
 				       std::to_string(bulk_[k]) + " other updates";
+		return check_each(data, shared);
+	}
+	/* A portion is durable before the next one begins. */
+	std::string check_each(const Data *data, const Shared *shared) const
+	{
+		uint64_t most = data->bulk[0] / BULK_ONE;
+		for (uint64_t k = 0; k < EACH_WORDS; k++) {
+			const uint64_t round = data->each[k] / BULK_ONE;
+			if (round < shared->bulk_acknowledged || round > most ||
+			        data->each[k] % BULK_ONE != each_[k])
+				return "word " + std::to_string(k) + " has " +
+				       std::to_string(round) + " bulk updates, and " +
+				       std::to_string(data->each[k] % BULK_ONE) + " of " +
+				       std::to_string(each_[k]) + " other updates; " +
+				       std::to_string(shared->bulk_acknowledged) +
+				       " bulk updates are acknowledged; the word before has " +
+				       std::to_string(most);
+			most = round;
+		}
 		return "";
 	}
 	std::string check_accounts(const Data *data) const
@@ -603,7 +653,7 @@ private:
 	unsigned parts_;
 	uint64_t counter_[THREADS] = {}, newest_[THREADS][BLOCKS] = {}, newest_large_[THREADS] = {};
 	int64_t balance_[ACCOUNTS] = {};
-	uint64_t bulk_[BULK_WORDS] = {};
+	uint64_t bulk_[BULK_WORDS] = {}, each_[EACH_WORDS] = {};
 	std::set<int64_t> keys_;
 	ExpectedStructures<THREADS> structures_;
 };

@@ -294,9 +294,9 @@ TEST_F(BulkBeside, Each_ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 		}
 }
 
-/* The chunk after this one is not mapped yet, and the chunk before has committed: a store to either
+/* The portion after this one is not mapped yet, and the one before has committed: a store to either
  * needs no second call. */
-TEST_F(BulkBeside, Each_AStoreToAnotherChunk_CostsNoSecondMap)
+TEST_F(BulkBeside, Each_AStoreToAnotherPortion_CostsNoSecondMap)
 {
 	const uint64_t count = 10000;
 	uint64_t *at = fur::update(self_, [&](fur_update *tx) {

@@ -201,7 +201,7 @@ private:
 	{
 		if constexpr (requires { self_.bulk(fur_bulk()); })
 			if (r % 8 == 0)
-				return bulk_update(r >> 3 & 1);
+				return bulk_update((r >> 3 & 3) == 0);
 		update(r, [r](auto *tx, Data *d) {
 			auto *all = fur_load(tx, &d->bulk);
 			BulkRecord *from = &all[(r >> 8) % BULK_RECORDS],
@@ -289,7 +289,7 @@ private:
 		job.bytes = BULK_BYTES;
 		job.extents = extents;
 		job.n = 2;
-		/* So few records are one chunk, so that EACH changes them in one update, too. */
+		/* So few records are one portion, so that EACH changes them in one update, too. */
 		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
 		run.bulk_publishes = [](void *now) {
 			auto *h = static_cast<BulkHistory *>(now);
