@@ -34,7 +34,7 @@ ID = re.compile(r"\bINV-(?!X)[A-Z]+\d+\b")
 DEFINITION = re.compile(r"(\s*\*\s+)(INV-(?!X)[A-Z]+\d+)  +(\S.*)")
 MODELS = [
     f"tests/models/{name}.pml"
-    for name in ("fur", "software", "group", "async", "fresh", "claims", "bulk")
+    for name in ("fur", "software", "group", "async", "fresh", "claims", "bulk", "bulkblock")
 ]
 # A line of the list of mutations at the head of a model.
 MUTATION = re.compile(r" \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)")
@@ -47,8 +47,9 @@ pages that refer to one: the code that keeps it is among them. *Planted bugs* br
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
 [group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
-[fresh.pml](../tests/models/fresh.pml), [claims.pml](../tests/models/claims.pml) and
-[bulk.pml](../tests/models/bulk.pml) that break it.
+[fresh.pml](../tests/models/fresh.pml), [claims.pml](../tests/models/claims.pml),
+[bulk.pml](../tests/models/bulk.pml) and [bulkblock.pml](../tests/models/bulkblock.pml) that break
+it.
 """
 
 

@@ -11,10 +11,10 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml, claims.pml
-or bulk.pml.  Before any, models.py checks that its table of mutations agrees with the lists at the
-heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit status:
-0 all as expected, 1 not, 2 wrong usage.
+Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml,
+claims.pml, bulk.pml or bulkblock.pml.  Before any, models.py checks that its table of mutations
+agrees with the lists at the heads of the models, and with the headings of the planted bugs
+(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -34,6 +34,7 @@ ASYNC = HERE / "async.pml"
 FRESH = HERE / "fresh.pml"
 CLAIMS = HERE / "claims.pml"
 BULK = HERE / "bulk.pml"
+BULK_BLOCK = HERE / "bulkblock.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -279,11 +280,29 @@ BULK_MUTATIONS = [
     Mutation("MARKLATE", "INV-BU1", ["mark-after-store"], [], ["bulk"]),
     Mutation("HARDBLIND", "INV-BU1", ["no-marks-in-hardware"], [], ["bulkhard", "bulkrot"]),
     Mutation("NOSETTLE", "INV-BU1", ["bulk-begins-at-once"], [], ["bulk", "bulkrot"]),
-    Mutation("NOSYNC", "INV-BU2", ["bulk-no-sync"], [], ["bulk", "bulkhard"]),
+    Mutation("NOSYNC", "INV-BU2", ["bulk-no-sync", "each-no-sync"], [], ["bulk", "bulkhard"]),
     Mutation("MARKFIRST", "INV-BU2", ["bulk-mark-first"], [], ["bulk"]),
-    Mutation("NOREST", "INV-BU3", ["bulk-skips-the-rest"], [], ["bulk", "bulkhard"]),
-    Mutation("RESTFIRST", "INV-BU3", ["bulk-rest-before-turn"], [], ["bulk", "bulkhard"]),
+    Mutation(
+        "NOREST",
+        "INV-BU3",
+        ["bulk-skips-the-rest", "each-skips-the-rest"],
+        [],
+        ["bulk", "bulkhard"],
+    ),
+    Mutation(
+        "RESTFIRST",
+        "INV-BU3",
+        ["bulk-rest-before-turn", "each-rest-before-turn"],
+        [],
+        ["bulk", "bulkhard"],
+    ),
     Mutation("HARDBESIDE", "INV-BU3", [], [], ["bulkhard", "bulkrot"]),
+]
+# Of bulkblock.pml.
+BULK_BLOCK_MUTATIONS = [
+    Mutation("EARLYTAKE", "INV-BU4", ["bulk-before-replay"], [], ["bulkblock"]),
+    Mutation("EARLYMARK", "INV-BU4", ["bulk-not-drained"], [], ["bulkblock"]),
+    Mutation("EARLYGIVE", "INV-BU4", ["bulk-frees-early"], [], ["bulkblock"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS
@@ -293,6 +312,7 @@ ALL_MUTATIONS = (
     + FRESH_MUTATIONS
     + CLAIMS_MUTATIONS
     + BULK_MUTATIONS
+    + BULK_BLOCK_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -392,6 +412,9 @@ def bulk_cases() -> dict[str, Case]:
     for m in BULK_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(BULK, BULK_SETTINGS[name] + [m.name], False)
+    found["bulkblock"] = Case(BULK_BLOCK, [], True)
+    for m in BULK_BLOCK_MUTATIONS:
+        found[f"bulkblock-{m.name}"] = Case(BULK_BLOCK, [m.name], False)
     return found
 
 
