@@ -140,6 +140,17 @@ json allocator_json(const HeapView &heap, const State &state, const tools::Ring 
 	        {"chunks", c.chunks}, {"free_chunks", c.free_chunks}, {"chunk_bytes", CHUNK_BYTES}};
 }
 
+/* The block with the results of a bulk update that has not ended (INV-BU4), or null.  The update
+ * that names it is replayed before the block has results, so the file shows it all that time. */
+json bulk_json(const HeapView &heap)
+{
+	const media_file file = heap.file();
+	const auto *h = static_cast<const heap_header *>(
+	        static_cast<const void *>(media_at(&file, heap.super()->heap_offset)));
+	const uint64_t block = __atomic_load_n(&h->bulk, __ATOMIC_RELAXED);
+	return heap.super()->version >= 2 && block ? json(block) : json();
+}
+
 json heap_json(const HeapView &heap)
 {
 	State state = state_of(heap);
@@ -152,6 +163,7 @@ json heap_json(const HeapView &heap)
 	all.update(super_json(heap));
 	all["ring"] = ring_json(heap, ring);
 	all["logs"] = logs_json(heap, ring);
+	all["bulk_block"] = bulk_json(heap);
 	all["allocator"] = allocator_json(heap, state, ring);
 	return all;
 }
@@ -220,6 +232,15 @@ std::string explain_allocator(const json &a)
 	       " bytes free" + (a["after_recovery"] == true ? ", as recovery would leave it" : "");
 }
 
+std::string explain_bulk(const json &i)
+{
+	const std::string block = "the block at byte " + number(i["bulk_block"]);
+	return i["used_by"]["worker"] == true
+	               ? "a bulk update runs: its results go to " + block
+	               : "a process ended in the middle of a bulk update, and left " + block +
+	                         ": the next program that opens the heap frees it";
+}
+
 void print(const json &i)
 {
 	auto region = [&](const char *name) {
@@ -254,6 +275,8 @@ void print(const json &i)
 	                                            : ", last " + number(i["ring"]["last_durts"])));
 	line("ring       ", explain_ring(i["ring"]));
 	line("logs       ", explain_logs(i));
+	if (!i["bulk_block"].is_null())
+		line("bulk       ", explain_bulk(i));
 	line("allocator  ", explain_allocator(i["allocator"]));
 }
 

@@ -78,6 +78,18 @@ def closed(heap):
     assert contents(heap) == before
 
 
+def left_by_a_bulk_update(heap):
+    """The header's word that names the block of the results (docs/file-format.md)."""
+    i = as_json(info, heap)
+    assert i["bulk_block"] is None, i
+    word = i["regions"]["heap"]["offset"] + 9 * 8
+    poke(heap, word, (1 << 20).to_bytes(8, sys.byteorder))
+    assert as_json(info, heap)["bulk_block"] == 1 << 20
+    expect(0, "left the block at byte 1048576: the next program that opens", info, heap)
+    poke(heap, word, bytes(8))
+    assert "bulk update" not in run(info, heap).stdout
+
+
 def in_use_then_killed(heap):
     worker = subprocess.Popen(
         [
@@ -173,5 +185,6 @@ with tempfile.TemporaryDirectory() as directory:
         == 0
     )
     closed(directory + "/closed")
+    left_by_a_bulk_update(directory + "/closed")
     in_use_then_killed(directory + "/killed")
     damaged(directory + "/closed")
