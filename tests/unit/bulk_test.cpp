@@ -235,6 +235,46 @@ TEST_P(Bulk, Each_ChangesAllInUpdatesOfSomeThousandRecords)
 		ASSERT_EQ(at[k], k / 8 % 2) << k;
 }
 
+TEST_P(Bulk, Each_ThatKeepsOthersOutForTooLong_TakesFewerRecordsAtATime)
+{
+	const uint64_t count = 10000;
+	auto *at = reinterpret_cast<uint64_t *>(block(count * 64));
+	Job job(64, {{at, 64, count}},
+	        [](void *copy, uint64_t) { return add_to_words(copy, 64, 1); });
+	job.atomic = FUR_BULK_EACH;
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	const uint64_t updates = job.result.updates;
+	job.most_pause_ns = 1; /* each commit takes longer */
+	ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+	EXPECT_GT(job.result.updates, 10 * updates);
+	EXPECT_EQ(job.result.records, count);
+	for (uint64_t k = 0; k < count * 8; k++)
+		ASSERT_EQ(at[k], 2u) << k;
+}
+
+TEST_P(Bulk, Each_ARecordThatDoesNotFitTheLog_IsRefused_AndNothingChanges)
+{
+	uint8_t *at = block(4 * MIB, 3);
+	Job job(2 * MIB, {{at, 2 * MIB, 2}}, [](void *copy, uint64_t) {
+		memset(copy, 9, 2 * MIB);
+		return true;
+	});
+	job.atomic = FUR_BULK_EACH;
+	EXPECT_EQ(job.run(self_), FUR_ETOOBIG);
+	EXPECT_NE(std::string(fur_errormsg()).find("larger log_bytes"), std::string::npos)
+	        << fur_errormsg();
+	EXPECT_EQ(job.result.records, 0u);
+	for (uint64_t k = 0; k < 4 * MIB; k++)
+		ASSERT_EQ(at[k], 3) << k;
+	Job small(64, {{at, 64, 100}}, [](void *copy, uint64_t) {
+		memset(copy, 9, 64);
+		return true;
+	});
+	small.atomic = FUR_BULK_EACH;
+	EXPECT_EQ(small.run(self_), 0) << "the thread goes on: " << fur_errormsg();
+	EXPECT_EQ(at[64 * 100 - 1], 9);
+}
+
 TEST_P(Bulk, Whole_ThatChangesNothing_LogsNothing)
 {
 	uint8_t *at = block(4096, 1);
