@@ -2,10 +2,12 @@
  *
  * bulk.cpp - what an update of very many records costs the short updates next to it: none, then
  * fur_bulk_run() as a whole, record by record, and one ordinary update of all records, in turn in
- * each round; with short updates of the same records, and of others.
+ * each round; with short updates of the same records, and of others.  In the end it checks that all
+ * updates are there.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../common/pin.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -47,16 +49,16 @@ public:
 	{
 		for (auto &table : tables_)
 			table = fill();
+		store_to(false);
 		for (unsigned t = 0; t < s.threads; t++)
 			counts_.push_back(std::make_unique<Count>());
 		for (unsigned t = 0; t < s.threads; t++)
 			threads_.emplace_back([this, t] { work(t); });
+		bench::pin(0);
 	}
 	~Tables()
 	{
-		stop_ = true;
-		for (std::thread &t : threads_)
-			t.join();
+		end();
 		unlink(s_.heap.c_str());
 	}
 	Tables(const Tables &) = delete;
@@ -79,9 +81,27 @@ public:
 			longest = std::max(longest, c->longest.exchange(0));
 		return longest * 1e3;
 	}
+	/* End the threads.  Is each update there, short or bulk, and are all records whole? */
+	bool verified()
+	{
+		end();
+		uint64_t added = 0;
+		for (auto &table : tables_) {
+			const auto *word = reinterpret_cast<const uint64_t *>(table);
+			const uint64_t changes = &table == &tables_[0] ? changes_ : 0;
+			for (uint64_t k = 0, n = s_.bytes / 8; k < s_.records; k++, word += n) {
+				if (!std::equal(word + 1, word + n, word) ||
+				        word[0] / CHANGE != changes)
+					return false;
+				added += word[0] % CHANGE;
+			}
+		}
+		return added == updates();
+	}
 	/* Change all records of the first table. */
 	fur_bulk_result change(const std::string &by)
 	{
+		changes_++;
 		fur_bulk_result r{};
 		r.size = sizeof r;
 		if (by == "update") {
@@ -106,6 +126,9 @@ public:
 	}
 
 private:
+	/* What a bulk update adds to each word.  A short one adds 1. */
+	static constexpr uint64_t CHANGE = 1 << 20;
+
 	struct alignas(128) Count {
 		std::atomic<uint64_t> updates{0};
 		std::atomic<double> longest{0};
@@ -141,7 +164,7 @@ private:
 	{
 		auto *word = static_cast<uint64_t *>(copy);
 		for (size_t k = 0; k < bytes / 8; k++)
-			word[k] += 1 << 20;
+			word[k] += CHANGE;
 		return true;
 	}
 	void change_in_one_update()
@@ -149,11 +172,19 @@ private:
 		fur::update(self_, [&](fur_update *tx) {
 			auto *word = reinterpret_cast<uint64_t *>(tables_[0]);
 			for (uint64_t k = 0; k < s_.records * s_.bytes / 8; k++)
-				fur_store(tx, &word[k], fur_load(tx, &word[k]) + (1 << 20));
+				fur_store(tx, &word[k], fur_load(tx, &word[k]) + CHANGE);
 		});
+	}
+	void end()
+	{
+		stop_ = true;
+		for (std::thread &t : threads_)
+			if (t.joinable())
+				t.join();
 	}
 	void work(unsigned t)
 	{
+		bench::pin(t + 1); /* the first core is the bulk update's */
 		fur::Thread self(heap_);
 		uint64_t random = t + 1;
 		for (double last = now(); !stop_;) {
@@ -179,6 +210,7 @@ private:
 	uint8_t *tables_[2] = {};
 	std::atomic<uint8_t *> target_{nullptr};
 	std::atomic<bool> stop_{false};
+	uint64_t changes_ = 0; /* bulk updates so far */
 	std::vector<std::unique_ptr<Count>> counts_;
 	std::vector<std::thread> threads_;
 };
@@ -253,16 +285,18 @@ void print(const std::vector<Measured> &all, const Settings &s, const std::strin
 		}
 }
 
-void write_json(const std::vector<Measured> &all, const Settings &s, const std::string &htm)
+void write_json(
+        const std::vector<Measured> &all, const Settings &s, const std::string &htm, bool verified)
 {
 	tools::Json rounds = tools::Json::array();
 	for (const Measured &m : all)
-		rounds.push_back({{"by", m.by}, {"inside", m.inside}, {"short_per_second", m.rate},
+		rounds.push_back({{"by", m.by}, {"inside", m.inside}, {"throughput", m.rate},
 		        {"ratio", m.ratio}, {"longest_ms", m.longest_ms},
 		        {"bulk_seconds", m.seconds}, {"pause_ms", m.pause_ms},
 		        {"store_ms", m.store_ms}, {"again", m.again}});
 	tools::Json out = {{"records", s.records}, {"record_bytes", s.bytes},
-	        {"short_threads", s.threads}, {"htm", htm}, {"pm", s.pm}, {"measured", rounds}};
+	        {"short_threads", s.threads}, {"htm", htm}, {"pm", s.pm}, {"verified", verified},
+	        {"measured", rounds}};
 	std::ofstream file(s.json);
 	file << out.dump(2) << '\n';
 	if (!file.flush())
@@ -286,9 +320,14 @@ int run(const Settings &s)
 			}
 		}
 	print(all, s, tables.htm());
+	const bool verified = tables.verified();
 	if (!s.json.empty())
-		write_json(all, s, tables.htm());
-	return 0;
+		write_json(all, s, tables.htm(), verified);
+	if (verified)
+		return 0;
+	fprintf(stderr, "bulk: %s: the tables do not have what the updates stored\n",
+	        s.heap.c_str());
+	return 1;
 }
 
 } // namespace

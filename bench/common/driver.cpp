@@ -2,6 +2,7 @@
  *
  * driver.cpp - see driver.hpp.
  */
+#include "pin.hpp"
 #include "runs.hpp"
 
 #include <barrier>
@@ -10,7 +11,6 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
-#include <pthread.h>
 #include <thread>
 
 namespace bench
@@ -137,21 +137,6 @@ void Options::check_peer() const
 		throw Usage("--pm-latency-ns, --pm-gap-ns: no latency can be added to the "
 		            "write-backs of --tm " +
 		            tm);
-}
-
-static void pin(unsigned number)
-{
-	cpu_set_t all, one;
-	if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) == 0)
-		return;
-	unsigned want = number % static_cast<unsigned>(CPU_COUNT(&all));
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && want-- == 0) {
-			CPU_ZERO(&one);
-			CPU_SET(cpu, &one);
-			pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-			return;
-		}
 }
 
 using Clock = std::chrono::steady_clock;
