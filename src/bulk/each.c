@@ -283,10 +283,9 @@ int bulk_each(struct fur_thread *t, struct bulk_job *job)
 		return error;
 	e.places = calloc(e.most, sizeof *e.places);
 	e.results = malloc(e.most * job->what->bytes);
-	error = e.places && e.results
-	                ? bulk_make_marks(job)
-	                : fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
-	if (!error)
+	if (!e.places || !e.results)
+		error = fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
+	else if (!(error = bulk_make_marks(job)))
 		error = run(&e);
 	free(job->marks);
 	free(e.places);
