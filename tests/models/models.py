@@ -449,6 +449,7 @@ def disagreements() -> list[str]:
         (FRESH, FRESH_MUTATIONS),
         (CLAIMS, CLAIMS_MUTATIONS),
         (BULK, BULK_MUTATIONS),
+        (BULK_BLOCK, BULK_BLOCK_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
