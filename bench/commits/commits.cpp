@@ -6,6 +6,7 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../common/pin.hpp"
 #include "../common/processor.hpp"
 #include "store.hpp"
 
@@ -21,8 +22,6 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sstream>
 #include <sys/prctl.h>
@@ -168,21 +167,6 @@ private:
 
 /* ------------------------------------------------------------------- a window */
 
-void pin(unsigned number)
-{
-	cpu_set_t all, one;
-	if (sched_getaffinity(0, sizeof all, &all))
-		return;
-	number %= static_cast<unsigned>(CPU_COUNT(&all));
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && number-- == 0) {
-			CPU_ZERO(&one);
-			CPU_SET(cpu, &one);
-			pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-			return;
-		}
-}
-
 /* Commits a second by `threads` threads.  The time ends when all that was counted is durable. */
 double measure(Store &store, const Shape &shape, unsigned threads, double seconds)
 {
@@ -193,7 +177,7 @@ double measure(Store &store, const Shape &shape, unsigned threads, double second
 	std::vector<std::thread> all;
 	for (unsigned t = 0; t < threads; t++)
 		all.emplace_back([&, t] {
-			pin(t);
+			bench::pin(t);
 			uint64_t random = t * 2 + 1, mine = 0;
 			std::string value(shape.bytes, static_cast<char>('a' + t % 26));
 			try {

@@ -131,8 +131,8 @@ static void log_portion(struct each *e)
 	}
 }
 
-/* With the turn.  The log may have a result from before another update's store: then it gets a
- * newer entry, and be it the record's own value. */
+/* With the turn.  The log may have a result from before another update's store.  Then it gets a
+ * newer entry, even if map() leaves the record as it is. */
 static void map_again(struct each *e, struct place *p)
 {
 	bulk_load_record(e->job, p->extent, p->k);
@@ -144,7 +144,7 @@ static void map_again(struct each *e, struct place *p)
 	p->result = changed ? CHANGED : SAME;
 }
 
-/* With the turn, in active[]: no update can become visible any more (INV-BU3), as in map_rest()
+/* With the turn, in active[]: no update can become visible any more (INV-BU3), as in whole.c
  * (plants: each-skips-the-rest, each-rest-before-turn).  Returns: how many records it mapped. */
 static uint64_t map_rest(struct each *e)
 {

@@ -298,6 +298,16 @@ protected:
 		return o;
 	}
 	BulkBeside() : Software(options()) {}
+	/* So many records of 64 bytes. */
+	uint64_t *zeroed_records(uint64_t count)
+	{
+		return fur::update(self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint64_t *>(fur_alloc(tx, count * 64));
+			std::vector<uint64_t> zero(count * 8);
+			fur_write(tx, p, zero.data(), count * 64);
+			return p;
+		});
+	}
 	/* The helper adds 1000 to the record's words, in an update of this kind. */
 	void add_by_helper(tx_mode mode, uint64_t *record)
 	{
@@ -339,12 +349,7 @@ TEST_F(BulkBeside, Each_ARecordThatIsChangedAfterItWasMapped_IsMappedAgain)
 TEST_F(BulkBeside, Each_AStoreToAnotherPortion_CostsNoSecondMap)
 {
 	const uint64_t count = 10000;
-	uint64_t *at = fur::update(self_, [&](fur_update *tx) {
-		auto *p = static_cast<uint64_t *>(fur_alloc(tx, count * 64));
-		std::vector<uint64_t> zero(count * 8);
-		fur_write(tx, p, zero.data(), count * 64);
-		return p;
-	});
+	uint64_t *at = zeroed_records(count);
 	Job job(64, {{at, 64, count}}, [&](void *copy, uint64_t number) {
 		if (number == 5000) {
 			add_by_helper(TX_CONCURRENT, &at[10 * 8]);
@@ -410,12 +415,7 @@ TEST_F(BulkBeside, ARecordThatMapLeavesAloneTheSecondTime_KeepsTheUpdatesValue)
 TEST_F(BulkBeside, AnUpdateThatMarksAllRecordsInEachPass_DoesNotKeepItFromCommitting)
 {
 	const uint64_t count = 4096;
-	uint64_t *at = fur::update(self_, [&](fur_update *tx) {
-		auto *p = static_cast<uint64_t *>(fur_alloc(tx, count * 64));
-		std::vector<uint64_t> zero(count * 8);
-		fur_write(tx, p, zero.data(), count * 64);
-		return p;
-	});
+	uint64_t *at = zeroed_records(count);
 	uint64_t calls = 0, rounds = 0;
 	Job job(64, {{at, 64, count}}, [&](void *copy, uint64_t) {
 		calls++;
