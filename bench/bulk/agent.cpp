@@ -17,14 +17,13 @@
  */
 #include "../common/driver.hpp"
 
-#include "internals.hpp"
+#include "locks.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <thread>
 
@@ -66,28 +65,7 @@ struct Random {
 	}
 };
 
-/* libfur's table of record locks, a lock for each record. */
-class Locks
-{
-public:
-	Locks()
-	    : memory_(operator new(claims_bytes(CLAIMS_BUCKETS_LOG2), std::align_val_t(ARCH_PAD)))
-	{
-		bench::aside([&] { claims_format(get(), CLAIMS_BUCKETS_LOG2); });
-	}
-	~Locks()
-	{
-		operator delete(memory_, std::align_val_t(ARCH_PAD));
-	}
-	Locks(const Locks &) = delete;
-	claims *get() const
-	{
-		return static_cast<claims *>(memory_);
-	}
-
-private:
-	void *memory_;
-};
+/* libfur's table of record locks has a lock for each record. */
 static_assert(BUCKETS == 1u << CLAIMS_BUCKETS_LOG2);
 
 /* Cleared while no time passes, so that no cache has a line of it. */
@@ -359,7 +337,7 @@ int run(const bench::Options &o, const Workload &w)
 	std::array<std::unique_ptr<Table>, 4> table;
 	for (auto &t : table)
 		t = new_table();
-	Locks locks;
+	bench::Locks locks;
 	bool verified = false;
 	json host = latency(*table[0], w, Side::HOST, o.seed),
 	     device = latency(*table[1], w, Side::DEVICE, o.seed), read = reads(*table[2]),

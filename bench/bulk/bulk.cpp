@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk.cpp - what an update of very many records costs the short updates next to it: none, then
- * fur_bulk_run() as a whole, record by record, and one ordinary update of all records, in turn in
- * each round; with short updates of the same records, and of others.  In the end it checks that all
+ * bulk.cpp - short updates next to an update of very many records: none, then fur_bulk_run() as a
+ * whole and record by record, record locks, and one ordinary update of all records, in turn in each
+ * round; with short updates of the same records, and of others.  In the end it checks that all
  * updates are there.
+ *
+ * `locks` is the way of the paper on ccSLT, with libfur's table (bulk/claims.h): the update claims
+ * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
+ * claims its record, too.  So each record is atomic, as with `each`.
  */
-#include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
+#include "../common/driver.hpp"
 #include "../common/pin.hpp"
+#include "locks.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <functional>
 #include <fur.hpp>
 #include <fur_bulk.h>
 #include <memory>
@@ -27,45 +28,72 @@
 namespace
 {
 
-struct Settings {
-	std::string heap = "/dev/shm/fur-bench-bulk", pm = "emulated", htm = "auto", json;
-	std::vector<std::string> by = {"bulk", "each", "update"};
+using bench::json;
+using bench::Usage;
+
+const std::vector<std::string> KINDS = {"bulk", "each", "locks", "update"};
+
+struct Workload {
+	std::vector<std::string> by = KINDS;
+	std::string only, where = "both", htm = "auto", on = "host";
 	uint64_t records = 1000000, bytes = 64;
-	unsigned threads = 1, rounds = 5;
-	double seconds = 1;
+	unsigned threads = 1, rounds = 5, share = 100;
+
+	/* Are the short updates those of the bulk update's records? */
+	std::vector<bool> places() const
+	{
+		if (where == "both")
+			return {false, true};
+		return {where == "inside"};
+	}
 };
 
 double now()
 {
-	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-	        .count();
+	return static_cast<double>(arch_now_ns()) / 1e9;
 }
 
 /* Two tables of records, and threads that add 1 to all words of a record of one of them. */
 class Tables
 {
 public:
-	explicit Tables(const Settings &s) : s_(s), heap_(make(s)), self_(heap_)
+	Tables(const bench::Options &o, const Workload &w)
+	    : w_(w), path_(o.tm_options.path()), heap_(make(o)), self_(heap_)
 	{
-		for (auto &table : tables_)
-			table = fill();
+		if (o.tm_options.heap.empty())
+			unlink(path_.c_str());
+		bench::aside([this] {
+			fur::Thread loader(heap_);
+			for (auto &table : tables_)
+				table = fill(loader);
+		});
 		store_to(false);
-		for (unsigned t = 0; t < s.threads; t++)
+		for (unsigned t = 0; t < w.threads; t++)
 			counts_.push_back(std::make_unique<Count>());
-		for (unsigned t = 0; t < s.threads; t++)
+		for (unsigned t = 0; t < w.threads; t++)
 			threads_.emplace_back([this, t] { work(t); });
 		bench::pin(0);
 	}
 	~Tables()
 	{
 		end();
-		unlink(s_.heap.c_str());
+		unlink(path_.c_str());
 	}
 	Tables(const Tables &) = delete;
 
 	void store_to(bool inside)
 	{
-		target_ = tables_[inside ? 0 : 1];
+		target_ = inside ? 0 : 1;
+	}
+	/* Do short updates claim their records?  Returns when all of them know. */
+	void lock_records(bool lock)
+	{
+		if (locking_ == lock)
+			return;
+		locking_ = lock;
+		for (const auto &c : counts_)
+			for (const uint64_t before = c->updates; c->updates < before + 2 && !stop_;)
+				bench::spin();
 	}
 	uint64_t updates() const
 	{
@@ -86,17 +114,20 @@ public:
 	{
 		end();
 		uint64_t added = 0;
-		for (auto &table : tables_) {
-			const auto *word = reinterpret_cast<const uint64_t *>(table);
-			const uint64_t changes = &table == &tables_[0] ? changes_ : 0;
-			for (uint64_t k = 0, n = s_.bytes / 8; k < s_.records; k++, word += n) {
-				if (!std::equal(word + 1, word + n, word) ||
-				        word[0] / CHANGE != changes)
-					return false;
-				added += word[0] % CHANGE;
+		bool whole = true;
+		bench::aside([&] {
+			for (auto &table : tables_) {
+				const auto *word = reinterpret_cast<const uint64_t *>(table);
+				const uint64_t changes = &table == &tables_[0] ? changes_ : 0;
+				for (uint64_t k = 0, n = w_.bytes / 8; k < w_.records;
+				        k++, word += n) {
+					whole = whole && word[0] / CHANGE == changes &&
+					        std::equal(word + 1, word + n, word);
+					added += word[0] % CHANGE;
+				}
 			}
-		}
-		return added == updates();
+		});
+		return whole && added == updates() && !failed_;
 	}
 	/* Change all records of the first table. */
 	fur_bulk_result change(const std::string &by)
@@ -105,14 +136,19 @@ public:
 		fur_bulk_result r{};
 		r.size = sizeof r;
 		if (by == "update") {
-			change_in_one_update();
+			change_records(0, w_.records);
 			return r;
 		}
-		const fur_extent all = {tables_[0], s_.bytes, s_.records};
+		if (by == "locks") {
+			for (uint64_t k = 0; k < w_.records; k += BATCH)
+				change_claimed(k, std::min(w_.records, k + BATCH));
+			return r;
+		}
+		const fur_extent all = {tables_[0], w_.bytes, w_.records};
 		fur_bulk job;
 		fur_bulk_init(&job);
 		job.map = add;
-		job.bytes = s_.bytes;
+		job.bytes = w_.bytes;
 		job.extents = &all;
 		job.n = 1;
 		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
@@ -120,40 +156,48 @@ public:
 			throw std::runtime_error(fur_errormsg());
 		return r;
 	}
-	std::string htm() const
+	json description() const
 	{
-		return fur_htm_name(heap_.info().htm);
+		const fur_info i = heap_.info();
+		return {{"htm", fur_htm_name(i.htm)}, {"pm", fur_pm_name(i.pm)}};
 	}
 
 private:
-	/* What a bulk update adds to each word.  A short one adds 1. */
-	static constexpr uint64_t CHANGE = 1 << 20;
+	enum : uint64_t {
+		CHANGE = 1 << 20, /* a bulk update adds it to each word; a short one adds 1 */
+		BATCH = 512,      /* records that are claimed at once */
+	};
 
 	struct alignas(128) Count {
 		std::atomic<uint64_t> updates{0};
 		std::atomic<double> longest{0};
 	};
 
-	static fur::Heap make(const Settings &s)
+	fur::Heap make(const bench::Options &o) const
 	{
-		fur::Options o;
-		const uint64_t table = s.records * s.bytes;
-		o.heap_bytes = (64 << 20) + 4 * table;
+		fur::Options f;
+		const uint64_t table = w_.records * w_.bytes;
+		f.heap_bytes = (64 << 20) + 4 * table;
 		/* As large as an update of all records needs it. */
-		for (o.log_bytes = 1 << 20; o.log_bytes < s.records * (s.bytes + 16) * 2;)
-			o.log_bytes *= 2;
-		o.max_threads = s.threads + 2;
-		o.pm = s.pm == "sync" ? FUR_PM_SYNC : FUR_PM_EMULATED;
-		o.htm = s.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
-		unlink(s.heap.c_str());
-		return fur::Heap::create(s.heap, o);
+		for (f.log_bytes = 1 << 20; f.log_bytes < w_.records * (w_.bytes + 16) * 2;)
+			f.log_bytes *= 2;
+		f.max_threads = w_.threads + 4; /* aside() has one, too */
+		f.pm = o.tm_options.pm;
+		f.htm = w_.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
+		if (o.tm_options.machine_has_pm) {
+			f.pm_latency_ns = FUR_NO_LATENCY;
+			/* At an address drawn at random, an emulated run would not repeat. */
+			f.address = UINT64_C(0x300000000000);
+		}
+		unlink(path_.c_str());
+		return fur::Heap::create(path_, f);
 	}
-	uint8_t *fill()
+	uint8_t *fill(fur::Thread &loader) const
 	{
-		const std::vector<uint8_t> zero(s_.bytes * 1024);
-		return fur::update(self_, [&](fur_update *tx) {
-			auto *p = static_cast<uint8_t *>(fur_alloc(tx, s_.records * s_.bytes));
-			for (uint64_t at = 0, all = s_.records * s_.bytes; p && at < all;
+		const std::vector<uint8_t> zero(w_.bytes * 1024);
+		return fur::update(loader, [&](fur_update *tx) {
+			auto *p = static_cast<uint8_t *>(fur_alloc(tx, w_.records * w_.bytes));
+			for (uint64_t at = 0, all = w_.records * w_.bytes; p && at < all;
 			        at += zero.size())
 				fur_write(tx, p + at, zero.data(),
 				        std::min<uint64_t>(zero.size(), all - at));
@@ -167,13 +211,34 @@ private:
 			word[k] += CHANGE;
 		return true;
 	}
-	void change_in_one_update()
+	uint64_t *record(unsigned table, uint64_t number) const
 	{
-		fur::update(self_, [&](fur_update *tx) {
-			auto *word = reinterpret_cast<uint64_t *>(tables_[0]);
-			for (uint64_t k = 0; k < s_.records * s_.bytes / 8; k++)
-				fur_store(tx, &word[k], fur_load(tx, &word[k]) + CHANGE);
+		return reinterpret_cast<uint64_t *>(tables_[table] + number * w_.bytes);
+	}
+	void change_records(uint64_t from, uint64_t to)
+	{
+		fur::update(self_, fur::rerun, [&](fur_update *tx) {
+			uint64_t *word = record(0, from);
+			for (const uint64_t *past = record(0, to); word < past; word++)
+				fur_store(tx, word, fur_load(tx, word) + CHANGE);
 		});
+	}
+	/* The locks of the second table's records have numbers above the first one's. */
+	uint64_t bucket_of(unsigned table, uint64_t number) const
+	{
+		return claims_hash(locks_.get(), table * w_.records + number);
+	}
+	void change_claimed(uint64_t from, uint64_t to)
+	{
+		const uint64_t owner = claims_owner(CLAIMS_WORKER, w_.threads + 1);
+		std::vector<uint64_t> buckets;
+		for (uint64_t k = from; k < to; k++)
+			buckets.push_back(bucket_of(0, k));
+		std::sort(buckets.begin(), buckets.end());
+		buckets.erase(std::unique(buckets.begin(), buckets.end()), buckets.end());
+		claims_take_batch(locks_.get(), buckets.data(), buckets.size(), owner);
+		change_records(from, to);
+		claims_release_batch(locks_.get(), buckets.data(), buckets.size(), owner);
 	}
 	void end()
 	{
@@ -182,19 +247,30 @@ private:
 			if (t.joinable())
 				t.join();
 	}
-	void work(unsigned t)
+	void change_one(fur::Thread &self, unsigned table, uint64_t number)
 	{
-		bench::pin(t + 1); /* the first core is the bulk update's */
+		uint64_t *word = record(table, number);
+		fur::update(self, fur::rerun, [&](fur_update *tx) {
+			for (uint64_t k = 0; k < w_.bytes / 8; k++)
+				fur_store(tx, &word[k], fur_load(tx, &word[k]) + 1);
+		});
+	}
+	void work_until_stopped(unsigned t)
+	{
+		const uint64_t owner = claims_owner(CLAIMS_WORKER, t + 1);
 		fur::Thread self(heap_);
 		uint64_t random = t + 1;
 		for (double last = now(); !stop_;) {
 			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-			auto *word = reinterpret_cast<uint64_t *>(
-			        target_ + random % s_.records * s_.bytes);
-			fur::update(self, fur::rerun, [&](fur_update *tx) {
-				for (uint64_t k = 0; k < s_.bytes / 8; k++)
-					fur_store(tx, &word[k], fur_load(tx, &word[k]) + 1);
-			});
+			const uint64_t number = random % w_.records;
+			const unsigned table = target_;
+			const bool locking = locking_;
+			const uint64_t bucket = bucket_of(table, number);
+			if (locking)
+				claims_take(locks_.get(), bucket, owner);
+			change_one(self, table, number);
+			if (locking)
+				claims_release(locks_.get(), bucket, owner);
 			const double ended = now(), took = ended - last;
 			last = ended;
 			Count &mine = *counts_[t];
@@ -203,13 +279,25 @@ private:
 				mine.longest = took;
 		}
 	}
+	void work(unsigned t)
+	{
+		bench::pin(t + 1); /* the first core is the bulk update's */
+		try {
+			work_until_stopped(t);
+		} catch (const std::exception &e) {
+			fprintf(stderr, "bulk: %s\n", e.what());
+			failed_ = true;
+		}
+	}
 
-	Settings s_;
+	Workload w_;
+	std::string path_;
 	fur::Heap heap_;
 	fur::Thread self_;
+	bench::Locks locks_;
 	uint8_t *tables_[2] = {};
-	std::atomic<uint8_t *> target_{nullptr};
-	std::atomic<bool> stop_{false};
+	std::atomic<unsigned> target_{1};
+	std::atomic<bool> stop_{false}, locking_{false}, failed_{false};
 	uint64_t changes_ = 0; /* bulk updates so far */
 	std::vector<std::unique_ptr<Count>> counts_;
 	std::vector<std::thread> threads_;
@@ -221,32 +309,46 @@ struct Measured {
 	bool inside;
 	double rate = 0, longest_ms = 0, seconds = 0; /* of one bulk update */
 	double pause_ms = 0, store_ms = 0, again = 0;
+	double share = 0; /* of the time: a bulk update was running */
 	double ratio = 0; /* of `rate` to that without a bulk update, in this round */
 };
 
-Measured measure(Tables &tables, const Settings &s, const std::string &by, bool inside)
+void sleep_for(double seconds)
+{
+	std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+Measured measure(
+        Tables &tables, const bench::Options &o, const Workload &w, const char *by, bool inside)
 {
 	Measured m{by, inside};
+	const bool none = m.by == "none";
 	tables.store_to(inside);
+	tables.lock_records(m.by == "locks");
 	tables.longest_ms();
 	const uint64_t before = tables.updates();
 	const double began = now();
-	double runs = 0;
+	double runs = 0, running = 0;
 	do {
-		if (by == "none") {
-			std::this_thread::sleep_for(std::chrono::duration<double>(s.seconds));
+		if (none) {
+			sleep_for(o.seconds);
 			continue;
 		}
-		const fur_bulk_result r = tables.change(by);
-		runs++;
+		const double start = now();
+		const fur_bulk_result r = tables.change(m.by);
+		const double took = now() - start;
+		runs++, running += took;
 		m.pause_ms = std::max(m.pause_ms, static_cast<double>(r.pause_ns) / 1e6);
 		m.store_ms = std::max(m.store_ms, static_cast<double>(r.store_ns) / 1e6);
 		m.again += static_cast<double>(r.again);
-	} while (now() - began < s.seconds);
+		if (w.share < 100)
+			sleep_for(took * (100.0 / w.share - 1));
+	} while (now() - began < o.seconds);
 	const double took = now() - began;
 	m.rate = static_cast<double>(tables.updates() - before) / took;
 	m.longest_ms = tables.longest_ms();
-	m.seconds = runs > 0 ? took / runs : 0;
+	m.seconds = runs > 0 ? running / runs : 0;
+	m.share = running / took;
 	m.again /= runs > 0 ? runs : 1;
 	return m;
 }
@@ -257,26 +359,32 @@ double median(std::vector<double> all)
 	return all.empty() ? 0 : all[all.size() / 2];
 }
 
-void print(const std::vector<Measured> &all, const Settings &s, const std::string &htm)
+double median_of(const std::vector<Measured> &all, const std::string &by, bool inside,
+        double Measured::*what)
 {
-	printf("%llu records of %llu bytes, %u threads with short updates, htm %s, pm %s, medians "
-	       "of %u rounds\n",
-	        static_cast<unsigned long long>(s.records),
-	        static_cast<unsigned long long>(s.bytes), s.threads, htm.c_str(), s.pm.c_str(),
-	        s.rounds);
+	std::vector<double> found;
+	for (const Measured &m : all)
+		if (m.by == by && m.inside == inside)
+			found.push_back(m.*what);
+	return median(found);
+}
+
+void print(const std::vector<Measured> &all, const Workload &w, const json &r)
+{
+	printf("machine %s: %llu records of %llu bytes, %u threads with short updates, htm %s, pm "
+	       "%s, medians of %u rounds\n",
+	        r["machine"].get<std::string>().c_str(), static_cast<unsigned long long>(w.records),
+	        static_cast<unsigned long long>(w.bytes), w.threads,
+	        r["htm"].get<std::string>().c_str(), r["pm"].get<std::string>().c_str(), w.rounds);
 	printf("%-9s %-7s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
 	        "longest ms", "bulk ms", "pause ms", "store ms", "again");
-	for (bool inside : {false, true})
-		for (std::string by : {"none", "bulk", "each", "update"}) {
+	std::vector<std::string> rows = {"none"};
+	rows.insert(rows.end(), w.by.begin(), w.by.end());
+	for (bool inside : w.places())
+		for (const std::string &by : rows) {
 			auto of = [&](double Measured::*what) {
-				std::vector<double> found;
-				for (const Measured &m : all)
-					if (m.by == by && m.inside == inside)
-						found.push_back(m.*what);
-				return median(found);
+				return median_of(all, by, inside, what);
 			};
-			if (of(&Measured::rate) == 0 && of(&Measured::seconds) == 0)
-				continue;
 			printf("%-9s %-7s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
 			        inside ? "inside" : "outside", by.c_str(), of(&Measured::rate),
 			        of(&Measured::ratio), of(&Measured::longest_ms),
@@ -285,79 +393,129 @@ void print(const std::vector<Measured> &all, const Settings &s, const std::strin
 		}
 }
 
-void write_json(
-        const std::vector<Measured> &all, const Settings &s, const std::string &htm, bool verified)
+/* `throughput`: of the short updates next to the first kind of bulk update. */
+void add_measured(json &r, const std::vector<Measured> &all, const Workload &w)
 {
-	tools::Json rounds = tools::Json::array();
+	json rounds = json::array();
 	for (const Measured &m : all)
 		rounds.push_back({{"by", m.by}, {"inside", m.inside}, {"throughput", m.rate},
 		        {"ratio", m.ratio}, {"longest_ms", m.longest_ms},
 		        {"bulk_seconds", m.seconds}, {"pause_ms", m.pause_ms},
-		        {"store_ms", m.store_ms}, {"again", m.again}});
-	tools::Json out = {{"records", s.records}, {"record_bytes", s.bytes},
-	        {"short_threads", s.threads}, {"htm", htm}, {"pm", s.pm}, {"verified", verified},
-	        {"measured", rounds}};
-	std::ofstream file(s.json);
-	file << out.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(s.json + ": cannot write");
+		        {"store_ms", m.store_ms}, {"again", m.again}, {"share", m.share}});
+	r["throughput"] = median_of(all, w.by[0], w.places()[0], &Measured::rate);
+	r["measured"] = rounds;
 }
 
-int run(const Settings &s)
+std::vector<Measured> measure_rounds(Tables &tables, const bench::Options &o, const Workload &w)
 {
-	Tables tables(s);
 	std::vector<Measured> all;
-	measure(tables, s, "none", true); /* the first stores to each page */
-	measure(tables, s, "none", false);
-	for (unsigned k = 0; k < s.rounds; k++)
-		for (bool inside : {false, true}) {
-			all.push_back(measure(tables, s, "none", inside));
+	measure(tables, o, w, "none", true); /* the first stores to each page */
+	measure(tables, o, w, "none", false);
+	for (unsigned k = 0; k < w.rounds; k++)
+		for (bool inside : w.places()) {
+			all.push_back(measure(tables, o, w, "none", inside));
 			const double alone = all.back().rate;
 			all.back().ratio = 1;
-			for (const std::string &by : s.by) {
-				all.push_back(measure(tables, s, by, inside));
+			for (const std::string &by : w.by) {
+				all.push_back(measure(tables, o, w, by.c_str(), inside));
 				all.back().ratio = alone > 0 ? all.back().rate / alone : 0;
 			}
 		}
-	print(all, s, tables.htm());
+	return all;
+}
+
+/* On the thread that makes the bulk updates. */
+int run_here(const bench::Options &o, const Workload &w)
+{
+	json r;
+	bench::aside([&] {
+		r["workload"] = "bulk";
+		r["machine"] = o.machine;
+		r["records"] = w.records;
+		r["record_bytes"] = w.bytes;
+		r["short_threads"] = w.threads;
+		r["bulk_on"] = w.on;
+		r["seed"] = o.seed;
+	});
+	Tables tables(o, w);
+	const std::vector<Measured> all = measure_rounds(tables, o, w);
 	const bool verified = tables.verified();
-	if (!s.json.empty())
-		write_json(all, s, tables.htm(), verified);
-	if (verified)
-		return 0;
-	fprintf(stderr, "bulk: %s: the tables do not have what the updates stored\n",
-	        s.heap.c_str());
-	return 1;
+	bench::aside([&] {
+		r.update(tables.description());
+		r["verified"] = verified;
+		add_measured(r, all, w);
+		if (o.json_path != "-")
+			print(all, w, r);
+	});
+	if (!verified)
+		fprintf(stderr, "bulk: the tables do not have what the updates stored\n");
+	return o.json_path.empty() ? !verified : bench::report(o, r);
+}
+
+int run(const bench::Options &o, const Workload &w)
+{
+	if (w.on == "host")
+		return run_here(o, w);
+	if (!bench::agent_threads())
+		throw Usage("--bulk-on device: --machine " + o.machine +
+		            " has no coherent agent: use ccix-ndp, or leave the option out");
+	int status = 1;
+	std::exception_ptr failure;
+	std::thread([&] {
+		bench::to_agent();
+		try {
+			status = run_here(o, w);
+		} catch (...) {
+			failure = std::current_exception();
+		}
+	}).join();
+	if (failure)
+		std::rethrow_exception(failure);
+	return status;
+}
+
+void add_options(tools::CommandLine &line, bench::Options &o, Workload &w)
+{
+	for (const char *other : {"--tm", "--threads", "--most-threads", "--reuse", "--heap-mib",
+	             "--log-mib", "--ring-slots", "--dram-mib", "--runs", "--phases"})
+		line.remove(other);
+	o.seconds = 1;
+	line.at("--seconds").describe("length of each measurement").shown_default = "1";
+	line.option("--records", w.records, "records of the bulk update").range(64, 1 << 28);
+	line.option("--record-bytes", w.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
+	line.option("--by", w.only, "only this one: the others are left out")
+	        .one_of({"bulk", "each", "locks", "update"});
+	line.option("--where", w.where,
+	            "short updates of the bulk update's records, of others, or both in turn")
+	        .one_of({"inside", "outside", "both"});
+	line.option("--short-threads", w.threads, "threads with short updates").range(0, 60);
+	line.option("--share", w.share,
+	            "percentage of the time in which a bulk update runs; between two of them its "
+	            "thread sleeps")
+	        .range(1, 100);
+	line.option("--rounds", w.rounds, "measurements of each").range(1, 1000);
+	line.option("--htm", w.htm, "hardware transactions").one_of({"auto", "none"});
+	line.option("--bulk-on", w.on,
+	            "the side of a machine with a coherent agent whose core makes the bulk updates")
+	        .one_of({"host", "device"});
+	line.option("--home", o.home,
+	            "the side that has the memory, host or device; default: from the machine's "
+	            "description")
+	        .one_of({"host", "device"});
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	Settings s;
-	std::string by;
-	tools::CommandLine line("bulk",
-	        "Short updates a second next to an update of very many records: fur_bulk_run(), as "
-	        "a whole and record by record, and one ordinary update.");
-	line.option("--heap", s.heap, "the heap file; the run removes it");
-	line.option("--records", s.records, "records of the bulk update").range(64, 1 << 28);
-	line.option("--record-bytes", s.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
-	line.option("--by", by, "only this one").one_of({"bulk", "each", "update"});
-	line.option("--short-threads", s.threads, "threads with short updates").range(0, 60);
-	line.option("--seconds", s.seconds, "length of each measurement");
-	line.option("--rounds", s.rounds, "measurements of each").range(1, 1000);
-	line.option("--pm", s.pm, "persistence domain").one_of({"emulated", "sync"});
-	line.option("--htm", s.htm, "hardware transactions").one_of({"auto", "none"});
-	line.option("--json", s.json, "write each round to this file");
-	if (auto status = tools::parse_or_exit_status(line, "bulk", argc, argv))
-		return *status;
-	if (!by.empty())
-		s.by = {by};
-	s.bytes -= s.bytes % 8;
-	try {
-		return run(s);
-	} catch (const std::exception &e) {
-		fprintf(stderr, "bulk: %s: %s\n", s.heap.c_str(), e.what());
-		return 1;
-	}
+	Workload w;
+	return bench::main_of(
+	        "bulk", argc, argv,
+	        [&](tools::CommandLine &line, bench::Options &o) { add_options(line, o, w); },
+	        [&](bench::Options &o) {
+		        if (!w.only.empty())
+			        w.by = {w.only};
+		        w.bytes -= w.bytes % 8;
+		        return run(o, w);
+	        });
 }

@@ -4,16 +4,15 @@
  * releases records in order, at random and in batches; and two threads, of which a share of the
  * requests is for the same record.
  */
-#include "../../src/internals.hpp"
 #include "../common/driver.hpp"
 #include "../common/machine.hpp"
 #include "../common/processor.hpp"
+#include "locks.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <iomanip>
 #include <iostream>
-#include <new>
 #include <numeric>
 #include <pthread.h>
 #include <sched.h>
@@ -30,28 +29,6 @@ struct Settings {
 	uint64_t requests = 1000000, records = 1000000;
 	unsigned rounds = 5, batch = 512, group = 10;
 	unsigned buckets_log2 = CLAIMS_BUCKETS_LOG2;
-};
-
-class Table
-{
-public:
-	explicit Table(unsigned buckets_log2)
-	    : memory_(operator new(claims_bytes(buckets_log2), std::align_val_t(ARCH_PAD)))
-	{
-		claims_format(get(), buckets_log2);
-	}
-	~Table()
-	{
-		operator delete(memory_, std::align_val_t(ARCH_PAD));
-	}
-	Table(const Table &) = delete;
-	claims *get() const
-	{
-		return static_cast<claims *>(memory_);
-	}
-
-private:
-	void *memory_;
 };
 
 /* Numbers for which record comes next. */
@@ -421,7 +398,7 @@ int run(const bench::Options &o, const Settings &s)
 		throw bench::Usage("--batch " + std::to_string(s.batch) +
 		                   ": use at most a quarter of the records, and at most one record "
 		                   "for each bucket");
-	Table table(s.buckets_log2);
+	bench::Locks table(s.buckets_log2);
 	pin_to(0);
 	tools::Json cases = measure_all(table.get(), s, o.seed);
 	struct claims_count left = claims_count(table.get());

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * locks.hpp - a table of record locks (bulk/claims.h) in this process's memory.
+ */
+#ifndef BENCH_LOCKS_HPP
+#define BENCH_LOCKS_HPP
+
+#include "../common/machine.hpp"
+
+#include "internals.hpp"
+
+#include <new>
+
+namespace bench
+{
+
+class Locks
+{
+public:
+	explicit Locks(unsigned buckets_log2 = CLAIMS_BUCKETS_LOG2)
+	    : memory_(operator new(claims_bytes(buckets_log2), std::align_val_t(ARCH_PAD)))
+	{
+		aside([&] { claims_format(get(), buckets_log2); });
+	}
+	~Locks()
+	{
+		operator delete(memory_, std::align_val_t(ARCH_PAD));
+	}
+	Locks(const Locks &) = delete;
+	claims *get() const
+	{
+		return static_cast<claims *>(memory_);
+	}
+
+private:
+	void *memory_;
+};
+
+} // namespace bench
+
+#endif /* BENCH_LOCKS_HPP */
