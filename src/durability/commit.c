@@ -8,20 +8,41 @@
 
 #include <string.h>
 
-/* Name D in the marker (INV-D3).  If a durTS is too far back to be named, wait for its update: once
- * that is durable, the marker need not name it. */
-static void marker_name_dependencies(
-        struct durability *d, struct media_marker *marker, const struct dset *set)
+/* The marker cannot name this durTS of D.  Wait until its update is durable, and claim that
+ * (INV-M5). */
+static void settle(const struct durability *d, struct commit *c, struct dset_member *m)
 {
+	struct dset *set = &c->dset;
+	nondurable_wait(d, &(struct dset){.n = 1, .members = m});
+	/* A thread that serves others must not wait here for those that it serves later.  It need
+	 * not: while it has the turn no update becomes visible, so at most as many draw between the
+	 * load of next_durts and the served update's draw as there are threads. */
+	if (!c->served && set->settled_below && set->settled_below <= m->durts) {
+		nondurable_wait_upto(d, m->durts);
+		set->settled_below = m->durts + 1;
+	}
+}
+
+/* Name D in the marker (INV-D3), or settle what it cannot name.  A member that has left is durable,
+ * but it may have drawn its durTS after we had read next_durts, and then no claim covers it
+ * (INV-M5).  So the marker names it, too, or its thread's next update, which claims it. */
+static void marker_name_dependencies(
+        struct durability *d, struct commit *c, struct media_marker *marker)
+{
+	const struct dset *set = &c->dset;
 	memset(marker->deps, 0, sizeof marker->deps);
 	for (uint32_t k = 0; k < set->n; k++) {
-		uint64_t back = marker->durts - 1 - set->members[k].durts;
-		if (set->members[k].durts == 0)
+		struct dset_member *m = &set->members[k];
+		uint64_t back = marker->durts - 1 - m->durts;
+		/* Without claims of others' durTSs (POWER), a member that has left is no concern of
+		 * the marker. */
+		if (m->durts == 0 || (m->left && !set->settled_below))
 			continue;
+		FUR_ASSERT(m->durts < marker->durts);
 		if (back < MEDIA_DEPS)
 			marker->deps[back / 64] |= UINT64_C(1) << back % 64;
 		else
-			nondurable_wait(d, &(struct dset){.n = 1, .members = &set->members[k]});
+			settle(d, c, m);
 	}
 }
 
@@ -38,9 +59,11 @@ static struct media_claims claims_of(
 	        .own = redo_settled(log),
 	        .settled = c->dset.settled_below,
 	        .clear = c->dset.settled_below};
-	for (uint32_t k = 0; k < c->dset.n; k++)
-		if (c->dset.members[k].durts && c->dset.members[k].durts < claims.clear)
-			claims.clear = c->dset.members[k].durts;
+	for (uint32_t k = 0; k < c->dset.n; k++) {
+		const struct dset_member *m = &c->dset.members[k];
+		if (m->durts && !m->left && m->durts < claims.clear)
+			claims.clear = m->durts;
+	}
 	if (pending && claims.clear > durable)
 		claims.clear = durable;
 	if (pending || c->late) /* the marker of a late update names nothing */
@@ -116,8 +139,10 @@ static void decide_if_late(struct durability *d, struct commit *c, struct media_
 static int commit_write(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	struct redo_log *log = &d->redo[c->me];
-	if (!c->async)
-		marker_name_dependencies(d, marker, &c->dset);
+	/* The marker of a late update names nothing.  Where no update can be late, one whose caller
+	 * does not wait is like any other. */
+	if (!c->async || !async_ready(d))
+		marker_name_dependencies(d, c, marker);
 	/* An update that could not become durable sets `failed`, then leaves nondurable[] like a
 	 * durable one.  If our scan missed it, we would claim that it is settled.  So no update
 	 * writes a claim once the heap has failed.  The fence orders our scan before this load of

@@ -142,7 +142,7 @@ uint64_t durability_given(struct durability *d, struct commit *c)
 		const struct dset_member *m = &c->dset.members[k];
 		/* If the update is visible to us, so is its mark.  If its thread has begun another
 		 * one, it has left nondurable[], and `given` tells. */
-		if (m->durts && arch_load(&d->redo[m->thread].gave) && m->durts >= above)
+		if (!m->left && arch_load(&d->redo[m->thread].gave) && m->durts >= above)
 			above = m->durts + 1;
 	}
 	c->dset.n = 0;

@@ -51,6 +51,7 @@
 struct nondurable {
 	uint64_t id;    /* 0, or a number unique among this thread's updates */
 	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
+	uint64_t last;  /* the durTS of the newest update that has left, or 0 */
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */
@@ -62,7 +63,10 @@ struct dset {
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
-		uint64_t durts; /* set by nondurable_wait_drawn(); 0: durable by then */
+		/* Set by nondurable_wait_drawn().  `left`: the update had left by then, and this is
+		 * the durTS of the newest update of its thread that had. */
+		uint64_t durts;
+		bool left;
 	} * members;
 };
 
@@ -83,6 +87,7 @@ struct commit {
 	bool in_slot;              /* its record goes to its slot, not to the log */
 	bool async;                /* the caller does not wait (fur_commit_async) */
 	bool late;                 /* leaves nondurable[] before it is durable (async.h) */
+	bool served;               /* another thread makes it durable, and others (publish.c) */
 };
 
 /* Add the time since the last mark to a phase. */

@@ -26,20 +26,22 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 		struct dset_member *m = &set->members[k];
 		const struct nondurable *u = &d->nondurable[m->thread];
 		struct arch_backoff backoff = durability_backoff(d);
-		for (;;) {
+		while (!m->durts && !m->left) {
 			/* nondurable_leave() zeroes `durts` before the thread announces its next
 			 * update, and the scan has seen `id`.  So if we read `durts`, and then
 			 * still find `id` in place, the durTS is that update's own.  Acquire keeps
 			 * our two loads in this order; otherwise the durTS could be the next
 			 * update's. */
 			m->durts = arch_load_acquire(&u->durts);
-			if (arch_load_acquire(&u->id) != m->id) {
-				m->durts = 0;
+			m->left = arch_load_acquire(&u->id) != m->id;
+			if (m->left) {
+				/* Acquire above pairs with the release in nondurable_leave(), so
+				 * this is the update's durTS, or that of a later one. */
+				m->durts = arch_load(&u->last);
 				break;
 			}
-			if (m->durts)
-				break;
-			arch_backoff(&backoff);
+			if (!m->durts)
+				arch_backoff(&backoff);
 		}
 	}
 }
@@ -53,6 +55,20 @@ void nondurable_wait_announced(const struct durability *d)
 		uint64_t id = arch_load(&d->nondurable[i].id);
 		/* Acquire pairs with the release in nondurable_leave(). */
 		while (id && arch_load_acquire(&d->nondurable[i].id) == id)
+			arch_backoff(&backoff);
+	}
+	arch_fence_light();
+}
+
+void nondurable_wait_upto(const struct durability *d, uint64_t durts)
+{
+	struct arch_backoff backoff = durability_backoff(d);
+	arch_fence_light();
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
+		uint64_t seen;
+		/* An update whose entry has no durTS yet draws a later one.  Acquire pairs with the
+		 * release in nondurable_leave(). */
+		while ((seen = arch_load_acquire(&d->nondurable[i].durts)) && seen <= durts)
 			arch_backoff(&backoff);
 	}
 	arch_fence_light();

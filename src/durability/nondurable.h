@@ -36,6 +36,36 @@ static inline void nondurable_publish(struct durability *d, const struct commit 
 	arch_store_release(&d->nondurable[c->me].durts, c->durts);
 }
 
+/* No update has this id.  A member of D with it has left. */
+#define NONDURABLE_LEFT UINT64_MAX
+
+/* Add to D the updates that are in nondurable[].  With `below`, which is 0 or next_durts as the
+ * caller has read it before: and also the newest update of each thread that has none there, if it
+ * has drawn its durTS since.  Such an update has left, but no claim would cover it (INV-M5). */
+static inline void nondurable_scan(
+        const struct durability *d, uint32_t me, struct dset *set, uint64_t below)
+{
+	uint64_t limit = arch_load(&d->limit);
+	uint32_t n = 0;
+	arch_overlap_begin();
+	for (uint32_t i = 0; i < limit; i++) {
+		/* Acquire, with `below`: orders this load before that of `last`.  Pairs with the
+		 * release in nondurable_leave(). */
+		uint64_t id = below ? arch_load_acquire(&d->nondurable[i].id)
+		                    : arch_load(&d->nondurable[i].id);
+		if (below && id == 0 && unlikely(arch_load(&d->nondurable[i].last) >= below))
+			id = NONDURABLE_LEFT;
+		if (unlikely(id != 0) && i != me) {
+			set->members[n].thread = i;
+			set->members[n].id = id;
+			set->members[n].durts = 0;
+			set->members[n++].left = false;
+		}
+	}
+	arch_overlap_end();
+	set->n = n;
+}
+
 /* nondurable_collect - collect D (INV-D1).  Loads only; callable inside a hardware transaction.
  * Orders:  the body's loads before the scan of nondurable[], by the light fence.  Otherwise the
  *          transaction may read from an update that announces itself after the scan, and return
@@ -47,18 +77,7 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 	/* Free on x86.  On POWER it is lwsync, because the ISA does not guarantee that tsuspend.
 	 * orders them.  On aarch64 it is dmb ishld; without it no two loads are ordered. */
 	arch_fence_light();
-	uint64_t limit = arch_load(&d->limit);
-	uint32_t n = 0;
-	arch_overlap_begin();
-	for (uint32_t i = 0; i < limit; i++) {
-		uint64_t id = arch_load(&d->nondurable[i].id);
-		if (unlikely(id != 0) && i != me) {
-			set->members[n].thread = i;
-			set->members[n++].id = id;
-		}
-	}
-	arch_overlap_end();
-	set->n = n;
+	nondurable_scan(d, me, set, 0);
 }
 
 /* The same for an update that will claim in its record's head which durTSs are settled (INV-M4).
@@ -69,10 +88,12 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
  * claims-too-much; model: LATECLAIM). */
 static inline void nondurable_collect_settled(struct durability *d, struct commit *c)
 {
+	FUR_ASSERT(c->dset.members != NULL);
 	/* Acquire: orders this load before the scan.  Pairs with the fetch-and-add of ring_draw(),
 	 * which an update performs after its announcement. */
 	c->dset.settled_below = d->draws_announced ? ring_next_acquire(d) : 0;
-	nondurable_collect(d, c->me, &c->dset);
+	arch_fence_light(); /* as in nondurable_collect() */
+	nondurable_scan(d, c->me, &c->dset, c->dset.settled_below);
 }
 
 /* nondurable_wait - the durability wait: return when every update of the set is durable (INV-D2).
@@ -80,8 +101,9 @@ static inline void nondurable_collect_settled(struct durability *d, struct commi
  * Source:  FUR, Algorithm 1, lines 45 to 49; D replaces the timestamps. */
 void nondurable_wait(const struct durability *d, const struct dset *set);
 
-/* Return when every update of the set has drawn its durTS, or is durable (INV-D4).  Fills in the
- * durTSs. */
+/* Return when every update of the set has drawn its durTS, or has left (INV-D4).  Fills in the
+ * durTSs, those that are not known yet.  The first call comes before the caller draws, if it makes
+ * claims: so all durTSs are below its own, those of members that have left, too. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 
 /* Return when every update that was announced before the call is durable.
@@ -89,6 +111,12 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set);
  *          the scan before the caller's later loads (light fence), so that it finds `failed` set by
  *          an update that could not become durable (INV-D5). */
 void nondurable_wait_announced(const struct durability *d);
+
+/* Return when every durTS up to this one is settled.  The caller's own durTS is later, and it may be
+ * in nondurable[]: each thread waits for earlier durTSs only.
+ * Orders:  the caller's load of `durts` before the scan, and the scan before the caller's later
+ *          loads (light fences), as nondurable_wait_announced(). */
+void nondurable_wait_upto(const struct durability *d, uint64_t durts);
 
 /* Return when each entry has been seen empty once. */
 void nondurable_wait_all(const struct durability *d);
@@ -100,6 +128,9 @@ void nondurable_wait_all(const struct durability *d);
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {
+	/* Before `id`: nondurable_wait_drawn() reads it after it has missed `id`. */
+	if (c->durts)
+		arch_store(&d->nondurable[c->me].last, c->durts);
 	/* Zero both before the thread announces its next update: nondurable_wait_drawn() relies on
 	 * that.  The order of the two does not matter. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);

@@ -309,6 +309,7 @@ static void persist_served(struct htm *h, struct fur_thread *served)
 		enum request now = REQUEST_JOINED;
 		next = served->software.next_served;
 		if (!pm_writes(&h->durability->pm) || served->window.commit.async) {
+			served->window.commit.served = true;
 			served->software.result =
 			        durability_persist(served->durability, &served->window.commit);
 			now = REQUEST_SERVED;

@@ -25,6 +25,9 @@
  *   INV-M4  If a record head or the trailer claims that a slot is settled, the slot durably held a
  *           commit or an abort marker when the claim was written.  So if that marker is not valid,
  *           the file is damaged: no failure of power or process can cause it.
+ *   INV-M5  On TSX and without hardware, if an update has read from another one, its marker names
+ *           that one or a later update of the same thread, or its record's head claims it.  So if
+ *           damage takes the marker of an update, recovery keeps no update that has read from it.
  */
 #ifndef FUR_MEDIA_H
 #define FUR_MEDIA_H

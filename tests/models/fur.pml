@@ -76,6 +76,8 @@
  *   LATECLAIM    an update reads next_durts after it has collected D, not before (INV-M4)
  *   DRAWFIRST    with SOFT: an update draws its durTS before it announces itself (INV-M4)
  *   WINDOWCLAIM  an update claims on POWER, where it draws before it announces itself (INV-M4)
+ *   LEFTUNNAMED  a marker does not name a member of D that has left nondurable[] (INV-M5)
+ *   LEFTUNSEEN   D leaves out an update that drew after the look at next_durts, and left (INV-M5)
  *   PAPER        with POWER: Algorithm 1 of the FUR paper as printed (INV-D2)
  *
  * A step whose place is free.  With it everything still holds:
@@ -187,7 +189,16 @@ byte stamp[NW];       /* of {NON-DURABLE, time} */
 #define CLAIM_OK(w, u) ((w) == (u) || !out[w] || durts[u] == 0 || durts[u] >= claim[w] || \
 	NAMES(w, u) || out[u] || gone[u])
 
-#define UPDATE_OK(w) (IMAGE_OK(w) && RETURN_OK(w) && READS_OK(w) && EACH(CLAIM_OK, w))
+/* INV-M5 */
+#ifdef POWER
+#define COVERED_OK(w) true
+#else
+#define COVERED_OK(w) (!out[w] || !committed[w] || from[w] == 0 || from[w] == (w) + 1 || \
+	NAMES(w, from[w] - 1) || durts[from[w] - 1] < claim[w])
+#endif
+
+#define UPDATE_OK(w) (IMAGE_OK(w) && RETURN_OK(w) && READS_OK(w) && COVERED_OK(w) && \
+	EACH(CLAIM_OK, w))
 
 proctype monitor()
 {
@@ -229,24 +240,32 @@ inline plain_store(k, value) { atomic {
 	FOR_UPDATES(doom_writer, k); FOR_UPDATES(doom_reader, k); mem[k] = value } }
 /* A change of act[i] dooms each update that has read it with a tracked load. */
 inline set_active(i, value) { atomic { act[i] = value; FOR_UPDATES(doom_scanner, i) } }
+/* Has the update left nondurable[], and drawn its durTS since next_durts was `since` (INV-M5)?
+ * 0: no matter. */
+#ifdef LEFTUNSEEN
+#define LEFT_SINCE(k, since) false
+#else
+#define LEFT_SINCE(k, since) (since != 0 && durts[k] >= since)
+#endif
 /* Look at nondurable[k], and add it to D.  If its owner has stored to it in a transaction that has
  * not committed yet, the look dooms the owner. */
-inline look(k) { atomic {
+inline look_since(k, since) { atomic {
 	if
 	:: k != me ->
 		if :: intx[k] && ndset[k] -> doomed[k] = true :: else fi;
-		if :: nd[k] -> D = D | (1 << k) :: else fi
+		if :: nd[k] || LEFT_SINCE(k, since) -> D = D | (1 << k) :: else fi
 	:: else
 	fi } }
+#define look(k) look_since(k, 0)
 #if NW > 2
 #define LOOK look(0); look(1); look(2)
-#define LOOK_AT_OTHERS LOOK
+#define LOOK_AT_OTHERS(since) look_since(0, since); look_since(1, since); look_since(2, since)
 #define WAIT_D wait_durable(0); wait_durable(1); wait_durable(2)
 #define WAIT_DRAWN wait_drawn(0); wait_drawn(1); wait_drawn(2)
 #define NAME_D name(0); name(1); name(2)
 #else
 #define LOOK look(0); look(1)
-#define LOOK_AT_OTHERS look((1 - me))
+#define LOOK_AT_OTHERS(since) look_since((1 - me), since)
 #define WAIT_D wait_durable(0); wait_durable(1)
 #define WAIT_DRAWN wait_drawn(0); wait_drawn(1)
 #define NAME_D name(0); name(1)
@@ -254,11 +273,16 @@ inline look(k) { atomic {
 #define IN_D(k) (D & (1 << (k)))
 inline wait_durable(k) { if :: IN_D(k) -> !nd[k] :: else fi }
 inline wait_drawn(k) { if :: IN_D(k) -> (durts[k] != 0 || !nd[k]) :: else fi }
-/* INV-D3.  A marker can name only smaller durTSs, and need not name an update that has left
- * nondurable[] meanwhile: that one is durable. */
+/* INV-D3, INV-M5.  A marker can name only smaller durTSs.  On POWER it need not name an update that
+ * has left nondurable[] meanwhile: that one is durable. */
+#if defined(POWER) || defined(LEFTUNNAMED)
+#define NAMEABLE(k) nd[k]
+#else
+#define NAMEABLE(k) true
+#endif
 inline name(k) {
 	if
-	:: IN_D(k) && nd[k] && durts[k] != 0 && durts[k] < durts[me] ->
+	:: IN_D(k) && NAMEABLE(k) && durts[k] != 0 && durts[k] < durts[me] ->
 		deps[me] = deps[me] | (1 << k)
 	:: else
 	fi
@@ -273,9 +297,9 @@ inline name(k) {
 #define READ_G skip
 #endif
 #ifdef LATECLAIM
-#define COLLECT LOOK_AT_OTHERS; READ_G
+#define COLLECT LOOK_AT_OTHERS(0); READ_G
 #else
-#define COLLECT READ_G; LOOK_AT_OTHERS
+#define COLLECT READ_G; LOOK_AT_OTHERS(below)
 #endif
 
 #ifdef ISO

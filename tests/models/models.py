@@ -206,6 +206,8 @@ MUTATIONS = [
     Mutation("LATECLAIM", "INV-M4", ["claims-too-much"], ["APART"], ["tsx", "tracked"]),
     Mutation("DRAWFIRST", "INV-M4", [], ["NW=3", "APART"], ["softbatch"]),
     Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
+    Mutation("LEFTUNNAMED", "INV-M5", ["left-unnamed"], [], ["tsx", "tracked"]),
+    Mutation("LEFTUNSEEN", "INV-M5", [], [], ["tsx", "tracked"]),
     Mutation("PAPER", "INV-D2", [], [], ["power", "rot"]),
 ]
 # Of software.pml.

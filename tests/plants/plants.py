@@ -17,7 +17,8 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Invariant: INV-X0                  the invariant it breaks
     Model: CASE                        the mutation of tests/models that breaks it, too; optional
     Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, damage-test,
-                                       scan-test or fresh-test; a line each
+                                       scan-test, fresh-test or durability-test; a
+                                       line each
 
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take

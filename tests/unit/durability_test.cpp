@@ -105,6 +105,37 @@ protected:
 		fur::Thread t(heap_);
 		fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 1, tx); });
 	}
+	/* The marker of a durTS, as soon as it is there. */
+	const media_marker &marker(uint64_t durts)
+	{
+		const media_marker *m = durability_marker(&d_, durts);
+		while (__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE) != durts)
+			std::this_thread::yield();
+		return *m;
+	}
+	static bool names(const media_marker &m, uint64_t durts)
+	{
+		const uint64_t back = m.durts - 1 - durts;
+		return back < MEDIA_DEPS && (m.deps[back / 64] >> back % 64 & 1);
+	}
+	/* What the record's head claims of the others. */
+	uint64_t settled(const media_marker &m)
+	{
+		const media_file f = media_file_of(d_.super, d_.words);
+		media_claims claims{};
+		EXPECT_TRUE(log_read_head(
+		        &f, log_of_marker(&f, &m), m.thread, m.log_start, ring_tail(&d_), &claims));
+		return claims.settled;
+	}
+	/* The update has found OTHER's in nondurable[], and waits for its durTS.  OTHER's becomes
+	 * durable, and leaves, without having let anyone see the durTS. */
+	uint64_t leave_unseen()
+	{
+		ring_draw(&d_, &other_);
+		const uint64_t durts = other_.durts;
+		become_durable();
+		return durts;
+	}
 	void read()
 	{
 		fur::Thread t(heap_);
@@ -202,6 +233,106 @@ TEST_F(Waits, Update_WaitsForADependencyTooFarBackToName)
 		std::this_thread::yield();
 	/* Nothing below is in the ring: let closing replay from the marker on. */
 	move_tail(slot + 300);
+}
+
+/* On TSX an update draws its durTS after it has become visible, so after others have read it. */
+TEST_F(Waits, Update_NamesADependencyThatHasLeft_AndIsAboveItsClaim)
+{
+	announce();
+	Beside update_beside([this] { update(); });
+	a_while(); /* until it waits for OTHER's durTS */
+	const uint64_t other = leave_unseen();
+	const media_marker &m = marker(other + 1);
+	EXPECT_LE(settled(m), other) << "it had read next_durts before";
+	EXPECT_TRUE(names(m, other)) << "or recovery keeps it although OTHER's marker is damaged";
+}
+
+TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
+{
+	dset::dset_member members[4] = {};
+	dset set{.n = 0, .settled_below = 0, .members = members};
+	announce();
+	nondurable_collect(&d_, 0, &set);
+	ASSERT_EQ(set.n, 1u);
+	const uint64_t durts = leave_unseen();
+	announce(ID + 1);
+	nondurable_wait_drawn(&d_, &set); /* returns */
+	EXPECT_TRUE(members[0].left);
+	EXPECT_EQ(members[0].durts, durts) << "the next update has none yet";
+	const uint64_t next = leave_unseen();
+	nondurable_wait_drawn(&d_, &set);
+	EXPECT_EQ(members[0].durts, durts) << "known before the caller drew, and below its own";
+	nondurable_collect(&d_, 0, &set);
+	EXPECT_EQ(set.n, 0u);
+	set.n = 1;
+	members[0] = {.thread = OTHER, .id = ID, .durts = 0, .left = false};
+	nondurable_wait_drawn(&d_, &set);
+	EXPECT_EQ(members[0].durts, next);
+}
+
+TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
+{
+	/* An update of another thread, which is in nobody's way until then. */
+	commit third{};
+	third.me = 2;
+	third.id = ID;
+	announce();
+	uint64_t slot;
+	{
+		Beside update_beside([this] { update(); });
+		a_while();
+		nondurable_announce(&d_, &third);
+		ring_draw(&d_, &third);
+		nondurable_publish(&d_, &third);
+		ring_draw(&d_, &other_);
+		slot = other_.durts;
+		__atomic_store_n(&d_.next_durts, slot + 300, __ATOMIC_SEQ_CST);
+		move_tail(slot + 290);
+		leave();
+		media_marker *m = durability_marker(&d_, slot + 300);
+		a_while();
+		EXPECT_NE(__atomic_load_n(&m->durts, __ATOMIC_ACQUIRE), slot + 300)
+		        << "it must not claim that third's update is settled";
+		nondurable_leave(&d_, &third);
+		EXPECT_EQ(settled(marker(slot + 300)), slot + 1);
+	}
+	move_tail(slot + 300);
+}
+
+TEST_F(Waits, Scan_FindsAnUpdateThatDrewSinceTheClaim_AndHasLeft)
+{
+	dset::dset_member members[4] = {};
+	dset set{.n = 0, .settled_below = 0, .members = members};
+	const uint64_t below = ring_next(&d_);
+	nondurable_scan(&d_, 0, &set, below);
+	EXPECT_EQ(set.n, 0u);
+	announce();
+	const uint64_t durts = draw();
+	become_durable();
+	nondurable_scan(&d_, 0, &set, below);
+	ASSERT_EQ(set.n, 1u) << "no claim covers it";
+	nondurable_wait_drawn(&d_, &set);
+	EXPECT_TRUE(members[0].left);
+	EXPECT_EQ(members[0].durts, durts);
+	nondurable_wait(&d_, &set); /* returns */
+	nondurable_scan(&d_, 0, &set, durts + 1);
+	EXPECT_EQ(set.n, 0u) << "the claim covers it";
+	nondurable_scan(&d_, 0, &set, 0);
+	EXPECT_EQ(set.n, 0u) << "a reader has no claim";
+}
+
+TEST_F(Waits, UpdateThatNobodyWaitsFor_WhereNoneCanBeLate_NamesItsDependencies)
+{
+	d_.async.state = ASYNC_REFUSED;
+	announce();
+	const uint64_t other = draw();
+	Beside update_beside([this] {
+		fur_ticket ticket;
+		fur::Thread t(heap_);
+		fur::update(t, ticket, [&](fur_update *tx) { fur_set_root(tx, 1, tx); });
+	});
+	EXPECT_TRUE(names(marker(other + 1), other));
+	become_durable();
 }
 
 static void lock_acquire(htm *h, uint32_t me)
