@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of the paper on ccSLT, a lock table that a host and a coherent device share: lock
 requests by contention (Figure 4), reads by the device (Figure 5), latencies of many requests on the
-host (Figure 6). Updates a second under such locks, which the paper does not measure, are a picture
-of their own.
+host (Figure 6). The paper does not measure updates: updates a second under such locks, and short
+updates next to an update of many records, are pictures of their own.
 
-The results are ccslt.json, with every run and its command; ccslt.md, the page; four pictures."""
+The results are ccslt.json, with every run and its command; ccslt.md, the page; five pictures."""
 from __future__ import annotations
 
 import json
@@ -27,6 +27,20 @@ MACHINE = "ccix-ndp"
 PROGRAM = "bench/bulk/agent"  # from the build directory
 CLAIMS = "bench/bulk/claims"
 CLAIMS_ARGUMENTS = ("--requests", "100000", "--rounds", "1", "--group", "1")
+BULK = "bench/bulk/bulk"
+BULK_ARGUMENTS = ("--short-threads", "3", "--where", "inside", "--rounds", "1")
+BULK_SIZE = ("--records", "20000", "--seconds", "0.01")
+BULK_SIZE_QUICK = ("--records", "500", "--seconds", "0.0005")
+# Of the time in which a bulk update runs, in per cent.
+SHARES = (10, 25, 50, 75, 100)
+SHARES_QUICK = (50, 100)
+# How the bulk update is made: name, colour, marker.
+KINDS = {
+    "bulk": ("fur_bulk_run, WHOLE", "#0072b2", "o"),
+    "each": ("fur_bulk_run, EACH", "#009e73", "^"),
+    "locks": ("record locks, 512 records at a time", "#d55e00", "s"),
+    "update": ("one ordinary update", "#555555", "x"),
+}
 ORDERS = {"sequential": "-", "random": "--"}
 HOMES = ("host", "device")
 PARALLEL = tuple(range(0, 101, 10))
@@ -76,10 +90,11 @@ class Run:
 
 
 class Runs:
-    """All runs, by the questions that facts and pictures ask. `claims`: of the lock table alone."""
+    """All runs, by the questions that facts and pictures ask. `claims`: of the lock table alone.
+    `bulk`: short updates next to bulk updates, by the share of the time that these take."""
 
-    def __init__(self, runs: list[Run], claims: Run) -> None:
-        self.runs, self.claims = runs, claims
+    def __init__(self, runs: list[Run], claims: Run, bulk: list[Run]) -> None:
+        self.runs, self.claims, self.bulk = runs, claims, bulk
         self._by_point = {(run.home, run.parallel): run for run in runs}
 
     def at(self, home: str, parallel: int) -> Run:
@@ -90,6 +105,11 @@ class Runs:
         (found,) = (case for case in self.claims.result["cases"] if case["case"] == order)
         groups: dict[str, Any] = found["groups"]
         return groups
+
+    def beside(self, kind: str) -> list[tuple[float, float]]:
+        """The share of the time in per cent, and the short updates' speed over that alone."""
+        measured = [m for run in self.bulk for m in run.result["measured"] if m["by"] == kind]
+        return sorted((100 * float(m["share"]), float(m["ratio"])) for m in measured)
 
     def line(self, home: str, value: Callable[[Run], float]) -> list[tuple[int, float]]:
         return [(run.parallel, value(run)) for run in self.runs if run.home == home]
@@ -256,15 +276,31 @@ def measure(build: Path, machine: str, quick: bool) -> Runs:
         for home in HOMES
         for parallel in (PARALLEL_QUICK if quick else PARALLEL)
     ]
-    return Runs(runs, run_one(build, CLAIMS, [*where, *CLAIMS_ARGUMENTS, "--json", "-"]))
+    claims = run_one(build, CLAIMS, [*where, *CLAIMS_ARGUMENTS, "--json", "-"])
+    size = BULK_SIZE_QUICK if quick else BULK_SIZE
+    bulk = [
+        run_one(
+            build,
+            BULK,
+            [*where, *BULK_ARGUMENTS, *size, "--share", str(share), "--json", "-"],
+        )
+        for share in (SHARES_QUICK if quick else SHARES)
+    ]
+    return Runs(runs, claims, bulk)
 
 
 def recall(path: Path) -> Runs:
     try:
         kept = json.loads(path.read_text())
-        runs = Runs([Run(**run) for run in kept["runs"]], Run(**kept["claims"]))
+        runs = Runs(
+            [Run(**run) for run in kept["runs"]],
+            Run(**kept["claims"]),
+            [Run(**run) for run in kept["bulk"]],
+        )
         for fact in FACTS:
             fact.computed(runs)
+        for kind in KINDS:
+            runs.beside(kind)
         return runs
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}: leave out --plot-only to measure") from error
@@ -440,6 +476,30 @@ def draw_updates(runs: Runs, path: Path) -> None:
     )
 
 
+def draw_bulk(runs: Runs, path: Path) -> None:
+    canvas, (axes,) = panels(1)
+    for kind, (label, colour, marker) in KINDS.items():
+        axes.plot(
+            *zip(*runs.beside(kind)),
+            color=colour,
+            marker=marker,
+            markersize=4,
+            linewidth=1.6,
+            label=label,
+        )
+    axes.set_xlim(0, 104)
+    axes.set_ylim(0, 1.6)
+    axes.set_xlabel("% of the time in which the bulk update runs")
+    axes.set_ylabel("short updates, over their speed alone")
+    axes.legend(fontsize=8, frameon=False, loc="upper left")
+    save(
+        canvas,
+        "Short updates next to a bulk update of the same records",
+        "Emulated, virtual time; three threads. Not in the paper.",
+        path,
+    )
+
+
 # --------------------------------------------------------------------------- page
 
 
@@ -466,6 +526,19 @@ def number_table(runs: Runs, unit: str, value: Callable[[Run, str], float]) -> s
         for side in ("host", "device"):
             cells = " | ".join(f"{value(runs.at(home, p), side):.3g}" for p in shares)
             rows.append(f"| {side}; home at the {home} | {cells} |")
+    return "\n".join(rows)
+
+
+def bulk_table(runs: Runs) -> str:
+    """A row for each kind: the shares differ by a little from kind to kind."""
+    shares = [round(share) for share, _ in runs.beside("update")]
+    rows = [
+        "| short updates, by % of the time | " + " | ".join(map(str, shares)) + " |",
+        "| --- |" + " --- |" * len(shares),
+    ]
+    for kind, (label, _, _) in KINDS.items():
+        cells = " | ".join(f"{ratio:.2f}" for _, ratio in runs.beside(kind))
+        rows.append(f"| {label} | {cells} |")
     return "\n".join(rows)
 
 
@@ -515,6 +588,17 @@ it natively.
 {fact_table("updates", runs)}
 
 {number_table(runs, "million updates a second", lambda run, side: run.updates(side) / 1e6)}
+
+## Short updates next to a bulk update
+
+![Short updates](ccslt-bulk.png)
+
+{bulk_table(runs)}
+
+Three threads with short updates of random records, and one that changes all records again and
+again, by each of four ways; between two times it sleeps. Record locks are the paper's way, with
+libfur's table; a short update claims its record, too. EACH rests nine tenths of the time that it
+is given, so its calls take longer. The paper has no such figure.
 """
 
 
@@ -524,6 +608,7 @@ def present(runs: Runs, machine: str, out: Path) -> None:
         draw_reads(runs, out / "ccslt-figure-5.png")
         draw_claims(runs, out / "ccslt-figure-6.png")
         draw_updates(runs, out / "ccslt-updates.png")
+        draw_bulk(runs, out / "ccslt-bulk.png")
     write_atomically(out / "ccslt.md", page(runs, machine))
 
 
@@ -537,6 +622,7 @@ def make(build: Path, machine: str, out: Path, quick: bool, plot_only: bool) -> 
         kept = {
             "runs": [run.__dict__ for run in runs.runs],
             "claims": runs.claims.__dict__,
+            "bulk": [run.__dict__ for run in runs.bulk],
         }
         write_atomically(journal, json.dumps(kept, indent=1) + "\n")
     present(runs, machine, out)

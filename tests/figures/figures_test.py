@@ -236,14 +236,22 @@ def other_paper(place):
     journal, page = (os.path.join(out, name) for name in ("ccslt.json", "ccslt.md"))
     pictures = [
         os.path.join(out, f"ccslt-{name}.png")
-        for name in ("figure-4", "figure-5", "figure-6", "updates")
+        for name in ("figure-4", "figure-5", "figure-6", "updates", "bulk")
     ]
     options = ["--paper", "ccslt", "--quick", "--out", out]
     done = run(*options, "--build", build)
     assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
     with open(journal, encoding="utf-8") as file:
         kept = json.load(file)
-    runs, claims = kept["runs"], kept["claims"]
+    runs, claims, bulk = kept["runs"], kept["claims"], kept["bulk"]
+    assert [m["by"] for m in bulk[0]["result"]["measured"]] == [
+        "none",
+        "bulk",
+        "each",
+        "locks",
+        "update",
+    ]
+    assert all(r["result"]["verified"] for r in bulk) and len(bulk) == 2, bulk
     assert claims["result"]["verified"] and "claims --machine ccix-ndp" in claims["command"], claims
     assert [(r["result"]["home"], r["result"]["parallel"]) for r in runs] == [
         (home, parallel) for home in ("host", "device") for parallel in (0, 50, 100)
