@@ -122,12 +122,14 @@ protected:
 		return filled(offset, std::min(bytes, HEAP - offset));
 	}
 	enum class How { RECOVER, LIVE };
-	void expect_replayed(How how, unsigned threads, unsigned preload, uint64_t updates)
+	void expect_replayed(How how, const replay_options &options, uint64_t updates)
 	{
-		SCOPED_TRACE(
-		        std::to_string(threads) + " threads, preload " + std::to_string(preload));
+		SCOPED_TRACE(std::to_string(options.threads) + " threads, preload " +
+		             (options.strategy == REPLAY_BATCH ? "batch:" : "sequential:") +
+		             std::to_string(options.preload) + ", unload " +
+		             std::to_string(options.unload_lines));
 		memcpy(d_.image, before_.data(), HEAP);
-		d_.replay_options = {threads, preload, 1};
+		d_.replay_options = options;
 		d_.tail = first_;
 		d_.control->replayed_entries = d_.control->replayed_updates = 0;
 		replay_result r{};
@@ -151,8 +153,15 @@ protected:
 	void expect_replayed_always(How how, uint64_t updates)
 	{
 		for (unsigned threads : {1, 2, 3, 4})
-			for (unsigned preload : {0, 1, 2, 7, 16, 64, REPLAY_PRELOAD_MOST, 1000})
-				expect_replayed(how, threads, preload, updates);
+			for (unsigned preload :
+			        {0u, 1u, 2u, 7u, 16u, 64u, unsigned(REPLAY_PRELOAD_MOST), 1000u,
+			                unsigned(REPLAY_PRELOAD_AUTO)})
+				for (replay_strategy strategy : {REPLAY_SEQUENTIAL, REPLAY_BATCH}) {
+					replay_options options = replay_soon(threads, preload);
+					options.strategy = strategy;
+					options.unload_lines = 1u << (threads + preload) % 5;
+					expect_replayed(how, options, updates);
+				}
 	}
 
 	heap_file file_{};
@@ -265,7 +274,7 @@ TEST_F(Apply, ForgedEntry_IsRefused_AndNothingOfItsPartWritten)
 	memcpy(d_.logs + m->thread * LOG + (m->log_start + 16) % LOG, &bad, 8);
 	m->checksum = media_marker_checksum(d_.super, m, d_.logs + m->thread * LOG);
 	for (unsigned threads : {1, 3}) {
-		d_.replay_options = {threads, 16, 1};
+		d_.replay_options = replay_soon(threads, 16);
 		replay_result r{};
 		d_.tail = first_;
 		EXPECT_EQ(replay_recover(&d_, &r), FUR_ECORRUPT);
@@ -291,7 +300,8 @@ TEST_F(Apply, ForgedEntry_OfAnUpdateThatIsDropped_IsNotLookedAt)
 
 TEST_F(Apply, Threads_OnlyWhereTheyAreWorthIt)
 {
-	d_.replay_options = {4, 16, 1000};
+	d_.replay_options = replay_soon(4, 16);
+	d_.replay_options.least_bytes = 1000;
 	EXPECT_EQ(apply_threads(&d_, 0), 1u);
 	EXPECT_EQ(apply_threads(&d_, 1999), 1u);
 	EXPECT_EQ(apply_threads(&d_, 2000), 2u);
