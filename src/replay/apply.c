@@ -22,7 +22,8 @@ enum {
 	/* A part of the heap that has one writer.  A multiple of every machine's line, so that
 	 * writers never share a line */
 	GRANULE_BYTES = 4096,
-	/* Preload at most this many heap lines of an entry; the processor's own prefetcher follows */
+	/* Preload at most this many heap lines of an entry; the processor's own prefetcher
+	 * follows */
 	PRELOAD_PIECE_LINES = 4,
 	/* Pieces that may wait to be written: of two batches; a power of two */
 	AHEAD = 2 * REPLAY_PRELOAD_MOST,

@@ -6,7 +6,7 @@
  * leave together, by one call for each run of neighbours, that were stored to.  So a line that
  * several entries store to is written back once, with everything that was stored to it meanwhile.
  *
- *   INV-R10 A line that was stored to waits in a place, or its write-back was started after the
+ *   INV-R10  A line that was stored to waits in a place, or its write-back was started after the
  *           store.  unload_rest() leaves no line waiting; the caller drains after it, before the
  *           tail moves (INV-R1).
  */
@@ -53,7 +53,7 @@ static inline void unload_note(struct unload *u, uint64_t offset, uint64_t bytes
 		/* From bit line & in_block to bit end & in_block. */
 		uint64_t lines = ((UINT64_C(2) << (end - line)) - 1) << (line & in_block);
 		if (*place >> UNLOAD_MASK_BITS != block) {
-			/* INV-R10 */
+			/* (INV-R10) */
 			unload_place(u, *place);
 			*place = block << UNLOAD_MASK_BITS;
 		}
