@@ -7,6 +7,7 @@
 #include "internals.hpp"
 #include "version_1.hpp"
 
+#include <array>
 #include <random>
 
 namespace
@@ -296,6 +297,84 @@ TEST_F(Apply, ForgedEntry_OfAnUpdateThatIsDropped_IsNotLookedAt)
 	m->deps[0] = 1;
 	m->checksum = media_marker_checksum(d_.super, m, d_.logs + m->thread * LOG);
 	expect_replayed_always(How::RECOVER, 0);
+}
+
+TEST_F(Apply, Distances_AreMeasuredOnce_AndReported)
+{
+	for (unsigned k = 0; k < 200; k++)
+		put({filled(KEPT + k * 128, 8), filled(KEPT + k * 64, 24)});
+	const auto known = [](uint32_t d) {
+		return d == 0 || d == 4 || d == 8 || d == 16 || d == 32 || d == 64;
+	};
+	const replay_options soon = replay_soon(1, REPLAY_PRELOAD_AUTO);
+	const control_preload &status = d_.control->preload;
+	expect_replayed(How::LIVE, soon, 200);
+	EXPECT_EQ(status.known, 1u);
+	EXPECT_EQ(status.automatic, 1u);
+	EXPECT_EQ(status.measured[PRELOAD_WRITES], 0u) << "400 entries are too few";
+	EXPECT_EQ(status.distance[PRELOAD_WRITES], uint32_t(REPLAY_PRELOAD_DEFAULT));
+	for (unsigned k = 0; k < 10; k++)
+		expect_replayed(k % 2 ? How::LIVE : How::RECOVER, soon, 200);
+	uint32_t chosen[PRELOAD_PIPELINES];
+	for (preload_pipeline p : {PRELOAD_READS, PRELOAD_WRITES}) {
+		EXPECT_EQ(d_.tuning[p].stage, PRELOAD_CHOSEN);
+		chosen[p] = preload_distance(&d_, p);
+		EXPECT_TRUE(known(chosen[p])) << chosen[p];
+		EXPECT_EQ(status.measured[p], 1u);
+		EXPECT_EQ(status.distance[p], chosen[p]);
+	}
+	for (unsigned k = 0; k < 3; k++)
+		expect_replayed(How::RECOVER, soon, 200);
+	for (preload_pipeline p : {PRELOAD_READS, PRELOAD_WRITES})
+		EXPECT_EQ(preload_distance(&d_, p), chosen[p]) << "it was measured again";
+	replay_options fixed = replay_soon(1, 7);
+	fixed.strategy = REPLAY_BATCH;
+	expect_replayed(How::LIVE, fixed, 200);
+	EXPECT_EQ(status.distance[PRELOAD_WRITES], 7u);
+	EXPECT_EQ(status.strategy, uint32_t(REPLAY_BATCH));
+	EXPECT_EQ(status.measured[PRELOAD_WRITES], 0u);
+}
+
+TEST_F(Apply, FastestProbe_IsChosen_AndSmallDifferencesAreNot)
+{
+	for (unsigned k = 0; k < 200; k++)
+		put({filled(KEPT + k * 128, 8), filled(KEPT + k * 64, 24)});
+	const replay_options soon = replay_soon(1, REPLAY_PRELOAD_AUTO);
+	expect_replayed(How::RECOVER, soon, 200);
+	preload_tuning &t = d_.tuning[PRELOAD_WRITES];
+	/* The ticks of each distance, in the order 16, 0, 4, 8, 32, 64; of all rounds but two,
+	 * which another program has disturbed.  One probe is left, and takes few ticks. */
+	const auto with = [&](std::array<uint64_t, PRELOAD_PROBED> ticks) {
+		t.chosen = 0;
+		t.stage = PRELOAD_CLOCKS;
+		t.probes = PRELOAD_ROUNDS * PRELOAD_PROBED - 1;
+		t.steps = 1;
+		for (unsigned r = 0; r < PRELOAD_ROUNDS; r++)
+			for (unsigned k = 0; k < PRELOAD_PROBED; k++)
+				t.ticks[r][k] = r == 1 && k == 2   ? 1
+				                : r == 3 && k == 4 ? 1000 * ticks[k]
+				                                   : ticks[k];
+		expect_replayed(How::RECOVER, soon, 200);
+		return preload_distance(&d_, PRELOAD_WRITES);
+	};
+	const uint64_t one = UINT64_C(1) << 40;
+	EXPECT_EQ(with({one, 2 * one, one, one, one, one}), 16u);
+	EXPECT_EQ(with({one, one / 100 * 98, one / 100 * 98, one, one, one}), 16u);
+	EXPECT_EQ(with({one, one / 100 * 98, one / 100 * 90, one, one, one}), 4u);
+	EXPECT_EQ(with({one, one / 2, one / 100 * 90, one, one, one}), 0u);
+	EXPECT_EQ(with({one, 2 * one, 2 * one, one, one / 2, one}), 32u);
+	EXPECT_EQ(with({one, 2 * one, 2 * one, one, one, one / 2}), 64u);
+}
+
+TEST_F(Apply, LittleWork_IsNotMeasured)
+{
+	put({filled(KEPT, 8)});
+	replay_options usual = REPLAY_DEFAULTS;
+	for (unsigned k = 0; k < 100; k++)
+		expect_replayed(How::LIVE, usual, 1);
+	EXPECT_EQ(d_.tuning[PRELOAD_WRITES].probes, 0u);
+	EXPECT_EQ(d_.tuning[PRELOAD_WRITES].stage, PRELOAD_WAITS);
+	EXPECT_EQ(preload_distance(&d_, PRELOAD_WRITES), uint32_t(REPLAY_PRELOAD_DEFAULT));
 }
 
 TEST_F(Apply, Threads_OnlyWhereTheyAreWorthIt)
