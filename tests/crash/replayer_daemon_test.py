@@ -105,19 +105,6 @@ def life(heap):
             daemon.expect("closed")
     daemon.end(signal.SIGTERM, 0)
 
-    # Another way to preload.
-    daemon = Daemon(heap, "--preload", "batch:8")
-    worker = subprocess.Popen(work(heap, "--reuse", seconds="1000"), stdout=subprocess.DEVNULL)
-    daemon.expect("opened by process")
-    says = "preload: batch-wise; distance in replay 8, in inspection 8\n"
-    while says not in run(replayer, "--heap", heap, "--status"):
-        pass
-    worker.kill()
-    worker.wait()
-    daemon.expect("its process has died")
-    daemon.expect("replayed")
-    daemon.end(signal.SIGTERM, 0)
-
     # A heap that was not closed, found when it starts.
     worker = subprocess.Popen(work(heap, "--reuse", seconds="1000"), stdout=subprocess.DEVNULL)
     while "open in process" not in run(replayer, "--heap", heap, "--status"):
@@ -136,6 +123,22 @@ def life(heap):
     daemon.process.wait()
 
 
+def another_way_to_preload(heap):
+    run(*work(heap))
+    daemon = Daemon(heap, "--preload", "batch:8")
+    worker = subprocess.Popen(work(heap, "--reuse", seconds="1000"), stdout=subprocess.DEVNULL)
+    daemon.expect("opened by process")
+    says = "preload: batch-wise; distance in replay 8, in inspection 8\n"
+    while says not in run(replayer, "--heap", heap, "--status"):
+        pass
+    worker.kill()
+    worker.wait()
+    daemon.expect("its process has died")
+    daemon.expect("replayed")
+    daemon.end(signal.SIGTERM, 0)
+
+
 with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
     life(os.path.join(place, "heap"))
+    another_way_to_preload(os.path.join(place, "heap"))
 print("ok")
