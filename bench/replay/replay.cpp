@@ -186,6 +186,15 @@ struct Compared {
 	double seconds, ratio; /* how many times as fast as the first */
 };
 
+/* Of all threads: the figure to compare by where other processes use the processors
+ * too. */
+double cpu_seconds()
+{
+	timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
 /* --------------------------------------------------------------- scan, linked */
 
 class Merged
@@ -344,19 +353,22 @@ private:
 		std::sort(of.begin(), of.end());
 		return of[of.size() / 2];
 	}
-	/* The seconds of a recovery of the same logs. */
+	/* The seconds of a recovery of the same logs; of one thread, its processor time. */
 	double again(const replay_options &how)
 	{
 		const replay_result before = result_;
 		durability_.replay_options = how;
 		durability_.replay_options.threads = replay_.threads;
 		durability_.tail = first_;
+		const double cpu = cpu_seconds();
 		if (replay_recover(&durability_, &result_))
 			throw std::runtime_error(fur_errormsg());
+		const double seconds = replay_.threads == 1 ? cpu_seconds() - cpu
+		                                            : static_cast<double>(result_.ns) / 1e9;
 		if (result_.updates != before.updates || result_.entries != before.entries)
 			throw std::runtime_error("another recovery replayed other updates");
 		durability_.replay_options = replay_;
-		return static_cast<double>(result_.ns) / 1e9;
+		return seconds;
 	}
 	int write_all(Updates &updates)
 	{
@@ -411,15 +423,6 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 	for (uint64_t k = KEPT_BYTES / 8; k < HEAP_BYTES / 8; k++)
 		wrong += expected[k] != heap[k];
 	return wrong;
-}
-
-/* Of all threads, with opening: the figure to compare by where other processes use the processors
- * too. */
-double cpu_seconds()
-{
-	timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
 template <class Replayer>
