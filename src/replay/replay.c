@@ -385,7 +385,8 @@ int replay_recover(struct durability *d, struct replay_result *result)
 		error = store_tail(d, tail + 2 * slots);
 	if (!error)
 		ring_restart(d, tail + 2 * slots);
-	preload_publish(d);
+	if (!error) /* a file that is refused stays as it was */
+		preload_publish(d);
 	result->ns = arch_now_ns() - started;
 	FUR_PROBE4(recovery, result->updates, result->holes, result->dropped, error);
 	return error;
