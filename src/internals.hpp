@@ -28,8 +28,19 @@ extern "C" {
 #include "replay/apply.h"
 #include "replay/backup.h"
 #include "replay/inspect.h"
+#include "replay/preload.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert
+
+/* Replays with this many threads even when there is little to replay, and measures at once. */
+inline replay_options replay_soon(unsigned threads, unsigned preload)
+{
+	replay_options how = REPLAY_DEFAULTS;
+	how.threads = threads;
+	how.preload = preload;
+	how.least_bytes = 1;
+	return how;
+}
 
 #endif /* INTERNALS_HPP */

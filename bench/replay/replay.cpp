@@ -21,12 +21,15 @@
 extern "C" {
 #include "api/attach.h"
 #include "api/heap.h"
+#include "replay/preload.h"
 }
 #undef _Static_assert
 #pragma GCC diagnostic pop
 
+#include <algorithm>
 #include <iostream>
 #include <random>
+#include <sstream>
 #include <sys/wait.h>
 
 namespace
@@ -35,21 +38,69 @@ namespace
 using bench::json;
 
 enum : uint64_t {
-	MOST_WORDS = 20,
+	MOST_WORDS = 500,
 	HEAP_BYTES = 128 << 20,
 	KEPT_BYTES = 1 << 20,
 	LEAST_LOGS_MIB = 16,
-	UPDATES_PER_MIB = 3125
+	/* Of updates that may have so many words: they have half of them */
+	WORDS_PER_MIB = 62500
 };
 
 struct Workload {
 	std::string scheme = "ring";
 	unsigned producers = 1;
 	uint64_t logs_mib = 0; /* of all producers together */
-	unsigned preload = REPLAY_DEFAULTS.preload;
+	/* Where the words of an update lie */
+	std::string places = "random";
+	unsigned words = 20;      /* of an update, at most */
+	unsigned entry_bytes = 8; /* neighbours that are logged as one entry */
+	std::string preload = "auto";
+	unsigned unload_lines = REPLAY_UNLOAD_LINES;
+	std::string compare;
+	unsigned rounds = 9;
 	/* 0: as many as fill the logs well; on an emulated machine a tenth */
 	uint64_t updates = 0;
 
+	/* How it replays, by the words of --preload and --unload-lines. */
+	static replay_options way(const std::string &preload, unsigned unload_lines)
+	{
+		replay_options o = REPLAY_DEFAULTS;
+		if (!preload_parse(preload.c_str(), &o))
+			throw bench::Usage("--preload " + preload +
+			                   ": use auto, N, sequential:N or batch:N, N from 0 to " +
+			                   std::to_string(REPLAY_PRELOAD_MOST));
+		o.unload_lines = unload_lines;
+		if (unload_lines < 1 || unload_lines > REPLAY_UNLOAD_LINES ||
+		        (unload_lines & (unload_lines - 1)))
+			throw bench::Usage("--unload-lines " + std::to_string(unload_lines) +
+			                   ": use a power of two from 1 to " +
+			                   std::to_string(REPLAY_UNLOAD_LINES));
+		return o;
+	}
+	replay_options replay() const
+	{
+		return way(preload, unload_lines);
+	}
+	std::vector<std::string> names() const
+	{
+		std::vector<std::string> all;
+		std::stringstream list(compare);
+		for (std::string name; std::getline(list, name, ',');)
+			all.push_back(name);
+		return all;
+	}
+	std::vector<replay_options> ways() const
+	{
+		std::vector<replay_options> all;
+		for (const std::string &name : names()) {
+			size_t slash = name.find('/');
+			unsigned lines = unload_lines;
+			if (slash != std::string::npos)
+				lines = static_cast<unsigned>(atoi(name.c_str() + slash + 1));
+			all.push_back(way(name.substr(0, slash), lines));
+		}
+		return all;
+	}
 	/* Of each producer: a power of two. */
 	uint64_t log_bytes() const
 	{
@@ -61,7 +112,8 @@ struct Workload {
 	/* That fit, though no producer has exactly its share. */
 	uint64_t most_updates() const
 	{
-		return UPDATES_PER_MIB * (log_bytes() * producers >> 20);
+		return WORDS_PER_MIB * 2 * entry_bytes / (entry_bytes + 8) / words *
+		       (log_bytes() * producers >> 20);
 	}
 };
 
@@ -70,8 +122,12 @@ class Updates
 {
 public:
 	Updates(const Workload &w, uint64_t seed)
-	    : number_(w.updates), producers_(w.producers), random_(seed)
+	    : number_(w.updates), producers_(w.producers), random_(seed), places_(w.places),
+	      most_words_(w.words)
 	{
+		/* Spread over the heap, and not at the same places of their pages. */
+		for (uint64_t k = 0; k < TABLES; k++)
+			end_[k] = FIRST_WORD + k * ((WORDS - FIRST_WORD) / TABLES);
 	}
 
 	/* f(producer, words, word[], value[]), for each; words are numbered from the start of the
@@ -81,10 +137,15 @@ public:
 	{
 		for (uint64_t k = 0; k < number_; k++) {
 			auto producer = static_cast<unsigned>(below(producers_));
-			uint64_t words = 1 + below(MOST_WORDS), word[MOST_WORDS], value[MOST_WORDS];
+			uint64_t words = 1 + below(most_words_), word[MOST_WORDS],
+			         value[MOST_WORDS];
+			uint64_t next = places_ == "appended"
+			                        ? append(words)
+			                        : FIRST_WORD + below(WORDS - words - FIRST_WORD);
 			for (uint64_t n = 0; n < words; n++) {
-				/* Above the allocator's data at the start of the heap. */
-				word[n] = (KEPT_BYTES + below(HEAP_BYTES - KEPT_BYTES)) / 8;
+				word[n] = places_ == "random"
+				                  ? FIRST_WORD + below(WORDS - FIRST_WORD)
+				                  : next + n;
 				value[n] = random_();
 			}
 			f(producer, words, word, value);
@@ -96,13 +157,43 @@ private:
 	{
 		return static_cast<uint64_t>((static_cast<unsigned __int128>(random_()) * n) >> 64);
 	}
+	/* To a table drawn at random, as new orders are to a district's. */
+	uint64_t append(uint64_t words)
+	{
+		uint64_t &end = end_[below(TABLES)];
+		if (end + words > WORDS)
+			end = FIRST_WORD;
+		end += words;
+		return end - words;
+	}
+	enum : uint64_t {
+		FIRST_WORD = KEPT_BYTES / 8, /* above the allocator's data */
+		WORDS = HEAP_BYTES / 8,
+		TABLES = 80
+	};
 	uint64_t number_, producers_;
 	std::mt19937_64 random_;
+	std::string places_;
+	uint64_t most_words_, end_[TABLES];
 };
 
 struct Replayed {
 	uint64_t updates = 0, entries = 0, ns = 0;
 };
+
+/* One way to replay: medians of the rounds. */
+struct Compared {
+	double seconds, ratio; /* how many times as fast as the first */
+};
+
+/* Of all threads: the figure to compare by where other processes use the processors
+ * too. */
+double cpu_seconds()
+{
+	timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
 
 /* --------------------------------------------------------------- scan, linked */
 
@@ -149,6 +240,14 @@ public:
 		auto &r = medium_->recovered();
 		return {r.records, r.entries, r.ns};
 	}
+	static std::vector<uint32_t> distances()
+	{
+		return {};
+	}
+	static std::vector<Compared> compare(const std::vector<replay_options> &, unsigned)
+	{
+		return {};
+	}
 	const uint64_t *heap() const
 	{
 		return reinterpret_cast<const uint64_t *>(medium_->heap());
@@ -166,8 +265,9 @@ class Ring
 {
 public:
 	Ring(const bench::Options &o, const Workload &w)
-	    : path_(o.tm_options.heap), threads_(o.threads), preload_(w.preload)
+	    : path_(o.tm_options.heap), replay_(w.replay()), entry_words_(w.entry_bytes / 8)
 	{
+		replay_.threads = o.threads;
 		fur_options_init(&options_);
 		options_.heap_bytes = HEAP_BYTES;
 		options_.log_bytes = w.log_bytes();
@@ -200,8 +300,8 @@ public:
 		if (heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_) ||
 		        heap_attach(&durability_, &file_, &options_, reason, sizeof reason))
 			throw std::runtime_error(fur_errormsg());
-		durability_.replay_options.threads = threads_;
-		durability_.replay_options.preload = preload_;
+		durability_.replay_options = replay_;
+		first_ = durability_.tail;
 		if (replay_unless_closed(&durability_, &result_, &recovered) || !recovered)
 			throw std::runtime_error(
 			        recovered ? fur_errormsg() : path_ + ": nothing to recover");
@@ -209,6 +309,31 @@ public:
 	Replayed replayed() const
 	{
 		return {result_.updates, result_.entries, result_.ns};
+	}
+	/* Recover again and again, each time another way, and all ways in each round, so that what
+	 * else the machine does meets all of them.  Of each way the seconds, and how many times as
+	 * fast as the first it is: medians. */
+	std::vector<Compared> compare(const std::vector<replay_options> &ways, unsigned rounds)
+	{
+		std::vector<std::vector<double>> seconds(ways.size()), ratio(ways.size());
+		for (unsigned r = 0; r < rounds; r++)
+			for (size_t k = 0; k < ways.size(); k++) {
+				const size_t way = r % 2 ? ways.size() - 1 - k : k;
+				seconds[way].push_back(again(ways[way]));
+			}
+		std::vector<Compared> all;
+		for (size_t way = 0; way < ways.size(); way++) {
+			for (unsigned r = 0; r < rounds; r++)
+				ratio[way].push_back(seconds[0][r] / seconds[way][r]);
+			all.push_back({middle(seconds[way]), middle(ratio[way])});
+		}
+		return all;
+	}
+	/* The distances that the recovery ended with: of inspection, of replay. */
+	std::vector<uint32_t> distances() const
+	{
+		return {preload_distance(&durability_, PRELOAD_READS),
+		        preload_distance(&durability_, PRELOAD_WRITES)};
 	}
 	const uint64_t *heap() const
 	{
@@ -223,6 +348,28 @@ public:
 	}
 
 private:
+	static double middle(std::vector<double> of)
+	{
+		std::sort(of.begin(), of.end());
+		return of[of.size() / 2];
+	}
+	/* The seconds of a recovery of the same logs; of one thread, its processor time. */
+	double again(const replay_options &how)
+	{
+		const replay_result before = result_;
+		durability_.replay_options = how;
+		durability_.replay_options.threads = replay_.threads;
+		durability_.tail = first_;
+		const double cpu = cpu_seconds();
+		if (replay_recover(&durability_, &result_))
+			throw std::runtime_error(fur_errormsg());
+		const double seconds = replay_.threads == 1 ? cpu_seconds() - cpu
+		                                            : static_cast<double>(result_.ns) / 1e9;
+		if (result_.updates != before.updates || result_.entries != before.entries)
+			throw std::runtime_error("another recovery replayed other updates");
+		durability_.replay_options = replay_;
+		return seconds;
+	}
 	int write_all(Updates &updates)
 	{
 		fur_heap *heap;
@@ -241,9 +388,9 @@ private:
 		                     const uint64_t *value) {
 			redo_log &log = d.redo[producer];
 			redo_begin(&log, &d, REDO_UNDO);
-			for (uint64_t n = 0; n < words; n++)
-				failed |= !redo_append(
-				        &log, &d, word[n] * 8, base + word[n] * 8, &value[n], 8);
+			for (uint64_t n = 0; n < words; n += entry_words_)
+				failed |= !redo_append(&log, &d, word[n] * 8, base + word[n] * 8,
+				        &value[n], 8 * std::min(entry_words_, words - n));
 			c.me = producer;
 			c.id++;
 			c.durts = 0;
@@ -253,11 +400,13 @@ private:
 		return failed || d.control->replays;
 	}
 	std::string path_;
-	unsigned threads_, preload_;
+	replay_options replay_;
+	uint64_t entry_words_;
 	fur_options options_;
 	heap_file file_{};
 	durability durability_{};
 	replay_result result_{};
+	uint64_t first_ = 0; /* the tail before the first recovery */
 };
 
 /* ------------------------------------------------------------------------ run */
@@ -276,15 +425,6 @@ uint64_t wrong_words(Updates updates, const uint64_t *heap)
 	return wrong;
 }
 
-/* Of all threads, with opening: the figure to compare by where other processes use the processors
- * too. */
-double cpu_seconds()
-{
-	timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-}
-
 template <class Replayer>
 int run_on(const bench::Options &o, const Workload &w)
 {
@@ -295,6 +435,7 @@ int run_on(const bench::Options &o, const Workload &w)
 	replayer.open();
 	cpu = cpu_seconds() - cpu;
 	Replayed done = replayer.replayed();
+	const std::vector<Compared> ways = replayer.compare(w.ways(), w.rounds);
 	uint64_t wrong = 0;
 	bench::aside([&] { wrong = wrong_words(updates, replayer.heap()); });
 	if (wrong || done.updates != w.updates)
@@ -307,6 +448,15 @@ int run_on(const bench::Options &o, const Workload &w)
 	r["producers"] = w.producers;
 	r["threads"] = o.threads;
 	r["preload"] = w.preload;
+	r["distances"] = replayer.distances();
+	r["unload_lines"] = w.unload_lines;
+	r["places"] = w.places;
+	r["words"] = w.words;
+	r["entry_bytes"] = w.entry_bytes;
+	for (size_t k = 0; k < ways.size(); k++) {
+		r["compare"][w.names()[k]]["seconds"] = ways[k].seconds;
+		r["compare"][w.names()[k]]["ratio"] = ways[k].ratio;
+	}
 	r["seconds"] = static_cast<double>(done.ns) / 1e9;
 	r["cpu_seconds"] = cpu;
 	r["seed"] = o.seed;
@@ -330,9 +480,21 @@ void check(Workload &w, unsigned threads, bool native)
 		throw bench::Usage("--threads " + std::to_string(threads) + ": use 1 to " +
 		                   std::to_string(REPLAY_THREADS_MOST) +
 		                   " with --scheme ring, 1 with the others");
-	if (w.preload > REPLAY_PRELOAD_MOST)
-		throw bench::Usage("--preload " + std::to_string(w.preload) + ": use 0 to " +
-		                   std::to_string(REPLAY_PRELOAD_MOST));
+	if (w.places != "random" && w.places != "neighbours" && w.places != "appended")
+		throw bench::Usage("--places " + w.places + ": use random, neighbours or appended");
+	if (w.words < 1 || w.words > MOST_WORDS)
+		throw bench::Usage("--words " + std::to_string(w.words) + ": use 1 to " +
+		                   std::to_string(MOST_WORDS));
+	if (w.entry_bytes < 8 || w.entry_bytes % 8 || w.entry_bytes > 8 * MOST_WORDS ||
+	        (w.entry_bytes > 8 && (w.places == "random" || w.scheme != "ring")))
+		throw bench::Usage(
+		        "--entry-bytes " + std::to_string(w.entry_bytes) +
+		        ": use a multiple of 8 up to " + std::to_string(8 * MOST_WORDS) +
+		        ", and more than 8 with neighbouring words and --scheme ring only");
+	(void)w.replay();
+	(void)w.ways();
+	if (!w.compare.empty() && (w.scheme != "ring" || w.rounds < 1))
+		throw bench::Usage("--compare: use it with --scheme ring, and 1 round at least");
 	if (w.logs_mib < LEAST_LOGS_MIB || (w.logs_mib & (w.logs_mib - 1)))
 		throw bench::Usage("--log-mib " + std::to_string(w.logs_mib) +
 		                   ": use a power of two from " + std::to_string(LEAST_LOGS_MIB) +
@@ -386,9 +548,24 @@ int main(int argc, char **argv)
 		                "number of threads that wrote the logs");
 		        line.at("--threads").describe("threads that replay (with --scheme ring)");
 		        line.option("--preload", w.preload,
-		                "how far ahead to prefetch lines: of logs, in updates; of the "
-		                "heap, in entries; 0: no prefetching.  Only for ring; the others "
-		                "prefetch the heap lines of the updates at the logs' heads");
+		                "how far ahead to prefetch lines, of logs in updates, of the heap "
+		                "in entries: N, sequential:N or batch:N; 0: no prefetching; auto: "
+		                "measured.  Only for ring; the others prefetch the heap lines of "
+		                "the updates at the logs' heads");
+		        line.option("--unload-lines", w.unload_lines,
+		                "neighbouring lines that are written back together, at most: a "
+		                "power of two up to 16; 1: each line alone");
+		        line.option("--compare", w.compare,
+		                "after that recover from the same logs again, in each of these "
+		                "ways, for example 16/1,batch:16,auto: a --preload, and "
+		                "--unload-lines after a slash");
+		        line.option("--rounds", w.rounds, "how often each of them");
+		        line.option("--words", w.words, "words of an update, at most");
+		        line.option("--entry-bytes", w.entry_bytes,
+		                "size of the log's entries, where neighbouring words are stored");
+		        line.option("--places", w.places,
+		                "where the words of an update lie: random; neighbours; appended "
+		                "(neighbours, at the end of one of 80 tables)");
 		        line.option("--updates", w.updates,
 		                "number of updates in the logs; default: as many as fit, on an "
 		                "emulated machine a tenth of that");

@@ -149,6 +149,7 @@ void control_reset(struct durability *d)
 	/* Leave the rest: wake_at and replayer_pid belong to the replayer, and the futexes only
 	 * count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
+	c->preload.known = 0;
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
 	arch_store_release(&c->tail, ring_tail(d));

@@ -150,16 +150,44 @@ struct durability_ops {
 };
 
 /* How a replay works. */
-#define REPLAY_THREADS_MOST 16
-#define REPLAY_PRELOAD_MOST 128
+#define REPLAY_THREADS_MOST    16
+#define REPLAY_PRELOAD_MOST    128
+#define REPLAY_PRELOAD_DEFAULT 16
+#define REPLAY_PRELOAD_AUTO    UINT32_MAX
+/* Neighbouring lines that leave the caches together: as many at most. */
+#define REPLAY_UNLOAD_LINES 16
+enum replay_strategy { REPLAY_SEQUENTIAL, REPLAY_BATCH }; /* replay/preload.h */
 struct replay_options {
 	uint32_t threads; /* at most */
-	/* How far ahead to prefetch: logs, in updates; the heap, in entries; 0: not at all. */
+	/* How far ahead to prefetch: logs, in updates; the heap, in entries; 0: not at all;
+	 * REPLAY_PRELOAD_AUTO: as far as a measurement says */
 	uint32_t preload;
-	uint64_t least_bytes; /* least bytes of log per thread: less log, fewer threads */
+	/* Least bytes of log per thread: less log, fewer threads.  And least bytes to replay before
+	 * anything is measured. */
+	uint64_t least_bytes;
+	enum replay_strategy strategy;
+	uint32_t unload_lines; /* 1 to REPLAY_UNLOAD_LINES, a power of two */
 };
 #define REPLAY_DEFAULTS                                                                            \
-	((struct replay_options){.threads = 1, .preload = 16, .least_bytes = 1 << 20})
+	((struct replay_options){.threads = 1,                                                     \
+	        .preload = REPLAY_PRELOAD_AUTO,                                                    \
+	        .least_bytes = 1 << 20,                                                            \
+	        .strategy = REPLAY_SEQUENTIAL,                                                     \
+	        .unload_lines = REPLAY_UNLOAD_LINES})
+
+/* The measurement of a pipeline's distance (replay/preload.c).  Under the right to replay; threads
+ * that help read `chosen` only. */
+enum { PRELOAD_ROUNDS = 5, PRELOAD_PROBED = 6 };
+enum preload_stage { PRELOAD_UNUSED, PRELOAD_WAITS, PRELOAD_WARMS, PRELOAD_CLOCKS, PRELOAD_CHOSEN };
+enum preload_pipeline { PRELOAD_READS, PRELOAD_WRITES, PRELOAD_PIPELINES };
+struct preload_tuning {
+	uint64_t chosen; /* the best distance, plus 1; 0: not known yet */
+	enum preload_stage stage;
+	uint32_t distance; /* in use */
+	uint32_t probes;   /* taken */
+	uint64_t steps;    /* to the end of the stage */
+	uint64_t ticks[PRELOAD_ROUNDS][PRELOAD_PROBED];
+};
 
 /* Rare events that an operator wants to know (fur_options.log).  A thread that meets one may hold a
  * lock, or be inside an update, so it only notes the event; api/log.c reports it later. */
@@ -220,6 +248,7 @@ struct durability {
 	const struct heap_file *file; /* for messages */
 	const struct durability_ops *ops;
 	struct replay_options replay_options;
+	struct preload_tuning tuning[PRELOAD_PIPELINES];
 	/* True: updates draw their durTS after they have announced themselves in nondurable[].
 	 * False on POWER, where they draw it in the window, before. */
 	bool draws_announced;

@@ -14,6 +14,16 @@
 /* The worker calls the replayer when this part of the ring, or of a log, is in use: an eighth. */
 #define CONTROL_WAKE_PART 8
 
+/* How the newest replay preloaded, for messages only: preload_publish(). */
+struct control_preload {
+	uint32_t known; /* 0: nothing was replayed yet */
+	uint32_t strategy, automatic;
+	/* Of inspection and of replay: enum preload_pipeline */
+	uint32_t distance[2], measured[2];
+	uint32_t reserved[9];
+};
+_Static_assert(sizeof(struct control_preload) == 64, "");
+
 struct control {
 	uint64_t tail; /* first durTS not replayed */
 	/* While the replayer sleeps: an update with this durTS or a later one wakes it */
@@ -33,11 +43,14 @@ struct control {
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
 	uint8_t gap[4096 - 4 * ARCH_PAD];
+	struct control_preload preload __attribute__((aligned(64)));
 	struct control_log {
 		/* Position in one thread's log: everything below it is replayed */
 		uint64_t tail ARCH_PADDED;
 	} logs[]; /* [max_threads] */
 };
+_Static_assert(
+        offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");
 #define CONTROL_BYTES(threads)                                                                     \
 	(sizeof(struct control) + (uint64_t)(threads) * sizeof(struct control_log))

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "durability/ring.h"
+#include "replay/preload.h"
+#include "replay/unload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,44 +22,12 @@ enum {
 	/* A part of the heap that has one writer.  A multiple of every machine's line, so that
 	 * writers never share a line */
 	GRANULE_BYTES = 4096,
-	/* Preload at most this much of a record; the processor's own prefetcher follows */
-	PRELOAD_RECORD_BYTES = 512,
-	/* ... and at most this many heap lines of an entry */
+	/* Preload at most this many heap lines of an entry; the processor's own prefetcher
+	 * follows */
 	PRELOAD_PIECE_LINES = 4,
-	DIRTY_LINES = 1024, /* waiting for write-back; a power of two */
+	/* Pieces that may wait to be written: of two batches; a power of two */
+	AHEAD = 2 * REPLAY_PRELOAD_MOST,
 };
-
-/* ----------------------------------------------------------------- preload */
-
-static void preload_record(const struct media_file *f, uint64_t durts)
-{
-	const struct media_marker m = log_read_marker(f, durts);
-	/* The marker may contain anything.  To keep the addresses inside the file it is enough to
-	 * check the thread. */
-	if (m.thread >= f->super->max_threads)
-		return;
-	if (log_marker_kind(&m) != MEDIA_COMMIT)
-		return;
-	const uint8_t *log = log_of_thread(f, m.thread);
-	uint64_t bytes = m.log_bytes < PRELOAD_RECORD_BYTES ? m.log_bytes : PRELOAD_RECORD_BYTES;
-	for (uint64_t k = 0; k < bytes; k += ARCH_FLUSH_LINE)
-		arch_prefetch(log + log_place(f->super, m.log_start + k));
-}
-
-void apply_preload(const struct durability *d, uint64_t at, uint64_t end)
-{
-	const struct media_file file = durability_file(d);
-	uint64_t distance = d->replay_options.preload;
-	FUR_ASSERT(at <= end);
-	if (distance == 0)
-		return;
-	/* Preload the marker twice as far ahead: it must be in the cache when preload_record()
-	 * reads from it where the record lies. */
-	if (at + 2 * distance < end)
-		arch_prefetch(log_marker(&file, at + 2 * distance));
-	if (at + distance < end)
-		preload_record(&file, at + distance);
-}
 
 /* ----------------------------------------------------------------- entries */
 
@@ -153,36 +123,13 @@ struct writer {
 	struct durability *d;
 	uint8_t *image;
 	struct replay_result result;
-	/* Pieces taken so far; the last `distance` of them are preloaded and not written yet */
-	uint64_t taken, distance;
-	struct piece ahead[REPLAY_PRELOAD_MOST]; /* the last pieces taken */
-	/* Lines that were stored to and not written back yet, indexed by their address; or 0 */
-	uintptr_t dirty[DIRTY_LINES];
+	struct preload preload;
+	/* Pieces taken, preloaded, and written so far */
+	uint64_t taken, preloaded, written;
+	struct piece ahead[AHEAD]; /* the last pieces taken */
+	uintptr_t asked_for;       /* the line preloaded last */
+	struct unload unload;
 };
-
-/* Note the piece's lines for write-back.  A line keeps its place in dirty[] until another line
- * needs that place.  Only then is it written back: once, with everything that was stored to it
- * meanwhile. */
-static void unload_piece(struct writer *w, const struct piece *p)
-{
-	uintptr_t line_bytes = ARCH_FLUSH_LINE, end = (uintptr_t)p->to + p->bytes;
-	for (uintptr_t line = (uintptr_t)p->to & ~(line_bytes - 1); line < end;
-	        line += line_bytes) {
-		uintptr_t *place = &w->dirty[line / line_bytes % DIRTY_LINES];
-		if (*place == line)
-			continue;
-		if (*place)
-			pm_flush(&w->d->pm, (void *)*place, line_bytes);
-		*place = line;
-	}
-}
-
-static void unload_rest(struct writer *w)
-{
-	for (unsigned k = 0; k < DIRTY_LINES; k++)
-		if (w->dirty[k])
-			pm_flush(&w->d->pm, (void *)w->dirty[k], ARCH_FLUSH_LINE);
-}
 
 static void write_piece(struct writer *w, const struct piece *p)
 {
@@ -190,41 +137,60 @@ static void write_piece(struct writer *w, const struct piece *p)
 		memcpy(p->to, p->from, 8);
 	else
 		memcpy(p->to, p->from, p->bytes);
-	unload_piece(w, p);
+	unload_note(&w->unload, (uint64_t)(p->to - w->image), p->bytes);
 }
 
-static void preload_piece(const struct piece *p)
+/* Neighbouring entries often share a line: ask for it once. */
+static void preload_piece(struct writer *w, const struct piece *p)
 {
 	uintptr_t line_bytes = ARCH_FLUSH_LINE, at = (uintptr_t)p->to & ~(line_bytes - 1),
 	          end = (uintptr_t)p->to + p->bytes;
-	for (unsigned k = 0; k < PRELOAD_PIECE_LINES && at < end; k++, at += line_bytes)
+	if (at == w->asked_for)
+		at += line_bytes;
+	for (unsigned k = 0; k < PRELOAD_PIECE_LINES && at < end; k++, at += line_bytes) {
 		arch_prefetch_to_write((void *)at);
-}
-
-/* Preload the piece's lines, and write the piece that was taken `distance` pieces ago. */
-static void take_piece(struct writer *w, struct piece p)
-{
-	w->result.bytes += p.bytes;
-	if (w->distance == 0) {
-		write_piece(w, &p);
-		return;
+		w->asked_for = at;
 	}
-	preload_piece(&p);
-	if (w->taken >= w->distance)
-		write_piece(w, &w->ahead[(w->taken - w->distance) % REPLAY_PRELOAD_MOST]);
-	w->ahead[w->taken++ % REPLAY_PRELOAD_MOST] = p;
 }
 
-static void write_rest(struct writer *w)
+/* Write the pieces taken longest ago, in order, until `most` wait (INV-R4). */
+static void write_until(struct writer *w, uint64_t most)
 {
-	for (uint64_t k = w->taken > w->distance ? w->taken - w->distance : 0; k < w->taken; k++)
-		write_piece(w, &w->ahead[k % REPLAY_PRELOAD_MOST]);
+	while (w->taken - w->written > most)
+		write_piece(w, &w->ahead[w->written++ % AHEAD]);
+}
+
+/* Preload the pieces that were taken since the last call, and write those before them. */
+static void take_batch(struct writer *w)
+{
+	if (w->preload.distance == 0)
+		w->preloaded = w->taken;
+	while (w->preloaded < w->taken)
+		preload_piece(w, &w->ahead[w->preloaded++ % AHEAD]);
+	write_until(w, w->preload.distance);
+}
+
+/* Sequential: preload the piece's lines, and write the piece that was taken `distance` pieces ago.
+ * Batch-wise: when there are `distance` new pieces, preload all their lines, and write the batch
+ * before.  The caller passes the piece as three words, because a struct built on the stack costs a
+ * failed store forwarding for each entry. */
+static inline void take_piece(
+        struct writer *w, uint64_t offset, const uint8_t *from, uint64_t bytes)
+{
+	struct piece *p = &w->ahead[w->taken++ % AHEAD];
+	p->to = w->image + offset;
+	p->from = from;
+	p->bytes = bytes;
+	w->result.bytes += bytes;
+	if (!w->preload.batch || w->taken - w->preloaded >= w->preload.distance)
+		take_batch(w);
 }
 
 static void writer_finish(struct writer *w)
 {
-	write_rest(w);
-	unload_rest(w);
+	write_until(w, 0);
+	preload_end(&w->preload, w->taken);
+	unload_rest(&w->unload);
 }
 
 static bool update_wanted(
@@ -237,7 +203,7 @@ static bool update_wanted(
 static void take_entry(struct writer *w, const struct log_entry *e)
 {
 	w->result.entries++;
-	take_piece(w, (struct piece){w->image + e->offset, e->payload, e->bytes});
+	take_piece(w, e->offset, e->payload, e->bytes);
 }
 
 /* The results lie in the file's heap also when `image` is a copy of that. */
@@ -270,10 +236,12 @@ static int take_update(struct writer *w, uint64_t durts)
 static int write_range(struct writer *w, const struct apply_range *range)
 {
 	int error = 0;
+	preload_from_durts(&w->preload, range->from);
 	for (uint64_t at = range->from; at < range->to && !error; at++) {
-		apply_preload(w->d, at, range->to);
+		preload_updates(&w->preload, at, range->to);
 		if (update_wanted(w->d, range, at))
 			error = take_update(w, at);
+		preload_step(&w->preload, w->taken);
 	}
 	return error;
 }
@@ -436,8 +404,10 @@ static void sort_share(void *arg, unsigned n)
 	uint64_t all = a->range->to - a->range->from;
 	uint64_t at = a->range->from + apply_share(all, n, threads),
 	         to = a->range->from + apply_share(all, n + 1, threads);
+	struct preload preload;
+	preload_begin(&preload, a->d, PRELOAD_READS, at, false);
 	for (; at < to && !error; at++) {
-		apply_preload(a->d, at, to);
+		preload_updates(&preload, at, to);
 		if (update_wanted(a->d, a->range, at))
 			error = sort_update(a, &a->baskets[(size_t)n * threads], at, &result);
 	}
@@ -450,18 +420,22 @@ static void basket_empty(struct writer *w, struct apply_basket *b)
 	for (uint64_t k = 0; k < b->n; k++) {
 		const struct item *i = &b->item[k];
 		uint64_t bytes = media_entry_payload(i->word);
-		take_piece(w, (struct piece){w->image + media_entry_offset(i->word),
-		                      bytes == 8 ? i->bytes : i->from, bytes});
+		take_piece(w, media_entry_offset(i->word), bytes == 8 ? i->bytes : i->from, bytes);
+		preload_step(&w->preload, w->taken);
 	}
 }
 
-static void writer_start(struct writer *w, struct durability *d, const struct apply_range *range)
+/* `measures`: as preload_begin(). */
+static void writer_start(
+        struct writer *w, struct durability *d, const struct apply_range *range, bool measures)
 {
-	memset(w, 0, sizeof *w);
 	w->d = d;
 	w->image = range->image;
-	w->distance = d->replay_options.preload < REPLAY_PRELOAD_MOST ? d->replay_options.preload
-	                                                              : REPLAY_PRELOAD_MOST;
+	w->result = (struct replay_result){0};
+	w->taken = w->preloaded = w->written = 0;
+	w->asked_for = 0;
+	preload_begin(&w->preload, d, PRELOAD_WRITES, 0, measures);
+	unload_begin(&w->unload, &d->pm, range->image, d->replay_options.unload_lines);
 }
 
 static void write_share(void *arg, unsigned n)
@@ -469,7 +443,7 @@ static void write_share(void *arg, unsigned n)
 	struct application *a = arg;
 	unsigned threads = a->range->threads;
 	struct writer w;
-	writer_start(&w, a->d, a->range);
+	writer_start(&w, a->d, a->range, n == 0);
 	/* INV-R4: the thread that filled the first basket had the first updates. */
 	for (unsigned k = 0; k < threads; k++)
 		basket_empty(&w, &a->baskets[k * threads + n]);
@@ -526,7 +500,7 @@ int apply_updates(
 		/* Nothing is written yet, and a single writer needs no memory. */
 	}
 	struct writer w;
-	writer_start(&w, d, range);
+	writer_start(&w, d, range, true);
 	int error = write_range(&w, range);
 	writer_finish(&w);
 	result_add(result, &w.result);

@@ -8,10 +8,9 @@
  *     preload   prefetch a marker, a record or a heap line some distance before it is needed
  *     write     store the entry's bytes to the image
  *     unload    write the line back some time later, so that a line that several entries store to
- *               is written back once
+ *               is written back once, and neighbours leave together (unload.h)
  *
- * Preloading, unloading and the distances come from PUL (Bernhardt et al., "Pre-load in Software
- * for Caches Wouldn't Always Play Along").  With several threads, each thread writes its own
+ * preload.h has the strategies and the distances.  With several threads, each thread writes its own
  * granules of the heap.
  *
  *   INV-R4  If two entries store to the same byte, the later entry is written last: the one with
@@ -60,10 +59,6 @@ void apply_free_baskets(struct apply_basket *baskets, unsigned threads);
 /* Do the entries of a valid marker's record make sense?  A checksum that holds over an entry
  * outside the heap means a bug or a forgery.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int apply_check(const struct durability *d, uint64_t durts);
-
-/* For a caller that walks from durTS to durTS up to `end` and has reached `at`: preload the markers
- * and records that it will read soon. */
-void apply_preload(const struct durability *d, uint64_t at, uint64_t end);
 
 /* Run part(arg, n) for each n below `parts`, each on a thread of its own, part 0 on the caller's.
  * Returns when all have returned.  If a thread cannot be started the caller runs its part. */

@@ -28,6 +28,7 @@
 #include "media/heap_layout.h"
 #include "replay/apply.h"
 #include "replay/inspect.h"
+#include "replay/preload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,7 @@ static void measure_share(void *arg, unsigned n)
 	struct recovery_window *w = arg;
 	const struct media_file file = durability_file(w->d);
 	uint64_t all = w->end_of_window - w->tail,
-	         distance = UINT64_C(2) * w->d->replay_options.preload, end = w->tail,
+	         distance = UINT64_C(2) * preload_distance(w->d, PRELOAD_READS), end = w->tail,
 	         log_bytes = 0;
 	for (uint64_t s = w->tail + apply_share(all, n, w->threads),
 	              to = w->tail + apply_share(all, n + 1, w->threads);
@@ -186,11 +187,15 @@ static void look_at_share(void *arg, unsigned n)
 	const struct durability *d = w->d;
 	uint64_t all = w->end - w->tail, from = w->tail + apply_share(all, n, w->threads),
 	         to = w->tail + apply_share(all, n + 1, w->threads);
+	struct preload preload;
+	preload_begin(&preload, w->d, PRELOAD_READS, from, n == 0);
 	for (uint64_t s = from; s < to; s++) {
 		uint8_t *verdict = &w->verdicts[s - w->tail];
-		apply_preload(d, s, to);
+		preload_updates(&preload, s, to);
 		*verdict = slot_look(d, s);
+		preload_step(&preload, s + 1);
 	}
+	preload_end(&preload, to);
 }
 
 /* Look at each marker alone.  window_judge() checks the slots that it names. */
@@ -380,6 +385,8 @@ int replay_recover(struct durability *d, struct replay_result *result)
 		error = store_tail(d, tail + 2 * slots);
 	if (!error)
 		ring_restart(d, tail + 2 * slots);
+	if (!error) /* a file that is refused stays as it was */
+		preload_publish(d);
 	result->ns = arch_now_ns() - started;
 	FUR_PROBE4(recovery, result->updates, result->holes, result->dropped, error);
 	return error;
@@ -475,18 +482,22 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 	uint64_t at = tail, most = tail + d->super->ring_slots;
 	if (!d->beside && ring_next(d) < most)
 		most = ring_next(d);
+	struct preload preload;
+	preload_begin(&preload, d, PRELOAD_READS, at, true);
 	for (; at < most && *log_bytes < most_bytes; at++) {
-		apply_preload(d, at, most);
+		preload_updates(&preload, at, most);
 		struct media_marker m;
 		error = read_settled(d, at, &m);
-		if (error == FUR_EBUSY)
-			break; /* INV-R3 */
+		if (!error && log_marker_commits(&m))
+			error = apply_check(d, at);
 		if (error)
-			return error;
-		if (log_marker_commits(&m) && (error = apply_check(d, at)))
-			return error;
+			break;
 		*log_bytes += m.log_bytes;
+		preload_step(&preload, at + 1);
 	}
+	preload_end(&preload, at);
+	if (error && error != FUR_EBUSY) /* INV-R3 */
+		return error;
 	*end = at;
 	/* An update that could not become durable has also left nondurable[], after it set `failed`
 	 * (INV-D5).  The acquires in read_settled() order our look at nondurable[] before this
@@ -512,6 +523,7 @@ static void room_give_back(
 	/* Release: orders our last reads of the markers before this store, after which updates may
 	 * overwrite their slots. */
 	ring_move_tail(d, end);
+	preload_publish(d);
 	control_publish(d, result->updates, result->entries);
 }
 

@@ -4,6 +4,7 @@
  * heap up to date after the program has ended.
  */
 #include "base/error.h"
+#include "replay/preload.h"
 #include "replayer/privileges.h"
 #include "replayer/serve.h"
 
@@ -60,7 +61,11 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 		a->replay.threads = option_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
 		return 0;
 	case 'p':
-		a->replay.preload = option_number(state, "--preload", arg, 0, REPLAY_PRELOAD_MOST);
+		if (!preload_parse(arg, &a->replay))
+			argp_error(state,
+			        "--preload %s: use auto, N, sequential:N or batch:N, N from 0 to "
+			        "%d",
+			        arg, REPLAY_PRELOAD_MOST);
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->heap)
@@ -78,8 +83,11 @@ static const struct argp_option options[] = {
         {"status", 's', NULL, 0,
                 "show which processes use and replay the heap, and how much there is to replay", 0},
         {"threads", 't', "N", 0, "threads that replay large batches; default 1", 0},
-        {"preload", 'p', "N", 0,
-                "how many entries ahead to prefetch memory; default 16; 0: no prefetching", 0},
+        {"preload", 'p', "HOW", 0,
+                "how many entries ahead to prefetch memory: N or sequential:N, with each entry; "
+                "batch:N, N entries at a time; 0: no prefetching; auto, the default: as many as a "
+                "measurement during the first replays shows to be best",
+                0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
 };
@@ -225,6 +233,24 @@ static int run_server(struct arguments *a)
 
 /* ------------------------------------------------------------------ status */
 
+static void print_distance(const struct control_preload *p, enum preload_pipeline pipeline)
+{
+	printf("%" PRIu32 "%s", p->distance[pipeline],
+	        p->measured[pipeline] ? " (measured)"
+	        : p->automatic        ? " (until it is measured)"
+	                              : "");
+}
+
+static void print_preload(const struct control_preload *p)
+{
+	printf("preload: %s; distance in replay ",
+	        p->strategy == REPLAY_BATCH ? "batch-wise" : "sequential");
+	print_distance(p, PRELOAD_WRITES);
+	printf(", in inspection ");
+	print_distance(p, PRELOAD_READS);
+	printf("\n");
+}
+
 static int print_status(const struct arguments *a)
 {
 	struct server_status s;
@@ -246,6 +272,8 @@ static int print_status(const struct arguments *a)
 	printf("%" PRIu64 " of %" PRIu64 " ring slots to replay; %" PRIu64 " replays of %" PRIu64
 	       " updates since it was opened\n",
 	        s.slots, s.ring_slots, s.replays, s.replayed_updates);
+	if (s.preload.known && (s.worker_pid || s.replayer_pid))
+		print_preload(&s.preload);
 	return EXIT_SUCCESS;
 }
 

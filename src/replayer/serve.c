@@ -270,6 +270,14 @@ void server_end(struct server *s)
 
 /* ------------------------------------------------------------------ status */
 
+static struct control_preload preload_of(const struct control *c)
+{
+	/* Acquire: orders the load of `known` before the loads of the other fields.  Pairs with the
+	 * release in preload_publish(). */
+	const bool known = arch_load32_acquire(&c->preload.known);
+	return known ? c->preload : (struct control_preload){0};
+}
+
 int server_status(const char *path, struct server_status *status)
 {
 	struct heap_file file;
@@ -296,6 +304,7 @@ int server_status(const char *path, struct server_status *status)
 	        .ring_slots = super->ring_slots,
 	        .replays = c->replays,
 	        .replayed_updates = c->replayed_updates,
+	        .preload = preload_of(c),
 	};
 	heap_close_file(&file);
 	return error;

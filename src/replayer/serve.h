@@ -51,6 +51,7 @@ struct server_status {
 	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;
+	struct control_preload preload;
 };
 FUR_MUST_USE int server_status(const char *path, struct server_status *status);
 

@@ -329,7 +329,7 @@ int recover(heap_file *file)
 	int error = heap_attach(&d, file, &o, reason, sizeof reason);
 	if (error)
 		return error;
-	d.replay_options = {3, 4, 1};
+	d.replay_options = replay_soon(3, REPLAY_PRELOAD_AUTO);
 	if (!(error = control_take(&d))) {
 		if (!(error = replay_unless_closed(&d, &result, &recovered)))
 			error = durability_set_state(&d, MEDIA_CLOSED);

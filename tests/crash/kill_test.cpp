@@ -6,7 +6,7 @@
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
  *               [--grow] [--copier PATH] [--recovery own|once|daemon]
- *               [--plant none|ack-early|lose-marker|flip-log|old-copy]
+ *               [--preload HOW] [--plant none|ack-early|lose-marker|flip-log|old-copy]
  *     kill-test --replayer PATH --copier PATH --matrix [--kills 10000] [--seed N]
  *               [--sync-directory DIR]
  *
@@ -17,6 +17,7 @@
  *   --recovery daemon  a fur-replayer serves the heap all the time.  It, the working process or
  *                      both are killed, it is stopped for a while, and a second one is refused.
  *                      --daemon means the same.
+ *   --preload HOW      passed to the fur-replayers; without it each gets the next of four ways.
  *   --small-log        so little log and so few ring slots that replay never rests.
  *   --large            every third update also replaces a block of 6 KiB, or of 24 KiB, whose
  *                      contents are not logged.
@@ -46,7 +47,7 @@ namespace
 
 struct Settings {
 	std::string replayer, copier, plant = "none", pm = "emulated", isolation = "opacity",
-	                              recovery = "once", directory = "/dev/shm";
+	                              recovery = "once", preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, churn = false, grow = false;
@@ -61,8 +62,8 @@ struct Settings {
 	{
 		return "--seed " + std::to_string(seed) + " --kills " + std::to_string(kills) +
 		       " --pm " + pm + " --isolation " + isolation + " --dram-bytes " +
-		       std::to_string(dram_bytes) + " --recovery " + recovery +
-		       (small_log ? " --small-log" : "") + (large ? " --large" : "") +
+		       std::to_string(dram_bytes) + " --recovery " + recovery + " --preload " +
+		       preload + (small_log ? " --small-log" : "") + (large ? " --large" : "") +
 		       (churn ? " --churn" : "") + (grow ? " --grow" : "") +
 		       (copier.empty() ? "" : " --copier " + copier) + " --plant " + plant +
 		       " --directory " + directory;
@@ -214,7 +215,10 @@ private:
 	}
 	pid_t start(std::vector<std::string> arguments, bool silent = false)
 	{
-		arguments.insert(arguments.begin(), {"--quiet", "--heap", path_});
+		static const char *const ways[] = {"auto", "batch:16", "0", "sequential:4"};
+		const std::string how =
+		        s_.preload == "each" ? ways[started_++ % std::size(ways)] : s_.preload;
+		arguments.insert(arguments.begin(), {"--quiet", "--heap", path_, "--preload", how});
 		return run(s_.replayer, arguments, silent);
 	}
 
@@ -506,7 +510,8 @@ private:
 	crash::Shared *shared_, *copied_; /* copied_: as it was when the copy was begun */
 	std::string path_;
 	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0, copies_ = 0;
-	unsigned grown_ = 0; /* how often the heap was larger after an end than before */
+	unsigned grown_ = 0;   /* how often the heap was larger after an end than before */
+	unsigned started_ = 0; /* fur-replayers */
 	uint64_t size_ = 0, updates_ = 0; /* of the heap; of earlier heaps */
 	bool closes_ = false;             /* the last process has closed the heap */
 	bool copies_itself_ = false;      /* not by fur-copy */
@@ -586,6 +591,8 @@ int main(int argc, char **argv)
 	line.option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit");
 	line.option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too")
 	        .one_of({"own", "once", "daemon"});
+	line.option(
+	        "--preload", s.preload, "how the fur-replayers preload; each: in turns every way");
 	line.flag("--daemon", daemon, "--recovery daemon");
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
 	line.flag("--large", s.large, "large updates, too");

@@ -59,7 +59,13 @@ def replays():
 
 def threads_and_distances():
     for threads in ("1", "2", "4"):
-        for preload in ("0", "1", "128"):
+        for preload, distances in (
+            ("0", [0, 0]),
+            ("1", [1, 1]),
+            ("sequential:128", [128, 128]),
+            ("batch:16", [16, 16]),
+            ("auto", None),
+        ):
             result = run(
                 "--producers",
                 "8",
@@ -76,8 +82,40 @@ def threads_and_distances():
             r = json.loads(result.stdout)
             assert r["verified"] is True and (r["threads"], r["preload"]) == (
                 int(threads),
-                int(preload),
+                preload,
             ), r
+            if distances:
+                assert r["distances"] == distances, r
+            else:
+                assert all(d in (0, 4, 8, 16, 32, 64) for d in r["distances"]), r
+
+
+def places_and_ways():
+    for options in (
+        ["--places", "random"],
+        ["--places", "neighbours", "--words", "100"],
+        ["--places", "neighbours", "--words", "500", "--entry-bytes", "4000"],
+        ["--places", "appended", "--words", "160", "--entry-bytes", "64"],
+    ):
+        ways = ["16/1", "0/16", "batch:8/2", "auto"]
+        result = run(
+            *options,
+            "--log-mib",
+            "16",
+            "--unload-lines",
+            "4",
+            "--compare",
+            ",".join(ways),
+            "--rounds",
+            "3",
+            "--json",
+            "-",
+        )
+        assert result.returncode == 0, (options, result.stdout, result.stderr)
+        r = json.loads(result.stdout)
+        assert r["verified"] is True and list(r["compare"]) == ways, r
+        assert all(way["seconds"] > 0 for way in r["compare"].values()), r
+        assert r["compare"]["16/1"]["ratio"] == 1, r
 
 
 def full_logs_fit():
@@ -104,6 +142,14 @@ def usage():
             (["--threads", "17"], "--threads 17"),
             (["--scheme", "linked", "--threads", "2"], "--threads 2"),
             (["--preload", "129"], "--preload 129"),
+            (["--preload", "batch"], "--preload batch"),
+            (["--unload-lines", "3"], "--unload-lines 3"),
+            (["--compare", "16/1,x"], "--preload x"),
+            (["--compare", "16/0"], "--unload-lines 0"),
+            (["--compare", "16", "--scheme", "scan"], "--compare"),
+            (["--places", "here"], "--places here"),
+            (["--words", "501"], "--words 501"),
+            (["--entry-bytes", "64"], "--entry-bytes 64"),
             (["--pm-read-ns", "350"], "--pm-read-ns"),
             (["--heap", taken.name], "the file exists"),
         ]:
@@ -115,6 +161,7 @@ def usage():
 
 replays()
 threads_and_distances()
+places_and_ways()
 full_logs_fit()
 usage()
 print("ok")

@@ -39,9 +39,9 @@ def work(heap, *more, seconds="0.3"):
 
 
 class Daemon:
-    def __init__(self, heap, **more):
+    def __init__(self, heap, *options, **more):
         self.process = subprocess.Popen(
-            [replayer, "--heap", heap],
+            [replayer, "--heap", heap, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -83,7 +83,9 @@ def life(heap):
     worker.wait()
     daemon.expect("its process has died")
     daemon.expect("replayed")
-    assert "closed cleanly" in run(replayer, "--heap", heap, "--status")
+    status = run(replayer, "--heap", heap, "--status")
+    assert "closed cleanly" in status, status
+    assert "preload: sequential; distance in replay " in status, status
     run(*work(heap, "--reuse"))  # verifies the tree
     daemon.expect("opened by process")
     daemon.expect("closed")
@@ -121,6 +123,22 @@ def life(heap):
     daemon.process.wait()
 
 
+def another_way_to_preload(heap):
+    run(*work(heap))
+    daemon = Daemon(heap, "--preload", "batch:8")
+    worker = subprocess.Popen(work(heap, "--reuse", seconds="1000"), stdout=subprocess.DEVNULL)
+    daemon.expect("opened by process")
+    says = "preload: batch-wise; distance in replay 8, in inspection 8\n"
+    while says not in run(replayer, "--heap", heap, "--status"):
+        pass
+    worker.kill()
+    worker.wait()
+    daemon.expect("its process has died")
+    daemon.expect("replayed")
+    daemon.end(signal.SIGTERM, 0)
+
+
 with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
     life(os.path.join(place, "heap"))
+    another_way_to_preload(os.path.join(place, "heap"))
 print("ok")

@@ -7,6 +7,7 @@
 #include "internals.hpp"
 #include "version_1.hpp"
 
+#include <array>
 #include <random>
 
 namespace
@@ -122,12 +123,14 @@ protected:
 		return filled(offset, std::min(bytes, HEAP - offset));
 	}
 	enum class How { RECOVER, LIVE };
-	void expect_replayed(How how, unsigned threads, unsigned preload, uint64_t updates)
+	void expect_replayed(How how, const replay_options &options, uint64_t updates)
 	{
-		SCOPED_TRACE(
-		        std::to_string(threads) + " threads, preload " + std::to_string(preload));
+		SCOPED_TRACE(std::to_string(options.threads) + " threads, preload " +
+		             (options.strategy == REPLAY_BATCH ? "batch:" : "sequential:") +
+		             std::to_string(options.preload) + ", unload " +
+		             std::to_string(options.unload_lines));
 		memcpy(d_.image, before_.data(), HEAP);
-		d_.replay_options = {threads, preload, 1};
+		d_.replay_options = options;
 		d_.tail = first_;
 		d_.control->replayed_entries = d_.control->replayed_updates = 0;
 		replay_result r{};
@@ -151,8 +154,15 @@ protected:
 	void expect_replayed_always(How how, uint64_t updates)
 	{
 		for (unsigned threads : {1, 2, 3, 4})
-			for (unsigned preload : {0, 1, 2, 7, 16, 64, REPLAY_PRELOAD_MOST, 1000})
-				expect_replayed(how, threads, preload, updates);
+			for (unsigned preload :
+			        {0u, 1u, 2u, 7u, 16u, 64u, unsigned(REPLAY_PRELOAD_MOST), 1000u,
+			                unsigned(REPLAY_PRELOAD_AUTO)})
+				for (replay_strategy strategy : {REPLAY_SEQUENTIAL, REPLAY_BATCH}) {
+					replay_options options = replay_soon(threads, preload);
+					options.strategy = strategy;
+					options.unload_lines = 1u << (threads + preload) % 5;
+					expect_replayed(how, options, updates);
+				}
 	}
 
 	heap_file file_{};
@@ -265,7 +275,7 @@ TEST_F(Apply, ForgedEntry_IsRefused_AndNothingOfItsPartWritten)
 	memcpy(d_.logs + m->thread * LOG + (m->log_start + 16) % LOG, &bad, 8);
 	m->checksum = media_marker_checksum(d_.super, m, d_.logs + m->thread * LOG);
 	for (unsigned threads : {1, 3}) {
-		d_.replay_options = {threads, 16, 1};
+		d_.replay_options = replay_soon(threads, 16);
 		replay_result r{};
 		d_.tail = first_;
 		EXPECT_EQ(replay_recover(&d_, &r), FUR_ECORRUPT);
@@ -289,9 +299,88 @@ TEST_F(Apply, ForgedEntry_OfAnUpdateThatIsDropped_IsNotLookedAt)
 	expect_replayed_always(How::RECOVER, 0);
 }
 
+TEST_F(Apply, Distances_AreMeasuredOnce_AndReported)
+{
+	for (unsigned k = 0; k < 200; k++)
+		put({filled(KEPT + k * 128, 8), filled(KEPT + k * 64, 24)});
+	const auto known = [](uint32_t d) {
+		return d == 0 || d == 4 || d == 8 || d == 16 || d == 32 || d == 64;
+	};
+	const replay_options soon = replay_soon(1, REPLAY_PRELOAD_AUTO);
+	const control_preload &status = d_.control->preload;
+	expect_replayed(How::LIVE, soon, 200);
+	EXPECT_EQ(status.known, 1u);
+	EXPECT_EQ(status.automatic, 1u);
+	EXPECT_EQ(status.measured[PRELOAD_WRITES], 0u) << "400 entries are too few";
+	EXPECT_EQ(status.distance[PRELOAD_WRITES], uint32_t(REPLAY_PRELOAD_DEFAULT));
+	for (unsigned k = 0; k < 10; k++)
+		expect_replayed(k % 2 ? How::LIVE : How::RECOVER, soon, 200);
+	uint32_t chosen[PRELOAD_PIPELINES];
+	for (preload_pipeline p : {PRELOAD_READS, PRELOAD_WRITES}) {
+		EXPECT_EQ(d_.tuning[p].stage, PRELOAD_CHOSEN);
+		chosen[p] = preload_distance(&d_, p);
+		EXPECT_TRUE(known(chosen[p])) << chosen[p];
+		EXPECT_EQ(status.measured[p], 1u);
+		EXPECT_EQ(status.distance[p], chosen[p]);
+	}
+	for (unsigned k = 0; k < 3; k++)
+		expect_replayed(How::RECOVER, soon, 200);
+	for (preload_pipeline p : {PRELOAD_READS, PRELOAD_WRITES})
+		EXPECT_EQ(preload_distance(&d_, p), chosen[p]) << "it was measured again";
+	replay_options fixed = replay_soon(1, 7);
+	fixed.strategy = REPLAY_BATCH;
+	expect_replayed(How::LIVE, fixed, 200);
+	EXPECT_EQ(status.distance[PRELOAD_WRITES], 7u);
+	EXPECT_EQ(status.strategy, uint32_t(REPLAY_BATCH));
+	EXPECT_EQ(status.measured[PRELOAD_WRITES], 0u);
+}
+
+TEST_F(Apply, FastestProbe_IsChosen_AndSmallDifferencesAreNot)
+{
+	for (unsigned k = 0; k < 200; k++)
+		put({filled(KEPT + k * 128, 8), filled(KEPT + k * 64, 24)});
+	const replay_options soon = replay_soon(1, REPLAY_PRELOAD_AUTO);
+	expect_replayed(How::RECOVER, soon, 200);
+	preload_tuning &t = d_.tuning[PRELOAD_WRITES];
+	/* The ticks of each distance, in the order 16, 0, 4, 8, 32, 64; of all rounds but two,
+	 * which another program has disturbed.  One probe is left, and takes few ticks. */
+	const auto with = [&](std::array<uint64_t, PRELOAD_PROBED> ticks) {
+		t.chosen = 0;
+		t.stage = PRELOAD_CLOCKS;
+		t.probes = PRELOAD_ROUNDS * PRELOAD_PROBED - 1;
+		t.steps = 1;
+		for (unsigned r = 0; r < PRELOAD_ROUNDS; r++)
+			for (unsigned k = 0; k < PRELOAD_PROBED; k++)
+				t.ticks[r][k] = r == 1 && k == 2   ? 1
+				                : r == 3 && k == 4 ? 1000 * ticks[k]
+				                                   : ticks[k];
+		expect_replayed(How::RECOVER, soon, 200);
+		return preload_distance(&d_, PRELOAD_WRITES);
+	};
+	const uint64_t one = UINT64_C(1) << 40;
+	EXPECT_EQ(with({one, 2 * one, one, one, one, one}), 16u);
+	EXPECT_EQ(with({one, one / 100 * 98, one / 100 * 98, one, one, one}), 16u);
+	EXPECT_EQ(with({one, one / 100 * 98, one / 100 * 90, one, one, one}), 4u);
+	EXPECT_EQ(with({one, one / 2, one / 100 * 90, one, one, one}), 0u);
+	EXPECT_EQ(with({one, 2 * one, 2 * one, one, one / 2, one}), 32u);
+	EXPECT_EQ(with({one, 2 * one, 2 * one, one, one, one / 2}), 64u);
+}
+
+TEST_F(Apply, LittleWork_IsNotMeasured)
+{
+	put({filled(KEPT, 8)});
+	replay_options usual = REPLAY_DEFAULTS;
+	for (unsigned k = 0; k < 100; k++)
+		expect_replayed(How::LIVE, usual, 1);
+	EXPECT_EQ(d_.tuning[PRELOAD_WRITES].probes, 0u);
+	EXPECT_EQ(d_.tuning[PRELOAD_WRITES].stage, PRELOAD_WAITS);
+	EXPECT_EQ(preload_distance(&d_, PRELOAD_WRITES), uint32_t(REPLAY_PRELOAD_DEFAULT));
+}
+
 TEST_F(Apply, Threads_OnlyWhereTheyAreWorthIt)
 {
-	d_.replay_options = {4, 16, 1000};
+	d_.replay_options = replay_soon(4, 16);
+	d_.replay_options.least_bytes = 1000;
 	EXPECT_EQ(apply_threads(&d_, 0), 1u);
 	EXPECT_EQ(apply_threads(&d_, 1999), 1u);
 	EXPECT_EQ(apply_threads(&d_, 2000), 2u);

@@ -143,7 +143,7 @@ TEST_P(Bulk, Whole_ChangesRecordsOfEverySizeAndPlace_AndNothingElse)
 		const size_t all = s.offset + count * s.stride;
 		uint8_t *at = block(all, 7);
 		/* As many replay threads as a larger log would have. */
-		heap_->durability.replay_options = {s.bytes % 2 ? 3u : 1u, 4, 1};
+		heap_->durability.replay_options = replay_soon(s.bytes % 2 ? 3 : 1, 4);
 		Job job(s.bytes, {{at + s.offset, s.stride, count}},
 		        [&](void *copy, uint64_t number) {
 			        memset(copy, int(number % 100 + 10), s.bytes);

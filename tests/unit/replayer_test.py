@@ -32,11 +32,13 @@ with tempfile.TemporaryDirectory() as place:
     expect([replayer, "--nonsense"], 2, "nonsense")
     expect([replayer, "--heap", heap, heap], 2, "one heap at a time")
     expect([replayer, heap, "--threads", "0"], 2, "--threads 0: use 1 to 16")
-    expect([replayer, "--heap", heap, "--preload", "x"], 2, "--preload x: use 0 to")
+    for how in ("x", "", "129", "-1", "batch", "batch:", "batch:129", "sequential:4x", "auto:4"):
+        expect([replayer, "--heap", heap, "--preload", how], 2, f"--preload {how}: use auto, N,")
     expect([replayer, "--heap", heap, "--once", "--status"], 2, "one at a time")
     expect([replayer, "--heap", heap], 1, heap + ": no such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
-    expect([replayer, "--once", heap], 0, "")
+    for how in ("auto", "0", "128", "sequential:4", "batch:4"):
+        expect([replayer, "--once", heap, "--preload", how], 0, "")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
     os.truncate(heap, 70000)

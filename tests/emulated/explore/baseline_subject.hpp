@@ -72,7 +72,7 @@ public:
 	{
 		return tm_.medium.heap();
 	}
-	void replay_with(unsigned, unsigned) {}
+	void replay_with(unsigned, unsigned, bool, unsigned) {}
 	uint64_t bytes() const
 	{
 		return tm_.medium.heap_bytes();

@@ -183,9 +183,12 @@ public:
 		return fur_bytes(heap_);
 	}
 	/* Replays with this many threads even when there is little to replay. */
-	void replay_with(unsigned threads, unsigned preload)
+	void replay_with(unsigned threads, unsigned preload, bool batch, unsigned unload_lines)
 	{
-		heap_->durability.replay_options = {threads, preload, 1};
+		replay_options how = replay_soon(threads, preload);
+		how.strategy = batch ? REPLAY_BATCH : REPLAY_SEQUENTIAL;
+		how.unload_lines = unload_lines;
+		heap_->durability.replay_options = how;
 	}
 	uint64_t blocks(std::string &wrong) const
 	{

@@ -74,7 +74,12 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.async_percent = asyncs[r.below(5)];
 	p.on_agent = static_cast<unsigned>(r.below(o.threads));
 	p.agent_is_home = r.below(2);
-	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
+	static const unsigned lines[] = {1, 2, 16, 16};
+	p.unload_lines = lines[r.below(4)];
+	p.batch = r.below(2);
+	if (r.below(3) == 0)
+		p.preload = UINT32_MAX; /* measured */
+	if (o.tm == "fur-paper") {      /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;
 		p.joins = false;

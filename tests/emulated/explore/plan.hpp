@@ -45,7 +45,8 @@ struct Plan {
 	 * transaction: of any (1), or of one that has read from an update that has not returned
 	 * (2).  The effects that this transaction returned must be durable. */
 	unsigned crash_near_return;
-	unsigned replay_threads, preload;
+	unsigned replay_threads, preload, unload_lines;
+	bool batch; /* preloads batch-wise */
 	Rerun rerun;
 	unsigned aside_percent; /* libfur: updates that avoid what the machine prefers */
 	bool joins;             /* some updates contain a read-only transaction */

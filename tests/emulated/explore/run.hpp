@@ -30,7 +30,8 @@ struct alignas(256) Run {
 	uint64_t seed;
 	unsigned threads, operations, update_percent;
 	Work work;
-	unsigned replay_threads, preload;
+	unsigned replay_threads, preload, unload_lines;
+	bool batch; /* preloads batch-wise */
 	Rerun rerun;
 	unsigned aside_percent, async_percent;
 	bool joins, tickets;

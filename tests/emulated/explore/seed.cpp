@@ -28,6 +28,8 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.update_percent = plan.update_percent;
 	run.replay_threads = plan.replay_threads;
 	run.preload = plan.preload;
+	run.unload_lines = plan.unload_lines;
+	run.batch = plan.batch;
 	run.rerun = plan.rerun;
 	run.aside_percent = plan.aside_percent;
 	run.async_percent = plan.async_percent;

@@ -33,9 +33,9 @@ concept Subject = std::constructible_from<S, const Options &, const char *, fur_
         std::constructible_from<typename S::Thread, S &> && requires(S &subject, const S &still,
                 const Options &o, const std::string &path, std::string &wrong, unsigned n)
 {
-	S::make(o, path);          /* makes a new, empty heap in this file */
-	S::unmap(o);               /* drops the mappings that a power failure left behind */
-	subject.replay_with(n, n); /* threads, preload */
+	S::make(o, path); /* makes a new, empty heap in this file */
+	S::unmap(o);      /* drops the mappings that a power failure left behind */
+	subject.replay_with(n, n, true, n); /* threads, preload, batch-wise, unload_lines */
 	static_cast<void *>(subject.root());
 	static_cast<char *>(still.base());
 	static_cast<uint64_t>(still.bytes());
@@ -55,7 +55,7 @@ template <Subject S>
 void simulate(void *)
 {
 	S subject(*run.o, run.path, run.htm, run.retries);
-	subject.replay_with(run.replay_threads, run.preload);
+	subject.replay_with(run.replay_threads, run.preload, run.batch, run.unload_lines);
 	oracle::start(subject.base(), subject.bytes());
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
