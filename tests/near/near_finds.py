@@ -10,4 +10,4 @@ result = subprocess.run(
 print(result.stdout[-4000:])
 if result.returncode != 1 or "FAILED TEST" not in result.stdout:
     print(result.stderr, file=sys.stderr)
-    sys.exit(f"finds.py: exit status {result.returncode}: {sys.argv[1]} found nothing")
+    sys.exit(f"near_finds.py: exit status {result.returncode}: {sys.argv[1]} found nothing")
