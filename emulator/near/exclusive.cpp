@@ -90,9 +90,9 @@ private:
 		std::deque<Tasklet *> waiting;
 	};
 
-	/* Execute instructions that follow, as far as they use nothing but registers: nobody can tell
-	 * when they were executed, and one tasklet's instructions in a row are faster than those of
-	 * many in turn.  Each still issues in its own cycle.  Returns how many. */
+	/* Execute instructions that follow, as far as they use nothing but registers: nobody can
+	 * tell when they were executed, and one tasklet's instructions in a row are faster than
+	 * those of many in turn.  Each still issues in its own cycle.  Returns how many. */
 	static unsigned run_ahead(
 	        const Insn *code, uint32_t instructions, const Scratch &scratch, Registers &r)
 	{
