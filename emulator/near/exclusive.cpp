@@ -96,8 +96,8 @@ private:
 	static unsigned run_ahead(
 	        const Insn *code, uint32_t instructions, const Scratch &scratch, Registers &r)
 	{
-		StepFault
-		        ignored; /* an instruction with a fault stays, and has it again in its turn */
+		/* An instruction with a fault stays, and has it again in its turn. */
+		StepFault ignored;
 		unsigned n = 0;
 		while (n < MOST_AHEAD && is_local(code[r.pc].op) &&
 		        step(code, instructions, scratch, r, ignored) != Step::FAULT)
