@@ -14,8 +14,8 @@ struct k { uint32_t x; };
 %s
 NEAR_KERNEL(k, struct k)
 {
-	shared->x = table[near_me()] + 1;
-	%s
+    shared->x = table[near_me()] + 1;
+    %s
 }
 """
 
