@@ -8,9 +8,9 @@ width     A line has at most 100 columns (a tab goes to the next multiple of 8) 
           blocks, and generated pages.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
-              base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
+              base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
               replayer
-          htm and replay stand side by side, and neither includes the other.  They include nothing
+          Neither of two that stand side by side includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
           include any layer, and no layer includes it.
@@ -41,7 +41,7 @@ WIDEST = 100
 # Layers, lowest first; folders on one line stand side by side.
 LAYERS = [
     ["base"],
-    ["pm"],
+    ["pm", "near"],
     ["media"],
     ["file"],
     ["durability"],
