@@ -2,14 +2,14 @@
  *
  * pul.c - operators of a database on random records, with preload and unload (pul.h).
  *
- * An engine tells only whether a queue is empty, so nobody can wait for one preload.  The slots are
- * two halves of `distance` records: one half is filled, the other one consumed; a wait separates the
- * rounds.  In a round, PUL_BATCH begins all transfers and then computes; PUL_SEQUENTIAL computes
- * after each.  So the last transfer of a sequential round has one record's time to arrive, that of a
- * batch has all.
+ * An engine tells only whether a queue is empty, so nobody can wait for one preload.  The slots
+ * are two halves of `distance` records: one half is filled, the other one consumed, and a wait
+ * separates the rounds.  In a round, PUL_BATCH begins all transfers and then computes;
+ * PUL_SEQUENTIAL computes after each.  So the last transfer of a sequential round has one record's
+ * time to arrive, that of a batch has all.
  *
- *   INV-PU1  A half is consumed only after the wait that ends the round in which it was filled, and
- *            filled only in the round after it was consumed.
+ *   INV-PU1  A half is consumed only after the wait that ends the round in which it was filled,
+ *            and filled only in the round after it was consumed.
  *   INV-PU2  A block of results is filled only after the wait for its unload.
  *   INV-PU3  The total is written, and waited for, before its lock is released.
  *
@@ -177,7 +177,7 @@ ALWAYS_INLINE char *preload_next(struct tasklet *t, char *slot)
 	return slot + t->transfer;
 }
 
-/* Fill `to`, and consume n records of `from`; returns the number that it has filled. */
+/* Fill `to` with so many records, and consume n records of `from`. */
 ALWAYS_INLINE void round_of(struct tasklet *t, char *to, uint32_t fill, char *from, uint32_t n,
         const enum pul_strategy strategy, const enum pul_operator op)
 {
