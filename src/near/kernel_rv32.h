@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * kernel_rv32.h - kernel.h for the emulated elements: each call is one instruction of RISC-V's
- * opcode custom-0, which the interpreter (emulator/near) executes.  funct3 says which.
+ * opcode custom-0, which the interpreter (emulator/near) executes.
  *
  * An instruction of the R4 format has the registers of a transfer: rs1 is the place in the
  * scratchpad, rs2 the address in memory, rs3 the size.  The "memory" clobbers keep the compiler from
@@ -11,15 +11,7 @@
 #ifndef FUR_NEAR_KERNEL_RV32_H
 #define FUR_NEAR_KERNEL_RV32_H
 
-/* funct3 of the calls.  NEAR_CALL_PLACE stores a number to rd: funct2 (bits 25 and 26) says which. */
-#define NEAR_CALL_PLACE   0
-#define NEAR_CALL_READ    1
-#define NEAR_CALL_WRITE   2
-#define NEAR_CALL_PRELOAD 3
-#define NEAR_CALL_UNLOAD  4
-#define NEAR_CALL_WAIT    5 /* funct2: 1 for preloads, 2 for unloads */
-#define NEAR_CALL_SYNC    6 /* funct2: 0 acquire, 1 release, 2 barrier */
-#define NEAR_CALL_END     7 /* funct2: 0 the tasklet returns, 1 it reports a fault */
+#include "near/kernel_calls.h"
 
 #define NEAR_INSN3(call, f2, rs1, rs2, rs3)                                                        \
 	__asm__ volatile(".insn r4 0x0b, %0, %1, x0, %2, %3, %4"                                   \
@@ -32,8 +24,11 @@
 	                 : "i"(call), "i"(f2), "r"(rs1)                                            \
 	                 : "memory")
 #define NEAR_INSN0(call, f2)                                                                       \
-	__asm__ volatile(".insn r4 0x0b, %0, %1, x0, x0, x0, x0" : : "i"(call), "i"(f2) : "memor"  \
-	                                                                                  "y")
+	__asm__ volatile(".insn r4 0x0b, %0, %1, x0, x0, x0, x0"                                   \
+	                 :                                                                         \
+	                 : "i"(call), "i"(f2)                                                      \
+	                 : "memor"                                                                 \
+	                   "y")
 
 #define NEAR_PLACE(which)                                                                          \
 	unsigned value;                                                                            \
