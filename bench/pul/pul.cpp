@@ -38,7 +38,7 @@ struct Settings {
 	            form = "records", order = "sequential", json;
 	unsigned distance = 64, transfer = 64, pes = 1, tasklets = 1, values = 1, flush = 512;
 	unsigned requests = 4096, chunk = 128, percent = 50, host_threads = 1;
-	uint64_t records = 65536, seed = 1;
+	uint64_t records = 0, seed = 1;
 };
 
 const std::map<std::string, pul_operator> OPERATORS = {{"sum", PUL_SUM},
@@ -256,6 +256,9 @@ pul_job job_of(const Settings &s)
 	job.snapshot.oldest = 100000;
 	job.snapshot.upto = job.snapshot.oldest + 32 * PUL_RUNNING_WORDS;
 	Random random{s.seed + 1};
+	for (unsigned k = 0, words = std::min<unsigned>(s.transfer / 4, PUL_MOST_VALUES); k < words;
+	        k++)
+		job.attribute[k] = static_cast<uint8_t>(words - 1 - k);
 	for (uint32_t &word : job.snapshot.running)
 		word = static_cast<uint32_t>(random.next() & random.next());
 	return job;
@@ -288,7 +291,7 @@ public:
 			        memcmp(out + at, out_.data() + at,
 			                s_.operation == "update" ? l_.out_stride : n))
 				return false;
-			sum += answers_[part].sum[0] + answers_[part].count;
+			sum += static_cast<uint32_t>(answers_[part].sum[0]) + answers_[part].count;
 		}
 		return total == sum;
 	}
@@ -359,11 +362,13 @@ private:
 	{
 		bool matches = false;
 		if (s_.operation == "sum") {
+			uint32_t sum = 0;
 			for (unsigned k = 0; k < s_.values; k++)
-				a.sum[0] += record[k % (s_.transfer / 4)];
+				sum += record[k % (s_.transfer / 4)];
+			a.sum[0] = (a.sum[0] + sum) & UINT32_MAX; /* the kernel's has 32 bits */
 		} else if (s_.operation == "aggregate") {
 			for (unsigned k = 0; k < s_.values; k++)
-				a.sum[k] += record[k];
+				a.sum[k] += record[job_.attribute[k]];
 		} else {
 			matches = s_.operation == "visible" ? sees(record[0], record[1])
 			                                    : record[0] < job_.threshold;
@@ -533,7 +538,7 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--values", s.values,
 	            "sum: words that are added; aggregate: attributes; update: additions to a word")
-	        .range(1, 4096);
+	        .range(0, 4096);
 	line.option("--percent", s.percent, "records that filter and materialise find")
 	        .range(0, 100);
 	line.option("--form", s.form, "of what materialise writes: records, or a bit vector")
@@ -541,7 +546,8 @@ void add_options(tools::CommandLine &line, Settings &s)
 	line.option("--order", s.order, "of the blocks that update writes")
 	        .one_of({"sequential", "random"});
 	line.option("--requests", s.requests, "records of each element").range(32, 1 << 24);
-	line.option("--records", s.records, "records in each memory").range(1, 1 << 24);
+	line.option("--records", s.records, "records in each memory; default: 4 MiB")
+	        .range(1, 1 << 24);
 	line.option("--chunk", s.chunk, "addresses of the trace that are read at a time")
 	        .range(2, 4096);
 	line.option("--host-threads", s.host_threads, "threads of this process for the elements")
@@ -565,6 +571,8 @@ int main(int argc, char **argv)
 		s.write = s.strategy == "none"     ? "wait"
 		          : s.strategy == "memcpy" ? "memcpy"
 		                                   : "unload";
+	if (!s.records)
+		s.records = (4 << 20) / s.transfer;
 	try {
 		return run(s);
 	} catch (const WrongUsage &e) {

@@ -91,11 +91,19 @@ FOUND = {
 }
 
 
+# On an exclusive emulated machine a transfer ends within its call, so that a missing wait does no
+# harm.
+HARMLESS = {"upmem": {"consume", "overwrite", "reuse", "release"}}
+
+
 def plants_are_found(where):
     left = set(FOUND)
     for plant in plants:
         name = os.path.basename(plant).rpartition("-")[2]
         options, says = FOUND[name]
+        if name in HARMLESS.get(where[0], ()):
+            left.remove(name)
+            continue
         found = run(plant, *on(*where), *SMALL, *options, "--requests", "100003")
         assert found.returncode == 1, (name, where, found.stdout)
         assert any(text in found.stderr for text in says), (name, where, found.stderr)

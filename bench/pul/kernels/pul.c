@@ -141,7 +141,7 @@ ALWAYS_INLINE void compute(struct tasklet *t, const uint32_t *record, const enum
 	case PUL_SUM: t->sum += sum_of(record, t->transfer / 4, t->values); break;
 	case PUL_AGGREGATE:
 		for (uint32_t k = 0; k < t->values; k++)
-			t->answer->sum[k] += record[k];
+			t->answer->sum[k] += record[t->job->attribute[k]];
 		break;
 	case PUL_FILTER: t->count += record[0] < t->threshold; break;
 	case PUL_VISIBLE: t->count += is_visible(&t->job->snapshot, record); break;
@@ -327,5 +327,5 @@ NEAR_KERNEL(pul, struct pul_shared)
 	if (t.job->operation == PUL_SUM)
 		t.answer->sum[0] = t.sum;
 	t.answer->count = t.count;
-	add_to_total(t.job->total, t.answer->sum[0] + t.count, (uint32_t *)t.slots);
+	add_to_total(t.job->total, (uint32_t)t.answer->sum[0] + t.count, (uint32_t *)t.slots);
 }

@@ -13,7 +13,7 @@
 
 enum pul_operator {
 	PUL_SUM,         /* adds `values` words of a record up */
-	PUL_AGGREGATE,   /* a sum for each of `values` attributes, which are words */
+	PUL_AGGREGATE,   /* a sum for each of `values` attributes */
 	PUL_FILTER,      /* counts the records whose first word is below `threshold` */
 	PUL_VISIBLE,     /* counts the records that a snapshot sees */
 	PUL_MATERIALISE, /* writes what PUL_FILTER counts: records, or positions */
@@ -56,12 +56,13 @@ struct pul_job {
 	uint32_t values, threshold;
 	near_address trace, out, total; /* of tasklet 0; the total, of all tasklets, has 8 bytes */
 	uint32_t trace_stride, out_stride;
+	uint8_t attribute[PUL_MOST_VALUES]; /* of those that are aggregated: its word */
 	struct pul_snapshot snapshot;
 };
 
 struct pul_answer {
 	uint32_t count, written; /* records; bytes that went to `out` */
-	uint32_t sum[PUL_MOST_VALUES];
+	uint64_t sum[PUL_MOST_VALUES];
 };
 
 struct pul_shared {
