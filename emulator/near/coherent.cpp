@@ -49,7 +49,10 @@ class Rank
 {
 public:
 	Rank(const Run &run, std::vector<Element> &elements)
-	    : run_(run), d_(*run.d), cycle_(d_.cycle()), locks_(d_.locks), cores_(elements.size())
+	    : run_(run), d_(*run.d),
+	      cycle_(d_.cycle()), cycles_of_{1, d_.load, d_.jump, d_.multiply, d_.divide, 1, 1},
+	      most_(run.most_instructions ? run.most_instructions : UINT64_MAX), locks_(d_.locks),
+	      cores_(elements.size())
 	{
 		for (unsigned k = 0; k < cores_.size(); k++) {
 			cores_[k].e = &elements[k];
@@ -202,26 +205,33 @@ private:
 			if (c.has_call || c.waits != Waits::NO || c.t->returned || faulty_)
 				return;
 		}
-		Tasklet &t = *c.t;
 		StepFault fault;
-		Step what;
-		uint64_t cycles = 0;
-		do {
-			what = step(*run_.program, c.e->scratch, t.r, fault);
-			cycles += cycles_of(what);
-			if (++c.e->instructions == run_.most_instructions)
-				return fail(c, NEAR_FAULT_STUCK, 0);
-		} while (what < Step::CALL);
-		t.ready += cycles * cycle_;
-		if (what == Step::FAULT)
-			return fail(c, fault.kind, fault.address);
-		c.has_call = true;
+		const Step what = compute(c, fault);
+		if (what == Step::CALL)
+			c.has_call = true;
+		else if (what == Step::FAULT)
+			fail(c, fault.kind, fault.address);
+		if (c.e->instructions == most_)
+			fail(c, NEAR_FAULT_STUCK, 0);
 	}
 
-	unsigned cycles_of(Step what) const
+	/* Up to a call or a fault, on copies (exclusive.cpp says why). */
+	Step compute(Core &c, StepFault &fault)
 	{
-		const unsigned cycles[] = {1, d_.load, d_.jump, d_.multiply, d_.divide, 1, 1};
-		return cycles[static_cast<unsigned>(what)];
+		const Insn *const code = run_.program->code.data();
+		const uint32_t instructions = run_.program->instructions();
+		const Scratch scratch = c.e->scratch;
+		Registers &r = c.t->r;
+		uint64_t cycles = 0, n = c.e->instructions;
+		const uint64_t most = most_;
+		Step what;
+		do {
+			what = step(code, instructions, scratch, r, fault);
+			cycles += cycles_of_[static_cast<unsigned>(what)];
+		} while (++n != most && what < Step::CALL);
+		c.e->instructions = n;
+		c.t->ready += cycles * cycle_;
+		return what;
 	}
 
 	void call(Core &c)
@@ -358,6 +368,8 @@ private:
 	const Run &run_;
 	const Description &d_;
 	const Time cycle_;
+	const uint64_t cycles_of_[7]; /* Step */
+	const uint64_t most_;         /* instructions of an element */
 	std::vector<Lock> locks_;
 	std::vector<Core> cores_;
 	std::vector<Core *> at_barrier_;

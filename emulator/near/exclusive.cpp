@@ -22,63 +22,61 @@ namespace
 class Turns
 {
 public:
+	struct Turn {
+		Tasklet *tasklet;
+		uint64_t ready; /* cycle */
+	};
+
 	bool empty() const
 	{
 		return first_ == last_;
 	}
-	Tasklet *pop()
+	Turn pop()
 	{
 		return at_[first_++ % PLACES];
 	}
 	/* Behind all that are ready no later.  Mostly that is the end: a tasklet that has issued is
 	 * ready `revolve` cycles after it, later than those that issued before. */
-	void push(Tasklet *t)
+	void push(Tasklet *t, uint64_t ready)
 	{
 		unsigned k = last_++;
-		for (; k != first_ && at_[(k - 1) % PLACES]->ready > t->ready; k--)
+		for (; k != first_ && at_[(k - 1) % PLACES].ready > ready; k--)
 			at_[k % PLACES] = at_[(k - 1) % PLACES];
-		at_[k % PLACES] = t;
+		at_[k % PLACES] = {t, ready};
 	}
 
 private:
 	static constexpr unsigned PLACES = 32; /* above the tasklets; a power of two */
-	Tasklet *at_[PLACES];
+	Turn at_[PLACES];
 	unsigned first_ = 0, last_ = 0;
 };
 
 class Dpu
 {
 public:
-	Dpu(const Run &run, Element &e) : run_(run), d_(*run.d), e_(e), locks_(d_.locks)
+	Dpu(const Run &run, Element &e)
+	    : run_(run), d_(*run.d), e_(e), locks_(d_.locks),
+	      most_(run.most_instructions ? run.most_instructions : UINT64_MAX)
 	{
 		for (Tasklet &t : e.tasklets)
-			turns_.push(&t);
+			turns_.push(&t, 0);
 		alive_ = static_cast<unsigned>(e.tasklets.size());
 	}
 
 	void run()
 	{
-		uint64_t left = run_.most_instructions;
-		uint64_t issued = 0;
-		while (!turns_.empty() && e_.fault.kind == NEAR_FAULT_NONE) {
-			Tasklet &t = *turns_.pop();
-			now_ = std::max(now_ + 1, t.ready);
-			StepFault fault;
-			const Step what = step(*run_.program, e_.scratch, t.r, fault);
-			issued++;
-			t.ready = now_ + d_.revolve;
-			if (what < Step::CALL) [[likely]]
-				turns_.push(&t);
-			else if (what == Step::CALL)
-				call(t);
+		while (alive_ && e_.fault.kind == NEAR_FAULT_NONE) {
+			Tasklet *t = compute();
+			if (!t)
+				report_deadlock();
+			else if (what_ == Step::CALL)
+				call(*t);
 			else
-				report(e_, t, fault.kind, fault.address);
-			if (issued == left) [[unlikely]]
-				report(e_, t, NEAR_FAULT_STUCK, 0);
+				report(e_, *t, fault_.kind, fault_.address);
+			if (issued_ == most_ && e_.fault.kind == NEAR_FAULT_NONE)
+				report(e_, *t, NEAR_FAULT_STUCK, 0);
 		}
-		if (alive_ && e_.fault.kind == NEAR_FAULT_NONE)
-			report_deadlock();
-		e_.instructions += issued;
+		e_.instructions += issued_;
 		e_.cycles = std::max(now_, engine_free_);
 	}
 
@@ -87,6 +85,37 @@ private:
 		Tasklet *holder = nullptr;
 		std::deque<Tasklet *> waiting;
 	};
+
+	/* Issue instructions until one of them is a call or a fault.  Returns its tasklet, or NULL if
+	 * nobody can go on.  Works on copies: the compiler must suppose that a store to the
+	 * scratchpad changes everything else in memory. */
+	Tasklet *compute()
+	{
+		const Insn *const code = run_.program->code.data();
+		const uint32_t instructions = run_.program->instructions();
+		const Scratch scratch = e_.scratch;
+		const unsigned revolve = d_.revolve;
+		const uint64_t most = most_;
+		Turns turns = turns_;
+		uint64_t now = now_, issued = issued_;
+		Tasklet *t = nullptr;
+		Step what = Step::NEXT;
+		while (!turns.empty()) {
+			const Turns::Turn turn = turns.pop();
+			t = turn.tasklet;
+			now = std::max(now + 1, turn.ready);
+			what = step(code, instructions, scratch, t->r, fault_);
+			issued++;
+			if (what >= Step::CALL || issued == most) [[unlikely]]
+				break;
+			turns.push(t, now + revolve);
+			t = nullptr;
+		}
+		if (t)
+			t->ready = now + revolve;
+		turns_ = turns, now_ = now, issued_ = issued, what_ = what;
+		return t;
+	}
 
 	void report_deadlock()
 	{
@@ -112,7 +141,7 @@ private:
 			return;
 		t.r.pc++;
 		if (!t.waits && !t.returned)
-			turns_.push(&t);
+			turns_.push(&t, t.ready);
 	}
 
 	void transfer(Tasklet &t, Call &c, const Line &line, bool read)
@@ -162,7 +191,7 @@ private:
 	{
 		t.waits = false;
 		t.ready = std::max(t.ready, now_ + 1);
-		turns_.push(&t);
+		turns_.push(&t, t.ready);
 	}
 
 	void barrier(Tasklet &t)
@@ -203,6 +232,10 @@ private:
 	std::vector<Tasklet *> at_barrier_;
 	uint64_t now_ = 0, engine_free_ = 0; /* cycles */
 	unsigned alive_ = 0;
+	const uint64_t most_; /* instructions */
+	uint64_t issued_ = 0;
+	Step what_ = Step::NEXT; /* the last instruction */
+	StepFault fault_;
 };
 
 } // namespace

@@ -150,7 +150,7 @@ inline uint32_t multiply(Op op, uint32_t a, uint32_t b)
 /* Those that do something else: X(op, the step it was). */
 #define NEAR_OTHERS(X)                                                                             \
 	X(OP_JAL, jump(r, i))                                                                      \
-	X(OP_JALR, jump_to_register(r, i, p.instructions(), fault))                                \
+	X(OP_JALR, jump_to_register(r, i, instructions, fault))                                    \
 	X(OP_BEQ, branch(r, i, a == b))                                                            \
 	X(OP_BNE, branch(r, i, a != b))                                                            \
 	X(OP_BLT, branch(r, i, sa < sb))                                                           \
@@ -200,9 +200,9 @@ inline Step quotient(Registers &r, const Insn &i, uint32_t value)
 /* Execute the instruction at r.pc.  Step::CALL: the caller does it, and moves the pc.  After
  * Step::FAULT the pc is still that of the instruction. */
 [[gnu::always_inline]] inline Step step(
-        const Program &p, const Scratch &s, Registers &r, StepFault &fault)
+        const Insn *code, uint32_t instructions, const Scratch &s, Registers &r, StepFault &fault)
 {
-	const Insn i = p.code[r.pc];
+	const Insn i = code[r.pc];
 	const uint32_t a = r.x[i.rs1], b = r.x[i.rs2], imm = static_cast<uint32_t>(i.imm);
 	const int32_t sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
 	uint32_t value;

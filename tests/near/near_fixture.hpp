@@ -5,6 +5,8 @@
 #ifndef FUR_TESTS_NEAR_FIXTURE_HPP
 #define FUR_TESTS_NEAR_FIXTURE_HPP
 
+#include "kernels/machine.h"
+#include "kernels/totals.h"
 #include "near/near.h"
 #include <fur.h>
 
@@ -14,6 +16,19 @@
 #include <sched.h>
 #include <stdexcept>
 #include <vector>
+
+extern "C" const struct near_kernel totals_kernel, machine_kernel, large_kernel;
+
+/* A machine to run the same tests on. */
+struct MachineCase {
+	const near_backend *backend;
+	const char *machine;
+	unsigned tasklets; /* to launch */
+	bool delays;       /* transfers that a kernel begins end at its wait */
+};
+
+/* Those of this program. */
+std::vector<MachineCase> machine_cases();
 
 inline near_options options_of(
         const near_backend &backend, const char *machine, unsigned elements = 1)
@@ -86,6 +101,23 @@ public:
 		return matrix;
 	}
 
+	/* Fill the memory, and ask `totals` to add it up. */
+	uint64_t ask_for_totals(uint32_t blocks, uint32_t mode)
+	{
+		const uint64_t want = fill(blocks);
+		totals shared = {};
+		shared.blocks = blocks, shared.mode = mode;
+		push_to_all(shared);
+		return want;
+	}
+
+	/* Run `machine` on `work`. */
+	near_fault_report work(const machine &what, unsigned tasklets)
+	{
+		push_to_all(what);
+		return run(tasklets);
+	}
+
 	/* Of the last element's memory. */
 	int pull_row(uint64_t offset, void *row, uint64_t bytes)
 	{
@@ -106,6 +138,11 @@ public:
 			sched_yield();
 		EXPECT_EQ(state == NEAR_DONE, fault.kind == NEAR_FAULT_NONE);
 		return fault;
+	}
+
+	struct near_rank *other_rank(unsigned number)
+	{
+		return near_rank_of(near_, number);
 	}
 
 	near_counters count()

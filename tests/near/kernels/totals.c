@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * totals.c - add up all words of blocks in memory, and write the total behind them.
+ * totals.c - add up all words of blocks in memory, and write the total behind them, in the
+ * place of the element.
  */
 #include "totals.h"
 
@@ -55,7 +56,7 @@ NEAR_KERNEL(totals, struct totals)
 	shared->after_barrier++;
 	near_release(1);
 	if (near_me() == 0) {
-		near_unload(shared->blocks * TOTALS_BLOCK, &shared->total, 8);
+		near_unload(shared->blocks * TOTALS_BLOCK + near_element() * 8, &shared->total, 8);
 		near_wait(NEAR_UNLOADS);
 	}
 }
