@@ -369,6 +369,7 @@ private:
 		} else if (s_.operation == "aggregate") {
 			for (unsigned k = 0; k < s_.values; k++)
 				a.sum[k] += record[job_.attribute[k]];
+			a.count++;
 		} else {
 			matches = s_.operation == "visible" ? sees(record[0], record[1])
 			                                    : record[0] < job_.threshold;

@@ -142,6 +142,7 @@ ALWAYS_INLINE void compute(struct tasklet *t, const uint32_t *record, const enum
 	case PUL_AGGREGATE:
 		for (uint32_t k = 0; k < t->values; k++)
 			t->answer->sum[k] += record[t->job->attribute[k]];
+		t->count++;
 		break;
 	case PUL_FILTER: t->count += record[0] < t->threshold; break;
 	case PUL_VISIBLE: t->count += is_visible(&t->job->snapshot, record); break;

@@ -13,7 +13,7 @@
 
 enum pul_operator {
 	PUL_SUM,         /* adds `values` words of a record up */
-	PUL_AGGREGATE,   /* a sum for each of `values` attributes */
+	PUL_AGGREGATE,   /* sums of `values` attributes, and the number of records */
 	PUL_FILTER,      /* counts the records whose first word is below `threshold` */
 	PUL_VISIBLE,     /* counts the records that a snapshot sees */
 	PUL_MATERIALISE, /* writes what PUL_FILTER counts: records, or positions */
