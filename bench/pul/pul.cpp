@@ -161,7 +161,7 @@ private:
 #endif
 	static const near_backend *emulated()
 	{
-#ifdef PUL_EMULATED
+#ifdef NEAR_EMULATED
 		return &near_emulated;
 #else
 		throw WrongUsage("--machine: this build has no emulated machine: use threads, or "
