@@ -3,6 +3,8 @@
 operational intensity (Figure 3), operators of a database (4), the distance (5), the size of
 transfers and the number of elements (6), results (7).
 
+Recovery near the memory, which the paper does not measure, is a picture of its own.
+
 The results are pul.json, with every run and its command; pul.md, the page; a picture a figure."""
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ import plots
 from results import Refused, last_line, write_atomically
 
 PROGRAM = "bench/pul/pul"  # from the build directory
+REPLAY = "bench/replay/near-replay"
 LIMIT_SECONDS = 600
 NDP = {"NVM": "pul-ndp:nvm", "DRAM": "pul-ndp:dram"}
 PIM = "upmem"
@@ -50,6 +53,8 @@ class Points:
     percents: tuple[int, ...] = (0, 10, 25, 50, 75, 100)
     flushes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096)
     requests: int = 4096
+    replayers: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    updates: int = 20000
 
 
 QUICK = Points(
@@ -63,6 +68,8 @@ QUICK = Points(
     percents=(0, 100),
     flushes=(64, 2048, 4096),
     requests=1536,
+    replayers=(2, 8),
+    updates=1000,
 )
 
 
@@ -78,17 +85,22 @@ class Runs:
     def __init__(self, points: Points, known: dict[str, dict[str, Any]], build: Path | None):
         self.points, self.known, self.build = points, known, build
 
-    def run(self, machine: str, operator: str, **options: Any) -> dict[str, Any]:
-        arguments = ["--machine", machine, "--operator", operator]
-        options.setdefault("requests", self.points.requests)
-        for name, value in options.items():
-            arguments += [f"--{name.replace('_', '-')}", str(value)]
-        command = " ".join((PROGRAM, *arguments))
+    def measured(self, program: str, **options: Any) -> dict[str, Any]:
+        arguments = [word for k, v in options.items() for word in (f"--{k.replace('_', '-')}", v)]
+        command = " ".join(map(str, (program, *arguments)))
         if command not in self.known:
             if self.build is None:
                 raise Refused(f"{command}: not measured: leave out --plot-only to measure")
-            self.known[command] = run_one(self.build, command, arguments)
+            self.known[command] = run_one(self.build, program, [str(a) for a in arguments])
         return self.known[command]
+
+    def run(self, machine: str, operator: str, **options: Any) -> dict[str, Any]:
+        options.setdefault("requests", self.points.requests)
+        return self.measured(PROGRAM, machine=machine, operator=operator, **options)
+
+    def replay(self, machine: str, elements: int) -> dict[str, Any]:
+        options = {"elements": elements, "tasklets": TASKLETS if machine == PIM else 1}
+        return self.measured(REPLAY, machine=machine, updates=self.points.updates, **options)
 
     # ------------------------------------------------------------------ near data
 
@@ -125,7 +137,7 @@ class Runs:
     def potential(self, memory: str, transfer: int, pes: int) -> float:
         """Words that can be added up next to a transfer until the time is LEVEL longer: one
         transfer is under way while one record is computed on."""
-        options = {"distance": 1, "transfer": transfer, "pes": pes}
+        options = {"distance": 1, "transfer": transfer, "pes": pes, "requests": 512}
         ladder = self.points.ladder
         times = [self.ndp_ns(memory, "sequential", values=v, **options) for v in ladder]
         most = times[0] * (1 + LEVEL)
@@ -167,8 +179,9 @@ def element_ns(result: dict[str, Any]) -> float:
     return 1e9 * float(result["pes"]) / float(result["throughput"])
 
 
-def run_one(build: Path, command: str, arguments: list[str]) -> dict[str, Any]:
-    program = build / PROGRAM
+def run_one(build: Path, name: str, arguments: list[str]) -> dict[str, Any]:
+    command = " ".join((name, *arguments))
+    program = build / name
     try:
         done = subprocess.run(
             [program, *arguments, "--json", "-"],
@@ -782,6 +795,72 @@ def draw_results(runs: Runs, path: Path) -> None:
     save(canvas, path)
 
 
+def replayers(runs: Runs, machine: str) -> list[int]:
+    return [n for n in runs.points.replayers if machine == PIM or n <= PES]
+
+
+def replay_ms(runs: Runs, machine: str, elements: int) -> float:
+    return 1e3 * float(runs.replay(machine, elements)["seconds"])
+
+
+def host_ms(runs: Runs, phase: str) -> float:
+    """The shortest of all runs; other processes only make it longer."""
+    return 1e3 * min(
+        float(runs.replay(PIM, n)[f"host_{phase}_seconds"]) for n in runs.points.replayers
+    )
+
+
+REPLAYERS = {"UPMEM, 11 tasklets": PIM, **{f"near data, {k}": v for k, v in NDP.items()}}
+PHASES = {"apply": "host, the last phase alone", "recovery": "host, all of recovery"}
+
+
+def draw_replay(runs: Runs, path: Path) -> None:
+    canvas, axes = panels(
+        1,
+        "Recovery near the memory",
+        "Elements: emulated, virtual time, with the\nentries' way there. Host: this machine, real "
+        "time.",
+    )
+    draw_lines(
+        axes[0],
+        "the last phase, by elements",
+        "elements",
+        "ms",
+        [
+            (label, over(replayers(runs, machine), lambda n: replay_ms(runs, machine, n)))
+            for label, machine in REPLAYERS.items()
+        ],
+        "xy",
+    )
+    for line, (phase, label) in zip((":", "--"), PHASES.items()):
+        axes[0].axhline(host_ms(runs, phase), color="#000000", linestyle=line, label=label)
+    axes[0].legend(fontsize=7, frameon=False)
+    save(canvas, path)
+
+
+def replay_section(runs: Runs) -> str:
+    one = runs.replay(PIM, runs.points.replayers[0])
+    numbers = runs.points.replayers
+    rows = ["| ms, by elements | " + " | ".join(map(str, numbers)) + " |"]
+    rows.append("| --- |" + " --- |" * len(numbers))
+    for label, machine in REPLAYERS.items():
+        mine = replayers(runs, machine)
+        cells = (f"{replay_ms(runs, machine, n):.3g}" if n in mine else "" for n in numbers)
+        rows.append(f"| {label} | " + " | ".join(cells) + " |")
+    host = "; ".join(f"{label} {host_ms(runs, phase):.3g} ms" for phase, label in PHASES.items())
+    return f"""## Recovery near the memory
+
+![Recovery](pul-replay.png)
+
+Not in the paper. The elements have a shard of the heap's image each, of {one["heap_bytes"] >> 20}
+MiB together, and apply {one["entries"]:,} entries of {one["updates"]:,} updates. Their image is the
+host's, byte for byte. Times are virtual, and have the entries' way to the elements in them; the
+host decides which updates are kept, and sorts the entries, before. In real time, on the machine
+that made this page: {host}. The two kinds of time say how they grow, not which is faster.
+
+{chr(10).join(rows)}"""
+
+
 FIGURES = {
     3: ("Speed-up by operational intensity", draw_intensity),
     4: ("Operators of a database", draw_operators),
@@ -809,7 +888,9 @@ def fact_table(figure: int, runs: Runs) -> str:
 
 
 def page(runs: Runs) -> str:
-    compilers = ", ".join(sorted({str(r["compiler"]) for r in runs.known.values()}))
+    compilers = ", ".join(
+        sorted({str(r["compiler"]) for r in runs.known.values() if "compiler" in r})
+    )
     parts = [
         f"""# The figures of the paper on PUL, measured
 
@@ -825,6 +906,7 @@ this number comes out. It proves nothing. "As long" and "saturated" are within {
             f"## Figure {number}. {title}\n\n![Figure {number}](pul-figure-{number}.png)\n\n"
             f"{fact_table(number, runs)}"
         )
+    parts.append(replay_section(runs))
     return "\n\n".join(parts) + "\n"
 
 
@@ -832,6 +914,7 @@ def present(runs: Runs, out: Path) -> None:
     with pyplot.rc_context(plots.STYLE):
         for number, (_, draw) in FIGURES.items():
             draw(runs, out / f"pul-figure-{number}.png")
+        draw_replay(runs, out / "pul-replay.png")
     write_atomically(out / "pul.md", page(runs))
 
 

@@ -49,7 +49,8 @@ enum : uint64_t { GRANULE_BYTES = 4096, MOST_ENTRY = 200, MIB = 1 << 20 };
 struct Settings {
 	std::string machine = "threads", heap, json;
 	unsigned elements = 4, tasklets = 11, host_threads = 1;
-	uint64_t heap_mib = 64, updates = 20000, entries = 8, seed = 1, most_words = 0;
+	uint64_t heap_mib = 64, updates = 20000, entries = 8, seed = 1, most_portions = 0,
+	         spread = 0;
 };
 
 double now()
@@ -76,7 +77,7 @@ int fill(const Settings &s)
 	o.max_threads = 2;
 	fur::Heap heap = fur::Heap::create(s.heap, o);
 	fur::Thread self(heap);
-	const uint64_t room = o.heap_bytes / 2;
+	const uint64_t room = o.heap_bytes / 8 * 7, spread = s.spread ? s.spread : room;
 	auto *block = fur::update(
 	        self, [&](fur_update *tx) { return static_cast<uint8_t *>(fur_alloc(tx, room)); });
 	if (!block)
@@ -86,11 +87,11 @@ int fill(const Settings &s)
 	for (uint64_t k = 0; k < s.updates; k++)
 		fur::update(self, [&](fur_update *tx) {
 			for (uint64_t e = 0; e < s.entries; e++) {
-				const uint64_t at = random() % (room - MOST_ENTRY),
-				               n = e % 4 ? 8 : 1 + random() % MOST_ENTRY;
+				const uint64_t at = random() % (spread - MOST_ENTRY),
+				               n = e % 8 ? 8 : 1 + random() % MOST_ENTRY;
 				for (uint64_t b = 0; b < n; b++)
 					bytes[b] = static_cast<uint8_t>(random());
-				fur_write(tx, block + (e % 4 ? at & ~UINT64_C(7) : at), bytes, n);
+				fur_write(tx, block + (e % 8 ? at & ~UINT64_C(7) : at), bytes, n);
 			}
 		});
 	fflush(nullptr);
@@ -150,11 +151,21 @@ private:
 
 /* --------------------------------------------------------------------- words */
 
-/* The words for one element: a basket for each tasklet, and how much of each was applied. */
-struct Baskets {
-	std::vector<std::vector<apply_word>> of;
-	std::vector<size_t> done;
+/* The words for one tasklet, and how many of its portions were applied. */
+struct Basket {
+	std::vector<apply_portion> portions;
+	size_t words = 0, done = 0;
+
+	void add(uint64_t place, uint32_t mask, uint64_t value)
+	{
+		if (words % APPLY_PORTION == 0)
+			portions.emplace_back();
+		portions.back().place[words % APPLY_PORTION] =
+		        static_cast<uint32_t>(place << 8 | mask);
+		portions.back().value[words++ % APPLY_PORTION] = value;
+	}
 };
+using Baskets = std::vector<Basket>; /* of an element */
 
 /* Sorts the entries of the kept updates. */
 class Sorter
@@ -163,7 +174,7 @@ public:
 	Sorter(const Settings &s, durability *d) : file_(durability_file(d)), baskets(s.elements)
 	{
 		for (Baskets &b : baskets)
-			b.of.resize(s.tasklets), b.done.resize(s.tasklets);
+			b.resize(s.tasklets);
 		shard_bytes = d->super->heap_bytes / s.elements;
 		tail = ring_tail(d);
 		verdicts.resize(d->super->ring_slots);
@@ -213,16 +224,16 @@ private:
 	{
 		const uint64_t last = e.offset + e.bytes;
 		for (uint64_t at = e.offset & ~UINT64_C(7); at < last; at += 8) {
-			apply_word w = {};
-			w.place = static_cast<uint32_t>(at % shard_bytes / 8);
-			auto *byte = reinterpret_cast<uint8_t *>(&w.value);
+			uint64_t value = 0;
+			uint32_t mask = 0;
+			auto *byte = reinterpret_cast<uint8_t *>(&value);
 			for (uint64_t k = 0; k < 8; k++)
 				if (at + k >= e.offset && at + k < last) {
-					w.mask |= 1u << k;
+					mask |= 1u << k;
 					byte[k] = e.payload[at + k - e.offset];
 				}
-			auto &of = baskets[at / shard_bytes].of;
-			of[tasklet_of(at, of.size())].push_back(w);
+			Baskets &of = baskets[at / shard_bytes];
+			of[tasklet_of(at, of.size())].add(at % shard_bytes / 8, mask, value);
 			words++;
 		}
 		entries++;
@@ -269,9 +280,9 @@ public:
 			throw WrongUsage("--tasklets " + std::to_string(s.tasklets) +
 			                 ": the machine has " + std::to_string(shape_.tasklets));
 		most_ = std::min<uint64_t>((all - words_at_) / (s.elements / rows_), 16 * MIB) /
-		        sizeof(apply_word);
-		if (s.most_words)
-			most_ = std::min(most_, s.most_words);
+		        sizeof(apply_portion);
+		if (s.most_portions)
+			most_ = std::min(most_, s.most_portions);
 		most_ = std::max<uint64_t>(most_, s.tasklets);
 	}
 	void push_image(const std::vector<char> &image)
@@ -283,7 +294,7 @@ public:
 	bool apply(std::vector<Baskets> &baskets)
 	{
 		std::vector<apply_job> jobs(s_.elements);
-		std::vector<std::vector<apply_word>> rows(s_.elements);
+		std::vector<std::vector<apply_portion>> rows(s_.elements);
 		uint64_t longest = 0;
 		for (unsigned k = 0; k < s_.elements; k++) {
 			take(baskets[k], jobs[k], rows[k]);
@@ -291,16 +302,17 @@ public:
 		}
 		if (!longest)
 			return false;
-		std::vector<apply_word> matrix(longest * s_.elements);
+		std::vector<apply_portion> matrix(longest * s_.elements);
 		for (unsigned k = 0; k < s_.elements; k++) {
-			std::copy(rows[k].begin(), rows[k].end(), matrix.begin() + k * longest);
-			const uint64_t in = rows_ == 1 ? k : 0;
+			std::copy(rows[k].begin(), rows[k].end(), &matrix[k * longest]);
+			const uint64_t in = rows_ == 1 ? k : 0,
+			               at = words_at_ + in * longest * sizeof(apply_portion);
 			jobs[k].image = static_cast<uint32_t>(in * shard_);
-			jobs[k].words = static_cast<uint32_t>(
-			        words_at_ + in * longest * sizeof(apply_word));
+			for (near_address &p : jobs[k].portions)
+				p += static_cast<near_address>(at);
 		}
 		check(near_push(rank_, NEAR_MEMORY, words_at_, matrix.data(),
-		        longest * s_.elements / rows_ * sizeof(apply_word)));
+		        longest * s_.elements / rows_ * sizeof(apply_portion)));
 		check(near_push(rank_, NEAR_SHARED, offsetof(apply_shared, job), jobs.data(),
 		        sizeof(apply_job)));
 		launch();
@@ -338,16 +350,19 @@ private:
 		                 "configure with -Demulated=enabled");
 #endif
 	}
-	void take(Baskets &b, apply_job &job, std::vector<apply_word> &row) const
+	/* The job has places in the row. */
+	void take(Baskets &baskets, apply_job &job, std::vector<apply_portion> &row) const
 	{
 		const uint64_t share = most_ / s_.tasklets;
 		for (unsigned t = 0; t < s_.tasklets; t++) {
-			const uint64_t n = std::min<uint64_t>(share, b.of[t].size() - b.done[t]);
-			job.first[t] = static_cast<uint32_t>(row.size());
-			job.count[t] = static_cast<uint32_t>(n);
-			const auto from = b.of[t].begin() + static_cast<ptrdiff_t>(b.done[t]);
-			row.insert(row.end(), from, from + static_cast<ptrdiff_t>(n));
-			b.done[t] += n;
+			Basket &b = baskets[t];
+			const uint64_t n = std::min<uint64_t>(share, b.portions.size() - b.done);
+			job.portions[t] = static_cast<uint32_t>(row.size() * sizeof(apply_portion));
+			job.words[t] = static_cast<uint32_t>(std::min<uint64_t>(
+			        n * APPLY_PORTION, b.words - b.done * APPLY_PORTION));
+			const auto first = b.portions.begin() + static_cast<ptrdiff_t>(b.done);
+			row.insert(row.end(), first, first + static_cast<ptrdiff_t>(n));
+			b.done += n;
 		}
 	}
 	void launch()
@@ -364,7 +379,7 @@ private:
 	}
 
 	const Settings &s_;
-	uint64_t shard_, words_at_ = 0, most_ = 0; /* words of an element in a launch */
+	uint64_t shard_, words_at_ = 0, most_ = 0; /* portions of an element in a launch */
 	unsigned rows_ = 1;
 	near_shape shape_ = {};
 	near_counters before_ = {};
@@ -458,8 +473,11 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--updates", s.updates, "updates to recover").range(1, 1 << 17);
 	line.option("--entries", s.entries, "entries of each update").range(1, 100);
-	line.option("--most-words", s.most_words,
-	            "words of an element in a launch; default: as many as fit")
+	line.option("--spread", s.spread,
+	            "bytes that the updates store to; default: most of the heap")
+	        .range(2 * MOST_ENTRY, 8 * MIB);
+	line.option("--most-portions", s.most_portions,
+	            "portions of 32 words of an element in a launch; default: as many as fit")
 	        .range(1, 1 << 20);
 	line.option("--host-threads", s.host_threads, "threads of this process for the elements")
 	        .range(1, 64);

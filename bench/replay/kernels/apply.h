@@ -13,23 +13,23 @@ enum {
 	APPLY_WHOLE = 0xff,
 };
 
-/* The bytes of a word that an entry stores.  An entry whose place is no multiple of 8 has words of
- * which only a part changes. */
-struct apply_word {
-	uint32_t place; /* in the shard, in words */
-	uint32_t mask;  /* bit k: byte k changes */
-	uint64_t value;
+/* Words to store.  Values of neighbours lie side by side, so that one transfer stores them.  An
+ * entry whose place is no multiple of 8 has words of which only a part changes. */
+struct apply_portion {
+	uint32_t
+	        place[APPLY_PORTION]; /* in the shard, in words, times 256; bit k: byte k changes */
+	uint64_t value[APPLY_PORTION];
 };
 
-/* Row k of `words` in memory has first[k] to first[k] + count[k] for tasklet k. */
+/* Of a tasklet: words, and the place of its first portion. */
 struct apply_job {
-	near_address image, words;
-	uint32_t first[NEAR_MOST_TASKLETS], count[NEAR_MOST_TASKLETS];
+	near_address image, portions[NEAR_MOST_TASKLETS];
+	uint32_t words[NEAR_MOST_TASKLETS];
 };
 
-/* A tasklet's words, by halves, and a word of the image. */
+/* A tasklet's portions, and a word of the image. */
 struct apply_room {
-	struct apply_word half[2][APPLY_PORTION];
+	struct apply_portion half[2];
 	uint64_t merged;
 };
 
