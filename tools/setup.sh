@@ -25,6 +25,8 @@ packages_of() {
 		echo clang-format universal-ctags shellcheck valgrind
 		echo python3 python3-matplotlib black flake8 mypy
 		echo rustc cargo
+		# Kernels for emulated near memory, and their interpreter's tests.
+		echo gcc-riscv64-unknown-elf qemu-user
 		;;
 	@release)
 		packages_of @check

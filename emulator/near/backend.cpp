@@ -3,9 +3,9 @@
  * backend.cpp - the back end near_emulated: ranks of interpreted elements, in virtual time.
  *
  * Each rank has a host with a clock of its own.  A launch runs the kernel to its end at once; the
- * clock says when near_poll() reports that.  Nobody can tell the difference: on an exclusive machine
- * the host may not look before (INV-NM1), and on a coherent one the memory that it reads while the
- * kernel runs is that of the kernel's end, one of the states that a race allows.
+ * clock says when near_poll() reports that.  Nobody can tell the difference: on an exclusive
+ * machine the host may not look before (INV-NM1), and on a coherent one the memory that it reads
+ * while the kernel runs is that of the kernel's end, one of the states that a race allows.
  */
 #include "near/backend.h"
 #include "element.hpp"

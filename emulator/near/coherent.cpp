@@ -2,17 +2,18 @@
  *
  * coherent.cpp - a rank whose elements share one memory: PUL's near-data processing.
  *
- * An element has a core and two engines, for preloads and for unloads.  Cores and engines have clocks
- * of their own.  A core runs by itself up to its next call.  Calls of cores, and requests that engines
- * issue to the memory, happen in the order of their clocks; of equal ones the lowest number is first.
+ * An element has a core and two engines, for preloads and for unloads.  Cores and engines have
+ * clocks of their own.  A core runs by itself up to its next call.  Calls of cores, and requests
+ * that engines issue to the memory, happen in the order of their clocks; of equal ones the lowest
+ * number is first.
  *
  * A request takes the core some cycles, and enters its engine's queue; a full queue makes the core
  * wait.  The engine issues requests one after the other, no faster than its own data path carries
  * them.  The memory takes them one after the other, no faster than its bandwidth and its least time
  * between two, and answers each after its latency.  The latencies overlap.
  *
- *   INV-NC1  A transfer's bytes move when its core has waited for it, not before: late enough to show
- *            every kernel that does not wait (kernel.h, INV-NM2 to INV-NM4).
+ *   INV-NC1  A transfer's bytes move when its core has waited for it, not before: late enough to
+ *            show every kernel that does not wait (kernel.h, INV-NM2 to INV-NM4).
  */
 #include "element.hpp"
 #include "near/kernel.h"
@@ -274,7 +275,8 @@ private:
 		return false;
 	}
 
-	/* False: there was no room, and the call is to be done again when the oldest request is done. */
+	/* False: there was no room, and the call is to be done again when the oldest request is
+	 * done. */
 	bool request(Core &c, Call &k, unsigned kind, bool waited)
 	{
 		Engine &n = c.engines[kind];

@@ -52,8 +52,8 @@ struct Description {
 	}
 };
 
-/* `machine` is the name of a file of emulator/machines, or a path; ":MEMORY" after it chooses one of
- * the machine's memories, else the first.  Throws std::runtime_error. */
+/* `machine` is the name of a file of emulator/machines, or a path; ":MEMORY" after it chooses one
+ * of the machine's memories, else the first.  Throws std::runtime_error. */
 Description read_description(const std::string &machine);
 
 } // namespace near_emu

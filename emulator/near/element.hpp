@@ -63,7 +63,8 @@ struct Call {
 /* Report a fault of the tasklet, if the element has none yet. */
 void report(Element &e, const Tasklet &t, near_fault_kind kind, uint32_t address);
 
-/* Is the transfer one that the machine can do?  Else report it.  Moves call.scratch to an offset. */
+/* Is the transfer one that the machine can do?  Else report it.  Makes call.scratch
+ * an offset. */
 bool check_transfer(const Run &run, Element &e, const Tasklet &t, Call &call);
 
 /* near_me() and the like. */

@@ -2,10 +2,10 @@
  *
  * exclusive.cpp - an element whose memory is its own: UPMEM's DPU.
  *
- * The pipeline issues one instruction a cycle, and a tasklet's instructions at least `revolve` cycles
- * apart, so `revolve` tasklets fill it.  A tasklet that transfers waits.  The element's engine works
- * on fixed parts of several transfers at once, but on the data, and the last `busy` cycles before
- * them, of one.
+ * The pipeline issues one instruction a cycle, and a tasklet's instructions at least `revolve`
+ * cycles apart, so `revolve` tasklets fill it.  A tasklet that transfers waits.  The element's
+ * engine works on fixed parts of several transfers at once, but on the data, and the last `busy`
+ * cycles before them, of one.
  */
 #include "element.hpp"
 #include "near/kernel_calls.h"
@@ -86,8 +86,8 @@ private:
 		std::deque<Tasklet *> waiting;
 	};
 
-	/* Issue instructions until one of them is a call or a fault.  Returns its tasklet, or NULL if
-	 * nobody can go on.  Works on copies: the compiler must suppose that a store to the
+	/* Issue instructions until one of them is a call or a fault.  Returns its tasklet, or NULL
+	 * if nobody can go on.  Works on copies: the compiler must suppose that a store to the
 	 * scratchpad changes everything else in memory. */
 	Tasklet *compute()
 	{

@@ -2,8 +2,8 @@
  *
  * interpreter.hpp - execute one instruction of a tasklet.
  *
- *   INV-NI1  A load or a store of a tasklet touches its element's scratchpad only, at an address that
- *            its size divides: everything else is a fault, and changes nothing.
+ *   INV-NI1  A load or a store of a tasklet touches its element's scratchpad only, at an address
+ *            that its size divides: everything else is a fault, and changes nothing.
  */
 #ifndef FUR_EMULATED_NEAR_INTERPRETER_HPP
 #define FUR_EMULATED_NEAR_INTERPRETER_HPP

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * program.cpp - reads ELF executables of RV32 and decodes their instructions: "The RISC-V Instruction
- * Set Manual, Volume I", RV32I and the extension M.
+ * program.cpp - reads ELF executables of RV32 and decodes their instructions: "The RISC-V
+ * Instruction Set Manual, Volume I", RV32I and the extension M.
  */
 #include "program.hpp"
 

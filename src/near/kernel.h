@@ -30,8 +30,8 @@
  *            a barrier, or returns: others, and the host, may then read what it unloaded.
  *
  * Both back ends find kernels that break these rules.  Until the wait, near_threads keeps the
- * target of a preload filled with NEAR_POISON, so early readers compute a wrong result, and compares
- * the source of an unload; near_emulated looks at each load and store.
+ * target of a preload filled with NEAR_POISON, so early readers compute a wrong result, and
+ * compares the source of an unload; near_emulated looks at each load and store.
  */
 #ifndef FUR_NEAR_KERNEL_H
 #define FUR_NEAR_KERNEL_H

@@ -5,7 +5,8 @@
 #ifndef FUR_NEAR_KERNEL_CALLS_H
 #define FUR_NEAR_KERNEL_CALLS_H
 
-/* funct3 of the calls.  NEAR_CALL_PLACE stores a number to rd: funct2 (bits 25 and 26) says which. */
+/* funct3 of the calls.  NEAR_CALL_PLACE stores a number to rd; funct2 (bits 25 and 26) says
+ * which. */
 #define NEAR_CALL_PLACE   0
 #define NEAR_CALL_READ    1
 #define NEAR_CALL_WRITE   2

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compile a kernel (near/kernel.h) for the emulated elements, as a C file that has its images.
 
-    kernel_images.py --compiler GCC|none --include DIRECTORY ... --define MACRO ...
-        KERNEL.c OUTPUT.c DEPFILE
+    kernel_images.py --compiler GCC|none [--include DIRECTORY] ... [--define MACRO] ...
+                     [--name KERNEL] KERNEL.c OUTPUT.c DEPFILE
 
 OUTPUT.c defines `const struct near_images KERNEL_images`: an ELF image for each instruction set
 of the machines.  Without a compiler the list is empty, and near_load() says what is missing.
@@ -68,11 +68,12 @@ def main() -> None:
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--include", action="append", default=[])
     parser.add_argument("--define", action="append", default=[])
+    parser.add_argument("--name", help="of the kernel, if it is not that of its file")
     parser.add_argument("kernel", type=Path)
     parser.add_argument("output")
     parser.add_argument("depfile", type=Path)
     args = parser.parse_args()
-    name = args.kernel.stem
+    name = args.name or args.kernel.stem
     text = '#include "near/kernel_image.h"\n\nextern const struct near_images %s_images;\n' % name
     version, rows, dependencies = "NULL", "", f"{args.output}: {args.kernel}"
     if args.compiler != "none":

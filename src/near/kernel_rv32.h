@@ -4,9 +4,9 @@
  * opcode custom-0, which the interpreter (emulator/near) executes.
  *
  * An instruction of the R4 format has the registers of a transfer: rs1 is the place in the
- * scratchpad, rs2 the address in memory, rs3 the size.  The "memory" clobbers keep the compiler from
- * moving loads and stores of the scratchpad across the calls; without them it could read a preload's
- * target before the wait.
+ * scratchpad, rs2 the address in memory, rs3 the size.  The "memory" clobbers keep the compiler
+ * from moving loads and stores of the scratchpad across the calls; without them it could read a
+ * preload's target before the wait.
  */
 #ifndef FUR_NEAR_KERNEL_RV32_H
 #define FUR_NEAR_KERNEL_RV32_H

@@ -52,8 +52,7 @@ struct near_options {
 	const char *machine;                /* NULL: the back end's first */
 	unsigned ranks, elements;           /* at most the machine's own; elements of a rank */
 	uint64_t memory_bytes;              /* at most the machine's own */
-	unsigned
-	        host_threads; /* threads of this process that run elements; no result depends on it */
+	unsigned host_threads;      /* of this process, to run elements; no result depends on it */
 	uint64_t most_instructions; /* a tasklet that runs more is faulty; emulated only */
 };
 
@@ -87,10 +86,9 @@ enum near_fault_kind {
 	NEAR_FAULT_MEMORY,      /* a transfer outside the memory */
 	NEAR_FAULT_TRANSFER,    /* a transfer of a size or an alignment that the engine has not */
 	NEAR_FAULT_CONSUMED,    /* a load from a preload's target before near_wait() */
-	NEAR_FAULT_OVERWRITTEN, /* scratch that a preload fills, or an unload reads, was changed before
-	                         * near_wait() */
+	NEAR_FAULT_OVERWRITTEN, /* scratch that a transfer uses was changed before near_wait() */
 	NEAR_FAULT_RELEASED,   /* near_release() or near_barrier() before near_wait() for unloads */
-	NEAR_FAULT_UNFINISHED, /* the tasklet returned before near_wait() for its transfers */
+	NEAR_FAULT_UNFINISHED, /* a return before near_wait() for transfers */
 	NEAR_FAULT_LOCK, /* a lock that the machine has not, or that the tasklet does not hold */
 	NEAR_FAULT_DEADLOCK,    /* every tasklet waits for another one */
 	NEAR_FAULT_INSTRUCTION, /* the machine has no such instruction */

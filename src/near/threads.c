@@ -2,8 +2,8 @@
  *
  * threads.c - the native back end: an element's tasklets are threads of this process.
  *
- * A launch starts a manager thread for the rank.  It runs the elements in waves, of as many elements
- * as near_options.host_threads says; elements with coherent memory run in one wave.
+ * A launch starts a manager thread for the rank.  It runs the elements in waves, of as many
+ * elements as near_options.host_threads says; elements with coherent memory run in one wave.
  *
  * Transfers that a kernel begins are delayed as long as the rules allow, until the wait, so that a
  * kernel that breaks a rule computes a wrong result or is faulty every time, not by chance:

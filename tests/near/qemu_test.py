@@ -24,6 +24,8 @@ STORE = {"sb": 1, "sh": 2, "sw": 4}
 OTHERS = ["lui", "auipc", "jal", "jalr", "fence"]
 EDGES = [0, 1, 2, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFFFFFE, 0x55555555, 31, 32]
 
+IMMEDIATES = [-2048, -1, 0, 1, 2, 31, 32, 2047]
+
 INSTRUCTIONS = 3000
 DATA = 2000  # bytes
 
@@ -86,9 +88,31 @@ class Programs:
             self.add(self.random.choice(IMMEDIATE))
         self.lines.append(f"{label}:")
 
-    def text(self) -> str:
+    def begin(self) -> None:
         self.lines = [f"li x{k}, {self.value()}" for k in range(1, 31)]
         self.lines.append("la x31, data")
+
+    def edges(self) -> str:
+        """Every operation on every pair of edges."""
+        self.begin()
+        ops = REGISTER + (M if self.isa == "rv32im" else [])
+        for a in EDGES:
+            self.lines.append(f"li x5, {a}")
+            for b in EDGES:
+                self.lines.append(f"li x6, {b}")
+                self.lines += [f"{op} x7, x5, x6" for op in ops]
+                for op in BRANCH:
+                    self.jump_over(f"{op} x5, x6, {{}}")
+            for b in IMMEDIATES:
+                self.lines += [f"li x5, {b}"] if a == EDGES[0] else []
+                self.lines += [f"{op} x7, x5, {b}" for op in IMMEDIATE]
+                self.lines += [f"{op} x7, x5, {b & 31}" for op in SHIFT]
+            self.lines += [f"li x5, {a}", "sw x5, 0(x31)"]
+            self.lines += [f"{op} x7, 0(x31)" for op in LOAD]
+        return self.whole()
+
+    def text(self) -> str:
+        self.begin()
         names = REGISTER + IMMEDIATE + SHIFT + BRANCH + list(LOAD) + list(STORE) + OTHERS
         names += M if self.isa == "rv32im" else []
         # Each at least once, then as it comes; now and then a register gets an edge again.
@@ -98,6 +122,9 @@ class Programs:
                 self.lines.append(f"li x{self.target()}, {self.value()}")
         # A loop backwards.
         self.lines += ["li x5, 20", "loop:", "addi x5, x5, -1", "sw x5, 8(x31)", "bnez x5, loop"]
+        return self.whole()
+
+    def whole(self) -> str:
         words = ", ".join(str(self.value()) for _ in range(DATA // 4))
         return (
             ".globl near_start\n.text\n.option norvc\n.option norelax\nnear_start:\n"
@@ -139,14 +166,15 @@ def main() -> None:
     parser.add_argument("steps")
     parser.add_argument("compiler")
     parser.add_argument("script")
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=8)
     args = parser.parse_args()
     total = 0
     with tempfile.TemporaryDirectory() as scratch:
         source, elf, log = (Path(scratch) / name for name in ("p.S", "p.elf", "log"))
         for seed in range(args.seeds):
             isa = ["rv32im", "rv32i"][seed % 2]
-            source.write_text(Programs(seed, isa).text())
+            programs = Programs(seed, isa)
+            source.write_text(programs.edges() if seed < 2 else programs.text())
             command = [args.compiler, f"-march={isa}", "-mabi=ilp32", "-nostdlib", "-static"]
             command += ["-Wl,--no-warn-rwx-segments", "-T", args.script, str(source)]
             run(command + ["-o", str(elf)])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rules_test.cpp - the host's calls and the kernel's, and the faults of kernels that break the rules,
- * on every machine of the program.
+ * rules_test.cpp - the host's calls and the kernel's, and the faults of kernels that break the
+ * rules, on every machine of the program.
  */
 #include "near_fixture.hpp"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * steps.cpp - print the registers before each instruction of a program, as the interpreter has them:
- * the pc, x1, ... x31.
+ * steps.cpp - print the registers before each instruction of a program, as the interpreter has
+ * them: the pc, x1, ... x31.
  *
  *     near-steps ELF rv32i|rv32im
  *

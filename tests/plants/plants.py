@@ -17,7 +17,8 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Invariant: INV-X0                  the invariant it breaks
     Model: CASE                        the mutation of tests/models that breaks it, too; optional
     Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, damage-test,
-                                       scan-test or fresh-test; a line each
+                                       scan-test, fresh-test or near-test; a line each.  Options
+                                       of near-test: `threads`, if the bug is in that back end
 
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take
@@ -34,6 +35,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+KERNELS = "tests/near/kernels"
 
 
 def not_compiled(source: str) -> str:
@@ -147,7 +149,7 @@ def diff_of(source: str, planted: str) -> str:
 
 def record(name: str) -> None:
     changed = subprocess.run(
-        ["git", "diff", "--name-only", "--", "src"],
+        ["git", "diff", "--name-only", "--", "src", KERNELS],
         cwd=ROOT,
         check=True,
         capture_output=True,
@@ -155,7 +157,8 @@ def record(name: str) -> None:
     ).stdout.split()
     if len(changed) != 1:
         sys.exit(
-            f"--record: one changed file below src is needed, and `git diff` has {len(changed)}"
+            f"--record: one changed file below src or {KERNELS} is needed, and `git diff` has "
+            f"{len(changed)}"
         )
     if not changed[0].endswith(".c"):
         sys.exit(f"--record: {not_compiled(changed[0])}")
