@@ -125,7 +125,7 @@ class Runs:
 
     def operator_ns(self, memory: str, operator: str, values: int) -> float:
         """The computation alone: with all transfers hidden, over a loop that computes nothing."""
-        bare = self.ndp_ns(memory, "sequential", values=0)
+        bare = self.ndp_ns(memory, "sequential", operator="nothing")
         options = {"operator": operator, "values": values}
         return self.ndp_ns(memory, "sequential", **options) - bare
 
@@ -395,6 +395,7 @@ FACTS = (
         *about(1, LEVEL),
         lambda r: r.ndp_ns("NVM", "sequential", transfer=512)
         / r.ndp_ns("NVM", "sequential", transfer=64),
+        fitted=True,
     ),
     Fact(
         6,
@@ -547,6 +548,9 @@ def draw_lines(
     if "y" in log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        low, high = axes.get_ylim()
+        if high < 10 * low:
+            axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
     else:
         axes.set_ylim(bottom=0)
     axes.legend(fontsize=7, frameon=False)
@@ -647,7 +651,8 @@ def draw_operators(runs: Runs, path: Path) -> None:
     axes[2].set_xticks(range(len(OPERATORS)), [name for name, _, _ in OPERATORS], fontsize=7)
     axes[2].set_title("near data, NVM, without preload", loc="left", fontsize=10)
     axes[2].set_ylabel("ns")
-    axes[2].legend(fontsize=7, frameon=False)
+    axes[2].set_ylim(top=1.25 * axes[2].get_ylim()[1])
+    axes[2].legend(fontsize=7, frameon=False, loc="upper right")
     save(canvas, path)
 
 
@@ -834,7 +839,7 @@ def draw_replay(runs: Runs, path: Path) -> None:
     )
     for line, (phase, label) in zip((":", "--"), PHASES.items()):
         axes[0].axhline(host_ms(runs, phase), color="#000000", linestyle=line, label=label)
-    axes[0].legend(fontsize=7, frameon=False)
+    axes[0].legend(fontsize=7, frameon=False, loc="lower left")
     save(canvas, path)
 
 
@@ -856,7 +861,8 @@ Not in the paper. The elements have a shard of the heap's image each, of {one["h
 MiB together, and apply {one["entries"]:,} entries of {one["updates"]:,} updates. Their image is the
 host's, byte for byte. Times are virtual, and have the entries' way to the elements in them; the
 host decides which updates are kept, and sorts the entries, before. In real time, on the machine
-that made this page: {host}. The two kinds of time say how they grow, not which is faster.
+that made this page: {host}.
+The two kinds of time say how they grow, not which is faster.
 
 {chr(10).join(rows)}"""
 

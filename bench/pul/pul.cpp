@@ -43,7 +43,7 @@ struct Settings {
 
 const std::map<std::string, pul_operator> OPERATORS = {{"sum", PUL_SUM},
         {"aggregate", PUL_AGGREGATE}, {"filter", PUL_FILTER}, {"visible", PUL_VISIBLE},
-        {"materialise", PUL_MATERIALISE}, {"update", PUL_UPDATE}};
+        {"materialise", PUL_MATERIALISE}, {"nothing", PUL_NOTHING}, {"update", PUL_UPDATE}};
 const std::map<std::string, pul_strategy> STRATEGIES = {{"none", PUL_NONE},
         {"sequential", PUL_SEQUENTIAL}, {"batch", PUL_BATCH}, {"memcpy", PUL_MEMCPY}};
 const std::map<std::string, pul_write> WRITES = {
@@ -370,7 +370,7 @@ private:
 			for (unsigned k = 0; k < s_.values; k++)
 				a.sum[k] += record[job_.attribute[k]];
 			a.count++;
-		} else {
+		} else if (s_.operation != "nothing") {
 			matches = s_.operation == "visible" ? sees(record[0], record[1])
 			                                    : record[0] < job_.threshold;
 			a.count += matches;
@@ -524,7 +524,8 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        "threads (of this process; threads:coherent: elements that share a memory), or an "
 	        "emulated machine: upmem, pul-ndp:dram, pul-ndp:nvm, or a file that describes one");
 	line.option("--operator", s.operation, "what the kernel does with each record")
-	        .one_of({"sum", "aggregate", "filter", "visible", "materialise", "update"});
+	        .one_of({"sum", "aggregate", "filter", "visible", "materialise", "update",
+	                "nothing"});
 	line.option("--strategy", s.strategy, "how records come to the scratchpad")
 	        .one_of({"none", "sequential", "batch", "memcpy"});
 	line.option("--write", s.write,
@@ -539,7 +540,7 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--values", s.values,
 	            "sum: words that are added; aggregate: attributes; update: additions to a word")
-	        .range(0, 4096);
+	        .range(1, 4096);
 	line.option("--percent", s.percent, "records that filter and materialise find")
 	        .range(0, 100);
 	line.option("--form", s.form, "of what materialise writes: records, or a bit vector")

@@ -4,8 +4,8 @@
  *
  * A process fills a heap and ends without closing it.  The host decides which updates are kept, as
  * recovery does, and sorts the words of their entries: by the shard of the image that an element
- * has, and within it by granule, for its tasklets.  The elements store them (kernels/apply.c).  Then
- * libfur recovers the same heap, and both images are compared byte for byte.
+ * has, and within it by granule, for its tasklets.  The elements store them (kernels/apply.c).
+ * Then libfur recovers the same heap, and both images are compared byte for byte.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"

@@ -50,7 +50,9 @@ def verified(where, *args):
 
 
 def all_work(where):
-    for operator, read in itertools.product(["sum", "aggregate", "filter", "visible"], READS):
+    for operator, read in itertools.product(
+        ["sum", "aggregate", "filter", "visible", "nothing"], READS
+    ):
         verified(where, "--operator", operator, "--strategy", read)
     for read, write, form in itertools.product(READS, WRITES, ["records", "positions"]):
         for percent in ("0", "50", "100"):

@@ -145,6 +145,7 @@ ALWAYS_INLINE void compute(struct tasklet *t, const uint32_t *record, const enum
 		t->count++;
 		break;
 	case PUL_FILTER: t->count += record[0] < t->threshold; break;
+	case PUL_NOTHING: break;
 	case PUL_VISIBLE: t->count += is_visible(&t->job->snapshot, record); break;
 	default:
 		matches = record[0] < t->threshold;
@@ -318,6 +319,7 @@ NEAR_KERNEL(pul, struct pul_shared)
 	case PUL_SUM: go_through(&t, n, PUL_SUM); break;
 	case PUL_AGGREGATE: go_through(&t, n, PUL_AGGREGATE); break;
 	case PUL_FILTER: go_through(&t, n, PUL_FILTER); break;
+	case PUL_NOTHING: go_through(&t, n, PUL_NOTHING); break;
 	case PUL_VISIBLE: go_through(&t, n, PUL_VISIBLE); break;
 	case PUL_MATERIALISE:
 		go_through(&t, n, PUL_MATERIALISE);

@@ -17,6 +17,7 @@ enum pul_operator {
 	PUL_FILTER,      /* counts the records whose first word is below `threshold` */
 	PUL_VISIBLE,     /* counts the records that a snapshot sees */
 	PUL_MATERIALISE, /* writes what PUL_FILTER counts: records, or positions */
+	PUL_NOTHING,     /* only brings records */
 	PUL_UPDATE,      /* reads nothing: changes words of a block, and writes it to the address */
 };
 
