@@ -17,8 +17,17 @@ namespace near_emu
 constexpr uint32_t CODE_BASE = 0x08000000, SCRATCH_BASE = 0x10000000, GLOBAL_POINTER = 0x10000800;
 
 enum Op : uint8_t {
-	OP_BAD, /* also behind the last instruction */
-	OP_LUI,
+	OP_BAD,  /* also behind the last instruction */
+	OP_CALL, /* of near/kernel_rv32.h: imm is funct3, funct2 << 8, rs3 << 16 */
+	OP_LB,
+	OP_LH,
+	OP_LW,
+	OP_LBU,
+	OP_LHU,
+	OP_SB,
+	OP_SH,
+	OP_SW,
+	OP_LUI, /* from here on, instructions that use no memory: see is_local() */
 	OP_AUIPC,
 	OP_JAL,
 	OP_JALR,
@@ -28,14 +37,6 @@ enum Op : uint8_t {
 	OP_BGE,
 	OP_BLTU,
 	OP_BGEU,
-	OP_LB,
-	OP_LH,
-	OP_LW,
-	OP_LBU,
-	OP_LHU,
-	OP_SB,
-	OP_SH,
-	OP_SW,
 	OP_ADDI,
 	OP_SLTI,
 	OP_SLTIU,
@@ -64,8 +65,13 @@ enum Op : uint8_t {
 	OP_REM,
 	OP_REMU,
 	OP_FENCE,
-	OP_CALL, /* of near/kernel_rv32.h: imm is funct3, funct2 << 8, rs3 << 16 */
 };
+
+/* Does the instruction use nothing but its tasklet's registers? */
+inline bool is_local(Op op)
+{
+	return op >= OP_LUI;
+}
 
 constexpr uint8_t NO_REGISTER = 32; /* where results go that x0 swallows */
 

@@ -117,7 +117,7 @@ int near_push(struct near_rank *rank, enum near_space space, uint64_t offset, co
 {
 	struct near_copy c = {.space = space, .offset = offset, .bytes = bytes};
 	int error = check_copy(rank, &c, "near_push");
-	if (!error)
+	if (!error && bytes) /* of no bytes, the matrix may be NULL */
 		rank->near->backend->push(rank->near->machine, rank->number, &c, matrix);
 	return error;
 }
@@ -127,7 +127,7 @@ int near_pull(struct near_rank *rank, enum near_space space, uint64_t offset, vo
 {
 	struct near_copy c = {.space = space, .offset = offset, .bytes = bytes};
 	int error = check_copy(rank, &c, "near_pull");
-	if (!error)
+	if (!error && bytes)
 		rank->near->backend->pull(rank->near->machine, rank->number, &c, matrix);
 	return error;
 }

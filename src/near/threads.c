@@ -376,7 +376,7 @@ static int threads_launch(void *machine, unsigned rank, unsigned tasklets)
 	for (unsigned k = 0; k < groups; k++) {
 		struct group *g = &r->groups[k];
 		g->n = n / groups;
-		g->tasklets = &r->tasklets[k * g->n];
+		g->tasklets = &r->tasklets[(size_t)k * g->n];
 		g->fault = (struct near_fault_report){0};
 		memset(g->holders, 0, sizeof(g->holders));
 	}

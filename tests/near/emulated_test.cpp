@@ -113,6 +113,25 @@ TEST(NearUpmem, StacksThatDoNotFitAreRefused)
 	EXPECT_EQ(near_launch(near.rank, 24), most >= 24 ? 0 : FUR_ETOOBIG);
 }
 
+TEST(NearEmulated, KernelsWithoutAnImageAreRefused)
+{
+	const near_images none = {};
+	near_kernel kernel = totals_kernel;
+	kernel.images = &none;
+	Near near(options_of(near_emulated, "upmem"));
+	EXPECT_EQ(near_load(near.rank, &kernel), FUR_ENOENT);
+	EXPECT_NE(strstr(fur_errormsg(), "install gcc-riscv64-unknown-elf"), nullptr);
+	/* Nor is one that is cut off, or no ELF file. */
+	for (size_t bytes : {0, 10, 51, 60, 100, 2000}) {
+		const near_image &whole = totals_kernel.images->images[0];
+		const near_image cut = {whole.isa, whole.elf, bytes};
+		const near_images images = {"", &cut, 1};
+		kernel.images = &images;
+		EXPECT_EQ(near_load(near.rank, &kernel), FUR_EINVAL) << bytes;
+	}
+	near.load(totals_kernel);
+}
+
 TEST(NearEmulated, PrivateMemoryIsPrivate)
 {
 	for (const char *name : {"upmem", "pul-ndp"}) {

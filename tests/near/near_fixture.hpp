@@ -78,7 +78,7 @@ public:
 	{
 		const unsigned rows = shape.coherent ? 1 : shape.elements;
 		std::vector<char> matrix(rows * bytes);
-		for (unsigned k = 0; k < rows; k++)
+		for (unsigned k = 0; k < rows && bytes; k++)
 			memcpy(&matrix[k * bytes], row, bytes);
 		ASSERT_EQ(near_push(rank, NEAR_MEMORY, offset, matrix.data(), bytes), 0)
 		        << fur_errormsg();
