@@ -33,6 +33,7 @@ import ccslt
 import facts
 import plan
 import plots
+import pul
 from results import (
     Failure,
     Journal,
@@ -95,10 +96,11 @@ def add_selection(parser: Parser) -> None:
     """The options that say which runs to make."""
     parser.add_argument(
         "--paper",
-        choices=("fur", "ccslt"),
+        choices=("fur", "ccslt", "pul"),
         default="fur",
-        help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; "
-        "with --machine, --quick, --build, --out and --plot-only alone; default: %(default)s",
+        help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
+        "preload near the memory, on upmem and pul-ndp; both with --quick, --build, --out and "
+        "--plot-only alone, ccslt with --machine, too; default: %(default)s",
     )
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
@@ -168,12 +170,14 @@ def add_execution(parser: Parser) -> None:
 
 
 def refuse_others(parser: Parser, options: argparse.Namespace) -> None:
-    """Options that the paper on ccSLT has no use for."""
+    """Options that the papers on ccSLT and PUL have no use for."""
     for name in ("figure", "systems", "threads", "seeds", "jobs"):
         if getattr(options, name) is not None:
             parser.error(f"--{name} is for --paper fur: leave it out")
     if options.machine == "native":
-        parser.error("--native: the device of --paper ccslt is emulated: leave it out")
+        parser.error(f"--native: the device of --paper {options.paper} is emulated: leave it out")
+    if options.paper == "pul" and options.machine:
+        parser.error("--machine: --paper pul is about upmem and pul-ndp: leave it out")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -186,7 +190,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_selection(parser)
     add_execution(parser)
     options = parser.parse_args(arguments)
-    if options.paper == "ccslt":
+    if options.paper != "fur":
         refuse_others(parser, options)
         options.machine = options.machine or ccslt.MACHINE
         return options
@@ -527,6 +531,11 @@ def run(arguments: list[str]) -> int:
         check_writable(options.out)
         ccslt.make(options.build, options.machine, options.out, options.quick, options.plot_only)
         say(f"{options.out}/ccslt.md")
+        return 0
+    if options.paper == "pul":
+        check_writable(options.out)
+        pul.make(options.build, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/pul.md")
         return 0
     explanations = facts.read_explanations()
     check_writable(options.out)

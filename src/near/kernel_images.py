@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compile a kernel (near/kernel.h) for the emulated elements, as a C file that has its images.
 
-    kernel_images.py --compiler GCC|none [--include DIRECTORY] ... [--name KERNEL]
-                     KERNEL.c OUTPUT.c DEPFILE
+    kernel_images.py --compiler GCC|none [--include DIRECTORY] ... [--define MACRO] ...
+                     [--name KERNEL] KERNEL.c OUTPUT.c DEPFILE
 
 OUTPUT.c defines `const struct near_images KERNEL_images`: an ELF image for each instruction set
 of the machines.  Without a compiler the list is empty, and near_load() says what is missing.
@@ -47,6 +47,7 @@ def compile_for(isa: str, args: argparse.Namespace, scratch: Path) -> bytes:
     elf = scratch / f"{isa}.elf"
     command = [args.compiler, f"-march={isa}", *FLAGS]
     command += [f"-I{folder}" for folder in args.include]
+    command += [f"-D{macro}" for macro in args.define]
     # One translation unit, so one depfile.
     command += ["-MMD", "-MF", str(scratch / "dep"), "-MT", args.output]
     command += ["-include", str(HERE / "runtime_rv32.c"), str(args.kernel)]
@@ -66,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--define", action="append", default=[])
     parser.add_argument("--name", help="of the kernel, if it is not that of its file")
     parser.add_argument("kernel", type=Path)
     parser.add_argument("output")
