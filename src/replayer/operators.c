@@ -25,6 +25,7 @@ struct operators {
 		void *object;
 		const struct fur_operators *table;
 		const char *file;
+		int fd;
 	} * all;
 	size_t n;
 	const struct fur_operator *chosen;
@@ -98,13 +99,13 @@ static int check_names(const struct operators *o, size_t at)
 	return 0;
 }
 
-static int load_object(struct operators *o, size_t at, const char *file, int fd)
+static int load_object(struct operators *o, size_t at)
 {
 	char name[64];
 	struct loaded *l = &o->all[at];
+	const char *file = l->file;
 	/* The open file and not its name, which may lead to another file by now. */
-	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-	l->file = file;
+	snprintf(name, sizeof name, "/proc/self/fd/%d", l->fd);
 	l->object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!l->object)
 		return fur_fail(FUR_EINVAL,
@@ -132,13 +133,10 @@ static int load_file(struct operators *o, const char *file, const struct stat *h
 		        "--operators %s: cannot open it: %s: check the path, and the rights of the "
 		        "heap's owner",
 		        file, strerror(errno));
+	/* Open until the end: dlopen() takes two files that had the same name for one. */
+	o->all[o->n++] = (struct loaded){.file = file, .fd = fd};
 	int error = check_file(file, fd, heap);
-	if (!error)
-		error = load_object(o, o->n, file, fd);
-	if (!error || o->all[o->n].object)
-		o->n++;
-	close(fd);
-	return error;
+	return error ? error : load_object(o, o->n - 1);
 }
 
 int operators_load(const char *const *files, size_t n, int heap_fd, struct operators **out)
@@ -171,8 +169,11 @@ void operators_unload(struct operators *o)
 {
 	if (!o)
 		return;
-	for (size_t k = 0; k < o->n; k++)
-		dlclose(o->all[k].object);
+	for (size_t k = 0; k < o->n; k++) {
+		if (o->all[k].object)
+			dlclose(o->all[k].object);
+		close(o->all[k].fd);
+	}
 	unmap(o);
 	free(o->stack);
 	free(o->all);
