@@ -72,6 +72,7 @@ struct operate_place {
 struct operate {
 	struct durability *d;
 	const struct operate_calls *calls;
+	uint64_t limit;  /* of the records of a batch; 0: the usual one */
 	uint64_t number; /* of the request that runs, or 0 */
 	uint64_t block, block_bytes, rows, done;
 	struct media_bulk_row *row; /* [rows], checked copies; NULL: not read yet */

@@ -63,7 +63,7 @@ static void forget(struct operate *o)
 	free(o->batch.records);
 	free(o->batch.numbers);
 	free(o->batch.changed);
-	*o = (struct operate){.d = o->d, .calls = o->calls};
+	*o = (struct operate){.d = o->d, .calls = o->calls, .limit = o->limit};
 }
 
 /* ------------------------------------------------------------------ the request */
@@ -171,6 +171,8 @@ static bool set_up(struct operate *o)
 		return refuse_memory(o);
 	const uint64_t bytes = o->row[0].bytes, most = MOST_BYTES / bytes;
 	o->most = most < MOST_RECORDS ? most : MOST_RECORDS;
+	if (o->limit && o->limit < o->most)
+		o->most = o->limit;
 	if (o->most == 0)
 		o->most = 1;
 	o->places = calloc(o->most, sizeof *o->places);

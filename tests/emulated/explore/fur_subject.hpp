@@ -5,6 +5,7 @@
 #ifndef EXPLORE_FUR_SUBJECT_HPP
 #define EXPLORE_FUR_SUBJECT_HPP
 
+#include "data.hpp"
 #include "internals.hpp"
 #include "recorded.hpp"
 #include "run.hpp"
@@ -83,9 +84,13 @@ public:
 			must(fur_wait(self_, ticket));
 		}
 		/* False: another thread's runs. */
-		bool bulk(const fur_bulk &job)
+		bool bulk(fur_bulk job)
 		{
 			int result = fur_bulk_run(self_, &job, nullptr);
+			if (result == FUR_ENOENT) { /* no replayer at this moment */
+				job.operator_name = nullptr;
+				result = fur_bulk_run(self_, &job, nullptr);
+			}
 			if (result == FUR_EBUSY)
 				return false;
 			must(result);
@@ -217,20 +222,48 @@ public:
 		d->redo = nullptr;
 		d->nondurable = nullptr;
 		d->pm.fd = ::open(run.path, O_RDWR);
+		const operate_calls calls = {
+		        [](void *, const char *, const void *, size_t) { return 0; },
+		        [](void *, operate_batch *batch) { return map_batch(*batch); }, nullptr};
+		auto errand = std::make_unique<operate>();
+		errand->d = d.get();
+		errand->calls = &calls;
+		errand->limit = 3; /* several batches */
 		for (uint64_t turns = 0; !over; turns++) {
 			if (turns % 16 == 0)
 				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
 			d->control->replayer_pid = 1;
+			if (turns % 16 == 0)
+				operate_start(d.get(), 1);
+			const bool works =
+			        turns % 16 < 11 && (errand->number || operate_accept(errand.get()));
+			bool more = false;
 			if (control_try_take(d.get()) == 0) {
-				must(replay_live(d.get()));
+				if (turns % 3 == 0 || !works)
+					must(replay_live(d.get()));
+				more = works && operate_exchange(errand.get());
 				control_give_back(d.get());
+				if (works && (!more || !operate_map(errand.get())))
+					operate_end(errand.get());
 			}
-			if (turns % 16 == 11)
+			if (turns % 16 == 11) {
 				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+				errand->number = 0; /* as if it had died */
+				operate_end(errand.get());
+			}
 			timespec nap = {0, static_cast<long>(turns * 7919 % 1000)};
 			syscall(SYS_nanosleep, &nap, nullptr);
 		}
+		errand->number = 0;
+		operate_end(errand.get());
 		::close(d->pm.fd);
+	}
+	static int map_batch(operate_batch &batch)
+	{
+		for (uint64_t k = 0; k < batch.n; k++)
+			batch.changed[k] = map_by_operator(
+			        batch.records + k * batch.bytes, batch.bytes, batch.numbers[k]);
+		return 0;
 	}
 	static void unmap(const Options &o)
 	{
