@@ -83,7 +83,7 @@ public:
 		{
 			must(fur_wait(self_, ticket));
 		}
-		/* False: another thread's runs. */
+		/* False: another thread's runs, or it was cancelled. */
 		bool bulk(fur_bulk job)
 		{
 			int result = fur_bulk_run(self_, &job, nullptr);
@@ -91,7 +91,7 @@ public:
 				job.operator_name = nullptr;
 				result = fur_bulk_run(self_, &job, nullptr);
 			}
-			if (result == FUR_EBUSY)
+			if (result == FUR_EBUSY || result == FUR_EABORTED)
 				return false;
 			must(result);
 			return true;

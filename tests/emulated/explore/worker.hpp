@@ -201,8 +201,7 @@ private:
 	{
 		if constexpr (requires { self_.bulk(fur_bulk()); })
 			if (r % 8 == 0)
-				return bulk_update(
-				        (r >> 3 & 3) == 0, run.o->replayer && (r >> 5 & 3) != 0);
+				return bulk_update((r >> 3 & 3) == 0, run.o->replayer ? r >> 5 : 0);
 		update(r, [r](auto *tx, Data *d) {
 			auto *all = fur_load(tx, &d->bulk);
 			BulkRecord *from = &all[(r >> 8) % BULK_RECORDS],
@@ -241,13 +240,16 @@ private:
 		Worker *worker;
 		uint64_t before[BULK_RECORDS + 1], after[BULK_RECORDS + 1];
 		bool mapped[BULK_RECORDS + 1]; /* here, and not by an operator */
+		uint64_t looks;                /* left until it is cancelled; 0: it is not */
 	};
 	/* Called at last when the operator's results are there: the publication comes next. */
 	static bool bulk_progress(uint64_t, uint64_t, void *history)
 	{
-		run.bulk = history;
+		auto &h = *static_cast<BulkHistory *>(history);
+		const bool goes_on = h.looks == 0 || --h.looks != 0;
+		run.bulk = goes_on ? history : nullptr; /* the block's free is published next */
 		run.bulk_thread = emu_thread();
-		return true;
+		return goes_on;
 	}
 	static bool bulk_map(void *copy, size_t bytes, uint64_t number, void *history)
 	{
@@ -288,9 +290,10 @@ private:
 		oracle::write(offset(mine_), h.after[BULK_RECORDS]);
 		oracle::committing(oracle::Becomes::PUBLISHED, h.after[BULK_RECORDS]);
 	}
-	void bulk_update(bool each, bool by_operator)
+	/* `by_operator`: random, or 0: by none. */
+	void bulk_update(bool each, uint64_t by_operator)
 	{
-		BulkHistory history = {this, {}, {}, {}};
+		BulkHistory history = {this, {}, {}, {}, 0};
 		const fur_extent extents[] = {
 		        {&data_->bulk[0].first, sizeof(BulkRecord), BULK_RECORDS}, {mine_, 0, 1}};
 		fur_bulk job;
@@ -302,7 +305,9 @@ private:
 		job.n = 2;
 		/* So few records are one portion, so that EACH changes them in one update, too. */
 		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (by_operator && !each) {
+		if (by_operator % 4 && !each) {
+			/* A third is cancelled, if it takes so long. */
+			history.looks = by_operator % 4 == 1 ? 2 + by_operator / 4 % 4 : 0;
 			job.operator_name = "explore";
 			job.progress = bulk_progress;
 		}
