@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace explore
@@ -212,51 +213,101 @@ public:
 		default: return oracle::Becomes::VISIBLE_LATER;
 		}
 	}
-	/* Replays as fur-replayer does, a process alongside this one: with an open file of its own,
-	 * and without nondurable[].  It leaves and returns, so workers find it present, absent, or
-	 * present and not answering. */
+	/* What a process alongside this one has: an open file of its own, and no nondurable[]. */
+	struct Beside {
+		explicit Beside(const durability &worker) : d(std::make_unique<durability>(worker))
+		{
+			d->beside = true;
+			d->redo = nullptr;
+			d->nondurable = nullptr;
+			d->pm.fd = ::open(run.path, O_RDWR);
+		}
+		~Beside()
+		{
+			::close(d->pm.fd);
+		}
+		Beside(const Beside &) = delete;
+		std::unique_ptr<durability> d;
+	};
+	static void nap(uint64_t turns)
+	{
+		timespec time = {0, static_cast<long>(turns * 7919 % 1000)};
+		syscall(SYS_nanosleep, &time, nullptr);
+	}
+	/* Replays as fur-replayer does, or carries out errands while another thread replays.  It
+	 * leaves and returns, so workers find it present, absent, or present and not answering. */
 	void act_as_replayer(const std::atomic<bool> &over)
 	{
-		auto d = std::make_unique<durability>(heap_->durability);
-		d->beside = true;
-		d->redo = nullptr;
-		d->nondurable = nullptr;
-		d->pm.fd = ::open(run.path, O_RDWR);
-		const operate_calls calls = {
-		        [](void *, const char *, const void *, size_t) { return 0; },
-		        [](void *, operate_batch *batch) { return map_batch(*batch); }, nullptr};
-		auto errand = std::make_unique<operate>();
-		errand->d = d.get();
-		errand->calls = &calls;
-		errand->limit = 3; /* several batches */
+		if (run.work == Work::BULK)
+			return act_as_operator(over);
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
 		for (uint64_t turns = 0; !over; turns++) {
 			if (turns % 16 == 0)
 				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
 			d->control->replayer_pid = 1;
-			if (turns % 16 == 0)
-				operate_start(d.get(), 1);
-			const bool works =
-			        turns % 16 < 11 && (errand->number || operate_accept(errand.get()));
-			bool more = false;
-			if (control_try_take(d.get()) == 0) {
-				if (turns % 3 == 0 || !works)
-					must(replay_live(d.get()));
-				more = works && operate_exchange(errand.get());
-				control_give_back(d.get());
-				if (works && (!more || !operate_map(errand.get())))
-					operate_end(errand.get());
+			if (control_try_take(d) == 0) {
+				must(replay_live(d));
+				control_give_back(d);
 			}
+			if (turns % 16 == 11)
+				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+			nap(turns);
+		}
+	}
+	void act_as_operator(const std::atomic<bool> &over)
+	{
+		std::thread replays([&] {
+			emu_move(EMU_AGENT);
+			const Beside beside(heap_->durability);
+			for (uint64_t turns = 0; !over; turns++) {
+				if (control_try_take(beside.d.get()) == 0) {
+					must(replay_live(beside.d.get()));
+					control_give_back(beside.d.get());
+				}
+				nap(turns);
+			}
+		});
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
+		const operate_calls calls = {
+		        [](void *, const char *, const void *, size_t) { return 0; },
+		        [](void *, operate_batch *batch) { return map_batch(*batch); }, nullptr};
+		auto errand = std::make_unique<operate>();
+		errand->d = d;
+		errand->calls = &calls;
+		errand->limit = 3; /* several batches */
+		for (uint64_t turns = 0; !over; turns++) {
+			if (turns % 16 == 0) {
+				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
+				d->control->replayer_pid = 1;
+				operate_start(d, 1);
+			}
+			if (turns % 16 < 11)
+				carry_out(errand.get());
 			if (turns % 16 == 11) {
 				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
-				errand->number = 0; /* as if it had died */
-				operate_end(errand.get());
+				forget(errand.get());
 			}
-			timespec nap = {0, static_cast<long>(turns * 7919 % 1000)};
-			syscall(SYS_nanosleep, &nap, nullptr);
+			nap(turns);
 		}
+		forget(errand.get());
+		replays.join();
+	}
+	static void carry_out(operate *errand)
+	{
+		if ((!errand->number && !operate_accept(errand)) || control_try_take(errand->d))
+			return;
+		const bool more = operate_exchange(errand);
+		control_give_back(errand->d);
+		if (!more || !operate_map(errand))
+			operate_end(errand);
+	}
+	/* As if its process had died. */
+	static void forget(operate *errand)
+	{
 		errand->number = 0;
-		operate_end(errand.get());
-		::close(d->pm.fd);
+		operate_end(errand);
 	}
 	static int map_batch(operate_batch &batch)
 	{
