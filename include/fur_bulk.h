@@ -27,8 +27,8 @@
  * others out only to commit, for the time that it takes to store the results.  They do not go
  * through the redo log: they need room in the heap, as much as the records have, until the call
  * returns.  With fur_bulk.operator_name, the replayer's process maps most of the records
- * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the
- * same for C++, with a function object.
+ * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
+ * fur/bulk.hpp has the same for C++, with a function object.
  */
 #ifndef FUR_BULK_H
 #define FUR_BULK_H

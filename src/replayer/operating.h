@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operating.h - the thread of a replayer that carries out errands (bulk/errand.h), and how it shares
- * the right to replay with the server.
+ * operating.h - the thread of a replayer that carries out errands (bulk/errand.h), and how it
+ * shares the right to replay with the server.
  *
  *   INV-S5  Of the replayer's threads, only the one whose turn it is (struct turns) takes, has and
  *           gives back the right to replay: the lock belongs to the open file, and does not exclude

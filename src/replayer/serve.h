@@ -36,8 +36,8 @@ struct server_operators {
 	size_t n;
 };
 
-/* Open the heap as its replayer.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer; those
- * of operators_load(). */
+/* Open the heap as its replayer.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer;
+ * those of operators_load(). */
 FUR_MUST_USE int server_start(const char *path, const struct replay_options *replay,
         const struct server_operators *operators, const struct server_events *events,
         struct server **server);

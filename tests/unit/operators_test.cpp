@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operators_test.cpp - bulk updates whose first pass an operator makes, in a replayer that runs as a
+ * operators_test.cpp - bulk updates whose first pass an operator makes, in a replayer that is a
  * thread of the test, with an open file of its own (INV-OP1 to INV-OP5, INV-S5).
  */
 #include "fixture.hpp"
