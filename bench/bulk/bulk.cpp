@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bulk.cpp - what an update of very many records costs the short updates next to it: none, then
- * fur_bulk_run() as a whole, record by record, and one ordinary update of all records, in turn in
- * each round; with short updates of the same records, and of others.  In the end it checks that all
+ * fur_bulk_run() as a whole, by an operator in the process of a fur-replayer, record by record, and
+ * one ordinary update of all records, in turn in each round; with short updates of the same records, and of others.  In the end it checks that all
  * updates are there.
  */
 #include "../../tools/common/command_line.hpp"
@@ -12,14 +12,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <fur.hpp>
 #include <fur_bulk.h>
 #include <memory>
+#include <optional>
+#include <spawn.h>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -29,7 +34,8 @@ namespace
 
 struct Settings {
 	std::string heap = "/dev/shm/fur-bench-bulk", pm = "emulated", htm = "auto", json;
-	std::vector<std::string> by = {"bulk", "each", "update"};
+	std::vector<std::string> by = {"bulk", "replayer", "each", "update"};
+	std::string replayer, operators; /* default: as they are built beside this program */
 	uint64_t records = 1000000, bytes = 64;
 	unsigned threads = 1, rounds = 5;
 	double seconds = 1;
@@ -40,6 +46,40 @@ double now()
 	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
 	        .count();
 }
+
+/* A fur-replayer with the operators, on the core of the thread that starts it. */
+class Replayer
+{
+public:
+	explicit Replayer(const Settings &s)
+	{
+		const char *const words[] = {s.replayer.c_str(), "--quiet", "--operators",
+		        s.operators.c_str(), s.heap.c_str(), nullptr};
+		const int failed = posix_spawn(
+		        &pid_, words[0], nullptr, nullptr, const_cast<char **>(words), environ);
+		if (failed)
+			throw std::runtime_error(
+			        s.replayer + ": cannot start it: " + strerror(failed));
+	}
+	~Replayer()
+	{
+		if (ended_)
+			return;
+		kill(pid_, SIGTERM);
+		waitpid(pid_, nullptr, 0);
+	}
+	Replayer(const Replayer &) = delete;
+	void expect_running()
+	{
+		ended_ = ended_ || waitpid(pid_, nullptr, WNOHANG) != 0;
+		if (ended_)
+			throw std::runtime_error("fur-replayer has ended");
+	}
+
+private:
+	pid_t pid_ = 0;
+	bool ended_ = false;
+};
 
 /* Two tables of records, and threads that add 1 to all words of a record of one of them. */
 class Tables
@@ -102,12 +142,31 @@ public:
 	fur_bulk_result change(const std::string &by)
 	{
 		changes_++;
+		if (by != "update")
+			return change_by_bulk(by);
+		change_in_one_update();
+		return {};
+	}
+	/* The heap has a replayer until end_replayer(). */
+	void begin_replayer()
+	{
+		replayer_.emplace(s_);
+	}
+	void end_replayer()
+	{
+		replayer_.reset();
+	}
+	std::string htm() const
+	{
+		return fur_htm_name(heap_.info().htm);
+	}
+
+private:
+	fur_bulk_result change_by_bulk(const std::string &by)
+	{
+		uint64_t change = CHANGE;
 		fur_bulk_result r{};
 		r.size = sizeof r;
-		if (by == "update") {
-			change_in_one_update();
-			return r;
-		}
 		const fur_extent all = {tables_[0], s_.bytes, s_.records};
 		fur_bulk job;
 		fur_bulk_init(&job);
@@ -116,16 +175,23 @@ public:
 		job.extents = &all;
 		job.n = 1;
 		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (fur_bulk_run(self_, &job, &r))
+		if (by == "replayer") {
+			job.operator_name = "add";
+			job.arg = &change;
+			job.arg_bytes = sizeof change;
+		}
+		int error = fur_bulk_run(self_, &job, &r);
+		while (error == FUR_ENOENT && by == "replayer") { /* it is about to start */
+			replayer_->expect_running();
+			usleep(1000);
+			error = fur_bulk_run(self_, &job, &r);
+		}
+		if (!error && by == "replayer" && r.by_operator != s_.records)
+			throw std::runtime_error("the operator has not mapped the records");
+		if (error)
 			throw std::runtime_error(fur_errormsg());
 		return r;
 	}
-	std::string htm() const
-	{
-		return fur_htm_name(heap_.info().htm);
-	}
-
-private:
 	/* What a bulk update adds to each word.  A short one adds 1. */
 	static constexpr uint64_t CHANGE = 1 << 20;
 
@@ -211,6 +277,7 @@ private:
 	std::atomic<uint8_t *> target_{nullptr};
 	std::atomic<bool> stop_{false};
 	uint64_t changes_ = 0; /* bulk updates so far */
+	std::optional<Replayer> replayer_;
 	std::vector<std::unique_ptr<Count>> counts_;
 	std::vector<std::thread> threads_;
 };
@@ -229,6 +296,10 @@ Measured measure(Tables &tables, const Settings &s, const std::string &by, bool 
 	Measured m{by, inside};
 	tables.store_to(inside);
 	tables.longest_ms();
+	if (by == "replayer") {
+		tables.begin_replayer();
+		(void)tables.change(by); /* it has started when this returns */
+	}
 	const uint64_t before = tables.updates();
 	const double began = now();
 	double runs = 0;
@@ -244,6 +315,7 @@ Measured measure(Tables &tables, const Settings &s, const std::string &by, bool 
 		m.again += static_cast<double>(r.again);
 	} while (now() - began < s.seconds);
 	const double took = now() - began;
+	tables.end_replayer();
 	m.rate = static_cast<double>(tables.updates() - before) / took;
 	m.longest_ms = tables.longest_ms();
 	m.seconds = runs > 0 ? took / runs : 0;
@@ -264,10 +336,10 @@ void print(const std::vector<Measured> &all, const Settings &s, const std::strin
 	        static_cast<unsigned long long>(s.records),
 	        static_cast<unsigned long long>(s.bytes), s.threads, htm.c_str(), s.pm.c_str(),
 	        s.rounds);
-	printf("%-9s %-7s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
+	printf("%-9s %-9s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
 	        "longest ms", "bulk ms", "pause ms", "store ms", "again");
 	for (bool inside : {false, true})
-		for (std::string by : {"none", "bulk", "each", "update"}) {
+		for (std::string by : {"none", "bulk", "replayer", "each", "update"}) {
 			auto of = [&](double Measured::*what) {
 				std::vector<double> found;
 				for (const Measured &m : all)
@@ -277,7 +349,7 @@ void print(const std::vector<Measured> &all, const Settings &s, const std::strin
 			};
 			if (of(&Measured::rate) == 0 && of(&Measured::seconds) == 0)
 				continue;
-			printf("%-9s %-7s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
+			printf("%-9s %-9s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
 			        inside ? "inside" : "outside", by.c_str(), of(&Measured::rate),
 			        of(&Measured::ratio), of(&Measured::longest_ms),
 			        of(&Measured::seconds) * 1e3, of(&Measured::pause_ms),
@@ -334,15 +406,22 @@ int run(const Settings &s)
 
 int main(int argc, char **argv)
 {
+	const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
 	Settings s;
 	std::string by;
+	s.replayer = here / "../../src/replayer/fur-replayer";
+	s.operators = here / "bulk-operators.so";
 	tools::CommandLine line("bulk",
 	        "Short updates a second next to an update of very many records: fur_bulk_run(), as "
-	        "a whole and record by record, and one ordinary update.");
+	        "a whole, by an operator in a fur-replayer, and record by record, and one ordinary "
+	        "update.");
 	line.option("--heap", s.heap, "the heap file; the run removes it");
 	line.option("--records", s.records, "records of the bulk update").range(64, 1 << 28);
 	line.option("--record-bytes", s.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
-	line.option("--by", by, "only this one").one_of({"bulk", "each", "update"});
+	line.option("--by", by, "only this one").one_of({"bulk", "replayer", "each", "update"});
+	line.option("--replayer", s.replayer,
+	            "the fur-replayer of --by replayer; default: that of this build")
+	        .shown_default = "";
 	line.option("--short-threads", s.threads, "threads with short updates").range(0, 60);
 	line.option("--seconds", s.seconds, "length of each measurement");
 	line.option("--rounds", s.rounds, "measurements of each").range(1, 1000);

@@ -64,7 +64,7 @@ bool add_words(void *copy, size_t bytes, uint64_t, void *arg)
 
 void run_bulk(fur_thread *self, uint64_t *records, Shared &shared)
 {
-	uint64_t arg[2] = {CHANGE, shared.dies_at.exchange(NOBODY)};
+	uint64_t arg[2] = {CHANGE, shared.dies_at};
 	const fur_extent all = {records, BYTES, RECORDS};
 	fur_bulk_result result{};
 	fur_bulk job;
@@ -240,6 +240,7 @@ public:
 		case OPERATOR:
 			shared_.dies_at = random_.below(RECORDS);
 			await(std::exchange(daemon_, 0));
+			shared_.dies_at = NOBODY;
 			goes_on("the operator aborted the replayer");
 			start_replayer();
 			break;
