@@ -34,9 +34,14 @@ with tempfile.TemporaryDirectory() as place:
     expect([replayer, heap, "--threads", "0"], 2, "--threads 0: use 1 to 16")
     expect([replayer, "--heap", heap, "--preload", "x"], 2, "--preload x: use 0 to")
     expect([replayer, "--heap", heap, "--once", "--status"], 2, "one at a time")
+    for option in ("--once", "--status"):
+        expect([replayer, heap, "--operators", "x", option], 2, "not with --once or --status")
     expect([replayer, "--heap", heap], 1, heap + ": no such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
     expect([replayer, "--once", heap], 0, "")
+    text = f"{heap}: --operators {place}: it is not a regular file: name a shared object"
+    expect([replayer, heap, "--operators", place], 1, text)
+    expect([replayer, heap, "--operators", place + "/x"], 1, "/x: cannot open it: No such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
     os.truncate(heap, 70000)
