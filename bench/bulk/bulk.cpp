@@ -2,8 +2,8 @@
  *
  * bulk.cpp - what an update of very many records costs the short updates next to it: none, then
  * fur_bulk_run() as a whole, by an operator in the process of a fur-replayer, record by record, and
- * one ordinary update of all records, in turn in each round; with short updates of the same records,
- * and of others.  In the end it checks that all updates are there.
+ * one ordinary update of all records, in turn in each round; with short updates of the same
+ * records, and of others.  In the end it checks that all updates are there.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
