@@ -81,9 +81,12 @@ static bool die(void *copy, size_t bytes, uint64_t number, void *arg)
 	memset(copy, 9, bytes);
 	return true;
 }
+extern FUR_API int operators_hanging;
+int operators_hanging;
 static bool hang(void *copy, size_t bytes, uint64_t number, void *arg)
 {
 	(void)copy, (void)bytes, (void)arg;
+	__atomic_store_n(&operators_hanging, 1, __ATOMIC_RELEASE);
 	while (number < UINT64_MAX)
 		pause();
 	return false;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <dlfcn.h>
 #include <functional>
 #include <fur_operator.h>
 #include <memory>
@@ -517,6 +518,32 @@ TEST_P(Operators, AReplayerThatEnds_LeavesTheRecordsToTheProgram)
 	EXPECT_EQ(job.result.by_operator, 0u);
 	for (size_t k = 0; k < 64 * count; k++)
 		ASSERT_EQ(at[k], 4 + k / 64 % 7) << k;
+}
+
+/* In a child: the thread that hangs stays. */
+class HangingOperator : public HeapFile
+{
+};
+
+TEST_F(HangingOperator, IsLeftByACancellation_AndTheReplayerCanEnd)
+{
+	in_killed_child([&] {
+		fur::Heap heap = create(software_options());
+		fur::Thread self(heap);
+		auto *at =
+		        fur::update(self, [](fur_update *tx) { return fur_alloc(tx, 200 * 64); });
+		Replayer replayer(path_, {OPERATORS_OBJECT});
+		void *object = dlopen(OPERATORS_OBJECT, RTLD_NOW);
+		const auto *hanging = static_cast<const int *>(dlsym(object, "operators_hanging"));
+		ASSERT_NE(hanging, nullptr);
+		Job job("hang", 64, {{at, 64, 200}});
+		job.on_progress(
+		        [&](uint64_t) { return !__atomic_load_n(hanging, __ATOMIC_ACQUIRE); });
+		EXPECT_EQ(job.run(self), FUR_EABORTED) << fur_errormsg();
+		EXPECT_FALSE(replayer.end());
+		EXPECT_EQ(job.run(self), FUR_ENOENT) << "it has no operators any more";
+		_exit(::testing::Test::HasFailure() ? 1 : 0);
+	});
 }
 
 /* ------------------------------------------------------------ the protocol, step by step */
