@@ -212,7 +212,7 @@ enum fur_error {
 	FUR_OK = 0,
 	FUR_EINVAL = -1,   /* an argument or option is not acceptable */
 	FUR_ESYS = -2,     /* a system call failed; fur_errormsg() gives its reason */
-	FUR_ENOENT = -3,   /* no such heap file */
+	FUR_ENOENT = -3,   /* no such heap file, or no such operator of a replayer */
 	FUR_EEXIST = -4,   /* fur_create: the file exists */
 	FUR_ENOTHEAP = -5, /* the file is not a libfur heap (empty, or foreign) */
 	/* The heap was made by a version, or for a machine, whose heaps this library cannot read */
@@ -961,6 +961,8 @@ struct fur_stats {
 	 * records with FUR_BULK_EACH; the records that they have changed; and the records that they
 	 * mapped once more because other updates had stored to them meanwhile */
 	uint64_t bulk_commits, bulk_records, bulk_again;
+	/* Records that operators have mapped in the replayer's process, for commits of these */
+	uint64_t bulk_by_operator;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.

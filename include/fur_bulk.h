@@ -26,8 +26,9 @@
  * records while other updates run, and maps those again that were changed meanwhile.  It shuts the
  * others out only to commit, for the time that it takes to store the results.  They do not go
  * through the redo log: they need room in the heap, as much as the records have, until the call
- * returns.  docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the
- * same for C++, with a function object.
+ * returns.  With fur_bulk.operator_name, the replayer's process maps most of the records
+ * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
+ * fur/bulk.hpp has the same for C++, with a function object.
  */
 #ifndef FUR_BULK_H
 #define FUR_BULK_H
@@ -83,6 +84,13 @@ struct fur_bulk {
 	/* Called now and then, with the records that are done in this pass and all that it has;
 	 * false: cancel.  May be NULL.  The rules of `map` hold for it. */
 	bool (*progress)(uint64_t done, uint64_t records, void *arg);
+	/* Not NULL, of up to 63 bytes: the operator of this name (fur_operator.h) maps the records
+	 * in the process of the heap's fur-replayer, in the file; FUR_BULK_WHOLE only.  It gets a
+	 * copy of the `arg_bytes` bytes at `arg`, at most 2,048.  The program gives `map`, too, and
+	 * both must make the same of a record: `map` gets those that were changed meanwhile, and
+	 * all of them if the replayer dies. */
+	const char *operator_name;
+	size_t arg_bytes;
 };
 
 static inline void fur_bulk_init(struct fur_bulk *bulk)
@@ -103,6 +111,7 @@ struct fur_bulk_result {
 	/* How long the commit kept other transactions out, the wait for readers included, and how
 	 * long it stored.  EACH: of the update that kept them out longest. */
 	uint64_t pause_ns, store_ns;
+	uint64_t by_operator; /* records that an operator has mapped in the replayer's process */
 };
 
 /* fur_bulk_run - map records, next to other updates.
@@ -120,7 +129,10 @@ struct fur_bulk_result {
  *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction;
  *          FUR_EBUSY (another one runs); FUR_ENOSPC (the heap has no room for the results);
  *          FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED
- *          (cancelled); FUR_ENOMEM; those of fur_commit().  WHOLE: nothing is changed then. */
+ *          (cancelled); FUR_ENOMEM; those of fur_commit().  With an operator also FUR_EINVAL
+ *          (a name or arguments that are too long, FUR_BULK_EACH), FUR_ENOENT (no replayer, or
+ *          no such operator in it), FUR_EBUSY (the replayer does not answer), FUR_EABORTED (the
+ *          operator crashed, or left its record).  WHOLE: nothing is changed then. */
 FUR_API FUR_MUST_USE int fur_bulk_run(
         fur_thread *thread, const struct fur_bulk *bulk, struct fur_bulk_result *result);
 

@@ -20,6 +20,7 @@ extern "C" {
 #include "api/struct.h"
 #include "base/error.h"
 #include "bulk/claims.h"
+#include "bulk/errand.h"
 #include "file/heap_file.h"
 #include "htm/active.h"
 #include "htm/policy.h"

@@ -34,7 +34,17 @@ ID = re.compile(r"\bINV-(?!X)[A-Z]+\d+\b")
 DEFINITION = re.compile(r"(\s*\*\s+)(INV-(?!X)[A-Z]+\d+)  +(\S.*)")
 MODELS = [
     f"tests/models/{name}.pml"
-    for name in ("fur", "software", "group", "async", "fresh", "claims", "bulk", "bulkblock")
+    for name in (
+        "fur",
+        "software",
+        "group",
+        "async",
+        "fresh",
+        "claims",
+        "bulk",
+        "bulkblock",
+        "bulkoperator",
+    )
 ]
 # A line of the list of mutations at the head of a model.
 MUTATION = re.compile(r" \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)")
@@ -48,7 +58,8 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
 [group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
 [fresh.pml](../tests/models/fresh.pml), [claims.pml](../tests/models/claims.pml),
-[bulk.pml](../tests/models/bulk.pml) and [bulkblock.pml](../tests/models/bulkblock.pml) that break
+[bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml) and
+[bulkoperator.pml](../tests/models/bulkoperator.pml) that break
 it.
 """
 

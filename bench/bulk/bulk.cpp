@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bulk.cpp - short updates next to an update of very many records: none, then fur_bulk_run() as a
- * whole and record by record, record locks, and one ordinary update of all records, in turn in each
- * round; with short updates of the same records, and of others.  In the end it checks that all
- * updates are there.
+ * whole, by an operator in the process of a fur-replayer (not on emulated machines), and record by
+ * record, record locks, and one ordinary update of all records, in turn in each round; with short
+ * updates of the same records, and of others.  In the end it checks that all updates are there.
  *
  * `locks` is the way of the paper on ccSLT, with libfur's table (bulk/claims.h): the update claims
  * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
@@ -15,12 +15,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fur.hpp>
 #include <fur_bulk.h>
 #include <memory>
+#include <optional>
+#include <spawn.h>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -31,10 +37,9 @@ namespace
 using bench::json;
 using bench::Usage;
 
-const std::vector<std::string> KINDS = {"bulk", "each", "locks", "update"};
-
 struct Workload {
-	std::vector<std::string> by = KINDS;
+	std::vector<std::string> by = {"bulk", "replayer", "each", "locks", "update"};
+	std::string replayer, operators; /* as they are built beside this program */
 	std::string only, where = "both", htm = "auto", on = "host";
 	uint64_t records = 1000000, bytes = 64;
 	unsigned threads = 1, rounds = 5, share = 100;
@@ -53,6 +58,40 @@ double now()
 	return static_cast<double>(arch_now_ns()) / 1e9;
 }
 
+/* A fur-replayer with the operators, on the core of the thread that starts it. */
+class Replayer
+{
+public:
+	Replayer(const Workload &w, const std::string &heap)
+	{
+		const char *const words[] = {w.replayer.c_str(), "--quiet", "--operators",
+		        w.operators.c_str(), heap.c_str(), nullptr};
+		const int failed = posix_spawn(
+		        &pid_, words[0], nullptr, nullptr, const_cast<char **>(words), environ);
+		if (failed)
+			throw std::runtime_error(
+			        w.replayer + ": cannot start it: " + strerror(failed));
+	}
+	~Replayer()
+	{
+		if (ended_)
+			return;
+		kill(pid_, SIGTERM);
+		waitpid(pid_, nullptr, 0);
+	}
+	Replayer(const Replayer &) = delete;
+	void expect_running()
+	{
+		ended_ = ended_ || waitpid(pid_, nullptr, WNOHANG) != 0;
+		if (ended_)
+			throw std::runtime_error("fur-replayer has ended");
+	}
+
+private:
+	pid_t pid_ = 0;
+	bool ended_ = false;
+};
+
 /* Two tables of records, and threads that add 1 to all words of a record of one of them. */
 class Tables
 {
@@ -60,8 +99,6 @@ public:
 	Tables(const bench::Options &o, const Workload &w)
 	    : w_(w), path_(o.tm_options.path()), heap_(make(o)), self_(heap_)
 	{
-		if (o.tm_options.heap.empty())
-			unlink(path_.c_str());
 		bench::aside([this] {
 			fur::Thread loader(heap_);
 			for (auto &table : tables_)
@@ -133,28 +170,23 @@ public:
 	fur_bulk_result change(const std::string &by)
 	{
 		changes_++;
-		fur_bulk_result r{};
-		r.size = sizeof r;
-		if (by == "update") {
+		if (by == "update")
 			change_records(0, w_.records);
-			return r;
-		}
-		if (by == "locks") {
+		else if (by == "locks")
 			for (uint64_t k = 0; k < w_.records; k += BATCH)
 				change_claimed(k, std::min(w_.records, k + BATCH));
-			return r;
-		}
-		const fur_extent all = {tables_[0], w_.bytes, w_.records};
-		fur_bulk job;
-		fur_bulk_init(&job);
-		job.map = add;
-		job.bytes = w_.bytes;
-		job.extents = &all;
-		job.n = 1;
-		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (fur_bulk_run(self_, &job, &r))
-			throw std::runtime_error(fur_errormsg());
-		return r;
+		else
+			return change_by_bulk(by);
+		return {};
+	}
+	/* The heap has a replayer until end_replayer(). */
+	void begin_replayer()
+	{
+		replayer_.emplace(w_, path_);
+	}
+	void end_replayer()
+	{
+		replayer_.reset();
 	}
 	json description() const
 	{
@@ -173,6 +205,36 @@ private:
 		std::atomic<double> longest{0};
 	};
 
+	fur_bulk_result change_by_bulk(const std::string &by)
+	{
+		uint64_t change = CHANGE;
+		fur_bulk_result r{};
+		r.size = sizeof r;
+		const fur_extent all = {tables_[0], w_.bytes, w_.records};
+		fur_bulk job;
+		fur_bulk_init(&job);
+		job.map = add;
+		job.bytes = w_.bytes;
+		job.extents = &all;
+		job.n = 1;
+		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
+		if (by == "replayer") {
+			job.operator_name = "add";
+			job.arg = &change;
+			job.arg_bytes = sizeof change;
+		}
+		int error = fur_bulk_run(self_, &job, &r);
+		while (error == FUR_ENOENT && by == "replayer") { /* it is about to start */
+			replayer_->expect_running();
+			usleep(1000);
+			error = fur_bulk_run(self_, &job, &r);
+		}
+		if (error)
+			throw std::runtime_error(fur_errormsg());
+		if (by == "replayer" && r.by_operator != w_.records)
+			throw std::runtime_error("the operator has not mapped the records");
+		return r;
+	}
 	fur::Heap make(const bench::Options &o) const
 	{
 		fur::Options f;
@@ -295,6 +357,7 @@ private:
 	fur::Heap heap_;
 	fur::Thread self_;
 	bench::Locks locks_;
+	std::optional<Replayer> replayer_;
 	uint8_t *tables_[2] = {};
 	std::atomic<unsigned> target_{1};
 	std::atomic<bool> stop_{false}, locking_{false}, failed_{false};
@@ -326,6 +389,10 @@ Measured measure(
 	tables.store_to(inside);
 	tables.lock_records(m.by == "locks");
 	tables.longest_ms();
+	if (m.by == "replayer") {
+		tables.begin_replayer();
+		(void)tables.change(m.by); /* it has started when this returns */
+	}
 	const uint64_t before = tables.updates();
 	const double began = now();
 	double runs = 0, running = 0;
@@ -345,6 +412,7 @@ Measured measure(
 			sleep_for(took * (100.0 / w.share - 1));
 	} while (now() - began < o.seconds);
 	const double took = now() - began;
+	tables.end_replayer();
 	m.rate = static_cast<double>(tables.updates() - before) / took;
 	m.longest_ms = tables.longest_ms();
 	m.seconds = runs > 0 ? running / runs : 0;
@@ -376,7 +444,7 @@ void print(const std::vector<Measured> &all, const Workload &w, const json &r)
 	        r["machine"].get<std::string>().c_str(), static_cast<unsigned long long>(w.records),
 	        static_cast<unsigned long long>(w.bytes), w.threads,
 	        r["htm"].get<std::string>().c_str(), r["pm"].get<std::string>().c_str(), w.rounds);
-	printf("%-9s %-7s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
+	printf("%-9s %-9s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
 	        "longest ms", "bulk ms", "pause ms", "store ms", "again");
 	std::vector<std::string> rows = {"none"};
 	rows.insert(rows.end(), w.by.begin(), w.by.end());
@@ -385,7 +453,7 @@ void print(const std::vector<Measured> &all, const Workload &w, const json &r)
 			auto of = [&](double Measured::*what) {
 				return median_of(all, by, inside, what);
 			};
-			printf("%-9s %-7s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
+			printf("%-9s %-9s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
 			        inside ? "inside" : "outside", by.c_str(), of(&Measured::rate),
 			        of(&Measured::ratio), of(&Measured::longest_ms),
 			        of(&Measured::seconds) * 1e3, of(&Measured::pause_ms),
@@ -484,7 +552,10 @@ void add_options(tools::CommandLine &line, bench::Options &o, Workload &w)
 	line.option("--records", w.records, "records of the bulk update").range(64, 1 << 28);
 	line.option("--record-bytes", w.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
 	line.option("--by", w.only, "only this one: the others are left out")
-	        .one_of({"bulk", "each", "locks", "update"});
+	        .one_of({"bulk", "replayer", "each", "locks", "update"});
+	line.option("--replayer", w.replayer,
+	            "the fur-replayer of --by replayer; default: that of this build")
+	        .shown_default = "";
 	line.option("--where", w.where,
 	            "short updates of the bulk update's records, of others, or both in turn")
 	        .one_of({"inside", "outside", "both"});
@@ -508,13 +579,21 @@ void add_options(tools::CommandLine &line, bench::Options &o, Workload &w)
 
 int main(int argc, char **argv)
 {
+	const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
 	Workload w;
+	w.replayer = here / "../../src/replayer/fur-replayer";
+	w.operators = here / "bulk-operators.so";
 	return bench::main_of(
 	        "bulk", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &o) { add_options(line, o, w); },
 	        [&](bench::Options &o) {
 		        if (!w.only.empty())
 			        w.by = {w.only};
+		        else if (o.machine != "native")
+			        std::erase(w.by, "replayer");
+		        if (w.only == "replayer" && o.machine != "native")
+			        throw Usage("--by replayer: another process is not emulated: leave "
+			                    "out --machine");
 		        w.bytes -= w.bytes % 8;
 		        return run(o, w);
 	        });

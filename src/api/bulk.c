@@ -6,6 +6,7 @@
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
+#include "media/control_region.h"
 #include "media/heap_layout.h"
 
 #include <stdlib.h>
@@ -15,8 +16,9 @@ enum {
 	FUR_BULK_LEAST_BYTES = offsetof(struct fur_bulk, progress) + sizeof(void *),
 	FUR_BULK_RESULT_LEAST_BYTES = offsetof(struct fur_bulk_result, store_ns) + sizeof(uint64_t)
 };
-_Static_assert(FUR_BULK_LEAST_BYTES == sizeof(struct fur_bulk), "INV-G1");
-_Static_assert(FUR_BULK_RESULT_LEAST_BYTES == sizeof(struct fur_bulk_result), "INV-G1");
+_Static_assert(FUR_BULK_LEAST_BYTES == offsetof(struct fur_bulk, operator_name), "INV-G1");
+_Static_assert(
+        FUR_BULK_RESULT_LEAST_BYTES == offsetof(struct fur_bulk_result, by_operator), "INV-G1");
 
 static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk)
 {
@@ -38,6 +40,29 @@ static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk
 		        "%s: a heap file of version 1 has no FUR_BULK_WHOLE: take FUR_BULK_EACH, "
 		        "or make a new heap",
 		        heap_path(t->durability->file));
+	return 0;
+}
+
+static int check_operator(const struct fur_bulk *bulk)
+{
+	const char *name = bulk->operator_name;
+	if (!name)
+		return 0;
+	const size_t bytes = strnlen(name, ERRAND_NAME_BYTES);
+	if (bytes == 0 || bytes == ERRAND_NAME_BYTES)
+		return fur_fail(FUR_EINVAL,
+		        "fur_bulk_run: operator_name has %s: an operator's name has 1 to %d bytes",
+		        bytes ? "too many bytes" : "no bytes", ERRAND_NAME_BYTES - 1);
+	if (bulk->arg_bytes > ERRAND_ARG_BYTES || (bulk->arg_bytes && !bulk->arg))
+		return fur_fail(FUR_EINVAL,
+		        "fur_bulk_run: arg_bytes is %zu%s: an operator takes at most %d bytes, "
+		        "which lie at arg",
+		        bulk->arg_bytes, bulk->arg ? "" : " and arg is NULL", ERRAND_ARG_BYTES);
+	if (bulk->atomic != FUR_BULK_WHOLE)
+		return fur_fail(FUR_EINVAL,
+		        "fur_bulk_run: operator '%s' and FUR_BULK_EACH do not go together: take "
+		        "FUR_BULK_WHOLE, or leave operator_name NULL",
+		        name);
 	return 0;
 }
 
@@ -125,6 +150,8 @@ static int run(struct fur_thread *t, const struct fur_bulk *bulk, struct bulk_jo
 	int error = check_thread(t);
 	if (!error)
 		error = check_records(t, bulk);
+	if (!error)
+		error = check_operator(bulk);
 	if (!error)
 		error = take_extents(t, job);
 	if (!error)

@@ -3,12 +3,14 @@
  * whole.c - bulk updates that are atomic as a whole.
  *
  * Passes over the records, while short updates go on: the first over all records, each later one
- * over those that were marked meanwhile (htm/marks.h).  The results go to a block of the heap, in
+ * over those that were marked meanwhile (htm/marks.h).  With an operator, the replayer's process
+ * makes the first pass (bulk/errand.h).  The results go to a block of the heap, in
  * the file alone.  When few records are marked, the job takes the publication turn, maps these, and
  * publishes as a serial software update, whose record names the block.
  */
 #include "base/error.h"
 #include "bulk/bulk.h"
+#include "bulk/errand.h"
 #include "durability/durability.h"
 #include "htm/active.h"
 
@@ -79,6 +81,8 @@ static void write_rows(struct whole *w)
 		r.from = at + media_bulk_changed_bytes(e->count);
 		at = r.from + e->count * media_bulk_step(r.bytes);
 		rows_of(w)[i] = r;
+		/* For an operator (errand_run); the first result takes its place. */
+		arch_store((uint64_t *)(void *)result_of(w, i, 0), e->number);
 		memset(changed_bits(w, i), 0, media_bulk_changed_bytes(e->count));
 	}
 	pm_flush(pm, rows_of(w), job->n * sizeof(struct media_bulk_row));
@@ -274,6 +278,7 @@ static int commit(struct whole *w)
 	arch_fetch_add(&t->htm->bulk.commits, 1);
 	arch_fetch_add(&t->htm->bulk.records, w->changed);
 	arch_fetch_add(&t->htm->bulk.again, w->job->result.again);
+	arch_fetch_add(&t->htm->bulk.by_operator, w->job->result.by_operator);
 	/* For fur_options.dram_bytes, it counts as an update with an entry for each page. */
 	if (t->htm->after_update)
 		t->htm->after_update(t, w->block.bytes / MEDIA_ENTRY_MAX);
@@ -294,10 +299,42 @@ static int map_until_few(struct whole *w)
 	return error ? error : drain_results(w);
 }
 
+/* Let the commit find the pages private to which it will store, and count the changed records. */
+static void take_over(struct whole *w)
+{
+	for (uint64_t i = 0; i < w->job->n; i++) {
+		const uint64_t count = w->job->extents[i].count, *bits = changed_bits(w, i);
+		for (uint64_t k = 0; k < count; k += 64) {
+			const uint64_t word = arch_load(&bits[k / 64]);
+			w->changed += (unsigned)__builtin_popcountll(word);
+			if (word)
+				bulk_touch(w->t, w->job, i, k, k + 64 < count ? k + 64 : count);
+		}
+	}
+	w->job->result.by_operator = w->job->records;
+	w->job->result.passes++;
+}
+
+/* The first pass, by the operator.  If the replayer dies, this thread begins anew. */
+static int map_by_operator(struct whole *w)
+{
+	bool mapped = false;
+	int error = errand_settle(w->t, w->job);
+	if (!error)
+		error = errand_run(w->t, w->job, &w->block, &mapped);
+	if (error || mapped) {
+		if (!error)
+			take_over(w);
+		return error;
+	}
+	write_rows(w);
+	return map_all(w);
+}
+
 /* While updates set marks. */
 static int map_and_commit(struct whole *w)
 {
-	int error = map_all(w);
+	int error = w->job->what->operator_name ? map_by_operator(w) : map_all(w);
 	if (!error)
 		error = map_until_few(w);
 	return error ? error : commit(w);
@@ -305,7 +342,9 @@ static int map_and_commit(struct whole *w)
 
 static int run(struct whole *w)
 {
-	int error = bulk_make_marks(w->job);
+	int error = w->job->what->operator_name ? errand_check(w->t, w->job) : 0;
+	if (!error)
+		error = bulk_make_marks(w->job);
 	if (error)
 		return error;
 	w->todo = calloc(w->job->records / 64 + 1, sizeof *w->todo);

@@ -127,7 +127,7 @@ struct htm {
 	struct htm_bulk {
 		uint64_t running, cancels;
 		uint64_t few; /* so many records may always be left for the commit */
-		uint64_t commits, records, again;
+		uint64_t commits, records, again, by_operator;
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;

@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "replay/preload.h"
+#include "replayer/operators.h"
 #include "replayer/privileges.h"
 #include "replayer/serve.h"
 
@@ -32,6 +33,7 @@ struct arguments {
 	const char *heap;
 	bool once, status, quiet;
 	struct replay_options replay;
+	struct server_operators operators;
 };
 
 static uint32_t option_number(const struct argp_state *state, const char *option, const char *text,
@@ -57,6 +59,11 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
+	case 'O':
+		if (a->operators.n == sizeof a->operators.files / sizeof a->operators.files[0])
+			argp_error(state, "--operators %s: %zu files at most", arg, a->operators.n);
+		a->operators.files[a->operators.n++] = arg;
+		return 0;
 	case 't':
 		a->replay.threads = option_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
 		return 0;
@@ -72,6 +79,8 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "HEAP is missing");
 		if (a->once && a->status)
 			argp_error(state, "--once and --status: one at a time");
+		if (a->operators.n && (a->once || a->status))
+			argp_error(state, "--operators: not with --once or --status");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -87,6 +96,10 @@ static const struct argp_option options[] = {
                 "how many entries ahead to prefetch memory: N or sequential:N, with each entry; "
                 "batch:N, N entries at a time; 0: no prefetching; auto, the default: as many as a "
                 "measurement during the first replays shows to be best",
+                0},
+        {"operators", 'O', "FILE", 0,
+                "a shared object with operators for fur_bulk_run(), which the heap's owner or root "
+                "owns and nobody else may write; several times for several files",
                 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
@@ -167,15 +180,42 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
-/* Handle SIGBUS: the file became shorter while it was mapped, or cannot be read. */
-static void on_file_lost(int signal)
+/* The file became shorter while it was mapped, or cannot be read. */
+static void file_lost(void)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
-	(void)signal;
 	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
 		_exit(EXIT_BAD_DATA);
 	_exit(EXIT_BAD_DATA);
+}
+
+/* Handle SIGBUS, and with operators the other signals of a crash. */
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+	const bool bus = number == SIGBUS;
+	if (!bus || !server_maps(server, info->si_addr))
+		operators_crashed(number, info, context);
+	if (bus)
+		file_lost();
+	/* Not an operator's: the processor raises it again, and the process dies of it. */
+	signal(number, SIG_DFL);
+}
+
+static void handle_signals(bool operators)
+{
+	struct sigaction action = {.sa_handler = on_stop_signal};
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	action.sa_handler = NULL;
+	action.sa_sigaction = on_crash;
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	sigaction(SIGBUS, &action, NULL);
+	if (!operators)
+		return;
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGFPE, &action, NULL);
+	sigaction(SIGILL, &action, NULL);
 }
 
 static void say_recovered(void *self, const struct replay_result *result)
@@ -209,14 +249,10 @@ static void say_detached(void *self)
 static int run_server(struct arguments *a)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
-	int error = server_start(a->heap, &a->replay, &events, &server);
+	int error = server_start(a->heap, &a->replay, &a->operators, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);
-	struct sigaction action = {.sa_handler = on_stop_signal};
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	action.sa_handler = on_file_lost;
-	sigaction(SIGBUS, &action, NULL);
+	handle_signals(a->operators.n != 0);
 	if (!a->quiet)
 		printf("%s: waiting for work\n", a->heap);
 	fflush(stdout);
@@ -227,7 +263,10 @@ static int run_server(struct arguments *a)
 	/* From here on a signal must not reach the server, which server_end() frees. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	server_end(server);
+	if (!server_end(server)) {
+		fflush(stdout);
+		_exit(status);
+	}
 	return status;
 }
 

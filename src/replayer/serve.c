@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * serve.c - two threads, the watch and the server.
+ * serve.c - two threads, the watch and the server; a third one with operators (operating.c).
  *
  * The watch sleeps until it gets the worker's lock.  So it learns without polling that the worker
  * has ended, for whatever reason.  Then it sleeps until the next worker opens the heap.
@@ -12,6 +12,7 @@
 #include "replayer/serve.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "replayer/operating.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,12 +24,16 @@ struct server {
 	struct heap_file file;
 	struct durability d;
 	struct server_events events;
+	struct turns turns;
+	struct operating operating;
 	pthread_t watch;
 	uint32_t ended;  /* workers whose end the watch has seen */
 	uint32_t opened; /* control->opened when a worker was last announced */
 	uint32_t stopping;
-	uint32_t watch_error; /* errno of the lock call that ended the watch, or 0 */
-	bool working;         /* a worker has been announced */
+	/* errno of a lock call that failed in another thread, or 0 */
+	uint32_t watch_error;
+	bool working;  /* a worker has been announced */
+	bool watching; /* the watch runs */
 };
 
 /* ------------------------------------------------------------------- watch */
@@ -157,10 +162,14 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 {
 	uint32_t ended = arch_load32_acquire(&s->ended);
 	int error = file_still_there(s);
-	if (!error)
-		error = control_take_unless(&s->d, &s->stopping);
 	if (error)
+		return error;
+	turns_take(&s->turns); /* INV-S5 */
+	error = control_take_unless(&s->d, &s->stopping);
+	if (error) {
+		turns_give(&s->turns);
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
+	}
 	uint64_t tail = ring_tail(&s->d);
 	worker_announce(s);
 	if (ended != *seen) {
@@ -172,6 +181,7 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	*replayed = ring_tail(&s->d) - tail;
 	if (control_give_back(&s->d) && !error)
 		error = heap_lock_failed(errno);
+	turns_give(&s->turns);
 	return error;
 }
 
@@ -214,58 +224,93 @@ void server_stop(struct server *s)
 
 /* ------------------------------------------------------------- start and end */
 
-int server_start(const char *path, const struct replay_options *replay,
-        const struct server_events *events, struct server **out)
+/* Take the heap's file, and be its replayer. */
+static int take_heap(struct server *s, const char *path)
 {
 	char reason[160];
 	struct fur_options options;
-	struct server *s = calloc(1, sizeof *s);
-	if (!s)
-		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
 	fur_options_init(&options);
 	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file); /* INV-S1 */
+	if (error)
+		return error;
+	error = heap_attach(&s->d, &s->file, &options, reason, sizeof reason);
+	if (error)
+		heap_close_file(&s->file);
+	return error;
+}
+
+static int start_threads(struct server *s)
+{
+	/* Read `opened` before the watch starts, so that every worker that opens the heap from now
+	 * on is announced. */
+	s->opened = arch_load32_acquire(&s->d.control->opened);
+	const int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
+	if (held < 0)
+		return held;
+	if (held)
+		s->opened--;
+	s->d.control->wake_at = CONTROL_AWAKE;
+	s->d.control->replayer_pid = (uint64_t)getpid();
+	int error = watch_start(s);
+	if (error)
+		return error;
+	s->watching = true;
+	s->operating.d = &s->d;
+	s->operating.turns = &s->turns;
+	s->operating.lock_error = &s->watch_error;
+	return operating_start(&s->operating);
+}
+
+int server_start(const char *path, const struct replay_options *replay,
+        const struct server_operators *operators, const struct server_events *events,
+        struct server **out)
+{
+	struct server *s = calloc(1, sizeof *s);
+	*out = NULL;
+	if (!s)
+		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
+	pthread_mutex_init(&s->turns.mutex, NULL);
+	pthread_cond_init(&s->turns.changed, NULL);
+	int error = take_heap(s, path);
 	if (error) {
 		free(s);
 		return error;
 	}
-	error = heap_attach(&s->d, &s->file, &options, reason, sizeof reason);
 	s->d.beside = true;
 	s->d.replay_options = *replay;
 	s->events = *events;
-	if (!error) {
-		/* Read `opened` before the watch starts, so that every worker that opens the heap
-		 * from now on is announced. */
-		s->opened = arch_load32_acquire(&s->d.control->opened);
-		int held = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
-		if (held < 0)
-			error = held;
-		else if (held)
-			s->opened--;
-	}
-	if (!error) {
-		s->d.control->wake_at = CONTROL_AWAKE;
-		s->d.control->replayer_pid = (uint64_t)getpid();
-		error = watch_start(s);
-	}
-	if (error) {
-		if (s->d.super)
-			durability_detach(&s->d);
-		heap_close_file(&s->file);
-		free(s);
-		return error;
-	}
-	*out = s;
-	return 0;
+	if (operators->n)
+		error = operators_load(
+		        operators->files, operators->n, s->file.fd, &s->operating.operators);
+	if (!error)
+		error = start_threads(s);
+	if (error)
+		(void)server_end(s);
+	else
+		*out = s;
+	return error;
 }
 
-void server_end(struct server *s)
+bool server_end(struct server *s)
 {
-	pthread_cancel(s->watch);
-	pthread_join(s->watch, NULL);
-	s->d.control->replayer_pid = 0;
+	if (s->operating.d && !operating_stop(&s->operating))
+		return false;
+	if (s->watching) {
+		pthread_cancel(s->watch);
+		pthread_join(s->watch, NULL);
+		s->d.control->replayer_pid = 0;
+	}
+	operators_unload(s->operating.operators);
 	durability_detach(&s->d);
 	heap_close_file(&s->file);
 	free(s);
+	return true;
+}
+
+bool server_maps(const struct server *s, const void *address)
+{
+	const uintptr_t at = (uintptr_t)address, from = (uintptr_t)s->file.super;
+	return at >= from && at - from < s->file.file_bytes;
 }
 
 /* ------------------------------------------------------------------ status */

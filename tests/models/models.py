@@ -12,9 +12,9 @@
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
 Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml,
-claims.pml, bulk.pml or bulkblock.pml.  Before any, models.py checks that its table of mutations
-agrees with the lists at the heads of the models, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its
+table of mutations agrees with the lists at the heads of the models, and with the headings of the
+planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -35,6 +35,7 @@ FRESH = HERE / "fresh.pml"
 CLAIMS = HERE / "claims.pml"
 BULK = HERE / "bulk.pml"
 BULK_BLOCK = HERE / "bulkblock.pml"
+BULK_OPERATOR = HERE / "bulkoperator.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -306,6 +307,18 @@ BULK_BLOCK_MUTATIONS = [
     Mutation("EARLYMARK", "INV-BU4", ["bulk-not-drained"], [], ["bulkblock"]),
     Mutation("EARLYGIVE", "INV-BU4", ["bulk-frees-early"], [], ["bulkblock"]),
 ]
+# Of bulkoperator.pml.
+BULK_OPERATOR_MUTATIONS = [
+    Mutation("COPYFREE", "INV-OP1", ["operate-copies-at-once"], [], ["bulkoperator"]),
+    Mutation("STOREFREE", "INV-OP1", ["operate-stores-at-once"], [], ["bulkoperator"]),
+    Mutation("CHECKFIRST", "INV-OP1", [], [], ["bulkoperator"]),
+    Mutation("NOCHECK", "INV-OP1", ["operate-no-check"], [], ["bulkoperator"]),
+    Mutation("GIVESEARLY", "INV-FM2", [], [], ["bulkoperator"]),
+    Mutation("MARKSLATE", "INV-OP2", ["errand-before-marks"], [], ["bulkoperator"]),
+    Mutation("NOREPLAY", "INV-OP2", ["errand-no-replay"], [], ["bulkoperator"]),
+    Mutation("UNDRAWN", "INV-OP2", ["errand-settles-drawn"], [], ["bulkoperator"]),
+    Mutation("SKIPSREST", "INV-BU3", [], [], ["bulkoperator"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -315,6 +328,7 @@ ALL_MUTATIONS = (
     + CLAIMS_MUTATIONS
     + BULK_MUTATIONS
     + BULK_BLOCK_MUTATIONS
+    + BULK_OPERATOR_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -417,6 +431,9 @@ def bulk_cases() -> dict[str, Case]:
     found["bulkblock"] = Case(BULK_BLOCK, [], True)
     for m in BULK_BLOCK_MUTATIONS:
         found[f"bulkblock-{m.name}"] = Case(BULK_BLOCK, [m.name], False)
+    found["bulkoperator"] = Case(BULK_OPERATOR, [], True)
+    for m in BULK_OPERATOR_MUTATIONS:
+        found[f"bulkoperator-{m.name}"] = Case(BULK_OPERATOR, [m.name], False)
     return found
 
 
@@ -452,6 +469,7 @@ def disagreements() -> list[str]:
         (CLAIMS, CLAIMS_MUTATIONS),
         (BULK, BULK_MUTATIONS),
         (BULK_BLOCK, BULK_BLOCK_MUTATIONS),
+        (BULK_OPERATOR, BULK_OPERATOR_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))

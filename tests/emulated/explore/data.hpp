@@ -11,6 +11,7 @@
 #include "../../../bench/tpcc/load.hpp"
 #include "containers.hpp"
 #include "options.hpp"
+#include "run.hpp"
 
 #include <algorithm>
 #include <fur.hpp>
@@ -33,6 +34,26 @@ struct alignas(128) BulkRecord {
 	uint64_t gap[8], first, inside[7], last, rest[15];
 };
 static_assert(offsetof(BulkRecord, last) - offsetof(BulkRecord, first) == BULK_BYTES - 8);
+/* What a bulk update makes of the words of a record; that with the last number is a thread's own
+ * word.  Some stay as they are. */
+inline uint64_t bulk_result(uint64_t number, uint64_t value)
+{
+	return number == BULK_RECORDS ? value + 1 : value % 4 == 3 ? value : value + 100;
+}
+/* The same by an operator, in the replayer.  It keeps nothing: at the publication, a record has the
+ * value that it was mapped from, or the oracle finds that the result is not of that value. */
+inline bool map_by_operator(void *copy, size_t bytes, uint64_t number)
+{
+	auto *word = static_cast<uint64_t *>(copy);
+	uint64_t *last = &word[bytes / 8 - 1];
+	const uint64_t value = *word;
+	if (number != BULK_RECORDS) {
+		run.bulk_torn |= value != *last;
+		*last = bulk_result(number, value);
+	}
+	*word = bulk_result(number, value);
+	return *word != value;
+}
 
 struct Data {
 	tpcc::Database *database; /* tpcc only */

@@ -5,6 +5,7 @@
 #ifndef EXPLORE_FUR_SUBJECT_HPP
 #define EXPLORE_FUR_SUBJECT_HPP
 
+#include "data.hpp"
 #include "internals.hpp"
 #include "recorded.hpp"
 #include "run.hpp"
@@ -16,6 +17,7 @@
 #include <stdexcept>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace explore
@@ -82,11 +84,15 @@ public:
 		{
 			must(fur_wait(self_, ticket));
 		}
-		/* False: another thread's runs. */
-		bool bulk(const fur_bulk &job)
+		/* False: another thread's runs, or it was cancelled. */
+		bool bulk(fur_bulk job)
 		{
 			int result = fur_bulk_run(self_, &job, nullptr);
-			if (result == FUR_EBUSY)
+			if (result == FUR_ENOENT) { /* no replayer at this moment */
+				job.operator_name = nullptr;
+				result = fur_bulk_run(self_, &job, nullptr);
+			}
+			if (result == FUR_EBUSY || result == FUR_EABORTED)
 				return false;
 			must(result);
 			return true;
@@ -210,30 +216,108 @@ public:
 		default: return oracle::Becomes::VISIBLE_LATER;
 		}
 	}
-	/* Replays as fur-replayer does, a process alongside this one: with an open file of its own,
-	 * and without nondurable[].  It leaves and returns, so workers find it present, absent, or
-	 * present and not answering. */
+	/* What a process alongside this one has: an open file of its own, and no nondurable[]. */
+	struct Beside {
+		explicit Beside(const durability &worker) : d(std::make_unique<durability>(worker))
+		{
+			d->beside = true;
+			d->redo = nullptr;
+			d->nondurable = nullptr;
+			d->pm.fd = ::open(run.path, O_RDWR);
+		}
+		~Beside()
+		{
+			::close(d->pm.fd);
+		}
+		Beside(const Beside &) = delete;
+		std::unique_ptr<durability> d;
+	};
+	static void nap(uint64_t turns)
+	{
+		timespec time = {0, static_cast<long>(turns * 7919 % 1000)};
+		syscall(SYS_nanosleep, &time, nullptr);
+	}
+	/* Replays as fur-replayer does, or carries out errands while another thread replays.  It
+	 * leaves and returns, so workers find it present, absent, or present and not answering. */
 	void act_as_replayer(const std::atomic<bool> &over)
 	{
-		auto d = std::make_unique<durability>(heap_->durability);
-		d->beside = true;
-		d->redo = nullptr;
-		d->nondurable = nullptr;
-		d->pm.fd = ::open(run.path, O_RDWR);
+		if (run.work == Work::BULK)
+			return act_as_operator(over);
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
 		for (uint64_t turns = 0; !over; turns++) {
 			if (turns % 16 == 0)
 				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
 			d->control->replayer_pid = 1;
-			if (control_try_take(d.get()) == 0) {
-				must(replay_live(d.get()));
-				control_give_back(d.get());
+			if (control_try_take(d) == 0) {
+				must(replay_live(d));
+				control_give_back(d);
 			}
 			if (turns % 16 == 11)
 				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
-			timespec nap = {0, static_cast<long>(turns * 7919 % 1000)};
-			syscall(SYS_nanosleep, &nap, nullptr);
+			nap(turns);
 		}
-		::close(d->pm.fd);
+	}
+	void act_as_operator(const std::atomic<bool> &over)
+	{
+		std::thread replays([&] {
+			emu_move(EMU_AGENT);
+			const Beside beside(heap_->durability);
+			for (uint64_t turns = 0; !over; turns++) {
+				if (control_try_take(beside.d.get()) == 0) {
+					must(replay_live(beside.d.get()));
+					control_give_back(beside.d.get());
+				}
+				nap(turns);
+			}
+		});
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
+		const operate_calls calls = {
+		        [](void *, const char *, const void *, size_t) { return 0; },
+		        [](void *, operate_batch *batch) { return map_batch(*batch); }, nullptr};
+		auto errand = std::make_unique<operate>();
+		errand->d = d;
+		errand->calls = &calls;
+		errand->limit = 3; /* several batches */
+		for (uint64_t turns = 0; !over; turns++) {
+			if (turns % 16 == 0) {
+				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
+				d->control->replayer_pid = 1;
+				operate_start(d, 1);
+			}
+			if (turns % 16 < 11)
+				carry_out(errand.get());
+			if (turns % 16 == 11) {
+				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+				forget(errand.get());
+			}
+			nap(turns);
+		}
+		forget(errand.get());
+		replays.join();
+	}
+	static void carry_out(operate *errand)
+	{
+		if ((!errand->number && !operate_accept(errand)) || control_try_take(errand->d))
+			return;
+		const bool more = operate_exchange(errand);
+		control_give_back(errand->d);
+		if (!more || !operate_map(errand))
+			operate_end(errand);
+	}
+	/* As if its process had died. */
+	static void forget(operate *errand)
+	{
+		errand->number = 0;
+		operate_end(errand);
+	}
+	static int map_batch(operate_batch &batch)
+	{
+		for (uint64_t k = 0; k < batch.n; k++)
+			batch.changed[k] = map_by_operator(
+			        batch.records + k * batch.bytes, batch.bytes, batch.numbers[k]);
+		return 0;
 	}
 	static void unmap(const Options &o)
 	{

@@ -201,7 +201,7 @@ private:
 	{
 		if constexpr (requires { self_.bulk(fur_bulk()); })
 			if (r % 8 == 0)
-				return bulk_update((r >> 3 & 3) == 0);
+				return bulk_update((r >> 3 & 3) == 0, run.o->replayer ? r >> 5 : 0);
 		update(r, [r](auto *tx, Data *d) {
 			auto *all = fur_load(tx, &d->bulk);
 			BulkRecord *from = &all[(r >> 8) % BULK_RECORDS],
@@ -239,7 +239,18 @@ private:
 	struct BulkHistory {
 		Worker *worker;
 		uint64_t before[BULK_RECORDS + 1], after[BULK_RECORDS + 1];
+		bool mapped[BULK_RECORDS + 1]; /* here, and not by an operator */
+		uint64_t looks;                /* left until it is cancelled; 0: it is not */
 	};
+	/* Called at last when the operator's results are there: the publication comes next. */
+	static bool bulk_progress(uint64_t, uint64_t, void *history)
+	{
+		auto &h = *static_cast<BulkHistory *>(history);
+		const bool goes_on = h.looks == 0 || --h.looks != 0;
+		run.bulk = goes_on ? history : nullptr; /* the block's free is published next */
+		run.bulk_thread = emu_thread();
+		return goes_on;
+	}
 	static bool bulk_map(void *copy, size_t bytes, uint64_t number, void *history)
 	{
 		auto &h = *static_cast<BulkHistory *>(history);
@@ -248,21 +259,23 @@ private:
 		run.bulk_thread = emu_thread();
 		auto *word = static_cast<uint64_t *>(copy);
 		uint64_t *last = &word[bytes / 8 - 1];
-		h.before[number] = h.after[number] = *word;
-		if (number == BULK_RECORDS) {
-			h.after[number] = ++*word;
-			return true;
-		}
-		run.bulk_torn |= *word != *last;
-		/* Some stay as they are. */
-		if (*word % 4 == 3)
-			return false;
-		h.after[number] = *word = *last = *word + 100;
-		return true;
+		h.mapped[number] = true;
+		h.before[number] = *word;
+		h.after[number] = bulk_result(number, *word);
+		run.bulk_torn |= number != BULK_RECORDS && *word != *last;
+		if (number != BULK_RECORDS)
+			*last = h.after[number];
+		*word = h.after[number];
+		return h.before[number] != h.after[number]; /* some stay as they are */
 	}
 	/* Its reads and writes are those of the last calls; nobody else stores meanwhile. */
-	void bulk_publishes(const BulkHistory &h)
+	void bulk_publishes(BulkHistory &h)
 	{
+		for (int k = 0; k <= BULK_RECORDS; k++)
+			if (!h.mapped[k]) {
+				h.before[k] = k < BULK_RECORDS ? data_->bulk[k].first : *mine_;
+				h.after[k] = bulk_result(uint64_t(k), h.before[k]);
+			}
 		auto offset = [this](const void *at) {
 			return uint64_t(static_cast<const char *>(at) - base_);
 		};
@@ -277,9 +290,10 @@ private:
 		oracle::write(offset(mine_), h.after[BULK_RECORDS]);
 		oracle::committing(oracle::Becomes::PUBLISHED, h.after[BULK_RECORDS]);
 	}
-	void bulk_update(bool each)
+	/* `by_operator`: random, or 0: by none. */
+	void bulk_update(bool each, uint64_t by_operator)
 	{
-		BulkHistory history = {this, {}, {}};
+		BulkHistory history = {this, {}, {}, {}, 0};
 		const fur_extent extents[] = {
 		        {&data_->bulk[0].first, sizeof(BulkRecord), BULK_RECORDS}, {mine_, 0, 1}};
 		fur_bulk job;
@@ -291,6 +305,12 @@ private:
 		job.n = 2;
 		/* So few records are one portion, so that EACH changes them in one update, too. */
 		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
+		if (by_operator % 4 && !each) {
+			/* A third is cancelled, if it takes so long. */
+			history.looks = by_operator % 4 == 1 ? 2 + by_operator / 4 % 4 : 0;
+			job.operator_name = "explore";
+			job.progress = bulk_progress;
+		}
 		run.bulk_publishes = [](void *now) {
 			auto *h = static_cast<BulkHistory *>(now);
 			h->worker->bulk_publishes(*h);

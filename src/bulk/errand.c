@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * errand.c - the program's side of an errand (errand.h): check, settle, ask, wait, give up.
+ */
+#include "bulk/errand.h"
+#include "base/error.h"
+#include "durability/nondurable.h"
+#include "file/heap_file.h"
+
+#include <string.h>
+
+enum {
+	/* How soon the program looks whether the replayer lives, and whether it is cancelled. */
+	LOOK_NS = 20 * 1000 * 1000,
+	/* So long a request may remain without an answer. */
+	ANSWER_S = 10
+};
+
+static int no_operators(const struct fur_thread *t, const struct bulk_job *job, const char *what)
+{
+	return fur_fail(FUR_ENOENT,
+	        "%s: fur_bulk_run: operator '%s' needs a replayer, and %s: start fur-replayer with "
+	        "--operators FILE, or leave operator_name NULL",
+	        heap_path(t->durability->file), job->what->operator_name, what);
+}
+
+int errand_check(const struct fur_thread *t, const struct bulk_job *job)
+{
+	const struct control *c = t->durability->control;
+	const int held = heap_lock_held(t->durability->pm.fd, HEAP_LOCK_REPLAYER);
+	if (held < 0)
+		return held;
+	if (!held)
+		return no_operators(t, job, "none serves this heap");
+	const uint64_t pid = arch_load(&c->errand.operators_pid);
+	if (!pid || pid != arch_load(&c->replayer_pid))
+		return no_operators(t, job, "this heap's has no operators");
+	return 0;
+}
+
+int errand_settle(struct fur_thread *t, struct bulk_job *job)
+{
+	struct durability *d = t->durability;
+	struct dset *set = &t->window.commit.dset;
+	struct arch_backoff backoff = durability_backoff(d);
+	/* An update that is visible may not have drawn its durTS yet.  It has announced itself
+	 * before, so our scan finds it, or it has left, with a durTS (plant: errand-settles-drawn).
+	 * What becomes visible later sets marks: marks_begin() has returned. */
+	nondurable_collect(d, t->index, set);
+	nondurable_wait_drawn(d, set);
+	set->n = 0;
+	const uint64_t upto = ring_next_acquire(d);
+	int error = 0;
+	while (!error && upto && !ring_replayed(d, upto - 1)) {
+		error = bulk_progress(t, job, 0, job->records);
+		if (!error)
+			error = durability_replay(d, &backoff);
+	}
+	return error;
+}
+
+/* ------------------------------------------------------------------- the errand */
+
+/* Returns the request's number. */
+static uint64_t ask(struct control *c, const struct bulk_job *job, const struct bulk_block *block)
+{
+	struct control_errand *e = &c->errand;
+	const struct fur_bulk *what = job->what;
+	const uint64_t number = errand_number(arch_load(&e->request)) + 1;
+	e->opened = arch_load32(&c->opened);
+	e->block = block->offset;
+	e->block_bytes = block->bytes;
+	e->rows = job->n;
+	e->records = job->records;
+	memset(e->name, 0, sizeof e->name);
+	memcpy(e->name, what->operator_name, strnlen(what->operator_name, sizeof e->name - 1));
+	e->arg_bytes = (uint32_t)what->arg_bytes;
+	if (what->arg_bytes)
+		memcpy(e->arg, what->arg, what->arg_bytes);
+	arch_store(&e->done, 0);
+	/* Release: the replayer that finds the number finds the fields, and the rows. */
+	arch_store_release(&e->request, errand_request(number, ERRAND_ASKED));
+	arch_fetch_add32(&e->asked, 1);
+	arch_futex_wake_all_shared(&e->asked);
+	return number;
+}
+
+/* Fence: whatever this thread does next to the block comes later.  A replayer that has seen the
+ * request before stores with the right to replay, which the block's next owner waits for
+ * (INV-OP1). */
+static void give_up(struct control_errand *e, uint64_t number)
+{
+	arch_exchange(&e->request, errand_request(number, ERRAND_NONE));
+}
+
+static int refused(const struct control_errand *e)
+{
+	char says[sizeof e->says];
+	const int code = (int)e->code;
+	memcpy(says, e->says, sizeof says);
+	says[sizeof says - 1] = 0;
+	return code ? fur_fail(code, "fur_bulk_run: %s", says) : 0;
+}
+
+/* Is the replayer that was asked still there?  Not if another one has come.  Errors: FUR_ESYS. */
+static int lives(const struct fur_thread *t, uint64_t pid)
+{
+	const int held = heap_lock_held(t->durability->pm.fd, HEAP_LOCK_REPLAYER);
+	return held > 0 ? arch_load(&t->durability->control->replayer_pid) == pid : held;
+}
+
+/* While it is at work: tell how far it is, and sleep until it has moved. */
+static int wait_once(struct fur_thread *t, struct bulk_job *job, uint32_t moved, bool late)
+{
+	struct control_errand *e = &t->durability->control->errand;
+	const int error = bulk_progress(t, job, arch_load(&e->done), job->records);
+	if (error)
+		return error;
+	if (late)
+		return fur_fail(FUR_EBUSY,
+		        "%s: fur_bulk_run: the replayer (process %llu) has not taken up operator "
+		        "'%s' for ten seconds: if it is stopped, or another operator hangs, "
+		        "continue or kill it",
+		        heap_path(t->durability->file), (unsigned long long)e->operators_pid,
+		        job->what->operator_name);
+	arch_futex_wait_shared(&e->moved, moved, LOOK_NS);
+	return 0;
+}
+
+static int wait_for(struct fur_thread *t, struct bulk_job *job, uint64_t pid, bool *mapped)
+{
+	struct control_errand *e = &t->durability->control->errand;
+	const uint64_t until = arch_now_ns() + ANSWER_S * UINT64_C(1000000000);
+	int error = 0;
+	while (!error) {
+		const uint32_t moved = arch_load32_acquire(&e->moved);
+		/* The lock first: a replayer that has died by now stores no more, and the request
+		 * has what it has said last.  The acquire orders the two. */
+		const int alive = lives(t, pid);
+		const enum errand_state state = errand_state(arch_load_acquire(&e->request));
+		*mapped = state == ERRAND_DONE;
+		if (*mapped)
+			return 0;
+		if (state == ERRAND_REFUSED)
+			return refused(e);
+		if (alive <= 0)
+			return alive;
+		error = wait_once(t, job, moved, state == ERRAND_ASKED && arch_now_ns() > until);
+	}
+	return error;
+}
+
+int errand_run(
+        struct fur_thread *t, struct bulk_job *job, const struct bulk_block *block, bool *mapped)
+{
+	struct control *c = t->durability->control;
+	const uint64_t pid = arch_load(&c->errand.operators_pid), number = ask(c, job, block);
+	const int error = wait_for(t, job, pid, mapped);
+	give_up(&c->errand, number);
+	return error;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * errand.h - a bulk update's first pass in the replayer's process.  The program asks, through
+ * control.errand, and waits; the replayer's operator maps all records, and stores the results in
+ * the update's block.  The program maps what was marked meanwhile, and commits, as ever (whole.c).
+ *
+ * The program writes the request's fields, then a new number with ERRAND_ASKED.  The replayer moves
+ * it to ERRAND_RUNS, and then works in batches:
+ *
+ *     with the right to replay     store the results of the last batch in the block, and copy the
+ *                                  records of the next one from the image (operate_exchange)
+ *     without                      call the operator with each copy (operate_map)
+ *
+ * At the end it moves the request to ERRAND_DONE or ERRAND_REFUSED.  The program moves it to
+ * ERRAND_NONE, at any time.
+ *
+ *   INV-OP1  The replayer copies records and stores results only with the right to replay, after it
+ *            has found there that the request, of this number, still runs, and that its program has
+ *            the heap open.  So a copy is never torn by a replay; and when the program has given
+ *            up, or has died, nothing is stored to the block once its next owner can: what that one
+ *            logs reaches the file by a replay, what it stores past the log waits until the
+ *            block's free is replayed (INV-FM2), and a program that opens the heap takes the right
+ *            to replay first.
+ *   INV-OP2  Before it asks, the program lets updates set marks, and then waits until each update
+ *            that is visible, and may have set none, is replayed.  So a record in the image has its
+ *            newest value, or is marked.
+ *   INV-OP3  The results are durable before ERRAND_DONE (INV-BU4).
+ */
+#ifndef FUR_ERRAND_H
+#define FUR_ERRAND_H
+
+#include "bulk/bulk.h"
+#include "media/control_region.h"
+
+/* ------------------------------------------------------------ the program */
+
+/* Is there a replayer with operators?  Errors: FUR_ENOENT; FUR_ESYS. */
+FUR_MUST_USE int errand_check(const struct fur_thread *t, const struct bulk_job *job);
+
+/* INV-OP2.  Errors: those of durability_replay(); FUR_EABORTED. */
+FUR_MUST_USE int errand_settle(struct fur_thread *t, struct bulk_job *job);
+
+/* Let the job's operator map all records.  The block in the file has rows, changed bits of 0, and
+ * in the place of each row's first result the number of its first record.  *mapped: true: done;
+ * false: the replayer has died, or stopped, and stores nothing in the block any more.
+ * Errors: FUR_EABORTED (cancelled, or the operator's), FUR_ENOENT, FUR_EBUSY, FUR_EIO, FUR_ENOMEM,
+ * FUR_ESYS. */
+FUR_MUST_USE int errand_run(
+        struct fur_thread *t, struct bulk_job *job, const struct bulk_block *block, bool *mapped);
+
+/* ----------------------------------------------------------- the replayer */
+
+struct operate_batch {
+	uint64_t n, bytes; /* records, and bytes of each */
+	uint8_t *records;  /* in: copies; out: what they become */
+	uint64_t *numbers;
+	bool *changed;
+};
+
+struct operate_calls {
+	/* Find an operator; its next calls get this `arg`.  Errors: FUR_ENOENT, with a message. */
+	int (*find)(void *self, const char *name, const void *arg, size_t arg_bytes);
+	/* Call it for each record of the batch.  Errors: FUR_EABORTED, with a message. */
+	int (*map)(void *self, struct operate_batch *batch);
+	void *self;
+};
+
+struct operate_place {
+	uint64_t row, k;
+};
+
+struct operate {
+	struct durability *d;
+	const struct operate_calls *calls;
+	uint64_t limit;  /* of the records of a batch; 0: the usual one */
+	uint64_t number; /* of the request that runs, or 0 */
+	uint64_t block, block_bytes, rows, done;
+	struct media_bulk_row *row; /* [rows], checked copies; NULL: not read yet */
+	uint64_t *first;            /* [rows], the number of each row's first record */
+	struct operate_place next;  /* the first record of the next batch */
+	struct operate_place *places;
+	uint64_t most; /* records of a batch */
+	bool finished; /* the last batch is mapped */
+	struct operate_batch batch;
+};
+
+/* Called by a replayer that has HEAP_LOCK_REPLAYER, before it takes up requests and when it ends:
+ * programs map what is not done.  `pid`: this process, or 0 if it has no operators. */
+void operate_start(struct durability *d, uint64_t pid);
+
+/* Take up a request.  False: there is none. */
+bool operate_accept(struct operate *o);
+/* Does the program still wait for it? */
+bool operate_is_wanted(const struct operate *o);
+/* With the right to replay (INV-OP1).  False: the request is over, or all results are stored. */
+bool operate_exchange(struct operate *o);
+/* Without it.  False: the operator has failed, and the program is told. */
+bool operate_map(struct operate *o);
+/* After operate_exchange() has returned false: make the results durable, and tell the program.
+ * Frees all that belongs to the request. */
+void operate_end(struct operate *o);
+/* The replayer ends, or cannot go on: the program maps all records.  Frees the same. */
+void operate_drop(struct operate *o);
+
+#endif /* FUR_ERRAND_H */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * operators.h - the operators of fur-replayer --operators (include/fur_operator.h): load them, and
+ * call them with copies of records.
+ *
+ *   INV-OP4  An operator's code comes from a regular file that belongs to the heap's owner or to
+ *            root, and that nobody else may write: the file that was looked at, not its name.
+ *   INV-OP5  An operator gets a copy of a record between two pages without access, and no memory
+ *            of the heap.  If it crashes, or changes what lies next to the copy, its bulk update
+ *            ends with an error, and the replayer goes on.
+ */
+#ifndef FUR_OPERATORS_H
+#define FUR_OPERATORS_H
+
+#include "bulk/errand.h"
+
+#include <signal.h>
+
+struct operators;
+
+/* Load the files, which must suit the heap that is open as `heap_fd`.  Errors: FUR_ENOENT,
+ * FUR_EINVAL, FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int operators_load(
+        const char *const *files, size_t n, int heap_fd, struct operators **operators);
+void operators_unload(struct operators *operators);
+
+/* For operate.calls. */
+struct operate_calls operators_calls(struct operators *operators);
+
+/* Let the calling thread receive the signals of a crash, on a stack of its own.  It calls operators
+ * from now on.  Errors: FUR_ESYS. */
+FUR_MUST_USE int operators_on_this_thread(struct operators *operators);
+
+/* For the handler of SIGSEGV, SIGBUS, SIGFPE and SIGILL: if the signal comes from an operator that
+ * this thread has called, end the call, and do not return. */
+void operators_crashed(int signal, const siginfo_t *info, const void *context);
+
+#endif /* FUR_OPERATORS_H */

@@ -1,0 +1,803 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * operators_test.cpp - bulk updates whose first pass an operator makes, in a replayer that is a
+ * thread of the test, with an open file of its own (INV-OP1 to INV-OP5, INV-S5).
+ */
+#include "fixture.hpp"
+#include "internals.hpp"
+#include "software.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+#include <fur_operator.h>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#define _Static_assert static_assert /* NOLINT */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in internals.hpp */
+extern "C" {
+#include "bulk/errand.h"
+#include "replayer/operators.h"
+#include "replayer/serve.h"
+}
+#pragma GCC diagnostic pop
+#undef _Static_assert
+
+namespace
+{
+
+constexpr uint64_t MIB = 1 << 20;
+
+struct AddArg {
+	uint64_t add, skip, us;
+};
+
+/* As the operator does. */
+bool add_bytes(void *copy, size_t bytes, uint64_t number, const AddArg &a)
+{
+	auto *byte = static_cast<uint8_t *>(copy);
+	if (a.skip && number % a.skip == 0)
+		return false;
+	for (size_t k = 0; k < bytes; k++)
+		byte[k] = uint8_t(byte[k] + a.add + number % 7);
+	return true;
+}
+
+void on_crash(int signal, siginfo_t *info, void *context)
+{
+	operators_crashed(signal, info, context);
+	abort();
+}
+
+/* fur-replayer --operators, in a thread. */
+class Replayer
+{
+public:
+	Replayer(const std::string &heap, const std::vector<const char *> &files)
+	{
+		const server_events events = {[](void *, const replay_result *) {},
+		        [](void *, uint64_t) {}, [](void *) {}, this};
+		const replay_options how = REPLAY_DEFAULTS;
+		server_operators operators = {};
+		for (const char *file : files)
+			operators.files[operators.n++] = file;
+		struct sigaction action = {};
+		action.sa_sigaction = on_crash;
+		action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+			sigaction(s, &action, nullptr);
+		error_ = server_start(heap.c_str(), &how, &operators, &events, &server_);
+		message_ = error_ ? fur_errormsg() : "";
+		if (!error_)
+			thread_ = std::thread([this] { result_ = server_run(server_); });
+	}
+	~Replayer()
+	{
+		end();
+	}
+	Replayer(const Replayer &) = delete;
+	/* False: an operator did not return. */
+	bool end()
+	{
+		if (!server_)
+			return true;
+		server_stop(server_);
+		thread_.join();
+		EXPECT_EQ(result_, 0);
+		return server_end(std::exchange(server_, nullptr));
+	}
+	int error() const
+	{
+		return error_;
+	}
+	const std::string &message() const
+	{
+		return message_;
+	}
+
+private:
+	server *server_ = nullptr;
+	std::thread thread_;
+	int error_ = 0, result_ = 0;
+	std::string message_;
+};
+
+using Map = std::function<bool(void *, size_t, uint64_t, const AddArg &)>;
+
+/* A bulk update by an operator. */
+struct Job : fur_bulk {
+	Job(const char *name, size_t each, std::vector<fur_extent> where, AddArg a = {1, 0, 0},
+	        Map what = add_bytes)
+	    : add{a, this}, map_(std::move(what)), extents_(std::move(where))
+	{
+		fur_bulk_init(this);
+		bytes = each;
+		extents = extents_.data();
+		n = extents_.size();
+		operator_name = name;
+		arg = &add;
+		arg_bytes = sizeof add.to_operator;
+		map = [](void *copy, size_t record, uint64_t number, void *given) {
+			Job &job = *static_cast<Arg *>(given)->job;
+			job.calls++;
+			return job.map_(copy, record, number, job.add.to_operator);
+		};
+	}
+	int run(fur_thread *t)
+	{
+		result.size = sizeof result;
+		calls = 0;
+		return fur_bulk_run(t, this, &result);
+	}
+	/* `f` gets how many records are done. */
+	void on_progress(std::function<bool(uint64_t)> f)
+	{
+		progress_ = std::move(f);
+		progress = [](uint64_t done, uint64_t, void *given) {
+			return static_cast<Arg *>(given)->job->progress_(done);
+		};
+	}
+	struct Arg {
+		AddArg to_operator;
+		Job *job;
+	} add;
+	fur_bulk_result result = {};
+	uint64_t calls = 0; /* of map() in the program */
+
+private:
+	Map map_;
+	std::vector<fur_extent> extents_;
+	std::function<bool(uint64_t)> progress_;
+};
+
+class Operators : public HeapFile, public ::testing::WithParamInterface<fur_pm>
+{
+protected:
+	Operators()
+	{
+		fur::Options o = software_options();
+		o.heap_bytes = 8 * MIB;
+		o.max_threads = 8;
+		o.pm = GetParam();
+		heap_.emplace(create(o));
+		self_.emplace(*heap_);
+	}
+	void serve(const std::vector<const char *> &files = {OPERATORS_OBJECT})
+	{
+		replayer_.reset();
+		replayer_ = std::make_unique<Replayer>(path_, files);
+		ASSERT_EQ(replayer_->error(), 0) << replayer_->message();
+	}
+	uint8_t *block(size_t bytes, uint8_t value = 0)
+	{
+		return fur::update(*self_, [&](fur_update *tx) {
+			auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
+			std::vector<uint8_t> all(bytes, value);
+			fur_write(tx, p, all.data(), bytes);
+			fur_set_root(tx, 0, p);
+			return p;
+		});
+	}
+	uint64_t blocks_in_use()
+	{
+		alloc_census census;
+		EXPECT_EQ(alloc_check(fur_base(*heap_), &census), 0) << fur_errormsg();
+		return census.blocks;
+	}
+	/* One clear error, nothing changed, and the next one works. */
+	void expect_error(Job &job, int code, const char *says, const uint8_t *at, size_t bytes)
+	{
+		const std::vector<uint8_t> before(at, at + bytes);
+		const uint64_t blocks = blocks_in_use();
+		EXPECT_EQ(job.run(*self_), code) << says;
+		const std::string message = fur_errormsg();
+		EXPECT_NE(message.find(says), std::string::npos) << message;
+		EXPECT_NE(message.find(": "), std::string::npos) << "no remedy: " << message;
+		EXPECT_EQ(memcmp(at, before.data(), bytes), 0) << says;
+		EXPECT_EQ(blocks_in_use(), blocks) << says;
+	}
+	control *region()
+	{
+		return heap_->get()->durability.control;
+	}
+
+	std::optional<fur::Heap> heap_;
+	std::optional<fur::Thread> self_;
+	std::unique_ptr<Replayer> replayer_;
+};
+
+/* ------------------------------------------------------------ results */
+
+TEST_P(Operators, AnOperatorChangesRecordsOfEverySizeAndPlace_AndNothingElse)
+{
+	struct Shape {
+		size_t bytes, stride, offset;
+	};
+	serve();
+	uint64_t runs = 0;
+	for (Shape s : {Shape{1, 1, 0}, {3, 5, 1}, {8, 8, 0}, {13, 16, 3}, {64, 64, 0},
+	             {100, 164, 4}, {5000, 5008, 8}}) {
+		const uint64_t count = 130;
+		const size_t all = s.offset + count * s.stride;
+		uint8_t *at = block(all, 7);
+		Job job("add", s.bytes, {{at + s.offset, s.stride, count}}, {3, 5, 0});
+		std::vector<uint8_t> expected(all, 7);
+		for (uint64_t k = 0; k < count; k++)
+			add_bytes(&expected[s.offset + k * s.stride], s.bytes, k,
+			        job.add.to_operator);
+		ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+		EXPECT_EQ(memcmp(at, expected.data(), all), 0) << s.bytes;
+		EXPECT_EQ(job.result.by_operator, count);
+		EXPECT_EQ(job.result.changed, count - count / 5);
+		EXPECT_EQ(job.calls, 0u) << "the program mapped records itself";
+		fur_stats stats{};
+		stats.size = sizeof stats;
+		ASSERT_EQ(fur_get_stats(heap_->get(), &stats), 0);
+		EXPECT_EQ(stats.bulk_by_operator, ++runs * count);
+		/* From the log, as a replay makes it. */
+		ASSERT_EQ(fur_sync(heap_->get()), 0);
+		fur::update(
+		        *self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_->get(), 0)); });
+		EXPECT_EQ(blocks_in_use(), 0u);
+	}
+}
+
+TEST_P(Operators, TheResultIsInTheFile_WhenTheHeapIsOpenedAgain)
+{
+	serve();
+	const uint64_t count = 20000;
+	uint8_t *at = block(count * 64, 1);
+	Job job("add", 64, {{at, 64, count}}, {2, 3, 0});
+	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+	std::vector<uint8_t> expected(at, at + count * 64);
+	replayer_.reset();
+	self_.reset();
+	heap_->close();
+	heap_.emplace(open(software_options()));
+	EXPECT_EQ(memcmp(fur_root(heap_->get(), 0), expected.data(), count * 64), 0);
+	for (uint64_t k = 0; k < count; k++)
+		ASSERT_EQ(expected[k * 64], k % 3 ? 3 + k % 7 : 1) << k;
+}
+
+TEST_P(Operators, ExtentsInAnyOrder_AreNumberedAsGiven_ManyInABatch)
+{
+	serve();
+	auto *at = reinterpret_cast<uint64_t *>(block(64 * 1024));
+	std::vector<fur_extent> extents = {{at + 256, 16, 4}, {at, 8, 3}};
+	for (uint64_t k = 999; k >= 500; k--) /* against the order of addresses */
+		extents.push_back({at + k * 2, 0, 1});
+	Job job("count", 8, extents);
+	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+	EXPECT_EQ(at[256], 1u);
+	EXPECT_EQ(at[262], 4u);
+	EXPECT_EQ(at[0], 5u);
+	EXPECT_EQ(at[2], 7u);
+	EXPECT_EQ(at[3], 0u);
+	for (uint64_t k = 999, number = 7; k >= 500; k--)
+		ASSERT_EQ(at[k * 2], ++number);
+}
+
+/* INV-OP2: what earlier updates have stored is only in the log and in the program's memory. */
+TEST_P(Operators, TheOperatorSeesAllThatWasCommittedBefore)
+{
+	serve();
+	const uint64_t count = 2000;
+	auto *at = reinterpret_cast<uint64_t *>(block(count * 8));
+	for (uint64_t round = 1; round <= 20; round++) {
+		/* The last ones are not replayed yet: too few to wake the replayer. */
+		for (uint64_t k = 0; k < 10; k++)
+			fur::update(*self_, [&](fur_update *tx) {
+				fur_store(tx, &at[round * 50 + k], round * 1000 + k);
+			});
+		std::vector<uint64_t> expected(at, at + count);
+		Job job("add", 8, {{at, 8, count}});
+		for (uint64_t k = 0; k < count; k++)
+			add_bytes(&expected[k], 8, k, job.add.to_operator);
+		ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+		ASSERT_EQ(memcmp(at, expected.data(), count * 8), 0) << round;
+		EXPECT_EQ(job.calls, 0u);
+	}
+}
+
+/* In the middle of the errand, in the thread that waits for it: another one stores. */
+TEST_P(Operators, ARecordThatIsChangedMeanwhile_IsMappedAgainByTheProgram)
+{
+	serve();
+	Helper other(heap_->get());
+	const uint64_t count = 5000;
+	auto store_77 = [](fur_thread *t, tx_mode mode, uint64_t *at) {
+		auto store = [at](fur_update *tx) {
+			for (unsigned k : {10u, 4999u, 4996u})
+				fur_store(tx, &at[k], UINT64_C(77));
+		};
+		prefer_in_place(t, mode == TX_IN_PLACE);
+		if (mode == TX_CONCURRENT)
+			fur::update(t, fur::rerun, store);
+		else
+			fur::update(t, store);
+	};
+	for (tx_mode mode : {TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT}) {
+		auto *at = reinterpret_cast<uint64_t *>(block(count * 8));
+		Job job("add", 8, {{at, 8, count}}, {1, 4, 20});
+		std::vector<uint64_t> expected(at, at + count);
+		expected[10] = expected[4999] = expected[4996] = 77;
+		for (uint64_t k = 0; k < count; k++)
+			add_bytes(&expected[k], 8, k, job.add.to_operator);
+		bool stored = false;
+		job.on_progress([&](uint64_t done) {
+			if (done >= 4096 && !std::exchange(stored, true))
+				other.run([&](fur_thread *t) { store_77(t, mode, at); });
+			return true;
+		});
+		ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+		EXPECT_TRUE(stored);
+		EXPECT_GE(job.result.again, 3u);
+		EXPECT_GE(job.calls, 3u);
+		EXPECT_LT(job.calls, 100u);
+		for (uint64_t k = 0; k < count; k++)
+			ASSERT_EQ(at[k], expected[k]) << k;
+	}
+}
+
+TEST_P(Operators, NextToThreadsWithUpdates_NoneIsLost)
+{
+	serve();
+	const uint64_t count = 20000;
+	auto *at = reinterpret_cast<uint64_t *>(block(count * 8));
+	std::atomic<bool> over{false};
+	std::atomic<uint64_t> added{0};
+	std::vector<std::thread> threads;
+	for (unsigned i = 0; i < 2; i++)
+		threads.emplace_back([&, i] {
+			fur::Thread self(heap_->get());
+			for (uint64_t x = i; !over; added++) {
+				x = x * 6364136223846793005 + 1442695040888963407;
+				uint64_t *word = at + (x >> 40) % count;
+				auto add = [&](fur_update *tx) {
+					fur_store(tx, word, fur_load(tx, word) + 1000);
+				};
+				if (i)
+					fur::update(self, fur::rerun, add);
+				else
+					fur::update(self, add);
+			}
+		});
+	/* An operator's addition to the first byte only would carry: so keep the sum small. */
+	uint64_t expected = 0;
+	for (int k = 0; k < 6; k++) {
+		Job job("count", 8, {{at, 8, count}}, {},
+		        [](void *copy, size_t, uint64_t number, const AddArg &) {
+			        const uint64_t value = number + 1;
+			        memcpy(copy, &value, 8);
+			        return true;
+		        });
+		ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+		fur::read(*self_, [&](fur_ro *) {
+			for (uint64_t n = 0; n < count; n++)
+				expected += (at[n] - n - 1) % 1000;
+		});
+	}
+	over = true;
+	for (auto &t : threads)
+		t.join();
+	EXPECT_EQ(expected, 0u) << "a result that is neither the operator's nor an update's";
+	EXPECT_EQ(blocks_in_use(), 1u);
+	EXPECT_GT(added, 0u);
+}
+
+/* ------------------------------------------------------------ errors */
+
+TEST_P(Operators, WithoutAReplayerOrAnOperator_OneClearError)
+{
+	uint8_t *at = block(64 * 200, 3);
+	Job job("add", 64, {{at, 64, 200}});
+	expect_error(job, FUR_ENOENT, "none serves this heap", at, 64 * 200);
+	serve({});
+	expect_error(job, FUR_ENOENT, "has no operators", at, 64 * 200);
+	serve();
+	Job unknown("nobody", 64, {{at, 64, 200}});
+	expect_error(unknown, FUR_ENOENT, "no operator 'nobody'", at, 64 * 200);
+	EXPECT_EQ(job.run(*self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.by_operator, 200u);
+}
+
+TEST_P(Operators, WrongArguments_OneClearError)
+{
+	uint8_t *at = block(64 * 200, 3);
+	serve();
+	const std::string longest(63, 'n'), longer(64, 'n');
+	std::vector<uint8_t> arg(2049);
+	Job job("add", 64, {{at, 64, 200}});
+	job.atomic = FUR_BULK_EACH;
+	expect_error(job, FUR_EINVAL, "FUR_BULK_EACH do not go together", at, 64 * 200);
+	job.atomic = FUR_BULK_WHOLE;
+	job.operator_name = "";
+	expect_error(job, FUR_EINVAL, "1 to 63 bytes", at, 64 * 200);
+	job.operator_name = longer.c_str();
+	expect_error(job, FUR_EINVAL, "1 to 63 bytes", at, 64 * 200);
+	job.operator_name = longest.c_str();
+	expect_error(job, FUR_ENOENT, "no operator 'nnn", at, 64 * 200);
+	job.operator_name = "add";
+	job.arg_bytes = 2049;
+	expect_error(job, FUR_EINVAL, "at most 2048 bytes", at, 64 * 200);
+	job.arg_bytes = 8;
+	job.arg = nullptr;
+	expect_error(job, FUR_EINVAL, "arg is NULL", at, 64 * 200);
+	job.arg = &job.add;
+	job.map = nullptr;
+	expect_error(job, FUR_EINVAL, "map", at, 64 * 200);
+	Job none("add", 64, {{at, 0, 2}});
+	expect_error(none, FUR_EINVAL, "stride", at, 64 * 200);
+	Job overlap("add", 64, {{at, 64, 2}, {at + 64, 64, 2}});
+	expect_error(overlap, FUR_EINVAL, "overlap", at, 64 * 200);
+	Job outside("add", 64, {{&at, 64, 2}});
+	expect_error(outside, FUR_ERANGE, "memory for blocks", at, 64 * 200);
+}
+
+/* A program that was built before there were operators. */
+TEST_P(Operators, TheOldStruct_IsMappedByTheProgram)
+{
+	uint8_t *at = block(64 * 200, 3);
+	Job job("nobody", 64, {{at, 64, 200}});
+	job.size = offsetof(fur_bulk, operator_name);
+	job.result.size = offsetof(fur_bulk_result, by_operator);
+	ASSERT_EQ(fur_bulk_run(*self_, &job, &job.result), 0) << fur_errormsg();
+	EXPECT_EQ(job.calls, 200u);
+	EXPECT_EQ(at[0], 4u);
+}
+
+TEST_P(Operators, AnOperatorThatCrashesOrLeavesItsRecord_OneClearError_AndTheReplayerGoesOn)
+{
+	uint8_t *at = block(64 * 200, 3);
+	serve();
+	struct Bad {
+		const char *name;
+		size_t bytes;
+		const char *says;
+	};
+	for (const Bad &bad : {Bad{"crash", 64, "crashed"}, {"trap", 64, "crashed"},
+	             {"deep", 64, "crashed"}, {"beyond", 64, "beyond its record, number 100"},
+	             {"beyond", 61, "beyond its record, number 100"},
+	             {"before", 64, "beyond its record, number 100"},
+	             {"before", 61, "beyond its record, number 100"}}) {
+		Job job(bad.name, bad.bytes, {{at, 64, 200}});
+		expect_error(job, FUR_EABORTED, bad.says, at, 64 * 200);
+		EXPECT_EQ(job.calls, 0u);
+	}
+	Job job("add", 64, {{at, 64, 200}});
+	EXPECT_EQ(job.run(*self_), 0) << fur_errormsg();
+	EXPECT_EQ(job.result.by_operator, 200u);
+	for (size_t k = 0; k < 64 * 200; k++)
+		ASSERT_EQ(at[k], 4 + k / 64 % 7) << k;
+}
+
+TEST_P(Operators, ACancellation_ChangesNothing)
+{
+	const uint64_t count = 20000;
+	uint8_t *at = block(64 * count, 3);
+	serve();
+	Job job("add", 64, {{at, 64, count}}, {1, 0, 50});
+	job.on_progress([](uint64_t done) { return done == 0; });
+	expect_error(job, FUR_EABORTED, "cancelled by the program's progress()", at, 64 * count);
+	job.on_progress([&](uint64_t done) {
+		if (done)
+			fur_bulk_cancel(heap_->get());
+		return true;
+	});
+	expect_error(job, FUR_EABORTED, "cancelled by fur_bulk_cancel()", at, 64 * count);
+	job.add.to_operator.us = 0;
+	job.progress = nullptr;
+	EXPECT_EQ(job.run(*self_), 0) << fur_errormsg();
+	EXPECT_EQ(at[64 * count - 1], 4 + (count - 1) % 7);
+}
+
+/* ------------------------------------------------------------ deaths */
+
+TEST_P(Operators, AReplayerThatEnds_LeavesTheRecordsToTheProgram)
+{
+	const uint64_t count = 20000;
+	uint8_t *at = block(64 * count, 3);
+	serve();
+	Job job("add", 64, {{at, 64, count}}, {1, 0, 20});
+	std::thread ender;
+	job.on_progress([&](uint64_t done) {
+		if (done && !ender.joinable())
+			ender = std::thread([&] { EXPECT_TRUE(replayer_->end()); });
+		return true;
+	});
+	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
+	ASSERT_TRUE(ender.joinable());
+	ender.join();
+	EXPECT_EQ(job.calls, count);
+	EXPECT_EQ(job.result.by_operator, 0u);
+	for (size_t k = 0; k < 64 * count; k++)
+		ASSERT_EQ(at[k], 4 + k / 64 % 7) << k;
+}
+
+/* In a child: the thread that hangs stays. */
+class HangingOperator : public HeapFile
+{
+};
+
+TEST_F(HangingOperator, IsLeftByACancellation_AndTheReplayerCanEnd)
+{
+	in_killed_child([&] {
+		fur::Heap heap = create(software_options());
+		fur::Thread self(heap);
+		auto *at =
+		        fur::update(self, [](fur_update *tx) { return fur_alloc(tx, 200 * 64); });
+		Replayer replayer(path_, {OPERATORS_OBJECT});
+		void *object = dlopen(OPERATORS_OBJECT, RTLD_NOW);
+		const auto *hanging = static_cast<const int *>(dlsym(object, "operators_hanging"));
+		ASSERT_NE(hanging, nullptr);
+		Job job("hang", 64, {{at, 64, 200}});
+		job.on_progress(
+		        [&](uint64_t) { return !__atomic_load_n(hanging, __ATOMIC_ACQUIRE); });
+		EXPECT_EQ(job.run(self), FUR_EABORTED) << fur_errormsg();
+		EXPECT_FALSE(replayer.end());
+		EXPECT_EQ(job.run(self), FUR_ENOENT) << "it has no operators any more";
+		_exit(::testing::Test::HasFailure() ? 1 : 0);
+	});
+}
+
+/* ------------------------------------------------------------ the protocol, step by step */
+
+/* The replayer's side by hand. */
+class Steps : public Operators
+{
+protected:
+	Steps()
+	{
+		durability_ = heap_->get()->durability;
+		durability_.beside = true;
+		durability_.pm.fd = ::open(path_.c_str(), O_RDWR);
+		EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
+		region()->replayer_pid = 1;
+		calls_ = {[](void *, const char *, const void *, size_t) { return 0; },
+		        [](void *self, operate_batch *b) {
+			        static_cast<Steps *>(self)->mapped_ += b->n;
+			        memset(b->records, 9, b->n * b->bytes);
+			        memset(b->changed, 1, b->n);
+			        return 0;
+		        },
+		        this};
+		operate_ = {};
+		operate_.d = &durability_;
+		operate_.calls = &calls_;
+		operate_start(&durability_, 1);
+	}
+	~Steps() override
+	{
+		operate_drop(&operate_);
+		::close(durability_.pm.fd);
+	}
+	/* Run the job in another thread, until it waits for the replayer. */
+	void begin(Job &job)
+	{
+		program_ = std::thread([this, &job] {
+			fur::Thread self(heap_->get());
+			result_ = job.run(self);
+		});
+		while (!operate_accept(&operate_))
+			std::this_thread::yield();
+	}
+	int end()
+	{
+		program_.join();
+		return result_;
+	}
+	bool exchange()
+	{
+		EXPECT_EQ(control_try_take(&durability_), 0) << fur_errormsg();
+		const bool more = operate_exchange(&operate_);
+		control_give_back(&durability_);
+		return more;
+	}
+	/* The request is over: an exchange stores nothing. */
+	void expect_nothing_stored(uint64_t offset, uint64_t bytes)
+	{
+		const uint8_t *block = durability_.image + offset;
+		const std::vector<uint8_t> before(block, block + bytes);
+		EXPECT_FALSE(exchange());
+		EXPECT_EQ(memcmp(block, before.data(), bytes), 0);
+		operate_end(&operate_);
+	}
+
+	durability durability_;
+	operate_calls calls_;
+	operate operate_;
+	uint64_t mapped_ = 0;
+	std::thread program_;
+	int result_ = 0;
+};
+
+std::string name_of(const ::testing::TestParamInfo<fur_pm> &of)
+{
+	return of.param == FUR_PM_SYNC ? "Sync" : "Emulated";
+}
+
+constexpr uint64_t STEPS = 5000; /* records: two batches */
+
+TEST_P(Steps, AllRecords_InBatches)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	Job job("any", 64, {{at, 64, STEPS}});
+	begin(job);
+	while (exchange())
+		ASSERT_TRUE(operate_map(&operate_));
+	operate_end(&operate_);
+	EXPECT_EQ(end(), 0);
+	EXPECT_EQ(mapped_, STEPS);
+	EXPECT_EQ(job.calls, 0u);
+	for (uint64_t k = 0; k < 64 * STEPS; k++)
+		ASSERT_EQ(at[k], 9) << k;
+}
+
+/* INV-OP1 */
+TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	Job job("any", 64, {{at, 64, STEPS}});
+	for (bool asks_again : {false, true}) {
+		begin(job);
+		ASSERT_TRUE(exchange());
+		ASSERT_TRUE(operate_map(&operate_));
+		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		ASSERT_EQ(fur_bulk_cancel(heap_->get()), 0);
+		EXPECT_EQ(end(), FUR_EABORTED);
+		if (!asks_again) {
+			expect_nothing_stored(offset, bytes);
+			continue;
+		}
+		/* With the block in use again, by a request of another number. */
+		std::thread next([this, &job] {
+			fur::Thread self(heap_->get());
+			EXPECT_EQ(job.run(self), FUR_EABORTED);
+		});
+		while (errand_state(arch_load(&region()->errand.request)) != ERRAND_ASKED)
+			std::this_thread::yield();
+		EXPECT_EQ(region()->errand.block, offset) << "the same block";
+		expect_nothing_stored(offset, bytes);
+		ASSERT_EQ(fur_bulk_cancel(heap_->get()), 0);
+		next.join();
+	}
+	for (uint64_t k = 0; k < 64 * STEPS; k++)
+		ASSERT_EQ(at[k], 3) << k;
+}
+
+TEST_P(Steps, AReplayerThatDies_OrIsReplaced_OrFindsAnotherProgram_LeavesAllToTheProgram)
+{
+	for (int how = 0; how < 4; how++) {
+		uint8_t *at = block(64 * STEPS, 3);
+		Job job("any", 64, {{at, 64, STEPS}});
+		begin(job);
+		ASSERT_TRUE(exchange());
+		ASSERT_TRUE(operate_map(&operate_));
+		ASSERT_TRUE(exchange());
+		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		if (how == 0)
+			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_REPLAYER);
+		else if (how == 1)
+			region()->replayer_pid = 2;
+		else if (how == 2)
+			operate_start(&durability_, 1); /* of a replayer that comes next */
+		else {
+			region()->opened++;
+			EXPECT_FALSE(exchange());
+		}
+		EXPECT_EQ(end(), 0) << fur_errormsg();
+		EXPECT_EQ(job.calls, STEPS);
+		EXPECT_EQ(job.result.by_operator, 0u);
+		EXPECT_EQ(job.result.changed, STEPS);
+		expect_nothing_stored(offset, bytes);
+		for (uint64_t k = 0; k < 64 * STEPS; k++)
+			ASSERT_EQ(at[k], 4 + k / 64 % 7) << k << " " << how;
+		if (how == 0) {
+			EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
+		}
+		region()->replayer_pid = 1;
+	}
+}
+
+TEST_P(Steps, AProgramThatOpensTheHeap_EndsAnEarlierRequest)
+{
+	self_.reset();
+	arch_store(&region()->errand.request, errand_request(7, ERRAND_RUNS));
+	heap_->close();
+	heap_.emplace(open(software_options()));
+	const uint64_t request = arch_load(&region()->errand.request);
+	EXPECT_GT(errand_number(request), 7u);
+	EXPECT_EQ(errand_state(request), ERRAND_NONE);
+	self_.emplace(*heap_);
+}
+
+/* Rows that another program has damaged. */
+TEST_P(Steps, RowsThatMakeNoSense_AreRefused)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	for (int field = 0; field < 6; field++) {
+		Job job("any", 64, {{at, 64, STEPS}});
+		begin(job);
+		auto *row = reinterpret_cast<uint64_t *>(durability_.image + operate_.block);
+		row[field] = field == 1 ? 1 : UINT64_MAX / 3;
+		EXPECT_FALSE(exchange());
+		operate_end(&operate_);
+		EXPECT_EQ(end(), FUR_EINVAL) << field;
+		EXPECT_EQ(at[0], 3);
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(Pm, Steps, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
+
+/* ------------------------------------------------------------ files */
+
+class OperatorFiles : public OpenHeap
+{
+protected:
+	void expect_refused_file(const std::vector<const char *> &files, const char *says)
+	{
+		Replayer replayer(path_, files);
+		EXPECT_NE(replayer.error(), 0) << says;
+		EXPECT_NE(replayer.message().find(says), std::string::npos) << replayer.message();
+		EXPECT_NE(replayer.message().find(files.back()), std::string::npos);
+	}
+	/* A copy of the operators, which the test may change. */
+	std::string copy()
+	{
+		const std::string to = path_ + ".so";
+		std::ifstream in(OPERATORS_OBJECT, std::ios::binary);
+		std::ofstream out(to, std::ios::binary | std::ios::trunc);
+		out << in.rdbuf();
+		out.close();
+		chmod(to.c_str(), 0755);
+		return to;
+	}
+	~OperatorFiles() override
+	{
+		unlink((path_ + ".so").c_str());
+	}
+};
+
+/* INV-OP4 */
+TEST_F(OperatorFiles, OnlyASharedObjectOfTheOwner_ThatNobodyElseMayWrite_IsLoaded)
+{
+	const std::string object = copy();
+	const char *file = object.c_str();
+	{
+		Replayer good(path_, {file});
+		EXPECT_EQ(good.error(), 0) << good.message();
+	}
+	for (mode_t mode : {0775, 0757, 0622}) {
+		chmod(file, mode);
+		expect_refused_file({file}, "chmod go-w");
+	}
+	chmod(file, 0644);
+	expect_refused_file({file, OPERATORS_OBJECT}, "another operator 'add'");
+	expect_refused_file({"/nonexistent/operators.so"}, "cannot open it");
+	expect_refused_file({"/dev/null"}, "not a regular file");
+	std::ofstream(object, std::ios::trunc) << "not an object";
+	expect_refused_file({file}, "cannot be loaded");
+	if (geteuid() == 0) {
+		copy();
+		EXPECT_EQ(chown(file, 12345, 12345), 0);
+		expect_refused_file({file}, "belongs to user 12345");
+		EXPECT_EQ(chown(path_.c_str(), 12345, 12345), 0);
+		Replayer owner(path_, {file});
+		EXPECT_EQ(owner.error(), 0) << owner.message();
+	}
+}
+
+TEST_F(OperatorFiles, AnObjectWithoutATable_IsRefused)
+{
+	expect_refused_file({NO_OPERATORS_OBJECT}, "no table of operators");
+}
+
+INSTANTIATE_TEST_SUITE_P(Pm, Operators, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
+
+} // namespace
