@@ -190,7 +190,7 @@ int operators_on_this_thread(struct operators *o)
 	if (!o->stack)
 		return fur_fail(FUR_ENOMEM, "no memory for a stack: free some memory");
 	sigemptyset(&crashes);
-	for (const int *s = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, 0}; *s; s++)
+	for (const int *s = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0}; *s; s++)
 		sigaddset(&crashes, *s);
 	if (sigaltstack(&stack, NULL) || pthread_sigmask(SIG_UNBLOCK, &crashes, NULL))
 		return fur_fail(FUR_ESYS,
