@@ -94,9 +94,9 @@ struct control {
 		uint64_t tail ARCH_PADDED;
 	} logs[]; /* [max_threads] */
 };
+_Static_assert(offsetof(struct control, errand) == 512, "older files have zeros there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
-_Static_assert(offsetof(struct control, errand) == 4 * ARCH_PAD, "older files have zeros there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");
 #define CONTROL_BYTES(threads)                                                                     \
 	(sizeof(struct control) + (uint64_t)(threads) * sizeof(struct control_log))

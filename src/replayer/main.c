@@ -216,6 +216,7 @@ static void handle_signals(bool operators)
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGFPE, &action, NULL);
 	sigaction(SIGILL, &action, NULL);
+	sigaction(SIGTRAP, &action, NULL); /* __builtin_trap() on some processors */
 }
 
 static void say_recovered(void *self, const struct replay_result *result)

@@ -190,7 +190,7 @@ int operators_on_this_thread(struct operators *o)
 	if (!o->stack)
 		return fur_fail(FUR_ENOMEM, "no memory for a stack: free some memory");
 	sigemptyset(&crashes);
-	for (const int *s = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, 0}; *s; s++)
+	for (const int *s = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0}; *s; s++)
 		sigaddset(&crashes, *s);
 	if (sigaltstack(&stack, NULL) || pthread_sigmask(SIG_UNBLOCK, &crashes, NULL))
 		return fur_fail(FUR_ESYS,
@@ -228,27 +228,22 @@ static int find_operator(void *self, const char *name, const void *arg, size_t a
 }
 
 /* Pages with room for a record of `bytes` bytes and the bytes before it that are watched. */
-static int make_pages(struct operators *o, size_t bytes)
+static bool make_pages(struct operators *o, size_t bytes)
 {
 	const size_t page = o->page_bytes, need = round_up(bytes, 8) + CANARY_BYTES,
 	             all = round_up(need, page);
 	if (o->pages && o->bytes >= all)
-		return 0;
+		return true;
 	unmap(o);
 	uint8_t *at = mmap(NULL, all + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
-		return fur_fail(FUR_ENOMEM,
-		        "fur-replayer has no memory for a record of %zu bytes: free some memory",
-		        bytes);
+		return false;
 	o->pages = at + page;
 	o->bytes = all;
 	if (mprotect(o->pages, all, PROT_READ | PROT_WRITE) == 0)
-		return 0;
+		return true;
 	unmap(o);
-	return fur_fail(FUR_ENOMEM,
-	        "fur-replayer has no memory for a record of %zu bytes: free "
-	        "some memory",
-	        bytes);
+	return false;
 }
 
 static int fail_left(const struct operators *o, uint64_t number)
@@ -301,21 +296,19 @@ static int map_batch(void *self, struct operate_batch *b)
 	struct operators *o = self;
 	struct call call = {.signal = 0};
 	volatile uint64_t at = 0;
-	int error = make_pages(o, b->bytes);
-	if (error)
-		return error;
+	if (!make_pages(o, b->bytes))
+		return fur_fail(FUR_ENOMEM,
+		        "fur-replayer has no memory for a record of %zu bytes: free some memory",
+		        (size_t)b->bytes);
 	if (sigsetjmp(call.back, 1)) {
 		calling = NULL;
 		return fail_crashed(o, &call, b->numbers[at]);
 	}
 	calling = &call;
-	for (uint64_t i = 0; i < b->n && !error; i++) {
-		at = i;
-		if (!map_one(o, b, i))
-			error = fail_left(o, b->numbers[i]);
-	}
+	while (at < b->n && map_one(o, b, at))
+		at = at + 1;
 	calling = NULL;
-	return error;
+	return at < b->n ? fail_left(o, b->numbers[at]) : 0;
 }
 
 struct operate_calls operators_calls(struct operators *o)

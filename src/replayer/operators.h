@@ -31,8 +31,8 @@ struct operate_calls operators_calls(struct operators *operators);
  * from now on.  Errors: FUR_ESYS. */
 FUR_MUST_USE int operators_on_this_thread(struct operators *operators);
 
-/* For the handler of SIGSEGV, SIGBUS, SIGFPE and SIGILL: if the signal comes from an operator that
- * this thread has called, end the call, and do not return. */
+/* For the handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGTRAP: if the signal comes from an
+ * operator that this thread has called, end the call, and do not return. */
 void operators_crashed(int signal, const siginfo_t *info, const void *context);
 
 #endif /* FUR_OPERATORS_H */

@@ -70,7 +70,7 @@ public:
 		struct sigaction action = {};
 		action.sa_sigaction = on_crash;
 		action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
 			sigaction(s, &action, nullptr);
 		error_ = server_start(heap.c_str(), &how, &operators, &events, &server_);
 		message_ = error_ ? fur_errormsg() : "";
