@@ -398,7 +398,7 @@ int run(const bench::Options &o, const Settings &s)
 		throw bench::Usage("--batch " + std::to_string(s.batch) +
 		                   ": use at most a quarter of the records, and at most one record "
 		                   "for each bucket");
-	bench::Locks table(s.buckets_log2);
+	bench::Locks table(s.buckets_log2, false);
 	pin_to(0);
 	tools::Json cases = measure_all(table.get(), s, o.seed);
 	struct claims_count left = claims_count(table.get());
