@@ -488,7 +488,7 @@ def draw_bulk(runs: Runs, path: Path) -> None:
             label=label,
         )
     axes.set_xlim(0, 104)
-    axes.set_ylim(0, 1.6)
+    axes.set_ylim(0, 2)
     axes.set_xlabel("% of the time in which the bulk update runs")
     axes.set_ylabel("short updates, over their speed alone")
     axes.legend(fontsize=8, frameon=False, loc="upper left")

@@ -112,8 +112,8 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set);
  *          an update that could not become durable (INV-D5). */
 void nondurable_wait_announced(const struct durability *d);
 
-/* Return when every durTS up to this one is settled.  The caller's own durTS is later, and it may be
- * in nondurable[]: each thread waits for earlier durTSs only.
+/* Return when every durTS up to this one is settled.  The caller may be in nondurable[]; its own
+ * durTS is later.  So each thread waits for earlier durTSs only.
  * Orders:  the caller's load of `durts` before the scan, and the scan before the caller's later
  *          loads (light fences), as nondurable_wait_announced(). */
 void nondurable_wait_upto(const struct durability *d, uint64_t durts);

@@ -244,13 +244,8 @@ def other_paper(place):
     with open(journal, encoding="utf-8") as file:
         kept = json.load(file)
     runs, claims, bulk = kept["runs"], kept["claims"], kept["bulk"]
-    assert [m["by"] for m in bulk[0]["result"]["measured"]] == [
-        "none",
-        "bulk",
-        "each",
-        "locks",
-        "update",
-    ]
+    ways = [m["by"] for m in bulk[0]["result"]["measured"]]
+    assert ways == ["none", "bulk", "each", "locks", "update"], ways
     assert all(r["result"]["verified"] for r in bulk) and len(bulk) == 2, bulk
     assert claims["result"]["verified"] and "claims --machine ccix-ndp" in claims["command"], claims
     assert [(r["result"]["home"], r["result"]["parallel"]) for r in runs] == [
