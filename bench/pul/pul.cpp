@@ -256,9 +256,9 @@ pul_job job_of(const Settings &s)
 	job.snapshot.oldest = 100000;
 	job.snapshot.upto = job.snapshot.oldest + 32 * PUL_RUNNING_WORDS;
 	Random random{s.seed + 1};
-	for (unsigned k = 0, words = std::min<unsigned>(s.transfer / 4, PUL_MOST_VALUES); k < words;
-	        k++)
-		job.attribute[k] = static_cast<uint8_t>(words - 1 - k);
+	const unsigned words = std::min<unsigned>(s.transfer / 4, PUL_MOST_VALUES);
+	for (unsigned k = 0; k < PUL_MOST_VALUES; k++)
+		job.attribute[k] = static_cast<uint8_t>(k < words ? words - 1 - k : 0);
 	for (uint32_t &word : job.snapshot.running)
 		word = static_cast<uint32_t>(random.next() & random.next());
 	return job;

@@ -16,15 +16,15 @@
  * what it makes of the newest value; nobody stores to the block that its next owner has.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found:
- *   COPYFREE   the operator copies without the right to replay (INV-OP1)
- *   STOREFREE  it stores without the right to replay (INV-OP1)
- *   CHECKFIRST it looks whether its request runs before it takes the right (INV-OP1)
- *   NOCHECK    it does not look (INV-OP1)
- *   GIVESEARLY the block's next owner stores before the free is replayed (INV-FM2)
- *   MARKSLATE  the program waits for the replay, then lets updates set marks (INV-OP2)
- *   NOREPLAY   it does not wait for the replay (INV-OP2)
- *   UNDRAWN    it waits for the durTSs that are drawn, not for those about to be (INV-OP2)
- *   SKIPSREST  it commits without a look at the mark (INV-BU3)
+ *   COPYFREE    the operator copies without the right to replay (INV-OP1)
+ *   STOREFREE   it stores without the right to replay (INV-OP1)
+ *   CHECKFIRST  it looks whether its request runs before it takes the right (INV-OP1)
+ *   NOCHECK     it does not look (INV-OP1)
+ *   GIVESEARLY  the block's next owner stores before the free is replayed (INV-FM2)
+ *   MARKSLATE   the program waits for the replay, then lets updates set marks (INV-OP2)
+ *   NOREPLAY    it does not wait for the replay (INV-OP2)
+ *   UNDRAWN     it waits for the durTSs that are drawn, not for those about to be (INV-OP2)
+ *   SKIPSREST   it commits without a look at the mark (INV-BU3)
  */
 #define NONE  0
 #define ASKED 1
