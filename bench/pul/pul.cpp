@@ -7,7 +7,7 @@
 #include "kernels/pul.h"
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
-#include "near/near.h"
+#include "../common/near_machine.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -65,59 +65,15 @@ struct Random {
 	}
 };
 
-void check(int error)
-{
-	if (error)
-		throw std::runtime_error(fur_errormsg());
-}
-
 /* ------------------------------------------------------------------- machine */
 
-struct CloseNear {
-	void operator()(near *n) const
-	{
-		near_close(n);
-	}
-};
-
-/* A machine of one rank, with the kernel. */
-class Machine
+/* With the kernel. */
+class Machine : public bench::NearMachine
 {
 public:
 	explicit Machine(const Settings &s)
+	    : NearMachine(s.machine, s.pes, s.host_threads, &pul_kernel)
 	{
-		near_options o = {};
-		const bool native = s.machine.rfind("threads", 0) == 0;
-		const std::string name = native && s.machine.size() > 8 ? s.machine.substr(8)
-		                         : native                       ? "exclusive"
-		                                                        : s.machine;
-		o.backend = native ? &near_threads : emulated();
-		o.machine = name.c_str();
-		o.ranks = 1;
-		o.elements = s.pes;
-		o.host_threads = s.host_threads;
-		near *opened = nullptr;
-		check(near_open(&o, &shape_, &opened));
-		near_.reset(opened);
-		rank_ = near_rank_of(opened, 0);
-		check(near_load(rank_, &pul_kernel));
-	}
-	const near_shape &shape() const
-	{
-		return shape_;
-	}
-	/* Rows of a matrix for its memory */
-	unsigned memories(unsigned elements) const
-	{
-		return shape_.coherent ? 1 : elements;
-	}
-	void push(near_space space, uint64_t at, const void *rows, uint64_t bytes)
-	{
-		check(near_push(rank_, space, at, rows, bytes));
-	}
-	void pull(near_space space, uint64_t at, void *rows, uint64_t bytes)
-	{
-		check(near_pull(rank_, space, at, rows, bytes));
 	}
 	/* Run the kernel to its end; returns seconds: virtual time of the kernel, or natively the
 	 * time of the call. */
@@ -125,53 +81,27 @@ public:
 	{
 		using Clock = std::chrono::steady_clock;
 		const auto from = Clock::now();
-		check(near_launch(rank_, tasklets));
+		launch(tasklets);
 #ifdef PLANT_EXCLUSIVE
 		(void)early();
 #endif
-		near_fault_report fault = {};
-		near_state state = NEAR_IDLE;
-		while ((state = near_poll(rank_, &fault)) == NEAR_RUNNING)
-			std::this_thread::yield();
+		wait();
 		const auto to = Clock::now();
-		if (state == NEAR_FAULTED)
-			throw std::runtime_error("element " + std::to_string(fault.element) +
-			                         ", tasklet " + std::to_string(fault.tasklet) +
-			                         ": " + near_fault_text(fault.kind));
 		const near_counters c = counters();
 		return c.kernel_ps ? static_cast<double>(c.kernel_ps) * 1e-12
 		                   : std::chrono::duration<double>(to - from).count();
 	}
-	near_counters counters() const
-	{
-		near_counters c = {};
-		near_count(rank_, &c);
-		return c;
-	}
+#ifdef PLANT_EXCLUSIVE
 
 private:
-#ifdef PLANT_EXCLUSIVE
 	/* The tests' plant: results are read while the kernel runs. */
-	pul_answer early()
+	pul_answer early() const
 	{
-		std::vector<pul_answer> answers(shape_.elements);
+		std::vector<pul_answer> answers(shape().elements);
 		pull(NEAR_SHARED, offsetof(pul_shared, answer), answers.data(), sizeof(pul_answer));
 		return answers[0];
 	}
 #endif
-	static const near_backend *emulated()
-	{
-#ifdef NEAR_EMULATED
-		return &near_emulated;
-#else
-		throw WrongUsage("--machine: this build has no emulated machine: use threads, or "
-		                 "configure with -Demulated=enabled");
-#endif
-	}
-
-	near_shape shape_ = {};
-	std::unique_ptr<near, CloseNear> near_;
-	struct near_rank *rank_ = nullptr;
 };
 
 /* -------------------------------------------------------------------- layout */

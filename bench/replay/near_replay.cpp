@@ -9,8 +9,8 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../common/near_machine.hpp"
 #include "kernels/apply.h"
-#include "near/near.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
@@ -242,43 +242,23 @@ private:
 
 /* ------------------------------------------------------------------- machine */
 
-struct CloseNear {
-	void operator()(near *n) const
-	{
-		near_close(n);
-	}
-};
-
 /* Elements with a shard of the image each, and behind it, room for words. */
-class Elements
+class Elements : public bench::NearMachine
 {
 public:
-	Elements(const Settings &s, uint64_t shard_bytes) : s_(s), shard_(shard_bytes)
+	Elements(const Settings &s, uint64_t shard_bytes)
+	    : NearMachine(s.machine, s.elements, s.host_threads, &apply_kernel), s_(s),
+	      shard_(shard_bytes)
 	{
-		near_options o = {};
-		const bool native = s.machine.rfind("threads", 0) == 0;
-		const std::string name = native && s.machine.size() > 8 ? s.machine.substr(8)
-		                         : native                       ? "exclusive"
-		                                                        : s.machine;
-		o.backend = native ? &near_threads : emulated();
-		o.machine = name.c_str();
-		o.ranks = 1;
-		o.elements = s.elements;
-		o.host_threads = s.host_threads;
-		near *opened = nullptr;
-		check(near_open(&o, &shape_, &opened));
-		near_.reset(opened);
-		rank_ = near_rank_of(opened, 0);
-		check(near_load(rank_, &apply_kernel));
-		rows_ = shape_.coherent ? 1 : s.elements;
+		rows_ = memories(s.elements);
 		words_at_ = shard_ * s.elements / rows_;
-		const uint64_t all = shape_.memory_bytes;
+		const uint64_t all = shape().memory_bytes;
 		if (shard_ > 64 * MIB || words_at_ + MIB > all)
 			throw WrongUsage("--elements " + std::to_string(s.elements) +
 			                 ": the shards of the heap do not fit: use more");
-		if (s.tasklets > shape_.tasklets)
+		if (s.tasklets > shape().tasklets)
 			throw WrongUsage("--tasklets " + std::to_string(s.tasklets) +
-			                 ": the machine has " + std::to_string(shape_.tasklets));
+			                 ": the machine has " + std::to_string(shape().tasklets));
 		most_ = std::min<uint64_t>((all - words_at_) / (s.elements / rows_), 16 * MIB) /
 		        sizeof(apply_portion);
 		if (s.most_portions)
@@ -287,7 +267,7 @@ public:
 	}
 	void push_image(const std::vector<char> &image)
 	{
-		check(near_push(rank_, NEAR_MEMORY, 0, image.data(), words_at_));
+		push(NEAR_MEMORY, 0, image.data(), words_at_);
 		before_ = counters();
 	}
 	/* Apply as much of the baskets as the memory has room for; false: nothing was left. */
@@ -311,24 +291,18 @@ public:
 			for (near_address &p : jobs[k].portions)
 				p += static_cast<near_address>(at);
 		}
-		check(near_push(rank_, NEAR_MEMORY, words_at_, matrix.data(),
-		        longest * s_.elements / rows_ * sizeof(apply_portion)));
-		check(near_push(rank_, NEAR_SHARED, offsetof(apply_shared, job), jobs.data(),
-		        sizeof(apply_job)));
-		launch();
+		push(NEAR_MEMORY, words_at_, matrix.data(),
+		        longest * s_.elements / rows_ * sizeof(apply_portion));
+		push(NEAR_SHARED, offsetof(apply_shared, job), jobs.data(), sizeof(apply_job));
+		launch(s_.tasklets);
+		wait();
 		return true;
 	}
 	std::vector<char> pull_image()
 	{
 		std::vector<char> image(shard_ * s_.elements);
-		check(near_pull(rank_, NEAR_MEMORY, 0, image.data(), words_at_));
+		pull(NEAR_MEMORY, 0, image.data(), words_at_);
 		return image;
-	}
-	near_counters counters() const
-	{
-		near_counters c = {};
-		near_count(rank_, &c);
-		return c;
 	}
 	/* Since the image was pushed: the words' way, and the kernel. */
 	double push_seconds() const
@@ -341,15 +315,6 @@ public:
 	}
 
 private:
-	static const near_backend *emulated()
-	{
-#ifdef NEAR_EMULATED
-		return &near_emulated;
-#else
-		throw WrongUsage("--machine: this build has no emulated machine: use threads, or "
-		                 "configure with -Demulated=enabled");
-#endif
-	}
 	/* The job has places in the row. */
 	void take(Baskets &baskets, apply_job &job, std::vector<apply_portion> &row) const
 	{
@@ -365,26 +330,10 @@ private:
 			b.done += n;
 		}
 	}
-	void launch()
-	{
-		check(near_launch(rank_, s_.tasklets));
-		near_fault_report fault = {};
-		near_state state = NEAR_IDLE;
-		while ((state = near_poll(rank_, &fault)) == NEAR_RUNNING)
-			std::this_thread::yield();
-		if (state == NEAR_FAULTED)
-			throw std::runtime_error("element " + std::to_string(fault.element) +
-			                         ", tasklet " + std::to_string(fault.tasklet) +
-			                         ": " + near_fault_text(fault.kind));
-	}
-
 	const Settings &s_;
 	uint64_t shard_, words_at_ = 0, most_ = 0; /* portions of an element in a launch */
 	unsigned rows_ = 1;
-	near_shape shape_ = {};
 	near_counters before_ = {};
-	std::unique_ptr<near, CloseNear> near_;
-	struct near_rank *rank_ = nullptr;
 };
 
 /* ---------------------------------------------------------------------- main */
