@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 import plots
-from results import Refused, last_line, write_atomically
+from results import Refused, run_program, write_atomically
 
 MACHINE = "ccix-ndp"
 PROGRAM = "bench/bulk/agent"  # from the build directory
@@ -244,25 +243,7 @@ FACTS = (
 
 
 def run_one(build: Path, name: str, arguments: list[str]) -> Run:
-    command = " ".join((name, *arguments))
-    program = build / name
-    try:
-        done = subprocess.run(
-            [program, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise Refused(
-            f"{program}: not there: build it, or name the build directory with --build"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise Refused(f"{command}: not finished after {LIMIT_SECONDS} s") from error
-    if done.returncode:
-        raise Refused(f"{command}: {last_line(done.stderr)}")
-    return Run(command, json.loads(done.stdout))
+    return Run(*run_program(build, name, arguments, LIMIT_SECONDS))
 
 
 def measure(build: Path, machine: str, quick: bool) -> Runs:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 import plots
-from results import Refused, last_line, write_atomically
+from results import Refused, run_program, write_atomically
 
 PROGRAM = "bench/pul/pul"  # from the build directory
 REPLAY = "bench/replay/near-replay"
@@ -180,26 +179,7 @@ def element_ns(result: dict[str, Any]) -> float:
 
 
 def run_one(build: Path, name: str, arguments: list[str]) -> dict[str, Any]:
-    command = " ".join((name, *arguments))
-    program = build / name
-    try:
-        done = subprocess.run(
-            [program, *arguments, "--json", "-"],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise Refused(
-            f"{program}: not there: build it, or name the build directory with --build"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise Refused(f"{command}: not finished after {LIMIT_SECONDS} s") from error
-    if done.returncode:
-        raise Refused(f"{command}: {last_line(done.stderr)}")
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return run_program(build, name, [*arguments, "--json", "-"], LIMIT_SECONDS)[1]
 
 
 # ---------------------------------------------------------------------------- facts

@@ -111,6 +111,32 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else "it says nothing"
 
 
+def run_program(
+    build: Path, name: str, arguments: list[str], limit_seconds: float
+) -> tuple[str, dict[str, Any]]:
+    """The command, as a reader can repeat it, and the JSON that the program prints."""
+    command = " ".join((name, *arguments))
+    program = build / name
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=limit_seconds,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise Refused(
+            f"{program}: not there: build it, or name the build directory with --build"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{command}: not finished after {limit_seconds:g} s") from error
+    if done.returncode:
+        raise Refused(f"{command}: {last_line(done.stderr)}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return command, result
+
+
 @dataclass(frozen=True)
 class Record:
     """A finished run, as it is in the journal."""
