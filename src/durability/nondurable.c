@@ -65,10 +65,12 @@ void nondurable_wait_upto(const struct durability *d, uint64_t durts)
 	struct arch_backoff backoff = durability_backoff(d);
 	arch_fence_light();
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
-		uint64_t seen;
-		/* An update whose entry has no durTS yet draws a later one.  Acquire pairs with the
-		 * release in nondurable_leave(). */
-		while ((seen = arch_load_acquire(&d->nondurable[i].durts)) && seen <= durts)
+		const struct nondurable *u = &d->nondurable[i];
+		const uint64_t id = arch_load(&u->id);
+		/* Without a durTS in its entry, the update may have drawn an earlier one than
+		 * `durts`, and not published it yet.  One that is announced from now on draws a
+		 * later one.  Acquire pairs with the release in nondurable_leave(). */
+		while (id && arch_load(&u->durts) <= durts && arch_load_acquire(&u->id) == id)
 			arch_backoff(&backoff);
 	}
 	arch_fence_light();
