@@ -322,12 +322,13 @@ int get(Tx *tx, const fur_map *map, const void *key, size_t key_bytes, void *val
 		return kind;
 	if (int error = check_bytes(key, key_bytes, "key", function))
 		return error;
-	if (!bytes || (!value && *bytes))
+	const size_t room = bytes ? *bytes : 0;
+	if (!bytes || (!value && room))
 		return fur_fail(FUR_EINVAL, "%s: %s is NULL", function, bytes ? "value" : "bytes");
 	const uint64_t *words = with_map(map, kind, [&](const auto &entries) {
 		return entries.value_words(tx, BytesView(key, key_bytes));
 	});
-	*bytes = words ? copy_text(tx, words, value, *bytes) : 0;
+	*bytes = words ? copy_text(tx, words, value, room) : 0;
 	return words != nullptr;
 }
 
