@@ -159,6 +159,15 @@ static void fill_caches(Core &core, const Line &line)
 	g.l3[core.socket].touch(line.id);
 }
 
+/* A core may store to a line that it owns, but that has left all caches.  The thread does not wait:
+ * the line comes while the store is in the buffer.  The thread's next access finds it in the L1. */
+static void fetch_evicted(Core &core, const Line &line)
+{
+	if (!core.agent && !core.l1.has(line.id) && !core.l2.has(line.id) &&
+	        !g.l3[core.socket].has(line.id))
+		fill_caches(core, line);
+}
+
 /* How long until the line arrives that was requested earlier?  0 if it was not, or is there. */
 static Time rest_of_way(Thread &t, const Line &line)
 {
@@ -575,6 +584,8 @@ void touch_write(Thread &t, void *p, size_t bytes, bool at_home)
 			 * wait for the line. */
 			queue_for_line(*t.core, line, t.clock, true);
 			fill_caches(*t.core, line);
+		} else if (!at_home) {
+			fetch_evicted(*t.core, line);
 		}
 		claim_write(t, line, transactional);
 		if (t.tx.doomed && !t.tx.suspended)

@@ -216,21 +216,27 @@ static uint64_t others_ended(const struct fur_thread *t)
 	return n;
 }
 
+/* Sleep until `until`, in ns; fur_bulk_cancel() wakes us.  The kernel may wake us too early: then
+ * we sleep again. */
+static void sleep_until(const struct each *e, uint64_t until)
+{
+	uint64_t *cancels = &e->t->htm->bulk.cancels, now;
+	while ((now = arch_now_ns()) < until && arch_load(cancels) == e->job->cancels)
+		(void)arch_futex_wait_for(
+		        arch_futex_of(cancels), (uint32_t)e->job->cancels, until - now);
+}
+
 /* Others commit: replay the portion, so that its part of the log keeps nobody waiting later, and
- * sleep.  fur_bulk_cancel() wakes us.  Errors: those of durability_replay(). */
+ * sleep.  Errors: those of durability_replay(). */
 static int rest(struct each *e)
 {
-	uint64_t *cancels = &e->t->htm->bulk.cancels, ended = others_ended(e->t),
-	         ns = REST_PARTS * arch_ticks_to_ns(e->worked);
+	const uint64_t ns = REST_PARTS * arch_ticks_to_ns(e->worked), ended = others_ended(e->t);
 	if (ended == e->ended)
 		return 0;
 	const uint64_t began = arch_now_ns();
 	const int error = bulk_replay_own(e->t);
-	const uint64_t took = arch_now_ns() - began;
-	ns = ns < REST_MOST_NS ? ns : REST_MOST_NS;
-	if (!error && took < ns)
-		(void)arch_futex_wait_for(
-		        arch_futex_of(cancels), (uint32_t)e->job->cancels, ns - took);
+	if (!error)
+		sleep_until(e, began + (ns < REST_MOST_NS ? ns : REST_MOST_NS));
 	e->ended = others_ended(e->t);
 	return error;
 }

@@ -294,11 +294,17 @@ TEST(Machine, ARecentLineInTheL1_IsNotWaitedFor)
 	EXPECT_GT(result[4] - look, 40000u) << "but another core has taken it";
 }
 
+/* A machine whose caches hold few lines. */
+std::string small_power9()
+{
+	return changed_power9({{"l1_lines = 256", "l1_lines = 8"},
+	        {"l2_lines = 4096", "l2_lines = 8"}, {"l3_lines = 655360", "l3_lines = 40"}});
+}
+
 /* A line that the L3 has evicted comes from memory. */
 TEST(Machine, TheL3HoldsAsManyLinesAsTheDescriptionStates)
 {
-	std::string path = changed_power9({{"l1_lines = 256", "l1_lines = 8"},
-	        {"l2_lines = 4096", "l2_lines = 8"}, {"l3_lines = 655360", "l3_lines = 40"}});
+	std::string path = small_power9();
 	run({path}, {[] {
 		load(cell[0]);
 		loads_take(100, 16, false);
@@ -309,6 +315,22 @@ TEST(Machine, TheL3HoldsAsManyLinesAsTheDescriptionStates)
 	unlink(path.c_str());
 	EXPECT_LT(result[0], 20000u) << "the L3";
 	EXPECT_GT(result[1], 90000u) << "memory";
+}
+
+TEST(Machine, APlainStoreToALineThatTheL3HasEvicted_BringsIt)
+{
+	std::string path = small_power9();
+	run({path}, {[] {
+		store(cell[0], 1);
+		emu_fence();
+		loads_take(200, 200, false);
+		cell[0].value = 2;
+		result[0] = loads_take(0, 1, false);
+		result[1] = loads_take(300, 1, false);
+	}});
+	unlink(path.c_str());
+	EXPECT_LT(result[0], 20000u) << "the L1";
+	EXPECT_GT(result[1], 90000u) << "a line that was not stored to";
 }
 
 /* A thread that waits for its stores waits no longer than they need; linger_ns is 30. */
