@@ -22,9 +22,9 @@
  *             return complain(fur_errormsg());
  *
  * A single update of fur_begin_update() that did this would keep all other updates waiting from
- * begin to end, and would need a redo log as large as all records.  fur_bulk_run() reads and maps the
- * records while other updates run, and maps those again that were changed meanwhile.  It shuts the
- * others out only to commit, for the time that it takes to store the results.  They do not go
+ * begin to end, and would need a redo log as large as all records.  fur_bulk_run() reads and maps
+ * the records while other updates run, and maps those again that were changed meanwhile.  It shuts
+ * the others out only to commit, for the time that it takes to store the results.  They do not go
  * through the redo log: they need room in the heap, as much as the records have, until the call
  * returns.  With fur_bulk.operator_name, the replayer's process maps most of the records
  * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
