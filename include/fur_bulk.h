@@ -21,10 +21,10 @@
  *     if (fur_bulk_run(thread, &bulk, NULL))
  *             return complain(fur_errormsg());
  *
- * As one update of fur_begin_update(), that would keep all other updates waiting from begin to end,
- * and its redo log would have to be as large as all records.  fur_bulk_run() reads and maps the
- * records while other updates run, and maps those again that were changed meanwhile.  It shuts the
- * others out only to commit, for the time that it takes to store the results.  They do not go
+ * A single update of fur_begin_update() that did this would keep all other updates waiting from
+ * begin to end, and would need a redo log as large as all records.  fur_bulk_run() reads and maps
+ * the records while other updates run, and maps those again that were changed meanwhile.  It shuts
+ * the others out only to commit, for the time that it takes to store the results.  They do not go
  * through the redo log: they need room in the heap, as much as the records have, until the call
  * returns.  With fur_bulk.operator_name, the replayer's process maps most of the records
  * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-/* Map one record.  `copy`: in: the record, out: what it becomes.  `number`: of the record, counted
+/* Map one record.  `copy`: in: the record, out: its new content.  `number`: of the record, counted
  * through all extents from 0.  `arg`: fur_bulk.arg.  Returns: false: the record stays as it is.
  *
  * libfur calls it for each record at least once, and again after another update has changed the
