@@ -478,7 +478,7 @@ static int read_settled(const struct durability *d, uint64_t durts, struct media
 static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_bytes, uint64_t *end,
         uint64_t *log_bytes)
 {
-	int error;
+	int error = 0;
 	uint64_t at = tail, most = tail + d->super->ring_slots;
 	if (!d->beside && ring_next(d) < most)
 		most = ring_next(d);
