@@ -286,13 +286,13 @@ auto with_map(const fur_map *map, int kind, F f)
 	return kind == FUR_MAP_HASH ? f(map->map.hash) : f(map->map.ordered);
 }
 
-/* Up to `room` bytes of a text.  Returns: its size. */
+/* Up to `room` bytes of a text; none if `to` is NULL.  Returns: its size. */
 template <class Tx>
 size_t copy_text(Tx *tx, const uint64_t *at, void *to, size_t room)
 {
 	const fur::detail::Text text(tx, at);
 	const size_t bytes = text.size() < room ? text.size() : room;
-	if (bytes == 0)
+	if (!to || bytes == 0)
 		return text.size();
 	if (const uint64_t *block = text.block())
 		fur_read(tx, to, block, bytes);
@@ -322,13 +322,12 @@ int get(Tx *tx, const fur_map *map, const void *key, size_t key_bytes, void *val
 		return kind;
 	if (int error = check_bytes(key, key_bytes, "key", function))
 		return error;
-	const size_t room = bytes ? *bytes : 0;
-	if (!bytes || (!value && room))
+	if (!bytes || (!value && *bytes))
 		return fur_fail(FUR_EINVAL, "%s: %s is NULL", function, bytes ? "value" : "bytes");
 	const uint64_t *words = with_map(map, kind, [&](const auto &entries) {
 		return entries.value_words(tx, BytesView(key, key_bytes));
 	});
-	*bytes = words ? copy_text(tx, words, value, room) : 0;
+	*bytes = words ? copy_text(tx, words, value, *bytes) : 0;
 	return words != nullptr;
 }
 
