@@ -65,7 +65,11 @@ def all_work(where):
 
 def plants_are_found(where):
     """A wrong order does harm only if no later entry stores to the same bytes."""
-    finds = [("not the host's", []), ("while a transfer used it", []), ("not the host's", BULK[1])]
+    finds: list[tuple[str, list[str]]] = [
+        ("not the host's", []),
+        ("while a transfer used it", []),
+        ("not the host's", BULK[1]),
+    ]
     for plant, (says, args) in zip(plants, finds):
         for seed in range(1, 21):
             found = run(plant, where, *CLOSE, *args, "--seed", str(seed))
