@@ -7,9 +7,8 @@
  * has, and within it by granule, for its tasklets.  The elements store them (kernels/apply.c).
  * Then libfur recovers the same heap, and both images are compared byte for byte.
  */
-#include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
 #include "../common/near_machine.hpp"
+#include "../common/near_program.hpp"
 #include "kernels/apply.h"
 
 #pragma GCC diagnostic push
@@ -28,7 +27,6 @@ extern const struct near_kernel apply_kernel;
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <fur.hpp>
 #include <fur_bulk.h>
 #include <memory>
@@ -49,11 +47,11 @@ using tools::WrongUsage;
 
 enum : uint64_t { GRANULE_BYTES = 4096, MOST_ENTRY = 200, MIB = 1 << 20 };
 
-struct Settings {
-	std::string machine = "threads", heap, json;
-	unsigned elements = 4, tasklets = 11, host_threads = 1;
-	uint64_t heap_mib = 64, updates = 20000, entries = 8, seed = 1, most_portions = 0,
-	         spread = 0, bulk_records = 0, bulk_bytes = 100;
+struct Settings : bench::NearSettings {
+	std::string heap;
+	unsigned elements = 4;
+	uint64_t heap_mib = 64, updates = 20000, entries = 8, most_portions = 0, spread = 0,
+	         bulk_records = 0, bulk_bytes = 100;
 };
 
 double now()
@@ -447,25 +445,11 @@ double apply_on_host(durability *d, const Sorter &sorter, std::vector<char> imag
 	return now() - from;
 }
 
-void report(const Settings &s, const Json &result)
-{
-	if (s.json == "-") {
-		printf("%s\n", result.dump(2).c_str());
-		return;
-	}
-	printf("replay on %s: %.0f entries a second\n", s.machine.c_str(),
-	        result["throughput"].get<double>());
-	if (s.json.empty())
-		return;
-	std::ofstream file(s.json);
-	file << result.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(
-		        s.json + ": cannot write: name a file that can be written");
-}
-
 int run(const Settings &s)
 {
+	if ((s.heap_mib * MIB / s.elements) % GRANULE_BYTES || s.heap_mib * MIB % s.elements)
+		throw WrongUsage("--elements " + std::to_string(s.elements) +
+		                 ": the heap cannot be divided so: use a power of two");
 	fill_in_a_process(s);
 	File file(s.heap);
 	durability *d = file.get();
@@ -490,18 +474,18 @@ int run(const Settings &s)
 	const double kernel = elements.kernel_seconds(),
 	             near_seconds = kernel > 0 ? kernel + elements.push_seconds() : wall;
 	const near_counters c = elements.counters();
-	report(s,
-	        {{"workload", "near-replay"}, {"machine", s.machine}, {"elements", s.elements},
-	                {"tasklets", s.tasklets}, {"heap_bytes", near_image.size()},
-	                {"shard_bytes", sorter.shard_bytes}, {"updates", sorter.updates},
-	                {"entries", sorter.entries}, {"words", sorter.words},
-	                {"bulk_pieces", sorter.bulk_pieces}, {"launches", launches},
-	                {"seconds", near_seconds}, {"kernel_seconds", kernel},
-	                {"push_seconds", elements.push_seconds()}, {"instructions", c.instructions},
-	                {"host_sort_seconds", sorted}, {"host_apply_seconds", host_apply},
-	                {"host_recovery_seconds", static_cast<double>(host.ns) * 1e-9},
-	                {"throughput", static_cast<double>(sorter.entries) / near_seconds},
-	                {"verified", verified}});
+	const Json result = {{"workload", "near-replay"}, {"machine", s.machine},
+	        {"elements", s.elements}, {"tasklets", s.tasklets},
+	        {"heap_bytes", near_image.size()}, {"shard_bytes", sorter.shard_bytes},
+	        {"updates", sorter.updates}, {"entries", sorter.entries}, {"words", sorter.words},
+	        {"bulk_pieces", sorter.bulk_pieces}, {"launches", launches},
+	        {"seconds", near_seconds}, {"kernel_seconds", kernel},
+	        {"push_seconds", elements.push_seconds()}, {"instructions", c.instructions},
+	        {"host_sort_seconds", sorted}, {"host_apply_seconds", host_apply},
+	        {"host_recovery_seconds", static_cast<double>(host.ns) * 1e-9},
+	        {"throughput", static_cast<double>(sorter.entries) / near_seconds},
+	        {"verified", verified}};
+	bench::report_near(s, result, "replay", "entries");
 	if (verified)
 		return 0;
 	fprintf(stderr, "near-replay: %s: the elements' image is not the host's\n",
@@ -511,14 +495,10 @@ int run(const Settings &s)
 
 void add_options(tools::CommandLine &line, Settings &s)
 {
-	line.option("--machine", s.machine,
-	        "threads (of this process; threads:coherent: elements that share a memory), or an "
-	        "emulated machine: upmem, pul-ndp:dram, pul-ndp:nvm, or a file that describes one");
+	bench::add_near_options(line, s, "of the updates");
 	line.option("--heap", s.heap, "the heap file; the run removes it");
 	line.option("--heap-mib", s.heap_mib, "its size in MiB").range(16, 1024);
 	line.option("--elements", s.elements, "that have a shard of the image each").range(1, 64);
-	line.option("--tasklets", s.tasklets, "tasklets of each element")
-	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--updates", s.updates, "updates to recover").range(1, 1 << 17);
 	line.option("--entries", s.entries, "entries of each update").range(1, 100);
 	line.option("--spread", s.spread,
@@ -531,10 +511,6 @@ void add_options(tools::CommandLine &line, Settings &s)
 	line.option("--most-portions", s.most_portions,
 	            "portions of 32 words of an element in a launch; default: as many as fit")
 	        .range(1, 1 << 20);
-	line.option("--host-threads", s.host_threads, "threads of this process for the elements")
-	        .range(1, 64);
-	line.option("--seed", s.seed, "of the updates");
-	line.option("--json", s.json, "write the result to this file; - is standard output");
 }
 
 } // namespace
@@ -542,6 +518,7 @@ void add_options(tools::CommandLine &line, Settings &s)
 int main(int argc, char **argv)
 {
 	Settings s;
+	s.tasklets = 11;
 	tools::CommandLine line("near-replay",
 	        "Recovery of a heap whose last phase runs next to the memory, and on the host.");
 	add_options(line, s);
@@ -549,19 +526,7 @@ int main(int argc, char **argv)
 		return *status;
 	if (s.heap.empty())
 		s.heap = "/dev/shm/fur-near-replay-" + std::to_string(getpid());
-	int status = 1;
-	try {
-		if ((s.heap_mib * MIB / s.elements) % GRANULE_BYTES ||
-		        s.heap_mib * MIB % s.elements)
-			throw WrongUsage("--elements " + std::to_string(s.elements) +
-			                 ": the heap cannot be divided so: use a power of two");
-		status = run(s);
-	} catch (const WrongUsage &e) {
-		fprintf(stderr, "near-replay: %s\n", e.what());
-		status = tools::EXIT_WRONG_USAGE;
-	} catch (const std::exception &e) {
-		fprintf(stderr, "near-replay: %s: %s\n", s.machine.c_str(), e.what());
-	}
+	const int status = bench::near_exit_status("near-replay", s, [&] { return run(s); });
 	unlink(s.heap.c_str());
 	return status;
 }
