@@ -5,15 +5,13 @@
  * Along".  It compares all results with its own.
  */
 #include "kernels/pul.h"
-#include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
 #include "../common/near_machine.hpp"
+#include "../common/near_program.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <fur.h>
 #include <map>
 #include <memory>
@@ -33,12 +31,12 @@ namespace
 using tools::Json;
 using tools::WrongUsage;
 
-struct Settings {
-	std::string machine = "threads", operation = "sum", strategy = "none", write,
-	            form = "records", order = "sequential", json;
-	unsigned distance = 64, transfer = 64, pes = 1, tasklets = 1, values = 1, flush = 512;
-	unsigned requests = 4096, chunk = 128, percent = 50, host_threads = 1;
-	uint64_t records = 0, seed = 1;
+struct Settings : bench::NearSettings {
+	std::string operation = "sum", strategy = "none", write, form = "records",
+	            order = "sequential";
+	unsigned distance = 64, transfer = 64, pes = 1, values = 1, flush = 512;
+	unsigned requests = 4096, chunk = 128, percent = 50;
+	uint64_t records = 0;
 };
 
 const std::map<std::string, pul_operator> OPERATORS = {{"sum", PUL_SUM},
@@ -411,23 +409,6 @@ Json result_of(const Settings &s, const Machine &m, double seconds, bool verifie
 	return r;
 }
 
-void report(const Settings &s, const Json &result)
-{
-	if (s.json == "-") {
-		printf("%s\n", result.dump(2).c_str());
-		return;
-	}
-	printf("%s on %s: %.0f records a second\n", s.operation.c_str(), s.machine.c_str(),
-	        result["throughput"].get<double>());
-	if (s.json.empty())
-		return;
-	std::ofstream file(s.json);
-	file << result.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(
-		        s.json + ": cannot write: name a file that can be written");
-}
-
 int run(const Settings &s)
 {
 	Machine m(s);
@@ -441,7 +422,7 @@ int run(const Settings &s)
 	push_jobs(m, s, l, job);
 	const double seconds = m.run(s.tasklets);
 	const bool verified = all_there(m, s, l, memories);
-	report(s, result_of(s, m, seconds, verified));
+	bench::report_near(s, result_of(s, m, seconds, verified), s.operation, "records");
 	if (verified)
 		return 0;
 	fprintf(stderr, "pul: %s: the kernel's results are not the host's\n", s.machine.c_str());
@@ -450,9 +431,7 @@ int run(const Settings &s)
 
 void add_options(tools::CommandLine &line, Settings &s)
 {
-	line.option("--machine", s.machine,
-	        "threads (of this process; threads:coherent: elements that share a memory), or an "
-	        "emulated machine: upmem, pul-ndp:dram, pul-ndp:nvm, or a file that describes one");
+	bench::add_near_options(line, s, "of records and traces");
 	line.option("--operator", s.operation, "what the kernel does with each record")
 	        .one_of({"sum", "aggregate", "filter", "visible", "materialise", "update",
 	                "nothing"});
@@ -466,8 +445,6 @@ void add_options(tools::CommandLine &line, Settings &s)
 	line.option("--transfer", s.transfer, "bytes of a record").range(8, 16384);
 	line.option("--flush", s.flush, "bytes of a block of results").range(8, 16384);
 	line.option("--pes", s.pes, "processing elements").range(1, 128);
-	line.option("--tasklets", s.tasklets, "tasklets of each element")
-	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--values", s.values,
 	            "sum: words that are added; aggregate: attributes; update: additions to a word")
 	        .range(1, 4096);
@@ -482,10 +459,6 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(1, 1 << 24);
 	line.option("--chunk", s.chunk, "addresses of the trace that are read at a time")
 	        .range(2, 4096);
-	line.option("--host-threads", s.host_threads, "threads of this process for the elements")
-	        .range(1, 64);
-	line.option("--seed", s.seed, "of records and traces");
-	line.option("--json", s.json, "write the result to this file; - is standard output");
 }
 
 } // namespace
@@ -505,13 +478,5 @@ int main(int argc, char **argv)
 		                                   : "unload";
 	if (!s.records)
 		s.records = (4 << 20) / s.transfer;
-	try {
-		return run(s);
-	} catch (const WrongUsage &e) {
-		fprintf(stderr, "pul: %s\n", e.what());
-		return tools::EXIT_WRONG_USAGE;
-	} catch (const std::exception &e) {
-		fprintf(stderr, "pul: %s: %s\n", s.machine.c_str(), e.what());
-		return 1;
-	}
+	return bench::near_exit_status("pul", s, [&] { return run(s); });
 }

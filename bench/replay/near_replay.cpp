@@ -7,9 +7,8 @@
  * has, and within it by granule, for its tasklets.  The elements store them (kernels/apply.c).
  * Then libfur recovers the same heap, and both images are compared byte for byte.
  */
-#include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
 #include "../common/near_machine.hpp"
+#include "../common/near_program.hpp"
 #include "kernels/apply.h"
 
 #pragma GCC diagnostic push
@@ -17,6 +16,7 @@
 #define _Static_assert static_assert
 extern "C" {
 #include "api/attach.h"
+#include "api/heap.h"
 #include "durability/ring.h"
 #include "replay/apply.h"
 extern const struct near_kernel apply_kernel;
@@ -27,8 +27,8 @@ extern const struct near_kernel apply_kernel;
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <fur.hpp>
+#include <fur_bulk.h>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -36,6 +36,7 @@ extern const struct near_kernel apply_kernel;
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace
@@ -46,11 +47,11 @@ using tools::WrongUsage;
 
 enum : uint64_t { GRANULE_BYTES = 4096, MOST_ENTRY = 200, MIB = 1 << 20 };
 
-struct Settings {
-	std::string machine = "threads", heap, json;
-	unsigned elements = 4, tasklets = 11, host_threads = 1;
-	uint64_t heap_mib = 64, updates = 20000, entries = 8, seed = 1, most_portions = 0,
-	         spread = 0;
+struct Settings : bench::NearSettings {
+	std::string heap;
+	unsigned elements = 4;
+	uint64_t heap_mib = 64, updates = 20000, entries = 8, most_portions = 0, spread = 0,
+	         bulk_records = 0, bulk_bytes = 100;
 };
 
 double now()
@@ -67,33 +68,120 @@ void check(int error)
 
 /* ---------------------------------------------------------------------- heap */
 
-/* Updates of words and of some bytes anywhere, from two threads in turn; nobody closes the heap. */
+/* Updates of words and of some bytes anywhere; with --bulk-records, half of them next to a bulk
+ * update, and half after it.  Nobody closes the heap. */
+class Filler
+{
+public:
+	explicit Filler(const Settings &s) : s_(s), heap_(create(s)), random_(s.seed)
+	{
+		const uint64_t all = s.heap_mib * MIB,
+		               room = s.bulk_records ? all / 2 : all / 8 * 7;
+		spread_ = s.spread ? s.spread : room;
+		fur::Thread self(heap_);
+		block_ = fur::update(self, [&](fur_update *tx) {
+			return static_cast<uint8_t *>(fur_alloc(tx, room));
+		});
+		if (!block_ || s.bulk_bytes * s.bulk_records > room)
+			throw std::runtime_error("the heap is too small: use a larger --heap-mib");
+	}
+	void fill()
+	{
+		if (s_.bulk_records)
+			bulk();
+		update(s_.updates);
+	}
+
+private:
+	static fur::Heap create(const Settings &s)
+	{
+		fur::Options o;
+		o.heap_bytes = s.heap_mib * MIB;
+		o.log_bytes = 64 * MIB;
+		o.ring_slots = 1 << 18;
+		o.max_threads = 2;
+		return fur::Heap::create(s.heap, o);
+	}
+	void update(uint64_t updates)
+	{
+		fur::Thread self(heap_);
+		uint8_t bytes[MOST_ENTRY];
+		for (uint64_t k = 0; k < updates; k++)
+			fur::update(self, [&](fur_update *tx) {
+				for (uint64_t e = 0; e < s_.entries; e++) {
+					const uint64_t at = random_() % (spread_ - MOST_ENTRY),
+					               n = e % 8 ? 8 : 1 + random_() % MOST_ENTRY;
+					for (uint64_t b = 0; b < n; b++)
+						bytes[b] = static_cast<uint8_t>(random_());
+					fur_write(tx, block_ + (e % 8 ? at & ~UINT64_C(7) : at),
+					        bytes, n);
+				}
+			});
+	}
+	void update_on_another_thread()
+	{
+		std::thread([this] { update(s_.updates / 2); }).join();
+	}
+	/* Ends the process when it has committed, before it is replayed: only the log has its
+	 * entry, then. */
+	void bulk()
+	{
+		fur::Thread self(heap_);
+		durability &d = heap_.get()->durability;
+		const Replay replay = {{replay_or_end}, d.ops, this};
+		d.ops = &replay;
+		const fur_extent records = {block_, s_.bulk_bytes, s_.bulk_records};
+		fur_bulk bulk;
+		fur_bulk_init(&bulk);
+		bulk.map = map;
+		bulk.arg = this;
+		bulk.bytes = s_.bulk_bytes;
+		bulk.extents = &records;
+		bulk.n = 1;
+		bulk.progress = [](uint64_t, uint64_t, void *filler) {
+			auto &f = *static_cast<Filler *>(filler);
+			if (!std::exchange(f.beside_, true))
+				f.update_on_another_thread();
+			return true;
+		};
+		check(fur_bulk_run(self, &bulk, nullptr));
+		throw std::runtime_error("the bulk update was replayed before the process ended");
+	}
+	static bool map(void *copy, size_t bytes, uint64_t number, void *)
+	{
+		auto *byte = static_cast<uint8_t *>(copy);
+		for (size_t k = 0; k < bytes; k++)
+			byte[k] = static_cast<uint8_t>(byte[k] + number + k + 1);
+		return number % 7 != 0;
+	}
+	struct Replay : durability_ops {
+		const durability_ops *library;
+		Filler *filler;
+	};
+	static int replay_or_end(durability *d)
+	{
+		const auto *r = static_cast<const Replay *>(d->ops);
+		Filler &f = *r->filler;
+		if (arch_load(&f.heap_.get()->htm.bulk.commits)) {
+			f.update_on_another_thread();
+			fflush(nullptr);
+			_exit(0);
+		}
+		return r->library->replay(d);
+	}
+
+	const Settings &s_;
+	fur::Heap heap_;
+	std::mt19937_64 random_;
+	uint8_t *block_ = nullptr;
+	uint64_t spread_ = 0;
+	bool beside_ = false; /* the updates next to the bulk update have run */
+};
+
 int fill(const Settings &s)
 {
-	fur::Options o;
-	o.heap_bytes = s.heap_mib * MIB;
-	o.log_bytes = 64 * MIB;
-	o.ring_slots = 1 << 18;
-	o.max_threads = 2;
-	fur::Heap heap = fur::Heap::create(s.heap, o);
-	fur::Thread self(heap);
-	const uint64_t room = o.heap_bytes / 8 * 7, spread = s.spread ? s.spread : room;
-	auto *block = fur::update(
-	        self, [&](fur_update *tx) { return static_cast<uint8_t *>(fur_alloc(tx, room)); });
-	if (!block)
-		return 1;
-	std::mt19937_64 random(s.seed);
-	uint8_t bytes[MOST_ENTRY];
-	for (uint64_t k = 0; k < s.updates; k++)
-		fur::update(self, [&](fur_update *tx) {
-			for (uint64_t e = 0; e < s.entries; e++) {
-				const uint64_t at = random() % (spread - MOST_ENTRY),
-				               n = e % 8 ? 8 : 1 + random() % MOST_ENTRY;
-				for (uint64_t b = 0; b < n; b++)
-					bytes[b] = static_cast<uint8_t>(random());
-				fur_write(tx, block + (e % 8 ? at & ~UINT64_C(7) : at), bytes, n);
-			}
-		});
+	Filler filler(s);
+	filler.fill();
 	fflush(nullptr);
 	_exit(0);
 }
@@ -192,7 +280,8 @@ private:
 public:
 	std::vector<Baskets> baskets;
 	std::vector<uint8_t> verdicts;
-	uint64_t shard_bytes = 0, tail = 0, end = 0, updates = 0, entries = 0, words = 0;
+	uint64_t shard_bytes = 0, tail = 0, end = 0, updates = 0, entries = 0, words = 0,
+	         bulk_pieces = 0;
 
 private:
 	void sort(uint64_t durts)
@@ -202,15 +291,22 @@ private:
 			const log_entry &e = walk.entry;
 			if (e.payload)
 				sort(e);
-			if (!e.bulk.rows)
-				continue;
-			log_bulk bulk = log_bulk_of(&file_, &e);
-			while (log_bulk_next(&bulk))
-				sort(bulk.piece);
+#ifndef PLANT_BULK /* the tests' plant: results of a bulk update are left out */
+			if (e.bulk.rows)
+				sort_bulk(e);
+#endif
 		}
 		if (walk.broken)
 			throw std::runtime_error("a record makes no sense: restore the heap");
 		updates++;
+	}
+	void sort_bulk(const log_entry &e)
+	{
+		log_bulk bulk = log_bulk_of(&file_, &e);
+		for (; log_bulk_next(&bulk); bulk_pieces++)
+			sort(bulk.piece);
+		if (bulk.broken)
+			throw std::runtime_error("a bulk update makes no sense: restore the heap");
 	}
 	/* The tasklet of a granule in an element: neighbours have different ones (INV-RN1). */
 	static size_t tasklet_of(uint64_t offset, size_t tasklets)
@@ -349,25 +445,11 @@ double apply_on_host(durability *d, const Sorter &sorter, std::vector<char> imag
 	return now() - from;
 }
 
-void report(const Settings &s, const Json &result)
-{
-	if (s.json == "-") {
-		printf("%s\n", result.dump(2).c_str());
-		return;
-	}
-	printf("replay on %s: %.0f entries a second\n", s.machine.c_str(),
-	        result["throughput"].get<double>());
-	if (s.json.empty())
-		return;
-	std::ofstream file(s.json);
-	file << result.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(
-		        s.json + ": cannot write: name a file that can be written");
-}
-
 int run(const Settings &s)
 {
+	if ((s.heap_mib * MIB / s.elements) % GRANULE_BYTES || s.heap_mib * MIB % s.elements)
+		throw WrongUsage("--elements " + std::to_string(s.elements) +
+		                 ": the heap cannot be divided so: use a power of two");
 	fill_in_a_process(s);
 	File file(s.heap);
 	durability *d = file.get();
@@ -392,17 +474,18 @@ int run(const Settings &s)
 	const double kernel = elements.kernel_seconds(),
 	             near_seconds = kernel > 0 ? kernel + elements.push_seconds() : wall;
 	const near_counters c = elements.counters();
-	report(s, {{"workload", "near-replay"}, {"machine", s.machine}, {"elements", s.elements},
-	                  {"tasklets", s.tasklets}, {"heap_bytes", near_image.size()},
-	                  {"shard_bytes", sorter.shard_bytes}, {"updates", sorter.updates},
-	                  {"entries", sorter.entries}, {"words", sorter.words},
-	                  {"launches", launches}, {"seconds", near_seconds},
-	                  {"kernel_seconds", kernel}, {"push_seconds", elements.push_seconds()},
-	                  {"instructions", c.instructions}, {"host_sort_seconds", sorted},
-	                  {"host_apply_seconds", host_apply},
-	                  {"host_recovery_seconds", static_cast<double>(host.ns) * 1e-9},
-	                  {"throughput", static_cast<double>(sorter.entries) / near_seconds},
-	                  {"verified", verified}});
+	const Json result = {{"workload", "near-replay"}, {"machine", s.machine},
+	        {"elements", s.elements}, {"tasklets", s.tasklets},
+	        {"heap_bytes", near_image.size()}, {"shard_bytes", sorter.shard_bytes},
+	        {"updates", sorter.updates}, {"entries", sorter.entries}, {"words", sorter.words},
+	        {"bulk_pieces", sorter.bulk_pieces}, {"launches", launches},
+	        {"seconds", near_seconds}, {"kernel_seconds", kernel},
+	        {"push_seconds", elements.push_seconds()}, {"instructions", c.instructions},
+	        {"host_sort_seconds", sorted}, {"host_apply_seconds", host_apply},
+	        {"host_recovery_seconds", static_cast<double>(host.ns) * 1e-9},
+	        {"throughput", static_cast<double>(sorter.entries) / near_seconds},
+	        {"verified", verified}};
+	bench::report_near(s, result, "replay", "entries");
 	if (verified)
 		return 0;
 	fprintf(stderr, "near-replay: %s: the elements' image is not the host's\n",
@@ -412,26 +495,22 @@ int run(const Settings &s)
 
 void add_options(tools::CommandLine &line, Settings &s)
 {
-	line.option("--machine", s.machine,
-	        "threads (of this process; threads:coherent: elements that share a memory), or an "
-	        "emulated machine: upmem, pul-ndp:dram, pul-ndp:nvm, or a file that describes one");
+	bench::add_near_options(line, s, "of the updates");
 	line.option("--heap", s.heap, "the heap file; the run removes it");
 	line.option("--heap-mib", s.heap_mib, "its size in MiB").range(16, 1024);
 	line.option("--elements", s.elements, "that have a shard of the image each").range(1, 64);
-	line.option("--tasklets", s.tasklets, "tasklets of each element")
-	        .range(1, NEAR_MOST_TASKLETS);
 	line.option("--updates", s.updates, "updates to recover").range(1, 1 << 17);
 	line.option("--entries", s.entries, "entries of each update").range(1, 100);
 	line.option("--spread", s.spread,
 	            "bytes that the updates store to; default: most of the heap")
 	        .range(2 * MOST_ENTRY, 8 * MIB);
+	line.option("--bulk-records", s.bulk_records,
+	            "records that a bulk update changes next to the updates; default: none")
+	        .range(0, 1 << 20);
+	line.option("--bulk-bytes", s.bulk_bytes, "bytes of each of them").range(1, 1 << 16);
 	line.option("--most-portions", s.most_portions,
 	            "portions of 32 words of an element in a launch; default: as many as fit")
 	        .range(1, 1 << 20);
-	line.option("--host-threads", s.host_threads, "threads of this process for the elements")
-	        .range(1, 64);
-	line.option("--seed", s.seed, "of the updates");
-	line.option("--json", s.json, "write the result to this file; - is standard output");
 }
 
 } // namespace
@@ -439,6 +518,7 @@ void add_options(tools::CommandLine &line, Settings &s)
 int main(int argc, char **argv)
 {
 	Settings s;
+	s.tasklets = 11;
 	tools::CommandLine line("near-replay",
 	        "Recovery of a heap whose last phase runs next to the memory, and on the host.");
 	add_options(line, s);
@@ -446,19 +526,7 @@ int main(int argc, char **argv)
 		return *status;
 	if (s.heap.empty())
 		s.heap = "/dev/shm/fur-near-replay-" + std::to_string(getpid());
-	int status = 1;
-	try {
-		if ((s.heap_mib * MIB / s.elements) % GRANULE_BYTES ||
-		        s.heap_mib * MIB % s.elements)
-			throw WrongUsage("--elements " + std::to_string(s.elements) +
-			                 ": the heap cannot be divided so: use a power of two");
-		status = run(s);
-	} catch (const WrongUsage &e) {
-		fprintf(stderr, "near-replay: %s\n", e.what());
-		status = tools::EXIT_WRONG_USAGE;
-	} catch (const std::exception &e) {
-		fprintf(stderr, "near-replay: %s: %s\n", s.machine.c_str(), e.what());
-	}
+	const int status = bench::near_exit_status("near-replay", s, [&] { return run(s); });
 	unlink(s.heap.c_str());
 	return status;
 }

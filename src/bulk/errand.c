@@ -44,7 +44,7 @@ int errand_settle(struct fur_thread *t, struct bulk_job *job)
 	struct dset *set = &t->window.commit.dset;
 	struct arch_backoff backoff = durability_backoff(d);
 	/* An update that is visible may not have drawn its durTS yet.  It has announced itself
-	 * before, so our scan finds it, or it has left, with a durTS (model: UNDRAWN).
+	 * before, so our scan finds it, or it has left, with a durTS (plant: errand-settles-drawn).
 	 * What becomes visible later sets marks: marks_begin() has returned. */
 	nondurable_collect(d, t->index, set);
 	nondurable_wait_drawn(d, set);

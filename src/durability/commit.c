@@ -46,6 +46,20 @@ static void marker_name_dependencies(
 	}
 }
 
+/* In place of a member that has left, the marker may name a later update of its thread.  That one
+ * is durable, but what it has read from need not be, and if a failure loses that, recovery drops
+ * us, too (INV-D3).  All of it has lower durTSs (INV-D4): wait for these (plant:
+ * later-not-awaited). */
+static void wait_for_later(const struct durability *d, const struct dset *set)
+{
+	uint64_t upto = 0;
+	for (uint32_t k = 0; k < set->n; k++)
+		if (unlikely(set->members[k].later) && set->members[k].durts > upto)
+			upto = set->members[k].durts;
+	if (unlikely(upto != 0) && set->settled_below)
+		nondurable_wait_upto(d, upto);
+}
+
 /* The durTSs that the update claims to be settled (INV-M4).  Each update of D is named by the
  * marker, or durable by now. */
 static struct media_claims claims_of(
@@ -217,6 +231,13 @@ int durability_persist(struct durability *d, struct commit *c)
 		phase_mark(c, FUR_PHASE_LOG);
 		error = commit_flush(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
+		/* Before we leave: on TSX a transaction may have read from us, and collected its D,
+		 * before the later update began; it waits for us alone.  An update that another
+		 * thread serves has looked up the durTSs before it became visible, so its readers
+		 * find all that is not durable; and here it would wait for updates that are served
+		 * after it. */
+		if (!error && !c->served)
+			wait_for_later(d, &c->dset);
 	}
 	if (unlikely(log->gave))
 		durability_note_given(d, c->durts);
@@ -250,6 +271,8 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
 	if (c->late)
 		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
+	if (c->served)
+		wait_for_later(d, &c->dset);
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */

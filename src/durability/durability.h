@@ -52,6 +52,7 @@ struct nondurable {
 	uint64_t id;    /* 0, or a number unique among this thread's updates */
 	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
 	uint64_t last;  /* the durTS of the newest update that has left, or 0 */
+	uint64_t last_id;
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */
@@ -64,9 +65,10 @@ struct dset {
 		uint32_t thread;
 		uint64_t id;
 		/* Set by nondurable_wait_drawn().  `left`: the update had left by then, and this is
-		 * the durTS of the newest update of its thread that had. */
+		 * the durTS of the newest update of its thread that had.  `later`: perhaps not the
+		 * member's own. */
 		uint64_t durts;
-		bool left;
+		bool left, later;
 	} * members;
 };
 

@@ -59,7 +59,8 @@ static inline void nondurable_scan(
 			set->members[n].thread = i;
 			set->members[n].id = id;
 			set->members[n].durts = 0;
-			set->members[n++].left = false;
+			set->members[n].left = false;
+			set->members[n++].later = false;
 		}
 	}
 	arch_overlap_end();
@@ -128,9 +129,12 @@ void nondurable_wait_all(const struct durability *d);
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {
-	/* Before `id`: nondurable_wait_drawn() reads it after it has missed `id`. */
-	if (c->durts)
-		arch_store(&d->nondurable[c->me].last, c->durts);
+	/* Before `id`: nondurable_wait_drawn() reads both after it has missed `id`.  Release: it
+	 * takes no later update's durTS for this one's. */
+	if (c->durts) {
+		arch_store(&d->nondurable[c->me].last_id, c->id);
+		arch_store_release(&d->nondurable[c->me].last, c->durts);
+	}
 	/* Zero both before the thread announces its next update: nondurable_wait_drawn() relies on
 	 * that.  The order of the two does not matter. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);

@@ -310,13 +310,13 @@ BULK_BLOCK_MUTATIONS = [
 # Of bulkoperator.pml.
 BULK_OPERATOR_MUTATIONS = [
     Mutation("COPYFREE", "INV-OP1", ["operate-copies-at-once"], [], ["bulkoperator"]),
-    Mutation("STOREFREE", "INV-OP1", [], [], ["bulkoperator"]),
+    Mutation("STOREFREE", "INV-OP1", ["operate-stores-at-once"], [], ["bulkoperator"]),
     Mutation("CHECKFIRST", "INV-OP1", [], [], ["bulkoperator"]),
-    Mutation("NOCHECK", "INV-OP1", [], [], ["bulkoperator"]),
+    Mutation("NOCHECK", "INV-OP1", ["operate-no-check"], [], ["bulkoperator"]),
     Mutation("GIVESEARLY", "INV-FM2", [], [], ["bulkoperator"]),
     Mutation("MARKSLATE", "INV-OP2", ["errand-before-marks"], [], ["bulkoperator"]),
     Mutation("NOREPLAY", "INV-OP2", ["errand-no-replay"], [], ["bulkoperator"]),
-    Mutation("UNDRAWN", "INV-OP2", [], [], ["bulkoperator"]),
+    Mutation("UNDRAWN", "INV-OP2", ["errand-settles-drawn"], [], ["bulkoperator"]),
     Mutation("SKIPSREST", "INV-BU3", [], [], ["bulkoperator"]),
 ]
 ALL_MUTATIONS = (

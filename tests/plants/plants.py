@@ -17,9 +17,9 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Invariant: INV-X0                  the invariant it breaks
     Model: CASE                        the mutation of tests/models that breaks it, too; optional
     Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, damage-test,
-                                       scan-test, fresh-test, durability-test or near-test; a
-                                       line each.  Options of near-test: `threads`, if the bug
-                                       is in that back end
+                                       scan-test, fresh-test, durability-test, operators-test or
+                                       near-test; a line each.  Option of near-test: `threads`,
+                                       if the bug is in that back end
 
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take

@@ -136,6 +136,13 @@ protected:
 		become_durable();
 		return durts;
 	}
+	uint64_t in_nondurable()
+	{
+		dset::dset_member members[4] = {};
+		dset set{.n = 0, .settled_below = 0, .members = members};
+		nondurable_collect(&d_, UINT32_MAX, &set);
+		return set.n;
+	}
 	void read()
 	{
 		fur::Thread t(heap_);
@@ -258,6 +265,7 @@ TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 	announce(ID + 1);
 	nondurable_wait_drawn(&d_, &set); /* returns */
 	EXPECT_TRUE(members[0].left);
+	EXPECT_FALSE(members[0].later);
 	EXPECT_EQ(members[0].durts, durts) << "the next update has none yet";
 	const uint64_t next = leave_unseen();
 	nondurable_wait_drawn(&d_, &set);
@@ -265,9 +273,10 @@ TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 	nondurable_collect(&d_, 0, &set);
 	EXPECT_EQ(set.n, 0u);
 	set.n = 1;
-	members[0] = {.thread = OTHER, .id = ID, .durts = 0, .left = false};
+	members[0] = {.thread = OTHER, .id = ID, .durts = 0, .left = false, .later = false};
 	nondurable_wait_drawn(&d_, &set);
 	EXPECT_EQ(members[0].durts, next);
+	EXPECT_TRUE(members[0].later);
 }
 
 TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
@@ -296,6 +305,31 @@ TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
 		EXPECT_EQ(settled(marker(slot + 300)), slot + 1);
 	}
 	move_tail(slot + 300);
+}
+
+/* In place of OTHER's update, the marker names OTHER's next one.  That has read from a third
+ * thread's, and is durable before it. */
+TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
+{
+	commit third{};
+	third.me = 2;
+	third.id = ID;
+	announce();
+	Beside update_beside([this] { update(); });
+	a_while(); /* until it waits for OTHER's durTS */
+	nondurable_announce(&d_, &third);
+	ring_draw(&d_, &third);
+	nondurable_publish(&d_, &third);
+	/* At one instant OTHER's update leaves, without a durTS, and its next one has left. */
+	other_.id = ID + 1;
+	const uint64_t later = leave_unseen();
+	EXPECT_TRUE(names(marker(later + 1), later));
+	a_while();
+	EXPECT_FALSE(update_beside.returned()) << "a failure would lose third's, and so all three";
+	EXPECT_EQ(in_nondurable(), 2u) << "so that those that have read from it wait, too";
+	EXPECT_EQ(durability_abort(&d_, &third), 0);
+	while (!update_beside.returned())
+		std::this_thread::yield();
 }
 
 TEST_F(Waits, Scan_FindsAnUpdateThatDrewSinceTheClaim_AndHasLeft)

@@ -599,14 +599,26 @@ protected:
 		control_give_back(&durability_);
 		return more;
 	}
+	std::vector<uint8_t> in_file(uint64_t offset, uint64_t bytes) const
+	{
+		const uint8_t *from = durability_.image + offset;
+		return {from, from + bytes};
+	}
 	/* The request is over: an exchange stores nothing. */
 	void expect_nothing_stored(uint64_t offset, uint64_t bytes)
 	{
-		const uint8_t *block = durability_.image + offset;
-		const std::vector<uint8_t> before(block, block + bytes);
+		const std::vector<uint8_t> before = in_file(offset, bytes);
 		EXPECT_FALSE(exchange());
-		EXPECT_EQ(memcmp(block, before.data(), bytes), 0);
+		EXPECT_TRUE(in_file(offset, bytes) == before);
 		operate_end(&operate_);
+	}
+	/* Within a time that is enough for a program that does not wait. */
+	bool asks_soon()
+	{
+		for (int k = 0; k < 100; k++, usleep(1000))
+			if (errand_state(arch_load(&region()->errand.request)) == ERRAND_ASKED)
+				return true;
+		return false;
 	}
 
 	durability durability_;
@@ -637,6 +649,62 @@ TEST_P(Steps, AllRecords_InBatches)
 	EXPECT_EQ(job.calls, 0u);
 	for (uint64_t k = 0; k < 64 * STEPS; k++)
 		ASSERT_EQ(at[k], 9) << k;
+}
+
+/* INV-OP1: a program that gives up after the operator has returned may give the block to others. */
+TEST_P(Steps, Results_AreStoredWithTheRightToReplay_NotBefore)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	Job job("any", 64, {{at, 64, STEPS}});
+	begin(job);
+	ASSERT_TRUE(exchange());
+	const std::vector<uint8_t> before = in_file(operate_.block, operate_.block_bytes);
+	ASSERT_TRUE(operate_map(&operate_));
+	EXPECT_TRUE(in_file(operate_.block, operate_.block_bytes) == before);
+	EXPECT_TRUE(exchange());
+	EXPECT_FALSE(in_file(operate_.block, operate_.block_bytes) == before);
+	ASSERT_TRUE(operate_map(&operate_));
+	EXPECT_FALSE(exchange());
+	operate_end(&operate_);
+	EXPECT_EQ(end(), 0);
+}
+
+/* INV-OP2: the update of a thread that has announced it, and no more, as on TSX one that is visible
+ * and has drawn no durTS yet. */
+TEST_P(Steps, AProgramAsks_WhenAnUpdateThatIsVisibleHasDrawn_AndIsReplayed)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	durability &d = heap_->get()->durability;
+	Helper thread(heap_->get());
+	commit update{};
+	update.id = 9;
+	thread.run([&](fur_thread *t) { update.me = t->index; });
+	Job job("any", 64, {{at, 64, STEPS}});
+	/* While nothing is replayed, the bulk update waits with its block, which comes before the
+	 * marks. */
+	pthread_mutex_lock(&d.replaying);
+	program_ = std::thread([&] {
+		fur::Thread self(heap_->get());
+		result_ = job.run(self);
+	});
+	while (!__atomic_load_n(&header(fur_base(*heap_))->bulk, __ATOMIC_ACQUIRE))
+		std::this_thread::yield();
+	nondurable_wait_all(&d);
+	nondurable_announce(&d, &update);
+	pthread_mutex_unlock(&d.replaying);
+	EXPECT_FALSE(asks_soon()) << "the update's stores may be in no record's copy";
+	ring_draw(&d, &update);
+	nondurable_publish(&d, &update);
+	EXPECT_FALSE(asks_soon()) << "it has no marker yet";
+	EXPECT_EQ(durability_abort(&d, &update), 0);
+	while (!operate_accept(&operate_))
+		std::this_thread::yield();
+	EXPECT_TRUE(ring_replayed(&d, update.durts));
+	while (exchange())
+		ASSERT_TRUE(operate_map(&operate_));
+	operate_end(&operate_);
+	EXPECT_EQ(end(), 0);
+	EXPECT_EQ(at[0], 9);
 }
 
 /* INV-OP1 */
