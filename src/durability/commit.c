@@ -23,6 +23,12 @@ static void settle(const struct durability *d, struct commit *c, struct dset_mem
 	}
 }
 
+/* Without claims of others' durTSs (POWER), a member that has left is no concern of the marker. */
+static bool marker_names(const struct dset *set, const struct dset_member *m)
+{
+	return m->durts != 0 && (!m->left || set->settled_below);
+}
+
 /* Name D in the marker (INV-D3), or settle what it cannot name.  A member that has left is durable,
  * but it may have drawn its durTS after we had read next_durts, and then no claim covers it
  * (INV-M5).  So the marker names it, too, or its thread's next update, which claims it. */
@@ -34,9 +40,7 @@ static void marker_name_dependencies(
 	for (uint32_t k = 0; k < set->n; k++) {
 		struct dset_member *m = &set->members[k];
 		uint64_t back = marker->durts - 1 - m->durts;
-		/* Without claims of others' durTSs (POWER), a member that has left is no concern of
-		 * the marker. */
-		if (m->durts == 0 || (m->left && !set->settled_below))
+		if (!marker_names(set, m))
 			continue;
 		FUR_ASSERT(m->durts < marker->durts);
 		if (back < MEDIA_DEPS)
@@ -46,17 +50,21 @@ static void marker_name_dependencies(
 	}
 }
 
-/* In place of a member that has left, the marker may name a later update of its thread.  That one
- * is durable, but what it has read from need not be, and if a failure loses that, recovery drops
- * us, too (INV-D3).  All of it has lower durTSs (INV-D4): wait for these (plant:
- * later-not-awaited). */
-static void wait_for_later(const struct durability *d, const struct dset *set)
+/* INV-D9.  We have named an update that drew its durTS after we had begun our scan.  It may depend on
+ * one that announced itself after we had looked at that one's entry.  We do not wait for that one
+ * in nondurable_wait(), for it is not in our D.  Its durTS is lower, like those of all that recovery
+ * needs for the update that we have named: wait until all these are settled (plants:
+ * unseen-not-awaited, unseen-not-awaited-when-served). */
+static void wait_for_unseen(const struct durability *d, const struct dset *set)
 {
 	uint64_t upto = 0;
-	for (uint32_t k = 0; k < set->n; k++)
-		if (unlikely(set->members[k].later) && set->members[k].durts > upto)
-			upto = set->members[k].durts;
-	if (unlikely(upto != 0) && set->settled_below)
+	for (uint32_t k = 0; k < set->n; k++) {
+		const struct dset_member *m = &set->members[k];
+		if (unlikely(m->durts >= set->drawn_below) && m->durts > upto &&
+		        marker_names(set, m))
+			upto = m->durts;
+	}
+	if (unlikely(upto != 0))
 		nondurable_wait_upto(d, upto);
 }
 
@@ -231,13 +239,13 @@ int durability_persist(struct durability *d, struct commit *c)
 		phase_mark(c, FUR_PHASE_LOG);
 		error = commit_flush(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
-		/* Before we leave: on TSX a transaction may have read from us, and collected its D,
-		 * before the later update began; it waits for us alone.  An update that another
-		 * thread serves has looked up the durTSs before it became visible, so its readers
-		 * find all that is not durable; and here it would wait for updates that are served
-		 * after it. */
+		/* Before we leave: a transaction may have read from us, and collected its D before
+		 * the unseen update announced itself; it waits for us alone.  An update that
+		 * another thread serves has looked up the durTSs before it became visible, so its
+		 * readers find all that is not durable; and here it would wait for updates that are
+		 * served after it. */
 		if (!error && !c->served)
-			wait_for_later(d, &c->dset);
+			wait_for_unseen(d, &c->dset);
 	}
 	if (unlikely(log->gave))
 		durability_note_given(d, c->durts);
@@ -272,7 +280,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	if (c->late)
 		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
 	if (c->served)
-		wait_for_later(d, &c->dset);
+		wait_for_unseen(d, &c->dset);
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */

@@ -33,6 +33,9 @@
  *           covers all tickets: it waits for every update that was announced before.
  *   INV-D8  For each store of an update, its record has the place, and the store's data or that of
  *           a later store of the same update to the same bytes.
+ *   INV-D9  An update's scan of nondurable[] takes time.  If its marker names an update that drew
+ *           its durTS after the scan had begun, it returns only when all lower durTSs are settled,
+ *           and what has read from it waits until then, too.
  *
  * durability_commit() carries out the rest of Algorithm 1 for an update that is visible.
  */
@@ -52,7 +55,6 @@ struct nondurable {
 	uint64_t id;    /* 0, or a number unique among this thread's updates */
 	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
 	uint64_t last;  /* the durTS of the newest update that has left, or 0 */
-	uint64_t last_id;
 } ARCH_PADDED;
 
 /* D: updates seen in nondurable[]. */
@@ -61,14 +63,16 @@ struct dset {
 	/* Every durTS below this one was settled, unless its update is in the set; 0: not known
 	 * (nondurable_collect_settled). */
 	uint64_t settled_below;
+	/* next_durts, as an update reads it before its scan.  A member with this durTS or a later
+	 * one has drawn it since (INV-D9). */
+	uint64_t drawn_below;
 	struct dset_member {
 		uint32_t thread;
 		uint64_t id;
 		/* Set by nondurable_wait_drawn().  `left`: the update had left by then, and this is
-		 * the durTS of the newest update of its thread that had.  `later`: perhaps not the
-		 * member's own. */
+		 * the durTS of the newest update of its thread that had. */
 		uint64_t durts;
-		bool left, later;
+		bool left;
 	} * members;
 };
 

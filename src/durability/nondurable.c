@@ -36,10 +36,8 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 			m->left = arch_load_acquire(&u->id) != m->id;
 			if (m->left) {
 				/* Acquire above pairs with the release in nondurable_leave(), so
-				 * this is the update's durTS, or that of a later one.  Acquire:
-				 * `last_id` is that one's, or a newer one's. */
-				m->durts = arch_load_acquire(&u->last);
-				m->later = arch_load(&u->last_id) != m->id;
+				 * this is the update's durTS, or that of a later one. */
+				m->durts = arch_load(&u->last);
 				break;
 			}
 			if (!m->durts)

@@ -59,8 +59,7 @@ static inline void nondurable_scan(
 			set->members[n].thread = i;
 			set->members[n].id = id;
 			set->members[n].durts = 0;
-			set->members[n].left = false;
-			set->members[n++].later = false;
+			set->members[n++].left = false;
 		}
 	}
 	arch_overlap_end();
@@ -81,18 +80,19 @@ static inline void nondurable_collect(const struct durability *d, uint32_t me, s
 	nondurable_scan(d, me, set, 0);
 }
 
-/* The same for an update that will claim in its record's head which durTSs are settled (INV-M4).
- * It reads next_durts before the scan.  Updates draw their durTS after they have announced
- * themselves.  So for each durTS below next_durts, the scan finds the update in nondurable[], or
- * the update has left, and is settled.  If it read next_durts after the scan, it would also claim
- * updates that announced themselves in between, and recovery would take a crash for damage (plant:
- * claims-too-much; model: LATECLAIM). */
+/* The same for an update, which reads next_durts before the scan: for INV-D9, and, except on POWER,
+ * to claim in its record's head which durTSs are settled (INV-M4).  Where it claims that, updates
+ * draw their durTS after they have announced themselves.  So for each durTS below next_durts, the
+ * scan finds the update in nondurable[], or the update has left, and is settled.  If it read
+ * next_durts after the scan, it would also claim updates that announced themselves in between, and
+ * recovery would take a crash for damage (plant: claims-too-much; model: LATECLAIM). */
 static inline void nondurable_collect_settled(struct durability *d, struct commit *c)
 {
 	FUR_ASSERT(c->dset.members != NULL);
 	/* Acquire: orders this load before the scan.  Pairs with the fetch-and-add of ring_draw(),
-	 * which an update performs after its announcement. */
-	c->dset.settled_below = d->draws_announced ? ring_next_acquire(d) : 0;
+	 * which an update performs after its announcement, or after its own scan. */
+	c->dset.drawn_below = ring_next_acquire(d);
+	c->dset.settled_below = d->draws_announced ? c->dset.drawn_below : 0;
 	arch_fence_light(); /* as in nondurable_collect() */
 	nondurable_scan(d, c->me, &c->dset, c->dset.settled_below);
 }
@@ -129,12 +129,9 @@ void nondurable_wait_all(const struct durability *d);
  * Source:  FUR, Algorithm 1, line 39. */
 static inline void nondurable_leave(struct durability *d, const struct commit *c)
 {
-	/* Before `id`: nondurable_wait_drawn() reads both after it has missed `id`.  Release: it
-	 * takes no later update's durTS for this one's. */
-	if (c->durts) {
-		arch_store(&d->nondurable[c->me].last_id, c->id);
-		arch_store_release(&d->nondurable[c->me].last, c->durts);
-	}
+	/* Before `id`: nondurable_wait_drawn() reads it after it has missed `id`. */
+	if (c->durts)
+		arch_store(&d->nondurable[c->me].last, c->durts);
 	/* Zero both before the thread announces its next update: nondurable_wait_drawn() relies on
 	 * that.  The order of the two does not matter. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);

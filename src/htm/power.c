@@ -95,7 +95,7 @@ static void power_commit_window(void *thread)
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
 	phase_mark(c, FUR_PHASE_BODY);
-	nondurable_collect(d, c->me, &c->dset); /* D, before we leave active[] (INV-D1) */
+	nondurable_collect_settled(d, c); /* D, before we leave active[] (INV-D1) */
 	/* Earlier than in the paper, for two reasons.  The fetch-and-add begins with hwsync, which
 	 * would wait for the log's write-back if that were under way.  And we must draw before we
 	 * leave active[]: then a thread that holds the lock and finds active[] empty knows that

@@ -36,7 +36,7 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 	c->log_is_out = false;
 	c->served = false;
 	c->dset.n = 0;
-	c->dset.settled_below = 0;
+	c->dset.settled_below = c->dset.drawn_below = 0;
 	t->update.extras = t->update.always;
 	if (unlikely(t->update.always))
 		t->noted.n = 0;

@@ -139,7 +139,7 @@ protected:
 	uint64_t in_nondurable()
 	{
 		dset::dset_member members[4] = {};
-		dset set{.n = 0, .settled_below = 0, .members = members};
+		dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
 		nondurable_collect(&d_, UINT32_MAX, &set);
 		return set.n;
 	}
@@ -257,7 +257,7 @@ TEST_F(Waits, Update_NamesADependencyThatHasLeft_AndIsAboveItsClaim)
 TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 {
 	dset::dset_member members[4] = {};
-	dset set{.n = 0, .settled_below = 0, .members = members};
+	dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
 	announce();
 	nondurable_collect(&d_, 0, &set);
 	ASSERT_EQ(set.n, 1u);
@@ -265,7 +265,6 @@ TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 	announce(ID + 1);
 	nondurable_wait_drawn(&d_, &set); /* returns */
 	EXPECT_TRUE(members[0].left);
-	EXPECT_FALSE(members[0].later);
 	EXPECT_EQ(members[0].durts, durts) << "the next update has none yet";
 	const uint64_t next = leave_unseen();
 	nondurable_wait_drawn(&d_, &set);
@@ -273,10 +272,9 @@ TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 	nondurable_collect(&d_, 0, &set);
 	EXPECT_EQ(set.n, 0u);
 	set.n = 1;
-	members[0] = {.thread = OTHER, .id = ID, .durts = 0, .left = false, .later = false};
+	members[0] = {.thread = OTHER, .id = ID, .durts = 0, .left = false};
 	nondurable_wait_drawn(&d_, &set);
 	EXPECT_EQ(members[0].durts, next);
-	EXPECT_TRUE(members[0].later);
 }
 
 TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
@@ -332,10 +330,49 @@ TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
 		std::this_thread::yield();
 }
 
+/* OTHER's update drew after the scan had begun.  It has read from a third thread's, which announced
+ * itself when the scan was past its entry.  OTHER's is durable, and has left. */
+TEST_F(Waits, ServedUpdate_ThatNamesOneThatDrewSinceItsScanBegan_WaitsForAllBelowThat)
+{
+	commit third{}, served{};
+	third.me = 2;
+	third.id = ID;
+	nondurable_announce(&d_, &third);
+	ring_draw(&d_, &third);
+	nondurable_publish(&d_, &third);
+	announce();
+	const uint64_t durts = draw();
+	become_durable();
+	dset::dset_member members[] = {{.thread = OTHER, .id = ID, .durts = durts, .left = false}};
+	served.dset = {.n = 1,
+	        .settled_below = third.durts,
+	        .drawn_below = third.durts,
+	        .members = members};
+	ring_draw(&d_, &served);
+	served.served = true;
+	{
+		Beside waits([&] { EXPECT_EQ(durability_await(&d_, &served, 0), 0); });
+		a_while();
+		EXPECT_FALSE(waits.returned()) << "a failure would lose third's, and so all three";
+		EXPECT_EQ(durability_abort(&d_, &third), 0);
+	}
+	/* Before the scan began, OTHER's had drawn, so the scan has found all that it has read
+	 * from, or that was durable. */
+	EXPECT_EQ(durability_abort(&d_, &served), 0);
+	third = {};
+	third.me = 2;
+	third.id = ID + 1;
+	nondurable_announce(&d_, &third);
+	members[0].durts = durts;
+	served.dset.drawn_below = durts + 1;
+	EXPECT_EQ(durability_await(&d_, &served, 0), 0); /* returns */
+	nondurable_leave(&d_, &third);
+}
+
 TEST_F(Waits, Scan_FindsAnUpdateThatDrewSinceTheClaim_AndHasLeft)
 {
 	dset::dset_member members[4] = {};
-	dset set{.n = 0, .settled_below = 0, .members = members};
+	dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
 	const uint64_t below = ring_next(&d_);
 	nondurable_scan(&d_, 0, &set, below);
 	EXPECT_EQ(set.n, 0u);
