@@ -317,7 +317,9 @@ BULK_OPERATOR_MUTATIONS = [
     Mutation("MARKSLATE", "INV-OP2", ["errand-before-marks"], [], ["bulkoperator"]),
     Mutation("NOREPLAY", "INV-OP2", ["errand-no-replay"], [], ["bulkoperator"]),
     Mutation("UNDRAWN", "INV-OP2", [], [], ["bulkoperator"]),
-    Mutation("SKIPSREST", "INV-BU3", [], [], ["bulkoperator"]),
+    Mutation("WINDOWLATE", "INV-OP2", ["windows-settle-first"], [], ["bulkoperator"]),
+    Mutation("WINDOWNOSYNC", "INV-OP2", ["windows-no-sync"], [], ["bulkoperator"]),
+    Mutation("SKIPSREST", "INV-BU3", ["each-takes-marked"], [], ["bulkoperator"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS
