@@ -70,7 +70,7 @@ static void take_window_marks(struct windows *w)
 	}
 	/* INV-BU2, INV-OP2.  An update may have set a mark that we have just taken back, and store
 	 * to the record still.  Without the wait it would become visible after the settling, and
-	 * the operator could map the record's older value (plant: window-no-sync). */
+	 * the operator could map the record's older value (model: WINDOWNOSYNC). */
 	if (marked)
 		marks_sync(w->t->htm);
 }

@@ -318,7 +318,7 @@ BULK_OPERATOR_MUTATIONS = [
     Mutation("NOREPLAY", "INV-OP2", ["errand-no-replay"], [], ["bulkoperator"]),
     Mutation("UNDRAWN", "INV-OP2", [], [], ["bulkoperator"]),
     Mutation("WINDOWLATE", "INV-OP2", ["windows-settle-first"], [], ["bulkoperator"]),
-    Mutation("WINDOWNOSYNC", "INV-OP2", ["windows-no-sync"], [], ["bulkoperator"]),
+    Mutation("WINDOWNOSYNC", "INV-OP2", [], [], ["bulkoperator"]),
     Mutation("SKIPSREST", "INV-BU3", ["each-takes-marked"], [], ["bulkoperator"]),
 ]
 ALL_MUTATIONS = (
