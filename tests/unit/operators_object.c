@@ -89,6 +89,12 @@ static bool bus_late(void *copy, size_t bytes, uint64_t number, void *arg)
 	}
 	return add_late(copy, bytes, number, arg);
 }
+static bool bus(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	struct add_arg at_100 = {.add = 1, .skip = 100};
+	(void)arg;
+	return bus_late(copy, bytes, number, &at_100);
+}
 static bool plus(void *copy, size_t bytes, uint64_t number, void *arg)
 {
 	(void)bytes, (void)number;
@@ -131,5 +137,5 @@ static bool hang(void *copy, size_t bytes, uint64_t number, void *arg)
 static const struct fur_operator all[] = {{"add", add}, {"count", count}, {"crash", crash},
         {"trap", trap}, {"beyond", beyond}, {"before", before}, {"deep", deep}, {"die", die},
         {"hang", hang}, {"crash_late", crash_late}, {"beyond_late", beyond_late},
-        {"bus_late", bus_late}, {"plus", plus}};
+        {"bus_late", bus_late}, {"bus", bus}, {"plus", plus}};
 FUR_OPERATORS(all)

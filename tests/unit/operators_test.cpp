@@ -254,11 +254,12 @@ TEST_P(Operators, AnOperatorThatCrashesOrLeavesItsRecord_OneClearError_AndTheRep
 		size_t bytes;
 		const char *says;
 	};
-	for (const Bad &bad : {Bad{"crash", 64, "crashed"}, {"trap", 64, "crashed"},
-	             {"deep", 64, "crashed"}, {"beyond", 64, "beyond its record, number 100"},
-	             {"beyond", 61, "beyond its record, number 100"},
-	             {"before", 64, "beyond its record, number 100"},
-	             {"before", 61, "beyond its record, number 100"}}) {
+	for (const Bad &bad :
+	        {Bad{"crash", 64, "crashed"}, {"trap", 64, "crashed"}, {"deep", 64, "crashed"},
+	                {"bus", 64, "crashed"}, {"beyond", 64, "beyond its record, number 100"},
+	                {"beyond", 61, "beyond its record, number 100"},
+	                {"before", 64, "beyond its record, number 100"},
+	                {"before", 61, "beyond its record, number 100"}}) {
 		Job job(bad.name, bad.bytes, {{at, 64, 200}});
 		expect_error(job, FUR_EABORTED, bad.says, at, 64 * 200);
 		EXPECT_EQ(job.calls, 0u);
