@@ -121,9 +121,12 @@ protected:
 	/* While the replayer is about to start: again. */
 	static int run(fur_thread *self, fur_bulk &job, fur_bulk_result &result)
 	{
+		enum { PATIENCE_MS = 20000 };
 		int error;
 		result.size = sizeof result;
-		while ((error = fur_bulk_run(self, &job, &result)) == FUR_ENOENT)
+		for (int k = 0; (error = fur_bulk_run(self, &job, &result)) == FUR_ENOENT &&
+		                k < PATIENCE_MS;
+		        k++)
 			usleep(1000);
 		return error;
 	}
@@ -226,8 +229,10 @@ TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheReplayerWithOneLi
 		}
 		_exit(4);
 	}
-	while (told_.begun < 2)
+	while (told_.begun < 2) {
+		ASSERT_EQ(waitpid(program_, nullptr, WNOHANG), 0) << "the program has ended";
 		usleep(1000);
+	}
 	ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(offset + LEFT * BYTES)), 0);
 	int status;
 	ASSERT_EQ(waitpid(daemon_, &status, 0), daemon_);
