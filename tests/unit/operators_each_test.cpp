@@ -348,6 +348,21 @@ TEST_P(EachOperators, WithoutRoomForAWindow_OneClearError_AndLittleRoomIsEnough)
 	EXPECT_EQ(job.result.by_operator, COUNT);
 }
 
+TEST_P(EachOperators, ARecordThatDoesNotFitTheLog_IsRefused_AndNothingChanges)
+{
+	const uint64_t count = 12, bytes = 100000;
+	serve();
+	auto *at = fur::update(*self_, [&](fur_update *tx) {
+		return static_cast<uint8_t *>(fur_alloc(tx, count * bytes));
+	});
+	EachJob job("add", size_t{bytes}, std::vector<fur_extent>{{at, bytes, count}});
+	expect_error(job, FUR_ETOOBIG, "larger log_bytes", at, count * bytes);
+	EXPECT_EQ(job.result.records, 0u);
+	EachJob small("add", size_t{64}, std::vector<fur_extent>{{at, 64, 1000}});
+	EXPECT_EQ(small.run(*self_), 0) << "the thread goes on: " << fur_errormsg();
+	EXPECT_EQ(small.result.by_operator, 1000u);
+}
+
 /* ------------------------------------------------------------ deaths */
 
 TEST_P(EachOperators, AReplayerThatEnds_LeavesTheRestToTheProgram)
