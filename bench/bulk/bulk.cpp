@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bulk.cpp - short updates next to an update of very many records: none, then fur_bulk_run() as a
- * whole, by an operator in the process of a fur-replayer (not on emulated machines), and record by
- * record, record locks, and one ordinary update of all records, in turn in each round; with short
- * updates of the same records, and of others.  In the end it checks that all updates are there.
+ * whole and record by record, each of them without and with an operator in the process of a
+ * fur-replayer (not on emulated machines), record locks, and one ordinary update of all records, in
+ * turn in each round; with short updates of the same records, and of others.  In the end it checks
+ * that all updates are there.
  *
  * `locks` is the way of the paper on ccSLT, with libfur's table (bulk/claims.h): the update claims
  * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
@@ -38,7 +39,8 @@ using bench::json;
 using bench::Usage;
 
 struct Workload {
-	std::vector<std::string> by = {"bulk", "replayer", "each", "locks", "update"};
+	std::vector<std::string> by = {
+	        "bulk", "replayer", "each", "replayer-each", "locks", "update"};
 	std::string replayer, operators; /* as they are built beside this program */
 	std::string only, where = "both", htm = "auto", on = "host";
 	uint64_t records = 1000000, bytes = 64;
@@ -52,6 +54,11 @@ struct Workload {
 		return {where == "inside"};
 	}
 };
+
+bool by_operator(const std::string &by)
+{
+	return by == "replayer" || by == "replayer-each";
+}
 
 double now()
 {
@@ -217,21 +224,21 @@ private:
 		job.bytes = w_.bytes;
 		job.extents = &all;
 		job.n = 1;
-		job.atomic = by == "each" ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (by == "replayer") {
+		job.atomic = by.ends_with("each") ? FUR_BULK_EACH : FUR_BULK_WHOLE;
+		if (by_operator(by)) {
 			job.operator_name = "add";
 			job.arg = &change;
 			job.arg_bytes = sizeof change;
 		}
 		int error = fur_bulk_run(self_, &job, &r);
-		while (error == FUR_ENOENT && by == "replayer") { /* it is about to start */
+		while (error == FUR_ENOENT && by_operator(by)) { /* it is about to start */
 			replayer_->expect_running();
 			usleep(1000);
 			error = fur_bulk_run(self_, &job, &r);
 		}
 		if (error)
 			throw std::runtime_error(fur_errormsg());
-		if (by == "replayer" && r.by_operator != w_.records)
+		if (by_operator(by) && r.by_operator != w_.records)
 			throw std::runtime_error("the operator has not mapped the records");
 		return r;
 	}
@@ -389,7 +396,7 @@ Measured measure(
 	tables.store_to(inside);
 	tables.lock_records(m.by == "locks");
 	tables.longest_ms();
-	if (m.by == "replayer") {
+	if (by_operator(m.by)) {
 		tables.begin_replayer();
 		(void)tables.change(m.by); /* it has started when this returns */
 	}
@@ -444,7 +451,7 @@ void print(const std::vector<Measured> &all, const Workload &w, const json &r)
 	        r["machine"].get<std::string>().c_str(), static_cast<unsigned long long>(w.records),
 	        static_cast<unsigned long long>(w.bytes), w.threads,
 	        r["htm"].get<std::string>().c_str(), r["pm"].get<std::string>().c_str(), w.rounds);
-	printf("%-9s %-9s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
+	printf("%-9s %-13s %12s %6s %11s %9s %9s %9s %10s\n", "short", "by", "short/s", "ratio",
 	        "longest ms", "bulk ms", "pause ms", "store ms", "again");
 	std::vector<std::string> rows = {"none"};
 	rows.insert(rows.end(), w.by.begin(), w.by.end());
@@ -453,7 +460,7 @@ void print(const std::vector<Measured> &all, const Workload &w, const json &r)
 			auto of = [&](double Measured::*what) {
 				return median_of(all, by, inside, what);
 			};
-			printf("%-9s %-9s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
+			printf("%-9s %-13s %12.0f %6.2f %11.2f %9.1f %9.2f %9.2f %10.0f\n",
 			        inside ? "inside" : "outside", by.c_str(), of(&Measured::rate),
 			        of(&Measured::ratio), of(&Measured::longest_ms),
 			        of(&Measured::seconds) * 1e3, of(&Measured::pause_ms),
@@ -552,9 +559,10 @@ void add_options(tools::CommandLine &line, bench::Options &o, Workload &w)
 	line.option("--records", w.records, "records of the bulk update").range(64, 1 << 28);
 	line.option("--record-bytes", w.bytes, "of each record, a multiple of 8").range(8, 1 << 16);
 	line.option("--by", w.only, "only this one: the others are left out")
-	        .one_of({"bulk", "replayer", "each", "locks", "update"});
+	        .one_of({"bulk", "replayer", "each", "replayer-each", "locks", "update"});
 	line.option("--replayer", w.replayer,
-	            "the fur-replayer of --by replayer; default: that of this build")
+	            "the fur-replayer of --by replayer and replayer-each; default: that of this "
+	            "build")
 	        .shown_default = "";
 	line.option("--where", w.where,
 	            "short updates of the bulk update's records, of others, or both in turn")
@@ -590,10 +598,11 @@ int main(int argc, char **argv)
 		        if (!w.only.empty())
 			        w.by = {w.only};
 		        else if (o.machine != "native")
-			        std::erase(w.by, "replayer");
-		        if (w.only == "replayer" && o.machine != "native")
-			        throw Usage("--by replayer: another process is not emulated: leave "
-			                    "out --machine");
+			        std::erase_if(w.by, by_operator);
+		        if (by_operator(w.only) && o.machine != "native")
+			        throw Usage("--by " + w.only +
+			                    ": another process is not emulated: leave out "
+			                    "--machine");
 		        w.bytes -= w.bytes % 8;
 		        return run(o, w);
 	        });

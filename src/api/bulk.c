@@ -35,10 +35,10 @@ static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk
 		return fur_fail(FUR_EINVAL,
 		        "fur_bulk_run: atomic is %d: take FUR_BULK_WHOLE or FUR_BULK_EACH",
 		        (int)bulk->atomic);
-	if (bulk->atomic == FUR_BULK_WHOLE && s->version < 2)
+	if ((bulk->atomic == FUR_BULK_WHOLE || bulk->operator_name) && s->version < 2)
 		return fur_fail(FUR_EINVAL,
-		        "%s: a heap file of version 1 has no FUR_BULK_WHOLE: take FUR_BULK_EACH, "
-		        "or make a new heap",
+		        "%s: a heap file of version 1 has no FUR_BULK_WHOLE, and no operators: "
+		        "take FUR_BULK_EACH without operator_name, or make a new heap",
 		        heap_path(t->durability->file));
 	return 0;
 }
@@ -58,11 +58,6 @@ static int check_operator(const struct fur_bulk *bulk)
 		        "fur_bulk_run: arg_bytes is %zu%s: an operator takes at most %d bytes, "
 		        "which lie at arg",
 		        bulk->arg_bytes, bulk->arg ? "" : " and arg is NULL", ERRAND_ARG_BYTES);
-	if (bulk->atomic != FUR_BULK_WHOLE)
-		return fur_fail(FUR_EINVAL,
-		        "fur_bulk_run: operator '%s' and FUR_BULK_EACH do not go together: take "
-		        "FUR_BULK_WHOLE, or leave operator_name NULL",
-		        name);
 	return 0;
 }
 

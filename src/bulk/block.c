@@ -11,6 +11,25 @@
 #include "durability/ring.h"
 #include "media/heap_layout.h"
 
+#include <string.h>
+
+uint64_t bulk_write_row(const struct fur_thread *t, const struct bulk_job *job,
+        struct media_bulk_row *row, uint64_t extent, uint64_t k, uint64_t count, uint64_t at)
+{
+	const struct bulk_extent *e = &job->extents[extent];
+	uint8_t *image = t->durability->image;
+	struct media_bulk_row r = {.to = e->to + k * e->stride,
+	        .stride = e->stride,
+	        .count = count,
+	        .bytes = job->what->bytes,
+	        .changed = at};
+	r.from = at + media_bulk_changed_bytes(count);
+	*row = r;
+	arch_store((uint64_t *)(void *)(image + r.from), e->number + k);
+	memset(image + r.changed, 0, media_bulk_changed_bytes(count));
+	return r.from + count * media_bulk_step(r.bytes);
+}
+
 int bulk_replay_own(struct fur_thread *t)
 {
 	struct durability *d = t->durability;

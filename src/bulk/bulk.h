@@ -20,6 +20,11 @@ struct bulk_extent {
 	uint64_t number; /* of its first record, among all */
 };
 
+/* The `k`th record of an extent. */
+struct bulk_place {
+	uint64_t extent, k;
+};
+
 struct bulk_job {
 	const struct fur_bulk *what;
 	uint8_t *heap;               /* where it begins in this process's memory */
@@ -114,6 +119,11 @@ FUR_MUST_USE int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bu
 /* Free it, after everything that this thread has committed is replayed.  Errors: those of
  * fur_commit(); the heap has failed then. */
 int bulk_block_give(struct fur_thread *t, const struct bulk_block *block);
+/* Write the row of `count` records of an extent from `k` on.  Its changed bits, which become 0, and
+ * its results begin at `at`, an offset of the heap.  The place of the first result gets the number
+ * of the first record, for an operator.  Returns where the results end. */
+uint64_t bulk_write_row(const struct fur_thread *t, const struct bulk_job *job,
+        struct media_bulk_row *row, uint64_t extent, uint64_t k, uint64_t count, uint64_t at);
 /* Replay everything that this thread has committed.  Errors: those of durability_replay(). */
 FUR_MUST_USE int bulk_replay_own(struct fur_thread *t);
 

@@ -6,10 +6,10 @@
  * The records of a portion are mapped and logged while other updates go on, which mark the records
  * that they store to (htm/marks.h).  Then the job takes the publication turn, maps the marked
  * records, and publishes as a serial software update.  Between two portions it rests while others
- * commit.
+ * commit.  With an operator, the replayer's process maps most of the records (bulk/windows.h).
  */
 #include "base/error.h"
-#include "bulk/bulk.h"
+#include "bulk/windows.h"
 #include "durability/durability.h"
 #include "htm/active.h"
 
@@ -22,6 +22,8 @@ enum {
 	MOST_BYTES = 256 * 1024,
 	/* A portion takes at most this part of the log, in which its marked records come twice. */
 	LOG_PART = 4,
+	/* Portions of a window, which an operator maps at a time. */
+	WINDOW_PORTIONS = 4,
 	/* While others commit, the job rests so many times as long as it works.  An update that
 	 * meets a portion's commit makes the next ones run in software instead of in place
 	 * (policy.alone): they must meet few. */
@@ -30,7 +32,7 @@ enum {
 };
 
 enum result {
-	LEFT,   /* marked: to be mapped with the turn */
+	LEFT,   /* to be mapped; after map_portion(): marked, to be mapped with the turn */
 	SAME,   /* map() returned false */
 	CHANGED /* the result is in each.results, and then in the log */
 };
@@ -43,28 +45,54 @@ struct place {
 struct each {
 	struct fur_thread *t;
 	struct bulk_job *job;
-	struct place next; /* the first record of the next portion */
+	struct windows *windows; /* NULL: no operator */
+	struct place next;       /* the first record of the next portion */
 	struct place *places;
-	uint8_t *results; /* as many as places, job->what->bytes each */
-	uint64_t n, most; /* records of this portion, and of the next at most */
-	uint64_t ended;   /* transactions that others had ended before the portion */
-	uint64_t worked;  /* ticks for this portion, without the waits for the turn */
+	uint8_t *results;            /* as many as places, job->what->bytes each */
+	uint64_t n, most;            /* records of this portion, and of the next at most */
+	uint64_t ended;              /* transactions that others had ended before the portion */
+	uint64_t by_operator, again; /* of the portion's records: an operator has mapped; of them,
+	                              * those that were marked since */
+	uint64_t worked;             /* ticks for this portion, without the waits for the turn */
 };
 
 /* ---------------------------------------------------------------- the portion */
+
+/* Take the operator's result for the record, if there is one, unless the record was marked since
+ * (plant: each-takes-marked). */
+static void take_result(struct each *e, struct place *p, bool marked)
+{
+	const uint64_t bytes = e->job->what->bytes;
+	bool changed = false;
+	const uint8_t *from = e->windows ? windows_take(e->windows, &changed) : NULL;
+	p->result = LEFT;
+	if (!from)
+		return;
+	e->by_operator++;
+	e->again += marked;
+	if (marked)
+		return;
+	p->result = changed ? CHANGED : SAME;
+	if (changed)
+		memcpy(e->results + e->n * bytes, from, bytes);
+}
 
 /* Take the records of the next portion, and their marks back. */
 static void choose(struct each *e)
 {
 	const struct bulk_job *job = e->job;
+	const uint64_t left = e->windows ? windows_left(e->windows) : UINT64_MAX,
+	               most = e->most < left ? e->most : left;
 	bool marked = false;
-	for (e->n = 0; e->n < e->most && e->next.extent < job->n; e->n++) {
+	e->by_operator = e->again = 0;
+	for (e->n = 0; e->n < most && e->next.extent < job->n; e->n++) {
 		struct place *p = &e->places[e->n];
 		*p = e->next;
-		if (bulk_is_marked(job, p->extent, p->k)) {
+		const bool is_marked = bulk_is_marked(job, p->extent, p->k);
+		if (is_marked)
 			bulk_unmark(e->job, p->extent, p->k);
-			marked = true;
-		}
+		marked |= is_marked;
+		take_result(e, p, is_marked);
 		if (++e->next.k == job->extents[p->extent].count)
 			e->next = (struct place){.extent = p->extent + 1};
 	}
@@ -83,10 +111,8 @@ static void map_portion(struct each *e)
 	const uint64_t bytes = e->job->what->bytes;
 	for (uint64_t i = 0; i < e->n; i++) {
 		struct place *p = &e->places[i];
-		if (!bulk_copy_record(e->job, p->extent, p->k)) {
-			p->result = LEFT;
+		if (p->result != LEFT || !bulk_copy_record(e->job, p->extent, p->k))
 			continue;
-		}
 		p->result = bulk_map(e->job, number_of(e, p)) ? CHANGED : SAME;
 		if (p->result == CHANGED)
 			memcpy(e->results + i * bytes, e->job->copy, bytes);
@@ -170,11 +196,13 @@ static void count(struct each *e, uint64_t again)
 		changed += e->places[i].result == CHANGED;
 	r->records += e->n;
 	r->changed += changed;
-	r->again += again;
+	r->again += again + e->again;
+	r->by_operator += e->by_operator;
 	r->updates++;
 	arch_fetch_add(&sums->commits, 1);
 	arch_fetch_add(&sums->records, changed);
-	arch_fetch_add(&sums->again, again);
+	arch_fetch_add(&sums->again, again + e->again);
+	arch_fetch_add(&sums->by_operator, e->by_operator);
 	if (pause < r->pause_ns)
 		return;
 	r->pause_ns = pause;
@@ -246,10 +274,13 @@ static int rest(struct each *e)
 static int run_portion(struct each *e)
 {
 	struct bulk_job *job = e->job;
+	int error = e->windows ? windows_next(e->windows) : 0;
+	if (error)
+		return error;
 	choose(e);
 	e->worked = -arch_ticks();
 	map_portion(e);
-	int error = commit_portion(e);
+	error = commit_portion(e);
 	if (error)
 		return error;
 	if (job->what->most_pause_ns && e->most > 1 &&
@@ -281,6 +312,30 @@ static uint64_t most_records(const struct fur_thread *t, const struct bulk_job *
 	return most ? most : 1;
 }
 
+/* The operator's results need a block. */
+static int run_with_operator(struct each *e)
+{
+	struct windows windows;
+	int error = windows_begin(&windows, e->t, e->job, WINDOW_PORTIONS * e->most);
+	if (error)
+		return error;
+	e->windows = &windows;
+	error = run(e);
+	const int later = windows_end(&windows);
+	return error ? error : later;
+}
+
+static int make_and_run(struct each *e)
+{
+	const struct bulk_job *job = e->job;
+	int error = job->what->operator_name ? errand_check(e->t, job) : 0;
+	if (!error)
+		error = bulk_make_marks(e->job);
+	if (error)
+		return error;
+	return job->what->operator_name ? run_with_operator(e) : run(e);
+}
+
 int bulk_each(struct fur_thread *t, struct bulk_job *job)
 {
 	struct each e = {.t = t, .job = job, .most = most_records(t, job)};
@@ -291,8 +346,8 @@ int bulk_each(struct fur_thread *t, struct bulk_job *job)
 	e.results = malloc(e.most * job->what->bytes);
 	if (!e.places || !e.results)
 		error = fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
-	else if (!(error = bulk_make_marks(job)))
-		error = run(&e);
+	else
+		error = make_and_run(&e);
 	free(job->marks);
 	free(e.places);
 	free(e.results);

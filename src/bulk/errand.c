@@ -38,6 +38,13 @@ int errand_check(const struct fur_thread *t, const struct bulk_job *job)
 	return 0;
 }
 
+/* Of EACH, records are done when their update has committed; of WHOLE, when they are mapped. */
+static int progress(struct fur_thread *t, struct bulk_job *job, uint64_t mapped)
+{
+	const bool each = job->what->atomic == FUR_BULK_EACH;
+	return bulk_progress(t, job, each ? job->result.records : mapped, job->records);
+}
+
 int errand_settle(struct fur_thread *t, struct bulk_job *job)
 {
 	struct durability *d = t->durability;
@@ -52,7 +59,7 @@ int errand_settle(struct fur_thread *t, struct bulk_job *job)
 	const uint64_t upto = ring_next_acquire(d);
 	int error = 0;
 	while (!error && upto && !ring_replayed(d, upto - 1)) {
-		error = bulk_progress(t, job, 0, job->records);
+		error = progress(t, job, 0);
 		if (!error)
 			error = durability_replay(d, &backoff);
 	}
@@ -61,17 +68,19 @@ int errand_settle(struct fur_thread *t, struct bulk_job *job)
 
 /* ------------------------------------------------------------------- the errand */
 
-/* Returns the request's number. */
-static uint64_t ask(struct control *c, const struct bulk_job *job, const struct bulk_block *block)
+struct errand errand_ask(
+        const struct fur_thread *t, const struct bulk_job *job, const struct errand_work *work)
 {
+	struct control *c = t->durability->control;
 	struct control_errand *e = &c->errand;
 	const struct fur_bulk *what = job->what;
-	const uint64_t number = errand_number(arch_load(&e->request)) + 1;
+	const struct errand asked = {.number = errand_number(arch_load(&e->request)) + 1,
+	        .pid = arch_load(&e->operators_pid)};
 	e->opened = arch_load32(&c->opened);
-	e->block = block->offset;
-	e->block_bytes = block->bytes;
-	e->rows = job->n;
-	e->records = job->records;
+	e->block = work->offset;
+	e->block_bytes = work->bytes;
+	e->rows = work->rows;
+	e->records = work->records;
 	memset(e->name, 0, sizeof e->name);
 	memcpy(e->name, what->operator_name, strnlen(what->operator_name, sizeof e->name - 1));
 	e->arg_bytes = (uint32_t)what->arg_bytes;
@@ -79,18 +88,19 @@ static uint64_t ask(struct control *c, const struct bulk_job *job, const struct 
 		memcpy(e->arg, what->arg, what->arg_bytes);
 	arch_store(&e->done, 0);
 	/* Release: the replayer that finds the number finds the fields, and the rows. */
-	arch_store_release(&e->request, errand_request(number, ERRAND_ASKED));
+	arch_store_release(&e->request, errand_request(asked.number, ERRAND_ASKED));
 	arch_fetch_add32(&e->asked, 1);
 	arch_futex_wake_all_shared(&e->asked);
-	return number;
+	return asked;
 }
 
 /* Fence: whatever this thread does next to the block comes later.  A replayer that has seen the
  * request before stores with the right to replay, which the block's next owner waits for
  * (INV-OP1). */
-static void give_up(struct control_errand *e, uint64_t number)
+void errand_stop(const struct fur_thread *t, struct errand asked)
 {
-	arch_exchange(&e->request, errand_request(number, ERRAND_NONE));
+	arch_exchange(
+	        &t->durability->control->errand.request, errand_request(asked.number, ERRAND_NONE));
 }
 
 static int refused(const struct control_errand *e)
@@ -113,7 +123,7 @@ static int lives(const struct fur_thread *t, uint64_t pid)
 static int wait_once(struct fur_thread *t, struct bulk_job *job, uint32_t moved, bool late)
 {
 	struct control_errand *e = &t->durability->control->errand;
-	const int error = bulk_progress(t, job, arch_load(&e->done), job->records);
+	const int error = progress(t, job, arch_load(&e->done));
 	if (error)
 		return error;
 	if (late)
@@ -127,7 +137,7 @@ static int wait_once(struct fur_thread *t, struct bulk_job *job, uint32_t moved,
 	return 0;
 }
 
-static int wait_for(struct fur_thread *t, struct bulk_job *job, uint64_t pid, bool *mapped)
+int errand_wait(struct fur_thread *t, struct bulk_job *job, struct errand asked, bool *mapped)
 {
 	struct control_errand *e = &t->durability->control->errand;
 	const uint64_t until = arch_now_ns() + ANSWER_S * UINT64_C(1000000000);
@@ -136,26 +146,17 @@ static int wait_for(struct fur_thread *t, struct bulk_job *job, uint64_t pid, bo
 		const uint32_t moved = arch_load32_acquire(&e->moved);
 		/* The lock first: a replayer that has died by now stores no more, and the request
 		 * has what it has said last.  The acquire orders the two. */
-		const int alive = lives(t, pid);
+		const int alive = lives(t, asked.pid);
 		const enum errand_state state = errand_state(arch_load_acquire(&e->request));
 		*mapped = state == ERRAND_DONE;
 		if (*mapped)
 			return 0;
-		if (state == ERRAND_REFUSED)
+		/* If it still lives, it has refused, and not one that has come since. */
+		if (state == ERRAND_REFUSED && lives(t, asked.pid) > 0)
 			return refused(e);
 		if (alive <= 0)
 			return alive;
 		error = wait_once(t, job, moved, state == ERRAND_ASKED && arch_now_ns() > until);
 	}
-	return error;
-}
-
-int errand_run(
-        struct fur_thread *t, struct bulk_job *job, const struct bulk_block *block, bool *mapped)
-{
-	struct control *c = t->durability->control;
-	const uint64_t pid = arch_load(&c->errand.operators_pid), number = ask(c, job, block);
-	const int error = wait_for(t, job, pid, mapped);
-	give_up(&c->errand, number);
 	return error;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * errand.h - a bulk update's first pass in the replayer's process.  The program asks, through
- * control.errand, and waits; the replayer's operator maps all records, and stores the results in
- * the update's block.  The program maps what was marked meanwhile, and commits, as ever (whole.c).
+ * control.errand, and waits; the replayer's operator maps the records, and stores the results in
+ * the update's block.  The program maps what was marked meanwhile, and commits, as ever.  One
+ * errand maps all records (whole.c), or those of a window (windows.h).
  *
  * The program writes the request's fields, then a new number with ERRAND_ASKED.  The replayer moves
  * it to ERRAND_RUNS, and then works in batches:
@@ -21,9 +22,9 @@
  *            logs reaches the file by a replay, what it stores past the log waits until the
  *            block's free is replayed (INV-FM2), and a program that opens the heap takes the right
  *            to replay first.
- *   INV-OP2  Before it asks, the program lets updates set marks, and then waits until each update
- *            that is visible, and may have set none, is replayed.  So a record in the image has its
- *            newest value, or is marked.
+ *   INV-OP2  Before it asks, the program lets updates set marks, or takes back those of a window as
+ *            in INV-BU2, and then waits until each update that is visible, and may have set none
+ *            since, is replayed.  So a record in the image has its newest value, or is marked.
  *   INV-OP3  The results are durable before ERRAND_DONE (INV-BU4).
  */
 #ifndef FUR_ERRAND_H
@@ -40,13 +41,27 @@ FUR_MUST_USE int errand_check(const struct fur_thread *t, const struct bulk_job 
 /* INV-OP2.  Errors: those of durability_replay(); FUR_EABORTED. */
 FUR_MUST_USE int errand_settle(struct fur_thread *t, struct bulk_job *job);
 
-/* Let the job's operator map all records.  The block in the file has rows, changed bits of 0, and
- * in the place of each row's first result the number of its first record.  *mapped: true: done;
- * false: the replayer has died, or stopped, and stores nothing in the block any more.
+/* What the operator is to map: bytes of the block in the file, which begin with rows.  The rows'
+ * changed bits are 0, and the place of each row's first result has the number of its first record
+ * (bulk_write_row). */
+struct errand_work {
+	uint64_t offset, bytes; /* of the heap */
+	uint64_t rows, records;
+};
+struct errand {
+	uint64_t number, pid; /* of the request; of the replayer that was asked */
+};
+
+/* Ask the replayer, which has nothing else to do for this heap.  The caller calls errand_stop(). */
+struct errand errand_ask(
+        const struct fur_thread *t, const struct bulk_job *job, const struct errand_work *work);
+/* Wait until it is done.  *mapped: true: done; false: the replayer has died, or stopped.  From the
+ * call of errand_stop() on, no replayer stores to the block what it was asked for.
  * Errors: FUR_EABORTED (cancelled, or the operator's), FUR_ENOENT, FUR_EBUSY, FUR_EIO, FUR_ENOMEM,
  * FUR_ESYS. */
-FUR_MUST_USE int errand_run(
-        struct fur_thread *t, struct bulk_job *job, const struct bulk_block *block, bool *mapped);
+FUR_MUST_USE int errand_wait(
+        struct fur_thread *t, struct bulk_job *job, struct errand asked, bool *mapped);
+void errand_stop(const struct fur_thread *t, struct errand asked);
 
 /* ----------------------------------------------------------- the replayer */
 

@@ -72,18 +72,8 @@ static void write_rows(struct whole *w)
 	struct pm *pm = &w->t->durability->pm;
 	uint64_t at = w->block.offset + job->n * sizeof(struct media_bulk_row);
 	for (uint64_t i = 0; i < job->n; i++) {
-		const struct bulk_extent *e = &job->extents[i];
-		struct media_bulk_row r = {.to = e->to,
-		        .stride = e->stride,
-		        .count = e->count,
-		        .bytes = job->what->bytes,
-		        .changed = at};
-		r.from = at + media_bulk_changed_bytes(e->count);
-		at = r.from + e->count * media_bulk_step(r.bytes);
-		rows_of(w)[i] = r;
-		/* For an operator (errand_run); the first result takes its place. */
-		arch_store((uint64_t *)(void *)result_of(w, i, 0), e->number);
-		memset(changed_bits(w, i), 0, media_bulk_changed_bytes(e->count));
+		const uint64_t count = job->extents[i].count;
+		at = bulk_write_row(w->t, job, &rows_of(w)[i], i, 0, count, at);
 	}
 	pm_flush(pm, rows_of(w), job->n * sizeof(struct media_bulk_row));
 	w->entry = (struct media_bulk){.bytes = w->block.bytes,
@@ -320,12 +310,18 @@ static int map_by_operator(struct whole *w)
 {
 	bool mapped = false;
 	int error = errand_settle(w->t, w->job);
-	if (!error)
-		error = errand_run(w->t, w->job, &w->block, &mapped);
-	if (error || mapped) {
-		if (!error)
-			take_over(w);
+	if (error)
 		return error;
+	const struct errand_work all = {
+	        w->block.offset, w->block.bytes, w->job->n, w->job->records};
+	const struct errand asked = errand_ask(w->t, w->job, &all);
+	error = errand_wait(w->t, w->job, asked, &mapped);
+	errand_stop(w->t, asked);
+	if (error)
+		return error;
+	if (mapped) {
+		take_over(w);
+		return 0;
 	}
 	write_rows(w);
 	return map_all(w);

@@ -180,12 +180,16 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
+/* The server has ended with an error: one line is enough, if the operators' thread meets a
+ * truncated file, too, before it is stopped. */
+static volatile sig_atomic_t told;
+
 /* The file became shorter while it was mapped, or cannot be read. */
 static void file_lost(void)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
-	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+	if (!told && write(STDERR_FILENO, text, sizeof text - 1) < 0)
 		_exit(EXIT_BAD_DATA);
 	_exit(EXIT_BAD_DATA);
 }
@@ -259,6 +263,7 @@ static int run_server(struct arguments *a)
 	fflush(stdout);
 	sd_notifyf(0, "READY=1\nSTATUS=waiting for a process to open the heap");
 	error = server_run(server);
+	told = error != 0;
 	sd_notifyf(0, "STOPPING=1");
 	int status = error ? fail_with(a->heap, error) : EXIT_SUCCESS;
 	/* From here on a signal must not reach the server, which server_end() frees. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kill_operators.c - the operators of kill_operators_test.cpp.
+ * kill_operators.c - the operators of kill_operators_test.cpp, and of kill_test.cpp.
  */
 #include <fur_operator.h>
 
@@ -18,5 +18,14 @@ static bool add_words(void *copy, size_t bytes, uint64_t number, void *arg)
 	return true;
 }
 
-static const struct fur_operator all[] = {{"add_words", add_words}};
+/* As crash::set_round() of workload.hpp. */
+static bool set_round(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	uint64_t *word = copy;
+	(void)bytes, (void)number;
+	*word = *(const uint64_t *)arg << 32 | (*word & UINT32_MAX);
+	return true;
+}
+
+static const struct fur_operator all[] = {{"add_words", add_words}, {"set_round", set_round}};
 FUR_OPERATORS(all)

@@ -6,9 +6,10 @@
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
  *               [--grow] [--copier PATH] [--recovery own|once|daemon]
- *               [--preload HOW] [--plant none|ack-early|lose-marker|flip-log|old-copy]
+ *               [--preload HOW] [--operators FILE.so]
+ *               [--plant none|ack-early|lose-marker|flip-log|old-copy]
  *     kill-test --replayer PATH --copier PATH --matrix [--kills 10000] [--seed N]
- *               [--sync-directory DIR]
+ *               [--operators FILE.so] [--sync-directory DIR]
  *
  * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too.  After
  * one end of four, processes that recover the heap with fur_open are killed on their way, once or
@@ -18,6 +19,8 @@
  *                      both are killed, it is stopped for a while, and a second one is refused.
  *                      --daemon means the same.
  *   --preload HOW      passed to the fur-replayers; without it each gets the next of four ways.
+ *   --operators FILE   the fur-replayer of --recovery daemon has these operators, and the bulk
+ *                      updates are theirs, in the middle of all the other work.
  *   --small-log        so little log and so few ring slots that replay never rests.
  *   --large            every third update also replaces a block of 6 KiB, or of 24 KiB, whose
  *                      contents are not logged.
@@ -46,8 +49,9 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, copier, plant = "none", pm = "emulated", isolation = "opacity",
-	                              recovery = "once", preload = "each", directory = "/dev/shm";
+	std::string replayer, copier, operators, plant = "none", pm = "emulated",
+	                                         isolation = "opacity", recovery = "once",
+	                                         preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, churn = false, grow = false;
@@ -56,7 +60,12 @@ struct Settings {
 	{
 		/* A table of a hash map does not fit the small log. */
 		return crash::EVERYTHING | crash::BULK | (large ? crash::LARGE : 0u) |
-		       (grow ? crash::GROWTH : 0u) | (small_log ? 0u : crash::CONTAINERS);
+		       (grow ? crash::GROWTH : 0u) | (small_log ? 0u : crash::CONTAINERS) |
+		       (has_operators() ? crash::OPERATORS : 0u);
+	}
+	bool has_operators() const
+	{
+		return recovery == "daemon" && !operators.empty();
 	}
 	std::string arguments() const
 	{
@@ -65,8 +74,9 @@ struct Settings {
 		       std::to_string(dram_bytes) + " --recovery " + recovery + " --preload " +
 		       preload + (small_log ? " --small-log" : "") + (large ? " --large" : "") +
 		       (churn ? " --churn" : "") + (grow ? " --grow" : "") +
-		       (copier.empty() ? "" : " --copier " + copier) + " --plant " + plant +
-		       " --directory " + directory;
+		       (copier.empty() ? "" : " --copier " + copier) +
+		       (operators.empty() ? "" : " --operators " + operators) + " --plant " +
+		       plant + " --directory " + directory;
 	}
 };
 
@@ -117,6 +127,9 @@ public:
 		          << updates_ + expected_.updates() << " updates, "
 		          << (s_.grow ? std::to_string(grown_) + " times grown, " : "")
 		          << (s_.copier.empty() ? "" : std::to_string(copies_) + " copies, ")
+		          << (s_.has_operators() ? std::to_string(by_operator()) +
+		                                           " records by an operator, "
+		                                 : "")
 		          << "all as acknowledged (seed " << s_.seed << ")\n";
 		return 0;
 	}
@@ -128,10 +141,15 @@ public:
 	bool worked() const
 	{
 		return updates_ + expected_.updates() > 0 && recovered_ > 0 &&
-		       (!s_.grow || grown_ > 0) && (s_.copier.empty() || copies_ > 0);
+		       (!s_.grow || grown_ > 0) && (s_.copier.empty() || copies_ > 0) &&
+		       (!s_.has_operators() || by_operator() > 0);
 	}
 
 private:
+	uint64_t by_operator() const
+	{
+		return by_operator_ + shared_->by_operator;
+	}
 	fur::Options options() const
 	{
 		fur::Options o;
@@ -153,6 +171,7 @@ private:
 		unlink(path_.c_str());
 		updates_ += expected_.updates();
 		expected_ = crash::Expected(s_.seed, s_.parts());
+		by_operator_ += shared_->by_operator;
 		new (shared_) crash::Shared{};
 		fur::Heap heap = fur::Heap::create(path_, options());
 		fur::Thread self(heap);
@@ -222,6 +241,11 @@ private:
 		return run(s_.replayer, arguments, silent);
 	}
 
+	void start_daemon()
+	{
+		daemon_ = s_.has_operators() ? start({"--operators", s_.operators}) : start({});
+	}
+
 	std::string copy_path() const
 	{
 		return path_ + ".copy";
@@ -288,7 +312,7 @@ private:
 	void disturb_daemon()
 	{
 		if (!daemon_)
-			daemon_ = start({});
+			start_daemon();
 		for (uint64_t times = random_() % 3; times > 0 && daemon_; times--) {
 			usleep(static_cast<useconds_t>(random_() % 10000));
 			switch (random_() % 4) {
@@ -296,7 +320,7 @@ private:
 			case 1:
 				stop_daemon(SIGKILL);
 				usleep(static_cast<useconds_t>(random_() % 5000));
-				daemon_ = start({});
+				start_daemon();
 				break;
 			case 2:
 				kill(daemon_, SIGSTOP);
@@ -479,7 +503,7 @@ private:
 		if (daemon_ && k % 3 == 0) {
 			if (k % 2 == 0) { /* both died */
 				stop_daemon(SIGKILL);
-				daemon_ = start({});
+				start_daemon();
 			}
 			try_second_daemon();
 			if (!wait_until_closed())
@@ -512,9 +536,9 @@ private:
 	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0, copies_ = 0;
 	unsigned grown_ = 0;   /* how often the heap was larger after an end than before */
 	unsigned started_ = 0; /* fur-replayers */
-	uint64_t size_ = 0, updates_ = 0; /* of the heap; of earlier heaps */
-	bool closes_ = false;             /* the last process has closed the heap */
-	bool copies_itself_ = false;      /* not by fur-copy */
+	uint64_t size_ = 0, updates_ = 0, by_operator_ = 0; /* of the heap; of earlier heaps */
+	bool closes_ = false;        /* the last process has closed the heap */
+	bool copies_itself_ = false; /* not by fur-copy */
 	pid_t daemon_ = 0, copier_ = 0;
 };
 
@@ -555,8 +579,9 @@ int matrix(const Settings &base, const std::string &sync_directory)
 		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "")
 		          << (s.small_log ? " small-log" : "") << (s.large ? " large" : "")
 		          << (s.churn ? " churn" : "") << (s.grow ? " grow" : "")
-		          << (s.copier.empty() ? "" : " copy") << " recovery-" << s.recovery << ": "
-		          << std::flush;
+		          << (s.copier.empty() ? "" : " copy")
+		          << (s.has_operators() ? " operators" : "") << " recovery-" << s.recovery
+		          << ": " << std::flush;
 		try {
 			Killer killer(s);
 			wrong += killer.run() != 0;
@@ -593,6 +618,8 @@ int main(int argc, char **argv)
 	        .one_of({"own", "once", "daemon"});
 	line.option(
 	        "--preload", s.preload, "how the fur-replayers preload; each: in turns every way");
+	line.option("--operators", s.operators,
+	        "--recovery daemon: a shared object with the operator of the bulk updates");
 	line.flag("--daemon", daemon, "--recovery daemon");
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
 	line.flag("--large", s.large, "large updates, too");

@@ -47,7 +47,8 @@ enum Parts : unsigned {
 	LARGE = 8,
 	GROWTH = 16,
 	CONTAINERS = 32,
-	BULK = 64
+	BULK = 64,
+	OPERATORS = 128 /* those of BULK by an operator, while a replayer has it */
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
@@ -74,6 +75,7 @@ struct alignas(128) Acknowledged {
 struct Shared {
 	Acknowledged thread[THREADS];
 	std::atomic<uint64_t> bulk_intended, bulk_acknowledged;
+	std::atomic<uint64_t> by_operator; /* records that an operator has mapped */
 	std::atomic<bool> running, stop;
 };
 /* Record the updates that may not be lost from now on. */
@@ -238,9 +240,9 @@ inline void add_one(fur_update *tx, uint64_t *word)
 	fur_store(tx, word, fur_load(tx, word) + 1);
 }
 
-/* Set the upper halves of `n` words to `round`. */
-inline void set_round(
-        fur_thread *self, uint64_t *words, uint64_t n, uint64_t round, fur_bulk_atomic atomic)
+/* Set the upper halves of `n` words to `round`.  Returns how many an operator has mapped. */
+inline uint64_t set_round(fur_thread *self, uint64_t *words, uint64_t n, uint64_t round,
+        fur_bulk_atomic atomic, bool by_operator)
 {
 	const fur_extent all = {words, sizeof(uint64_t), n};
 	fur_bulk job;
@@ -255,16 +257,30 @@ inline void set_round(
 	job.extents = &all;
 	job.n = 1;
 	job.atomic = atomic;
-	fur::check(fur_bulk_run(self, &job, nullptr));
+	fur_bulk_result result{};
+	result.size = sizeof result;
+	int error = FUR_ENOENT;
+	if (by_operator) {
+		job.operator_name = "set_round";
+		job.arg_bytes = sizeof round;
+		error = fur_bulk_run(self, &job, &result);
+		job.operator_name = nullptr;
+	}
+	if (error == FUR_ENOENT) /* no replayer at this moment */
+		error = fur_bulk_run(self, &job, &result);
+	fur::check(error);
+	return result.by_operator;
 }
 
 /* The next bulk updates. */
-inline void bulk_update(fur_thread *self, Data *data, Shared *shared)
+inline void bulk_update(fur_thread *self, Data *data, Shared *shared, bool by_operator)
 {
 	uint64_t round = data->bulk[0] / BULK_ONE + 1;
 	shared->bulk_intended.store(round, std::memory_order_relaxed);
-	set_round(self, data->bulk, BULK_WORDS, round, FUR_BULK_WHOLE);
-	set_round(self, data->each, EACH_WORDS, round, FUR_BULK_EACH);
+	shared->by_operator +=
+	        set_round(self, data->bulk, BULK_WORDS, round, FUR_BULK_WHOLE, by_operator);
+	shared->by_operator +=
+	        set_round(self, data->each, EACH_WORDS, round, FUR_BULK_EACH, by_operator);
 	shared->bulk_acknowledged.store(round, std::memory_order_relaxed);
 }
 
@@ -380,7 +396,7 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 			if (update_perhaps_late(heap, self, data, seed, t, k, parts))
 				mine.acknowledged.store(k, std::memory_order_relaxed);
 			if (parts & BULK && t == 0 && k % BULK_EVERY == 0)
-				bulk_update(self, data, shared);
+				bulk_update(self, data, shared, parts & OPERATORS);
 			continue;
 		}
 		if ((r >> 20) % 16 == 8) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bulkoperator.pml - a bulk update whose first pass an operator makes in the replayer's process
- * (src/bulk/errand.h): two bulk updates of one record, one after the other, next to two short
- * updates.  The record has two words, the block of the results one.
+ * (src/bulk/errand.h): two bulk updates of one record, one after the other, or one of EACH whose
+ * second window has the record again (src/bulk/windows.h), next to two short updates.  The record
+ * has two words, the block of the results one.
  *
  *   program    lets updates set marks, waits for the replay, asks, waits, or gives up at any time, or
  *              sees that the replayer has died, and maps the record itself; maps it again if it is
- *              marked, and commits; frees the block, whose next owner stores there past the log
+ *              marked, and commits; takes the mark back, and asks once more; or frees the block,
+ *              whose next owner stores there past the log
  *   operator   copies the record from the file, and stores its result in the block; dies at any time
  *   replay     of either process: short updates to the file, one at a time, and the block's free
  *   short      two updates, each of which stores to both words; each draws its durTS after it is
@@ -24,6 +26,8 @@
  *   MARKSLATE   the program waits for the replay, then lets updates set marks (INV-OP2)
  *   NOREPLAY    it does not wait for the replay (INV-OP2)
  *   UNDRAWN     it waits for the durTSs that are drawn, not for those about to be (INV-OP2)
+ *   WINDOWLATE  it waits for the replay, then takes the next window's mark back (INV-OP2)
+ *   WINDOWNOSYNC  it does not wait for an update that had set this mark (INV-OP2)
  *   SKIPSREST   it commits without a look at the mark (INV-BU3)
  */
 #define NONE  0
@@ -127,16 +131,25 @@ end:	do
 proctype program()
 {
 	byte n, upto, result;
-	bool mapped;
+	bool mapped, window; /* the bulk update goes on with another window */
 	do
 	:: n < 2 ->
 		n++;
-		!freed;
-		block = 0;
-#ifndef MARKSLATE
-		marks = true;
-		!turn;
+		if
+		:: window ->
+#ifndef WINDOWLATE
+			mark = false;
+#ifndef WINDOWNOSYNC
+			!turn
 #endif
+#endif
+		:: else ->
+			!freed;
+#ifndef MARKSLATE
+			marks = true;
+			!turn
+#endif
+		fi;
 #ifndef UNDRAWN
 		upto = visible;
 		drawn >= upto;
@@ -149,6 +162,15 @@ proctype program()
 		marks = true;
 		!turn;
 #endif
+#ifdef WINDOWLATE
+		if
+		:: window ->
+			mark = false;
+			!turn
+		:: else
+		fi;
+#endif
+		block = 0;
 		mapped = false;
 		atomic { number = n; state = ASKED };
 		do
@@ -174,7 +196,15 @@ proctype program()
 			fi;
 #endif
 			assert(result == mem[0] + 10);
-			turn = false
+			turn = false;
+			if
+			:: n < 2 -> window = true
+			:: window = false
+			fi
+		:: else -> window = false
+		fi;
+		if
+		:: window -> goto next
 		:: else
 		fi;
 		atomic { marks = false; mark = false };
@@ -188,7 +218,8 @@ proctype program()
 		:: skip
 		:: skip
 		fi;
-		assert(block == 99)
+		assert(block == 99);
+next:		skip
 	:: else -> break
 	od;
 	over;

@@ -11,8 +11,8 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, fresh.pml,
-claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its
+Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, naming.pml,
+fresh.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its
 table of mutations agrees with the lists at the heads of the models, and with the headings of the
 planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
@@ -31,6 +31,7 @@ FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
+NAMING = HERE / "naming.pml"
 FRESH = HERE / "fresh.pml"
 CLAIMS = HERE / "claims.pml"
 BULK = HERE / "bulk.pml"
@@ -115,6 +116,8 @@ GROUP_SETTINGS: dict[str, list[str]] = {
     "groupfails": ["FAILS", "NT=2"],
 }
 LONG_GROUP_SETTINGS: dict[str, list[str]] = {"groupthreefails": ["FAILS"]}
+# Of naming.pml.
+NAMING_SETTINGS: dict[str, list[str]] = {"naming": [], "namingpower": ["POWER"]}
 # Of async.pml.  With the reader it holds too, which takes minutes.
 ASYNC_SETTINGS: dict[str, list[str]] = {"async": ["NOREADER"], "asyncreader": []}
 LONG_ASYNC = ["asyncreader"]
@@ -257,6 +260,11 @@ ASYNC_MUTATIONS = [
     Mutation("EARLYREPLAY", "INV-AS5", ["late-replayed-early"], [], ["async"]),
     Mutation("BOLDCLAIM", "INV-AS6", ["late-claims-too-much"], [], ["async"]),
 ]
+# Of naming.pml.
+NAMING_MUTATIONS = [
+    Mutation("NOUNSEEN", "INV-D9", ["unseen-not-awaited"], [], ["naming", "namingpower"]),
+    Mutation("LEAVEUNSEEN", "INV-D9", [], [], ["naming"]),
+]
 # Of fresh.pml.
 FRESH_MUTATIONS = [
     Mutation("NOWAIT", "INV-FM2", ["fresh-not-replayed"], [], ["fresh"]),
@@ -317,13 +325,16 @@ BULK_OPERATOR_MUTATIONS = [
     Mutation("MARKSLATE", "INV-OP2", ["errand-before-marks"], [], ["bulkoperator"]),
     Mutation("NOREPLAY", "INV-OP2", ["errand-no-replay"], [], ["bulkoperator"]),
     Mutation("UNDRAWN", "INV-OP2", ["errand-settles-drawn"], [], ["bulkoperator"]),
-    Mutation("SKIPSREST", "INV-BU3", [], [], ["bulkoperator"]),
+    Mutation("WINDOWLATE", "INV-OP2", ["windows-settle-first"], [], ["bulkoperator"]),
+    Mutation("WINDOWNOSYNC", "INV-OP2", [], [], ["bulkoperator"]),
+    Mutation("SKIPSREST", "INV-BU3", ["each-takes-marked"], [], ["bulkoperator"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
+    + NAMING_MUTATIONS
     + FRESH_MUTATIONS
     + CLAIMS_MUTATIONS
     + BULK_MUTATIONS
@@ -363,6 +374,7 @@ def cases(long: bool) -> dict[str, Case]:
         | software_cases(long)
         | group_cases(long)
         | async_cases(long)
+        | naming_cases()
         | fresh_cases()
         | claims_cases(long)
         | bulk_cases()
@@ -413,6 +425,14 @@ def async_cases(long: bool) -> dict[str, Case]:
     for m in ASYNC_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(ASYNC, ASYNC_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def naming_cases() -> dict[str, Case]:
+    found = {name: Case(NAMING, defines, True) for name, defines in NAMING_SETTINGS.items()}
+    for m in NAMING_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(NAMING, NAMING_SETTINGS[name] + [m.name], False)
     return found
 
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * naming.pml - the updates that a marker names (src/durability/nondurable.h, commit.c), where the
- * scan of nondurable[] takes a step for each thread: four threads, of which one makes two updates,
- * and a power failure at any instant.  An update reads from every update that is visible at its
+ * scan of nondurable[] takes a step for each thread: an update of each of three threads, and a power
+ * failure at any instant.  An update reads from every update that is visible at its
  * last access.  fur.pml has the whole protocol, with scans of one step.
  *
  * Settings:
  *   -DPOWER      an update draws its durTS after its scan, before it announces itself, and names
  *                no update that has left; by default it draws after it is visible, and waits for
  *                the durTSs of those that it has found
- *   -DNT=n       threads, 3 by default, 4 at most; the last one makes two updates
+ *   -DTWICE      the last thread makes two updates
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
  * would keep
@@ -20,10 +20,12 @@
  *   NOUNSEEN     an update does not wait for those that its scan has missed (INV-D9)
  *   LEAVEUNSEEN  it leaves nondurable[] before it waits for them (INV-D9)
  */
-#ifndef NT
 #define NT 3
+#ifdef TWICE
+#define NU (NT + 1) /* updates: u is of thread u, the last one of the last thread */
+#else
+#define NU NT
 #endif
-#define NU   (NT + 1)  /* updates: u is of thread u, the last one of the last thread */
 #define LEFT 255
 
 byte nd[NT];       /* nondurable[].id: 1 + the update, or 0 */
@@ -38,19 +40,21 @@ byte names[NU];    /* bits: the updates that its marker names */
 byte found[NU * NT], theirs[NU * NT]; /* D: ids or LEFT, and durTSs */
 bool gone[NU * NT];
 
-#define M(t) (u * NT + t)
+#define M(t)        (u * NT + t)
+#define HAS_LEFT(t) (!found[M(t)] || nd[t] != found[M(t)])
 
 inline draw() { atomic { drew[u] = G; who[G] = u + 1; G++ } }
 
 inline scan() {
 	i = 0;
 	do
-	:: i < NT ->
+	:: i == me -> i++
+	:: i < NT && i != me ->
 		d_step {
 			if
-			:: i != me && nd[i] -> found[M(i)] = nd[i]
+			:: nd[i] -> found[M(i)] = nd[i]
 #ifndef POWER
-			:: i != me && !nd[i] && last[i] >= below -> found[M(i)] = LEFT
+			:: !nd[i] && last[i] >= below -> found[M(i)] = LEFT
 #endif
 			:: else
 			fi;
@@ -101,7 +105,8 @@ inline name() {
 			i++
 		:: else -> break
 		od;
-		i = 0
+		i = 0;
+		medium[u] = true
 	}
 }
 
@@ -146,31 +151,27 @@ inline update(n) {
 	durts[me] = drew[u];
 #endif
 	name();
-	medium[u] = true;
 #if !defined(NOUNSEEN) && !defined(LEAVEUNSEEN)
 	wait_upto();
 #endif
 	i = 0;
-	d_step { last[me] = drew[u]; durts[me] = 0 };
-	nd[me] = 0;
+	d_step { last[me] = drew[u]; durts[me] = 0; nd[me] = 0 };
 #ifdef LEAVEUNSEEN
 	wait_upto();
 #endif
-	i = 0;
-	do
-	:: i < NT -> nd[i] != found[M(i)] || !found[M(i)]; i++
-	:: else -> break
-	od;
-	returned[u] = true
+	/* nondurable_wait(): who has left does not come back, so one look at all will do. */
+	atomic { HAS_LEFT(0) && HAS_LEFT(1) && HAS_LEFT(2); returned[u] = true }
 }
 
 proctype thread(byte me) {
 	byte i, u, id, below, upto;
 	update(me);
+#ifdef TWICE
 	if
 	:: me == NT - 1 -> update(NT)
 	:: else
 	fi
+#endif
 }
 
 /* The power fails.  Recovery goes up the ring. */

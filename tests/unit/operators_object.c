@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct add_arg {
@@ -59,6 +60,47 @@ static bool beyond(void *copy, size_t bytes, uint64_t number, void *arg)
 	(void)arg;
 	return true;
 }
+/* Each adds to all bytes, but a record `arg->skip` is bad. */
+static bool add_late(void *copy, size_t bytes, uint64_t number, const struct add_arg *a)
+{
+	struct add_arg all = {.add = a->add};
+	return add(copy, bytes, number, &all);
+}
+static bool crash_late(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	if (number == ((struct add_arg *)arg)->skip)
+		*(volatile int *)8 = 1; /* NOLINT */
+	return add_late(copy, bytes, number, arg);
+}
+static bool beyond_late(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	if (number == ((struct add_arg *)arg)->skip)
+		((volatile uint8_t *)copy)[bytes] = 9;
+	return add_late(copy, bytes, number, arg);
+}
+/* Read beyond the end of a file that is mapped: SIGBUS. */
+static bool bus_late(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	if (number == ((struct add_arg *)arg)->skip) {
+		const int fd = memfd_create("empty", MFD_CLOEXEC);
+		volatile uint8_t *at = mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0);
+		close(fd);
+		*(uint8_t *)copy = *at;
+	}
+	return add_late(copy, bytes, number, arg);
+}
+static bool bus(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	struct add_arg at_100 = {.add = 1, .skip = 100};
+	(void)arg;
+	return bus_late(copy, bytes, number, &at_100);
+}
+static bool plus(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	(void)bytes, (void)number;
+	*(uint64_t *)copy += ((struct add_arg *)arg)->add;
+	return true;
+}
 static bool before(void *copy, size_t bytes, uint64_t number, void *arg)
 {
 	uint8_t *at = copy;
@@ -94,5 +136,6 @@ static bool hang(void *copy, size_t bytes, uint64_t number, void *arg)
 
 static const struct fur_operator all[] = {{"add", add}, {"count", count}, {"crash", crash},
         {"trap", trap}, {"beyond", beyond}, {"before", before}, {"deep", deep}, {"die", die},
-        {"hang", hang}};
+        {"hang", hang}, {"crash_late", crash_late}, {"beyond_late", beyond_late},
+        {"bus_late", bus_late}, {"bus", bus}, {"plus", plus}};
 FUR_OPERATORS(all)

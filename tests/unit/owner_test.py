@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """fur-replayer works as the owner of the heap when root starts it; it refuses the heaps that
-fur_open refuses; systemd accepts its unit.
+fur_open refuses; systemd accepts its unit, and the drop-in of docs/replayer.md for operators, whose
+command line serves a heap.
 
-    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT
+    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT OPERATORS.so DOCS/replayer.md
 """
+import ctypes
 import os
+import re
 import shutil
 import signal
 import struct
@@ -13,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-replayer, unclosed_heap, unit = [os.path.abspath(path) for path in sys.argv[1:]]
+replayer, unclosed_heap, unit, operators, page = [os.path.abspath(path) for path in sys.argv[1:]]
 NOBODY = 65534
 
 
@@ -78,19 +81,78 @@ def damaged_header(heap):
         assert f.read() == before, "a refused file was changed"
 
 
-def check_unit(place):
-    """As systemd reads it, with our own program in its place."""
-    name = os.path.join(place, "fur-replayer@dev-shm-x.service")
-    with open(unit) as source, open(name, "w") as f:
-        for line in source:
-            f.write(f"ExecStart=:{replayer} %f\n" if line.startswith("ExecStart=") else line)
+def verify(name):
     done = subprocess.run(
         ["systemd-analyze", "verify", name],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0 and "fur-replayer" not in done.stdout, done.stdout
+    return "" if done.returncode == 0 and "fur-replayer" not in done.stdout else done.stdout
+
+
+def check_unit(place):
+    """As systemd reads it, with our own program in its place."""
+    name = os.path.join(place, "fur-replayer@dev-shm-x.service")
+    with open(unit) as source, open(name, "w") as f:
+        for line in source:
+            f.write(f"ExecStart=:{replayer} %f\n" if line.startswith("ExecStart=") else line)
+    assert verify(name) == "", verify(name)
+    return name
+
+
+def drop_in(place):
+    """The one of the page, with our own program and operators."""
+    with open(page) as f:
+        found = re.search(r"^    \[Service\]\n(?:    .*\n)+", f.read(), re.MULTILINE)
+    assert found, page
+    text = re.sub("^    ", "", found.group(), flags=re.MULTILINE)
+    copy = os.path.join(place, "operators.so")
+    shutil.copyfile(operators, copy)
+    for name, ours in (
+        ("/usr/bin/fur-replayer", replayer),
+        ("/usr/lib/accounts/operators.so", copy),
+    ):
+        assert text.count(name) == 1, text
+        text = text.replace(name, ours)
+    return text
+
+
+def check_drop_in(name, text):
+    os.mkdir(name + ".d")
+    conf = os.path.join(name + ".d", "override.conf")
+    with open(conf, "w") as f:
+        f.write(text.replace(replayer, replayer + "-that-is-missing"))
+    assert "that-is-missing" in verify(name), "systemd does not look at the drop-in"
+    with open(conf, "w") as f:
+        f.write(text)
+    assert verify(name) == "", verify(name)
+
+
+def deny_write_execute():
+    """As MemoryDenyWriteExecute= of the unit, where the kernel can."""
+    ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
+
+
+def serve_with_operators(heap, text):
+    """The command line that the drop-in leaves: an empty one takes the unit's back."""
+    lines = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    assert len(lines) == 2 and lines[0] == "" and lines[1][0] == ":", lines
+    run(unclosed_heap, "make", heap)
+    daemon = subprocess.Popen(
+        lines[1][1:].replace("%f", heap).split(" "),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=deny_write_execute,
+    )
+    assert daemon.stdout
+    assert "waiting for work" in daemon.stdout.readline()
+    assert "its process has died" in daemon.stdout.readline()
+    with open(f"/proc/{daemon.pid}/maps") as f:
+        assert "/operators.so" in f.read(), "the operators are not loaded"
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait() == 0
+    run(unclosed_heap, "verify", heap)
 
 
 with tempfile.TemporaryDirectory(
@@ -103,8 +165,10 @@ with tempfile.TemporaryDirectory(
         once_as_owner(os.path.join(place, "once"))
     else:
         print("skipped: only root can become another user")
+    changes = drop_in(place)
+    serve_with_operators(os.path.join(place, "operators"), changes)
     if shutil.which("systemd-analyze"):
-        check_unit(place)
+        check_drop_in(check_unit(place), changes)
     else:
         print("skipped: no systemd-analyze here")
 print("ok")

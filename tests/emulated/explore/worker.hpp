@@ -241,11 +241,15 @@ private:
 		uint64_t before[BULK_RECORDS + 1], after[BULK_RECORDS + 1];
 		bool mapped[BULK_RECORDS + 1]; /* here, and not by an operator */
 		uint64_t looks;                /* left until it is cancelled; 0: it is not */
+		bool each;
 	};
-	/* Called at last when the operator's results are there: the publication comes next. */
-	static bool bulk_progress(uint64_t, uint64_t, void *history)
+	/* Called at last when the operator's results are there: the publication comes next.  Of
+	 * EACH, records are done when they are published: it is too late to cancel then. */
+	static bool bulk_progress(uint64_t done, uint64_t records, void *history)
 	{
 		auto &h = *static_cast<BulkHistory *>(history);
+		if (h.each && done == records)
+			return true;
 		const bool goes_on = h.looks == 0 || --h.looks != 0;
 		run.bulk = goes_on ? history : nullptr; /* the block's free is published next */
 		run.bulk_thread = emu_thread();
@@ -293,7 +297,7 @@ private:
 	/* `by_operator`: random, or 0: by none. */
 	void bulk_update(bool each, uint64_t by_operator)
 	{
-		BulkHistory history = {this, {}, {}, {}, 0};
+		BulkHistory history = {this, {}, {}, {}, 0, each};
 		const fur_extent extents[] = {
 		        {&data_->bulk[0].first, sizeof(BulkRecord), BULK_RECORDS}, {mine_, 0, 1}};
 		fur_bulk job;
@@ -305,7 +309,7 @@ private:
 		job.n = 2;
 		/* So few records are one portion, so that EACH changes them in one update, too. */
 		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (by_operator % 4 && !each) {
+		if (by_operator % 4) {
 			/* A third is cancelled, if it takes so long. */
 			history.looks = by_operator % 4 == 1 ? 2 + by_operator / 4 % 4 : 0;
 			job.operator_name = "explore";
