@@ -50,10 +50,10 @@ static void marker_name_dependencies(
 	}
 }
 
-/* INV-D9.  We have named an update that drew its durTS after we had begun our scan.  It may depend on
- * one that announced itself after we had looked at that one's entry.  We do not wait for that one
- * in nondurable_wait(), for it is not in our D.  Its durTS is lower, like those of all that recovery
- * needs for the update that we have named: wait until all these are settled (plants:
+/* INV-D9.  We have named an update that drew its durTS after we had begun our scan.  It may depend
+ * on one that announced itself after we had looked at that one's entry.  We do not wait for that
+ * one in nondurable_wait(), for it is not in our D.  Its durTS is lower, like those of all that
+ * recovery needs for the update that we have named: wait until all these are settled (plants:
  * unseen-not-awaited, unseen-not-awaited-when-served). */
 static void wait_for_unseen(const struct durability *d, const struct dset *set)
 {

@@ -9,7 +9,6 @@
  *   -DPOWER      an update draws its durTS after its scan, before it announces itself, and names
  *                no update that has left; by default it draws after it is visible, and waits for
  *                the durTSs of those that it has found
- *   -DTWICE      the last thread makes two updates
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
  * would keep
@@ -18,14 +17,9 @@
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found:
  *   NOUNSEEN     an update does not wait for those that its scan has missed (INV-D9)
- *   LEAVEUNSEEN  it leaves nondurable[] before it waits for them (INV-D9)
  */
 #define NT 3
-#ifdef TWICE
-#define NU (NT + 1) /* updates: u is of thread u, the last one of the last thread */
-#else
-#define NU NT
-#endif
+#define NU NT /* updates: u is of thread u */
 #define LEFT 255
 
 byte nd[NT];       /* nondurable[].id: 1 + the update, or 0 */
@@ -151,14 +145,11 @@ inline update(n) {
 	durts[me] = drew[u];
 #endif
 	name();
-#if !defined(NOUNSEEN) && !defined(LEAVEUNSEEN)
+#ifndef NOUNSEEN /* INV-D9 */
 	wait_upto();
 #endif
 	i = 0;
 	d_step { last[me] = drew[u]; durts[me] = 0; nd[me] = 0 };
-#ifdef LEAVEUNSEEN
-	wait_upto();
-#endif
 	/* nondurable_wait(): who has left does not come back, so one look at all will do. */
 	atomic { HAS_LEFT(0) && HAS_LEFT(1) && HAS_LEFT(2); returned[u] = true }
 }
@@ -166,12 +157,6 @@ inline update(n) {
 proctype thread(byte me) {
 	byte i, u, id, below, upto;
 	update(me);
-#ifdef TWICE
-	if
-	:: me == NT - 1 -> update(NT)
-	:: else
-	fi
-#endif
 }
 
 /* The power fails.  Recovery goes up the ring. */
