@@ -2,8 +2,8 @@
  *
  * naming.pml - the updates that a marker names (src/durability/nondurable.h, commit.c), where the
  * scan of nondurable[] takes a step for each thread: an update of each of three threads, and a power
- * failure at any instant.  An update reads from every update that is visible at its
- * last access.  fur.pml has the whole protocol, with scans of one step.
+ * failure at any instant.  An update reads from every update that is visible at its last access.
+ * fur.pml has the whole protocol, with scans of one step.
  *
  * Settings:
  *   -DPOWER      an update draws its durTS after its scan, before it announces itself, and names
