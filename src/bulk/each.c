@@ -321,6 +321,7 @@ static int run_with_operator(struct each *e)
 		return error;
 	e->windows = &windows;
 	error = run(e);
+	e->windows = NULL;
 	const int later = windows_end(&windows);
 	return error ? error : later;
 }
