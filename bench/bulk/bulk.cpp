@@ -395,11 +395,11 @@ Measured measure(
 	const bool none = m.by == "none";
 	tables.store_to(inside);
 	tables.lock_records(m.by == "locks");
-	tables.longest_ms();
 	if (by_operator(m.by)) {
 		tables.begin_replayer();
 		(void)tables.change(m.by); /* it has started when this returns */
 	}
+	tables.longest_ms();
 	const uint64_t before = tables.updates();
 	const double began = now();
 	double runs = 0, running = 0;
@@ -419,9 +419,9 @@ Measured measure(
 			sleep_for(took * (100.0 / w.share - 1));
 	} while (now() - began < o.seconds);
 	const double took = now() - began;
-	tables.end_replayer();
 	m.rate = static_cast<double>(tables.updates() - before) / took;
 	m.longest_ms = tables.longest_ms();
+	tables.end_replayer();
 	m.seconds = runs > 0 ? running / runs : 0;
 	m.share = running / took;
 	m.again /= runs > 0 ? runs : 1;
