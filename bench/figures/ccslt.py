@@ -528,11 +528,13 @@ def page(runs: Runs, machine: str) -> str:
     page_us, cached_us = (run.read_ns(what) / 1000 for what in ("page_ns", "cached_page_ns"))
     return f"""# The figures of the paper on ccSLT, measured
 
+    bench/figures/figures.py --paper ccslt
+
 "Cache-Coherent Shared Locking for Transactionally Consistent Updates in Near-Data Processing DBMS
 on Smart Storage", EDBT 2022. Emulated {machine}, virtual time
 ([emulated-machine.md](../emulated-machine.md#a-coherent-agent)). A number in bold differs from the
-paper's by more than {100 * AGREES_WITHIN:.0f} %. Latencies that are given in the description of the
-machine prove nothing.
+paper's by more than {100 * AGREES_WITHIN:.0f} %. Latencies that the machine's description states
+prove nothing.
 
 ## Figure 4. Lock requests, by contention
 

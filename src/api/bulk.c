@@ -112,7 +112,7 @@ static int take_extents(const struct fur_thread *t, struct bulk_job *job)
 	job->extents = calloc(bulk->n, sizeof job->extents[0]);
 	job->copy = malloc(bulk->bytes);
 	if (!job->extents || !job->copy)
-		return fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
+		return bulk_no_memory(t);
 	for (size_t k = 0; k < bulk->n; k++) {
 		const struct fur_extent *e = &bulk->extents[k];
 		int error = check_extent(t, bulk, k);

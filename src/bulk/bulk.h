@@ -73,9 +73,12 @@ enum { BULK_NONE, BULK_RUNS, BULK_CLEANS };
 FUR_MUST_USE int bulk_enter(struct fur_thread *t);
 void bulk_leave(struct fur_thread *t);
 
+/* FUR_ENOMEM, with a message that names the heap file. */
+int bulk_no_memory(const struct fur_thread *t);
+
 /* The marks of all extents, in one piece of zeroed memory: job->marks, which the caller frees.
  * Errors: FUR_ENOMEM. */
-FUR_MUST_USE int bulk_make_marks(struct bulk_job *job);
+FUR_MUST_USE int bulk_make_marks(const struct fur_thread *t, struct bulk_job *job);
 
 static inline bool bulk_is_marked(const struct bulk_job *job, uint64_t extent, uint64_t k)
 {

@@ -331,7 +331,7 @@ static int make_and_run(struct each *e)
 	const struct bulk_job *job = e->job;
 	int error = job->what->operator_name ? errand_check(e->t, job) : 0;
 	if (!error)
-		error = bulk_make_marks(e->job);
+		error = bulk_make_marks(e->t, e->job);
 	if (error)
 		return error;
 	return job->what->operator_name ? run_with_operator(e) : run(e);
@@ -346,7 +346,7 @@ int bulk_each(struct fur_thread *t, struct bulk_job *job)
 	e.places = calloc(e.most, sizeof *e.places);
 	e.results = malloc(e.most * job->what->bytes);
 	if (!e.places || !e.results)
-		error = fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
+		error = bulk_no_memory(t);
 	else
 		error = make_and_run(&e);
 	free(job->marks);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bulk/bulk.h"
+#include "file/heap_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,9 @@ int bulk_enter(struct fur_thread *t)
 			return 0;
 		if (now == BULK_RUNS)
 			return fur_fail(FUR_EBUSY,
-			        "fur_bulk_run: another bulk update of this heap runs: wait until "
-			        "it has returned");
+			        "%s: fur_bulk_run: another bulk update of this heap runs: wait "
+			        "until it has returned",
+			        heap_path(t->durability->file));
 		arch_backoff(&backoff); /* bulk_clean() runs, which is short */
 	}
 }
@@ -35,7 +37,13 @@ void bulk_leave(struct fur_thread *t)
 	arch_store_release(&t->htm->bulk.running, BULK_NONE);
 }
 
-int bulk_make_marks(struct bulk_job *job)
+int bulk_no_memory(const struct fur_thread *t)
+{
+	return fur_fail(FUR_ENOMEM, "%s: fur_bulk_run: no memory: free some memory",
+	        heap_path(t->durability->file));
+}
+
+int bulk_make_marks(const struct fur_thread *t, struct bulk_job *job)
 {
 	const uint64_t head = sizeof *job->marks + job->n * sizeof job->marks->extents[0];
 	uint64_t bytes = head;
@@ -44,9 +52,9 @@ int bulk_make_marks(struct bulk_job *job)
 	job->marks = memory_padded(round_up(bytes, ARCH_PAD));
 	if (!job->marks)
 		return fur_fail(FUR_ENOMEM,
-		        "fur_bulk_run: no memory for %llu marks: free some memory, or take fewer "
-		        "records at a time",
-		        (unsigned long long)job->records);
+		        "%s: fur_bulk_run: no memory for %llu marks: free some memory, or take "
+		        "fewer records at a time",
+		        heap_path(t->durability->file), (unsigned long long)job->records);
 	job->marks->n = job->n;
 	uint8_t *mark = (uint8_t *)job->marks + head;
 	for (uint64_t i = 0; i < job->n; i++) {

@@ -340,12 +340,12 @@ static int run(struct whole *w)
 {
 	int error = w->job->what->operator_name ? errand_check(w->t, w->job) : 0;
 	if (!error)
-		error = bulk_make_marks(w->job);
+		error = bulk_make_marks(w->t, w->job);
 	if (error)
 		return error;
 	w->todo = calloc(w->job->records / 64 + 1, sizeof *w->todo);
 	if (!w->todo)
-		error = fur_fail(FUR_ENOMEM, "fur_bulk_run: no memory: free some memory");
+		error = bulk_no_memory(w->t);
 	if (!error)
 		error = bulk_block_take(w->t, block_bytes(w->job), &w->block);
 	if (error)

@@ -755,6 +755,8 @@ TEST_P(Bulk, InATransaction_OrBesideAnother_ItIsRefused)
 			std::thread([&] {
 				fur::Thread other(heap_);
 				EXPECT_EQ(job.run(other), FUR_EBUSY);
+				EXPECT_NE(strstr(fur_errormsg(), path_.c_str()), nullptr)
+				        << fur_errormsg();
 				job.atomic = FUR_BULK_EACH;
 				EXPECT_EQ(job.run(other), FUR_EBUSY);
 			}).join();
