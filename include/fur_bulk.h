@@ -22,12 +22,12 @@
  *             return complain(fur_errormsg());
  *
  * A single update of fur_begin_update() that did this would keep all other updates waiting from
- * begin to end, and would need a redo log as large as all records.  fur_bulk_run() reads and maps
- * the records while other updates run, and maps those again that were changed meanwhile.  It shuts
- * the others out only to commit, for the time that it takes to store the results.  They do not go
- * through the redo log: they need room in the heap, as much as the records have, until the call
- * returns.  With fur_bulk.operator_name, the replayer's process maps most of the records
- * (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
+ * start to finish, and would need a redo log as large as all records.  fur_bulk_run() reads and
+ * maps the records while other updates run, and maps those again that were changed meanwhile.  It
+ * shuts the others out only to commit, for the time that it takes to store the results.  The
+ * results do not go through the redo log: they need room in the heap, as much as the records have,
+ * until the call returns.  With fur_bulk.operator_name, the replayer's process maps most of the
+ * records (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
  * fur/bulk.hpp has the same for C++, with a function object.
  */
 #ifndef FUR_BULK_H
@@ -79,12 +79,12 @@ struct fur_bulk {
 	const struct fur_extent *extents;
 	size_t n;
 	enum fur_bulk_atomic atomic; /* default FUR_BULK_WHOLE */
-	/* EACH: how long one of its updates may keep others out, about: after one that took longer,
-	 * the next ones change half as many records.  Default 0: it does not matter */
+	/* EACH: about how long one of its updates may keep others out, in ns.  After one that took
+	 * longer, the next ones change half as many records.  Default 0: no limit. */
 	uint64_t most_pause_ns;
-	/* Called now and then, with the records that are done in this pass (EACH: that are
-	 * committed) and all that it has; false: cancel.  May be NULL.  The rules of `map` hold for
-	 * it. */
+	/* fur_bulk_run() calls it now and then.  `done`: records that this pass has mapped (EACH:
+	 * that are committed).  `records`: of the whole pass.  Returns: false: cancel.  May be
+	 * NULL.  The rules of `map` hold for it. */
 	bool (*progress)(uint64_t done, uint64_t records, void *arg);
 	/* Not NULL, of up to 63 bytes: the operator of this name (fur_operator.h) maps the records
 	 * in the process of the heap's fur-replayer, in the file.  It gets a copy of the
@@ -131,13 +131,12 @@ struct fur_bulk_result {
  *          fur_thread_register().
  * Errors:  FUR_EINVAL (no map, no extent, a record of 0 bytes, a stride below the record's size,
  *          extents that overlap, a heap file of version 1 with WHOLE or an operator, an operator's
- *          name or arguments that are too long); FUR_ERANGE (an extent that
- *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction;
- *          FUR_EBUSY (another one runs); FUR_ENOSPC (the heap has no room for the results);
- *          FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED
- *          (cancelled); FUR_ENOMEM; those of fur_commit().  With an operator also FUR_ENOENT (no
- *          replayer, or no such operator in it), FUR_EBUSY (the replayer does not answer),
- *          FUR_EABORTED (the operator crashed, or left its record).
+ *          name or arguments that are too long); FUR_ERANGE (an extent that is not in the heap, or
+ *          among the allocator's data); FUR_ENESTED inside a transaction; FUR_EBUSY (another one
+ *          runs); FUR_ENOSPC (the heap has no room for the results); FUR_ETOOBIG (EACH: a record
+ *          does not fit the redo log); FUR_EABORTED (cancelled); FUR_ENOMEM; those of fur_commit().
+ *          With an operator also FUR_ENOENT (no replayer, or no such operator in it), FUR_EBUSY
+ *          (the replayer does not answer), FUR_EABORTED (the operator crashed, or left its record).
  *          WHOLE: nothing is changed then.  EACH: in the order of their addresses, the first
  *          fur_bulk_result.records have been mapped and committed, and no other record is changed.
  *          With FUR_EINVAL, FUR_ERANGE, FUR_ENESTED, FUR_ENOSPC and FUR_ENOENT these are none.
@@ -146,8 +145,8 @@ struct fur_bulk_result {
 FUR_API FUR_MUST_USE int fur_bulk_run(
         fur_thread *thread, const struct fur_bulk *bulk, struct fur_bulk_result *result);
 
-/* fur_bulk_cancel - cancel the heap's bulk update that is running.  Any thread may call it.  It
- * returns FUR_EABORTED soon, unless it is about to commit.
+/* fur_bulk_cancel - cancel the bulk update that runs in the heap.  Any thread may call it.
+ * fur_bulk_run() then returns FUR_EABORTED soon, unless it is about to commit.
  * Errors: FUR_EINVAL, FUR_EFORK. */
 FUR_API int fur_bulk_cancel(fur_heap *heap);
 

@@ -76,7 +76,7 @@ enum near_state {
 	NEAR_IDLE, /* nothing was launched since the kernel was loaded */
 	NEAR_RUNNING,
 	NEAR_DONE,    /* all tasklets have returned */
-	NEAR_FAULTED, /* one did wrong; the others were stopped */
+	NEAR_FAULTED, /* one broke a rule; the others were stopped */
 };
 
 enum near_fault_kind {
@@ -84,13 +84,13 @@ enum near_fault_kind {
 	NEAR_FAULT_KERNEL,      /* near_fault(); `address` is its code */
 	NEAR_FAULT_SCRATCH,     /* a load or store outside the scratchpad */
 	NEAR_FAULT_MEMORY,      /* a transfer outside the memory */
-	NEAR_FAULT_TRANSFER,    /* a transfer of a size or an alignment that the engine has not */
+	NEAR_FAULT_TRANSFER,    /* a transfer of a size or an alignment that the engine lacks */
 	NEAR_FAULT_CONSUMED,    /* a load from a preload's target before near_wait() */
 	NEAR_FAULT_OVERWRITTEN, /* scratch that a transfer uses was changed before near_wait() */
 	NEAR_FAULT_RELEASED,   /* near_release() or near_barrier() before near_wait() for unloads */
 	NEAR_FAULT_UNFINISHED, /* a return before near_wait() for transfers */
-	NEAR_FAULT_LOCK, /* a lock that the machine has not, or that the tasklet does not hold */
-	NEAR_FAULT_DEADLOCK,    /* every tasklet waits for another one */
+	NEAR_FAULT_LOCK,     /* a lock that the machine lacks, or that the tasklet does not hold */
+	NEAR_FAULT_DEADLOCK, /* every tasklet waits for another one */
 	NEAR_FAULT_INSTRUCTION, /* the machine has no such instruction */
 	NEAR_FAULT_STUCK,       /* more instructions than near_options.most_instructions */
 };
