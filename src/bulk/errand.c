@@ -103,13 +103,15 @@ void errand_stop(const struct fur_thread *t, struct errand asked)
 	        &t->durability->control->errand.request, errand_request(asked.number, ERRAND_NONE));
 }
 
-static int refused(const struct control_errand *e)
+static int refused(const struct fur_thread *t)
 {
+	const struct control_errand *e = &t->durability->control->errand;
 	char says[sizeof e->says];
 	const int code = (int)e->code;
 	memcpy(says, e->says, sizeof says);
 	says[sizeof says - 1] = 0;
-	return code ? fur_fail(code, "fur_bulk_run: %s", says) : 0;
+	return code ? fur_fail(code, "%s: fur_bulk_run: %s", heap_path(t->durability->file), says)
+	            : 0;
 }
 
 /* Is the replayer that was asked still there?  Not if another one has come.  Errors: FUR_ESYS. */
@@ -153,7 +155,7 @@ int errand_wait(struct fur_thread *t, struct bulk_job *job, struct errand asked,
 			return 0;
 		/* If it still lives, it has refused, and not one that has come since. */
 		if (state == ERRAND_REFUSED && lives(t, asked.pid) > 0)
-			return refused(e);
+			return refused(t);
 		if (alive <= 0)
 			return alive;
 		error = wait_once(t, job, moved, state == ERRAND_ASKED && arch_now_ns() > until);

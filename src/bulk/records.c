@@ -111,7 +111,9 @@ int bulk_progress(struct fur_thread *t, struct bulk_job *job, uint64_t done, uin
 	const bool goes_on = !what->progress || what->progress(done, records, what->arg);
 	if (goes_on && arch_load(&t->htm->bulk.cancels) == job->cancels)
 		return 0;
-	return fur_fail(FUR_EABORTED, "fur_bulk_run: cancelled by %s after %llu of %llu records",
+	return fur_fail(FUR_EABORTED,
+	        "%s: fur_bulk_run: cancelled by %s after %llu of %llu records",
+	        heap_path(t->durability->file),
 	        goes_on ? "fur_bulk_cancel()" : "the program's progress()",
 	        (unsigned long long)done, (unsigned long long)records);
 }
