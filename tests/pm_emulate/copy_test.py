@@ -6,6 +6,7 @@ fur-copy or the program is killed.
 
     copy_test.py FUR_COPY VICTIM FUR_CHECK FUR_REPLAYER
 """
+import atexit
 import os
 import random
 import shutil
@@ -36,6 +37,7 @@ class Work:
         self.process = subprocess.Popen(
             [victim, "run", *arguments], env=dict(os.environ, FUR_PM=domain)
         )
+        atexit.register(self.kill)  # a failed test must not leave it running
         self.wait_for_progress()
 
     def progress(self):
@@ -81,18 +83,21 @@ def copies(work, rounds):
 
 
 def copier_killed(work, rounds):
-    killed = 0
-    for _ in range(rounds):
+    """Kill fur-copy so many times.  If it ends before, the next kill comes sooner."""
+    killed, latest = 0, 0.01
+    while killed < rounds:
         with subprocess.Popen([fur_copy, work.heap, work.copy]) as copier:
-            time.sleep(random.uniform(0, 0.01))
+            time.sleep(random.uniform(0, latest))
             copier.kill()
-        killed += copier.returncode == -signal.SIGKILL
+        if copier.returncode == -signal.SIGKILL:
+            killed += 1
+        else:
+            latest *= 0.9
         if os.path.exists(work.copy):
             # It has its name, so it is complete.
             assert run(fur_check, work.copy).returncode == 0
             os.unlink(work.copy)
         work.wait_for_progress()
-    assert killed > rounds / 4, killed
 
 
 def worker_killed(place, rounds):
@@ -143,11 +148,13 @@ with tempfile.TemporaryDirectory(prefix="fur-copy-", dir=MEMORY) as directory:
         copier_killed(program, 20)
         copies(program, 2)
         with subprocess.Popen([fur_replayer, "--quiet", "--heap", program.heap]) as daemon:
-            time.sleep(0.1)
-            copies(program, 10)
-            copier_killed(program, 10)
-            copies(program, 2)
-            daemon.terminate()
+            try:
+                time.sleep(0.1)
+                copies(program, 10)
+                copier_killed(program, 10)
+                copies(program, 2)
+            finally:
+                daemon.terminate()
         done = run(fur_copy, program.heap, program.heap)
         assert done.returncode == 1 and "the file exists" in done.stderr, done.stderr
         program.kill()
