@@ -61,10 +61,12 @@ static void marker_write_back(struct durability *d, const struct media_marker *m
 		pm_flush_again(&d->pm, log + r.place[k], r.bytes[k]);
 }
 
-/* Keep INV-R6 for the valid markers of [from, to); without `verdicts` all markers are valid.  Only
- * each thread's newest record can still be in the caches: the thread's older records were durable
- * before it began that one, because durability_commit() and durability_abort() return after a
- * drain. */
+/* Keep INV-R6 for the valid markers of [from, to); without `verdicts` all markers are valid.  Two
+ * kinds of records can still be in the caches, or on pages that a failed fdatasync has left behind:
+ * every late one, because its thread has gone on without a drain (INV-AS1); and the newest one of
+ * each thread.  A thread's older records that are not late were durable before it began that one,
+ * because durability_commit() and durability_abort() return after a drain (plant:
+ * late-not-written-back). */
 static int make_durable(struct durability *d, uint64_t from, uint64_t to, const uint8_t *verdicts)
 {
 	const struct media_file file = durability_file(d);
@@ -77,11 +79,14 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
 	for (uint64_t s = from; s < to; s++) {
 		struct media_marker m;
 		if ((!verdicts || verdicts[s - from] > INSPECT_BROKEN) &&
-		        log_read_plausible(&file, s, &m))
+		        log_read_plausible(&file, s, &m)) {
 			newest[m.thread] = m;
+			if (m.kind & MEDIA_AFTER_ALL)
+				marker_write_back(d, &m);
+		}
 	}
 	for (uint32_t t = 0; t < d->super->max_threads; t++)
-		if (newest[t].durts)
+		if (newest[t].durts && !(newest[t].kind & MEDIA_AFTER_ALL))
 			marker_write_back(d, &newest[t]);
 	free(newest);
 	return pm_drain(&d->pm);

@@ -181,7 +181,7 @@ private:
 
 	/* A thread of the child: works until it is killed or told to stop.  With --churn many
 	 * threads do so, one after the other. */
-	void work(fur_heap *heap, unsigned t)
+	void work(fur_heap *heap, unsigned t, unsigned parts)
 	{
 		const std::atomic<bool> &stop = shared_->stop;
 		const bool early = s_.plant == "ack-early";
@@ -190,7 +190,7 @@ private:
 			std::thread([&, steps = s_.churn ? random() % 200 : UINT64_MAX,
 			                    end = random() % 3] {
 				crash::work(heap, shared_, s_.seed, t, crash::THREADS, 60, early,
-				        stop, s_.parts(), steps);
+				        stop, parts, steps);
 				if (s_.churn && end)
 					crash::leave_transaction_open(heap, t, end == 1);
 			}).join();
@@ -201,10 +201,16 @@ private:
 	{
 		int status = 9;
 		try {
-			fur::Heap heap = fur::Heap::open(path_, options());
+			/* In every other process updates are late, and mostly wait for a flush. */
+			const bool late = random_() % 2;
+			fur::Options o = options();
+			o.async_ms = late ? 1000 : 0;
+			fur::Heap heap = fur::Heap::open(path_, o);
 			std::vector<std::thread> threads;
 			for (unsigned t = 0; t < crash::THREADS; t++)
-				threads.emplace_back([&, t] { work(heap, t); });
+				threads.emplace_back([&, t] {
+					work(heap, t, s_.parts() | (late ? crash::LATE : 0u));
+				});
 			if (copies_itself_)
 				threads.emplace_back([&] { back_up(heap); });
 			for (auto &t : threads)

@@ -6,9 +6,10 @@
  * of a red-black tree, replaces a block of memory by a new one that contains (t, k), and sets
  * counter[t] = k.  (seed, t, k) alone decides the update, so the counters determine the contents
  * that the heap must have.  Around it the thread writes to memory that outlives it: `intended` = k
- * before, `acknowledged` = k after fur_commit has returned.  With every third seed, three of four
- * updates end with a ticket; the thread acknowledges them after a wait for a ticket or for the
- * heap, and with an update that waits.
+ * before, `acknowledged` = k after fur_commit has returned.
+ *
+ * LATE: three of four updates end with a ticket; the thread acknowledges them after a wait for a
+ * ticket or for the heap, and with an update that waits.
  *
  * BULK: thread 0 now and then adds 1 to the upper halves of some words, all in one bulk update, and
  * then sets those of other words to the same number, in portions.  Each update adds 1 to the lower
@@ -48,7 +49,8 @@ enum Parts : unsigned {
 	GROWTH = 16,
 	CONTAINERS = 32,
 	BULK = 64,
-	OPERATORS = 128 /* those of BULK by an operator, while a replayer has it */
+	OPERATORS = 128, /* those of BULK by an operator, while a replayer has it */
+	LATE = 256
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
@@ -340,7 +342,7 @@ inline bool update_perhaps_late(fur_heap *heap, fur_thread *self, Data *data, ui
 {
 	fur_ticket ticket;
 	uint64_t r = mix(seed + 3 * k);
-	bool late = mix(seed) % 3 == 0 && r % 4 != 0;
+	bool late = parts & LATE && r % 4 != 0;
 	update_once(self, data, seed, t, k, parts, late ? &ticket : nullptr);
 	if (!late)
 		return true;

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Let the power fail under the victim at many points, and check after each.  The victim begins with
-no heap; with --again on a heap that a power failure left, which it recovers first; with --daemon
-alongside a replayer, which the power failure ends too.
+no heap; with --again on a heap that a power failure left, which it recovers first; with --killed it
+is killed, and a second one recovers the heap, of which much is in the caches still; with --daemon
+it runs alongside a replayer, which the power failure ends too.
 
     explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200]
-               [--readers 1] [--again | --daemon REPLAYER] [--pm DOMAIN] [--must-find]
-               [--grow] [--fur-check PATH] [--directory /dev/shm]
+               [--readers 1] [--again | --killed | --daemon REPLAYER] [--pm DOMAIN]
+               [--must-find] [--grow] [--late] [--fur-check PATH] [--directory /dev/shm]
 
---grow: the heap grows.  --fur-check: after the check, fur-check must find the heap sound.
---must-find: the victim has a planted bug.  Exit status: 0 as it should be, 1 not.
+--grow: the heap grows.  --late: updates end with tickets.  --fur-check: after the check, fur-check
+must find the heap sound.  --must-find: the victim has a planted bug.  Exit status: 0 as it should
+be, 1 not.
 """
 import argparse
 import os
@@ -28,9 +30,11 @@ parser.add_argument("--updates", default=200, type=int)
 parser.add_argument("--readers", default=1, type=int)
 parser.add_argument("--timeout", default=60, type=int)
 parser.add_argument("--again", action="store_true")
+parser.add_argument("--killed", action="store_true")
 parser.add_argument("--daemon", metavar="REPLAYER")
 parser.add_argument("--pm", metavar="DOMAIN", help="the persistence domain (FUR_PM)")
 parser.add_argument("--grow", action="store_true")
+parser.add_argument("--late", action="store_true")
 parser.add_argument("--fur-check", metavar="PATH")
 parser.add_argument("--must-find", action="store_true")
 parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -56,8 +60,12 @@ victim = [
 ]
 if a.grow:
     victim.append("--grow")
+if a.late:
+    victim.append("--late")
 before = f"rm -f {heap} {acks}"
 program = [a.victim, "run", *victim]
+if a.killed:
+    program = ["sh", "-c", f"{' '.join(program)} --die; exec {' '.join(program)}"]
 if a.again or a.daemon:
     prepared = f"mv {heap} {heap}.first && mv {acks} {acks}.first"
     if a.again:

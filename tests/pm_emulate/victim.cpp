@@ -5,12 +5,15 @@
  * of their own, which pm-emulate is told is no persistent memory (--file).
  *
  *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2]
- *                [--readers 1] [--updates 200] [--seed N] [--grow]
+ *                [--readers 1] [--updates 200] [--seed N] [--grow] [--late]
+ *                [--die]
  *     victim check --heap PATH --acks PATH ...  the same options
  *
  * `run` makes the heap if it is not there, and goes on from where it is.  With --grow the heap is
- * small at first, and grows three times or more in 200 updates.  Exit status: 0 as it should be,
- * 1 not, 2 wrong usage, 3 the program itself could not run.
+ * small at first, and grows three times or more in 200 updates.  With --late three of four updates
+ * end with a ticket, and no flush comes unasked.  With --die the program kills itself in place of
+ * closing the heap.  Exit status: 0 as it should be, 1 not, 2 wrong usage, 3 the program itself
+ * could not run.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../crash/workload.hpp"
@@ -19,6 +22,7 @@
 
 #include "../../bench/tpcc/consistency.hpp" /* after the tables it checks */
 
+#include <csignal>
 #include <fcntl.h>
 #include <functional>
 #include <iostream>
@@ -33,13 +37,13 @@ struct Options {
 	std::string heap, acks, later, workload = "mixed";
 	unsigned threads = 2, readers = 1, updates = 200;
 	uint64_t seed = 1;
-	bool grow = false;
+	bool grow = false, late = false, die = false;
 	unsigned parts() const
 	{
 		unsigned parts = workload == "intset" ? crash::TREE
 		                 : workload == "bank" ? crash::BANK
 		                                      : crash::EVERYTHING;
-		return grow ? parts | crash::GROWTH : parts;
+		return parts | (grow ? crash::GROWTH : 0u) | (late ? crash::LATE : 0u);
 	}
 };
 
@@ -53,6 +57,7 @@ fur::Options heap_options(const Options &o)
 	f.log_bytes = tpcc ? 65536 : 16384;
 	f.ring_slots = 128;
 	f.max_threads = 8;
+	f.async_ms = o.late ? 1000000 : 0;
 	f.no_populate = true; /* page by page is quicker than all of a heap that is hardly used */
 	return f;
 }
@@ -227,6 +232,8 @@ int run(const Options &o)
 	};
 	while (busy())
 		usleep(200);
+	if (o.die)
+		raise(SIGKILL);
 	stop = true;
 	for (auto &t : threads)
 		t.join();
@@ -282,6 +289,8 @@ int main(int argc, char **argv)
 	line.option("--updates", o.updates);
 	line.option("--seed", o.seed);
 	line.flag("--grow", o.grow, "the heap grows (not with tpcc)");
+	line.flag("--late", o.late, "updates end with tickets (not with tpcc)");
+	line.flag("--die", o.die, "run: end by SIGKILL");
 	if (auto status = tools::parse_or_exit_status(line, "victim", argc, argv))
 		return *status;
 	if (command != "run" && command != "check") {
