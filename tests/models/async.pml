@@ -8,12 +8,16 @@
  * Settings:
  *   -DNW=n         updates, 2 by default, 3 at most
  *   -DNOREADER     without the reader
+ *   -DBESIDE       another process replays: fur-replayer beside the program, or a recovery after
+ *                  the program was killed, which is a state in which the updates take no more
+ *                  steps.  It sees neither nondurable[] nor `durable`
+ *   -DONETHREAD    one thread makes all updates, one after the other
  *
  * Checked at every state, by monitor(): if the power failed now, the set of updates that recovery
  * would keep
  *   - contains every update that has been acknowledged, and every update that the reader has read
  *     from once it has returned (INV-AS1, INV-AS2);
- *   - contains every update that the replay has written to the heap (INV-AS5);
+ *   - contains every update that the replay has written to the heap (INV-AS5; with BESIDE: INV-R6);
  *   - is closed under reads-from (INV-AS3, INV-AS4);
  *   - is not refused: each durTS that a record on the medium claims to be settled is durable
  *     (INV-AS6).
@@ -27,6 +31,7 @@
  *   KEPTALONE    recovery keeps a late update although one below it is lost (INV-AS4)
  *   EARLYREPLAY  the replay writes a late update to the heap before it is durable (INV-AS5)
  *   BOLDCLAIM    an update claims durTSs that late updates have and that are not durable (INV-AS6)
+ *   NEWESTONLY   with BESIDE: the replay makes only each thread's newest record durable (INV-R6)
  */
 #ifndef NW
 #define NW 2
@@ -51,6 +56,7 @@ bool image[NW];    /* in the heap's image */
 byte from[NW];     /* 1 + the update that it has read from, or 0 */
 bool acked[NW];
 byte seen;         /* 1 + the update that the reader has read from; it has returned */
+bool returned[NW];
 
 #define BIT(u) (1 << (u))
 #define PENDING (newest > durable)
@@ -83,6 +89,9 @@ proctype update(byte me)
 {
 	byte D, settled, lowest, read, w;
 	bool async, late;
+#ifdef ONETHREAD
+	me == 0 || returned[me - 1];
+#endif
 	if
 	:: read = 0
 	:: read = 1
@@ -173,7 +182,7 @@ proctype update(byte me)
 	fi;
 	acked[me] = true;
 over:
-	skip
+	returned[me] = true
 }
 
 #ifndef NOREADER
@@ -230,6 +239,50 @@ end_flush:
 	od
 }
 
+#ifdef BESIDE
+#ifdef ONETHREAD
+#define NEWEST(k) (k == end - 1)
+#else
+#define NEWEST(k) true
+#endif
+#ifdef NEWESTONLY
+#define WRITTEN_BACK false
+#else
+#define WRITTEN_BACK after_all[ring[k] - 1]
+#endif
+/* make_durable(), then apply: all that is put, from the tail to the first gap. */
+active proctype replay()
+{
+	byte at = 1, end, k;
+end_replay:
+	do
+	:: at == SLOTS -> break
+	:: at < SLOTS && ring[at] ->
+		end = at;
+		do
+		:: end < SLOTS && ring[end] -> end++
+		:: end > at -> break
+		od;
+		k = at;
+		do
+		:: k < end ->
+			if
+			:: (WRITTEN_BACK || NEWEST(k)) -> out[ring[k] - 1] = true
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		/* Here is the drain. */
+		do
+		:: at < end -> image[ring[at] - 1] = true; at++
+		:: else -> break
+		od;
+		end = 0;
+		k = 0
+	od
+}
+#else
 active proctype replay()
 {
 	byte at = 1, u;
@@ -246,6 +299,7 @@ active proctype replay()
 		at++
 	od
 }
+#endif
 
 /* If the power failed now: with each set of the markers that are put and not known to be durable.
  * The process comes back to where it was, so that it adds no states. */

@@ -119,7 +119,12 @@ LONG_GROUP_SETTINGS: dict[str, list[str]] = {"groupthreefails": ["FAILS"]}
 # Of naming.pml.
 NAMING_SETTINGS: dict[str, list[str]] = {"naming": [], "namingpower": ["POWER"]}
 # Of async.pml.  With the reader it holds too, which takes minutes.
-ASYNC_SETTINGS: dict[str, list[str]] = {"async": ["NOREADER"], "asyncreader": []}
+ASYNC_SETTINGS: dict[str, list[str]] = {
+    "async": ["NOREADER"],
+    "asyncbeside": ["NOREADER", "BESIDE"],
+    "asyncbesideone": ["NOREADER", "BESIDE", "ONETHREAD"],
+    "asyncreader": [],
+}
 LONG_ASYNC = ["asyncreader"]
 # Of claims.pml.
 CLAIMS_SETTINGS: dict[str, list[str]] = {
@@ -259,6 +264,7 @@ ASYNC_MUTATIONS = [
     Mutation("KEPTALONE", "INV-AS4", ["late-kept-alone"], [], ["async"]),
     Mutation("EARLYREPLAY", "INV-AS5", ["late-replayed-early"], [], ["async"]),
     Mutation("BOLDCLAIM", "INV-AS6", ["late-claims-too-much"], [], ["async"]),
+    Mutation("NEWESTONLY", "INV-R6", ["late-not-written-back"], [], ["asyncbesideone"]),
 ]
 # Of naming.pml.
 NAMING_MUTATIONS = [
