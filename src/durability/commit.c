@@ -14,10 +14,7 @@ static void settle(const struct durability *d, struct commit *c, struct dset_mem
 {
 	struct dset *set = &c->dset;
 	nondurable_wait(d, &(struct dset){.n = 1, .members = m});
-	/* A thread that serves others must not wait here for those that it serves later.  It need
-	 * not: while it has the turn no update becomes visible, so at most as many draw between the
-	 * load of next_durts and the served update's draw as there are threads. */
-	if (!c->served && set->settled_below && set->settled_below <= m->durts) {
+	if (set->settled_below && set->settled_below <= m->durts) {
 		nondurable_wait_upto(d, m->durts);
 		set->settled_below = m->durts + 1;
 	}
@@ -53,8 +50,8 @@ static void marker_name_dependencies(
 /* INV-D9.  We have named an update that drew its durTS after we had begun our scan.  It may depend
  * on one that announced itself after we had looked at that one's entry.  We do not wait for that
  * one in nondurable_wait(), for it is not in our D.  Its durTS is lower, like those of all that
- * recovery needs for the update that we have named: wait until all these are settled (plants:
- * unseen-not-awaited, unseen-not-awaited-when-served). */
+ * recovery needs for the update that we have named: wait until all these are settled (plant:
+ * unseen-not-awaited). */
 static void wait_for_unseen(const struct durability *d, const struct dset *set)
 {
 	uint64_t upto = 0;
@@ -240,11 +237,8 @@ int durability_persist(struct durability *d, struct commit *c)
 		error = commit_flush(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
 		/* Before we leave: a transaction may have read from us, and collected its D before
-		 * the unseen update announced itself; it waits for us alone.  An update that
-		 * another thread serves has looked up the durTSs before it became visible, so its
-		 * readers find all that is not durable; and here it would wait for updates that are
-		 * served after it. */
-		if (!error && !c->served)
+		 * the unseen update announced itself; it waits for us alone. */
+		if (!error)
 			wait_for_unseen(d, &c->dset);
 	}
 	if (unlikely(log->gave))
@@ -279,8 +273,6 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
 	if (c->late)
 		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
-	if (c->served)
-		wait_for_unseen(d, &c->dset);
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	nondurable_wait(d, &c->dset); /* A1:37 */

@@ -93,7 +93,6 @@ struct commit {
 	bool in_slot;              /* its record goes to its slot, not to the log */
 	bool async;                /* the caller does not wait (fur_commit_async) */
 	bool late;                 /* leaves nondurable[] before it is durable (async.h) */
-	bool served;               /* another thread makes it durable, and others (publish.c) */
 };
 
 /* Add the time since the last mark to a phase. */

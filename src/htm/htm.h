@@ -206,7 +206,9 @@ struct software {
 	uint64_t snapshot;
 	uint64_t publication; /* the number of the one that it is carrying out, or tried to join */
 	int result;           /* of durability_persist(), if another thread has called it */
-	struct fur_thread *next_served;
+	/* The first update that it has published for another thread and not made durable yet, and
+	 * the next one in the list of that thread's server; by durTS. */
+	struct fur_thread *serves, *next_served;
 	uint64_t slow_loads; /* loads since the snapshot moved that had to look at a stamp */
 	bool repeatable;     /* fur_update_run() runs the body again if it is defeated */
 	bool defeated;

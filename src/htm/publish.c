@@ -252,12 +252,12 @@ static bool joins(const uint64_t *request)
 	return false;
 }
 
-/* As the turn's holder: publish the updates that wait and have not joined, and link them to a
- * list. */
-static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
+/* As the turn's holder: publish the updates that wait and have not joined, and link them to a list.
+ * They draw their durTSs in its order (INV-SW8). */
+static void serve(struct fur_thread *t, uint64_t number)
 {
 	struct htm *h = t->htm;
-	struct fur_thread *served = NULL;
+	struct fur_thread **end = &t->software.serves;
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t *request = &h->active[i].request;
@@ -268,15 +268,15 @@ static struct fur_thread *serve(struct fur_thread *t, uint64_t number)
 		struct fur_thread *member = &h->threads[i];
 		enum request now = publish_member(member, number);
 		if (now == REQUEST_JOINED) {
-			member->software.next_served = served;
-			served = member;
+			*end = member;
+			end = &member->software.next_served;
 		} else {
 			/* Its thread may have gone to sleep until it is served. */
 			arch_store_release(request, now);
 			wake_members(h);
 		}
 	}
-	return served;
+	*end = NULL;
 }
 
 /* INV-SW7: close the gate, and wait for the members that are publishing.  Returns how many updates
@@ -298,25 +298,27 @@ static uint32_t close_gate(struct fur_thread *t)
 	return members;
 }
 
-/* Make the updates that the caller has served durable, and wake their threads with one call.  Where
- * a group of threads shares a sync, each makes its own durable: one after the other, here, they
- * would take a sync each.  A late update takes none. */
-static void persist_served(struct htm *h, struct fur_thread *served)
+/* Pass the updates that the thread has published for others on: REQUEST_SERVED: make them durable;
+ * REQUEST_JOINED: let their threads do that. */
+static void end_service(struct fur_thread *t, enum request as)
 {
-	if (likely(!served))
+	struct fur_thread *member = t->software.serves;
+	if (likely(!member))
 		return;
-	for (struct fur_thread *next; served; served = next) {
-		enum request now = REQUEST_JOINED;
-		next = served->software.next_served;
-		if (!pm_writes(&h->durability->pm) || served->window.commit.async) {
-			served->window.commit.served = true;
-			served->software.result =
-			        durability_persist(served->durability, &served->window.commit);
-			now = REQUEST_SERVED;
-		}
-		arch_store_release(&h->active[served->index].request, now);
+	t->software.serves = NULL;
+	for (struct fur_thread *next; member; member = next) {
+		next = member->software.next_served;
+		if (as == REQUEST_SERVED)
+			member->software.result =
+			        durability_persist(member->durability, &member->window.commit);
+		arch_store_release(&t->htm->active[member->index].request, as);
 	}
-	wake_members(h);
+	wake_members(t->htm);
+}
+
+void publish_persist_served(struct fur_thread *t)
+{
+	end_service(t, REQUEST_SERVED);
 }
 
 /* ------------------------------------------------------------ the turn's holder */
@@ -352,14 +354,13 @@ static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 }
 
 /* Store, and let other updates publish meanwhile.  Returns how many did, or wait. */
-static uint32_t store_with_members(
-        struct fur_thread *t, uint64_t number, struct fur_thread **served)
+static uint32_t store_with_members(struct fur_thread *t, uint64_t number)
 {
 	/* Release: members see our claims, so we come before each that reads what we write.  Ours
 	 * need no look at theirs: none has claimed a line yet. */
 	arch_store_release(&t->htm->lock.gate, number);
 	store_writes(t);
-	*served = serve(t, number);
+	serve(t, number);
 	return close_gate(t);
 }
 
@@ -374,9 +375,8 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 	t->pause = (struct bulk_pause){.all = now - began, .store = now - store};
 }
 
-/* INV-SW3: store with readers shut out.  *served: the updates that it has published for others.
- * Errors: FUR_EFORK. */
-static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
+/* INV-SW3: store with readers shut out.  Errors: FUR_EFORK. */
+static int publish_in_place(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	const bool bulk = t->update.extras & TX_BULK;
@@ -394,7 +394,7 @@ static int publish_in_place(struct fur_thread *t, struct fur_thread **served)
 	if (unlikely(bulk))
 		store_bulk(t, shut);
 	else if (bodies)
-		members = store_with_members(t, number, served);
+		members = store_with_members(t, number);
 	else
 		store_writes(t);
 	if (bodies)
@@ -448,21 +448,24 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 static int publish_as_holder(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	struct fur_thread *served = NULL;
 	int error = 0;
+	FUR_ASSERT(!t->software.serves);
 	/* INV-SW2.  The turn keeps others from publishing, and hardware updates wait (INV-SW4). */
 	if (t->update.mode == TX_CONCURRENT &&
 	        snapshot_is_old(t, arch_load(&h->publications.now)) && !software_extend(t))
 		error = UPDATE_DEFEATED;
 	else if (!h->ops || (t->update.extras & TX_BULK) ||
 	         (!publish_in_hardware(t, &error) && !error))
-		error = publish_in_place(t, &served);
+		error = publish_in_place(t);
 	if (error == UPDATE_DEFEATED)
 		software_end_defeated(t);
 	else
 		software_left(t);
 	turn_give(h);
-	persist_served(h, served);
+	/* Where a group of threads shares a sync, each makes its own update durable: this thread
+	 * would take a sync for each. */
+	if (pm_writes(&t->durability->pm))
+		end_service(t, REQUEST_JOINED);
 	return error;
 }
 

@@ -28,6 +28,10 @@
  *            that it has loaded and looks for claims of others on them.  So of two updates of which
  *            one reads what the other writes, at most one publishes, or the reader comes first.
  *            The holder lets readers in when each of them has ended.
+ *   INV-SW8  A thread that makes several updates durable, its own and those that it has served,
+ *            does so in the order of their durTSs.  An update waits, before it is durable, for
+ *            lower durTSs only (INV-D3, INV-D9).  So no thread waits for an update that it makes
+ *            durable later.
  */
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H
@@ -137,5 +141,10 @@ void software_to_in_place(struct fur_update *tx);
  * draw its durTS; then leave active[] and give the turn.  Errors: UPDATE_DEFEATED; those of
  * durability_abort(), FUR_EFORK.  Nothing is visible then. */
 FUR_MUST_USE int publish(struct fur_thread *t);
+
+/* Make the updates durable that the thread has published for others, and wake their threads with
+ * one system call.  The thread has made its own update durable, which has a lower durTS than they
+ * (INV-SW8). */
+void publish_persist_served(struct fur_thread *t);
 
 #endif /* FUR_SOFTWARE_H */

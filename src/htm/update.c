@@ -34,7 +34,6 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 	c->id++;
 	c->durts = 0;
 	c->log_is_out = false;
-	c->served = false;
 	c->dset.n = 0;
 	c->dset.settled_below = c->dset.drawn_below = 0;
 	t->update.extras = t->update.always;

@@ -1070,4 +1070,65 @@ TEST_F(Software, PagesHandedBack_UnderAnOpenBody)
 	unlink(second.c_str());
 }
 
+/* ------------------------------------------------------------- a large batch */
+
+class LargeBatch : public Software
+{
+protected:
+	enum { THREADS = MEDIA_DEPS + 44 };
+	LargeBatch() : Software(options()) {}
+	static fur::Options options()
+	{
+		fur::Options o = software_options();
+		o.heap_bytes = 8 << 20;
+		o.log_bytes = 16384;
+		o.max_threads = 512;
+		o.ring_slots = 1024;
+		return o;
+	}
+};
+
+/* More updates wait for the turn than a marker can name, and each has an old snapshot: so D has the
+ * holder's update, and those that were served before. */
+TEST_F(LargeBatch, OfMoreUpdatesThanAMarkerCanName_Ends)
+{
+	std::atomic<int> loaded{0};
+	std::atomic<bool> go{false};
+	auto *cells = fur::update(self_, [&](fur_update *tx) {
+		auto *p = static_cast<uint64_t *>(fur_alloc(tx, THREADS * 64));
+		for (int k = 0; k < THREADS; k++)
+			fur_store(tx, &p[k * 8], uint64_t(0));
+		return p;
+	});
+	std::vector<std::thread> threads;
+	for (int k = 0; k < THREADS; k++)
+		threads.emplace_back([&, cell = &cells[k * 8]] {
+			fur::Thread self(heap_);
+			fur::update(self, fur::rerun, [&](fur_update *tx) {
+				uint64_t now = fur_load(tx, cell);
+				if (!go)
+					loaded++;
+				while (!go)
+					usleep(1000);
+				fur_store(tx, cell, now + 1);
+			});
+		});
+	while (loaded < THREADS)
+		usleep(1000);
+	prefer_in_place(self_, false);
+	set(self_, word(0), 1); /* makes all their snapshots old */
+	prefer_in_place(self_, false);
+	fur::update(self_, [&](fur_update *tx) {
+		EXPECT_EQ(tx->mode, TX_SERIAL);
+		fur_store(tx, word(1), uint64_t(1));
+		go = true;
+		usleep(300000); /* until most of them sleep */
+	});
+	for (auto &t : threads)
+		t.join();
+	for (int k = 0; k < THREADS; k++)
+		EXPECT_EQ(cells[k * 8], 1u);
+	expect_sound();
+}
+
 } // namespace

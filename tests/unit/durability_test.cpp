@@ -330,45 +330,6 @@ TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
 		std::this_thread::yield();
 }
 
-/* OTHER's update drew after the scan had begun.  It has read from a third thread's, which announced
- * itself when the scan was past its entry.  OTHER's is durable, and has left. */
-TEST_F(Waits, ServedUpdate_ThatNamesOneThatDrewSinceItsScanBegan_WaitsForAllBelowThat)
-{
-	commit third{}, served{};
-	third.me = 2;
-	third.id = ID;
-	nondurable_announce(&d_, &third);
-	ring_draw(&d_, &third);
-	nondurable_publish(&d_, &third);
-	announce();
-	const uint64_t durts = draw();
-	become_durable();
-	dset::dset_member members[] = {{.thread = OTHER, .id = ID, .durts = durts, .left = false}};
-	served.dset = {.n = 1,
-	        .settled_below = third.durts,
-	        .drawn_below = third.durts,
-	        .members = members};
-	ring_draw(&d_, &served);
-	served.served = true;
-	{
-		Beside waits([&] { EXPECT_EQ(durability_await(&d_, &served, 0), 0); });
-		a_while();
-		EXPECT_FALSE(waits.returned()) << "a failure would lose third's, and so all three";
-		EXPECT_EQ(durability_abort(&d_, &third), 0);
-	}
-	/* Before the scan began, OTHER's had drawn, so the scan has found all that it has read
-	 * from, or that was durable. */
-	EXPECT_EQ(durability_abort(&d_, &served), 0);
-	third = {};
-	third.me = 2;
-	third.id = ID + 1;
-	nondurable_announce(&d_, &third);
-	members[0].durts = durts;
-	served.dset.drawn_below = durts + 1;
-	EXPECT_EQ(durability_await(&d_, &served, 0), 0); /* returns */
-	nondurable_leave(&d_, &third);
-}
-
 TEST_F(Waits, Scan_FindsAnUpdateThatDrewSinceTheClaim_AndHasLeft)
 {
 	dset::dset_member members[4] = {};
