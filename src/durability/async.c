@@ -129,6 +129,9 @@ static void flush_over(struct durability *d)
 	arch_fetch_add32(&d->async.flushes, 1);
 	if (arch_load32_ordered(&d->async.sleepers))
 		arch_futex_wake_all(&d->async.flushes);
+	/* Ordered, after the unlock: see other_process_replays(). */
+	if (arch_load32_ordered(&d->async.awaited))
+		control_call(d->control);
 }
 
 int async_try_flush(struct durability *d)

@@ -3,6 +3,7 @@
  * durability.c - marking a heap as failed; making room in ring and logs by replaying.
  */
 #include "base/error.h"
+#include "durability/async.h"
 #include "durability/nondurable.h"
 #include "durability/ring.h"
 
@@ -59,14 +60,33 @@ static bool replayer_serves(struct durability *d)
 	return held == 1;
 }
 
-/* Call the replayer, and wait until it has replayed something. */
-static void replayer_wait(struct durability *d)
+/* Call the process that replays, and wait until it has replayed something.  False: it has not.  In
+ * SYNC that process does not see late updates before a flush has written them to the file; without
+ * one it would find nothing to replay. */
+static bool other_process_replays(struct durability *d, int *error)
 {
-	d->impatient = !control_wait_for_replayer(d);
-	if (!d->impatient)
-		return;
+	bool moved = false;
+	/* Ordered: `awaited` before our try to flush.  If another thread flushes just now, it looks
+	 * at `awaited` after it has unlocked the mutex, and calls the other process again.  Without
+	 * the order we would sleep until the limit of control_wait_for_replayer(). */
+	arch_store32_ordered(&d->async.awaited, 1);
+	*error = pm_writes(&d->pm) && async_pending(d) ? async_try_flush(d) : 0;
+	if (!*error)
+		moved = control_wait_for_replayer(d);
+	arch_store32(&d->async.awaited, 0);
+	return moved;
+}
+
+/* The same for a replayer that serves the heap. */
+static int replayer_wait(struct durability *d)
+{
+	int error;
+	d->impatient = !other_process_replays(d, &error);
+	if (!d->impatient || error)
+		return error;
 	arch_store(&d->events.silent_pid, d->control->replayer_pid);
 	durability_note(d, EVENT_REPLAYER_SILENT);
+	return 0;
 }
 
 static void replayer_answers(struct durability *d)
@@ -82,14 +102,12 @@ static int replay_or_wait(struct durability *d)
 {
 	if (d->copy) /* this process has the right to replay, until the copy is made */
 		return d->ops->replay(d);
-	if (!d->impatient && replayer_serves(d)) {
-		replayer_wait(d);
-		return 0;
-	}
+	if (!d->impatient && replayer_serves(d))
+		return replayer_wait(d);
 	int error = control_try_take(d);
 	if (error == FUR_EBUSY) { /* another process is replaying */
-		control_wait_for_replayer(d);
-		return 0;
+		(void)other_process_replays(d, &error);
+		return error;
 	}
 	if (error)
 		return error;

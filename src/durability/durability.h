@@ -224,6 +224,7 @@ struct async {
 	uint32_t idle;      /* futex, 1: the thread sleeps until an update is late */
 	uint32_t stop;      /* futex */
 	uint32_t filled;    /* futex: how often updates have filled a part of the ring */
+	uint32_t awaited;   /* 1: a thread waits for another process to replay what is flushed */
 	bool replays;       /* `replayer` runs */
 	pthread_t thread, replayer;
 	pthread_mutex_t flushing;

@@ -7,6 +7,7 @@
 
 #include "durability/async.h"
 
+#include <fcntl.h>
 #include <thread>
 
 namespace
@@ -240,6 +241,48 @@ TEST_F(AsyncOnDisk, RingIsReplayedBeforeItIsFull)
 	while (heap.stats().replays == 0)
 		usleep(1000);
 }
+
+/* Another process has the right to replay, and sees only what is in the file.  With a replayer's
+ * lock, it serves the heap. */
+class AsyncBeside : public HeapFile, public ::testing::WithParamInterface<bool>
+{
+};
+
+TEST_P(AsyncBeside, ThreadWithoutRoom_FlushesBeforeItWaits)
+{
+	fur::Options o = small_options();
+	o.pm = FUR_PM_SYNC;
+	o.async_ms = 1000000; /* no flush comes by itself */
+	fur::Heap heap = create(o);
+	fur::Thread self(heap);
+	durability &d = heap.get()->durability;
+	const int other = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+	if (GetParam()) {
+		ASSERT_EQ(heap_lock_try(other, HEAP_LOCK_REPLAYER), 0);
+		d.control->replayer_pid = 1;
+	}
+	ASSERT_EQ(heap_lock_try(other, HEAP_LOCK_REPLAY), 0);
+	const uint64_t first = ring_next(&d);
+	bool flushed = false;
+	std::thread replayer([&] {
+		enum { PATIENCE_MS = 20000 };
+		for (int k = 0; k < PATIENCE_MS && !flushed; k++) {
+			flushed = arch_load_acquire(&durability_marker(&d, first)->durts) == first;
+			usleep(1000);
+		}
+		heap_lock_give_back(other, HEAP_LOCK_REPLAY);
+		heap_lock_give_back(other, HEAP_LOCK_REPLAYER);
+	});
+	fur_ticket ticket{};
+	for (uint64_t k = 0; k < 2 * heap.stats().ring_slots; k++)
+		fur::update(self, ticket, [&](fur_update *tx) { fur_set_root(tx, 1, nullptr); });
+	replayer.join();
+	close(other);
+	EXPECT_TRUE(flushed) << "the other process could replay nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Lock, AsyncBeside, ::testing::Bool(),
+        [](const auto &test) { return test.param ? "Replayer" : "Replay"; });
 
 /* A killed child: what it had waited for is there, and what is there is a prefix of its updates. */
 class AsyncKilled : public HeapFile, public ::testing::WithParamInterface<fur_pm>
