@@ -5,7 +5,8 @@
  * To allocate blocks and to make them durable may take long.  An update that did it would keep
  * others waiting, above all if it holds the turn.  So a thread of libfur's own does it when a
  * quarter of the heap, or AHEAD_MOST, is left.  An update that needs memory earlier than that does
- * it itself (alloc/grow.c); so it also does when the thread has failed, and reports why.
+ * it itself (alloc/grow.c), and reports an error.  While the newest growth has failed, the thread
+ * does not try again: the update that needs the memory does, or fur_grow().
  *
  * It waits for the first update, so to open a heap does not change its size.  It runs no
  * transaction, and holds no lock that an update may wait for but `growing`.
@@ -31,14 +32,13 @@ static bool runs_short(const struct fur_heap *heap)
 	       bytes - used < (quarter < ahead_most ? quarter : ahead_most);
 }
 
-/* Let the heap grow by a step.  Nobody asks for an error here.  The update that needs the memory
- * tries again, and reports its own. */
-static void grow_ahead(struct fur_heap *heap)
+/* Let the heap grow by a step.  False: it did not.  The update that needs the memory tries again, and
+ * reports its own error. */
+static bool grow_ahead(struct fur_heap *heap)
 {
 	struct durability *d = &heap->durability;
 	uint64_t now = durability_heap_bytes(d);
-	int error = durability_grow(d, now + CHUNK_BYTES, durability_next_size(d, now));
-	arch_store32_release(&heap->grower.failed, error != 0);
+	return durability_grow(d, now + CHUNK_BYTES, durability_next_size(d, now)) == 0;
 }
 
 static void *grower_main(void *argument)
@@ -55,9 +55,7 @@ static void *grower_main(void *argument)
 			arch_futex_wait_shared(&g->calls, calls, 0);
 			continue;
 		}
-		if (runs_short(heap))
-			grow_ahead(heap);
-		if (!runs_short(heap) || arch_load32(&g->failed))
+		if (!runs_short(heap) || !grow_ahead(heap))
 			arch_store32_release(&g->called, 0);
 	}
 }
@@ -74,7 +72,7 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 	struct grower *g = &t->heap->grower;
 	if (g->next)
 		g->next(t, entries);
-	if (entries == 0 || !runs_short(t->heap) || arch_load32(&g->failed) ||
+	if (entries == 0 || !runs_short(t->heap) || arch_load32(&t->durability->grow_failed) ||
 	        arch_load32(&g->called))
 		return;
 	arch_store32_release(&g->called, 1);
@@ -128,9 +126,6 @@ FUR_API int fur_grow(fur_heap *heap, uint64_t bytes)
 		        "ask for less, or make a heap with a larger max_bytes",
 		        heap_path(&heap->file), (unsigned long long)bytes,
 		        (unsigned long long)most);
-	error = durability_grow(
+	return durability_grow(
 	        &heap->durability, round_up(bytes, CHUNK_BYTES), round_up(bytes, CHUNK_BYTES));
-	if (!error)
-		arch_store32(&heap->grower.failed, 0);
-	return error;
 }

@@ -40,7 +40,6 @@ struct grower {
 	/* Its futex: counts calls.  Another line than anything that updates write to. */
 	uint32_t calls ARCH_PADDED;
 	uint32_t called; /* 1: it has been called, and is not done */
-	uint32_t failed; /* 1: its last attempt failed; updates that need memory try themselves */
 	uint32_t stopping;
 	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
 };

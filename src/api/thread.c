@@ -133,6 +133,8 @@ static void give_index_back(struct fur_thread *t)
 	if (htm_forked(t->htm)) /* a thread that the child does not have may hold the mutex */
 		return;
 	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
+	/* A thread that has left a body and not begun it again still has its place in the crowd. */
+	tx_over(t);
 	pthread_mutex_lock(&heap->registering);
 	arch_store32(&t->state, THREAD_FREE);
 	pthread_mutex_unlock(&heap->registering);

@@ -210,6 +210,22 @@ uint64_t arch_ticks_to_ns(uint64_t ticks);
 uint64_t arch_ns_to_ticks(uint64_t ns);
 uint64_t arch_now_ns(void);
 
+/* The clock of the processor may go back when a virtual machine is resumed or migrated.  So no
+ * thread compares arch_ticks() with a moment by itself: it would wait, or not act, for as long as
+ * the clock has lost. */
+
+/* Is `until` still to come?  It was at most `most` ticks away when it was chosen.  If it is farther
+ * away at `now`, the clock has gone back, and it is taken for past. */
+static inline bool arch_ticks_pending(uint64_t now, uint64_t until, uint64_t most)
+{
+	return until - now - 1 < most;
+}
+/* The ticks from `began` to `now`; 0 if the clock has gone back. */
+static inline uint64_t arch_ticks_between(uint64_t began, uint64_t now)
+{
+	return now > began ? now - began : 0;
+}
+
 /* Sleep until *word may have changed from `expected`; spurious returns are allowed.  Never inside a
  * hardware transaction. */
 void arch_futex_wait(uint32_t *word, uint32_t expected);

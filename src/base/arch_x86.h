@@ -52,8 +52,9 @@ static inline void arch_fence_after_rmw(void) {}
  * invalidation of the line counts as a conflict and aborts the transaction. */
 static inline void arch_gap(void)
 {
-	uint64_t until = arch_ticks() + 60;
-	while (arch_ticks() < until)
+	enum { GAP = 60 };
+	uint64_t began = arch_ticks();
+	while (arch_ticks() - began < GAP)
 		;
 	__asm__ volatile("lfence" ::: "memory");
 }

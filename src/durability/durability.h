@@ -286,6 +286,7 @@ struct durability {
 	struct async async ARCH_PADDED;
 	/* A thread that lets the heap grow holds it */
 	pthread_mutex_t growing;
+	uint32_t grow_failed; /* 1: the newest growth has failed */
 	char cause[512];      /* the message of the first failure */
 	uint32_t cause_state; /* CAUSE_*; changes upwards only */
 	struct events events;

@@ -79,6 +79,7 @@ int durability_grow(struct durability *d, uint64_t least_bytes, uint64_t bytes)
 	/* There may be room for less. */
 	if (error == FUR_ENOSPC && least_bytes < bytes)
 		error = grow_to(d, least_bytes);
+	arch_store32_release(&d->grow_failed, error != 0);
 	pthread_mutex_unlock(&d->growing);
 	pthread_setcancelstate(cancel, &cancel);
 	return error;

@@ -101,7 +101,8 @@ static int commit_finish(struct fur_thread *t)
 	/* If another thread has published the update, it has made it durable too. */
 	int error = t->software.served ? served_result(t) : durability_persist(t->durability, c);
 	t->software.served = false;
-	publish_persist_served(t); /* INV-SW8 (plant: served-before-own) */
+	/* INV-SW8 (plant: served-before-own) */
+	publish_persist_served(t);
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
 	FUR_PROBE4(update__commit, t->index, c->durts, t->update.log->end - t->update.log->start,
 	        error);

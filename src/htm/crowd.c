@@ -61,7 +61,8 @@ static uint32_t count_threads(struct htm *h)
 void crowd_count(struct htm *h)
 {
 	uint64_t now = arch_ticks(), next = arch_load(&h->crowd.next_count);
-	if (likely(now < next) || !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
+	if (likely(arch_ticks_pending(now, next, h->crowd.every)) ||
+	        !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
 		return;
 	uint64_t threads = count_threads(h);
 	/* The first count includes threads that have only set the heap up. */
@@ -126,7 +127,8 @@ void crowd_leave(struct fur_thread *t)
 	t->policy.inside = NULL;
 	arch_fetch_add(&own->inside, (uint64_t)-1);
 	uint64_t now = arch_ticks(), next = arch_load(&own->next_call);
-	if (now < next || !arch_cas(&own->next_call, next, now + t->htm->crowd.quantum) ||
+	if (arch_ticks_pending(now, next, t->htm->crowd.quantum) ||
+	        !arch_cas(&own->next_call, next, now + t->htm->crowd.quantum) ||
 	        !(p = place_to_call(&t->htm->crowd, own)))
 		return;
 	arch_fetch_add(&p->calls, 1);

@@ -334,7 +334,8 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
-	if (turns_missed(h, want, HTM_LOCK_TURNS) && (now = arch_ticks()) >= h->lock.next_call) {
+	if (turns_missed(h, want, HTM_LOCK_TURNS) &&
+	        !arch_ticks_pending(now = arch_ticks(), h->lock.next_call, patience)) {
 		h->lock.next_call = now + patience;
 		wake_sleepers(&h->lock);
 	}
@@ -385,7 +386,7 @@ bool readers_shut_out(struct htm *h, uint32_t me)
 		active_wait_outside(h, me, true);
 		if (unlikely(htm_forked(h)))
 			return false;
-		most = (arch_ticks() - began) / 4 + h->drain_ticks;
+		most = arch_ticks_between(began, arch_ticks()) / 4 + h->drain_ticks;
 	}
 }
 

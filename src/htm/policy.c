@@ -58,6 +58,6 @@ void htm_pause(
 	                 << doublings;
 	uint64_t until = now + (now ^ who * UINT64_C(0x9e3779b97f4a7c15)) %
 	                               ((pause < most ? pause : most) + 1);
-	while (arch_ticks() < until)
+	while (arch_ticks_pending(arch_ticks(), until, most))
 		arch_pause();
 }

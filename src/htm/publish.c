@@ -323,6 +323,12 @@ void publish_persist_served(struct fur_thread *t)
 
 /* ------------------------------------------------------------ the turn's holder */
 
+/* The longest time between two publications. */
+static uint64_t pace_most(const struct htm *h)
+{
+	return h->drain_ticks / PACE_PART;
+}
+
 /* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
  * threads, updates had better wait a little and publish together.  The time between two
  * publications is a multiple of the time for which the last one stopped the readers: the more
@@ -330,8 +336,8 @@ void publish_persist_served(struct fur_thread *t)
  * machine: docs/benchmarks-notes.md, "Time between publications". */
 static void pace(const struct htm *h)
 {
-	uint64_t not_before = h->publications.not_before;
-	while (not_before && arch_ticks() < not_before)
+	const uint64_t not_before = h->publications.not_before;
+	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(h)))
 		arch_pause();
 }
 
@@ -342,7 +348,7 @@ static uint64_t pace_begin(const struct htm *h)
 
 static void pace_end(struct htm *h, uint64_t began, uint32_t members)
 {
-	uint64_t now, most = h->drain_ticks / PACE_PART, wait;
+	uint64_t now, most = pace_most(h), wait;
 	h->publications.not_before = 0;
 	/* With more threads than cores, the time may be that of a thread that was not running; and
 	 * waiting would keep others from their core. */

@@ -95,6 +95,7 @@ bool pm_stores_in_transactions(const struct pm *pm)
  * done, in ticks. */
 struct write_backs {
 	uint64_t next, done;
+	uint64_t most; /* how far away both were when they were set, at most */
 };
 ARCH_THREAD_LOCAL_DECLARE(struct write_backs, write_backs)
 ARCH_THREAD_LOCAL_DEFINE(struct write_backs, write_backs)
@@ -105,9 +106,10 @@ static void delay_drain(const struct pm *pm, const void *start, size_t bytes)
 	          last = ((uintptr_t)start + bytes - 1) / ARCH_FLUSH_LINE;
 	uint64_t lines = last - first + 1, now = arch_ticks();
 	struct write_backs *mine = write_backs();
-	uint64_t begins = mine->next > now ? mine->next : now;
+	uint64_t begins = arch_ticks_pending(now, mine->next, mine->most) ? mine->next : now;
 	mine->done = begins + (lines - 1) * pm->gap_ticks + pm->latency_ticks;
 	mine->next = begins + lines * pm->gap_ticks;
+	mine->most = (mine->next > mine->done ? mine->next : mine->done) - now;
 }
 
 void pm_flush(struct pm *pm, const void *start, size_t bytes)
@@ -153,7 +155,7 @@ int pm_drain(struct pm *pm)
 	 * eADR does not save. */
 	arch_write_back_fence();
 	if (pm->latency_ticks)
-		while (arch_ticks() < write_backs()->done)
+		while (arch_ticks_pending(arch_ticks(), write_backs()->done, write_backs()->most))
 			arch_pause();
 	return 0;
 }

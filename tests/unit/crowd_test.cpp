@@ -15,7 +15,7 @@ protected:
 	Crowd() : Software(room_for_threads())
 	{
 		struct crowd &c = heap_.get()->htm.crowd;
-		c.next_count = UINT64_MAX;
+		c.next_count = c.every = UINT64_MAX; /* not counted by itself */
 		c.crowded = 1;
 		c.places = 1;
 	}
@@ -151,6 +151,7 @@ TEST_F(Crowd, IsCounted)
 	};
 	auto count = [&] {
 		c.next_count = 1;
+		c.every = 0;
 		crowd_count(&heap_.get()->htm);
 		return c.crowded;
 	};
@@ -165,6 +166,41 @@ TEST_F(Crowd, IsCounted)
 	c.place[0].waiting = 2;
 	EXPECT_EQ(count(), 1u) << "threads that sleep want a core, too";
 	c.place[0].waiting = 0;
+}
+
+/* A virtual machine was migrated: what was due at once now lies far ahead. */
+TEST_F(Crowd, ClockThatHasGoneBack_DelaysNothing)
+{
+	struct crowd &c = heap_.get()->htm.crowd;
+	struct crowd_place &p = c.place[0];
+	const uint64_t far = arch_ticks() + (UINT64_C(1) << 60);
+	c.every = c.quantum = arch_ns_to_ticks(1000000);
+	c.next_count = far;
+	crowd_count(&heap_.get()->htm);
+	EXPECT_LT(c.next_count, far);
+	p.waiting = 1; /* a thread to call */
+	p.next_call = far;
+	const uint64_t calls = p.calls;
+	c.crowded = 1;
+	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), uint64_t(1)); });
+	EXPECT_EQ(p.calls, calls + 1);
+	p.waiting = 0;
+	heap_.get()->htm.publications.not_before = far;
+	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), uint64_t(2)); });
+	EXPECT_EQ(*word(0), 2u);
+}
+
+/* The caller of fur_begin_update_leaving() has left a body, and does not begin it again. */
+TEST_F(Crowd, ThreadThatUnregistersGivesItsPlace)
+{
+	std::thread([&] {
+		fur_thread *t;
+		ASSERT_EQ(fur_thread_register(heap_.get(), &t), 0);
+		crowd_enter(t);
+		EXPECT_EQ(place().inside, 1u);
+		EXPECT_EQ(fur_thread_unregister(t), 0);
+	}).join();
+	expect_nobody_inside();
 }
 
 TEST_F(Crowd, EveryThreadEnds)

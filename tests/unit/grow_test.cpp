@@ -160,6 +160,17 @@ TEST_F(Grow, ALargeBlock_MakesItGrowAtOnce)
 	expect_sound(heap);
 }
 
+/* The thread that lets the heap grow ahead has failed; then there is room again. */
+TEST_F(Grow, AnUpdateThatMakesItGrow_LetsItGrowAheadAgain)
+{
+	fur::Heap heap = create(growing(64 * MIB));
+	fur::Thread self(heap);
+	durability &d = heap.get()->durability;
+	arch_store32(&d.grow_failed, 1);
+	add(self, heap, 8 * MIB);
+	EXPECT_EQ(arch_load32(&d.grow_failed), 0u);
+}
+
 TEST_F(Grow, AbortedUpdate_GivesTheMemoryBack)
 {
 	fur::Heap heap = create(growing(64 * MIB));
