@@ -32,8 +32,8 @@ static bool runs_short(const struct fur_heap *heap)
 	       bytes - used < (quarter < ahead_most ? quarter : ahead_most);
 }
 
-/* Let the heap grow by a step.  False: it did not.  The update that needs the memory tries again, and
- * reports its own error. */
+/* Let the heap grow by a step.  False: it did not.  The update that needs the memory tries again,
+ * and reports its own error. */
 static bool grow_ahead(struct fur_heap *heap)
 {
 	struct durability *d = &heap->durability;
