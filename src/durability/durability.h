@@ -23,7 +23,9 @@
  *   INV-D4  An update draws its durTS after the updates of its D have drawn theirs.  Recovery reads
  *           the ring upwards, so it has decided about D before it reaches the update's marker.
  *   INV-D5  An update leaves nondurable[] only when it is durable, or can never become durable: in
- *           the second case its abort marker is durable, or the heap has failed.
+ *           the second case its abort marker is durable, or the heap has failed.  A late update
+ *           leaves earlier (INV-AS1): a transaction that has read from it waits for it after the
+ *           wait for D (INV-AS2), or is late itself (INV-AS3).
  *   INV-D6  An update that fails leaves the heap as it found it.  In hardware it aborts; in place,
  *           redo_undo() undoes its stores, the newest first, before readers are let in; in software
  *           it has not stored.
