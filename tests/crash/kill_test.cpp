@@ -24,6 +24,7 @@
  *   --small-log        so little log and so few ring slots that replay never rests.
  *   --large            every third update also replaces a block of 6 KiB, or of 24 KiB, whose
  *                      contents are not logged.
+ *   --late             the updates of all processes are late, not of every other one.
  *   --churn            threads end all the time, also inside transactions, and others come.
  *   --grow             the heap grows; after every eight ends a new one begins small again.
  *   --copier           the heap is copied while the process works, by fur_backup or by this
@@ -54,7 +55,7 @@ struct Settings {
 	                                         preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
-	bool small_log = false, large = false, churn = false, grow = false;
+	bool small_log = false, large = false, late = false, churn = false, grow = false;
 
 	unsigned parts() const
 	{
@@ -73,8 +74,8 @@ struct Settings {
 		       " --pm " + pm + " --isolation " + isolation + " --dram-bytes " +
 		       std::to_string(dram_bytes) + " --recovery " + recovery + " --preload " +
 		       preload + (small_log ? " --small-log" : "") + (large ? " --large" : "") +
-		       (churn ? " --churn" : "") + (grow ? " --grow" : "") +
-		       (copier.empty() ? "" : " --copier " + copier) +
+		       (late ? " --late" : "") + (churn ? " --churn" : "") +
+		       (grow ? " --grow" : "") + (copier.empty() ? "" : " --copier " + copier) +
 		       (operators.empty() ? "" : " --operators " + operators) + " --plant " +
 		       plant + " --directory " + directory;
 	}
@@ -202,7 +203,7 @@ private:
 		int status = 9;
 		try {
 			/* In every other process updates are late, and mostly wait for a flush. */
-			const bool late = random_() % 2;
+			const bool late = s_.late || random_() % 2;
 			fur::Options o = options();
 			o.async_ms = late ? 1000 : 0;
 			fur::Heap heap = fur::Heap::open(path_, o);
@@ -629,6 +630,7 @@ int main(int argc, char **argv)
 	line.flag("--daemon", daemon, "--recovery daemon");
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
 	line.flag("--large", s.large, "large updates, too");
+	line.flag("--late", s.late, "all updates end with tickets");
 	line.flag("--churn", s.churn, "threads end all the time, also inside transactions");
 	line.flag("--grow", s.grow, "the heap grows");
 	line.flag("--matrix", all, "all combinations of these, each with its share of the kills");
