@@ -24,7 +24,7 @@ int tx_foreign(const char *function, int error)
 	        function);
 }
 
-int tx_check_begin(const struct fur_thread *t, const char *function, const char *what)
+int tx_check_join(const struct fur_thread *t, const char *function)
 {
 	if (htm_forked(t->htm))
 		return tx_refuse(t->htm);
@@ -32,10 +32,30 @@ int tx_check_begin(const struct fur_thread *t, const char *function, const char 
 		return tx_foreign(function, FUR_EINVAL);
 	if (this_thread()->open != t)
 		return fur_fail(FUR_ENESTED,
-		        "%s was begun while this thread has a transaction open on another heap: "
+		        "%s was called while this thread has a transaction open on another heap: "
 		        "end that first",
-		        what);
+		        function);
 	return 0;
+}
+
+int tx_refuse_begin(const struct fur_thread *t, const char *function, bool update)
+{
+	int error = tx_check_join(t, function);
+	if (error)
+		return error;
+	const bool reads = t->update.depth == 0;
+	if (reads && update)
+		return fur_fail(FUR_ENESTED,
+		        "%s was called while this thread has a read-only transaction open: end "
+		        "that "
+		        "first, or begin the update instead of it; fur_thread_abandon() ends one "
+		        "that was left open",
+		        function);
+	return fur_fail(FUR_ENESTED,
+	        "%s was called while this thread has %s open: end that first, or join it with "
+	        "%s(); fur_thread_abandon() ends one that was left open",
+	        function, reads ? "a read-only transaction" : "an update",
+	        update ? "fur_join_update" : "fur_join_ro");
 }
 
 int tx_not_mine(const struct fur_update *tx, const char *function)
