@@ -7,6 +7,8 @@
 #include "fixture.hpp"
 #include "internals.hpp"
 
+#include <fur/root.hpp>
+
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -83,6 +85,9 @@ protected:
 	void expect_no_read_begins()
 	{
 		auto *ro = reinterpret_cast<fur_ro *>(this);
+		/* What has transactions of its own. */
+		EXPECT_EQ(thrown([&] { fur::root<uint64_t>(heap_, self_, "n"); }), FUR_ENESTED);
+		EXPECT_EQ(thrown([&] { fur::remove_root(heap_, self_, "n"); }), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(self_, &ro), FUR_ENESTED);
 		EXPECT_EQ(ro, nullptr);
 		EXPECT_TRUE(says("fur_join_ro")) << fur_errormsg();
