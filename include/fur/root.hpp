@@ -157,7 +157,8 @@ T *checked(const NamedRoot &root, std::string_view name, uint64_t version)
 /* find_root - the root of that name.  `version`: a number of the program's, which it changes with
  * the members of T, or of types that containers in T have.
  * Returns: NULL if there is none.
- * Errors:  type_mismatch, also for another version; Error, with FUR_ENESTED inside a transaction. */
+ * Errors:  type_mismatch, also for another version; Error, with FUR_ENESTED inside a
+ *          transaction. */
 template <class T>
 T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
 {

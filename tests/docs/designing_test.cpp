@@ -97,6 +97,20 @@ TEST_F(Designing, SumInABodyThatRunsTwice_IsWrong)
 	EXPECT_EQ(fur::read(self, [&](fur_ro *ro) { return fur_load(ro, stock); }), 9u);
 }
 
+TEST_F(Designing, UpdateInAnUpdate_IsRefused_AndChangesNothing)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *from = fur::root<uint64_t>(heap, self, "from"),
+	     *to = fur::root<uint64_t>(heap, self, "to");
+	EXPECT_EQ(code_of([&] { update_in_update::transfer(self, from, to, 5); }), FUR_ENESTED);
+	EXPECT_EQ(*from | *to, 0u);
+	update_in_update::add(self, from, 7);
+	update_as_argument::transfer(self, from, to, 5);
+	EXPECT_EQ(*from, 2u);
+	EXPECT_EQ(*to, 5u);
+}
+
 TEST_F(Designing, SumAfterTheBody_IsRight)
 {
 	fur::Heap heap = create(o_);

@@ -53,7 +53,7 @@ protected:
 	{
 		ADD_FAILURE() << "the body ran";
 	}
-	/* Nothing that begins an update begins one.  `says_too`: all their messages have it. */
+	/* Nothing that begins an update begins one.  `says_too`: their messages have it. */
 	void expect_no_update_begins(const char *says_too)
 	{
 		auto *some = reinterpret_cast<fur_update *>(this);
@@ -65,7 +65,7 @@ protected:
 		tx = some;
 		EXPECT_EQ(fur_begin_update_leaving(self_, &tx, never_leaves, false), FUR_ENESTED);
 		EXPECT_EQ(tx, nullptr);
-		EXPECT_TRUE(says(says_too)) << fur_errormsg();
+		EXPECT_TRUE(says("open: end that first;")) << fur_errormsg();
 		EXPECT_EQ(fur_update_run(self_, never, nullptr), FUR_ENESTED);
 		EXPECT_TRUE(says("fur_update_run was") && says(says_too)) << fur_errormsg();
 		EXPECT_EQ(fur_update_run_leaving(self_, never, nullptr, never_leaves), FUR_ENESTED);
