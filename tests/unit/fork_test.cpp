@@ -170,6 +170,7 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 		EXPECT_EQ(fur_alloc(tx, 64), nullptr);
 		fur_free(tx, words_);
 		EXPECT_EQ(words_[1] + words_[2], 0u);
+		EXPECT_EQ(fur_update_error(tx), FUR_EFORK);
 		EXPECT_EQ(fur_commit(inner), FUR_EFORK);
 		EXPECT_EQ(fur_commit(tx), FUR_EFORK);
 		EXPECT_EQ(fur_abort(tx), FUR_EFORK);

@@ -8,6 +8,7 @@
 #include "internals.hpp"
 
 #include <fur/root.hpp>
+#include <fur_map.h>
 
 #include <atomic>
 #include <functional>
@@ -192,6 +193,87 @@ TEST_P(Nesting, NullAndForeign_AreRefusedByJoins)
 	EXPECT_EQ(fur_thread_unregister(mine), 0);
 	expect_refused(mine);
 	self_ = fur::Thread(heap_);
+	expect_sound();
+}
+
+/* ------------------------------------------------------- inside a transaction */
+
+TEST_P(Nesting, WhatWaits_IsRefusedInsideATransaction_WhichGoesOn)
+{
+	fur_ticket ticket{};
+	fur::read(self_, ticket, [](fur_ro *) {});
+	auto expect_refused = [&] {
+		int result = 5;
+		fur_map *map;
+		fur_thread *again;
+		auto scan = [](fur_heap *, void *) { return 1; };
+		const std::string copy = path_ + "-copy";
+		EXPECT_EQ(fur_backup(heap_, copy.c_str()), FUR_ENESTED);
+		EXPECT_TRUE(says("fur_backup was") && says("end that first")) << fur_errormsg();
+		EXPECT_NE(access(copy.c_str(), F_OK), 0) << "there is a copy";
+		EXPECT_EQ(fur_scan(heap_, scan, nullptr, &result), FUR_ENESTED);
+		EXPECT_EQ(result, 5);
+		EXPECT_EQ(fur_sync(heap_), FUR_ENESTED);
+		EXPECT_EQ(fur_wait(self_, ticket), FUR_ENESTED);
+		EXPECT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
+		EXPECT_TRUE(says("fur_map_root was") && says("end that first")) << fur_errormsg();
+		EXPECT_EQ(fur_map_find_root(heap_, self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
+		EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), FUR_ENESTED);
+		EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
+		EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
+		/* These work. */
+		EXPECT_EQ(fur_thread_register(heap_, &again), 0);
+		EXPECT_EQ(again, self_.get());
+		EXPECT_EQ(fur_grow(heap_, 1 << 20), 0);
+		EXPECT_EQ(heap_.info().heap_bytes, uint64_t{2} << 20);
+	};
+	fur::update(self_, [&](fur_update *tx) {
+		fur_store(tx, &p_[0], uint64_t{1});
+		expect_refused();
+		fur_store(tx, &p_[1], uint64_t{2});
+	});
+	fur::read(self_, [&](fur_ro *tx) {
+		expect_refused();
+		EXPECT_EQ(fur_load(tx, &p_[0]) + fur_load(tx, &p_[1]), 3u);
+	});
+	expect_sound();
+}
+
+TEST_P(Nesting, Grow_InsideATransaction)
+{
+	heap_.close();
+	unlink(path_.c_str());
+	fur::Options o = options();
+	o.max_bytes = 64 << 20;
+	heap_ = create(o);
+	self_ = fur::Thread(heap_);
+	p_ = block(8);
+	uint64_t bytes = 4 << 20;
+	fur::read(self_, [&](fur_ro *) { EXPECT_EQ(fur_grow(heap_, bytes), 0); });
+	EXPECT_GE(fur_bytes(heap_), bytes);
+	void *there = nullptr;
+	fur::update(self_, [&](fur_update *tx) {
+		fur_store(tx, &p_[0], uint64_t{1});
+		EXPECT_EQ(fur_grow(heap_, 8 << 20), 0);
+		there = fur_alloc(tx, 5 << 20);
+	});
+	EXPECT_NE(there, nullptr);
+	EXPECT_EQ(p_[0], 1u);
+	expect_sound();
+}
+
+TEST_P(Nesting, UpdateError_OfAnUpdateThatHasEnded)
+{
+	fur_update *tx = begin();
+	fur_store_bits(tx, p_, 1, 9);
+	EXPECT_EQ(fur_update_error(tx), FUR_EINVAL);
+	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+	EXPECT_EQ(fur_update_error(tx), FUR_ENOTX);
+	EXPECT_TRUE(says("fur_update_error without fur_begin_update")) << fur_errormsg();
+	tx = begin();
+	EXPECT_EQ(fur_update_error(tx), 0);
+	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_update_error(tx), FUR_ENOTX);
 	expect_sound();
 }
 
