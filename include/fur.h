@@ -25,9 +25,9 @@
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.  A thread that answers many requests at a time can wait once for many
  *    read-only transactions: see fur_end_ro_async().
- *  - Transactions nest by flattening: an inner begin joins the outer transaction, and the outermost
- *    commit commits everything.
- *  - A thread can have transactions open on only one heap at a time.
+ *  - A thread has one transaction open at a time, on one heap.  A begin inside it returns
+ *    FUR_ENESTED.  Code that its caller may run inside a transaction begins with fur_join_ro() or
+ *    fur_join_update(): they join the open transaction, whose own end then decides.
  *  - End every transaction that you begin, even if you leave it because of an error: see "When a
  *    rule is broken" below.
  *
@@ -81,12 +81,14 @@
  *
  * WHEN A RULE IS BROKEN
  *
- *    An update that you leave by return or longjmp() stays open.  Each update that the thread
- *    begins afterwards joins it: the commits return 0, nothing becomes visible or durable, and
- *    other threads wait.  When the thread ends, or the process is killed, all of these updates are
- *    lost.  libfur cannot tell this from nesting.  fur_thread_unregister() and fur_close() return
- *    FUR_EBUSY in this state.  The functions of fur.hpp end their transactions even when an
- *    exception leaves them.
+ *    A transaction that you leave by return or longjmp() stays open, and other threads wait for it.
+ *    The next function that begins a transaction on this thread returns FUR_ENESTED, and
+ *    fur_thread_unregister() and fur_close() return FUR_EBUSY.  fur_thread_transaction() tells what
+ *    is open, and fur_thread_abandon() ends it; so does the end of the thread.  An update is rolled
+ *    back then.  The functions of fur.hpp end their transactions even when an exception leaves
+ *    them.
+ *    fur_join_update() cannot know whether its caller means the update that is open.  If it joins
+ *    one that was left open, the inner fur_commit() returns 0 and makes nothing visible or durable.
  *    If a read-only transaction has joined an update and is still open when the update ends, it
  *    ends too; its fur_end_ro() then returns FUR_ENOTX.
  *    Every function that returns a code refuses a NULL heap, registration or transaction, and a
@@ -297,7 +299,14 @@ typedef struct fur_ticket {
 struct fur_reader_report {
 	uint32_t thread;    /* the reader's index: see fur_thread_slot() */
 	uint64_t waited_ns; /* how long the update has waited so far */
-	void *name;         /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
+	const char *name;   /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
+};
+
+/* What a thread has open on a heap: see fur_thread_transaction(). */
+enum fur_transaction {
+	FUR_TRANSACTION_NONE,
+	FUR_TRANSACTION_READ_ONLY,
+	FUR_TRANSACTION_UPDATE, /* perhaps with a read-only transaction that has joined it */
 };
 
 /* The first argument of fur_options.log. */
@@ -470,8 +479,9 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * heap must stay open until the call returns.
  * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
  *          system without nameless files: a file PATH.XXXXXX).
- * Errors:  FUR_EEXIST; FUR_ENOSPC; FUR_EBUSY (another copy is being made; a replayer does not yield
- *          for ten seconds); FUR_EINVAL; FUR_ENOMEM; FUR_ESYS; FUR_EIO, or the code for which the
+ * Errors:  FUR_ENESTED inside a transaction, for which updates would wait all the time; FUR_EEXIST;
+ *          FUR_ENOSPC; FUR_EBUSY (another copy is being made; a replayer does not yield for ten
+ *          seconds); FUR_EINVAL; FUR_ENOMEM; FUR_ESYS; FUR_EIO, or the code for which the
  *          heap has failed.  There is no copy then. */
 FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
 
@@ -527,7 +537,8 @@ FUR_API FUR_MUST_USE int fur_scan(
 
 /* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
  * with a fur-replayer or fur-info at work.  It does nothing if the heap is as large.  The heap also
- * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.
+ * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice, also inside
+ * a transaction.
  * Durable: the size, before return.
  * Crash:   the heap has the old size or the new one, and is good.
  * Errors:  FUR_EINVAL (more than fur_options.max_bytes); FUR_ENOSPC, FUR_ESYS (the heap is as it
@@ -600,6 +611,24 @@ FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread
  *         registration; FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
 
+/* fur_thread_transaction - has the calling thread a transaction open on the heap of this
+ * registration, and which?  It is for code that must not trust its own records, because a signal or
+ * an exception may have interrupted it between a begin or an end and the record: for bindings of
+ * other languages, for example.  It also works if the heap has failed.
+ * Returns: one of enum fur_transaction: 0 if none is open.
+ * Errors:  FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK: in a child
+ *          of fork() none is open. */
+FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
+
+/* fur_thread_abandon - end whatever transaction the calling thread has open on the heap of this
+ * registration, with all that have joined it: roll an update back, and end a read-only transaction.
+ * Without one it does nothing.  It is for a transaction whose handle is lost, because the code that
+ * had begun it was left by return or longjmp().  An update in a hardware transaction runs once more
+ * first, as for fur_abort().
+ * Errors: FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK.  A heap that
+ *         has failed is no error. */
+FUR_API FUR_MUST_USE int fur_thread_abandon(fur_thread *thread);
+
 /* fur_thread_slot - the thread's index among those registered with the heap, as reader reports give
  * it.  When the registration ends, another thread may get the index.
  * Returns: from 0 to max_threads - 1; UINT32_MAX for NULL. */
@@ -614,16 +643,27 @@ FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 
 /* fur_begin_ro - begin a read-only transaction.
  * Waits only while updates store with readers shut out: "Which update waits for which", above.
- * Inside a read-only transaction of this heap it joins that one.  Inside an update of this heap it
- * joins the update, and ends with it at the latest.  An update in software then goes on in place,
- * with readers shut out until it ends; libfur may leave the body of a concurrent one here.
- * Errors: FUR_ENESTED with a transaction open on another heap: two threads that read two heaps in
- *         opposite order could wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or
- *         the code for which the heap has failed.  *ro is NULL then. */
+ * Errors: FUR_ENESTED with a transaction open on this thread, on this heap (end it, or join it with
+ *         fur_join_ro()) or on another: two threads that read two heaps in opposite order could
+ *         wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the
+ *         heap has failed.  *ro is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
+
+/* fur_join_ro - begin a read-only transaction, or join the one that the thread has open on this
+ * heap.  It is for code that works in a transaction of its caller, or in one of its own.
+ * Inside an update of this heap it joins the update, and ends with it at the latest.  An update in
+ * software then goes on in place, with readers shut out until it ends; libfur may leave the body of
+ * a concurrent one here.  Code that has the fur_update * does without this: fur_load() and
+ * fur_read() take it as well.
+ * Durable: what an inner transaction has read, when the outermost has ended.
+ * Errors:  those of fur_begin_ro(), but FUR_ENESTED only with a transaction open on another heap.
+ *          *ro is NULL then. */
+FUR_API FUR_MUST_USE int fur_join_ro(fur_thread *thread, fur_ro **ro);
 
 /* fur_end_ro - end a read-only transaction.
  * Durable: everything it read, before return.
+ * Nested:  ends the inner transaction only (fur_join_ro) and returns 0; the end of the outermost
+ *          waits, and has the result.
  * Errors:  FUR_ENOTX; FUR_EFORK; FUR_EIO, or the code for which the heap has failed: the data that
  *          the transaction has read may not be durable.
  * Source:  FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
@@ -660,15 +700,24 @@ FUR_API FUR_MUST_USE int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket);
  *          may not be durable. */
 FUR_API FUR_MUST_USE int fur_wait(fur_thread *thread, fur_ticket ticket);
 
-/* fur_begin_update - begin an update transaction.  Inside another update of this heap it joins that
- * one.
+/* fur_begin_update - begin an update transaction.
  * This function may return several times, with memory as it was at the first return; only the last
  * return counts.  Without hardware transactions it returns once, and waits while any serial update
  * is open.
- * Errors: FUR_ENESTED inside a read-only transaction, or with a transaction open on another heap;
- *         FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *update is
- *         NULL then. */
+ * Errors: FUR_ENESTED with a transaction open on this thread: end it, or join an update of this
+ *         heap with fur_join_update(); FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the
+ *         heap has failed.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **update);
+
+/* fur_join_update - begin an update, or join the one that the thread has open on this heap.  It is
+ * for code that works in an update of its caller, or in one of its own.  Code that has the
+ * fur_update * uses it, and needs no begin.
+ * The inner update ends with fur_commit(), fur_commit_async() or fur_abort().  The outermost
+ * fur_commit() commits everything, or rolls everything back if an inner update was aborted.
+ * If it begins an update, it may return several times, as fur_begin_update().
+ * Errors: those of fur_begin_update(), but FUR_ENESTED only inside a read-only transaction, or with
+ *         a transaction open on another heap.  *update is NULL then. */
+FUR_API FUR_MUST_USE int fur_join_update(fur_thread *thread, fur_update **update);
 
 /* fur_update_run - run body(update, arg) as an update, and commit it.
  * It is for bodies that may run again without being rewound.  libfur may leave the body in the
@@ -676,11 +725,10 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
  * had not run, but private memory keeps what it wrote.  So the body sets its private variables anew
  * in each run, and holds no lock and no malloc()ed memory while it calls libfur.  In exchange,
  * several such updates run at a time on a machine without hardware transactions: see "Which update
- * waits for which", above.  Inside another update the body joins that one.
+ * waits for which", above.
  * The body may end the update with fur_abort(); then it must return.
  * Do not leave the body by longjmp() or by an exception: the update would stay open.  In C++, use
- * fur::update(thread, fur::rerun, body), which exceptions may leave.  If a C++ body is nested in a
- * C body that fur_update_run() runs, libfur leaves both by longjmp(): no destructor runs.
+ * fur::update(thread, fur::rerun, body), which exceptions may leave.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
  *           FUR_EINVAL if body is NULL. */
@@ -701,16 +749,15 @@ FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
  * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
  * true, and then the body; after two defeats the update is serial, and is not defeated.
  * This function may return several times, as fur_begin_update().
- * Errors: those of fur_begin_update(); FUR_ENESTED inside any other transaction; FUR_EINVAL if
- *         leave is NULL.  *update is NULL then. */
+ * Errors: those of fur_begin_update(); FUR_EINVAL if leave is NULL.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update_leaving(
         fur_thread *thread, fur_update **update, void (*leave)(void), bool again);
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * Visible:  atomically, before return.   Durable: before return, with everything it read.
  * Crash:    before return, all or nothing; after return, all.
- * Nested:   ends the inner transaction only and returns 0; the outermost commit does the work and
- *           has the result.
+ * Nested:   ends the inner update only (fur_join_update) and returns 0; the outermost commit does
+ *           the work and has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
  *           FUR_ENOSPC (fur_alloc),
  *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
@@ -757,10 +804,11 @@ FUR_API FUR_MUST_USE int fur_update_run_async(fur_thread *thread,
  *          code for which the heap has failed: some may not be durable. */
 FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 
-/* fur_update_error - has the open update failed already?  Its later stores do nothing, and its
- * loads do not find them, so a body that goes on may read nonsense.
- * Returns: 0, or the code that fur_commit() will return once it has rolled the update back;
- *          FUR_ENOTX for NULL. */
+/* fur_update_error - has the open update failed already?  The body may go on, as after any failure
+ * that it does not notice: its loads find what it stores until its end (fur_commit).  It may as
+ * well return early, because the commit rolls everything back.
+ * Returns: 0, or the code that fur_commit() will return once it has rolled the update back.
+ *          FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it. */
 FUR_API int fur_update_error(const fur_update *update);
 
 /* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to

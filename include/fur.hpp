@@ -222,9 +222,9 @@ using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
 namespace detail
 {
 
-/* read(), with the function that ends the transaction: int end(fur_ro *). */
-template <class Body, class End>
-result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, End end)
+/* read(), with the functions that begin and end the transaction: int end(fur_ro *). */
+template <class Body, class Begin, class End>
+result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, Begin begin, End end)
 {
 	/* Ends the transaction if the body throws. */
 	struct Guard {
@@ -236,7 +236,7 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, End end)
 		}
 	} guard{nullptr};
 	fur_ro *tx;
-	check(fur_begin_ro(thread, &tx));
+	check(begin(thread, &tx));
 	guard.tx = tx;
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_ro *>>) {
 		body(tx);
@@ -259,7 +259,17 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, End end)
 template <class Body>
 result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 {
-	return detail::read(thread, body, fur_end_ro);
+	return detail::read(thread, body, fur_begin_ro, fur_end_ro);
+}
+
+/* join_read - fur_join_ro(): run body(fur_ro *) in the transaction that the thread has open on this
+ * heap, or else as read() does.  For code that its caller may run inside a transaction.
+ * Durable: everything the body read, when the outermost transaction has ended.
+ * Returns, Errors: as read(thread, body). */
+template <class Body>
+result_t<Body, fur_ro> join_read(fur_thread *thread, Body &&body)
+{
+	return detail::read(thread, body, fur_join_ro, fur_end_ro);
 }
 
 /* read(thread, ticket, body) - the same without the wait: fur_end_ro_async() ends the transaction,
@@ -269,8 +279,8 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 template <class Body>
 result_t<Body, fur_ro> read(fur_thread *thread, fur_ticket &ticket, Body &&body)
 {
-	return detail::read(
-	        thread, body, [&](fur_ro *tx) { return fur_end_ro_async(tx, &ticket); });
+	return detail::read(thread, body, fur_begin_ro,
+	        [&](fur_ro *tx) { return fur_end_ro_async(tx, &ticket); });
 }
 
 /* wait - fur_wait(): wait until everything is durable that the transactions of the ticket have
@@ -283,9 +293,9 @@ inline void wait(fur_thread *thread, fur_ticket ticket)
 namespace detail
 {
 
-/* update(), with the function that commits: int end(fur_update *). */
-template <class Body, class End>
-result_t<Body, fur_update> update(fur_thread *thread, Body &&body, End end)
+/* update(), with the functions that begin and commit: int end(fur_update *). */
+template <class Body, class Begin, class End>
+result_t<Body, fur_update> update(fur_thread *thread, Body &&body, Begin begin, End end)
 {
 	struct Guard {
 		fur_update *tx;
@@ -296,7 +306,7 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body, End end)
 		}
 	} guard{nullptr};
 	fur_update *tx;
-	check(fur_begin_update(thread, &tx));
+	check(begin(thread, &tx));
 	guard.tx = tx;
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_update *>>) {
 		body(tx);
@@ -320,7 +330,20 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body, End end)
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
-	return detail::update(thread, body, fur_commit);
+	return detail::update(thread, body, fur_begin_update, fur_commit);
+}
+
+/* join_update - fur_join_update(): run body(fur_update *) in the update that the thread has open on
+ * this heap, or else as update() does.  For code that its caller may run inside an update.
+ * If it joins and the body throws, the outermost commit fails with FUR_EABORTED, even if the caller
+ * catches the exception.  If it joins an update that C code runs with fur_update_run(), libfur may
+ * leave the body by longjmp(): no destructor runs.
+ * Visible, Durable: when the outermost update has ended.
+ * Returns, Errors:  as update(thread, body). */
+template <class Body>
+result_t<Body, fur_update> join_update(fur_thread *thread, Body &&body)
+{
+	return detail::update(thread, body, fur_join_update, fur_commit);
 }
 
 /* update(thread, ticket, body) - the same without the wait: fur_commit_async() ends the update, and
@@ -330,8 +353,8 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, fur_ticket &ticket, Body &&body)
 {
-	return detail::update(
-	        thread, body, [&](fur_update *tx) { return fur_commit_async(tx, &ticket); });
+	return detail::update(thread, body, fur_begin_update,
+	        [&](fur_update *tx) { return fur_commit_async(tx, &ticket); });
 }
 
 /* The tag of update(thread, rerun, body). */
@@ -402,8 +425,6 @@ result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
  * fur_update_run().  libfur leaves a defeated body by an exception, so destructors run; the body
  * must let it pass, and calls libfur in no noexcept function.  In exchange, several such updates
  * run at a time on a machine without hardware transactions.
- * Nested in a body that C code gave to fur_update_run(), libfur leaves both bodies by longjmp(): no
- * destructor runs.
  * Visible, Durable, Returns, Errors: as update(thread, body). */
 template <class Body>
 result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)

@@ -62,8 +62,8 @@ static int close_heap(struct fur_heap *heap)
 		        "fur_close: this heap is not open: it was closed before, or is no heap");
 	if (error)
 		return fur_fail(error,
-		        "a thread has a transaction open on this heap, "
-		        "which it may have left by return or longjmp: end it, then close");
+		        "a thread has a transaction open on this heap: end it, then close; "
+		        "fur_thread_abandon() ends one that was left by return or longjmp");
 	if (!htm_forked(&heap->htm))
 		error = replay_rest(&heap->durability);
 	if (error)

@@ -148,25 +148,50 @@ void thread_ended(void *thread)
 	give_index_back(thread);
 }
 
-FUR_API int fur_thread_unregister(fur_thread *t)
+/* May the calling thread use this registration?  Also if the heap has failed. */
+static int check_caller(const struct fur_thread *t, const char *function)
 {
 	if (!t)
-		return fur_fail(FUR_EINVAL, "fur_thread_unregister: thread must not be NULL");
+		return fur_fail(FUR_EINVAL, "%s: thread must not be NULL", function);
 	if (htm_forked(t->htm))
 		return tx_refuse(t->htm);
-	if (t->owner != this_thread())
-		return tx_foreign("fur_thread_unregister", FUR_EINVAL);
+	return t->owner == this_thread() ? 0 : tx_foreign(function, FUR_EINVAL);
+}
+
+FUR_API int fur_thread_unregister(fur_thread *t)
+{
+	int error = check_caller(t, "fur_thread_unregister");
+	if (error)
+		return error;
 	if (t->update.depth)
 		return fur_fail(FUR_EBUSY,
-		        "this thread has an update open, which it may have left by return or "
-		        "longjmp: "
-		        "end it with fur_commit() or fur_abort() before unregistering");
+		        "this thread has an update open: end it before unregistering; "
+		        "fur_thread_abandon() ends one that was left by return or longjmp");
 	if (t->ro.depth)
-		return fur_fail(FUR_EBUSY, "this thread has a read-only transaction open: "
-		                           "end it with fur_end_ro() before unregistering");
+		return fur_fail(FUR_EBUSY,
+		        "this thread has a read-only transaction open: end it before "
+		        "unregistering; fur_thread_abandon() ends one that was left open");
 	pthread_setspecific(t->heap->self, NULL);
 	give_index_back(t);
 	return 0;
+}
+
+FUR_API int fur_thread_transaction(const fur_thread *t)
+{
+	int error = check_caller(t, "fur_thread_transaction");
+	if (error)
+		return error;
+	if (t->update.depth)
+		return FUR_TRANSACTION_UPDATE;
+	return t->ro.depth ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
+}
+
+FUR_API int fur_thread_abandon(fur_thread *t)
+{
+	int error = check_caller(t, "fur_thread_abandon");
+	if (!error)
+		tx_abandon(t);
+	return error;
 }
 
 FUR_API uint32_t fur_thread_slot(const fur_thread *thread)

@@ -45,7 +45,7 @@ static void reader_report(struct htm *h, uint32_t i, uint64_t waited_ns)
 	arch_fetch_add(&h->long_readers, 1);
 	if (!h->reader_report)
 		return;
-	struct fur_reader_report report = {i, waited_ns, (void *)(uintptr_t)h->threads[i].name};
+	struct fur_reader_report report = {i, waited_ns, h->threads[i].name};
 	int cancel;
 	/* The caller's update has only half begun, and the caller may hold the lock.  If the thread
 	 * were cancelled in the callback, its clean-up would undo its previous update, which is

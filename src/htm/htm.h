@@ -471,10 +471,14 @@ FUR_MUST_USE int tx_refuse(const struct htm *h);
  * `error`. */
 FUR_MUST_USE int tx_foreign(const char *function, int error);
 
-/* May the calling thread begin a transaction with this registration, or join the one that it has
- * open with it?  `what` names the transaction in messages, for example "an update".  Errors:
- * FUR_EFORK, FUR_EINVAL, FUR_ENESTED. */
-FUR_MUST_USE int tx_check_begin(const struct fur_thread *t, const char *function, const char *what);
+/* Is the transaction that the calling thread has open one of this registration?  Errors: FUR_EFORK,
+ * FUR_EINVAL, FUR_ENESTED. */
+FUR_MUST_USE int tx_check_join(const struct fur_thread *t, const char *function);
+
+/* Refuse a begin by `function`, because the registration is another thread's or a transaction is
+ * open: sets the message, returns the error.  `join`: the function that would join it, or NULL. */
+FUR_MUST_USE int tx_refuse_begin(
+        const struct fur_thread *t, const char *function, const char *join);
 
 /* Is the update open, and the calling thread's?  Costs one load more than `depth` alone, from the
  * same line. */
@@ -536,8 +540,7 @@ static inline fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
 	return (fur_ticket){t->htm->ticket_source << TICKET_INDEX_BITS | t->index, number};
 }
 
-/* Roll back and end every transaction that the thread has open.  For threads that end inside
- * one. */
+/* Roll back and end the transaction that the thread has open, inner ones included. */
 void tx_abandon(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */

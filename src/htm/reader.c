@@ -27,25 +27,14 @@ static void reader_enter(struct fur_thread *t)
 	active_clear_wait(mine);
 }
 
-/* A begin that is not the outermost, and misuse. */
-static int begin_inner(struct fur_thread *t, fur_ro **ro)
+/* Misuse: sets the message, returns the error. */
+static int refuse_outermost(const struct fur_thread *t, fur_ro **ro, const char *function)
 {
 	if (ro)
 		*ro = NULL;
 	if (!t || !ro)
-		return fur_fail(FUR_EINVAL, "fur_begin_ro: thread and ro must not be NULL");
-	int error = tx_check_begin(t, "fur_begin_ro", "a read-only transaction");
-	if (error)
-		return error;
-	if (t->ro.depth == 0) {
-		/* Its loads are plain loads, which must find the update's stores in the heap. */
-		if (t->update.form.software)
-			software_to_in_place(&t->update);
-		t->ro.joined = true;
-	}
-	t->ro.depth++;
-	*ro = &t->ro;
-	return 0;
+		return fur_fail(FUR_EINVAL, "%s: thread and ro must not be NULL", function);
+	return tx_refuse_begin(t, function, "fur_join_ro()");
 }
 
 static int begin_refused(const struct fur_thread *t, fur_ro **ro)
@@ -54,10 +43,16 @@ static int begin_refused(const struct fur_thread *t, fur_ro **ro)
 	return tx_refuse(t->htm);
 }
 
+/* May the thread begin a transaction with these arguments, and without joining one? */
+static inline bool is_outermost(const struct fur_thread *t, fur_ro **ro)
+{
+	return t && ro && t->owner == this_thread() && !this_thread()->open;
+}
+
 FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 {
-	if (unlikely(!t || !ro || t->owner != this_thread() || this_thread()->open))
-		return begin_inner(t, ro);
+	if (unlikely(!is_outermost(t, ro)))
+		return refuse_outermost(t, ro, "fur_begin_ro");
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
 	*ro = &t->ro;
@@ -66,6 +61,23 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	reader_enter(t);
 	this_thread()->open = t;
 	t->ro.depth = 1;
+	return 0;
+}
+
+FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
+{
+	if (is_outermost(t, ro))
+		return fur_begin_ro(t, ro);
+	if (!t || !ro || tx_check_join(t, "fur_join_ro"))
+		return refuse_outermost(t, ro, "fur_join_ro");
+	if (t->ro.depth == 0) {
+		/* Its loads are plain loads, which must find the update's stores in the heap. */
+		if (t->update.form.software)
+			software_to_in_place(&t->update);
+		t->ro.joined = true;
+	}
+	t->ro.depth++;
+	*ro = &t->ro;
 	return 0;
 }
 

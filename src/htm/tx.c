@@ -24,7 +24,7 @@ int tx_foreign(const char *function, int error)
 	        function);
 }
 
-int tx_check_begin(const struct fur_thread *t, const char *function, const char *what)
+int tx_check_join(const struct fur_thread *t, const char *function)
 {
 	if (htm_forked(t->htm))
 		return tx_refuse(t->htm);
@@ -32,10 +32,22 @@ int tx_check_begin(const struct fur_thread *t, const char *function, const char 
 		return tx_foreign(function, FUR_EINVAL);
 	if (this_thread()->open != t)
 		return fur_fail(FUR_ENESTED,
-		        "%s was begun while this thread has a transaction open on another heap: "
+		        "%s was called while this thread has a transaction open on another heap: "
 		        "end that first",
-		        what);
+		        function);
 	return 0;
+}
+
+int tx_refuse_begin(const struct fur_thread *t, const char *function, const char *join)
+{
+	int error = tx_check_join(t, function);
+	if (error)
+		return error;
+	return fur_fail(FUR_ENESTED,
+	        "%s was called while this thread has %s open: end that first%s%s; "
+	        "fur_thread_abandon() ends one that was left open",
+	        function, t->update.depth ? "an update" : "a read-only transaction",
+	        join ? ", or join it with " : "", join ? join : "");
 }
 
 int tx_not_mine(const struct fur_update *tx, const char *function)

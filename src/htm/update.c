@@ -223,22 +223,15 @@ static int begin_hardware(struct fur_thread *t)
 	return begin_without_hardware(t);
 }
 
-/* A begin that is not the outermost, and misuse. */
-static int begin_inner(struct fur_thread *t, fur_update **update)
+/* Misuse: sets the message, returns the error.  `join`: as for tx_refuse_begin(). */
+static int refuse_outermost(
+        const struct fur_thread *t, fur_update **update, const char *function, const char *join)
 {
 	if (update)
 		*update = NULL;
 	if (!t || !update)
-		return fur_fail(FUR_EINVAL, "fur_begin_update: thread and update must not be NULL");
-	int error = tx_check_begin(t, "fur_begin_update", "an update");
-	if (error)
-		return error;
-	if (!t->update.depth)
-		return fur_fail(FUR_ENESTED, "an update was begun inside a read-only transaction: "
-		                             "end that first, or begin with fur_begin_update");
-	t->update.depth++;
-	*update = &t->update;
-	return 0;
+		return fur_fail(FUR_EINVAL, "%s: thread and update must not be NULL", function);
+	return tx_refuse_begin(t, function, t->update.depth ? join : NULL);
 }
 
 static int begin_refused(struct fur_update *tx, fur_update **update, int error)
@@ -309,13 +302,30 @@ void update_begin_prepared(struct fur_thread *t)
 	software_begin(t, TX_SERIAL);
 }
 
+/* May the thread begin an update with these arguments, and without joining one? */
+static inline bool is_outermost(const struct fur_thread *t, fur_update **update)
+{
+	return t && update && t->owner == this_thread() && !this_thread()->open;
+}
+
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
-	if (unlikely(!t || !update || t->owner != this_thread() || this_thread()->open))
-		return begin_inner(t, update);
+	if (unlikely(!is_outermost(t, update)))
+		return refuse_outermost(t, update, "fur_begin_update", "fur_join_update()");
 	t->software.repeatable = false;
 	t->window.commit.async = false;
 	return update_begin(t, update);
+}
+
+FUR_API int fur_join_update(fur_thread *t, fur_update **update)
+{
+	if (is_outermost(t, update))
+		return fur_begin_update(t, update);
+	if (!t || !update || tx_check_join(t, "fur_join_update") || !t->update.depth)
+		return refuse_outermost(t, update, "fur_join_update", NULL);
+	t->update.depth++;
+	*update = &t->update;
+	return 0;
 }
 
 /* ------------------------------------------------------ bodies that may run again */
@@ -349,27 +359,13 @@ static __attribute__((noinline)) int run_once(
 	return update_commit(tx);
 }
 
-/* Inside another update of the heap: a part of that. */
-static int run_inner(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
-{
-	fur_update *begun, *tx = &t->update;
-	int error = begin_inner(t, &begun);
-	if (error)
-		return error;
-	uint32_t depth = tx->depth;
-	body(tx, arg);
-	if (unlikely(htm_forked(t->htm))) /* as in body_ended() */
-		return tx_refuse(t->htm);
-	if (t->software.defeated)
-		software_leave_body(t);
-	/* fur_abort() in the body has ended the inner update. */
-	return tx->depth < depth ? FUR_EABORTED : fur_commit(tx);
-}
-
 /* `async`: as fur_commit_async(). */
 static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
         void (*leave)(void), bool async)
 {
+	fur_update *unused;
+	if (unlikely(!is_outermost(t, &unused)))
+		return refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
 	struct software *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;
@@ -381,17 +377,12 @@ static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *a
 	return error;
 }
 
-static bool is_outermost(const struct fur_thread *t)
-{
-	return t && t->owner == this_thread() && !this_thread()->open;
-}
-
 FUR_API int fur_update_run_leaving(
         fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
 {
 	if (!body)
 		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
-	return likely(is_outermost(t)) ? run(t, body, arg, leave, false) : run_inner(t, body, arg);
+	return run(t, body, arg, leave, false);
 }
 
 FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
@@ -406,14 +397,10 @@ FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void 
 		return fur_fail(
 		        FUR_EINVAL, "fur_update_run_async: body and ticket must not be NULL");
 	*ticket = (fur_ticket){0};
-	bool outermost = is_outermost(t);
-	int error = outermost ? run(t, body, arg, leave, true) : run_inner(t, body, arg);
-	if (error)
-		return error;
-	if (outermost)
-		t->tickets++;
-	*ticket = ticket_of(t, t->tickets + !outermost);
-	return 0;
+	int error = run(t, body, arg, leave, true);
+	if (!error)
+		*ticket = ticket_of(t, ++t->tickets);
+	return error;
 }
 
 FUR_API int fur_begin_update_leaving(
@@ -421,16 +408,10 @@ FUR_API int fur_begin_update_leaving(
 {
 	if (update)
 		*update = NULL;
-	if (!t || !update || !leave)
-		return fur_fail(FUR_EINVAL,
-		        "fur_begin_update_leaving: thread, update and leave must not be NULL");
-	if (unlikely(htm_forked(t->htm)))
-		return tx_refuse(t->htm);
-	if (unlikely(t->owner != this_thread()))
-		return tx_foreign("fur_begin_update_leaving", FUR_EINVAL);
-	if (unlikely(this_thread()->open != NULL))
-		return fur_fail(FUR_ENESTED,
-		        "fur_begin_update_leaving was called inside a transaction: end that first");
+	if (!leave)
+		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
+	if (unlikely(!is_outermost(t, update)))
+		return refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
 	struct software *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;

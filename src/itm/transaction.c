@@ -202,7 +202,7 @@ void itm_become_irrevocable(struct itm_thread *t)
 		itm_run_again(t, ITM_LOCK_EXCLUSIVE);
 	}
 	itm_need_lock(t, ITM_LOCK_EXCLUSIVE);
-	int error = fur_begin_ro(t->thread, &t->ro);
+	int error = fur_join_ro(t->thread, &t->ro);
 	if (error)
 		itm_fail_as_libfur(error);
 	t->irrevocable = true;
