@@ -6,6 +6,8 @@
 #include "base/checker.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
@@ -24,10 +26,7 @@
 
 int file_map_failed(int error)
 {
-	return fur_fail(FUR_ESYS,
-	        "cannot map the file: %s: "
-	        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
-	        strerror(error));
+	return fail_system(FUR_ESYS, CALL_MAP, error, NULL, "cannot map the file");
 }
 
 int file_map_shared(struct heap_file *file)
@@ -88,10 +87,8 @@ static int heap_map_failed(const struct media_super *s, int error)
 		        "use a kernel with 48-bit addresses, "
 		        "or create the heap with a lower fur_options.address",
 		        want, (void *)((uint8_t *)want + s->heap_bytes));
-	return fur_fail(FUR_ESYS,
-	        "cannot map %llu bytes at %p: %s: "
-	        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
-	        (unsigned long long)s->heap_bytes, want, strerror(error));
+	return fail_system(FUR_ESYS, CALL_MAP_HEAP, error, NULL, "cannot map %llu bytes at %p",
+	        (unsigned long long)s->heap_bytes, want);
 }
 
 static int fail_taken(void *want, void *end)
@@ -183,14 +180,13 @@ static int fail_open(int error)
 	if (error == ENOENT)
 		return fur_fail(
 		        FUR_ENOENT, "no such file: create the heap first, or check the path");
-	return fur_fail(
-	        FUR_ESYS, "cannot open: %s: check the path and its permissions", strerror(error));
+	return fail_system(FUR_ESYS, CALL_OPEN, error, NULL, "cannot open");
 }
 
 int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
 	uint64_t file_bytes = 0, tail;
-	*file = (struct heap_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
+	*file = (struct heap_file){.fd = system_open(path, O_RDWR, 0)};
 	if (file->fd < 0)
 		return fail_open(errno);
 	/* Check before locking, so that a foreign file is refused as "not a heap".  No second check

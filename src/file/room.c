@@ -4,13 +4,14 @@
  * else is a hole, which no process stores to.
  */
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -62,20 +63,19 @@ static int fail_no_room(uint64_t bytes, uint64_t left)
 
 int file_check_room(int fd, const struct media_super *s)
 {
-	struct rlimit most;
+	uint64_t most = 0;
 	struct file_part parts[FILE_PARTS_MOST];
 	uint64_t left = room_left(fd), bytes = 0;
 	for (unsigned k = 0, n = file_parts(s, s, parts); k < n; k++)
 		bytes += parts[k].to - parts[k].from;
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
-	        s->file_bytes > most.rlim_cur)
+	if (system_may_write(s->file_bytes, &most))
 		return fur_fail(FUR_ENOSPC,
 		        "the heap file needs %llu bytes "
 		        "and this process may write files of at most %llu: "
 		        "raise the limit (RLIMIT_FSIZE, ulimit -f), "
 		        "or choose a smaller heap_bytes or max_bytes, fewer or smaller logs; "
 		        "nothing was created",
-		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
+		        (unsigned long long)s->file_bytes, (unsigned long long)most);
 	return bytes > left ? fail_no_room(bytes, left) : 0;
 }
 
@@ -88,19 +88,16 @@ static int fail_allocate(int fd, const struct media_super *s, int error)
 		        (unsigned long long)s->file_bytes);
 	if (means_full(error))
 		return fail_no_room(s->file_bytes, room_left(fd));
-	return fur_fail(FUR_ESYS,
-	        "cannot allocate %llu bytes: %s: check the disk, or choose another place; "
-	        "nothing was created",
-	        (unsigned long long)s->file_bytes, strerror(error));
+	return fail_system(FUR_ESYS, CALL_ALLOCATE, error, "nothing was created",
+	        "cannot allocate %llu bytes", (unsigned long long)s->file_bytes);
 }
 
 int file_allocate(int fd, const struct media_super *s)
 {
 	struct file_part parts[FILE_PARTS_MOST];
-	int error = ftruncate(fd, (off_t)s->file_bytes) ? errno : 0;
+	int error = system_set_length(fd, s->file_bytes);
 	for (unsigned k = 0, n = file_parts(s, s, parts); !error && k < n; k++)
-		error = posix_fallocate(
-		        fd, (off_t)parts[k].from, (off_t)(parts[k].to - parts[k].from));
+		error = system_allocate_zeros(fd, parts[k].from, parts[k].to);
 	return error ? fail_allocate(fd, s, error) : 0;
 }
 
@@ -117,12 +114,10 @@ int file_fill_holes(int fd, const struct media_super *s, const struct media_supe
 	struct file_part parts[FILE_PARTS_MOST];
 	int error = 0;
 	for (unsigned k = 0, n = file_parts(s, words, parts); !error && k < n; k++) {
-		/* Not posix_fallocate(): if the file system cannot allocate, it reads and writes
-		 * each block, and another process may be writing the block too. */
-		if (!has_no_hole(fd, &parts[k]) &&
-		        fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)parts[k].from,
-		                (off_t)(parts[k].to - parts[k].from)))
-			error = errno;
+		/* Not system_allocate_zeros(): another process may be writing to the part. */
+		if (!has_no_hole(fd, &parts[k]))
+			error = system_allocate(
+			        fd, FALLOC_FL_KEEP_SIZE, parts[k].from, parts[k].to);
 	}
 	if (error != ENOSPC && error != EDQUOT)
 		return 0;
@@ -138,9 +133,8 @@ static int allocate_part(int fd, uint64_t from, uint64_t to)
 	/* An attempt that does not fit would leave other programs without room for a moment. */
 	if (to - from > room_left(fd))
 		return ENOSPC;
-	/* The file has its length, so its limit (RLIMIT_FSIZE) does not count.  posix_fallocate()
-	 * also works where the file system cannot allocate; nothing else uses the part yet. */
-	return posix_fallocate(fd, (off_t)from, (off_t)(to - from));
+	/* Nothing else uses the part yet. */
+	return system_allocate_zeros(fd, from, to);
 }
 
 int heap_allocate_log(int fd, const char *path, const struct media_super *s, uint32_t thread)
@@ -150,24 +144,24 @@ int heap_allocate_log(int fd, const char *path, const struct media_super *s, uin
 	int error = allocate_part(fd, from, from + s->log_bytes);
 	if (!error)
 		return 0;
-	return fur_fail(means_full(error) ? FUR_ENOSPC : FUR_ESYS,
-	        "%s: no room for the log of thread %u, %llu bytes: %s: make room on the file "
-	        "system and register again, or use fewer threads; the heap is as it was",
-	        path, thread, (unsigned long long)s->log_bytes, strerror(error));
+	return fail_system(remedy_code(error), CALL_ALLOCATE, error,
+	        "then register again; the heap is as it was",
+	        "%s: no room for the log of thread %u, %llu bytes", path, thread,
+	        (unsigned long long)s->log_bytes);
 }
 
 static int fail_grow(int fd, const char *path, uint64_t now, uint64_t to, int error)
 {
-	if (means_full(error))
+	if (error == ENOSPC || error == EDQUOT)
 		return fur_fail(FUR_ENOSPC,
 		        "%s: the heap has %llu bytes and needs %llu, and the file system has "
 		        "%llu left: make room, and try again; the heap is as it was",
 		        path, (unsigned long long)now, (unsigned long long)to,
 		        (unsigned long long)room_left(fd));
-	return fur_fail(FUR_ESYS,
-	        "%s: cannot allocate blocks to let the heap grow from %llu to %llu bytes: %s: "
-	        "check the disk, and try again; the heap is as it was",
-	        path, (unsigned long long)now, (unsigned long long)to, strerror(error));
+	return fail_system(remedy_code(error), CALL_ALLOCATE, error,
+	        "then try again; the heap is as it was",
+	        "%s: cannot allocate blocks to let the heap grow from %llu to %llu bytes", path,
+	        (unsigned long long)now, (unsigned long long)to);
 }
 
 int heap_allocate_more(
@@ -185,7 +179,7 @@ int heap_allocate_more(
 	if (!error)
 		return 0;
 	/* Give back the chunks that it did get.  What is left of the tables is little. */
-	(void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-	        (off_t)(s->heap_offset + now), (off_t)(to - now));
+	(void)!system_allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, s->heap_offset + now,
+	        s->heap_offset + to);
 	return fail_grow(fd, path, now, to, error);
 }
