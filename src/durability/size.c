@@ -60,6 +60,8 @@ static int grow_to(struct durability *d, uint64_t bytes)
 	FUR_ASSERT(bytes % MEDIA_PAGE_BYTES == 0 && bytes <= d->super->heap_bytes);
 	int error = heap_allocate_more(d->pm.fd, heap_path(d->file), d->super, now, bytes);
 	if (!error)
+		error = heap_let_store(d->file, bytes);
+	if (!error)
 		error = blocks_drain(d);
 	if (!error)
 		error = size_store(d, bytes);

@@ -357,12 +357,11 @@ static int map_by_name(struct heap_file *file, const char *path)
 	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE,
 	                      shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
 	              (file->writable == file->base &&
-	                      mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE,
-	                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-	                              (off_t)s->heap_offset) == MAP_FAILED);
+	                      file_map_private(file, fd, MAP_FIXED) == MAP_FAILED);
 	int error = errno;
 	close(fd); /* releases no lock: our locks belong to another open file */
-	return failed ? file_map_failed(error) : 0;
+	return failed ? file_map_failed(error)
+	              : heap_let_store(file, media_heap_bytes(s, file->super));
 }
 
 static int name_durably(struct heap_file *file, const char *path)
