@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Open /dev/null in place of each of the descriptors 0 to 2 that is closed.  Otherwise the next file
- * that the program opens gets its number, and what is printed goes into that file. */
+/* Open /dev/null in place of each of the descriptors 0 to 2 that is closed.  Otherwise the next
+ * file that the program opens gets its number, and what is printed goes into that file. */
 static inline void open_standard_files(void)
 {
 	int fd;

@@ -17,8 +17,8 @@
 
 enum { STANDARD_FILES = 3 }; /* descriptors 0 to 2 */
 
-/* While a file is opened, take the place of the descriptors 0 to 2 that are closed, so that the file
- * does not get one of them even for a moment.  To a program that prints meanwhile they look as
+/* While a file is opened, take the place of the descriptors 0 to 2 that are closed, so that the
+ * file does not get one of them even for a moment.  To a program that prints meanwhile they look as
  * before: what O_PATH opens cannot be written to, EBADF. */
 struct places {
 	int fd[STANDARD_FILES];
@@ -72,24 +72,19 @@ int system_open(const char *path, int flags, mode_t mode)
 	return places_give_back(&p, fd);
 }
 
+static const char PATTERN[] = "XXXXXX";
+
 int system_open_temporary(char *name)
 {
 	struct places p;
-	const size_t length = strlen(name);
-	char *pattern = strdup(name);
-	int fd = -1;
-	if (!pattern) {
-		errno = ENOMEM;
-		return -1;
-	}
+	char *const end = name + strlen(name) - strlen(PATTERN);
+	int fd;
 	places_take(&p);
 	do {
-		memcpy(name, pattern, length);
+		memcpy(end, PATTERN, strlen(PATTERN));
 		fd = mkostemp(name, O_CLOEXEC);
 	} while (fd < 0 && errno == EINTR);
-	fd = places_give_back(&p, fd);
-	free(pattern);
-	return fd;
+	return places_give_back(&p, fd);
 }
 
 int system_open_memory(const char *name)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * system.h - the calls of the operating system that open, read and write files.  All of libfur makes
- * them by these functions (tools/structure.py, rule `system`).
+ * system.h - the calls of the operating system that open, read and write files.  All of libfur
+ * makes them by these functions (tools/structure.py, rule `system`).
  *
- *   INV-OS1  A descriptor of libfur is 3 or above.  If the program has closed one of 0 to 2, what it
- *            prints must not go into a file of libfur's.
+ *   INV-OS1  A descriptor of libfur is 3 or above.  If the program has closed one of 0 to 2, what
+ *            it prints must not go into a file of libfur's.
  *   INV-OS2  A signal fails no call, and cuts none short: after EINTR, or a part, the call goes on.
  *   INV-OS3  libfur writes no file beyond RLIMIT_FSIZE, where the kernel would send SIGXFSZ, which
  *            ends the process.  Such a write fails with EFBIG.  The limit does not count for stores
@@ -22,7 +22,7 @@
 
 /* Open a file; O_CLOEXEC is implied.  Returns a descriptor, or -1 with errno. */
 FUR_MUST_USE int system_open(const char *path, int flags, mode_t mode);
-/* The same for mkostemp(3), which completes the name, and memfd_create(2). */
+/* The same for mkostemp(3), which completes the name that ends with XXXXXX, and memfd_create(2). */
 FUR_MUST_USE int system_open_temporary(char *name);
 FUR_MUST_USE int system_open_memory(const char *name);
 

@@ -75,8 +75,8 @@ FUR_MUST_USE int file_fill_holes(
 /* Map the whole file shared, by its geometry.   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_map_shared(struct heap_file *file);
 
-/* mmap(2): map the heap in the file private, at its address.  A heap that grows is not writable yet:
- * see heap_let_store(). */
+/* mmap(2): map the heap in the file private, at its address.  A heap that grows is not writable
+ * yet: see heap_let_store(). */
 void *file_map_private(const struct heap_file *file, int fd, int flags);
 
 /* Keep a copy of the path, for messages.  Without memory for it they do without. */

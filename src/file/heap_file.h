@@ -102,10 +102,10 @@ FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct he
  * Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
 
-/* In a heap that grows: let this process store to the parts of the mapping that a heap of `now` bytes
- * uses.  The rest can only be read: where the kernel limits private memory that can be written
- * (RLIMIT_DATA, vm.overcommit_memory=2), it counts also what is never stored to.   Errors:
- * FUR_ESYS. */
+/* In a heap that grows: let this process store to the parts of the mapping that a heap of `now`
+ * bytes uses.  The rest can only be read: where the kernel limits private memory that can be
+ * written (RLIMIT_DATA, vm.overcommit_memory=2), it counts also what is never stored to.
+ * Errors: FUR_ESYS. */
 FUR_MUST_USE int heap_let_store(const struct heap_file *file, uint64_t now);
 
 /* For FUR_DEBUG=plain-stores (double_map.c): replace the mapping by one of a copy in memory without

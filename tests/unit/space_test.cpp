@@ -32,10 +32,10 @@ extern "C" int syncfs(int fd) noexcept
 	return static_cast<int>(syscall(SYS_syncfs, fd));
 }
 static int allocations;
-extern "C" int posix_fallocate(int fd, off_t offset, off_t bytes)
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
 	allocations++;
-	return syscall(SYS_fallocate, fd, 0, offset, bytes) ? errno : 0;
+	return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
 namespace
