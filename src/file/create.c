@@ -269,6 +269,8 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 		error = write_first_contents(file->fd, s);
 	if (!error)
 		error = file_map_shared(file);
+	if (!error)
+		error = file_unshare(file); /* nothing is shared: only for copied_on_write */
 	if (error)
 		heap_close_file(file);
 	return error;

@@ -243,6 +243,8 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 		error = file_map_shared(file);
 	if (!error && lock != HEAP_LOCK_NONE)
 		error = file_fill_holes(file->fd, &file->geometry, file->super);
+	if (!error && lock != HEAP_LOCK_NONE)
+		error = file_unshare(file);
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (error)

@@ -31,6 +31,8 @@ struct heap_file {
 	struct media_super geometry;
 	uint64_t file_bytes; /* of that mapping: the superblock's number */
 	bool in_memory;      /* a copy in memory (memory_copy.c) */
+	/* A store to the mapping may need another block: on a full disk it ends the process */
+	bool copied_on_write;
 	/* The heap, mapped copy-on-write at its address, after heap_map() */
 	uint8_t *base;
 	uint64_t mapped_bytes; /* of that mapping; 0: there is none */

@@ -11,7 +11,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -125,6 +129,77 @@ int file_fill_holes(int fd, const struct media_super *s, const struct media_supe
 	                            "and the file system has no room to fill them: make room");
 }
 
+/* --------------------------------------------------------------- shared blocks */
+
+/* Does the file system write each change to new blocks, also where the file has blocks? */
+static bool always_copies(int fd)
+{
+	enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e, ZFS = 0x2fc12fc1 };
+	struct statfs fs;
+	if (fstatfs(fd, &fs))
+		return false;
+	const uint32_t type = (uint32_t)fs.f_type;
+	return type == (uint32_t)BTRFS || type == (uint32_t)BCACHEFS || type == (uint32_t)ZFS;
+}
+
+/* The next extents of a part: FS_IOC_FIEMAP.  False: the file system does not tell. */
+struct extents {
+	struct fiemap map;
+	struct fiemap_extent extent[32];
+};
+
+static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
+{
+	int failed;
+	do {
+		e->map = (struct fiemap){.fm_start = part->from,
+		        .fm_length = part->to - part->from,
+		        .fm_extent_count = sizeof e->extent / sizeof *e->extent};
+		failed = ioctl(fd, FS_IOC_FIEMAP, &e->map);
+	} while (failed && errno == EINTR);
+	return !failed && e->map.fm_mapped_extents;
+}
+
+/* Returns an errno. */
+static int unshare_part(int fd, struct file_part part)
+{
+	struct extents e;
+	while (part.from < part.to && ask_extents(fd, &part, &e))
+		for (unsigned k = 0; k < e.map.fm_mapped_extents; k++) {
+			const struct fiemap_extent *x = &e.extent[k];
+			const uint64_t end = x->fe_logical + x->fe_length,
+			               from = x->fe_logical > part.from ? x->fe_logical : part.from,
+			               to = end < part.to ? end : part.to;
+			int error = 0;
+			if (x->fe_flags & FIEMAP_EXTENT_SHARED && from < to)
+				error = system_allocate(fd,
+				        FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE, from, to);
+			if (error)
+				return error;
+			part.from = x->fe_flags & FIEMAP_EXTENT_LAST ? part.to : end;
+		}
+	return 0;
+}
+
+int file_unshare(struct heap_file *file)
+{
+	struct file_part parts[FILE_PARTS_MOST];
+	int error = 0;
+	file->copied_on_write = always_copies(file->fd);
+	if (file->copied_on_write)
+		return 0;
+	const unsigned n = file_parts(&file->geometry, file->super, parts);
+	for (unsigned k = 0; !error && k < n; k++)
+		error = unshare_part(file->fd, parts[k]);
+	if (error == ENOSPC || error == EDQUOT)
+		return fur_fail(FUR_ENOSPC,
+		        "the file shares blocks with a copy or a snapshot of it (cp --reflink), "
+		        "and "
+		        "the file system has no room for blocks of its own: make room");
+	file->copied_on_write = error != 0; /* it cannot unshare */
+	return 0;
+}
+
 /* ------------------------------------------------------------- logs, growth */
 
 /* Allocate the part of an open file.  Returns an errno. */
@@ -154,8 +229,8 @@ static int fail_grow(int fd, const char *path, uint64_t now, uint64_t to, int er
 {
 	if (error == ENOSPC || error == EDQUOT)
 		return fur_fail(FUR_ENOSPC,
-		        "%s: the heap has %llu bytes and needs %llu, and the file system has "
-		        "%llu left: make room, and try again; the heap is as it was",
+		        "%s: the file system has no room to let the heap grow from %llu to %llu "
+		        "bytes: %llu are left: make room, and try again; the heap is as it was",
 		        path, (unsigned long long)now, (unsigned long long)to,
 		        (unsigned long long)room_left(fd));
 	return fail_system(remedy_code(error), CALL_ALLOCATE, error,
