@@ -19,6 +19,8 @@ extern "C" {
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "bulk/claims.h"
 #include "bulk/errand.h"
 #include "file/heap_file.h"

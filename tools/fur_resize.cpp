@@ -96,8 +96,8 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 {
 	PrivateImage image(old);
 	if (!image.get())
-		return fur_fail(
-		        FUR_ESYS, "cannot map the heap: %s: free some memory", strerror(errno));
+		return fail_system(FUR_ESYS, CALL_MAP_HEAP, errno, "the heap is as it was",
+		        "cannot map the heap");
 	heap_file file;
 	int error = 0;
 	if ((sizes.heap_bytes || sizes.max_bytes) && !header(image.get())->lists)

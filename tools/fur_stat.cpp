@@ -162,11 +162,10 @@ void write_by_rename(const std::string &path, const std::string &text)
 		written = false;
 	if (written && rename(temporary.c_str(), path.c_str()) == 0)
 		return;
-	std::string why = strerror(errno);
+	const int error = errno;
 	if (f)
 		remove(temporary.c_str());
-	throw tools::Refused(path + ": cannot write: " + why +
-	                     ": check the directory, its permissions and its space");
+	throw tools::Refused(path, CALL_CREATE, error, "cannot write");
 }
 
 /* --------------------------------------------------------------------- options */

@@ -370,19 +370,16 @@ private:
 
 void write_all(int fd, const Repair &r, const std::string &path)
 {
-	if (r.bytes.empty() ? ftruncate(fd, static_cast<off_t>(r.offset)) != 0
-	                    : pwrite(fd, r.bytes.data(), r.bytes.size(),
-	                              static_cast<off_t>(r.offset)) !=
-	                              static_cast<ssize_t>(r.bytes.size()))
-		throw Refused(path + ": cannot write: " + strerror(errno) +
-		              ": mend the disk, or repair a copy");
+	int error = r.bytes.empty() ? system_set_length(fd, r.offset)
+	                            : system_write(fd, r.bytes.data(), r.bytes.size(), r.offset);
+	if (error)
+		throw Refused(path, CALL_WRITE, error, "cannot write");
 }
 
 void sync(const HeapView &heap)
 {
-	if (fsync(heap.fd))
-		throw Refused(heap.path + ": cannot write: " + strerror(errno) +
-		              ": mend the disk, or repair a copy");
+	if (int error = system_sync(heap.fd))
+		throw Refused(heap.path, CALL_SYNC, error, "cannot write");
 }
 
 } // namespace

@@ -16,6 +16,11 @@
 namespace tools
 {
 
+Refused::Refused(const std::string &path, system_call call, int error, const char *what)
+    : runtime_error(path + ": " + what + ": " + strerror(error) + ": " + remedy_of(call, error))
+{
+}
+
 static std::string sigbus_message;
 
 void explain_sigbus(const char *program, const std::string &path)
@@ -25,7 +30,7 @@ void explain_sigbus(const char *program, const std::string &path)
 	                 "looked at: try again, or restore it from a copy\n";
 	struct sigaction action = {};
 	action.sa_handler = [](int) {
-		(void)!write(2, sigbus_message.data(), sigbus_message.size());
+		system_print(STDERR_FILENO, sigbus_message.c_str());
 		_exit(1);
 	};
 	sigaction(SIGBUS, &action, nullptr);
@@ -34,14 +39,13 @@ void explain_sigbus(const char *program, const std::string &path)
 HeapView::HeapView(const std::string &given, Purpose purpose) : path(given)
 {
 	/* INV-FC1: read-only, but for a repair. */
-	fd = open(path.c_str(),
+	fd = system_open(path.c_str(),
 	        /* O_NONBLOCK: a FIFO is refused, and not waited for */
-	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+	        (purpose == Purpose::REPAIR ? O_RDWR : O_RDONLY) | O_NONBLOCK, 0);
 	if (fd < 0 && errno == ENOENT)
 		throw Refused(path + ": no such file: check the path");
 	if (fd < 0)
-		throw Refused(path + ": cannot open: " + strerror(errno) +
-		              ": check the path and its permissions");
+		throw Refused(path, CALL_OPEN, errno, "cannot open");
 	try {
 		if (heap_read_super(fd, &raw_, &file_bytes))
 			throw Refused(path + ": " + fur_errormsg());
@@ -59,6 +63,15 @@ HeapView::~HeapView()
 	close(fd);
 }
 
+static int lock_call(int fd, int command, struct flock &lock)
+{
+	int failed;
+	do
+		failed = fcntl(fd, command, &lock);
+	while (failed && errno == EINTR);
+	return failed;
+}
+
 void HeapView::take_lock(Purpose purpose)
 {
 	if (purpose == Purpose::LOOK)
@@ -71,13 +84,12 @@ void HeapView::take_lock(Purpose purpose)
 		lock.l_whence = SEEK_SET;
 		lock.l_start = byte;
 		lock.l_len = 1;
-		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+		if (lock_call(fd, F_OFD_SETLK, lock) == 0)
 			continue;
 		if (errno == EAGAIN || errno == EACCES)
 			throw Refused(path + ": the heap is in use by another process: end that "
 			                     "first (fur-info works alongside it)");
-		throw Refused(path + ": cannot lock: " + strerror(errno) +
-		              ": copy the file to a local file system and check the copy");
+		throw Refused(path, CALL_LOCK, errno, "cannot lock");
 	}
 }
 
@@ -88,7 +100,7 @@ bool HeapView::locked(int byte) const
 	lock.l_whence = SEEK_SET;
 	lock.l_start = byte;
 	lock.l_len = 1;
-	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	return lock_call(fd, F_OFD_GETLK, lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 bool HeapView::used_by_worker() const
@@ -110,16 +122,17 @@ void HeapView::map(const media_super &super)
 	mapped_ = nullptr;
 	/* Without any bytes appended to the file, which may exceed an address space. */
 	mapped_bytes_ = std::min(file_bytes, super.file_bytes);
-	void *p = mmap(
-	        nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	void *p = mmap(nullptr, mapped_bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED)
-		throw Refused(
-		        path + ": cannot map the file: " + strerror(errno) + ": free some memory");
+		throw Refused(path, CALL_MAP_HEAP, errno, "cannot map the file");
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
-	if (memcmp(&super, &raw_, offsetof(media_super, grown)) != 0)
-		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, grown));
+	if (memcmp(&super, &raw_, offsetof(media_super, grown)) == 0)
+		return;
+	if (mprotect(p, sizeof super, PROT_READ | PROT_WRITE))
+		throw Refused(path, CALL_MAP_HEAP, errno, "cannot map the file");
+	memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, grown));
 }
 
 /* ---------------------------------------------------------------------- ring */

@@ -20,6 +20,8 @@ namespace tools
  * 1. */
 struct Refused : std::runtime_error {
 	using runtime_error::runtime_error;
+	/* A call of the system has failed. */
+	Refused(const std::string &path, system_call call, int error, const char *what);
 };
 
 /* If the file becomes shorter while it is mapped, or cannot be read, an access raises SIGBUS:

@@ -25,8 +25,7 @@ struct HeapWatch::Mapping {
 		bytes = view.raw().logs_offset;
 		at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, view.fd, 0);
 		if (at == MAP_FAILED)
-			throw Refused(path + ": cannot map the file: " + strerror(errno) +
-			              ": free some memory");
+			throw Refused(path, CALL_MAP, errno, "cannot map the file");
 		file = media_file_of(&view.raw(), static_cast<media_super *>(at));
 		control = reinterpret_cast<const struct control *>(
 		        media_at(&file, view.raw().control_offset));
@@ -58,8 +57,7 @@ HeapWatch::Path HeapWatch::path_now() const
 	if (stat(path_.c_str(), &there)) {
 		if (errno == ENOENT)
 			return Path::MISSING;
-		throw Refused(path_ + ": cannot stat: " + strerror(errno) +
-		              ": check the path and its permissions");
+		throw Refused(path_, CALL_OPEN, errno, "cannot stat");
 	}
 	if (!mapping_ || fstat(mapping_->view.fd, &ours) || there.st_dev != ours.st_dev ||
 	        there.st_ino != ours.st_ino)

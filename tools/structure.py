@@ -20,6 +20,8 @@ calls     An object of the library does not refer to a symbol that a higher laye
           `after_update` of struct htm (the API hands DRAM back, and reports events).
 pages     A page that tells the layers, as `base < ...` or as a list of the folders of src from the
           highest to the lowest, tells them as they are here.
+system    In src only base/system.c opens files, writes or reads them, syncs them, or changes their
+          length and blocks: no descriptor of libfur is below 3, and no signal fails a call.
 
     structure.py [--root DIRECTORY] [--build DIRECTORY]
 
@@ -232,6 +234,32 @@ def check_layers(includes: list[Include]) -> Iterator[Offence]:
                 yield Offence("layers", i.file, f"{i.line}: {fault}")
 
 
+# ---------------------------------------------------------------------------- system
+
+# The files with the calls, and the calls.
+SYSTEM = ["src/base/system.c", "src/base/standard_files.h"]
+SYSTEM_CALL = re.compile(
+    r"(?<![\w.>])(open(at)?(64)?|creat|f(d|re)?open|opendir|mkn?o?s?temp|memfd_create|pipe2?|"
+    r"socket(pair)?|accept4?|eventfd|signalfd|timerfd_create|pidfd_open|epoll_create1?|"
+    r"inotify_init1?|dup[23]?|p?(read|write)(v2?)?|(pread|pwrite)(64)?|fsync|fdatasync|syncfs|"
+    r"msync|f?truncate|(posix_)?fallocate)\s*\("
+)
+COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def check_system(root: Path, c_files: list[str]) -> Iterator[Offence]:
+    for file in c_files:
+        if not file.startswith("src/") or file in SYSTEM:
+            continue
+        text = (root / file).read_text(errors="replace")
+        code = COMMENT_OR_TEXT.sub(lambda m: "\n" * m.group().count("\n"), text)
+        for number, line in enumerate(code.splitlines(), 1):
+            if match := SYSTEM_CALL.search(line):
+                yield Offence(
+                    "system", file, f"{number}: calls {match[1]}(): call it by base/system.h"
+                )
+
+
 # ---------------------------------------------------------------------------- calls
 
 
@@ -309,6 +337,7 @@ def measure(root: Path, archive: Path | None) -> list[Offence]:
     offences += check_circles(includes)
     offences += check_layers(includes)
     offences += check_pages(root, [f for f in files if f.endswith(".md")])
+    offences += check_system(root, c)
     if archive:
         offences += check_calls(archive, [f for f in c if f.startswith("src/")])
     return offences

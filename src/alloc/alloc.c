@@ -402,7 +402,7 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 	/* There is memory up to the largest size, but the disk is full or has failed: the commit
 	 * reports that. */
 	if (!block && error)
-		tx_fail(tx, error);
+		tx_fail_saying(tx, error);
 	/* If the allocator itself has filled the log, the block is still in its old place. */
 	if (tx->error || !block)
 		return NULL;

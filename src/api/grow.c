@@ -14,6 +14,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
 #include "base/thread.h"
 #include "media/heap_layout.h"
 
@@ -88,10 +89,8 @@ int grower_start(struct fur_heap *heap)
 	heap->htm.after_update = after_update;
 	int failed = thread_start(&g->thread, grower_main, heap);
 	g->runs = !failed;
-	return failed ? fur_fail(FUR_ESYS,
-	                        "cannot start the thread that lets the heap grow: %s: raise the "
-	                        "limit on threads (ulimit -u, TasksMax=)",
-	                        strerror(failed))
+	return failed ? fail_system(FUR_ESYS, CALL_THREAD, failed, NULL,
+	                        "cannot start the thread that lets the heap grow")
 	              : 0;
 }
 

@@ -7,6 +7,7 @@
 #include "api/attach.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "htm/software.h"
 
 #include <stdio.h>
@@ -94,11 +95,25 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	return error;
 }
 
+/* In `sync`, updates write their slots and logs by calls (INV-OS3). */
+static int check_limit(const struct durability *d)
+{
+	uint64_t most = 0;
+	if (!pm_writes(&d->pm) || !system_may_write(d->super->heap_offset, &most))
+		return 0;
+	return fur_fail(FUR_ENOSPC,
+	        "updates write to the first %llu bytes of the file, and this process may write "
+	        "files of at most %llu: raise the limit (RLIMIT_FSIZE, ulimit -f)",
+	        (unsigned long long)d->super->heap_offset, (unsigned long long)most);
+}
+
 int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct durability *d = &heap->durability;
 	struct fur_info *info = &heap->info;
 	int error = heap_attach(d, &heap->file, o, info->pm_reason, sizeof info->pm_reason);
+	if (!error)
+		error = check_limit(d);
 	if (!error)
 		error = init_htm(heap, o);
 	if (!error)

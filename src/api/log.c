@@ -90,6 +90,11 @@ void log_opened(const struct fur_heap *heap, const struct replay_result *replaye
 		return;
 	write_line(heap, FUR_LOG_INFO, "htm %s: %s; isolation %s; pm %s: %s", fur_htm_name(i->htm),
 	        i->htm_reason, fur_isolation_name(i->isolation), fur_pm_name(i->pm), i->pm_reason);
+	if (heap->file.copied_on_write)
+		write_line(heap, FUR_LOG_WARNING,
+		        "the file system writes each change to new blocks, or shares the file's "
+		        "blocks with a copy or snapshot: on a full disk, SIGBUS ends the program: "
+		        "keep room free, or move the heap to ext4 or XFS");
 	if (i->recovered)
 		write_line(heap, FUR_LOG_WARNING,
 		        "the heap had not been closed: replayed %llu updates in %.3f ms, dropped "

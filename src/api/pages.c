@@ -21,6 +21,8 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ enum { CHECKS_PER_LIMIT = 8 };
 static uint64_t anonymous_pages(int statm)
 {
 	char text[128];
-	ssize_t n = pread(statm, text, sizeof text - 1, 0);
+	ssize_t n = system_read(statm, text, sizeof text - 1, 0);
 	unsigned long size, resident, shared;
 	if (n <= 0)
 		return UINT64_MAX;
@@ -58,8 +60,7 @@ static uint64_t private_pages(
 	uint64_t found = 0, n;
 	for (uint64_t at = 0; at < pages; at += n) {
 		n = pages - at < 1024 ? pages - at : 1024;
-		if (pread(limit->pagemap, words, n * 8, (off_t)((first + at) * 8)) !=
-		        (ssize_t)(n * 8))
+		if (system_read(limit->pagemap, words, n * 8, (first + at) * 8) != (ssize_t)(n * 8))
 			return 0; /* cannot be read: then there is no limit */
 		for (uint64_t k = 0; k < n; k++)
 			found += (words[k] & (present | swapped)) && !(words[k] & of_file);
@@ -144,8 +145,8 @@ int page_limit_start(struct fur_heap *heap, uint64_t bytes)
 	limit->bytes = bytes;
 	pthread_mutex_init(&limit->mutex, NULL);
 	limit->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	limit->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	limit->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	limit->statm = system_open("/proc/self/statm", O_RDONLY, 0);
+	limit->pagemap = system_open("/proc/self/pagemap", O_RDONLY, 0);
 	if (limit->statm < 0 || limit->pagemap < 0)
 		return fur_fail(FUR_ESYS,
 		        "dram_bytes needs /proc/self/statm and /proc/self/pagemap: "

@@ -15,6 +15,8 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/remedy.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -103,31 +105,19 @@ static void append_callers(uintptr_t code, char *text, size_t bytes)
 	}
 }
 
-static void write_all(const char *text)
-{
-	size_t left = strlen(text);
-	while (left) {
-		ssize_t n = write(STDERR_FILENO, text, left);
-		if (n <= 0)
-			return;
-		text += n;
-		left -= (size_t)n;
-	}
-}
-
 static void report(const struct fur_heap *heap, const void *at, uintptr_t code, bool goes_on)
 {
 	char text[2048];
 	describe_store(heap, at, code, text, sizeof text);
-	write_all("libfur: ");
-	write_all(heap_path(&heap->file));
-	write_all(": ");
-	write_all(text);
+	system_print(STDERR_FILENO, "libfur: ");
+	system_print(STDERR_FILENO, heap_path(&heap->file));
+	system_print(STDERR_FILENO, ": ");
+	system_print(STDERR_FILENO, text);
 	/* In code without unwind tables, to look for the callers may end the process. */
 	const size_t written = strlen(text);
 	append_callers(code, text, sizeof text);
-	write_all(text + written);
-	write_all("\n");
+	system_print(STDERR_FILENO, text + written);
+	system_print(STDERR_FILENO, "\n");
 	if (heap->log.log)
 		heap->log.log(goes_on ? FUR_LOG_WARNING : FUR_LOG_ERROR, text, heap->log.arg);
 }
@@ -168,7 +158,8 @@ static bool open_page(const void *at, uintptr_t code)
 	watch.next_page = (watch.next_page + 1) % OPEN_PAGES;
 	arch_store(&watch.any_open, 1);
 	if (mprotect((void *)(uintptr_t)page, watch.page_bytes, PROT_READ | PROT_WRITE)) {
-		write_all("libfur: cannot go on after a plain store: mprotect() failed\n");
+		system_print(STDERR_FILENO,
+		        "libfur: cannot go on after a plain store: mprotect() failed\n");
 		abort();
 	}
 	unlock_handler();
@@ -292,10 +283,8 @@ static int install_handler(void)
 	sigfillset(&ours.sa_mask);
 	watch.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	if (sigaction(SIGSEGV, &ours, &watch.before))
-		return fur_fail(FUR_ESYS,
-		        "FUR_DEBUG=plain-stores cannot install a handler for SIGSEGV: %s: run "
-		        "without that aid",
-		        strerror(errno));
+		return fail_system(FUR_ESYS, CALL_SIGNALS, errno, "or run without that aid",
+		        "FUR_DEBUG=plain-stores cannot install a handler for SIGSEGV");
 	watch.installed = true;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include "api/attach.h"
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/remedy.h"
 #include "replay/backup.h"
 
 #include <errno.h>
@@ -54,9 +55,8 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o)
 	/* INV-K4 */
 	heap->htm.read_only = true;
 	if (mprotect(heap->file.base, heap->file.mapped_bytes, PROT_READ))
-		return fur_fail(FUR_ESYS,
-		        "cannot protect the copy of the heap: %s: free some memory",
-		        strerror(errno));
+		return fail_system(FUR_ESYS, CALL_MAP_HEAP, errno, NULL,
+		        "cannot protect the copy of the heap");
 	snprintf(heap->info.pm_reason, sizeof heap->info.pm_reason,
 	        "read-only: a copy in memory, of what was durable");
 	heap_fill_info(heap, &replayed);

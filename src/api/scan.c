@@ -8,6 +8,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/remedy.h"
 #include "replay/backup.h"
 
 #include <errno.h>
@@ -104,10 +105,8 @@ static int fork_scan(struct scan *scan, int *result)
 	/* From now on the copy is the child's alone, and the kernel frees it at the child's end. */
 	heap_close_file(&scan->copy);
 	if (child < 0)
-		return fur_fail(error == ENOMEM ? FUR_ENOMEM : FUR_ESYS,
-		        "cannot start a process for the scan: %s: raise the limit on processes "
-		        "(ulimit -u, TasksMax=), or free some memory",
-		        strerror(error));
+		return fail_system(error == ENOMEM ? FUR_ENOMEM : FUR_ESYS, CALL_PROCESS, error,
+		        NULL, "cannot start a process for the scan");
 	return wait_for_child(child, scan->report, result);
 }
 

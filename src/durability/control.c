@@ -204,13 +204,16 @@ bool control_wait_for_replayer(struct durability *d)
 {
 	enum { AT_MOST_NS = 100000000 };
 	struct control *c = d->control;
+	uint64_t now = arch_now_ns();
+	const uint64_t until = now + AT_MOST_NS;
 	uint32_t moved = arch_load32_acquire(&c->moved);
 	if (control_refresh(d))
 		return true;
 	control_call(c);
 	/* We read `moved` before the tail.  So if a replay came in between, this returns at
 	 * once. */
-	arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
+	for (; now < until && arch_load32_acquire(&c->moved) == moved; now = arch_now_ns())
+		arch_futex_wait_shared(&c->moved, moved, until - now); /* a signal ends it */
 	return control_refresh(d);
 }
 

@@ -9,6 +9,8 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "durability/ring.h"
 #include "file/heap_file.h"
 
@@ -25,12 +27,10 @@ static int blocks_drain(struct durability *d)
 		return 0;
 	if (d->pm.domain == FUR_PM_SYNC)
 		return pm_drain(&d->pm);
-	if (fdatasync(d->pm.fd) == 0)
-		return 0;
-	return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
-	        "%s: cannot make new blocks durable: %s: make room, or check the disk; the heap is "
-	        "as it was",
-	        heap_path(d->file), strerror(errno));
+	const int error = system_sync_data(d->pm.fd);
+	return error ? fail_system(remedy_code(error), CALL_SYNC, error, "the heap is as it was",
+	                       "%s: cannot make new blocks durable", heap_path(d->file))
+	             : 0;
 }
 
 static int word_store(struct durability *d, uint64_t *word, uint64_t value)
@@ -59,6 +59,8 @@ static int grow_to(struct durability *d, uint64_t bytes)
 		return 0;
 	FUR_ASSERT(bytes % MEDIA_PAGE_BYTES == 0 && bytes <= d->super->heap_bytes);
 	int error = heap_allocate_more(d->pm.fd, heap_path(d->file), d->super, now, bytes);
+	if (!error)
+		error = heap_let_store(d->file, bytes);
 	if (!error)
 		error = blocks_drain(d);
 	if (!error)

@@ -7,6 +7,8 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
@@ -137,16 +139,13 @@ static uint64_t choose_address(const struct media_super *s, bool low)
 
 /* ------------------------------------------------------------------ contents */
 
+static const char NOTHING[] = "nothing was created";
+
 static int write_first_contents(int fd, struct media_super *s)
 {
 	uint8_t *file = mmap(NULL, s->file_bytes, PROT_READ | PROT_WRITE, FILE_SHARED, fd, 0);
 	if (file == MAP_FAILED)
-		return fur_fail(FUR_ESYS,
-		        "cannot map the new file: %s: "
-		        "free some memory, "
-		        "or raise the limits on it (ulimit -v, vm.max_map_count); "
-		        "nothing was created",
-		        strerror(errno));
+		return fail_system(FUR_ESYS, CALL_MAP, errno, NOTHING, "cannot map the new file");
 	heap_format(file + s->heap_offset, s->heap_bytes, media_heap_bytes(s, s), s->max_threads);
 	/* The first lap of the ring starts at durTS ring_slots: no slot of a zeroed ring contains
 	 * such a durTS, and no dependency reaches below 0. */
@@ -161,27 +160,20 @@ static int write_first_contents(int fd, struct media_super *s)
 		s->more.checksum = media_more_checksum(s);
 	memcpy(file, s, sizeof *s);
 	munmap(file, s->file_bytes);
-	if (fsync(fd))
-		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
-		        "cannot write the new file: %s: "
-		        "make room, check the disk, or choose another place; "
-		        "nothing was created",
-		        strerror(errno));
-	return 0;
+	const int error = system_sync(fd);
+	return error ? fail_system(remedy_code(error), CALL_SYNC, error, NOTHING,
+	                       "cannot write the new file")
+	             : 0;
 }
 
 /* ----------------------------------------------------------------- a new file */
 
 /* A directory without room for a name, or a file system without room for an inode, is as full as
  * one without room for the contents. */
-static int fail_create(int error)
+static int fail_create(enum system_call call, int error)
 {
-	if (error == ENOSPC || error == EDQUOT)
-		return fur_fail(FUR_ENOSPC,
-		        "the file system has no room for another file: "
-		        "make room, or choose another place; nothing was created");
-	return fur_fail(
-	        FUR_ESYS, "cannot create: %s: check the path and its permissions", strerror(error));
+	return fail_system(remedy_code(error), call, error, NOTHING,
+	        call == CALL_NAME ? "cannot name the new file" : "cannot create the file");
 }
 
 /* Open a file without a name, if the file system can make one.  Otherwise open a file with a
@@ -190,7 +182,7 @@ static int open_new_file(const char *path, uint32_t mode, struct heap_file *file
 {
 	char name[PATH_MAX];
 	snprintf(name, sizeof name, "%s", path);
-	file->fd = open(dirname(name), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	file->fd = system_open(dirname(name), O_TMPFILE | O_RDWR, 0600);
 	if (file->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
 		static const char suffix[] = ".XXXXXX";
 		const size_t length = strlen(path);
@@ -199,20 +191,18 @@ static int open_new_file(const char *path, uint32_t mode, struct heap_file *file
 			return fur_fail(FUR_ENOMEM, "no memory for the path: free some memory");
 		memcpy(file->temporary, path, length);
 		memcpy(file->temporary + length, suffix, sizeof suffix);
-		file->fd = mkostemp(file->temporary, O_CLOEXEC);
+		file->fd = system_open_temporary(file->temporary);
 		if (file->fd < 0) {
 			free(file->temporary);
 			file->temporary = NULL;
 		}
 	}
 	if (file->fd < 0)
-		return fail_create(errno);
+		return fail_create(CALL_CREATE, errno);
 	/* In both cases, set the mode independently of the umask. */
 	if (fchmod(file->fd, mode ? mode : 0600))
-		return fur_fail(FUR_ESYS,
-		        "cannot set the new file's mode: %s: "
-		        "choose another place, or another file_mode; nothing was created",
-		        strerror(errno));
+		return fail_system(
+		        FUR_ESYS, CALL_MODE, errno, NOTHING, "cannot set the new file's mode");
 	return 0;
 }
 
@@ -237,10 +227,13 @@ static int choose_place(struct heap_file *file)
 	const uint64_t wanted = s->address;
 	int error = FUR_EADDRESS;
 	for (int tries = 0; error == FUR_EADDRESS && tries < (wanted ? 1 : TRIES); tries++) {
-		if (getrandom(s->uuid, sizeof s->uuid, 0) != sizeof s->uuid)
-			return fur_fail(FUR_ESYS,
-			        "no random number for the heap: %s: try again; nothing was created",
-			        strerror(errno));
+		ssize_t n;
+		do
+			n = getrandom(s->uuid, sizeof s->uuid, 0);
+		while (n < 0 && errno == EINTR);
+		if (n != sizeof s->uuid)
+			return fail_system(FUR_ESYS, CALL_RANDOM, errno, NOTHING,
+			        "no random number for the heap");
 		s->address = wanted ? wanted : choose_address(s, tries >= TRIES / 2);
 		if (!address_fits(s->address, s->heap_bytes))
 			return fail_no_address(s);
@@ -276,6 +269,8 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 		error = write_first_contents(file->fd, s);
 	if (!error)
 		error = file_map_shared(file);
+	if (!error)
+		error = file_unshare(file); /* nothing is shared: only for copied_on_write */
 	if (error)
 		heap_close_file(file);
 	return error;
@@ -283,24 +278,45 @@ int heap_create_file(const char *path, const struct fur_options *options, struct
 
 /* -------------------------------------------------------------------- name */
 
+/* Give the file with the temporary name its name.  A file system without hard links may be able to
+ * rename without replacing.  Returns an errno. */
+static int name_temporary(struct heap_file *file, const char *path)
+{
+	if (link(file->temporary, path) == 0) {
+		unlink(file->temporary);
+	} else {
+		const int error = errno;
+		if (error == EEXIST)
+			return error;
+		if (renameat2(AT_FDCWD, file->temporary, AT_FDCWD, path, RENAME_NOREPLACE))
+			return errno == EEXIST ? EEXIST : error;
+	}
+	free(file->temporary);
+	file->temporary = NULL;
+	return 0;
+}
+
 /* Never replaces another file.   Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ESYS. */
-static int link_name(const struct heap_file *file, const char *path)
+static int link_name(struct heap_file *file, const char *path)
 {
 	char proc[64];
+	if (file->temporary) {
+		const int error = name_temporary(file, path);
+		return error == EEXIST ? fail_exists() : error ? fail_create(CALL_NAME, error) : 0;
+	}
 	snprintf(proc, sizeof proc, "/proc/self/fd/%d", file->fd);
 	/* Before Linux 6.10 only privileged processes may use an empty path; others get ENOENT, and
 	 * need /proc. */
-	int failed = file->temporary ? link(file->temporary, path)
-	                             : linkat(file->fd, "", AT_FDCWD, path, AT_EMPTY_PATH);
-	if (failed && !file->temporary && errno != EEXIST && access(proc, F_OK))
+	int failed = linkat(file->fd, "", AT_FDCWD, path, AT_EMPTY_PATH);
+	if (failed && errno == ENOENT && access(proc, F_OK))
 		return fur_fail(FUR_ESYS,
 		        "cannot name the new file: %s, and /proc is not mounted: mount it",
 		        strerror(errno));
-	if (failed && !file->temporary && errno != EEXIST)
+	if (failed && errno != EEXIST)
 		failed = linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 	if (failed && errno == EEXIST)
 		return fail_exists();
-	return failed ? fail_create(errno) : 0;
+	return failed ? fail_create(CALL_NAME, errno) : 0;
 }
 
 /* A name is durable when its directory is.  If this process may not read the directory, it cannot
@@ -309,19 +325,15 @@ static int sync_name(int fd, const char *path)
 {
 	char directory[PATH_MAX];
 	snprintf(directory, sizeof directory, "%s", path);
-	int dir = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int failed = dir >= 0 ? fsync(dir) : syncfs(fd), error = errno;
+	int dir = system_open(dirname(directory), O_RDONLY | O_DIRECTORY, 0);
+	int error = dir >= 0 ? system_sync(dir) : system_sync_file_system(fd);
 	if (dir >= 0)
 		close(dir);
 	/* A file system that does not sync directories returns EINVAL. */
-	if (!failed || (dir >= 0 && (error == EINVAL || error == EROFS)))
+	if (!error || (dir >= 0 && (error == EINVAL || error == EROFS)))
 		return 0;
-	if (error == ENOSPC || error == EDQUOT)
-		return fail_create(error);
-	return fur_fail(FUR_ESYS,
-	        "cannot make the new file's name durable: %s: "
-	        "check the disk, or choose another place; nothing was created",
-	        strerror(error));
+	return fail_system(remedy_code(error), CALL_SYNC, error, NOTHING,
+	        "cannot make the new file's name durable");
 }
 
 static bool same_file(int fd, const char *path)
@@ -338,7 +350,7 @@ static int map_by_name(struct heap_file *file, const char *path)
 {
 	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : FILE_SHARED;
 	const struct media_super *s = &file->geometry;
-	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	int fd = same_file(file->fd, path) ? system_open(path, O_RDWR, 0) : -1;
 	if (fd < 0 || !same_file(fd, path)) {
 		if (fd >= 0)
 			close(fd);
@@ -347,25 +359,17 @@ static int map_by_name(struct heap_file *file, const char *path)
 	bool failed = mmap(file->super, file->file_bytes, PROT_READ | PROT_WRITE,
 	                      shared | MAP_FIXED, fd, 0) == MAP_FAILED ||
 	              (file->writable == file->base &&
-	                      mmap(file->base, s->heap_bytes, PROT_READ | PROT_WRITE,
-	                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-	                              (off_t)s->heap_offset) == MAP_FAILED);
+	                      file_map_private(file, fd, MAP_FIXED) == MAP_FAILED);
 	int error = errno;
 	close(fd); /* releases no lock: our locks belong to another open file */
-	return failed ? file_map_failed(error) : 0;
+	return failed ? file_map_failed(error)
+	              : heap_let_store(file, media_heap_bytes(s, file->super));
 }
 
 static int name_durably(struct heap_file *file, const char *path)
 {
 	int error = link_name(file, path);
-	if (error)
-		return error;
-	if (file->temporary) {
-		unlink(file->temporary);
-		free(file->temporary);
-		file->temporary = NULL;
-	}
-	return sync_name(file->fd, path);
+	return error ? error : sync_name(file->fd, path);
 }
 
 /* We hold the worker's lock, so no process has opened the file.  If the name now belongs to another
@@ -484,12 +488,10 @@ int heap_finish_resized(struct heap_file *file)
 	s->checksum = media_super_checksum(s);
 	s->more.checksum = s->more.features ? media_more_checksum(s) : 0;
 	memcpy(file->super, s, sizeof *s);
-	if (fsync(file->fd))
-		return fur_fail(errno == ENOSPC || errno == EDQUOT ? FUR_ENOSPC : FUR_ESYS,
-		        "cannot write the new file: %s: make room, or check the disk; "
-		        "the heap is as it was",
-		        strerror(errno));
-	return 0;
+	const int error = system_sync(file->fd);
+	return error ? fail_system(remedy_code(error), CALL_SYNC, error, "the heap is as it was",
+	                       "cannot write the new file")
+	             : 0;
 }
 
 int heap_replace(struct heap_file *file, const char *path)
@@ -502,7 +504,7 @@ int heap_replace(struct heap_file *file, const char *path)
 	int error = link_name(file, name);
 	/* rename() replaces the name in one step, so at every moment it names a whole heap. */
 	if (!error && rename(name, path)) {
-		error = fail_create(errno);
+		error = fail_create(CALL_NAME, errno);
 		unlink(name);
 	}
 	return error ? error : sync_name(file->fd, path);

@@ -7,6 +7,8 @@
  * copy of the heap in the file, and nothing else refers to it.
  */
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 
 #include <errno.h>
@@ -15,10 +17,9 @@
 
 static int fail_map(int error)
 {
-	return fur_fail(error == ENOMEM || error == ENOSPC ? FUR_ENOMEM : FUR_ESYS,
-	        "FUR_DEBUG=plain-stores cannot map the heap a second time: %s: free some memory, "
-	        "raise the limits on it, or run without that aid",
-	        strerror(error));
+	return fail_system(error == ENOMEM || error == ENOSPC ? FUR_ENOMEM : FUR_ESYS, CALL_MEMORY,
+	        error, "or run without that aid",
+	        "FUR_DEBUG=plain-stores cannot map the heap a second time");
 }
 
 static bool all_zero(const uint8_t *page)
@@ -46,8 +47,9 @@ static void copy_heap(const struct heap_file *file, uint8_t *to)
 static int map_both(struct heap_file *file, int fd)
 {
 	const size_t bytes = file->mapped_bytes;
-	if (ftruncate(fd, (off_t)bytes))
-		return fail_map(errno);
+	const int failed = system_set_length(fd, bytes);
+	if (failed)
+		return fail_map(failed);
 	uint8_t *second =
 	        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (second == MAP_FAILED)
@@ -71,7 +73,7 @@ int heap_map_twice(struct heap_file *file)
 	int error = file_check_memory(file->mapped_bytes);
 	if (error)
 		return error;
-	int fd = memfd_create("libfur-debug", MFD_CLOEXEC);
+	int fd = system_open_memory("libfur-debug");
 	if (fd < 0)
 		return fail_map(errno);
 	error = map_both(file, fd);

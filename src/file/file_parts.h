@@ -70,10 +70,19 @@ FUR_MUST_USE int file_allocate(int fd, const struct media_super *s);
 FUR_MUST_USE int file_fill_holes(
         int fd, const struct media_super *s, const struct media_super *words);
 
+/* After a reflink or a snapshot, the first store to a block copies it, and on a full file system such
+ * a store would end the process.  Give the file blocks of its own; no byte changes.  Where the file
+ * system cannot, sets file->copied_on_write.   Errors: FUR_ENOSPC. */
+FUR_MUST_USE int file_unshare(struct heap_file *file);
+
 /* ----------------------------------------------------------- maps (heap_file.c) */
 
 /* Map the whole file shared, by its geometry.   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_map_shared(struct heap_file *file);
+
+/* mmap(2): map the heap in the file private, at its address.  A heap that grows is not writable
+ * yet: see heap_let_store(). */
+void *file_map_private(const struct heap_file *file, int fd, int flags);
 
 /* Keep a copy of the path, for messages.  Without memory for it they do without. */
 void file_keep_path(struct heap_file *file, const char *path);

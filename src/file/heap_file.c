@@ -6,6 +6,8 @@
 #include "base/checker.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
@@ -24,10 +26,7 @@
 
 int file_map_failed(int error)
 {
-	return fur_fail(FUR_ESYS,
-	        "cannot map the file: %s: "
-	        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
-	        strerror(error));
+	return fail_system(FUR_ESYS, CALL_MAP, error, NULL, "cannot map the file");
 }
 
 int file_map_shared(struct heap_file *file)
@@ -88,10 +87,8 @@ static int heap_map_failed(const struct media_super *s, int error)
 		        "use a kernel with 48-bit addresses, "
 		        "or create the heap with a lower fur_options.address",
 		        want, (void *)((uint8_t *)want + s->heap_bytes));
-	return fur_fail(FUR_ESYS,
-	        "cannot map %llu bytes at %p: %s: "
-	        "free some memory, or raise the limits on it (ulimit -v, vm.max_map_count)",
-	        (unsigned long long)s->heap_bytes, want, strerror(error));
+	return fail_system(FUR_ESYS, CALL_MAP_HEAP, error, NULL, "cannot map %llu bytes at %p",
+	        (unsigned long long)s->heap_bytes, want);
 }
 
 static int fail_taken(void *want, void *end)
@@ -110,6 +107,40 @@ static int fail_taken(void *want, void *end)
 	        want, end);
 }
 
+/* The part of the heap in which `part` lies, in whole pages. */
+static struct file_part pages_of(const struct heap_part *part)
+{
+	const uint64_t page = MEDIA_PAGE_BYTES;
+	return (struct file_part){part->from / page * page, round_up(part->to, page)};
+}
+
+int heap_let_store(const struct heap_file *file, uint64_t now)
+{
+	struct heap_part parts[HEAP_PARTS];
+	const struct media_super *s = &file->geometry;
+	/* A heap that is mapped twice is not stored to at `base`. */
+	if (!file->mapped_bytes || file->writable != file->base || !media_grows(s))
+		return 0;
+	heap_parts(s->heap_bytes, s->max_threads, now, parts);
+	for (int k = 0; k < HEAP_PARTS; k++) {
+		const struct file_part pages = pages_of(&parts[k]);
+		if (mprotect(
+		            file->base + pages.from, pages.to - pages.from, PROT_READ | PROT_WRITE))
+			return fail_system(FUR_ESYS, CALL_MAP_HEAP, errno, "the heap is as it was",
+			        "%s: cannot let %llu bytes of the heap be stored to",
+			        heap_path(file), (unsigned long long)now);
+	}
+	return 0;
+}
+
+void *file_map_private(const struct heap_file *file, int fd, int flags)
+{
+	const struct media_super *s = &file->geometry;
+	return mmap((void *)(uintptr_t)s->address, s->heap_bytes,
+	        PROT_READ | (media_grows(s) ? 0 : PROT_WRITE), MAP_PRIVATE | MAP_NORESERVE | flags,
+	        fd, (off_t)s->heap_offset);
+}
+
 int heap_map(struct heap_file *file)
 {
 	const struct media_super *s = &file->geometry;
@@ -118,8 +149,7 @@ int heap_map(struct heap_file *file)
 		return 0;
 	FUR_ASSERT(s->address % MEDIA_PAGE_BYTES == 0 && s->heap_offset % MEDIA_PAGE_BYTES == 0);
 	const int there = under_tsan() ? 0 : MAP_FIXED_NOREPLACE;
-	void *p = mmap(want, s->heap_bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | there | MAP_NORESERVE, file->fd, (off_t)s->heap_offset);
+	void *p = file_map_private(file, file->fd, there);
 	if (p == MAP_FAILED && errno != EEXIST)
 		return heap_map_failed(s, errno);
 	if (p != want) { /* a kernel before 4.17 takes the address for a hint */
@@ -131,7 +161,15 @@ int heap_map(struct heap_file *file)
 	checker_show(p, s->heap_bytes);
 	file->base = file->writable = p;
 	file->mapped_bytes = s->heap_bytes;
-	return 0;
+	/* A new file is not mapped yet.  Otherwise the size may have changed since the geometry was
+	 * read. */
+	int error = heap_let_store(file, media_heap_bytes(s, file->super ? file->super : s));
+	if (error) {
+		munmap(p, s->heap_bytes);
+		file->base = file->writable = NULL;
+		file->mapped_bytes = 0;
+	}
+	return error;
 }
 
 void heap_advise_growth(const struct heap_file *file)
@@ -183,14 +221,13 @@ static int fail_open(int error)
 	if (error == ENOENT)
 		return fur_fail(
 		        FUR_ENOENT, "no such file: create the heap first, or check the path");
-	return fur_fail(
-	        FUR_ESYS, "cannot open: %s: check the path and its permissions", strerror(error));
+	return fail_system(FUR_ESYS, CALL_OPEN, error, NULL, "cannot open");
 }
 
 int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
 	uint64_t file_bytes = 0, tail;
-	*file = (struct heap_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
+	*file = (struct heap_file){.fd = system_open(path, O_RDWR, 0)};
 	if (file->fd < 0)
 		return fail_open(errno);
 	/* Check before locking, so that a foreign file is refused as "not a heap".  No second check
@@ -206,6 +243,8 @@ int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file
 		error = file_map_shared(file);
 	if (!error && lock != HEAP_LOCK_NONE)
 		error = file_fill_holes(file->fd, &file->geometry, file->super);
+	if (!error && lock != HEAP_LOCK_NONE)
+		error = file_unshare(file);
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (error)

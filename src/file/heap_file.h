@@ -31,6 +31,8 @@ struct heap_file {
 	struct media_super geometry;
 	uint64_t file_bytes; /* of that mapping: the superblock's number */
 	bool in_memory;      /* a copy in memory (memory_copy.c) */
+	/* A store to the mapping may need another block: on a full disk it ends the process */
+	bool copied_on_write;
 	/* The heap, mapped copy-on-write at its address, after heap_map() */
 	uint8_t *base;
 	uint64_t mapped_bytes; /* of that mapping; 0: there is none */
@@ -101,6 +103,12 @@ FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct he
 /* Map the heap copy-on-write at its address, if it is not mapped.  Writes nothing.
  * Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);
+
+/* In a heap that grows: let this process store to the parts of the mapping that a heap of `now`
+ * bytes uses.  The rest can only be read: where the kernel limits private memory that can be
+ * written (RLIMIT_DATA, vm.overcommit_memory=2), it counts also what is never stored to.
+ * Errors: FUR_ESYS. */
+FUR_MUST_USE int heap_let_store(const struct heap_file *file, uint64_t now);
 
 /* For FUR_DEBUG=plain-stores (double_map.c): replace the mapping by one of a copy in memory without
  * the right to write, and map the copy's pages a second time, writable.  After recovery, while no

@@ -4,7 +4,9 @@
  * the process.  So if one process opens the file twice, the two exclude each other.
  */
 #include "file/locks.h"
+#include "base/arch.h"
 #include "base/error.h"
+#include "base/remedy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +18,18 @@ static int lock_call(int fd, int command, short type, enum heap_lock byte, struc
 {
 	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_WORKING);
 	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	return fcntl(fd, command, lock);
+	int failed;
+	/* On a network file system, or with FUSE, also the calls that do not wait for the lock.
+	 * A wait may be meant to end at a signal. */
+	do
+		failed = fcntl(fd, command, lock);
+	while (failed && errno == EINTR && command != F_OFD_SETLKW);
+	return failed;
 }
 
 int heap_lock_failed(int error)
 {
-	return fur_fail(FUR_ESYS,
-	        "cannot lock the heap file: %s: "
-	        "use a file system with open file description locks, or try again",
-	        strerror(error));
+	return fail_system(FUR_ESYS, CALL_LOCK, error, NULL, "cannot lock the heap file");
 }
 
 int heap_lock_try(int fd, enum heap_lock byte)
@@ -105,14 +110,13 @@ static int fail_locked(int fd, enum heap_lock byte)
 
 int heap_lock_file(int fd, enum heap_lock byte)
 {
-	enum { TRIES = 100 };
+	const uint64_t until = arch_now_ns() + 100000000;
 	int error = byte == HEAP_LOCK_NONE ? 0 : heap_lock_try(fd, byte);
 	/* A replayer that has waited for the worker to end holds this lock for a moment.  And now
 	 * and then inject-test finds it taken just after a program was killed, although the
 	 * program's parent has seen it end. */
-	for (int tries = 0; error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && tries < TRIES;
-	        tries++) {
-		usleep(1000);
+	while (error == FUR_EBUSY && byte == HEAP_LOCK_WORKER && arch_now_ns() < until) {
+		usleep(1000); /* shorter if a signal comes */
 		error = heap_lock_try(fd, byte);
 	}
 	return error == FUR_EBUSY ? fail_locked(fd, byte) : error;

@@ -4,33 +4,31 @@
  * this process and its children can reach it, and the kernel frees it when they have ended.
  */
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static int fail_memory(int error)
 {
-	return fur_fail(error == ENOMEM || error == ENOSPC ? FUR_ENOMEM : FUR_ESYS,
-	        "cannot make a copy of the heap in memory: %s: "
-	        "free some memory, or raise the limits on it; there is no copy",
-	        strerror(error));
+	return fail_system(error == ENOMEM || error == ENOSPC ? FUR_ENOMEM : FUR_ESYS, CALL_MEMORY,
+	        error, "there is no copy", "cannot make a copy of the heap in memory");
 }
 
 int file_check_memory(uint64_t bytes)
 {
-	struct rlimit most;
-	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
-	        bytes <= most.rlim_cur)
+	uint64_t most;
+	if (!system_may_write(bytes, &most))
 		return 0;
 	return fur_fail(FUR_ENOSPC,
 	        "the copy of the heap in memory needs %llu bytes "
 	        "and this process may write files of at most %llu: "
 	        "raise the limit (RLIMIT_FSIZE, ulimit -f); there is no copy",
-	        (unsigned long long)bytes, (unsigned long long)most.rlim_cur);
+	        (unsigned long long)bytes, (unsigned long long)most);
 }
 
 /* With the original's mode: a copy of the copy gets that mode, too. */
@@ -40,11 +38,11 @@ static int make_file(const struct heap_file *original, struct heap_file *copy)
 	int error = file_stat(original->fd, &st);
 	if (error)
 		return error;
-	copy->fd = memfd_create("libfur-copy", MFD_CLOEXEC);
-	if (copy->fd < 0 || fchmod(copy->fd, st.st_mode & 0777) ||
-	        ftruncate(copy->fd, (off_t)copy->geometry.file_bytes))
+	copy->fd = system_open_memory("libfur-copy");
+	if (copy->fd < 0 || fchmod(copy->fd, st.st_mode & 0777))
 		return fail_memory(errno);
-	return 0;
+	error = system_set_length(copy->fd, copy->geometry.file_bytes);
+	return error ? fail_memory(error) : 0;
 }
 
 int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy)

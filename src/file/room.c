@@ -4,13 +4,18 @@
  * else is a hole, which no process stores to.
  */
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -62,20 +67,19 @@ static int fail_no_room(uint64_t bytes, uint64_t left)
 
 int file_check_room(int fd, const struct media_super *s)
 {
-	struct rlimit most;
+	uint64_t most = 0;
 	struct file_part parts[FILE_PARTS_MOST];
 	uint64_t left = room_left(fd), bytes = 0;
 	for (unsigned k = 0, n = file_parts(s, s, parts); k < n; k++)
 		bytes += parts[k].to - parts[k].from;
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
-	        s->file_bytes > most.rlim_cur)
+	if (system_may_write(s->file_bytes, &most))
 		return fur_fail(FUR_ENOSPC,
 		        "the heap file needs %llu bytes "
 		        "and this process may write files of at most %llu: "
 		        "raise the limit (RLIMIT_FSIZE, ulimit -f), "
 		        "or choose a smaller heap_bytes or max_bytes, fewer or smaller logs; "
 		        "nothing was created",
-		        (unsigned long long)s->file_bytes, (unsigned long long)most.rlim_cur);
+		        (unsigned long long)s->file_bytes, (unsigned long long)most);
 	return bytes > left ? fail_no_room(bytes, left) : 0;
 }
 
@@ -88,19 +92,16 @@ static int fail_allocate(int fd, const struct media_super *s, int error)
 		        (unsigned long long)s->file_bytes);
 	if (means_full(error))
 		return fail_no_room(s->file_bytes, room_left(fd));
-	return fur_fail(FUR_ESYS,
-	        "cannot allocate %llu bytes: %s: check the disk, or choose another place; "
-	        "nothing was created",
-	        (unsigned long long)s->file_bytes, strerror(error));
+	return fail_system(FUR_ESYS, CALL_ALLOCATE, error, "nothing was created",
+	        "cannot allocate %llu bytes", (unsigned long long)s->file_bytes);
 }
 
 int file_allocate(int fd, const struct media_super *s)
 {
 	struct file_part parts[FILE_PARTS_MOST];
-	int error = ftruncate(fd, (off_t)s->file_bytes) ? errno : 0;
+	int error = system_set_length(fd, s->file_bytes);
 	for (unsigned k = 0, n = file_parts(s, s, parts); !error && k < n; k++)
-		error = posix_fallocate(
-		        fd, (off_t)parts[k].from, (off_t)(parts[k].to - parts[k].from));
+		error = system_allocate_zeros(fd, parts[k].from, parts[k].to);
 	return error ? fail_allocate(fd, s, error) : 0;
 }
 
@@ -117,17 +118,86 @@ int file_fill_holes(int fd, const struct media_super *s, const struct media_supe
 	struct file_part parts[FILE_PARTS_MOST];
 	int error = 0;
 	for (unsigned k = 0, n = file_parts(s, words, parts); !error && k < n; k++) {
-		/* Not posix_fallocate(): if the file system cannot allocate, it reads and writes
-		 * each block, and another process may be writing the block too. */
-		if (!has_no_hole(fd, &parts[k]) &&
-		        fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)parts[k].from,
-		                (off_t)(parts[k].to - parts[k].from)))
-			error = errno;
+		/* Not system_allocate_zeros(): another process may be writing to the part. */
+		if (!has_no_hole(fd, &parts[k]))
+			error = system_allocate(
+			        fd, FALLOC_FL_KEEP_SIZE, parts[k].from, parts[k].to);
 	}
 	if (error != ENOSPC && error != EDQUOT)
 		return 0;
 	return fur_fail(FUR_ENOSPC, "the file has holes (copied with cp --sparse?), "
 	                            "and the file system has no room to fill them: make room");
+}
+
+/* --------------------------------------------------------------- shared blocks */
+
+/* Does the file system write each change to new blocks, also where the file has blocks? */
+static bool always_copies(int fd)
+{
+	enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e, ZFS = 0x2fc12fc1 };
+	struct statfs fs;
+	if (fstatfs(fd, &fs))
+		return false;
+	const uint32_t type = (uint32_t)fs.f_type;
+	return type == (uint32_t)BTRFS || type == (uint32_t)BCACHEFS || type == (uint32_t)ZFS;
+}
+
+/* The next extents of a part: FS_IOC_FIEMAP.  False: the file system does not tell. */
+struct extents {
+	struct fiemap map;
+	struct fiemap_extent extent[32];
+};
+
+static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
+{
+	int failed;
+	do {
+		e->map = (struct fiemap){.fm_start = part->from,
+		        .fm_length = part->to - part->from,
+		        .fm_extent_count = sizeof e->extent / sizeof *e->extent};
+		failed = ioctl(fd, FS_IOC_FIEMAP, &e->map);
+	} while (failed && errno == EINTR);
+	return !failed && e->map.fm_mapped_extents;
+}
+
+/* Returns an errno. */
+static int unshare_part(int fd, struct file_part part)
+{
+	struct extents e;
+	while (part.from < part.to && ask_extents(fd, &part, &e))
+		for (unsigned k = 0; k < e.map.fm_mapped_extents; k++) {
+			const struct fiemap_extent *x = &e.extent[k];
+			const uint64_t end = x->fe_logical + x->fe_length,
+			               from = x->fe_logical > part.from ? x->fe_logical : part.from,
+			               to = end < part.to ? end : part.to;
+			int error = 0;
+			if (x->fe_flags & FIEMAP_EXTENT_SHARED && from < to)
+				error = system_allocate(fd,
+				        FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE, from, to);
+			if (error)
+				return error;
+			part.from = x->fe_flags & FIEMAP_EXTENT_LAST ? part.to : end;
+		}
+	return 0;
+}
+
+int file_unshare(struct heap_file *file)
+{
+	struct file_part parts[FILE_PARTS_MOST];
+	int error = 0;
+	file->copied_on_write = always_copies(file->fd);
+	if (file->copied_on_write)
+		return 0;
+	const unsigned n = file_parts(&file->geometry, file->super, parts);
+	for (unsigned k = 0; !error && k < n; k++)
+		error = unshare_part(file->fd, parts[k]);
+	if (error == ENOSPC || error == EDQUOT)
+		return fur_fail(FUR_ENOSPC,
+		        "the file shares blocks with a copy or a snapshot of it (cp --reflink), "
+		        "and "
+		        "the file system has no room for blocks of its own: make room");
+	file->copied_on_write = error != 0; /* it cannot unshare */
+	return 0;
 }
 
 /* ------------------------------------------------------------- logs, growth */
@@ -138,9 +208,8 @@ static int allocate_part(int fd, uint64_t from, uint64_t to)
 	/* An attempt that does not fit would leave other programs without room for a moment. */
 	if (to - from > room_left(fd))
 		return ENOSPC;
-	/* The file has its length, so its limit (RLIMIT_FSIZE) does not count.  posix_fallocate()
-	 * also works where the file system cannot allocate; nothing else uses the part yet. */
-	return posix_fallocate(fd, (off_t)from, (off_t)(to - from));
+	/* Nothing else uses the part yet. */
+	return system_allocate_zeros(fd, from, to);
 }
 
 int heap_allocate_log(int fd, const char *path, const struct media_super *s, uint32_t thread)
@@ -150,24 +219,24 @@ int heap_allocate_log(int fd, const char *path, const struct media_super *s, uin
 	int error = allocate_part(fd, from, from + s->log_bytes);
 	if (!error)
 		return 0;
-	return fur_fail(means_full(error) ? FUR_ENOSPC : FUR_ESYS,
-	        "%s: no room for the log of thread %u, %llu bytes: %s: make room on the file "
-	        "system and register again, or use fewer threads; the heap is as it was",
-	        path, thread, (unsigned long long)s->log_bytes, strerror(error));
+	return fail_system(remedy_code(error), CALL_ALLOCATE, error,
+	        "then register again; the heap is as it was",
+	        "%s: no room for the log of thread %u, %llu bytes", path, thread,
+	        (unsigned long long)s->log_bytes);
 }
 
 static int fail_grow(int fd, const char *path, uint64_t now, uint64_t to, int error)
 {
-	if (means_full(error))
+	if (error == ENOSPC || error == EDQUOT)
 		return fur_fail(FUR_ENOSPC,
-		        "%s: the heap has %llu bytes and needs %llu, and the file system has "
-		        "%llu left: make room, and try again; the heap is as it was",
+		        "%s: the file system has no room to let the heap grow from %llu to %llu "
+		        "bytes: %llu are left: make room, and try again; the heap is as it was",
 		        path, (unsigned long long)now, (unsigned long long)to,
 		        (unsigned long long)room_left(fd));
-	return fur_fail(FUR_ESYS,
-	        "%s: cannot allocate blocks to let the heap grow from %llu to %llu bytes: %s: "
-	        "check the disk, and try again; the heap is as it was",
-	        path, (unsigned long long)now, (unsigned long long)to, strerror(error));
+	return fail_system(remedy_code(error), CALL_ALLOCATE, error,
+	        "then try again; the heap is as it was",
+	        "%s: cannot allocate blocks to let the heap grow from %llu to %llu bytes", path,
+	        (unsigned long long)now, (unsigned long long)to);
 }
 
 int heap_allocate_more(
@@ -185,7 +254,7 @@ int heap_allocate_more(
 	if (!error)
 		return 0;
 	/* Give back the chunks that it did get.  What is left of the tables is little. */
-	(void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-	        (off_t)(s->heap_offset + now), (off_t)(to - now));
+	(void)!system_allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, s->heap_offset + now,
+	        s->heap_offset + to);
 	return fail_grow(fd, path, now, to, error);
 }

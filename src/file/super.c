@@ -4,6 +4,8 @@
  * the file: heap_read_super(), heap_check_super(), heap_tail().
  */
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "file/file_parts.h"
 #include "media/heap_layout.h"
 
@@ -15,8 +17,7 @@ int file_stat(int fd, struct stat *st)
 {
 	if (fstat(fd, st) == 0)
 		return 0;
-	return fur_fail(FUR_ESYS, "cannot stat the file: %s: check the disk and the mount",
-	        strerror(errno));
+	return fail_system(FUR_ESYS, CALL_STAT, errno, NULL, "cannot stat the file");
 }
 
 int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
@@ -33,11 +34,10 @@ int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)
 	/* A file of version 1 that was cut short may end where its superblock did. */
 	const ssize_t least = offsetof(struct media_super, forget);
 	memset(s, 0, sizeof *s);
-	const ssize_t n = st.st_size < least ? 0 : pread(fd, s, sizeof *s, 0);
+	const ssize_t n = st.st_size < least ? 0 : system_read(fd, s, sizeof *s, 0);
 	if (n < 0)
-		return fur_fail(FUR_ESYS,
-		        "cannot read the file: %s: check the disk, or restore the file from a copy",
-		        strerror(errno));
+		return fail_system(FUR_ESYS, CALL_READ, errno, "or restore the file from a copy",
+		        "cannot read the file");
 	if (n < least)
 		return fur_fail(FUR_ENOTHEAP,
 		        "too short (%lld bytes) for a libfur heap: check the path",

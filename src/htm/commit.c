@@ -183,6 +183,11 @@ static int update_roll_back(struct fur_update *tx)
 		return fur_fail(error, "%s", reason);
 	if (error == FUR_EFREE)
 		return fail_free(t);
+	if (t->failure[0]) {
+		fur_fail(error, "%s; the update was rolled back", t->failure);
+		t->failure[0] = 0;
+		return error;
+	}
 	if (error == FUR_ENOSPC)
 		return fur_fail(error,
 		        "%s: the heap is full, and has its largest size, or the file system has no "

@@ -306,6 +306,8 @@ struct fur_thread {
 	struct bulk_pause {
 		uint64_t all, store;
 	} pause;
+	/* Why the open update has failed, if no other message tells: tx_fail_saying().  Or "". */
+	char failure[512];
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had
@@ -545,6 +547,8 @@ void tx_abandon(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);
+/* The same, and then fur_errormsg() says what it says now. */
+void tx_fail_saying(struct fur_update *tx, int error);
 /* The log of the open update is full: make room.  False: the update has failed.  In hardware it
  * does not return. */
 bool store_make_room(struct fur_update *tx);

@@ -15,12 +15,21 @@
 #include "htm/marks.h"
 #include "htm/software.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void tx_fail(struct fur_update *tx, int error)
 {
 	if (!tx->error)
 		tx->error = error;
+}
+
+void tx_fail_saying(struct fur_update *tx, int error)
+{
+	struct fur_thread *t = tx->thread;
+	if (!tx->error)
+		snprintf(t->failure, sizeof t->failure, "%s", fur_errormsg());
+	tx_fail(tx, error);
 }
 
 FUR_API int fur_update_error(const fur_update *tx)

@@ -15,6 +15,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/remedy.h"
 #include "base/thread.h"
 #include "near/backend.h"
 #include "near/kernel.h"
@@ -385,7 +386,7 @@ static int threads_launch(void *machine, unsigned rank, unsigned tasklets)
 	if (error) {
 		free(r->tasklets);
 		r->tasklets = NULL;
-		return fur_fail(FUR_ESYS, "cannot start a thread: %s", strerror(error));
+		return fail_system(FUR_ESYS, CALL_THREAD, error, NULL, "cannot start a thread");
 	}
 	r->counters.launches++;
 	return 0;

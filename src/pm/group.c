@@ -5,6 +5,8 @@
 #include "pm/group.h"
 #include "base/arch.h"
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,26 +39,6 @@ enum {
 enum { PIECES = 64 }; /* that one system call writes; POSIX allows 1,024 on Linux */
 _Static_assert((int)PIECES <= IOV_MAX, "");
 
-/* Write all of the pieces.  A file write may be short if a signal or a full disk ends it. */
-static int write_pieces(int fd, struct iovec *pieces, int n, uint64_t offset)
-{
-	while (n) {
-		ssize_t done = pwritev(fd, pieces, n, (off_t)offset);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return done < 0 ? errno : EIO;
-		offset += (uint64_t)done;
-		for (; n && (size_t)done >= pieces->iov_len; pieces++, n--)
-			done -= (ssize_t)pieces->iov_len;
-		if (n) {
-			pieces->iov_base = (uint8_t *)pieces->iov_base + done;
-			pieces->iov_len -= (size_t)done;
-		}
-	}
-	return 0;
-}
-
 /* Write the requests, neighbours in the file by one system call. */
 static int write_requests(int fd, const struct group_request *r)
 {
@@ -69,7 +51,7 @@ static int write_requests(int fd, const struct group_request *r)
 			pieces[n++] = (struct iovec){(void *)(uintptr_t)r->from, r->bytes};
 			end += r->bytes;
 		}
-		error = write_pieces(fd, pieces, n, offset);
+		error = system_write_pieces(fd, pieces, n, offset);
 	}
 	return error;
 }
@@ -77,7 +59,7 @@ static int write_requests(int fd, const struct group_request *r)
 static int write_and_sync(struct group_commit *g, const struct group *group)
 {
 	int error = write_requests(g->fd, group->first);
-	return error ? error : fdatasync(g->fd) ? errno : 0;
+	return error ? error : system_sync_data(g->fd);
 }
 
 /* ------------------------------------------------------------------ members */
@@ -215,19 +197,18 @@ static void await_group(struct group_commit *g, struct group *group, uint64_t mi
 
 static int fail(int error)
 {
-	return error ? fur_fail(FUR_EIO,
-	                       "cannot write or sync the heap file: %s; updates can no longer be "
-	                       "made durable: close the heap, mend the disk, open it again",
-	                       strerror(error))
+	return error ? fail_system(FUR_EIO, CALL_SYNC, error,
+	                       "updates can no longer be made durable: close the heap, mend that, "
+	                       "open it again",
+	                       "cannot write or sync the heap file")
 	             : 0;
 }
 
 int group_write(struct group_commit *g, uint64_t offset, const void *from, uint64_t bytes)
 {
 	int cancel, error;
-	struct iovec piece = {(void *)(uintptr_t)from, bytes};
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* see group_sync() */
-	error = bytes ? write_pieces(g->fd, &piece, 1, offset) : 0;
+	error = bytes ? system_write(g->fd, from, bytes, offset) : 0;
 	if (error) {
 		pthread_mutex_lock(&g->mutex);
 		note_error(g, error);

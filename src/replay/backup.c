@@ -4,6 +4,8 @@
  */
 #include "replay/backup.h"
 #include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include "durability/ring.h"
 
 #include <errno.h>
@@ -24,14 +26,8 @@ struct backup {
 
 static int write_failed(int error)
 {
-	if (error == ENOSPC || error == EDQUOT)
-		return fur_fail(FUR_ENOSPC,
-		        "the file system has no room for the copy: make room, or choose another "
-		        "place; there is no copy");
-	return fur_fail(FUR_ESYS,
-	        "cannot write the copy: %s: check the disk, or choose another place; there is no "
-	        "copy",
-	        strerror(error));
+	return fail_system(
+	        remedy_code(error), CALL_WRITE, error, "there is no copy", "cannot write the copy");
 }
 
 /* The end of the updates that may be durable now.  Of another process we see the markers, and the
@@ -74,10 +70,10 @@ static int copy_piece(struct backup *b)
 	}
 	if (bytes > PIECE_BYTES)
 		bytes = PIECE_BYTES;
-	ssize_t done = pwrite(b->to.fd, b->d->image + b->d->copied, bytes, at);
-	if (done < 0)
-		return write_failed(errno);
-	b->d->copied += (uint64_t)done;
+	const int error = system_write(b->to.fd, b->d->image + b->d->copied, bytes, (uint64_t)at);
+	if (error)
+		return write_failed(error);
+	b->d->copied += bytes;
 	return 0;
 }
 
@@ -207,8 +203,9 @@ int backup_heap(struct durability *d, const struct heap_file *from, const char *
 	if (error)
 		return error;
 	error = backup_copy(d, from, &to);
-	if (!error && fsync(to.fd))
-		error = write_failed(errno);
+	const int unsynced = error ? 0 : system_sync(to.fd);
+	if (unsynced)
+		error = write_failed(unsynced);
 	if (!error)
 		error = heap_name_copy(&to, path); /* INV-B3 */
 	heap_close_file(&to);
@@ -226,12 +223,13 @@ int backup_at_rest(const struct heap_file *from, const struct heap_file *to)
 		if (data > at)
 			at = data;
 		const off_t bytes = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
-		ssize_t done = bytes > 0 ? pwrite(to->fd, (const uint8_t *)from->super + at,
-		                                   (size_t)bytes, at)
-		                         : 0;
-		if (done < 0)
-			return write_failed(errno);
-		at += done ? done : bytes;
+		const int error = bytes > 0
+		                          ? system_write(to->fd, (const uint8_t *)from->super + at,
+		                                    (size_t)bytes, (uint64_t)at)
+		                          : 0;
+		if (error)
+			return write_failed(error);
+		at += bytes;
 	}
 	return 0;
 }

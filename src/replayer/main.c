@@ -4,6 +4,8 @@
  * heap up to date after the program has ended.
  */
 #include "base/error.h"
+#include "base/standard_files.h"
+#include "base/system.h"
 #include "replay/preload.h"
 #include "replayer/operators.h"
 #include "replayer/privileges.h"
@@ -189,8 +191,8 @@ static void file_lost(void)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
-	if (!told && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-		_exit(EXIT_BAD_DATA);
+	if (!told)
+		system_print(STDERR_FILENO, text);
 	_exit(EXIT_BAD_DATA);
 }
 
@@ -331,6 +333,7 @@ int main(int argc, char **argv)
 	        "Exit status: 0 done, 1 the heap is damaged, missing or in use, 2 wrong usage.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.replay = REPLAY_DEFAULTS};
+	open_standard_files();
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version = "fur-replayer (libfur) " VERSION_TEXT;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))

@@ -4,6 +4,7 @@
  */
 #include "replayer/operating.h"
 #include "base/error.h"
+#include "base/remedy.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -104,10 +105,7 @@ int operating_start(struct operating *o)
 	o->errand = (struct operate){.d = o->d, .calls = &o->calls};
 	const int failed = thread_start(&o->thread, operating_main, o);
 	o->runs = !failed;
-	return failed ? fur_fail(FUR_ESYS,
-	                        "cannot start a thread: %s: raise the limit on them (ulimit -u, "
-	                        "TasksMax=)",
-	                        strerror(failed))
+	return failed ? fail_system(FUR_ESYS, CALL_THREAD, failed, NULL, "cannot start a thread")
 	              : 0;
 }
 

@@ -5,6 +5,8 @@
 #include "replayer/operators.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/remedy.h"
+#include "base/system.h"
 #include <fur_operator.h>
 
 #include <dlfcn.h>
@@ -51,8 +53,8 @@ static int check_file(const char *file, int fd, const struct stat *heap)
 {
 	struct stat st;
 	if (fstat(fd, &st))
-		return fur_fail(FUR_ESYS, "--operators %s: cannot stat it: %s: check the disk",
-		        file, strerror(errno));
+		return fail_system(
+		        FUR_ESYS, CALL_STAT, errno, NULL, "--operators %s: cannot stat it", file);
 	if (!S_ISREG(st.st_mode))
 		return fur_fail(FUR_EINVAL,
 		        "--operators %s: it is not a regular file: name a shared object", file);
@@ -127,12 +129,11 @@ static int load_object(struct operators *o, size_t at)
 
 static int load_file(struct operators *o, const char *file, const struct stat *heap)
 {
-	const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int fd = system_open(file, O_RDONLY | O_NONBLOCK, 0);
 	if (fd < 0)
-		return fur_fail(errno == ENOENT ? FUR_ENOENT : FUR_ESYS,
-		        "--operators %s: cannot open it: %s: check the path, and the rights of the "
-		        "heap's owner",
-		        file, strerror(errno));
+		return fail_system(errno == ENOENT ? FUR_ENOENT : FUR_ESYS, CALL_OPEN, errno,
+		        "fur-replayer opens it with the rights of the heap's owner",
+		        "--operators %s: cannot open it", file);
 	/* Open until the end: dlopen() takes two files that had the same name for one. */
 	o->all[o->n++] = (struct loaded){.file = file, .fd = fd};
 	int error = check_file(file, fd, heap);
@@ -150,8 +151,7 @@ int operators_load(const char *const *files, size_t n, int heap_fd, struct opera
 		return fur_fail(FUR_ENOMEM, "no memory for the operators: free some memory");
 	o->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	if (fstat(heap_fd, &heap))
-		return fur_fail(
-		        FUR_ESYS, "cannot stat the heap file: %s: check the disk", strerror(errno));
+		return fail_system(FUR_ESYS, CALL_STAT, errno, NULL, "cannot stat the heap file");
 	int error = 0;
 	for (size_t k = 0; k < n && !error; k++)
 		error = load_file(o, files[k], &heap);

@@ -11,6 +11,7 @@
  */
 #include "replayer/serve.h"
 #include "base/error.h"
+#include "base/remedy.h"
 #include "base/thread.h"
 #include "replayer/operating.h"
 
@@ -79,10 +80,7 @@ static int watch_start(struct server *s)
 {
 	/* The server's own thread takes the signals: they interrupt its sleep. */
 	int failed = thread_start(&s->watch, watch_main, s);
-	return failed ? fur_fail(FUR_ESYS,
-	                        "cannot start a thread: %s: raise the limit on them (ulimit -u, "
-	                        "TasksMax=)",
-	                        strerror(failed))
+	return failed ? fail_system(FUR_ESYS, CALL_THREAD, failed, NULL, "cannot start a thread")
 	              : 0;
 }
 
@@ -92,9 +90,7 @@ static int file_still_there(const struct server *s)
 {
 	struct stat st;
 	if (fstat(s->file.fd, &st))
-		return fur_fail(FUR_ESYS,
-		        "cannot stat the heap file: %s: check the disk and the mount",
-		        strerror(errno));
+		return fail_system(FUR_ESYS, CALL_STAT, errno, NULL, "cannot stat the heap file");
 	if (st.st_nlink == 0)
 		return fur_fail(FUR_ENOENT,
 		        "the heap file has been removed: nothing is left to replay for");

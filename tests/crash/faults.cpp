@@ -280,7 +280,7 @@ extern "C" __attribute__((visibility("default"))) int __wrap_fcntl(int fd, int c
 }
 WRAPPED(ssize_t, getrandom, void *to, size_t bytes, unsigned flags)
 {
-	return fails_with(GETRANDOM, EINTR) ? -1 : __real_getrandom(to, bytes, flags);
+	return fails_with(GETRANDOM, ENOSYS) ? -1 : __real_getrandom(to, bytes, flags);
 }
 
 /* ----------------------------------------------------------------- threads */

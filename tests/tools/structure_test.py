@@ -29,7 +29,8 @@ SOUND = {
     "src/base/error.c": '#include "base/error.h"\nint fail(void)\n{\n\treturn 0;\n}\n',
     "src/htm/htm.h": '#include "base/error.h"\nint begin(void);\n',
     "src/htm/htm.c": '#include "htm/htm.h"\nint begin(void)\n{\n\treturn fail();\n}\n',
-    "src/replay/replay.h": '#include "base/error.h"\n',
+    "src/replay/replay.h": '#include "base/error.h"\n/* open() a file */\n',
+    "src/base/system.c": 'int fail(void);\nint opens(void)\n{\n\treturn open("x", 0);\n}\n',
     "src/internals.hpp": '#include "htm/htm.h"\n',
     "README.md": f"# Short\n\n| {LONG_LINE} |\n\n    {LONG_LINE}\n\n```\n{LONG_LINE}\n```\n\n"
     f"https://example.org/{'x' * 100}\n",
@@ -107,6 +108,14 @@ BROKEN = {
             .replace("x/", "bulk/")
         },
         "pages    CONTRIBUTING.md: lists bulk above api, a higher layer",
+    ),
+    "a file that is opened in another place": (
+        {"src/htm/htm.c": 'int begin(void)\n{\n\treturn open("x", 0);\n}\n'},
+        "system   src/htm/htm.c:3: calls open(): call it by base/system.h",
+    ),
+    "a call that a signal may fail": (
+        {"src/htm/htm.c": "int begin(void)\n{\n\treturn fdatasync(0); /* open() */\n}\n"},
+        "system   src/htm/htm.c:3: calls fdatasync(): call it by base/system.h",
     ),
     "a call that goes up": (
         {"src/base/error.c": "int begin(void);\nint fail(void)\n{\n\treturn begin();\n}\n"},

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <sys/syscall.h>
 
-/* The test's own fdatasync() and posix_fallocate(): a disk that fails, or is full. */
+/* The test's own fdatasync() and fallocate(): a disk that fails, or is full. */
 static std::atomic<bool> sync_fails, disk_full;
 extern "C" int fdatasync(int fd)
 {
@@ -18,11 +18,13 @@ extern "C" int fdatasync(int fd)
 	}
 	return static_cast<int>(syscall(SYS_fdatasync, fd));
 }
-extern "C" int posix_fallocate(int fd, off_t from, off_t bytes)
+extern "C" int fallocate(int fd, int mode, off_t from, off_t bytes)
 {
-	if (disk_full)
-		return ENOSPC;
-	return syscall(SYS_fallocate, fd, 0, from, bytes) ? errno : 0;
+	if (disk_full && mode == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return static_cast<int>(syscall(SYS_fallocate, fd, mode, from, bytes));
 }
 
 namespace

@@ -8,7 +8,9 @@
 
 #include <csignal>
 #include <dirent.h>
+#include <linux/fs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -32,10 +34,10 @@ extern "C" int syncfs(int fd) noexcept
 	return static_cast<int>(syscall(SYS_syncfs, fd));
 }
 static int allocations;
-extern "C" int posix_fallocate(int fd, off_t offset, off_t bytes)
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
 	allocations++;
-	return syscall(SYS_fallocate, fd, 0, offset, bytes) ? errno : 0;
+	return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
 namespace
@@ -415,6 +417,55 @@ TEST_F(Space, Growth_OnAFullFileSystem_IsAnErrorOfTheCommit_AndTheHeapStaysGood)
 		heap.close();
 		EXPECT_EQ(open_result(), 0) << fur_errormsg();
 	});
+}
+
+bool reflink(const std::string &from, const std::string &to)
+{
+	const int in = open(from.c_str(), O_RDONLY),
+	          out = open(to.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+	const bool done = ioctl(out, FICLONE, in) == 0;
+	close(in);
+	close(out);
+	return done;
+}
+
+/* A store to a block that a copy shares needs another block. */
+TEST_F(Space, ReflinkedHeap_OnAFullDisk_IsRefusedAndNotKilled)
+{
+	const std::string image = path_ + ".xfs";
+	with_mounts([&](const std::string &place) {
+		const std::string make = "truncate -s 320M " + image +
+		                         " && mkfs.xfs -q -m reflink=1 " + image +
+		                         " 2>/dev/null && mount -o loop " + image + " " + place,
+		                  heap = place + "/heap";
+		if (system(make.c_str())) {
+			unlink(image.c_str());
+			return; /* no mkfs.xfs, or no loop device */
+		}
+		fur::Options o = small_options();
+		o.heap_bytes = 16 << 20;
+		fur::Heap::create(heap, o).close();
+		ASSERT_TRUE(reflink(heap, place + "/copy"));
+		fill_disk(place);
+		fur_heap *open_heap;
+		EXPECT_EQ(fur_open(heap.c_str(), &o, &open_heap), FUR_ENOSPC);
+		EXPECT_NE(std::string(fur_errormsg()).find("shares blocks"), std::string::npos)
+		        << fur_errormsg();
+		ASSERT_EQ(truncate((place + "/filler").c_str(), 0), 0);
+		fur::Heap again = fur::Heap::open(heap, o);
+		fill_disk(place);
+		fur::Thread self(again);
+		const std::string data(4000, 'x');
+		for (int k = 0; k < 3000; k++)
+			fur::update(self, [&](fur_update *tx) {
+				void *at = fur_alloc(tx, data.size());
+				fur_write(tx, at, data.data(), 3000);
+			});
+		again.close();
+		EXPECT_EQ(umount(place.c_str()), 0);
+		unlink(image.c_str());
+	});
+	unlink(image.c_str());
 }
 
 } // namespace

@@ -4,6 +4,7 @@
  * --version.
  */
 #include "command_line.hpp"
+#include "base/standard_files.h"
 
 #include <algorithm>
 #include <cctype>
@@ -326,6 +327,7 @@ std::string CommandLine::version() const
 std::optional<int> parse_or_exit_status(
         CommandLine &line, const std::string &program, int argc, char **argv)
 {
+	open_standard_files();
 	try {
 		if (line.parse(argc, argv))
 			return std::nullopt;

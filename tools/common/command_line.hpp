@@ -118,8 +118,8 @@ private:
 	std::vector<Option> options_, arguments_;
 };
 
-/* Parse for main().  Returns the exit status, or nothing if the program is to go on.  Wrong usage
- * is one line on standard error. */
+/* Parse for main(), after open_standard_files().  Returns the exit status, or nothing if the
+ * program is to go on.  Wrong usage is one line on standard error. */
 std::optional<int> parse_or_exit_status(
         CommandLine &line, const std::string &program, int argc, char **argv);
 

@@ -4,6 +4,7 @@
  * (docs/pm-emulate.md).
  */
 #include "../common/command_line.hpp"
+#include "base/standard_files.h"
 #include "process.hpp"
 #include "report.hpp"
 
@@ -479,6 +480,7 @@ int parse_options(int argc, char **argv, Options &o)
 int main(int argc, char **argv)
 {
 	Options o;
+	open_standard_files();
 	try {
 		int done = parse_options(argc, argv, o);
 		if (done >= 0)
