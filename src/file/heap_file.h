@@ -98,6 +98,13 @@ FUR_MUST_USE int heap_replace(struct heap_file *file, const char *path);
  * Errors as fur_open(). */
 FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file);
 
+/* heap_open_file() of a file that is open already, for reading and writing.  It belongs to `file`
+ * even after an error; `path` is for messages.  Errors as fur_open(). */
+FUR_MUST_USE int heap_take_file(
+        int fd, const char *path, enum heap_lock lock, struct heap_file *file);
+/* Set the message for a failed open().  Returns FUR_ENOENT or FUR_ESYS. */
+int heap_open_failed(int error);
+
 /* Map the heap copy-on-write at its address, if it is not mapped.  Writes nothing.
  * Errors: FUR_EADDRESS, FUR_ESYS. */
 FUR_MUST_USE int heap_map(struct heap_file *file);

@@ -98,8 +98,10 @@ static const struct argp_option options[] = {
                 "measurement during the first replays shows to be best",
                 0},
         {"operators", 'O', "FILE", 0,
-                "a shared object with operators for fur_bulk_run(), which the heap's owner or root "
-                "owns and nobody else may write; several times for several files",
+                "a shared object with operators for fur_bulk_run(), which belongs to root or to "
+                "the user "
+                "that fur-replayer runs as, and which only its owner may write; several times for "
+                "several files",
                 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
@@ -151,12 +153,12 @@ static int replay_file(const struct heap_file *file, const struct replay_options
 	return error;
 }
 
-static int run_once(const struct arguments *a)
+static int run_once(const struct arguments *a, int fd)
 {
 	struct heap_file file;
 	struct replay_result result;
 	bool recovered;
-	int error = heap_open_file(a->heap, HEAP_LOCK_WORKER, &file);
+	int error = heap_take_file(fd, a->heap, HEAP_LOCK_WORKER, &file);
 	if (error)
 		return fail_with(a->heap, error);
 	error = replay_file(&file, &a->replay, &result, &recovered);
@@ -251,10 +253,10 @@ static void say_detached(void *self)
 	sd_notifyf(0, "STATUS=waiting for a process to open the heap");
 }
 
-static int run_server(struct arguments *a)
+static int run_server(struct arguments *a, int fd)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
-	int error = server_start(a->heap, &a->replay, &a->operators, &events, &server);
+	int error = server_start(fd, a->heap, &a->replay, &a->operators, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);
 	handle_signals(a->operators.n != 0);
@@ -296,10 +298,10 @@ static void print_preload(const struct control_preload *p)
 	printf("\n");
 }
 
-static int print_status(const struct arguments *a)
+static int print_status(const struct arguments *a, int fd)
 {
 	struct server_status s;
-	int error = server_status(a->heap, &s);
+	int error = server_status(fd, a->heap, &s);
 	if (error)
 		return fail_with(a->heap, error);
 	if (s.worker_pid)
@@ -335,8 +337,8 @@ int main(int argc, char **argv)
 	argp_program_version = "fur-replayer (libfur) " VERSION_TEXT;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
-	int error = privileges_become_owner(a.heap);
-	if (error)
-		return fail_with(a.heap, error);
-	return a.status ? print_status(&a) : a.once ? run_once(&a) : run_server(&a);
+	const int fd = privileges_open_as_owner(a.heap);
+	if (fd < 0)
+		return fail_with(a.heap, fd);
+	return a.status ? print_status(&a, fd) : a.once ? run_once(&a, fd) : run_server(&a, fd);
 }

@@ -8,9 +8,16 @@
 
 #include <fur.h>
 
-/* privileges_become_owner - if this process runs as root and the file at `path` is another user's,
- * become that user permanently.  Call it before opening the file: if the path leads to another file
- * by then, that file opens only if the user may open it.  Errors: FUR_ESYS. */
-FUR_MUST_USE int privileges_become_owner(const char *path);
+/* privileges_open_as_owner - open the heap's file for reading and writing.  If this process runs as
+ * root and the file is another user's, become that user permanently before, and open the file only
+ * if the user may.
+ *
+ *   INV-OW1  The path leads to the file once.  All that follows, above all the look at the owner,
+ *            is done to that file, so that who may change names in the path's directories cannot
+ *            have another file opened with the rights that suit the first one.
+ *
+ * Returns a descriptor, or an error, which is negative.
+ * Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_ESYS. */
+FUR_MUST_USE int privileges_open_as_owner(const char *path);
 
 #endif /* FUR_PRIVILEGES_H */

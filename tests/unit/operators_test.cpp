@@ -563,10 +563,22 @@ TEST_F(OperatorFiles, OnlyASharedObjectOfTheOwner_ThatNobodyElseMayWrite_IsLoade
 		copy();
 		EXPECT_EQ(chown(file, 12345, 12345), 0);
 		expect_refused_file({file}, "belongs to user 12345");
+		/* This process is not that user, and would run the user's code with its rights. */
 		EXPECT_EQ(chown(path_.c_str(), 12345, 12345), 0);
-		Replayer owner(path_, {file});
-		EXPECT_EQ(owner.error(), 0) << owner.message();
+		expect_refused_file(
+		        {file}, "belongs to user 12345, and fur-replayer runs as user 0");
+		EXPECT_EQ(chown(file, 0, 0), 0);
+		Replayer of_root(path_, {file});
+		EXPECT_EQ(of_root.error(), 0) << of_root.message();
 	}
+}
+
+/* The loader has the open file, and no directory for $ORIGIN. */
+TEST_F(OperatorFiles, AnObjectWhoseLibraryIsNotFound_IsRefusedForThatReason)
+{
+	expect_refused_file(
+	        {NEEDING_OBJECT}, "a library that it needs cannot be loaded: libneeded-library.so");
+	expect_refused_file({NEEDING_OBJECT}, "$ORIGIN");
 }
 
 TEST_F(OperatorFiles, AnObjectWithoutATable_IsRefused)
