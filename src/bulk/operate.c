@@ -228,6 +228,8 @@ bool operate_exchange(struct operate *o)
 
 bool operate_map(struct operate *o)
 {
+	o->batch.before = o->done;
+	o->batch.done = &errand_of(o)->done;
 	const int error = o->calls->map(o->calls->self, &o->batch);
 	if (error)
 		return refuse(o, error);

@@ -199,13 +199,17 @@ static void file_lost(void)
 /* Handle SIGBUS, and with operators the other signals of a crash. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
-	const bool bus = number == SIGBUS;
-	if (!bus || !server_maps(server, info->si_addr))
+	const bool sent = info->si_code <= 0; /* by kill(): there is no address */
+	const bool bus = number == SIGBUS && !sent;
+	if (!sent && (!bus || !server_maps(server, info->si_addr)))
 		operators_crashed(number, info, context);
 	if (bus)
 		file_lost();
-	/* Not an operator's: the processor raises it again, and the process dies of it. */
+	/* Not an operator's: the processor raises it again, and the process dies of it.  A signal that
+	 * was sent comes once: without raise(), only the next crash would end the process. */
 	signal(number, SIG_DFL);
+	if (sent)
+		raise(number);
 }
 
 static void handle_signals(bool operators)

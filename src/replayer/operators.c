@@ -320,8 +320,10 @@ static int map_batch(void *self, struct operate_batch *b)
 		return fail_crashed(o, &call, b->numbers[at]);
 	}
 	calling = &call;
-	while (at < b->n && map_one(o, b, at))
+	while (at < b->n && map_one(o, b, at)) {
 		at = at + 1;
+		arch_store(b->done, b->before + at);
+	}
 	calling = NULL;
 	return at < b->n ? fail_left(o, b->numbers[at]) : 0;
 }
