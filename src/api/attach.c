@@ -33,7 +33,7 @@ int heap_attach(struct durability *d, const struct heap_file *file,
 	/* The heap's first words never change after its creation, and no log changes them, so they
 	 * can be checked before recovery.  Thus fur_open() and all programs that replay refuse the
 	 * same files, before they write to them. */
-	error = heap_check_header(d->image, g->heap_bytes, media_grows(g), g->max_threads);
+	error = heap_check_header(d->image, g->heap_bytes, media_grows(g), media_stocks(g));
 	if (!error)
 		error = check_size(d);
 	if (error)

@@ -81,6 +81,7 @@ FUR_MUST_USE int heap_create_memory_copy(const struct heap_file *original, struc
  * Errors: FUR_EINVAL, FUR_ENOSPC, FUR_EBUSY, FUR_ESYS. */
 struct heap_sizes {
 	uint64_t heap_bytes, max_bytes, log_bytes, ring_slots;
+	uint32_t max_threads;
 };
 FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *original,
         const struct heap_sizes *sizes, struct heap_file *file);
@@ -88,9 +89,10 @@ FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *o
 uint64_t heap_most_bytes(const struct media_super *s);
 /* Write the superblock, and make the file durable.  Errors: FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_finish_resized(struct heap_file *file);
-/* Give the file the name of the heap that it replaces, durably.  Errors: FUR_EINVAL, FUR_ENOSPC,
- * FUR_ESYS. */
-FUR_MUST_USE int heap_replace(struct heap_file *file, const char *path);
+/* Give the file the name of the heap that it replaces, durably, if the name still leads to that.
+ * Errors: FUR_EINVAL, FUR_EBUSY, FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_replace(
+        struct heap_file *file, const struct heap_file *original, const char *path);
 
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 

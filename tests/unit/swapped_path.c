@@ -4,6 +4,7 @@
  * to, just when the program uses the path for the first time.
  *
  *     SWAP_PATH   the path
+ *     SWAP_END    instead: what the path ends with
  *     SWAP_AWAY   the file has this name during the first use, so that the path leads nowhere
  *     SWAP_OTHER  the file of this name gets the path after the first use
  */
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,32 +24,35 @@ static bool used;
 
 static bool is_first_use(const char *path)
 {
-	const char *ours = getenv("SWAP_PATH");
-	if (used || !ours || !path || strcmp(path, ours) != 0)
+	const char *whole = getenv("SWAP_PATH"), *end = getenv("SWAP_END");
+	const size_t bytes = path ? strlen(path) : 0, least = end ? strlen(end) : SIZE_MAX;
+	if (used || !path || ((!whole || strcmp(path, whole) != 0) && bytes < least))
+		return false;
+	if (bytes >= least && strcmp(path + bytes - least, end) != 0)
 		return false;
 	used = true;
 	return true;
 }
 
-static void swap(const char *variable, bool back)
+static void swap(const char *path, const char *variable, bool back)
 {
-	const char *path = getenv("SWAP_PATH"), *name = getenv(variable);
+	const char *name = getenv(variable);
 	if (name && (back ? rename(name, path) : rename(path, name)))
 		abort();
 }
 
-static void before(bool first)
+static void before(const char *path, bool first)
 {
 	if (first)
-		swap("SWAP_AWAY", false);
+		swap(path, "SWAP_AWAY", false);
 }
 
-static void after(bool first)
+static void after(const char *path, bool first)
 {
 	if (!first)
 		return;
-	swap("SWAP_AWAY", true);
-	swap("SWAP_OTHER", true);
+	swap(path, "SWAP_AWAY", true);
+	swap(path, "SWAP_OTHER", true);
 }
 
 /* The functions that look at a path, under each of their names in the C library. */
@@ -57,9 +62,9 @@ static void after(bool first)
 	{                                                                                          \
 		int (*real)(const char *, struct stat *) = dlsym(RTLD_NEXT, #name);                \
 		const bool first = is_first_use(path);                                             \
-		before(first);                                                                     \
+		before(path, first);                                                               \
 		const int result = real(path, to);                                                 \
-		after(first);                                                                      \
+		after(path, first);                                                                \
 		return result;                                                                     \
 	}
 #define WRAP_OPEN(name)                                                                            \
@@ -68,9 +73,9 @@ static void after(bool first)
 	{                                                                                          \
 		int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, #name);                     \
 		const bool first = is_first_use(path);                                             \
-		before(first);                                                                     \
+		before(path, first);                                                               \
 		const int result = real(path, flags, mode);                                        \
-		after(first);                                                                      \
+		after(path, first);                                                                \
 		return result;                                                                     \
 	}
 #define WRAP_ACCESS(name)                                                                          \
@@ -79,9 +84,9 @@ static void after(bool first)
 	{                                                                                          \
 		int (*real)(const char *, int) = dlsym(RTLD_NEXT, #name);                          \
 		const bool first = is_first_use(path);                                             \
-		before(first);                                                                     \
+		before(path, first);                                                               \
 		const int result = real(path, mode);                                               \
-		after(first);                                                                      \
+		after(path, first);                                                                \
 		return result;                                                                     \
 	}
 WRAP_STAT(stat)
