@@ -127,12 +127,9 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 int check_closed(const heap_file &file)
 {
 	durability d;
-	fur_options options;
-	char reason[160];
-	fur_options_init(&options);
 	int error = heap_lock_file(file.fd, HEAP_LOCK_REPLAYER);
 	if (!error)
-		error = heap_attach(&d, &file, &options, reason, sizeof reason);
+		error = heap_attach_to_replay(&d, &file);
 	if (error)
 		return error;
 	error = file.super->state == MEDIA_CLOSED
@@ -231,16 +228,22 @@ int main(int argc, char **argv)
 	tools::CommandLine line("fur-resize",
 	        "Change the sizes of a heap that no process has open.  fur-resize writes a new "
 	        "file, which needs room next to the old one, and then replaces the old one.");
-	line.footer("Exit status: 0 done, 1 the heap is as it was, 2 wrong usage.");
+	line.footer("BYTES may end in K, M, G or T, for powers of 1024.  Exit status: 0 done, 1 "
+	            "the heap is "
+	            "as it was, 2 wrong usage.");
 	line.argument("HEAP", path, "the heap file").required();
 	line.option("--heap-bytes", sizes.heap_bytes,
-	        "the size that the heap has now: it may shrink down to the last memory in use; it "
-	        "can grow again; 0: as it is");
+	            "the size that the heap has now: it may shrink down to the last memory in use; "
+	            "it "
+	            "can grow again; 0: as it is")
+	        .in_bytes();
 	line.option("--max-bytes", sizes.max_bytes,
-	        "the size up to which the heap may grow: it may become larger, as far as the "
-	        "allocator's tables have room; 0: as it is");
+	            "the size up to which the heap may grow: it may become larger, as far as the "
+	            "allocator's tables have room; 0: as it is")
+	        .in_bytes();
 	line.option("--log-bytes", sizes.log_bytes,
-	        "of each thread's redo log, a power of two; 0: as they are");
+	            "of each thread's redo log, a power of two; 0: as they are")
+	        .in_bytes();
 	line.option("--ring-slots", sizes.ring_slots, "a power of two; 0: as they are");
 	line.option("--max-threads", sizes.max_threads,
 	        "threads that can be registered at one time; 0: as it is");

@@ -40,3 +40,11 @@ int heap_attach(struct durability *d, const struct heap_file *file,
 		durability_detach(d);
 	return error;
 }
+
+int heap_attach_to_replay(struct durability *d, const struct heap_file *file)
+{
+	struct fur_options options;
+	char reason[160];
+	fur_options_init(&options);
+	return heap_attach(d, file, &options, reason, sizeof reason);
+}

@@ -133,12 +133,7 @@ static int replay_file(const struct heap_file *file, const struct replay_options
         struct replay_result *result, bool *recovered)
 {
 	struct durability d;
-	struct fur_options o;
-	char reason[160];
-	fur_options_init(&o);
-	/* The default domain is enough, whichever domain the heap was used in: on tmpfs or a disk,
-	 * fdatasync makes the file durable. */
-	int error = heap_attach(&d, file, &o, reason, sizeof reason);
+	int error = heap_attach_to_replay(&d, file);
 	if (error)
 		return error;
 	d.replay_options = *how;

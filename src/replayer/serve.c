@@ -227,13 +227,10 @@ void server_stop(struct server *s)
 /* Take the heap's file, and be its replayer. */
 static int take_heap(struct server *s, int fd, const char *path)
 {
-	char reason[160];
-	struct fur_options options;
-	fur_options_init(&options);
 	int error = heap_take_file(fd, path, HEAP_LOCK_REPLAYER, &s->file); /* INV-S1 */
 	if (error)
 		return error;
-	error = heap_attach(&s->d, &s->file, &options, reason, sizeof reason);
+	error = heap_attach_to_replay(&s->d, &s->file);
 	if (error)
 		heap_close_file(&s->file);
 	return error;

@@ -84,8 +84,14 @@ first = expect_good(most=64 << 20, log=65536)
 # One after the other, and all at once.
 run(resize, heap, "--log-bytes", "1048576").check_returncode()
 expect_good(**{**first, "log": 1 << 20})
-run(resize, heap, "--ring-slots", "64").check_returncode()
+run(resize, heap, "--ring-slots", "64", "--log-bytes", "1M").check_returncode()
 expect_good(**{**first, "log": 1 << 20, "ring": 64})
+for wrong in ("1m", "M", "1.5M", "-1M", "1MB", "99999999999T"):
+    done = run(resize, heap, "--log-bytes", wrong)
+    assert done.returncode == 2, done
+    assert f"--log-bytes {wrong}: use a number of bytes, as 16777216 or 16M" in done.stderr, done
+done = run(resize, heap, "--ring-slots", "1K")
+assert done.returncode == 2 and "use a whole number, in digits" in done.stderr, done
 run(resize, heap, "--ring-slots", "4096", "--log-bytes", "16384").check_returncode()
 expect_good(**{**first, "log": 16384, "ring": 4096})
 blocks = os.stat(heap).st_blocks
