@@ -72,8 +72,8 @@ struct operate_batch {
 	uint8_t *records;  /* in: copies; out: what they become */
 	uint64_t *numbers;
 	bool *changed;
-	/* Of the errand: how many were mapped before this batch; the program's word for that number,
-	 * which the mapping counts up, so that the program sees that it goes on */
+	/* How many of the errand's records were mapped before this batch; the program's word for
+	 * that number, which the mapping counts up, so that the program sees that it goes on */
 	uint64_t before, *done;
 };
 

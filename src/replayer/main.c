@@ -200,8 +200,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
 		operators_crashed(number, info, context);
 	if (bus)
 		file_lost();
-	/* Not an operator's: the processor raises it again, and the process dies of it.  A signal that
-	 * was sent comes once: without raise(), only the next crash would end the process. */
+	/* Not an operator's: the processor raises it again, and the process dies of it.  A signal
+	 * that was sent comes once: without raise(), only the next crash would end the process. */
 	signal(number, SIG_DFL);
 	if (sent)
 		raise(number);

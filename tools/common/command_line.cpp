@@ -170,8 +170,8 @@ static bool number_in(const std::string &word, bool integer, long double &number
 	       !std::isnan(number);
 }
 
-/* A number of bytes with K, M, G or T, for powers of 1024, as a plain number.  What is no such number
- * remains as it is. */
+/* A number of bytes with K, M, G or T, for powers of 1024, as a plain number.  What is no such
+ * number remains as it is. */
 static std::string without_unit(const std::string &word)
 {
 	static const std::string units = "KMGT";
