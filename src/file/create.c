@@ -325,10 +325,18 @@ static int sync_name(int fd, const char *path)
 	        strerror(error));
 }
 
-static bool same_file(int fd, const char *path)
+static bool same_file(int fd, int other)
 {
 	struct stat a, b;
-	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Is this the path's file, and its last part no symbolic link? */
+static bool is_named(int fd, const char *path)
+{
+	struct stat a, b;
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
 	       a.st_ino == b.st_ino;
 }
 
@@ -339,8 +347,9 @@ static int map_by_name(struct heap_file *file, const char *path)
 {
 	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : FILE_SHARED;
 	const struct media_super *s = &file->geometry;
-	int fd = same_file(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	if (fd < 0 || !same_file(fd, path)) {
+	/* O_NONBLOCK: another file may have the name by now, of any type. */
+	int fd = is_named(file->fd, path) ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0 || !same_file(fd, file->fd)) {
 		if (fd >= 0)
 			close(fd);
 		return 0; /* renamed or removed meanwhile: the mappings are good as they are */
@@ -373,7 +382,7 @@ static int name_durably(struct heap_file *file, const char *path)
  * file, leave that alone. */
 static void remove_name(const struct heap_file *file, const char *path)
 {
-	if (same_file(file->fd, path))
+	if (is_named(file->fd, path))
 		unlink(path);
 }
 
@@ -519,14 +528,6 @@ static int name_beside(struct heap_file *file, const char *path, char name[PATH_
 		error = link_name(file, name);
 	}
 	return error;
-}
-
-/* Does the path lead to this very file, without a symbolic link as its last part? */
-static bool is_named(int fd, const char *path)
-{
-	struct stat a, b;
-	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
 }
 
 static int move_over(const char *name, const char *path, const struct heap_file *original)

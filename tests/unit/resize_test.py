@@ -319,6 +319,23 @@ if swapped_path:
     assert done.returncode == 1 and "another file has got the heap's name" in done.stderr, done
     assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
 
+# Another file gets the name of a new heap as soon as that has it: the program does not touch it.
+if swapped_path:
+    before = contents()
+    os.rename(heap, place + "/other")
+    done = subprocess.run(
+        [growing_heap, "make", heap],
+        capture_output=True,
+        text=True,
+        env=dict(
+            os.environ,
+            **{"LD_PRELOAD": swapped_path, "SWAP_PATH": heap, "SWAP_USE": "2"},
+            SWAP_OTHER=place + "/other",
+        ),
+    )
+    assert done.returncode == 0, done
+    assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
+
 # A kill at any point leaves the old heap or the new one.
 seed = random.randrange(1 << 32)
 print("seed", seed)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * swapped_path.c - for LD_PRELOAD: somebody who may write the directory changes what a path leads
- * to, just when the program uses the path for the first time.
+ * to, just when the program uses the path for the first time, or another one.
  *
  *     SWAP_PATH   the path
  *     SWAP_END    instead: what the path ends with
- *     SWAP_AWAY   the file has this name during the first use, so that the path leads nowhere
- *     SWAP_OTHER  the file of this name gets the path after the first use
+ *     SWAP_USE    which use, if not the first one
+ *     SWAP_AWAY   the file has this name during this use, so that the path leads nowhere
+ *     SWAP_OTHER  the file of this name gets the path after this use
  */
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,18 +20,18 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-static bool used;
+static long uses;
 
-static bool is_first_use(const char *path)
+static bool is_this_use(const char *path)
 {
 	const char *whole = getenv("SWAP_PATH"), *end = getenv("SWAP_END");
 	const size_t bytes = path ? strlen(path) : 0, least = end ? strlen(end) : SIZE_MAX;
-	if (used || !path || ((!whole || strcmp(path, whole) != 0) && bytes < least))
+	if (!path || ((!whole || strcmp(path, whole) != 0) && bytes < least))
 		return false;
 	if (bytes >= least && strcmp(path + bytes - least, end) != 0)
 		return false;
-	used = true;
-	return true;
+	const char *which = getenv("SWAP_USE");
+	return ++uses == (which ? strtol(which, NULL, 10) : 1);
 }
 
 static void swap(const char *path, const char *variable, bool back)
@@ -41,15 +41,15 @@ static void swap(const char *path, const char *variable, bool back)
 		abort();
 }
 
-static void before(const char *path, bool first)
+static void before(const char *path, bool now)
 {
-	if (first)
+	if (now)
 		swap(path, "SWAP_AWAY", false);
 }
 
-static void after(const char *path, bool first)
+static void after(const char *path, bool now)
 {
-	if (!first)
+	if (!now)
 		return;
 	swap(path, "SWAP_AWAY", true);
 	swap(path, "SWAP_OTHER", true);
@@ -61,10 +61,10 @@ static void after(const char *path, bool first)
 	int wrapped_##name(const char *path, struct stat *to)                                      \
 	{                                                                                          \
 		int (*real)(const char *, struct stat *) = dlsym(RTLD_NEXT, #name);                \
-		const bool first = is_first_use(path);                                             \
-		before(path, first);                                                               \
+		const bool now = is_this_use(path);                                                \
+		before(path, now);                                                                 \
 		const int result = real(path, to);                                                 \
-		after(path, first);                                                                \
+		after(path, now);                                                                  \
 		return result;                                                                     \
 	}
 #define WRAP_OPEN(name)                                                                            \
@@ -72,10 +72,10 @@ static void after(const char *path, bool first)
 	int wrapped_##name(const char *path, int flags, mode_t mode)                               \
 	{                                                                                          \
 		int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, #name);                     \
-		const bool first = is_first_use(path);                                             \
-		before(path, first);                                                               \
+		const bool now = is_this_use(path);                                                \
+		before(path, now);                                                                 \
 		const int result = real(path, flags, mode);                                        \
-		after(path, first);                                                                \
+		after(path, now);                                                                  \
 		return result;                                                                     \
 	}
 #define WRAP_ACCESS(name)                                                                          \
@@ -83,10 +83,10 @@ static void after(const char *path, bool first)
 	int wrapped_##name(const char *path, int mode)                                             \
 	{                                                                                          \
 		int (*real)(const char *, int) = dlsym(RTLD_NEXT, #name);                          \
-		const bool first = is_first_use(path);                                             \
-		before(path, first);                                                               \
+		const bool now = is_this_use(path);                                                \
+		before(path, now);                                                                 \
 		const int result = real(path, mode);                                               \
-		after(path, first);                                                                \
+		after(path, now);                                                                  \
 		return result;                                                                     \
 	}
 WRAP_STAT(stat)
