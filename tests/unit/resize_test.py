@@ -295,11 +295,11 @@ done = run(resize, place + "/missing/heap")
 assert done.returncode == 1 and "no such file" in done.stderr, done
 
 # A file that is not fur-resize's own stays, whatever its name is.
-with open(heap + ".resized", "w") as foreign:
-    foreign.write("mine")
+with open(heap + ".resized", "w") as theirs:
+    theirs.write("mine")
 run(resize, heap, "--log-bytes", "16384").check_returncode()
-with open(heap + ".resized") as foreign:
-    assert foreign.read() == "mine"
+with open(heap + ".resized") as theirs:
+    assert theirs.read() == "mine"
 os.unlink(heap + ".resized")
 
 # Another file gets the name while fur-resize works: it stays, and so does the old heap.
