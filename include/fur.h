@@ -473,7 +473,9 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * closed heap, which any process can open; it has the same address as the original, so one process
  * cannot have both open.
  * The copy contains every update that was durable when fur_backup() was called, perhaps later ones,
- * and each with all updates from which it has read.  Updates are never stopped.  One that needs
+ * and each with all updates from which it has read.  It belongs to the user of the process, and has
+ * the original's mode; but the group gets no permission if it is another one than the original's,
+ * or if the original has an access control list.  Updates are never stopped.  One that needs
  * room in the log waits until a piece of 128 KiB is copied, and the replay then writes to both
  * files.  Meanwhile a fur-replayer beside the program does not replay, and recovers nothing.  The
  * heap must stay open until the call returns.

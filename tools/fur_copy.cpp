@@ -38,13 +38,10 @@ int copy(const char *from, const char *to)
 {
 	heap_file file;
 	durability d;
-	fur_options options;
-	char reason[160];
-	fur_options_init(&options);
 	int error = heap_open_file(from, HEAP_LOCK_NONE, &file);
 	if (error)
 		return error;
-	error = heap_attach(&d, &file, &options, reason, sizeof reason);
+	error = heap_attach_to_replay(&d, &file);
 	if (!error) {
 		int used = heap_lock_held(file.fd, HEAP_LOCK_WORKER);
 		error = used < 0 ? used : used ? copy_open(d, file, to) : copy_closed(d, file, to);

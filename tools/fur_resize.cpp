@@ -9,9 +9,13 @@
 #include "internals.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <iostream>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace
 {
@@ -87,7 +91,7 @@ void copy_heap(const uint8_t *from, const heap_file &old, const heap_file &file)
 		return;
 	}
 	heap_part parts[HEAP_PARTS];
-	heap_parts(s.heap_bytes, s.max_threads, now, parts);
+	heap_parts(s.heap_bytes, media_stocks(&s), now, parts);
 	for (const heap_part &p : parts)
 		memcpy(to + p.from, from + p.from, p.to - p.from);
 }
@@ -114,7 +118,7 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 	copy_heap(image.get(), old, file);
 	error = heap_finish_resized(&file);
 	if (!error)
-		error = heap_replace(&file, path);
+		error = heap_replace(&file, &old, path);
 	heap_close_file(&file);
 	return error;
 }
@@ -123,12 +127,9 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 int check_closed(const heap_file &file)
 {
 	durability d;
-	fur_options options;
-	char reason[160];
-	fur_options_init(&options);
 	int error = heap_lock_file(file.fd, HEAP_LOCK_REPLAYER);
 	if (!error)
-		error = heap_attach(&d, &file, &options, reason, sizeof reason);
+		error = heap_attach_to_replay(&d, &file);
 	if (error)
 		return error;
 	error = file.super->state == MEDIA_CLOSED
@@ -139,15 +140,81 @@ int check_closed(const heap_file &file)
 	return error;
 }
 
+/* The heap, found once: the directory stays the same, whatever its path leads to later, and all
+ * else is done to names in it. */
+class Place
+{
+public:
+	explicit Place(const char *path)
+	{
+		char *real = realpath(path, nullptr); /* through symbolic links */
+		const std::string found = real ? real : path;
+		free(real);
+		const size_t slash = found.rfind('/');
+		const std::string directory =
+		        slash == std::string::npos ? "." : found.substr(0, slash + 1);
+		fd_ = open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+		error_ = fd_ < 0 ? errno : 0;
+		heap_ = "/proc/self/fd/" + std::to_string(fd_) + "/" + found.substr(slash + 1);
+	}
+	~Place()
+	{
+		if (fd_ >= 0)
+			close(fd_);
+	}
+	Place(const Place &) = delete;
+	Place &operator=(const Place &) = delete;
+	/* A path of the heap, which leads through the open directory. */
+	const char *heap() const
+	{
+		return heap_.c_str();
+	}
+	int open_heap() const
+	{
+		if (fd_ >= 0 && access("/proc/self/fd", F_OK) != 0)
+			return fur_fail(FUR_ESYS, "/proc is not mounted: mount it");
+		/* O_NONBLOCK: a FIFO is refused, and not waited for */
+		const int fd =
+		        fd_ < 0 ? -1 : open(heap(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		return fd < 0 ? heap_open_failed(fd_ < 0 ? error_ : errno) : fd;
+	}
+
+private:
+	int fd_, error_;
+	std::string heap_;
+};
+
+/* A new file gets one name.  The others would keep the old heap, which is out of date from then
+ * on. */
+int check_names(const heap_file &file)
+{
+	struct stat st = {};
+	if (fstat(file.fd, &st))
+		return fur_fail(FUR_ESYS, "cannot stat the heap: %s: check the disk and the mount",
+		        strerror(errno));
+	if (st.st_nlink <= 1) /* 0: heap_replace() finds that */
+		return 0;
+	return fur_fail(FUR_EINVAL,
+	        "the file has %llu names (hard links), and the new one would have one: remove the "
+	        "other names (find -samefile), and link them again afterwards",
+	        static_cast<unsigned long long>(st.st_nlink));
+}
+
 int resize(const char *path, const heap_sizes &sizes)
 {
 	heap_file old;
-	int error = heap_open_file(path, HEAP_LOCK_WORKER, &old);
+	const Place place(path);
+	const int fd = place.open_heap();
+	if (fd < 0)
+		return fd;
+	int error = heap_take_file(fd, path, HEAP_LOCK_WORKER, &old);
 	if (error)
 		return error;
-	error = check_closed(old);
+	error = check_names(old);
 	if (!error)
-		error = write_new(old, path, sizes);
+		error = check_closed(old);
+	if (!error)
+		error = write_new(old, place.heap(), sizes);
 	heap_close_file(&old);
 	return error;
 }
@@ -161,17 +228,25 @@ int main(int argc, char **argv)
 	tools::CommandLine line("fur-resize",
 	        "Change the sizes of a heap that no process has open.  fur-resize writes a new "
 	        "file, which needs room next to the old one, and then replaces the old one.");
-	line.footer("Exit status: 0 done, 1 the heap is as it was, 2 wrong usage.");
+	line.footer("BYTES may end in K, M, G or T, for powers of 1024.  Exit status: 0 done, 1 "
+	            "the heap is "
+	            "as it was, 2 wrong usage.");
 	line.argument("HEAP", path, "the heap file").required();
 	line.option("--heap-bytes", sizes.heap_bytes,
-	        "the size that the heap has now: it may shrink down to the last memory in use; it "
-	        "can grow again; 0: as it is");
+	            "the size that the heap has now: it may shrink down to the last memory in use; "
+	            "it "
+	            "can grow again; 0: as it is")
+	        .in_bytes();
 	line.option("--max-bytes", sizes.max_bytes,
-	        "the size up to which the heap may grow: it may become larger, as far as the "
-	        "allocator's tables have room; 0: as it is");
+	            "the size up to which the heap may grow: it may become larger, as far as the "
+	            "allocator's tables have room; 0: as it is")
+	        .in_bytes();
 	line.option("--log-bytes", sizes.log_bytes,
-	        "of each thread's redo log, a power of two; 0: as they are");
+	            "of each thread's redo log, a power of two; 0: as they are")
+	        .in_bytes();
 	line.option("--ring-slots", sizes.ring_slots, "a power of two; 0: as they are");
+	line.option("--max-threads", sizes.max_threads,
+	        "threads that can be registered at one time; 0: as it is");
 	if (auto status = tools::parse_or_exit_status(line, "fur-resize", argc, argv))
 		return *status;
 	if (resize(path.c_str(), sizes)) {

@@ -13,8 +13,11 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <functional>
 #include <iostream>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace
 {
@@ -152,19 +155,37 @@ std::string exposition(const std::string &path, const Sample &s)
 	return out;
 }
 
+/* A file to write to, with a name that nothing has: so this neither follows a link nor removes what
+ * another program has made.  mkostemp() lets only the owner read it. */
+FILE *open_beside(const std::string &path, std::string &name)
+{
+	name = path + ".XXXXXX";
+	const int fd = mkostemp(name.data(), O_CLOEXEC);
+	if (fd < 0) {
+		name.clear();
+		return nullptr;
+	}
+	const mode_t mask = umask(0);
+	umask(mask);
+	FILE *f = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : nullptr;
+	if (!f)
+		close(fd);
+	return f;
+}
+
 /* A program that reads the file finds an old exposition or the new one, and never a part. */
 void write_by_rename(const std::string &path, const std::string &text)
 {
-	std::string temporary = path + ".tmp";
-	FILE *f = fopen(temporary.c_str(), "we");
+	std::string temporary;
+	FILE *f = open_beside(path, temporary);
 	bool written = f && fwrite(text.data(), 1, text.size(), f) == text.size();
 	if (f && fclose(f))
 		written = false;
 	if (written && rename(temporary.c_str(), path.c_str()) == 0)
 		return;
 	const int error = errno;
-	if (f)
-		remove(temporary.c_str());
+	if (!temporary.empty())
+		unlink(temporary.c_str());
 	throw tools::Refused(path, CALL_CREATE, error, "cannot write");
 }
 

@@ -220,7 +220,7 @@ int HeapView::check_allocator(
 				store_entry(file.base, whole, walk.entry);
 		}
 	int error = heap_check_header(
-	        file.base, geometry_.heap_bytes, media_grows(&geometry_), geometry_.max_threads);
+	        file.base, geometry_.heap_bytes, media_grows(&geometry_), media_stocks(&geometry_));
 	if (error)
 		tell("the header of the heap does not fit this file");
 	else

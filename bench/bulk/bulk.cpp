@@ -258,7 +258,6 @@ private:
 			/* At an address drawn at random, an emulated run would not repeat. */
 			f.address = UINT64_C(0x300000000000);
 		}
-		unlink(path_.c_str());
 		return fur::Heap::create(path_, f);
 	}
 	uint8_t *fill(fur::Thread &loader) const

@@ -526,6 +526,11 @@ int main(int argc, char **argv)
 		return *status;
 	if (s.heap.empty())
 		s.heap = "/dev/shm/fur-near-replay-" + std::to_string(getpid());
+	else if (access(s.heap.c_str(), F_OK) == 0) {
+		fprintf(stderr, "near-replay: %s: the file exists: name another one\n",
+		        s.heap.c_str());
+		return 1;
+	}
 	const int status = bench::near_exit_status("near-replay", s, [&] { return run(s); });
 	unlink(s.heap.c_str());
 	return status;

@@ -307,7 +307,8 @@ void print(const std::vector<Round> &rounds, const Settings &s, const std::strin
 
 int run(const Settings &s)
 {
-	unlink(s.heap.c_str());
+	if (access(s.heap.c_str(), F_OK) == 0)
+		throw std::runtime_error("the file exists: name another one, which the run makes");
 	Bank bank(s);
 	std::vector<Round> rounds;
 	sleep_for(s.seconds); /* the first stores to each page */

@@ -382,7 +382,6 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 	void *block = NULL;
 	uint64_t usable = 0;
 	int error = 0;
-	FUR_ASSERT(thread < header(base)->threads);
 	if (tx->error || bytes > header(base)->bytes)
 		return NULL;
 	if (bytes <= SMALL_MOST) {

@@ -54,9 +54,11 @@ static inline uint64_t log_bytes(const fur_update *tx)
 
 static inline struct cache *cache(const void *base, uint32_t thread, unsigned class)
 {
-	FUR_ASSERT(thread < header(base)->threads && class < CLASSES);
+	FUR_ASSERT(class < CLASSES);
+	const uint64_t stocks = header(base)->threads;
 	struct thread_caches *all = (struct thread_caches *)((uintptr_t)base + caches_offset());
-	return &all[thread].classes[class];
+	/* Transactions that share one conflict, as with all other words: media_stocks(). */
+	return &all[thread < stocks ? thread : thread % stocks].classes[class];
 }
 
 static inline struct chunk_list *chunk_list(const void *base, uint64_t number)

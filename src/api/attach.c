@@ -33,10 +33,18 @@ int heap_attach(struct durability *d, const struct heap_file *file,
 	/* The heap's first words never change after its creation, and no log changes them, so they
 	 * can be checked before recovery.  Thus fur_open() and all programs that replay refuse the
 	 * same files, before they write to them. */
-	error = heap_check_header(d->image, g->heap_bytes, media_grows(g), g->max_threads);
+	error = heap_check_header(d->image, g->heap_bytes, media_grows(g), media_stocks(g));
 	if (!error)
 		error = check_size(d);
 	if (error)
 		durability_detach(d);
 	return error;
+}
+
+int heap_attach_to_replay(struct durability *d, const struct heap_file *file)
+{
+	struct fur_options options;
+	char reason[160];
+	fur_options_init(&options);
+	return heap_attach(d, file, &options, reason, sizeof reason);
 }

@@ -15,4 +15,9 @@
 FUR_MUST_USE int heap_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 
+/* The same with default options, for programs that replay, copy or look at a heap.  That suffices,
+ * whichever persistence domain the heap was used in: on tmpfs or a disk, fdatasync makes the file
+ * durable. */
+FUR_MUST_USE int heap_attach_to_replay(struct durability *d, const struct heap_file *file);
+
 #endif /* FUR_ATTACH_H */

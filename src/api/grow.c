@@ -122,7 +122,7 @@ FUR_API int fur_grow(fur_heap *heap, uint64_t bytes)
 	if (bytes > most)
 		return fur_fail(FUR_EINVAL,
 		        "%s: fur_grow to %llu bytes: the heap was made to grow to %llu at most: "
-		        "ask for less, or make a heap with a larger max_bytes",
+		        "ask for less, or let it grow further, with fur-resize --max-bytes",
 		        heap_path(&heap->file), (unsigned long long)bytes,
 		        (unsigned long long)most);
 	return durability_grow(

@@ -84,7 +84,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	if (!h->active || !heap->threads || !h->publications.stamps || !crowd_start(h))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
-		        "free some memory, or make the heap with a smaller max_threads",
+		        "free some memory, or make max_threads smaller, with fur-resize",
 		        threads);
 	const bool twice = o->debug & FUR_DEBUG_PLAIN_STORES;
 	int error = htm_choose(h, twice ? FUR_HTM_NONE : o->htm, o->isolation,

@@ -105,10 +105,7 @@ static int copy_under_right(struct durability *d, const struct heap_file *file,
 static int copy_file(const struct heap_file *file, struct heap_file *copy, bool *ended)
 {
 	struct durability d;
-	struct fur_options o;
-	char reason[160];
-	fur_options_init(&o);
-	int error = heap_attach(&d, file, &o, reason, sizeof reason);
+	int error = heap_attach_to_replay(&d, file);
 	if (error)
 		return error;
 	d.beside = true;

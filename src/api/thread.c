@@ -78,7 +78,8 @@ static int find_free_index(struct fur_heap *heap, struct fur_thread **out)
 	if (limit == heap->file.super->max_threads)
 		return fur_fail(FUR_ETHREADS,
 		        "%llu threads are registered, as many as this heap was made for: "
-		        "unregister one, or make the heap with a larger max_threads",
+		        "unregister one, or let the heap have more, with fur-resize "
+		        "--max-threads",
 		        (unsigned long long)limit);
 	*out = &heap->threads[limit];
 	return first_use_of_index(heap, *out, (uint32_t)limit);

@@ -16,6 +16,8 @@ enum {
 	ANSWER_S = 10
 };
 
+uint64_t errand_silence_ns = UINT64_C(60000000000);
+
 static int no_operators(const struct fur_thread *t, const struct bulk_job *job, const char *what)
 {
 	return fur_fail(FUR_ENOENT,
@@ -121,28 +123,57 @@ static int lives(const struct fur_thread *t, uint64_t pid)
 	return held > 0 ? arch_load(&t->durability->control->replayer_pid) == pid : held;
 }
 
-/* While it is at work: tell how far it is, and sleep until it has moved. */
-static int wait_once(struct fur_thread *t, struct bulk_job *job, uint32_t moved, bool late)
+/* What the replayer had done when it was last seen to have moved. */
+struct last_move {
+	enum errand_state state;
+	uint64_t done, at_ns;
+};
+
+/* Has the replayer not answered for too long, or not mapped another record?  It may be stopped, or
+ * the operator may hang.  When all records are mapped, it makes the results durable, which may take
+ * as long as the disk needs. */
+static int check_silence(const struct fur_thread *t, const struct bulk_job *job,
+        const struct last_move *last, uint64_t now)
 {
-	struct control_errand *e = &t->durability->control->errand;
-	const int error = progress(t, job, arch_load(&e->done));
-	if (error)
-		return error;
-	if (late)
+	const struct control_errand *e = &t->durability->control->errand;
+	const uint64_t silent = now - last->at_ns;
+	const char *path = heap_path(t->durability->file), *name = job->what->operator_name;
+	const unsigned long long pid = (unsigned long long)e->operators_pid;
+	if (last->state == ERRAND_ASKED && silent > ANSWER_S * UINT64_C(1000000000))
 		return fur_fail(FUR_EBUSY,
 		        "%s: fur_bulk_run: the replayer (process %llu) has not taken up operator "
 		        "'%s' for ten seconds: if it is stopped, or another operator hangs, "
 		        "continue or kill it",
-		        heap_path(t->durability->file), (unsigned long long)e->operators_pid,
-		        job->what->operator_name);
-	arch_futex_wait_shared(&e->moved, moved, LOOK_NS);
+		        path, pid, name);
+	if (last->state == ERRAND_RUNS && last->done < e->records && silent > errand_silence_ns)
+		return fur_fail(FUR_EBUSY,
+		        "%s: fur_bulk_run: the replayer (process %llu) has not mapped a record by "
+		        "operator '%s' for a minute: if it is stopped, continue or kill it; if the "
+		        "operator hangs, kill it and mend the operator",
+		        path, pid, name);
 	return 0;
+}
+
+/* While it is at work: tell how far it is, and sleep until it has moved. */
+static int wait_once(struct fur_thread *t, struct bulk_job *job, uint32_t moved,
+        enum errand_state state, struct last_move *last)
+{
+	struct control_errand *e = &t->durability->control->errand;
+	const uint64_t done = arch_load(&e->done), now = arch_now_ns();
+	if (state != last->state || done != last->done)
+		*last = (struct last_move){state, done, now};
+	int error = progress(t, job, done);
+	if (!error)
+		error = check_silence(t, job, last, now);
+	if (!error)
+		arch_futex_wait_shared(&e->moved, moved, LOOK_NS);
+	return error;
 }
 
 int errand_wait(struct fur_thread *t, struct bulk_job *job, struct errand asked, bool *mapped)
 {
 	struct control_errand *e = &t->durability->control->errand;
-	const uint64_t until = arch_now_ns() + ANSWER_S * UINT64_C(1000000000);
+	struct last_move last = {.state = ERRAND_ASKED, .at_ns = arch_now_ns()};
 	int error = 0;
 	while (!error) {
 		const uint32_t moved = arch_load32_acquire(&e->moved);
@@ -158,7 +189,7 @@ int errand_wait(struct fur_thread *t, struct bulk_job *job, struct errand asked,
 			return refused(t);
 		if (alive <= 0)
 			return alive;
-		error = wait_once(t, job, moved, state == ERRAND_ASKED && arch_now_ns() > until);
+		error = wait_once(t, job, moved, state, &last);
 	}
 	return error;
 }

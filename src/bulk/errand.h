@@ -62,6 +62,8 @@ struct errand errand_ask(
 FUR_MUST_USE int errand_wait(
         struct fur_thread *t, struct bulk_job *job, struct errand asked, bool *mapped);
 void errand_stop(const struct fur_thread *t, struct errand asked);
+/* How long errand_wait() waits for the next record, while some are left: a minute; for tests. */
+extern uint64_t errand_silence_ns;
 
 /* ----------------------------------------------------------- the replayer */
 
@@ -70,6 +72,9 @@ struct operate_batch {
 	uint8_t *records;  /* in: copies; out: what they become */
 	uint64_t *numbers;
 	bool *changed;
+	/* How many of the errand's records were mapped before this batch; the program's word for
+	 * that number, which the mapping counts up, so that the program sees that it goes on */
+	uint64_t before, *done;
 };
 
 struct operate_calls {

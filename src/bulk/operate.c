@@ -179,7 +179,8 @@ static bool set_up(struct operate *o)
 	o->batch = (struct operate_batch){.bytes = bytes,
 	        .records = malloc(o->most * bytes),
 	        .numbers = calloc(o->most, sizeof *o->batch.numbers),
-	        .changed = calloc(o->most, sizeof *o->batch.changed)};
+	        .changed = calloc(o->most, sizeof *o->batch.changed),
+	        .done = &errand_of(o)->done};
 	return (o->places && o->batch.records && o->batch.numbers && o->batch.changed) ||
 	       refuse_memory(o);
 }
@@ -222,6 +223,7 @@ bool operate_exchange(struct operate *o)
 		return false;
 	store_results(o);
 	copy_records(o);
+	o->batch.before = o->done;
 	o->finished = o->batch.n == 0;
 	return !o->finished;
 }

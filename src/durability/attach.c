@@ -41,8 +41,8 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 	d->nondurable = memory_padded(g->max_threads * sizeof *d->nondurable);
 	if (!d->redo || !d->nondurable)
 		error = fur_fail(FUR_ENOMEM,
-		        "no memory for %u threads: free some memory, or make the heap with a "
-		        "smaller max_threads",
+		        "no memory for %u threads: free some memory, or make max_threads "
+		        "smaller, with fur-resize",
 		        g->max_threads);
 	if (!error)
 		error = heap_tail(file, &tail);

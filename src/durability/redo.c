@@ -46,7 +46,7 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 	redo_fini(log, d);
 	return fur_fail(FUR_ENOMEM,
 	        "no memory for the undo log of a thread (%llu bytes): free some memory, or make "
-	        "the heap with a smaller log_bytes",
+	        "the logs smaller, with fur-resize --log-bytes",
 	        (unsigned long long)bytes);
 }
 
@@ -375,8 +375,8 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		/* The log contains nothing but the open record, so no replay can make room. */
 		if (tail >= log->end)
 			return fur_fail(FUR_ETOOBIG,
-			        "an update does not fit the redo log of %llu bytes: make the heap "
-			        "with a larger log_bytes, or the update smaller",
+			        "an update does not fit the redo log of %llu bytes: make the "
+			        "update smaller, or the logs larger, with fur-resize --log-bytes",
 			        (unsigned long long)d->super->log_bytes);
 		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
 		 * the records that it has replayed. */

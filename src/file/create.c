@@ -45,10 +45,11 @@ static int check_sizes(const struct media_super *s)
 		return fur_fail(FUR_EINVAL,
 		        "ring_slots is %llu: use a power of two, at least %d and twice max_threads",
 		        (unsigned long long)s->ring_slots, FILE_LEAST_RING_SLOTS);
-	if (s->heap_bytes < heap_least_bytes(s->max_threads))
+	const uint32_t stocks = media_stocks(s);
+	if (s->heap_bytes < heap_least_bytes(stocks))
 		return fur_fail(FUR_EINVAL, "heap_bytes is %llu: for %u threads use at least %llu",
-		        (unsigned long long)s->heap_bytes, s->max_threads,
-		        (unsigned long long)heap_least_bytes(s->max_threads));
+		        (unsigned long long)s->heap_bytes, stocks,
+		        (unsigned long long)heap_least_bytes(stocks));
 	if (s->address && !address_fits(s->address, s->heap_bytes))
 		return fur_fail(FUR_EINVAL,
 		        "address is 0x%llx: use a multiple of 0x%x, from 0x%llx on, "
@@ -336,10 +337,18 @@ static int sync_name(int fd, const char *path)
 	        "cannot make the new file's name durable");
 }
 
-static bool same_file(int fd, const char *path)
+static bool same_file(int fd, int other)
 {
 	struct stat a, b;
-	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Is this the path's file, and its last part no symbolic link? */
+static bool is_named(int fd, const char *path)
+{
+	struct stat a, b;
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
 	       a.st_ino == b.st_ino;
 }
 
@@ -350,8 +359,9 @@ static int map_by_name(struct heap_file *file, const char *path)
 {
 	const int shared = file->dax ? MAP_SHARED_VALIDATE | MAP_SYNC : FILE_SHARED;
 	const struct media_super *s = &file->geometry;
-	int fd = same_file(file->fd, path) ? system_open(path, O_RDWR, 0) : -1;
-	if (fd < 0 || !same_file(fd, path)) {
+	/* O_NONBLOCK: another file may have the name by now, of any type. */
+	int fd = is_named(file->fd, path) ? system_open(path, O_RDWR | O_NONBLOCK, 0) : -1;
+	if (fd < 0 || !same_file(fd, file->fd)) {
 		if (fd >= 0)
 			close(fd);
 		return 0; /* renamed or removed meanwhile: the mappings are good as they are */
@@ -376,7 +386,7 @@ static int name_durably(struct heap_file *file, const char *path)
  * file, leave that alone. */
 static void remove_name(const struct heap_file *file, const char *path)
 {
-	if (same_file(file->fd, path))
+	if (is_named(file->fd, path))
 		unlink(path);
 }
 
@@ -397,14 +407,13 @@ int heap_name_file(struct heap_file *file, const char *path)
 
 int heap_create_copy(const char *path, const struct heap_file *original, struct heap_file *copy)
 {
-	struct stat st = {0};
 	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry};
 	/* The size may have changed since the geometry was read.  The copy's logs are empty. */
 	memcpy(copy->geometry.grown, original->super->grown, sizeof copy->geometry.grown);
 	copy->geometry.logs = media_tail_encode(0);
-	int error = access(path, F_OK) == 0 ? fail_exists() : file_stat(original->fd, &st);
+	int error = access(path, F_OK) == 0 ? fail_exists() : open_new_file(path, 0, copy);
 	if (!error)
-		error = open_new_file(path, st.st_mode & 0777, copy);
+		error = file_set_copy_mode(original->fd, copy->fd);
 	if (!error)
 		error = heap_lock_file(copy->fd, HEAP_LOCK_WORKER);
 	if (!error)
@@ -436,15 +445,26 @@ uint64_t heap_most_bytes(const struct media_super *s)
 	return most < FILE_MOST_HEAP_BYTES ? most : FILE_MOST_HEAP_BYTES;
 }
 
+static void set_threads(struct media_super *s, uint32_t threads)
+{
+	const uint32_t stocks = media_stocks(s);
+	s->max_threads = threads;
+	s->more.stocks = stocks == threads ? 0 : stocks;
+	s->more.features &= ~MEDIA_STOCKS;
+	if (s->more.stocks)
+		s->more.features |= MEDIA_STOCKS;
+}
+
 int heap_create_resized(const char *path, const struct heap_file *original,
         const struct heap_sizes *sizes, struct heap_file *file)
 {
-	struct stat st;
 	struct media_super *s = &file->geometry;
 	uint64_t now = round_up(sizes->heap_bytes, MEDIA_PAGE_BYTES);
 	*file = (struct heap_file){.fd = -1, .geometry = original->geometry};
 	s->log_bytes = sizes->log_bytes ? sizes->log_bytes : s->log_bytes;
 	s->ring_slots = sizes->ring_slots ? sizes->ring_slots : s->ring_slots;
+	if (sizes->max_threads)
+		set_threads(s, sizes->max_threads);
 	memcpy(s->grown, original->super->grown, sizeof s->grown);
 	if (sizes->max_bytes && !now)
 		now = media_heap_bytes(s, s);
@@ -460,12 +480,12 @@ int heap_create_resized(const char *path, const struct heap_file *original,
 		        "heap_bytes is %llu: the heap was made to have %llu at most: use less, or "
 		        "let it have more, with --max-bytes",
 		        (unsigned long long)now, (unsigned long long)s->heap_bytes);
-	if (!error)
-		error = file_stat(original->fd, &st);
 	if (!error) {
 		lay_out_regions(s);
-		error = open_new_file(path, st.st_mode & 0777, file);
+		error = open_new_file(path, 0, file);
 	}
+	if (!error)
+		error = file_keep_attributes(original->fd, file->fd);
 	if (!error)
 		error = heap_lock_file(file->fd, HEAP_LOCK_WORKER);
 	if (!error)
@@ -494,18 +514,42 @@ int heap_finish_resized(struct heap_file *file)
 	             : 0;
 }
 
-int heap_replace(struct heap_file *file, const char *path)
+/* Give the file a name next to `path`, which nothing has yet.  A kill before heap_replace() has
+ * moved it leaves this name: a whole heap that no process uses. */
+static int name_beside(struct heap_file *file, const char *path, char name[PATH_MAX])
+{
+	enum { TRIES = 100 };
+	int error = FUR_EEXIST;
+	for (int tries = 0; error == FUR_EEXIST && tries < TRIES; tries++) {
+		uint32_t number;
+		if (getrandom(&number, sizeof number, 0) != sizeof number)
+			return fail_system(FUR_ESYS, CALL_RANDOM, errno, NOTHING,
+			        "no random number for a name");
+		if (snprintf(name, PATH_MAX, "%s.resized-%08x", path, number) >= PATH_MAX)
+			return fur_fail(FUR_EINVAL, "the path is too long: use a shorter one");
+		error = link_name(file, name);
+	}
+	return error;
+}
+
+static int move_over(const char *name, const char *path, const struct heap_file *original)
+{
+	if (!is_named(original->fd, path))
+		return fur_fail(FUR_EBUSY,
+		        "another file has got the heap's name meanwhile: see which of the two is "
+		        "the right one; nothing is changed");
+	/* rename() replaces the name in one step, so at every moment it names a whole heap. */
+	return rename(name, path) ? fail_create(CALL_NAME, errno) : 0;
+}
+
+int heap_replace(struct heap_file *file, const struct heap_file *original, const char *path)
 {
 	char name[PATH_MAX];
-	if (snprintf(name, sizeof name, "%s.resized", path) >= (int)sizeof name)
-		return fur_fail(FUR_EINVAL, "the path is too long: use a shorter one");
-	/* A kill between the two steps leaves this name: a whole heap that nobody uses. */
-	unlink(name);
-	int error = link_name(file, name);
-	/* rename() replaces the name in one step, so at every moment it names a whole heap. */
-	if (!error && rename(name, path)) {
-		error = fail_create(CALL_NAME, errno);
-		unlink(name);
-	}
+	int error = name_beside(file, path, name);
+	if (error)
+		return error;
+	error = move_over(name, path, original);
+	if (error)
+		unlink(name); /* ours: it was made by link(2), which replaces nothing */
 	return error ? error : sync_name(file->fd, path);
 }

@@ -45,6 +45,16 @@ enum { FILE_SHARED = MAP_SHARED | MAP_NORESERVE };
 /* fstat(2).   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_stat(int fd, struct stat *st);
 
+/* ------------------------------------------------- what belongs to it (attributes.c) */
+
+/* Give the new file `to` what belongs to the file `from`, which it is to replace: owner, group,
+ * mode, access control list, labels and other extended attributes.   Errors: FUR_ESYS. */
+FUR_MUST_USE int file_keep_attributes(int from, int to);
+
+/* Give a copy the mode of its original, without what would let others read it who may not read the
+ * original.   Errors: FUR_ESYS. */
+FUR_MUST_USE int file_set_copy_mode(int from, int to);
+
 /* ------------------------------------------------------------- blocks (room.c) */
 
 /* The parts of a file that have blocks: superblock to ring, the logs in use, the heap as far as it

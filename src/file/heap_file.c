@@ -216,7 +216,7 @@ void file_keep_path(struct heap_file *file, const char *path)
 		memcpy(file->path, path, bytes);
 }
 
-static int fail_open(int error)
+int heap_open_failed(int error)
 {
 	if (error == ENOENT)
 		return fur_fail(
@@ -226,10 +226,15 @@ static int fail_open(int error)
 
 int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file)
 {
+	const int fd = system_open(path, O_RDWR, 0);
+	*file = (struct heap_file){.fd = -1};
+	return fd < 0 ? heap_open_failed(errno) : heap_take_file(fd, path, lock, file);
+}
+
+int heap_take_file(int fd, const char *path, enum heap_lock lock, struct heap_file *file)
+{
 	uint64_t file_bytes = 0, tail;
-	*file = (struct heap_file){.fd = system_open(path, O_RDWR, 0)};
-	if (file->fd < 0)
-		return fail_open(errno);
+	*file = (struct heap_file){.fd = fd};
 	/* Check before locking, so that a foreign file is refused as "not a heap".  No second check
 	 * is necessary under the lock, because no process changes the fields that
 	 * heap_check_super() reads, but for the heap's size, which only grows. */

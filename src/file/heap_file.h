@@ -83,6 +83,7 @@ FUR_MUST_USE int heap_create_memory_copy(const struct heap_file *original, struc
  * Errors: FUR_EINVAL, FUR_ENOSPC, FUR_EBUSY, FUR_ESYS. */
 struct heap_sizes {
 	uint64_t heap_bytes, max_bytes, log_bytes, ring_slots;
+	uint32_t max_threads;
 };
 FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *original,
         const struct heap_sizes *sizes, struct heap_file *file);
@@ -90,15 +91,23 @@ FUR_MUST_USE int heap_create_resized(const char *path, const struct heap_file *o
 uint64_t heap_most_bytes(const struct media_super *s);
 /* Write the superblock, and make the file durable.  Errors: FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_finish_resized(struct heap_file *file);
-/* Give the file the name of the heap that it replaces, durably.  Errors: FUR_EINVAL, FUR_ENOSPC,
- * FUR_ESYS. */
-FUR_MUST_USE int heap_replace(struct heap_file *file, const char *path);
+/* Give the file the name of the heap that it replaces, durably, if the name still leads to that.
+ * Errors: FUR_EINVAL, FUR_EBUSY, FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int heap_replace(
+        struct heap_file *file, const struct heap_file *original, const char *path);
 
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 
 /* Open a file, check it, lock it, and map it shared.  If it is locked, fill its holes first.
  * Errors as fur_open(). */
 FUR_MUST_USE int heap_open_file(const char *path, enum heap_lock lock, struct heap_file *file);
+
+/* heap_open_file() of a file that is open already, for reading and writing.  It belongs to `file`
+ * even after an error; `path` is for messages.  Errors as fur_open(). */
+FUR_MUST_USE int heap_take_file(
+        int fd, const char *path, enum heap_lock lock, struct heap_file *file);
+/* Set the message for a failed open().  Returns FUR_ENOENT or FUR_ESYS. */
+int heap_open_failed(int error);
 
 /* Map the heap copy-on-write at its address, if it is not mapped.  Writes nothing.
  * Errors: FUR_EADDRESS, FUR_ESYS. */

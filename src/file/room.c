@@ -31,7 +31,7 @@ unsigned file_parts(const struct media_super *s, const struct media_super *words
 		parts[1] = (struct file_part){heap, s->file_bytes};
 		return 2;
 	}
-	heap_parts(s->heap_bytes, s->max_threads, media_heap_bytes(s, words), used);
+	heap_parts(s->heap_bytes, media_stocks(s), media_heap_bytes(s, words), used);
 	for (int k = 0; k < HEAP_PARTS; k++)
 		parts[1 + k] = (struct file_part){heap + used[k].from, heap + used[k].to};
 	parts[1 + HEAP_PARTS] = (struct file_part){heap + s->heap_bytes, s->file_bytes};
@@ -245,8 +245,8 @@ int heap_allocate_more(
 	struct heap_part old[HEAP_PARTS], new[HEAP_PARTS];
 	int error = 0;
 	FUR_ASSERT(media_grows(s) && now <= to && to <= s->heap_bytes);
-	heap_parts(s->heap_bytes, s->max_threads, now, old);
-	heap_parts(s->heap_bytes, s->max_threads, to, new);
+	heap_parts(s->heap_bytes, media_stocks(s), now, old);
+	heap_parts(s->heap_bytes, media_stocks(s), to, new);
 	for (int k = 0; !error && k < HEAP_PARTS; k++)
 		if (new[k].to > old[k].to)
 			error = allocate_part(

@@ -76,7 +76,7 @@ static bool sizes_fit(const struct media_super *s)
 	       s->ring_slots >= 2 * (uint64_t)s->max_threads && s->ring_slots <= UINT32_MAX &&
 	       s->max_threads > 0 && s->max_threads <= FILE_MOST_THREADS &&
 	       s->heap_bytes <= FILE_MOST_HEAP_BYTES && address_fits(s->address, s->heap_bytes) &&
-	       s->heap_bytes >= heap_least_bytes(s->max_threads);
+	       s->heap_bytes >= heap_least_bytes(media_stocks(s));
 }
 
 /* What came after the first files of version 2. */
@@ -95,7 +95,10 @@ static int check_more(const struct media_super *s)
 		        "the heap has features (0x%llx) that this library does not know: "
 		        "use a later libfur",
 		        (unsigned long long)(s->more.features & ~MEDIA_FEATURES));
-	if (media_grows(s) && (!now || now <= heap_meta_bytes(s->heap_bytes, s->max_threads)))
+	if (media_stocks(s) == 0 || media_stocks(s) > FILE_MOST_THREADS)
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (stocks): restore the file from a copy");
+	if (media_grows(s) && (!now || now <= heap_meta_bytes(s->heap_bytes, media_stocks(s))))
 		return fur_fail(FUR_ECORRUPT, "both copies of the heap's size now are damaged: "
 		                              "restore the file from a copy");
 	return 0;

@@ -148,7 +148,8 @@ static int update_roll_back(struct fur_update *tx)
 	        [-FUR_ERANGE] = "the update stored to an address outside the heap and was rolled "
 	                        "back: only fur_alloc()ed memory and roots can be stored to",
 	        [-FUR_ETOOBIG] = "the update does not fit the redo log and was rolled back: make "
-	                         "the heap with a larger log_bytes, or the update smaller",
+	                         "the update smaller, or the logs larger, with fur-resize "
+	                         "--log-bytes",
 	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
 	};
 	struct fur_thread *t = tx->thread;

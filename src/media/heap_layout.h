@@ -78,7 +78,7 @@ struct class_state {
 struct heap_header {
 	uint64_t magic;
 	uint64_t bytes;
-	uint64_t threads;
+	uint64_t threads;     /* that have a stock: media_stocks() */
 	uint64_t chunks;      /* in the heap, META ones included */
 	uint64_t table;       /* offset of the chunk table */
 	uint64_t first_chunk; /* that is not META */

@@ -63,8 +63,9 @@ static inline int media_slot_bytes_known(uint32_t bytes)
 #define MEDIA_OPEN_ASYNC UINT64_C(0x0de4d11a59ac0bee)
 
 /* Features of a file that a library must know to open it. */
-#define MEDIA_GROWS    UINT64_C(1) /* media_super.grown counts */
-#define MEDIA_FEATURES MEDIA_GROWS /* that this library knows */
+#define MEDIA_GROWS    UINT64_C(1)                  /* media_super.grown counts */
+#define MEDIA_STOCKS   UINT64_C(2)                  /* media_more.stocks counts */
+#define MEDIA_FEATURES (MEDIA_GROWS | MEDIA_STOCKS) /* that this library knows */
 
 /* What came after the first files of version 2.  All zero: none of it. */
 struct media_more {
@@ -74,7 +75,10 @@ struct media_more {
 	uint64_t bulk_offset, bulk_bytes;
 	uint8_t group[16];
 	uint32_t group_members, group_member;
-	uint8_t gap[72];
+	/* MEDIA_STOCKS: for how many threads the heap has stocks of free memory.  See
+	 * media_stocks(). */
+	uint32_t stocks;
+	uint8_t gap[68];
 	uint64_t checksum; /* XXH3 of all above, seeded with the superblock's checksum */
 };
 _Static_assert(sizeof(struct media_more) == 128, "frozen");
@@ -326,6 +330,15 @@ uint64_t media_super_checksum(const struct media_super *super);
 uint64_t media_more_checksum(const struct media_super *super);
 
 /* Can the heap grow?  `super` is checked. */
+/* For how many threads the heap has stocks of free memory: as many as it was made for.  fur-resize
+ * changes max_threads afterwards, and cannot move what lies behind the stocks.  So further threads
+ * share them, and what remains in the stocks of fewer threads is memory that is taken last. */
+static inline uint32_t media_stocks(const struct media_super *super)
+{
+	const bool differ = super->version >= 2 && (super->more.features & MEDIA_STOCKS);
+	return differ ? super->more.stocks : super->max_threads;
+}
+
 static inline bool media_grows(const struct media_super *super)
 {
 	return super->version >= 2 && (super->more.features & MEDIA_GROWS);

@@ -100,8 +100,10 @@ static const struct argp_option options[] = {
                 "measurement during the first replays shows to be best",
                 0},
         {"operators", 'O', "FILE", 0,
-                "a shared object with operators for fur_bulk_run(), which the heap's owner or root "
-                "owns and nobody else may write; several times for several files",
+                "a shared object with operators for fur_bulk_run(), which belongs to root or to "
+                "the user "
+                "that fur-replayer runs as, and which only its owner may write; several times for "
+                "several files",
                 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
@@ -133,12 +135,7 @@ static int replay_file(const struct heap_file *file, const struct replay_options
         struct replay_result *result, bool *recovered)
 {
 	struct durability d;
-	struct fur_options o;
-	char reason[160];
-	fur_options_init(&o);
-	/* The default domain is enough, whichever domain the heap was used in: on tmpfs or a disk,
-	 * fdatasync makes the file durable. */
-	int error = heap_attach(&d, file, &o, reason, sizeof reason);
+	int error = heap_attach_to_replay(&d, file);
 	if (error)
 		return error;
 	d.replay_options = *how;
@@ -153,12 +150,12 @@ static int replay_file(const struct heap_file *file, const struct replay_options
 	return error;
 }
 
-static int run_once(const struct arguments *a)
+static int run_once(const struct arguments *a, int fd)
 {
 	struct heap_file file;
 	struct replay_result result;
 	bool recovered;
-	int error = heap_open_file(a->heap, HEAP_LOCK_WORKER, &file);
+	int error = heap_take_file(fd, a->heap, HEAP_LOCK_WORKER, &file);
 	if (error)
 		return fail_with(a->heap, error);
 	error = replay_file(&file, &a->replay, &result, &recovered);
@@ -199,13 +196,17 @@ static void file_lost(void)
 /* Handle SIGBUS, and with operators the other signals of a crash. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
-	const bool bus = number == SIGBUS;
-	if (!bus || !server_maps(server, info->si_addr))
+	const bool sent = info->si_code <= 0; /* by kill(): there is no address */
+	const bool bus = number == SIGBUS && !sent;
+	if (!sent && (!bus || !server_maps(server, info->si_addr)))
 		operators_crashed(number, info, context);
 	if (bus)
 		file_lost();
-	/* Not an operator's: the processor raises it again, and the process dies of it. */
+	/* Not an operator's: the processor raises it again, and the process dies of it.  A signal
+	 * that was sent comes once: without raise(), only the next crash would end the process. */
 	signal(number, SIG_DFL);
+	if (sent)
+		raise(number);
 }
 
 static void handle_signals(bool operators)
@@ -253,10 +254,10 @@ static void say_detached(void *self)
 	sd_notifyf(0, "STATUS=waiting for a process to open the heap");
 }
 
-static int run_server(struct arguments *a)
+static int run_server(struct arguments *a, int fd)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
-	int error = server_start(a->heap, &a->replay, &a->operators, &events, &server);
+	int error = server_start(fd, a->heap, &a->replay, &a->operators, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);
 	handle_signals(a->operators.n != 0);
@@ -298,10 +299,10 @@ static void print_preload(const struct control_preload *p)
 	printf("\n");
 }
 
-static int print_status(const struct arguments *a)
+static int print_status(const struct arguments *a, int fd)
 {
 	struct server_status s;
-	int error = server_status(a->heap, &s);
+	int error = server_status(fd, a->heap, &s);
 	if (error)
 		return fail_with(a->heap, error);
 	if (s.worker_pid)
@@ -338,8 +339,8 @@ int main(int argc, char **argv)
 	argp_program_version = "fur-replayer (libfur) " VERSION_TEXT;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
-	int error = privileges_become_owner(a.heap);
-	if (error)
-		return fail_with(a.heap, error);
-	return a.status ? print_status(&a) : a.once ? run_once(&a) : run_server(&a);
+	const int fd = privileges_open_as_owner(a.heap);
+	if (fd < 0)
+		return fail_with(a.heap, fd);
+	return a.status ? print_status(&a, fd) : a.once ? run_once(&a, fd) : run_server(&a, fd);
 }

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,14 +78,9 @@ static void carry_out(struct operating *o)
 		operate_end(&o->errand);
 }
 
-static void *operating_main(void *argument)
+static void work(struct operating *o)
 {
-	struct operating *o = argument;
 	struct control_errand *e = &o->d->control->errand;
-	if (operators_on_this_thread(o->operators)) {
-		operate_start(o->d, 0);
-		return NULL;
-	}
 	while (!stops(o)) {
 		/* Before the look: if a program asks in between, the wait returns at once. */
 		const uint32_t asked = arch_load32_acquire(&e->asked);
@@ -93,6 +89,29 @@ static void *operating_main(void *argument)
 		else if (!stops(o))
 			arch_futex_wait_shared(&e->asked, asked, 0);
 	}
+}
+
+/* An operator has called pthread_exit().  Without this thread nobody would answer the program, so
+ * end as with abort(): the program sees that the replayer has died, and maps the records. */
+static void thread_left(void *unused)
+{
+	static const char text[] = "fur-replayer: an operator has ended its thread: take the "
+	                           "pthread_exit() out of the operator\n";
+	(void)unused;
+	(void)!write(STDERR_FILENO, text, sizeof text - 1);
+	_exit(EXIT_FAILURE);
+}
+
+static void *operating_main(void *argument)
+{
+	struct operating *o = argument;
+	if (operators_on_this_thread(o->operators)) {
+		operate_start(o->d, 0);
+		return NULL;
+	}
+	pthread_cleanup_push(thread_left, NULL);
+	work(o);
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 

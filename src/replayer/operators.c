@@ -49,7 +49,7 @@ static _Thread_local struct call *volatile calling;
 /* ------------------------------------------------------------------ load */
 
 /* INV-OP4 */
-static int check_file(const char *file, int fd, const struct stat *heap)
+static int check_file(const char *file, int fd)
 {
 	struct stat st;
 	if (fstat(fd, &st))
@@ -58,11 +58,13 @@ static int check_file(const char *file, int fd, const struct stat *heap)
 	if (!S_ISREG(st.st_mode))
 		return fur_fail(FUR_EINVAL,
 		        "--operators %s: it is not a regular file: name a shared object", file);
-	if (st.st_uid != heap->st_uid && st.st_uid != 0)
+	/* What the process's user cannot have changed, and others can, would let them run code as
+	 * that user, whoever owns the heap. */
+	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return fur_fail(FUR_EINVAL,
-		        "--operators %s: it belongs to user %u, and the heap to user %u: give the "
-		        "file to the heap's owner, or to root",
-		        file, (unsigned)st.st_uid, (unsigned)heap->st_uid);
+		        "--operators %s: it belongs to user %u, and fur-replayer runs as user %u: "
+		        "give the file to that user, or to root",
+		        file, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return fur_fail(FUR_EINVAL,
 		        "--operators %s: others than its owner may write it (mode %04o): take that "
@@ -101,6 +103,25 @@ static int check_names(const struct operators *o, size_t at)
 	return 0;
 }
 
+/* dlopen() has failed.  A message about the file itself begins with the name that it was loaded by;
+ * another one is about a library that the file needs. */
+static int fail_load(const char *file, const char *name)
+{
+	const char *why = dlerror();
+	const size_t bytes = strlen(name);
+	if (!strncmp(why, name, bytes))
+		return fur_fail(FUR_EINVAL,
+		        "--operators %s: it cannot be loaded%s: build it for this machine, with "
+		        "-shared -fPIC, and link all that it uses",
+		        file, why + bytes);
+	return fur_fail(FUR_EINVAL,
+	        "--operators %s: a library that it needs cannot be loaded: %s: install that "
+	        "library "
+	        "where the loader looks (ldconfig, or an absolute -rpath; $ORIGIN does not work), "
+	        "or link it into the file",
+	        file, why);
+}
+
 static int load_object(struct operators *o, size_t at)
 {
 	char name[64];
@@ -110,9 +131,7 @@ static int load_object(struct operators *o, size_t at)
 	snprintf(name, sizeof name, "/proc/self/fd/%d", l->fd);
 	l->object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!l->object)
-		return fur_fail(FUR_EINVAL,
-		        "--operators %s: it cannot be loaded: %s: build it with -shared -fPIC",
-		        file, dlerror());
+		return fail_load(file, name);
 	l->table = dlsym(l->object, "fur_operators");
 	if (!l->table)
 		return fur_fail(FUR_EINVAL,
@@ -127,7 +146,7 @@ static int load_object(struct operators *o, size_t at)
 	return check_names(o, at);
 }
 
-static int load_file(struct operators *o, const char *file, const struct stat *heap)
+static int load_file(struct operators *o, const char *file)
 {
 	const int fd = system_open(file, O_RDONLY | O_NONBLOCK, 0);
 	if (fd < 0)
@@ -136,13 +155,12 @@ static int load_file(struct operators *o, const char *file, const struct stat *h
 		        "--operators %s: cannot open it", file);
 	/* Open until the end: dlopen() takes two files that had the same name for one. */
 	o->all[o->n++] = (struct loaded){.file = file, .fd = fd};
-	int error = check_file(file, fd, heap);
+	int error = check_file(file, fd);
 	return error ? error : load_object(o, o->n - 1);
 }
 
-int operators_load(const char *const *files, size_t n, int heap_fd, struct operators **out)
+int operators_load(const char *const *files, size_t n, struct operators **out)
 {
-	struct stat heap;
 	struct operators *o = calloc(1, sizeof *o);
 	*out = o;
 	if (o)
@@ -150,11 +168,9 @@ int operators_load(const char *const *files, size_t n, int heap_fd, struct opera
 	if (!o || !o->all)
 		return fur_fail(FUR_ENOMEM, "no memory for the operators: free some memory");
 	o->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	if (fstat(heap_fd, &heap))
-		return fail_system(FUR_ESYS, CALL_STAT, errno, NULL, "cannot stat the heap file");
 	int error = 0;
 	for (size_t k = 0; k < n && !error; k++)
-		error = load_file(o, files[k], &heap);
+		error = load_file(o, files[k]);
 	return error;
 }
 
@@ -305,8 +321,10 @@ static int map_batch(void *self, struct operate_batch *b)
 		return fail_crashed(o, &call, b->numbers[at]);
 	}
 	calling = &call;
-	while (at < b->n && map_one(o, b, at))
+	while (at < b->n && map_one(o, b, at)) {
 		at = at + 1;
+		arch_store(b->done, b->before + at);
+	}
 	calling = NULL;
 	return at < b->n ? fail_left(o, b->numbers[at]) : 0;
 }

@@ -3,8 +3,9 @@
  * operators.h - the operators of fur-replayer --operators (include/fur_operator.h): load them, and
  * call them with copies of records.
  *
- *   INV-OP4  An operator's code comes from a regular file that belongs to the heap's owner or to
- *            root, and that nobody else may write: the file that was looked at, not its name.
+ *   INV-OP4  An operator's code comes from a regular file that belongs to the process's own user
+ *            or to root, and that only its owner may write: the file that was looked at, not its
+ *            name.  Libraries that the file needs are the dynamic loader's choice.
  *   INV-OP5  An operator gets a copy of a record between two pages without access, and no memory
  *            of the heap.  If it crashes, or changes what lies next to the copy, its bulk update
  *            ends with an error, and the replayer goes on.
@@ -18,10 +19,9 @@
 
 struct operators;
 
-/* Load the files, which must suit the heap that is open as `heap_fd`.  Errors: FUR_ENOENT,
- * FUR_EINVAL, FUR_ENOMEM, FUR_ESYS. */
-FUR_MUST_USE int operators_load(
-        const char *const *files, size_t n, int heap_fd, struct operators **operators);
+/* Load the files.  Call it with the rights that the operators are to have.
+ * Errors: FUR_ENOENT, FUR_EINVAL, FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int operators_load(const char *const *files, size_t n, struct operators **operators);
 void operators_unload(struct operators *operators);
 
 /* For operate.calls. */

@@ -221,15 +221,12 @@ void server_stop(struct server *s)
 /* ------------------------------------------------------------- start and end */
 
 /* Take the heap's file, and be its replayer. */
-static int take_heap(struct server *s, const char *path)
+static int take_heap(struct server *s, int fd, const char *path)
 {
-	char reason[160];
-	struct fur_options options;
-	fur_options_init(&options);
-	int error = heap_open_file(path, HEAP_LOCK_REPLAYER, &s->file); /* INV-S1 */
+	int error = heap_take_file(fd, path, HEAP_LOCK_REPLAYER, &s->file); /* INV-S1 */
 	if (error)
 		return error;
-	error = heap_attach(&s->d, &s->file, &options, reason, sizeof reason);
+	error = heap_attach_to_replay(&s->d, &s->file);
 	if (error)
 		heap_close_file(&s->file);
 	return error;
@@ -257,17 +254,19 @@ static int start_threads(struct server *s)
 	return operating_start(&s->operating);
 }
 
-int server_start(const char *path, const struct replay_options *replay,
+int server_start(int fd, const char *path, const struct replay_options *replay,
         const struct server_operators *operators, const struct server_events *events,
         struct server **out)
 {
 	struct server *s = calloc(1, sizeof *s);
 	*out = NULL;
-	if (!s)
+	if (!s) {
+		close(fd);
 		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
+	}
 	pthread_mutex_init(&s->turns.mutex, NULL);
 	pthread_cond_init(&s->turns.changed, NULL);
-	int error = take_heap(s, path);
+	int error = take_heap(s, fd, path);
 	if (error) {
 		free(s);
 		return error;
@@ -276,8 +275,7 @@ int server_start(const char *path, const struct replay_options *replay,
 	s->d.replay_options = *replay;
 	s->events = *events;
 	if (operators->n)
-		error = operators_load(
-		        operators->files, operators->n, s->file.fd, &s->operating.operators);
+		error = operators_load(operators->files, operators->n, &s->operating.operators);
 	if (!error)
 		error = start_threads(s);
 	if (error)
@@ -319,10 +317,10 @@ static struct control_preload preload_of(const struct control *c)
 	return known ? c->preload : (struct control_preload){0};
 }
 
-int server_status(const char *path, struct server_status *status)
+int server_status(int fd, const char *path, struct server_status *status)
 {
 	struct heap_file file;
-	int error = heap_open_file(path, HEAP_LOCK_NONE, &file);
+	int error = heap_take_file(fd, path, HEAP_LOCK_NONE, &file);
 	if (error)
 		return error;
 	const struct media_super *super = &file.geometry;

@@ -36,9 +36,10 @@ struct server_operators {
 	size_t n;
 };
 
-/* Open the heap as its replayer.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer;
+/* Become the replayer of the heap that is open as `fd`, which belongs to the server, even after an
+ * error.  `path` is for messages.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer;
  * those of operators_load(). */
-FUR_MUST_USE int server_start(const char *path, const struct replay_options *replay,
+FUR_MUST_USE int server_start(int fd, const char *path, const struct replay_options *replay,
         const struct server_operators *operators, const struct server_events *events,
         struct server **server);
 
@@ -57,7 +58,7 @@ bool server_end(struct server *server);
 bool server_maps(const struct server *server, const void *address);
 
 /* The processes that work on a heap, and the work left to the replayer.  server_status() writes
- * nothing and takes no lock, so all of it may be out of date. */
+ * nothing and takes no lock, so all of it may be out of date.  It closes `fd`. */
 struct server_status {
 	uint64_t worker_pid, replayer_pid; /* 0: none */
 	bool closed, asleep;
@@ -66,6 +67,6 @@ struct server_status {
 	uint64_t replays, replayed_updates;
 	struct control_preload preload;
 };
-FUR_MUST_USE int server_status(const char *path, struct server_status *status);
+FUR_MUST_USE int server_status(int fd, const char *path, struct server_status *status);
 
 #endif /* FUR_SERVE_H */

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace
 {
@@ -199,6 +200,62 @@ TEST_P(OperatorFaults, AnOperatorThatGetsASIGBUS_OneClearError_AndTheReplayerGoe
 	EXPECT_EQ(run(self, job, result), 0) << fur_errormsg();
 	EXPECT_EQ(result.by_operator, COUNT);
 	EXPECT_TRUE(daemon_lives());
+}
+
+/* The status with which it ends; -1: it does not. */
+static int end_of(pid_t pid)
+{
+	enum { PATIENCE_MS = 60000 };
+	int status = -1;
+	for (int k = 0; k < PATIENCE_MS && waitpid(pid, &status, WNOHANG) == 0; k++)
+		usleep(1000);
+	return status;
+}
+
+/* As with abort(): the replayer is gone, and the program maps all records that are left. */
+TEST_P(OperatorFaults, AnOperatorThatEndsItsThread_EndsTheReplayer_AndTheProgramMapsTheRecords)
+{
+	fur::Heap heap = create(options());
+	auto *at = make_records(heap);
+	fill(heap);
+	start_daemon();
+	fur::Thread self(heap);
+	const fur_extent all = {at, BYTES, COUNT};
+	Arg arg = {1, 0, 0};
+	fur_bulk job = job_of("leave", arg, all);
+	fur_bulk_result result{};
+	EXPECT_EQ(run(self, job, result), 0) << fur_errormsg();
+	EXPECT_EQ(result.by_operator, 0u);
+	for (uint64_t k = 0; k < COUNT * BYTES; k++)
+		ASSERT_EQ(at[k], 4 + k / BYTES % 7) << k;
+	const int status = end_of(std::exchange(daemon_, 0));
+	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+	EXPECT_NE(daemon_said().find("pthread_exit() out of the operator\n"), std::string::npos);
+}
+
+/* Of a signal that was sent it dies, whatever it is at. */
+TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheReplayer)
+{
+	fur::Heap heap = create(options());
+	auto *at = make_records(heap);
+	const fur_extent all = {at, BYTES, COUNT};
+	for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) {
+		start_daemon();
+		{
+			fur::Thread self(heap);
+			Arg arg = {1, UINT64_MAX, 0};
+			fur_bulk job = job_of("add", arg, all);
+			fur_bulk_result result{};
+			ASSERT_EQ(run(self, job, result), 0) << fur_errormsg();
+		}
+		kill(daemon_, number);
+		const int status = end_of(daemon_);
+		ASSERT_NE(status, -1) << "it lives after " << strsignal(number);
+		daemon_ = 0;
+		EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+		EXPECT_EQ(daemon_said(), "");
+		close(std::exchange(says_, -1));
+	}
 }
 
 /* Of the records, the file keeps the first ones.  The replayer ends with one line.  The program has

@@ -261,7 +261,7 @@ TEST_P(Bulk, Each_ARecordThatDoesNotFitTheLog_IsRefused_AndNothingChanges)
 	});
 	job.atomic = FUR_BULK_EACH;
 	EXPECT_EQ(job.run(self_), FUR_ETOOBIG);
-	EXPECT_NE(std::string(fur_errormsg()).find("larger log_bytes"), std::string::npos)
+	EXPECT_NE(std::string(fur_errormsg()).find("fur-resize --log-bytes"), std::string::npos)
 	        << fur_errormsg();
 	EXPECT_EQ(job.result.records, 0u);
 	for (uint64_t k = 0; k < 4 * MIB; k++)

@@ -91,7 +91,7 @@ TEST_F(Grow, WithoutMaxBytes_NothingChanges)
 	EXPECT_EQ(info_of(heap).max_bytes, info_of(heap).heap_bytes);
 	EXPECT_EQ(fur_grow(heap.get(), fur_bytes(heap.get())), 0);
 	EXPECT_EQ(fur_grow(heap.get(), fur_bytes(heap.get()) + 1), FUR_EINVAL);
-	EXPECT_NE(std::string(fur_errormsg()).find("max_bytes"), std::string::npos);
+	EXPECT_NE(std::string(fur_errormsg()).find("--max-bytes"), std::string::npos);
 	EXPECT_EQ(words().more.features, 0u);
 }
 
@@ -200,7 +200,7 @@ TEST_F(Grow, FurGrow_AllocatesAndRecords)
 	EXPECT_EQ(fur_bytes(heap.get()), 32 * MIB);
 	EXPECT_EQ(fur_grow(heap.get(), 64 * MIB + 1), FUR_EINVAL);
 	std::string message = fur_errormsg();
-	for (const char *part : {path_.c_str(), "67108864", "max_bytes"})
+	for (const char *part : {path_.c_str(), "67108864", "--max-bytes"})
 		EXPECT_NE(message.find(part), std::string::npos) << message;
 	EXPECT_EQ(fur_grow(nullptr, 1), FUR_EINVAL);
 	fur_stats stats{};
@@ -328,10 +328,19 @@ TEST_F(Grow, AFeatureOfALaterLibrary_IsRefused)
 {
 	create(growing()).close();
 	media_super s = words();
-	s.more.features |= 2;
+	const uint64_t known = s.more.features;
+	s.more.features |= MEDIA_FEATURES + 1;
 	s.more.checksum = media_more_checksum(&s);
 	put_words(s);
 	expect_refused(FUR_EVERSION);
+	/* One that this library knows, with a number that cannot be. */
+	for (uint32_t stocks : {0u, 1025u}) {
+		s.more.features = known | MEDIA_STOCKS;
+		s.more.stocks = stocks;
+		s.more.checksum = media_more_checksum(&s);
+		put_words(s);
+		expect_refused(FUR_ECORRUPT);
+	}
 	s.more.bulk_bytes++;
 	put_words(s);
 	expect_refused(FUR_ECORRUPT);

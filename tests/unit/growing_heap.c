@@ -6,10 +6,14 @@
  *     growing-heap empty HEAP    the same without any block: it has not grown
  *     growing-heap fixed HEAP    as make, but of 16 MiB and made without max_bytes
  *     growing-heap fill HEAP     adds blocks of 1 MiB until it is full
+ *     growing-heap threads HEAP  begins as many threads as it allows, each of which allocates and
+ *                                frees, next to the others; prints how many
  *     growing-heap check HEAP    prints how many of the first 50 are there, and opens two threads
  */
 #include <fur.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,12 +117,82 @@ static int fill(const char *path)
 	return fur_close(heap) ? fail() : 0;
 }
 
+/* ----------------------------------------------------------------- threads */
+
+enum { THREADS_MOST = 1100, ROUNDS = 60 };
+static fur_heap *shared;
+static pthread_barrier_t all_registered;
+
+/* Blocks of one class, so that threads that share a stock meet there.  Each has its number in it,
+ * and another thread's number would be a block that two have got. */
+static int work(fur_thread *self)
+{
+	fur_update *tx;
+	uint64_t *block[8] = {NULL};
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		uint64_t **mine = &block[round % 8], mark = (uintptr_t)self + round;
+		if (*mine && (*mine)[0] != (uintptr_t)self + round - 8)
+			return 3;
+		if (fur_begin_update(self, &tx))
+			return fail();
+		if (*mine)
+			fur_free(tx, *mine);
+		*mine = fur_alloc(tx, 48);
+		if (*mine)
+			fur_store(tx, *mine, mark);
+		if (fur_commit(tx) || !*mine)
+			return fail();
+	}
+	if (fur_begin_update(self, &tx))
+		return fail();
+	for (unsigned k = 0; k < 8; k++)
+		fur_free(tx, block[k]);
+	return fur_commit(tx) ? fail() : 0;
+}
+
+static void *run_thread(void *unused)
+{
+	fur_thread *self;
+	int error = fur_thread_register(shared, &self);
+	(void)unused;
+	pthread_barrier_wait(&all_registered);
+	if (!error)
+		error = work(self);
+	return (void *)(intptr_t)error;
+}
+
+static int threads(const char *path)
+{
+	static pthread_t thread[THREADS_MOST];
+	struct fur_options o;
+	struct fur_info info = {.size = sizeof info};
+	int status = 0;
+	fur_options_init(&o);
+	o.pm = FUR_PM_EMULATED;
+	if (fur_open(path, &o, &shared) || fur_get_info(shared, &info))
+		return fail();
+	pthread_barrier_init(&all_registered, NULL, info.max_threads);
+	for (uint32_t k = 0; k < info.max_threads; k++)
+		if (pthread_create(&thread[k], NULL, run_thread, NULL))
+			return 3;
+	for (uint32_t k = 0; k < info.max_threads; k++) {
+		void *error;
+		pthread_join(thread[k], &error);
+		if (error)
+			status = 3;
+	}
+	printf("%u threads\n", info.max_threads);
+	return fur_close(shared) ? fail() : status;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
 	if (!strcmp(argv[1], "check"))
 		return check(argv[2]);
+	if (!strcmp(argv[1], "threads"))
+		return threads(argv[2]);
 	if (!strcmp(argv[1], "fill"))
 		return fill(argv[2]);
 	return make(argv[2], !strcmp(argv[1], "empty"), !strcmp(argv[1], "fixed"));

@@ -92,6 +92,7 @@ TEST(Media, Format2_SizeAndHoles_AreFrozen)
 	EXPECT_EQ(offsetof(media_more, group), 24u);
 	EXPECT_EQ(offsetof(media_more, group_members), 40u);
 	EXPECT_EQ(offsetof(media_more, group_member), 44u);
+	EXPECT_EQ(offsetof(media_more, stocks), 48u);
 	EXPECT_EQ(offsetof(media_more, checksum), 120u);
 	EXPECT_EQ(offsetof(media_super, grown), 256u);
 	EXPECT_EQ(sizeof(media_super::grown[0]), 128u);

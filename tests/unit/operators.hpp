@@ -72,7 +72,8 @@ public:
 		action.sa_flags = SA_SIGINFO | SA_ONSTACK;
 		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
 			sigaction(s, &action, nullptr);
-		error_ = server_start(heap.c_str(), &how, &operators, &events, &server_);
+		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
+		error_ = server_start(fd, heap.c_str(), &how, &operators, &events, &server_);
 		message_ = error_ ? fur_errormsg() : "";
 		if (!error_)
 			thread_ = std::thread([this] { result_ = server_run(server_); });

@@ -356,7 +356,7 @@ TEST_P(EachOperators, ARecordThatDoesNotFitTheLog_IsRefused_AndNothingChanges)
 		return static_cast<uint8_t *>(fur_alloc(tx, count * bytes));
 	});
 	EachJob job("add", size_t{bytes}, std::vector<fur_extent>{{at, bytes, count}});
-	expect_error(job, FUR_ETOOBIG, "larger log_bytes", at, count * bytes);
+	expect_error(job, FUR_ETOOBIG, "fur-resize --log-bytes", at, count * bytes);
 	EXPECT_EQ(job.result.records, 0u);
 	EachJob small("add", size_t{64}, std::vector<fur_extent>{{at, 64, 1000}});
 	EXPECT_EQ(small.run(*self_), 0) << "the thread goes on: " << fur_errormsg();

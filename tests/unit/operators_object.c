@@ -4,6 +4,7 @@
  */
 #include <fur_operator.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -123,6 +124,14 @@ static bool die(void *copy, size_t bytes, uint64_t number, void *arg)
 	memset(copy, 9, bytes);
 	return true;
 }
+static bool leave(void *copy, size_t bytes, uint64_t number, void *arg)
+{
+	(void)copy, (void)bytes, (void)arg;
+	if (number == 100)
+		pthread_exit(NULL);
+	memset(copy, 9, bytes);
+	return true;
+}
 extern FUR_API int operators_hanging;
 int operators_hanging;
 static bool hang(void *copy, size_t bytes, uint64_t number, void *arg)
@@ -136,6 +145,6 @@ static bool hang(void *copy, size_t bytes, uint64_t number, void *arg)
 
 static const struct fur_operator all[] = {{"add", add}, {"count", count}, {"crash", crash},
         {"trap", trap}, {"beyond", beyond}, {"before", before}, {"deep", deep}, {"die", die},
-        {"hang", hang}, {"crash_late", crash_late}, {"beyond_late", beyond_late},
+        {"leave", leave}, {"hang", hang}, {"crash_late", crash_late}, {"beyond_late", beyond_late},
         {"bus_late", bus_late}, {"bus", bus}, {"plus", plus}};
 FUR_OPERATORS(all)

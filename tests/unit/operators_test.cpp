@@ -447,6 +447,49 @@ TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 		ASSERT_EQ(at[k], 3) << k;
 }
 
+/* It is stopped between two batches, or its operator hangs in a record. */
+TEST_P(Steps, AReplayerThatMapsNothingMore_IsLeft_AndStoresNothingLater)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	Job job("any", 64, {{at, 64, STEPS}});
+	const uint64_t usual = std::exchange(errand_silence_ns, MIB);
+	for (unsigned batches : {0u, 1u}) {
+		begin(job);
+		ASSERT_TRUE(exchange());
+		for (unsigned k = 0; k < batches; k++) {
+			ASSERT_TRUE(operate_map(&operate_));
+			ASSERT_TRUE(exchange());
+		}
+		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		const std::vector<uint8_t> before(at, at + 64 * STEPS);
+		EXPECT_EQ(end(), FUR_EBUSY);
+		EXPECT_TRUE(std::equal(before.begin(), before.end(), at));
+		expect_nothing_stored(offset, bytes);
+	}
+	errand_silence_ns = usual;
+}
+
+/* All are mapped: to make the results durable may take as long as the disk needs. */
+TEST_P(Steps, AReplayerThatHasMappedAll_IsNotLeft)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	Job job("any", 64, {{at, 64, STEPS}});
+	std::atomic<unsigned> looks{0};
+	job.on_progress([&](uint64_t done) {
+		looks += done == STEPS;
+		return true;
+	});
+	begin(job);
+	while (exchange())
+		ASSERT_TRUE(operate_map(&operate_));
+	const uint64_t usual = std::exchange(errand_silence_ns, 1);
+	while (looks < 3)
+		std::this_thread::yield();
+	operate_end(&operate_);
+	EXPECT_EQ(end(), 0) << fur_errormsg();
+	errand_silence_ns = usual;
+}
+
 TEST_P(Steps, AReplayerThatDies_OrIsReplaced_OrFindsAnotherProgram_LeavesAllToTheProgram)
 {
 	for (int how = 0; how < 4; how++) {
@@ -563,10 +606,22 @@ TEST_F(OperatorFiles, OnlyASharedObjectOfTheOwner_ThatNobodyElseMayWrite_IsLoade
 		copy();
 		EXPECT_EQ(chown(file, 12345, 12345), 0);
 		expect_refused_file({file}, "belongs to user 12345");
+		/* This process is not that user, and would run the user's code with its rights. */
 		EXPECT_EQ(chown(path_.c_str(), 12345, 12345), 0);
-		Replayer owner(path_, {file});
-		EXPECT_EQ(owner.error(), 0) << owner.message();
+		expect_refused_file(
+		        {file}, "belongs to user 12345, and fur-replayer runs as user 0");
+		EXPECT_EQ(chown(file, 0, 0), 0);
+		Replayer of_root(path_, {file});
+		EXPECT_EQ(of_root.error(), 0) << of_root.message();
 	}
+}
+
+/* The loader has the open file, and no directory for $ORIGIN. */
+TEST_F(OperatorFiles, AnObjectWhoseLibraryIsNotFound_IsRefusedForThatReason)
+{
+	expect_refused_file(
+	        {NEEDING_OBJECT}, "a library that it needs cannot be loaded: libneeded-library.so");
+	expect_refused_file({NEEDING_OBJECT}, "$ORIGIN");
 }
 
 TEST_F(OperatorFiles, AnObjectWithoutATable_IsRefused)

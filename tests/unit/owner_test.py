@@ -4,7 +4,9 @@
 fur_open refuses; systemd accepts its unit, and the drop-in of docs/replayer.md for operators, whose
 command line serves a heap.
 
-    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT OPERATORS.so DOCS/replayer.md
+    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT OPERATORS.so DOCS/replayer.md SWAPPED-PATH.so
+
+Without SWAPPED-PATH.so ("") nobody changes what the path leads to while fur-replayer looks at it.
 """
 import ctypes
 import os
@@ -16,12 +18,16 @@ import subprocess
 import sys
 import tempfile
 
-replayer, unclosed_heap, unit, operators, page = [os.path.abspath(path) for path in sys.argv[1:]]
-NOBODY = 65534
+replayer, unclosed_heap, unit, operators, page = [os.path.abspath(path) for path in sys.argv[1:6]]
+swapped_path = sys.argv[6]
+NOBODY, SOMEBODY = 65534, 12345
+PATIENCE_S = 60
 
 
 def run(*args, status=0):
-    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -62,6 +68,109 @@ def once_as_owner(heap):
     os.chmod(heap, 0o600)
     assert "replayed 1 updates" in run(replayer, "--heap", heap, "--once")
     run(unclosed_heap, "verify", heap)
+
+
+def make(heap, owner):
+    run(unclosed_heap, "make", heap)
+    os.chown(heap, owner, owner)
+
+
+def operators_of(place, owner):
+    copy = os.path.join(place, f"operators-of-{owner}.so")
+    shutil.copyfile(operators, copy)
+    os.chown(copy, owner, owner)
+    return copy
+
+
+def serves(*args, expected, user=None, **swap):
+    """Start fur-replayer, and end it.  It serves the file that was `expected` before it started, as
+    that file's owner or as `user`, and has loaded the operators that are given."""
+    file = os.stat(expected)
+    become = user is not None
+    user = file.st_uid if user is None else user
+    daemon = subprocess.Popen(
+        [replayer, *args],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, **swap),
+        preexec_fn=(lambda: os.setresuid(user, user, user)) if become else None,
+    )
+    assert daemon.stdout
+    assert "waiting for work" in daemon.stdout.readline(), args
+    directory = f"/proc/{daemon.pid}/fd/"
+    opened = [os.stat(directory + fd) for fd in os.listdir(directory)]
+    assert any(os.path.samestat(file, one) for one in opened), (args, swap)
+    assert ids(status_of(daemon.pid)["Uid"]) == [user] * 4, (args, swap)
+    with open(f"/proc/{daemon.pid}/maps") as maps:
+        loaded = "operators-of-" in maps.read()
+    assert loaded == ("--operators" in args), args
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait() == 0
+
+
+def foreign_operators(place):
+    """Operators belong to root or to the process's own user, whoever owns the heap (INV-OP4)."""
+    heap = os.path.join(place, "foreign")
+    of = {owner: operators_of(place, owner) for owner in (0, NOBODY, SOMEBODY)}
+    make(heap, NOBODY)
+    os.chmod(heap, 0o666)
+    for owner in (0, NOBODY):
+        serves("--operators", of[owner], heap, expected=heap)
+    said = run(replayer, "--operators", of[SOMEBODY], heap, status=1)
+    assert f"belongs to user {SOMEBODY}, and fur-replayer runs as user {NOBODY}" in said, said
+    for owner in (0, SOMEBODY):
+        serves("--operators", of[owner], heap, expected=heap, user=SOMEBODY)
+    done = subprocess.run(
+        [replayer, "--operators", of[NOBODY], heap],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY),
+    )
+    assert done.returncode == 1 and f"runs as user {SOMEBODY}: give" in done.stderr, done
+    # What stays root runs nothing of others.
+    make(heap + "-of-root", 0)
+    said = run(replayer, "--operators", of[NOBODY], heap + "-of-root", status=1)
+    assert "runs as user 0: give" in said, said
+
+
+def swapped(place):
+    """Somebody changes what the path leads to while fur-replayer starts (INV-OW1)."""
+    of = operators_of(place, NOBODY)
+    heap, other = os.path.join(place, "swapped"), os.path.join(place, "other")
+    # The file is away at the first look, and back at the next one.
+    make(heap, NOBODY)
+    with_file_away = dict(
+        os.environ, LD_PRELOAD=swapped_path, SWAP_PATH=heap, SWAP_AWAY=heap + "-away"
+    )
+    for options in (["--operators", of], ["--once"], ["--status"]):
+        done = subprocess.run(
+            [replayer, *options, heap],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=with_file_away,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 1 and "no such file" in done.stderr, done
+    os.unlink(heap)
+    # Another user's file has the path after the first look: the one that was found is served.
+    for first, second in ((0, NOBODY), (NOBODY, 0), (NOBODY, SOMEBODY)):
+        make(heap, first)
+        make(other, second)
+        os.link(heap, heap + "-found")
+        serves(
+            heap,
+            expected=heap + "-found",
+            LD_PRELOAD=swapped_path,
+            SWAP_PATH=heap,
+            SWAP_OTHER=other,
+        )
+        os.unlink(heap + "-found")
+        os.unlink(heap)
+    # Nothing is opened of which the type alone makes opening do something.
+    os.mkfifo(heap)
+    assert "not a regular file" in run(replayer, heap, status=1)
+    os.unlink(heap)
 
 
 def damaged_header(heap):
@@ -163,6 +272,11 @@ with tempfile.TemporaryDirectory(
     if os.geteuid() == 0:
         serve_as_owner(os.path.join(place, "serve"))
         once_as_owner(os.path.join(place, "once"))
+        foreign_operators(place)
+        if swapped_path:
+            swapped(place)
+        else:
+            print("skipped: no LD_PRELOAD in this build")
     else:
         print("skipped: only root can become another user")
     changes = drop_in(place)

@@ -2,18 +2,25 @@
 """fur-resize: other logs, another ring, a smaller heap, a larger largest size; refusals; a full
 disk; a kill at any point.
 
-    resize_test.py FUR-RESIZE FUR-CHECK FUR-INFO GROWING-HEAP
+    resize_test.py FUR-RESIZE FUR-CHECK FUR-INFO FUR-COPY GROWING-HEAP SWAPPED-PATH.so
+
+Without SWAPPED-PATH.so ("") no other file gets the name meanwhile.
 """
 import json
 import os
 import random
+import re
+import shutil
 import signal
+import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-resize, fur_check, info, growing_heap = sys.argv[1:]
+resize, fur_check, info, fur_copy, growing_heap = [os.path.abspath(path) for path in sys.argv[1:6]]
+swapped_path = sys.argv[6]
 place = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 heap = place + "/heap"
 
@@ -77,8 +84,14 @@ first = expect_good(most=64 << 20, log=65536)
 # One after the other, and all at once.
 run(resize, heap, "--log-bytes", "1048576").check_returncode()
 expect_good(**{**first, "log": 1 << 20})
-run(resize, heap, "--ring-slots", "64").check_returncode()
+run(resize, heap, "--ring-slots", "64", "--log-bytes", "1M").check_returncode()
 expect_good(**{**first, "log": 1 << 20, "ring": 64})
+for wrong in ("1m", "M", "1.5M", "-1M", "1MB", "99999999999T"):
+    done = run(resize, heap, "--log-bytes", wrong)
+    assert done.returncode == 2, done
+    assert f"--log-bytes {wrong}: use a number of bytes, as 16777216 or 16M" in done.stderr, done
+done = run(resize, heap, "--ring-slots", "1K")
+assert done.returncode == 2 and "use a whole number, in digits" in done.stderr, done
 run(resize, heap, "--ring-slots", "4096", "--log-bytes", "16384").check_returncode()
 expect_good(**{**first, "log": 16384, "ring": 4096})
 blocks = os.stat(heap).st_blocks
@@ -156,6 +169,173 @@ else:
     assert done.stderr.count("\n") == 1, done
 os.rmdir(full)
 
+# Other numbers of threads: more than there are stocks, which they share, and fewer.
+for command, numbers in (("make", (5, 64, 3, 4)), ("empty", (1024, 1)), ("fixed", (9,))):
+    os.unlink(heap)
+    run(growing_heap, command, heap).check_returncode()
+    for number in numbers:
+        ring = max(64, 2 * number)
+        if ring > 64:
+            expect_refused("twice max_threads", "--max-threads", str(number), "--ring-slots", "64")
+        ring = 1 << (ring - 1).bit_length()
+        done = run(resize, heap, "--max-threads", str(number), "--ring-slots", str(ring))
+        assert done.returncode == 0, done
+        assert state()["max_threads"] == number
+        if number < 100:
+            done = run(growing_heap, "threads", heap)
+            assert done.returncode == 0 and done.stdout == f"{number} threads\n", done
+        done = run(fur_check, heap)
+        assert done.returncode == 0 and "sound, closed" in done.stdout, done
+        if command != "empty":
+            expect_good()
+    expect_refused("at most 1024", "--max-threads", "1025")
+    run(
+        resize, heap, "--max-bytes", str(state()["regions"]["heap"]["max_bytes"])
+    ).check_returncode()
+    done = run(growing_heap, "fill", heap)
+    assert done.returncode == 0, done
+
+# What belongs to the file stays with it.
+os.unlink(heap)
+run(growing_heap, "make", heap).check_returncode()
+
+
+def access_list(user):
+    """system.posix_acl_access: the owner and one more user may read and write, others nothing."""
+    entries = ((1, 6, NONE), (2, 6, user), (4, 0, NONE), (16, 6, NONE), (32, 0, NONE))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+def belongings():
+    status = os.stat(heap)
+    names = sorted(os.listxattr(heap))
+    return (
+        *(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid),
+        [(name, os.getxattr(heap, name)) for name in names],
+    )
+
+
+def give(name, value):
+    try:
+        os.setxattr(heap, name, value)
+    except OSError as error:
+        print(f"not tested, because the file system has none: {name} ({error})")
+
+
+NONE = 0xFFFFFFFF
+give("user.origin", b"a\0b")
+give("user.empty", b"")
+os.chmod(heap, 0o604)
+for wanted in (0o604, 0o4640):
+    os.chmod(heap, wanted)
+    before = belongings()
+    run(resize, heap, "--log-bytes", "16384").check_returncode()
+    assert belongings() == before, (before, belongings())
+give("system.posix_acl_access", access_list(12345))
+if os.geteuid() == 0:
+    give("trusted.origin", b"x")
+    os.chown(heap, 1000, 1001)
+before = belongings()
+run(resize, heap, "--log-bytes", "65536").check_returncode()
+assert belongings() == before, (before, belongings())
+
+# A copy belongs to who makes it, and is not open to others than the original is.
+for has_list in (True, False):
+    if not has_list and "system.posix_acl_access" in os.listxattr(heap):
+        os.removexattr(heap, "system.posix_acl_access")
+    for mode in (0o664, 0o604):
+        os.chmod(heap, mode)
+        run(fur_copy, heap, heap + "-copy").check_returncode()
+        status, copied = os.stat(heap), os.stat(heap + "-copy")
+        same_group = copied.st_gid == status.st_gid
+        assert (copied.st_uid, copied.st_gid) == (os.geteuid(), os.getegid())
+        wanted = mode if same_group and not has_list else mode & ~0o070
+        assert stat.S_IMODE(copied.st_mode) == wanted, (oct(copied.st_mode), oct(wanted))
+        assert not os.listxattr(heap + "-copy"), os.listxattr(heap + "-copy")
+        os.unlink(heap + "-copy")
+
+# Another user who may write the heap cannot keep its owner: nothing is replaced.
+if os.geteuid() == 0:
+    os.chmod(place, 0o777)
+    os.chmod(heap, 0o666)
+    before = belongings(), contents()
+    done = subprocess.run(
+        [resize, heap, "--log-bytes", "16384"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: os.setresuid(12345, 12345, 12345),
+    )
+    assert done.returncode == 1 and "to user 1000 and group 1001" in done.stderr, done
+    assert (belongings(), contents()) == before
+    assert os.listdir(place) == ["heap"], os.listdir(place)
+    os.chown(heap, 0, 0)
+os.chmod(heap, 0o600)
+
+# Other names: a symbolic link leads to the heap, and stays; a hard link would keep the old heap.
+os.mkdir(place + "/links")
+os.symlink("../heap", place + "/links/soft")
+was = os.stat(heap).st_ino
+run(resize, place + "/links/soft", "--log-bytes", "16384").check_returncode()
+assert os.readlink(place + "/links/soft") == "../heap"
+assert os.listdir(place + "/links") == ["soft"] and os.stat(heap).st_ino != was
+expect_good(log=16384)
+os.link(heap, place + "/links/hard")
+for path in (heap, place + "/links/hard", place + "/links/soft"):
+    done = run(resize, path, "--log-bytes", "65536")
+    assert done.returncode == 1 and f"{path}: the file has 2 names" in done.stderr, done
+assert sorted(os.listdir(place + "/links")) == ["hard", "soft"]
+for name in os.listdir(place + "/links"):
+    os.unlink(place + "/links/" + name)
+os.rmdir(place + "/links")
+expect_good(log=16384)
+done = subprocess.run([resize, "heap", "--log-bytes", "65536"], cwd=place)
+assert done.returncode == 0
+expect_good(log=65536)
+done = run(resize, place + "/missing/heap")
+assert done.returncode == 1 and "no such file" in done.stderr, done
+
+# A file that is not fur-resize's own stays, whatever its name is.
+with open(heap + ".resized", "w") as theirs:
+    theirs.write("mine")
+run(resize, heap, "--log-bytes", "16384").check_returncode()
+with open(heap + ".resized") as theirs:
+    assert theirs.read() == "mine"
+os.unlink(heap + ".resized")
+
+# Another file gets the name while fur-resize works: it stays, and so does the old heap.
+if swapped_path:
+    for name in ("heap-found", "other"):
+        shutil.copyfile(heap, place + "/" + name)
+    os.rename(place + "/heap-found", heap)
+    before = contents()
+    done = subprocess.run(
+        [resize, heap, "--log-bytes", "65536"],
+        capture_output=True,
+        text=True,
+        env=dict(
+            os.environ, LD_PRELOAD=swapped_path, SWAP_END="/heap", SWAP_OTHER=place + "/other"
+        ),
+    )
+    assert done.returncode == 1 and "another file has got the heap's name" in done.stderr, done
+    assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
+
+# Another file gets the name of a new heap as soon as that has it: the program does not touch it.
+if swapped_path:
+    before = contents()
+    os.rename(heap, place + "/other")
+    done = subprocess.run(
+        [growing_heap, "make", heap],
+        capture_output=True,
+        text=True,
+        env=dict(
+            os.environ,
+            **{"LD_PRELOAD": swapped_path, "SWAP_PATH": heap, "SWAP_USE": "2"},
+            SWAP_OTHER=place + "/other",
+        ),
+    )
+    assert done.returncode == 0, done
+    assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
+
 # A kill at any point leaves the old heap or the new one.
 seed = random.randrange(1 << 32)
 print("seed", seed)
@@ -169,8 +349,9 @@ for _ in range(60):
     killed = process.wait() == -signal.SIGKILL
     now = expect_good()["log"]
     assert now in ([was, wanted] if killed else [wanted]), (killed, was, wanted, now)
-assert set(os.listdir(place)) <= {"heap", "heap.resized"}, os.listdir(place)
-run(resize, heap, "--log-bytes", "4096").check_returncode()
-assert os.listdir(place) == ["heap"], os.listdir(place)
+for name in os.listdir(place):
+    if name != "heap":
+        assert re.fullmatch("heap\\.resized-[0-9a-f]{8}", name), name
+        os.unlink(place + "/" + name)
 os.unlink(heap)
 os.rmdir(place)

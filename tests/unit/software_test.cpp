@@ -483,7 +483,7 @@ TEST_P(Errors, UpdateLargerThanTheLog)
 				fur_store(tx, word(2 + k % 50), k);
 		}),
 		        FUR_ETOOBIG);
-		EXPECT_NE(std::string(fur_errormsg()).find("log_bytes"), std::string::npos);
+		EXPECT_NE(std::string(fur_errormsg()).find("--log-bytes"), std::string::npos);
 		expect_nothing();
 	}
 }

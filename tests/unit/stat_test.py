@@ -24,6 +24,12 @@ def run(*args):
     )
 
 
+def current_umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def refused(status, says, *args):
     done = run(*args)
     assert done.returncode == status and says in done.stderr and not done.stdout, done
@@ -133,6 +139,7 @@ def in_use(heap, place):
     assert tails == sorted(tails), tails
     takes_no_lock(heap)
     out = place + "/fur.prom"
+    os.symlink(place + "/not-ours", out + ".tmp")
     m = {"fur_updates_total": 0}
     while m["fur_updates_total"] == 0:  # the worker may not have run meanwhile
         assert time.monotonic() < deadline, m
@@ -141,7 +148,11 @@ def in_use(heap, place):
             m = metrics(f.read())
     assert m["fur_heap_in_use"] == 1, m
     assert m["fur_log_fullest_bytes"] <= m["fur_log_bytes"] and "fur_replays_total" in m, m
-    assert not os.path.exists(out + ".tmp")
+    # It uses a name that nothing has, and removes no other.
+    assert os.path.islink(out + ".tmp") and not os.path.exists(place + "/not-ours")
+    os.unlink(out + ".tmp")
+    assert [name for name in os.listdir(place) if name.startswith("fur.prom")] == ["fur.prom"]
+    assert os.stat(out).st_mode & 0o777 == 0o666 & ~current_umask(), oct(os.stat(out).st_mode)
     refused(1, "/none/out: cannot write", heap, "--prometheus", "--output", place + "/none/out")
     assert worker.poll() is None, "looking at it ended it"
     return worker

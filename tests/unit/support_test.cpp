@@ -106,7 +106,7 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 	EXPECT_EQ(Program().refused({"heap", "--threads", "0"}), "--threads 0: use 1 to 64");
 	for (const char *value : {"", "x", "1x", "1.5", "0x10", " 1", "1e3", "+1", "--1", "-"})
 		EXPECT_EQ(Program().refused({"heap", (std::string("--threads=") + value).c_str()}),
-		        "--threads " + std::string(value) + ": use a number without a fraction");
+		        "--threads " + std::string(value) + ": use a whole number, in digits");
 	EXPECT_EQ(Program().refused({"heap", "--seed", "-1"}),
 	        "--seed -1: use 0 to 18446744073709551615");
 	EXPECT_EQ(Program().refused({"heap", "--seed", "18446744073709551616"}),

@@ -43,6 +43,12 @@ Option &Option::excludes(const char *other)
 	return *this;
 }
 
+Option &Option::in_bytes()
+{
+	value_name = "BYTES";
+	return *this;
+}
+
 Option &Option::describe(const char *text)
 {
 	help = text;
@@ -165,6 +171,23 @@ static bool number_in(const std::string &word, bool integer, long double &number
 	       !std::isnan(number);
 }
 
+/* A number of bytes with K, M, G or T, for powers of 1024, as a plain number.  What is no such
+ * number remains as it is. */
+static std::string without_unit(const std::string &word)
+{
+	static const std::string units = "KMGT";
+	const size_t digits = word.find_first_not_of("0123456789");
+	const size_t unit = digits == 0 || digits == std::string::npos ? std::string::npos
+	                                                               : units.find(word[digits]);
+	const std::string rest =
+	        unit == std::string::npos ? "?" : word.substr(digits + 1, std::string::npos);
+	if (!rest.empty() && rest != "iB")
+		return word;
+	errno = 0;
+	const uint64_t number = strtoull(word.c_str(), nullptr, 10), shift = 10 * (unit + 1);
+	return errno || number << shift >> shift != number ? word : std::to_string(number << shift);
+}
+
 static std::string joined(const std::vector<std::string> &words)
 {
 	std::string all;
@@ -173,17 +196,20 @@ static std::string joined(const std::vector<std::string> &words)
 	return all;
 }
 
-void CommandLine::set_option(Option &o, const std::string &value)
+void CommandLine::set_option(Option &o, const std::string &given)
 {
-	std::string said = o.name + " " + value;
+	const bool bytes = o.value_name == "BYTES", whole = bytes || o.value_name == "N";
+	const std::string said = o.name + " " + given, value = bytes ? without_unit(given) : given;
 	if (!o.choices.empty() &&
 	        std::find(o.choices.begin(), o.choices.end(), value) == o.choices.end())
 		throw WrongUsage(said + ": use " + joined(o.choices));
-	if (o.value_name == "N" || o.value_name == "NUMBER") {
+	if (whole || o.value_name == "NUMBER") {
 		long double number;
-		if (!number_in(value, o.value_name == "N", number))
-			throw WrongUsage(said + ": use a number" +
-			                 (o.value_name == "N" ? " without a fraction" : ""));
+		if (!number_in(value, whole, number))
+			throw WrongUsage(said + ": use " +
+			                 (bytes          ? "a number of bytes, as 16777216 or 16M"
+			                         : whole ? "a whole number, in digits"
+			                                 : "a number"));
 		if (number < o.least || number > o.most)
 			throw WrongUsage(
 			        said + ": use " + text_of(o.least) + " to " + text_of(o.most));

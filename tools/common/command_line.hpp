@@ -51,6 +51,8 @@ public:
 		Option &range(long double from, long double to);
 		Option &one_of(std::initializer_list<const char *> values);
 		Option &excludes(const char *other);
+		/* Of an integer: it may end in K, M, G or T. */
+		Option &in_bytes();
 		Option &describe(const char *text);
 	};
 
@@ -110,7 +112,7 @@ private:
 	Option &add_option(const char *name, const char *help, const char *value_name);
 	Option &integer(const char *name, const char *help, const std::string &shown,
 	        __int128 least, __int128 most, std::function<void(__int128)> set);
-	void set_option(Option &o, const std::string &value);
+	void set_option(Option &o, const std::string &given);
 	void set_argument(const std::string &word);
 	void check_given() const;
 

@@ -132,7 +132,7 @@ def zsh_quoted(text: str) -> str:
 def zsh_completion(tool: Help) -> str:
     specs = []
     for row in tool.options:
-        files = "" if row.value in ("N", "NUMBER") else "_files"
+        files = "" if row.value in ("N", "NUMBER", "BYTES") else "_files"
         value = f":{row.value}:{files}" if row.value else ""
         for name in row.names:
             equals = "=" if row.value and name.startswith("--") else ""
