@@ -148,6 +148,15 @@ struct TextCodec {
 	{
 		return hash_bytes(value.data(), value.size());
 	}
+	static constexpr bool is_key(const view &)
+	{
+		return true;
+	}
+	static constexpr void check_key(const view &) {}
+	static uint64_t secret_hash_of(const uint64_t *secret, const view &value)
+	{
+		return secret_hash_bytes(secret, value.data(), value.size());
+	}
 	/* As std::string_view::compare(): the stored text with `value`. */
 	template <class Tx>
 	static int compare(Tx *tx, const uint64_t *at, const view &value)
