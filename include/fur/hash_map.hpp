@@ -17,9 +17,9 @@
  * others.  If the log is too small for a table that is twice as large, others come below a smaller
  * one.
  *
- * Backwards: a leaf that is empty goes when the other half of what was split has 4 entries at most,
- * so a key that comes and goes does not split and join a leaf each time.  A table with one leaf
- * gives its place to the leaf, and one of which a quarter would do is halved.
+ * Backwards: the two leaves of a split are joined when they have 4 entries at most, so a key that
+ * comes and goes does not split and join leaves each time.  A table with one leaf gives its place
+ * to the leaf, and one of which a quarter would do is halved.
  *
  * Keys whose hashes agree in 8 further bits, all 9 that do not fit a leaf, were chosen to do so, or
  * their fur::hash is weak: chance would take 2^64 leaves.  They go to a bucket, which stands where
@@ -142,8 +142,9 @@ public:
 		template <class Tx, class F>
 		void advance(Tx *tx, const hash_map &map, size_t most, F &&f)
 		{
-			Iterator<Tx> at(tx, &map, hash_,
-			        [&](const uint64_t *bucket) { return knows(tx, bucket) ? inner_ : 0; });
+			Iterator<Tx> at(tx, &map, hash_, [&](const uint64_t *bucket) {
+				return knows(tx, bucket) ? inner_ : 0;
+			});
 			uint64_t hash = hash_, inner = at.inner_;
 			for (const Iterator<Tx> end; at != end; ++at) {
 				const bool leaves = at.hash_ != hash || at.inner_ != inner;
@@ -177,8 +178,8 @@ public:
 		bool seen(key_view key) const
 		{
 			const uint64_t hash = key_codec::hash_of(key);
-			return hash < hash_ || (in_bucket(hash) &&
-			                               key_codec::secret_hash_of(secret_, key) < inner_);
+			return hash < hash_ || (in_bucket(hash) && key_codec::secret_hash_of(
+			                                                   secret_, key) < inner_);
 		}
 		/* Stop here, if the place can be found again. */
 		template <class Tx>
@@ -253,7 +254,13 @@ private:
 	enum : size_t { DEPTH = 0, TRAP = 1, SECRET = 2, ROOT = 4, BUCKET_WORDS = 5 };
 	/* FEW: so many entries of a leaf, at most, have room for those of another.
 	 * ALIKE: so many further bits that agree are no chance. */
-	enum : unsigned { MOST_BITS = TABLE_BITS, MOST_DEPTH = 60, HASH_BITS = 64, FEW = 4, ALIKE = 8 };
+	enum : unsigned {
+		MOST_BITS = TABLE_BITS,
+		MOST_DEPTH = 60,
+		HASH_BITS = 64,
+		FEW = 4,
+		ALIKE = 8
+	};
 	/* The bits of an address that are not its own: the bits of a table, the depth of a leaf. */
 	static constexpr uint64_t LOW = FUR_CACHE_LINE - 1, EACH = 0x0101010101010101;
 	/* In their place: the word is that of a bucket; the leaf is a list. */
@@ -337,7 +344,8 @@ private:
 		return key_codec::secret_hash_of(secret, key);
 	}
 	template <class Tx>
-	static uint64_t hash_of_entry(Tx *tx, const uint64_t *bucket, const uint64_t *leaf, size_t k)
+	static uint64_t hash_of_entry(
+	        Tx *tx, const uint64_t *bucket, const uint64_t *leaf, size_t k)
 	{
 		return hash_in(tx, bucket, key_codec::load(tx, key_at(leaf, k)));
 	}
@@ -395,8 +403,8 @@ private:
 	template <class Tx>
 	Place find_place(Tx *tx, uint64_t hash, key_view key) const
 	{
-		return find_leaf(tx, hash,
-		        [&](const uint64_t *bucket) { return hash_in(tx, bucket, key); });
+		return find_leaf(
+		        tx, hash, [&](const uint64_t *bucket) { return hash_in(tx, bucket, key); });
 	}
 	template <class Tx>
 	static size_t find_in(Tx *tx, const uint64_t *leaf, uint64_t hash, key_view key)
@@ -586,7 +594,8 @@ private:
 		fur_store(tx, &p.leaf[0], stay & ~move);
 		fur_store(tx, &p.leaf[1], depth + 1);
 		const Slots slots = slots_at(p, depth);
-		store_slots(tx, p, {slots.first + slots.n / 2, slots.n / 2}, detail::word_of(right));
+		store_slots(
+		        tx, p, {slots.first + slots.n / 2, slots.n / 2}, detail::word_of(right));
 	}
 	/* Of the tags of a leaf with these hashes. */
 	static uint64_t with_tags_of(uint64_t tags, const Hashes &hashes)
@@ -730,7 +739,7 @@ private:
 		if (is_list(tx, p.leaf) && !shorten(tx, p, e.leaf))
 			return true;
 		const unsigned left = entries_of(tx, e.leaf);
-		if (left == 0 || left == FEW)
+		if (left == 0 || left == FEW / 2)
 			shrink(tx, hash, p);
 		return true;
 	}
@@ -795,11 +804,14 @@ private:
 		return true;
 	}
 	/* Join the leaf to which the hash leads with the other half of what was split, and so on
-	 * upwards, as long as one of both is empty and the other one has few entries. */
+	 * upwards, as long as both have few entries.  If the log is half full, the next removal
+	 * goes on. */
 	template <class Tx>
 	static void join_leaves(Tx *tx, uint64_t *root, uint64_t hash)
 	{
-		for (;;) {
+		using detail::log_left;
+		uint64_t all;
+		while (log_left(tx, &all) >= all / 2) {
 			uint64_t word;
 			const Place p = descend(tx, root, hash, word);
 			if (!p.leaf || is_list(tx, p.leaf))
@@ -811,7 +823,8 @@ private:
 				drop_table(tx, p);
 			} else {
 				uint64_t *other = other_leaf(tx, p, depth);
-				if (!other || entries_of(tx, other) + entries_of(tx, p.leaf) > FEW ||
+				if (!other ||
+				        entries_of(tx, other) + entries_of(tx, p.leaf) > FEW ||
 				        !join(tx, p, other))
 					return;
 			}
@@ -838,17 +851,47 @@ private:
 		auto *leaf = detail::pointer<uint64_t>(word);
 		return is_leaf(word) && fur_load(tx, &leaf[1]) == depth ? leaf : nullptr;
 	}
-	/* Of two halves one is empty: it goes.  False: none is. */
+	/* To a leaf that has room for all of them. */
+	template <class Tx>
+	static void move_entries(Tx *tx, uint64_t *to, uint64_t *from)
+	{
+		const uint64_t tags = fur_load(tx, from);
+		uint64_t all = fur_load(tx, to);
+		for (size_t k = 0; k < ENTRIES; k++) {
+			if (!used(tags, k))
+				continue;
+			const size_t at = free_entry(all);
+			detail::move_words(tx, key_at(to, at), key_at(from, k), key_codec::WORDS);
+			detail::move_words(
+			        tx, value_at(to, at), value_at(from, k), value_codec::WORDS);
+			all = with_tag(all, at, tags >> 8 * k & 0xff);
+		}
+		fur_store(tx, to, all);
+	}
+	/* Has the log room, and a good deal more, for n entries? */
+	template <class Tx>
+	static bool can_move(Tx *tx, unsigned n)
+	{
+		using detail::log_left;
+		const uint64_t words = n * (+key_codec::WORDS + +value_codec::WORDS);
+		uint64_t all;
+		return n == 0 || log_left(tx, &all) / 8 > 16 * words;
+	}
+	/* Put the entries of two halves together, in the leaf that has more of them.  False: the log
+	 * has too little room. */
 	template <class Tx>
 	static bool join(Tx *tx, const Place &p, uint64_t *other)
 	{
-		const bool stays = entries_of(tx, p.leaf) != 0;
-		if (stays && entries_of(tx, other))
+		const unsigned ours = entries_of(tx, p.leaf), theirs = entries_of(tx, other);
+		const bool stays = ours > theirs;
+		if (!can_move(tx, stays ? theirs : ours))
 			return false;
 		const unsigned depth = depth_of(tx, p.leaf);
 		uint64_t *keep = stays ? p.leaf : other, *gone = stays ? other : p.leaf;
+		if (ours && theirs)
+			move_entries(tx, keep, gone);
 		fur_store(tx, &keep[1], depth - 1);
-		/* Whoever has put an entry there meanwhile, has stored to the same word. */
+		/* An update that has changed an entry there stores to the same word. */
 		fur_promote(tx, gone);
 		if (depth - 1 == p.table.used) {
 			store_above(tx, p.above, p.slot_above, detail::word_of(keep));
@@ -877,8 +920,8 @@ private:
 			if (fur_load(tx, &slots[k]) != fur_load(tx, &slots[k & ~(QUARTER - 1)]))
 				return;
 		const unsigned bits = p.table.bits - 1;
-		uint64_t *table = new_table(
-		        tx, bits, [&](size_t k) { return fur_load(tx, &slots[2 * k]); });
+		uint64_t *table =
+		        new_table(tx, bits, [&](size_t k) { return fur_load(tx, &slots[2 * k]); });
 		store_above(tx, p.above, p.slot_above, detail::word_of(table) | bits);
 		free_table(tx, p.table.words);
 	}

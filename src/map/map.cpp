@@ -583,11 +583,11 @@ void clear_part(fur_update *update, void *arg)
 	enum : uint64_t { ENTRIES = 1000 };
 	auto *call = static_cast<PartCall *>(arg);
 	const int kind = begin(update, call->map, call->function);
-	call->result = kind < 0 ? kind
-	                        : try_to_change(update, call->map, kind,
-	                                  [](Writer *tx, auto &entries) {
-		                                  return +entries.clear_some(tx, ENTRIES);
-	                                  });
+	call->result =
+	        kind < 0 ? kind
+	                 : try_to_change(update, call->map, kind, [](Writer *tx, auto &entries) {
+		                   return +entries.clear_some(tx, ENTRIES);
+	                   });
 	if (call->result == 0 && call->destroys)
 		call->result = fur_map_destroy(update, call->map);
 }
