@@ -383,16 +383,29 @@ private:
 		report_.lost.push_back(l);
 	}
 
+	bool results_are_good(const log_entry &entry) const
+	{
+		return entry.offset + entry.bytes <= media_heap_bytes(&super_, heap_.words()) &&
+		       log_bulk_check(
+		               static_cast<const uint8_t *>(media_at(&file_, super_.heap_offset)),
+		               super_.heap_bytes, &entry) == entry.bulk.check;
+	}
+
 	void check_entries(uint64_t durts)
 	{
 		log_walk walk = log_walk_update(&file_, durts);
-		while (log_walk_next(&walk))
+		while (log_walk_next(&walk)) {
 			if (walk.entry.range && media_range_tail(walk.entry.range, durts) > tail_)
 				problem("log",
 				        "update " + text(durts) + " of thread " +
 				                text(marker(durts)->thread) +
 				                " knew a later tail: the file was copied while "
 				                "a program used it");
+			if (walk.entry.bulk.rows && !results_are_good(walk.entry))
+				problem("log", "the results of bulk update " + text(durts) +
+				                       " of thread " + text(marker(durts)->thread) +
+				                       ", which lie in the heap, are damaged");
+		}
 		if (walk.broken)
 			problem("log", "update " + text(durts) + " of thread " +
 			                       text(marker(durts)->thread) +

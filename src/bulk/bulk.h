@@ -7,6 +7,8 @@
  *            marker.  Until the update is replayed, nobody else writes to their block; and the
  *            replay of no earlier update does.
  *   INV-BU5  A bulk update publishes alone: no other update joins its publication.
+ *   INV-BU6  The entry of a bulk update has the check of its rows, of its changed bits, and of all
+ *            results in the block; results that do not have that check are not replayed.
  */
 #ifndef FUR_BULK_INTERNAL_H
 #define FUR_BULK_INTERNAL_H

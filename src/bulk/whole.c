@@ -76,9 +76,8 @@ static void write_rows(struct whole *w)
 		at = bulk_write_row(w->t, job, &rows_of(w)[i], i, 0, count, at);
 	}
 	pm_flush(pm, rows_of(w), job->n * sizeof(struct media_bulk_row));
-	w->entry = (struct media_bulk){.bytes = w->block.bytes,
-	        .rows = job->n,
-	        .check = media_bulk_check(rows_of(w), job->n)};
+	w->entry =
+	        (struct media_bulk){.bytes = w->block.bytes, .rows = job->n | MEDIA_BULK_CHECKED};
 }
 
 /* ----------------------------------------------------------------- records */
@@ -106,6 +105,7 @@ static void map_record(struct whole *w, uint64_t extent, uint64_t k)
 static int map_all(struct whole *w)
 {
 	struct bulk_job *job = w->job;
+	uint64_t done = 0;
 	int error = 0;
 	for (uint64_t i = 0; i < job->n && !error; i++)
 		for (uint64_t from = 0, to; from < job->extents[i].count && !error; from = to) {
@@ -116,7 +116,8 @@ static int map_all(struct whole *w)
 				map_record(w, i, k);
 			if (w->changed != changed)
 				bulk_touch(w->t, job, i, from, to);
-			error = bulk_progress(w->t, job, job->extents[i].number + to, job->records);
+			done += to - from;
+			error = bulk_progress(w->t, job, done, job->records);
 		}
 	job->result.passes++;
 	return error;
@@ -194,16 +195,20 @@ static uint64_t enough(const struct whole *w)
 	return n < most ? n : most;
 }
 
-/* The results so far are durable before return (INV-BU4). */
+/* The results so far are durable before return (INV-BU4), and the entry has their check
+ * (INV-BU6). */
 static int drain_results(struct whole *w)
 {
 	struct durability *d = w->t->durability;
+	const struct log_entry entry = {
+	        .offset = w->block.offset, .bytes = w->block.bytes, .bulk = w->entry};
 	for (uint64_t i = 0; i < w->job->n; i++)
 		pm_flush(&d->pm, changed_bits(w, i),
 		        media_bulk_changed_bytes(w->job->extents[i].count));
 	int error = pm_drain(&d->pm);
 	if (error)
 		durability_fail(d, error);
+	w->entry.check = log_bulk_check(d->image, d->super->heap_bytes, &entry);
 	return error;
 }
 
@@ -237,16 +242,20 @@ static void append_entry(struct whole *w)
 static void map_rest(struct whole *w)
 {
 	const uint64_t n = for_marks(w, take_mark);
-	const bool fits = n <= fit_log(w);
-	if (w->changed || n)
-		append_entry(w);
-	if (w->t->update.error)
-		return;
 	w->job->result.again += n;
-	for_todo(w, fits ? log_in_commit : map_record); /* nobody marks records now */
-	int error = fits ? 0 : drain_results(w);
-	if (error)
-		tx_fail(&w->t->update, error);
+	/* Nobody marks records now.  The entry is the first of the update's record, and has the
+	 * check of the results in the block. */
+	if (n > fit_log(w)) {
+		for_todo(w, map_record);
+		int error = drain_results(w);
+		if (error)
+			tx_fail(&w->t->update, error);
+	}
+	if (w->t->update.error || (!w->changed && !n))
+		return;
+	append_entry(w);
+	if (!w->t->update.error)
+		for_todo(w, log_in_commit); /* if any are left */
 }
 
 static int commit(struct whole *w)

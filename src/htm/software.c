@@ -306,17 +306,17 @@ bool software_note_store(struct fur_update *tx, void *to, const void *from, uint
 	struct write_set *set = &tx->thread->software.writes;
 	uint8_t *at = to;
 	const uint8_t *in = from;
+	bool all = true;
 	while (bytes) {
 		uint64_t skip = (uintptr_t)at & 7, part = 8 - skip < bytes ? 8 - skip : bytes,
 		         value = 0, ones = part == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * part) - 1;
 		memcpy(&value, in, part);
-		if (!write_put(set, word_at(at), value << 8 * skip, ones << 8 * skip))
-			return false;
+		all &= write_put(set, word_at(at), value << 8 * skip, ones << 8 * skip);
 		at += part;
 		in += part;
 		bytes -= part;
 	}
-	return true;
+	return all;
 }
 
 void software_to_in_place(struct fur_update *tx)

@@ -58,18 +58,15 @@ bool store_make_room(struct fur_update *tx)
 	return !error;
 }
 
-/* A software update's store, of at most redo_fits() bytes: to the log and the write set alone.
- * False: no memory. */
-static bool store_in_software(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+/* A software update's store, of at most redo_fits() bytes: to the log and the write set alone. */
+static void store_in_software(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (!tx->error &&
 	        !redo_append_only(tx->log, tx->thread->durability, offset, from, bytes))
 		store_make_room(tx);
-	if (software_note_store(tx, to, from, bytes))
-		return true;
-	tx_fail(tx, FUR_ENOMEM);
-	return false;
+	if (unlikely(!software_note_store(tx, to, from, bytes)))
+		tx_fail(tx, FUR_ENOMEM);
 }
 
 /* Remember what the word has in the bytes of `mask`, unless that is remembered already.  False: no
@@ -82,32 +79,31 @@ static bool keep_word(struct fur_update *tx, uint64_t *word, uint64_t mask)
 	return more == 0 || write_put(set, word, arch_load(word), more);
 }
 
-/* The store of an update in place that has failed.  False: no memory; nothing is stored. */
-static bool store_unlogged(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
-{
-	const uint64_t first = (uintptr_t)to, end = first + bytes;
-	if (!(tx->extras & TX_OVERWRITES)) {
-		write_clear(&tx->thread->software.writes);
-		tx->extras |= TX_OVERWRITES;
-	}
-	for (uint64_t at = first & ~UINT64_C(7); at < end; at += 8) {
-		uint64_t mask = UINT64_MAX;
-		if (at < first)
-			mask &= UINT64_MAX << 8 * (first - at);
-		if (end - at < 8)
-			mask &= UINT64_MAX >> 8 * (8 - (end - at));
-		if (!keep_word(tx, (uint64_t *)(uintptr_t)at, mask))
-			return false;
-	}
-	redo_store_words(tx_writable(tx, to), from, bytes);
-	return true;
-}
-
 /* Store the bytes of `mask` of the value. */
 static void put_masked(struct fur_update *tx, uint64_t *word, uint64_t value, uint64_t mask)
 {
 	uint64_t merged = (arch_load(word) & ~mask) | (value & mask);
 	arch_store((uint64_t *)(void *)tx_writable(tx, word), merged);
+}
+
+/* The store of an update in place that has failed.  A word that there is no memory to remember stays
+ * as it is. */
+static void store_unlogged(struct fur_update *tx, void *to, const uint8_t *from, uint64_t bytes)
+{
+	uint8_t *at = to;
+	if (!(tx->extras & TX_OVERWRITES)) {
+		write_clear(&tx->thread->software.writes);
+		tx->extras |= TX_OVERWRITES;
+	}
+	for (uint64_t part; bytes; bytes -= part, at += part, from += part) {
+		uint64_t skip = (uintptr_t)at & 7, value = 0,
+		         *word = (uint64_t *)(void *)(at - skip);
+		part = 8 - skip < bytes ? 8 - skip : bytes;
+		const uint64_t mask = (UINT64_MAX >> 8 * (8 - part)) << 8 * skip;
+		memcpy(&value, from, part);
+		if (keep_word(tx, word, mask))
+			put_masked(tx, word, value << 8 * skip, mask);
+	}
 }
 
 void store_undo_unlogged(struct fur_update *tx)
@@ -132,8 +128,8 @@ void store_put_in_place(struct fur_update *tx)
 }
 
 /* Log the store of an update that stores in place or in hardware, and store.  The source lies
- * elsewhere.  False: no memory. */
-static bool store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
+ * elsewhere. */
+static void store_in_place(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	if (unlikely(tx->extras & TX_STAMPS))
 		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
@@ -141,27 +137,27 @@ static bool store_in_place(struct fur_update *tx, void *to, const void *from, ui
 	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
 	                             tx_writable(tx, to), from, bytes))
 		store_make_room(tx);
-	return !tx->error || tx->mode == TX_HARDWARE || store_unlogged(tx, to, from, bytes);
+	if (tx->error && tx->mode != TX_HARDWARE)
+		store_unlogged(tx, to, from, bytes);
 }
 
 /* A store of at most redo_fits() bytes, from outside the heap, of an update that may have fresh
  * blocks, whose blocks a memory checker knows, or which must set marks. */
-static bool store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
+static void store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
-	bool ok = true;
 	if (unlikely(tx->extras & TX_MARKS) && !tx->form.software)
 		marks_note(tx, to, bytes); /* INV-BU1 */
 	if (unlikely(tx->extras & TX_CHECKED))
 		blocks_check(tx, to, bytes, true);
-	for (uint64_t part; bytes && ok; bytes -= part, to += part, from += part) {
+	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
 		part = bytes;
 		if ((tx->extras & TX_FRESH) && fresh_reach(tx, to, &part))
 			fresh_store(tx, to, from, part);
+		else if (tx->form.software)
+			store_in_software(tx, to, from, part);
 		else
-			ok = tx->form.software ? store_in_software(tx, to, from, part)
-			                       : store_in_place(tx, to, from, part);
+			store_in_place(tx, to, from, part);
 	}
-	return ok;
 }
 
 /* Stores return nothing, so only builds with FUR_CHECKS find such misuse. */
@@ -213,8 +209,7 @@ static void write_parts(struct fur_update *tx, uint8_t *to, const uint8_t *from,
 		uint64_t part = redo_fits(tx->log, tx->thread->durability, bytes),
 		         at = upwards ? 0 : bytes - part;
 		fur_load_update(tx, copy, from + at, part);
-		if (!store_part(tx, to + at, copy, part))
-			return;
+		store_part(tx, to + at, copy, part);
 		to += upwards ? part : 0;
 		from += upwards ? part : 0;
 		bytes -= part;

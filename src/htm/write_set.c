@@ -28,14 +28,17 @@ struct written *write_find(const struct write_set *set, const uint64_t *word)
 	return *slot >> 32 == set->generation ? &set->words[(uint32_t)*slot] : NULL;
 }
 
+/* Once memory is out, each further attempt would cost the time of a system call, and the update
+ * fails anyway. */
 static bool grow(struct write_set *set)
 {
+	if (set->no_memory)
+		return false;
 	uint32_t most = set->most ? 2 * set->most : FIRST_WORDS;
 	struct written *words = realloc(set->words, most * sizeof *words);
-	if (!words)
-		return false;
-	set->words = words;
-	uint64_t *table = calloc(2 * (uint64_t)most, sizeof *table);
+	uint64_t *table = words ? calloc(2 * (uint64_t)most, sizeof *table) : NULL;
+	set->words = words ? words : set->words;
+	set->no_memory = !table;
 	if (!table)
 		return false;
 	free(set->table);
@@ -49,7 +52,7 @@ static bool grow(struct write_set *set)
 
 bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t mask)
 {
-	if (unlikely(set->n == set->most) && !grow(set))
+	if (unlikely(set->n == set->most) && !write_find(set, word) && !grow(set))
 		return false;
 	uint64_t hash = write_hash(word), *slot = slot_of(set, word, hash);
 	if (*slot >> 32 != set->generation) {
@@ -66,6 +69,7 @@ bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t m
 
 void write_clear(struct write_set *set)
 {
+	set->no_memory = false;
 	if (set->n == 0)
 		return;
 	memset(set->filter, 0, sizeof set->filter);

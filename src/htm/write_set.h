@@ -27,6 +27,7 @@ struct write_set {
 	uint64_t *table;       /* a hash table: generation << 32 | index in `words` */
 	uint32_t n, most;      /* words, and how many fit; the table has twice as many slots */
 	uint32_t generation;   /* entries of other generations are empty */
+	bool no_memory;        /* it could not grow: it does not try again until it is cleared */
 };
 
 static inline uint64_t write_hash(const uint64_t *word)
@@ -53,8 +54,8 @@ static inline bool write_maybe(const struct write_set *set, uint64_t hash)
 /* The entry of the word, or NULL. */
 struct written *write_find(const struct write_set *set, const uint64_t *word);
 
-/* Add the bits of `mask` to the word's entry; the first store makes the entry.  False: no
- * memory. */
+/* Add the bits of `mask` to the word's entry; the first store makes the entry.  False: no memory
+ * for a new entry.  A word that has one needs none. */
 bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t mask);
 
 /* Make the set empty. */

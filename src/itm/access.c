@@ -8,19 +8,27 @@
 #include <complex.h>
 #include <string.h>
 
+void itm_lock_to_load(struct itm_thread *t, const void *from)
+{
+	if (!itm_in_frames(t, from, __builtin_frame_address(0)))
+		itm_need_lock(t, ITM_LOCK_SHARED);
+}
+
 void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes)
 {
-	if (itm_in_stack(t, to)) {
+	const struct itm_mark *mark = t->inner ? t->inner : &t->begin;
+	if (itm_in_frames(t, to, __builtin_frame_address(0))) {
 		/* A variable of a function that the innermost block has called is gone when the
 		 * block is undone. */
-		const struct itm_mark *mark = t->inner ? t->inner : &t->begin;
 		if ((uintptr_t)to >= mark->checkpoint.stack)
 			itm_undo_note(t, to, bytes);
 		return;
 	}
-	if (itm_in_exception(t, to))
-		return;
-	itm_need_lock(t, ITM_LOCK_EXCLUSIVE);
+	if (!itm_in_stack(t, to)) {
+		if (itm_in_exception(t, to))
+			return;
+		itm_need_lock(t, ITM_LOCK_EXCLUSIVE);
+	}
 	itm_undo_note(t, to, bytes);
 }
 
@@ -31,8 +39,8 @@ void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t byt
 			fur_load_update(t->update, to, from, bytes);
 			return;
 		}
-	} else if (!itm_in_stack(t, from)) {
-		itm_need_lock(t, ITM_LOCK_SHARED);
+	} else {
+		itm_prepare_load(t, from);
 	}
 	memmove(to, from, bytes);
 }

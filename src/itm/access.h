@@ -34,8 +34,8 @@ ITM_INLINE void itm_load(void *to, const void *from, size_t bytes)
 			__builtin_memcpy(to, &bits, bytes);
 			return;
 		}
-	} else if (!itm_in_stack(t, from)) {
-		itm_need_lock(t, ITM_LOCK_SHARED);
+	} else {
+		itm_prepare_load(t, from);
 	}
 	fur_load_word(to, from, bytes);
 }

@@ -16,8 +16,8 @@ static void copy(void *to, const void *from, size_t bytes, bool reads, bool writ
 	if (bytes == 0)
 		return;
 	bool to_heap = itm_in_heap(t, to), from_heap = itm_in_heap(t, from);
-	if (reads && !from_heap && !itm_in_stack(t, from))
-		itm_need_lock(t, ITM_LOCK_SHARED);
+	if (reads && !from_heap)
+		itm_prepare_load(t, from);
 	if (to_heap) {
 		itm_prepare_heap(t, to, bytes);
 		fur_write(t->update, to, from, bytes);

@@ -93,6 +93,7 @@ struct itm_bytes {
 struct itm_undo {
 	uint8_t *to;
 	size_t bytes;
+	bool in_frame; /* it lay in a frame of the transaction (stack.c) */
 };
 
 enum itm_when {
@@ -138,7 +139,7 @@ struct itm_thread {
 	const struct fur_update_mode *form; /* of the open transaction: does a load ask libfur? */
 	uint8_t *heap_base;
 	uint64_t heap_bytes; /* the largest size; 0 outside transactions */
-	uint8_t *stack_low;  /* the thread's own stack, as far as it is known */
+	uint8_t *stack_low; /* the thread's own stack; 0 bytes if the transaction runs on another */
 	uint64_t stack_bytes;
 	enum itm_lock lock;
 	enum itm_mode mode;
@@ -161,7 +162,8 @@ struct itm_thread {
 	struct itm_bytes undo;    /* of struct itm_undo */
 	struct itm_bytes actions; /* of struct itm_action */
 	struct itm_exceptions exceptions;
-	uint8_t *own_stack_low, *own_stack_high; /* of the thread, from its attributes */
+	/* Of the thread; that of the main thread has grown to `low`, and may grow to `least`. */
+	uint8_t *own_stack_least, *own_stack_low, *own_stack_high;
 
 	/* Other threads look at these. */
 	uint32_t shared __attribute__((aligned(FUR_CACHE_LINE))); /* lock.c */
@@ -199,6 +201,20 @@ void itm_become_irrevocable(struct itm_thread *t);
 /* The thread ends, and perhaps inside a transaction. */
 void itm_thread_over(struct itm_thread *t);
 
+/* ------------------------------------------------------------ stack.c */
+
+/* Find the calling thread's own stack. */
+void itm_stack_find(struct itm_thread *t);
+/* A transaction begins, with this stack pointer. */
+void itm_stack_note(struct itm_thread *t, uint8_t *stack);
+
+/* Does `at` lie in a frame of a function that the transaction has called?  `frame` is the caller's
+ * own, which is below these. */
+static inline bool itm_in_frames(const struct itm_thread *t, const void *at, const void *frame)
+{
+	return (uintptr_t)at >= (uintptr_t)frame && (uintptr_t)at < t->begin.checkpoint.stack;
+}
+
 /* ------------------------------------------------------------ lock.c */
 
 /* Only lock.c touches it; tests roll it back, as hardware does. */
@@ -212,6 +228,8 @@ FUR_MUST_USE bool itm_lock_try(struct itm_thread *t, enum itm_lock lock);
 /* The thread has no transaction of libfur open (INV-I2). */
 void itm_lock_wait(struct itm_thread *t, enum itm_lock lock);
 void itm_lock_release(struct itm_thread *t);
+/* In a child of fork(): take the lock from the threads that the child does not have. */
+void itm_lock_forked(void);
 
 static inline void itm_need_lock(struct itm_thread *t, enum itm_lock lock)
 {
@@ -228,7 +246,8 @@ void *itm_bytes_add(struct itm_bytes *log, size_t bytes);
 /* Note the bytes at `to`, before a store.  itm_undo_heap() does so for the heap. */
 void itm_undo_note(struct itm_thread *t, const void *to, size_t bytes);
 void itm_undo_heap(struct itm_thread *t, const void *to, size_t bytes);
-/* Undo the stores since the log was `until` bytes long.  Frames below `stack` are no more. */
+/* Undo the stores since the log was `until` bytes long.  Frames below `stack` are no more;
+ * UINTPTR_MAX: nor is anything of the thread's own stack. */
 void itm_undo_back(struct itm_thread *t, size_t until, uintptr_t stack, bool heap);
 /* These bytes keep the values that they have now, even if the transaction is undone. */
 void itm_undo_forget(struct itm_thread *t, const void *from, size_t bytes);
@@ -251,6 +270,14 @@ static inline void itm_check_store(struct itm_thread *t)
 		itm_fail_in_store(t);
 }
 
+/* Share the lock to load from `from`, which is not in the heap, unless it lies in a frame. */
+void itm_lock_to_load(struct itm_thread *t, const void *from);
+/* Make ready for a plain load from `from`, which is not in the heap. */
+static inline void itm_prepare_load(struct itm_thread *t, const void *from)
+{
+	if (!itm_in_stack(t, from) && unlikely(t->lock == ITM_LOCK_NONE))
+		itm_lock_to_load(t, from);
+}
 /* Make ready for a plain store of so many bytes at `to`, which is not in the heap. */
 void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes);
 /* Loads and stores of any number of bytes. */

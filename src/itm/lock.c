@@ -38,6 +38,21 @@ static bool is_set(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_SEQ_CST) != 0;
 }
 
+/* The child of fork() has the calling thread alone.  Transactions of other threads, which may have
+ * had the lock, do not end there. */
+void itm_lock_forked(void)
+{
+	struct itm_thread *mine = itm_self;
+	for (struct itm_thread *t = itm_threads(); t; t = t->next)
+		if (t != mine)
+			reset(&t->shared);
+	if (mine && mine->lock == ITM_LOCK_EXCLUSIVE)
+		return;
+	/* Destroying a mutex that is locked, or that threads wait for, is undefined. */
+	itm_lock_words.mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	reset(&itm_lock_words.exclusive);
+}
+
 static bool shared_by_another(const struct itm_thread *t)
 {
 	for (const struct itm_thread *other = itm_threads(); other; other = other->next)

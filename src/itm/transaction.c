@@ -52,20 +52,6 @@ static uint32_t start(struct itm_thread *t, uint32_t orders)
 	return orders | ITM_RUN_UNINSTRUMENTED;
 }
 
-/* The stack that belongs to the thread alone: its own, and if it runs on another one, the part that
- * functions of the transaction may use. */
-static void note_stack(struct itm_thread *t, uint8_t *stack)
-{
-	enum { FRAMES_BYTES = 64 << 10 };
-	if (stack >= t->own_stack_low && stack < t->own_stack_high) {
-		t->stack_low = t->own_stack_low;
-		t->stack_bytes = (uint64_t)(t->own_stack_high - t->own_stack_low);
-	} else {
-		t->stack_low = stack - FRAMES_BYTES;
-		t->stack_bytes = FRAMES_BYTES;
-	}
-}
-
 static uint64_t new_id(struct itm_thread *t)
 {
 	enum { FIRST_ID = 2, BATCH = 1 << 16 };
@@ -88,7 +74,7 @@ static uint32_t begin_outermost(uint32_t properties, const struct itm_checkpoint
 	t->wants_update = alone;
 	t->again = false;
 	t->id = new_id(t);
-	note_stack(t, (uint8_t *)checkpoint->stack); /* NOLINT(performance-no-int-to-ptr) */
+	itm_stack_note(t, (uint8_t *)checkpoint->stack); /* NOLINT(performance-no-int-to-ptr) */
 	return start(t, ITM_SAVE_VARIABLES);
 }
 

@@ -38,7 +38,9 @@ static uint8_t *add_record(struct itm_thread *t, const void *to, size_t bytes)
 {
 	size_t padded = round_up(bytes);
 	uint8_t *record = itm_bytes_add(&t->undo, padded + sizeof(struct itm_undo));
-	struct itm_undo end = {(uint8_t *)(uintptr_t)to, bytes};
+	/* Our own frame is below those of the transaction. */
+	struct itm_undo end = {
+	        (uint8_t *)(uintptr_t)to, bytes, itm_in_frames(t, to, __builtin_frame_address(0))};
 	memcpy(record + padded, &end, sizeof end);
 	return record;
 }
@@ -65,6 +67,14 @@ static struct itm_undo record_before(const struct itm_thread *t, size_t end)
 	return record;
 }
 
+/* Is the memory no more that the record is of?  Then the rollback's own frames may lie there. */
+static bool is_gone(const struct itm_thread *t, const struct itm_undo *record, uintptr_t stack)
+{
+	if (record->in_frame)
+		return (uintptr_t)record->to < stack;
+	return stack == UINTPTR_MAX && itm_in_stack(t, record->to);
+}
+
 void itm_undo_back(struct itm_thread *t, size_t until, uintptr_t stack, bool heap)
 {
 	while (t->undo.used > until) {
@@ -77,9 +87,7 @@ void itm_undo_back(struct itm_thread *t, size_t until, uintptr_t stack, bool hea
 			/* If the whole transaction is undone, libfur does this. */
 			if (heap)
 				fur_write(t->update, record.to, old, record.bytes);
-		} else if (!itm_in_stack(t, record.to) || (uintptr_t)record.to >= stack) {
-			/* Frames of functions that the block has called are no more: this
-			 * function's own may lie there. */
+		} else if (!is_gone(t, &record, stack)) {
 			memcpy(record.to, old, record.bytes);
 		}
 	}

@@ -102,9 +102,14 @@ static void thread_ends(void *thread)
 	__atomic_store_n(&t->taken, 0, __ATOMIC_RELEASE);
 }
 
+/* In a child of fork(), the other threads' structs stay taken: such a thread may have been in the
+ * middle of a change to its own. */
 static void make_key(void)
 {
 	once_error = pthread_key_create(&ends, thread_ends);
+	/* The C library removes the handler when libfur-itm is unloaded. */
+	if (!once_error)
+		once_error = pthread_atfork(NULL, NULL, itm_lock_forked);
 }
 
 struct itm_thread *itm_threads(void)
@@ -138,23 +143,6 @@ static struct itm_thread *make(void)
 	return t;
 }
 
-/* Its stack, so that a thread's own variables need no lock.  Without it, they are taken for memory
- * that other threads use, too. */
-static void find_stack(struct itm_thread *t)
-{
-	pthread_attr_t attributes;
-	void *low;
-	size_t bytes;
-	t->own_stack_low = t->own_stack_high = NULL;
-	if (pthread_getattr_np(pthread_self(), &attributes))
-		return;
-	if (!pthread_attr_getstack(&attributes, &low, &bytes)) {
-		t->own_stack_low = low;
-		t->own_stack_high = (uint8_t *)low + bytes;
-	}
-	pthread_attr_destroy(&attributes);
-}
-
 static struct itm_thread *enter(void)
 {
 	pthread_once(&once, make_key);
@@ -163,7 +151,7 @@ static struct itm_thread *enter(void)
 		t = make();
 	if (!t || pthread_setspecific(ends, t))
 		itm_fail(FUR_ENOMEM, "no memory for a thread that begins its first transaction");
-	find_stack(t);
+	itm_stack_find(t);
 	itm_self = t;
 	return t;
 }

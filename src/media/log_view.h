@@ -198,8 +198,8 @@ static inline bool log_read_entry(
 		__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
 		e->bytes = e->bulk.bytes;
 		e->payload = NULL;
-		if (e->bulk.rows == 0 || e->offset % 8 ||
-		        e->bulk.rows > e->bytes / sizeof(struct media_bulk_row))
+		if (media_bulk_rows(&e->bulk) == 0 || e->offset % 8 ||
+		        media_bulk_rows(&e->bulk) > e->bytes / sizeof(struct media_bulk_row))
 			return false;
 	}
 	if (e->bytes == MEDIA_ENTRY_RANGE && s->version >= 2) {
@@ -294,7 +294,7 @@ static inline struct log_bulk log_bulk_at(
 	b.heap_bytes = heap_bytes;
 	b.block = b.row = e->offset;
 	b.end = e->offset + e->bytes;
-	b.rows = e->bulk.rows;
+	b.rows = media_bulk_rows(&e->bulk);
 	return b;
 }
 
@@ -302,6 +302,11 @@ static inline struct log_bulk log_bulk_of(const struct media_file *f, const stru
 {
 	return log_bulk_at(media_at(f, f->super->heap_offset), f->super->heap_bytes, e);
 }
+
+/* The check of a bulk entry whose block lies in the heap: the XXH3 of its rows, and with
+ * MEDIA_BULK_CHECKED also of each row's words of changed bits, and then of each changed record's
+ * result.  It reads nothing outside the heap. */
+uint64_t log_bulk_check(const uint8_t *heap, uint64_t heap_bytes, const struct log_entry *e);
 
 /* Do [from, from + n) lie in [begin, end), and is `from` a multiple of 8? */
 static inline bool log_bulk_holds(uint64_t begin, uint64_t end, uint64_t from, uint64_t n)

@@ -22,9 +22,21 @@ int media_tail_decode(uint64_t word, uint64_t *durts)
 	return media_tail_encode(*durts) == word ? 0 : -1;
 }
 
-uint64_t media_bulk_check(const void *rows, uint64_t n)
+uint64_t log_bulk_check(const uint8_t *heap, uint64_t heap_bytes, const struct log_entry *e)
 {
-	return XXH3_64bits(rows, n * sizeof(struct media_bulk_row));
+	const uint64_t bytes = media_bulk_rows(&e->bulk) * sizeof(struct media_bulk_row);
+	if (!(e->bulk.rows & MEDIA_BULK_CHECKED))
+		return XXH3_64bits(heap + e->offset, bytes);
+	struct log_bulk rows = log_bulk_at(heap, heap_bytes, e), results = rows;
+	XXH3_state_t sum;
+	XXH3_64bits_reset(&sum);
+	XXH3_64bits_update(&sum, heap + e->offset, bytes);
+	while (log_bulk_next_row(&rows))
+		XXH3_64bits_update(
+		        &sum, heap + rows.now.changed, media_bulk_changed_bytes(rows.now.count));
+	while (log_bulk_next(&results))
+		XXH3_64bits_update(&sum, results.piece.payload, results.piece.bytes);
+	return XXH3_64bits_digest(&sum);
 }
 
 uint64_t media_super_checksum(const struct media_super *super)

@@ -252,9 +252,16 @@ enum { MEDIA_RANGE_UNIT = 65536 };
 #define MEDIA_ENTRY_BULK UINT64_C(0xfffe)
 struct media_bulk {
 	uint64_t bytes; /* of the block */
-	uint64_t rows;  /* struct media_bulk_row, at the block's begin */
-	uint64_t check; /* XXH3 of the rows */
+	uint64_t rows;  /* struct media_bulk_row, at the block's begin; and MEDIA_BULK_CHECKED */
+	uint64_t check; /* XXH3 of the rows; with MEDIA_BULK_CHECKED: log_bulk_check() */
 };
+/* Set in `rows`: the check covers the results.  An older library takes the number of rows for damage
+ * then, and refuses to recover the file. */
+#define MEDIA_BULK_CHECKED (UINT64_C(1) << 63)
+static inline uint64_t media_bulk_rows(const struct media_bulk *bulk)
+{
+	return bulk->rows & ~MEDIA_BULK_CHECKED;
+}
 _Static_assert(sizeof(struct media_bulk) == 24, "frozen");
 /* `count` records of `bytes` bytes, `stride` bytes apart.  Offsets are of the heap; `from` and
  * `changed` lie in the block. */
@@ -279,8 +286,6 @@ static inline uint64_t media_bulk_changed_bytes(uint64_t count)
 {
 	return (count / 64 + (count % 64 != 0)) * 8;
 }
-uint64_t media_bulk_check(const void *rows, uint64_t n);
-
 static inline uint64_t media_range_word(uint64_t bytes, uint64_t tail)
 {
 	return bytes / MEDIA_RANGE_UNIT << 32 | (uint32_t)tail;

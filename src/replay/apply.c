@@ -67,7 +67,7 @@ static int fail_above_size(
 	        (unsigned long long)d->super->heap_bytes);
 }
 
-/* INV-BU4 */
+/* INV-BU6 */
 static int fail_bulk(uint64_t durts)
 {
 	return fur_fail(FUR_ECORRUPT,
@@ -76,12 +76,13 @@ static int fail_bulk(uint64_t durts)
 	        (unsigned long long)durts);
 }
 
-/* Check the rows of a bulk entry, and that it stores below `size`. */
+/* Check the rows and results of a bulk entry (INV-BU6; plant: bulk-not-checked), and that it stores
+ * below `size`. */
 static int check_bulk(
         const struct durability *d, uint64_t durts, const struct log_entry *e, uint64_t size)
 {
 	const struct media_file file = durability_file(d);
-	if (media_bulk_check(d->image + e->offset, e->bulk.rows) != e->bulk.check)
+	if (log_bulk_check(d->image, d->super->heap_bytes, e) != e->bulk.check)
 		return fail_bulk(durts);
 	struct log_bulk bulk = log_bulk_of(&file, e);
 	while (log_bulk_next(&bulk))

@@ -9,7 +9,9 @@
  * with the numbers that it has read in the cells of the others; some updates also count in a ledger
  * that all share.  So the cells alone tell whether a state was: each number that an update has read
  * is there (closed under reads-from), and the ledger has counted the updates that are there.  The
- * parent knows when each update began, and when it returned.
+ * parent knows when each update began, and when it returned.  In one heap of four, thread 0 now and
+ * then adds 1 to all words of an array, by a bulk update that is atomic as a whole; the process ends
+ * when one of these has committed, and before it is replayed.
  *
  * Then, again and again: damage a copy of the file, and open it.  Right are a refusal, and a state
  * that was from which only the newest updates are missing: none is missing that had returned before
@@ -20,6 +22,7 @@
  * Exit status: 0 all right, 1 a violation, with the command that repeats it, 2 wrong usage.
  */
 #include <fur.hpp>
+#include <fur_bulk.h>
 
 #include "internals.hpp"
 
@@ -41,7 +44,8 @@
 namespace
 {
 
-enum : unsigned { THREADS = 4, HISTORY = 1 << 16 };
+/* Of bulk updates: their words; one comes after so many other updates of thread 0. */
+enum : unsigned { THREADS = 4, HISTORY = 1 << 16, BULK_WORDS = 3000, BULK_EVERY = 20 };
 
 using Random = std::mt19937_64;
 
@@ -59,6 +63,7 @@ struct alignas(128) Ledger {
 struct Data {
 	Cell cell[THREADS];
 	Ledger ledger;
+	uint64_t bulk[BULK_WORDS]; /* all the same */
 };
 
 uint64_t sum_of(const Cell &c)
@@ -85,6 +90,7 @@ struct History {
 		uint64_t returned; /* number of the newest update that has */
 		uint64_t began[HISTORY], ended[HISTORY];
 	} thread[THREADS];
+	Thread bulk; /* of the k-th bulk update */
 };
 
 uint64_t tick(History *h)
@@ -111,6 +117,23 @@ void update_once(fur_thread *self, Data *data, unsigned t, uint64_t number)
 	});
 }
 
+/* In two extents, to have two rows. */
+void bulk_once(fur_thread *self, Data *data)
+{
+	enum : uint64_t { HALF = BULK_WORDS / 2 };
+	const fur_extent extents[] = {{data->bulk + HALF, 8, HALF}, {data->bulk, 8, HALF}};
+	fur_bulk job;
+	fur_bulk_init(&job);
+	job.bytes = 8;
+	job.extents = extents;
+	job.n = 2;
+	job.map = [](void *copy, size_t, uint64_t, void *) {
+		++*static_cast<uint64_t *>(copy);
+		return true;
+	};
+	fur::check(fur_bulk_run(self, &job, nullptr));
+}
+
 /* --------------------------------------------------------------------- worker */
 
 fur::Options options_of(Random &random)
@@ -125,14 +148,46 @@ fur::Options options_of(Random &random)
 	return o;
 }
 
+/* The callback that replays: ends the process when the last bulk update has committed, so that only
+ * recovery can replay it. */
+const durability_ops *true_ops;
+htm *watched;
+uint64_t last_bulk;
+int end_after_last_bulk(durability *d)
+{
+	if (arch_load(&watched->bulk.commits) >= last_bulk)
+		kill(getpid(), SIGKILL);
+	return true_ops->replay(d);
+}
+
+void end_with_bulk(fur_heap *heap, uint64_t updates)
+{
+	static durability_ops ops;
+	true_ops = heap->durability.ops;
+	ops = {end_after_last_bulk};
+	last_bulk = 1 + updates / BULK_EVERY;
+	watched = &heap->htm;
+	heap->durability.ops = &ops;
+}
+
 void work(const std::string &path, const fur_options &o, History *history, unsigned threads,
-        bool main_first, bool reopen)
+        bool main_first, bool reopen, uint64_t bulk_after)
 {
 	auto *heap = new fur::Heap(fur::Heap::open(path, o));
 	if (reopen) { /* some history below the tail, and a clean open */
 		heap->close();
 		*heap = fur::Heap::open(path, o);
 	}
+	if (bulk_after)
+		end_with_bulk(heap->get(), bulk_after);
+	auto run_bulk = [=](fur_thread *self) {
+		History::Thread &bulk = history->bulk;
+		const uint64_t number = bulk.returned + 1;
+		bulk.began[number % HISTORY] = tick(history);
+		bulk_once(self, heap->root<Data>(0));
+		bulk.ended[number % HISTORY] = tick(history);
+		__atomic_store_n(&bulk.returned, number, __ATOMIC_SEQ_CST);
+	};
 	auto run = [=](unsigned t, uint64_t upto) {
 		fur::Thread self(*heap);
 		auto *data = heap->root<Data>(0);
@@ -142,6 +197,8 @@ void work(const std::string &path, const fur_options &o, History *history, unsig
 			update_once(self, data, t, k);
 			mine.ended[k % HISTORY] = tick(history);
 			__atomic_store_n(&mine.returned, k, __ATOMIC_SEQ_CST);
+			if (bulk_after && t == main_first && k % BULK_EVERY == 0)
+				run_bulk(self);
 		}
 	};
 	std::vector<std::thread> all;
@@ -191,7 +248,7 @@ void write_file(const std::string &path, const std::string &all)
 	close(fd);
 }
 
-Killed make_killed(const std::string &path, History *history, Random &random)
+Killed make_killed(const std::string &path, History *history, Random &random, bool bulk)
 {
 	memset(history, 0, sizeof *history);
 	unlink(path.c_str());
@@ -216,7 +273,7 @@ Killed make_killed(const std::string &path, History *history, Random &random)
 	pid_t child = fork();
 	if (child == 0) {
 		try {
-			work(path, o, history, k.threads, main_first, reopen);
+			work(path, o, history, k.threads, main_first, reopen, bulk ? updates : 0);
 		} catch (const std::exception &e) {
 			fprintf(stderr, "worker: %s\n", e.what());
 		}
@@ -228,7 +285,8 @@ Killed make_killed(const std::string &path, History *history, Random &random)
 	k.hot = read_file(path, &random);
 	while (done() < updates && waitpid(child, nullptr, WNOHANG) == 0)
 		usleep(100);
-	kill(child, SIGKILL);
+	if (!bulk)
+		kill(child, SIGKILL);
 	waitpid(child, nullptr, 0);
 	k.good = read_file(path);
 	return k;
@@ -278,6 +336,7 @@ public:
 			if (m.durts == tail_ + k && m.thread < super_.max_threads)
 				live_.push_back(m);
 		}
+		find_bulk();
 	}
 
 	std::string make(Kind kind)
@@ -334,10 +393,27 @@ private:
 		return !live_.empty() && random_() % 4 ? live_[random_() % live_.size()].durts
 		                                       : random_();
 	}
+	/* The block with the results of the bulk update that is not replayed. */
+	void find_bulk()
+	{
+		auto *words = reinterpret_cast<media_super *>(file_.data());
+		const media_file f = media_file_of(&super_, words);
+		for (const media_marker &m : live_) {
+			if (!log_marker_valid(&f, &m, m.durts))
+				continue;
+			log_walk walk = log_walk_update(&f, m.durts);
+			if (!log_walk_next(&walk) || !walk.entry.bulk.rows)
+				continue;
+			bulk_ = super_.heap_offset + walk.entry.offset;
+			bulk_bytes_ = walk.entry.bytes;
+		}
+	}
 	/* In the ring or in a log; often the newest.  Now and then in the words of the superblock
-	 * that change. */
+	 * that change, and in the results of a bulk update. */
 	uint64_t place()
 	{
+		if (bulk_bytes_ && random_() % 2)
+			return bulk_ + random_() % bulk_bytes_;
 		if (random_() % 32 == 0)
 			return offsetof(media_super, state) +
 			       random_() % (sizeof super_ - offsetof(media_super, state));
@@ -356,7 +432,9 @@ private:
 	}
 	void fill(uint64_t at, uint64_t n)
 	{
-		for (uint64_t k = at; k < at + n && k < super_.heap_offset; k++)
+		const uint64_t end =
+		        at < super_.heap_offset ? super_.heap_offset : bulk_ + bulk_bytes_;
+		for (uint64_t k = at; k < at + n && k < end; k++)
 			file_[k] = static_cast<char>(random_());
 	}
 	void zero(uint64_t at, uint64_t n)
@@ -369,6 +447,7 @@ private:
 	Random &random_;
 	media_super super_;
 	uint64_t tail_ = 0;
+	uint64_t bulk_ = 0, bulk_bytes_ = 0;
 	std::vector<media_marker> live_;
 };
 
@@ -391,10 +470,30 @@ bool began_after(const History &h, const Data &d, uint64_t ended, unsigned threa
 	return false;
 }
 
+/* The bulk updates are there as a whole, and which of them are. */
+Verdict judge_bulk(const History &h, const Data &d, bool hot)
+{
+	const uint64_t there = d.bulk[0];
+	for (uint64_t word : d.bulk)
+		if (word != there)
+			return {"a torn bulk update", 0};
+	if (there > h.bulk.returned + 1)
+		return {"a bulk update that never was", 0};
+	if (hot || there >= h.bulk.returned)
+		return {};
+	if (began_after(h, d, h.bulk.ended[(there + 1) % HISTORY], THREADS))
+		return {"a bulk update is missing that had returned before an update that is there "
+		        "began",
+		        1};
+	return {nullptr, h.bulk.returned - there};
+}
+
 Verdict judge(const History &h, const Data &d, bool hot)
 {
 	uint64_t ledgers = 0;
-	Verdict v;
+	Verdict v = judge_bulk(h, d, hot);
+	if (v.wrong)
+		return v;
 	for (unsigned t = 0; t < THREADS; t++) {
 		const Cell &c = d.cell[t];
 		ledgers += c.ledgers;
@@ -470,8 +569,8 @@ Verdict open_and_judge(
 			return {"refused, and not as damaged", 0};
 		return {};
 	}
-	const Data data = *static_cast<const Data *>(fur_root(heap, 0));
-	Verdict v = judge(history, data, kind == Kind::HOT_COPY);
+	const auto data = std::make_unique<Data>(*static_cast<const Data *>(fur_root(heap, 0)));
+	Verdict v = judge(history, *data, kind == Kind::HOT_COPY);
 	if (fur_close(heap) && !v.wrong)
 		v.wrong = "it opens, and does not close";
 	if (!v.wrong && v.missing && one_byte(kind))
@@ -493,7 +592,7 @@ int run(const Arguments &a)
 	for (uint64_t n = 0; n < a.openings; n += openings_a_heap) {
 		const uint64_t seed = a.seed + n / openings_a_heap;
 		Random random(seed);
-		const Killed killed = make_killed(path, history, random);
+		const Killed killed = make_killed(path, history, random, seed % 4 == 0);
 		for (unsigned k = 0; k < openings_a_heap && done < a.openings; k++, done++) {
 			auto kind =
 			        static_cast<Kind>(random() % static_cast<unsigned>(Kind::KINDS));

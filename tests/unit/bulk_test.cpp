@@ -189,6 +189,42 @@ TEST_P(Bulk, Whole_TakesExtentsInAnyOrder_AndNumbersThemAsGiven)
 	EXPECT_EQ(at[257], 0u);
 }
 
+/* In whatever order the extents are given: `done` grows to the number of records, and a job that is
+ * cancelled tells the number that it has told before. */
+TEST_P(Bulk, Progress_CountsTheRecordsThatAreDone)
+{
+	auto *at = reinterpret_cast<uint64_t *>(block(80000));
+	static std::vector<uint64_t> told;
+	static uint64_t stop_after;
+	for (fur_bulk_atomic atomic : {FUR_BULK_WHOLE, FUR_BULK_EACH})
+		for (uint64_t stop : {UINT64_MAX, uint64_t(1000)}) {
+			Job job(8, {{at + 7000, 8, 100}, {at + 5000, 16, 700}, {at, 8, 4300}},
+			        [](void *copy, uint64_t) { return add_to_words(copy, 8, 1); });
+			told.clear();
+			stop_after = stop;
+			job.atomic = atomic;
+			job.progress = [](uint64_t done, uint64_t records, void *) {
+				EXPECT_EQ(records, 5100u);
+				EXPECT_TRUE(told.empty() || done > told.back());
+				told.push_back(done);
+				return done < stop_after;
+			};
+			if (stop == UINT64_MAX) {
+				ASSERT_EQ(job.run(self_), 0) << fur_errormsg();
+				EXPECT_EQ(told.back(), 5100u);
+				EXPECT_GT(told.size(), 1u);
+				continue;
+			}
+			ASSERT_EQ(job.run(self_), FUR_EABORTED);
+			EXPECT_LT(told.back(), 5100u);
+			EXPECT_NE(std::string(fur_errormsg())
+			                  .find("after " + std::to_string(told.back()) +
+			                          " of 5100 records"),
+			        std::string::npos)
+			        << fur_errormsg();
+		}
+}
+
 TEST_P(Bulk, InCpp_AFunctionObjectChangesRecords)
 {
 	struct Account {
@@ -579,12 +615,12 @@ int end_after_commit(durability *d)
 	return true_ops->replay(d);
 }
 
-TEST_P(Bulk, AKillBeforeTheReplay_LosesNothing)
+/* A bulk update that has committed, in a process that ends before it is replayed. */
+class KilledBulk : public Bulk
 {
-	const uint64_t count = 3000, bytes = 200;
-	uint8_t *at = block(count * bytes, 3);
-	closed();
-	for (unsigned round : {1u, 3u}) {
+protected:
+	void run_and_die(uint8_t *at, uint64_t bytes, uint64_t count, unsigned round)
+	{
 		in_killed_child([&] {
 			fur::Heap heap = open(options());
 			fur::Thread self(heap);
@@ -600,14 +636,129 @@ TEST_P(Bulk, AKillBeforeTheReplay_LosesNothing)
 			(void)job.run(self);
 			_exit(1);
 		});
+	}
+	static void expect_changed(
+	        const uint8_t *at, uint64_t bytes, uint64_t count, unsigned round)
+	{
+		for (uint64_t k = 0; k < count * bytes; k++)
+			ASSERT_EQ(at[k], k / bytes % 7 ? k / bytes % 50 + round : 3u) << k;
+	}
+};
+
+TEST_P(KilledBulk, LosesNothing)
+{
+	const uint64_t count = 3000, bytes = 200;
+	uint8_t *at = block(count * bytes, 3);
+	closed();
+	for (unsigned round : {1u, 3u}) {
+		run_and_die(at, bytes, count, round);
 		opened(open(options()));
 		EXPECT_NE(header(fur_base(heap_))->bulk, 0u);
 		registered();
 		EXPECT_EQ(blocks_in_use(), 1u);
-		for (uint64_t k = 0; k < count * bytes; k++)
-			ASSERT_EQ(at[k], k / bytes % 7 ? k / bytes % 50 + round : 3u) << k;
+		expect_changed(at, bytes, count, round);
 		closed();
 	}
+}
+
+/* The pending bulk update of a killed process's file. */
+struct PendingBulk {
+	explicit PendingBulk(std::string &all) : file(all)
+	{
+		memcpy(&super, file.data(), sizeof super);
+		const media_file f =
+		        media_file_of(&super, reinterpret_cast<media_super *>(file.data()));
+		uint64_t tail = 0;
+		EXPECT_EQ(media_tail(&f, &tail), 0);
+		for (uint64_t k = tail; k < tail + super.ring_slots; k++) {
+			if (!log_read_plausible(&f, k, &marker))
+				continue;
+			log_walk walk = log_walk_update(&f, k);
+			if (!log_walk_next(&walk) || !walk.entry.bulk.rows)
+				continue;
+			durts = k;
+			entry = walk.entry;
+			at = reinterpret_cast<media_bulk *>(
+			        log_of_marker(&f, &marker) +
+			        log_place(&super, log_record_of(&f, &marker).from) + 8);
+			heap = media_at(&f, super.heap_offset);
+			return;
+		}
+		ADD_FAILURE() << "no bulk update is pending";
+	}
+	media_bulk_row row() const
+	{
+		media_bulk_row r;
+		memcpy(&r, heap + entry.offset, sizeof r);
+		return r;
+	}
+	/* As a library wrote it whose check covered the rows alone. */
+	void make_old()
+	{
+		const media_file f =
+		        media_file_of(&super, reinterpret_cast<media_super *>(file.data()));
+		entry.bulk.rows &= ~MEDIA_BULK_CHECKED;
+		entry.bulk.check = log_bulk_check(heap, super.heap_bytes, &entry);
+		*at = entry.bulk;
+		media_marker *m = log_marker(&f, durts);
+		m->checksum = media_marker_checksum(&super, m, log_of_marker(&f, m));
+	}
+
+	std::string &file;
+	media_super super;
+	media_marker marker;
+	uint64_t durts = 0;
+	log_entry entry;
+	media_bulk *at = nullptr; /* in the file */
+	uint8_t *heap = nullptr;
+};
+
+TEST_P(KilledBulk, DamageToItsResults_IsRefused)
+{
+	const uint64_t count = 300, bytes = 24;
+	uint8_t *at = block(count * bytes, 3);
+	closed();
+	run_and_die(at, bytes, count, 1);
+	std::string all = this->bytes();
+	const std::string good = all;
+	const PendingBulk pending(all);
+	const media_bulk_row row = pending.row();
+	ASSERT_TRUE(pending.entry.bulk.rows & MEDIA_BULK_CHECKED);
+	/* Bits of the row, of the words that say what is changed, and of results that are. */
+	std::vector<uint64_t> places = {pending.entry.offset + 8, pending.entry.offset + 16};
+	for (uint64_t k : {0, 5, 17, 36})
+		places.push_back(row.changed + k);
+	for (uint64_t k : {1, 2, 150, 299})
+		places.push_back(row.from + k * media_bulk_step(bytes) + k % bytes);
+	for (uint64_t place : places) {
+		flip_bit(pending.super.heap_offset + place, place % 8);
+		expect_refused(FUR_ECORRUPT);
+		EXPECT_NE(std::string(fur_errormsg()).find("bulk update"), std::string::npos)
+		        << fur_errormsg();
+		flip_bit(pending.super.heap_offset + place, place % 8);
+	}
+	ASSERT_EQ(this->bytes(), good);
+	opened(open(options()));
+	expect_changed(at, bytes, count, 1);
+	registered();
+}
+
+TEST_P(KilledBulk, OfAnOlderLibrary_IsReplayed)
+{
+	const uint64_t count = 300, bytes = 24;
+	uint8_t *at = block(count * bytes, 3);
+	closed();
+	run_and_die(at, bytes, count, 1);
+	std::string all = this->bytes();
+	PendingBulk pending(all);
+	pending.make_old();
+	write_bytes(all);
+	flip_bit(pending.super.heap_offset + pending.entry.offset + 9, 0);
+	expect_refused(FUR_ECORRUPT);
+	write_bytes(all);
+	opened(open(options()));
+	expect_changed(at, bytes, count, 1);
+	registered();
 }
 
 TEST_P(Bulk, ACancelledOne_ChangesNothing)
@@ -775,6 +926,7 @@ std::string name(const ::testing::TestParamInfo<fur_pm> &info)
 	return info.param == FUR_PM_SYNC ? "Sync" : "Emulated";
 }
 INSTANTIATE_TEST_SUITE_P(Pm, Bulk, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
+INSTANTIATE_TEST_SUITE_P(Pm, KilledBulk, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
 INSTANTIATE_TEST_SUITE_P(Pm, BulkThreads, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
 
 } // namespace

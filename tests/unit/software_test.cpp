@@ -691,10 +691,43 @@ protected:
 			size_t used = address_space();
 			rlimit limit = {used, RLIM_INFINITY};
 			ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-			while (void *piece = malloc(PIECE))
-				*static_cast<volatile char *>(piece) = 1;
+			while (void *piece = malloc(PIECE)) {
+				*static_cast<void **>(piece) = pieces_;
+				pieces_ = piece;
+			}
 			body(*heap, self, p);
 		});
+	}
+	void free_memory()
+	{
+		while (void *piece = pieces_) {
+			pieces_ = *static_cast<void **>(piece);
+			free(piece);
+		}
+	}
+	/* The update has failed, and has stored to p[0], p[1] ... as far as there was memory for
+	 * its write set. */
+	void expect_own_words(fur_update *tx, uint64_t *p)
+	{
+		const write_set &set = tx->thread->software.writes;
+		const uint32_t n = set.n;
+		ASSERT_GT(n, 1u);
+		EXPECT_EQ(n, set.most);
+		fur_store(tx, p, uint64_t(7));
+		EXPECT_EQ(fur_load(tx, p), 7u);
+		fur_store_bits(tx, reinterpret_cast<uint8_t *>(&p[1]) + 6, 0xabcd, 2);
+		EXPECT_EQ(fur_load(tx, &p[1]), 0xabcd000000000001u);
+		/* The first half of the store has an entry; then the second. */
+		const uint64_t two[] = {8, 9};
+		fur_write(tx, &p[n - 1], two, sizeof two);
+		EXPECT_EQ(fur_load(tx, &p[n - 1]), 8u);
+		fur_write(tx, p - 1, two, sizeof two);
+		EXPECT_EQ(fur_load(tx, p), 9u);
+		/* It does not try for memory again. */
+		free_memory();
+		fur_store(tx, &p[n], uint64_t(10));
+		EXPECT_EQ(write_find(&set, &p[n]), nullptr);
+		EXPECT_EQ(set.most, n);
 	}
 	static size_t address_space()
 	{
@@ -702,7 +735,48 @@ protected:
 		std::ifstream("/proc/self/statm") >> pages;
 		return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 	}
+
+private:
+	void *pieces_ = nullptr;
 };
+
+class NoMemoryInMode : public NoMemory, public ::testing::WithParamInterface<tx_mode>
+{
+};
+
+TEST_P(NoMemoryInMode, ForMoreStores_WordsThatWereStoredToTakeNewValues)
+{
+	with_no_memory([this](fur::Heap &, fur_thread *self, uint64_t *p) {
+		auto body = [this, p](fur_update *tx) {
+			ASSERT_EQ(tx->mode, GetParam());
+			/* In place, only an update that has failed needs the memory. */
+			if (tx->mode == TX_IN_PLACE)
+				fur_store_bits(tx, p + 1, 0, 0);
+			for (uint64_t k = 1; k < WORDS; k++)
+				fur_store(tx, p + k, uint64_t(1));
+			EXPECT_EQ(fur_update_error(tx),
+			        tx->mode == TX_IN_PLACE ? FUR_EINVAL : FUR_ENOMEM);
+			expect_own_words(tx, p + 1);
+		};
+		prefer_in_place(self, GetParam() == TX_IN_PLACE);
+		if (GetParam() == TX_CONCURRENT) {
+			EXPECT_EQ(run_in_c(self, body), FUR_ENOMEM);
+		} else {
+			fur_update *tx;
+			ASSERT_EQ(fur_begin_update(self, &tx), 0);
+			body(tx);
+			EXPECT_NE(fur_commit(tx), 0);
+		}
+		EXPECT_EQ(std::count(p, p + WORDS, 0), WORDS) << "it has left no trace";
+		prefer_in_place(self, false);
+		fur::update(self, [p](fur_update *tx) { fur_store(tx, p, uint64_t(3)); });
+		EXPECT_EQ(*p, 3u);
+		EXPECT_FALSE(self->software.writes.no_memory) << "the next one may grow again";
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+        Modes, NoMemoryInMode, ::testing::Values(TX_SERIAL, TX_CONCURRENT, TX_IN_PLACE), mode_name);
 
 TEST_F(NoMemory, ForMoreLoads_TheBodyRunsSerially)
 {
