@@ -29,6 +29,7 @@ path in the environment's LIBFUR_LIBRARY.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 import sys
@@ -38,7 +39,7 @@ import warnings
 import weakref
 from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from types import FrameType
-from typing import Any, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 __all__ = ["Error", "Heap", "Map", "OrderedMap", "version"]
 
@@ -325,25 +326,61 @@ def _references(handles: list[_Handle]) -> list[int]:
 # and roll_back() may be called at any time in between, and again.
 #
 # An exception, such as KeyboardInterrupt, may come between any two instructions: also when a block
-# has begun and `with` does not guard it yet, or while its end is on the way.  Then the block's
-# _Block dies with the exception, because nothing else than the `with` holds it.  (The methods of
-# _Block let go of `self` first: their frames stay alive in the traceback.)  The transaction has a
-# weak reference to each of its blocks, a _Place, and ends when it finds that one has died.
+# has begun and `with` does not guard it yet, or while its end is on the way.  What `with` keeps is
+# what it has read from the block's `__exit__`.  So that is an object of its own, which nothing else
+# holds (a method would be in a frame as `self`, and so in the traceback): it dies when the
+# exception leaves the `with`.  The transaction has a weak reference to it, a _Place, and rolls back
+# when the object has died before its block has ended.
 
 
 class _Place(weakref.ref):
     """A block in its transaction."""
 
-    __slots__ = ("transaction", "update")
-    transaction: _Transaction
+    __slots__ = ("update", "transaction")
     update: bool
+    transaction: Optional[_Transaction]
 
 
-def _block_died(place: Any) -> None:
-    """The place is still in its transaction, so the `with` has not ended the block."""
+def _place_of(end: object, update: bool) -> _Place:
+    place = _Place(end, _end_died)
+    place.update, place.transaction = update, None
+    return place
+
+
+def _end_died(place: Any) -> None:
     transaction = getattr(place, "transaction", None)
     if transaction:
         transaction.look_for_the_dead()
+
+
+def _end(places: list[_Place], kind: object, *_: object) -> None:
+    """What `with` calls."""
+    place = places.pop()
+    assert place.transaction
+    place.transaction.leave(place, kind is not None)
+
+
+def _end_block(block: _Block, kind: object, *_: object) -> None:
+    """What others call, who keep the block."""
+    place, block._place = block._place, None
+    if place is None or place.transaction is None:
+        raise RuntimeError("this block is not open")
+    place.transaction.leave(place, kind is not None)
+
+
+class _Exit:
+    """`__exit__` of a block."""
+
+    def __get__(self, block: Optional[_Block], _: object) -> Any:
+        if block is None:
+            return _end_block
+        if block._open():
+            return functools.partial(_end_block, block)
+        places: list[_Place] = []
+        end = functools.partial(_end, places)
+        block._place = _place_of(end, block._update)
+        places.append(block._place)
+        return end
 
 
 class _Block:
@@ -355,21 +392,28 @@ class _Block:
         self._heap, self._update = heap, update
         self._place: Optional[_Place] = None
 
+    def _open(self) -> bool:
+        place = self._place
+        return place is not None and place() is not None and place.transaction is not None
+
     def __enter__(self) -> None:
-        if self._place is not None:
+        if self._open():
             raise RuntimeError("this block is open: take a new one for each `with`")
-        heap = self._heap
-        place = self._place = _Place(self, _block_died)
-        place.update = self._update
-        del self  # see above
-        place.transaction = heap._transaction() or _Transaction(heap, place, sys._getframe(1))
+        if self._place is None or self._place() is None:  # it is no `with` that enters
+            self._place = _place_of(self, self._update)
+        place = self._place
+        place.transaction = self._heap._transaction() or _Transaction(
+            self._heap, place, sys._getframe(1)
+        )
         place.transaction.enter(place)
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        place, self._place = self._place, None
-        del self
-        assert place is not None
-        place.transaction.leave(place, kind is not None)
+    if TYPE_CHECKING:
+
+        def __exit__(self, *_: object) -> None:
+            ...
+
+    else:
+        __exit__ = _Exit()
 
 
 class _Transaction:
@@ -568,14 +612,20 @@ class Heap:
         self._process = os.getpid()
         self._local = _Local()
         self._threads: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
+        # By the registration's address.
+        self._registered: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
 
     @classmethod
     def _with(cls, function: Callable[..., int], path: str | os.PathLike[str], given: Any) -> Heap:
         options, name = _options(given), _path(path)
         heap = cls(os.fspath(path))
-        # The library sets the handle itself, so the heap is closed when an exception comes next.
-        heap._check(function(name, ctypes.byref(options), ctypes.byref(heap._handle)))
+        # The library sets the handle itself, so that no exception can lose it.
+        try:
+            heap._check(function(name, ctypes.byref(options), ctypes.byref(heap._handle)))
+        except BaseException:
+            heap.close()
+            raise
         return heap
 
     @classmethod
@@ -653,20 +703,22 @@ class Heap:
 
     def _seal(self) -> None:
         """Set all handles to NULL, unless one is in use.  Raises Error."""
-        self._check_unused()
+        handle = None
         try:
+            self._check_unused()
             for handle in self._handles():
                 handle.kept = handle.value or handle.kept
                 handle.value = None
-            del handle
+            handle = None
             self._check_unused()
-        except BaseException:
+        except BaseException as error:
+            handle = None
             self._unseal()
-            raise
+            raise error.with_traceback(None)  # its frames have handles
 
     def _unseal(self) -> None:
         for handle in self._handles():
-            handle.value = handle.kept or handle.value
+            handle.value, handle.kept = handle.kept or handle.value, None
 
     def _check_unused(self) -> None:
         if any(thread.open for thread in list(self._threads.values())):
@@ -714,25 +766,20 @@ class Heap:
         return self._local.me  # type: ignore[return-value]
 
     def _register(self) -> None:
-        if self._local.me is not None:
-            # NULL: another thread is closing the heap, or finds that it cannot.
-            for _ in range(1000):
-                if self._closed or self._local.me:
-                    break
-                time.sleep(0.001)
-            self._check_open()
-            return
-        self._check_open()
-        me = _Thread()
-        self._threads[id(me)] = me
-        self._check(_lib.fur_thread_register(self._heap(), ctypes.byref(me)))
-        # If threading.local is one for each greenlet (gevent), they share the thread's handle.
-        for other in list(self._threads.values()):
-            if other.value == me.value:
-                me = other
+        """Give `me` a value."""
+        if self._local.me is None:
+            self._local.me = _Thread()
+            self._threads[id(self._local.me)] = self._local.me
+        for _ in range(1000):
+            if self._closed or not self._local.me.kept:
                 break
-        del other
-        self._local.me = me
+            time.sleep(0.001)  # another thread is closing the heap, or finds that it cannot
+        self._check_open()
+        if not self._local.me:
+            self._check(_lib.fur_thread_register(self._heap(), ctypes.byref(self._local.me)))
+        # If threading.local is one for each greenlet (gevent), they share the thread's handle.
+        assert self._local.me.value
+        self._local.me = self._registered.setdefault(self._local.me.value, self._local.me)
 
     @property
     def size(self) -> int:
