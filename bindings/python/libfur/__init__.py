@@ -189,6 +189,9 @@ _NAMES = {
     "fur_grow": "Heap.grow",
     "fur_map_root": "Heap.hash_map",
     "fur_map_clear": "Map.clear",
+    "fur_begin_ro": "a read",
+    "fur_begin_update": "an update",
+    "fur_update_run": "an update",
 }
 # Not in a path.
 _NAME = re.compile(r"(?<![\w./-])(fur_options\.|fur_\w+(?!\.\w))(?![/-])")
@@ -355,14 +358,16 @@ def _end_died(place: Any) -> None:
 
 def _end(places: list[_Place], kind: object, *_: object) -> None:
     """What `with` calls."""
-    place = places.pop()
-    assert place.transaction
-    place.transaction.leave(place, kind is not None)
+    _leave(places.pop() if places else None, kind)
 
 
 def _end_block(block: _Block, kind: object, *_: object) -> None:
     """What others call, who keep the block."""
     place, block._place = block._place, None
+    _leave(place, kind)
+
+
+def _leave(place: Optional[_Place], kind: object) -> None:
     if place is None or place.transaction is None:
         raise RuntimeError("this block is not open")
     place.transaction.leave(place, kind is not None)
