@@ -39,7 +39,7 @@ import warnings
 import weakref
 from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar, Union
 
 __all__ = ["Error", "Heap", "Map", "OrderedMap", "version"]
 
@@ -235,7 +235,10 @@ def _no_nul(value: bytes, what: str) -> bytes:
     return value
 
 
-def _path(path: str | os.PathLike[str]) -> bytes:
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def _path(path: _Path) -> bytes:
     return _no_nul(os.fsencode(path), "a path")
 
 
@@ -609,7 +612,7 @@ class Heap:
 
     _handle = _Handle()  # never opened
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | bytes) -> None:
         """For the functions below."""
         self.path = path
         self._handle = _Handle()
@@ -622,7 +625,7 @@ class Heap:
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
 
     @classmethod
-    def _with(cls, function: Callable[..., int], path: str | os.PathLike[str], given: Any) -> Heap:
+    def _with(cls, function: Callable[..., int], path: _Path, given: Any) -> Heap:
         options, name = _options(given), _path(path)
         heap = cls(os.fspath(path))
         # The library sets the handle itself, so that no exception can lose it.
@@ -634,17 +637,17 @@ class Heap:
         return heap
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def create(cls, path: _Path, **options: Any) -> Heap:
         """Make a heap file, and open it.  Raises Error, also if the file exists."""
         return cls._with(_lib.fur_create, path, options)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def open(cls, path: _Path, **options: Any) -> Heap:
         """Open a heap file; after a crash, replay its log first.  Raises Error."""
         return cls._with(_lib.fur_open, path, options)
 
     @classmethod
-    def open_or_create(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def open_or_create(cls, path: _Path, **options: Any) -> Heap:
         """Open the heap file; if there is none, make it.  Raises Error."""
         try:
             return cls.open(path, **options)
@@ -659,7 +662,7 @@ class Heap:
         return cls.open(path, **options)
 
     @classmethod
-    def open_read_only(cls, path: str | os.PathLike[str]) -> Heap:
+    def open_read_only(cls, path: _Path) -> Heap:
         """Open a copy of the heap as of one instant, even while a program updates it.  Raises
         Error."""
         return cls._with(_lib.fur_open_read_only, path, {})
@@ -792,7 +795,7 @@ class Heap:
         size: int = _lib.fur_bytes(self._heap())
         return size
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: _Path) -> None:
         """Copy the heap as of one instant to a new file, while it is in use.  Raises Error."""
         self._check(_lib.fur_backup(self._heap(), _path(path)))
 
