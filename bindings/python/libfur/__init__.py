@@ -18,10 +18,10 @@ A map is a MutableMapping, from bytes to bytes or, with text=True, from str to s
 rolls the update back.  An assignment has survived a power failure when it returns; within
 `with heap.update()`, when the block has ended.
 
-Several threads may use a heap and its maps.  Blocks `with heap.update()` run one at a time, for the
-interpreter fits no hardware transaction; reads run beside them.  A block belongs to the thread, the
-asyncio task, the greenlet or the generator that has entered it: no other one joins it.  "Rules in
-Python" in docs/bindings.md has the rest.
+Several threads may use a heap and its maps.  Blocks `with heap.update()` run one at a time, because
+the interpreter fits no hardware transaction; reads run beside them.  A block belongs to the thread,
+the asyncio task, the greenlet or the generator that has entered it: no other one joins it.  "Rules
+in Python" in docs/bindings.md has the rest.
 
 This module calls libfur.so and needs nothing else.  It loads the library by its name, or from the
 path in the environment's LIBFUR_LIBRARY.

@@ -70,9 +70,9 @@ class Actor:
             elif self.block and n == 0:
                 self.block.__enter__()
             elif self.block and self.fails:
-                self.block.__exit__(Failed)
+                self.block.__exit__(Failed, Failed(), None)
             elif self.block:
-                self.block.__exit__(None)
+                self.block.__exit__(None, None, None)
             if n == 3:
                 self.result = Failed() if self.fails else "acknowledged"
         except libfur.Error as error:
