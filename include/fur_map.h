@@ -18,10 +18,10 @@
  * to 12 bytes needs no block of its own.  In memory they are a fur::ordered_map and a fur::hash_map
  * from fur::string to fur::string (docs/containers.md), behind a word that says which.
  *
- * Every function works in a transaction, except for those that begin one of their own: the functions
- * on roots, fur_map_put_one(), fur_map_remove_one() and fur_map_get_one().  Where the comment says `tx`, it is a
- * fur_ro * or a fur_update *: macros in C, overloads in C++.  A binding calls the function that the
- * macro chooses: its name ends in _ro or _update.
+ * Every function works in a transaction, except for those that begin one of their own: the
+ * functions on roots, fur_map_put_one(), fur_map_remove_one() and fur_map_get_one().  Where the
+ * comment says `tx`, it is a fur_ro * or a fur_update *: macros in C, overloads in C++.  A binding
+ * calls the function that the macro chooses: its name ends in _ro or _update.
  *
  * Results: 1, 0, or a negative FUR_E* code.  Each function lists the meaning of 1 and 0.  All
  * return FUR_EINVAL for a pointer to something else than a map, and for NULL where they need an
@@ -177,8 +177,8 @@ FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t
 FUR_API FUR_MUST_USE int fur_map_view(
         const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
 
-/* One operation that is a whole transaction.  A call of these needs no begin and no end, so a signal
- * handler or an exception of another language cannot leave the transaction open. */
+/* One operation that is a whole transaction.  There is no begin and no end of its own, so an
+ * exception of another language cannot come between them and leave the transaction open. */
 
 /* fur_map_put_one - give the key this value, in an update of its own.
  * Visible: atomically, before return.   Durable: before return.

@@ -711,18 +711,18 @@ class Heap:
 
     def _seal(self) -> None:
         """Set all handles to NULL, unless one is in use.  Raises Error."""
-        handle = None
         try:
             self._check_unused()
-            for handle in self._handles():
-                handle.kept = handle.value or handle.kept
-                handle.value = None
-            handle = None
+            self._set_null()
             self._check_unused()
         except BaseException as error:
-            handle = None
             self._unseal()
             raise error.with_traceback(None)  # its frames have handles
+
+    def _set_null(self) -> None:
+        for handle in self._handles():
+            handle.kept = handle.value or handle.kept
+            handle.value = None
 
     def _unseal(self) -> None:
         for handle in self._handles():
