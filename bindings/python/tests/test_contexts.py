@@ -335,6 +335,23 @@ class Contexts(ContextTest):
             self.assertEqual(m["k"], "v")
             self.expect(k="v")
 
+    def test_a_threading_local_of_each_greenlet(self) -> None:
+        """As gevent has it: what is open belongs to the thread all the same."""
+
+        def generator() -> Generator[None, None, None]:
+            with self.heap.update():
+                self.m["k"] = "v"
+                yield
+
+        g = generator()
+        next(g)
+        local, self.heap._local = self.heap._local, libfur._Local()
+        self.assertRefused(NESTED, self.m.get, "k")
+        self.assertRefused(BUSY, self.heap.close)
+        self.heap._local = local
+        next(g, None)
+        self.expect(k="v")
+
     def test_a_thread_ends_in_a_block(self) -> None:
         def generator() -> Iterator[None]:
             with self.heap.update():

@@ -248,9 +248,9 @@ class Interrupts(InterruptTest):
     def test_again_in_the_cleanup(self) -> None:
         for operation in (update, failing_update, update_in_update, read):
             for again in (1, 2, 3, 5, 8, 13, 21, 34, 55):
-                n = again % 5
+                n = again % 7
                 while True:
-                    n += 5
+                    n += 7
                     tracer = Tracer(n, interrupt, again)
                     error = tracer.run(operation, self.m)
                     if tracer.done and tracer.again:
@@ -325,7 +325,7 @@ class OthersBetweenInstructions(InterruptTest):
         for operation in (put, get, update, read, iterate):
             n = 0
             while True:
-                n += 1
+                n += 3 if operation in (read, iterate) else 1
                 closing: list[Optional[BaseException]] = []
 
                 def close() -> None:
