@@ -479,8 +479,9 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * heap must stay open until the call returns.
  * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
  *          system without nameless files: a file PATH.XXXXXX).
- * Errors:  FUR_EEXIST; FUR_ENOSPC; FUR_EBUSY (another copy is being made; a replayer does not yield
- *          for ten seconds); FUR_EINVAL; FUR_ENOMEM; FUR_ESYS; FUR_EIO, or the code for which the
+ * Errors:  FUR_ENESTED inside a transaction, for which updates would wait all the time; FUR_EEXIST;
+ *          FUR_ENOSPC; FUR_EBUSY (another copy is being made; a replayer does not yield for ten
+ *          seconds); FUR_EINVAL; FUR_ENOMEM; FUR_ESYS; FUR_EIO, or the code for which the
  *          heap has failed.  There is no copy then. */
 FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
 
@@ -536,7 +537,8 @@ FUR_API FUR_MUST_USE int fur_scan(
 
 /* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
  * with a fur-replayer or fur-info at work.  It does nothing if the heap is as large.  The heap also
- * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.
+ * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice, also inside
+ * a transaction.
  * Durable: the size, before return.
  * Crash:   the heap has the old size or the new one, and is good.
  * Errors:  FUR_EINVAL (more than fur_options.max_bytes); FUR_ENOSPC, FUR_ESYS (the heap is as it
@@ -805,8 +807,8 @@ FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 /* fur_update_error - has the open update failed already?  The body may go on, as after any failure
  * that it does not notice: its loads find what it stores until its end (fur_commit).  It may as
  * well return early, because the commit rolls everything back.
- * Returns: 0, or the code that fur_commit() will return once it has rolled the update back;
- *          FUR_ENOTX for NULL. */
+ * Returns: 0, or the code that fur_commit() will return once it has rolled the update back.
+ *          FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it. */
 FUR_API int fur_update_error(const fur_update *update);
 
 /* fur_abort - roll the open update back and end it.  Private memory keeps what the body wrote to

@@ -9,7 +9,7 @@ width     A line has at most 100 columns (a tab goes to the next multiple of 8) 
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
-              replayer
+              replayer, itm
           Neither of two that stand side by side includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
@@ -18,6 +18,8 @@ calls     An object of the library does not refer to a symbol that a higher laye
           layer calls a higher one by two function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
           `after_update` of struct htm (the API hands DRAM back, and reports events).
+pages     A page that tells the layers, as `base < ...` or as a list of the folders of src from the
+          highest to the lowest, tells them as they are here.
 
     structure.py [--root DIRECTORY] [--build DIRECTORY]
 
@@ -233,6 +235,25 @@ def check_layers(includes: list[Include]) -> Iterator[Offence]:
 # ---------------------------------------------------------------------------- calls
 
 
+def check_pages(root: Path, pages: list[str]) -> Iterator[Offence]:
+    layers = " < ".join(", ".join(layer) for layer in LAYERS)
+    for page in pages:
+        text = (root / page).read_text()
+        for told in re.findall(r"`(base < [^`]*)`", " ".join(text.split())):
+            if told != layers:
+                yield Offence("pages", page, f"the layers are {layers}, not {told}")
+        if not re.search(r"^    src/ ", text, re.M):
+            continue
+        listed = re.findall(r"^ +(?:src/)?(\w+)/ ", text, re.M)
+        for folder in LEVEL:
+            if folder not in listed:
+                yield Offence("pages", page, f"the list of src's folders has no {folder}")
+        inside = [f for f in re.findall(r"^      (\w+)/ ", text, re.M) if f in LEVEL]
+        for higher, lower in zip(inside, inside[1:]):
+            if LEVEL[higher] < LEVEL[lower]:
+                yield Offence("pages", page, f"lists {higher} above {lower}, a higher layer")
+
+
 def symbols_of(archive: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """symbol -> object that defines it; (object, symbol) for each reference."""
     lines = subprocess.run(
@@ -287,6 +308,7 @@ def measure(root: Path, archive: Path | None) -> list[Offence]:
     print(f"includes {sum(bool(i.target) for i in includes):6} between the tree's files")
     offences += check_circles(includes)
     offences += check_layers(includes)
+    offences += check_pages(root, [f for f in files if f.endswith(".md")])
     if archive:
         offences += check_calls(archive, [f for f in c if f.startswith("src/")])
     return offences

@@ -160,7 +160,7 @@ namespace fur
 /* scan - call f(key, value) for all entries of a map, in as many short read-only transactions as it
  * takes, of some `batch` entries each: updates wait for none of them for long.  An entry that is in
  * the map all the time is seen once; one that is added or removed meanwhile, once or not at all.
- * Errors: Error, and whatever f throws. */
+ * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
 void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 {
@@ -174,7 +174,8 @@ void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 /* fill - insert_or_assign() the pairs of [first, last), `batch` of them in an update.  Pairs in the
  * order of an ordered map's keys fill its leaves.  A batch may run again: the iterators must allow
  * several passes.
- * Durable: the pairs so far, with each update.   Errors: heap_full, Error. */
+ * Durable: the pairs so far, with each update.
+ * Errors:  heap_full; Error, with FUR_ENESTED inside a transaction. */
 template <class Map, class Input>
 void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 64)
 {

@@ -156,7 +156,9 @@ T *checked(const NamedRoot &root, std::string_view name, uint64_t version)
 
 /* find_root - the root of that name.  `version`: a number of the program's, which it changes with
  * the members of T, or of types that containers in T have.
- * Returns: NULL if there is none.   Errors: type_mismatch, also for another version; Error. */
+ * Returns: NULL if there is none.
+ * Errors:  type_mismatch, also for another version; Error, with FUR_ENESTED inside a
+ *          transaction. */
 template <class T>
 T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
@@ -173,7 +175,7 @@ T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t
 
 /* root - the same; if there is none, make it: a T{}, as make() does.
  * Durable: the new root, before return.
- * Errors:  type_mismatch, heap_full, Error. */
+ * Errors:  type_mismatch, heap_full; Error, with FUR_ENESTED inside a transaction. */
 template <class T>
 T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
@@ -199,7 +201,8 @@ T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t vers
 }
 
 /* remove_root - forget the name.  The object stays: destroy() it before, in an update of its own.
- * Returns: whether there was such a root.   Errors: Error. */
+ * Returns: whether there was such a root.
+ * Errors:  Error, with FUR_ENESTED inside a transaction. */
 inline bool remove_root(fur_heap *heap, fur_thread *thread, std::string_view name)
 {
 	return update(thread, [&](fur_update *tx) {

@@ -14,6 +14,10 @@ FUR_API int fur_backup(fur_heap *heap, const char *path)
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
 	if (htm_forked(&heap->htm))
 		return tx_refuse(&heap->htm);
+	/* Updates would wait for this thread's transaction as long as the copying takes. */
+	if (this_thread()->open)
+		return fur_fail(FUR_ENESTED, "fur_backup was called while this thread has a "
+		                             "transaction open: end that first");
 	/* Creating and syncing are cancellation points.  If the thread were cancelled inside, it
 	 * would keep the right to replay. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

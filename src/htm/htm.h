@@ -474,8 +474,9 @@ FUR_MUST_USE int tx_foreign(const char *function, int error);
 FUR_MUST_USE int tx_check_join(const struct fur_thread *t, const char *function);
 
 /* Refuse a begin by `function`, because the registration is another thread's or a transaction is
- * open: sets the message, returns the error.  `update`: it would begin an update. */
-FUR_MUST_USE int tx_refuse_begin(const struct fur_thread *t, const char *function, bool update);
+ * open: sets the message, returns the error.  `join`: the function that would join it, or NULL. */
+FUR_MUST_USE int tx_refuse_begin(
+        const struct fur_thread *t, const char *function, const char *join);
 
 /* Is the update open, and the calling thread's?  Costs one load more than `depth` alone, from the
  * same line. */

@@ -34,7 +34,7 @@ static int refuse_outermost(const struct fur_thread *t, fur_ro **ro, const char 
 		*ro = NULL;
 	if (!t || !ro)
 		return fur_fail(FUR_EINVAL, "%s: thread and ro must not be NULL", function);
-	return tx_refuse_begin(t, function, false);
+	return tx_refuse_begin(t, function, "fur_join_ro()");
 }
 
 static int begin_refused(const struct fur_thread *t, fur_ro **ro)

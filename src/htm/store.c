@@ -25,7 +25,7 @@ void tx_fail(struct fur_update *tx, int error)
 
 FUR_API int fur_update_error(const fur_update *tx)
 {
-	return tx ? tx->error : FUR_ENOTX;
+	return tx && tx->depth ? tx->error : tx_not_mine(tx, "fur_update_error");
 }
 
 /* In hardware: abort, and make room outside.  Otherwise make room here, because the updates in

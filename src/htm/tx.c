@@ -38,24 +38,16 @@ int tx_check_join(const struct fur_thread *t, const char *function)
 	return 0;
 }
 
-int tx_refuse_begin(const struct fur_thread *t, const char *function, bool update)
+int tx_refuse_begin(const struct fur_thread *t, const char *function, const char *join)
 {
 	int error = tx_check_join(t, function);
 	if (error)
 		return error;
-	const bool reads = t->update.depth == 0;
-	if (reads && update)
-		return fur_fail(FUR_ENESTED,
-		        "%s was called while this thread has a read-only transaction open: end "
-		        "that "
-		        "first, or begin the update instead of it; fur_thread_abandon() ends one "
-		        "that was left open",
-		        function);
 	return fur_fail(FUR_ENESTED,
-	        "%s was called while this thread has %s open: end that first, or join it with "
-	        "%s(); fur_thread_abandon() ends one that was left open",
-	        function, reads ? "a read-only transaction" : "an update",
-	        update ? "fur_join_update" : "fur_join_ro");
+	        "%s was called while this thread has %s open: end that first%s%s; "
+	        "fur_thread_abandon() ends one that was left open",
+	        function, t->update.depth ? "an update" : "a read-only transaction",
+	        join ? ", or join it with " : "", join ? join : "");
 }
 
 int tx_not_mine(const struct fur_update *tx, const char *function)

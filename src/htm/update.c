@@ -224,14 +224,15 @@ static int begin_hardware(struct fur_thread *t)
 	return begin_without_hardware(t);
 }
 
-/* Misuse: sets the message, returns the error. */
-static int refuse_outermost(struct fur_thread *t, fur_update **update, const char *function)
+/* Misuse: sets the message, returns the error.  `join`: as for tx_refuse_begin(). */
+static int refuse_outermost(
+        const struct fur_thread *t, fur_update **update, const char *function, const char *join)
 {
 	if (update)
 		*update = NULL;
 	if (!t || !update)
 		return fur_fail(FUR_EINVAL, "%s: thread and update must not be NULL", function);
-	return tx_refuse_begin(t, function, true);
+	return tx_refuse_begin(t, function, t->update.depth ? join : NULL);
 }
 
 static int begin_refused(struct fur_update *tx, fur_update **update, int error)
@@ -311,7 +312,7 @@ static inline bool is_outermost(const struct fur_thread *t, fur_update **update)
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
 	if (unlikely(!is_outermost(t, update)))
-		return refuse_outermost(t, update, "fur_begin_update");
+		return refuse_outermost(t, update, "fur_begin_update", "fur_join_update()");
 	t->software.repeatable = false;
 	t->window.commit.async = false;
 	return update_begin(t, update);
@@ -322,7 +323,7 @@ FUR_API int fur_join_update(fur_thread *t, fur_update **update)
 	if (is_outermost(t, update))
 		return fur_begin_update(t, update);
 	if (!t || !update || tx_check_join(t, "fur_join_update") || !t->update.depth)
-		return refuse_outermost(t, update, "fur_join_update");
+		return refuse_outermost(t, update, "fur_join_update", NULL);
 	t->update.depth++;
 	*update = &t->update;
 	return 0;
@@ -365,7 +366,7 @@ static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *a
 {
 	fur_update *unused;
 	if (unlikely(!is_outermost(t, &unused)))
-		return refuse_outermost(t, &unused, "fur_update_run");
+		return refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
 	struct software *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;
@@ -411,7 +412,7 @@ FUR_API int fur_begin_update_leaving(
 	if (!leave)
 		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
 	if (unlikely(!is_outermost(t, update)))
-		return refuse_outermost(t, update, "fur_begin_update_leaving");
+		return refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
 	struct software *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;

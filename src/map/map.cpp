@@ -506,8 +506,10 @@ int check_name(fur_heap *heap, fur_thread *thread, const char *name, const char 
 {
 	if (!heap || !thread || !name)
 		return fur_fail(FUR_EINVAL, "%s: heap, thread and name must not be NULL", function);
-	if (thread->update.depth || thread->ro.depth)
-		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
+	if (this_thread()->open)
+		return fur_fail(FUR_ENESTED,
+		        "%s was called while this thread has a transaction open: end that first",
+		        function);
 	return 0;
 }
 

@@ -73,28 +73,42 @@ TEST_F(Designing, RangeRead_FindsBothWords)
 	EXPECT_EQ(copy.last, 5u);
 }
 
-/* Another thread changes the stock during the body's first run, which defeats it.  The body of
- * sell() is a part of the outer one, and so it runs again, too. */
+/* A serial update is open while the body of sell() runs first, and waits for it to commit.  The
+ * serial one then changes the stock, which defeats the body. */
 TEST_F(Designing, SumInABodyThatRunsTwice_IsWrong)
 {
 	o_.htm = FUR_HTM_NONE;
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
 	auto *stock = fur::root<uint64_t>(heap, self, "stock");
-	int runs = 0;
 	sum_in_body::total = 0;
-	fur::update(self, fur::rerun, [&](fur_update *) {
-		sum_in_body::sell(self, stock, 1);
-		if (++runs == 1)
-			std::thread([&] {
-				fur::Thread other(heap);
-				fur::update(other, fur::rerun,
-				        [&](fur_update *tx) { fur_store(tx, stock, 10); });
-			}).join();
+	fur_update *tx;
+	fur::check(fur_begin_update(self, &tx));
+	std::thread seller([&] {
+		fur::Thread other(heap);
+		sum_in_body::sell(other, stock, 1);
 	});
-	EXPECT_EQ(runs, 2);
+	while (__atomic_load_n(&sum_in_body::total, __ATOMIC_RELAXED) == 0)
+		usleep(1000);
+	fur_store(tx, stock, uint64_t{10});
+	fur::check(fur_commit(tx));
+	seller.join();
 	EXPECT_EQ(sum_in_body::total, 2u);
-	EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return fur_load(tx, stock); }), 9u);
+	EXPECT_EQ(fur::read(self, [&](fur_ro *ro) { return fur_load(ro, stock); }), 9u);
+}
+
+TEST_F(Designing, UpdateInAnUpdate_IsRefused_AndChangesNothing)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *from = fur::root<uint64_t>(heap, self, "from"),
+	     *to = fur::root<uint64_t>(heap, self, "to");
+	EXPECT_EQ(code_of([&] { update_in_update::transfer(self, from, to, 5); }), FUR_ENESTED);
+	EXPECT_EQ(*from | *to, 0u);
+	update_in_update::add(self, from, 7);
+	update_as_argument::transfer(self, from, to, 5);
+	EXPECT_EQ(*from, 2u);
+	EXPECT_EQ(*to, 5u);
 }
 
 TEST_F(Designing, SumAfterTheBody_IsRight)

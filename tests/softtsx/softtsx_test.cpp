@@ -151,7 +151,7 @@ const Failure failures[] = {
                 [](fur_thread *self, int64_t *p, auto ran) {
 	                return plain_update(self, [&](fur_update *tx) {
 		                fur_update *inner;
-		                fur::check(fur_begin_update(self, &inner));
+		                fur::check(fur_join_update(self, &inner));
 		                fur_store(inner, &p[0], int64_t(1));
 		                EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
 		                ran();
@@ -180,13 +180,14 @@ const Failure failures[] = {
                 }},
         {"an exception", 7, throwing_update<>},
         {"an exception of a body that may run again", 7, throwing_update<fur::rerun_t>},
-        {"the thread's end", 0,
+        {"fur_thread_abandon, as the thread's end", 0,
                 [](fur_thread *self, int64_t *p, auto ran) {
 	                return plain_update(self, [&](fur_update *tx) {
+		                fur_update *inner;
+		                fur::check(fur_join_update(self, &inner));
 		                fur_store(tx, &p[0], int64_t(1));
 		                ran();
-		                tx_abandon(self);
-		                return 0;
+		                return fur_thread_abandon(self);
 	                });
                 }},
 };
@@ -218,6 +219,34 @@ TEST_P(SoftTsx, FailedBody_RunsAgainInSoftware_AndFailsThere)
 		fur::update(self, [&](fur_update *tx) { fur_store(tx, &p[8], int64_t(1)); });
 		EXPECT_EQ(softtsx::counters().committed, before.committed + 1);
 	}
+}
+
+/* Joins, and begins that are refused, do not end the hardware transaction. */
+TEST_P(SoftTsx, InnerBegins_StayInHardware)
+{
+	fur::Heap heap = create_tsx();
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	softtsx::Counters before = softtsx::counters();
+	fur_update *tx, *inner;
+	fur_ro *ro;
+	fur::check(fur_begin_update(self, &tx));
+	ASSERT_EQ(self.get()->update.mode, TX_HARDWARE);
+	EXPECT_EQ(fur_begin_update(self, &inner), FUR_ENESTED);
+	EXPECT_EQ(fur_begin_ro(self, &ro), FUR_ENESTED);
+	EXPECT_EQ(fur_thread_transaction(self), FUR_TRANSACTION_UPDATE);
+	fur::check(fur_join_update(self, &inner));
+	fur_store(inner, &p[0], int64_t(7));
+	fur::check(fur_join_ro(self, &ro));
+	EXPECT_EQ(fur_load(ro, &p[0]), 7);
+	fur::check(fur_end_ro(ro));
+	fur::check(fur_commit(inner));
+	EXPECT_EQ(softtsx::counters().committed, before.committed);
+	fur::check(fur_commit(tx));
+	EXPECT_EQ(softtsx::counters().committed, before.committed + 1);
+	EXPECT_EQ(softtsx::counters().aborted, before.aborted);
+	EXPECT_EQ(p[0], 7);
+	EXPECT_EQ(fur_thread_transaction(self), FUR_TRANSACTION_NONE);
 }
 
 TEST_P(SoftTsx, FullLog_AbortsMakesRoomAndRunsAgain)
@@ -419,7 +448,7 @@ TEST_P(SoftTsx, ReadInsideASoftwareUpdate_SeesItsStores)
 		self.get()->policy.skip = 1;
 		fur::check(fur_begin_update(self, &tx));
 		fur_store(tx, &p[0], int64_t(5));
-		fur::check(fur_begin_ro(self, &ro));
+		fur::check(fur_join_ro(self, &ro));
 		EXPECT_EQ(fur_load(ro, &p[0]), 5);
 		fur::check(fur_end_ro(ro));
 		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);

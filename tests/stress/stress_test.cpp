@@ -258,8 +258,8 @@ TEST_P(Stress, AbortsAndNesting_LeaveNoTrace)
 			         end = random() % 4;
 			fur::check(fur_begin_update(self, &tx));
 			fur_store(tx, &lines[from].value, fur_load(tx, &lines[from].value) - 1);
-			fur::check(fur_begin_update(self, &inner));
-			fur::check(fur_begin_ro(self, &ro));
+			fur::check(fur_join_update(self, &inner));
+			fur::check(fur_join_ro(self, &ro));
 			int64_t old = fur_load(ro, &lines[to].value);
 			fur::check(fur_end_ro(ro));
 			fur_store(inner, &lines[to].value, old + 1);

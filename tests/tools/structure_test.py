@@ -11,6 +11,15 @@ from pathlib import Path
 
 LONG_LINE = "word " * 25
 
+# What a page may tell of the layers.
+LAYERS = """base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
+replayer, itm"""
+FOLDERS = "    src/ the library\n" + "".join(
+    f"      {folder}/ a folder\n"
+    for folder in "map api bulk alloc htm replay durability file media pm near base".split()
+)
+FOLDERS += "    src/replayer/ a program\n    src/itm/ a library\n"
+
 # A tree that follows the rules, those that need care included.
 SOUND = {
     "include/fur.h": "int fur_a(void);\n",
@@ -24,6 +33,7 @@ SOUND = {
     "src/internals.hpp": '#include "htm/htm.h"\n',
     "README.md": f"# Short\n\n| {LONG_LINE} |\n\n    {LONG_LINE}\n\n```\n{LONG_LINE}\n```\n\n"
     f"https://example.org/{'x' * 100}\n",
+    "CONTRIBUTING.md": f"The layers:\n`{LAYERS}`.\n\n{FOLDERS}",
     "tools/short.py": "def f():\n" + "    pass\n" * 59,
 }
 
@@ -81,6 +91,22 @@ BROKEN = {
     "a long function of Python": (
         {"tools/short.py": "def f():\n" + "    pass\n" * 60},
         "length   tools/short.py:1: f: 61 lines",
+    ),
+    "a page without a layer": (
+        {"CONTRIBUTING.md": f"`{LAYERS.replace('bulk < ', '')}`\n"},
+        "pages    CONTRIBUTING.md: the layers are base < pm",
+    ),
+    "a page without a folder": (
+        {"CONTRIBUTING.md": FOLDERS.replace("      bulk/ a folder\n", "")},
+        "pages    CONTRIBUTING.md: the list of src's folders has no bulk",
+    ),
+    "a page with folders in another order": (
+        {
+            "CONTRIBUTING.md": FOLDERS.replace("api/", "x/")
+            .replace("bulk/", "api/")
+            .replace("x/", "bulk/")
+        },
+        "pages    CONTRIBUTING.md: lists bulk above api, a higher layer",
     ),
     "a call that goes up": (
         {"src/base/error.c": "int begin(void);\nint fail(void)\n{\n\treturn begin();\n}\n"},

@@ -215,7 +215,7 @@ TEST_F(FailedUpdate, NestedAbort)
 {
 	expect_refused(FUR_EABORTED, [this](fur_update *) {
 		fur_update *inner;
-		ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+		ASSERT_EQ(fur_join_update(self_, &inner), 0);
 		EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
 	});
 }
@@ -223,8 +223,8 @@ TEST_F(FailedUpdate, NestedAbort)
 TEST_F(FailedUpdate, InnerBodyThrows)
 {
 	expect_refused(FUR_EABORTED, [this](fur_update *) {
-		EXPECT_THROW(
-		        fur::update(self_, [](fur_update *) { throw std::runtime_error("inner"); }),
+		EXPECT_THROW(fur::join_update(self_,
+		                     [](fur_update *) { throw std::runtime_error("inner"); }),
 		        std::runtime_error);
 	});
 }
@@ -284,11 +284,11 @@ TEST_F(OneUpdate, Root_IsTheOneJustSet)
 	fur_update *tx = begin(), *inner;
 	fur_set_root(tx, 1, young);
 	EXPECT_EQ(fur_root(heap_, 1), young);
-	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	EXPECT_EQ(fur_root(heap_, 1), young) << "in a nested update";
 	EXPECT_EQ(fur_commit(inner), 0);
 	fur_ro *ro;
-	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 	EXPECT_EQ(fur_root(heap_, 1), young) << "in a read-only transaction that joined the update";
 	EXPECT_EQ(fur_end_ro(ro), 0);
 	fur_set_root(tx, 1, nullptr);

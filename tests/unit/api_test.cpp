@@ -134,7 +134,7 @@ TEST_F(Api, Abort_GivesMemoryBack)
 TEST_F(Api, Nested_InnerCommit_IsTheOuters)
 {
 	uint64_t *p = block();
-	fur_update *outer = begin(), *inner = begin();
+	fur_update *outer = begin(), *inner = join();
 	fur_store(inner, &p[0], 4u);
 	EXPECT_EQ(fur_commit(inner), 0);
 	EXPECT_EQ(fur_abort(outer), FUR_EABORTED);
@@ -146,7 +146,7 @@ TEST_F(Api, Nested_InnerAbort_RollsAllBackAtTheOuterCommit)
 	uint64_t *p = block();
 	fur_update *outer = begin();
 	fur_store(outer, &p[0], 4u);
-	EXPECT_EQ(fur_abort(begin()), FUR_EABORTED);
+	EXPECT_EQ(fur_abort(join()), FUR_EABORTED);
 	EXPECT_EQ(fur_commit(outer), FUR_EABORTED);
 	EXPECT_EQ(p[0], 0u);
 	fur::update(self_, [&](fur_update *tx) { fur_store(tx, &p[0], 1u); });
@@ -158,7 +158,7 @@ TEST_F(Api, Nested_ReadInsideUpdate_SeesItsStores)
 	uint64_t *p = block();
 	fur_update *tx = begin();
 	fur_store(tx, &p[0], 9u);
-	fur_ro *ro = begin_ro();
+	fur_ro *ro = join_ro();
 	EXPECT_EQ(fur_load(ro, &p[0]), 9u);
 	EXPECT_EQ(fur_end_ro(ro), 0);
 	EXPECT_EQ(fur_commit(tx), 0);
@@ -169,6 +169,7 @@ TEST_F(Api, UpdateInsideRead_IsRefused)
 	fur_ro *ro = begin_ro();
 	fur_update *tx;
 	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
+	EXPECT_EQ(fur_join_update(self_, &tx), FUR_ENESTED);
 	EXPECT_EQ(fur_end_ro(ro), 0);
 	EXPECT_EQ(fur_commit(begin()), 0) << "and then it works";
 }
@@ -182,11 +183,15 @@ TEST_F(Api, TransactionsOnTwoHeaps_AreRefused)
 		fur_update *tx = begin(), *tx2;
 		fur_ro *ro2;
 		EXPECT_EQ(fur_begin_update(there, &tx2), FUR_ENESTED);
+		EXPECT_EQ(fur_join_update(there, &tx2), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(there, &ro2), FUR_ENESTED);
+		EXPECT_EQ(fur_join_ro(there, &ro2), FUR_ENESTED);
 		EXPECT_EQ(fur_commit(tx), 0);
 		fur_ro *ro = begin_ro();
 		EXPECT_EQ(fur_begin_update(there, &tx2), FUR_ENESTED);
+		EXPECT_EQ(fur_join_update(there, &tx2), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(there, &ro2), FUR_ENESTED);
+		EXPECT_EQ(fur_join_ro(there, &ro2), FUR_ENESTED);
 		EXPECT_EQ(fur_end_ro(ro), 0);
 	}
 	unlink(second.c_str());

@@ -163,7 +163,7 @@ TEST_F(Async, Nested_TheOutermostDecides)
 	fur_ticket inner{}, outer{};
 	fur_update *tx, *joined;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
-	ASSERT_EQ(fur_begin_update(self_, &joined), 0);
+	ASSERT_EQ(fur_join_update(self_, &joined), 0);
 	fur_store(joined, p, 3);
 	ASSERT_EQ(fur_commit_async(joined, &inner), 0);
 	ASSERT_EQ(fur_commit_async(tx, &outer), 0);

@@ -90,6 +90,15 @@ protected:
 			return e.code();
 		}
 	}
+	/* The same in the update that is open. */
+	template <class Body>
+	int join(Body body)
+	{
+		if (GetParam() == IN_C)
+			return join_in_c(self_, body);
+		fur::join_update(self_, body);
+		return 0;
+	}
 	fur_stats stats() const
 	{
 		return heap_.stats();
@@ -397,7 +406,8 @@ TEST_P(Defeat, InsideABegunUpdate_IsAPartOfIt)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	int runs = 0;
-	EXPECT_EQ(run([&](fur_update *inner) {
+	EXPECT_EQ(run([](fur_update *) { ADD_FAILURE() << "the body ran"; }), FUR_ENESTED);
+	EXPECT_EQ(join([&](fur_update *inner) {
 		runs++;
 		EXPECT_EQ(inner, tx);
 		fur_store(inner, word(0), uint64_t(1));
@@ -407,11 +417,10 @@ TEST_P(Defeat, InsideABegunUpdate_IsAPartOfIt)
 	EXPECT_EQ(fur_commit(tx), 0);
 	EXPECT_EQ(*word(0), 1u);
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
-	EXPECT_EQ(run([&](fur_update *inner) {
-		fur_store(inner, word(0), uint64_t(2));
-		fur_abort(inner);
-	}),
-	        FUR_EABORTED);
+	fur_update *inner;
+	ASSERT_EQ(fur_join_update(self_, &inner), 0);
+	fur_store(inner, word(0), uint64_t(2));
+	EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
 	EXPECT_EQ(fur_commit(tx), FUR_EABORTED);
 	EXPECT_EQ(*word(0), 1u);
 	EXPECT_EQ(runs, 1);
@@ -424,7 +433,7 @@ TEST_P(Defeat, OfAnInnerBody_RunsTheOuterAgain)
 	EXPECT_EQ(run([&](fur_update *tx) {
 		outer++;
 		(void)fur_load(tx, word(0));
-		int result = run([&](fur_update *in) {
+		int result = join([&](fur_update *in) {
 			inner++;
 			if (outer == 1)
 				other_sets(word(0), 5);
@@ -448,11 +457,10 @@ TEST_P(Defeat, InnerAbort_IsTheResultOfBoth)
 {
 	EXPECT_EQ(run([&](fur_update *tx) {
 		fur_store(tx, word(0), uint64_t(1));
-		int result = run([&](fur_update *in) {
-			fur_store(in, word(1), uint64_t(1));
-			fur_abort(in);
-		});
-		EXPECT_EQ(result, FUR_EABORTED);
+		fur_update *in;
+		ASSERT_EQ(fur_join_update(self_, &in), 0);
+		fur_store(in, word(1), uint64_t(1));
+		EXPECT_EQ(fur_abort(in), FUR_EABORTED);
 		EXPECT_EQ(tx->depth, 1u) << "the outer one is still open";
 	}),
 	        FUR_EABORTED);
@@ -466,7 +474,7 @@ TEST_P(Defeat, BeginAndCommit_InsideTheBody_AreAPartOfIt)
 	EXPECT_EQ(run([&](fur_update *tx) {
 		fur_update *inner;
 		runs++;
-		ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+		ASSERT_EQ(fur_join_update(self_, &inner), 0);
 		EXPECT_EQ(inner, tx);
 		uint64_t old = fur_load(inner, word(0));
 		if (runs == 1)
@@ -536,7 +544,13 @@ TEST_P(Defeat, Misuse_IsRefused)
 		ASSERT_EQ(fur_begin_ro(there, &ro), 0);
 		EXPECT_EQ(run(never), FUR_ENESTED);
 		EXPECT_EQ(fur_end_ro(ro), 0);
-		EXPECT_EQ(run([&](fur_update *) { EXPECT_EQ(run(never, there), FUR_ENESTED); }), 0);
+		EXPECT_EQ(run([&](fur_update *) {
+			EXPECT_EQ(run(never, there), FUR_ENESTED);
+			EXPECT_EQ(run(never), FUR_ENESTED);
+			EXPECT_NE(std::string(fur_errormsg()).find("fur_join_update"),
+			        std::string::npos);
+		}),
+		        0);
 	}
 	unlink(second.c_str());
 	expect_sound();
@@ -565,7 +579,7 @@ TEST_P(Defeat, InAChildOfFork_IsRefused)
 	pid_t child = -1;
 	int inner = -1, result = run([&](fur_update *tx) {
 		fur_store(tx, word(0), fur_load(tx, word(0)) + 1);
-		inner = run([&](fur_update *) { child = fork(); });
+		inner = join_in_c(self_, [&](fur_update *) { child = fork(); });
 	});
 	if (child == 0)
 		_exit(inner == FUR_EFORK && result == FUR_EFORK ? 0 : 1);
@@ -590,7 +604,7 @@ TEST_P(Defeat, ReadInsideTheBody_SeesItsStores_AndOthersDoNot)
 			fur_store(tx, word(0), old + 1);
 			fur_write(tx, word(1), word(0), 8);
 			EXPECT_EQ(other_gets(word(0)), 0u);
-			ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+			ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 			EXPECT_EQ(fur_load(ro, word(0)), 1u);
 			EXPECT_EQ(fur_load(ro, word(1)), 1u);
 			other_.start([&](fur_thread *t) { others = get(t, word(0)); });
@@ -621,7 +635,7 @@ TEST_P(Defeat, AtABeginOfARead)
 		fur_store(tx, word(1), old);
 		if (++runs == 1)
 			other_sets(word(0), 6);
-		ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+		ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 		EXPECT_EQ(runs, 2);
 		EXPECT_EQ(fur_load(ro, word(1)), 6u);
 		EXPECT_EQ(fur_end_ro(ro), 0);
@@ -664,7 +678,7 @@ TEST_P(Defeat, ReadInsideAnUpdate_AndABodyUnderWay)
 		prefer_in_place(self_, false);
 		ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 		fur_store(tx, word(0), uint64_t(1));
-		ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+		ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 		EXPECT_EQ(tx->mode, TX_IN_PLACE);
 		EXPECT_TRUE(tx->extras & TX_STAMPS);
 		fur_store(tx, word(1), uint64_t(1));
@@ -707,15 +721,14 @@ TEST_F(Rerun, Defeat_RunsDestructors)
 		Counted one(&alive);
 		std::vector<int> memory(1000);
 		(void)fur_load(tx, word(0));
-		fur::update(self_, fur::rerun, [&](fur_update *inner) {
+		fur::join_update(self_, [&](fur_update *inner) {
 			Counted two(&alive);
 			EXPECT_EQ(alive, 2);
 			if (++runs == 1)
 				other_sets(word(0), 1);
 			fur_store(inner, word(1), fur_load(inner, word(0)));
 		});
-		/* A guard of fur.hpp ends its own transaction. */
-		fur::update(self_, [&](fur_update *inner) {
+		fur::join_update(self_, [&](fur_update *inner) {
 			Counted two(&alive);
 			uint64_t now = fur_load(inner, word(0));
 			if (runs == 2)
@@ -723,7 +736,8 @@ TEST_F(Rerun, Defeat_RunsDestructors)
 			fur_store(inner, word(1), fur_load(inner, word(0)));
 			EXPECT_EQ(now, 2u);
 		});
-		EXPECT_EQ(fur::read(self_, [&](fur_ro *ro) { return fur_load(ro, word(1)); }), 2u);
+		EXPECT_EQ(fur::join_read(self_, [&](fur_ro *ro) { return fur_load(ro, word(1)); }),
+		        2u);
 	});
 	EXPECT_EQ(runs, 3);
 	EXPECT_EQ(alive, 0);
@@ -798,7 +812,7 @@ TEST_F(Rerun, InnerException_ThatTheOuterBodyCatches_StillRollsAllBack)
 	try {
 		fur::update(self_, fur::rerun, [&](fur_update *tx) {
 			fur_store(tx, word(0), uint64_t(1));
-			EXPECT_THROW(fur::update(self_, fur::rerun,
+			EXPECT_THROW(fur::join_update(self_,
 			                     [&](fur_update *inner) {
 				                     fur_store(inner, word(1), uint64_t(1));
 				                     throw 1;
@@ -820,7 +834,7 @@ TEST_F(Rerun, CBody_InsideACppBody_PassesTheDefeatOn)
 	fur::update(self_, fur::rerun, [&](fur_update *tx) {
 		Counted one(&alive);
 		(void)fur_load(tx, word(0));
-		EXPECT_EQ(run_in_c(self_,
+		EXPECT_EQ(join_in_c(self_,
 		                  [&](fur_update *inner) {
 			                  Counted two(&alive);
 			                  if (++runs == 1)
@@ -1010,8 +1024,7 @@ TEST_F(Software, ABodyThatIsNoFunction_IsOutermost)
 	ASSERT_EQ(fur_end_ro(ro), 0);
 	ASSERT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, false), 0);
 	EXPECT_EQ(fur_begin_update_leaving(self_, &inner, leave_by_longjmp, false), FUR_ENESTED);
-	/* Others join it. */
-	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	fur_store(inner, word(0), uint64_t(3));
 	EXPECT_EQ(fur_commit(inner), 0);
 	EXPECT_EQ(fur_commit(tx), 0);

@@ -152,7 +152,7 @@ TEST_P(Failed, AReadOnlyTransactionInside_FindsTheStores)
 		for (uint64_t k = 0; k < WORDS; k++)
 			fur_store(tx, words_ + k, k + 1);
 		fur_ro *ro;
-		ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+		ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 		for (uint64_t k = 0; k < WORDS; k++)
 			ASSERT_EQ(fur_load(ro, words_ + k), k + 1) << k;
 		for (uint64_t k = 0; k < WORDS; k += 2)
@@ -170,7 +170,9 @@ TEST_P(Failed, StoresAfterAnotherError_AreLoadedAgain)
 {
 	uint64_t outside = 5;
 	EXPECT_EQ(result([&](fur_update *tx) {
+		EXPECT_EQ(fur_update_error(tx), 0);
 		fur_store(tx, &outside, uint64_t{6});
+		EXPECT_EQ(fur_update_error(tx), FUR_ERANGE);
 		for (uint64_t k = 0; k < WORDS; k++)
 			fur_store(tx, words_ + k, k);
 		for (uint64_t k = 0; k < WORDS; k++)

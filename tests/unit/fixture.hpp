@@ -154,10 +154,22 @@ protected:
 		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
 		return tx;
 	}
+	fur_update *join()
+	{
+		fur_update *tx;
+		EXPECT_EQ(fur_join_update(self_, &tx), 0) << fur_errormsg();
+		return tx;
+	}
 	fur_ro *begin_ro()
 	{
 		fur_ro *tx;
 		EXPECT_EQ(fur_begin_ro(self_, &tx), 0) << fur_errormsg();
+		return tx;
+	}
+	fur_ro *join_ro()
+	{
+		fur_ro *tx;
+		EXPECT_EQ(fur_join_ro(self_, &tx), 0) << fur_errormsg();
 		return tx;
 	}
 

@@ -79,7 +79,13 @@ protected:
 		EXPECT_EQ(ro, nullptr);
 		EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFORK);
 		EXPECT_EQ(tx, nullptr);
+		EXPECT_EQ(fur_join_ro(self_, &ro), FUR_EFORK);
+		EXPECT_EQ(ro, nullptr);
+		EXPECT_EQ(fur_join_update(self_, &tx), FUR_EFORK);
+		EXPECT_EQ(tx, nullptr);
 		EXPECT_EQ(fur_wait(self_, ticket_), FUR_EFORK);
+		EXPECT_EQ(fur_thread_transaction(self_), FUR_EFORK);
+		EXPECT_EQ(fur_thread_abandon(self_), FUR_EFORK);
 		EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
 		EXPECT_EQ(fur_thread_unregister(self_), FUR_EFORK);
 		EXPECT_EQ(fur_get_info(heap_, &info), FUR_EFORK);
@@ -153,7 +159,7 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 {
 	fur_update *tx, *inner;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
-	ASSERT_EQ(fur_begin_update(self_, &inner), 0);
+	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	fur_store(tx, &words_[0], uint64_t(7));
 	in_child([&] {
 		std::string before = log_and_ring();
@@ -164,6 +170,7 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 		EXPECT_EQ(fur_alloc(tx, 64), nullptr);
 		fur_free(tx, words_);
 		EXPECT_EQ(words_[1] + words_[2], 0u);
+		EXPECT_EQ(fur_update_error(tx), FUR_EFORK);
 		EXPECT_EQ(fur_commit(inner), FUR_EFORK);
 		EXPECT_EQ(fur_commit(tx), FUR_EFORK);
 		EXPECT_EQ(fur_abort(tx), FUR_EFORK);
@@ -196,7 +203,7 @@ TEST_F(Fork, ReadOpenAtTheFork_IsTheParents)
 {
 	fur_ro *ro, *nested;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
-	ASSERT_EQ(fur_begin_ro(self_, &nested), 0);
+	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
 	in_child([&] {
 		EXPECT_EQ(fur_end_ro(nested), FUR_EFORK);
 		EXPECT_EQ(fur_end_ro(ro), FUR_EFORK);
@@ -213,7 +220,7 @@ TEST_F(Fork, ReadThatWouldEndWithATicket_IsTheParents)
 	fur_ro *ro, *nested;
 	fur_ticket ticket;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
-	ASSERT_EQ(fur_begin_ro(self_, &nested), 0);
+	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
 	in_child([&] { EXPECT_EQ(fur_end_ro_async(nested, &ticket), FUR_EFORK); });
 	EXPECT_EQ(fur_end_ro_async(nested, &ticket), 0);
 	in_child([&] {

@@ -177,8 +177,8 @@ TEST_F(Misuse, ReadLeftOpenInsideAnUpdate_EndsWithIt)
 #endif
 	for (bool commit : {true, false}) {
 		fur_update *tx = begin();
-		fur_ro *ro = begin_ro();
-		ro = begin_ro();
+		fur_ro *ro = join_ro();
+		ro = join_ro();
 		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);
 		expect_sound();
 		EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
@@ -195,14 +195,13 @@ TEST_F(Misuse, ThreadThatEndsInsideAReadInsideAnUpdate)
 		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &words_[0], uint64_t(1));
-		ASSERT_EQ(fur_begin_ro(t, &ro), 0);
+		ASSERT_EQ(fur_join_ro(t, &ro), 0);
 	}).join();
 	EXPECT_EQ(words_[0], 0u);
 	expect_sound();
 }
 
-/* As documented in fur.h: it stays open, later accesses join it, and the functions that can notice
- * report it. */
+/* As documented in fur.h: it stays open, and the functions that can notice report it. */
 TEST_F(Misuse, UpdateLeftByLongjmp_IsNamedByUnregisterAndClose)
 {
 	static jmp_buf out;
@@ -210,13 +209,15 @@ TEST_F(Misuse, UpdateLeftByLongjmp_IsNamedByUnregisterAndClose)
 		fur_store(begin(), &words_[0], uint64_t(1));
 		longjmp(out, 1);
 	}
-	fur_update *tx = begin();
-	EXPECT_EQ(fur_commit(tx), 0) << "it has joined";
+	fur_update *tx;
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
+	EXPECT_EQ(tx, nullptr);
+	EXPECT_TRUE(says("fur_thread_abandon")) << fur_errormsg();
 	EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
 	EXPECT_TRUE(says("longjmp")) << fur_errormsg();
 	EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
 	EXPECT_TRUE(says("longjmp")) << fur_errormsg();
-	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	EXPECT_EQ(fur_thread_abandon(self_), 0) << fur_errormsg();
 	EXPECT_EQ(words_[0], 0u);
 	expect_sound();
 }
@@ -228,9 +229,10 @@ TEST_F(Misuse, UpdateLeftByAnException_IsClosedByTheGuard)
 			fur_store(tx, &words_[0], uint64_t(1));
 			throw 1;
 		};
-		EXPECT_THROW(depth == 1 ? fur::update(self_, body)
-		                        : fur::update(self_,
-		                                  [&](fur_update *) { fur::update(self_, body); }),
+		EXPECT_THROW(
+		        depth == 1 ? fur::update(self_, body)
+		                   : fur::update(self_,
+		                             [&](fur_update *) { fur::join_update(self_, body); }),
 		        int);
 		EXPECT_EQ(words_[0], 0u);
 		expect_sound();
@@ -251,7 +253,9 @@ TEST_F(Misuse, ReadsOnTwoHeaps_AreRefused)
 		EXPECT_EQ(fur_begin_ro(there, &inner), FUR_ENESTED);
 		EXPECT_EQ(inner, nullptr);
 		EXPECT_TRUE(says("another heap")) << fur_errormsg();
-		EXPECT_EQ(fur_begin_ro(self_, &inner), 0) << "on the same heap it joins";
+		EXPECT_EQ(fur_join_ro(there, &inner), FUR_ENESTED);
+		EXPECT_EQ(inner, nullptr);
+		EXPECT_EQ(fur_join_ro(self_, &inner), 0) << "on the same heap it joins";
 		EXPECT_EQ(fur_end_ro(inner), 0);
 		EXPECT_EQ(fur_begin_ro(there, &inner), FUR_ENESTED) << "still";
 		EXPECT_EQ(fur_end_ro(outer), 0);
@@ -553,7 +557,7 @@ TEST_F(ChecksDeathTest, ReadLeftOpenInsideAnUpdate)
 	EXPECT_DEATH(
 	        {
 		        fur_update *tx = begin();
-		        begin_ro();
+		        join_ro();
 		        fur_abort(tx);
 	        },
 	        "fur_end_ro");

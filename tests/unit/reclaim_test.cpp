@@ -301,7 +301,7 @@ protected:
 			auto it = shadow.live.lower_bound(
 			        shadow.live.begin()->first + random() % (2 << 20));
 			it = it == shadow.live.end() ? shadow.live.begin() : it;
-			fur::update(self, [&](fur_update *tx) {
+			fur::join_update(self, [&](fur_update *tx) {
 				fur_free(tx, reinterpret_cast<void *>(it->first));
 			});
 			shadow.bytes -= it->second;
@@ -311,7 +311,7 @@ protected:
 		size_t n =
 		        random() % 16 == 0 ? random() % 200000 : SIZES[random() % std::size(SIZES)];
 		auto p = reinterpret_cast<uintptr_t>(
-		        fur::update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
+		        fur::join_update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
 		if (!p)
 			return;
 		size_t usable = fur_usable_bytes(heap_, reinterpret_cast<void *>(p));

@@ -102,6 +102,18 @@ int run_in_c(fur_thread *t, Body body)
 	        t, [](fur_update *tx, void *arg) { (*static_cast<Body *>(arg))(tx); }, &body);
 }
 
+/* The same in an update that is open. */
+template <class Body>
+int join_in_c(fur_thread *t, Body body)
+{
+	fur_update *tx;
+	int error = fur_join_update(t, &tx);
+	if (error)
+		return error;
+	body(tx);
+	return fur_commit(tx);
+}
+
 /* The heap open, this thread registered, and a helper. */
 class Software : public HeapFile
 {

@@ -462,7 +462,7 @@ TEST_P(Errors, Abort)
 {
 	EXPECT_EQ(result([](fur_update *tx) {
 		fur_update *inner;
-		fur::check(fur_begin_update(tx->thread, &inner));
+		fur::check(fur_join_update(tx->thread, &inner));
 		EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
 	}),
 	        FUR_EABORTED);
@@ -865,7 +865,8 @@ TEST_F(Software, SerialUpdate_LeftByLongjmp_StaysOpen)
 		set(t, word(1), 1);
 		done = true;
 	});
-	EXPECT_EQ(fur_begin_update(self_, &tx), 0) << "this one joins";
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
+	EXPECT_EQ(fur_join_update(self_, &tx), 0) << fur_errormsg();
 	EXPECT_EQ(fur_load(tx, word(0)), 1u);
 	EXPECT_EQ(fur_commit(tx), 0);
 	EXPECT_EQ(*word(0), 0u);

@@ -152,7 +152,7 @@ TEST_F(Ticket, OutlivesItsRegistration)
 TEST_F(Ticket, Nested_IsCoveredAfterTheOutermostHasEnded)
 {
 	fur_ticket inner, outer;
-	fur_ro *ro = begin_ro(), *joined = begin_ro();
+	fur_ro *ro = begin_ro(), *joined = join_ro();
 	EXPECT_EQ(fur_end_ro_async(joined, &inner), 0);
 	EXPECT_NE(heap_.get()->htm.active[fur_thread_slot(self_)].seq, 0u) << "still active";
 	EXPECT_EQ(fur_wait(self_, inner), FUR_ENESTED);
@@ -162,7 +162,7 @@ TEST_F(Ticket, Nested_IsCoveredAfterTheOutermostHasEnded)
 
 	fur_update *tx = begin();
 	fur_store(tx, words_, uint64_t(9));
-	ro = begin_ro();
+	ro = join_ro();
 	EXPECT_EQ(fur_load(ro, words_), 9u);
 	EXPECT_EQ(fur_end_ro_async(ro, &inner), 0);
 	EXPECT_EQ(fur_wait(self_, inner), FUR_ENESTED);

@@ -84,6 +84,11 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	return 0;
 }
 
+FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
+{
+	return fur_begin_ro(t, ro);
+}
+
 FUR_API int fur_end_ro(fur_ro *ro)
 {
 	if (!ro || ro->depth != 1)

@@ -64,7 +64,6 @@
 
 mod sys;
 
-use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::marker::PhantomData;
@@ -264,29 +263,6 @@ impl Drop for Heap {
     }
 }
 
-thread_local! {
-    /// Has this thread a transaction open, on any heap?
-    static OPEN: Cell<bool> = Cell::new(false);
-}
-
-/// From the begin of a transaction to its end.
-struct Open;
-
-impl Open {
-    fn begin() -> Result<Open> {
-        if OPEN.with(|open| open.replace(true)) {
-            let message = "this thread has a transaction open: end it first, or use it";
-            return Err(Error::new(sys::FUR_ENESTED, message));
-        }
-        Ok(Open)
-    }
-}
-impl Drop for Open {
-    fn drop(&mut self) {
-        OPEN.with(|open| open.set(false));
-    }
-}
-
 /// The calling thread's registration with a heap.
 pub struct Thread<'h> {
     raw: NonNull<sys::fur_thread>,
@@ -304,10 +280,9 @@ impl<'h> Thread<'h> {
         &self,
         body: impl FnOnce(&Read) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let open = Open::begin()?;
         let mut raw = ptr::null_mut();
         check(unsafe { sys::fur_begin_ro(self.raw.as_ptr(), &mut raw) })?;
-        let tx = Read { raw, heap: self.heap.raw, open };
+        let tx = Read { raw, heap: self.heap.raw };
         let result = body(&tx);
         tx.end()?;
         result
@@ -323,10 +298,9 @@ impl<'h> Thread<'h> {
         &self,
         body: impl FnOnce(&mut Update) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let open = Open::begin()?;
         let mut raw = ptr::null_mut();
         check(unsafe { sys::fur_begin_update(self.raw.as_ptr(), &mut raw) })?;
-        let mut tx = Update { raw, heap: self.heap.raw, open };
+        let mut tx = Update { raw, heap: self.heap.raw };
         let result = body(&mut tx)?; // else dropped, and so rolled back
         tx.commit()?;
         Ok(result)
@@ -378,8 +352,6 @@ impl<'h> Thread<'h> {
 pub struct Read {
     raw: *mut sys::fur_ro,
     heap: NonNull<sys::fur_heap>,
-    #[allow(dead_code)] // for its destructor
-    open: Open,
 }
 
 impl Read {
@@ -400,8 +372,6 @@ impl Drop for Read {
 pub struct Update {
     raw: *mut sys::fur_update,
     heap: NonNull<sys::fur_heap>,
-    #[allow(dead_code)] // for its destructor
-    open: Open,
 }
 
 impl Update {

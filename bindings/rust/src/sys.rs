@@ -14,7 +14,6 @@ pub enum fur_map {}
 pub const FUR_EINVAL: c_int = -1;
 pub const FUR_ENOENT: c_int = -3;
 pub const FUR_EEXIST: c_int = -4;
-pub const FUR_ENESTED: c_int = -12;
 
 pub const FUR_MAP_HASH: c_int = 1;
 pub const FUR_MAP_ORDERED: c_int = 2;

@@ -182,6 +182,13 @@ fn mistakes_are_errors() {
         map.len(tx)
     })
     .unwrap();
+    me.update(|tx| {
+        assert_eq!(me.read(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        assert_eq!(me.update(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        assert_eq!(me_2.update(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
+        map.len(tx)
+    })
+    .unwrap();
     assert_eq!(me.update(|tx| map_2.put(tx, b"key", b"value")).unwrap_err().code(), -1);
     // An update that does not fit leaves nothing.
     let error = me

@@ -135,7 +135,10 @@ public:
 		template <class Reads>
 		void join(Reads reads)
 		{
-			read(reads);
+			fur_ro *tx;
+			must(fur_join_ro(self_, &tx));
+			reads(tx);
+			must(fur_end_ro(tx));
 		}
 
 	private:
