@@ -36,6 +36,8 @@ int main(void)
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
 	printf("FUR_EINVAL %d\nFUR_ENOENT %d\nFUR_EEXIST %d\n", FUR_EINVAL, FUR_ENOENT, FUR_EEXIST);
+	printf("FUR_EBUSY %d\nFUR_ENESTED %d\n", FUR_EBUSY, FUR_ENESTED);
+	printf("FUR_ENOTX %d\nFUR_EABORTED %d\n", FUR_ENOTX, FUR_EABORTED);
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
 	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
 	return 0;

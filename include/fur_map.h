@@ -18,11 +18,11 @@
  * to 12 bytes needs no block of its own.  In memory they are a fur::ordered_map and a fur::hash_map
  * from fur::string to fur::string (docs/containers.md), behind a word that says which.
  *
- * Every function works in a transaction, except for fur_map_root(), fur_map_find_root(),
- * fur_map_remove_root(), fur_map_clear_in_parts() and fur_map_destroy_in_parts(), which begin their
- * own.  Where the comment says `tx`, it is a
- * fur_ro * or a fur_update *: macros in C, overloads in C++.  A binding calls the function that the
- * macro chooses: its name ends in _ro or _update.
+ * Every function works in a transaction, except for those that begin their own: the functions on
+ * roots, those whose names end in _in_parts, and fur_map_put_one(), fur_map_remove_one() and
+ * fur_map_get_one().  Where the comment says `tx`, it is a fur_ro * or a fur_update *: macros in C,
+ * overloads in C++.  A binding calls the function that the macro chooses: its name ends in _ro or
+ * _update.
  *
  * Results: 1, 0, or a negative FUR_E* code.  Each function lists the meaning of 1 and 0.  All
  * return FUR_EINVAL for a pointer to something else than a map, and for NULL where they need an
@@ -195,6 +195,41 @@ FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t
  *          fur_map_value(). */
 FUR_API FUR_MUST_USE int fur_map_view(
         const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
+
+/* One operation that is a whole transaction.  There is no begin and no end of its own, so an
+ * exception of another language cannot come between them and leave the transaction open. */
+
+/* fur_map_put_one - give the key this value, in an update of its own.
+ * Visible: atomically, before return.   Durable: before return.
+ * Returns: 1 if the key was added; 0 if its value was replaced.
+ * Errors:  those of fur_map_put(); FUR_ENESTED inside a transaction; those of fur_update_run(). */
+FUR_API FUR_MUST_USE int fur_map_put_one(fur_thread *thread, fur_map *map, const void *key,
+        size_t key_bytes, const void *value, size_t value_bytes);
+
+/* fur_map_remove_one - remove the key and its value, in an update of its own.
+ * Visible: atomically, before return.   Durable: before return.
+ * Returns: 1; 0 if there is no such key.
+ * Errors:  those of fur_map_remove(); FUR_ENESTED inside a transaction; those of
+ *          fur_update_run(). */
+FUR_API FUR_MUST_USE int fur_map_remove_one(
+        fur_thread *thread, fur_map *map, const void *key, size_t key_bytes);
+
+/* fur_map_get_one - copy the key's value as fur_map_get() does, in a read-only transaction of its
+ * own.  If the value did not fit, it may have changed by the next call: look at *bytes again.
+ * Durable: what it has read, before return.
+ * Returns: 1; 0 if there is no such key: *bytes is 0.
+ * Errors:  those of fur_map_get(); FUR_ENESTED inside a transaction; those of fur_begin_ro() and
+ *          fur_end_ro(). */
+FUR_API FUR_MUST_USE int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes);
+
+/* fur_map_destroy_root - free the heap's map of that name, of either kind, with all its entries,
+ * and forget the name, in one update.  fur_map_clear() says when that does not fit the log.
+ * Visible: atomically, before return.   Durable: before return.
+ * Returns: 1; 0 if there is no such name.
+ * Errors:  FUR_EINVAL (NULL; the name belongs to something else); FUR_ENESTED inside a transaction;
+ *          those of fur_map_clear() and fur_update_run(). */
+FUR_API FUR_MUST_USE int fur_map_destroy_root(fur_heap *heap, fur_thread *thread, const char *name);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -832,3 +832,92 @@ FUR_API int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *
 	const int error = fur_update_run(thread, remove_root, &call);
 	return error ? error : call.result;
 }
+
+/* --------------------------------------------------- one change, one transaction */
+
+namespace
+{
+
+/* The arguments of the bodies of fur_map_put_one() and fur_map_remove_one(), and the result. */
+struct OneCall {
+	fur_map *map;
+	const void *key;
+	size_t key_bytes;
+	const void *value;
+	size_t value_bytes;
+	int result;
+};
+void put_one(fur_update *update, void *arg)
+{
+	auto *call = static_cast<OneCall *>(arg);
+	call->result = fur_map_put(
+	        update, call->map, call->key, call->key_bytes, call->value, call->value_bytes);
+}
+void remove_one(fur_update *update, void *arg)
+{
+	auto *call = static_cast<OneCall *>(arg);
+	call->result = fur_map_remove(update, call->map, call->key, call->key_bytes);
+}
+/* Run the body as an update of its own.  A body that was refused has changed nothing. */
+int run_one(fur_thread *thread, void (*body)(fur_update *, void *), OneCall *call)
+{
+	const int error = fur_update_run(thread, body, call);
+	return error ? error : call->result;
+}
+
+/* Free the root's map, of either kind, and forget its name. */
+int destroy_root_in(fur_update *update, RootCall *call)
+{
+	NamedRoot root;
+	if (!find_root(call->heap, update, call->name, root))
+		return 0;
+	const bool ordered = root.type == type_of(FUR_MAP_ORDERED);
+	int error =
+	        check_root(root, call->name, ordered ? FUR_MAP_ORDERED : FUR_MAP_HASH, &call->map);
+	if (error > 0)
+		error = fur_map_destroy(update, call->map);
+	if (error)
+		return error;
+	remove_root(update, call);
+	return call->result;
+}
+void destroy_root(fur_update *update, void *arg)
+{
+	auto *call = static_cast<RootCall *>(arg);
+	call->result = destroy_root_in(update, call);
+}
+
+} // namespace
+
+FUR_API int fur_map_put_one(fur_thread *thread, fur_map *map, const void *key, size_t key_bytes,
+        const void *value, size_t value_bytes)
+{
+	OneCall call{map, key, key_bytes, value, value_bytes, 0};
+	return run_one(thread, put_one, &call);
+}
+
+FUR_API int fur_map_remove_one(fur_thread *thread, fur_map *map, const void *key, size_t key_bytes)
+{
+	OneCall call{map, key, key_bytes, nullptr, 0, 0};
+	return run_one(thread, remove_one, &call);
+}
+
+FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes)
+{
+	fur_ro *ro;
+	if (int error = fur_begin_ro(thread, &ro))
+		return error;
+	const int found = fur_map_get_ro(ro, map, key, key_bytes, value, bytes);
+	const int error = fur_end_ro(ro);
+	return error ? error : found;
+}
+
+FUR_API int fur_map_destroy_root(fur_heap *heap, fur_thread *thread, const char *name)
+{
+	if (int error = check_name(heap, thread, name, __func__))
+		return error;
+	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
+	const int error = fur_update_run(thread, destroy_root, &call);
+	return error ? error : call.result;
+}

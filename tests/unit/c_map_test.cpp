@@ -303,6 +303,70 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
 }
 
+TEST_P(CMap, DoesOneOperationInOneTransaction)
+{
+	const std::string key = "a key of thirty characters ...", value(40, 'v');
+	char room[64];
+	size_t bytes = sizeof room;
+	EXPECT_EQ(fur_map_get_one(self_, map_, key.data(), key.size(), room, &bytes), 0);
+	EXPECT_EQ(bytes, 0u);
+	EXPECT_EQ(fur_map_put_one(self_, map_, key.data(), key.size(), "1", 1), 1);
+	EXPECT_EQ(fur_map_put_one(self_, map_, key.data(), key.size(), value.data(), 40), 0);
+	EXPECT_EQ(fur_thread_transaction(self_), FUR_TRANSACTION_NONE);
+	expect_same({{key, value}});
+	bytes = 3;
+	EXPECT_EQ(fur_map_get_one(self_, map_, key.data(), key.size(), room, &bytes), 1);
+	EXPECT_EQ(bytes, 40u);
+	reopen();
+	ASSERT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 1);
+	expect_same({{key, value}});
+	EXPECT_EQ(fur_map_remove_one(self_, map_, key.data(), key.size()), 1);
+	EXPECT_EQ(fur_map_remove_one(self_, map_, key.data(), key.size()), 0);
+	expect_same({});
+}
+
+TEST_P(CMap, RefusesOneOperationInsideATransaction)
+{
+	char room[8];
+	size_t bytes = sizeof room;
+	auto refuse_all = [&](int code, fur_thread *thread, fur_map *map) {
+		EXPECT_EQ(fur_map_put_one(thread, map, "k", 1, "v", 1), code);
+		EXPECT_EQ(fur_map_remove_one(thread, map, "k", 1), code);
+		EXPECT_EQ(fur_map_get_one(thread, map, "k", 1, room, &bytes), code);
+	};
+	read([&](fur_ro *) { refuse_all(FUR_ENESTED, self_, map_); });
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	refuse_all(FUR_ENESTED, self_, map_);
+	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "map"), FUR_ENESTED);
+	EXPECT_EQ(fur_commit(tx), 0);
+	refuse_all(FUR_EINVAL, nullptr, map_);
+	refuse_all(FUR_EINVAL, self_, nullptr);
+	EXPECT_EQ(fur_map_put_one(self_, map_, nullptr, 1, "v", 1), FUR_EINVAL);
+	EXPECT_EQ(fur_thread_transaction(self_), FUR_TRANSACTION_NONE);
+	const std::string large(size_t{32} << 20, 'v');
+	EXPECT_LT(fur_map_put_one(self_, map_, "k", 1, large.data(), large.size()), 0);
+	EXPECT_EQ(fur_thread_transaction(self_), FUR_TRANSACTION_NONE);
+	expect_same({});
+}
+
+TEST_P(CMap, DestroysAMapWithItsName)
+{
+	const uint64_t before = blocks_of(heap_);
+	fur_map *map;
+	ASSERT_EQ(fur_map_root(heap_, self_, "short", GetParam(), &map), 0);
+	EXPECT_EQ(fur_map_put_one(self_, map, "a key that needs a block", 24, "", 0), 1);
+	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "short"), 1);
+	EXPECT_EQ(blocks_of(heap_), before);
+	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "short"), 0);
+	EXPECT_EQ(fur_map_find_root(heap_, self_, "short", GetParam(), &map), 0);
+	fur::root<uint64_t>(heap_, self_, "number");
+	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "number"), FUR_EINVAL);
+	EXPECT_NE(fur::find_root<uint64_t>(heap_, self_, "number"), nullptr);
+	EXPECT_EQ(fur_map_destroy_root(heap_, self_, nullptr), FUR_EINVAL);
+	expect_same({});
+}
+
 /* Names are those of fur::root(), and each keeps to its type. */
 TEST_P(CMap, SharesNamesWithCpp)
 {

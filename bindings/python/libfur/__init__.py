@@ -10,15 +10,18 @@
             stock["nuts"] = "11"
             stock["sold"] = "1"
         with heap.read():                       # one state for all reads
-            print(stock["nuts"], stock.get("sold"))
+            left = stock["nuts"], stock.get("sold")
+        print(left)
 
 A map is a MutableMapping, from bytes to bytes or, with text=True, from str to str.  Outside a
 `with`, each operation is a transaction of its own.  An exception that leaves `with heap.update()`
 rolls the update back.  An assignment has survived a power failure when it returns; within
 `with heap.update()`, when the block has ended.
 
-Several threads may use a heap and its maps.  Updates run one at a time, for the interpreter fits no
-hardware transaction; reads run beside them.
+Several threads may use a heap and its maps.  Blocks `with heap.update()` run one at a time, because
+the interpreter fits no hardware transaction; reads run beside them.  A block belongs to the thread,
+the asyncio task, the greenlet or the generator that has entered it: no other one joins it.  "Rules
+in Python" in docs/bindings.md has the rest.
 
 This module calls libfur.so and needs nothing else.  It loads the library by its name, or from the
 path in the environment's LIBFUR_LIBRARY.
@@ -26,11 +29,17 @@ path in the environment's LIBFUR_LIBRARY.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+import re
+import sys
 import threading
+import time
+import warnings
+import weakref
 from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
-from contextlib import contextmanager
-from typing import Any, Generic, Optional, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar, Union
 
 __all__ = ["Error", "Heap", "Map", "OrderedMap", "version"]
 
@@ -43,6 +52,10 @@ _ROOM = 256  # bytes of a value that are copied without asking for its size
 _EINVAL = -1
 _ENOENT = -3
 _EEXIST = -4
+_EBUSY = -8
+_ENESTED = -12
+_ENOTX = -13
+_EABORTED = -16
 _HTM_NONE = 1
 _HASH, _ORDERED = 1, 2
 _FIRST, _LAST, _AT, _FROM, _BEHIND = range(5)
@@ -100,6 +113,18 @@ def _load() -> ctypes.CDLL:
             f"libfur: cannot load {path} ({error}): install libfur, or set LIBFUR_LIBRARY to its "
             "path"
         ) from None
+    try:
+        _declare(lib)
+    except AttributeError as error:
+        raise ImportError(
+            f"libfur: {path} is older than this module ({error}): install the libfur that the "
+            "module came with"
+        ) from None
+    return lib
+
+
+def _declare(lib: ctypes.CDLL) -> None:
+    """The types of the functions."""
     handle, size = ctypes.c_void_p, ctypes.c_size_t
     text, data = ctypes.c_char_p, ctypes.c_char_p
     out = ctypes.POINTER(handle)
@@ -113,19 +138,22 @@ def _load() -> ctypes.CDLL:
         "fur_backup": [handle, text],
         "fur_grow": [handle, ctypes.c_uint64],
         "fur_thread_register": [handle, out],
+        "fur_thread_abandon": [handle],
         "fur_begin_ro": [handle, out],
         "fur_end_ro": [handle],
         "fur_begin_update": [handle, out],
         "fur_commit": [handle],
-        "fur_abort": [handle],
         "fur_map_root": [handle, handle, text, ctypes.c_int, out],
         "fur_map_find_root": [handle, handle, text, ctypes.c_int, out],
         "fur_map_remove_root": [handle, handle, text],
+        "fur_map_destroy_root": [handle, handle, text],
         "fur_map_clear": [handle, handle],
-        "fur_map_destroy": [handle, handle],
         "fur_map_put": [handle, handle, data, size, data, size],
         "fur_map_insert": [handle, handle, data, size, data, size],
         "fur_map_remove": [handle, handle, data, size],
+        "fur_map_put_one": [handle, handle, data, size, data, size],
+        "fur_map_remove_one": [handle, handle, data, size],
+        "fur_map_get_one": [handle, handle, data, size, data, ctypes.POINTER(size)],
         "fur_map_next": [it],
         "fur_map_previous": [it],
     }.items():
@@ -146,10 +174,35 @@ def _load() -> ctypes.CDLL:
     lib.fur_strerror.argtypes, lib.fur_strerror.restype = [ctypes.c_int], text
     lib.fur_errormsg.argtypes, lib.fur_errormsg.restype = [], text
     lib.fur_version.argtypes, lib.fur_version.restype = [], text
-    return lib
 
 
 _lib = _load()
+
+
+# What the library's messages call the functions and options of this module.
+_NAMES = {
+    "fur_create": "Heap.create",
+    "fur_open": "Heap.open",
+    "fur_open_read_only": "Heap.open_read_only",
+    "fur_close": "Heap.close",
+    "fur_backup": "Heap.backup",
+    "fur_grow": "Heap.grow",
+    "fur_map_root": "Heap.hash_map",
+    "fur_map_clear": "Map.clear",
+    "fur_begin_ro": "a read",
+    "fur_begin_update": "an update",
+    "fur_update_run": "an update",
+}
+# Not in a path.
+_NAME = re.compile(r"(?<![\w./-])(fur_options\.|fur_\w+(?!\.\w))(?![/-])")
+
+
+def _in_python(message: str) -> str:
+    """The message, with this module's names in it."""
+    return _NAME.sub(
+        lambda m: "" if m[1] == "fur_options." else _NAMES.get(m[1], m[1]),
+        message,
+    )
 
 
 class Error(Exception):
@@ -158,15 +211,15 @@ class Error(Exception):
     code: the FUR_E* code, as -10 for FUR_ENOSPC.
     """
 
-    def __init__(self, code: int) -> None:
-        super().__init__((_lib.fur_errormsg() or _lib.fur_strerror(code)).decode(errors="replace"))
+    def __init__(self, code: int, message: Optional[str] = None) -> None:
+        if message is None:
+            text = _lib.fur_errormsg() or _lib.fur_strerror(code)
+            message = _in_python(text.decode(errors="replace"))
+        super().__init__(message)
         self.code = code
 
-
-def _check(result: int) -> int:
-    if result < 0:
-        raise Error(result)
-    return result
+    def __reduce__(self) -> Any:
+        return Error, (self.code, str(self))
 
 
 def version() -> str:
@@ -175,12 +228,48 @@ def version() -> str:
     return found.decode()
 
 
-class _Thread(threading.local):
-    """This thread's registration with a heap, and its open transactions."""
+def _no_nul(value: bytes, what: str) -> bytes:
+    """C would end the text there."""
+    if b"\0" in value:
+        raise ValueError(f"{what} must not contain a NUL character: {value!r}")
+    return value
 
-    handle: Optional[int] = None
-    ro: Optional[int] = None
-    update: Optional[int] = None
+
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def _path(path: _Path) -> bytes:
+    return _no_nul(os.fsencode(path), "a path")
+
+
+def _name(name: str) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a map is a str, not {type(name).__name__}")
+    return _no_nul(_encode_text(name), "the name of a map")
+
+
+def _encode_text(text: str) -> bytes:
+    """UTF-8; what os.fsdecode() has made of other bytes becomes those bytes again."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        pass
+    try:
+        code = text.encode("utf-8", "surrogateescape")
+        if code.decode("utf-8", "surrogateescape") == text:
+            return code
+    except UnicodeEncodeError:
+        pass
+    raise ValueError(f"{text!a} has a lone surrogate, which UTF-8 cannot express: store bytes")
+
+
+def _number(value: Any, what: str, bits: int) -> int:
+    """ctypes would cut it off."""
+    if not isinstance(value, int) or value < 0 or value >= 1 << bits:
+        raise ValueError(
+            f"{what} must be a number that is not negative, below 2**{bits}, not {value!r}"
+        )
+    return value
 
 
 def _options(given: dict[str, Any]) -> _Options:
@@ -193,12 +282,323 @@ def _options(given: dict[str, Any]) -> _Options:
                 raise ValueError(f"pm must be one of {', '.join(_PM)}, not {value!r}")
             options.pm = _PM[value]
         elif name in _SETTABLE:
-            if not isinstance(value, int) or value < 0 or value >= 1 << 64:
-                raise ValueError(f"{name} must be a number that is not negative, not {value!r}")
-            setattr(options, name, value)
+            bits = 8 * getattr(_Options, name).size
+            setattr(options, name, _number(value, name, bits))
         else:
             raise TypeError(f"no option {name!r}: there are pm, {', '.join(_SETTABLE)}")
     return options
+
+
+# -------------------------------------------------------------------- handles
+#
+# close() frees what the handles below point to.  So it must know whether a function of the library
+# is using one, in any thread.  The interpreter counts that already: an operation loads a handle
+# directly into the arguments of its call, which hold a reference from then on until the call has
+# returned, whatever exception comes in between.  close() sets all handles to NULL, and then looks
+# at their reference counts: a call that it does not see there can only begin with NULL.  So no
+# variable may hold a handle: the traceback of an exception would keep it.
+
+
+class _Handle(ctypes.c_void_p):
+    """The fur_heap *, or NULL: not open."""
+
+    kept: Optional[int] = None  # its value, while it is NULL
+
+
+class _Thread(_Handle):
+    """A thread's fur_thread *, and what it has open."""
+
+    open: Optional[_Transaction] = None
+
+
+class _MapHandle(ctypes.c_void_p):
+    """The fur_map * of all Map objects of a name, or NULL: destroyed."""
+
+
+class _Local(threading.local):
+    """The calling thread's registration with a heap."""
+
+    me: Optional[_Thread] = None
+
+
+def _references(handles: list[_Handle]) -> list[int]:
+    return [sys.getrefcount(handle) for handle in handles]
+
+
+# --------------------------------------------------------------- transactions
+#
+# A transaction is the outermost block `with heap.update()` or `with heap.read()` of a thread.  The
+# thread's `open` has it from before the library begins it until after the library has ended it,
+# and roll_back() may be called at any time in between, and again.
+#
+# An exception, such as KeyboardInterrupt, may come between any two instructions: also when a block
+# has begun and `with` does not guard it yet, or while its end is on the way.  What `with` keeps is
+# what it has read from the block's `__exit__`.  So that is an object of its own, which nothing else
+# holds (a method would be in a frame as `self`, and so in the traceback): it dies when the
+# exception leaves the `with`.  The transaction has a weak reference to it, a _Place, and rolls back
+# when the object has died before its block has ended.
+
+
+class _Place(weakref.ref):
+    """A block in its transaction."""
+
+    __slots__ = ("update", "transaction")
+    update: bool
+    transaction: Optional[_Transaction]
+
+
+def _place_of(end: object, update: bool) -> _Place:
+    place = _Place(end, _end_died)
+    place.update, place.transaction = update, None
+    return place
+
+
+def _end_died(place: Any) -> None:
+    transaction = getattr(place, "transaction", None)
+    if transaction:
+        transaction.look_for_the_dead()
+
+
+def _end(places: list[_Place], kind: object, *_: object) -> None:
+    """What `with` calls."""
+    _leave(places.pop() if places else None, kind)
+
+
+def _end_block(block: _Block, kind: object, *_: object) -> None:
+    """What others call, who keep the block."""
+    place, block._place = block._place, None
+    _leave(place, kind)
+
+
+def _leave(place: Optional[_Place], kind: object) -> None:
+    if place is None or place.transaction is None:
+        raise RuntimeError("this block is not open")
+    place.transaction.leave(place, kind is not None)
+
+
+class _Exit:
+    """`__exit__` of a block."""
+
+    def __get__(self, block: Optional[_Block], _: object) -> Any:
+        if block is None:
+            return _end_block
+        if block._open():
+            return functools.partial(_end_block, block)
+        places: list[_Place] = []
+        end = functools.partial(_end, places)
+        block._place = _place_of(end, block._update)
+        places.append(block._place)
+        return end
+
+
+class _Block:
+    """The context manager of one block."""
+
+    __slots__ = ("_heap", "_update", "_place", "__weakref__")
+
+    def __init__(self, heap: Heap, update: bool) -> None:
+        self._heap, self._update = heap, update
+        self._place: Optional[_Place] = None
+
+    def _open(self) -> bool:
+        place = self._place
+        return place is not None and place() is not None and place.transaction is not None
+
+    def __enter__(self) -> None:
+        if self._open():
+            raise RuntimeError("this block is open: take a new one for each `with`")
+        if self._place is None or self._place() is None:  # it is no `with` that enters
+            self._place = _place_of(self, self._update)
+        place = self._place
+        place.transaction = self._heap._transaction() or _Transaction(
+            self._heap, place, sys._getframe(1)
+        )
+        place.transaction.enter(place)
+
+    if TYPE_CHECKING:
+
+        def __exit__(self, *_: object) -> None:
+            ...
+
+    else:
+        __exit__ = _Exit()
+
+
+class _Transaction:
+    """A transaction of the library, and the blocks that make it up."""
+
+    def __init__(self, heap: Heap, place: _Place, frame: FrameType) -> None:
+        """`frame`: that which enters the first block."""
+        self.heap = heap
+        self.update = place.update
+        self.handle = ctypes.c_void_p()  # fur_update * or fur_ro *
+        self.owner = _owner(frame)
+        self.blocks: list[_Place] = []
+        self.failed = ""  # why it can only be rolled back
+        self.left = False  # its block has ended in another thread, which cannot end it
+
+    def enter(self, place: _Place) -> None:
+        if place.update:
+            self.check_update()
+        self.blocks.append(place)
+        if self.blocks[0] is not place:
+            return
+        begin = _lib.fur_begin_update if self.update else _lib.fur_begin_ro
+        try:
+            self.heap._me().open = self
+            self.heap._check(begin(self.heap._me(), ctypes.byref(self.handle)))
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def check_update(self) -> None:
+        if not self.update:
+            raise Error(
+                _ENESTED,
+                "a change inside `with heap.read()`: end that first, or use `with heap.update()` "
+                "instead of it",
+            )
+
+    def leave(self, place: _Place, failed: bool) -> None:
+        """The block ends; `failed`: by an exception."""
+        if self.heap._opened() is not self:
+            self.leave_elsewhere(failed)
+            return
+        in_order = self.blocks[-1] is place
+        if not in_order:
+            self.failed = "it ended before a block inside it"
+        if self.blocks[0] is not place:
+            if failed and place.update:
+                self.failed = "an exception has left a block inside it"
+            self.blocks.remove(place)
+            if in_order or failed:
+                return
+            raise self.error()
+        if failed or self.failed:
+            self.roll_back()
+            if failed:
+                return
+            raise self.error()
+        end = _lib.fur_commit if self.update else _lib.fur_end_ro
+        result = end(self.handle)
+        self.forget()
+        self.heap._check(result)
+
+    def leave_elsewhere(self, failed: bool) -> None:
+        """The block ends, and the calling thread does not have the transaction open."""
+        if any(thread.open is self for thread in list(self.heap._threads.values())):
+            self.left = True
+            raise Error(
+                _ENOTX,
+                f"{self} ends in another thread than it began in, and can only be rolled back: its "
+                "own thread does that when it next uses the heap; end each block in its thread",
+            )
+        if not failed:
+            raise Error(_ENOTX, f"{self} was rolled back before its block ended")
+
+    def roll_back(self) -> None:
+        """End it, without effect.  It is no error if it has ended before."""
+        if self.heap._opened() is self:
+            _lib.fur_thread_abandon(self.heap._me())
+            self.forget()
+
+    def forget(self) -> None:
+        """It has ended."""
+        self.heap._me().open = None
+        self.blocks.clear()
+
+    def look_for_the_dead(self) -> None:
+        """End the transaction if its first block has died; without another one it fails."""
+        dead = [place for place in self.blocks if place() is None]
+        if not dead:
+            return
+        if self.heap._opened() is not self:
+            self.left = True
+        elif self.blocks[0] in dead:
+            self.roll_back()
+        else:
+            if any(place.update for place in dead):
+                self.failed = "an exception has left a block inside it"
+            self.blocks = [place for place in self.blocks if place not in dead]
+
+    def error(self) -> Error:
+        return Error(_EABORTED, f"{self} was rolled back: {self.failed}")
+
+    def __str__(self) -> str:
+        return (
+            f"an update of {self.heap.path!r}" if self.update else f"a read of {self.heap.path!r}"
+        )
+
+    # ------------------------------------------------------------- whose it is
+
+    def check_context(self) -> None:
+        """Refuse another task, greenlet or generator of this thread."""
+        greenlet, task, frame = self.owner
+        if frame:
+            if _on_stack(frame):
+                return
+            code = frame.f_code
+            whose = f"the generator {code.co_name} ({code.co_filename}:{frame.f_lineno})"
+        elif greenlet is _greenlet() and task is _task():
+            return
+        elif task:
+            whose = f"the task {task.get_name()!r}"
+        else:
+            whose = f"the greenlet {greenlet!r}" if greenlet else "the code outside of this task"
+        raise Error(
+            _ENESTED,
+            f"this thread has {self} open, which belongs to {whose}, and no other one may use the "
+            "heap in this thread meanwhile: end that block first; keep `await`, `yield` and "
+            "switches out of it, or guard it by a lock",
+        )
+
+
+# What may be suspended in a block: the flags of generators, coroutines and both in one.
+_SUSPENDABLE = 0x20 | 0x80 | 0x100 | 0x200
+_COROUTINE = 0x80 | 0x100
+# A generator that enters a block for its caller, as contextlib.contextmanager does.
+_ENTERING = ("__enter__", "__aenter__", "enter_context", "enter_async_context")
+
+
+def _task() -> Any:
+    """The asyncio task that runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    running = getattr(asyncio, "_get_running_loop", None)
+    loop = running() if running else None
+    return asyncio.current_task(loop) if asyncio and loop else None
+
+
+def _greenlet() -> Any:
+    current = getattr(sys.modules.get("greenlet"), "getcurrent", None)
+    return current() if current else None
+
+
+def _owner(frame: Optional[FrameType]) -> tuple[Any, Any, Optional[FrameType]]:
+    """Who enters a block in that frame: the greenlet, the task, and a generator's frame.
+
+    Of a generator it is the frame that counts: on whose stack it is, runs in it.
+    """
+    task = _task()
+    while frame:
+        code, caller = frame.f_code, frame.f_back
+        entering = code.co_name in _ENTERING or (caller and caller.f_code.co_name in _ENTERING)
+        if code.co_flags & _SUSPENDABLE and not entering:
+            if code.co_flags & _COROUTINE:
+                if task:
+                    break
+                # A coroutine of something else than asyncio: a task is its outermost one.
+                while caller and caller.f_code.co_flags & _COROUTINE:
+                    frame, caller = caller, caller.f_back
+            return _greenlet(), None, frame
+        frame = caller
+    return _greenlet(), task, None
+
+
+def _on_stack(frame: FrameType) -> bool:
+    at: Optional[FrameType] = sys._getframe(1)
+    while at and at is not frame:
+        at = at.f_back
+    return at is not None
 
 
 class Heap:
@@ -210,32 +610,44 @@ class Heap:
     fur.h, or `man fur_options`, describes them.
     """
 
-    def __init__(self, handle: int, path: str) -> None:
+    _handle = _Handle()  # never opened
+
+    def __init__(self, path: str | bytes) -> None:
         """For the functions below."""
-        self._handle: Optional[int] = handle
-        self._local = _Thread()
         self.path = path
+        self._handle = _Handle()
+        self._closed = False
+        self._process = os.getpid()
+        self._local = _Local()
+        self._threads: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
+        # By the registration's address.
+        self._registered: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
+        self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
 
     @classmethod
-    def _with(cls, function: Callable[..., int], path: str | os.PathLike[str], given: Any) -> Heap:
-        handle, name = ctypes.c_void_p(), os.fspath(path)
-        options = _options(given)
-        _check(function(os.fsencode(name), ctypes.byref(options), ctypes.byref(handle)))
-        assert handle.value
-        return cls(handle.value, name)
+    def _with(cls, function: Callable[..., int], path: _Path, given: Any) -> Heap:
+        options, name = _options(given), _path(path)
+        heap = cls(os.fspath(path))
+        # The library sets the handle itself, so that no exception can lose it.
+        try:
+            heap._check(function(name, ctypes.byref(options), ctypes.byref(heap._handle)))
+        except BaseException:
+            heap.close()
+            raise
+        return heap
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def create(cls, path: _Path, **options: Any) -> Heap:
         """Make a heap file, and open it.  Raises Error, also if the file exists."""
         return cls._with(_lib.fur_create, path, options)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def open(cls, path: _Path, **options: Any) -> Heap:
         """Open a heap file; after a crash, replay its log first.  Raises Error."""
         return cls._with(_lib.fur_open, path, options)
 
     @classmethod
-    def open_or_create(cls, path: str | os.PathLike[str], **options: Any) -> Heap:
+    def open_or_create(cls, path: _Path, **options: Any) -> Heap:
         """Open the heap file; if there is none, make it.  Raises Error."""
         try:
             return cls.open(path, **options)
@@ -250,17 +662,10 @@ class Heap:
         return cls.open(path, **options)
 
     @classmethod
-    def open_read_only(cls, path: str | os.PathLike[str]) -> Heap:
+    def open_read_only(cls, path: _Path) -> Heap:
         """Open a copy of the heap as of one instant, even while a program updates it.  Raises
         Error."""
         return cls._with(_lib.fur_open_read_only, path, {})
-
-    def close(self) -> None:
-        """Close the heap; everything is durable then.  Raises Error, also while another thread has
-        a transaction open: the heap stays open then."""
-        if self._handle is not None:
-            _check(_lib.fur_close(self._handle))
-            self._handle = None
 
     def __enter__(self) -> Heap:
         return self
@@ -269,83 +674,177 @@ class Heap:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<libfur.Heap {self.path!r}{'' if self._handle else ', closed'}>"
+        return f"<libfur.Heap {self.path!r}{', closed' if self._closed else ''}>"
 
-    def _open_handle(self) -> int:
-        if self._handle is None:
+    # --------------------------------------------------------------------- closing
+
+    def close(self) -> None:
+        """Close the heap; everything is durable then.
+
+        Raises Error while another thread uses the heap, and while a thread has a transaction open:
+        the heap stays open then.  If another exception interrupts it, call it again.
+        """
+        if not self._handle and not self._handle.kept:
+            return
+        transaction = self._opened()
+        if transaction:
+            transaction.look_for_the_dead()
+        # A child of fork() has one thread, and no transaction.
+        if os.getpid() == self._process:
+            self._seal()
+        self._closed = True
+        result = _lib.fur_close(self._handle.kept or self._handle)
+        if result == _EBUSY:
+            self._unseal()
+            self._closed = False
+        else:
+            self._handle.kept = self._handle.value = None
+            if self._local.me is not None:
+                self._local.me.open = None
+            if result == _EINVAL:  # it was closed, and then an exception came
+                return
+        if result < 0:
+            raise Error(result)
+
+    def _handles(self) -> list[_Handle]:
+        return [self._handle, *self._threads.values()]
+
+    def _seal(self) -> None:
+        """Set all handles to NULL, unless one is in use.  Raises Error."""
+        try:
+            self._check_unused()
+            self._set_null()
+            self._check_unused()
+        except BaseException as error:
+            self._unseal()
+            raise error.with_traceback(None)  # its frames have handles
+
+    def _set_null(self) -> None:
+        for handle in self._handles():
+            handle.kept = handle.value or handle.kept
+            handle.value = None
+
+    def _unseal(self) -> None:
+        for handle in self._handles():
+            handle.value, handle.kept = handle.kept or handle.value, None
+
+    def _check_unused(self) -> None:
+        if any(thread.open for thread in list(self._threads.values())):
+            raise Error(
+                _EBUSY,
+                f"{self.path!r}: a thread has a transaction open on this heap: end it, then close",
+            )
+        idle = _Local()
+        idle.me = _Thread()
+        (most,) = _references([idle.me])
+        if max(_references(self._handles())) > most:
+            raise Error(
+                _EBUSY,
+                f"{self.path!r}: an operation on this heap is still running, in another thread or "
+                "below this signal handler: wait for its end, then close",
+            )
+
+    def __del__(self) -> None:
+        # The exit of the interpreter leaves the heap as a killed process does.
+        if (self._handle or self._handle.kept) and not sys.is_finalizing():
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            _lib.fur_close(self._handle.kept or self._handle)
+
+    # -------------------------------------------------------------------- handles
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            self._check_open()
+            raise Error(result)
+        return result
+
+    def _check_open(self) -> None:
+        if self._closed:
             raise ValueError(f"the heap {self.path!r} is closed")
+
+    def _heap(self) -> _Handle:
+        """Only as an argument of a function of the library: see above."""
+        self._check_open()
         return self._handle
+
+    def _me(self) -> _Thread:
+        """Likewise, or to set its `open`."""
+        if not self._local.me:
+            self._register()
+        return self._local.me  # type: ignore[return-value]
+
+    def _register(self) -> None:
+        """Give `me` a value."""
+        if self._local.me is None:
+            self._local.me = _Thread()
+            self._threads[id(self._local.me)] = self._local.me
+        for _ in range(1000):
+            if self._closed or not self._local.me.kept:
+                break
+            time.sleep(0.001)  # another thread is closing the heap, or finds that it cannot
+        self._check_open()
+        if not self._local.me:
+            self._check(_lib.fur_thread_register(self._heap(), ctypes.byref(self._local.me)))
+        # If threading.local is one for each greenlet (gevent), they share the thread's handle.
+        assert self._local.me.value
+        self._local.me = self._registered.setdefault(self._local.me.value, self._local.me)
 
     @property
     def size(self) -> int:
         """The size of the heap in bytes."""
-        size: int = _lib.fur_bytes(self._open_handle())
+        size: int = _lib.fur_bytes(self._heap())
         return size
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: _Path) -> None:
         """Copy the heap as of one instant to a new file, while it is in use.  Raises Error."""
-        _check(_lib.fur_backup(self._open_handle(), os.fsencode(path)))
+        self._check(_lib.fur_backup(self._heap(), _path(path)))
 
     def grow(self, size: int) -> None:
         """Let the heap have so many bytes, up to max_bytes.  Raises Error."""
-        _check(_lib.fur_grow(self._open_handle(), size))
+        self._check(_lib.fur_grow(self._heap(), _number(size, "the size", 64)))
 
     # ---------------------------------------------------------------- transactions
 
-    def _thread(self) -> _Thread:
-        local, heap = self._local, self._open_handle()
-        if local.handle is None:
-            handle = ctypes.c_void_p()
-            _check(_lib.fur_thread_register(heap, ctypes.byref(handle)))
-            local.handle = handle.value
-        return local
-
-    @contextmanager
-    def update(self) -> Iterator[None]:
+    def update(self) -> _Block:
         """`with heap.update():` is one update: all or nothing, durable when the block has ended.
 
         An exception that leaves the block rolls it back.  A block inside another one joins it; if
         an exception leaves the inner one, the outer one can only fail.
-        Raises Error: inside `with heap.read()`; if the heap is full; if the update does not fit
-        its log (log_bytes).
+        Raises Error: inside `with heap.read()`; while another task, greenlet or generator of this
+        thread has a block open; if the heap is full; if the update does not fit its log
+        (log_bytes).
         """
-        with self._inside("update", _lib.fur_begin_update, _lib.fur_commit, _lib.fur_abort):
-            yield
+        return _Block(self, True)
 
-    @contextmanager
-    def read(self) -> Iterator[None]:
+    def read(self) -> _Block:
         """`with heap.read():` reads one state: no update of another thread comes in between.
 
         Updates wait for readers that overlap them, so keep it short.  Inside an update it reads
-        what the update has stored.  Raises Error.
+        what the update has stored.  Raises Error, as update().
         """
-        if self._thread().update is not None:
-            yield
-            return
-        with self._inside("ro", _lib.fur_begin_ro, _lib.fur_end_ro, _lib.fur_end_ro):
-            yield
+        return _Block(self, False)
 
-    @contextmanager
-    def _inside(
-        self,
-        kind: str,
-        begin: Callable[..., int],
-        end: Callable[..., int],
-        give_up: Callable[..., int],
-    ) -> Iterator[None]:
-        """A transaction of libfur, which the thread's `kind` names meanwhile."""
-        thread, handle = self._thread(), ctypes.c_void_p()
-        outer = getattr(thread, kind)
-        _check(begin(thread.handle, ctypes.byref(handle)))
-        setattr(thread, kind, handle.value)
-        try:
-            yield
-        except BaseException:
-            setattr(thread, kind, outer)
-            give_up(handle)
-            raise
-        setattr(thread, kind, outer)
-        _check(end(handle))
+    def _opened(self) -> Optional[_Transaction]:
+        """What this thread has open."""
+        return self._local.me.open if self._local.me is not None else None
+
+    def _transaction(self) -> Optional[_Transaction]:
+        """The transaction that an operation here is a part of.  Raises Error."""
+        transaction = self._opened()
+        if transaction is None:
+            return None
+        transaction.look_for_the_dead()
+        if transaction.left:
+            transaction.roll_back()
+        if self._opened() is not transaction:
+            return None
+        transaction.check_context()
+        if transaction.failed:
+            raise Error(
+                _EABORTED,
+                f"{transaction} can only be rolled back: {transaction.failed}",
+            )
+        return transaction
 
     # ------------------------------------------------------------------------ maps
 
@@ -359,19 +858,48 @@ class Heap:
         bytes: for text, of their code points.  Raises Error, as hash_map()."""
         return OrderedMap(self, self._root(name, _ORDERED), text)
 
-    def _root(self, name: str, kind: int) -> int:
-        handle, heap, thread = ctypes.c_void_p(), self._open_handle(), self._thread().handle
-        key = name.encode()
-        if not _check(_lib.fur_map_find_root(heap, thread, key, kind, ctypes.byref(handle))):
-            _check(_lib.fur_map_root(heap, thread, key, kind, ctypes.byref(handle)))
-        assert handle.value
-        return handle.value
+    def _outside(self) -> None:
+        if self._transaction():
+            raise Error(
+                _ENESTED,
+                "inside a block, no map can be found, made or removed: do that before the block",
+            )
+
+    def _root(self, name: str, kind: int) -> _MapHandle:
+        found, key = _MapHandle(), _name(name)
+        self._outside()
+        for function in (_lib.fur_map_find_root, _lib.fur_map_root):
+            self._check(function(self._heap(), self._me(), key, kind, ctypes.byref(found)))
+            if found:
+                break
+        known = self._maps.setdefault(name, found)
+        if known.value != found.value:  # there was another map of that name
+            known = self._maps[name] = found
+        return known
+
+    def destroy(self, name: str) -> bool:
+        """Remove the map of that name, with all its entries, and free its room in the heap.  Its
+        Map objects cannot be used any more.  Returns: was there such a name?  Raises Error: if the
+        name belongs to something else, if the update does not fit the log (remove entries first),
+        inside a transaction."""
+        key, known = _name(name), self._maps.get(name)
+        self._outside()
+        # First, so that no exception leaves objects that point to freed memory.
+        address = known.value if known is not None else None
+        if known is not None:
+            known.value = None
+        result = _lib.fur_map_destroy_root(self._heap(), self._me(), key)
+        if known is not None and result <= 0:
+            known.value = address
+        return bool(self._check(result))
 
     def remove_root(self, name: str) -> bool:
-        """Forget the name of a map, which stays in the heap: clear() it before.  Returns: was there
-        such a name?  Raises Error."""
-        thread = self._thread().handle
-        return bool(_check(_lib.fur_map_remove_root(self._open_handle(), thread, name.encode())))
+        """Forget the name of a map.  The map stays in the heap, for those who have it; destroy()
+        frees it, too.  Returns: was there such a name?  Raises Error."""
+        key = _name(name)
+        self._outside()
+        self._maps.pop(name, None)
+        return bool(self._check(_lib.fur_map_remove_root(self._heap(), self._me(), key)))
 
 
 class Map(MutableMapping[T, T], Generic[T]):
@@ -381,7 +909,7 @@ class Map(MutableMapping[T, T], Generic[T]):
     in each.  Every other operation is one transaction.
     """
 
-    def __init__(self, heap: Heap, handle: int, text: bool) -> None:
+    def __init__(self, heap: Heap, handle: _MapHandle, text: bool) -> None:
         """For Heap."""
         self._heap, self._handle, self._text = heap, handle, text
 
@@ -391,74 +919,100 @@ class Map(MutableMapping[T, T], Generic[T]):
         if self._text:
             if not isinstance(value, str):
                 raise TypeError(f"this map has text=True: it takes str, not {type(value).__name__}")
-            return value.encode("utf-8", "surrogateescape")
+            return _encode_text(value)
         if not isinstance(value, (bytes, bytearray, memoryview)):
             kind = type(value).__name__
             raise TypeError(f"this map takes bytes, not {kind}: use text=True for str")
         return bytes(value)
+
+    def _encode_key(self, key: T) -> bytes:
+        """Of a key to look for.  Raises KeyError if the map cannot have it."""
+        try:
+            return self._encode(key)
+        except ValueError:
+            raise KeyError(key) from None
 
     def _decode(self, value: bytes) -> T:
         return value.decode("utf-8", "surrogateescape") if self._text else value  # type: ignore
 
     # -------------------------------------------------------------- transactions
 
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[str, Optional[int]]]:
-        """The transaction to read in, and the ending of its functions' names."""
-        thread = self._heap._thread()
-        if thread.update is not None:
-            yield "update", thread.update
-        elif thread.ro is not None:
-            yield "ro", thread.ro
-        else:
-            with self._heap.read():
-                yield "ro", thread.ro
+    def _check(self, result: int) -> int:
+        if result == _EINVAL and not self._handle:
+            raise ValueError("this map was destroyed")
+        return self._heap._check(result)
 
-    def _call(self, name: str, *arguments: object) -> int:
-        with self._reading() as (kind, tx):
-            function = getattr(_lib, f"fur_map_{name}_{kind}")
-            return _check(function(tx, self._handle, *arguments))
+    def _read(self, name: str, *arguments: object) -> int:
+        """Call a function in the open transaction, or in one of its own."""
+        transaction = self._heap._transaction()
+        if transaction is None:
+            with self._heap.read():
+                return self._read(name, *arguments)
+        function = getattr(_lib, f"fur_map_{name}_{'update' if transaction.update else 'ro'}")
+        return self._check(function(transaction.handle, self._handle, *arguments))
 
     def _change(self, name: str, *arguments: object) -> int:
-        with self._heap.update():
-            function = getattr(_lib, f"fur_map_{name}")
-            return _check(function(self._heap._thread().update, self._handle, *arguments))
+        """Likewise, for a change."""
+        transaction = self._heap._transaction()
+        if transaction is None:
+            with self._heap.update():
+                return self._change(name, *arguments)
+        transaction.check_update()
+        function = getattr(_lib, f"fur_map_{name}")
+        return self._check(function(transaction.handle, self._handle, *arguments))
+
+    def _change_one(self, name: str, *arguments: object) -> int:
+        """Likewise; outside a transaction it is one call, which nothing interrupts."""
+        if self._heap._transaction():
+            return self._change(name, *arguments)
+        function = getattr(_lib, f"fur_map_{name}_one")
+        return self._check(function(self._heap._me(), self._handle, *arguments))
 
     # -------------------------------------------------------------------- mapping
 
+    def _get(self, key: bytes, room: Any, size: ctypes.c_size_t) -> int:
+        if self._heap._transaction():
+            return self._read("get", key, len(key), room, ctypes.byref(size))
+        return self._check(
+            _lib.fur_map_get_one(
+                self._heap._me(), self._handle, key, len(key), room, ctypes.byref(size)
+            )
+        )
+
     def _find(self, key: bytes) -> Optional[bytes]:
-        with self._heap.read():
-            size = ctypes.c_size_t(_ROOM)
-            room = ctypes.create_string_buffer(_ROOM)
-            if not self._call("get", key, len(key), room, ctypes.byref(size)):
+        size = ctypes.c_size_t(_ROOM)
+        while True:
+            room = ctypes.create_string_buffer(size.value)
+            if not self._get(key, room, size):
                 return None
-            if size.value > _ROOM:
-                room = ctypes.create_string_buffer(size.value)
-                self._call("get", key, len(key), room, ctypes.byref(size))
-            return room.raw[: size.value]
+            if size.value <= len(room):
+                return room.raw[: size.value]
 
     def __getitem__(self, key: T) -> T:
-        value = self._find(self._encode(key))
+        value = self._find(self._encode_key(key))
         if value is None:
             raise KeyError(key)
         return self._decode(value)
 
     def __contains__(self, key: object) -> bool:
-        code = self._encode(key)  # type: ignore
-        return bool(self._call("get", code, len(code), None, ctypes.byref(ctypes.c_size_t(0))))
+        try:
+            code = self._encode(key)  # type: ignore
+        except (TypeError, ValueError):
+            return False
+        return bool(self._get(code, None, ctypes.c_size_t(0)))
 
     def __setitem__(self, key: T, value: T) -> None:
         k, v = self._encode(key), self._encode(value)
-        self._change("put", k, len(k), v, len(v))
+        self._change_one("put", k, len(k), v, len(v))
 
     def __delitem__(self, key: T) -> None:
-        code = self._encode(key)
-        if not self._change("remove", code, len(code)):
+        k = self._encode_key(key)
+        if not self._change_one("remove", k, len(k)):
             raise KeyError(key)
 
     def __len__(self) -> int:
         size = ctypes.c_uint64()
-        self._call("size", ctypes.byref(size))
+        self._read("size", ctypes.byref(size))
         return size.value
 
     def clear(self) -> None:
@@ -474,13 +1028,29 @@ class Map(MutableMapping[T, T], Generic[T]):
 
     def pop(self, key: T, *default: Any) -> Any:
         """Remove the key, and return its value; without it `default`, or KeyError."""
+        if len(default) > 1:
+            raise TypeError(f"pop() takes one default, not {len(default)}")
+        k = self._encode_key(key)
         with self._heap.update():
-            return super().pop(key, *default)
+            value = self._find(k)
+            if value is not None:
+                self._change("remove", k, len(k))
+        # Not in the block: a KeyError would roll back a block around it, too.
+        if value is not None:
+            return self._decode(value)
+        if not default:
+            raise KeyError(key)
+        return default[0]
 
     def popitem(self) -> tuple[T, T]:
         """Remove and return some entry.  Raises KeyError if there is none."""
         with self._heap.update():
-            return super().popitem()
+            entries = self._batch(_FIRST, b"", 1)
+            for key, _ in entries:
+                self._change("remove", key, len(key))
+        for key, value in entries:
+            return self._decode(key), self._decode(value)
+        raise KeyError("the map is empty")
 
     def update(self, *others: Any, **more: Any) -> None:
         """Take over all pairs, in one update."""
@@ -508,12 +1078,12 @@ class Map(MutableMapping[T, T], Generic[T]):
         it = _Iterator()
         entries: list[tuple[bytes, bytes]] = []
         with self._heap.read():
-            found = self._call("seek", where, key, len(key), ctypes.byref(it))
+            found = self._read("seek", where, key, len(key), ctypes.byref(it))
             if back and where == _FROM:  # the entry before
-                found = _check(go(ctypes.byref(it)))
+                found = self._heap._check(go(ctypes.byref(it)))
             while found and (most is None or len(entries) < most):
                 entries.append(self._entry(it))
-                found = _check(go(ctypes.byref(it)))
+                found = self._heap._check(go(ctypes.byref(it)))
         return entries
 
     def _entries(self) -> Iterator[tuple[T, T]]:

@@ -5,6 +5,7 @@ OPTIONS in the environment: the program of bindings/options.c.
 """
 import ctypes
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from collections.abc import Callable
 
 import libfur
 
@@ -132,6 +134,86 @@ class Maps(HeapTest):
         self.assertRaisesRegex(TypeError, "int", plain.__setitem__, b"k", 5)
         plain[bytearray(b"k")] = memoryview(b"v")
         self.assertEqual(plain[b"k"], b"v")
+
+    def test_what_cannot_be_a_key(self) -> None:
+        for m in self.maps(text=True):
+            m["k"] = "v"
+            for wrong in (5, None, b"k", (), "\ud800", "k\udfff", "\udcc3\udca9"):
+                self.assertNotIn(wrong, m)
+            # The last one would become the bytes of another text.
+            for wrong in ("\ud800", "k\udfff", "\udcc3\udca9"):
+                self.assertIsNone(m.get(wrong))
+                self.assertRaises(KeyError, m.__delitem__, wrong)
+                self.assertRaisesRegex(ValueError, "surrogate", m.__setitem__, wrong, "v")
+                self.assertRaisesRegex(ValueError, "surrogate", m.__setitem__, "k", wrong)
+            m["a\0b"] = "\0"
+            self.assertEqual(dict(m), {"k": "v", "a\0b": "\0"})
+        plain = self.heap.hash_map("plain")
+        self.assertNotIn("k", plain)
+        self.assertNotIn(5, plain)
+
+    def test_names_and_paths(self) -> None:
+        heap = self.heap
+        calls: list[Callable[..., object]]
+        calls = [heap.hash_map, heap.ordered_map, heap.remove_root, heap.destroy]
+        for call in calls:
+            self.assertRaisesRegex(ValueError, "NUL", call, "users\0admin")
+            self.assertRaisesRegex(ValueError, "surrogate", call, "\ud800")
+            self.assertRaisesRegex(TypeError, "bytes", call, b"users")
+        one = libfur.Heap
+        calls = [one.create, one.open, one.open_or_create, one.open_read_only, heap.backup]
+        for call in calls:
+            self.assertRaisesRegex(ValueError, "NUL", call, self.path + ".new\0suffix")
+            self.assertRaisesRegex(ValueError, "NUL", call, os.fsencode(self.path) + b".new\0")
+            self.assertRaises(TypeError, call, 7)
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), ["heap.fur"])
+        odd = os.fsencode(self.path) + b"\xff"
+        heap.backup(odd)
+        heap.backup(pathlib.Path(self.path + ".path"))
+        self.assertTrue(os.path.exists(odd))
+
+    def test_numbers_that_c_would_cut_off(self) -> None:
+        for wrong in (-1, 1 << 64, "1", 1.5, None):
+            self.assertRaisesRegex(ValueError, "size", self.heap.grow, wrong)
+            for name in ("heap_bytes", "max_bytes", "max_threads", "file_mode"):
+                with self.assertRaisesRegex(ValueError, name):
+                    libfur.Heap.create(self.path + ".new", **{name: wrong})
+        self.assertRaises(ValueError, libfur.Heap.create, self.path, max_threads=(1 << 32) + 8)
+
+    def test_destroy(self) -> None:
+        one, other = self.maps(text=True)
+        again = self.heap.hash_map("hash", text=True)
+        for round in range(300):  # more than fits without it
+            for n in range(30):
+                one[str(n)] = "v" * 5000
+            self.assertTrue(self.heap.destroy("hash"))
+            self.assertFalse(self.heap.destroy("hash"))
+            for dead in (one, again):
+                self.assertRaisesRegex(ValueError, "destroyed", dead.__setitem__, "k", "v")
+                self.assertRaisesRegex(ValueError, "destroyed", dead.get, "k")
+                self.assertRaisesRegex(ValueError, "destroyed", len, dead)
+            one, again = self.heap.ordered_map("hash", text=True), one
+            self.assertEqual(len(one), 0)
+            one["k"] = "v"
+            self.assertTrue(self.heap.destroy("hash"))
+            one = self.heap.hash_map("hash", text=True)
+        other["k"] = "v"
+        self.assertTrue(self.heap.remove_root("ordered"))
+        self.assertEqual(dict(other), {"k": "v"})
+
+    def test_messages_speak_of_this_module(self) -> None:
+        for message, expected in (
+            ("fur_grow: is too small", "Heap.grow: is too small"),
+            (
+                "set fur_options.max_bytes, or fur-resize (fur_close)",
+                "set max_bytes, or fur-resize (Heap.close)",
+            ),
+            (
+                "/tmp/fur_grow/fur_close.fur: fur_grow.fur",
+                "/tmp/fur_grow/fur_close.fur: fur_grow.fur",
+            ),
+        ):
+            self.assertEqual(libfur._in_python(message), expected)
 
     def test_a_name_keeps_its_kind(self) -> None:
         self.maps()
@@ -292,7 +374,9 @@ class Heaps(HeapTest):
         here = {name: getattr(libfur._Options, name).offset for name, _ in libfur._Options._fields_}
         here["sizeof"] = ctypes.sizeof(libfur._Options)
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
-        for name in ("EINVAL", "ENOENT", "EEXIST", "HTM_NONE"):
+        for name in (
+            *("EINVAL", "ENOENT", "EEXIST", "EBUSY", "ENESTED", "ENOTX", "EABORTED", "HTM_NONE"),
+        ):
             here["FUR_" + name] = getattr(libfur, "_" + name)
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
         here["FUR_MAP_BEHIND"] = libfur._BEHIND

@@ -315,6 +315,28 @@ impl<'h> Thread<'h> {
     pub fn ordered_map(&self, name: &str) -> Result<OrderedMap<'h>> {
         self.map(name)
     }
+    /// Forget the name of a map.  The map stays in the heap, for those who have it:
+    /// [`Thread::destroy`] frees it, too.  Returns: was there such a name?
+    /// Errors: inside a transaction.
+    pub fn remove_root(&self, name: &str) -> Result<bool> {
+        let name = c_string(name.as_bytes(), "name")?;
+        let (heap, thread) = (self.heap.raw.as_ptr(), self.raw.as_ptr());
+        let found = check(unsafe { sys::fur_map_remove_root(heap, thread, name.as_ptr()) })?;
+        Ok(found != 0)
+    }
+    /// Remove the map of that name, with all its entries, and free its room in the heap.
+    /// Returns: was there such a name?
+    /// Errors: if the name belongs to something else; if the update does not fit the log; inside a
+    /// transaction.
+    ///
+    /// # Safety
+    ///
+    /// No thread uses a [`Map`] of that name afterwards: other data may be in its place.
+    pub unsafe fn destroy(&self, name: &str) -> Result<bool> {
+        let name = c_string(name.as_bytes(), "name")?;
+        let (heap, thread) = (self.heap.raw.as_ptr(), self.raw.as_ptr());
+        Ok(check(sys::fur_map_destroy_root(heap, thread, name.as_ptr()))? != 0)
+    }
     fn map<K: Kind>(&self, name: &str) -> Result<Map<'h, K>> {
         let name = c_string(name.as_bytes(), "name")?;
         let mut raw = ptr::null_mut();

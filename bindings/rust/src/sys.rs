@@ -94,6 +94,16 @@ extern "C" {
         kind: c_int,
         map: Out<fur_map>,
     ) -> c_int;
+    pub fn fur_map_remove_root(
+        heap: *mut fur_heap,
+        thread: *mut fur_thread,
+        name: *const c_char,
+    ) -> c_int;
+    pub fn fur_map_destroy_root(
+        heap: *mut fur_heap,
+        thread: *mut fur_thread,
+        name: *const c_char,
+    ) -> c_int;
     pub fn fur_map_clear(update: *mut fur_update, map: *mut fur_map) -> c_int;
     pub fn fur_map_put(
         update: *mut fur_update,

@@ -248,6 +248,29 @@ fn threads_see_whole_updates() {
     });
 }
 
+#[test]
+fn a_map_goes_with_its_name() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.hash_map("map").unwrap();
+    me.update(|tx| map.put(tx, b"key", b"value")).unwrap();
+    assert!(me.remove_root("map").unwrap());
+    assert!(!me.remove_root("map").unwrap());
+    assert_eq!(me.read(|tx| map.len(tx)).unwrap(), 1);
+    // More than fits at a time.
+    for _ in 0..300 {
+        let map = me.ordered_map("map").unwrap();
+        me.update(|tx| map.put(tx, b"key", &vec![1; 150_000])).unwrap();
+        // Safety: `map` is not used any more.
+        assert!(unsafe { me.destroy("map") }.unwrap());
+    }
+    assert!(!unsafe { me.destroy("map") }.unwrap());
+    assert!(me.remove_root("map\0").is_err());
+    let nested = me.read(|_| me.remove_root("map"));
+    assert_eq!(nested.unwrap_err().code(), -12);
+}
+
 /// In a process of its own: updates 1, 2, ..., each printed when it is durable.
 #[test]
 fn writer() {
