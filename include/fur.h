@@ -539,8 +539,8 @@ FUR_API FUR_MUST_USE int fur_scan(
 
 /* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
  * with a fur-replayer or fur-info at work.  It does nothing if the heap is as large.  The heap also
- * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice, also inside
- * a transaction.
+ * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.  It also
+ * works inside a transaction.
  * Durable: the size, before return.
  * Crash:   the heap has the old size or the new one, and is good.
  * Errors:  FUR_EINVAL (more than fur_options.max_bytes); FUR_ENOSPC, FUR_ESYS (the heap is as it

@@ -11,8 +11,8 @@
  *     fur::update(self, [&](fur_update *tx) { fur_store(tx, &a->balance, sum); });
  *
  * A thread has one transaction open: read() and update() inside another one throw FUR_ENESTED.  A
- * function that its caller may run inside a transaction takes the fur_update * or fur_ro *, or calls
- * join_read() or join_update().
+ * function that its caller may run inside a transaction takes the fur_update * or fur_ro * as an
+ * argument, or calls join_read() or join_update().
  * The body of an update may run several times (see fur_begin_update); only its last run counts.  If
  * an exception leaves the body, update() rolls the update back and the caller gets the exception.
  * If the body may run again without being rewound, say so with fur::rerun: updates then run next
