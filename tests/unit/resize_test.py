@@ -302,18 +302,18 @@ with open(heap + ".resized") as theirs:
     assert theirs.read() == "mine"
 os.unlink(heap + ".resized")
 
-# Another file gets the name while fur-resize works: it stays, and so does the old heap.
-if swapped_path:
-    for name in ("heap-found", "other"):
-        shutil.copyfile(heap, place + "/" + name)
-    os.rename(place + "/heap-found", heap)
+# Another file gets the name while fur-resize works, also at the last moment: it stays.
+for use in ("1", "2") if swapped_path else ():
+    shutil.copyfile(heap, place + "/other")
     before = contents()
     done = subprocess.run(
         [resize, heap, "--log-bytes", "65536"],
         capture_output=True,
         text=True,
         env=dict(
-            os.environ, LD_PRELOAD=swapped_path, SWAP_END="/heap", SWAP_OTHER=place + "/other"
+            os.environ,
+            **{"LD_PRELOAD": swapped_path, "SWAP_END": "/heap", "SWAP_USE": use},
+            SWAP_OTHER=place + "/other",
         ),
     )
     assert done.returncode == 1 and "another file has got the heap's name" in done.stderr, done
