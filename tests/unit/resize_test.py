@@ -181,6 +181,10 @@ for command, numbers in (("make", (5, 64, 3, 4)), ("empty", (1024, 1)), ("fixed"
         done = run(resize, heap, "--max-threads", str(number), "--ring-slots", str(ring))
         assert done.returncode == 0, done
         assert state()["max_threads"] == number
+        # A library that does not know of shared stocks must refuse the heap while there are any.
+        with open(heap, "rb") as f:
+            features = struct.unpack_from("<Q", f.read(136), 128)[0]
+        assert bool(features & 2) == (number != 4), (features, number)
         if number < 100:
             done = run(growing_heap, "threads", heap)
             assert done.returncode == 0 and done.stdout == f"{number} threads\n", done
