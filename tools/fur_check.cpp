@@ -142,15 +142,15 @@ int run(const std::string &path, bool repair, std::optional<uint64_t> forget_fro
 	std::vector<std::string> done;
 	Report report;
 	{
-		HeapView heap(path, repair ? Purpose::REPAIR : Purpose::CHECK);
+		/* What is written goes to the file that was checked, under the locks of the check. */
+		HeapView heap(path, repair || forget_from ? Purpose::REPAIR : Purpose::CHECK);
 		report = check_heap(heap);
 		if (repair)
 			done = repair_heap(heap, report);
-	}
-	if (forget_from) {
-		refuse_needless(path, report, *forget_from);
-		HeapView heap(path, Purpose::REPAIR);
-		done = forget(heap, *forget_from);
+		if (forget_from) {
+			refuse_needless(path, report, *forget_from);
+			done = forget(heap, *forget_from);
+		}
 	}
 	if (!done.empty()) {
 		HeapView heap(path, Purpose::CHECK);

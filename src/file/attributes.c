@@ -2,7 +2,7 @@
  *
  * attributes.c - what belongs to a file besides its contents: owner, group, mode, access control
  * list, labels and other extended attributes.  A file that replaces another one gets them all.  A
- * copy belongs to who makes it, and is open to nobody to whom the original is not.
+ * copy belongs to the user who makes it, and is open to no user to whom the original is not.
  */
 #include "base/error.h"
 #include "file/file_parts.h"

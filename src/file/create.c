@@ -515,7 +515,7 @@ int heap_finish_resized(struct heap_file *file)
 }
 
 /* Give the file a name next to `path`, which nothing has yet.  A kill before heap_replace() has
- * moved it leaves this name: a whole heap that no process uses. */
+ * moved it leaves this name: a whole heap, the new one or the old one. */
 static int name_beside(struct heap_file *file, const char *path, char name[PATH_MAX])
 {
 	enum { TRIES = 100 };
@@ -532,14 +532,27 @@ static int name_beside(struct heap_file *file, const char *path, char name[PATH_
 	return error;
 }
 
+static int fail_other_name(void)
+{
+	return fur_fail(FUR_EBUSY,
+	        "another file has got the heap's name meanwhile: see which of the two is the right "
+	        "one; nothing is changed");
+}
+
+/* Each step leaves the name with a whole heap.  Exchange the two names, and look at what has got
+ * the other one: so no file is lost that gets the heap's name at the last moment.  A file system
+ * that cannot do that looks first. */
 static int move_over(const char *name, const char *path, const struct heap_file *original)
 {
 	if (!is_named(original->fd, path))
-		return fur_fail(FUR_EBUSY,
-		        "another file has got the heap's name meanwhile: see which of the two is "
-		        "the right one; nothing is changed");
-	/* rename() replaces the name in one step, so at every moment it names a whole heap. */
-	return rename(name, path) ? fail_create(CALL_NAME, errno) : 0;
+		return fail_other_name();
+	if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_EXCHANGE))
+		return rename(name, path) ? fail_create(CALL_NAME, errno) : 0;
+	if (is_named(original->fd, name))
+		return unlink(name) ? fail_create(CALL_NAME, errno) : 0;
+	return renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_EXCHANGE)
+	               ? fail_create(CALL_NAME, errno)
+	               : fail_other_name();
 }
 
 int heap_replace(struct heap_file *file, const struct heap_file *original, const char *path)
@@ -549,7 +562,7 @@ int heap_replace(struct heap_file *file, const struct heap_file *original, const
 	if (error)
 		return error;
 	error = move_over(name, path, original);
-	if (error)
-		unlink(name); /* ours: it was made by link(2), which replaces nothing */
+	if (error && is_named(file->fd, name))
+		unlink(name);
 	return error ? error : sync_name(file->fd, path);
 }

@@ -91,8 +91,8 @@ static void work(struct operating *o)
 	}
 }
 
-/* An operator has called pthread_exit().  Without this thread nobody would answer the program, so
- * end as with abort(): the program sees that the replayer has died, and maps the records. */
+/* An operator has called pthread_exit().  Only this thread answers the program, so the process ends
+ * as with abort(): the program sees that the replayer has died, and maps the records. */
 static void thread_left(void *unused)
 {
 	static const char text[] = "fur-replayer: an operator has ended its thread: take the "

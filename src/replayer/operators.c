@@ -59,7 +59,7 @@ static int check_file(const char *file, int fd)
 		return fur_fail(FUR_EINVAL,
 		        "--operators %s: it is not a regular file: name a shared object", file);
 	/* What the process's user cannot have changed, and others can, would let them run code as
-	 * that user, whoever owns the heap. */
+	 * that user, no matter which user owns the heap. */
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return fur_fail(FUR_EINVAL,
 		        "--operators %s: it belongs to user %u, and fur-replayer runs as user %u: "

@@ -6,7 +6,7 @@ command line serves a heap.
 
     owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT OPERATORS.so DOCS/replayer.md SWAPPED-PATH.so
 
-Without SWAPPED-PATH.so ("") nobody changes what the path leads to while fur-replayer looks at it.
+Without SWAPPED-PATH.so ("") no path changes while fur-replayer looks at it.
 """
 import ctypes
 import os
@@ -109,7 +109,7 @@ def serves(*args, expected, user=None, **swap):
 
 
 def foreign_operators(place):
-    """Operators belong to root or to the process's own user, whoever owns the heap (INV-OP4)."""
+    """Operators belong to root or to the process's own user, not to the heap's (INV-OP4)."""
     heap = os.path.join(place, "foreign")
     of = {owner: operators_of(place, owner) for owner in (0, NOBODY, SOMEBODY)}
     make(heap, NOBODY)

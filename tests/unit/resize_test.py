@@ -181,6 +181,10 @@ for command, numbers in (("make", (5, 64, 3, 4)), ("empty", (1024, 1)), ("fixed"
         done = run(resize, heap, "--max-threads", str(number), "--ring-slots", str(ring))
         assert done.returncode == 0, done
         assert state()["max_threads"] == number
+        # A library that does not know of shared stocks must refuse the heap while there are any.
+        with open(heap, "rb") as f:
+            features = struct.unpack_from("<Q", f.read(136), 128)[0]
+        assert bool(features & 2) == (number != 4), (features, number)
         if number < 100:
             done = run(growing_heap, "threads", heap)
             assert done.returncode == 0 and done.stdout == f"{number} threads\n", done
@@ -302,18 +306,18 @@ with open(heap + ".resized") as theirs:
     assert theirs.read() == "mine"
 os.unlink(heap + ".resized")
 
-# Another file gets the name while fur-resize works: it stays, and so does the old heap.
-if swapped_path:
-    for name in ("heap-found", "other"):
-        shutil.copyfile(heap, place + "/" + name)
-    os.rename(place + "/heap-found", heap)
+# Another file gets the name while fur-resize works, also at the last moment: it stays.
+for use in ("1", "2") if swapped_path else ():
+    shutil.copyfile(heap, place + "/other")
     before = contents()
     done = subprocess.run(
         [resize, heap, "--log-bytes", "65536"],
         capture_output=True,
         text=True,
         env=dict(
-            os.environ, LD_PRELOAD=swapped_path, SWAP_END="/heap", SWAP_OTHER=place + "/other"
+            os.environ,
+            **{"LD_PRELOAD": swapped_path, "SWAP_END": "/heap", "SWAP_USE": use},
+            SWAP_OTHER=place + "/other",
         ),
     )
     assert done.returncode == 1 and "another file has got the heap's name" in done.stderr, done
