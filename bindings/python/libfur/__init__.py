@@ -830,6 +830,8 @@ class Heap:
 
     def _transaction(self) -> Optional[_Transaction]:
         """The transaction that an operation here is a part of.  Raises Error."""
+        if self._local.me is None:
+            self._register()
         transaction = self._opened()
         if transaction is None:
             return None
