@@ -830,6 +830,8 @@ class Heap:
 
     def _transaction(self) -> Optional[_Transaction]:
         """The transaction that an operation here is a part of.  Raises Error."""
+        if self._local.me is None:
+            self._register()
         transaction = self._opened()
         if transaction is None:
             return None
@@ -895,7 +897,7 @@ class Heap:
 
     def remove_root(self, name: str) -> bool:
         """Forget the name of a map.  The map stays in the heap, for those who have it; destroy()
-        frees it, too.  Returns: was there such a name?  Raises Error."""
+        frees it as well.  Returns: was there such a name?  Raises Error."""
         key = _name(name)
         self._outside()
         self._maps.pop(name, None)
@@ -1035,7 +1037,7 @@ class Map(MutableMapping[T, T], Generic[T]):
             value = self._find(k)
             if value is not None:
                 self._change("remove", k, len(k))
-        # Not in the block: a KeyError would roll back a block around it, too.
+        # Not in the block: a KeyError would also roll back a block around it.
         if value is not None:
             return self._decode(value)
         if not default:

@@ -515,7 +515,7 @@ class Processes(ContextTest):
         def end_block() -> None:
             with heap.update():
                 m["k"] = "x"
-                # The child leaves the block, too: os.fork() returns twice.
+                # The child also leaves the block: os.fork() returns twice.
                 pid = os.fork()
                 if pid:
                     os.waitpid(pid, 0)

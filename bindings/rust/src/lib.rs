@@ -316,7 +316,7 @@ impl<'h> Thread<'h> {
         self.map(name)
     }
     /// Forget the name of a map.  The map stays in the heap, for those who have it:
-    /// [`Thread::destroy`] frees it, too.  Returns: was there such a name?
+    /// [`Thread::destroy`] frees it as well.  Returns: was there such a name?
     /// Errors: inside a transaction.
     pub fn remove_root(&self, name: &str) -> Result<bool> {
         let name = c_string(name.as_bytes(), "name")?;
