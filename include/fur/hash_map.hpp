@@ -393,7 +393,7 @@ private:
 		return p.leaf || !word ? p : leaf_in(tx, word, inner);
 	}
 	template <class Tx, class Inner>
-	static Place leaf_in(Tx *tx, uint64_t word, Inner inner)
+	[[gnu::noinline]] static Place leaf_in(Tx *tx, uint64_t word, Inner inner)
 	{
 		auto *bucket = detail::pointer<uint64_t>(word & ~LOW);
 		Place p = descend(tx, &bucket[ROOT], inner(bucket), word);
@@ -643,7 +643,7 @@ private:
 	}
 	/* The leaf is full, and no list. */
 	template <class Tx>
-	static void grow(Tx *tx, const Place &p)
+	[[gnu::noinline]] static void grow(Tx *tx, const Place &p)
 	{
 		const unsigned depth = depth_of(tx, p.leaf);
 		const Hashes hashes = hashes_in(tx, p.bucket, p.leaf);
@@ -746,7 +746,7 @@ private:
 	/* An entry of the leaf of a list is gone.  Returns: whether it is the only leaf now, and
 	 * no list any more. */
 	template <class Tx>
-	static bool shorten(Tx *tx, const Place &p, uint64_t *leaf)
+	[[gnu::noinline]] static bool shorten(Tx *tx, const Place &p, uint64_t *leaf)
 	{
 		const bool ends = !next_leaf(tx, p.leaf) && entries_of(tx, leaf) <= FEW;
 		if (ends)
@@ -775,7 +775,7 @@ private:
 	}
 	/* The leaf at `p` has few entries, or none. */
 	template <class Tx>
-	void shrink(Tx *tx, uint64_t outer, const Place &p)
+	[[gnu::noinline]] void shrink(Tx *tx, uint64_t outer, const Place &p)
 	{
 		if (p.bucket) {
 			join_leaves(tx, &p.bucket[ROOT], p.hash);
@@ -877,8 +877,8 @@ private:
 		uint64_t all;
 		return n == 0 || log_left(tx, &all) / 8 > 16 * words;
 	}
-	/* Put the entries of two halves together, in the leaf that has more of them.  False: the log
-	 * has too little room. */
+	/* Put the entries of two halves together, in the leaf that has more of them.  False: the
+	 * log has too little room. */
 	template <class Tx>
 	static bool join(Tx *tx, const Place &p, uint64_t *other)
 	{

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * map_room_test.cpp - maps that shrink: memory that entries do not need any more, clearing in parts,
- * and keys that are alike, all with the smallest log; and keys that no map can hold.
+ * map_room_test.cpp - maps that shrink: memory that entries do not need any more, clearing in
+ * parts, and keys that are alike, all with the smallest log; and keys that no map can hold.
  */
 #include "containers.hpp"
 
@@ -278,6 +278,20 @@ TYPED_TEST(SmallLog, ClearInParts_EmptiesTheMap)
 	EXPECT_EQ(blocks_of(this->heap_), this->empty_ - 1);
 }
 
+/* The name goes together with the map. */
+TYPED_TEST(SmallLog, AMapGoesWithItsName)
+{
+	this->insert(0, 900);
+	fur::clear(this->self_, *this->map_);
+	this->update([&](fur_update *tx) {
+		EXPECT_TRUE(fur::remove_root(this->heap_, tx, "map"));
+		fur::destroy(tx, this->map_);
+		EXPECT_FALSE(fur::remove_root(this->heap_, tx, "map"));
+	});
+	EXPECT_LT(blocks_of(this->heap_), this->empty_);
+	EXPECT_EQ(fur::find_root<TypeParam>(this->heap_, this->self_, "map"), nullptr);
+}
+
 /* Each part leaves a map that goes on working, whatever comes between. */
 TYPED_TEST(SmallLog, AKillBetweenTheParts_LeavesASmallerMap)
 {
@@ -471,53 +485,72 @@ TEST_F(ChosenKeys, CostWhatOthersCost)
 }
 
 /* Before there were buckets, such keys were in a list below 60 bits of tables. */
-TEST_F(ChosenKeys, AListOfAnOlderLibrary_Works)
+class OldList : public ChosenKeys
 {
-	const uint64_t hash = fur::stored<Chosen>::hash_of(chosen(0));
-	constexpr uint64_t LEAF_WORDS = 2 + 8 * 2 + 8, LISTED = 20;
-	const auto node = [&](size_t words) {
+protected:
+	enum : uint64_t { LISTED = 20, LEAF_WORDS = 2 + 8 * 2 + 8 };
+
+	uint64_t *node(size_t words)
+	{
 		return update([&](fur_update *tx) {
 			void *p = fur_alloc_aligned(tx, 8 * words, FUR_CACHE_LINE);
 			const std::vector<uint64_t> zeroes(words);
 			fur_write(tx, p, zeroes.data(), 8 * words);
 			return static_cast<uint64_t *>(p);
 		});
-	};
-	const auto word_of = [](const void *p) { return reinterpret_cast<uintptr_t>(p); };
-	const auto store = [&](uint64_t *at, uint64_t word) {
+	}
+	static uint64_t word_of(const void *p)
+	{
+		return reinterpret_cast<uintptr_t>(p);
+	}
+	void store(uint64_t *at, uint64_t word)
+	{
 		update([&](fur_update *tx) { fur_store(tx, at, word); });
-	};
-	insert(0, 1);
-	erase(0, 1);
-	auto *slot = reinterpret_cast<uint64_t *>(map_);
-	update([&](fur_update *tx) { fur_free(tx, reinterpret_cast<void *>(fur_load(tx, slot))); });
-	uint64_t *parts = node(16 * FUR_CACHE_LINE / 8);
-	store(parts, LISTED);
-	store(slot + 1, word_of(parts));
-	for (unsigned used = 0; used < 60; used++) {
-		uint64_t *table = node(3), *empty = node(LEAF_WORDS);
-		store(empty + 1, used + 1);
-		store(slot, word_of(table) | 1);
-		const bool right = hash >> (63 - used) & 1;
-		store(table + 1 + !right, word_of(empty));
-		slot = table + 1 + right;
 	}
-	uint64_t next = 0;
-	for (uint64_t n = 0; n < LISTED; n += 8) {
-		uint64_t *leaf = node(LEAF_WORDS);
-		update([&](fur_update *tx) {
-			for (uint64_t k = 0; k < 8 && n + k < LISTED; k++) {
-				fur_store(tx, &leaf[2 + 2 * k], chosen(n + k).a);
-				fur_store(tx, &leaf[3 + 2 * k], chosen(n + k).b);
-				fur_store(tx, &leaf[18 + k], n + k);
-				fur_store(tx, &leaf[0],
-				        fur_load(tx, &leaf[0]) | (0x80 | (hash & 127)) << 8 * k);
-			}
-			fur_store(tx, &leaf[1], next | 60);
-		});
-		next = word_of(leaf);
+	/* The slot below 60 bits of the hash. */
+	uint64_t *deep_slot(uint64_t hash)
+	{
+		auto *slot = reinterpret_cast<uint64_t *>(map_);
+		uint64_t *parts = node(16 * FUR_CACHE_LINE / 8);
+		store(parts, LISTED);
+		store(slot + 1, word_of(parts));
+		for (unsigned used = 0; used < 60; used++) {
+			uint64_t *table = node(3), *empty = node(LEAF_WORDS);
+			store(empty + 1, used + 1);
+			store(slot, word_of(table) | 1);
+			const bool right = hash >> (63 - used) & 1;
+			store(table + 1 + !right, word_of(empty));
+			slot = table + 1 + right;
+		}
+		return slot;
 	}
-	store(slot, next);
+	uint64_t *list_of(uint64_t hash)
+	{
+		uint64_t *leaf = nullptr;
+		for (uint64_t n = 0; n < LISTED; n += 8) {
+			uint64_t *next = leaf;
+			leaf = node(LEAF_WORDS);
+			update([&](fur_update *tx) {
+				uint64_t tags = 0;
+				for (uint64_t k = 0; k < 8 && n + k < LISTED; k++) {
+					fur_store(tx, &leaf[2 + 2 * k], chosen(n + k).a);
+					fur_store(tx, &leaf[3 + 2 * k], chosen(n + k).b);
+					fur_store(tx, &leaf[18 + k], n + k);
+					tags |= (0x80 | (hash & 127)) << 8 * k;
+				}
+				fur_store(tx, &leaf[0], tags);
+				fur_store(tx, &leaf[1], word_of(next) | 60);
+			});
+		}
+		return leaf;
+	}
+};
+
+TEST_F(OldList, Works)
+{
+	const uint64_t hash = fur::stored<Chosen>::hash_of(chosen(0));
+	uint64_t *slot = deep_slot(hash);
+	store(slot, word_of(list_of(hash)));
 	reopen();
 	expect_whole(LISTED);
 	EXPECT_EQ(raw_of(map_).longest_list, 3u);
@@ -643,6 +676,15 @@ struct fur::hash<Moody> {
 namespace
 {
 
+/* Its < is no order. */
+struct Unordered {
+	uint64_t n;
+	bool operator<(const Unordered &other) const
+	{
+		return fur::detail::mix(n + 1, other.n + 7) % 2;
+	}
+};
+
 class OddKeys : public ContainerHeap
 {
 protected:
@@ -722,6 +764,25 @@ TEST_F(OddKeys, AHashMapRefusesNan)
 		EXPECT_FALSE(map->contains(tx, {NAN_KEY}));
 		EXPECT_EQ(map->size(tx), 1u);
 	});
+}
+
+TEST_F(OddKeys, ALessThatIsNoOrder_DamagesOnlyItsMap)
+{
+	auto *map = fur::root<fur::ordered_map<Unordered, uint64_t, 4>>(heap_, self_, "map");
+	const uint64_t empty = blocks_of(heap_);
+	std::mt19937_64 random(7);
+	for (int n = 0; n < 3000; n++)
+		update([&](fur_update *tx) {
+			const Unordered key{random() % 200};
+			if (random() % 3)
+				map->insert_or_assign(tx, key, 1);
+			else
+				map->erase(tx, key);
+			(void)map->find(tx, key);
+			(void)map->floor(tx, key);
+		});
+	fur::clear(self_, *map);
+	EXPECT_EQ(blocks_of(heap_), empty);
 }
 
 TEST_F(OddKeys, AComparisonThatThrows_RollsTheUpdateBack)
