@@ -12,14 +12,16 @@
  *                     return;                        // the commit returns the reason
  *     }
  *
- * A map grows as it needs, and frees what it does not need any more.  An ordered map (B+tree) keeps
- * its keys in the order of memcmp(), a shorter one before those that it begins.  A hash map finds a
- * key with fewer loads, and has no order.  Keys and values have up to 4 GiB; a key or value of up
- * to 12 bytes needs no block of its own.  In memory they are a fur::ordered_map and a fur::hash_map
- * from fur::string to fur::string (docs/containers.md), behind a word that says which.
+ * A map grows as it needs, and frees the nodes that its entries do not need any more.  An ordered
+ * map (B+tree) keeps its keys in the order of memcmp(), a shorter one before those that it begins.
+ * A hash map finds a key with fewer loads, and has no order; keys that a stranger has chosen do not
+ * make it slow.  Keys and values have up to 4 GiB; a key or value of up to 12 bytes needs no block
+ * of its own.  In memory they are a fur::ordered_map and a fur::hash_map from fur::string to
+ * fur::string (docs/containers.md), behind a word that says which.
  *
- * Every function works in a transaction, except for fur_map_root(), fur_map_find_root() and
- * fur_map_remove_root(), which begin one of their own.  Where the comment says `tx`, it is a
+ * Every function works in a transaction, except for fur_map_root(), fur_map_find_root(),
+ * fur_map_remove_root(), fur_map_clear_in_parts() and fur_map_destroy_in_parts(), which begin their
+ * own.  Where the comment says `tx`, it is a
  * fur_ro * or a fur_update *: macros in C, overloads in C++.  A binding calls the function that the
  * macro chooses: its name ends in _ro or _update.
  *
@@ -68,7 +70,8 @@ FUR_API FUR_MUST_USE int fur_map_root(fur_heap *heap, fur_thread *thread, const 
 FUR_API FUR_MUST_USE int fur_map_find_root(fur_heap *heap, fur_thread *thread, const char *name,
         enum fur_map_kind kind, fur_map **map);
 
-/* fur_map_remove_root - forget the name.  The map stays: fur_map_destroy() frees it.
+/* fur_map_remove_root - forget the name.  The map stays: fur_map_destroy() frees it, afterwards, so
+ * that no crash leaves the name of freed memory.
  * Returns: 1; 0 if there is no such name.
  * Errors:  FUR_EINVAL (NULL); FUR_ENESTED inside a transaction; those of fur_update_run(). */
 FUR_API FUR_MUST_USE int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *name);
@@ -79,17 +82,36 @@ FUR_API FUR_MUST_USE int fur_map_remove_root(fur_heap *heap, fur_thread *thread,
  *          fur_commit() then returns the reason. */
 FUR_API fur_map *fur_map_create(fur_update *update, enum fur_map_kind kind);
 
-/* fur_map_destroy - remove all entries, and free the map.  NULL is allowed.
+/* fur_map_destroy - remove all entries, and free the map.  NULL is allowed.  See fur_map_clear().
  * Returns: 0.
  * Errors:  as fur_map_clear(). */
 FUR_API FUR_MUST_USE int fur_map_destroy(fur_update *update, fur_map *map);
 
 /* fur_map_clear - remove all entries.  The update frees a block for each few entries, and for each
  * key and value of more than 12 bytes.  If the log has no room for that, the update fails: then
- * remove the entries in several updates.
+ * call fur_map_clear_in_parts().
  * Returns: 0.
  * Errors:  FUR_ETOOBIG, and those of all functions. */
 FUR_API FUR_MUST_USE int fur_map_clear(fur_update *update, fur_map *map);
+
+/* fur_map_clear_in_parts - remove all entries in several updates, each of up to 1000 entries, or
+ * fewer if the log is small.  So it empties a map of any size, with any log; it is not atomic.
+ * Visible: other threads see the map shrink.  If they add entries, those are removed as well.
+ * Crash:   the map has fewer entries, and can be used as any other.
+ * Durable: before return.
+ * Returns: 0.
+ * Errors:  FUR_EINVAL; FUR_ENESTED inside a transaction; those of fur_update_run().  What is
+ *          removed by then stays removed. */
+FUR_API FUR_MUST_USE int fur_map_clear_in_parts(fur_thread *thread, fur_map *map);
+
+/* fur_map_destroy_in_parts - the same, and free the map in the last of the updates.  NULL is
+ * allowed.  For a map that no name or pointer in the heap leads to any more: a crash leaks what is
+ * left of it.  For a map with a name, call fur_map_clear_in_parts(), fur_map_remove_root(), and
+ * then fur_map_destroy(): a crash leaks 128 bytes at most.
+ * Durable: before return.
+ * Returns: 0.
+ * Errors:  as fur_map_clear_in_parts(). */
+FUR_API FUR_MUST_USE int fur_map_destroy_in_parts(fur_thread *thread, fur_map *map);
 
 /* fur_map_put - give the key this value.
  * Visible, Durable: with fur_commit().

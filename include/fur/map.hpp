@@ -187,6 +187,38 @@ void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 
 		});
 }
 
+/* clear - remove all entries of a map, in as many updates as it takes: each removes some `batch` of
+ * them, or fewer if the log is small.  So it empties a map of any size, with any log; it is not
+ * atomic.  A crash, or an exception, leaves a map with fewer entries, which can be used, and
+ * cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
+ * Durable: what is removed so far, with each update.   Errors: Error. */
+template <class Map>
+void clear(fur_thread *thread, Map &map, size_t batch = 1000)
+{
+	while (update(thread, rerun, [&](fur_update *tx) { return map.clear_some(tx, batch); }))
+		;
+}
+
+/* destroy - clear() a map that make() or root() has made, and free it with the last part: for maps
+ * that are too large for destroy(tx, map).  Nothing may lead to the map any more, or a crash would
+ * leave a name, or a pointer, of freed memory; but then a crash leaks what is left.  To be safe
+ * from both, clear() the map, and call remove_root(heap, tx, name) and destroy(tx, map) in one
+ * update.
+ * NULL is allowed.
+ * Durable: before return.   Errors: Error. */
+template <class Map>
+void destroy(fur_thread *thread, Map *map, size_t batch = 1000)
+{
+	const auto part = [=](fur_update *tx) {
+		if (map->clear_some(tx, batch))
+			return true;
+		destroy(tx, map);
+		return false;
+	};
+	while (map && update(thread, rerun, part))
+		;
+}
+
 } // namespace fur
 
 #endif /* FUR_MAP_HPP */

@@ -215,9 +215,9 @@ public:
 		bool seen_ = false, done_ = false; /* seen_: the entry of key_ */
 	};
 
-	/* clear - remove all entries.  The update frees a block for each node; if the map has so
-	 * many that the log has no room for that, the commit fails with FUR_ETOOBIG: then remove
-	 * the entries in several updates. */
+	/* clear - remove all entries.  The update frees a block for each node, and those of the
+	 * entries.  If the log has no room for that, it fails with FUR_ETOOBIG: then call
+	 * fur::clear() (map.hpp), which takes several updates. */
 	template <class Tx>
 	void clear(Tx *tx)
 	{
@@ -227,6 +227,24 @@ public:
 		if (root)
 			free_below(tx, root);
 		sizes_.destroy(tx);
+	}
+	/* clear_some - a part of clear(): remove up to `most` entries, or fewer if a quarter of the
+	 * log is full.  The map is whole in between; calls in several updates empty it with any
+	 * log.   Returns: whether there is more to do. */
+	template <class Tx>
+	bool clear_some(Tx *tx, size_type most)
+	{
+		detail::check_changes<Tx>();
+		uint64_t root;
+		while ((root = fur_load(tx, &root_)) != 0) {
+			Path path;
+			remove_at(tx, path, first_leaf(tx, root, path), 0);
+			if (most-- <= 1 || !detail::room_for_a_step(tx))
+				return true;
+		}
+		fur_store(tx, &root_, 0);
+		sizes_.destroy(tx);
+		return false;
 	}
 
 private:
@@ -339,7 +357,7 @@ private:
 	template <class Tx>
 	std::pair<uint64_t *, unsigned> find_key(Tx *tx, key_view key) const
 	{
-		uint64_t *leaf = descend(tx, key, nullptr);
+		uint64_t *leaf = key_codec::is_key(key) ? descend(tx, key, nullptr) : nullptr;
 		if (!leaf)
 			return {nullptr, 0};
 		const Order order = order_of(tx, leaf);
@@ -502,6 +520,7 @@ private:
 	template <class Tx>
 	std::pair<uint64_t *, bool> add(Tx *tx, key_view key, mapped_view value)
 	{
+		key_codec::check_key(key);
 		Path path;
 		uint64_t *leaf = descend(tx, key, &path);
 		if (!leaf) {
@@ -543,13 +562,32 @@ private:
 	bool remove(Tx *tx, key_view key)
 	{
 		Path path;
-		uint64_t *node = descend(tx, key, &path);
-		if (!node)
+		uint64_t *leaf = key_codec::is_key(key) ? descend(tx, key, &path) : nullptr;
+		if (!leaf)
 			return false;
+		const Order order = order_of(tx, leaf);
+		const unsigned i = lower(tx, leaf, order, key);
+		if (!has(tx, leaf, order, i, key))
+			return false;
+		remove_at(tx, path, leaf, i);
+		return true;
+	}
+	template <class Tx>
+	static uint64_t *first_leaf(Tx *tx, uint64_t root, Path &path)
+	{
+		while (!is_leaf(root)) {
+			uint64_t *inner = node_of(root);
+			const Order order = order_of(tx, inner);
+			path.add(inner, order, 0);
+			root = child(tx, inner, order, 0);
+		}
+		return node_of(root);
+	}
+	/* Entry i of the leaf. */
+	template <class Tx>
+	void remove_at(Tx *tx, Path &path, uint64_t *node, unsigned i)
+	{
 		Order order = order_of(tx, node);
-		unsigned i = lower(tx, node, order, key);
-		if (!has(tx, node, order, i, key))
-			return false;
 		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -1);
 		fur_store(tx, node, order.removed(i).word);
 		key_codec::destroy(tx, key_at(node, order.place(i)));
@@ -560,7 +598,7 @@ private:
 			if (!path.levels) {
 				fur_store(tx, &root_, 0);
 				fur_free(tx, empty);
-				return true;
+				return;
 			}
 			node = path.node[--path.levels];
 			order = path.order[path.levels];
@@ -569,7 +607,6 @@ private:
 			key_codec::destroy(tx, key_at(node, order.place(i)));
 			fur_free(tx, empty);
 		}
-		return true;
 	}
 	template <class Tx>
 	static void free_below(Tx *tx, uint64_t word)
@@ -735,6 +772,8 @@ private:
 		template <class Before>
 		void seek(key_view key, Before before)
 		{
+			if (!key_codec::is_key(key))
+				return;
 			leaf_ = map_->descend(tx_, key, &path_);
 			if (!leaf_)
 				return;
@@ -746,6 +785,8 @@ private:
 		/* To the last entry whose key is not larger. */
 		void seek_last(key_view key)
 		{
+			if (!key_codec::is_key(key))
+				return;
 			leaf_ = map_->descend(tx_, key, &path_);
 			if (!leaf_)
 				return;

@@ -198,14 +198,18 @@ T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t vers
 	});
 }
 
-/* remove_root - forget the name.  The object stays: destroy() it before, in an update of its own.
- * Returns: whether there was such a root.   Errors: Error. */
+/* remove_root - forget the name.  The object stays: destroy(tx, object) in the same update, so that
+ * no crash leaves the one without the other.
+ * Returns: whether there was such a root. */
+inline bool remove_root(fur_heap *heap, fur_update *tx, std::string_view name)
+{
+	auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+	return names && names->erase(tx, name);
+}
+/* The same in an update of its own.   Errors: Error. */
 inline bool remove_root(fur_heap *heap, fur_thread *thread, std::string_view name)
 {
-	return update(thread, [&](fur_update *tx) {
-		auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
-		return names && names->erase(tx, name);
-	});
+	return update(thread, [&](fur_update *tx) { return remove_root(heap, tx, name); });
 }
 
 } // namespace fur

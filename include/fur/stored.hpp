@@ -20,7 +20,10 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <stdexcept>
+#include <sys/random.h>
 #include <type_traits>
+#include <utility>
 
 namespace fur
 {
@@ -101,6 +104,25 @@ uint64_t *new_node(Tx *tx, size_t words)
 	return static_cast<uint64_t *>(node);
 }
 
+/* log_left - how much the update can still log, in bytes; `all`: the size of its log.  Only
+ * libfur's updates have a log that may be too small. */
+template <class Tx>
+uint64_t log_left(Tx *tx, uint64_t *all)
+{
+	if constexpr (std::is_same_v<Tx, fur_update>)
+		return fur_update_room(tx, all);
+	return *all = UINT64_MAX;
+}
+/* May an update that does its work in steps take another one?  Even the smallest log has room for
+ * each step in three quarters of its size. */
+template <class Tx>
+bool room_for_a_step(Tx *tx)
+{
+	uint64_t all;
+	const uint64_t left = log_left(tx, &all);
+	return left >= all / 4 * 3;
+}
+
 template <class T>
 T *pointer(uint64_t word)
 {
@@ -130,6 +152,44 @@ uint64_t hash_words(size_t bytes, WordAt word_at)
 		hash = mix(hash ^ word_at(at / 8), B);
 	return mix(hash ^ B, A);
 }
+/* The same with a secret: SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012).  Whoever chooses
+ * keys, but does not know the secret, cannot make them collide.  A part of the format, too. */
+template <class WordAt>
+uint64_t secret_hash_words(const uint64_t *secret, size_t bytes, WordAt word_at)
+{
+	uint64_t a = secret[0] ^ 0x736f6d6570736575, b = secret[1] ^ 0x646f72616e646f6d,
+	         c = secret[0] ^ 0x6c7967656e657261, d = secret[1] ^ 0x7465646279746573;
+	const auto left = [](uint64_t word, int n) { return word << n | word >> (64 - n); };
+	const auto round = [&] {
+		a += b, b = left(b, 13) ^ a, a = left(a, 32);
+		c += d, d = left(d, 16) ^ c;
+		a += d, d = left(d, 21) ^ a;
+		c += b, b = left(b, 17) ^ c, c = left(c, 32);
+	};
+	const auto take = [&](uint64_t word) {
+		d ^= word;
+		round();
+		a ^= word;
+	};
+	for (size_t i = 0; i < bytes / 8; i++)
+		take(word_at(i));
+	take((bytes % 8 ? word_at(bytes / 8) : 0) | static_cast<uint64_t>(bytes) << 56);
+	c ^= 0xff;
+	for (int n = 0; n < 3; n++)
+		round();
+	return a ^ b ^ c ^ d;
+}
+/* Two words that no stranger can guess. */
+inline void make_secret(uint64_t *secret)
+{
+	const size_t bytes = 2 * sizeof *secret;
+	if (getrandom(secret, bytes, 0) == static_cast<ssize_t>(bytes))
+		return;
+	/* A sandbox forbids the call.  Addresses are random too, though less so. */
+	secret[0] = mix(word_of(secret), 0x9e3779b97f4a7c15);
+	secret[1] = mix(word_of(__builtin_return_address(0)), secret[0]);
+}
+
 /* Word i of `bytes` bytes, as hash_words() wants it. */
 inline uint64_t word_in(const void *from, size_t bytes, size_t i)
 {
@@ -142,7 +202,18 @@ inline uint64_t hash_bytes(const void *from, size_t bytes)
 {
 	return hash_words(bytes, [=](size_t i) { return word_in(from, bytes, i); });
 }
+inline uint64_t secret_hash_bytes(const uint64_t *secret, const void *from, size_t bytes)
+{
+	return secret_hash_words(secret, bytes, [=](size_t i) { return word_in(from, bytes, i); });
+}
 
+template <class T, class = bool>
+struct has_equal : std::false_type {
+};
+template <class T>
+struct has_equal<T, decltype(bool(std::declval<const T &>() == std::declval<const T &>()))>
+    : std::true_type {
+};
 } // namespace detail
 
 /* hash - the hash of a key, a part of the heap's format: it must not change while heaps have maps
@@ -154,11 +225,21 @@ struct hash {
 	static_assert(std::has_unique_object_representations_v<T>,
 	        "fur::hash: equal keys of this type may differ in their bytes (padding, floating "
 	        "point): specialise fur::hash for it");
+	using of_bytes = T; /* specialisations have none */
 	static uint64_t of(const T &key)
 	{
 		return detail::hash_bytes(&key, sizeof key);
 	}
 };
+namespace detail
+{
+template <class T, class = T>
+struct hashes_bytes : std::false_type {
+};
+template <class T>
+struct hashes_bytes<T, typename hash<T>::of_bytes> : std::true_type {
+};
+} // namespace detail
 
 template <class T>
 struct stored {
@@ -229,6 +310,32 @@ struct stored {
 	static uint64_t hash_of(view value)
 	{
 		return hash<T>::of(value);
+	}
+	/* Can a map find it again?  NaN, for one, differs from itself. */
+	static bool is_key(view value)
+	{
+		if constexpr (detail::has_equal<T>::value)
+			return static_cast<bool>(value == value);
+		return true;
+	}
+	/* For a call that would add it. */
+	static void check_key(view value)
+	{
+		if (!is_key(value))
+			throw std::invalid_argument(
+			        "fur: a key that is not equal to itself, such as NaN, cannot be "
+			        "in a map, for no call would find it: check keys before you "
+			        "insert them");
+	}
+	/* Another one, for keys whose hashes are alike.  A hash of the program's is only mixed:
+	 * equal ones stay equal. */
+	static uint64_t secret_hash_of(const uint64_t *secret, view value)
+	{
+		if constexpr (detail::hashes_bytes<T>::value)
+			return detail::secret_hash_bytes(secret, &value, sizeof value);
+		else
+			return detail::secret_hash_words(
+			        secret, 8, [&](size_t) { return hash_of(value); });
 	}
 };
 

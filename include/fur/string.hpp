@@ -148,6 +148,15 @@ struct TextCodec {
 	{
 		return hash_bytes(value.data(), value.size());
 	}
+	static constexpr bool is_key(const view &)
+	{
+		return true;
+	}
+	static constexpr void check_key(const view &) {}
+	static uint64_t secret_hash_of(const uint64_t *secret, const view &value)
+	{
+		return secret_hash_bytes(secret, value.data(), value.size());
+	}
 	/* As std::string_view::compare(): the stored text with `value`. */
 	template <class Tx>
 	static int compare(Tx *tx, const uint64_t *at, const view &value)
@@ -183,11 +192,16 @@ private:
 		auto *block = static_cast<uint64_t *>(fur_alloc(tx, 8 * words));
 		if (!block)
 			no_room(tx);
-		if constexpr (is_fur<Tx>) {
+		if constexpr (std::is_same_v<Tx, fur_update>) {
 			fur_write(tx, block, value.data(), value.size());
 			return block;
 		}
-		for (size_t i = 0; i < words; i++)
+		/* Others may hash the block's words, so there are zeroes behind the text. */
+		size_t i = 0;
+		if constexpr (is_fur<Tx>)
+			if (i = value.size() / 8; i > 0)
+				fur_write(tx, block, value.data(), 8 * i);
+		for (; i < words; i++)
 			fur_store(tx, &block[i], word_in(value.data(), value.size(), i));
 		return block;
 	}

@@ -28,6 +28,15 @@ FUR_API int fur_update_error(const fur_update *tx)
 	return tx ? tx->error : FUR_ENOTX;
 }
 
+FUR_API uint64_t fur_update_room(const fur_update *tx, uint64_t *log_bytes)
+{
+	const uint64_t all = tx ? tx->thread->durability->super->log_bytes : 0,
+	               used = tx ? tx->log->head - tx->log->start : 0;
+	if (log_bytes)
+		*log_bytes = all;
+	return used < all ? all - used : 0;
+}
+
 /* In hardware: abort, and make room outside.  Otherwise make room here, because the updates in
  * flight need nothing of ours to finish. */
 bool store_make_room(struct fur_update *tx)

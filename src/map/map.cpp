@@ -53,6 +53,14 @@ void fur_free(Writer *tx, void *block)
 {
 	::fur_free(tx->update, block);
 }
+void fur_write(Writer *tx, void *to, const void *from, size_t bytes)
+{
+	::fur_write(tx->update, to, from, bytes);
+}
+uint64_t log_left(Writer *tx, uint64_t *all)
+{
+	return fur_update_room(tx->update, all);
+}
 void fur_promote(Writer *tx, void *at)
 {
 	::fur_promote(tx->update, at);
@@ -65,6 +73,15 @@ void fur_promote(Writer *tx, void *at)
 {
 	no_room(tx);
 }
+
+} // namespace
+
+/* It has fur_read() and fur_write(). */
+template <>
+constexpr bool fur::detail::is_fur<Writer> = true;
+
+namespace
+{
 
 /* The type of keys and values: laid out as a fur::string. */
 struct Bytes {
@@ -138,6 +155,13 @@ struct fur::stored<Bytes> : fur::detail::TextCodec<BytesView> {
 		if (!value.block())
 			return Codec::hash_of(value);
 		return detail::hash_words(value.size(), [&](size_t i) { return value.word(i); });
+	}
+	static uint64_t secret_hash_of(const uint64_t *secret, const view &value)
+	{
+		if (!value.block())
+			return Codec::secret_hash_of(secret, value);
+		return detail::secret_hash_words(
+		        secret, value.size(), [&](size_t i) { return value.word(i); });
 	}
 };
 
@@ -547,6 +571,38 @@ void make_root(fur_update *update, void *arg)
 	else
 		call->result = try_to(update, [&](Writer *tx) { return add_root(tx, call); });
 }
+/* The arguments of the body of fur_map_clear_in_parts() and fur_map_destroy_in_parts(). */
+struct PartCall {
+	fur_map *map;
+	bool destroys;
+	const char *function;
+	int result; /* 1: there is more to do */
+};
+void clear_part(fur_update *update, void *arg)
+{
+	enum : uint64_t { ENTRIES = 1000 };
+	auto *call = static_cast<PartCall *>(arg);
+	const int kind = begin(update, call->map, call->function);
+	call->result =
+	        kind < 0 ? kind
+	                 : try_to_change(update, call->map, kind, [](Writer *tx, auto &entries) {
+		                   return +entries.clear_some(tx, ENTRIES);
+	                   });
+	if (call->result == 0 && call->destroys)
+		call->result = fur_map_destroy(update, call->map);
+}
+int run_in_parts(fur_thread *thread, fur_map *map, bool destroys, const char *function)
+{
+	PartCall call{map, destroys, function, 1};
+	if (!thread)
+		return fur_fail(FUR_EINVAL, "%s: the thread is NULL", function);
+	if (thread->update.depth || thread->ro.depth)
+		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
+	while (call.result > 0)
+		if (int error = fur_update_run(thread, clear_part, &call))
+			return error;
+	return call.result;
+}
 void remove_root(fur_update *update, void *arg)
 {
 	auto *call = static_cast<RootCall *>(arg);
@@ -600,6 +656,16 @@ FUR_API int fur_map_destroy(fur_update *update, fur_map *map)
 	fur_store(update, &map->kind, 0); /* so that a use after this is found */
 	fur_free(update, map);
 	return update->error ? fur_fail(update->error, NO_ROOM) : 0;
+}
+
+FUR_API int fur_map_clear_in_parts(fur_thread *thread, fur_map *map)
+{
+	return run_in_parts(thread, map, false, __func__);
+}
+
+FUR_API int fur_map_destroy_in_parts(fur_thread *thread, fur_map *map)
+{
+	return map ? run_in_parts(thread, map, true, __func__) : 0;
 }
 
 FUR_API int fur_map_put(fur_update *update, fur_map *map, const void *key, size_t key_bytes,

@@ -287,9 +287,13 @@ TEST_F(ContainerLayout, MapsOfC)
 		auto hash = [](const std::string &key) {
 			return fur::stored<fur::string>::hash_of(key);
 		};
+		auto secret_hash = [](const uint64_t *secret, const std::string &key) {
+			return fur::stored<fur::string>::secret_hash_of(secret, key);
+		};
 		const auto entries =
 		        kind == FUR_MAP_HASH
-		                ? RawHashMap<fur::string, fur::string>(words + 1, hash).entries
+		                ? RawHashMap<fur::string, fur::string>(words + 1, hash, secret_hash)
+		                          .entries
 		                : RawOrderedMap<fur::string, fur::string, 15>(words + 1).entries;
 		EXPECT_EQ(entries.size(), 100u);
 		for (const auto &[key, value] : entries)

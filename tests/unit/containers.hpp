@@ -208,8 +208,10 @@ class RawHashMap
 public:
 	using Entries = std::map<typename Raw<K>::value, typename Raw<V>::value>;
 	using Hash = uint64_t (*)(const typename Raw<K>::value &);
+	using SecretHash = uint64_t (*)(const uint64_t *secret, const typename Raw<K>::value &);
 
-	RawHashMap(const void *map, Hash hash) : hash_(hash)
+	RawHashMap(const void *map, Hash hash, SecretHash secret_hash)
+	    : hash_(hash), secret_hash_(secret_hash)
 	{
 		const auto *words = static_cast<const uint64_t *>(map);
 		if (words[0])
@@ -217,10 +219,10 @@ public:
 		EXPECT_EQ(raw_size(words[1], entries.size()), entries.size());
 	}
 	Entries entries;
-	size_t leaves = 0, tables = 0, longest_list = 0;
+	size_t leaves = 0, tables = 0, longest_list = 0, buckets = 0;
 
 private:
-	enum : uint64_t { LOW = FUR_CACHE_LINE - 1 };
+	enum : uint64_t { LOW = FUR_CACHE_LINE - 1, BUCKET = 63, LIST = 64 };
 
 	/* The node of a slot that stands for all hashes that begin with the `used` bits. */
 	void look(uint64_t word, uint64_t begins, uint64_t used)
@@ -228,13 +230,16 @@ private:
 		const uint64_t bits = word & LOW;
 		if (!bits)
 			return list(address(word), begins, used);
+		if (bits == BUCKET)
+			return bucket(address(word - bits), used);
 		tables++;
 		ASSERT_LE(bits, 9u);
 		const uint64_t *slots = address(word - bits) + 1, end = used + bits;
 		for (uint64_t k = 0; k < UINT64_C(1) << bits;) {
 			uint64_t depth = end, span = 1;
-			if (!(slots[k] & LOW)) {
-				depth = address(slots[k])[1] & LOW;
+			if (!(slots[k] & LOW) || (slots[k] & LOW) == BUCKET) {
+				depth = slots[k] & LOW ? address(slots[k] - BUCKET)[0]
+				                       : address(slots[k])[1] & LOW & ~LIST;
 				ASSERT_GE(depth, used);
 				ASSERT_LE(depth, end);
 				span = UINT64_C(1) << (end - depth);
@@ -246,15 +251,27 @@ private:
 			k += span;
 		}
 	}
+	void bucket(const uint64_t *words, uint64_t depth)
+	{
+		buckets++;
+		ASSERT_EQ(secret_, nullptr) << "a bucket in a bucket";
+		ASSERT_EQ(words[0], depth);
+		ASSERT_EQ(words[1], UINT64_MAX);
+		secret_ = words + 2;
+		look(words[4], 0, 0);
+		secret_ = nullptr;
+	}
 	void list(const uint64_t *leaf, uint64_t begins, uint64_t depth)
 	{
+		const uint64_t flag = leaf[1] & LIST;
+		ASSERT_TRUE(!flag || secret_) << "a list outside of a bucket";
 		for (size_t length = 1; leaf; length++) {
-			ASSERT_EQ(leaf[1] & LOW, depth);
+			ASSERT_EQ(leaf[1] & LOW, depth | flag);
 			longest_list = std::max(longest_list, length);
 			leaves++;
 			entries_of(leaf, begins, depth);
 			leaf = address(leaf[1] & ~uint64_t(LOW));
-			ASSERT_TRUE(!leaf || depth == 60) << "a list that could be split";
+			ASSERT_TRUE(!leaf || depth == 60 || flag) << "a list that could be split";
 		}
 	}
 	void entries_of(const uint64_t *leaf, uint64_t begins, uint64_t depth)
@@ -264,7 +281,7 @@ private:
 			if (tag == 0)
 				continue;
 			const auto key = Raw<K>::of(leaf + 2 + k * Raw<K>::WORDS);
-			const uint64_t hash = hash_(key);
+			const uint64_t hash = secret_ ? secret_hash_(secret_, key) : hash_(key);
 			EXPECT_EQ(tag, 0x80 | (hash & 0x7f));
 			EXPECT_TRUE(depth == 0 || (hash ^ begins) >> (64 - depth) == 0);
 			const auto value =
@@ -273,6 +290,8 @@ private:
 		}
 	}
 	Hash hash_;
+	SecretHash secret_hash_;
+	const uint64_t *secret_ = nullptr; /* of the bucket that is looked at */
 };
 
 /* All of an ordered map, likewise. */

@@ -73,9 +73,13 @@ struct Kind<fur::hash_map<K, V>> {
 	{
 		return fur::stored<K>::hash_of(key);
 	}
+	static uint64_t secret_hash(const uint64_t *secret, const typename Raw<K>::value &key)
+	{
+		return fur::stored<K>::secret_hash_of(secret, key);
+	}
 	static Entries walk(const void *map)
 	{
-		return RawHashMap<K, V>(map, hash).entries;
+		return RawHashMap<K, V>(map, hash, secret_hash).entries;
 	}
 };
 template <class K, class V, unsigned FANOUT>
@@ -662,7 +666,7 @@ TYPED_TEST(Collisions, KeysThatAgreeInTheirHash)
 	this->insert_range(0, 60, &model);
 	this->expect_same(model);
 	if (std::is_same_v<K, Clash>) {
-		const Raw raw(this->map_, Kind<TypeParam>::hash);
+		const Raw raw(this->map_, Kind<TypeParam>::hash, Kind<TypeParam>::secret_hash);
 		EXPECT_EQ(raw.longest_list, 8u) << "60 keys of one hash";
 	}
 	for (int round = 0; round < 200; round++)
