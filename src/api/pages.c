@@ -95,7 +95,7 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 	const uint64_t bytes = durability_heap_bytes(t->durability);
 	const bool settled = settle_updates(t->durability) == 0;
 	if (settled && madvise(heap->file.base, bytes, MADV_DONTNEED)) {
-		/* Locked pages, mlock(2).  Each attempt makes all others wait, so do not try again. */
+		/* Locked pages, mlock(2).  Each attempt makes others wait: do not try again. */
 		arch_store(&limit->refused, 1);
 		durability_note(t->durability, EVENT_PAGES_LOCKED);
 	} else if (settled) {

@@ -7,8 +7,8 @@
  * fork() would share: docs/decisions/0011-copies-for-long-reads.md.
  *
  * The child takes the memory of the copy, and this process then fills it, because only this process
- * can replay into the copy meanwhile.  So where memory is short, as in a container with a limit, the
- * kernel ends the child and not the program; and the copy's memory is free again at once.
+ * can replay into the copy meanwhile.  So where memory is short, as in a container with a limit,
+ * the kernel ends the child and not the program; and the copy's memory is free again at once.
  */
 #include "api/heap.h"
 #include "base/error.h"

@@ -235,7 +235,7 @@ TEST_F(Scan, OtherForks_StillHaveTheHeapsPages)
 	heap_.close();
 }
 
-/* A group of processes with a limit on memory, in the group of this one; "" if there can be none. */
+/* A group of processes with a limit on memory, in the group of this one, or "". */
 std::string limited_group(const std::string &name, const std::string &bytes)
 {
 	std::ifstream groups("/proc/self/cgroup");

@@ -428,8 +428,8 @@ TEST_F(System, FileInMemory_IsNotSaidToSurviveAPowerFailure)
 	}
 }
 
-/* A look at the map of all pages takes long in a large heap.  The memory of the program itself, much
- * more than the limit, is no reason for one. */
+/* A look at the map of all pages takes long in a large heap.  The memory of the program itself,
+ * much more than the limit, is no reason for one. */
 TEST_F(System, LimitOfPages_InALargeProgram_LooksAtTheHeapSeldom)
 {
 	enum { PROGRAM = 128 << 20, LIMIT = 32 << 20, UPDATES = 40000 };
