@@ -110,8 +110,8 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 
 /* To count walks over the whole heap.  May there be more pages than `most`, after those that were
  * counted last?  An entry of the log makes one page private, or two.  Stores that have no entry, as
- * those to fresh memory, show in the process's anonymous pages; the program's own memory is in them,
- * too, and may be much more than the limit. */
+ * those to fresh memory, show in the process's anonymous pages.  The program's own memory is in
+ * them as well, and may be much more than the limit. */
 static bool may_exceed(const struct page_limit *limit, uint64_t anonymous, uint64_t most)
 {
 	const uint64_t counted = arch_load(&limit->counted), before = arch_load(&limit->anonymous);

@@ -184,8 +184,8 @@ int system_print(int fd, const char *text)
 
 /* -------------------------------------------------------------------- syncing */
 
-/* (INV-OS2) What an interrupted sync has not written stays dirty, and the next sync writes it.  After other
- * errors that is not so (INV-GC2). */
+/* What an interrupted sync has not written stays dirty, and the next sync writes it (INV-OS2).
+ * After other errors that is not so (INV-GC2). */
 int system_sync(int fd)
 {
 	int failed;
