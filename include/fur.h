@@ -529,6 +529,8 @@ FUR_API FUR_MUST_USE int fur_open_read_only(
  * the calling thread's process ends.
  * The scan registers its thread with the copy and begins read-only transactions, as readers of a
  * heap do; it may also load from the copy without them, because nothing changes it.
+ * The child takes the memory for the copy.  Where memory is short, as in a container with a limit,
+ * the kernel ends the child before other processes, and fur_scan() returns FUR_ESYS.
  * Errors:  FUR_ENESTED inside a transaction; FUR_EBUSY (another thread is making a copy; a replayer
  *          does not yield for ten seconds); FUR_ENOMEM or FUR_ENOSPC, as for fur_open_read_only();
  *          FUR_ESYS (no process could be made, or it ended before the scan returned); FUR_EINVAL;

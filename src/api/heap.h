@@ -18,6 +18,10 @@ struct page_limit {
 	int statm, pagemap;
 	pthread_mutex_t mutex; /* a thread that counts pages and hands them back holds it */
 	uint64_t times, bytes_handed_back; /* under the mutex: what these threads have done */
+	/* When a thread last counted the heap's private pages: how many it found, or UINT64_MAX,
+	 * and how many anonymous pages the process had; the log's entries since */
+	uint64_t counted, anonymous, entries;
+	uint64_t refused; /* 1: the kernel does not take pages back */
 };
 
 /* fur_options.log (log.c). */

@@ -61,6 +61,11 @@ void log_events(struct fur_heap *heap)
 		        "let readers not sleep; fur_options.reader_report names them",
 		        (unsigned long long)arch_load(&d->events.reader),
 		        (unsigned long long)arch_load(&d->events.waited_ns) / 1000000);
+	if (events & EVENT_PAGES_LOCKED)
+		write_line(heap, FUR_LOG_WARNING,
+		        "dram_bytes has no effect from now on: the program has locked pages of the "
+		        "heap in memory (mlock, mlockall), and the kernel does not take them back: "
+		        "unlock them, and open the heap again");
 	if (events & EVENT_FAILED)
 		write_line(heap, FUR_LOG_ERROR,
 		        "the heap has failed: close it and open it again; the cause: %s", d->cause);

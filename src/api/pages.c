@@ -93,23 +93,50 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 	FUR_ASSERT(lock_held(t->htm));
 	/* If the heap has failed, keep its pages: the file will never have their contents. */
 	const uint64_t bytes = durability_heap_bytes(t->durability);
-	if (settle_updates(t->durability) == 0 &&
-	        madvise(heap->file.base, bytes, MADV_DONTNEED) == 0) {
+	const bool settled = settle_updates(t->durability) == 0;
+	if (settled && madvise(heap->file.base, bytes, MADV_DONTNEED)) {
+		/* Locked pages, mlock(2).  Each attempt makes others wait: do not try again. */
+		arch_store(&limit->refused, 1);
+		durability_note(t->durability, EVENT_PAGES_LOCKED);
+	} else if (settled) {
 		arch_store(&limit->times, limit->times + 1);
 		arch_store(&limit->bytes_handed_back,
 		        limit->bytes_handed_back + pages * limit->page_bytes);
+		arch_store(&limit->counted, 0);
 	}
 	readers_let_in(t->htm);
 	turn_give(t->htm);
 }
 
-static void check_page_limit(struct fur_thread *t)
+/* To count walks over the whole heap.  May there be more pages than `most`, after those that were
+ * counted last?  An entry of the log makes one page private, or two.  Stores that have no entry, as
+ * those to fresh memory, show in the process's anonymous pages.  The program's own memory is in
+ * them as well, and may be much more than the limit. */
+static bool may_exceed(const struct page_limit *limit, uint64_t anonymous, uint64_t most)
+{
+	const uint64_t counted = arch_load(&limit->counted), before = arch_load(&limit->anonymous);
+	if (anonymous <= most)
+		return false;
+	if (counted > most)
+		return true;
+	return arch_load(&limit->entries) > (most - counted) / 2 ||
+	       (anonymous > before && anonymous - before > most - counted);
+}
+
+static void check_page_limit(struct fur_thread *t, uint64_t entries)
 {
 	struct page_limit *limit = &t->heap->page_limit;
 	const uint64_t most = limit->bytes / limit->page_bytes;
-	if (anonymous_pages(limit->statm) <= most || pthread_mutex_trylock(&limit->mutex))
+	arch_fetch_add(&limit->entries, entries);
+	if (arch_load(&limit->refused))
 		return;
+	const uint64_t anonymous = anonymous_pages(limit->statm);
+	if (!may_exceed(limit, anonymous, most) || pthread_mutex_trylock(&limit->mutex))
+		return;
+	arch_store(&limit->entries, 0);
+	arch_store(&limit->anonymous, anonymous);
 	uint64_t pages = private_pages(limit, &t->heap->file, durability_heap_bytes(t->durability));
+	arch_store(&limit->counted, pages);
 	if (pages > most)
 		hand_pages_back(t, pages);
 	pthread_mutex_unlock(&limit->mutex);
@@ -128,11 +155,12 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 	t->entries_since_look += entries;
 	if (t->entries_since_look < limit->bytes / limit->page_bytes / CHECKS_PER_LIMIT)
 		return;
+	entries = t->entries_since_look;
 	t->entries_since_look = 0;
 	/* pread() is a cancellation point.  A thread cancelled there would keep the mutex, and no
 	 * page would ever be handed back again. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	check_page_limit(t);
+	check_page_limit(t, entries);
 	pthread_setcancelstate(cancel, &cancel);
 }
 
@@ -143,6 +171,7 @@ int page_limit_start(struct fur_heap *heap, uint64_t bytes)
 	if (!bytes)
 		return 0;
 	limit->bytes = bytes;
+	limit->counted = UINT64_MAX;
 	pthread_mutex_init(&limit->mutex, NULL);
 	limit->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	limit->statm = system_open("/proc/self/statm", O_RDONLY, 0);

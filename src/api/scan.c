@@ -5,13 +5,19 @@
  * Pointers into the heap are absolute, so a copy must lie at the heap's own address, and this
  * process has the heap there.  The child gets the copy there.  Why a copy, and not the pages that
  * fork() would share: docs/decisions/0011-copies-for-long-reads.md.
+ *
+ * The child takes the memory of the copy, and this process then fills it, because only this process
+ * can replay into the copy meanwhile.  So where memory is short, as in a container with a limit,
+ * the kernel ends the child and not the program; and the copy's memory is free again at once.
  */
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/remedy.h"
+#include "base/system.h"
 #include "replay/backup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +29,13 @@
 /* What the child reports.  In memory that both processes share; the parent reads it when the child
  * has ended. */
 struct report {
-	bool ended; /* the child has come to its end: the rest means something */
+	uint32_t stage; /* a futex: enum stage */
+	bool ended;     /* the child has come to its end: the rest means something */
 	int error, result;
 	char message[512];
 };
+
+enum stage { TAKES_MEMORY, HAS_MEMORY, IS_FILLED, GIVEN_UP };
 
 struct scan {
 	fur_heap *heap;
@@ -39,6 +48,42 @@ struct scan {
 
 /* ------------------------------------------------------------------ child */
 
+/* Of all processes, the kernel shall end this one if memory is short. */
+static void offer_to_die(void)
+{
+	const int fd = system_open("/proc/self/oom_score_adj", O_WRONLY, 0);
+	if (fd < 0)
+		return; /* /proc is not mounted: then the kernel chooses */
+	system_print(fd, "1000");
+	close(fd);
+}
+
+static void set_stage(struct report *report, enum stage stage)
+{
+	/* Release: orders what this process has written before the stage that tells of it. */
+	arch_store32_release(&report->stage, stage);
+	arch_futex_wake_all_shared(&report->stage);
+}
+
+/* Take the memory, and wait until it is filled. */
+static void take_memory(struct scan *scan)
+{
+	struct report *report = scan->report;
+	offer_to_die();
+	report->error = heap_fill_memory_copy(&scan->heap->file, &scan->copy);
+	if (report->error) {
+		snprintf(report->message, sizeof report->message, "%s", fur_errormsg());
+		report->ended = true;
+	}
+	set_stage(report, HAS_MEMORY);
+	if (report->error)
+		_exit(0);
+	while (arch_load32_acquire(&report->stage) == HAS_MEMORY)
+		arch_futex_wait_shared(&report->stage, HAS_MEMORY, 0);
+	if (arch_load32_acquire(&report->stage) == GIVEN_UP)
+		_exit(0);
+}
+
 static _Noreturn void child_main(struct scan *scan)
 {
 	struct report *report = scan->report;
@@ -49,6 +94,7 @@ static _Noreturn void child_main(struct scan *scan)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != scan->parent)
 		_exit(1);
+	take_memory(scan);
 	/* The copy of the heap's handle.  From now on the heap can be opened again when the parent
 	 * has ended. */
 	report->error = fur_close(scan->heap);
@@ -95,18 +141,57 @@ static int wait_for_child(pid_t child, const struct report *report, int *result)
 	return 0;
 }
 
+/* Wait until the child has taken the memory.  False: it has ended before. */
+static bool child_has_memory(pid_t child, struct report *report, int *status)
+{
+	enum { LOOK_NS = 20000000 };
+	while (arch_load32_acquire(&report->stage) == TAKES_MEMORY) {
+		arch_futex_wait_shared(&report->stage, TAKES_MEMORY, LOOK_NS);
+		/* As in wait_for_child(). */
+		const pid_t ended = waitpid(child, status, WNOHANG);
+		if (ended == child || (ended < 0 && errno == ECHILD))
+			return arch_load32_acquire(&report->stage) != TAKES_MEMORY;
+	}
+	return true;
+}
+
+/* Fill the copy, and let the child go on with it, or end. */
+static int fill_copy(struct scan *scan, pid_t child, int *status)
+{
+	fur_heap *heap = scan->heap;
+	struct report *report = scan->report;
+	if (!child_has_memory(child, report, status)) {
+		heap_close_file(&scan->copy);
+		return fail_ended(*status);
+	}
+	int error = report->error;
+	if (!error)
+		error = read_only_copied(backup_copy(&heap->durability, &heap->file, &scan->copy));
+	/* From now on the copy is the child's alone, and the kernel frees it at the child's end. */
+	heap_close_file(&scan->copy);
+	set_stage(report, error ? GIVEN_UP : IS_FILLED);
+	return error;
+}
+
 static int fork_scan(struct scan *scan, int *result)
 {
+	int status = 0;
 	scan->parent = getpid();
 	pid_t child = heap_fork(scan->heap);
 	if (child == 0)
 		child_main(scan);
 	int error = errno;
-	/* From now on the copy is the child's alone, and the kernel frees it at the child's end. */
-	heap_close_file(&scan->copy);
-	if (child < 0)
+	if (child < 0) {
+		heap_close_file(&scan->copy);
 		return fail_system(error == ENOMEM ? FUR_ENOMEM : FUR_ESYS, CALL_PROCESS, error,
 		        NULL, "cannot start a process for the scan");
+	}
+	error = fill_copy(scan, child, &status);
+	if (error && !scan->report->error) {
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			continue;
+		return error;
+	}
 	return wait_for_child(child, scan->report, result);
 }
 
@@ -116,11 +201,6 @@ static int run_scan(struct scan *scan, int *result)
 	int error = heap_create_memory_copy(&heap->file, &scan->copy);
 	if (error)
 		return error;
-	error = read_only_copied(backup_copy(&heap->durability, &heap->file, &scan->copy));
-	if (error) {
-		heap_close_file(&scan->copy);
-		return error;
-	}
 	scan->report = mmap(NULL, sizeof *scan->report, PROT_READ | PROT_WRITE,
 	        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (scan->report == MAP_FAILED) {

@@ -89,8 +89,20 @@ void arch_backoff(struct arch_backoff *b)
 
 uint32_t arch_cores(void)
 {
-	cpu_set_t cores;
-	return sched_getaffinity(0, sizeof cores, &cores) ? 1 : (uint32_t)CPU_COUNT(&cores);
+	/* A kernel for more processors than the set has room for answers EINVAL. */
+	for (unsigned most = CPU_SETSIZE; most <= 1u << 20; most *= 2) {
+		cpu_set_t *cores = CPU_ALLOC(most);
+		const size_t bytes = CPU_ALLOC_SIZE(most);
+		if (!cores)
+			break;
+		const bool known = sched_getaffinity(0, bytes, cores) == 0;
+		const bool larger = !known && errno == EINVAL;
+		const uint32_t n = known ? (uint32_t)CPU_COUNT_S(bytes, cores) : 0;
+		CPU_FREE(cores);
+		if (!larger)
+			return n ? n : 1;
+	}
+	return arch_all_cores();
 }
 
 uint32_t arch_all_cores(void)

@@ -68,7 +68,7 @@ int system_open(const char *path, int flags, mode_t mode)
 	places_take(&p);
 	do
 		fd = open(path, flags | O_CLOEXEC, mode);
-	while (fd < 0 && errno == EINTR);
+	while (fd < 0 && errno == EINTR); /* INV-OS2 */
 	return places_give_back(&p, fd);
 }
 
@@ -184,8 +184,8 @@ int system_print(int fd, const char *text)
 
 /* -------------------------------------------------------------------- syncing */
 
-/* What an interrupted sync has not written stays dirty, and the next sync writes it.  After other
- * errors that is not so (INV-GC2). */
+/* What an interrupted sync has not written stays dirty, and the next sync writes it (INV-OS2).
+ * After other errors that is not so (INV-GC2). */
 int system_sync(int fd)
 {
 	int failed;

@@ -204,6 +204,7 @@ enum event {
 	EVENT_REPLAYER_ANSWERS = 4, /* it has replayed again */
 	EVENT_REPLAYER_DIED = 8,    /* it has ended without saying so */
 	EVENT_LONG_READER = 16,
+	EVENT_PAGES_LOCKED = 32, /* the kernel takes no pages back: api/pages.c */
 };
 struct events {
 	uint64_t noted;             /* enum event, or'ed: noted and not reported yet */

@@ -80,9 +80,9 @@ FUR_MUST_USE int file_allocate(int fd, const struct media_super *s);
 FUR_MUST_USE int file_fill_holes(
         int fd, const struct media_super *s, const struct media_super *words);
 
-/* After a reflink or a snapshot, the first store to a block copies it, and on a full file system such
- * a store would end the process.  Give the file blocks of its own; no byte changes.  Where the file
- * system cannot, sets file->copied_on_write.   Errors: FUR_ENOSPC. */
+/* After a reflink or a snapshot, the first store to a block copies it, and on a full file system
+ * such a store would end the process.  Give the file blocks of its own; no byte changes.  Where
+ * the file system cannot, sets file->copied_on_write.   Errors: FUR_ENOSPC. */
 FUR_MUST_USE int file_unshare(struct heap_file *file);
 
 /* ----------------------------------------------------------- maps (heap_file.c) */

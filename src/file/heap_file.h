@@ -76,6 +76,10 @@ FUR_MUST_USE int heap_name_copy(struct heap_file *copy, const char *path);
  * zero, not locked, and mapped shared (memory_copy.c).  It takes memory only where it is written.
  * Errors: FUR_ENOSPC (RLIMIT_FSIZE), FUR_ENOMEM, FUR_ESYS. */
 FUR_MUST_USE int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy);
+/* Take the memory that the copy will need as the original is now.
+ * Errors: FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int heap_fill_memory_copy(
+        const struct heap_file *original, const struct heap_file *copy);
 /* For fur-resize.  Make a file without a name for the closed heap of `original`, with other
  * sizes; 0: as they are.  heap_bytes: the size that the heap has now, and from which it can grow
  * to max_bytes.  The caller makes the heap's tables long enough for max_bytes (heap_widen).  All

@@ -45,6 +45,21 @@ static int make_file(const struct heap_file *original, struct heap_file *copy)
 	return error ? fail_memory(error) : 0;
 }
 
+int heap_fill_memory_copy(const struct heap_file *original, const struct heap_file *copy)
+{
+	const off_t end = (off_t)copy->geometry.file_bytes;
+	int error = 0;
+	for (off_t at = 0, hole; at < end && !error; at = hole) {
+		at = lseek(original->fd, at, SEEK_DATA);
+		hole = at < 0 ? end : lseek(original->fd, at, SEEK_HOLE);
+		hole = hole < 0 || hole > end ? end : hole;
+		if (at >= 0 && at < hole)
+			error = system_allocate(copy->fd, 0, (uint64_t)at, (uint64_t)hole);
+	}
+	/* A kernel that cannot: then whoever writes the copy takes the memory. */
+	return error && error != EOPNOTSUPP && error != ENOSYS ? fail_memory(error) : 0;
+}
+
 int heap_create_memory_copy(const struct heap_file *original, struct heap_file *copy)
 {
 	*copy = (struct heap_file){.fd = -1, .geometry = original->geometry, .in_memory = true};

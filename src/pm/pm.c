@@ -11,6 +11,7 @@
 #endif
 #include <stdio.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 /* Does the platform keep its caches over a power failure?  Only libpmem can tell. */
@@ -48,6 +49,15 @@ static int choose_domain(struct pm *pm, enum fur_pm asked, bool dax)
 	return 0;
 }
 
+/* Then a sync succeeds, and makes nothing durable. */
+static bool in_memory(int fd)
+{
+	enum { TMPFS = 0x01021994, RAMFS = 0x858458f6 };
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 &&
+	       ((uint32_t)fs.f_type == (uint32_t)TMPFS || (uint32_t)fs.f_type == (uint32_t)RAMFS);
+}
+
 static void tell_reason(const struct pm *pm, enum fur_pm asked, char *reason, size_t reason_bytes)
 {
 	const char *why = "asked for: durable by fdatasync";
@@ -58,6 +68,9 @@ static void tell_reason(const struct pm *pm, enum fur_pm asked, char *reason, si
 	else if (pm->domain == FUR_PM_EMULATED)
 		why = "a file taken for persistent memory: "
 		      "survives a killed process, NOT a power failure";
+	else if (in_memory(pm->fd))
+		why = "a file in memory (tmpfs): "
+		      "survives a killed process, NOT a power failure or a restart";
 	else if (asked == FUR_PM_AUTO)
 		why = "an ordinary file, not persistent memory: durable by fdatasync";
 	snprintf(reason, reason_bytes, "%s", why);

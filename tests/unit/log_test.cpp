@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <sys/mman.h>
 #include <thread>
 
 namespace
@@ -278,6 +279,28 @@ TEST_F(Log, AlongsideALimitOfPages)
 	durability_note(&heap.get()->durability, EVENT_REPLAYER_ANSWERS);
 	update(t);
 	expect(FUR_LOG_INFO, {"the replayer answers again"});
+}
+
+/* One locked page is enough: the kernel refuses to take the range back. */
+TEST_F(Log, LimitOfPagesWithLockedMemory_IsReportedOnce)
+{
+	fur::Options o = options();
+	o.heap_bytes = 32 << 20;
+	o.log_bytes = 1 << 16;
+	o.dram_bytes = 4 << 20;
+	fur::Heap heap = create(o);
+	fur::Thread t(heap);
+	if (mlock(fur_base(heap), 4096))
+		GTEST_SKIP() << "this process may lock no memory";
+	lines();
+	for (int k = 0; k < 1500; k++)
+		fur::update(t, [&](fur_update *tx) {
+			if (auto *p = static_cast<uint64_t *>(fur_alloc(tx, 16384)))
+				for (int page = 0; page < 4; page++)
+					fur_store(tx, &p[page * 512], 1);
+		});
+	EXPECT_EQ(heap.stats().times_handed_back, 0u);
+	expect(FUR_LOG_WARNING, {"dram_bytes has no effect", "mlock", "unlock them"});
 }
 
 TEST_F(Log, InAChildOfFork_NothingIsReported)

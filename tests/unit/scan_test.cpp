@@ -235,4 +235,67 @@ TEST_F(Scan, OtherForks_StillHaveTheHeapsPages)
 	heap_.close();
 }
 
+/* A group of processes with a limit on memory, in the group of this one, or "". */
+std::string limited_group(const std::string &name, const std::string &bytes)
+{
+	std::ifstream groups("/proc/self/cgroup");
+	for (std::string line; std::getline(groups, line);) {
+		const bool first = line.find(":memory:") != line.npos;
+		if (!first && line.rfind("0::", 0) != 0)
+			continue;
+		const std::string mine = line.substr(line.rfind(':') + 1),
+		                  top = first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+		for (const std::string &above : {top + mine, top}) {
+			const std::string group = above + "/" + name;
+			if (mkdir(group.c_str(), 0700))
+				continue;
+			std::ofstream limit(
+			        group + (first ? "/memory.limit_in_bytes" : "/memory.max"));
+			if (limit << bytes << std::flush)
+				return group;
+			rmdir(group.c_str());
+		}
+	}
+	return "";
+}
+
+/* As in a container: the kernel ends the scan, and not the program. */
+TEST_F(Scan, WithoutMemory_IsEndedAndTheProgramGoesOn)
+{
+	fur::Options o = small_options();
+	o.heap_bytes = 96 << 20;
+	o.htm = FUR_HTM_NONE;
+	unlink(path_.c_str()); /* the fixture's */
+	{
+		fur::Heap heap = fur::Heap::create(path_, o);
+		fur::Thread self(heap);
+		const std::string data(3000, 'x');
+		for (int k = 0; k < 16000; k++)
+			fur::update(self, [&](fur_update *tx) {
+				fur_write(tx, fur_alloc(tx, 4096), data.data(), data.size());
+			});
+		heap.close();
+	}
+	const std::string group =
+	        limited_group("fur-scan-" + std::to_string(getpid()), std::to_string(40 << 20));
+	if (group.empty())
+		GTEST_SKIP() << "this machine lets tests limit no memory";
+	in_killed_child([&] {
+		std::ofstream(group + "/cgroup.procs") << getpid() << std::flush;
+		o.no_populate = true;
+		fur::Heap heap = fur::Heap::open(path_, o);
+		int result = 1;
+		EXPECT_NE(fur_scan(
+		                  heap, [](fur_heap *, void *) { return 2; }, nullptr, &result),
+		        0);
+		EXPECT_NE(std::string(fur_errormsg()).find("memory"), std::string::npos)
+		        << fur_errormsg();
+		EXPECT_EQ(result, 1);
+		fur::Thread self(heap);
+		fur::update(self, [](fur_update *tx) { fur_set_root(tx, 1, fur_alloc(tx, 8)); });
+		heap.close();
+	});
+	EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
 } // namespace

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdarg>
 #include <dlfcn.h>
+#include <sched.h>
 #include <set>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -31,7 +32,9 @@ struct Plan {
 	bool no_links = false; /* a file system without hard links, and without O_TMPFILE */
 	const char *only = ""; /* the call that fails for ever, with `error` */
 	int error = 0;
-	int lowest = 1000; /* descriptor that a file got, even for a moment */
+	unsigned processors = 0; /* that a set must have room for; 0: as it is */
+	unsigned page_maps = 0;  /* reads of it */
+	int lowest = 1000;       /* descriptor that a file got, even for a moment */
 } plan;
 
 /* Is this call interrupted? */
@@ -94,6 +97,19 @@ OURS int memfd_create(const char *name, unsigned flags) noexcept
 		return -1;
 	return noted(NEXT(memfd_create)(name, flags), 0);
 }
+OURS int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) noexcept
+{
+	if (!plan.processors)
+		return NEXT(sched_getaffinity)(pid, bytes, set);
+	if (bytes * 8 < plan.processors) {
+		errno = EINVAL;
+		return -1;
+	}
+	CPU_ZERO_S(bytes, set);
+	for (int k = 0; k < 3000; k++)
+		CPU_SET_S(k, bytes, set);
+	return 0;
+}
 OURS int link(const char *from, const char *to) noexcept
 {
 	return plan.error && interrupted("link") ? -1 : NEXT(link)(from, to);
@@ -123,6 +139,7 @@ OURS int fdatasync(int fd)
 }
 OURS ssize_t pread(int fd, void *to, size_t bytes, off_t at)
 {
+	plan.page_maps += bytes == 1024 * sizeof(uint64_t); /* /proc/self/pagemap */
 	if (interrupted("pread"))
 		return -1;
 	return NEXT(pread)(fd, to, plan.all ? (bytes + 1) / 2 : bytes, at);
@@ -380,6 +397,61 @@ TEST_F(System, LimitOnData_CountsTheHeapAsItIsNow)
 		heap.close();
 	});
 	open().close();
+}
+
+/* A kernel for 4096 processors refuses sets for fewer. */
+TEST_F(System, MoreProcessorsThanASetHas_AreCounted)
+{
+	plan.processors = 4096;
+	EXPECT_EQ(arch_cores(), 3000u);
+	plan.processors = 0;
+	EXPECT_GE(arch_cores(), 1u);
+}
+
+TEST_F(System, FileInMemory_IsNotSaidToSurviveAPowerFailure)
+{
+	if (path_.rfind("/dev/shm", 0) != 0)
+		GTEST_SKIP() << "no tmpfs at /dev/shm";
+	for (fur_pm pm : {FUR_PM_AUTO, FUR_PM_SYNC}) {
+		unlink(path_.c_str());
+		fur::Options o = small_options();
+		o.pm = pm;
+		fur::Heap heap = create(o);
+		fur_info info = {};
+		info.size = sizeof info;
+		fur::check(fur_get_info(heap, &info));
+		EXPECT_EQ(info.pm, FUR_PM_SYNC);
+		EXPECT_NE(
+		        std::string(info.pm_reason).find("NOT a power failure"), std::string::npos)
+		        << info.pm_reason;
+		heap.close();
+	}
+}
+
+/* A look at the map of all pages takes long in a large heap.  The memory of the program itself,
+ * much more than the limit, is no reason for one. */
+TEST_F(System, LimitOfPages_InALargeProgram_LooksAtTheHeapSeldom)
+{
+	enum { PROGRAM = 128 << 20, LIMIT = 32 << 20, UPDATES = 40000 };
+	fur::Options o = small_options();
+	o.heap_bytes = 64 << 20;
+	o.log_bytes = 1 << 20;
+	o.dram_bytes = LIMIT;
+	fur::Heap heap = create(o);
+	fur::Thread self(heap);
+	std::vector<char> program(PROGRAM, 1);
+	auto *word = fur::update(self, [](fur_update *tx) {
+		return static_cast<uint64_t *>(fur_alloc(tx, sizeof(uint64_t)));
+	});
+	plan.page_maps = 0;
+	for (uint64_t k = 0; k < UPDATES; k++)
+		fur::update(self, [&](fur_update *tx) { fur_store(tx, word, k); });
+	/* 39 checks.  An entry makes two pages private at most, and the limit is 8192 pages. */
+	const unsigned reads_of_a_look = (64 << 20) / 4096 / 1024;
+	EXPECT_LE(plan.page_maps, (UPDATES * 2 / 8192 + 2) * reads_of_a_look);
+	EXPECT_EQ(heap.stats().times_handed_back, 0u);
+	EXPECT_EQ(program[PROGRAM / 2], 1);
+	heap.close();
 }
 
 /* -------------------------------------------------------------------- messages */
