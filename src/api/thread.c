@@ -6,7 +6,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "bulk/bulk.h"
+#include "bulk/job.h"
 
 #include <stdlib.h>
 #include <string.h>

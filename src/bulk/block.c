@@ -7,7 +7,7 @@
  */
 #include "alloc/alloc.h"
 #include "base/error.h"
-#include "bulk/bulk.h"
+#include "bulk/job.h"
 #include "durability/ring.h"
 #include "media/heap_layout.h"
 

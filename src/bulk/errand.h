@@ -30,7 +30,7 @@
 #ifndef FUR_ERRAND_H
 #define FUR_ERRAND_H
 
-#include "bulk/bulk.h"
+#include "bulk/job.h"
 #include "media/control_region.h"
 
 /* ------------------------------------------------------------ the program */

@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
-#include "bulk/bulk.h"
+#include "bulk/job.h"
 #include "file/heap_file.h"
 
 #include <stdlib.h>

@@ -9,8 +9,8 @@
  * publishes as a serial software update, whose record names the block.
  */
 #include "base/error.h"
-#include "bulk/bulk.h"
 #include "bulk/errand.h"
+#include "bulk/job.h"
 #include "durability/durability.h"
 #include "htm/active.h"
 

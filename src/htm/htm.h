@@ -122,7 +122,7 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* Bulk updates: whether one runs (bulk/bulk.h); grows when it is to be cancelled, a futex;
+	/* Bulk updates: whether one runs (bulk/job.h); grows when it is to be cancelled, a futex;
 	 * and counts for fur_get_stats(). */
 	struct htm_bulk {
 		uint64_t running, cancels;

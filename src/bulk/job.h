@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk.h - updates of very many records next to short ones.  The contract of src/bulk; docs/bulk.md
+ * job.h - updates of very many records next to short ones.  The contract of src/bulk; docs/bulk.md
  * has the protocol.
  *
  *   INV-BU4  The results of a bulk update, and the table that names them, are durable before its
@@ -10,8 +10,8 @@
  *   INV-BU6  The entry of a bulk update has the check of its rows, of its changed bits, and of all
  *            results in the block; results that do not have that check are not replayed.
  */
-#ifndef FUR_BULK_INTERNAL_H
-#define FUR_BULK_INTERNAL_H
+#ifndef FUR_BULK_JOB_H
+#define FUR_BULK_JOB_H
 
 #include "htm/marks.h"
 #include <fur_bulk.h>
@@ -132,4 +132,4 @@ uint64_t bulk_write_row(const struct fur_thread *t, const struct bulk_job *job,
 /* Replay everything that this thread has committed.  Errors: those of durability_replay(). */
 FUR_MUST_USE int bulk_replay_own(struct fur_thread *t);
 
-#endif /* FUR_BULK_INTERNAL_H */
+#endif /* FUR_BULK_JOB_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk.c - fur_bulk_run and fur_bulk_cancel: the checks of what the program gives.
+ * bulk_run.c - fur_bulk_run and fur_bulk_cancel: the checks of what the program gives.
  */
-#include "bulk/bulk.h"
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
+#include "bulk/job.h"
 #include "media/control_region.h"
 #include "media/heap_layout.h"
 
