@@ -122,17 +122,15 @@ void HeapView::map(const media_super &super)
 	mapped_ = nullptr;
 	/* Without any bytes appended to the file, which may exceed an address space. */
 	mapped_bytes_ = std::min(file_bytes, super.file_bytes);
-	void *p = mmap(nullptr, mapped_bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
+	void *p = mmap(
+	        nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	if (p == MAP_FAILED)
 		throw Refused(path, CALL_MAP_HEAP, errno, "cannot map the file");
 	mapped_ = static_cast<media_super *>(p);
 	geometry_ = super;
 	/* Only where it differs: a page written to no longer follows the file. */
-	if (memcmp(&super, &raw_, offsetof(media_super, grown)) == 0)
-		return;
-	if (mprotect(p, sizeof super, PROT_READ | PROT_WRITE))
-		throw Refused(path, CALL_MAP_HEAP, errno, "cannot map the file");
-	memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, grown));
+	if (memcmp(&super, &raw_, offsetof(media_super, grown)) != 0)
+		memcpy(static_cast<void *>(mapped_), &super, offsetof(media_super, grown));
 }
 
 /* ---------------------------------------------------------------------- ring */

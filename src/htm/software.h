@@ -127,8 +127,8 @@ void software_defeat(struct fur_thread *t) __attribute__((noreturn));
 /* Leave the body of an update that has ended, defeated. */
 void software_leave_body(struct fur_thread *t) __attribute__((noreturn));
 
-/* A store of the body.  False: no memory for words that it has not stored to before; the others have
- * their new values. */
+/* A store of the body.  False: no memory for words that it has not stored to before; the others
+ * have their new values. */
 FUR_MUST_USE bool software_note_store(
         struct fur_update *tx, void *to, const void *from, uint64_t bytes);
 

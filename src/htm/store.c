@@ -86,8 +86,8 @@ static void put_masked(struct fur_update *tx, uint64_t *word, uint64_t value, ui
 	arch_store((uint64_t *)(void *)tx_writable(tx, word), merged);
 }
 
-/* The store of an update in place that has failed.  A word that there is no memory to remember stays
- * as it is. */
+/* The store of an update in place that has failed.  A word that there is no memory to remember
+ * stays as it is. */
 static void store_unlogged(struct fur_update *tx, void *to, const uint8_t *from, uint64_t bytes)
 {
 	uint8_t *at = to;

@@ -5,14 +5,14 @@
  * Two parts of it are known to be the thread's alone, and need no lock (INV-I1):
  *
  *    frames     between the stack pointer and the place where the transaction began: of functions
- *               that it has called, whatever stack it runs on.  When the transaction is undone, they
- *               are no more, and the frames of the rollback lie there; so they are not undone.
+ *               that it has called, whatever stack it runs on.  When the transaction is undone,
+ *               they are no more, and the frames of the rollback lie there; so they are not undone.
  *    own stack  that of the thread, if the transaction began there.  Its variables are undone.
  *
  * All other memory may be anything: a coroutine's stack, or a signal's, may lie next to memory of
- * malloc(), and a mapping may lie in the range that the main thread's stack may still grow to.  Such
- * memory takes the lock.  So a transaction on another stack than the thread's own is right, and only
- * its function's own variables cost the lock.
+ * malloc(), and a mapping may lie in the range that the main thread's stack may still grow to.
+ * Such memory takes the lock.  So a transaction on another stack than the thread's own is right,
+ * and only its function's own variables cost the lock.
  */
 #include "itm.h"
 

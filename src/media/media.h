@@ -255,8 +255,8 @@ struct media_bulk {
 	uint64_t rows;  /* struct media_bulk_row, at the block's begin; and MEDIA_BULK_CHECKED */
 	uint64_t check; /* XXH3 of the rows; with MEDIA_BULK_CHECKED: log_bulk_check() */
 };
-/* Set in `rows`: the check covers the results.  An older library takes the number of rows for damage
- * then, and refuses to recover the file. */
+/* Set in `rows`: the check covers the results.  An older library takes the number of rows for
+ * damage then, and refuses to recover the file. */
 #define MEDIA_BULK_CHECKED (UINT64_C(1) << 63)
 static inline uint64_t media_bulk_rows(const struct media_bulk *bulk)
 {

@@ -10,8 +10,8 @@
  * that all share.  So the cells alone tell whether a state was: each number that an update has read
  * is there (closed under reads-from), and the ledger has counted the updates that are there.  The
  * parent knows when each update began, and when it returned.  In one heap of four, thread 0 now and
- * then adds 1 to all words of an array, by a bulk update that is atomic as a whole; the process ends
- * when one of these has committed, and before it is replayed.
+ * then adds 1 to all words of an array, by a bulk update that is atomic as a whole; the process
+ * ends when one of these has committed, and before it is replayed.
  *
  * Then, again and again: damage a copy of the file, and open it.  Right are a refusal, and a state
  * that was from which only the newest updates are missing: none is missing that had returned before
