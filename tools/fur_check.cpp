@@ -142,7 +142,7 @@ int run(const std::string &path, bool repair, std::optional<uint64_t> forget_fro
 	std::vector<std::string> done;
 	Report report;
 	{
-		/* What is written goes to the file that was checked, under the locks of the check. */
+		/* What is written goes to the file that was checked, under the check's locks. */
 		HeapView heap(path, repair || forget_from ? Purpose::REPAIR : Purpose::CHECK);
 		report = check_heap(heap);
 		if (repair)

@@ -23,6 +23,7 @@ packages_of() {
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
 		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck valgrind
+		echo xfsprogs # a file system whose files can share blocks
 		echo python3 python3-matplotlib black flake8 mypy
 		echo rustc cargo
 		# Kernels for emulated near memory, and their interpreter's tests.

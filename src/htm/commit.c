@@ -139,6 +139,14 @@ static int fail_free(const struct fur_thread *t)
 	        r->at, (unsigned long long)offset, what);
 }
 
+/* The message of the call in the body that failed. */
+static int fail_noted(struct fur_thread *t, int error)
+{
+	fur_fail(error, "%s; the update was rolled back", t->failure);
+	t->failure[0] = 0;
+	return error;
+}
+
 static int update_roll_back(struct fur_update *tx)
 {
 	static const char *const reasons[] = {
@@ -184,11 +192,8 @@ static int update_roll_back(struct fur_update *tx)
 		return fur_fail(error, "%s", reason);
 	if (error == FUR_EFREE)
 		return fail_free(t);
-	if (t->failure[0]) {
-		fur_fail(error, "%s; the update was rolled back", t->failure);
-		t->failure[0] = 0;
-		return error;
-	}
+	if (t->failure[0])
+		return fail_noted(t, error);
 	if (error == FUR_ENOSPC)
 		return fur_fail(error,
 		        "%s: the heap is full, and has its largest size, or the file system has no "

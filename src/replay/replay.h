@@ -11,9 +11,10 @@
  *           the logs becomes free in order.
  *   INV-R6  Recovery, and a replay alongside another process, make markers and logs durable before
  *           they write any entry to the heap, because the thread that wrote a record may not have
- *           made it durable: the newest record of each thread, and every late one.  Otherwise a power failure could leave half of an update in the heap,
- *           and no record in the log to complete it from.  (A process's own live replay needs no
- *           such step: it takes only updates that are durable, INV-R3.)
+ *           made it durable: the newest record of each thread, and every late one.  Otherwise a
+ *           power failure could leave half of an update in the heap, and no record in the log to
+ *           complete it from.  (A process's own live replay needs no such step: it takes only
+ *           updates that are durable, INV-R3.)
  *   INV-R7  Recovery corrects a byte if that makes a checksum hold, and refuses a heap that it can
  *           prove to be damaged (inspect_find_damage).  So every state that it leaves is one that
  *           the heap once had.

@@ -5,6 +5,7 @@
 #include "replayer/operating.h"
 #include "base/error.h"
 #include "base/remedy.h"
+#include "base/system.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ static void thread_left(void *unused)
 	static const char text[] = "fur-replayer: an operator has ended its thread: take the "
 	                           "pthread_exit() out of the operator\n";
 	(void)unused;
-	(void)!write(STDERR_FILENO, text, sizeof text - 1);
+	system_print(STDERR_FILENO, text);
 	_exit(EXIT_FAILURE);
 }
 
