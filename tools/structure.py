@@ -237,8 +237,8 @@ def check_layers(includes: list[Include]) -> Iterator[Offence]:
 # ---------------------------------------------------------------------------- system
 
 # The files with the calls, and the calls.
-# libfur-itm uses libfur's public interface only.  It reads /proc, and a descriptor that is only read
-# may have any number.
+# libfur-itm has no part in libfur.  It reads /proc; a descriptor that is only read may have any
+# number.
 SYSTEM = ["src/base/system.c", "src/base/standard_files.h", "src/itm/stack.c"]
 SYSTEM_CALL = re.compile(
     r"(?<![\w.>])(open(at)?(64)?|creat|f(d|re)?open|opendir|mkn?o?s?temp|memfd_create|pipe2?|"

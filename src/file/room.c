@@ -163,7 +163,7 @@ static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
 /* Returns an errno. */
 static int unshare_part(int fd, struct file_part part)
 {
-	struct extents e;
+	struct extents e = {.map = {0}}; /* valgrind does not know that the kernel fills it in */
 	while (part.from < part.to && ask_extents(fd, &part, &e))
 		for (unsigned k = 0; k < e.map.fm_mapped_extents; k++) {
 			const struct fiemap_extent *x = &e.extent[k];

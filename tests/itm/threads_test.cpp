@@ -559,7 +559,7 @@ void call_without_clone()
 TEST_F(ItmDeathTest, Failures_TellTheProblemAndTheRemedy)
 {
 	EXPECT_DEATH(increment_both(pair_), "child of fork\\(\\).*parent");
-	EXPECT_DEATH(store_much(), "redo log.*log_bytes");
+	EXPECT_DEATH(store_much(), "redo log.*--log-bytes");
 	EXPECT_DEATH(free_heap_memory(), "memory of the heap to free.*fur_itm_free");
 	EXPECT_DEATH(begin_inside_an_update(), "has an update open: end that first");
 	EXPECT_DEATH(call_without_clone(), "through a pointer.*transaction_safe");

@@ -147,7 +147,7 @@ TEST_P(Stress, RerunBodies_SeeOneState)
 				if (kind == 1)
 					throw i;
 				if (kind == 2)
-					fur::read(self, [&](fur_ro *ro) {
+					fur::join_read(self, [&](fur_ro *ro) {
 						exact = sum(ro, lines) == OPENING * ACCOUNTS - 1;
 					});
 				fur_store(tx, &lines[to].value, fur_load(tx, &lines[to].value) + 1);
