@@ -11,20 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The C library runs no handlers for a child of _Fork() or clone(), and the handlers pass over a
- * heap that is off the list. */
-static void disown_in_child(struct fur_heap *heap)
-{
-	if (heap->owner != getpid())
-		heap_disown(heap);
-}
-
 /* Does a thread have a transaction open? */
 static bool heap_in_use(struct fur_heap *heap)
 {
 	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
-	 * forever (INV-K2). */
-	disown_in_child(heap);
+	 * forever (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
+	if (heap->owner != getpid())
+		heap_disown(heap);
 	if (htm_forked(&heap->htm))
 		return false;
 	bool used = false;
@@ -76,7 +69,6 @@ static int close_heap(struct fur_heap *heap)
 	if (error)
 		say_not_replayed(error);
 	log_events(heap);
-	disown_in_child(heap); /* the program's log function may have forked */
 	heap_take_apart(heap);
 	return error;
 }
