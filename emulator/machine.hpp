@@ -10,6 +10,7 @@
 #ifndef FUR_EMULATED_MACHINE_HPP
 #define FUR_EMULATED_MACHINE_HPP
 
+#include "../tools/common/random.hpp"
 #include "description.hpp"
 
 #include <boost/context/detail/fcontext.hpp>
@@ -21,6 +22,7 @@ namespace emu
 {
 
 using boost::context::detail::fcontext_t;
+using tools::Random;
 
 constexpr size_t STACK_BYTES = 256 << 10;
 constexpr Time NEVER = ~Time(0);
@@ -129,26 +131,6 @@ private:
 			if (old[i].key)
 				place(old[i].key, old[i].value);
 		__libc_free(old);
-	}
-};
-
-/* splitmix64: its sequence depends on one word alone, on every machine. */
-struct Random {
-	uint64_t state;
-	uint64_t next()
-	{
-		uint64_t z = state += 0x9e3779b97f4a7c15u;
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		return z ^ z >> 31;
-	}
-	uint64_t below(uint64_t n)
-	{
-		return static_cast<uint64_t>(static_cast<unsigned __int128>(next()) * n >> 64);
-	}
-	bool one_in(uint64_t n)
-	{
-		return below(n) == 0;
 	}
 };
 

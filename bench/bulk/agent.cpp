@@ -15,6 +15,7 @@
  *                one after the other, with libfur's table (bulk/claims.h).  A share of their
  *                requests goes to a few locks of both.
  */
+#include "../../tools/common/random.hpp"
 #include "../common/driver.hpp"
 
 #include "locks.hpp"
@@ -32,6 +33,7 @@ namespace
 
 using bench::json;
 using bench::Usage;
+using tools::Random;
 
 enum : unsigned { BUCKETS = 1 << 16, SLOTS = 8, HOT = 8, LINE = 64, PAGE = 8192 };
 enum : uint64_t { ROUND_NS = 5000, HEAD_START_NS = 250 };
@@ -51,18 +53,6 @@ enum class Side { HOST, DEVICE };
 
 struct Workload {
 	unsigned parallel = 0, requests = 2000, devices = 1;
-};
-
-/* splitmix64 */
-struct Random {
-	uint64_t state;
-	uint64_t below(uint64_t n)
-	{
-		uint64_t z = state += 0x9e3779b97f4a7c15u;
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		return (z ^ z >> 31) % n;
-	}
 };
 
 /* libfur's table of record locks has a lock for each record. */
@@ -257,7 +247,7 @@ void update_records(Table &table, claims *locks, const Workload &w, uint64_t own
 {
 	Random random{owner};
 	while (arch_now_ns() < until) {
-		uint64_t r = random.below(UINT64_C(1) << 62);
+		uint64_t r = random.next();
 		bool hot = r % 100 < w.parallel;
 		uint64_t k = hot ? r / 128 % HOT : HOT + r / 128 % (BUCKETS - HOT),
 		         bucket = claims_hash(locks, k);

@@ -9,6 +9,7 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../../tools/common/random.hpp"
 
 #include <fur/root.hpp>
 
@@ -31,6 +32,8 @@
 
 namespace
 {
+
+using tools::Random;
 
 struct Settings {
 	std::string directory = "/dev/shm";
@@ -56,15 +59,6 @@ uint64_t key_of(uint64_t k)
 	k = (k ^ k >> 31) * 0x7fb5d329728ea185;
 	return (k ^ k >> 27) * 0x81dadef4bc2dd44d;
 }
-struct Random {
-	uint64_t state;
-	uint64_t below(uint64_t n)
-	{
-		state = state * 6364136223846793005u + 1442695040888963407u;
-		return static_cast<uint64_t>(
-		        static_cast<unsigned __int128>(state ^ state >> 29) * n >> 64);
-	}
-};
 
 [[noreturn]] void die(const std::string &what)
 {

@@ -5,6 +5,7 @@
  * Along".  It compares all results with its own.
  */
 #include "kernels/pul.h"
+#include "../../tools/common/random.hpp"
 #include "../common/near_machine.hpp"
 #include "../common/near_program.hpp"
 
@@ -29,6 +30,7 @@ namespace
 {
 
 using tools::Json;
+using tools::Random;
 using tools::WrongUsage;
 
 struct Settings : bench::NearSettings {
@@ -46,22 +48,6 @@ const std::map<std::string, pul_strategy> STRATEGIES = {{"none", PUL_NONE},
         {"sequential", PUL_SEQUENTIAL}, {"batch", PUL_BATCH}, {"memcpy", PUL_MEMCPY}};
 const std::map<std::string, pul_write> WRITES = {
         {"wait", PUL_WAIT}, {"unload", PUL_UNLOAD}, {"memcpy", PUL_LINES}};
-
-/* splitmix64 */
-struct Random {
-	uint64_t state;
-	uint64_t next()
-	{
-		uint64_t z = state += 0x9e3779b97f4a7c15u;
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		return z ^ z >> 31;
-	}
-	uint32_t below(uint64_t n)
-	{
-		return static_cast<uint32_t>((next() >> 32) * n >> 32);
-	}
-};
 
 /* ------------------------------------------------------------------- machine */
 
@@ -240,8 +226,10 @@ private:
 		/* Half of the transactions around those that run; most records not removed. */
 		const pul_snapshot &now = job_.snapshot;
 		auto transaction = [&] {
-			return random.below(2) ? random.below(now.oldest) + 1
-			                       : now.oldest + random.below(48 * PUL_RUNNING_WORDS);
+			return static_cast<uint32_t>(
+			        random.below(2)
+			                ? random.below(now.oldest) + 1
+			                : now.oldest + random.below(48 * PUL_RUNNING_WORDS));
 		};
 		for (uint64_t k = 0; k < s_.records; k++) {
 			word[k * n] = transaction();
@@ -257,8 +245,7 @@ private:
 			trace[k] = static_cast<uint32_t>(
 			        s_.operation == "update"
 			                ? l_.out + part * l_.out_stride + uint64_t{k} * s_.flush
-			                : l_.records +
-			                          uint64_t{random.below(s_.records)} * s_.transfer);
+			                : l_.records + random.below(s_.records) * s_.transfer);
 		if (s_.operation == "update" && s_.order == "random")
 			for (unsigned k = job_.requests; k > 1; k--)
 				std::swap(trace[k - 1], trace[random.below(k)]);

@@ -13,6 +13,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 __attribute__((format(printf, 3, 4))) static void write_line(
         const struct fur_heap *heap, enum fur_log_level level, const char *format, ...)
@@ -69,6 +70,10 @@ void log_events(struct fur_heap *heap)
 	if (events & EVENT_FAILED)
 		write_line(heap, FUR_LOG_ERROR,
 		        "the heap has failed: close it and open it again; the cause: %s", d->cause);
+	/* The callback may have forked.  The C library runs no handlers for a child of _Fork() or
+	 * clone(), and in fur_close() the handlers do not find the heap: it is off the list. */
+	if (heap->owner != getpid())
+		heap_disown(heap);
 }
 
 static void after_update(struct fur_thread *t, uint64_t entries)

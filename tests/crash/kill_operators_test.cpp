@@ -7,6 +7,7 @@
  *
  *     kill-operators FUR_REPLAYER OPERATORS.so [KILLS [SEED]]
  */
+#include "../../tools/common/random.hpp"
 #include "internals.hpp"
 
 #include <atomic>
@@ -27,6 +28,8 @@
 namespace
 {
 
+using tools::Random;
+
 constexpr uint64_t RECORDS = 6000, WORDS = 8, BYTES = WORDS * 8, CHANGE = 1 << 20,
                    NOBODY = UINT64_MAX;
 
@@ -43,15 +46,6 @@ struct Shared {
 {
 	throw std::runtime_error(what);
 }
-
-struct Random {
-	uint64_t state;
-	uint64_t below(uint64_t n)
-	{
-		state = state * 6364136223846793005 + 1442695040888963407;
-		return (state >> 33) % n;
-	}
-};
 
 /* ------------------------------------------------------------ the program */
 

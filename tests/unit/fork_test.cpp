@@ -40,6 +40,11 @@ private:
 	std::thread thread_;
 };
 
+pid_t clone_without_handlers()
+{
+	return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
+
 class Fork : public OpenHeap
 {
 protected:
@@ -377,9 +382,6 @@ TEST_F(Fork, HeapCountsAsOpen_AsLongAsAChildHasItsCopy)
 /* A child for which the C library runs no handlers. */
 TEST_F(Fork, RawClone_IsNoticedAtRegistrationAndClose)
 {
-	auto clone_without_handlers = [] {
-		return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
-	};
 	ASSERT_EQ(fur_thread_unregister(self_), 0);
 	in_child(
 	        [&] {
@@ -435,6 +437,47 @@ TEST_F(Fork, InsideReaderReport_TheChildIsRefused)
 	int status;
 	ASSERT_EQ(waitpid(child, &status, 0), child);
 	EXPECT_EQ(status, 0) << "the child hung, or was not refused";
+	self_ = fur::Thread(heap_);
+}
+
+/* fur_close() must not wait for the thread that lets the heap grow, which the child does not have.
+ */
+void expect_log_may_fork_in_close(const std::string &path, pid_t (*make_child)())
+{
+	struct Forks {
+		pid_t (*make_child)();
+		pid_t child;
+	} forks = {nullptr, -1};
+	fur::Options o = small_options();
+	o.max_bytes = 64 << 20;
+	o.log = [](enum fur_log_level, const char *, void *arg) {
+		auto *f = static_cast<Forks *>(arg);
+		if (f->make_child && (f->child = f->make_child()) == 0)
+			alarm(60);
+	};
+	o.log_arg = &forks;
+	fur_heap *heap;
+	ASSERT_EQ(fur_create(path.c_str(), &o, &heap), 0) << fur_errormsg();
+	forks.make_child = make_child;
+	durability_note(&heap->durability, EVENT_REPLAYER_ANSWERS);
+	int closed = fur_close(heap);
+	if (forks.child == 0)
+		_exit(closed == 0 ? 0 : 1);
+	EXPECT_EQ(closed, 0) << fur_errormsg();
+	ASSERT_GT(forks.child, 0);
+	int status;
+	ASSERT_EQ(waitpid(forks.child, &status, 0), forks.child);
+	EXPECT_EQ(status, 0) << "the child hung, or could not close";
+}
+
+TEST_F(Fork, InsideLog_WhileTheHeapCloses_BothClose)
+{
+	heap_.close();
+	for (bool handlers : {true, false}) {
+		unlink(path_.c_str());
+		expect_log_may_fork_in_close(path_, handlers ? fork : clone_without_handlers);
+	}
+	heap_ = open();
 	self_ = fur::Thread(heap_);
 }
 

@@ -6,6 +6,7 @@
 #ifndef EXPLORE_PLAN_HPP
 #define EXPLORE_PLAN_HPP
 
+#include "../../../tools/common/random.hpp"
 #include "options.hpp"
 
 #include <fur.h>
@@ -13,18 +14,8 @@
 namespace explore
 {
 
-/* splitmix64.  The emulator has the same struct in its namespace, and explore must not share it:
- * here the compiler instruments every access for the machine, and the linker would keep one copy of
- * the code for both. */
-struct Random {
-	uint64_t state;
-	uint64_t next()
-	{
-		uint64_t z = state += 0x9e3779b97f4a7c15u;
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		return z ^ z >> 31;
-	}
+/* Seeds that are recorded need these numbers: the remainder, not tools::Random::below(). */
+struct Random : tools::Random {
 	uint64_t below(uint64_t n)
 	{
 		return next() % n;
