@@ -54,8 +54,8 @@ FUR_MUST_USE int alloc_check_all(const void *base, struct alloc_census *census,
         void (*tell)(void *arg, const char *problem), void *arg);
 
 /* Can each list of the allocator begin where its header says?  Takes a time that does not depend on
- * the heap's size.  The heap is recovered, and no transaction may be running.  Errors: FUR_ECORRUPT.
- * Lists that are damaged further down are found when an update gets there. */
+ * the heap's size.  The heap is recovered, and no transaction may be running.  Lists that are
+ * damaged further down are found when an update gets there.  Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int alloc_check_heads(const void *base);
 
 /* How much of the heap's memory for blocks is in use, in bytes: the chunks that are not free.  A

@@ -84,9 +84,9 @@ static inline struct free_block *block_at(uint64_t address)
 
 /* ------------------------------------------------------------------ damage */
 
-/* The contents of the heap have no checksums (docs/damage.md).  So no address and no number that the
- * allocator reads from its lists is used before one of these functions has looked at it, and each
- * walk along a list has a bound. */
+/* The contents of the heap have no checksums (docs/damage.md).  So no address and no number that
+ * the allocator reads from its lists is used before one of these functions has looked at it, and
+ * each walk along a list has a bound. */
 
 /* The update fails with FUR_ECORRUPT: the allocator's data at `at`, an address in the heap or not,
  * contradict each other.  In a hardware transaction that aborts it, and the update runs again in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * damaged_alloc_test.cpp - a heap file whose allocator has stale or random words: fur_open() refuses
- * it, or updates fail.  No program crashes or hangs.
+ * damaged_alloc_test.cpp - a heap file whose allocator has stale or random words: fur_open()
+ * refuses it, or updates fail.  No program crashes or hangs.
  */
 #include "fixture.hpp"
 #include "internals.hpp"
