@@ -28,6 +28,41 @@ uint64_t *alloc_roots(void *base)
 
 /* ---------------------------------------------------------- runs of chunks */
 
+/* Is this the head of a free run, whose `prev` is that one? */
+static bool is_free_run(fur_update *tx, const void *base, uint64_t number, uint64_t prev)
+{
+	const struct heap_header *h = header(base);
+	if (number < h->first_chunk || number >= h->chunks)
+		return false;
+	const struct chunk *c = chunk(base, number);
+	return get_word(tx, &c->kind) == CHUNK_FREE &&
+	       get_word(tx, &c->run) - 1 < h->chunks - number && get_word(tx, &c->prev) == prev;
+}
+
+/* Does the last chunk of a free run say what its head says? */
+static bool ends_as_it_begins(fur_update *tx, const void *base, uint64_t number)
+{
+	uint64_t run = get_word(tx, &chunk(base, number)->run);
+	const struct chunk *last = chunk(base, number + run - 1);
+	return get_word(tx, &last->kind) == CHUNK_FREE && get_word(tx, &last->run) == run;
+}
+
+/* May the run be taken off the list?  Looks at its neighbours there. */
+static bool sound_run(fur_update *tx, const void *base, uint64_t number)
+{
+	const struct heap_header *h = header(base);
+	if (number < h->first_chunk || number >= h->chunks)
+		return alloc_damaged(tx, chunk_address(base, number));
+	uint64_t next = get_word(tx, &chunk(base, number)->next),
+	         prev = get_word(tx, &chunk(base, number)->prev);
+	if (!is_free_run(tx, base, number, prev) || !ends_as_it_begins(tx, base, number) ||
+	        (next && !is_free_run(tx, base, next, number)) || prev >= h->chunks ||
+	        get_word(tx, prev ? &chunk(base, prev)->next : &h->free_runs) != number)
+		return alloc_damaged(tx, chunk_address(base, number));
+	return true;
+}
+
+/* The run is sound. */
 static void unlink_run(fur_update *tx, void *base, uint64_t number)
 {
 	uint64_t next = get_word(tx, &chunk(base, number)->next),
@@ -40,6 +75,10 @@ static void unlink_run(fur_update *tx, void *base, uint64_t number)
 static void link_run(fur_update *tx, void *base, uint64_t number)
 {
 	uint64_t first = get_word(tx, &header(base)->free_runs);
+	if (first && !is_free_run(tx, base, first, 0)) {
+		alloc_damaged(tx, chunk_address(base, first));
+		return;
+	}
 	put_word(tx, &chunk(base, number)->next, first);
 	put_word(tx, &chunk(base, number)->prev, 0);
 	if (first)
@@ -60,10 +99,16 @@ static void mark_free(fur_update *tx, void *base, uint64_t number, uint64_t run)
 
 uint64_t alloc_find_run(fur_update *tx, const void *base, uint64_t want)
 {
-	uint64_t at = get_word(tx, &header(base)->free_runs);
-	while (at && get_word(tx, &chunk(base, at)->run) < want)
-		at = get_word(tx, &chunk(base, at)->next);
-	return at;
+	/* A run has one `prev`, and that of the first is 0.  So the list is no circle if each run's
+	 * is the one before. */
+	for (uint64_t at = get_word(tx, &header(base)->free_runs), prev = 0; at;
+	        prev = at, at = get_word(tx, &chunk(base, at)->next)) {
+		if (!is_free_run(tx, base, at, prev))
+			return alloc_damaged(tx, chunk_address(base, at));
+		if (get_word(tx, &chunk(base, at)->run) >= want)
+			return at;
+	}
+	return 0;
 }
 
 /* Take `want` chunks from the end of the first free run that is long enough.  The run's head and
@@ -72,7 +117,7 @@ static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kin
 {
 	FUR_ASSERT(want > 0);
 	uint64_t at = alloc_find_run(tx, base, want);
-	if (!at)
+	if (!at || !sound_run(tx, base, at))
 		return 0;
 	uint64_t run = get_word(tx, &chunk(base, at)->run), taken = at + run - want;
 	put_word(tx, &chunk(base, at + run - 1)->kind, CHUNK_INNER);
@@ -87,17 +132,24 @@ static uint64_t take_run(fur_update *tx, void *base, uint64_t want, uint64_t kin
 
 void alloc_give_run(fur_update *tx, void *base, uint64_t number)
 {
-	const uint64_t chunks = chunks_now(tx, base);
-	FUR_ASSERT(number >= header(base)->first_chunk && number < header(base)->chunks);
+	const uint64_t chunks = chunks_now(tx, base), first = header(base)->first_chunk;
 	uint64_t run = get_word(tx, &chunk(base, number)->run), after = number + run;
+	if (number < first || number >= chunks || run - 1 >= chunks - number) {
+		alloc_damaged(tx, chunk_address(base, number));
+		return;
+	}
 	/* Chunks that are no longer the end of a run become INNER (INV-A1). */
 	if (after < chunks && get_word(tx, &chunk(base, after)->kind) == CHUNK_FREE) {
+		if (!sound_run(tx, base, after))
+			return;
 		run += get_word(tx, &chunk(base, after)->run);
 		unlink_run(tx, base, after);
 		put_word(tx, &chunk(base, after)->kind, CHUNK_INNER);
 	}
 	if (get_word(tx, &chunk(base, number - 1)->kind) == CHUNK_FREE) {
 		uint64_t before = get_word(tx, &chunk(base, number - 1)->run);
+		if (!sound_run(tx, base, number - before))
+			return;
 		put_word(tx, &chunk(base, number)->kind, CHUNK_INNER);
 		put_word(tx, &chunk(base, number - 1)->kind, CHUNK_INNER);
 		number -= before;
@@ -125,6 +177,8 @@ static void list_chunk(fur_update *tx, void *base, unsigned class, uint64_t numb
 	struct chunk_list *l = chunk_list(base, number);
 	struct class_state *s = &header(base)->classes[class];
 	uint64_t first = get_word(tx, &s->depot);
+	if (!sound_link(tx, base, class, first))
+		return;
 	put_word(tx, &l->next, first);
 	put_word(tx, &l->prev, 0);
 	if (is_chunk_link(first))
@@ -136,8 +190,17 @@ static void unlist_chunk(fur_update *tx, void *base, unsigned class, uint64_t nu
 {
 	struct chunk_list *l = chunk_list(base, number);
 	uint64_t next = get_word(tx, &l->next), prev = get_word(tx, &l->prev);
-	put_word(tx, prev ? &chunk_list(base, prev)->next : &header(base)->classes[class].depot,
-	        next);
+	if (!sound_link(tx, base, class, next) ||
+	        (prev && !sound_link(tx, base, class, chunk_link(prev))))
+		return;
+	uint64_t *from = prev ? &chunk_list(base, prev)->next : &header(base)->classes[class].depot;
+	if (get_word(tx, from) != chunk_link(number) ||
+	        (is_chunk_link(next) &&
+	                get_word(tx, &chunk_list(base, next >> 1)->prev) != number)) {
+		alloc_damaged(tx, chunk_address(base, number));
+		return;
+	}
+	put_word(tx, from, next);
 	if (is_chunk_link(next))
 		put_word(tx, &chunk_list(base, next >> 1)->prev, prev);
 	/* An update that takes the chunk's neighbour off the list writes this word too (INV-A3). */
@@ -168,6 +231,10 @@ void alloc_give_blocks(
 	FUR_ASSERT(n > 0);
 	uint64_t number = chunk_of(base, first);
 	struct listed l = listed_of(tx, base, number);
+	if (l.count + n > blocks_in_chunk(class)) {
+		alloc_damaged(tx, first);
+		return;
+	}
 	if (l.count + n == blocks_in_chunk(class) && !keeps_chunks(tx, class)) {
 		alloc_give_chunk(tx, base, class, number);
 		return;
@@ -185,9 +252,13 @@ struct stock alloc_give_list(
         fur_update *tx, void *base, unsigned class, struct stock list, unsigned runs, uint64_t most)
 {
 	for (; runs && most && list.first; runs--) {
+		if (!sound_block(tx, base, class, list.first))
+			break;
 		uint64_t first = list.first, last = first,
 		         next = get_word(tx, &block_at(first)->next), n = 1;
 		for (; n < most && next && chunk_of(base, next) == chunk_of(base, first); n++) {
+			if (!sound_block(tx, base, class, next))
+				return list;
 			last = next;
 			next = get_word(tx, &block_at(next)->next);
 		}
@@ -216,20 +287,23 @@ static uint64_t stock_most(const fur_update *tx, unsigned class)
 	return most < logged ? most : logged > STOCK_LEAST ? logged : STOCK_LEAST;
 }
 
-static void *pop_block(fur_update *tx, void *base, struct cache *c)
+static void *pop_block(fur_update *tx, void *base, struct cache *c, unsigned class)
 {
-	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
-	if (!list.first) /* the update has just failed, so take_from_cache() has stored nothing */
+	struct stock list = stock_of(tx, base, class, get_word(tx, &c->list));
+	/* 0: the update has just failed, so take_from_cache() has stored nothing */
+	if (!list.first || !sound_block(tx, base, class, list.first))
 		return NULL;
 	put_word(tx, &c->list,
 	        stock_word(base, get_word(tx, &block_at(list.first)->next), list.count - 1));
 	return block_at(list.first);
 }
 
-static void *carve_block(fur_update *tx, struct cache *c, uint64_t bytes)
+static void *carve_block(fur_update *tx, void *base, struct cache *c, unsigned class)
 {
 	uint64_t at = get_word(tx, &c->carve);
-	put_word(tx, &c->carve, at + bytes);
+	if (!sound_range(tx, base, class, at, get_word(tx, &c->carve_end)))
+		return NULL;
+	put_word(tx, &c->carve, at + class_bytes(class));
 	return block_at(at);
 }
 
@@ -239,7 +313,7 @@ static bool refill_range(fur_update *tx, void *base, struct cache *c, unsigned c
 {
 	struct class_state *s = &header(base)->classes[class];
 	uint64_t bytes = class_bytes(class), at = get_word(tx, &s->carve),
-	         end = get_word(tx, &s->carve_end), kind = CHUNK_SMALL | (uint64_t) class << 8;
+	         end = get_word(tx, &s->carve_end), kind = small_kind(class);
 	if (at == end) {
 		uint64_t number = take_run(tx, base, 1, kind);
 		if (!number)
@@ -247,6 +321,8 @@ static bool refill_range(fur_update *tx, void *base, struct cache *c, unsigned c
 		at = chunk_address(base, number);
 		end = at + blocks_in_chunk(class) * bytes;
 		put_word(tx, &s->carve_end, end);
+	} else if (!sound_range(tx, base, class, at, end)) {
+		return false;
 	}
 	uint64_t upto = at + batch_of(class) * bytes;
 	if (upto >= end) {
@@ -270,23 +346,28 @@ static void *take_from_cache(fur_update *tx, void *base, struct cache *c, unsign
 {
 	FUR_ASSERT(has_stock(tx, c));
 	if (!get_word(tx, &c->list) && get_word(tx, &c->carve) != get_word(tx, &c->carve_end))
-		return carve_block(tx, c, class_bytes(class));
+		return carve_block(tx, base, c, class);
 	if (!get_word(tx, &c->list)) {
 		put_word(tx, &c->list, get_word(tx, &c->full));
 		put_word(tx, &c->full, 0);
 	}
-	return pop_block(tx, base, c);
+	return pop_block(tx, base, c, class);
 }
 
-/* Take an old list, whole. */
-static void take_old_list(
-        fur_update *tx, void *base, struct cache *c, struct class_state *s, uint64_t list)
+/* Take an old list, whole.  False: it is damaged. */
+static bool take_old_list(
+        fur_update *tx, void *base, struct cache *c, unsigned class, uint64_t list)
 {
-	uint64_t count = 1;
-	for (uint64_t at = list; (at = get_word(tx, &block_at(at)->next));)
-		count++;
-	put_word(tx, &s->depot, get_word(tx, &block_at(list)->depth));
+	uint64_t count = 0;
+	for (uint64_t at = list; at; at = get_word(tx, &block_at(at)->next)) {
+		if (!sound_block(tx, base, class, at))
+			return false;
+		if (++count > LIST_MOST)
+			return alloc_damaged(tx, list);
+	}
+	put_word(tx, &header(base)->classes[class].depot, get_word(tx, &block_at(list)->depth));
 	put_word(tx, &c->list, stock_word(base, list, count));
+	return true;
 }
 
 /* Take the free blocks of the first chunks on the class's list.  False: there are none. */
@@ -294,18 +375,20 @@ static bool take_from_chunks(fur_update *tx, void *base, struct cache *c, unsign
 {
 	struct class_state *s = &header(base)->classes[class];
 	uint64_t link = get_word(tx, &s->depot), first = 0, count = 0, enough = batch_of(class);
-	if (!link)
+	if (!link || !sound_link(tx, base, class, link))
 		return false;
-	if (!is_chunk_link(link)) {
-		take_old_list(tx, base, c, s, link);
-		return true;
-	}
+	if (!is_chunk_link(link))
+		return take_old_list(tx, base, c, class, link);
 	for (unsigned k = 0;
 	        k < SHARE_CHUNKS && is_chunk_link(link) && count < SHARE_BLOCKS && count < enough;
 	        k++) {
 		struct listed l = listed_of(tx, base, link >> 1);
 		struct chunk_list *from = chunk_list(base, link >> 1);
+		if (!sound_block(tx, base, class, l.first) || !sound_block(tx, base, class, l.last))
+			return false;
 		link = get_word(tx, &from->next);
+		if (!sound_link(tx, base, class, link))
+			return false;
 		put_word(tx, &from->blocks, 0);
 		put_word(tx, &from->next, 0);
 		if (first)
@@ -350,7 +433,7 @@ static void *alloc_small(fur_update *tx, void *base, uint32_t thread, unsigned c
  * freed last: their lines are in the processor's cache. */
 static void shrink_stock(fur_update *tx, void *base, struct cache *c, unsigned class, uint64_t most)
 {
-	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
+	struct stock list = stock_of(tx, base, class, get_word(tx, &c->list));
 	/* The program's own stores come first: if they have used half the log, a later update that
 	 * logs less gives these blocks back. */
 	if (log_room(tx) < log_bytes(tx) / 2 && list.count < STOCK_MUST_SHRINK)
@@ -367,7 +450,7 @@ static void free_small(
         fur_update *tx, void *base, uint32_t thread, unsigned class, uint64_t address)
 {
 	struct cache *c = cache(base, thread, class);
-	struct stock list = stock_of(tx, base, get_word(tx, &c->list));
+	struct stock list = stock_of(tx, base, class, get_word(tx, &c->list));
 	uint64_t most = stock_most(tx, class);
 	put_word(tx, &block_at(address)->next, list.first);
 	put_word(tx, &c->list, stock_word(base, address, list.count + 1));
@@ -463,7 +546,7 @@ static bool is_free_already(
 {
 	const struct cache *c = cache(base, thread, f->class);
 	uint64_t carve = get_word(tx, &c->carve), end = get_word(tx, &c->carve_end);
-	if (address == stock_of(tx, base, get_word(tx, &c->list)).first ||
+	if (address == stock_of(tx, base, f->class, get_word(tx, &c->list)).first ||
 	        (address >= carve && address < end))
 		return true;
 	/* Any thread may write the class's own range, so read that only for a block that may lie in

@@ -53,6 +53,11 @@ enum { ALLOC_MOST_PROBLEMS = 100 };
 FUR_MUST_USE int alloc_check_all(const void *base, struct alloc_census *census,
         void (*tell)(void *arg, const char *problem), void *arg);
 
+/* Can each list of the allocator begin where its header says?  Takes a time that does not depend on
+ * the heap's size.  The heap is recovered, and no transaction may be running.  Lists that are
+ * damaged further down are found when an update gets there.  Errors: FUR_ECORRUPT. */
+FUR_MUST_USE int alloc_check_heads(const void *base);
+
 /* How much of the heap's memory for blocks is in use, in bytes: the chunks that are not free.  A
  * chunk of 64 KiB counts as a whole if one of its blocks is in use, or if its size keeps it.  Looks
  * at each chunk.  `heap_bytes`: the heap's size now.  Transactions may run meanwhile; the result is

@@ -49,14 +49,20 @@ static inline uint64_t batch_of(unsigned class)
 }
 
 /* chunk.kind of a SMALL chunk is CHUNK_SMALL | class << 8, with or without CHUNK_CUT. */
-static inline bool kind_is_small(uint64_t kind)
-{
-	return (kind & 0xff) == CHUNK_SMALL;
-}
-
 static inline unsigned kind_class(uint64_t kind)
 {
 	return (unsigned)(kind >> 8 & 0xff);
+}
+
+/* False also for a class that does not exist: damage, which no caller may count with. */
+static inline bool kind_is_small(uint64_t kind)
+{
+	return (kind & 0xff) == CHUNK_SMALL && kind_class(kind) < CLASSES;
+}
+
+static inline uint64_t small_kind(unsigned class)
+{
+	return CHUNK_SMALL | (uint64_t) class << 8;
 }
 
 /* class_state.depot and chunk_list.next contain a chunk's number in a form that cannot be an old

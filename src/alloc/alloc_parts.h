@@ -82,6 +82,68 @@ static inline struct free_block *block_at(uint64_t address)
 	return (struct free_block *)(uintptr_t)address;
 }
 
+/* ------------------------------------------------------------------ damage */
+
+/* The contents of the heap have no checksums (docs/damage.md).  So no address and no number that
+ * the allocator reads from its lists is used before one of these functions has looked at it, and
+ * each walk along a list has a bound. */
+
+/* The update fails with FUR_ECORRUPT: the allocator's data at `at`, an address in the heap or not,
+ * contradict each other.  In a hardware transaction that aborts it, and the update runs again in
+ * software.  Returns false. */
+bool alloc_damaged(fur_update *tx, uint64_t at);
+
+static inline bool is_chunk_of(fur_update *tx, const void *base, unsigned class, uint64_t number)
+{
+	return number < header(base)->chunks &&
+	       (get_word(tx, &chunk(base, number)->kind) & ~CHUNK_CUT) == small_kind(class);
+}
+
+/* Is this the address of a block of the class, in use or free? */
+static inline bool is_block(fur_update *tx, const void *base, unsigned class, uint64_t address)
+{
+	const uint32_t within = (uint32_t)(address - (uintptr_t)base) % CHUNK_BYTES,
+	               bytes = (uint32_t)class_bytes(class);
+	return is_chunk_of(tx, base, class, chunk_of(base, address)) && within % bytes == 0 &&
+	       within + bytes <= CHUNK_BYTES;
+}
+
+static inline bool sound_block(fur_update *tx, const void *base, unsigned class, uint64_t address)
+{
+	return likely(is_block(tx, base, class, address)) || alloc_damaged(tx, address);
+}
+
+/* Do the class's blocks of one chunk fill the range, which is not empty? */
+static inline bool sound_range(
+        fur_update *tx, const void *base, unsigned class, uint64_t from, uint64_t to)
+{
+	return likely(from < to && chunk_of(base, to - 1) == chunk_of(base, from) &&
+	               is_block(tx, base, class, from)) ||
+	       alloc_damaged(tx, from);
+}
+
+/* class_state.depot or chunk_list.next of the class: 0, or what it may name. */
+static inline bool sound_link(fur_update *tx, const void *base, unsigned class, uint64_t link)
+{
+	if (!link ||
+	        (is_chunk_link(link) ? is_chunk_of(tx, base, class, link >> 1)
+	                             : !header(base)->lists && is_block(tx, base, class, link)))
+		return true;
+	return alloc_damaged(tx, is_chunk_link(link) ? chunk_address(base, link >> 1) : link);
+}
+
+/* No list is longer: a stock's count has 16 bits. */
+enum { LIST_MOST = 65535 };
+
+/* sound_block() for each block of a walk along a list that may be a circle.  `most` begins as
+ * LIST_MOST. */
+static inline bool sound_walk(
+        fur_update *tx, const void *base, unsigned class, uint64_t address, unsigned *most)
+{
+	return sound_block(tx, base, class, address) &&
+	       ((*most)-- != 0 || alloc_damaged(tx, address));
+}
+
 /* ------------------------------------------------------------------- lists */
 
 /* A thread's list of free blocks, and the word that encodes it (heap_layout.h). */
@@ -94,12 +156,15 @@ static inline uint64_t stock_word(const void *base, uint64_t first, uint64_t cou
 	return first ? count << 48 | (first - (uintptr_t)base) | 1 : 0;
 }
 
-static inline struct stock stock_of(fur_update *tx, const void *base, uint64_t word)
+/* Nothing has looked at `first` yet. */
+static inline struct stock stock_of(fur_update *tx, const void *base, unsigned class, uint64_t word)
 {
 	if (word & 1)
 		return (struct stock){
 		        (uintptr_t)base + (word & ((UINT64_C(1) << 48) - 2)), word >> 48};
-	return (struct stock){word, word ? get_word(tx, &block_at(word)->depth) : 0};
+	if (!word || !sound_block(tx, base, class, word))
+		return (struct stock){0, 0};
+	return (struct stock){word, get_word(tx, &block_at(word)->depth)};
 }
 
 /* A chunk's own list of free blocks, and the word that encodes it: their addresses, and how
@@ -117,10 +182,16 @@ static inline struct listed listed_of(fur_update *tx, const void *base, uint64_t
 {
 	uint64_t word = get_word(tx, &chunk_list(base, number)->blocks),
 	         at = chunk_address(base, number);
-	if (word >> 40 == 0)
-		return (struct listed){0, 0, 0};
-	return (struct listed){
+	const struct listed l = {
 	        at + (word & 0xfffff) * 16, at + (word >> 20 & 0xfffff) * 16, word >> 40};
+	if (l.count == 0)
+		return (struct listed){0, 0, 0};
+	if (unlikely(l.count > CHUNK_BYTES / 16 || l.first - at >= CHUNK_BYTES ||
+	             l.last - at >= CHUNK_BYTES)) {
+		alloc_damaged(tx, at);
+		return (struct listed){0, 0, 0};
+	}
+	return l;
 }
 
 /* The number of chunks that the allocator has now (INV-A5). */
@@ -153,7 +224,6 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
 /* Make a run of chunks that is not in use free, merged with the free runs before and after it.  Its
  * first chunk has its length. */
 void alloc_give_run(fur_update *tx, void *base, uint64_t number);
-
 /* ------------------------------------------------------------------ debug.c */
 
 /* Is this small block free?  Looks through all free blocks of its class. */
@@ -170,7 +240,7 @@ bool alloc_extend(fur_update *tx, void *base, uint64_t want, int *error);
 /* ---------------------------------------------------------------- reclaim.c */
 
 /* The word that contains the address of the class's first old list, or 0.  On the class's list, old
- * lists follow the last chunk that has free blocks. */
+ * lists follow the last chunk that has free blocks.  NULL: the class's list is damaged. */
 uint64_t *alloc_old_lists(fur_update *tx, const void *base, unsigned class);
 
 /* Make free runs of chunks that have no block in use, until there is a run of `want` chunks.

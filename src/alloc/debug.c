@@ -12,13 +12,24 @@
 
 /* ---------------------------------------------------------- is a block free? */
 
-/* `most` bounds the walk: damage may have made the list a circle. */
-static bool on_list(fur_update *tx, uint64_t first, uint64_t most, uint64_t address)
+static bool on_list(fur_update *tx, const void *base, unsigned class, uint64_t first, unsigned most,
+        uint64_t address)
 {
-	for (uint64_t at = first; at && most; at = get_word(tx, &block_at(at)->next), most--)
+	for (uint64_t at = first; at; at = get_word(tx, &block_at(at)->next)) {
 		if (at == address)
 			return true;
+		if (!sound_walk(tx, base, class, at, &most))
+			return false;
+	}
 	return false;
+}
+
+/* A thread's list. */
+static bool in_stock(
+        fur_update *tx, const void *base, unsigned class, uint64_t word, uint64_t address)
+{
+	const struct stock list = stock_of(tx, base, class, word);
+	return on_list(tx, base, class, list.first, LIST_MOST, address);
 }
 
 static bool in_range(fur_update *tx, const uint64_t *from, const uint64_t *to, uint64_t address)
@@ -26,13 +37,17 @@ static bool in_range(fur_update *tx, const uint64_t *from, const uint64_t *to, u
 	return address >= get_word(tx, from) && address < get_word(tx, to);
 }
 
-static bool on_old_list(
-        fur_update *tx, const void *base, unsigned class, uint64_t most, uint64_t address)
+static bool on_old_list(fur_update *tx, const void *base, unsigned class, uint64_t address)
 {
-	uint64_t list = get_word(tx, alloc_old_lists(tx, base, class));
-	for (; list && most; list = get_word(tx, &block_at(list)->depth), most--)
-		if (on_list(tx, list, most, address))
+	const uint64_t *link = alloc_old_lists(tx, base, class);
+	unsigned most = LIST_MOST;
+	for (uint64_t list = link ? get_word(tx, link) : 0; list && !tx->error;
+	        list = get_word(tx, &block_at(list)->depth)) {
+		if (!sound_walk(tx, base, class, list, &most))
+			return false;
+		if (on_list(tx, base, class, list, LIST_MOST, address))
 			return true;
+	}
 	return false;
 }
 
@@ -40,17 +55,15 @@ bool alloc_find_free(fur_update *tx, const void *base, unsigned class, uint64_t 
 {
 	const struct heap_header *h = header(base);
 	const struct class_state *s = &h->classes[class];
-	const uint64_t most = h->bytes / class_bytes(class);
 	const struct listed l = listed_of(tx, base, chunk_of(base, address));
-	if (on_list(tx, l.first, l.count, address) ||
+	if (on_list(tx, base, class, l.first, (unsigned)l.count, address) ||
 	        in_range(tx, &s->carve, &s->carve_end, address) ||
-	        (h->lists == 0 && on_old_list(tx, base, class, most, address)))
+	        (h->lists == 0 && on_old_list(tx, base, class, address)))
 		return true;
 	for (uint32_t i = 0; i < h->threads; i++) {
 		const struct cache *c = cache(base, i, class);
-		if (on_list(tx, stock_of(tx, base, get_word(tx, &c->list)).first, most, address) ||
-		        on_list(tx, stock_of(tx, base, get_word(tx, &c->full)).first, most,
-		                address) ||
+		if (in_stock(tx, base, class, get_word(tx, &c->list), address) ||
+		        in_stock(tx, base, class, get_word(tx, &c->full), address) ||
 		        in_range(tx, &c->carve, &c->carve_end, address))
 			return true;
 	}

@@ -33,10 +33,13 @@ bool alloc_extend(fur_update *tx, void *base, uint64_t want, int *error)
 	uint64_t have = get_word(tx, &h->grown), last = 0;
 	if (tx->error)
 		return false;
+	if (have <= h->first_chunk || have > h->chunks)
+		return alloc_damaged(tx, (uintptr_t)&h->grown);
 	if (get_word(tx, &chunk(base, have - 1)->kind) == CHUNK_FREE)
 		last = get_word(tx, &chunk(base, have - 1)->run);
 	/* alloc_find_run() has found no run that is long enough. */
-	FUR_ASSERT(last < want);
+	if (last >= want)
+		return alloc_damaged(tx, chunk_address(base, have - 1));
 	uint64_t need = want - last;
 	if (need > h->chunks - have)
 		return false;

@@ -49,10 +49,11 @@ static bool is_old_form(const void *base)
 
 uint64_t *alloc_old_lists(fur_update *tx, const void *base, unsigned class)
 {
-	uint64_t *link = &header(base)->classes[class].depot;
-	while (is_chunk_link(get_word(tx, link)))
-		link = &chunk_list(base, get_word(tx, link) >> 1)->next;
-	return link;
+	uint64_t *link = &header(base)->classes[class].depot, at, most = header(base)->chunks;
+	for (; is_chunk_link(at = get_word(tx, link)); link = &chunk_list(base, at >> 1)->next)
+		if (!sound_link(tx, base, class, at) || (most-- == 0 && !alloc_damaged(tx, at)))
+			return NULL;
+	return sound_link(tx, base, class, at) ? link : NULL;
 }
 
 /* An update finds an old list through the depot's word, even if chunks come before the list.  So
@@ -71,7 +72,7 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 	for (unsigned class = 0; class < CLASSES; class ++)
 		for (;;) {
 			uint64_t *link = alloc_old_lists(tx, base, class),
-			         list = get_word(tx, link);
+			         list = link ? get_word(tx, link) : 0;
 			/* A list of BATCH_MOST blocks from as many chunks must still fit. */
 			if (!list || log_room(tx) < log_bytes(tx) / 2 +
 			                                    UINT64_C(5) * BATCH_MOST * ENTRY_BYTES)
@@ -89,11 +90,14 @@ static bool sort_old_lists(fur_update *tx, void *base, uint64_t want)
 
 /* Count the list's blocks.  Each row of neighbours costs at most `entries` log entries, including
  * the list's own words. */
-static void tally_list(
-        fur_update *tx, struct tally *t, const void *base, uint64_t list, uint16_t entries)
+static void tally_list(fur_update *tx, struct tally *t, const void *base, unsigned class,
+        uint64_t list, uint16_t entries)
 {
 	uint64_t before = 0;
+	unsigned most = LIST_MOST;
 	for (uint64_t at = list; at; at = get_word(tx, &block_at(at)->next)) {
+		if (!sound_walk(tx, base, class, at, &most))
+			return;
 		uint64_t number = chunk_of(base, at), k = number - t->first;
 		if (k < WINDOW) {
 			t->chunks[k].blocks++;
@@ -103,14 +107,20 @@ static void tally_list(
 	}
 }
 
-static void tally_range(
-        struct tally *t, const void *base, uint64_t from, uint64_t to, unsigned class)
+static void tally_range(fur_update *tx, struct tally *t, const void *base, uint64_t from,
+        uint64_t to, unsigned class)
 {
 	uint64_t k = chunk_of(base, from) - t->first;
-	if (from != to && k < WINDOW) {
+	if (from != to && k < WINDOW && sound_range(tx, base, class, from, to)) {
 		t->chunks[k].blocks += (uint16_t)((to - from) / class_bytes(class));
 		t->chunks[k].entries += 2;
 	}
+}
+
+static void tally_stock(
+        fur_update *tx, struct tally *t, const void *base, unsigned class, uint64_t word)
+{
+	tally_list(tx, t, base, class, stock_of(tx, base, class, word).first, 2);
 }
 
 static void tally_class(fur_update *tx, struct tally *t, void *base, unsigned class)
@@ -118,14 +128,20 @@ static void tally_class(fur_update *tx, struct tally *t, void *base, unsigned cl
 	const struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		const struct cache *c = cache(base, i, class);
-		tally_list(tx, t, base, stock_of(tx, base, get_word(tx, &c->list)).first, 2);
-		tally_list(tx, t, base, stock_of(tx, base, get_word(tx, &c->full)).first, 2);
-		tally_range(t, base, get_word(tx, &c->carve), get_word(tx, &c->carve_end), class);
+		tally_stock(tx, t, base, class, get_word(tx, &c->list));
+		tally_stock(tx, t, base, class, get_word(tx, &c->full));
+		tally_range(
+		        tx, t, base, get_word(tx, &c->carve), get_word(tx, &c->carve_end), class);
 	}
-	tally_range(t, base, get_word(tx, &s->carve), get_word(tx, &s->carve_end), class);
-	for (uint64_t list = is_old_form(base) ? get_word(tx, alloc_old_lists(tx, base, class)) : 0;
-	        list; list = get_word(tx, &block_at(list)->depth))
-		tally_list(tx, t, base, list, 4);
+	tally_range(tx, t, base, get_word(tx, &s->carve), get_word(tx, &s->carve_end), class);
+	const uint64_t *link = is_old_form(base) ? alloc_old_lists(tx, base, class) : NULL;
+	unsigned most = LIST_MOST;
+	for (uint64_t list = link ? get_word(tx, link) : 0; list;
+	        list = get_word(tx, &block_at(list)->depth)) {
+		if (!sound_walk(tx, base, class, list, &most))
+			return;
+		tally_list(tx, t, base, class, list, 4);
+	}
 }
 
 /* Find the cheapest chunk of the window that has no block in use, or return 0.  Sets its count to
@@ -153,11 +169,14 @@ static uint64_t take_cheapest_chunk(fur_update *tx, struct tally *t, const void 
 
 /* Remove the blocks of the chunk from the list.  Returns the rest. */
 static struct stock list_without_chunk(
-        fur_update *tx, const void *base, struct stock list, uint64_t number)
+        fur_update *tx, const void *base, unsigned class, struct stock list, uint64_t number)
 {
 	uint64_t first = 0, kept = 0;
+	unsigned most = LIST_MOST;
 	bool passed = false;
 	for (uint64_t at = list.first, next; at; at = next) {
+		if (!sound_walk(tx, base, class, at, &most))
+			return list;
 		next = get_word(tx, &block_at(at)->next);
 		if (chunk_of(base, at) == number) {
 			passed = true;
@@ -175,10 +194,11 @@ static struct stock list_without_chunk(
 	return (struct stock){first, list.count};
 }
 
-static void take_from_stock(fur_update *tx, void *base, uint64_t *word, uint64_t number)
+static void take_from_stock(
+        fur_update *tx, void *base, unsigned class, uint64_t *word, uint64_t number)
 {
-	struct stock list = stock_of(tx, base, get_word(tx, word)),
-	             rest = list_without_chunk(tx, base, list, number);
+	struct stock list = stock_of(tx, base, class, get_word(tx, word)),
+	             rest = list_without_chunk(tx, base, class, list, number);
 	if (rest.count != list.count)
 		put_word(tx, word, stock_word(base, rest.first, rest.count));
 }
@@ -196,9 +216,12 @@ static void take_from_range(
 static void take_from_old_lists(fur_update *tx, void *base, unsigned class, uint64_t number)
 {
 	uint64_t *link = alloc_old_lists(tx, base, class);
-	for (uint64_t list = get_word(tx, link), after; list; list = after) {
+	unsigned most = LIST_MOST;
+	for (uint64_t list = link ? get_word(tx, link) : 0, after; list; list = after) {
+		if (!sound_walk(tx, base, class, list, &most))
+			return;
 		struct stock all = {list, BATCH_MOST},
-		             rest = list_without_chunk(tx, base, all, number);
+		             rest = list_without_chunk(tx, base, class, all, number);
 		after = get_word(tx, &block_at(list)->depth);
 		if (rest.count != all.count) {
 			if (rest.first && rest.first != list)
@@ -217,8 +240,8 @@ static void take_chunk(fur_update *tx, void *base, uint64_t number)
 	struct class_state *s = &header(base)->classes[class];
 	for (uint32_t i = 0; i < header(base)->threads; i++) {
 		struct cache *c = cache(base, i, class);
-		take_from_stock(tx, base, &c->list, number);
-		take_from_stock(tx, base, &c->full, number);
+		take_from_stock(tx, base, class, &c->list, number);
+		take_from_stock(tx, base, class, &c->full, number);
 		take_from_range(tx, base, &c->carve, &c->carve_end, number);
 	}
 	take_from_range(tx, base, &s->carve, &s->carve_end, number);
@@ -234,8 +257,12 @@ static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 	for (unsigned class = 0; class < CLASSES; class ++) {
 		if (!class_keeps_chunks(class))
 			continue;
-		uint64_t link = get_word(tx, &header(base)->classes[class].depot), next;
+		uint64_t link = get_word(tx, &header(base)->classes[class].depot), next,
+		         most = header(base)->chunks;
 		for (; is_chunk_link(link) && log_affords(tx, GIVE_ENTRIES); link = next) {
+			if (!sound_link(tx, base, class, link) ||
+			        (most-- == 0 && !alloc_damaged(tx, chunk_address(base, link >> 1))))
+				return false;
 			next = get_word(tx, &chunk_list(base, link >> 1)->next);
 			if (listed_of(tx, base, link >> 1).count != blocks_in_chunk(class))
 				continue;
@@ -250,7 +277,7 @@ static bool give_kept_chunks(fur_update *tx, void *base, uint64_t want)
 bool alloc_reclaim(fur_update *tx, void *base, uint64_t want)
 {
 	FUR_ASSERT(want > 0);
-	if (want > header(base)->chunks)
+	if (want > header(base)->chunks || tx->error)
 		return false;
 	if ((is_old_form(base) && sort_old_lists(tx, base, want)) ||
 	        give_kept_chunks(tx, base, want))

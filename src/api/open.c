@@ -69,6 +69,10 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	 * recovery has refused for one that a living process writes. */
 	if (error)
 		return error;
+	/* Only now, because the log may have had stores to these words. */
+	error = alloc_check_heads(heap->file.base);
+	if (error)
+		return error;
 	control_give_back(d); /* if that fails, the next replay does it: see control.h */
 	/* After recovery, because it copies the heap; and so that the file does not grow if it is
 	 * refused (INV-F1). */

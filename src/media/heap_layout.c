@@ -154,8 +154,13 @@ int heap_check_header(const void *base, uint64_t bytes, bool grows, uint32_t thr
 	const struct heap_header *h = base;
 	const uint64_t grown = arch_load(&h->grown); /* a replay may be at work */
 	bool grown_fits = grows ? grown > h->first_chunk && grown <= h->chunks : grown == 0;
+	/* Past the tables, which lie one after the other; the old form may leave room there. */
+	uint64_t tables = lists_offset(h) + h->chunks * sizeof(struct chunk_list),
+	         first = (tables + CHUNK_BYTES - 1) / CHUNK_BYTES;
+	bool first_fits = h->first_chunk < h->chunks &&
+	                  (h->lists ? h->first_chunk == first : h->first_chunk >= first);
 	bool magic = h->magic == HEAP_MAGIC_2 || (h->magic == HEAP_MAGIC_1 && !h->lists);
-	if (!magic || !grown_fits || h->bytes != bytes || h->threads != threads ||
+	if (!magic || !first_fits || !grown_fits || h->bytes != bytes || h->threads != threads ||
 	        h->chunks != bytes / CHUNK_BYTES ||
 	        h->table != caches_offset() + threads * sizeof(struct thread_caches) ||
 	        (h->lists && h->lists != h->table + h->chunks * sizeof(struct chunk)))
