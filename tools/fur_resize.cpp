@@ -107,6 +107,8 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 	if ((sizes.heap_bytes || sizes.max_bytes) && !header(image.get())->lists)
 		error = fur_fail(FUR_EINVAL, "a heap that an early libfur made cannot change its "
 		                             "size: copy the data to a new heap");
+	else if (sizes.heap_bytes || sizes.max_bytes)
+		error = heap_check_ends(image.get());
 	if (!error && sizes.max_bytes)
 		error = widen(image.get(), old.geometry, sizes.max_bytes);
 	if (!error && sizes.heap_bytes)

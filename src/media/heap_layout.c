@@ -67,6 +67,47 @@ static void unlink_run(void *image, uint64_t at)
 		chunk(image, run->next)->prev = run->prev;
 }
 
+static bool run_begins_at(const void *image, uint64_t at, uint64_t end)
+{
+	return at >= header(image)->first_chunk && at < end && chunk(image, at)->kind == CHUNK_FREE;
+}
+
+/* Do the free run at chunk `at`, below chunk `end`, and its neighbours in the list agree? */
+static bool run_fits(const void *image, uint64_t at, uint64_t end)
+{
+	if (!run_begins_at(image, at, end))
+		return false;
+	const struct chunk *run = chunk(image, at);
+	if (run->run == 0 || run->run > end - at)
+		return false;
+	const struct chunk *last = chunk(image, at + run->run - 1);
+	if (last->kind != CHUNK_FREE || last->run != run->run)
+		return false;
+	if (run->prev ? !run_begins_at(image, run->prev, end) || chunk(image, run->prev)->next != at
+	              : header(image)->free_runs != at)
+		return false;
+	return run->next == 0 ||
+	       (run_begins_at(image, run->next, end) && chunk(image, run->next)->prev == at);
+}
+
+int heap_check_ends(const void *image)
+{
+	const struct heap_header *h = image;
+	const uint64_t end = h->grown ? h->grown : h->chunks;
+	const struct chunk *last = chunk(image, end - 1);
+	bool fits = h->free_runs == 0 || run_begins_at(image, h->free_runs, end);
+	if (fits && run_begins_at(image, h->first_chunk, end))
+		fits = run_fits(image, h->first_chunk, end);
+	if (fits && run_begins_at(image, end - 1, end))
+		fits = last->run <= end && run_fits(image, end - last->run, end) &&
+		       chunk(image, end - last->run)->run == last->run;
+	if (!fits)
+		return fur_fail(FUR_ECORRUPT,
+		        "the allocator is damaged: its lists of free runs contradict each other: "
+		        "look at the file with fur-check, and restore it from a copy");
+	return 0;
+}
+
 uint64_t heap_trim(void *image, uint64_t now)
 {
 	struct heap_header *h = image;

@@ -163,6 +163,11 @@ struct heap_part {
 };
 void heap_parts(uint64_t bytes, uint32_t threads, uint64_t now, struct heap_part part[HEAP_PARTS]);
 
+/* Do the runs that heap_trim() and heap_widen() change agree with their neighbours in the list, so
+ * that these two stay within the heap?  Its header fits (heap_check_header).  Errors:
+ * FUR_ECORRUPT. */
+FUR_MUST_USE int heap_check_ends(const void *image);
+
 /* Make the formatted, closed heap at `image` end at `now` bytes, and grow again from there.
  * Returns 0, or the least size that it can have, if that is more. */
 uint64_t heap_trim(void *image, uint64_t now);

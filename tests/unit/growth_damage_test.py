@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """fur-check on a heap that has grown: a size that is damaged or too small, and a file that is too
-short.  What nothing proves, --repair leaves as it is.
+short.  What nothing proves, --repair leaves as it is.  fur-resize on a heap whose lists of free
+runs are damaged.
 
-    growth_damage_test.py FUR-CHECK FUR-RESIZE GROWING-HEAP
+    growth_damage_test.py FUR-CHECK FUR-RESIZE GROWING-HEAP FUR-INFO
 """
+import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
-fur_check, resize, growing_heap = sys.argv[1:]
+fur_check, resize, growing_heap, info = sys.argv[1:]
 place = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 whole, heap = place + "/whole", place + "/heap"
 SIZE = (256, 384)  # of the two copies of the size in the superblock
@@ -160,5 +163,31 @@ done = run(fur_check, "--repair", heap)
 done = run(fur_check, "--repair", heap)
 assert done.returncode == 0, done
 expect_as_before()
+
+# A damaged word in the list of free runs: fur-resize says so, or never needed the word.
+run(growing_heap, "check", whole).check_returncode()
+offset = json.loads(run(info, whole, "--json").stdout)["regions"]["heap"]["offset"]
+image = contents(whole)
+table, first, free_runs, _, grown = struct.unpack_from("<5Q", image, offset + 32)
+entries = [struct.unpack_from("<4Q", image, offset + table + 32 * k) for k in range(grown)]
+FREE = entries[free_runs][0]
+runs = [k for k in range(first, grown) if entries[k][0] == FREE]
+assert len(runs) >= 4, entries
+words = [48] + [table + 32 * k + at for k in runs for at in (0, 8, 16, 24)]
+refused = 0
+fresh()
+for at in words:
+    for value in (0, grown - 1, 1 << 40):
+        for sizes in (["--max-bytes", str(2 * MOST)], ["--heap-bytes", str(free_runs << 16)]):
+            poke(offset + at, struct.pack("<Q", value))
+            done = run(resize, heap, *sizes)
+            if done.returncode == 0:  # another file
+                fresh()
+            else:
+                poke(offset + at, image[offset + at : offset + at + 8])
+            assert done.returncode in (0, 1), (at, value, sizes, done)
+            assert done.stderr.count("\n") == done.returncode, (at, value, sizes, done)
+            refused += "lists of free runs contradict" in done.stderr
+assert refused > len(words), refused
 
 shutil.rmtree(place)
