@@ -109,7 +109,7 @@ struct emu_options {
 
 enum emu_end {
 	EMU_DONE,     /* thread 0 has returned */
-	EMU_CRASHED,  /* the power failed: emu_persistent_image() has the durable data */
+	EMU_CRASHED,  /* the power failed: persistent memory has the durable data */
 	EMU_DEADLOCK, /* every thread waits for another one */
 	EMU_LATE,     /* the run reached limit_ns */
 };
@@ -239,7 +239,10 @@ void emu_resume_loads(void);
 
 /* -------------------------------------------------------- persistent memory */
 
-/* From now on [base, base + bytes) is persistent memory; its present content is durable. */
+/* From now on [base, base + bytes) is persistent memory; its present content is durable, and so is
+ * at once what is stored there outside a run.  After EMU_CRASHED it holds what the power failure has
+ * left: the seed decides whether a line that was being written back, or lay in a cache, reached the
+ * medium (INV-E5). */
 void emu_persistent(void *base, size_t bytes);
 void emu_persistent_gone(void *base);
 
@@ -247,11 +250,6 @@ void emu_persistent_gone(void *base);
 void emu_write_back(const void *start, size_t bytes);
 /* Wait until this thread's write-backs have completed. */
 void emu_write_back_fence(void);
-
-/* After EMU_CRASHED: the content of the persistent memory at `base`, or of the first region if
- * `base` is NULL.  The seed decides whether a line that was being written back, or lay in a cache,
- * reached the medium (INV-E5). */
-const void *emu_persistent_image(const void *base);
 
 unsigned emu_line_bytes(void);
 

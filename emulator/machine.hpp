@@ -137,7 +137,7 @@ private:
 /* ------------------------------------------------------------------ memory */
 
 struct Region { /* of persistent memory */
-	uint8_t *base, *durable, *image;
+	uint8_t *base;
 	size_t bytes;
 };
 
@@ -150,6 +150,7 @@ struct Line {
 	uint64_t persisted;    /* number of the newest write-back that reached the medium */
 	uint64_t early_number; /* with `early`: the stores below this number are the earlier ones */
 	Region *region;
+	uint8_t *durable; /* what the medium has; NULL: the same as memory (persistence.cpp) */
 	/* Lines are numbered in the order of first touch.  The number, not the address, selects the
 	 * line's place in a cache, so that addresses do not influence a run. */
 	uint32_t id;
@@ -502,6 +503,9 @@ inline bool tracking(const Thread &t)
 /* --------------------------------------------------- persistent memory (persistence.cpp) */
 
 Region *region_of(uint64_t address);
+/* The run is about to store to this line of persistent memory, for the first time. */
+void keep_durable(Line &line);
+void forget_durable(Line &line);
 /* The line was stored to: perhaps some line is evicted. */
 void maybe_evict(Line &stored);
 /* Wait until all write-backs of `t` have reached the medium. */

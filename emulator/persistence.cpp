@@ -3,14 +3,14 @@
  * persistence.cpp - persistent memory: which stores are durable, and the state that a power failure
  * leaves (INV-E5).
  *
- * Alongside each region lies `durable`, the content of the medium.  A write-back carries the line
- * as it was when the thread issued it, and reaches the medium when it completes.  A line that was
- * stored to may be evicted at any time, and so reach the medium without a write-back.  The lines of
- * a running transaction stay in the cache and never reach the medium; a power failure undoes them.
+ * A line that a run stores to has in `durable` what the medium has of it.  Of every other line the
+ * medium has what memory has, so a heap of gigabytes costs no more than the lines that change.  A
+ * write-back carries the line as it was when the thread issued it, and reaches the medium when it
+ * completes.  A line that was stored to may be evicted at any time, and so reach the medium without
+ * a write-back.  The lines of a running transaction stay in the cache and never reach the medium; a
+ * power failure undoes them.
  */
 #include "machine.hpp"
-
-#include <sys/mman.h>
 
 namespace emu
 {
@@ -23,10 +23,23 @@ Region *region_of(uint64_t address)
 	return nullptr;
 }
 
-static uint8_t *durable_at(const Line &line)
+static uint8_t *in_memory(const Line &line)
 {
-	return line.region->durable +
-	       (line.address - reinterpret_cast<uintptr_t>(line.region->base));
+	return reinterpret_cast<uint8_t *>(line.address);
+}
+
+void keep_durable(Line &line)
+{
+	line.durable = static_cast<uint8_t *>(__libc_malloc(g.d->line_bytes));
+	if (!line.durable)
+		abort();
+	memcpy(line.durable, in_memory(line), g.d->line_bytes);
+}
+
+void forget_durable(Line &line)
+{
+	__libc_free(line.durable);
+	line.durable = nullptr;
 }
 
 static void line_gets_out(Line &line, const uint8_t *content, uint64_t number)
@@ -35,7 +48,9 @@ static void line_gets_out(Line &line, const uint8_t *content, uint64_t number)
 	if (number < line.persisted)
 		return;
 	line.persisted = number;
-	memcpy(durable_at(line), content, g.d->line_bytes);
+	if (!line.durable)
+		keep_durable(line);
+	memcpy(line.durable, content, g.d->line_bytes);
 }
 
 /* A cache evicts a line some time after a store to it.  Here a line is evicted now and then, at the
@@ -50,7 +65,7 @@ void maybe_evict(Line &stored)
 	Line *line = g.stored_lately[(r >> 16) % STORED_LATELY];
 	/* Not the line of this store, which may not be in memory yet (touch_write). */
 	if (line && line != &stored && line->writer < 0)
-		line_gets_out(*line, reinterpret_cast<uint8_t *>(line->address), ++g.write_backs);
+		line_gets_out(*line, in_memory(*line), ++g.write_backs);
 }
 
 void complete_write_backs(Thread &t)
@@ -88,17 +103,28 @@ static void decide_line(uint8_t *to, const uint8_t *from)
 	}
 }
 
-static void make_image(Region &r)
+static int by_address(const void *a, const void *b)
 {
-	r.image = static_cast<uint8_t *>(mmap(nullptr, r.bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-	if (r.image == MAP_FAILED)
-		abort();
-	for (size_t at = 0; at < r.bytes; at += g.d->line_bytes) {
-		if (memcmp(r.durable + at, r.base + at, g.d->line_bytes))
-			decide_line(r.durable + at, r.base + at); /* it lay in a cache */
-		memcpy(r.image + at, r.durable + at, g.d->line_bytes);
+	uint64_t x = (*static_cast<Line *const *>(a))->address,
+	         y = (*static_cast<Line *const *>(b))->address;
+	return (x > y) - (x < y);
+}
+
+/* In the order of their addresses: the seed decides about one after the other. */
+static void make_image(const Region &r)
+{
+	Array<Line *> lines;
+	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
+		if (Line *line = g.lines.entries[i].value;
+		        line && line->region == &r && line->durable)
+			lines.push(line);
+	qsort(lines.data, lines.n, sizeof *lines.data, by_address);
+	for (Line *line : lines) {
+		if (memcmp(line->durable, in_memory(*line), g.d->line_bytes) != 0)
+			decide_line(line->durable, in_memory(*line)); /* it lay in a cache */
+		memcpy(in_memory(*line), line->durable, g.d->line_bytes);
 	}
+	__libc_free(lines.data);
 }
 
 void make_images()
@@ -111,8 +137,11 @@ void make_images()
 	 * fenced since, and so cannot know (INV-E5). */
 	for (int k = 0; k < g.thread_count; k++)
 		for (WriteBack &w : g.threads[k]->write_backs)
-			if (w.number >= w.line->persisted)
-				decide_line(durable_at(*w.line), w.content);
+			if (w.number >= w.line->persisted) {
+				if (!w.line->durable)
+					keep_durable(*w.line);
+				decide_line(w.line->durable, w.content);
+			}
 	for (Region *r : g.regions)
 		make_image(*r);
 }
@@ -127,12 +156,7 @@ void emu_persistent(void *base, size_t bytes)
 	auto *r = static_cast<Region *>(__libc_calloc(1, sizeof(Region)));
 	if (!r)
 		abort();
-	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (copy == MAP_FAILED)
-		abort();
-	*r = {static_cast<uint8_t *>(base), static_cast<uint8_t *>(copy), nullptr, bytes};
-	memcpy(r->durable, base, bytes);
+	*r = {static_cast<uint8_t *>(base), bytes};
 	g.regions.push(r);
 	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
 		if (g.lines.entries[i].key)
@@ -151,11 +175,10 @@ void emu_persistent_gone(void *base)
 					g.threads[k]->write_backs.remove(w);
 		g.regions.remove(i);
 		for (size_t l = 0; g.lines.entries && l <= g.lines.mask; l++)
-			if (g.lines.entries[l].key && g.lines.entries[l].value->region == r)
-				g.lines.entries[l].value->region = nullptr;
-		munmap(r->durable, r->bytes);
-		if (r->image)
-			munmap(r->image, r->bytes);
+			if (Line *line = g.lines.entries[l].value; line && line->region == r) {
+				line->region = nullptr;
+				forget_durable(*line);
+			}
 		__libc_free(r);
 		return;
 	}
@@ -197,12 +220,4 @@ void emu_write_back(const void *start, size_t bytes)
 void emu_write_back_fence(void)
 {
 	full_fence(true);
-}
-
-const void *emu_persistent_image(const void *base)
-{
-	for (Region *r : g.regions)
-		if (!base || r->base == base)
-			return r->image;
-	return nullptr;
 }

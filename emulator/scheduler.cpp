@@ -314,7 +314,10 @@ static void reset_cores(const Description &d)
 static void reset_lines()
 {
 	for (size_t i = 0; g.lines.entries && i <= g.lines.mask; i++)
-		__libc_free(g.lines.entries[i].value);
+		if (Line *line = g.lines.entries[i].value) {
+			forget_durable(*line);
+			__libc_free(line);
+		}
 	__libc_free(g.lines.entries);
 	g.lines = {};
 	g.next_line = 0;

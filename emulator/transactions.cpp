@@ -132,6 +132,8 @@ static bool take_read_line(Thread &t, const Line &line)
 /* INV-E2: the requester wins, so the holders abort before the access is made. */
 void claim_write(Thread &t, Line &line, bool transactional)
 {
+	if (line.region && !line.durable)
+		keep_durable(line);
 	if (__builtin_expect(line.writer >= 0 && line.writer != t.id, 0))
 		doom_writer(line, transactional ? EMU_CONFLICT : EMU_CONFLICT_PLAIN);
 	if (__builtin_expect((line.readers[0] | line.readers[1]) != 0, 0))

@@ -21,7 +21,7 @@ packages_of() {
 	@check)
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
-		echo liblmdb-dev libpmemobj-dev spin systemtap-sdt-dev cmake mandoc
+		echo liblmdb-dev libpmemobj-dev spin tcc systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck valgrind
 		echo xfsprogs # a file system whose files can share blocks
 		echo python3 python3-matplotlib black flake8 mypy

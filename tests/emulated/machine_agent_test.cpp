@@ -577,7 +577,7 @@ int survivals(void (*after_store)(uint64_t *))
 			emu_crash_in(1);
 			load(cell[0]);
 		})});
-		n += *static_cast<const uint64_t *>(emu_persistent_image(memory)) == 1;
+		n += *memory == 1;
 	}
 	emu_persistent_gone(memory);
 	munmap(memory, 4096);

@@ -134,10 +134,8 @@ protected:
 				load(cell[7]);
 			}}),
 			        EMU_CRASHED);
-			auto *image =
-			        static_cast<const uint8_t *>(emu_persistent_image(persistent));
 			for (unsigned k = 0; k < words; k++)
-				n[k] += image[k * 128] != 0;
+				n[k] += persistent[k * 128] != 0;
 		}
 		return n;
 	}
@@ -203,8 +201,7 @@ TEST_F(Persistence, LinesGetOutInAnyOrder)
 			emu_crash_in(1);
 			load(cell[7]);
 		}});
-		auto *image = static_cast<const uint8_t *>(emu_persistent_image(persistent));
-		only_second += !image[0] && image[128];
+		only_second += !persistent[0] && persistent[128];
 	}
 	EXPECT_GT(only_second, 0);
 }
@@ -221,11 +218,10 @@ TEST_F(Persistence, WordsAreWhole_LinesAreNot)
 			emu_crash_in(1);
 			load(cell[7]);
 		}});
-		auto *image = static_cast<const uint8_t *>(emu_persistent_image(persistent));
 		unsigned there = 0;
 		for (unsigned k = 0; k < 16; k++) {
 			uint64_t word;
-			memcpy(&word, image + k * 8, 8);
+			memcpy(&word, persistent + k * 8, 8);
 			ASSERT_TRUE(word == 0 || word == UINT64_C(0x1111111111111111))
 			        << "a torn word";
 			there += word != 0;

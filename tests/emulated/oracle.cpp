@@ -13,6 +13,8 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace oracle
@@ -150,8 +152,10 @@ void becomes_visible(Tx &tx)
 	for (const Access &r : tx.reads)
 		comes_from(tx, r.at);
 	run.order.push_back(index_of(tx));
+	/* Most writes follow the one before in memory: one that fills a block always does. */
+	auto next = run.writer.end();
 	for (const Access &w : tx.writes)
-		run.writer[w.at] = index_of(tx);
+		next = std::next(run.writer.insert_or_assign(next, w.at, index_of(tx)));
 	tx.visible = run.order.size();
 	event(Kind::VISIBLE, index_of(tx));
 }
@@ -430,13 +434,17 @@ class Versions
 public:
 	Versions()
 	{
-		for (size_t index : run.order) {
-			const Tx &tx = run.txs[index];
-			if (!tx.kept)
-				continue;
-			for (const Access &w : tx.writes)
-				versions_[w.at].push_back({tx.visible, w.value, w.unknown});
+		each_write([this](const Tx &, const Access &w) { places_[w.at].end++; });
+		size_t n = 0;
+		for (auto &[word, place] : places_) {
+			size_t count = place.end;
+			place = {n, n};
+			n += count;
 		}
+		versions_.resize(n);
+		each_write([this](const Tx &tx, const Access &w) {
+			versions_[places_[w.at].end++] = {tx.visible, w.value, w.unknown};
+		});
 	}
 	/* In state(k), and by which update. */
 	struct Version {
@@ -445,15 +453,9 @@ public:
 	};
 	Version at(uint64_t word, uint64_t k) const
 	{
-		auto found = versions_.find(word);
-		if (found != versions_.end()) {
-			const auto &list = found->second;
-			auto after = std::upper_bound(list.begin(), list.end(), k,
-			        [](uint64_t wanted, const Version &v) { return wanted < v.since; });
-			if (after != list.begin())
-				return *std::prev(after);
-		}
-		return {0, initial_word(word), false};
+		auto [list, after] = split(word, k);
+		return after == list.begin() ? Version{0, initial_word(word), false}
+		                             : *std::prev(after);
 	}
 	/* The first read that state(k) does not explain. */
 	const Access *unexplained(const Tx &tx, uint64_t k) const
@@ -463,37 +465,70 @@ public:
 				return &r;
 		return nullptr;
 	}
-	const auto &words() const
+	/* The first state after state(k) in which the word has been written again. */
+	std::optional<uint64_t> changes(uint64_t word, uint64_t k) const
 	{
-		return versions_;
+		auto [list, after] = split(word, k);
+		return after == list.end() ? std::nullopt : std::optional(after->since);
+	}
+	/* The last update before `tx` that wrote a word that `tx` has written; 0: none has. */
+	uint64_t overwritten(const Tx &tx) const
+	{
+		uint64_t last = 0;
+		for (const Access &w : tx.writes)
+			last = std::max(last, at(w.at, tx.visible - 1).since);
+		return last;
+	}
+	/* Each word that was written, in the order of the addresses, with its last version. */
+	std::map<uint64_t, Version> newest() const
+	{
+		std::map<uint64_t, Version> all;
+		for (const auto &[word, place] : places_)
+			all[word] = versions_[place.end - 1];
+		return all;
 	}
 
 private:
-	std::map<uint64_t, std::vector<Version>> versions_;
-};
-
-bool overwritten_between(const Tx &tx, uint64_t low, uint64_t high)
-{
-	for (uint64_t c = low + 1; c < high; c++) {
-		const Tx &other = run.txs[run.order[c - 1]];
-		if (!other.kept)
-			continue;
-		for (const Access &mine : tx.writes)
-			for (const Access &theirs : other.writes)
-				if (mine.at == theirs.at)
-					return true;
+	struct Place { /* of a word's versions, in versions_ */
+		size_t begin, end;
+	};
+	template <class F>
+	static void each_write(F f)
+	{
+		for (size_t index : run.order)
+			if (const Tx &tx = run.txs[index]; tx.kept)
+				for (const Access &w : tx.writes)
+					f(tx, w);
 	}
-	return false;
-}
+	/* The word's versions, and the first of them that state(k) does not have yet. */
+	std::pair<std::span<const Version>, std::span<const Version>::iterator> split(
+	        uint64_t word, uint64_t k) const
+	{
+		std::span<const Version> list;
+		if (auto found = places_.find(word); found != places_.end())
+			list = std::span(versions_).subspan(
+			        found->second.begin, found->second.end - found->second.begin);
+		return {list, std::upper_bound(list.begin(), list.end(), k,
+		                      [](uint64_t wanted, const Version &v) {
+			                      return wanted < v.since;
+		                      })};
+	}
+	std::unordered_map<uint64_t, Place> places_;
+	std::vector<Version> versions_;
+};
 
 /* The smallest k of [low, high] that explains tx. */
 std::optional<uint64_t> explanation(
         const Versions &v, const Tx &tx, uint64_t low, uint64_t high, bool snapshot_update)
 {
-	for (uint64_t k = low; k <= high; k++)
-		if (!v.unexplained(tx, k) &&
-		        !(snapshot_update && overwritten_between(tx, k, tx.visible)))
+	if (snapshot_update)
+		low = std::max(low, v.overwritten(tx));
+	for (std::optional k = low; k && *k <= high;) {
+		const Access *wrong = v.unexplained(tx, *k);
+		if (!wrong)
 			return k;
+		k = v.changes(wrong->at, *k);
+	}
 	return std::nullopt;
 }
 
@@ -629,15 +664,14 @@ std::string check_durable(
 						run.named.insert(index);
 		return "without what the power failure took, " + wrong;
 	}
-	for (const auto &[word, list] : v.words()) {
+	for (const auto &[word, last] : v.newest()) {
 		uint64_t is;
 		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
-		if (is != list.back().value && !list.back().unknown) {
-			run.named = {run.order[list.back().since - 1]};
+		if (is != last.value && !last.unknown) {
+			run.named = {run.order[last.since - 1]};
 			return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
-			       name_of(run.txs[run.order[list.back().since - 1]]) +
-			       ", the last that survives to write it, wrote " +
-			       hex(list.back().value);
+			       name_of(run.txs[run.order[last.since - 1]]) +
+			       ", the last that survives to write it, wrote " + hex(last.value);
 		}
 	}
 	return "";
@@ -648,13 +682,13 @@ std::string check_final(const void *heap)
 	for (Tx &tx : run.txs)
 		tx.kept = true;
 	Versions v;
-	for (const auto &[word, list] : v.words()) {
+	for (const auto &[word, last] : v.newest()) {
 		uint64_t is;
 		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
-		if (is != list.back().value && !list.back().unknown)
+		if (is != last.value && !last.unknown)
 			return "word " + hex(word) + " is " + hex(is) + " at the end; " +
-			       name_of(run.txs[run.order[list.back().since - 1]]) +
-			       " was the last to write it, " + hex(list.back().value);
+			       name_of(run.txs[run.order[last.since - 1]]) +
+			       " was the last to write it, " + hex(last.value);
 	}
 	return "";
 }

@@ -5,7 +5,8 @@
     plants.py --table FINDER           the bugs that FINDER must find, a line each, between tabs:
                                        name, source file, options for the finder
     plants.py --header                 a C++ table of explore's bugs
-    plants.py --plant BUG              the source file with the bug in it, to standard output
+    plants.py --write DIRECTORY        DIRECTORY/plant-BUG.c for every bug: its source file with the
+                                       bug in it.  A file that would not change stays as it is
     plants.py --record BUG             make the patch again from `git diff` of the source files, and
                                        take the bug out of them; a new patch gets an empty heading
     plants.py --refresh                make every patch again: line numbers and context as they are;
@@ -185,6 +186,21 @@ def refresh() -> None:
         sys.exit("\n".join(broken))
 
 
+def write(directory: Path) -> None:
+    broken = []
+    for plant in load_all():
+        path = directory / f"plant-{plant.name}.c"
+        try:
+            planted = plant.planted()
+        except SystemExit as reason:
+            broken.append(str(reason))
+            continue
+        if not path.is_file() or path.read_text() != planted:
+            path.write_text(planted)
+    if broken:
+        sys.exit("\n".join(broken))
+
+
 def table(finder: str) -> str:
     for p in load_all():
         if "TODO" in p.heading():
@@ -215,7 +231,7 @@ def main() -> int:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--table", metavar="FINDER", help=argparse.SUPPRESS)
     group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
-    group.add_argument("--plant", metavar="BUG", help=argparse.SUPPRESS)
+    group.add_argument("--write", metavar="DIRECTORY", help=argparse.SUPPRESS)
     group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
     group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -223,8 +239,8 @@ def main() -> int:
         print(table(args.table))
     elif args.header:
         print(header())
-    elif args.plant:
-        sys.stdout.write(load(args.plant).planted())
+    elif args.write:
+        write(Path(args.write))
     elif args.record:
         record(args.record)
     else:

@@ -223,7 +223,7 @@ TEST_P(Stress, TornReads_NeverSeen)
 	run(4, [&](unsigned t) {
 		fur::Thread self(heap);
 		if (t == 0) {
-			for (int64_t i = 1; i <= 30000; i++)
+			for (int64_t i = 1; i <= 30000 || looked < 1000; i++)
 				fur::update(self, [&](fur_update *tx) {
 					fur_store(tx, &lines[0].value, i);
 					fur_store(tx, &lines[ACCOUNTS - 1].value, i);

@@ -44,5 +44,8 @@ fetch() {
 }
 
 [ "$(cat "$root/complete" 2>/dev/null)" = "$packages" ] || fetch
+# Meson puts ccache before a compiler that it finds itself, but not before one of a cross file.
+ccache=
+! command -v ccache >/dev/null || ccache="'ccache', "
 # Debian's .pc files say /usr; pkg-config puts the sysroot before it.
-sed "s|@ROOT@|$root|g" "$here/$machine.ini.in" >"$root/cross.ini"
+sed -e "s|@ROOT@|$root|g" -e "s|@CCACHE@|$ccache|" "$here/$machine.ini.in" >"$root/cross.ini"

@@ -12,7 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = ARCH_FLUSH_LINE, WORDS = LINE / 8, RECENT = 32 };
+enum {
+	LINE = ARCH_FLUSH_LINE,
+	WORDS = LINE / 8,
+	RECENT = 32,
+	PAGE = 4096,
+	SYNC_BYTES = 65536, /* read from a file at a time */
+};
 
 /* The state of the calling thread. */
 static __thread struct self {
@@ -307,6 +313,18 @@ static void sync_line(struct region_view *v, uint64_t offset, const void *from, 
 	__atomic_store_n(&v->lines[offset / LINE].number, number, __ATOMIC_RELEASE);
 }
 
+static void sync_block(struct region_view *v, uint64_t offset, const uint8_t *from, uint64_t bytes,
+        uint64_t number)
+{
+	for (uint64_t k = 0; k < bytes; k += PAGE) {
+		uint64_t n = bytes - k < PAGE ? bytes - k : PAGE;
+		if (!memcmp(v->medium + offset + k, from + k, n))
+			continue;
+		for (uint64_t line = k; line < k + n; line += LINE)
+			sync_line(v, offset + line, from + line, number);
+	}
+}
+
 /* For --fail-at a sync counts as a fence. */
 static uint64_t begin_sync(void)
 {
@@ -339,7 +357,9 @@ void shadow_sync_file(int fd)
 {
 	if (!region_is_known(fd))
 		return;
-	uint64_t number = begin_sync(), content[4096 / 8];
+	/* Static: a thread's stack may be small.  The lock guards it. */
+	static uint64_t content[SYNC_BYTES / 8];
+	uint64_t number = begin_sync();
 	region_lock();
 	int region = region_of_file(fd, false);
 	uint64_t bytes = region < 0 ? 0 : region_control->region[region].bytes;
@@ -347,11 +367,11 @@ void shadow_sync_file(int fd)
 	for (uint64_t at = v ? region_next_data(fd, (uint32_t)region, 0) : bytes; at < bytes;
 	        at = region_next_data(fd, (uint32_t)region, at)) {
 		uint64_t n = sizeof content - at % sizeof content;
-		memset(content, 0, sizeof content);
-		if (pread(fd, content, n, (off_t)at) < 0)
+		ssize_t got = pread(fd, content, n, (off_t)at);
+		if (got < 0)
 			break;
-		for (uint64_t k = 0; k < n; k += LINE)
-			sync_line(v, at + k, (uint8_t *)content + k, number);
+		memset((uint8_t *)content + got, 0, n - (uint64_t)got);
+		sync_block(v, at, (const uint8_t *)content, n, number);
 		at += n;
 	}
 	region_unlock();

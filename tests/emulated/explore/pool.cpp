@@ -90,7 +90,7 @@ class Pool
 {
 public:
 	Pool(const Options &o, const System &system)
-	    : o_(o), system_(system), place_("/dev/shm/fur-explore-" + std::to_string(getpid()))
+	    : o_(o), system_(system), place_("/dev/shm/fur-explore-" + own_number())
 	{
 	}
 	~Pool()
@@ -122,6 +122,14 @@ public:
 	}
 
 private:
+	/* The same length in each process: a run copies the path, which takes the more accesses the
+	 * longer it is. */
+	static std::string own_number()
+	{
+		std::string number = std::to_string(getpid());
+		return std::string(number.size() < 7 ? 7 - number.size() : 0, '0') + number;
+	}
+
 	struct Child {
 		uint64_t seed;
 		int report;

@@ -8,7 +8,6 @@
 #include "run.hpp"
 
 #include <filesystem>
-#include <fstream>
 
 namespace explore
 {
@@ -88,21 +87,6 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 	return emu_run(machine, &options, system.simulate, nullptr);
 }
 
-/* The heap file as the power failure left it. */
-static void write_image(const std::string &path, const std::string &image)
-{
-	const void *medium = emu_persistent_image(nullptr);
-	if (!medium) {
-		fs::copy_file(path, image, fs::copy_options::overwrite_existing);
-		return;
-	}
-	std::ofstream file(image, std::ios::binary | std::ios::trunc);
-	file.write(static_cast<const char *>(medium),
-	        static_cast<std::streamsize>(fs::file_size(path)));
-	if (!file.flush())
-		die("explore: " + image + ": cannot write: is /dev/shm full?");
-}
-
 static std::string judge(
         const Options &o, const System &system, emu_end end, const std::string &path)
 {
@@ -118,9 +102,10 @@ static std::string judge(
 		return wrong;
 	if (end != EMU_CRASHED)
 		return system.check_recovered(o, path, false);
-	/* The machine is off: its mappings are gone, and the medium holds the file. */
+	/* The machine is off: its mappings are gone, and the medium holds the file.  Recovery gets
+	 * a copy, for this process still has the file open, and locked. */
 	system.unmap(o);
-	write_image(path, path + ".image");
+	fs::copy_file(path, path + ".image", fs::copy_options::overwrite_existing);
 	return system.check_recovered(o, path + ".image", true);
 }
 
