@@ -23,6 +23,7 @@ packages_of() {
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
 		echo liblmdb-dev libpmemobj-dev spin tcc systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck valgrind
+		echo ccache # meson uses it where there is one
 		echo xfsprogs # a file system whose files can share blocks
 		echo python3 python3-matplotlib black flake8 mypy
 		echo rustc cargo
@@ -41,7 +42,7 @@ packages_of() {
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
 		echo gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu
-		echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user
+		echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user ccache
 		;;
 	@sysroot)
 		echo libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2
