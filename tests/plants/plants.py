@@ -8,6 +8,8 @@
     plants.py --plant BUG              the source file with the bug in it, to standard output
     plants.py --record BUG             make the patch again from `git diff` of the source files, and
                                        take the bug out of them; a new patch gets an empty heading
+    plants.py --witnesses BUILD        run the tests of BUILD that search for the bugs; write into
+                                       each heading the seed that found the bug
     plants.py --refresh                make every patch again: line numbers and context as they are;
                                        report all patches that no longer apply
 
@@ -21,11 +23,17 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
                                        near-test; a line each.  Option of near-test: `threads`,
                                        if the bug is in that back end
 
+Those of explore and explore-claims end with `--must-find SEED`, the witness: the test tries this
+seed first.  When the library has changed so that another schedule belongs to the seed, the test
+searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
+date.  A heading without a witness searches from 1.
+
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take
 two lines: comments next to it may change.  When it no longer applies, the build stops and says so.
 """
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -185,12 +193,48 @@ def refresh() -> None:
         sys.exit("\n".join(broken))
 
 
+# The finders that search by seeds, and the names of their tests.
+SEARCHES = {"explore": "plant-", "explore-claims": "claims-finds-"}
+WITNESS = re.compile(r" ?--must-find (\d+)$")
+
+
+def options_for_test(plant: Plant, finder: str) -> str:
+    options = plant.found_by[finder]
+    if finder in SEARCHES and not WITNESS.search(options):
+        options = f"{options} --must-find 1".lstrip()
+    return options
+
+
+def refresh_witnesses(build: str) -> None:
+    tests = json.loads(
+        subprocess.run(
+            ["meson", "introspect", build, "--tests"], check=True, capture_output=True
+        ).stdout
+    )
+    commands = {test["name"]: test["cmd"] for test in tests}
+    missed = []
+    for plant in load_all():
+        for finder in SEARCHES.keys() & plant.found_by.keys():
+            command = commands[SEARCHES[finder] + plant.name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = re.search(r"^found with seed (\d+)$", done.stdout, re.MULTILINE)
+            if done.returncode or not found:
+                missed.append(plant.name)
+                continue
+            options = WITNESS.sub("", plant.found_by[finder])
+            plant.found_by[finder] = f"{options} --must-find {found[1]}".lstrip()
+            plant.patch_file.write_text(plant.heading() + plant.diff)
+            print(f"{plant.name}: {found[1]}", flush=True)
+    if missed:
+        sys.exit(f"not found: {', '.join(missed)}")
+
+
 def table(finder: str) -> str:
     for p in load_all():
         if "TODO" in p.heading():
             sys.exit(f"{p.patch_file}: complete its heading")
     return "\n".join(
-        "\t".join([p.name, p.source, p.found_by[finder]])
+        "\t".join([p.name, p.source, options_for_test(p, finder)])
         for p in load_all()
         if finder in p.found_by
     )
@@ -217,6 +261,7 @@ def main() -> int:
     group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--plant", metavar="BUG", help=argparse.SUPPRESS)
     group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
+    group.add_argument("--witnesses", metavar="BUILD", help=argparse.SUPPRESS)
     group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.table:
@@ -227,6 +272,8 @@ def main() -> int:
         sys.stdout.write(load(args.plant).planted())
     elif args.record:
         record(args.record)
+    elif args.witnesses:
+        refresh_witnesses(args.witnesses)
     else:
         refresh()
     return 0

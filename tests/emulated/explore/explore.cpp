@@ -91,6 +91,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
+	line.option("--must-find", o.must_find,
+	        "there must be a violation: try this seed first, then --seeds; the exit status is "
+	        "0 if there is one, or else 1");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
 }
 
