@@ -3,13 +3,15 @@
 """Planted bugs: patches of libfur's sources, each of which a test must find.
 
     plants.py --table FINDER           the bugs that FINDER must find, a line each, between tabs:
-                                       name, source file, options for the finder
+                                       name, source file, options for the finder, with ~ for a
+                                       blank in a word
     plants.py --header                 a C++ table of explore's bugs
     plants.py --plant BUG              the source file with the bug in it, to standard output
     plants.py --record BUG             make the patch again from `git diff` of the source files, and
                                        take the bug out of them; a new patch gets an empty heading
-    plants.py --witnesses BUILD        run the tests of BUILD that search for the bugs; write into
-                                       each heading the seed that found the bug
+    plants.py --witnesses BUILD [BUG...]
+                                       run the tests of BUILD that search for these bugs, or for
+                                       all; write into each heading the seed that found the bug
     plants.py --refresh                make every patch again: line numbers and context as they are;
                                        report all patches that no longer apply
 
@@ -23,10 +25,11 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
                                        near-test; a line each.  Option of near-test: `threads`,
                                        if the bug is in that back end
 
-Those of explore and explore-claims end with `--must-find SEED`, the witness: the test tries this
-seed first.  When the library has changed so that another schedule belongs to the seed, the test
-searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
-date.  A heading without a witness searches from 1.
+The options of explore and explore-claims end with `--must-find SEED`, the witness: the test tries
+this seed first.  When the library has changed so that the seed stands for another schedule, the
+test searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
+date.  Without a witness the test searches from 1.  A bug that few schedules meet has an `--order`
+in single quotes: points that threads reach in this order (explore --help).
 
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take
@@ -36,6 +39,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -202,10 +206,11 @@ def options_for_test(plant: Plant, finder: str) -> str:
     options = plant.found_by[finder]
     if finder in SEARCHES and not WITNESS.search(options):
         options = f"{options} --must-find 1".lstrip()
-    return options
+    # Meson splits them at blanks.
+    return " ".join(word.replace(" ", "~") for word in shlex.split(options))
 
 
-def refresh_witnesses(build: str) -> None:
+def refresh_witnesses(build: str, bugs: list[str]) -> None:
     tests = json.loads(
         subprocess.run(
             ["meson", "introspect", build, "--tests"], check=True, capture_output=True
@@ -213,7 +218,7 @@ def refresh_witnesses(build: str) -> None:
     )
     commands = {test["name"]: test["cmd"] for test in tests}
     missed = []
-    for plant in load_all():
+    for plant in [load(bug) for bug in bugs] or load_all():
         for finder in SEARCHES.keys() & plant.found_by.keys():
             command = commands[SEARCHES[finder] + plant.name]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -261,7 +266,7 @@ def main() -> int:
     group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--plant", metavar="BUG", help=argparse.SUPPRESS)
     group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
-    group.add_argument("--witnesses", metavar="BUILD", help=argparse.SUPPRESS)
+    group.add_argument("--witnesses", nargs="+", metavar="BUILD", help=argparse.SUPPRESS)
     group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.table:
@@ -273,7 +278,7 @@ def main() -> int:
     elif args.record:
         record(args.record)
     elif args.witnesses:
-        refresh_witnesses(args.witnesses)
+        refresh_witnesses(args.witnesses[0], args.witnesses[1:])
     else:
         refresh()
     return 0

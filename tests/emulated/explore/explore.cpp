@@ -86,6 +86,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--pm-write-ns", o.pm_write_ns,
 	        "from a line's write-back until it is durable, and until the thread's next one; "
 	        "default: the machine's");
+	line.option("--order", o.order,
+	        "points that threads reach in this order, 'VARIABLE POINT < VARIABLE POINT ...'; "
+	        "with --crash, 'crash' may be a step (emulator/emulated.h)");
 	line.flag("--any", o.any,
 	        "libfur: machine, workload, isolation, --replayer, --dram and --pm-write-ns by the "
 	        "seed");
@@ -122,6 +125,19 @@ bool known_plant(const std::string &name)
 	return false;
 }
 
+std::string mistake_in_order(const Options &o)
+{
+	char error[2000];
+	if (o.order.empty())
+		return "";
+	const emu_order *order = emu_order_read(o.order.c_str(), error, sizeof error);
+	if (!order)
+		return std::string("--order: ") + error;
+	if (emu_order_has_crash(order) && !o.crash)
+		return "--order has a crash: use it with --crash";
+	return "";
+}
+
 /* Nothing, or the first mistake in the options. */
 std::string mistake_in(Options &o)
 {
@@ -155,7 +171,7 @@ std::string mistake_in(Options &o)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
-	return "";
+	return mistake_in_order(o);
 }
 
 /* Replaces this process by the program for --plant or --tm fur-paper, which lies next to it.  An
