@@ -15,7 +15,7 @@
 #define FUR_PROBE_H
 
 #ifdef FUR_EMULATED
-#include "emulated.h"
+#include "base/arch.h"
 #define FUR_POINT(name) EMU_POINT(name)
 #else
 #define FUR_POINT(name) ((void)0)
