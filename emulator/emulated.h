@@ -38,6 +38,7 @@
  *   scheduler.cpp          threads as coroutines, and which of them runs (INV-E1)
  *   memory.cpp             loads and stores: time, order (INV-E4), caches, fences
  *   agent.cpp              a coherent agent: lines between host and device, atomics at home
+ *   order.cpp              an order of points that threads keep
  *   transactions.cpp       conflicts (INV-E2) and aborts (INV-E3)
  *   persistence.cpp        write-backs and power failures (INV-E5)
  *   instrument.cpp         how accesses get here: the functions that the compiler calls, and
@@ -103,8 +104,10 @@ struct emu_options {
 	uint32_t perturb;
 	/* The power fails after this many accesses; 0: never. */
 	uint64_t crash_after;
-	/* Stop with EMU_LATE at this virtual time; 0: never. */
+	/* Stop with EMU_LATE at this virtual time, not counting the time for which an order has
+	 * held threads; 0: never. */
 	uint64_t limit_ns;
+	const struct emu_order *order; /* NULL: none */
 };
 
 enum emu_end {
@@ -135,6 +138,38 @@ struct emu_counters emu_count(void);
 /* After a run: the line that aborted most transactions (rank 0), the next one, and so on.  Returns
  * false if there are no more.  Shows where a program's threads conflict. */
 bool emu_hot_line(unsigned rank, const void **line, unsigned *aborts);
+
+/* -------------------------------------------------------------- an order
+ *
+ * A schedule that seeds meet rarely can be asked for: an order of named points in the program, for
+ * example
+ *
+ *     a update__body < b publication__begin < a publication__end < crash
+ *
+ * a and b are variables.  A thread that reaches the point of a variable's first step is bound to
+ * the variable; one thread is bound to one variable.  A thread that reaches the point of its next
+ * step before the earlier steps have happened is held there, and the other threads run.  After the
+ * last step, or when no step has happened for 100 microseconds, the order begins again, with new
+ * bindings.  The step `crash` is a power failure at the moment of the step before it; the steps
+ * after it only hold their threads.
+ *
+ * Without an order, points take no time and draw no random number: a seed's run is the same. */
+
+struct emu_order;
+/* Returns NULL on failure, and puts one line into `error`. */
+struct emu_order *emu_order_read(const char *text, char *error, size_t error_bytes);
+bool emu_order_has_crash(const struct emu_order *o);
+
+/* The calling thread reaches a point of this name. */
+void emu_point(const char *name);
+/* The same in C, or outside inline functions of C++, with the name, a word, in the table of known
+ * points. */
+#define EMU_POINT(name)                                                                            \
+	do {                                                                                       \
+		static const char *const emu_point_known                                           \
+		        __attribute__((section("emu_points"), used)) = #name;                      \
+		emu_point(#name);                                                                  \
+	} while (0)
 
 /* The machine of the current run, or of the last one. */
 const struct emu_machine *emu_current_machine(void);

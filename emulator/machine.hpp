@@ -396,6 +396,8 @@ void wait_until(Thread &t, Time then);
 /* Wait for wake_thread().  All stores of `t` are performed first, for it enters the system. */
 void block_thread(Thread &t);
 void wake_thread(Thread &t, Time at);
+/* Move the clock of a thread that waits in wait_until() back to `then`. */
+void hasten(Thread &t, Time then);
 Thread *new_thread(void *(*start)(void *), void *argument);
 [[noreturn]] void finish_thread(Thread &t);
 [[noreturn]] void end_run(emu_end how);
@@ -513,8 +515,9 @@ void complete_write_backs(Thread &t);
 /* The power has failed: decide about every line that was not durable. */
 void make_images();
 
-void use_system();      /* system.cpp */
-void reset_allocator(); /* allocator.cpp */
+void use_system();                        /* system.cpp */
+void reset_order(const emu_order *order); /* order.cpp */
+void reset_allocator();                   /* allocator.cpp */
 
 } // namespace emu
 

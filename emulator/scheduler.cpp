@@ -57,6 +57,20 @@ static void add_ready(Thread &t)
 	set_next();
 }
 
+void hasten(Thread &t, Time then)
+{
+	int i = 0;
+	while (i < g.waiting && g.ready[i].id != t.id)
+		i++;
+	if (i == g.waiting || then >= t.clock)
+		return;
+	Ready entry = {t.clock = then, t.tie, t.id};
+	for (int up; i && ready_before(entry, g.ready[up = (i - 1) / 2]); i = up)
+		g.ready[i] = g.ready[up];
+	g.ready[i] = entry;
+	set_next();
+}
+
 static Thread &take_ready()
 {
 	Thread &t = *g.threads[g.ready[0].id];
@@ -344,6 +358,7 @@ static void reset_machine(const emu_machine *m, const emu_options &o)
 	        reinterpret_cast<uintptr_t>(&errno) & ~static_cast<uintptr_t>(4095));
 	reset_cores(d);
 	reset_lines();
+	reset_order(o.order);
 	for (int k = 0; k < EMU_MAX_THREADS; k++) {
 		__libc_free(g.threads[k]);
 		g.threads[k] = nullptr;

@@ -65,6 +65,7 @@ int errand_settle(struct fur_thread *t, struct bulk_job *job)
 		if (!error)
 			error = durability_replay(d, &backoff);
 	}
+	FUR_POINT(errand__settled);
 	return error;
 }
 

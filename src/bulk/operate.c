@@ -6,6 +6,7 @@
  * Another process writes the request and the rows.  They are read once, and checked (INV-R8).
  */
 #include "base/error.h"
+#include "base/probe.h"
 #include "bulk/errand.h"
 
 #include <stdio.h>
@@ -223,6 +224,7 @@ bool operate_exchange(struct operate *o)
 		return false;
 	store_results(o);
 	copy_records(o);
+	FUR_POINT(operator__copied);
 	o->batch.before = o->done;
 	o->finished = o->batch.n == 0;
 	return !o->finished;
@@ -252,6 +254,7 @@ void operate_end(struct operate *o)
 			refuse(o, error);
 		else
 			answer(o, ERRAND_DONE);
+		FUR_POINT(errand__done);
 	}
 	forget(o);
 }

@@ -5,6 +5,8 @@
  */
 #include "bulk/windows.h"
 
+#include "base/probe.h"
+
 /* The bytes of a window, at most.  The changed bits of each row are rounded up to 8 bytes. */
 static uint64_t half_bytes(const struct windows *w)
 {
@@ -62,6 +64,7 @@ static void take_window_marks(struct windows *w)
 {
 	bool marked = false;
 	struct bulk_place at = w->next;
+	FUR_POINT(window__unmarks);
 	for (uint64_t records = 0, count; records < w->most && at.extent < w->job->n;
 	        records += count) {
 		count = part_of_extent(w, &at, records);
@@ -82,6 +85,7 @@ static struct errand_work write_window(struct windows *w)
 	        .offset = w->block.offset + w->half * half_bytes(w), .bytes = half_bytes(w)};
 	const uint64_t rows = w->job->n < w->most ? w->job->n : w->most;
 	uint64_t at = window.offset + rows * sizeof(struct media_bulk_row);
+	FUR_POINT(window__written);
 	while (window.records < w->most && w->next.extent < w->job->n) {
 		const uint64_t count = part_of_extent(w, &w->next, window.records);
 		at = bulk_write_row(w->t, w->job, &rows_of(w, &window)[window.rows++],
@@ -98,6 +102,7 @@ static struct errand_work write_window(struct windows *w)
 /* Ask for the next window, if there is one. */
 static int ask(struct windows *w)
 {
+	FUR_POINT(window__ask);
 	if (w->next.extent == w->job->n)
 		return 0;
 	take_window_marks(w);

@@ -187,6 +187,7 @@ static void note_filled(struct durability *d, uint64_t durts);
 void async_note(struct durability *d, uint64_t durts)
 {
 	uint64_t newest;
+	FUR_POINT(late__note);
 	do
 		newest = arch_load(&d->async.newest);
 	while (newest <= durts && !arch_cas(&d->async.newest, newest, durts + 1));

@@ -150,6 +150,7 @@ static void decide_if_late(struct durability *d, struct commit *c, struct media_
 	c->late = async_pending(d) || (c->async && async_ready(d));
 	if (!c->late)
 		return;
+	FUR_POINT(late__decided);
 	marker->kind |= MEDIA_AFTER_ALL;
 	memset(marker->deps, 0, sizeof marker->deps);
 }
@@ -215,6 +216,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
 	FUR_ASSERT(log->head >= log->start && log->head <= log->head_most);
+	FUR_POINT(update__persist);
 	c->in_slot = pm_writes(&d->pm) && !c->log_is_out && redo_fits_slot(log, d);
 	if (!c->in_slot) /* a record in the slot leaves its place in the log to the next one */
 		log->end = log->head;
@@ -227,6 +229,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	        .kind = MEDIA_COMMIT};
 	int error = ring_wait(d, c->durts);
 	phase_mark(c, FUR_PHASE_ROOM);
+	FUR_POINT(marker__write);
 
 	/* 2.  Write the marker.  The paper waits for D before it flushes the marker; our marker
 	 * names D instead. */

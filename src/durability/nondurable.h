@@ -10,6 +10,7 @@
 #ifndef FUR_NONDURABLE_H
 #define FUR_NONDURABLE_H
 
+#include "base/probe.h"
 #include "durability/ring.h"
 
 /* nondurable_announce - put the update into nondurable[], with c->durts if that is drawn.
@@ -95,6 +96,7 @@ static inline void nondurable_collect_settled(struct durability *d, struct commi
 	c->dset.settled_below = d->draws_announced ? c->dset.drawn_below : 0;
 	arch_fence_light(); /* as in nondurable_collect() */
 	nondurable_scan(d, c->me, &c->dset, c->dset.settled_below);
+	FUR_POINT(dependencies__collected);
 }
 
 /* nondurable_wait - the durability wait: return when every update of the set is durable (INV-D2).
@@ -136,6 +138,7 @@ static inline void nondurable_leave(struct durability *d, const struct commit *c
 	 * that.  The order of the two does not matter. */
 	arch_store_release(&d->nondurable[c->me].durts, 0);
 	arch_store_release(&d->nondurable[c->me].id, 0);
+	FUR_POINT(update__left);
 }
 
 /* Does `thread` still have the update of this durTS in nondurable[]?  Acquire: if this is false,

@@ -3,6 +3,7 @@
  * ring.c - drawing after D, waiting for a slot, writing markers.
  */
 #include "durability/ring.h"
+#include "base/probe.h"
 #include "durability/nondurable.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@ void ring_draw_after(struct durability *d, struct commit *c)
 	nondurable_wait_drawn(d, &c->dset);
 	ring_draw(d, c);
 	nondurable_publish(d, c);
+	FUR_POINT(durts__drawn);
 }
 
 int ring_wait(struct durability *d, uint64_t durts)

@@ -28,6 +28,8 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 		w->seqs[i] = seq;
 	}
 	arch_overlap_end();
+	FUR_POINT(active__scanned);
+	FUR_POINT(active__waits);
 	for (uint32_t i = 0; i < n; i++)
 		while (w->seqs[i] && arch_load(&h->active[i].seq) == w->seqs[i]) {
 			/* A software body may be waiting for the turn.  The thread that has it may

@@ -71,6 +71,8 @@ static int commit_finish_empty(struct fur_thread *t)
 	const bool async = t->window.commit.async;
 	if (!async)
 		nondurable_wait(t->durability, &t->window.commit.dset);
+	else
+		FUR_POINT(empty__commits);
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.empty_commits, 1);
 	/* As in fur_end_ro(): the fence orders the scan that collected D before the load of

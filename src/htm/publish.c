@@ -38,6 +38,7 @@ uint64_t publication_begin(struct htm *h)
 	uint64_t number = arch_load(&h->publications.now) + 1;
 	FUR_ASSERT(number & 1);
 	arch_store(&h->publications.now, number);
+	FUR_POINT(publication__numbered);
 	return number;
 }
 
@@ -73,8 +74,10 @@ void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t nu
  * when no hardware update can become visible any more. */
 static void collect(struct fur_thread *t, bool publishing)
 {
-	if (publishing == (t->htm->ops != NULL))
-		nondurable_collect_settled(t->durability, &t->window.commit);
+	if (publishing != (t->htm->ops != NULL))
+		return;
+	nondurable_collect_settled(t->durability, &t->window.commit);
+	FUR_POINT(publication__collected);
 }
 
 /* Has something been published since the update's snapshot?  `now`: the last publication before the
@@ -105,6 +108,7 @@ static void announce(struct fur_thread *t)
 static void store_writes(struct fur_thread *t)
 {
 	const bool checked = t->update.extras & TX_CHECKED;
+	FUR_POINT(stores__begin);
 	if (unlikely(checked))
 		blocks_show(t);
 	marks_note_writes(t); /* INV-BU1 */
@@ -375,6 +379,7 @@ static uint32_t store_with_members(struct fur_thread *t, uint64_t number)
  * have the records (plant: bulk-opens-the-gate). */
 static void store_bulk(struct fur_thread *t, uint64_t began)
 {
+	FUR_POINT(bulk__stores);
 	const uint64_t store = arch_ticks();
 	store_writes(t);
 	const uint64_t now = arch_ticks();

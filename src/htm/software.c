@@ -169,7 +169,10 @@ static bool extend(struct fur_thread *t)
 		}
 		switch (check_reads(h, &s->reads, snapshot_of(now), &stamp)) {
 		case CHANGED: return false;
-		case SAME: s->snapshot = snapshot_of(now); return true;
+		case SAME:
+			s->snapshot = snapshot_of(now);
+			FUR_POINT(snapshot__extended);
+			return true;
 		case UNDER_WAY: wait_for_publication(h, stamp);
 		}
 	}
@@ -340,6 +343,7 @@ void software_to_in_place(struct fur_update *tx)
 		tx->extras |= TX_STAMPS;
 		stamp_writes(t, t->software.publication);
 	}
+	FUR_POINT(turns__in__place);
 	marks_look(tx);
 	marks_note_writes(t);
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
@@ -348,6 +352,7 @@ void software_to_in_place(struct fur_update *tx)
 	redo_store_record(tx->log, t->durability, tx->writable, true);
 	if (unlikely(tx->error))
 		store_put_in_place(tx);
+	FUR_POINT(turned__in__place);
 	tx_in_place(tx);
 	tx->form.software = 0;
 }

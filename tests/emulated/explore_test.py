@@ -61,6 +61,30 @@ def violation_repeats():
     assert violations[0] == violations[1], violations
 
 
+def orders():
+    """An order cuts the power at its step, and one that never happens does not hold up the run."""
+    bank = ["--workload", "bank", "--machine", "epyc", "--seeds", "1..3"]
+
+    def accesses(*more):
+        result = run([*bank, *more])
+        assert result.returncode == 0, result.stdout + result.stderr
+        return int(found(r"(\d+) accesses", result))
+
+    whole = accesses()
+    assert accesses("--crash", "--order", "a update__begin < b update__begin < crash") < whole / 2
+    assert accesses("--order", "a update__begin < b recovery < a update__commit") > whole / 2
+
+
+def must_find():
+    """The witness is tried first; if it finds nothing, the others are."""
+    plant = ["--plant", "no-look", "--workload", "bank", "--jobs", "1"]
+    seed = found(r"found with seed (\d+)", run([*plant, "--must-find", "1", "--seeds", "1..200"]))
+    again = run([*plant, "--must-find", seed, "--seeds", "1000000..1000000"])
+    assert again.returncode == 0 and found(r"found with seed (\d+)", again) == seed
+    result = run(["--workload", "bank", "--must-find", "1", "--seeds", "2..4"])
+    assert result.returncode == 1 and "4 seeds, 0 violations" in result.stdout, result.stdout
+
+
 def usage():
     for args, says in [
         (["--seeds", "9..1"], "--seeds 9..1"),
@@ -73,6 +97,11 @@ def usage():
         (["--any", "--tm", "spht"], "--any is for libfur"),
         (["--bogus"], "bogus"),
         (["--machine", "nosuch"], "nosuch: no such machine"),
+        (["--order", "a update__begin < b nosuch"], "no point nosuch: use "),
+        (["--order", "a nosuch"], "update__commit"),
+        (["--order", "a"], "step 1: use 'VARIABLE POINT'"),
+        (["--order", "crash < a update__begin"], "step 1: use 'VARIABLE POINT'"),
+        (["--order", "a update__begin < crash"], "use it with --crash"),
         (["--machine", "./nosuch.toml"], "./nosuch.toml: No such file"),
     ]:
         result = run(args)
@@ -83,5 +112,7 @@ def usage():
 
 same_history()
 violation_repeats()
+orders()
+must_find()
 usage()
 print("ok")

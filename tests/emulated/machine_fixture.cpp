@@ -26,6 +26,7 @@ emu_end run(const Spec &spec, const std::vector<Body> &bodies)
 	options.seed = spec.seed;
 	options.perturb = spec.perturb;
 	options.crash_after = spec.crash_after;
+	options.order = spec.order;
 	options.limit_ns = 100000000;
 	memset(result, 0, sizeof result);
 	for (auto &c : cell)

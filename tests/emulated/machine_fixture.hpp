@@ -27,6 +27,7 @@ struct Spec {
 	uint64_t seed = 1;
 	uint32_t perturb = 0;
 	uint64_t crash_after = 0;
+	const emu_order *order = nullptr;
 };
 
 emu_machine *machine_named(const std::string &name);

@@ -18,6 +18,107 @@
 namespace
 {
 
+/* ----------------------------------------------------------------- an order */
+
+void point_one()
+{
+	EMU_POINT(test__one);
+}
+void point_two()
+{
+	EMU_POINT(test__two);
+}
+void point_never()
+{
+	EMU_POINT(test__never);
+}
+
+struct Order {
+	explicit Order(const char *text) : order(emu_order_read(text, error, sizeof error)) {}
+	char error[1000] = "";
+	const emu_order *order;
+	emu_end run(const std::vector<Body> &bodies) const
+	{
+		Spec spec;
+		spec.order = order;
+		return ::run(spec, bodies);
+	}
+};
+
+/* Without an order, the second passes its point 10 microseconds before the first. */
+const std::vector<Body> late_and_early = {[] {
+	                                          emu_work(10000);
+	                                          point_one();
+	                                          result[0] = emu_time();
+                                          },
+        [] {
+	        point_two();
+	        result[1] = emu_time();
+        }};
+
+TEST(MachineOrder, HoldsAThreadUntilItsTurn)
+{
+	ASSERT_EQ(run({}, late_and_early), EMU_DONE);
+	EXPECT_LT(result[1], result[0]);
+	ASSERT_EQ(Order("a test__one < b test__two").run(late_and_early), EMU_DONE);
+	EXPECT_GE(result[1], result[0]);
+	/* at once, not when it looks again */
+	EXPECT_LT(result[1], result[0] + 1000000);
+}
+
+TEST(MachineOrder, BindsVariablesToDifferentThreads)
+{
+	const std::vector<Body> twice(2, [] {
+		emu_work(1000 * static_cast<uint64_t>(emu_thread()));
+		point_one();
+		result[emu_thread()] = emu_time();
+	});
+	ASSERT_EQ(Order("a test__one < b test__one < c test__never").run(twice), EMU_DONE);
+	EXPECT_LT(result[1], result[2]);
+}
+
+TEST(MachineOrder, CutsThePower)
+{
+	EXPECT_EQ(Order("a test__one < crash < b test__two").run(late_and_early), EMU_CRASHED);
+	EXPECT_EQ(result[1], 0u) << "the second was not held until the crash";
+}
+
+TEST(MachineOrder, ThatCannotHappen_HoldsNobodyForever)
+{
+	EXPECT_EQ(Order("a test__never < b test__two < c test__one").run(late_and_early), EMU_DONE);
+	EXPECT_NE(result[0], 0u);
+	EXPECT_NE(result[1], 0u);
+	point_never(); /* outside a run, nothing */
+}
+
+void no_point() {}
+
+TEST(MachineOrder, PointsTakeNoTimeWithoutOne)
+{
+	static void (*at_each)();
+	auto time_with = [](void (*f)()) {
+		const Body body = [] {
+			for (int k = 0; k < 100; k++) {
+				store(cell[k % 3], 1);
+				at_each();
+			}
+		};
+		at_each = f;
+		run({}, {body, body});
+		return emu_count().ns;
+	};
+	EXPECT_EQ(time_with(point_one), time_with(no_point));
+}
+
+TEST(MachineOrder, WithAnUnknownPoint_IsOneErrorThatListsTheKnown)
+{
+	EXPECT_EQ(Order("a test__on < b test__two").order, nullptr);
+	const std::string error = Order("a test__on < b test__two").error;
+	EXPECT_EQ(error.find("no point test__on: use "), 0u) << error;
+	EXPECT_NE(error.find("test__one, test__two"), std::string::npos) << error;
+	EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
 /* -------------------------------------------------------------------- the run */
 
 TEST(Machine, ThreadsLocksAndSleep_WorkUnchanged)

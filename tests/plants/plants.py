@@ -3,12 +3,16 @@
 """Planted bugs: patches of libfur's sources, each of which a test must find.
 
     plants.py --table FINDER           the bugs that FINDER must find, a line each, between tabs:
-                                       name, source file, options for the finder
+                                       name, source file, options for the finder, with ~ for a
+                                       blank in a word
     plants.py --header                 a C++ table of explore's bugs
     plants.py --write DIRECTORY        DIRECTORY/plant-BUG.c for every bug: its source file with the
                                        bug in it.  A file that would not change stays as it is
     plants.py --record BUG             make the patch again from `git diff` of the source files, and
                                        take the bug out of them; a new patch gets an empty heading
+    plants.py --witnesses BUILD [BUG...]
+                                       run the tests of BUILD that search for these bugs, or for
+                                       all; write into each heading the seed that found the bug
     plants.py --refresh                make every patch again: line numbers and context as they are;
                                        report all patches that no longer apply
 
@@ -22,13 +26,21 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
                                        near-test; a line each.  Option of near-test: `threads`,
                                        if the bug is in that back end
 
+The options of explore and explore-claims end with `--must-find SEED`, the witness: the test tries
+this seed first.  When the library has changed so that the seed stands for another schedule, the
+test searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
+date.  Without a witness the test searches from 1.  A bug that few schedules meet has an `--order`
+in single quotes: points that threads reach in this order (explore --help).
+
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take
 two lines: comments next to it may change.  When it no longer applies, the build stops and says so.
 """
 import argparse
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -201,12 +213,49 @@ def write(directory: Path) -> None:
         sys.exit("\n".join(broken))
 
 
+# The finders that search by seeds, and the names of their tests.
+SEARCHES = {"explore": "plant-", "explore-claims": "claims-finds-"}
+WITNESS = re.compile(r" ?--must-find (\d+)$")
+
+
+def options_for_test(plant: Plant, finder: str) -> str:
+    options = plant.found_by[finder]
+    if finder in SEARCHES and not WITNESS.search(options):
+        options = f"{options} --must-find 1".lstrip()
+    # Meson splits them at blanks.
+    return " ".join(word.replace(" ", "~") for word in shlex.split(options))
+
+
+def refresh_witnesses(build: str, bugs: list[str]) -> None:
+    tests = json.loads(
+        subprocess.run(
+            ["meson", "introspect", build, "--tests"], check=True, capture_output=True
+        ).stdout
+    )
+    commands = {test["name"]: test["cmd"] for test in tests}
+    missed = []
+    for plant in [load(bug) for bug in bugs] or load_all():
+        for finder in SEARCHES.keys() & plant.found_by.keys():
+            command = commands[SEARCHES[finder] + plant.name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = re.search(r"^found with seed (\d+)$", done.stdout, re.MULTILINE)
+            if done.returncode or not found:
+                missed.append(plant.name)
+                continue
+            options = WITNESS.sub("", plant.found_by[finder])
+            plant.found_by[finder] = f"{options} --must-find {found[1]}".lstrip()
+            plant.patch_file.write_text(plant.heading() + plant.diff)
+            print(f"{plant.name}: {found[1]}", flush=True)
+    if missed:
+        sys.exit(f"not found: {', '.join(missed)}")
+
+
 def table(finder: str) -> str:
     for p in load_all():
         if "TODO" in p.heading():
             sys.exit(f"{p.patch_file}: complete its heading")
     return "\n".join(
-        "\t".join([p.name, p.source, p.found_by[finder]])
+        "\t".join([p.name, p.source, options_for_test(p, finder)])
         for p in load_all()
         if finder in p.found_by
     )
@@ -233,6 +282,7 @@ def main() -> int:
     group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--write", metavar="DIRECTORY", help=argparse.SUPPRESS)
     group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
+    group.add_argument("--witnesses", nargs="+", metavar="BUILD", help=argparse.SUPPRESS)
     group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.table:
@@ -243,6 +293,8 @@ def main() -> int:
         write(Path(args.write))
     elif args.record:
         record(args.record)
+    elif args.witnesses:
+        refresh_witnesses(args.witnesses[0], args.witnesses[1:])
     else:
         refresh()
     return 0

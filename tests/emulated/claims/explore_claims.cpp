@@ -4,12 +4,13 @@
  * two processes claim few buckets, and one process may die at a random instant.  Each seed is
  * another schedule; it also chooses the machine, the threads and the buckets.
  *
- *     explore-claims --seeds FIRST..LAST
+ *     explore-claims --seeds FIRST..LAST [--must-find SEED]
  *
  * Checked: one holder at a time, which sees the changes of the last one (INV-CL1); an owner that
  * was in the queue before another began to look is served before it (INV-CL2); no thread waits
  * forever (INV-CL2, INV-CL3, INV-CL4); nothing remains in the table.  Exit status: 0 no violation,
- * 1 a violation, 2 wrong usage.
+ * 1 a violation, 2 wrong usage.  With --must-find SEED there must be a violation: SEED is tried
+ * first, and the exit status is 0 if there is one, or else 1.
  */
 #include "../../../emulator/emulated.h"
 #include "internals.hpp"
@@ -295,27 +296,37 @@ std::string run(uint64_t seed)
 	return found.empty() ? found : std::string(of_seed.machine) + ": " + found;
 }
 
+/* Does not return from a violation. */
+void explore(unsigned long long seed, bool must_find)
+{
+	std::string found = run(seed);
+	if (found.empty())
+		return;
+	printf("VIOLATION with seed %llu, on %s\n"
+	       "repeat with: explore-claims --seeds %llu..%llu\n",
+	        seed, found.c_str(), seed, seed);
+	if (must_find)
+		printf("found with seed %llu\n", seed);
+	fflush(stdout);
+	_Exit(must_find ? 0 : 1); /* simulated threads may hold anything */
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
-	unsigned long long first, last;
-	if (argc != 3 || std::string(argv[1]) != "--seeds" ||
-	        sscanf(argv[2], "%llu..%llu", &first, &last) != 2 || first > last) {
-		fprintf(stderr, "usage: explore-claims --seeds FIRST..LAST\n");
+	unsigned long long first, last, witness = 0;
+	if ((argc != 3 && argc != 5) || std::string(argv[1]) != "--seeds" ||
+	        sscanf(argv[2], "%llu..%llu", &first, &last) != 2 || first > last ||
+	        (argc == 5 && (std::string(argv[3]) != "--must-find" ||
+	                              sscanf(argv[4], "%llu", &witness) != 1 || !witness))) {
+		fprintf(stderr, "usage: explore-claims --seeds FIRST..LAST [--must-find SEED]\n");
 		return 2;
 	}
-	for (uint64_t seed = first; seed <= last; seed++) {
-		std::string found = run(seed);
-		if (!found.empty()) {
-			printf("VIOLATION with seed %llu, on %s\n"
-			       "repeat with: explore-claims --seeds %llu..%llu\n",
-			        (unsigned long long)seed, found.c_str(), (unsigned long long)seed,
-			        (unsigned long long)seed);
-			fflush(stdout);
-			_Exit(1); /* simulated threads may hold anything */
-		}
-	}
+	if (witness)
+		explore(witness, true);
+	for (uint64_t seed = first; seed <= last; seed++)
+		explore(seed, witness != 0);
 	printf("%llu seeds, no violation\n", last - first + 1);
-	return 0;
+	return witness ? 1 : 0;
 }

@@ -86,11 +86,17 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--pm-write-ns", o.pm_write_ns,
 	        "from a line's write-back until it is durable, and until the thread's next one; "
 	        "default: the machine's");
+	line.option("--order", o.order,
+	        "points that threads reach in this order, 'VARIABLE POINT < VARIABLE POINT ...'; "
+	        "with --crash, 'crash' may be a step (emulator/emulated.h)");
 	line.flag("--any", o.any,
 	        "libfur: machine, workload, isolation, --replayer, --dram and --pm-write-ns by the "
 	        "seed");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");
+	line.option("--must-find", o.must_find,
+	        "there must be a violation: try this seed first, then --seeds; the exit status is "
+	        "0 if there is one, or else 1");
 	line.flag("--keep-going", o.keep_going, "do not stop at the first violation");
 }
 
@@ -117,6 +123,19 @@ bool known_plant(const std::string &name)
 		if (name == bug.name)
 			return true;
 	return false;
+}
+
+std::string mistake_in_order(const Options &o)
+{
+	char error[2000];
+	if (o.order.empty())
+		return "";
+	const emu_order *order = emu_order_read(o.order.c_str(), error, sizeof error);
+	if (!order)
+		return std::string("--order: ") + error;
+	if (emu_order_has_crash(order) && !o.crash)
+		return "--order has a crash: use it with --crash";
+	return "";
 }
 
 /* Nothing, or the first mistake in the options. */
@@ -152,7 +171,7 @@ std::string mistake_in(Options &o)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
-	return "";
+	return mistake_in_order(o);
 }
 
 /* Replaces this process by the program for --plant or --tm fur-paper, which lies next to it.  An

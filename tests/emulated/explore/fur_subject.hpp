@@ -306,6 +306,7 @@ public:
 			return;
 		const bool more = operate_exchange(errand);
 		control_give_back(errand->d);
+		point_exchanged();
 		if (!more || !operate_map(errand))
 			operate_end(errand);
 	}

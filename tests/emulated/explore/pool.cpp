@@ -102,14 +102,15 @@ public:
 
 	int explore()
 	{
+		if (o_.must_find) {
+			begin(o_.must_find);
+			reap();
+		}
 		for (uint64_t seed = o_.first; seed <= o_.last && going_on(); seed++) {
 			while (children_.size() >= o_.jobs)
 				reap();
-			if (going_on()) {
-				Options one = options_of(o_, seed);
-				auto [pid, report] = start(one, seed, heap_for(one));
-				children_[pid] = {seed, report};
-			}
+			if (going_on())
+				begin(seed);
 		}
 		while (!children_.empty())
 			reap();
@@ -118,7 +119,13 @@ public:
 		          << " updates in " << sums_[ATTEMPTS] - sums_[READ_ONLY] << " attempts ("
 		          << sums_[PUBLISHED] << " published, " << sums_[IN_PLACE] << " in place, "
 		          << sums_[DEFEATED] << " defeated), " << sums_[ACCESSES] << " accesses\n";
-		return violations_ ? 1 : 0;
+		if (!o_.must_find)
+			return violations_ ? 1 : 0;
+		if (violations_)
+			std::cout << "found with seed " << found_with_ << "\n";
+		else
+			std::cout << "no violation, and there must be one\n";
+		return violations_ ? 0 : 1;
 	}
 
 private:
@@ -135,6 +142,12 @@ private:
 		int report;
 	};
 
+	void begin(uint64_t seed)
+	{
+		Options one = options_of(o_, seed);
+		auto [pid, report] = start(one, seed, heap_for(one));
+		children_[pid] = {seed, report};
+	}
 	bool going_on() const
 	{
 		return violations_ == 0 || o_.keep_going;
@@ -208,6 +221,7 @@ private:
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 			return;
 		violations_++;
+		found_with_ = child.seed;
 		std::string violation;
 		std::getline(in, violation); /* the rest of the numbers' line */
 		std::getline(in, violation, '\0');
@@ -236,7 +250,7 @@ private:
 	const System &system_;
 	const std::string place_;
 	std::map<std::string, Heap> heaps_; /* by workload */
-	uint64_t runs_ = 0, violations_ = 0, sums_[NUMBERS] = {};
+	uint64_t runs_ = 0, violations_ = 0, found_with_ = 0, sums_[NUMBERS] = {};
 	std::map<pid_t, Child> children_;
 };
 

@@ -51,6 +51,15 @@ struct alignas(256) Run {
 };
 extern Run run;
 
+/* Points for --order, of the calling thread. */
+void point_begin();         /* transaction__begin: before it begins */
+void point_read_half();     /* read__half, read__goes__on: of a reader of the bank */
+void point_body_end();      /* body__end: of an update, before it commits */
+void point_returned();      /* transaction__returned: also the wait for a ticket, and fur_sync() */
+void point_sync();          /* sync__begin */
+void point_bulk_returned(); /* bulk__returned */
+void point_exchanged();     /* operator__exchanged: before the operator maps */
+
 /* Sizes of the heap and of a thread's log; a TPC-C order writes much. */
 inline uint64_t heap_bytes(const Options &o)
 {

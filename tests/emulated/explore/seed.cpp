@@ -16,6 +16,36 @@ namespace fs = std::filesystem;
 
 Run run;
 
+void point_begin()
+{
+	EMU_POINT(transaction__begin);
+}
+void point_read_half()
+{
+	EMU_POINT(read__half);
+	EMU_POINT(read__goes__on);
+}
+void point_body_end()
+{
+	EMU_POINT(body__end);
+}
+void point_returned()
+{
+	EMU_POINT(transaction__returned);
+}
+void point_sync()
+{
+	EMU_POINT(sync__begin);
+}
+void point_bulk_returned()
+{
+	EMU_POINT(bulk__returned);
+}
+void point_exchanged()
+{
+	EMU_POINT(operator__exchanged);
+}
+
 static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const std::string &path)
 {
 	run.o = &o;
@@ -76,6 +106,10 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 	options.crash_after = plan.crash_near_return ? 0 : plan.crash_after;
 	options.limit_ns = limit_ms() * 1000000;
 	char error[512];
+	if (!run.o->order.empty())
+		options.order = emu_order_read(run.o->order.c_str(), error, sizeof error);
+	if (options.order && emu_order_has_crash(options.order))
+		options.crash_after = run.crash_near_return = 0;
 	emu_machine *machine = emu_machine_read(plan.machine.c_str(), error, sizeof error);
 	if (!machine)
 		die(std::string("explore: --machine ") + error);

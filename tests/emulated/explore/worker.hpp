@@ -92,8 +92,11 @@ private:
 	{
 		read([](auto *tx, Data *d) {
 			uint64_t total = 0;
-			for (auto &a : d->account)
+			for (auto &a : d->account) {
 				total += fur_load(tx, &a[0]);
+				if (&a == &d->account[ACCOUNTS / 2])
+					point_read_half();
+			}
 		});
 	}
 
@@ -326,8 +329,10 @@ private:
 		if (!committed)
 			oracle::attempt();
 		bool risky = oracle::returned(committed);
-		if (committed)
+		if (committed) {
+			point_bulk_returned();
 			perhaps_crash(risky);
+		}
 	}
 
 	/* ------------------------------------------------------------------ tpcc */
@@ -383,6 +388,7 @@ private:
 	template <class Body>
 	void read(Body body)
 	{
+		point_begin();
 		oracle::invoke(false);
 		auto reads = [&](auto *tx) {
 			oracle::attempt();
@@ -435,6 +441,7 @@ private:
 			self_.choose(r >> 44);
 		fur_ticket ticket;
 		bool async = (r >> 34) % 100 < run.async_percent;
+		point_begin();
 		oracle::invoke(true);
 		auto changes = [&](auto *tx) {
 			oracle::attempt();
@@ -450,6 +457,7 @@ private:
 				fur_store(
 				        &recorded, mine_, number = fur_load(&recorded, mine_) + 1);
 			oracle::committing(Subject::becomes(tx), number);
+			point_body_end();
 			return true;
 		};
 		bool committed;
@@ -472,6 +480,7 @@ private:
 
 	void sync()
 	{
+		point_sync();
 		uint64_t mark = oracle::before_sync();
 		self_.sync();
 		perhaps_crash(oracle::synced(mark));
@@ -496,6 +505,7 @@ private:
 	/* A transaction has just returned: now a power failure could take its effects back. */
 	void perhaps_crash(bool risky)
 	{
+		point_returned();
 		if (!run.crash_near_return || (run.crash_if_risky && !risky) ||
 		        emu_count().accesses < run.crash_near_return)
 			return;
