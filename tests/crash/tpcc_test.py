@@ -3,7 +3,9 @@
 """TPC-C: consistent after a run of every mix, and after kills and recovery; wrong usage is refused
 before any work starts.
 
-    tpcc_test.py TPCC REPLAYER
+    tpcc_test.py TPCC REPLAYER [--smoke]
+
+--smoke: a few short runs, two kills of libfur, and all of wrong usage.
 """
 import json
 import os
@@ -14,7 +16,8 @@ import sys
 import tempfile
 import time
 
-tpcc, replayer = sys.argv[1:]
+tpcc, replayer = sys.argv[1:3]
+SMOKE = "--smoke" in sys.argv
 SMALL = ["--scale", "tiny", "--warehouses", "2", "--threads", "2"]
 
 
@@ -23,7 +26,7 @@ def run(*args):
 
 
 def runs():
-    for args in (
+    every = (
         ["--tm", "none", "--scale", "tiny", "--threads", "1"],
         ["--tm", "fur-opacity", *SMALL],
         ["--tm", "fur-snapshot", *SMALL, "--home"],
@@ -34,8 +37,10 @@ def runs():
         ["--tm", "pisces", *SMALL, "--mix", "delivery"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "read-dominated"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "delivery=50,neworder=50"],
-    ):
-        result = run(*args, "--seconds", "0.3", "--json", "-", "--footprints")
+    )
+    for args in (every[0], every[2], every[-1]) if SMOKE else every:
+        seconds = "0.1" if SMOKE else "0.3"
+        result = run(*args, "--seconds", seconds, "--json", "-", "--footprints")
         assert result.returncode == 0, (args, result.stdout, result.stderr)
         r = json.loads(result.stdout)
         assert r["verified"] is True and r["throughput"] > 0, r
@@ -217,10 +222,14 @@ def usage():
 
 
 runs()
-table1()
-other_scale()
 first_thread()
 usage()
+if SMOKE:
+    kills("fur-opacity", 2)
+    print("ok")
+    sys.exit()
+table1()
+other_scale()
 for system, number in (("fur-opacity", 8), ("spht", 4), ("pisces", 4), ("specpmt", 4)):
     kills(system, number)
 print("ok")

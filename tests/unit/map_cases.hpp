@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * map_cases.hpp - fur::hash_map and fur::ordered_map against std::map: the tests of both, for files that
- * instantiate them.
+ * map_cases.hpp - fur::hash_map and fur::ordered_map against std::map: the tests of both, for files
+ * that instantiate them.
  */
 #ifndef MAP_CASES_HPP
 #define MAP_CASES_HPP

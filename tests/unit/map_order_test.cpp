@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * map_order_test.cpp - the order of fur::ordered_map: bounds, iterators both ways, keys at one spot.
+ * map_order_test.cpp - the order of fur::ordered_map: bounds, iterators both ways, keys at one
+ * spot.
  */
 #include "maps.hpp"
 
