@@ -7,9 +7,12 @@
 #include "../../emulator/emulated.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iomanip>
 #include <map>
+#include <memory>
+#include <new>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -72,8 +75,24 @@ struct Event {
 	uint64_t ns, at, value;
 };
 
+/* Memory that is zero without being touched. */
+template <class T>
+struct Zeros : std::allocator<T> {
+	T *allocate(size_t n)
+	{
+		if (void *p = calloc(n, sizeof(T)))
+			return static_cast<T *>(p);
+		throw std::bad_alloc();
+	}
+	void deallocate(T *p, size_t)
+	{
+		free(p);
+	}
+	void construct(T *) {}
+};
+
 struct Run {
-	std::vector<uint8_t> initial;
+	std::vector<uint8_t, Zeros<uint8_t>> initial;
 	std::vector<Tx> txs;
 	std::vector<Event> events;
 	std::map<int, size_t> open;        /* thread -> its transaction */
@@ -165,8 +184,15 @@ void becomes_visible(Tx &tx)
 void start(const void *initial, size_t bytes)
 {
 	run = {};
-	auto *at = static_cast<const uint8_t *>(initial);
-	run.initial.assign(at, at + bytes);
+	/* A new heap is almost nothing but zeros. */
+	static const uint8_t zeros[4096] = {};
+	run.initial.resize(bytes);
+	for (size_t at = 0; at < bytes; at += sizeof zeros) {
+		auto *from = static_cast<const uint8_t *>(initial) + at;
+		size_t n = std::min(sizeof zeros, bytes - at);
+		if (memcmp(from, zeros, n) != 0)
+			memcpy(run.initial.data() + at, from, n);
+	}
 }
 
 void invoke(bool update)
