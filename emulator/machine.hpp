@@ -166,34 +166,21 @@ struct Line {
 	uint32_t aborts; /* transactions that were aborted because of it */
 };
 
-/* Tags of a set-associative cache, the most recent of each set first.  They are mapped, because
- * mapped memory is zero without being touched: the caches of a machine have megabytes of tags, and
- * a short run touches few. */
+/* Tags of a set-associative cache, the most recent of each set first.  Those of all caches are one
+ * mapping (map_tags), because mapped memory is zero without being touched: the caches of a machine
+ * have megabytes of tags, and a short run touches few. */
 struct Cache {
-	uint32_t *tags = nullptr; /* 1 + line id */
-	unsigned sets = 0, ways = 0;
+	uint32_t *tags; /* 1 + line id */
+	unsigned sets, ways;
 
 	void make(unsigned lines, unsigned ways_)
 	{
 		ways = ways_;
 		sets = lines / ways;
-		if (!sets)
-			return;
-		void *p = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
-		        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (p == MAP_FAILED)
-			abort();
-		tags = static_cast<uint32_t *>(p);
 	}
-	void unmake()
+	size_t entries() const
 	{
-		if (tags)
-			munmap(tags, bytes());
-		tags = nullptr;
-	}
-	size_t bytes() const
-	{
-		return size_t(sets) * ways * sizeof *tags;
+		return size_t(sets) * ways;
 	}
 	bool has(uint32_t id) const
 	{
@@ -345,9 +332,11 @@ struct Machine {
 	/* When the first of each thread's buffered stores is ready, and when the first of all is;
 	 * these may lie too early, but not too late. */
 	Time store_ready[EMU_MAX_THREADS] = {}, any_store_ready = NEVER;
+	uint32_t *tags = nullptr; /* of all caches */
+	size_t tags_bytes = 0;
 	Core cores[EMU_MAX_CORES + 1] = {};
 	uint64_t socket_cores[MAX_SOCKETS] = {}; /* bits: cores */
-	Cache l3[MAX_SOCKETS];
+	Cache l3[MAX_SOCKETS] = {};
 	ReadDirectory directories[EMU_MAX_CORES + 1] = {};
 	Table<Line> lines;
 	uint64_t line_mask = 0;

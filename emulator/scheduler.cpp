@@ -291,12 +291,39 @@ static void *run_main(void *argument)
 	return nullptr;
 }
 
+template <class F>
+static void each_cache(F f)
+{
+	for (Cache &l3 : g.l3)
+		f(l3);
+	for (Core &core : g.cores)
+		f(core.l1), f(core.l2);
+}
+
+static void map_tags()
+{
+	if (g.tags)
+		munmap(g.tags, g.tags_bytes);
+	size_t n = 0;
+	each_cache([&n](const Cache &cache) { n += cache.entries(); });
+	g.tags_bytes = n * sizeof *g.tags;
+	void *p = mmap(
+	        nullptr, g.tags_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		abort();
+	g.tags = static_cast<uint32_t *>(p);
+	uint32_t *next = g.tags;
+	each_cache([&next](Cache &cache) {
+		cache.tags = next;
+		next += cache.entries();
+	});
+}
+
 static void reset_cores(const Description &d)
 {
 	memset(g.directories, 0, sizeof g.directories);
 	memset(g.socket_cores, 0, sizeof g.socket_cores);
 	for (unsigned s = 0; s < MAX_SOCKETS; s++) {
-		g.l3[s].unmake();
 		g.l3[s] = {};
 		if (s < d.sockets)
 			g.l3[s].make(d.l3_lines, d.l3_ways);
@@ -305,8 +332,6 @@ static void reset_cores(const Description &d)
 	}
 	for (unsigned c = 0; c <= EMU_MAX_CORES; c++) {
 		Core &core = g.cores[c];
-		core.l1.unmake();
-		core.l2.unmake();
 		core = {};
 		core.slowdown = 1024;
 		if (c >= d.all_cores() && c != EMU_MAX_CORES)
@@ -322,6 +347,7 @@ static void reset_cores(const Description &d)
 		g.socket_cores[core.socket] |= UINT64_C(1) << c;
 		core.directory = &g.directories[c == EMU_MAX_CORES ? c : c / d.read_lines_cores];
 	}
+	map_tags();
 }
 
 /* Addresses mean nothing to the next run: it numbers its lines anew. */

@@ -7,9 +7,12 @@
 #include "../../emulator/emulated.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iomanip>
 #include <map>
+#include <memory>
+#include <new>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -72,8 +75,24 @@ struct Event {
 	uint64_t ns, at, value;
 };
 
+/* Memory that is zero without being touched. */
+template <class T>
+struct Zeros : std::allocator<T> {
+	T *allocate(size_t n)
+	{
+		if (void *p = calloc(n, sizeof(T)))
+			return static_cast<T *>(p);
+		throw std::bad_alloc();
+	}
+	void deallocate(T *p, size_t)
+	{
+		free(p);
+	}
+	void construct(T *) {}
+};
+
 struct Run {
-	std::vector<uint8_t> initial;
+	std::vector<uint8_t, Zeros<uint8_t>> initial;
 	std::vector<Tx> txs;
 	std::vector<Event> events;
 	std::map<int, size_t> open;        /* thread -> its transaction */
@@ -88,12 +107,16 @@ struct Run {
 	Counts counts = {};
 } run;
 
+uint64_t word_at(const void *heap, uint64_t at)
+{
+	uint64_t value;
+	memcpy(&value, static_cast<const uint8_t *>(heap) + at, 8);
+	return value;
+}
+
 uint64_t initial_word(uint64_t at)
 {
-	uint64_t value = 0;
-	if (at + 8 <= run.initial.size())
-		memcpy(&value, run.initial.data() + at, 8);
-	return value;
+	return at + 8 <= run.initial.size() ? word_at(run.initial.data(), at) : 0;
 }
 
 void event(Kind kind, size_t tx, uint64_t at = 0, uint64_t value = 0)
@@ -165,8 +188,15 @@ void becomes_visible(Tx &tx)
 void start(const void *initial, size_t bytes)
 {
 	run = {};
-	auto *at = static_cast<const uint8_t *>(initial);
-	run.initial.assign(at, at + bytes);
+	/* A new heap is almost nothing but zeros. */
+	static const uint8_t zeros[4096] = {};
+	run.initial.resize(bytes);
+	for (size_t at = 0; at < bytes; at += sizeof zeros) {
+		auto *from = static_cast<const uint8_t *>(initial) + at;
+		size_t n = std::min(sizeof zeros, bytes - at);
+		if (memcmp(from, zeros, n) != 0)
+			memcpy(run.initial.data() + at, from, n);
+	}
 }
 
 void invoke(bool update)
@@ -434,6 +464,7 @@ class Versions
 public:
 	Versions()
 	{
+		places_.reserve(run.writer.size());
 		each_write([this](const Tx &, const Access &w) { places_[w.at].end++; });
 		size_t n = 0;
 		for (auto &[word, place] : places_) {
@@ -479,13 +510,21 @@ public:
 			last = std::max(last, at(w.at, tx.visible - 1).since);
 		return last;
 	}
-	/* Each word that was written, in the order of the addresses, with its last version. */
-	std::map<uint64_t, Version> newest() const
+	/* The first word of `heap` that has another value than its last version, and that one. */
+	struct Wrong {
+		uint64_t word, is;
+		Version last;
+	};
+	std::optional<Wrong> first_wrong(const void *heap) const
 	{
-		std::map<uint64_t, Version> all;
-		for (const auto &[word, place] : places_)
-			all[word] = versions_[place.end - 1];
-		return all;
+		std::optional<Wrong> first;
+		for (const auto &[word, place] : places_) {
+			const Version &last = versions_[place.end - 1];
+			uint64_t is = word_at(heap, word);
+			if (is != last.value && !last.unknown && (!first || word < first->word))
+				first = {word, is, last};
+		}
+		return first;
 	}
 
 private:
@@ -664,15 +703,12 @@ std::string check_durable(
 						run.named.insert(index);
 		return "without what the power failure took, " + wrong;
 	}
-	for (const auto &[word, last] : v.newest()) {
-		uint64_t is;
-		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
-		if (is != last.value && !last.unknown) {
-			run.named = {run.order[last.since - 1]};
-			return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
-			       name_of(run.txs[run.order[last.since - 1]]) +
-			       ", the last that survives to write it, wrote " + hex(last.value);
-		}
+	if (auto wrong_word = v.first_wrong(heap)) {
+		auto [word, is, last] = *wrong_word;
+		run.named = {run.order[last.since - 1]};
+		return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
+		       name_of(run.txs[run.order[last.since - 1]]) +
+		       ", the last that survives to write it, wrote " + hex(last.value);
 	}
 	return "";
 }
@@ -682,13 +718,11 @@ std::string check_final(const void *heap)
 	for (Tx &tx : run.txs)
 		tx.kept = true;
 	Versions v;
-	for (const auto &[word, last] : v.newest()) {
-		uint64_t is;
-		memcpy(&is, static_cast<const uint8_t *>(heap) + word, 8);
-		if (is != last.value && !last.unknown)
-			return "word " + hex(word) + " is " + hex(is) + " at the end; " +
-			       name_of(run.txs[run.order[last.since - 1]]) +
-			       " was the last to write it, " + hex(last.value);
+	if (auto wrong = v.first_wrong(heap)) {
+		auto [word, is, last] = *wrong;
+		return "word " + hex(word) + " is " + hex(is) + " at the end; " +
+		       name_of(run.txs[run.order[last.since - 1]]) + " was the last to write it, " +
+		       hex(last.value);
 	}
 	return "";
 }
