@@ -275,9 +275,9 @@ void emu_resume_loads(void);
 /* -------------------------------------------------------- persistent memory */
 
 /* From now on [base, base + bytes) is persistent memory; its present content is durable, and so is
- * at once what is stored there outside a run.  After EMU_CRASHED it holds what the power failure has
- * left: the seed decides whether a line that was being written back, or lay in a cache, reached the
- * medium (INV-E5). */
+ * at once what is stored there outside a run.  After EMU_CRASHED it holds what the power failure
+ * has left: the seed decides whether a line that was being written back, or lay in a cache, reached
+ * the medium (INV-E5). */
 void emu_persistent(void *base, size_t bytes);
 void emu_persistent_gone(void *base);
 

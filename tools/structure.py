@@ -131,8 +131,11 @@ class Include:
     emulated: bool  # the line before is #if defined(FUR_EMULATED)
 
 
-def find_target(file: str, name: str, known: set[str]) -> str:
-    """The file that is meant: next to the includer, below src, or the only one with such an end."""
+def find_target(file: str, name: str, quoted: bool, known: set[str]) -> str:
+    """The file that is meant: next to the includer, below src, or the only one with such an end.
+    <name> is the system's, or one of the public headers."""
+    if not quoted:
+        return "include/" + name if "include/" + name in known else ""
     near = os.path.normpath(os.path.join(os.path.dirname(file), name))
     for candidate in (near, "src/" + name):
         if candidate in known:
@@ -146,11 +149,12 @@ def includes_of(root: Path, files: list[str]) -> Iterator[Include]:
     for file in files:
         before = ""
         for number, line in enumerate((root / file).read_text(errors="replace").splitlines(), 1):
-            match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+            match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
             if match:
-                target = find_target(file, match.group(1), known)
+                quote, name = match.groups()
+                target = find_target(file, name, quote == '"', known)
                 emulated = bool(re.match(r"#\s*if(def)?\b.*\bFUR_EMULATED\b", before))
-                yield Include(file, number, match.group(1), target, emulated)
+                yield Include(file, number, name, target, emulated)
             before = line or before
 
 
