@@ -176,14 +176,12 @@ def program_of(word: str) -> str | None:
 def search_of(test: dict, build: str) -> Search | None:
     """The test as a search; None: it takes no seed."""
     words = [re.sub(f"^{re.escape(build)}/", "", word) for word in test["cmd"]]
-    while words and re.match(r"python|finds\.py", os.path.basename(words[0])):
+    if words and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
     program = program_of(words[0]) if words else None
     if not program:
         return None
-    must_find = any(
-        re.search(r"/finds\.py$|^--(plant|must-find|until-found)$", word) for word in test["cmd"]
-    )
+    must_find = not {"--plant", "--must-find", "--until-found"}.isdisjoint(test["cmd"])
     if program in ("explore", "explore-claims"):
         words = without(words, "--seeds", "--must-find", "--jobs")
         if program == "explore":

@@ -42,7 +42,7 @@ def finding(place):
 
 def planted(place):
     """That a planted bug is found is no finding: the table says how many seeds it took."""
-    done = night(place, "python3", "/x/finds.py", explore, "--plant", BUG, *options)
+    done = night(place, explore, "--plant", BUG, "--must-find", "1", *options)
     assert done.returncode == 0 and "0 findings" in done.stdout, done
     found, fewest = re.findall(r"^one +(\d+) +(\d+)", done.stdout, re.MULTILINE)[0]
     assert int(found) >= 1 and 1 <= int(fewest) <= 20, done.stdout

@@ -125,6 +125,18 @@ protected:
 	{
 		update([&](fur_update *tx) { map_->clear(tx); });
 	}
+	/* What fur::scan() passes on; each key must come once. */
+	Model scanned(size_t batch)
+	{
+		Model seen;
+		fur::scan(
+		        self_, *map_,
+		        [&](const auto &key, const auto &value) {
+			        EXPECT_TRUE(seen.emplace(key, value).second);
+		        },
+		        batch);
+		return seen;
+	}
 	/* The nodes, the iterators and the calls find what the model has. */
 	void expect_same(const Model &model)
 	{
