@@ -107,22 +107,59 @@ int file_allocate(int fd, const struct media_super *s)
 
 /* -------------------------------------------------------------------- copies */
 
-/* Has the part blocks everywhere?  Blocks that were allocated and never written count as a hole. */
+/* Is each byte of the part written?  Blocks that were allocated and never written count as a hole. */
 static bool has_no_hole(int fd, const struct file_part *part)
 {
 	return lseek(fd, (off_t)part->from, SEEK_HOLE) >= (off_t)part->to;
+}
+
+/* The next extents of a part: FS_IOC_FIEMAP.  False: it has none, or the file system does not
+ * tell. */
+struct extents {
+	struct fiemap map;
+	struct fiemap_extent extent[32];
+};
+
+static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
+{
+	int failed;
+	do {
+		e->map = (struct fiemap){.fm_start = part->from,
+		        .fm_length = part->to - part->from,
+		        .fm_extent_count = sizeof e->extent / sizeof *e->extent};
+		failed = ioctl(fd, FS_IOC_FIEMAP, &e->map);
+	} while (failed && errno == EINTR);
+	return !failed && e->map.fm_mapped_extents;
+}
+
+/* Give the part blocks where it has none.  Returns an errno.  Where it has some, the call would still
+ * need room for as many in XFS, and fail on a full disk.  Not system_allocate_zeros(): another
+ * process may be writing to the part. */
+static int fill_part(int fd, struct file_part part)
+{
+	struct extents e = {.map = {0}}; /* valgrind does not know that the kernel fills it in */
+	int error = 0;
+	if (has_no_hole(fd, &part))
+		return 0;
+	while (!error && part.from < part.to && ask_extents(fd, &part, &e))
+		for (unsigned k = 0; !error && k < e.map.fm_mapped_extents; k++) {
+			const struct fiemap_extent *x = &e.extent[k];
+			if (x->fe_logical > part.from)
+				error = system_allocate(
+				        fd, FALLOC_FL_KEEP_SIZE, part.from, x->fe_logical);
+			part.from = x->fe_logical + x->fe_length;
+		}
+	if (!error && part.from < part.to)
+		error = system_allocate(fd, FALLOC_FL_KEEP_SIZE, part.from, part.to);
+	return error;
 }
 
 int file_fill_holes(int fd, const struct media_super *s, const struct media_super *words)
 {
 	struct file_part parts[FILE_PARTS_MOST];
 	int error = 0;
-	for (unsigned k = 0, n = file_parts(s, words, parts); !error && k < n; k++) {
-		/* Not system_allocate_zeros(): another process may be writing to the part. */
-		if (!has_no_hole(fd, &parts[k]))
-			error = system_allocate(
-			        fd, FALLOC_FL_KEEP_SIZE, parts[k].from, parts[k].to);
-	}
+	for (unsigned k = 0, n = file_parts(s, words, parts); !error && k < n; k++)
+		error = fill_part(fd, parts[k]);
 	if (error != ENOSPC && error != EDQUOT)
 		return 0;
 	return fur_fail(FUR_ENOSPC, "the file has holes (copied with cp --sparse?), "
@@ -140,24 +177,6 @@ static bool always_copies(int fd)
 		return false;
 	const uint32_t type = (uint32_t)fs.f_type;
 	return type == (uint32_t)BTRFS || type == (uint32_t)BCACHEFS || type == (uint32_t)ZFS;
-}
-
-/* The next extents of a part: FS_IOC_FIEMAP.  False: the file system does not tell. */
-struct extents {
-	struct fiemap map;
-	struct fiemap_extent extent[32];
-};
-
-static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
-{
-	int failed;
-	do {
-		e->map = (struct fiemap){.fm_start = part->from,
-		        .fm_length = part->to - part->from,
-		        .fm_extent_count = sizeof e->extent / sizeof *e->extent};
-		failed = ioctl(fd, FS_IOC_FIEMAP, &e->map);
-	} while (failed && errno == EINTR);
-	return !failed && e->map.fm_mapped_extents;
 }
 
 /* Returns an errno. */

@@ -348,7 +348,8 @@ private:
 			kill(daemon_, SIGCONT);
 	}
 
-	/* SIGTERM: it shuts down in order. */
+	/* SIGTERM: it shuts down in order, or dies of it where it has the heap's lock and does not
+	 * handle signals yet. */
 	void stop_daemon(int signal)
 	{
 		int status;
@@ -357,8 +358,10 @@ private:
 		kill(daemon_, signal);
 		waitpid(daemon_, &status, 0);
 		daemon_ = 0;
-		if (signal == SIGTERM && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-			throw std::runtime_error("the daemon failed");
+		const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == signal;
+		if (signal == SIGTERM && status != 0 && !killed)
+			throw std::runtime_error(
+			        "the daemon failed, wait status " + std::to_string(status));
 	}
 
 	/* One replayer a heap: only a living one refuses. */
