@@ -171,6 +171,12 @@ void emu_point(const char *name);
 		emu_point(#name);                                                                  \
 	} while (0)
 
+/* What schedules a process has met: bit a * EMU_POINTS + b for a thread that reached point b right
+ * after another thread had reached point a, in all runs of this process.  Points are numbered by
+ * a hash of their names. */
+#define EMU_POINTS 128
+const uint64_t *emu_point_pairs(void); /* EMU_POINTS * EMU_POINTS bits */
+
 /* The machine of the current run, or of the last one. */
 const struct emu_machine *emu_current_machine(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * order.cpp - an order of points that threads keep (emu_order_read, emu_point).
+ * order.cpp - an order of points that threads keep (emu_order_read, emu_point), and the pairs of
+ * points that threads have met (emu_point_pairs).
  *
  * A round begins with no thread bound to a variable.  `at` is the step that comes next.  A thread
  * that is bound is held at a point if that is its own next step, and others come before it.  When
@@ -172,8 +173,35 @@ void reset_order(const emu_order *order)
 
 using namespace emu;
 
+/* --------------------------------------------------------------------- pairs */
+
+static struct {
+	uint64_t bits[EMU_POINTS * EMU_POINTS / 64];
+	unsigned point; /* the last one */
+	int thread;     /* that reached it; NOBODY: there is none */
+} pairs = {{}, 0, NOBODY};
+
+const uint64_t *emu_point_pairs(void)
+{
+	return pairs.bits;
+}
+
+static void record_pair(int thread, const char *name)
+{
+	unsigned hash = 0;
+	for (const char *c = name; *c; c++)
+		hash = hash * 31 + static_cast<unsigned char>(*c);
+	const unsigned point = hash % EMU_POINTS, bit = pairs.point * EMU_POINTS + point;
+	if (pairs.thread != NOBODY && pairs.thread != thread)
+		pairs.bits[bit / 64] |= UINT64_C(1) << bit % 64;
+	pairs.point = point;
+	pairs.thread = thread;
+}
+
 void emu_point(const char *name)
 {
+	if (g.self)
+		record_pair(g.self->id, name);
 	if (__builtin_expect(round.order != nullptr, 0) && g.self && g.self->clock < round.until)
 		arrive(*g.self, name);
 }

@@ -183,7 +183,7 @@ def search_of(test: dict, build: str) -> Search | None:
         return None
     must_find = not {"--plant", "--must-find", "--until-found"}.isdisjoint(test["cmd"])
     if program in ("explore", "explore-claims"):
-        words = without(words, "--seeds", "--must-find", "--jobs")
+        words = without(words, "--seeds", "--must-find", "--until-idle", "--jobs")
         if program == "explore":
             words += ["--jobs", "1"]
         unit, size = "seeds", FIRST_SEEDS

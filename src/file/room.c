@@ -107,7 +107,7 @@ int file_allocate(int fd, const struct media_super *s)
 
 /* -------------------------------------------------------------------- copies */
 
-/* Is each byte of the part written?  Blocks that were allocated and never written count as a hole. */
+/* Is each byte of the part written?  Blocks that were allocated and never written are holes here. */
 static bool has_no_hole(int fd, const struct file_part *part)
 {
 	return lseek(fd, (off_t)part->from, SEEK_HOLE) >= (off_t)part->to;
@@ -132,9 +132,9 @@ static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
 	return !failed && e->map.fm_mapped_extents;
 }
 
-/* Give the part blocks where it has none.  Returns an errno.  Where it has some, the call would still
- * need room for as many in XFS, and fail on a full disk.  Not system_allocate_zeros(): another
- * process may be writing to the part. */
+/* Give the part blocks where it has none.  Returns an errno.  Where it has some, XFS would still
+ * want room for as many, and refuse on a full disk.  Not system_allocate_zeros(): another process
+ * may be writing to the part. */
 static int fill_part(int fd, struct file_part part)
 {
 	struct extents e = {.map = {0}}; /* valgrind does not know that the kernel fills it in */

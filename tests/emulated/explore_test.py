@@ -85,6 +85,16 @@ def must_find():
     assert result.returncode == 1 and "4 seeds, 0 violations" in result.stdout, result.stdout
 
 
+def until_idle():
+    """It ends when seeds bring nothing new, and the same seeds bring the same again."""
+    bank = ["--workload", "bank", "--machine", "epyc", "--jobs", "1", "--until-idle", "5"]
+    result = run([*bank, "--seeds", "1..1000"])
+    seeds, pairs = int(found(r"^(\d+) seeds", result)), int(found(r"(\d+) pairs", result))
+    assert 5 < seeds < 1000 and pairs > 50, result.stdout
+    shorter = run([*bank, "--seeds", f"1..{seeds - 5}"])
+    assert int(found(r"(\d+) pairs", shorter)) == pairs, (result.stdout, shorter.stdout)
+
+
 def usage():
     for args, says in [
         (["--seeds", "9..1"], "--seeds 9..1"),
@@ -114,5 +124,6 @@ same_history()
 violation_repeats()
 orders()
 must_find()
+until_idle()
 usage()
 print("ok")

@@ -49,7 +49,7 @@ def same(where, *args):
 
 
 def all_work(where):
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         same(where, "--seed", seed)
         same(where, "--seed", seed, *CLOSE)
     for bulk in BULK:

@@ -146,10 +146,8 @@ protected:
 		}
 		EXPECT_EQ(r.updates, updates);
 		EXPECT_EQ(r.entries, logged_);
-		uint64_t wrong = 0;
-		for (uint64_t k = 0; k < HEAP; k++)
-			wrong += d_.image[k] != expected_[k];
-		ASSERT_EQ(wrong, 0u) << "bytes differ from a replay one entry after the other";
+		ASSERT_EQ(memcmp(d_.image, expected_.data(), HEAP), 0)
+		        << "it differs from a replay of one entry after the other";
 	}
 	void expect_replayed_always(How how, uint64_t updates)
 	{

@@ -21,11 +21,12 @@
 namespace
 {
 
-/* Each flip opens and recovers a heap.  ./check takes one of five, and, as 5 and 8 have no common
- * divisor, each bit of a byte as often as the others; with FUR_EVERY_FLIP all (suite release). */
+/* Each flip opens and recovers a heap.  ./check takes one of five, with a sanitizer one of 25, and,
+ * as 5 and 8 have no common divisor, each bit of a byte as often as the others; with FUR_ALL_DAMAGE
+ * all (suite release). */
 unsigned flips_step()
 {
-	return getenv("FUR_EVERY_FLIP") ? 1 : 5;
+	return getenv("FUR_ALL_DAMAGE") ? 1 : 25 / rounds(5u);
 }
 
 /* The contents of a marker in the undamaged file. */

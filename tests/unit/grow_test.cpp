@@ -230,7 +230,7 @@ TEST_F(Grow, Killed_WithGrownMemoryOnlyInTheLog_IsRecovered)
  * What it has acknowledged must be there. */
 TEST_F(Grow, KilledAtAnyTimeWhileItGrows_LosesNothing)
 {
-	enum { KILLS = 40, MOST_US = 20000 };
+	enum { KILLS = rounds(40), MOST_US = 20000 };
 	const unsigned seed = std::random_device{}();
 	std::mt19937 random(seed);
 	SCOPED_TRACE("seed " + std::to_string(seed));

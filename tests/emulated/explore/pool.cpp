@@ -3,6 +3,7 @@
  * pool.cpp - see pool.hpp.
  */
 #include "pool.hpp"
+#include "../../../emulator/emulated.h"
 
 #include <cstring>
 #include <fstream>
@@ -20,8 +21,10 @@ namespace
 
 /* ------------------------------------------------------------------- a child */
 
-/* A child's report, a pipe full or more: a line of numbers, then its violation. */
+/* A child's report, a pipe full or more: a line of numbers, of which the last are the pairs of
+ * points that it has met, then its violation. */
 enum { READ_ONLY, UPDATES, ATTEMPTS, PUBLISHED, IN_PLACE, DEFEATED, ACCESSES, NUMBERS };
+enum { PAIR_WORDS = EMU_POINTS * EMU_POINTS / 64 };
 
 void write_all(int fd, const std::string &text)
 {
@@ -71,7 +74,10 @@ std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
 	for (uint64_t n : {c.read_only, c.updates, c.attempts, c.published, c.in_place, c.defeated,
 	             outcome.accesses})
 		text << n << " ";
-	text << "\n";
+	text << std::hex;
+	for (unsigned k = 0; k < PAIR_WORDS; k++)
+		text << emu_point_pairs()[k] << " ";
+	text << std::dec << "\n";
 	if (!outcome.wrong.empty()) {
 		text << "VIOLATION, seed " << seed << ", machine " << plan.machine;
 		if (plan.crash_after)
@@ -118,7 +124,8 @@ public:
 		          << sums_[READ_ONLY] << " read-only transactions, " << sums_[UPDATES]
 		          << " updates in " << sums_[ATTEMPTS] - sums_[READ_ONLY] << " attempts ("
 		          << sums_[PUBLISHED] << " published, " << sums_[IN_PLACE] << " in place, "
-		          << sums_[DEFEATED] << " defeated), " << sums_[ACCESSES] << " accesses\n";
+		          << sums_[DEFEATED] << " defeated), " << sums_[ACCESSES] << " accesses, "
+		          << learnt_ << " pairs of points\n";
 		if (!o_.must_find)
 			return violations_ ? 1 : 0;
 		if (violations_)
@@ -150,7 +157,8 @@ private:
 	}
 	bool going_on() const
 	{
-		return violations_ == 0 || o_.keep_going;
+		return (violations_ == 0 || o_.keep_going) &&
+		       (!o_.until_idle || idle_ < o_.until_idle);
 	}
 
 	/* The heap from which runs of a workload start. */
@@ -218,6 +226,7 @@ private:
 			in >> n;
 			sum += n;
 		}
+		learn(in);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 			return;
 		violations_++;
@@ -238,6 +247,20 @@ private:
 			        std::to_string(child.seed) + end)
 			                .c_str());
 	}
+	/* Read the pairs of points in a child's report. */
+	void learn(std::istream &in)
+	{
+		const unsigned before = learnt_;
+		in >> std::hex;
+		for (uint64_t &known : pairs_) {
+			uint64_t met = 0;
+			in >> met;
+			learnt_ += static_cast<unsigned>(__builtin_popcountll(met & ~known));
+			known |= met;
+		}
+		in >> std::dec;
+		idle_ = learnt_ > before ? 0 : idle_ + 1;
+	}
 	std::string without_report(uint64_t seed, const std::string &wrong)
 	{
 		Options one = options_of(o_, seed);
@@ -251,6 +274,8 @@ private:
 	const std::string place_;
 	std::map<std::string, Heap> heaps_; /* by workload */
 	uint64_t runs_ = 0, violations_ = 0, found_with_ = 0, sums_[NUMBERS] = {};
+	uint64_t pairs_[PAIR_WORDS] = {};
+	unsigned learnt_ = 0, idle_ = 0; /* pairs; runs since the last new one */
 	std::map<pid_t, Child> children_;
 };
 
