@@ -107,7 +107,7 @@ int file_allocate(int fd, const struct media_super *s)
 
 /* -------------------------------------------------------------------- copies */
 
-/* Is each byte of the part written?  Blocks that were allocated and never written are holes here. */
+/* Is each byte of the part written?  Blocks that were allocated and not yet written are holes. */
 static bool has_no_hole(int fd, const struct file_part *part)
 {
 	return lseek(fd, (off_t)part->from, SEEK_HOLE) >= (off_t)part->to;
