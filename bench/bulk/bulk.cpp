@@ -10,6 +10,7 @@
  * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
  * claims its record, too.  So each record is atomic, as with `each`.
  */
+#include "../../tools/common/random.hpp"
 #include "../common/driver.hpp"
 #include "../common/pin.hpp"
 #include "locks.hpp"
@@ -327,10 +328,9 @@ private:
 	{
 		const uint64_t owner = claims_owner(CLAIMS_WORKER, t + 1);
 		fur::Thread self(heap_);
-		uint64_t random = t + 1;
+		tools::Random random{t + 1};
 		for (double last = now(); !stop_;) {
-			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-			const uint64_t number = random % w_.records;
+			const uint64_t number = random.below(w_.records);
 			const unsigned table = target_;
 			const bool locking = locking_;
 			const uint64_t bucket = bucket_of(table, number);

@@ -4,6 +4,7 @@
  * releases records in order, at random and in batches; and two threads, of which a share of the
  * requests is for the same record.
  */
+#include "../../tools/common/random.hpp"
 #include "../common/driver.hpp"
 #include "../common/machine.hpp"
 #include "../common/processor.hpp"
@@ -25,27 +26,12 @@
 namespace
 {
 
+using tools::Random;
+
 struct Settings {
 	uint64_t requests = 1000000, records = 1000000;
 	unsigned rounds = 5, batch = 512, group = 10;
 	unsigned buckets_log2 = CLAIMS_BUCKETS_LOG2;
-};
-
-/* Numbers for which record comes next. */
-class Random
-{
-public:
-	explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-	uint64_t below(uint64_t n)
-	{
-		state_ ^= state_ << 13;
-		state_ ^= state_ >> 7;
-		state_ ^= state_ << 17;
-		return static_cast<uint64_t>(static_cast<unsigned __int128>(state_) * n >> 64);
-	}
-
-private:
-	uint64_t state_;
 };
 
 /* ------------------------------------------------------------------ one measurement */
@@ -188,7 +174,7 @@ Samples measure_batches(claims *c, Settings s, bool ahead)
 {
 	const uint64_t owner = claims_owner(CLAIMS_WORKER, 1);
 	Samples samples;
-	Random random(7);
+	Random random{7};
 	s.group = s.batch;
 	for (unsigned round = 0; round < s.rounds; round++) {
 		std::vector<uint64_t> ticks;
@@ -261,7 +247,7 @@ Samples measure_contended(claims *c, const Settings &s, unsigned percent)
 	Other other;
 	std::thread second([&] {
 		pin_to(1);
-		Shared next{percent, half, half, Random(2)};
+		Shared next{percent, half, half, Random{2}};
 		const uint64_t owner = claims_owner(CLAIMS_WORKER, 2);
 		runs = true;
 		while (!over.load(std::memory_order_relaxed)) {
@@ -273,7 +259,7 @@ Samples measure_contended(claims *c, const Settings &s, unsigned percent)
 	});
 	std::thread measured([&] {
 		pin_to(0);
-		Shared next{percent, 1, half - 1, Random(1)};
+		Shared next{percent, 1, half - 1, Random{1}};
 		const uint64_t owner = claims_owner(CLAIMS_WORKER, 1);
 		while (!runs)
 			bench::spin();
@@ -341,7 +327,7 @@ tools::Json measure_all(claims *c, const Settings &s, uint64_t seed)
 	auto add = [&](const std::string &name, Samples samples) {
 		bench::aside([&] { cases.push_back(case_of(name, samples, clock, s)); });
 	};
-	Random random(seed);
+	Random random{seed};
 	add("sequential", measure_alone(c, s, [&](uint64_t k) { return k % s.records; }));
 	add("random", measure_alone(c, s, [&](uint64_t) { return random.below(s.records); }));
 	for (unsigned percent : {0u, 25u, 50u, 75u, 100u})

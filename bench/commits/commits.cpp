@@ -6,6 +6,7 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../../tools/common/random.hpp"
 #include "../common/pin.hpp"
 #include "../common/processor.hpp"
 #include "store.hpp"
@@ -178,15 +179,14 @@ double measure(Store &store, const Shape &shape, unsigned threads, double second
 	for (unsigned t = 0; t < threads; t++)
 		all.emplace_back([&, t] {
 			bench::pin(t);
-			uint64_t random = t * 2 + 1, mine = 0;
+			tools::Random random{t + 1};
+			uint64_t mine = 0;
 			std::string value(shape.bytes, static_cast<char>('a' + t % 26));
 			try {
 				Store::Put put = store.connect();
 				while (state != STOP) {
-					random = random * 6364136223846793005u +
-					         1442695040888963407u;
 					bool counts = state == COUNT;
-					put((random >> 33) % shape.keys, value.data());
+					put(random.below(shape.keys), value.data());
 					mine += counts && state == COUNT;
 				}
 			} catch (const std::exception &e) {

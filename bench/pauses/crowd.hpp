@@ -26,7 +26,7 @@ public:
 	void work(unsigned thread, Crew::View &view)
 	{
 		Self self(tm_);
-		Random random(seed_ * 1000003 + thread);
+		tools::Random random{seed_ * 1000003 + thread};
 		uint64_t done[MODES] = {};
 		while (const Window *window = view.next()) {
 			view.repeat(*window, [&] {

@@ -180,7 +180,7 @@ public:
 	void look(Crew::View &view)
 	{
 		Self self(tm_);
-		Random random(seed_);
+		tools::Random random{seed_};
 		while (const Window *window = view.next())
 			view.repeat(*window, [&] {
 				size_t k = random.below(PAIRS);
@@ -195,7 +195,7 @@ public:
 	void change(Crew::View &view)
 	{
 		Self self(tm_);
-		Random random(seed_ + 1);
+		tools::Random random{seed_ + 1};
 		while (const Window *window = view.next())
 			view.repeat(*window, [&] {
 				uint64_t *from = &words_[random.below(PAIRS)], *to = from + PAIRS;

@@ -5,6 +5,7 @@
 #ifndef BENCH_PAUSES_WORLD_HPP
 #define BENCH_PAUSES_WORLD_HPP
 
+#include "../../tools/common/random.hpp"
 #include "../common/driver.hpp"
 #include "../common/fur_tm.hpp"
 #include "windows.hpp"
@@ -74,21 +75,6 @@ inline void fur_store(NoTransaction *, uint64_t *p, uint64_t value)
 {
 	__atomic_store_n(p, value, __ATOMIC_RELAXED);
 }
-
-/* Random numbers that cost next to nothing (xorshift). */
-class Random
-{
-public:
-	explicit Random(uint64_t seed) : x_(seed * UINT64_C(0x9e3779b97f4a7c15) | 1) {}
-	uint64_t below(uint64_t n)
-	{
-		x_ ^= x_ << 13, x_ ^= x_ >> 7, x_ ^= x_ << 17;
-		return (x_ >> 11) % n;
-	}
-
-private:
-	uint64_t x_;
-};
 
 /* The start of every result. */
 inline json describe(const bench::Options &o, const Settings &s, bench::FurTm &tm, const Crew &crew,

@@ -5,6 +5,7 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "../../tools/common/random.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -144,13 +145,10 @@ private:
 	{
 		fur::Thread self(heap_);
 		auto *accounts = heap_.root<uint64_t>(0);
-		uint64_t random = t + 1;
-		auto draw = [&] {
-			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-			return random % n_;
-		};
+		tools::Random random{t + 1};
 		for (double last = now(); !shared->stop;) {
-			uint64_t *from = accounts + draw(), *to = accounts + draw();
+			uint64_t *from = accounts + random.below(n_),
+			         *to = accounts + random.below(n_);
 			fur::update(self, fur::rerun, [&](fur_update *tx) {
 				fur_store(tx, from, fur_load(tx, from) - 1);
 				fur_store(tx, to, fur_load(tx, to) + 1);

@@ -13,6 +13,7 @@
  * first, and the exit status is 0 if there is one, or else 1.
  */
 #include "../../../emulator/emulated.h"
+#include "../../../tools/common/random.hpp"
 #include "internals.hpp"
 
 #include <cstdio>
@@ -114,28 +115,22 @@ class Party
 public:
 	explicit Party(unsigned me)
 	    : me_(me), owner_(claims_owner(of_replayer(me) ? CLAIMS_REPLAYER : CLAIMS_WORKER, me)),
-	      random_(me * 7919 + plan->rounds)
+	      random_{me * 7919 + plan->rounds}
 	{
 	}
 	void work()
 	{
 		for (unsigned round = 0; round < plan->rounds; round++) {
-			switch (below(8)) {
-			case 0: try_one(below(plan->buckets)); break;
+			switch (random_.below(8)) {
+			case 0: try_one(random_.below(plan->buckets)); break;
 			case 1: take_all(); break;
-			default: take_one(below(plan->buckets)); break;
+			default: take_one(random_.below(plan->buckets)); break;
 			}
-			emu_work(below(500));
+			emu_work(random_.below(500));
 		}
 	}
 
 private:
-	/* Few instructions: accesses of its own would take most of the run's time. */
-	uint64_t below(uint64_t n)
-	{
-		random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-		return (random_ >> 33) % n;
-	}
 	void take_one(uint64_t bucket)
 	{
 		unseen([&] { note_queue(bucket); });
@@ -173,7 +168,7 @@ private:
 			notes.holder[bucket] = int(me_);
 		});
 		uint64_t was = counter[bucket][0];
-		emu_work(below(plan->longest_hold_ns));
+		emu_work(random_.below(plan->longest_hold_ns));
 		counter[bucket][0] = was + 1;
 		unseen([&] {
 			notes.changed[bucket]++;
@@ -204,7 +199,8 @@ private:
 	}
 
 	unsigned me_;
-	uint64_t owner_, random_;
+	uint64_t owner_;
+	tools::Random random_;
 	std::vector<Ahead> ahead_;
 };
 
