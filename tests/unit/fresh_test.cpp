@@ -355,7 +355,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 	});
 	{
 		fur::Thread self(heap);
-		for (uint64_t seed = 2; seed < rounds(300) || looks < rounds(200); seed++)
+		for (uint64_t seed = 2; seed < rounds(300u) || looks < rounds(200u); seed++)
 			ASSERT_EQ(table(self, heap.get(), 0, N, seed * 1000), 0);
 	}
 	stop = true;
