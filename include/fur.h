@@ -238,7 +238,7 @@ enum fur_error {
 	 * back */
 	FUR_EFREE = -19,
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
-	FUR_EREADONLY = -21, /* the heap is open read-only: fur_open_read_only(), fur_scan() */
+	FUR_EREADONLY = -21, /* the heap is open read-only: fur_open_copy(), fur_scan() */
 };
 
 /* fur_strerror - one short line for an error code.
@@ -297,7 +297,7 @@ typedef struct fur_ticket {
 /* The argument of fur_options.reader_report: an update has waited for this reader for `waited_ns`
  * nanoseconds. */
 struct fur_reader_report {
-	uint32_t thread;    /* the reader's index: see fur_thread_slot() */
+	uint32_t thread;    /* the reader's index: see fur_thread_index() */
 	uint64_t waited_ns; /* how long the update has waited so far */
 	const char *name;   /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
 };
@@ -487,13 +487,13 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  *          heap has failed.  There is no copy then. */
 FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
 
-/* fur_open_read_only - open a heap for reading, as it is at one instant, while other processes use
+/* fur_open_copy - open a heap for reading, as it is at one instant, while other processes use
  * it or none does.  `options` may be NULL: all defaults.
  * The heap is a copy in memory, at the heap's address: it takes as much memory as the heap has
  * blocks that were ever written, and one to four seconds a GiB to make.  After return it never
  * changes, and readers of it delay no update, however long they take or sleep.  For a newer state,
  * close it and open it again.
- * It contains every update whose fur_commit() had returned when fur_open_read_only() was called,
+ * It contains every update whose fur_commit() had returned when fur_open_copy() was called,
  * perhaps later ones, each with all updates from which it has read, and nothing else.  All of them
  * are durable.  If a program has died with the heap open, the log is replayed in the copy, and the
  * file stays as it is.
@@ -510,12 +510,12 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
  *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which holds for it,
  *         too.  *heap is NULL then, and the file is as it was. */
-FUR_API FUR_MUST_USE int fur_open_read_only(
+FUR_API FUR_MUST_USE int fur_open_copy(
         const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_scan - run scan(copy, arg) in a child process, on a copy of the heap as of one instant, and
  * set *result to what it returns.  For reads that take long or sleep: no update waits for them.
- * The copy is made as by fur_open_read_only(), and the same functions work on it.  It contains
+ * The copy is made as by fur_open_copy(), and the same functions work on it.  It contains
  * every update whose fur_commit() had returned when fur_scan() was called.  All that it contains is
  * durable, so the scan may tell the outside what it reads.
  * The calling thread waits until the scan has returned.  Other threads go on; while the copy is
@@ -532,7 +532,7 @@ FUR_API FUR_MUST_USE int fur_open_read_only(
  * The child takes the memory for the copy.  Where memory is short, as in a container with a limit,
  * the kernel ends the child before other processes, and fur_scan() returns FUR_ESYS.
  * Errors:  FUR_ENESTED inside a transaction; FUR_EBUSY (another thread is making a copy; a replayer
- *          does not yield for ten seconds); FUR_ENOMEM or FUR_ENOSPC, as for fur_open_read_only();
+ *          does not yield for ten seconds); FUR_ENOMEM or FUR_ENOSPC, as for fur_open_copy();
  *          FUR_ESYS (no process could be made, or it ended before the scan returned); FUR_EINVAL;
  *          FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *result is as it was
  *          then, and so is the heap. */
@@ -633,10 +633,10 @@ FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
  *         has failed is no error. */
 FUR_API FUR_MUST_USE int fur_thread_abandon(fur_thread *thread);
 
-/* fur_thread_slot - the thread's index among those registered with the heap, as reader reports give
- * it.  When the registration ends, another thread may get the index.
+/* fur_thread_index - the thread's index among those registered with the heap, as reader reports
+ * give it.  When the registration ends, another thread may get the index.
  * Returns: from 0 to max_threads - 1; UINT32_MAX for NULL. */
-FUR_API uint32_t fur_thread_slot(const fur_thread *thread);
+FUR_API uint32_t fur_thread_index(const fur_thread *thread);
 
 /* fur_thread_set_name - set the name that reader reports give for this thread.  libfur keeps the
  * pointer and does not copy the text, so the text must stay valid as long as the registration.  A

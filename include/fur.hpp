@@ -91,12 +91,12 @@ public:
 		return Heap(heap);
 	}
 
-	/* open_read_only - fur_open_read_only(): open a copy of the heap as of one instant, for
+	/* open_copy - fur_open_copy(): open a copy of the heap as of one instant, for
 	 * reading.   Errors: Error. */
-	static Heap open_read_only(const std::string &path, const fur_options &options = Options())
+	static Heap open_copy(const std::string &path, const fur_options &options = Options())
 	{
 		fur_heap *heap;
-		check(fur_open_read_only(path.c_str(), &options, &heap));
+		check(fur_open_copy(path.c_str(), &options, &heap));
 		return Heap(heap);
 	}
 

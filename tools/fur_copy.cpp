@@ -30,7 +30,7 @@ int copy_open(durability &d, const heap_file &file, const char *to)
 	if (!working)
 		return fur_fail(FUR_EBUSY, "a program is just opening or closing the heap: try "
 		                           "again; there is no copy");
-	d.beside = true;
+	d.replays_for_worker = true;
 	return backup_heap(&d, &file, to);
 }
 

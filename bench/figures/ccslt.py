@@ -281,7 +281,7 @@ def recall(path: Path) -> Runs:
         for fact in FACTS:
             fact.computed(runs)
         for kind in KINDS:
-            runs.beside(kind)
+            runs.replays_for_worker(kind)
         return runs
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}: leave out --plot-only to measure") from error
@@ -461,7 +461,7 @@ def draw_bulk(runs: Runs, path: Path) -> None:
     canvas, (axes,) = panels(1)
     for kind, (label, colour, marker) in KINDS.items():
         axes.plot(
-            *zip(*runs.beside(kind)),
+            *zip(*runs.replays_for_worker(kind)),
             color=colour,
             marker=marker,
             markersize=4,
@@ -512,13 +512,13 @@ def number_table(runs: Runs, unit: str, value: Callable[[Run, str], float]) -> s
 
 def bulk_table(runs: Runs) -> str:
     """A row for each kind: the shares differ by a little from kind to kind."""
-    shares = [round(share) for share, _ in runs.beside("update")]
+    shares = [round(share) for share, _ in runs.replays_for_worker("update")]
     rows = [
         "| short updates, by % of the time | " + " | ".join(map(str, shares)) + " |",
         "| --- |" + " --- |" * len(shares),
     ]
     for kind, (label, _, _) in KINDS.items():
-        cells = " | ".join(f"{ratio:.2f}" for _, ratio in runs.beside(kind))
+        cells = " | ".join(f"{ratio:.2f}" for _, ratio in runs.replays_for_worker(kind))
         rows.append(f"| {label} | {cells} |")
     return "\n".join(rows)
 

@@ -164,7 +164,7 @@ void alloc_give_run(fur_update *tx, void *base, uint64_t number)
  * not, and no log has entries for them. */
 static void give_used_run(fur_update *tx, void *base, uint64_t number)
 {
-	arch_store(&tx->log->gave, 1);
+	arch_store(&tx->log->frees_a_run, 1);
 	alloc_give_run(tx, base, number);
 }
 

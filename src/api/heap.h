@@ -147,7 +147,7 @@ void heap_disown(struct fur_heap *heap);
 /* --------------------------------------------------------------- read_only.c */
 
 /* Open a copy of a heap for reading.  Becomes the owner of the copy, even if it fails.  Errors:
- * those of fur_open_read_only(). */
+ * those of fur_open_copy(). */
 FUR_MUST_USE int read_only_open(
         struct heap_file *copy, const struct fur_options *o, fur_heap **out);
 /* The options of a copy: no hardware transactions, a medium in memory. */

@@ -90,7 +90,7 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 	(void)bodies;
 	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
 		return;
-	FUR_ASSERT(lock_held(t->htm));
+	FUR_ASSERT(readers_are_out(t->htm));
 	/* If the heap has failed, keep its pages: the file will never have their contents. */
 	const uint64_t bytes = durability_heap_bytes(t->durability);
 	const bool settled = settle_updates(t->durability) == 0;

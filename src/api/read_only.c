@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * read_only.c - fur_open_read_only: open a heap that other processes use for reading, as it was at
+ * read_only.c - fur_open_copy: open a heap that other processes use for reading, as it was at
  * one instant.
  *
  * The heap is a copy in memory, made as fur_backup makes a copy (replay/backup.h): whoever reads it
@@ -108,7 +108,7 @@ static int copy_file(const struct heap_file *file, struct heap_file *copy, bool 
 	int error = heap_attach_to_replay(&d, file);
 	if (error)
 		return error;
-	d.beside = true;
+	d.replays_for_worker = true;
 	error = control_take(&d);
 	if (!error) {
 		error = heap_create_memory_copy(file, copy);
@@ -148,7 +148,7 @@ static int open_path(const char *path, const struct fur_options *options, fur_he
 	if (heap)
 		*heap = NULL;
 	if (!path || !heap)
-		return fur_fail(FUR_EINVAL, "fur_open_read_only: path and heap must not be NULL");
+		return fur_fail(FUR_EINVAL, "fur_open_copy: path and heap must not be NULL");
 	int error = options_complete(options, &o);
 	read_only_options(&o);
 	if (!error)
@@ -158,7 +158,7 @@ static int open_path(const char *path, const struct fur_options *options, fur_he
 	return error ? fur_fail_at(error, path) : 0;
 }
 
-FUR_API int fur_open_read_only(const char *path, const struct fur_options *options, fur_heap **heap)
+FUR_API int fur_open_copy(const char *path, const struct fur_options *options, fur_heap **heap)
 {
 	int cancel;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */

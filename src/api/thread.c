@@ -135,7 +135,7 @@ static void give_index_back(struct fur_thread *t)
 		return;
 	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
 	/* A thread that has left a body and not begun it again still has its place in the crowd. */
-	tx_over(t);
+	tx_leave_core(t);
 	pthread_mutex_lock(&heap->registering);
 	arch_store32(&t->state, THREAD_FREE);
 	pthread_mutex_unlock(&heap->registering);
@@ -145,7 +145,7 @@ void thread_ended(void *thread)
 {
 	/* If the thread returned, or was cancelled, inside a transaction, others may wait for that
 	 * transaction: end it here. */
-	tx_abandon(thread);
+	tx_roll_back_all(thread);
 	give_index_back(thread);
 }
 
@@ -191,11 +191,11 @@ FUR_API int fur_thread_abandon(fur_thread *t)
 {
 	int error = check_caller(t, "fur_thread_abandon");
 	if (!error)
-		tx_abandon(t);
+		tx_roll_back_all(t);
 	return error;
 }
 
-FUR_API uint32_t fur_thread_slot(const fur_thread *thread)
+FUR_API uint32_t fur_thread_index(const fur_thread *thread)
 {
 	return thread ? thread->index : UINT32_MAX;
 }

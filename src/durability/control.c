@@ -53,7 +53,7 @@ static uint32_t *right_claimed(const struct durability *d)
  * sequential consistency, and the kernel's own lock around its list of locks, order our claim
  * before our look; in the same way they order a replayer's lock before its look.  Without this
  * order neither might see the other, and both would replay.  Errors: FUR_EBUSY, FUR_ESYS. */
-static int right_claim(struct durability *d)
+static int right_announce(struct durability *d)
 {
 	arch_store32_ordered(right_claimed(d), 1);
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY);
@@ -82,11 +82,11 @@ static int right_yield(struct durability *d)
 int control_try_take(struct durability *d)
 {
 	int error = heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAY);
-	if (!error && !d->beside) /* the claim of a worker that has died */
+	if (!error && !d->replays_for_worker) /* the claim of a worker that has died */
 		arch_store32_release(right_claimed(d), 0);
-	if (error == FUR_EBUSY && !d->beside)
-		error = right_claim(d);
-	else if (!error && d->beside)
+	if (error == FUR_EBUSY && !d->replays_for_worker)
+		error = right_announce(d);
+	else if (!error && d->replays_for_worker)
 		error = right_yield(d);
 	return error ? error : right_taken(d);
 }
@@ -135,7 +135,7 @@ int control_give_back(struct durability *d)
 	FUR_ASSERT(d->control != NULL);
 	/* Release: a replayer that finds no claim also sees every store of the replay that was made
 	 * under the claim.  Only the worker clears its claim. */
-	if (!d->beside)
+	if (!d->replays_for_worker)
 		arch_store32_release(right_claimed(d), 0);
 	return heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAY);
 }
@@ -144,7 +144,7 @@ int control_give_back(struct durability *d)
 
 void control_reset(struct durability *d)
 {
-	FUR_ASSERT(!d->beside);
+	FUR_ASSERT(!d->replays_for_worker);
 	struct control *c = d->control;
 	/* Leave the rest: wake_at and replayer_pid belong to the replayer, and the futexes only
 	 * count. */

@@ -81,8 +81,8 @@ static bool other_process_replays(struct durability *d, int *error)
 static int replayer_wait(struct durability *d)
 {
 	int error;
-	d->impatient = !other_process_replays(d, &error);
-	if (!d->impatient || error)
+	d->replayer_was_silent = !other_process_replays(d, &error);
+	if (!d->replayer_was_silent || error)
 		return error;
 	arch_store(&d->events.silent_pid, d->control->replayer_pid);
 	durability_note(d, EVENT_REPLAYER_SILENT);
@@ -91,9 +91,9 @@ static int replayer_wait(struct durability *d)
 
 static void replayer_answers(struct durability *d)
 {
-	if (d->impatient)
+	if (d->replayer_was_silent)
 		durability_note(d, EVENT_REPLAYER_ANSWERS);
-	d->impatient = false;
+	d->replayer_was_silent = false;
 }
 
 /* Wait for a running fur-replayer to replay.  If none runs, or it does not answer, replay in this
@@ -102,7 +102,7 @@ static int replay_or_wait(struct durability *d)
 {
 	if (d->copy) /* this process has the right to replay, until the copy is made */
 		return d->ops->replay(d);
-	if (!d->impatient && replayer_serves(d))
+	if (!d->replayer_was_silent && replayer_serves(d))
 		return replayer_wait(d);
 	int error = control_try_take(d);
 	if (error == FUR_EBUSY) { /* another process is replaying */
@@ -144,14 +144,14 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 
 /* ------------------------------------------------------------- memory that was given back */
 
-void durability_note_given(struct durability *d, uint64_t durts)
+void durability_note_run_freed(struct durability *d, uint64_t durts)
 {
-	for (uint64_t now; (now = arch_load(&d->given)) <= durts;)
-		if (arch_cas(&d->given, now, durts + 1))
+	for (uint64_t now; (now = arch_load(&d->runs_freed_upto)) <= durts;)
+		if (arch_cas(&d->runs_freed_upto, now, durts + 1))
 			break;
 }
 
-uint64_t durability_given(struct durability *d, struct commit *c)
+uint64_t durability_runs_freed_upto(struct durability *d, struct commit *c)
 {
 	uint64_t above = 0;
 	nondurable_collect(d, c->me, &c->dset);
@@ -160,13 +160,13 @@ uint64_t durability_given(struct durability *d, struct commit *c)
 		const struct dset_member *m = &c->dset.members[k];
 		/* If the update is visible to us, so is its mark.  If its thread has begun another
 		 * one, it has left nondurable[], and `given` tells. */
-		if (!m->left && arch_load(&d->redo[m->thread].gave) && m->durts >= above)
+		if (!m->left && arch_load(&d->redo[m->thread].frees_a_run) && m->durts >= above)
 			above = m->durts + 1;
 	}
 	c->dset.n = 0;
 	/* Orders our looks at nondurable[] and the marks before this load: an update that we have
 	 * missed there has raised `given` before it left. */
 	arch_fence_light();
-	const uint64_t given = arch_load(&d->given);
+	const uint64_t given = arch_load(&d->runs_freed_upto);
 	return given > above ? given : above;
 }

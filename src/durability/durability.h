@@ -53,7 +53,7 @@
  * durable.  Each entry has a line of its own.  Every transaction reads all entries at its end, and
  * only updates write them, so in a read-only workload they stay in every cache (FUR 3.2.1).  Only
  * nondurable.{h,c} touches them. */
-struct nondurable {
+struct nondurable_entry {
 	uint64_t id;    /* 0, or a number unique among this thread's updates */
 	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
 	uint64_t last;  /* the durTS of the newest update that has left, or 0 */
@@ -128,8 +128,8 @@ struct redo_log {
 	uint64_t head_most; /* limit of head: tail + log_bytes when last read */
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
-	uint64_t entries; /* of the open update */
-	uint64_t gave;    /* 1: the open update has given back a run of chunks (INV-FM2) */
+	uint64_t entries;     /* of the open update */
+	uint64_t frees_a_run; /* 1: the open update has given back a run of chunks (INV-FM2) */
 	enum redo_form form;
 	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
@@ -214,7 +214,7 @@ struct events {
 };
 
 /* Late updates (async.h). */
-struct async {
+struct late_updates {
 	/* Above the durTS of each late update that has left nondurable[]; 0: none yet */
 	uint64_t newest;
 	uint64_t durable; /* every durTS below is durable; at least the tail, if it is 0 */
@@ -264,14 +264,14 @@ struct durability {
 	bool populate; /* touch logs when a thread registers, not inside its transactions */
 	bool mirror;   /* entries are written to DRAM, and copied to the file's log at commit */
 	/* This process replays for another process; `redo` and `nondurable` mean nothing here. */
-	bool beside;
-	bool impatient; /* the replayer did not answer the last call */
+	bool replays_for_worker;
+	bool replayer_was_silent; /* the replayer did not answer the last call */
 	/* How many pauses a thread waits for another before it yields and sleeps: many while each
 	 * thread can have a core of its own, few otherwise (htm/crowd.c). */
 	uint32_t spins;
 
-	struct redo_log *redo;         /* [max_threads] */
-	struct nondurable *nondurable; /* [max_threads] */
+	struct redo_log *redo;               /* [max_threads] */
+	struct nondurable_entry *nondurable; /* [max_threads] */
 
 	uint64_t limit ARCH_PADDED;      /* threads registered so far: scans look no further */
 	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
@@ -279,14 +279,14 @@ struct durability {
 	uint64_t tail ARCH_PADDED;
 	/* Above the durTS of each update that has given back a run of chunks, and has left
 	 * nondurable[] (INV-FM2); 0: none */
-	uint64_t given;
+	uint64_t runs_freed_upto;
 	/* 0, or the FUR_E* because of which no update can become durable any more. */
 	uint64_t failed;
 	/* 1: a thread has found `replaying` locked.  For backup_heap(), which has it most of the
 	 * time. */
 	uint64_t room_wanted;
 	pthread_mutex_t replaying ARCH_PADDED;
-	struct async async ARCH_PADDED;
+	struct late_updates async ARCH_PADDED;
 	/* A thread that lets the heap grow holds it */
 	pthread_mutex_t growing;
 	uint32_t grow_failed; /* 1: the newest growth has failed */
@@ -381,7 +381,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 /* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a
  * file of version 1. */
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
-        const struct media_claims *claims);
+        const struct media_settled *claims);
 
 /* Copy the record's entries from the mirror, if there is one, to the file's log. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
@@ -396,7 +396,7 @@ static inline uint64_t redo_settled(const struct redo_log *log)
 
 /* Copy the open record to a slot in DRAM, with a head that makes the claims. */
 void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
-        const struct media_claims *claims);
+        const struct media_settled *claims);
 /* Write the record to the file's log, with its head.  SYNC only.  Errors: FUR_EIO. */
 FUR_MUST_USE int redo_write_out(
         struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);
@@ -454,14 +454,14 @@ FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
 FUR_MUST_USE int durability_persist(struct durability *d, struct commit *c);
 FUR_MUST_USE int durability_await(struct durability *d, struct commit *c, int error);
 
-/* durability_given - above the durTS of each update that is visible to the caller's and has given
- * back a run of chunks (INV-FM2); 0: none has.  In the body of an update that has the turn.  Uses
- * c->dset, which the update's commit will collect anew. */
-uint64_t durability_given(struct durability *d, struct commit *c);
+/* durability_runs_freed_upto - above the durTS of each update that is visible to the caller's and
+ * has given back a run of chunks (INV-FM2); 0: none has.  In the body of an update that has the
+ * turn.  Uses c->dset, which the update's commit will collect anew. */
+uint64_t durability_runs_freed_upto(struct durability *d, struct commit *c);
 
 /* The update of this durTS has given back a run of chunks.  Before it leaves nondurable[]: until
- * then durability_given() finds it there. */
-void durability_note_given(struct durability *d, uint64_t durts);
+ * then durability_runs_freed_upto() finds it there. */
+void durability_note_run_freed(struct durability *d, uint64_t durts);
 
 /* durability_abort - give up the durTS that an aborted update has drawn: write an abort marker,
  * make it durable, then leave nondurable[] (INV-D5).

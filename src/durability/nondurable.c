@@ -24,7 +24,7 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 {
 	for (uint32_t k = 0; k < set->n; k++) {
 		struct dset_member *m = &set->members[k];
-		const struct nondurable *u = &d->nondurable[m->thread];
+		const struct nondurable_entry *u = &d->nondurable[m->thread];
 		struct arch_backoff backoff = durability_backoff(d);
 		while (!m->durts && !m->left) {
 			/* nondurable_leave() zeroes `durts` before the thread announces its next
@@ -65,7 +65,7 @@ void nondurable_wait_upto(const struct durability *d, uint64_t durts)
 	struct arch_backoff backoff = durability_backoff(d);
 	arch_fence_light();
 	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
-		const struct nondurable *u = &d->nondurable[i];
+		const struct nondurable_entry *u = &d->nondurable[i];
 		const uint64_t id = arch_load(&u->id);
 		/* Without a durTS in its entry, the update may have drawn an earlier one than
 		 * `durts`, and not published it yet.  One that is announced from now on draws a

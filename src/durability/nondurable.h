@@ -19,7 +19,7 @@
  * Source:  FUR, Algorithm 1, line 33. */
 static inline void nondurable_announce(struct durability *d, const struct commit *c)
 {
-	struct nondurable *mine = &d->nondurable[c->me];
+	struct nondurable_entry *mine = &d->nondurable[c->me];
 	FUR_ASSERT(c->id != 0);
 	/* The release orders durTS before id, so a thread that sees the id also sees the durTS that
 	 * belongs to it. */

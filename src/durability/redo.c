@@ -75,7 +75,7 @@ void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form
 	log->head = log->start + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
-	arch_store(&log->gave, 0);
+	arch_store(&log->frees_a_run, 0);
 	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
 	 * with the release in room_give_back() (replay.c). */
 	log->head_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
@@ -305,7 +305,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 }
 
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
-        const struct media_claims *claims)
+        const struct media_settled *claims)
 {
 	if (d->head_bytes == 0)
 		return;
@@ -333,7 +333,7 @@ bool redo_fits_slot(const struct redo_log *log, const struct durability *d)
 }
 
 void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
-        const struct media_claims *claims)
+        const struct media_settled *claims)
 {
 	uint8_t *to = slot + MEDIA_IN_SLOT;
 	struct media_head head =

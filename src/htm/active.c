@@ -35,7 +35,7 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 			/* A software body may be waiting for the turn.  The thread that has it may
 			 * be waiting, with readers shut out, for a replay that our durTS holds up
 			 * (POWER: it is drawn).  Then we must give way. */
-			if (looks-- == 0 || ((w->seqs[i] & ACTIVE_SOFTWARE) && lock_held(h)))
+			if (looks-- == 0 || ((w->seqs[i] & ACTIVE_SOFTWARE) && readers_are_out(h)))
 				return false;
 			arch_gap();
 		}
@@ -144,7 +144,7 @@ struct active_ages active_poll(struct htm *h)
 }
 
 /* Wait for one reader.  The clock is read only now and then. */
-static bool drain_one(const struct active *a, uint64_t seq, uint64_t *began, uint64_t most)
+static bool drain_one(const struct active_entry *a, uint64_t seq, uint64_t *began, uint64_t most)
 {
 	enum { LOOKS = 64 };
 	for (unsigned k = 1; arch_load_acquire(&a->seq) == seq; k++) {

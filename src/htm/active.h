@@ -12,7 +12,7 @@
 
 #include "htm/htm.h"
 
-static inline struct active *active_of(const struct fur_thread *t)
+static inline struct active_entry *active_of(const struct fur_thread *t)
 {
 	return &t->htm->active[t->index];
 }
@@ -23,7 +23,7 @@ static inline struct active *active_of(const struct fur_thread *t)
  *          an update may scan active[], miss us, and commit between two of our loads (plant:
  *          no-reader-fence).
  * Source:  FUR, Algorithm 1, lines 6 and 9, 16 and 18. */
-static inline void active_enter(struct active *mine, struct fur_thread *t)
+static inline void active_enter(struct active_entry *mine, struct fur_thread *t)
 {
 	FUR_ASSERT(t->seq & 1);
 	arch_store_fence(&mine->seq, t->seq += ACTIVE_STEP);
@@ -31,7 +31,7 @@ static inline void active_enter(struct active *mine, struct fur_thread *t)
 
 /* The same for an update that runs in software: hardware updates wait for it (INV-SW4), and those
  * that publish in software do not. */
-static inline void active_enter_software(struct active *mine, struct fur_thread *t)
+static inline void active_enter_software(struct active_entry *mine, struct fur_thread *t)
 {
 	FUR_ASSERT((t->seq & (ACTIVE_STEP - 1)) == 1);
 	arch_store_fence(&mine->seq, (t->seq += ACTIVE_STEP) | ACTIVE_SOFTWARE);
@@ -46,7 +46,7 @@ static inline void active_enter_software(struct active *mine, struct fur_thread 
  *          have read could fail and leave nondurable[] in between.  Then it would not be in our
  *          set, and we would return as if it were durable.
  * Source:  FUR, Algorithm 1, lines 24, 28 and 51. */
-static inline void active_leave(struct active *mine)
+static inline void active_leave(struct active_entry *mine)
 {
 	arch_fence_light();
 	arch_store(&mine->seq, 0);
@@ -110,15 +110,15 @@ struct active_ages active_poll(struct htm *h);
 
 /* Record that this thread waits.  `since`: when a reader began to wait, in ticks; 0 for an update
  * that will try hardware. */
-static inline void active_note_wait(struct active *mine, const struct htm *h, uint64_t since)
+static inline void active_note_wait(struct active_entry *mine, const struct htm *h, uint64_t since)
 {
 	arch_store(&mine->since, since);
 	/* Release: a thread that sees `want` sees the `since` that goes with it. */
-	arch_store_release(&mine->want, 1 + arch_load(&h->lock.turn));
+	arch_store_release(&mine->want, 1 + arch_load(&h->lock.releases));
 }
 
 /* Record that the thread no longer waits. */
-static inline void active_clear_wait(struct active *mine)
+static inline void active_clear_wait(struct active_entry *mine)
 {
 	if (unlikely(arch_load(&mine->want) != 0))
 		arch_store_release(&mine->want, 0);
@@ -126,12 +126,12 @@ static inline void active_clear_wait(struct active *mine)
 
 /* 0, or 1 + the lock's turn at which the thread began to wait.  Acquire: orders this load before
  * that of active_waits_since(). */
-static inline uint64_t active_wants(const struct active *a)
+static inline uint64_t active_wants(const struct active_entry *a)
 {
 	return arch_load_acquire(&a->want);
 }
 
-static inline uint64_t active_waits_since(const struct active *a)
+static inline uint64_t active_waits_since(const struct active_entry *a)
 {
 	return arch_load(&a->since);
 }

@@ -86,7 +86,7 @@ void blocks_check(struct fur_update *tx, const void *at, uint64_t bytes, bool st
 		return;
 	/* INV-MC1 */
 	if (tx->mode == TX_CONCURRENT && !software_extend(t))
-		software_defeat(t);
+		body_defeat_and_jump(t);
 	if (checker_hidden(at, bytes))
 		checker_report(at, bytes, store);
 }

@@ -53,7 +53,7 @@ static int software_commit(struct fur_thread *t, bool empty)
 	phase_mark(c, FUR_PHASE_BODY);
 	if (empty) {
 		nondurable_collect(t->durability, t->index, &c->dset);
-		software_leave(t);
+		body_end(t);
 		return 0;
 	}
 	count = t->update.mode == TX_SERIAL ? &t->stats.serial_commits : &t->stats.software_commits;
@@ -178,15 +178,15 @@ static int update_roll_back(struct fur_update *tx)
 	} else {
 		redo_discard(tx->log, t->durability);
 		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-		software_leave(t);
+		body_end(t);
 	}
-	tx_close(tx);
+	tx_reset(tx);
 	nondurable_wait(t->durability, &t->window.commit.dset);
 	arch_fence_light();
 	(void)async_wait_all(t->durability); /* INV-AS2; the reason below tells of a failure */
-	tx_over(t);
+	tx_leave_core(t);
 	FUR_PROBE2(update__abort, t->index, FUR_ABORT_USER);
-	tx_ended(t);
+	tx_report_rolled_back(t);
 	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
 	const char *reason =
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
@@ -239,15 +239,15 @@ int update_commit(struct fur_update *tx)
 	int error = commit_visible(t, empty);
 	if (error == UPDATE_DEFEATED)
 		return error;
-	tx_close(tx);
+	tx_reset(tx);
 	policy_learn(t, mode);
 	/* A thread that waits for the disk needs no core: the more threads commit meanwhile, the
 	 * more of them share the next sync. */
 	if (pm_writes(&t->durability->pm))
-		tx_over(t);
+		tx_leave_core(t);
 	if (!error)
 		error = empty ? commit_finish_empty(t) : commit_finish(t);
-	tx_over(t);
+	tx_leave_core(t);
 	return error;
 }
 
@@ -261,7 +261,7 @@ FUR_API int fur_commit(fur_update *tx)
 	}
 	int error = update_commit(tx);
 	if (unlikely(error == UPDATE_DEFEATED))
-		software_leave_body(tx->thread); /* does not return */
+		body_jump_out(tx->thread); /* does not return */
 	return error;
 }
 
@@ -283,7 +283,7 @@ FUR_API int fur_commit_async(fur_update *tx, fur_ticket *ticket)
 	t->window.commit.async = true;
 	int error = update_commit(tx);
 	if (unlikely(error == UPDATE_DEFEATED))
-		software_leave_body(t);
+		body_jump_out(t);
 	*ticket = error ? (fur_ticket){0} : ticket_of(t, ++t->tickets);
 	return error;
 }
@@ -300,7 +300,7 @@ FUR_API int fur_abort(fur_update *tx)
 	return update_roll_back(tx);
 }
 
-void tx_abandon(struct fur_thread *t)
+void tx_roll_back_all(struct fur_thread *t)
 {
 	if (t->update.depth) {
 		FUR_CHECK(t->update.mode != TX_NONE,

@@ -104,7 +104,7 @@ void crowd_enter(struct fur_thread *t)
 	uint32_t core = arch_core();
 	crowd_count(t->htm);
 	struct crowd_place *p = &c->place[core < c->places ? core : 0];
-	t->policy.inside = p;
+	t->policy.core_place = p;
 	if (go_in(p))
 		return;
 	wait_for_call(p, c->nap_ns);
@@ -123,8 +123,8 @@ static struct crowd_place *place_to_call(struct crowd *c, struct crowd_place *ow
 
 void crowd_leave(struct fur_thread *t)
 {
-	struct crowd_place *own = t->policy.inside, *p;
-	t->policy.inside = NULL;
+	struct crowd_place *own = t->policy.core_place, *p;
+	t->policy.core_place = NULL;
 	arch_fetch_add(&own->inside, (uint64_t)-1);
 	uint64_t now = arch_ticks(), next = arch_load(&own->next_call);
 	if (arch_ticks_pending(now, next, t->htm->crowd.quantum) ||

@@ -25,7 +25,7 @@ static int settle_given(struct fur_thread *t, bool replay, uint64_t *tail)
 {
 	struct durability *d = t->durability;
 	struct arch_backoff backoff = {0};
-	const uint64_t given = durability_given(d, &t->window.commit);
+	const uint64_t given = durability_runs_freed_upto(d, &t->window.commit);
 	*tail = given ? given : ring_tail(d);
 	while (given && !ring_replayed(d, given - 1)) {
 		int error = replay ? durability_replay(d, &backoff) : FUR_EBUSY;
@@ -51,16 +51,16 @@ static uint64_t stamp_for(struct fur_update *tx)
 void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 {
 	struct fur_thread *t = tx->thread;
-	struct fresh *f = &t->fresh;
+	struct fresh_blocks *f = &t->fresh;
 	struct durability *d = t->durability;
 	const bool large = bytes > d->super->log_bytes / LARGE_PART;
-	if (tx->mode == TX_HARDWARE || tx->log->gave || d->super->version < 2 || tx->error)
+	if (tx->mode == TX_HARDWARE || tx->log->frees_a_run || d->super->version < 2 || tx->error)
 		return;
 	if (tx->mode == TX_CONCURRENT) {
 		if (!large)
 			return;
 		t->software.defeats = SOFTWARE_TRIES;
-		software_defeat(t); /* does not return */
+		body_defeat_and_jump(t); /* does not return */
 	}
 	if (!(tx->extras & TX_FRESH))
 		f->n = 0;
@@ -87,7 +87,7 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 
 /* ------------------------------------------------------------------ stores */
 
-static struct fresh_block *find(struct fresh *f, const uint8_t *at)
+static struct fresh_block *find(struct fresh_blocks *f, const uint8_t *at)
 {
 	for (uint32_t k = 0; k < f->n; k++)
 		if (at >= f->blocks[k].from && at < f->blocks[k].end)
@@ -97,7 +97,7 @@ static struct fresh_block *find(struct fresh *f, const uint8_t *at)
 
 bool fresh_reach(struct fur_update *tx, const void *to, uint64_t *bytes)
 {
-	struct fresh *f = &tx->thread->fresh;
+	struct fresh_blocks *f = &tx->thread->fresh;
 	const uint8_t *at = to;
 	const struct fresh_block *b = find(f, at);
 	if (b) {
@@ -130,7 +130,7 @@ void fresh_persist(struct fur_update *tx)
 {
 	struct fur_thread *t = tx->thread;
 	struct durability *d = t->durability;
-	struct fresh *f = &t->fresh;
+	struct fresh_blocks *f = &t->fresh;
 	f->pages = 0;
 	for (uint32_t k = 0; k < f->n; k++) {
 		const struct fresh_block *b = &f->blocks[k];

@@ -28,7 +28,7 @@
 /* ------------------------------------------------------------------ shared */
 
 /* Only active.{h,c} touches active[]. */
-struct active {
+struct active_entry {
 	/* 0, or the odd sequence number of the thread's active transaction.  ACTIVE_SOFTWARE: it is
 	 * a software update. */
 	uint64_t seq;
@@ -59,7 +59,7 @@ struct publication_lock {
 	uint64_t served;        /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
 	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set. */
-	uint64_t turn ARCH_PADDED;
+	uint64_t releases ARCH_PADDED;
 	uint64_t sleepers;  /* threads that sleep on it */
 	uint64_t next_call; /* only the holder's: when it may wake them again, in ticks */
 };
@@ -105,7 +105,7 @@ struct htm_ops;
 struct htm {
 	const struct htm_ops *ops;
 	struct durability *durability;
-	struct active *active; /* [max_threads] */
+	struct active_entry *active; /* [max_threads] */
 	struct publication_lock lock;
 	struct publications publications;
 	struct crowd crowd;
@@ -153,9 +153,10 @@ struct fur_ro {
 };
 
 enum {
-	TX_STAMPS = 1,  /* in place, beside software bodies: each store stamps its line first */
-	TX_FRESH = 2,   /* the update has fresh blocks (fresh.h) */
-	TX_TWICE = 4,   /* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
+	TX_FRESH = 2,  /* the update has fresh blocks (fresh.h) */
+	/* in place, in a heap that is mapped twice: see fur_update.writable */
+	TX_SECOND_MAPPING = 4,
 	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
 	/* In place: it has failed, and the write set has what its later stores have overwritten
 	 * (store.c) */
@@ -199,7 +200,7 @@ struct htm_window {
 } ARCH_PADDED;
 
 /* An update that runs in software. */
-struct software {
+struct software_body {
 	struct write_set writes;
 	struct read_set reads;
 	/* The even number of publications up to which all its loads are consistent. */
@@ -225,11 +226,11 @@ struct policy {
 	uint32_t alone;    /* its short updates in a row that met nobody */
 	/* So many updates go without hardware, because some in a row overflowed it. */
 	uint32_t skip, overflows;
-	struct crowd_place *inside; /* where its open update was let in, or NULL (crowd.c) */
+	struct crowd_place *core_place; /* where its open update was let in, or NULL (crowd.c) */
 };
 
 /* What a thread knows of nondurable[] (reader.c). */
-struct quiet {
+struct quiet_scan {
 	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
 	uint32_t skip;   /* so many transactions do not ask */
@@ -253,7 +254,7 @@ struct refused_free {
 
 /* The fresh blocks of an update (fresh.h). */
 enum { FRESH_BLOCKS = 16 };
-struct fresh {
+struct fresh_blocks {
 	uint32_t n;
 	uint64_t publication; /* the stamp of lines in them; 0: no body can be beside the update */
 	uint64_t pages;       /* that the update's commit wrote to the file */
@@ -279,10 +280,10 @@ struct fur_thread {
 	uint64_t entries_since_look; /* api/pages.c */
 	uint64_t counted;            /* transactions that it had ended at the last count: crowd.c */
 	struct htm_window window;
-	struct software software;
-	struct fresh fresh;
+	struct software_body software;
+	struct fresh_blocks fresh;
 	struct policy policy;
-	struct quiet quiet;
+	struct quiet_scan quiet;
 	/* The last ticket given out, and the last one for which this thread has waited.  They
 	 * belong to the index, whose next thread goes on from them: a ticket outlives its
 	 * registration. */
@@ -386,7 +387,7 @@ struct turn_wait {
 /* Take the turn, if it is free. */
 FUR_MUST_USE bool turn_try(struct htm *h, const struct turn_wait *wait);
 /* Has the thread looked often enough, so that it should sleep now? */
-FUR_MUST_USE bool turn_tired(const struct htm *h, struct turn_wait *wait);
+FUR_MUST_USE bool turn_should_sleep(const struct htm *h, struct turn_wait *wait);
 /* Sleep until the turn may be free, unless *word is no longer `expected`. */
 void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
 /* Has the thread waited so long that it should reserve a turn (INV-L1)? */
@@ -397,7 +398,7 @@ void turn_reserve(struct htm *h);
 /* Wake every thread that sleeps until the turn is free. */
 void turn_wake_all(struct htm *h);
 /* Stop waiting, without the turn. */
-void turn_pass(struct htm *h, const struct turn_wait *wait);
+void turn_forward_wakeup(struct htm *h, const struct turn_wait *wait);
 
 /* readers_shut_out - set `held`, and wait until no reader is active.  The caller has the turn.
  * Returns: true if a software body is active besides the caller's own: then stores in place need
@@ -408,14 +409,14 @@ FUR_MUST_USE bool readers_shut_out(struct htm *h, uint32_t me);
 void readers_let_in(struct htm *h);
 
 /* For an update that will try hardware: wait until this thread sees the lock free.  False: for
- * HTM_LOCK_TURNS turns, the lock was held whenever this thread looked.  Then the update must take a
- * turn itself (INV-L4). */
+ * HTM_LOCK_RELEASES releases, the lock was held whenever this thread looked.  Then the update must
+ * take a turn itself (INV-L4). */
 FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
 /* Note that two transactions have met: for the policy (update.c).  One of several threads that meet
  * at once writes; otherwise they would queue for the line. */
 static inline void lock_note_meeting(struct htm *h)
 {
-	uint64_t turn = arch_load(&h->lock.turn) + 1;
+	uint64_t turn = arch_load(&h->lock.releases) + 1;
 	if (arch_load(&h->publications.meetings) != turn)
 		arch_store(&h->publications.meetings, turn);
 }
@@ -423,7 +424,7 @@ static inline void lock_note_meeting(struct htm *h)
 /* For a reader that found the lock held: wait until it may try again. */
 void lock_wait_reader(struct htm *h, uint32_t me);
 
-static inline bool lock_held(const struct htm *h)
+static inline bool readers_are_out(const struct htm *h)
 {
 	return arch_load_acquire(&h->lock.held) != 0;
 }
@@ -515,21 +516,21 @@ static inline void tx_in_place(struct fur_update *tx)
 {
 	tx->mode = TX_IN_PLACE;
 	if (unlikely(tx->writable != tx->base))
-		tx->extras |= TX_TWICE;
+		tx->extras |= TX_SECOND_MAPPING;
 }
 
 /* Mark the update as ended. */
-void tx_close(struct fur_update *tx);
+void tx_reset(struct fur_update *tx);
 
 /* The thread's update has ended, and nobody waits for it any more. */
-static inline void tx_over(struct fur_thread *t)
+static inline void tx_leave_core(struct fur_thread *t)
 {
-	if (unlikely(t->policy.inside))
+	if (unlikely(t->policy.core_place))
 		crowd_leave(t);
 }
 
 /* The thread's update has ended without a commit: call after_update.  Not in a child of fork(). */
-static inline void tx_ended(struct fur_thread *t)
+static inline void tx_report_rolled_back(struct fur_thread *t)
 {
 	if (t->htm->after_update && !htm_forked(t->htm))
 		t->htm->after_update(t, 0);
@@ -543,7 +544,7 @@ static inline fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
 }
 
 /* Roll back and end the transaction that the thread has open, inner ones included. */
-void tx_abandon(struct fur_thread *t);
+void tx_roll_back_all(struct fur_thread *t);
 
 /* Make the commit of the open update fail with `error`. */
 void tx_fail(struct fur_update *tx, int error);

@@ -29,9 +29,9 @@
  *          readers_let_in() wakes every thread that sleeps while `held` is set.
  *  INV-L3  No reader starves.  A reader that found the lock held records that in active[i].want.
  *          Before a holder sets `held`, it lets in each reader that is awake and has missed
- *          FAIR_TURNS turns, and each reader that has waited PATIENCE_NS.
- *  INV-L4  No hardware update starves.  If an update has not seen the lock free for HTM_LOCK_TURNS
- *          turns, it takes a turn itself.  If it sleeps, a holder wakes it for that.
+ *          FAIR_RELEASES releases, and each reader that has waited PATIENCE_NS.
+ *  INV-L4  No hardware update starves.  If an update has not seen the lock free for
+ *          HTM_LOCK_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for that.
  */
 #include "htm/active.h"
 
@@ -42,7 +42,7 @@ enum turn {
 };
 
 enum {
-	FAIR_TURNS = 4,
+	FAIR_RELEASES = 4,
 	PATIENCE_NS = 1000000,
 	/* In pauses.  A waiter that is alone stays awake about as long as a wake-up takes: so it
 	 * loses at most that time, whether it sleeps in the end or not.  If it slept sooner,
@@ -172,7 +172,7 @@ bool turn_try(struct htm *h, const struct turn_wait *wait)
 	return try_turn(&h->lock, wait->slept ? TURN_WANTED : TURN_TAKEN);
 }
 
-bool turn_tired(const struct htm *h, struct turn_wait *wait)
+bool turn_should_sleep(const struct htm *h, struct turn_wait *wait)
 {
 	uint32_t patience = arch_load32(&h->durability->spins);
 	if (++wait->looks <= (patience > SPINS ? patience : SPINS))
@@ -220,7 +220,7 @@ void turn_wake_all(struct htm *h)
 		arch_futex_wake_all(arch_futex_of(&h->lock.taken));
 }
 
-void turn_pass(struct htm *h, const struct turn_wait *wait)
+void turn_forward_wakeup(struct htm *h, const struct turn_wait *wait)
 {
 	/* INV-L2: the wake-up that we may have got was meant for a thread that takes the turn. */
 	if (wait->slept)
@@ -230,7 +230,7 @@ void turn_pass(struct htm *h, const struct turn_wait *wait)
 void turn_give(struct htm *h)
 {
 	struct publication_lock *l = &h->lock;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !lock_held(h));
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
 	do {
 		if (any_reserved(l)) { /* exact: only the turn's holder changes `served` */
 			hand_over(l);
@@ -252,14 +252,14 @@ void turn_give(struct htm *h)
 /* Sleep until a release or a holder wakes us. */
 static void sleep_while_held(struct publication_lock *l)
 {
-	uint64_t turn = arch_load_acquire(&l->turn);
+	uint64_t turn = arch_load_acquire(&l->releases);
 	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
 	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
 	 * us; otherwise nobody might wake us.  We read `turn` first: if it grows before we are
 	 * asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
-		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);
+		arch_futex_wait(arch_futex_of(&l->releases), (uint32_t)turn);
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
@@ -271,21 +271,22 @@ static void wait_while_held(struct htm *h, unsigned look)
 		sleep_while_held(&h->lock);
 }
 
-/* Have `turns` turns passed since the thread that wrote `want` began to wait? */
-static bool turns_missed(const struct htm *h, uint64_t want, uint64_t turns)
+/* Has `held` been reset so many times since the thread that wrote `want` began to wait? */
+static bool releases_missed(const struct htm *h, uint64_t want, uint64_t releases)
 {
-	return arch_load(&h->lock.turn) + 1 - want >= turns;
+	return arch_load(&h->lock.releases) + 1 - want >= releases;
 }
 
 bool lock_wait_free(struct htm *h, uint32_t me)
 {
-	if (!lock_held(h))
+	if (!readers_are_out(h))
 		return true;
-	struct active *mine = &h->active[me];
+	struct active_entry *mine = &h->active[me];
 	active_note_wait(mine, h, 0);
 	uint64_t want = active_wants(mine);
 	bool free = false;
-	for (unsigned k = 0; !(free = !lock_held(h)) && !turns_missed(h, want, HTM_LOCK_TURNS); k++)
+	for (unsigned k = 0;
+	        !(free = !readers_are_out(h)) && !releases_missed(h, want, HTM_LOCK_RELEASES); k++)
 		wait_while_held(h, k);
 	active_clear_wait(mine);
 	return free;
@@ -293,12 +294,12 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 
 void lock_wait_reader(struct htm *h, uint32_t me)
 {
-	struct active *mine = &h->active[me];
+	struct active_entry *mine = &h->active[me];
 	crowd_count(h);
 	lock_note_meeting(h);
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, h, arch_ticks() | 1);
-	for (unsigned k = 0; lock_held(h); k++)
+	for (unsigned k = 0; readers_are_out(h); k++)
 		wait_while_held(h, k);
 }
 
@@ -308,16 +309,16 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 static void wake_sleepers(struct publication_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))
-		arch_futex_wake_all(arch_futex_of(&l->turn));
+		arch_futex_wake_all(arch_futex_of(&l->releases));
 }
 
 /* INV-L3, for one reader.  A running reader becomes active at once.  For a sleeping reader the
  * holder waits only if the reader has waited long. */
-static void admit_reader(struct htm *h, const struct active *reader, uint64_t patience)
+static void admit_reader(struct htm *h, const struct active_entry *reader, uint64_t patience)
 {
 	uint64_t want;
 	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
-		if (!(want = active_wants(reader)) || !turns_missed(h, want, FAIR_TURNS))
+		if (!(want = active_wants(reader)) || !releases_missed(h, want, FAIR_RELEASES))
 			break;
 		arch_pause();
 	}
@@ -334,7 +335,7 @@ static void admit_reader(struct htm *h, const struct active *reader, uint64_t pa
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
-	if (turns_missed(h, want, HTM_LOCK_TURNS) &&
+	if (releases_missed(h, want, HTM_LOCK_RELEASES) &&
 	        !arch_ticks_pending(now = arch_ticks(), h->lock.next_call, patience)) {
 		h->lock.next_call = now + patience;
 		wake_sleepers(&h->lock);
@@ -345,7 +346,7 @@ static void admit_waiters(struct htm *h, uint32_t me)
 {
 	uint64_t limit = arch_load(&h->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
-		const struct active *a = &h->active[i];
+		const struct active_entry *a = &h->active[i];
 		arch_overlap_begin();
 		uint64_t want = active_wants(a);
 		if (likely(want == 0) || i == me)
@@ -366,7 +367,7 @@ bool readers_shut_out(struct htm *h, uint32_t me)
 	struct publication_lock *l = &h->lock;
 	uint64_t began = 0, most = h->drain_ticks;
 	bool bodies;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !lock_held(h));
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
 	for (;;) {
 		admit_waiters(h, me);
 		/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).
@@ -395,7 +396,7 @@ void readers_let_in(struct htm *h)
 	struct publication_lock *l = &h->lock;
 	arch_store_release(&l->held, 0);
 	/* Ordered: our store to `held` before our load of `sleepers`; see sleep_while_held(). */
-	arch_fetch_add(&l->turn, 1);
+	arch_fetch_add(&l->releases, 1);
 	if (unlikely(arch_load_ordered(&l->sleepers) != 0))
-		arch_futex_wake_all(arch_futex_of(&l->turn));
+		arch_futex_wake_all(arch_futex_of(&l->releases));
 }

@@ -34,7 +34,7 @@ static inline bool htm_is_conflict(enum fur_abort_cause cause)
 }
 
 /* An update that has found readers shut out for so many turns takes a turn itself. */
-enum { HTM_LOCK_TURNS = 200 };
+enum { HTM_LOCK_RELEASES = 200 };
 
 /* Decide what to do after an abort.  Updates the history, and has no other side effect. */
 enum htm_action htm_decide(

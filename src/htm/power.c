@@ -37,13 +37,14 @@ static uint64_t power_begin(struct fur_thread *t)
 	t->window.refused = FUR_ABORT_CAUSES;
 	if (h->updates_active) {
 		active_enter(active_of(t), t); /* A1:6, A1:9 */
-		if (lock_held(h))
+		if (readers_are_out(h))
 			return POWER_STATUS(FUR_ABORT_LOCK);
 		return power_tbegin(1) ? HTM_STARTED : texasr(); /* A1:11 */
 	}
 	if (!power_tbegin(0)) /* A1:13 */
 		return texasr();
-	if (lock_held(h)) /* a tracked load: a thread that takes the lock aborts us (INV-H3) */
+	/* A tracked load: a thread that takes the lock aborts us (INV-H3). */
+	if (readers_are_out(h))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
@@ -74,7 +75,7 @@ static uint64_t power_copy_log(struct fur_thread *t)
 	 * Both heads make the same claims, because an update that drew its durTS in the window
 	 * claims nothing about other threads. */
 	redo_put_head(log, t->durability, log->persistent,
-	        &(struct media_claims){.durts = t->window.commit.durts, .own = redo_settled(log)});
+	        &(struct media_settled){.durts = t->window.commit.durts, .own = redo_settled(log)});
 	redo_copy_out(log, t->durability, start, end);
 	return end;
 }

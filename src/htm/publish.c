@@ -123,7 +123,7 @@ static void store_writes(struct fur_thread *t)
 /* ------------------------------------------------------------ members of a batch */
 
 /* Claim every line that the update writes.  False: another member has claimed one of them. */
-static bool claim_lines(struct fur_thread *t, uint64_t number)
+static bool stamp_own_lines(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
 	uint64_t mine = stamp_by(number, t->index);
@@ -183,7 +183,7 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 	/* check_member() compares with the state before the batch, so it accepts no value of
 	 * another member. */
 	snapshot_is_old(t, number - 1);
-	if (!claim_lines(t, number))
+	if (!stamp_own_lines(t, number))
 		return REQUEST_WAITING;
 	/* Full fence: orders our claims before our look at the claims on the words that we have
 	 * loaded.  Each member does the same.  So if two members each read what the other writes,
@@ -205,7 +205,7 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 
 /* As a waiting update: publish beside the turn's holder, if it has opened the gate.  Returns the
  * request's state. */
-static enum request join(struct fur_thread *t, struct active *mine)
+static enum request join(struct fur_thread *t, struct active_entry *mine)
 {
 	struct htm *h = t->htm;
 	uint64_t gate = arch_load_acquire(&h->lock.gate);
@@ -469,9 +469,9 @@ static int publish_as_holder(struct fur_thread *t)
 	         (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t);
 	if (error == UPDATE_DEFEATED)
-		software_end_defeated(t);
+		body_defeat(t);
 	else
-		software_left(t);
+		body_inactive(t);
 	turn_give(h);
 	/* Where a group of threads shares a sync, each makes its own update durable: this thread
 	 * would take a sync for each. */
@@ -486,7 +486,7 @@ static int publish_as_holder(struct fur_thread *t)
 static void wait_for_service(struct htm *h, const uint64_t *request, struct turn_wait *wait)
 {
 	struct publications *p = &h->publications;
-	if (!turn_tired(h, wait)) {
+	if (!turn_should_sleep(h, wait)) {
 		arch_pause();
 		return;
 	}
@@ -500,7 +500,8 @@ static void wait_for_service(struct htm *h, const uint64_t *request, struct turn
 }
 
 /* Take the turn, unless the update has been published, or is being published. */
-static bool take_turn_instead(struct htm *h, struct active *mine, const struct turn_wait *wait)
+static bool take_turn_instead(
+        struct htm *h, struct active_entry *mine, const struct turn_wait *wait)
 {
 	if (!turn_try(h, wait))
 		return false;
@@ -516,7 +517,7 @@ static bool take_turn_instead(struct htm *h, struct active *mine, const struct t
 static enum request wait_to_be_published(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	struct active *mine = active_of(t);
+	struct active_entry *mine = active_of(t);
 	struct turn_wait wait = {0};
 	lock_note_meeting(h);
 	crowd_count(h);
@@ -528,11 +529,11 @@ static enum request wait_to_be_published(struct fur_thread *t)
 		if (now == REQUEST_SERVING) {
 			wait_for_service(h, &mine->request, &wait);
 		} else if (now != REQUEST_WAITING) {
-			turn_pass(h, &wait);
+			turn_forward_wakeup(h, &wait);
 			return now;
 		} else if (take_turn_instead(h, mine, &wait)) {
 			return REQUEST_NONE;
-		} else if (!turn_tired(h, &wait)) {
+		} else if (!turn_should_sleep(h, &wait)) {
 			arch_pause();
 		} else if (turn_waited_long(&wait)) {
 			/* INV-L1 */
@@ -549,7 +550,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 static int publish_or_be_published(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	struct active *mine = active_of(t);
+	struct active_entry *mine = active_of(t);
 	const struct turn_wait at_once = {0};
 	enum request request = REQUEST_NONE;
 	FUR_ASSERT(!t->software.served);
@@ -562,12 +563,12 @@ static int publish_or_be_published(struct fur_thread *t)
 	if (request == REQUEST_NONE)
 		return publish_as_holder(t);
 	if (request == REQUEST_DEFEATED) {
-		software_end_defeated(t);
+		body_defeat(t);
 		return UPDATE_DEFEATED;
 	}
 	stat_add(&t->stats.lock_commits, 1);
 	t->software.served = request == REQUEST_SERVED;
-	software_left(t);
+	body_inactive(t);
 	return 0;
 }
 

@@ -16,10 +16,10 @@ static struct fur_thread *thread_of(fur_ro *ro)
 static void reader_enter(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	struct active *mine = active_of(t);
+	struct active_entry *mine = active_of(t);
 	for (;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
-		if (likely(!lock_held(h)))
+		if (likely(!readers_are_out(h)))
 			break;
 		active_leave(mine);
 		lock_wait_reader(h, t->index);
@@ -120,7 +120,7 @@ static void collect(struct fur_thread *t, struct dset *set)
 {
 	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
 	const struct durability *d = t->durability;
-	struct quiet *q = &t->quiet;
+	struct quiet_scan *q = &t->quiet;
 	if (t->htm->ops || q->skip || arch_load(&d->limit) <= THREADS_FEW) {
 		q->skip -= q->skip != 0;
 		nondurable_collect(d, t->index, set);

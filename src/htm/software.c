@@ -40,12 +40,12 @@ static uint64_t snapshot_of(uint64_t publications)
 void software_begin(struct fur_thread *t, enum tx_mode mode)
 {
 	struct htm *h = t->htm;
-	struct active *mine = active_of(t);
-	struct software *s = &t->software;
+	struct active_entry *mine = active_of(t);
+	struct software_body *s = &t->software;
 	for (;;) {
 		active_enter_software(mine, t);
 		/* INV-SW5.  A serial update has the turn, so it finds `held` reset. */
-		if (likely(!lock_held(h)))
+		if (likely(!readers_are_out(h)))
 			break;
 		active_leave(mine);
 		lock_wait_reader(h, t->index);
@@ -62,43 +62,43 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	t->update.form.software = 1;
 }
 
-void software_left(struct fur_thread *t)
+void body_inactive(struct fur_thread *t)
 {
 	active_leave(active_of(t));
 	t->update.form.software = 0;
 }
 
-void software_leave(struct fur_thread *t)
+void body_end(struct fur_thread *t)
 {
-	software_left(t);
+	body_inactive(t);
 	if (t->update.mode == TX_SERIAL)
 		turn_give(t->htm);
 }
 
-void software_end_defeated(struct fur_thread *t)
+void body_defeat(struct fur_thread *t)
 {
 	FUR_ASSERT(t->update.mode == TX_CONCURRENT); /* INV-SW6 */
 	redo_discard(t->update.log, t->durability);
-	software_leave(t);
+	body_end(t);
 	t->software.defeated = true;
 	t->software.defeats++;
 	stat_add(&t->stats.defeats, 1);
 	FUR_PROBE1(update__defeat, t->index);
 	t->ro = (struct fur_ro){0};
-	tx_close(&t->update);
+	tx_reset(&t->update);
 }
 
-void software_leave_body(struct fur_thread *t)
+void body_jump_out(struct fur_thread *t)
 {
 	if (t->software.leave)
 		t->software.leave();
 	longjmp(*t->software.restart, 1);
 }
 
-void software_defeat(struct fur_thread *t)
+void body_defeat_and_jump(struct fur_thread *t)
 {
-	software_end_defeated(t);
-	software_leave_body(t);
+	body_defeat(t);
+	body_jump_out(t);
 }
 
 /* ---------------------------------------------------------------- the snapshot */
@@ -152,7 +152,7 @@ static bool check_values(const struct read_set *set)
 static bool extend(struct fur_thread *t)
 {
 	const struct htm *h = t->htm;
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	s->slow_loads = 0;
 	for (;;) {
 		uint64_t now = arch_load_acquire(&h->publications.now), stamp;
@@ -195,7 +195,7 @@ bool software_extend(struct fur_thread *t)
  * consistent with the snapshot, which may move. */
 static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 {
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	for (bool extended = false;; extended = true) {
 		uint64_t value = checker_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
 		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
@@ -207,7 +207,7 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 		if (stamp)
 			wait_for_publication(t->htm, stamp);
 		if (!software_extend(t))
-			software_defeat(t);
+			body_defeat_and_jump(t);
 	}
 }
 
@@ -215,7 +215,7 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
  * snapshot, or its read set has no room. */
 static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 {
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	uint64_t value = checker_load(word);
 	if (t->update.mode != TX_CONCURRENT)
 		return value;
@@ -225,7 +225,7 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 	if (unlikely(s->reads.n == s->reads.room && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
 		s->defeats = SOFTWARE_TRIES;
-		software_defeat(t);
+		body_defeat_and_jump(t);
 	}
 	read_put(&s->reads, word, value);
 	return value;
@@ -285,7 +285,7 @@ static __attribute__((noinline)) uint64_t load_bits(
 uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 {
 	struct fur_thread *t = tx->thread;
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	unsigned skip = (unsigned)((uintptr_t)from & 7);
 	uint64_t *word = word_at(from), value;
 	if (unlikely(skip + bytes > 8 || !tx_in_heap(tx, from, bytes) ||
@@ -330,7 +330,7 @@ void software_to_in_place(struct fur_update *tx)
 		turn_take(h);
 		if (!software_extend(t)) {
 			turn_give(h);
-			software_defeat(t);
+			body_defeat_and_jump(t);
 		}
 	}
 	bool bodies = readers_shut_out(h, t->index);

@@ -112,20 +112,20 @@ enum { SOFTWARE_TRIES = 2 };
 void software_begin(struct fur_thread *t, enum tx_mode mode);
 
 /* Leave active[], after the update has collected D; a serial one gives the turn. */
-void software_leave(struct fur_thread *t);
+void body_end(struct fur_thread *t);
 /* The same without the turn, which is given already. */
-void software_left(struct fur_thread *t);
+void body_inactive(struct fur_thread *t);
 
 /* Compare the words that the update has loaded with the heap, and move its snapshot to now.
  * Returns: false: a value has changed.  The update is defeated. */
 FUR_MUST_USE bool software_extend(struct fur_thread *t);
 
 /* End a defeated update, outside the body: it has left active[], and runs again. */
-void software_end_defeated(struct fur_thread *t);
+void body_defeat(struct fur_thread *t);
 /* The same inside the body, and leave the body for fur_update_run(). */
-void software_defeat(struct fur_thread *t) __attribute__((noreturn));
+void body_defeat_and_jump(struct fur_thread *t) __attribute__((noreturn));
 /* Leave the body of an update that has ended, defeated. */
-void software_leave_body(struct fur_thread *t) __attribute__((noreturn));
+void body_jump_out(struct fur_thread *t) __attribute__((noreturn));
 
 /* A store of the body.  False: no memory for words that it has not stored to before; the others
  * have their new values. */

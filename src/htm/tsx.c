@@ -63,7 +63,7 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 		return status;
 	/* Subscribe to the lock: the load is tracked, so a thread that takes the lock aborts us
 	 * (INV-H3). */
-	if (unlikely(lock_held(t->htm)))
+	if (unlikely(readers_are_out(t->htm)))
 		tsx_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }

@@ -70,7 +70,7 @@ bool tx_in_grown_heap(struct fur_update *tx, const void *at, size_t bytes)
 	return offset < now && bytes <= now - offset;
 }
 
-void tx_close(struct fur_update *tx)
+void tx_reset(struct fur_update *tx)
 {
 	struct fur_thread *t = tx->thread;
 	tx->mode = TX_NONE;

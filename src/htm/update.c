@@ -106,7 +106,7 @@ static int begin_in_place(struct fur_thread *t)
 
 static void enter_if_crowded(struct fur_thread *t)
 {
-	if (likely(arch_load32(&t->htm->crowd.crowded) == 0) || t->policy.inside)
+	if (likely(arch_load32(&t->htm->crowd.crowded) == 0) || t->policy.core_place)
 		return;
 	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
 	crowd_enter(t);
@@ -197,7 +197,7 @@ static int begin_hardware(struct fur_thread *t)
 		}
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
-		if (htm_is_conflict(cause) && lock_held(t->htm))
+		if (htm_is_conflict(cause) && readers_are_out(t->htm))
 			cause = FUR_ABORT_LOCK;
 		FUR_PROBE2(update__abort, t->index, cause);
 		if (cause != FUR_ABORT_USER) /* the rollback will count it, when it is final */
@@ -236,9 +236,9 @@ static int refuse_outermost(
 
 static int begin_refused(struct fur_update *tx, fur_update **update, int error)
 {
-	tx_close(tx);
-	tx_over(tx->thread);
-	tx_ended(tx->thread);
+	tx_reset(tx);
+	tx_leave_core(tx->thread);
+	tx_report_rolled_back(tx->thread);
 	*update = NULL;
 	return error;
 }
@@ -366,7 +366,7 @@ static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *a
 	fur_update *unused;
 	if (unlikely(!is_outermost(t, &unused)))
 		return refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;
 	s->defeats = 0;
@@ -412,7 +412,7 @@ FUR_API int fur_begin_update_leaving(
 		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
 	if (unlikely(!is_outermost(t, update)))
 		return refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
-	struct software *s = &t->software;
+	struct software_body *s = &t->software;
 	s->leave = leave;
 	s->repeatable = true;
 	s->defeated = false;

@@ -36,7 +36,7 @@ static uint64_t drawn_end(const struct durability *d)
 {
 	const struct media_file file = durability_file(d);
 	uint64_t tail = ring_tail(d), end = tail;
-	if (!d->beside)
+	if (!d->replays_for_worker)
 		return ring_next_acquire(d);
 	for (uint64_t s = tail; s < tail + d->super->ring_slots; s++)
 		if (arch_load_acquire(&log_marker(&file, s)->durts) == s)
@@ -48,7 +48,7 @@ static uint64_t drawn_end(const struct durability *d)
 static bool room_wanted(struct backup *b)
 {
 	struct durability *d = b->d;
-	if (d->beside) {
+	if (d->replays_for_worker) {
 		uint32_t calls = arch_load32_acquire(&d->control->calls), before = b->calls;
 		b->calls = calls;
 		return calls != before;
@@ -103,7 +103,7 @@ static int backup_step(struct backup *b, int (*step)(struct backup *b))
 /* Beside another process: a process that has ended settles nothing any more. */
 static int worker_lives(const struct backup *b)
 {
-	int held = b->d->beside ? heap_lock_held(b->from->fd, HEAP_LOCK_WORKING) : 1;
+	int held = b->d->replays_for_worker ? heap_lock_held(b->from->fd, HEAP_LOCK_WORKING) : 1;
 	return held < 0 ? held
 	       : held   ? 0
 	                : fur_fail(FUR_EBUSY, "the program that had the heap open has ended: "

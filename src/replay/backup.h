@@ -19,8 +19,8 @@
 #include "replay/replay.h"
 
 /* backup_heap - copy the heap of `d`, whose file is `from`, to the new file `path`.  `d` belongs to
- * the process that works on the heap, or works beside it (d->beside); a heap that nobody has open
- * must be closed.  Holds the right to replay throughout.
+ * the process that works on the heap, or works beside it (d->replays_for_worker); a heap that nobody
+ * has open must be closed.  Holds the right to replay throughout.
  * Durable: the copy and its name, before return.
  * Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ENOMEM, FUR_ESYS, FUR_EBUSY (a replayer does not yield the
  *         right; beside: the working process ends meanwhile); those of replay_live().  There is no

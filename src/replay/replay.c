@@ -451,7 +451,7 @@ static int read_whole(const struct durability *d, uint64_t durts, struct media_m
 	/* Where commits write by system calls, the leader of a group may be copying the marker to
 	 * the file just now, and in any order.  Alongside another process we cannot tell that from
 	 * a damaged marker; that process can, when it replays by itself. */
-	if (d->beside || nondurable_any_has(d, durts) || async_may_be_late(d, durts))
+	if (d->replays_for_worker || nondurable_any_has(d, durts) || async_may_be_late(d, durts))
 		return FUR_EBUSY;
 	/* nondurable_has() and async_may_be_late() load with acquire.  So we read the marker after
 	 * the update has left nondurable[], and been flushed if it was late; then it is whole. */
@@ -471,7 +471,7 @@ static int read_whole(const struct durability *d, uint64_t durts, struct media_m
 static int read_settled(const struct durability *d, uint64_t durts, struct media_marker *m)
 {
 	int error = read_whole(d, durts, m);
-	if (error || d->beside)
+	if (error || d->replays_for_worker)
 		return error;
 	/* INV-AS5.  A late update has left nondurable[] already. */
 	bool late = (m->kind & MEDIA_AFTER_ALL) && durts >= async_durable(d);
@@ -485,7 +485,7 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 {
 	int error = 0;
 	uint64_t at = tail, most = tail + d->super->ring_slots;
-	if (!d->beside && ring_next(d) < most)
+	if (!d->replays_for_worker && ring_next(d) < most)
 		most = ring_next(d);
 	struct preload preload;
 	preload_begin(&preload, d, PRELOAD_READS, at, true);
@@ -508,7 +508,7 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 	 * (INV-D5).  The acquires in read_settled() order our look at nondurable[] before this
 	 * load of `failed`.  Without this check, half of such an update could reach the heap
 	 * although no part of its log is durable. */
-	return d->beside ? 0 : durability_check(d);
+	return d->replays_for_worker ? 0 : durability_check(d);
 }
 
 static void room_give_back(
@@ -522,7 +522,7 @@ static void room_give_back(
 		/* Release: orders our last reads of the log before this store, after which the
 		 * owner may overwrite it. */
 		arch_store_release(&d->control->logs[m.thread].tail, log_record_end(&m));
-		if (!d->beside)
+		if (!d->replays_for_worker)
 			arch_store_release(&d->redo[m.thread].tail, log_record_end(&m));
 	}
 	/* Release: orders our last reads of the markers before this store, after which updates may
@@ -580,12 +580,12 @@ static int replay_most(struct durability *d, uint64_t most_bytes)
 	uint64_t tail = ring_tail(d), end = tail, log_bytes = 0;
 	struct replay_result result = {0};
 	/* A full ring of late updates would otherwise wait for the next flush. */
-	int error = !d->beside && async_pending(d) ? async_try_flush(d) : 0;
+	int error = !d->replays_for_worker && async_pending(d) ? async_try_flush(d) : 0;
 	if (!error)
 		error = find_settled_end(d, tail, most_bytes, &end, &log_bytes);
 	FUR_ASSERT(tail <= end && end - tail <= d->super->ring_slots);
 	FUR_PROBE2(replay__begin, tail, end);
-	if (!error && d->beside && end > tail)
+	if (!error && d->replays_for_worker && end > tail)
 		error = make_durable(d, tail, end, NULL);
 	if (!error && end > tail)
 		error = apply_live(d, tail, end, log_bytes, &result);

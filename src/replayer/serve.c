@@ -271,7 +271,7 @@ int server_start(int fd, const char *path, const struct replay_options *replay,
 		free(s);
 		return error;
 	}
-	s->d.beside = true;
+	s->d.replays_for_worker = true;
 	s->d.replay_options = *replay;
 	s->events = *events;
 	if (operators->n)

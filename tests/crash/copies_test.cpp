@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copies_test.cpp - copies of a heap in memory (fur_open_read_only, fur_scan) while the program
+ * copies_test.cpp - copies of a heap in memory (fur_open_copy, fur_scan) while the program
  * that updates it, the process that reads it, and a fur-replayer are killed at random instants:
  * each copy has what was acknowledged, and is of one piece; and so has the heap afterwards.
  *
@@ -89,7 +89,7 @@ protected:
 	void read_once()
 	{
 		const std::vector<uint64_t> least = now(&told_->acknowledged);
-		fur::Heap copy = fur::Heap::open_read_only(path_, small_options());
+		fur::Heap copy = fur::Heap::open_copy(path_, small_options());
 		if (int what = Scanned::check(copy, least))
 			wrong("a copy", what);
 		copy.close();

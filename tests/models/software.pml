@@ -211,7 +211,7 @@ inline extend() {
 }
 
 /* A member's publication, by itself or by the leader: m publishes under p. */
-inline claim_lines() {
+inline stamp_own_lines() {
 	atomic { k = 0; find(WRITES(m)) }
 	do
 	:: k < W && out == DONE -> atomic {
@@ -256,9 +256,9 @@ inline publish_member() {
 	out = DONE;
 #ifdef CHECKFIRST
 	check_reads();
-	claim_lines();
+	stamp_own_lines();
 #else
-	claim_lines();
+	stamp_own_lines();
 	check_reads();
 #endif
 	if

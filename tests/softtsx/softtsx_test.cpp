@@ -318,7 +318,7 @@ TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
 	int64_t *p = accounts(heap);
 	const htm &h = heap.get()->htm;
 	fur::Thread self(heap);
-	uint64_t turn = h.lock.turn, locked = heap.stats().lock_commits;
+	uint64_t turn = h.lock.releases, locked = heap.stats().lock_commits;
 	for (int64_t k = 1; k <= 3; k++) {
 		self.get()->policy.skip = 1;
 		uint64_t committed = softtsx::counters().committed;
@@ -340,7 +340,7 @@ TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
 		for (int a = 0; a < ACCOUNTS; a++)
 			EXPECT_EQ(p[a * 8], k);
 	}
-	EXPECT_EQ(h.lock.turn, turn) << "readers were shut out";
+	EXPECT_EQ(h.lock.releases, turn) << "readers were shut out";
 	EXPECT_EQ(heap.stats().lock_commits, locked);
 	EXPECT_EQ(heap.stats().serial_commits, 3u);
 	EXPECT_EQ(h.publications.now & 1, 0u);
@@ -422,7 +422,7 @@ TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
 	fur::Heap heap = create_tsx();
 	int64_t *p = accounts(heap);
 	fur::Thread self(heap);
-	uint64_t locked = heap.stats().lock_commits, turn = heap.get()->htm.lock.turn;
+	uint64_t locked = heap.stats().lock_commits, turn = heap.get()->htm.lock.releases;
 	self.get()->policy.skip = 1;
 	fur::update(self, fur::rerun, [&](fur_update *tx) {
 		EXPECT_EQ(tx->mode, TX_CONCURRENT);
@@ -432,7 +432,7 @@ TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
 	});
 	softtsx::always_abort(softtsx::NO_ABORT);
 	EXPECT_EQ(heap.stats().lock_commits, locked + 1);
-	EXPECT_EQ(heap.get()->htm.lock.turn, turn + 1);
+	EXPECT_EQ(heap.get()->htm.lock.releases, turn + 1);
 	for (int a = 0; a < ACCOUNTS; a++)
 		EXPECT_EQ(p[a * 8], 5);
 }

@@ -32,7 +32,7 @@ protected:
 	void expect_nobody_inside() const
 	{
 		EXPECT_EQ(place().inside, 0u);
-		EXPECT_EQ(self_.get()->policy.inside, nullptr);
+		EXPECT_EQ(self_.get()->policy.core_place, nullptr);
 	}
 };
 

@@ -122,7 +122,7 @@ protected:
 	uint64_t settled(const media_marker &m)
 	{
 		const media_file f = media_file_of(d_.super, d_.words);
-		media_claims claims{};
+		media_settled claims{};
 		EXPECT_TRUE(log_read_head(
 		        &f, log_of_marker(&f, &m), m.thread, m.log_start, ring_tail(&d_), &claims));
 		return claims.settled;
@@ -387,7 +387,8 @@ TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 	for (int i = 0; i < 10; i++)
 		update();
 	h.active[OTHER].since = 1;
-	__atomic_store_n(&h.active[OTHER].want, uint64_t(1) + h.lock.turn - 8, __ATOMIC_SEQ_CST);
+	__atomic_store_n(
+	        &h.active[OTHER].want, uint64_t(1) + h.lock.releases - 8, __ATOMIC_SEQ_CST);
 	Beside update_beside([this] { update(); });
 	a_while();
 	EXPECT_FALSE(update_beside.returned());
@@ -400,7 +401,7 @@ TEST_F(Waits, NextHolderOfTheLock_DoesNotWaitForAHardwareUpdate)
 {
 	htm &h = heap_.get()->htm;
 	h.active[OTHER].since = 0;
-	h.lock.turn += 2 * HTM_LOCK_TURNS;
+	h.lock.releases += 2 * HTM_LOCK_RELEASES;
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(1), __ATOMIC_SEQ_CST);
 	lock_acquire(&h, 0);
 	EXPECT_EQ(h.lock.held, 1u) << "the holder's next act would abort that update";
@@ -417,8 +418,8 @@ TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
 	/* So many turns of others, in none of which it was awake when the lock was free. */
-	__atomic_fetch_add(&h.lock.turn, uint64_t(HTM_LOCK_TURNS), __ATOMIC_SEQ_CST);
-	arch_futex_wake_all(arch_futex_of(&h.lock.turn));
+	__atomic_fetch_add(&h.lock.releases, uint64_t(HTM_LOCK_RELEASES), __ATOMIC_SEQ_CST);
+	arch_futex_wake_all(arch_futex_of(&h.lock.releases));
 	update.join();
 	EXPECT_EQ(free, 0);
 	EXPECT_EQ(h.active[OTHER].want, 0u);

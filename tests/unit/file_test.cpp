@@ -477,7 +477,7 @@ TEST_F(Locks, RightToReplay_HasOneHolder)
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_REPLAYER, &replayer_file), 0);
 	ASSERT_EQ(heap_attach(&worker, &worker_file, &o, reason, sizeof reason), 0);
 	ASSERT_EQ(heap_attach(&replayer, &replayer_file, &o, reason, sizeof reason), 0);
-	replayer.beside = true;
+	replayer.replays_for_worker = true;
 
 	/* By the lock. */
 	EXPECT_EQ(control_try_take(&replayer), 0);

@@ -356,7 +356,7 @@ TEST_F(Grow, AReplayerAlongside_AppliesWhatLiesInTheNewPart)
 	fur::Options o = small_options();
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_REPLAYER, &file), 0) << fur_errormsg();
 	ASSERT_EQ(heap_attach(&d, &file, &o, reason, sizeof reason), 0);
-	d.beside = true;
+	d.replays_for_worker = true;
 	fur::Thread self(heap);
 	for (int k = 0; k < 5; k++)
 		add(self, heap, 5 * MIB);

@@ -81,7 +81,7 @@ protected:
 		char reason[160];
 		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file), 0);
 		ASSERT_EQ(heap_attach(&d, &file, &o, reason, sizeof reason), 0);
-		d.beside = true;
+		d.replays_for_worker = true;
 		ASSERT_EQ(control_take(&d), 0) << fur_errormsg();
 		EXPECT_EQ(replay_live(&d), 0) << fur_errormsg();
 		EXPECT_EQ(control_give_back(&d), 0);

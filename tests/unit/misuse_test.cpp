@@ -23,7 +23,7 @@ protected:
 		static uint64_t n;
 		fur::update(self_, [&](fur_update *tx) { fur_store(tx, &words_[7], ++n); });
 		fur_ro *ro = begin_ro();
-		EXPECT_NE(__atomic_load_n(&heap_.get()->htm.active[fur_thread_slot(self_)].seq,
+		EXPECT_NE(__atomic_load_n(&heap_.get()->htm.active[fur_thread_index(self_)].seq,
 		                  __ATOMIC_RELAXED),
 		        0u)
 		        << "the read is not protected";
@@ -76,7 +76,7 @@ TEST_F(Misuse, Null_IsRefusedByAllThatReturnACode)
 	EXPECT_EQ(fur_abort(nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_base(nullptr), nullptr);
 	EXPECT_EQ(fur_bytes(nullptr), 0u);
-	EXPECT_EQ(fur_thread_slot(nullptr), UINT32_MAX);
+	EXPECT_EQ(fur_thread_index(nullptr), UINT32_MAX);
 	EXPECT_EQ(fur_alloc(nullptr, 64), nullptr);
 	fur_thread_set_name(nullptr, "nobody");
 	expect_sound();

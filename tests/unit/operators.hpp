@@ -225,7 +225,7 @@ protected:
 	Steps()
 	{
 		durability_ = heap_->get()->durability;
-		durability_.beside = true;
+		durability_.replays_for_worker = true;
 		durability_.pm.fd = ::open(path_.c_str(), O_RDWR);
 		EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
 		region()->replayer_pid = 1;

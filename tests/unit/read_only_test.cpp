@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * read_only_test.cpp - fur_open_read_only: each copy has what was durable, and a state that the
+ * read_only_test.cpp - fur_open_copy: each copy has what was durable, and a state that the
  * heap once had, whether a program works on the heap, has closed it, or was killed; a file that
  * fur_open() refuses is refused.
  */
@@ -20,9 +20,9 @@ protected:
 	{
 		munmap(acknowledged_, sizeof *acknowledged_);
 	}
-	fur::Heap open_read_only() const
+	fur::Heap open_copy() const
 	{
-		return fur::Heap::open_read_only(path_, small_options());
+		return fur::Heap::open_copy(path_, small_options());
 	}
 	void make(uint64_t updates = 10)
 	{
@@ -72,7 +72,7 @@ protected:
 	{
 		fur_heap *heap;
 		const fur::Options o = small_options();
-		const int error = fur_open_read_only(path_.c_str(), &o, &heap);
+		const int error = fur_open_copy(path_.c_str(), &o, &heap);
 		EXPECT_EQ(error == 0, heap != nullptr);
 		if (heap) {
 			EXPECT_EQ(fur_close(heap), 0);
@@ -93,7 +93,7 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 	const pid_t worker = start_worker(GetParam());
 	for (int k = 0; k < COPIES; k++) {
 		const std::vector<uint64_t> least = now(acknowledged_);
-		fur::Heap copy = open_read_only();
+		fur::Heap copy = open_copy();
 		EXPECT_FALSE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, least), 0);
 		const uint64_t sum = copy.root<Scanned>(0)->counters_sum,
@@ -107,7 +107,7 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 	const std::string before = lasting();
 	uint64_t sum;
 	{
-		fur::Heap copy = open_read_only();
+		fur::Heap copy = open_copy();
 		EXPECT_TRUE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, now(acknowledged_)), 0);
 		sum = copy.root<Scanned>(0)->counters_sum;
@@ -130,7 +130,7 @@ TEST_F(ReadOnly, AClosedHeap_IsShown_AndStaysAsItWas)
 {
 	make();
 	const std::string before = lasting();
-	fur::Heap copy = open_read_only();
+	fur::Heap copy = open_copy();
 	EXPECT_FALSE(copy.info().recovered);
 	EXPECT_EQ(Scanned::check(copy, {10, 0, 0}), 0);
 	EXPECT_EQ(open_result(), FUR_EADDRESS) << "the heap and its copy in one process";
@@ -151,7 +151,7 @@ TEST_F(ReadOnly, ItsBackup_IsAHeapToWorkOn)
 	const std::string to = path_ + ".copy";
 	unlink(to.c_str());
 	{
-		fur::Heap copy = open_read_only();
+		fur::Heap copy = open_copy();
 		copy.backup(to);
 		copy.close();
 	}
@@ -171,7 +171,7 @@ TEST_F(ReadOnly, ItsBackup_IsAHeapToWorkOn)
 TEST_F(ReadOnly, APlainStore_EndsTheProcess)
 {
 	make();
-	fur::Heap copy = open_read_only();
+	fur::Heap copy = open_copy();
 	const pid_t child = fork();
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL);
@@ -188,10 +188,10 @@ TEST_F(ReadOnly, WhatFurOpenRefuses_IsRefusedAlike)
 {
 	const std::string none = path_ + ".none";
 	fur_heap *heap;
-	EXPECT_EQ(fur_open_read_only(none.c_str(), nullptr, &heap), FUR_ENOENT);
+	EXPECT_EQ(fur_open_copy(none.c_str(), nullptr, &heap), FUR_ENOENT);
 	EXPECT_NE(std::string(fur_errormsg()).find(none), std::string::npos);
-	EXPECT_EQ(fur_open_read_only(nullptr, nullptr, &heap), FUR_EINVAL);
-	EXPECT_EQ(fur_open_read_only(path_.c_str(), nullptr, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_open_copy(nullptr, nullptr, &heap), FUR_EINVAL);
+	EXPECT_EQ(fur_open_copy(path_.c_str(), nullptr, nullptr), FUR_EINVAL);
 	make();
 	const std::string whole = bytes();
 	const auto refused = [&](const char *what, const std::string &file) {

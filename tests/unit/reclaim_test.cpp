@@ -473,7 +473,7 @@ protected:
 	void release_as_old(const std::vector<void *> &blocks, size_t n)
 	{
 		fur::Thread self(heap_);
-		cache &c = cache_of(fur_thread_slot(self), n);
+		cache &c = cache_of(fur_thread_index(self), n);
 		class_state &s = header()->classes[(n - 1) / 16];
 		constexpr uint64_t BATCH = 256;
 		for (void *p : blocks)
@@ -509,7 +509,7 @@ protected:
 			std::shuffle(all.begin(), all.end(), std::mt19937(6));
 		{
 			fur::Thread self(heap_);
-			cache &c = cache_of(fur_thread_slot(self), 64);
+			cache &c = cache_of(fur_thread_index(self), 64);
 			ASSERT_EQ(c.list, 0u);
 			ASSERT_EQ(c.carve, c.carve_end);
 		}
@@ -591,7 +591,7 @@ TEST_F(OldHeap, StockOfTheOldForm_OfTheSameUpdate)
 {
 	void *first = alloc(64), *second = alloc(64);
 	fur::Thread self(heap_);
-	cache &c = cache_of(fur_thread_slot(self), 64);
+	cache &c = cache_of(fur_thread_index(self), 64);
 	ASSERT_EQ(c.list, 0u);
 	fur::update(self, [&](fur_update *tx) {
 		auto *a = static_cast<free_block *>(first), *b = static_cast<free_block *>(second);

@@ -231,7 +231,7 @@ protected:
 			EXPECT_EQ(*static_cast<const uint64_t *>(fur_root(heap, 0)), 7u) << path;
 			heap.close();
 			fur_heap *reader;
-			fur::check(fur_open_read_only(path.c_str(), nullptr, &reader));
+			fur::check(fur_open_copy(path.c_str(), nullptr, &reader));
 			fur::check(fur_close(reader));
 		}
 	}

@@ -147,7 +147,7 @@ TEST_F(Watch, RecoveryByAReplayer_IsNoUpdate)
 	char reason[160];
 	ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_REPLAYER, &file), 0) << fur_errormsg();
 	ASSERT_EQ(heap_attach(&d, &file, &o, reason, sizeof reason), 0) << fur_errormsg();
-	d.beside = true;
+	d.replays_for_worker = true;
 	EXPECT_TRUE(watch.look().replayer);
 	ASSERT_EQ(replay_recover(&d, &result), 0) << fur_errormsg();
 	ASSERT_EQ(durability_set_state(&d, MEDIA_CLOSED), 0);

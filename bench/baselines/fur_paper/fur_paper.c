@@ -73,7 +73,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	for (;;) {
 		t->seq = get_time();                                     /* 15 */
 		arch_store_fence(&t->htm->active[t->index].seq, t->seq); /* 16, 18 */
-		if (!lock_held(t->htm))
+		if (!readers_are_out(t->htm))
 			break;
 		arch_store_release(&t->htm->active[t->index].seq, 0);
 		lock_wait_reader(t->htm, t->index);
@@ -129,11 +129,11 @@ static uint64_t paper_begin(struct fur_thread *t)
 	t->seq = get_time();                                /* 5 */
 	t->window.commit.durts = 0;                         /* 7 */
 	arch_store_fence(&h->active[t->index].seq, t->seq); /* 6, 9 */
-	if (lock_held(h))
+	if (readers_are_out(h))
 		return POWER_STATUS(FUR_ABORT_LOCK);
 	if (!power_tbegin(h->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
 		return texasr();
-	if (h->isolation == FUR_OPACITY && lock_held(h))
+	if (h->isolation == FUR_OPACITY && readers_are_out(h))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
@@ -167,7 +167,7 @@ static void paper_commit_window(void *thread)
 	redo_flush(log, d, start, end);
 	c->log_is_out = true;
 	ring_draw(d, c); /* 31 */
-	redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
+	redo_put_head(log, d, log->persistent, &(struct media_settled){.durts = c->durts});
 	redo_flush(log, d, start, start + d->head_bytes);
 	if (!ring_fits(d, c->durts)) {
 		w->refused = FUR_ABORT_FULL;
@@ -237,9 +237,9 @@ int durability_persist(struct durability *d, struct commit *c)
 	if (c->durts == 0)
 		ring_draw_after(d, c);
 	int error = ring_wait(d, c->durts);
-	redo_put_head(log, d, log->written, &(struct media_claims){.durts = c->durts});
+	redo_put_head(log, d, log->written, &(struct media_settled){.durts = c->durts});
 	if (log->written != log->persistent)
-		redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
+		redo_put_head(log, d, log->persistent, &(struct media_settled){.durts = c->durts});
 	log->durts = c->durts; /* until it is replayed its log is not written over */
 	phase_mark(c, FUR_PHASE_ROOM);
 	if (!error && !c->log_is_out) {

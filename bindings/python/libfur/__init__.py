@@ -133,7 +133,7 @@ def _declare(lib: ctypes.CDLL) -> None:
     for name, arguments in {
         "fur_create": [text, options, out],
         "fur_open": [text, options, out],
-        "fur_open_read_only": [text, options, out],
+        "fur_open_copy": [text, options, out],
         "fur_close": [handle],
         "fur_backup": [handle, text],
         "fur_grow": [handle, ctypes.c_uint64],
@@ -183,7 +183,7 @@ _lib = _load()
 _NAMES = {
     "fur_create": "Heap.create",
     "fur_open": "Heap.open",
-    "fur_open_read_only": "Heap.open_read_only",
+    "fur_open_copy": "Heap.open_copy",
     "fur_close": "Heap.close",
     "fur_backup": "Heap.backup",
     "fur_grow": "Heap.grow",
@@ -662,10 +662,10 @@ class Heap:
         return cls.open(path, **options)
 
     @classmethod
-    def open_read_only(cls, path: _Path) -> Heap:
+    def open_copy(cls, path: _Path) -> Heap:
         """Open a copy of the heap as of one instant, even while a program updates it.  Raises
         Error."""
-        return cls._with(_lib.fur_open_read_only, path, {})
+        return cls._with(_lib.fur_open_copy, path, {})
 
     def __enter__(self) -> Heap:
         return self

@@ -34,7 +34,7 @@ while True:
 """
 READER = """
 import sys, libfur
-with libfur.Heap.open_read_only(sys.argv[1]) as copy:
+with libfur.Heap.open_copy(sys.argv[1]) as copy:
     values = copy.hash_map("hash", text=True)
     print(values["k"])
     try:
@@ -161,7 +161,7 @@ class Maps(HeapTest):
             self.assertRaisesRegex(ValueError, "surrogate", call, "\ud800")
             self.assertRaisesRegex(TypeError, "bytes", call, b"users")
         one = libfur.Heap
-        calls = [one.create, one.open, one.open_or_create, one.open_read_only, heap.backup]
+        calls = [one.create, one.open, one.open_or_create, one.open_copy, heap.backup]
         for call in calls:
             self.assertRaisesRegex(ValueError, "NUL", call, self.path + ".new\0suffix")
             self.assertRaisesRegex(ValueError, "NUL", call, os.fsencode(self.path) + b".new\0")

@@ -223,7 +223,7 @@ public:
 	struct Beside {
 		explicit Beside(const durability &worker) : d(std::make_unique<durability>(worker))
 		{
-			d->beside = true;
+			d->replays_for_worker = true;
 			d->redo = nullptr;
 			d->nondurable = nullptr;
 			d->pm.fd = ::open(run.path, O_RDWR);
