@@ -15,9 +15,9 @@ layers    A file of src includes headers of its own folder, or of a lower layer:
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
           include any layer, and no layer includes it.
 calls     An object of the library does not refer to a symbol that a higher layer defines.  A lower
-          layer calls a higher one by two function pointers only: `replay` of
+          layer calls a higher one by function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
-          `after_update` of struct htm (the API hands DRAM back, and reports events).
+          those in `after_update` of struct htm (the API hands DRAM back, reports events ...).
 pages     A page that tells the layers, as `base < ...` or as a list of the folders of src from the
           highest to the lowest, tells them as they are here.
 system    In src only base/system.c opens files, writes or reads them, syncs them, or changes their

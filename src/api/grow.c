@@ -71,8 +71,6 @@ static void grower_call(struct grower *g)
 static void after_update(struct fur_thread *t, uint64_t entries)
 {
 	struct grower *g = &t->heap->grower;
-	if (g->next)
-		g->next(t, entries);
 	if (entries == 0 || !runs_short(t->heap) || arch_load32(&t->durability->grow_failed) ||
 	        arch_load32(&g->called))
 		return;
@@ -85,8 +83,7 @@ int grower_start(struct fur_heap *heap)
 	struct grower *g = &heap->grower;
 	if (!media_grows(&heap->file.geometry))
 		return 0;
-	g->next = heap->htm.after_update;
-	heap->htm.after_update = after_update;
+	after_update_add(&heap->htm, after_update);
 	int failed = thread_start(&g->thread, grower_main, heap);
 	g->runs = !failed;
 	return failed ? fail_system(FUR_ESYS, CALL_THREAD, failed, NULL,

@@ -71,7 +71,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	h->retries = o->retries;
 	h->phase_times = o->phase_times;
 	h->ticket_source = next_ticket_source();
-	h->bulk.few = BULK_FEW;
+	h->bulk.commit_may_map = BULK_FEW;
 	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
 	h->reader_report_ns = o->reader_report_ns;

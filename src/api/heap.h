@@ -28,13 +28,6 @@ struct page_limit {
 struct event_log {
 	void (*log)(enum fur_log_level level, const char *message, void *arg); /* or NULL */
 	void *arg;
-	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
-};
-
-/* FUR_DEBUG_PLAIN_STORES (plain_stores.c). */
-struct store_watch {
-	bool on;
-	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
 };
 
 /* A thread of libfur's own that lets the heap grow before updates need it (grow.c). */
@@ -45,7 +38,6 @@ struct grower {
 	uint32_t calls ARCH_PADDED;
 	uint32_t called; /* 1: it has been called, and is not done */
 	uint32_t stopping;
-	void (*next)(struct fur_thread *t, uint64_t entries); /* or NULL: of after_update */
 };
 
 /* fur_thread.state: of a place in fur_heap.threads. */
@@ -64,9 +56,9 @@ struct fur_heap {
 	struct grower grower;
 	pthread_mutex_t polling; /* lets one thread at a time call active_poll() */
 	struct fur_info info;
-	struct store_watch store_watch;
-	uint64_t debug; /* fur_options.debug */
-	pid_t owner;    /* the process that opened it */
+	bool store_watch; /* FUR_DEBUG_PLAIN_STORES (plain_stores.c) */
+	uint64_t debug;   /* fur_options.debug */
+	pid_t owner;      /* the process that opened it */
 	struct fur_heap *next_open;
 };
 
@@ -99,8 +91,7 @@ void page_limit_end(struct fur_heap *heap);
 
 /* --------------------------------------------------------------------- log.c */
 
-/* From now on, report events to fur_options.log.  After page_limit_start(), whose after_update it
- * calls, too. */
+/* From now on, report events to fur_options.log. */
 void log_start(struct fur_heap *heap, const struct fur_options *o);
 /* Report how the heap was opened. */
 void log_opened(const struct fur_heap *heap, const struct replay_result *replayed);
@@ -114,15 +105,14 @@ bool heap_is_checked(const struct fur_heap *heap);
 
 /* ------------------------------------------------------------ plain_stores.c */
 
-/* From now on find plain stores into the heap, if `debug` asks for it.  After recovery and
- * log_start(), before a thread registers.  Errors: those of heap_map_twice(); FUR_EBUSY. */
+/* From now on find plain stores into the heap, if `debug` asks for it.  After recovery, before
+ * a thread registers.  Errors: those of heap_map_twice(); FUR_EBUSY. */
 FUR_MUST_USE int store_watch_start(struct fur_heap *heap);
 void store_watch_end(struct fur_heap *heap);
 
 /* -------------------------------------------------------------------- grow.c */
 
-/* From now on, let the heap grow in time, if it can grow.  After log_start(), whose after_update it
- * calls, too.  Errors: FUR_ESYS. */
+/* From now on, let the heap grow in time, if it can grow.  Errors: FUR_ESYS. */
 FUR_MUST_USE int grower_start(struct fur_heap *heap);
 /* The heap must not have been disowned. */
 void grower_end(struct fur_heap *heap);

@@ -78,8 +78,7 @@ void log_events(struct fur_heap *heap)
 
 static void after_update(struct fur_thread *t, uint64_t entries)
 {
-	if (t->heap->log.next)
-		t->heap->log.next(t, entries);
+	(void)entries;
 	log_events(t->heap);
 }
 
@@ -89,8 +88,7 @@ void log_start(struct fur_heap *heap, const struct fur_options *o)
 		return;
 	heap->log.log = o->log;
 	heap->log.arg = o->log_arg;
-	heap->log.next = heap->htm.after_update;
-	heap->htm.after_update = after_update;
+	after_update_add(&heap->htm, after_update);
 }
 
 void log_opened(const struct fur_heap *heap, const struct replay_result *replayed)

@@ -180,7 +180,7 @@ int page_limit_start(struct fur_heap *heap, uint64_t bytes)
 		return fur_fail(FUR_ESYS,
 		        "dram_bytes needs /proc/self/statm and /proc/self/pagemap: "
 		        "mount /proc, or set no limit");
-	heap->htm.after_update = after_update;
+	after_update_add(&heap->htm, after_update);
 	return 0;
 }
 

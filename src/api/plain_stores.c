@@ -187,8 +187,7 @@ static void close_pages(uint64_t base, uint64_t bytes)
 static void after_update(struct fur_thread *t, uint64_t entries)
 {
 	struct fur_heap *heap = t->heap;
-	if (heap->store_watch.next)
-		heap->store_watch.next(t, entries);
+	(void)entries;
 	if (arch_load(&watch.any_open))
 		close_pages((uintptr_t)heap->file.base, heap->file.mapped_bytes);
 }
@@ -331,15 +330,14 @@ int store_watch_start(struct fur_heap *heap)
 	pthread_mutex_unlock(&watch.mutex);
 	if (error)
 		return error;
-	heap->store_watch.on = true;
-	heap->store_watch.next = heap->htm.after_update;
-	heap->htm.after_update = after_update;
+	heap->store_watch = true;
+	after_update_add(&heap->htm, after_update);
 	return 0;
 }
 
 void store_watch_end(struct fur_heap *heap)
 {
-	if (!heap->store_watch.on)
+	if (!heap->store_watch)
 		return;
 	/* In a child of fork(), a thread that the child does not have may hold the locks (INV-K2);
 	 * its pages go with the heap, and the handler stays. */

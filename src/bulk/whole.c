@@ -190,8 +190,8 @@ static uint64_t fit_log(const struct whole *w)
 static uint64_t enough(const struct whole *w)
 {
 	uint64_t n = w->job->records / LEFT_PART, most = fit_log(w);
-	if (n < w->t->htm->bulk.few)
-		n = w->t->htm->bulk.few;
+	if (n < w->t->htm->bulk.commit_may_map)
+		n = w->t->htm->bulk.commit_may_map;
 	return n < most ? n : most;
 }
 
@@ -279,8 +279,7 @@ static int commit(struct whole *w)
 	arch_fetch_add(&t->htm->bulk.again, w->job->result.again);
 	arch_fetch_add(&t->htm->bulk.by_operator, w->job->result.by_operator);
 	/* For fur_options.dram_bytes, it counts as an update with an entry for each page. */
-	if (t->htm->after_update)
-		t->htm->after_update(t, w->block.bytes / MEDIA_ENTRY_MAX);
+	after_update_call(t, w->block.bytes / MEDIA_ENTRY_MAX);
 	return 0;
 }
 

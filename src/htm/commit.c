@@ -116,8 +116,8 @@ static int commit_finish(struct fur_thread *t)
 	if (c->clock)
 		for (int p = 0; p < FUR_PHASES; p++)
 			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
-	if (unlikely(t->htm->after_update != NULL))
-		t->htm->after_update(t, entries + fresh_pages(t));
+	if (unlikely(t->htm->after_update[0] != NULL))
+		after_update_call(t, entries + fresh_pages(t));
 	return error;
 }
 

@@ -102,6 +102,12 @@ struct crowd_place {
 
 struct htm_ops;
 
+/* A callback to a higher layer (api/pages.c, log.c, plain_stores.c, grow.c).  A thread that has
+ * committed an update of `entries` log entries calls it, between its transactions; so does one whose
+ * update was rolled back, or refused at its begin, with 0 entries. */
+typedef void after_update_function(struct fur_thread *t, uint64_t entries);
+enum { AFTER_UPDATE_MOST = 4 };
+
 struct htm {
 	const struct htm_ops *ops;
 	struct durability *durability;
@@ -126,15 +132,12 @@ struct htm {
 	 * and counts for fur_get_stats(). */
 	struct htm_bulk {
 		uint64_t running, cancels;
-		uint64_t few; /* so many records may always be left for the commit */
+		uint64_t commit_may_map; /* the commit may always map this many records */
 		uint64_t commits, records, again, by_operator;
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;
-	/* A callback to a higher layer (api/pages.c, api/log.c), or NULL.  A thread that has
-	 * committed an update of `entries` log entries calls it, between its transactions; so does
-	 * one whose update was rolled back, or refused at its begin, with 0 entries. */
-	void (*after_update)(struct fur_thread *t, uint64_t entries);
+	after_update_function *after_update[AFTER_UPDATE_MOST + 1]; /* the last is NULL */
 };
 
 /* ------------------------------------------------------------ transactions */
@@ -529,11 +532,19 @@ static inline void tx_leave_core(struct fur_thread *t)
 		crowd_leave(t);
 }
 
-/* The thread's update has ended without a commit: call after_update.  Not in a child of fork(). */
+/* Add a callback, to be called after those that are there.  Before a thread registers. */
+void after_update_add(struct htm *h, after_update_function *f);
+static inline void after_update_call(struct fur_thread *t, uint64_t entries)
+{
+	for (after_update_function *const *f = t->htm->after_update; *f; f++)
+		(*f)(t, entries);
+}
+
+/* The thread's update has ended without a commit.  Not in a child of fork(). */
 static inline void tx_report_rolled_back(struct fur_thread *t)
 {
-	if (t->htm->after_update && !htm_forked(t->htm))
-		t->htm->after_update(t, 0);
+	if (t->htm->after_update[0] && !htm_forked(t->htm))
+		after_update_call(t, 0);
 }
 
 /* The ticket of this number of the thread. */

@@ -7,6 +7,15 @@
 
 ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 
+void after_update_add(struct htm *h, after_update_function *f)
+{
+	unsigned n = 0;
+	while (h->after_update[n])
+		n++;
+	FUR_ASSERT(n < AFTER_UPDATE_MOST);
+	h->after_update[n] = f;
+}
+
 int tx_refuse(const struct htm *h)
 {
 	if (htm_forked(h))
