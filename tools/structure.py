@@ -6,6 +6,7 @@ length    A function has at most 60 lines, from the line with its name to its cl
 width     A line has at most 100 columns (a tab goes to the next multiple of 8) in C, C++, Python,
           shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
           blocks, and generated pages.
+data      A text file in docs/figures has at most 2,000 lines: a journal has a run on each line.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
@@ -41,6 +42,7 @@ import tree
 
 LONGEST = 60
 WIDEST = 100
+MOST_DATA = 2000
 
 # Layers, lowest first; folders on one line stand side by side.
 LAYERS = [
@@ -117,6 +119,20 @@ def check_width(root: Path, file: str, kind: str) -> Iterator[Offence]:
         columns = len(line.expandtabs(8))
         if columns > WIDEST and not LINK_ONLY.match(line):
             yield Offence("width", file, f"{number}: {columns} columns")
+
+
+# ---------------------------------------------------------------------------- data
+
+
+def check_data(root: Path, files: list[str]) -> Iterator[Offence]:
+    """Pictures are no text: they have zero bytes."""
+    texts = {file: text for file in files if b"\0" not in (text := (root / file).read_bytes())}
+    print(f"data     {len(texts):6} text files in docs/figures")
+    for file, text in texts.items():
+        lines = len(text.splitlines())
+        if lines > MOST_DATA:
+            advice = "write a run on each line (journal_line() of bench/figures/results.py)"
+            yield Offence("data", file, f"has {lines} lines, more than {MOST_DATA}: {advice}")
 
 
 # ---------------------------------------------------------------------------- includes
@@ -338,6 +354,7 @@ def measure(root: Path, archive: Path | None) -> list[Offence]:
         if kinds[file]:
             offences += check_width(root, file, kinds[file])
     print(f"width    {sum(map(bool, kinds.values())):6} files")
+    offences += check_data(root, [f for f in files if f.startswith("docs/figures/")])
     includes = list(includes_of(root, c))
     print(f"includes {sum(bool(i.target) for i in includes):6} between the tree's files")
     offences += check_circles(includes)

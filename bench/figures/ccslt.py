@@ -4,10 +4,10 @@ requests by contention (Figure 4), reads by the device (Figure 5), latencies of 
 host (Figure 6). The paper does not measure updates: updates a second under such locks, and short
 updates next to an update of many records, are pictures of their own.
 
-The results are ccslt.json, with every run and its command; ccslt.md, the page; five pictures."""
+The results are ccslt.jsonl, the journal, with a run and its command on each line; ccslt.md, the
+page; five pictures."""
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 import plots
-from results import Refused, run_program, write_atomically
+from results import Refused, journal_line, read_journal, run_program, write_atomically
 
 MACHINE = "ccix-ndp"
 PROGRAM = "bench/bulk/agent"  # from the build directory
@@ -70,6 +70,11 @@ class Run:
     result: dict[str, Any]
 
     @property
+    def program(self) -> str:
+        """From the build directory."""
+        return self.command.split()[0]
+
+    @property
     def home(self) -> str:
         return str(self.result["home"])
 
@@ -95,6 +100,17 @@ class Runs:
     def __init__(self, runs: list[Run], claims: Run, bulk: list[Run]) -> None:
         self.runs, self.claims, self.bulk = runs, claims, bulk
         self._by_point = {(run.home, run.parallel): run for run in runs}
+
+    @classmethod
+    def of(cls, every: list[Run]) -> Runs:
+        """Sorts runs by their programs."""
+        runs, (claims,), bulk = (
+            [run for run in every if run.program == program] for program in (PROGRAM, CLAIMS, BULK)
+        )
+        return cls(runs, claims, bulk)
+
+    def every(self) -> list[Run]:
+        return [*self.runs, self.claims, *self.bulk]
 
     def at(self, home: str, parallel: int) -> Run:
         return self._by_point[home, parallel]
@@ -272,12 +288,7 @@ def measure(build: Path, machine: str, quick: bool) -> Runs:
 
 def recall(path: Path) -> Runs:
     try:
-        kept = json.loads(path.read_text())
-        runs = Runs(
-            [Run(**run) for run in kept["runs"]],
-            Run(**kept["claims"]),
-            [Run(**run) for run in kept["bulk"]],
-        )
+        runs = Runs.of(read_journal(path, Run, "leave out --plot-only to measure"))
         for fact in FACTS:
             fact.computed(runs)
         for kind in KINDS:
@@ -285,7 +296,7 @@ def recall(path: Path) -> Runs:
         return runs
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}: leave out --plot-only to measure") from error
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise Refused(
             f"{path}: not the results of a measurement: leave out --plot-only to measure"
         ) from error
@@ -597,15 +608,11 @@ def present(runs: Runs, machine: str, out: Path) -> None:
 
 def make(build: Path, machine: str, out: Path, quick: bool, plot_only: bool) -> None:
     """Measures, unless only to draw, and writes results, page and pictures."""
-    journal = out / "ccslt.json"
+    journal = out / "ccslt.jsonl"
     if plot_only:
         runs = recall(journal)
     else:
         runs = measure(build, machine, quick)
-        kept = {
-            "runs": [run.__dict__ for run in runs.runs],
-            "claims": runs.claims.__dict__,
-            "bulk": [run.__dict__ for run in runs.bulk],
-        }
-        write_atomically(journal, json.dumps(kept, indent=1) + "\n")
+        lines = [journal_line(run.__dict__) for run in runs.every()]
+        write_atomically(journal, "".join(lines))
     present(runs, machine, out)

@@ -5,14 +5,13 @@
 paper unless --paper names another; the rest of this text is about the FUR paper.
 
 The results are files in a directory: runs.jsonl, the journal of finished runs, from which a stopped
-measurement continues; results.json, all data of the figures; a PNG for each figure; figures.md,
-with tables of the paper's facts next to the measured values. They are written when a figure is
-complete. Runs that differ only in what loading does not fix share it, whatever their figures.
+measurement continues; a PNG for each figure; figures.md, with tables of the paper's facts next to
+the measured values. Pictures and page are written when a figure is complete. Runs that differ only
+in what loading does not fix share it, whatever their figures.
 """
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -409,37 +408,6 @@ def replayed_text(results: list[dict]) -> str:
     return f"{numbers_of_updates} updates of 1 to 20 words at random addresses of a heap of 128 MiB"
 
 
-def write_results(
-    options: argparse.Namespace, runs: dict[plan.Run, Record], comparisons: list[facts.Comparison]
-) -> None:
-    folded = {
-        "machine": options.machine,
-        "runs": [
-            {
-                "workload": run.workload,
-                "command": f"{options.build}/{record.command}",
-                "version": record.version,
-                "host_seconds": record.host_seconds,
-                "result": record.result,
-            }
-            for run, record in runs.items()
-        ],
-        "facts": [
-            {
-                "figure": c.fact.figure,
-                "name": c.fact.name,
-                "claim": c.fact.claim,
-                "paper": c.fact.paper,
-                "measured": c.measured,
-                "agrees": c.agrees,
-                "why": c.why,
-            }
-            for c in comparisons
-        ],
-    }
-    write_atomically(options.out / "results.json", json.dumps(folded, indent=1) + "\n")
-
-
 def throughput_tables(figure: plan.Figure, points: Points) -> str:
     """The numbers of the picture: for each workload, throughput by system and threads."""
     tables = []
@@ -476,11 +444,10 @@ def present(
     explanations: dict[str, str],
     drawn: list[plan.Figure],
 ) -> None:
-    """Writes the page and the results of `figures`, and draws the pictures of `drawn`."""
+    """Writes the page of `figures`, and draws the pictures of `drawn`."""
     points: Points = gather(figures, runs)
     comparisons = facts.compare(points, explanations)
     comparisons = [c for c in comparisons if c.fact.figure in {figure.number for figure in figures}]
-    write_results(options, runs, comparisons)
     pages = ["# The paper's figures, measured\n"]
     for figure in figures:
         names = {workload.name for workload in figure.workloads}

@@ -5,10 +5,10 @@ transfers and the number of elements (6), results (7).
 
 Recovery near the memory, which the paper does not measure, is a picture of its own.
 
-The results are pul.json, with every run and its command; pul.md, the page; a picture a figure."""
+The results are pul.jsonl, the journal, with a run and its command on each line; pul.md, the page; a
+picture a figure."""
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 import plots
-from results import Refused, run_program, write_atomically
+from results import Refused, journal_line, read_journal, run_program, write_atomically
 
 PROGRAM = "bench/pul/pul"  # from the build directory
 REPLAY = "bench/replay/near-replay"
@@ -917,25 +917,26 @@ def present(runs: Runs, out: Path) -> None:
     write_atomically(out / "pul.md", page(runs))
 
 
+def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if not result["throughput"] > 0:
+        raise ValueError("no result")
+    return command, result
+
+
 def recall(path: Path) -> dict[str, dict[str, Any]]:
+    advice = "leave out --plot-only to measure"
     try:
-        kept: dict[str, dict[str, Any]] = json.loads(path.read_text())["runs"]
-        if not all(result["throughput"] > 0 for result in kept.values()):
-            raise ValueError
-        return kept
+        return dict(read_journal(path, finished_run, advice))
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}: leave out --plot-only to measure") from error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise Refused(
-            f"{path}: not the results of a measurement: leave out --plot-only to measure"
-        ) from error
+        raise Refused(f"{path}: {error.strerror}: {advice}") from error
 
 
 def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     """Measures, unless only to draw, and writes results, page and pictures."""
-    journal = out / "pul.json"
+    journal = out / "pul.jsonl"
     known = recall(journal) if plot_only else {}
     runs = Runs(QUICK if quick else Points(), known, None if plot_only else build)
     present(runs, out)
     if not plot_only:
-        write_atomically(journal, json.dumps({"runs": runs.known}, indent=1) + "\n")
+        lines = [journal_line({"command": c, "result": r}) for c, r in runs.known.items()]
+        write_atomically(journal, "".join(lines))

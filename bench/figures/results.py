@@ -3,6 +3,7 @@
 
 A stopped measurement continues from the journal (runs.jsonl). A run is identified by
 its command and the version of its program; a line that a kill cut short does not count.
+The journals of the other papers (ccslt.jsonl, pul.jsonl) have the same form, without versions.
 """
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import plan
 
 LIMIT_SECONDS = 1800  # a run that takes longer does not end
 RESULT_HAS = {"seconds", "throughput", "pm_latency_ns", "pm_gap_ns"}
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -38,6 +40,24 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def journal_line(run: dict[str, Any]) -> str:
+    """A run in a journal: its command, its result, and what else its reader keeps of it."""
+    return json.dumps(run) + "\n"
+
+
+def read_journal(path: Path, make: Callable[..., T], advice: str) -> list[T]:
+    """What `make` makes of the fields of each run; what it raises means that the line is damaged.
+    A last line without its end does not count: a kill cut it short."""
+    *lines, _cut_short = path.read_bytes().split(b"\n")
+    made = []
+    for number, line in enumerate(lines, 1):
+        try:
+            made.append(make(**json.loads(line)))
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise Refused(f"{path}:{number}: damaged, not the result of a run: {advice}") from error
+    return made
 
 
 class Programs:
@@ -151,6 +171,13 @@ class Record:
         return Path(self.command.split()[0]).name
 
 
+def finished_run(**fields: Any) -> Record:
+    record = Record(**fields)
+    if not RESULT_HAS | plan.PROGRAMS[record.program].result_has <= record.result.keys():
+        raise ValueError("no result")
+    return record
+
+
 class Journal:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "runs.jsonl"
@@ -159,8 +186,10 @@ class Journal:
         self._read()
 
     def _read(self) -> None:
+        advice = "remove that line, or the file to measure all again"
         try:
-            text = self.path.read_bytes()
+            for record in read_journal(self.path, finished_run, advice):
+                self._keep(record)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -168,21 +197,6 @@ class Journal:
                 f"{self.path}: cannot read it: {error.strerror}: make it readable, or name another "
                 "directory with --out"
             ) from error
-        *lines, _cut_short = text.split(b"\n")
-        for number, line in enumerate(lines, 1):
-            try:
-                record = Record(**json.loads(line))
-                if (
-                    not RESULT_HAS | plan.PROGRAMS[record.program].result_has
-                    <= record.result.keys()
-                ):
-                    raise ValueError("no result")
-            except (ValueError, TypeError, AttributeError, LookupError) as error:
-                raise Refused(
-                    f"{self.path}:{number}: damaged, not the result of a run: remove that line, or "
-                    "the file to measure all again"
-                ) from error
-            self._keep(record)
 
     def _keep(self, record: Record) -> None:
         self.records[record.command, record.version] = record
@@ -202,7 +216,7 @@ class Journal:
             ) from error
 
     def append(self, record: Record) -> None:
-        line = json.dumps(record.__dict__) + "\n"
+        line = journal_line(record.__dict__)
         with open(self.path, "ab") as file:
             file.write(line.encode())
             file.flush()

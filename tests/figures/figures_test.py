@@ -44,6 +44,14 @@ def write(path, parts):
         file.writelines(parts)
 
 
+def read_runs(journal):
+    return [json.loads(line) for line in lines(journal)]
+
+
+def write_runs(journal, runs):
+    write(journal, [(json.dumps(each) + "\n").encode() for each in runs])
+
+
 def made(out):
     """A picture, a table, and every run with its command."""
     with open(os.path.join(out, "figure-9-power9.png"), "rb") as picture:
@@ -55,12 +63,11 @@ def made(out):
         "| 1 % updates, random keys: both variants are level" in text
         and "| above 1 | not measured | without spht |" in text
     ), text
-    with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
-        results = json.load(file)
-    assert len(results["runs"]) == RUNS and all(
-        "rbtree --machine power9" in r["command"] for r in results["runs"]
-    ), results
-    assert all(r["result"]["verified"] and r["result"]["throughput"] > 0 for r in results["runs"])
+    runs = read_runs(os.path.join(out, "runs.jsonl"))
+    assert len(runs) == RUNS and all("rbtree --machine power9" in r["command"] for r in runs), runs
+    assert all(r["result"]["verified"] and r["result"]["throughput"] > 0 for r in runs)
+    left = sorted(os.listdir(out))
+    assert left == ["figure-9-power9.png", "figures.md", "runs.jsonl"], left
 
 
 def measured_once(place):
@@ -86,9 +93,7 @@ def measured_once(place):
     assert (
         again.returncode == 0 and f"{RUNS} runs, {RUNS - 1} of them done before" in again.stdout
     ), (again.stdout + again.stderr)
-    assert [json.loads(line)["result"] for line in lines(journal)] == [
-        json.loads(line)["result"] for line in whole
-    ]
+    assert [r["result"] for r in read_runs(journal)] == [json.loads(w)["result"] for w in whole]
 
     # Another version of the program: measured again.
     other = json.loads(whole[0])
@@ -156,8 +161,8 @@ def stopped_between_figures(place):
     with open(os.path.join(out, "figures.md"), encoding="utf-8") as page:
         text = page.read()
     assert "## Figure 9" in text and "## Figure 10" not in text and os.path.exists(picture), text
-    with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
-        assert len(json.load(file)["runs"]) == 6
+    runs = read_runs(os.path.join(out, "runs.jsonl"))
+    assert sum("rbtree" in r["command"] for r in runs) == 6, runs
     again = run(*command, "--out", out)
     assert again.returncode == 0, again.stdout + again.stderr
     with open(os.path.join(out, "figures.md"), encoding="utf-8") as page:
@@ -182,7 +187,7 @@ def loaded_once(place):
     options = ["--build", build, "--quick", "--figure", "6,7", "--systems", "specpmt"]
     both = run(*options, "--threads", "1,8", "--out", out)
     assert both.returncode == 0 and "16/16 runs" in both.stdout, both.stdout + both.stderr
-    records = [json.loads(line) for line in lines(os.path.join(out, "runs.jsonl"))]
+    records = read_runs(os.path.join(out, "runs.jsonl"))
     for record in (records[0], records[-1]):
         alone = subprocess.run(
             record["command"].split(), cwd=build, stdout=subprocess.PIPE, text=True, check=True
@@ -233,7 +238,7 @@ def usage(place):
 def other_paper(place):
     """The paper on ccSLT: measured, drawn again from the results alone, damage refused."""
     out = os.path.join(place, "ccslt")
-    journal, page = (os.path.join(out, name) for name in ("ccslt.json", "ccslt.md"))
+    journal, page = (os.path.join(out, name) for name in ("ccslt.jsonl", "ccslt.md"))
     pictures = [
         os.path.join(out, f"ccslt-{name}.png")
         for name in ("figure-4", "figure-5", "figure-6", "updates", "bulk")
@@ -241,9 +246,8 @@ def other_paper(place):
     options = ["--paper", "ccslt", "--quick", "--out", out]
     done = run(*options, "--build", build)
     assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
-    with open(journal, encoding="utf-8") as file:
-        kept = json.load(file)
-    runs, claims, bulk = kept["runs"], kept["claims"], kept["bulk"]
+    kept = read_runs(journal)
+    runs, claims, bulk = kept[:6], kept[6], kept[7:]
     ways = [m["by"] for m in bulk[0]["result"]["measured"]]
     assert ways == ["none", "bulk", "each", "locks", "update"], ways
     assert all(r["result"]["verified"] for r in bulk) and len(bulk) == 2, bulk
@@ -267,15 +271,16 @@ def other_paper(place):
     # Another result is another page, which says that it differs.
     for each in runs:
         each["result"]["latency"]["device"]["first"]["mean_ns"] *= 2
-    with open(journal, "w", encoding="utf-8") as file:
-        json.dump(kept, file)
+    write_runs(journal, kept)
     assert run(*options, "--plot-only").returncode == 0
     with open(page, encoding="utf-8") as file:
         assert "| device, no parallel requests, ns | 800 | **1.6e+03** | yes |" in file.read()
-    for damage in ({"runs": runs}, {**kept, "runs": runs[:1]}, {"runs": [{"command": "x"}]}, []):
-        with open(journal, "w", encoding="utf-8") as file:
-            json.dump(damage, file)
+    for incomplete in (runs, kept[1:], [*kept, claims], []):
+        write_runs(journal, incomplete)
         refused(run(*options, "--plot-only"), f"{journal}: not the results of a measurement")
+    for damaged in ({"command": "x"}, []):
+        write_runs(journal, [*kept[:2], damaged])
+        refused(run(*options, "--plot-only"), f"{journal}:3: damaged, not the result of a run")
     os.remove(journal)
     refused(run(*options, "--plot-only"), f"{journal}: No such file")
     for args, says in [
@@ -292,7 +297,7 @@ def other_paper(place):
 def near_memory(place):
     """The paper on PUL: measured, drawn again from the results alone, damage refused."""
     out = os.path.join(place, "pul")
-    journal, page = (os.path.join(out, name) for name in ("pul.json", "pul.md"))
+    journal, page = (os.path.join(out, name) for name in ("pul.jsonl", "pul.md"))
     pictures = [os.path.join(out, f"pul-figure-{number}.png") for number in (3, 4, 5, 6, 7)]
     pictures.append(os.path.join(out, "pul-replay.png"))
     options = ["--paper", "pul", "--quick", "--out", out]
@@ -301,9 +306,9 @@ def near_memory(place):
         print("--paper pul left out: it needs the package gcc-riscv64-unknown-elf")
         return
     assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
-    with open(journal, encoding="utf-8") as file:
-        kept = json.load(file)
-    assert all(r["verified"] and r["instructions"] > 0 for r in kept["runs"].values())
+    kept = read_runs(journal)
+    results = [r["result"] for r in kept]
+    assert all(r["verified"] and r["instructions"] > 0 for r in results)
     with open(page, encoding="utf-8") as file:
         text = file.read()
     # The numbers that the machines' descriptions were fitted to.
@@ -323,21 +328,18 @@ def near_memory(place):
         assert file.read() == text
 
     # Slower preload is another page, which says that it differs.
-    for command, result in kept["runs"].items():
-        if "--strategy sequential" in command:
-            result["throughput"] /= 2
-    with open(journal, "w", encoding="utf-8") as file:
-        json.dump(kept, file)
+    for each in kept:
+        if "--strategy sequential" in each["command"]:
+            each["result"]["throughput"] /= 2
+    write_runs(journal, kept)
     assert run(*options, "--plot-only").returncode == 0
     with open(page, encoding="utf-8") as file:
         assert "NVM, one element, low intensity: preload is faster by | 2.9 | **" in file.read()
-    one = next(iter(kept["runs"].items()))
-    for damage in ({}, [], {"runs": [one]}, {"runs": {one[0]: {}}}):
-        with open(journal, "w", encoding="utf-8") as file:
-            json.dump(damage, file)
-        refused(run(*options, "--plot-only"), f"{journal}: not the results of a measurement")
-    with open(journal, "w", encoding="utf-8") as file:
-        json.dump({"runs": dict([one])}, file)
+    one = kept[0]
+    for damaged in ({}, [], [one], {**one, "result": {}}):
+        write_runs(journal, [one, damaged])
+        refused(run(*options, "--plot-only"), f"{journal}:2: damaged, not the result of a run")
+    write_runs(journal, [one])
     refused(run(*options, "--plot-only"), "not measured: leave out --plot-only")
     for args, says in [
         (["--figure", "4"], "--figure is for --paper fur"),

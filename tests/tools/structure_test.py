@@ -35,6 +35,8 @@ SOUND = {
     "README.md": f"# Short\n\n| {LONG_LINE} |\n\n    {LONG_LINE}\n\n```\n{LONG_LINE}\n```\n\n"
     f"https://example.org/{'x' * 100}\n",
     "CONTRIBUTING.md": f"The layers:\n`{LAYERS}`.\n\n{FOLDERS}",
+    "docs/figures/runs.jsonl": '{"run": 1}\n' * 2000,
+    "docs/figures/picture.png": "\x89PNG\0" + "\n" * 2001,
     "tools/short.py": "def f():\n" + "    pass\n" * 59,
 }
 
@@ -92,6 +94,10 @@ BROKEN = {
     "a long function of Python": (
         {"tools/short.py": "def f():\n" + "    pass\n" * 60},
         "length   tools/short.py:1: f: 61 lines",
+    ),
+    "generated data of many lines": (
+        {"docs/figures/results.json": "[\n" + "1,\n" * 1998 + "1\n]\n"},
+        "data     docs/figures/results.json: has 2001 lines, more than 2000: write a run on each",
     ),
     "a page without a layer": (
         {"CONTRIBUTING.md": f"`{LAYERS.replace('bulk < ', '')}`\n"},
