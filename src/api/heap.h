@@ -100,7 +100,7 @@ void page_limit_end(struct fur_heap *heap);
 /* --------------------------------------------------------------------- log.c */
 
 /* From now on, report events to fur_options.log.  After page_limit_start(), whose after_update it
- * calls, too. */
+ * also calls. */
 void log_start(struct fur_heap *heap, const struct fur_options *o);
 /* Report how the heap was opened. */
 void log_opened(const struct fur_heap *heap, const struct replay_result *replayed);
@@ -122,7 +122,7 @@ void store_watch_end(struct fur_heap *heap);
 /* -------------------------------------------------------------------- grow.c */
 
 /* From now on, let the heap grow in time, if it can grow.  After log_start(), whose after_update it
- * calls, too.  Errors: FUR_ESYS. */
+ * also calls.  Errors: FUR_ESYS. */
 FUR_MUST_USE int grower_start(struct fur_heap *heap);
 /* The heap must not have been disowned. */
 void grower_end(struct fur_heap *heap);

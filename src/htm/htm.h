@@ -126,7 +126,7 @@ struct htm {
 	 * and counts for fur_get_stats(). */
 	struct htm_bulk {
 		uint64_t running, cancels;
-		uint64_t few; /* so many records may always be left for the commit */
+		uint64_t few; /* the commit may always map this many records */
 		uint64_t commits, records, again, by_operator;
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
@@ -222,8 +222,8 @@ struct software {
 /* When an update tries hardware, and when it runs in place (update.c). */
 struct policy {
 	uint64_t meetings; /* as this thread last saw it */
-	uint32_t alone;    /* its short updates in a row that met nobody */
-	/* So many updates go without hardware, because some in a row overflowed it. */
+	uint32_t alone;    /* its short updates in a row that met no other */
+	/* This many updates go without hardware, because several in a row overflowed it. */
 	uint32_t skip, overflows;
 	struct crowd_place *inside; /* where its open update was let in, or NULL (crowd.c) */
 };
@@ -232,7 +232,7 @@ struct policy {
 struct quiet {
 	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
-	uint32_t skip;   /* so many transactions do not ask */
+	uint32_t skip;   /* this many transactions do not ask */
 };
 
 /* The blocks that the open update has allocated and freed (blocks.h). */
@@ -438,9 +438,9 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form);
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
 /* The same for one that is serial, whatever the machine has. */
 FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **update);
-/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and keeps
- * nobody waiting: the thread has no turn, and is not in active[].  The second step must follow,
- * also after an error of store_make_room(). */
+/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and no
+ * other thread waits for it: the thread has no turn, and is not in active[].  The second step must
+ * follow, also after an error of store_make_room(). */
 FUR_MUST_USE int update_prepare_serial(struct fur_thread *t, struct fur_update **update);
 void update_begin_prepared(struct fur_thread *t);
 
@@ -521,7 +521,7 @@ static inline void tx_in_place(struct fur_update *tx)
 /* Mark the update as ended. */
 void tx_close(struct fur_update *tx);
 
-/* The thread's update has ended, and nobody waits for it any more. */
+/* The thread's update has ended, and no thread waits for it any more. */
 static inline void tx_over(struct fur_thread *t)
 {
 	if (unlikely(t->policy.inside))

@@ -46,7 +46,7 @@ enum {
 	PATIENCE_NS = 1000000,
 	/* In pauses.  A waiter that is alone stays awake about as long as a wake-up takes: so it
 	 * loses at most that time, whether it sleeps in the end or not.  If it slept sooner,
-	 * updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000
+	 * updates of about 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000
 	 * a second instead of 76,000).  One of several waiters sleeps soon, because with more
 	 * threads than cores the holder may need the waiter's core. */
 	SPINS = 300,
@@ -93,12 +93,12 @@ static void sleep_until_served(struct publication_lock *l, uint64_t mine)
 	arch_fetch_add(&l->served_sleepers, (uint64_t)-1);
 }
 
-/* INV-L1: wait for a turn that nobody can take from us. */
+/* INV-L1: wait for a turn that no other thread can take from us. */
 static void take_reserved_turn(struct publication_lock *l)
 {
 	/* Ordered: we raise `reserved` before our last look at `taken`, and then sleep.
 	 * turn_give() frees the turn before it looks at `reserved`.  So either we see the turn
-	 * free, or turn_give() sees the reservation and hands the turn over.  Otherwise nobody
+	 * free, or turn_give() sees the reservation and hands the turn over.  Otherwise no thread
 	 * would wake us. */
 	uint64_t mine = arch_fetch_add(&l->reserved, 1);
 	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
@@ -255,8 +255,8 @@ static void sleep_while_held(struct publication_lock *l)
 	uint64_t turn = arch_load_acquire(&l->turn);
 	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
 	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
-	 * us; otherwise nobody might wake us.  We read `turn` first: if it grows before we are
-	 * asleep, the kernel returns at once. */
+	 * us; otherwise it could happen that no thread wakes us.  We read `turn` first: if it grows
+	 * before we are asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->turn), (uint32_t)turn);
