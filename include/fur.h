@@ -62,9 +62,9 @@
  *
  *    Without hardware transactions, a thread whose short updates have met no other transaction for
  *    a while runs them in place: read-only transactions and other updates wait for the whole body.
- *    With more threads than cores, an update without hardware may wait before its body.  It waits
- *    for an update that began on the same core, or some milliseconds; with many threads, a quarter
- *    of a millisecond longer for each thread that waits, too.
+ *    With more threads than cores, an update without hardware may wait before its body: for an
+ *    update that began on the same core, or for a few milliseconds plus a quarter of a millisecond
+ *    per waiting thread.
  *    A serial update that sleeps stops all other software updates at their commit, and serial ones
  *    at their begin.  So give long bodies to fur_update_run().
  *
@@ -342,8 +342,8 @@ struct fur_options {
 	 * them, which may take tenths of a second for logs of 1 MiB, and less for small ones. */
 	uint64_t log_bytes;
 	/* Durability markers, a power of two; default 32768.  They bound the number of updates
-	 * between replays.  A replay takes some syncs of the disk: for more than a million updates
-	 * a second that nobody waits for (fur_commit_async), with FUR_PM_SYNC, use 131072. */
+	 * between replays.  A replay takes several syncs of the disk: with FUR_PM_SYNC and more
+	 * than a million asynchronous updates per second (fur_commit_async), use 131072. */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
 	/* Where libfur maps the heap, a multiple of 64 KiB from 4 GiB on; default: libfur chooses.
@@ -362,7 +362,7 @@ struct fur_options {
 	uint32_t retries;
 	/* Do not prefault the heap's private pages (by default libfur does, where HTM is used) */
 	bool no_populate;
-	/* Measure fur_stats.phase_ns; costs some ten nanoseconds a transaction */
+	/* Measure fur_stats.phase_ns; costs about ten nanoseconds per transaction */
 	bool phase_times;
 
 	/* Report a reader that has made an update wait for this long; default 100 ms */
@@ -400,17 +400,17 @@ struct fur_options {
 	void (*log)(enum fur_log_level level, const char *message, void *arg);
 	void *log_arg;
 
-	/* In milliseconds: how long an update that nobody waits for may stay not durable, more or
-	 * less (fur_commit_async).  A thread of libfur makes them durable, and another one replays
-	 * before the ring is full; the first such commit starts both.  Default 10 */
+	/* In milliseconds: roughly how long an asynchronous update (fur_commit_async) may remain
+	 * volatile.  One thread of libfur makes such updates durable, and another replays before
+	 * the ring is full; the first such commit starts both.  Default 10 */
 	uint32_t async_ms;
 
 	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  libfur reserves
 	 * addresses for it, and as many again for the file's mapping, but no disk and no memory:
 	 * the file has a hole above the heap's size now (`ls -l` shows the largest size, `du` the
-	 * real one).  The allocator's tables have room for it, too; they come on top of heap_bytes,
-	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; fur-resize can
-	 * raise it later, as far as the tables find free memory next to them.
+	 * real one).  The allocator's tables also have room for it; they come on top of heap_bytes,
+	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; fur-resize can raise
+	 * it later, as far as the tables find free memory next to them.
 	 * The heap grows by itself before it is full, in steps that double it or add 256 MiB, by a
 	 * thread of libfur's own; and by fur_grow(). */
 	uint64_t max_bytes;
@@ -490,7 +490,7 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
 /* fur_open_copy - open a heap for reading, as it is at one instant, while other processes use
  * it or none does.  `options` may be NULL: all defaults.
  * The heap is a copy in memory, at the heap's address: it takes as much memory as the heap has
- * blocks that were ever written, and one to four seconds a GiB to make.  After return it never
+ * blocks that were ever written, and one to four seconds per GiB to make.  After return it never
  * changes, and readers of it delay no update, however long they take or sleep.  For a newer state,
  * close it and open it again.
  * It contains every update whose fur_commit() had returned when fur_open_copy() was called,
@@ -508,8 +508,8 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  * ends.
  * Errors: those of fur_open(), except FUR_EBUSY: a replayer does not yield for ten seconds, or the
  *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
- *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which holds for it,
- *         too.  *heap is NULL then, and the file is as it was. */
+ *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which also applies
+ *         to the copy.  *heap is NULL then, and the file is as it was. */
 FUR_API FUR_MUST_USE int fur_open_copy(
         const char *path, const struct fur_options *options, fur_heap **heap);
 
@@ -517,7 +517,7 @@ FUR_API FUR_MUST_USE int fur_open_copy(
  * set *result to what it returns.  For reads that take long or sleep: no update waits for them.
  * The copy is made as by fur_open_copy(), and the same functions work on it.  It contains
  * every update whose fur_commit() had returned when fur_scan() was called.  All that it contains is
- * durable, so the scan may tell the outside what it reads.
+ * durable, so the scan may publish what it reads.
  * The calling thread waits until the scan has returned.  Other threads go on; while the copy is
  * made, one that needs room in the log waits as for fur_backup().  To go on as well, call
  * fur_scan() in a thread of its own.  The heap must stay open until fur_scan() returns.
@@ -540,9 +540,9 @@ FUR_API FUR_MUST_USE int fur_scan(
         fur_heap *heap, int (*scan)(fur_heap *copy, void *arg), void *arg, int *result);
 
 /* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
- * with a fur-replayer or fur-info at work.  It does nothing if the heap is as large.  The heap also
- * grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.  It also
- * works inside a transaction.
+ * with a fur-replayer or fur-info at work.  It does nothing if the heap is already that large.  The
+ * heap also grows by itself; fur_grow() makes sure of the room, at a time of the program's choice.
+ * It also works inside a transaction.
  * Durable: the size, before return.
  * Crash:   the heap has the old size or the new one, and is good.
  * Errors:  FUR_EINVAL (more than fur_options.max_bytes); FUR_ENOSPC, FUR_ESYS (the heap is as it
@@ -656,8 +656,8 @@ FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
 /* fur_join_ro - begin a read-only transaction, or join the one that the thread has open on this
  * heap.  It is for code that works in a transaction of its caller, or in one of its own.
  * Inside an update of this heap it joins the update, and ends with it at the latest.  An update in
- * software then goes on in place, with readers shut out until it ends; libfur may leave the body of
- * a concurrent one here.  Code that has the fur_update * does without this: fur_load() and
+ * software then goes on in place, with readers shut out until it ends; a concurrent update may be
+ * restarted at this call.  Code that has the fur_update * does without this: fur_load() and
  * fur_read() take it as well.
  * Durable: what an inner transaction has read, when the outermost has ended.
  * Errors:  those of fur_begin_ro(), but FUR_ENESTED only with a transaction open on another heap.
@@ -816,8 +816,8 @@ FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 FUR_API int fur_update_error(const fur_update *update);
 
 /* fur_update_room - how many bytes can the open update still log?  A store takes its own size and 8
- * more, rounded up to a multiple of 16; fur_alloc() and fur_free() store some words each.  For work
- * in parts: commit while there is room for another step, and go on in the next update.
+ * more, rounded up to a multiple of 16; fur_alloc() and fur_free() store a few words each.  For
+ * work in parts: commit while there is room for another step, and go on in the next update.
  * Returns: the bytes; 0 for NULL.  If `log_bytes` is not NULL, *log_bytes is the log's size. */
 FUR_API uint64_t fur_update_room(const fur_update *update, uint64_t *log_bytes);
 
@@ -1015,9 +1015,9 @@ struct fur_stats {
 	uint64_t readers, oldest_reader_ns;
 	/* Of update_commits: those that ended with a ticket */
 	uint64_t async_commits;
-	/* fur_bulk_run(): commits, one for each call with FUR_BULK_WHOLE and one for some thousand
-	 * records with FUR_BULK_EACH; the records that they have changed; and the records that they
-	 * mapped once more because other updates had stored to them meanwhile */
+	/* fur_bulk_run(): commits, one for each call with FUR_BULK_WHOLE and one for every few
+	 * thousand records with FUR_BULK_EACH; the records that they have changed; and the records
+	 * that they mapped once more because other updates had stored to them meanwhile */
 	uint64_t bulk_commits, bulk_records, bulk_again;
 	/* Records that operators have mapped in the replayer's process, for commits of these */
 	uint64_t bulk_by_operator;

@@ -24,11 +24,11 @@
  * A single update of fur_begin_update() that did this would keep all other updates waiting from
  * start to finish, and would need a redo log as large as all records.  fur_bulk_run() reads and
  * maps the records while other updates run, and maps those again that were changed meanwhile.  It
- * shuts the others out only to commit, for the time that it takes to store the results.  The
- * results do not go through the redo log: they need room in the heap, as much as the records have,
- * until the call returns.  With fur_bulk.operator_name, the replayer's process maps most of the
- * records (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
- * fur/bulk.hpp has the same for C++, with a function object.
+ * shuts the others out only to commit, while it stores the results.  The results do not go through
+ * the redo log: they need room in the heap, as much as the records have, until the call returns.
+ * With fur_bulk.operator_name, the replayer's process maps most of the records (fur_operator.h).
+ * docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the same for
+ * C++, with a function object.
  */
 #ifndef FUR_BULK_H
 #define FUR_BULK_H
@@ -39,8 +39,9 @@
 extern "C" {
 #endif
 
-/* Map one record.  `copy`: in: the record, out: its new content.  `number`: of the record, counted
- * through all extents from 0.  `arg`: fur_bulk.arg.  Returns: false: the record stays as it is.
+/* Map one record.  `copy` holds the record, and on return its new content.  `number`: of the
+ * record, counted through all extents from 0.  `arg`: fur_bulk.arg.  Returns: false: the record
+ * stays as it is.
  *
  * libfur calls it for each record at least once, and again after another update has changed the
  * record: the last call for a record decides.  So it must depend on the record and on what does not
@@ -60,11 +61,11 @@ enum fur_bulk_atomic {
 	/* All records, or none: a transaction sees all of them changed, or none; after a failure
 	 * all are, or none. */
 	FUR_BULK_WHOLE = 1,
-	/* Each record is: the records are changed in updates of up to 4,096 records, one after the
-	 * other, each of which keeps others out for some tens of microseconds.  While others
-	 * commit, the call rests most of the time.  It needs no room in the heap, except with an
-	 * operator, that for some thousand records.  After a failure, a cancellation or an error,
-	 * some records are changed: the first ones, in the order of their addresses. */
+	/* Each record is atomic: the records are changed in consecutive updates of up to 4,096
+	 * records.  Each blocks other transactions for tens of microseconds.  While others commit,
+	 * the call rests most of the time.  It needs no heap space (with an operator: space for a
+	 * few thousand records).  After a failure, a cancellation or an error, some records are
+	 * changed: the first ones, in the order of their addresses. */
 	FUR_BULK_EACH = 2
 };
 
@@ -88,10 +89,10 @@ struct fur_bulk {
 	bool (*progress)(uint64_t done, uint64_t records, void *arg);
 	/* Not NULL, of up to 63 bytes: the operator of this name (fur_operator.h) maps the records
 	 * in the process of the heap's fur-replayer, in the file.  It gets a copy of the
-	 * `arg_bytes` bytes at `arg`, at most 2,048.  The program gives `map`, too, and both must
-	 * make the same of a record: `map` gets those that were changed meanwhile, and, if the
-	 * replayer dies, all of them (EACH: all that no update has committed, and that the operator
-	 * has not mapped by then). */
+	 * `arg_bytes` bytes at `arg`, at most 2,048.  The program also sets `map`, and both must
+	 * compute the same result from a record: `map` gets those that were changed meanwhile, and,
+	 * if the replayer dies, all of them (EACH: all that no update has committed, and that the
+	 * operator has not mapped by then). */
 	const char *operator_name;
 	size_t arg_bytes;
 };
@@ -122,7 +123,7 @@ struct fur_bulk_result {
 /* fur_bulk_run - map records, next to other updates.
  *
  * WHOLE: a transaction whose reads the result includes, and all later ones, see it as one update.
- * Updates that store to its records go on meanwhile; each such store costs some nanoseconds more.
+ * Updates that store to its records go on meanwhile; each such store costs a few nanoseconds more.
  * One bulk update runs at a time in a heap.
  *
  * Visible: WHOLE: all at once, when the call is about to return.  EACH: one update after the other.

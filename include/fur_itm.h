@@ -101,8 +101,8 @@ FUR_API FUR_ITM_SAFE void *fur_itm_alloc(size_t bytes);
 
 /* fur_itm_alloc_aligned - fur_alloc_aligned() for the running transaction: memory in the heap at a
  * multiple of `alignment`.
- * Crash, Returns, Errors: as fur_itm_alloc().  Another alignment than fur_alloc_aligned() takes
- *          fails, too. */
+ * Crash, Returns, Errors: as fur_itm_alloc().  An alignment that fur_alloc_aligned() refuses also
+ *          fails. */
 FUR_API FUR_ITM_SAFE void *fur_itm_alloc_aligned(size_t bytes, size_t alignment);
 
 /* fur_itm_free - give memory of the heap back when the running transaction commits.  NULL is

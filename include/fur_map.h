@@ -62,8 +62,8 @@ struct fur_map_bytes {
 FUR_API FUR_MUST_USE int fur_map_root(fur_heap *heap, fur_thread *thread, const char *name,
         enum fur_map_kind kind, fur_map **map);
 
-/* fur_map_find_root - find the heap's map of that name.  It works in heaps that are open read-only,
- * too.
+/* fur_map_find_root - find the heap's map of that name.  It also works in heaps that are open
+ * read-only.
  * Returns: 1, and *map; 0, and *map is NULL, if there is no such name.
  * Errors:  FUR_EINVAL if the name belongs to something else, or kind is no kind; FUR_ENESTED inside
  *          a transaction; those of fur_begin_ro() and fur_end_ro(). */

@@ -23,7 +23,7 @@
  * bulk update with an error.  An operator that stores elsewhere harms the replayer, as any code in
  * that process would.  docs/bulk.md has the rest.
  *
- * A program may link its operators, too, or dlopen() the same file, to have them for fur_bulk.map.
+ * A program may also link its operators, or dlopen() the same file, to use them as fur_bulk.map.
  */
 #ifndef FUR_OPERATOR_H
 #define FUR_OPERATOR_H

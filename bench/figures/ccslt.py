@@ -292,7 +292,7 @@ def recall(path: Path) -> Runs:
         for fact in FACTS:
             fact.computed(runs)
         for kind in KINDS:
-            runs.replays_for_worker(kind)
+            runs.beside(kind)
         return runs
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}: leave out --plot-only to measure") from error
@@ -472,7 +472,7 @@ def draw_bulk(runs: Runs, path: Path) -> None:
     canvas, (axes,) = panels(1)
     for kind, (label, colour, marker) in KINDS.items():
         axes.plot(
-            *zip(*runs.replays_for_worker(kind)),
+            *zip(*runs.beside(kind)),
             color=colour,
             marker=marker,
             markersize=4,
@@ -523,13 +523,13 @@ def number_table(runs: Runs, unit: str, value: Callable[[Run, str], float]) -> s
 
 def bulk_table(runs: Runs) -> str:
     """A row for each kind: the shares differ by a little from kind to kind."""
-    shares = [round(share) for share, _ in runs.replays_for_worker("update")]
+    shares = [round(share) for share, _ in runs.beside("update")]
     rows = [
         "| short updates, by % of the time | " + " | ".join(map(str, shares)) + " |",
         "| --- |" + " --- |" * len(shares),
     ]
     for kind, (label, _, _) in KINDS.items():
-        cells = " | ".join(f"{ratio:.2f}" for _, ratio in runs.replays_for_worker(kind))
+        cells = " | ".join(f"{ratio:.2f}" for _, ratio in runs.beside(kind))
         rows.append(f"| {label} | {cells} |")
     return "\n".join(rows)
 
@@ -591,7 +591,7 @@ it natively.
 
 Three threads with short updates of random records, and one that changes all records again and
 again, by each of four ways; between two times it sleeps. Record locks are the paper's way, with
-libfur's table; a short update claims its record, too. EACH rests nine tenths of the time that it
+libfur's table; a short update also claims its record. EACH rests nine tenths of the time that it
 is given, so its calls take longer. The paper has no such figure.
 """
 

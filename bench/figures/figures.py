@@ -99,7 +99,7 @@ def add_selection(parser: Parser) -> None:
         default="fur",
         help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
         "preload near the memory, on upmem and pul-ndp; both with --quick, --build, --out and "
-        "--plot-only alone, ccslt with --machine, too; default: %(default)s",
+        "--plot-only alone, ccslt also with --machine; default: %(default)s",
     )
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
@@ -131,7 +131,7 @@ def add_selection(parser: Parser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a smoke test of some minutes: few threads, short runs, a small database",
+        help="a smoke test of a few minutes: few threads, short runs, a small database",
     )
 
 

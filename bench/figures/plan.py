@@ -237,8 +237,8 @@ class Setting:
     any number of threads makes as many transactions, warms the caches as much, and takes as long
     to run. thread_ms: by name of workload, else of program; least_ms: a workload's own lower bound
     of the window. `databases`: arguments of TPC-C, by Workload.database. `most_threads`: programs
-    load for so many, and so can load once for any number up to it; 0: they load for each run's own
-    number."""
+    load for this many, and so can load once for any number up to it; 0: they load for each run's
+    own number."""
 
     threads: tuple[int, ...]
     databases: Mapping[str, tuple[str, ...]]
@@ -287,7 +287,7 @@ SHORT = {
     for name in ("payment-orderstatus", "orderstatus95", "orderstatus", "payment")
     for rules in ("", "-spec")
 }
-# delivery: where 64 threads contend, one takes some milliseconds; yet not so long that no order is
+# delivery: where 64 threads contend, one takes a few milliseconds; yet not so long that no order is
 # left to deliver. Replay: as many updates as fill a ring.
 FULL = Setting(
     (1, 2, 4, 8, 16, 32, 48, 64),

@@ -69,7 +69,7 @@ void note_login(fur_update *tx, Site *site, const std::string &user, uint64_t to
 
 uint64_t new_token()
 {
-	std::random_device random; /* nobody can predict its numbers */
+	std::random_device random; /* its numbers are unpredictable */
 	return uint64_t(random()) << 32 | random();
 }
 

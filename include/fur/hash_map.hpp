@@ -37,7 +37,7 @@
  *     table    0 a word to store to                     1.. slots, 2^bits: as the root
  *     leaf     0 tags: byte k is 0x80 | the hash's lowest 7 bits, or 0 if entry k is free
  *              1 the next leaf of a list, or 0 | the bits that the leaf has used; in a bucket, 64
- *                more if it is a list.  A leaf that has used 60 bits is a list, too
+ *                more if it is a list.  A leaf that has used 60 bits is also a list
  *              2.. 8 keys; then 8 values
  *     bucket   0 the bits that it has used              1 all bits 1
  *              2, 3 the secret                          4 root: a leaf, or a table | its bits
@@ -252,8 +252,8 @@ private:
 	};
 	/* Of a bucket. */
 	enum : size_t { DEPTH = 0, TRAP = 1, SECRET = 2, ROOT = 4, BUCKET_WORDS = 5 };
-	/* FEW: so many entries of a leaf, at most, have room for those of another.
-	 * ALIKE: so many further bits that agree are no chance. */
+	/* FEW: a leaf with at most this many entries has room for those of another.
+	 * ALIKE: this many further bits that agree are no coincidence. */
 	enum : unsigned {
 		MOST_BITS = TABLE_BITS,
 		MOST_DEPTH = 60,

@@ -509,7 +509,7 @@ private:
 			}
 			below = detail::word_of(node);
 		}
-		if (levels == MOST_LEVELS) { /* after some 2^MOST_LEVELS insertions */
+		if (levels == MOST_LEVELS) { /* after about 2^MOST_LEVELS insertions */
 			using detail::no_room;
 			no_room(tx);
 		}

@@ -152,8 +152,8 @@ uint64_t hash_words(size_t bytes, WordAt word_at)
 		hash = mix(hash ^ word_at(at / 8), B);
 	return mix(hash ^ B, A);
 }
-/* The same with a secret: SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012).  Whoever chooses
- * keys, but does not know the secret, cannot make them collide.  A part of the format, too. */
+/* The same with a secret: SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012).  A party that
+ * chooses keys without knowing the secret cannot make them collide.  Also part of the format. */
 template <class WordAt>
 uint64_t secret_hash_words(const uint64_t *secret, size_t bytes, WordAt word_at)
 {

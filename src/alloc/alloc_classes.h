@@ -12,7 +12,7 @@
 
 /* The classes hold blocks of 16, 32, ... 128 bytes, then four sizes for each doubling up to 16384.
  * For a power of two A from 16 on, each multiple of A up to 4A is a size, and all sizes above 4A
- * are multiples of A.  So the class of a multiple of A has a size that is one, too. */
+ * are multiples of A.  So the class of a multiple of A has a size that is also one. */
 static inline unsigned class_of(uint64_t bytes)
 {
 	if (bytes <= 128)

@@ -25,7 +25,7 @@ static inline uint64_t get_word(fur_update *tx, const uint64_t *word)
 	return fur_load(tx, word);
 }
 
-/* The same, but outside any update, too: `tx` is NULL there. */
+/* The same, but also outside any update: `tx` is NULL there. */
 static inline uint64_t get_word_anywhere(fur_update *tx, const uint64_t *word)
 {
 	return tx ? get_word(tx, word) : arch_load(word);

@@ -22,7 +22,7 @@
 
 /* ------------------------------------------------------------------- ahead */
 
-/* Is so little left that the heap had better grow? */
+/* Is so little left that the heap should grow? */
 static bool runs_short(const struct fur_heap *heap)
 {
 	const uint64_t ahead_most = UINT64_C(128) << 20;

@@ -37,8 +37,8 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 		return error;
 	}
 	heap->file = *file;
-	/* Nobody destroys it: in a child of fork(), a thread that the child does not have may hold
-	 * it (INV-K2). */
+	/* libfur never destroys it: in a child of fork(), a thread that the child does not have may
+	 * hold it (INV-K2). */
 	pthread_mutex_init(&heap->polling, NULL);
 	heap->owner = getpid();
 	*out = heap;
@@ -48,11 +48,10 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 /* ------------------------------------------------------------------- parts */
 
 enum {
-	SHORT_NS =
-	        200000, /* the longest that an update in place may keep readers out, more or less */
+	SHORT_NS = 200000, /* roughly the longest that an update in place may keep readers out */
 	/* Long enough for most readers; longer ones must not make new readers wait. */
 	DRAIN_NS = 100000,
-	/* Of a bulk update: to map so many records takes less than to shut readers out. */
+	/* Of a bulk update: mapping this many records takes less time than shutting readers out. */
 	BULK_FEW = 64
 };
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 /* The update that this thread has open on this heap, or NULL.  A read-only transaction that has
- * joined an update reads that update's own stores, so this function returns the update then,
- * too. */
+ * joined an update reads that update's own stores, so this function also returns the update
+ * then. */
 static fur_update *open_update(const fur_heap *heap)
 {
 	const struct fur_thread *t = this_thread()->open;

@@ -205,7 +205,7 @@ static struct fur_heap *heap_of(const void *at)
 	return NULL;
 }
 
-/* Nobody but the kernel's own action is there: let the instruction, or the signal, come again. */
+/* Only the kernel's own action is there: let the instruction, or the signal, come again. */
 static void pass_to_kernel(const siginfo_t *info)
 {
 	(void)sigaction(SIGSEGV, &watch.before, NULL);

@@ -3,8 +3,8 @@
  * read_only.c - fur_open_copy: open a heap that other processes use for reading, as it was at
  * one instant.
  *
- * The heap is a copy in memory, made as fur_backup makes a copy (replay/backup.h): whoever reads it
- * has nothing in common with those who update the heap, and delays nobody.
+ * The heap is a copy in memory, made as fur_backup makes a copy (replay/backup.h): a thread that
+ * reads it shares nothing with the threads that update the heap, and delays none of them.
  *
  *   INV-K3  What a copy shows is durable in the heap's file: the effect of all updates below some
  *           durTS, which are closed under reads-from (INV-D4).  A living program's updates get into
@@ -85,9 +85,9 @@ int read_only_open(struct heap_file *copy, const struct fur_options *o, fur_heap
 /* ------------------------------------------------------------------ copying */
 
 /* Copy the heap.  The caller has the right to replay.  A process that opens the heap waits for that
- * right before it recovers, and holds WORKING from then on.  So if nobody holds WORKING, the file
- * is at rest as long as we have the right.  Sets *ended: the process that worked on the heap has
- * ended meanwhile. */
+ * right before it recovers, and holds WORKING from then on.  So if no process holds WORKING, the
+ * file is at rest as long as we have the right.  Sets *ended: the process that worked on the heap
+ * has ended meanwhile. */
 static int copy_under_right(struct durability *d, const struct heap_file *file,
         const struct heap_file *copy, bool *ended)
 {

@@ -24,7 +24,7 @@ static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
 
 static void measure_ticks(void)
 {
-	/* 5 ms bounds the error of two clock readings (some 50 ns each) to about 20 parts in a
+	/* 5 ms bounds the error of two clock readings (about 50 ns each) to about 20 parts in a
 	 * million. */
 	uint64_t ns0 = arch_now_ns(), ticks0 = arch_ticks(), ns1;
 	do

@@ -11,15 +11,15 @@
 
 #include <stdint.h>
 
-/* At most so many bytes apart, libfur writes back; arch_arm.c takes smaller steps where the
+/* libfur writes back in steps of at most this many bytes; arch_arm.c takes smaller steps where the
  * processor's lines are shorter.  With longer lines it writes some of them back twice. */
 #define ARCH_FLUSH_LINE    64
 #define ARCH_HAS_TSX       0
 #define ARCH_HAS_POWER_HTM 0
 
 /* Not `yield`: only processors with several threads to a core heed it, and on the others, nearly
- * all, it is a nop.  isb refills the pipeline, some tens of cycles, about what `pause` takes on
- * x86; meanwhile the loop loads nothing. */
+ * all, it is a nop.  isb refills the pipeline, tens of cycles, about what `pause` takes on x86;
+ * meanwhile the loop loads nothing. */
 static inline void arch_pause(void)
 {
 	__asm__ volatile("isb" ::: "memory");
@@ -61,7 +61,7 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
  * order: it stores with release before such an operation, or loads with sequential consistency
  * after it.  But the runs on the emulated machine, our evidence, would not show such code, because
  * there every read-modify-write is a full fence.
- * After the pair, and not before: so the pair's own store, too, comes before later loads. */
+ * After the pair, and not before: so the pair's own store also comes before later loads. */
 static inline void arch_fence_after_rmw(void)
 {
 	arch_fence();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * checker.h - tell a memory checker which bytes of a heap nobody may touch: AddressSanitizer, if
+ * checker.h - tell a memory checker which bytes of a heap no code may touch: AddressSanitizer, if
  * the program or libfur is built with it, and valgrind's memcheck, if the program runs under it and
  * libfur was built where its header is.
  */
@@ -12,7 +12,7 @@
 /* Does a checker watch this process?  All other functions do nothing where none does. */
 bool checker_runs(void);
 
-/* From now on nobody may touch the bytes; everybody may. */
+/* From now on no code may touch the bytes; any code may. */
 void checker_hide(const void *at, size_t bytes);
 void checker_show(const void *at, size_t bytes);
 

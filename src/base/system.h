@@ -41,7 +41,7 @@ FUR_MUST_USE int system_sync_data(int fd);
 FUR_MUST_USE int system_sync_file_system(int fd);
 
 FUR_MUST_USE int system_set_length(int fd, uint64_t bytes);
-/* May this process write a file of so many bytes?   Errors: EFBIG. */
+/* May this process write a file of this many bytes?   Errors: EFBIG. */
 FUR_MUST_USE int system_may_write(uint64_t bytes, uint64_t *most);
 
 /* fallocate(2).  A signal may undo a call, so after EINTR the call is repeated in smaller pieces:

@@ -246,9 +246,9 @@ static bool clear_slot(uint64_t *slot, uint16_t process)
 	}
 }
 
-/* INV-CL4.  A living waiter sleeps on the slot in front of its own, whoever has that now: the dead
- * thread may have emptied it, and a newcomer that does not know the sleeper may have taken it.
- * Threads that wait for room in a full bucket are in no slot; they sleep on the last one. */
+/* INV-CL4.  A living waiter sleeps on the slot in front of its own, whichever owner has that now:
+ * the dead thread may have emptied it, and a newcomer that does not know the sleeper may have taken
+ * it.  Threads that wait for room in a full bucket are in no slot; they sleep on the last one. */
 static void wake_after_death(uint64_t *slot)
 {
 	for (unsigned k = 1; k < CLAIMS_SLOTS; k++)

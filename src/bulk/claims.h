@@ -11,11 +11,11 @@
  *   INV-CL1  An occupied slot is emptied only by its owner, or, once the owner's process has died,
  *            by claims_clear_owner_of().  Other threads only mark it (INV-CL3).  So slot 0 has one
  *            owner from the compare-and-swap that puts it there until that owner releases.
- *   INV-CL2  A waiter moves itself, and nobody else: it takes the slot in front of its own when
- *            that is empty, and then empties its own.  So it is in the queue at every moment.  A
- *            newcomer looks for the last occupied slot from slot 7 towards slot 0.  Waiters move
- *            the same way, so it misses none, and takes its place behind every owner that was in
- *            the queue before it began to look.
+ *   INV-CL2  A waiter moves itself, and no other thread moves it: it takes the slot in front of its
+ *            own when that is empty, and then empties its own.  So it is in the queue at every
+ *            moment.  A newcomer looks for the last occupied slot from slot 7 towards slot 0.
+ *            Waiters move the same way, so it misses none, and takes its place behind every owner
+ *            that was in the queue before it began to look.
  *   INV-CL3  A thread sleeps only on an occupied slot that is marked.  The thread that empties a
  *            marked slot wakes every sleeper, and the exchange that empties the slot tells it
  *            whether there was a mark.  So no wake-up is lost while both threads live.
@@ -60,7 +60,7 @@ void claims_format(struct claims *c, unsigned buckets_log2);
 
 /* An owner is a thread, or an update that one thread at a time works for.  `process`: from 1 on;
  * `number`: the owner's own in its process, below 2^47.  Before another process uses the number of
- * a process that has died, somebody must have called claims_clear_owner_of(). */
+ * a process that has died, claims_clear_owner_of() must have been called. */
 static inline uint64_t claims_owner(uint16_t process, uint64_t number)
 {
 	return (uint64_t)process << 48 | number << 1; /* bit 0 is the mark of INV-CL3 */
@@ -81,7 +81,7 @@ enum claims_answer {
 	CLAIMS_HELD,  /* the owner held it already: nothing has changed */
 };
 
-/* Take the bucket if nobody holds it or waits for it.  Never waits. */
+/* Take the bucket if no owner holds it or waits for it.  Never waits. */
 enum claims_answer claims_try(struct claims *c, uint64_t bucket, uint64_t owner);
 
 /* Take the bucket; wait in the queue if another owner has it.  First come, first served, with one
@@ -97,9 +97,9 @@ void claims_release(struct claims *c, uint64_t bucket, uint64_t owner);
 void claims_take_batch(struct claims *c, const uint64_t *buckets, size_t n, uint64_t owner);
 void claims_release_batch(struct claims *c, const uint64_t *buckets, size_t n, uint64_t owner);
 
-/* The owner that holds the bucket, or, while it is handed on, the one that gets it next; 0: nobody
- * holds it or waits for it.  Inside a hardware transaction the look also subscribes: a later claim
- * aborts the transaction, because the bucket is one line. */
+/* The owner that holds the bucket, or, while it is handed on, the one that gets it next; 0: no
+ * owner holds it or waits for it.  Inside a hardware transaction the look also subscribes: a later
+ * claim aborts the transaction, because the bucket is one line. */
 uint64_t claims_look(const struct claims *c, uint64_t bucket);
 
 /* Remove every claim of a process that has died, waiting or held, and wake the threads that may

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * each.c - bulk updates of which each record is atomic: updates of some thousand records, one after
- * the other, which keep others out only while they store.
+ * each.c - bulk updates of which each record is atomic: consecutive updates of a few thousand
+ * records, which keep others out only while they store.
  *
  * The records of a portion are mapped and logged while other updates go on, which mark the records
  * that they store to (htm/marks.h).  Then the job takes the publication turn, maps the marked
@@ -18,13 +18,13 @@
 
 enum {
 	MOST_RECORDS = 4096,
-	/* Of the records of a portion.  To store so much takes some tens of microseconds. */
+	/* Of the records of a portion.  Storing this much takes tens of microseconds. */
 	MOST_BYTES = 256 * 1024,
 	/* A portion takes at most this part of the log, in which its marked records come twice. */
 	LOG_PART = 4,
 	/* Portions of a window, which an operator maps at a time. */
 	WINDOW_PORTIONS = 4,
-	/* While others commit, the job rests so many times as long as it works.  An update that
+	/* While others commit, the job rests this many times as long as it works.  An update that
 	 * meets a portion's commit makes the next ones run in software instead of in place
 	 * (policy.alone): they must meet few. */
 	REST_PARTS = 9,
@@ -254,8 +254,8 @@ static void sleep_until(const struct each *e, uint64_t until)
 		        arch_futex_of(cancels), (uint32_t)e->job->cancels, until - now);
 }
 
-/* Others commit: replay the portion, so that its part of the log keeps nobody waiting later, and
- * sleep.  Errors: those of durability_replay(). */
+/* Others commit: replay the portion, so that no update has to wait for its part of the log later,
+ * and sleep.  Errors: those of durability_replay(). */
 static int rest(struct each *e)
 {
 	const uint64_t ns = REST_PARTS * arch_ticks_to_ns(e->worked), ended = others_ended(e->t);

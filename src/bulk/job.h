@@ -4,7 +4,7 @@
  * has the protocol.
  *
  *   INV-BU4  The results of a bulk update, and the table that names them, are durable before its
- *            marker.  Until the update is replayed, nobody else writes to their block; and the
+ *            marker.  Until the update is replayed, no other thread writes to their block; and the
  *            replay of no earlier update does.
  *   INV-BU5  A bulk update publishes alone: no other update joins its publication.
  *   INV-BU6  The entry of a bulk update has the check of its rows, of its changed bits, and of all

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a batch.  To copy so much takes some tens of microseconds, in which nobody can replay. */
+/* Of a batch.  Copying this much takes tens of microseconds, in which no thread can replay. */
 enum { MOST_RECORDS = 4096, MOST_BYTES = 256 * 1024 };
 
 static struct control_errand *errand_of(const struct operate *o)

@@ -19,7 +19,7 @@
 
 enum {
 	BATCH = 512, /* records between two looks at the cancellation */
-	/* So many passes over marked records are enough to see whether they become fewer. */
+	/* This many passes over marked records are enough to see whether they become fewer. */
 	MOST_PASSES = 16,
 	/* The part of the records that may be left for the commit. */
 	LEFT_PART = 1024,
@@ -238,12 +238,12 @@ static void append_entry(struct whole *w)
 }
 
 /* With the turn, in active[]: no update can become visible any more (INV-BU3).  A hardware update
- * that could has stored its marks, too: our load of a mark aborts it, or it is visible. */
+ * that could has also stored its marks: our load of a mark aborts it, or it is visible. */
 static void map_rest(struct whole *w)
 {
 	const uint64_t n = for_marks(w, take_mark);
 	w->job->result.again += n;
-	/* Nobody marks records now.  The entry is the first of the update's record, and has the
+	/* No update marks records now.  The entry is the first of the update's record, and has the
 	 * check of the results in the block. */
 	if (n > fit_log(w)) {
 		for_todo(w, map_record);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * windows.h - the first pass of FUR_BULK_EACH in the replayer's process, a window of some thousand
+ * windows.h - the first pass of FUR_BULK_EACH in the replayer's process, a window of a few thousand
  * records at a time.  The operator maps the next window while the program commits the present one,
  * so the bulk update's block has two halves, each with rows and results of its own.
  *

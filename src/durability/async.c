@@ -242,8 +242,8 @@ static void *flush_again_and_again(void *arg)
 /* Late updates fill the ring faster than the disk syncs.  If an update replayed when the ring is
  * full, all would wait for the syncs of that replay (measured: for half of their time).  So a
  * thread of libfur replays when one REPLAY_PART-th of the ring is in use, and updates go on
- * meanwhile.  They replay themselves if they fill the ring nevertheless, or if nobody has woken the
- * thread because the durTSs that note_filled() looks for went to updates that are not late. */
+ * meanwhile.  They replay themselves if they fill the ring nevertheless, or if no update has woken
+ * the thread because the durTSs that note_filled() looks for went to updates that are not late. */
 enum { REPLAY_PART = 2, NOTE_PART = 8 };
 
 /* An update has this durTS: has the ring filled by another part? */

@@ -70,9 +70,9 @@ void async_note(struct durability *d, uint64_t durts);
  * file when its marker's durTS is there. */
 uint8_t *async_slot(const struct durability *d, uint64_t durts);
 
-/* async_wait - return when every durTS below `durts` is durable; flush if nobody does.
- * Waits for:  updates that have drawn a durTS and not written its marker.  None of them waits for a
- *             thread that is not active and has no turn.
+/* async_wait - return when every durTS below `durts` is durable; flush if no other thread does.
+ * Waits for:  updates that have drawn a durTS and not written its marker.  Each of them waits only
+ *             for threads that are active or have a turn.
  * Errors:     those for which the heap has failed. */
 FUR_MUST_USE int async_wait(struct durability *d, uint64_t durts);
 

@@ -28,7 +28,7 @@ static bool marker_names(const struct dset *set, const struct dset_member *m)
 
 /* Name D in the marker (INV-D3), or settle what it cannot name.  A member that has left is durable,
  * but it may have drawn its durTS after we had read next_durts, and then no claim covers it
- * (INV-M5).  So the marker names it, too, or its thread's next update, which claims it. */
+ * (INV-M5).  So the marker also names it, or its thread's next update, which claims it. */
 static void marker_name_dependencies(
         struct durability *d, struct commit *c, struct media_marker *marker)
 {
@@ -141,7 +141,7 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 	return failed(d, error);
 }
 
-/* Is the update late?  It is if nobody waits for it, and if it may have read from a late update
+/* Is the update late?  It is if no thread waits for it, and if it may have read from a late update
  * that is not durable (INV-AS3).
  * Orders:  the caller has ordered its scan of nondurable[], and its waits for members of D, before
  *          this.  Otherwise a late update could leave nondurable[] unseen. */
@@ -285,7 +285,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		error = durability_say_failed(
 		        d, "an update that this one has read from could not be made durable");
 	/* Members of D may have left late, after we had looked for late updates.  Our marker names
-	 * them (INV-D3), and this load comes after their leaving, too (INV-AS2). */
+	 * them (INV-D3), and this load also comes after their leaving (INV-AS2). */
 	if (!error && c->dset.n)
 		error = async_wait_all(d);
 	return await_over(d, c, error);

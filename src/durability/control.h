@@ -55,7 +55,7 @@ void control_reset(struct durability *d);
 /* Announce to the replayer's watch that this process is about to mark the heap as open.  The watch
  * then waits for the end of this process.  Called with the worker's lock held, and before the mark:
  * a process could otherwise die between mark and announcement.  Then the watch, which sleeps until
- * an announcement, would not look at the lock, and nobody would recover the heap until the next
+ * an announcement, would not look at the lock, and the heap would stay unrecovered until the next
  * process opens it. */
 void control_opened(struct durability *d);
 

@@ -37,7 +37,7 @@
  *           a later store of the same update to the same bytes.
  *   INV-D9  An update's scan of nondurable[] takes time.  If its marker names an update that drew
  *           its durTS after the scan had begun, it returns only when all lower durTSs are settled,
- *           and what has read from it waits until then, too.
+ *           and what has read from it also waits until then.
  *
  * durability_commit() carries out the rest of Algorithm 1 for an update that is visible.
  */
@@ -220,7 +220,7 @@ struct late_updates {
 	uint64_t durable; /* every durTS below is durable; at least the tail, if it is 0 */
 	/* SYNC: the slots of late updates, as they will be in the file: [ring_slots] */
 	uint8_t *slots;
-	uint64_t period_ns; /* between two flushes that nobody asks for */
+	uint64_t period_ns; /* between two flushes that no thread asks for */
 	uint32_t state;     /* ASYNC_*; changes upwards only */
 	uint32_t flushes;   /* futex: flushes that have ended, modulo 2^32 */
 	uint32_t sleepers;  /* that wait for it */
@@ -248,7 +248,7 @@ struct durability {
 	uint8_t *ring, *logs;
 	uint8_t *image; /* the heap in the file, mapped shared: replay writes to it */
 	/* The heap in a copy that backup_copy() is making, which holds the right to replay: replay
-	 * writes to it, too, to its first `copied` bytes.  Or NULL.  Under `replaying`. */
+	 * also writes to it, to its first `copied` bytes.  Or NULL.  Under `replaying`. */
 	uint8_t *copy;
 	uint64_t copied;
 	int copy_fd;                  /* of that copy; -1: it needs no blocks, it is in memory */
@@ -421,7 +421,7 @@ static inline uint64_t durability_heap_bytes(const struct durability *d)
  * Errors: FUR_ENOSPC, FUR_ESYS (the heap is as it was); FUR_EIO. */
 FUR_MUST_USE int durability_grow(struct durability *d, uint64_t least_bytes, uint64_t bytes);
 
-/* Where the next growth had better end if the heap needs at least this size: twice the size now, in
+/* Where the next growth should end if the heap needs at least this size: twice the size now, in
  * bounded steps, and no more than the largest size. */
 uint64_t durability_next_size(const struct durability *d, uint64_t least_bytes);
 

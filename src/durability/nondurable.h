@@ -106,7 +106,7 @@ void nondurable_wait(const struct durability *d, const struct dset *set);
 
 /* Return when every update of the set has drawn its durTS, or has left (INV-D4).  Fills in the
  * durTSs, those that are not known yet.  The first call comes before the caller draws, if it makes
- * claims: so all durTSs are below its own, those of members that have left, too. */
+ * claims: so all durTSs are below its own, also those of members that have left. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 
 /* Return when every update that was announced before the call is durable.

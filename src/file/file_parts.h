@@ -97,7 +97,7 @@ void *file_map_private(const struct heap_file *file, int fd, int flags);
 /* Keep a copy of the path, for messages.  Without memory for it they do without. */
 void file_keep_path(struct heap_file *file, const char *path);
 
-/* May this process make a file in memory of so many bytes (memory_copy.c)?  Beyond the limit the
+/* May this process make a file in memory of this many bytes (memory_copy.c)?  Beyond the limit the
  * kernel would send SIGXFSZ, which ends the process.   Errors: FUR_ENOSPC. */
 FUR_MUST_USE int file_check_memory(uint64_t bytes);
 

@@ -33,8 +33,8 @@ int file_map_shared(struct heap_file *file)
 {
 	const uint64_t bytes = file->geometry.file_bytes;
 	FUR_ASSERT(file->fd >= 0 && !file->super);
-	/* MAP_SYNC succeeds only on DAX.  It guarantees that the file system's metadata is durable
-	 * too; flushing from user space needs that. */
+	/* MAP_SYNC succeeds only on DAX.  It guarantees that the file system's metadata is also
+	 * durable; flushing from user space needs that. */
 	void *p = mmap(
 	        NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, file->fd, 0);
 	file->dax = p != MAP_FAILED;

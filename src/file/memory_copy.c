@@ -31,7 +31,7 @@ int file_check_memory(uint64_t bytes)
 	        (unsigned long long)bytes, (unsigned long long)most);
 }
 
-/* With the original's mode: a copy of the copy gets that mode, too. */
+/* With the original's mode: a copy of the copy also gets that mode. */
 static int make_file(const struct heap_file *original, struct heap_file *copy)
 {
 	struct stat st;
@@ -56,7 +56,7 @@ int heap_fill_memory_copy(const struct heap_file *original, const struct heap_fi
 		if (at >= 0 && at < hole)
 			error = system_allocate(copy->fd, 0, (uint64_t)at, (uint64_t)hole);
 	}
-	/* A kernel that cannot: then whoever writes the copy takes the memory. */
+	/* A kernel that cannot: then the writer of the copy takes the memory. */
 	return error && error != EOPNOTSUPP && error != ENOSYS ? fail_memory(error) : 0;
 }
 

@@ -3,21 +3,21 @@
  * crowd.c - more threads than cores: how long a thread spins while it waits for another one, and
  * how many updates run at a time.
  *
- * While each thread can have a core of its own, a spinning thread keeps nobody from working, and a
- * sleeping one costs a wake-up, or milliseconds on a core that other programs share.  With more
+ * While each thread can have a core of its own, a spinning thread keeps no other from working, and
+ * a sleeping one costs a wake-up, or milliseconds on a core that other programs share.  With more
  * threads than cores, the awaited thread may need the core of the one that spins.
  *
  * With more threads than cores, the kernel also takes the core from threads for which others wait:
  * an active reader, an update that is not durable yet.  Therefore only one update without hardware
- * runs on each core.  The other threads sleep before their update begins, when nobody waits for
+ * runs on each core.  The other threads sleep before their update begins, when no thread waits for
  * them.  Running threads go on running; from time to time one of them calls the thread that has
  * slept longest (Dice, Malthusian Locks, EuroSys 2017).  Each core has its own place to wait, so
  * that threads that are pinned to one core do not keep those of another from running.
  *
- *  INV-L5  No update waits forever to be let in.  A thread that has been called goes in, whoever is
- *          inside.  So does a thread that has slept for a while in which nobody was called, because
- *          the update inside may take as long as it likes; and a thread that has slept so
- *          several times.
+ *  INV-L5  No update waits forever to be let in.  A called thread is admitted even if the place is
+ *          occupied.  So is a thread that has slept for a while in which no thread was called,
+ *          because the update inside may take as long as it likes; and a thread that has slept like
+ *          this several times.
  */
 #include "base/memory.h"
 #include "htm/htm.h"
@@ -83,7 +83,7 @@ static bool go_in(struct crowd_place *p)
 }
 
 /* INV-L5.  Sleep until this thread is called, or has slept long enough.  A caller that has not seen
- * `waiting` grow calls nobody; the limit on the sleep makes up for that. */
+ * `waiting` grow makes no call; the limit on the sleep makes up for that. */
 static void wait_for_call(struct crowd_place *p, uint64_t nap_ns)
 {
 	arch_fetch_add(&p->waiting, 1);

@@ -103,8 +103,8 @@ struct crowd_place {
 struct htm_ops;
 
 /* A callback to a higher layer (api/pages.c, log.c, plain_stores.c, grow.c).  A thread that has
- * committed an update of `entries` log entries calls it, between its transactions; so does one whose
- * update was rolled back, or refused at its begin, with 0 entries. */
+ * committed an update of `entries` log entries calls it, between its transactions; so does one
+ * whose update was rolled back, or refused at its begin, with 0 entries. */
 typedef void after_update_function(struct fur_thread *t, uint64_t entries);
 enum { AFTER_UPDATE_MOST = 4 };
 
@@ -226,8 +226,8 @@ struct software_body {
 /* When an update tries hardware, and when it runs in place (update.c). */
 struct policy {
 	uint64_t meetings; /* as this thread last saw it */
-	uint32_t alone;    /* its short updates in a row that met nobody */
-	/* So many updates go without hardware, because some in a row overflowed it. */
+	uint32_t alone;    /* its short updates in a row that met no other */
+	/* This many updates go without hardware, because several in a row overflowed it. */
 	uint32_t skip, overflows;
 	struct crowd_place *core_place; /* where its open update was let in, or NULL (crowd.c) */
 };
@@ -236,7 +236,7 @@ struct policy {
 struct quiet_scan {
 	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
-	uint32_t skip;   /* so many transactions do not ask */
+	uint32_t skip;   /* this many transactions do not ask */
 };
 
 /* The blocks that the open update has allocated and freed (blocks.h). */
@@ -442,9 +442,9 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form);
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
 /* The same for one that is serial, whatever the machine has. */
 FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **update);
-/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and keeps
- * nobody waiting: the thread has no turn, and is not in active[].  The second step must follow,
- * also after an error of store_make_room(). */
+/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and no
+ * other thread waits for it: the thread has no turn, and is not in active[].  The second step must
+ * follow, also after an error of store_make_room(). */
 FUR_MUST_USE int update_prepare_serial(struct fur_thread *t, struct fur_update **update);
 void update_begin_prepared(struct fur_thread *t);
 
@@ -525,7 +525,7 @@ static inline void tx_in_place(struct fur_update *tx)
 /* Mark the update as ended. */
 void tx_reset(struct fur_update *tx);
 
-/* The thread's update has ended, and nobody waits for it any more. */
+/* The thread's update has ended, and no thread waits for it any more. */
 static inline void tx_leave_core(struct fur_thread *t)
 {
 	if (unlikely(t->policy.core_place))

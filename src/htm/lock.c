@@ -31,7 +31,8 @@
  *          Before a holder sets `held`, it lets in each reader that is awake and has missed
  *          FAIR_RELEASES releases, and each reader that has waited PATIENCE_NS.
  *  INV-L4  No hardware update starves.  If an update has not seen the lock free for
- *          HTM_LOCK_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for that.
+ *          HTM_LOCK_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for
+ *          that.
  */
 #include "htm/active.h"
 
@@ -46,7 +47,7 @@ enum {
 	PATIENCE_NS = 1000000,
 	/* In pauses.  A waiter that is alone stays awake about as long as a wake-up takes: so it
 	 * loses at most that time, whether it sleeps in the end or not.  If it slept sooner,
-	 * updates of some 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000
+	 * updates of about 10 us each would run at the pace of wake-ups (TPC-C on 2 threads: 28,000
 	 * a second instead of 76,000).  One of several waiters sleeps soon, because with more
 	 * threads than cores the holder may need the waiter's core. */
 	SPINS = 300,
@@ -93,12 +94,12 @@ static void sleep_until_served(struct publication_lock *l, uint64_t mine)
 	arch_fetch_add(&l->served_sleepers, (uint64_t)-1);
 }
 
-/* INV-L1: wait for a turn that nobody can take from us. */
+/* INV-L1: wait for a turn that no other thread can take from us. */
 static void take_reserved_turn(struct publication_lock *l)
 {
 	/* Ordered: we raise `reserved` before our last look at `taken`, and then sleep.
 	 * turn_give() frees the turn before it looks at `reserved`.  So either we see the turn
-	 * free, or turn_give() sees the reservation and hands the turn over.  Otherwise nobody
+	 * free, or turn_give() sees the reservation and hands the turn over.  Otherwise no thread
 	 * would wake us. */
 	uint64_t mine = arch_fetch_add(&l->reserved, 1);
 	for (unsigned k = 0; arch_load_acquire(&l->served) <= mine; k++) {
@@ -255,8 +256,8 @@ static void sleep_while_held(struct publication_lock *l)
 	uint64_t turn = arch_load_acquire(&l->releases);
 	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
 	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
-	 * us; otherwise nobody might wake us.  We read `turn` first: if it grows before we are
-	 * asleep, the kernel returns at once. */
+	 * us; otherwise it could happen that no thread wakes us.  We read `turn` first: if it grows
+	 * before we are asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
 	if (arch_load_ordered(&l->held))
 		arch_futex_wait(arch_futex_of(&l->releases), (uint32_t)turn);

@@ -90,8 +90,8 @@ static void settle(struct fur_thread *t)
 
 void marks_begin(struct fur_thread *t, struct marks *marks)
 {
-	/* Full fence: orders the pointer before our scan of active[].  An update enters active[]
-	 * by a full fence, too, and then looks at the pointer: one of us sees the other. */
+	/* Full fence: orders the pointer before our scan of active[].  An update also enters
+	 * active[] by a full fence, and then looks at the pointer: one of us sees the other. */
 	arch_store_fence(&t->htm->lock.marks, (uintptr_t)marks);
 	settle(t);
 }

@@ -50,7 +50,8 @@ static uint64_t power_begin(struct fur_thread *t)
 }
 
 /* Rollback-only: it only stores, and the thread's entry in active[] and the turn protect what its
- * update has loaded.  No subscription: the thread has the turn, so nobody else can set `held`. */
+ * update has loaded.  No subscription: the thread has the turn, so no other thread can set
+ * `held`. */
 static uint64_t power_begin_publication(struct fur_thread *t)
 {
 	t->window.refused = FUR_ABORT_CAUSES;

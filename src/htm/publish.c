@@ -334,7 +334,7 @@ static uint64_t pace_most(const struct htm *h)
 }
 
 /* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
- * threads, updates had better wait a little and publish together.  The time between two
+ * threads, it pays for updates to wait a little and publish together.  The time between two
  * publications is a multiple of the time for which the last one stopped the readers: the more
  * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
  * machine: docs/benchmarks-notes.md, "Time between publications". */
@@ -505,7 +505,7 @@ static bool take_turn_instead(
 {
 	if (!turn_try(h, wait))
 		return false;
-	/* Only the turn's holder serves requests, so from now on nobody does. */
+	/* Only the turn's holder serves requests, so from now on no other thread does. */
 	if (arch_load_acquire(&mine->request) == REQUEST_WAITING)
 		return true;
 	turn_give(h);

@@ -228,7 +228,7 @@ static int wait_for_reads(struct fur_thread *t)
 	 * transaction has read could fail, and leave nondurable[], between the two, and we would
 	 * not notice. */
 	arch_fence_light();
-	int error = async_wait_all(t->durability); /* INV-AS2: the fence is for this, too */
+	int error = async_wait_all(t->durability); /* INV-AS2: the fence is also for this */
 	if (!error)
 		error = durability_check_read(t->durability);
 	if (!error)

@@ -15,7 +15,7 @@
 
 enum {
 	FIRST_READS = 1024,
-	/* A load that looks at a stamp costs about as much as comparing so many words. */
+	/* A load that looks at a stamp costs about as much as comparing this many words. */
 	SLOW_LOAD_COMPARES = 4
 };
 

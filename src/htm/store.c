@@ -5,7 +5,7 @@
  *
  * An update that has failed, for example because its log is full, is rolled back in the end.  Until
  * then its body goes on.  It must load what it has stored, or it would follow pointers in memory
- * that was never stored to.  So its stores go on, too, but unlogged: in software to the write set;
+ * that was never stored to.  So its stores also go on, but unlogged: in software to the write set;
  * in place to the heap, and the write set remembers what they overwrite.  An update in hardware
  * drops them, because the hardware undoes all that it does then.
  */

@@ -23,8 +23,8 @@
 #if ARCH_HAS_TSX
 #include "htm/tsx_insn.h"
 
-/* How long a wait inside the transaction may last, in looks of some 30 ns.  An interrupt would end
- * a longer one.  For a descheduled reader we had better wait outside, where we can yield. */
+/* How long a wait inside the transaction may last, in looks of about 30 ns.  An interrupt would end
+ * a longer one.  For a descheduled reader it is better to wait outside, where we can yield. */
 enum { WINDOW_LOOKS = 600 };
 
 /* xabort codes are 1 + cause. */
@@ -68,7 +68,7 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
-/* No subscription: the thread has the turn, so nobody else can set `held`. */
+/* No subscription: the thread has the turn, so no other thread can set `held`. */
 static uint64_t tsx_begin_publication(struct fur_thread *t)
 {
 	(void)t;

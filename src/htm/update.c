@@ -52,16 +52,16 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 /* --------------------------------------------------- without hardware */
 
 enum {
-	/* A thread runs its updates in place after so many in a row that met nobody: in place is
-	 * cheaper by the write set and the log of loads, but it shuts readers out. */
+	/* A thread runs its updates in place after this many in a row that met no other: in place
+	 * is cheaper by the write set and the log of loads, but it shuts readers out. */
 	ALONE_UPDATES = 256,
-	/* A long update undoes so many short ones: one is long now and then, because it had to
+	/* A long update undoes this many short ones: one is long now and then, because it had to
 	 * make room in its log. */
 	LONG_COSTS = 16,
 	MOST_SKIPPED = 64
 };
 
-/* Has nobody met this thread, or any other, for a while? */
+/* Has no thread met this one, or any other, for a while? */
 static bool alone(struct fur_thread *t)
 {
 	uint64_t meetings = arch_load(&t->htm->publications.meetings);
@@ -131,7 +131,7 @@ static void begin_serial(struct fur_thread *t)
 	software_begin(t, TX_SERIAL);
 }
 
-/* The machine has no hardware transactions, or this update had better not use them. */
+/* The machine has no hardware transactions, or this update should not use them. */
 static int begin_without_hardware(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
@@ -175,7 +175,7 @@ static bool skips_hardware(struct policy *p)
 	return true;
 }
 
-/* Make one hardware attempt after another, until one has begun, or the update had better do without
+/* Make one hardware attempt after another, until one has begun, or the update should do without
  * hardware.  The compiler must not inline this, and no value may live across ops->begin() unless an
  * abort restores it. */
 static int begin_hardware(struct fur_thread *t)

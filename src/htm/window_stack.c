@@ -14,7 +14,7 @@
  *    abort returns.
  *  - When the handler returns, the window continues inside a doomed transaction (INV-W2), which
  *    tresume. ends.
- *  - The stack has room.  A handler's frame holds two contexts, some 5 KiB; systems recommend 8 to
+ *  - The stack has room.  A handler's frame holds two contexts, about 5 KiB; systems recommend 8 to
  *    32 KiB for a handler's stack (SIGSTKSZ).  The window itself needs a few.
  *  - A handler that needs more than the rest meets the guard page, and the process ends with
  *    SIGSEGV.  Without a guard it would overwrite the memory below.

@@ -241,7 +241,7 @@ static inline void itm_need_lock(struct itm_thread *t, enum itm_lock lock)
 
 /* ------------------------------------------------------------ undo.c */
 
-/* Room for so many bytes more at the end. */
+/* Room for this many more bytes at the end. */
 void *itm_bytes_add(struct itm_bytes *log, size_t bytes);
 /* Note the bytes at `to`, before a store.  itm_undo_heap() does so for the heap. */
 void itm_undo_note(struct itm_thread *t, const void *to, size_t bytes);
@@ -278,7 +278,7 @@ static inline void itm_prepare_load(struct itm_thread *t, const void *from)
 	if (!itm_in_stack(t, from) && unlikely(t->lock == ITM_LOCK_NONE))
 		itm_lock_to_load(t, from);
 }
-/* Make ready for a plain store of so many bytes at `to`, which is not in the heap. */
+/* Make ready for a plain store of this many bytes at `to`, which is not in the heap. */
 void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes);
 /* Loads and stores of any number of bytes. */
 void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes);
@@ -299,7 +299,7 @@ void itm_actions_undone(struct itm_thread *t, size_t from, bool inner);
 void itm_exceptions_mark(struct itm_thread *t, struct itm_mark *mark);
 void itm_exceptions_back(struct itm_thread *t, const struct itm_mark *mark);
 void itm_exceptions_clear(struct itm_thread *t);
-/* Has this transaction allocated the memory, for an exception?  Nobody else knows it then. */
+/* Has this transaction allocated the memory, for an exception?  No other thread knows it then. */
 bool itm_in_exception(const struct itm_thread *t, const void *at);
 
 #endif /* FUR_ITM_INTERNAL_H */

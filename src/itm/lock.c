@@ -8,8 +8,9 @@
  * found every other thread's flag reset.  Each side stores its own word before it loads the
  * other's, with a full fence in between; otherwise both could find the other's word reset.
  *
- * In a hardware transaction these are transactional loads and stores: nobody sees them, and another
- * thread that takes the lock conflicts with them, so the hardware aborts the transaction.
+ * In a hardware transaction these are transactional loads and stores: no other thread sees them,
+ * and another thread that takes the lock conflicts with them, so the hardware aborts the
+ * transaction.
  */
 #include "itm.h"
 

@@ -44,7 +44,7 @@
 /* Regions are aligned to POWER's page size, so that a file can be mapped on every machine. */
 #define MEDIA_PAGE_BYTES 65536u
 /* A ring slot has a line of its own on every machine, so no two commits flush the same line.  In a
- * file with wide slots (version 2), a slot may contain a small update's record, too, next to its
+ * file with wide slots (version 2), a slot may also contain a small update's record, next to its
  * marker: then a commit writes one block of the file, and commits at the same time mostly write the
  * same one. */
 #define MEDIA_SLOT_BYTES      128u

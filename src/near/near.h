@@ -136,7 +136,7 @@ int near_load(struct near_rank *rank, const struct near_kernel *kernel);
 int near_push(struct near_rank *rank, enum near_space space, uint64_t offset, const void *matrix,
         uint64_t bytes);
 
-/* near_launch - run the kernel on all elements of the rank, with so many tasklets each.  Does not
+/* near_launch - run the kernel on all elements of the rank, with this many tasklets each.  Does not
  * wait.
  * Errors: FUR_EBUSY (INV-NM1), FUR_EINVAL (no kernel, or too many tasklets), FUR_ETOOBIG (no room
  * for their stacks), FUR_ENOMEM. */

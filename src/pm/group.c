@@ -124,8 +124,8 @@ static void note_error(struct group_commit *g, int error)
 		__atomic_store_n(&g->error, error, __ATOMIC_RELAXED);
 }
 
-/* End the sync of a group: wake its members and nobody else, but for one member of the open group
- * if that may go at once.  Called with the mutex locked; unlocks it. */
+/* End the sync of a group: wake only its members, and one member of the open group if that may go
+ * at once.  Called with the mutex locked; unlocks it. */
 static void end_group(struct group_commit *g, struct group *group, uint64_t now, int error)
 {
 	enum { PART = 8 };
@@ -155,7 +155,7 @@ static void lead(struct group_commit *g, struct group *group, uint64_t now)
 {
 	learn(g, group);
 	g->syncing = true;
-	/* INV-GC1: whoever joins from now on is in the next group. */
+	/* INV-GC1: a thread that joins from now on is in the next group. */
 	g->open++;
 	struct group *next = &g->groups[g->open & 1];
 	next->first = NULL;
@@ -171,8 +171,8 @@ static void lead(struct group_commit *g, struct group *group, uint64_t now)
 }
 
 /* Return when the group's sync has ended.  Any member that is awake leads the group when it may go:
- * usually the one that comes last, so nobody has to wake a leader.  The first member looks after a
- * while by itself (INV-GC3).  Called with the mutex locked; unlocks it. */
+ * usually the one that comes last, so no member has to wake a leader.  The first member looks after
+ * a while by itself (INV-GC3).  Called with the mutex locked; unlocks it. */
 static void await_group(struct group_commit *g, struct group *group, uint64_t mine)
 {
 	const bool first = group->members == 1;

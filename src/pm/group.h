@@ -12,8 +12,8 @@
  *   INV-GC2  After a sync or a write has failed, no member ever returns 0: a failed fdatasync drops
  *           the pages that it did not write, and a later one succeeds without them (fsync(2)).
  *   INV-GC3  Every member returns.  A group goes when the sync before it has ended and a bounded
- *           time has passed.  Its first member sleeps no longer than that.  The sync waits for
- *           nobody.
+ *           time has passed.  Its first member sleeps no longer than that.  The sync waits for no
+ *           member.
  */
 #ifndef FUR_GROUP_H
 #define FUR_GROUP_H
@@ -37,7 +37,7 @@ struct group_commit {
 	pthread_mutex_t mutex;
 	int fd;
 	uint64_t open;  /* the number of the group that threads join now */
-	uint64_t ended; /* the last group whose sync has ended; read without the mutex, too */
+	uint64_t ended; /* the last group whose sync has ended; also read without the mutex */
 	bool syncing;
 	/* The errno of the first write or sync that failed, or 0.  Never cleared (INV-GC2). */
 	int error;

@@ -4,10 +4,10 @@
  *
  * The copy is a closed heap: its log is empty, and its heap is the image of the original with
  * everything below some durTS replayed.  The image is copied in pieces.  Meanwhile replays go on,
- * and each writes its entries to the copy, too, before it gives back the room of their records.
+ * and each also writes its entries to the copy before it gives back the room of their records.
  *
  *   INV-B1  When the last piece is copied, the copy's heap equals the image.  A piece is copied
- *           while nobody replays.  An entry that is replayed later goes to both.
+ *           while no thread replays.  An entry that is replayed later goes to both.
  *   INV-B2  The copy contains every update that was durable when the backup began: the last replay
  *           goes beyond all of them.
  *   INV-B3  The copy has its name only when it is complete and durable.
@@ -19,8 +19,8 @@
 #include "replay/replay.h"
 
 /* backup_heap - copy the heap of `d`, whose file is `from`, to the new file `path`.  `d` belongs to
- * the process that works on the heap, or works beside it (d->replays_for_worker); a heap that nobody
- * has open must be closed.  Holds the right to replay throughout.
+ * the process that works on the heap, or works beside it (d->replays_for_worker); a heap that no
+ * process has open must be closed.  Holds the right to replay throughout.
  * Durable: the copy and its name, before return.
  * Errors: FUR_EEXIST, FUR_ENOSPC, FUR_ENOMEM, FUR_ESYS, FUR_EBUSY (a replayer does not yield the
  *         right; beside: the working process ends meanwhile); those of replay_live().  There is no
@@ -32,8 +32,8 @@ FUR_MUST_USE int backup_heap(struct durability *d, const struct heap_file *from,
 FUR_MUST_USE int backup_copy(
         struct durability *d, const struct heap_file *from, const struct heap_file *to);
 
-/* backup_at_rest - copy the whole file as it is, with its log.  Nobody works on the heap, and the
- * caller has the right to replay: so nobody begins to, and nobody recovers the heap.
+/* backup_at_rest - copy the whole file as it is, with its log.  No process works on the heap, and
+ * the caller has the right to replay: so no process begins to, and none recovers the heap.
  * Errors: FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int backup_at_rest(const struct heap_file *from, const struct heap_file *to);
 

@@ -105,7 +105,7 @@ struct inspect_mend {
 
 /* Look for the one change that makes the marker of `durts` valid: of its durTS, of one byte of it,
  * or of one byte (one bit, where the record is long) of its record.  The checksum has 64 bits and
- * some 10^5 changes are tried, so one fits by chance with a probability of 2^-46.
+ * about 10^5 changes are tried, so one fits by chance with a probability of 2^-46.
  *
  * The function tries the changes in the mapping, and restores it before it returns; no other thread
  * or process may use the mapping meanwhile.  *budget is the number of bytes that may still be

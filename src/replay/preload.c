@@ -24,8 +24,8 @@ enum {
 	/* Probes of 1/64 of what is replayed before the first of them */
 	PROBE_PART = 64,
 	PROBE_LEAST_STEPS = 8,
-	/* A distance must be so much better than the default to replace it, in 1/1024: less than
-	 * the noise of a probe is no reason */
+	/* A distance must be better than the default by this much to replace it, in 1/1024: less
+	 * than the noise of a probe is no reason */
 	RATIO_ONE = 1024,
 	RATIO_BETTER = RATIO_ONE * 97 / 100,
 };

@@ -574,7 +574,7 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 	return error;
 }
 
-/* Replay until so many bytes of log are replayed, or no more is durable. */
+/* Replay until this many bytes of log are replayed, or no more is durable. */
 static int replay_most(struct durability *d, uint64_t most_bytes)
 {
 	uint64_t tail = ring_tail(d), end = tail, log_bytes = 0;
@@ -603,8 +603,9 @@ int replay_live(struct durability *d)
 }
 
 /* For an update that needs room: it, and all that wait for room too, stand still meanwhile.  So
- * replay no more than a part; whoever needs more calls again.  A part may store to 4000 pages that
- * this process has not stored to before, each of which costs a page fault of some microseconds.
+ * replay no more than a part; an update that needs more calls again.  A part may store to 4000
+ * pages that this process has not stored to before, each of which costs a page fault of a few
+ * microseconds.
  * In SYNC each call waits three times for the disk, whatever it has replayed: parts would halve
  * the rate of 64 threads (measured).  And several threads share large batches only. */
 static int replay_part(struct durability *d)

@@ -179,8 +179,8 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
-/* The server has ended with an error: one line is enough, if the operators' thread meets a
- * truncated file, too, before it is stopped. */
+/* The server has ended with an error: one line is enough, if the operators' thread also meets a
+ * truncated file before it is stopped. */
 static volatile sig_atomic_t told;
 
 /* The file became shorter while it was mapped, or cannot be read. */
