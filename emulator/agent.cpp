@@ -8,7 +8,8 @@
  *   - A line that the home side lost to the other one takes `contended`.  Otherwise the home side
  *     takes the time that its own caches and memory take.
  *   - A read-modify-write of the requesting side is performed in the home's memory.  No line moves,
- *     so the operation takes `miss` whoever else uses the line, and voids every cached copy of it.
+ *     so the operation takes `miss` no matter which threads use the line, and voids every cached
+ *     copy of it.
  *
  * Threads of both sides are coroutines like any other, so the rest of the machine needs to know
  * nothing else of the agent: conflicts (INV-E2), store buffers (INV-E4) and write-backs (INV-E5)

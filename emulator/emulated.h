@@ -118,7 +118,7 @@ enum emu_end {
 };
 
 /* Run f(arg) as thread 0.  If the result is not EMU_DONE, the other threads never run again, and
- * nobody releases the locks and memory that they held: the process should end soon. */
+ * the locks and memory that they held are never released: the process should end soon. */
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options,
         void (*f)(void *), void *arg);
 

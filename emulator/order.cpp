@@ -6,7 +6,7 @@
  * A round begins with no thread bound to a variable.  `at` is the step that comes next.  A thread
  * that is bound is held at a point if that is its own next step, and others come before it.  When
  * the last step has happened, or too long after the last that has, a new round begins, and lets go
- * whoever is held.
+ * every thread that is held.
  */
 #include "machine.hpp"
 
@@ -45,7 +45,7 @@ struct Round {
 	const emu_order *order;
 	uint64_t number;
 	int at;
-	Time until;                       /* nobody is held later */
+	Time until;                       /* no thread is held later */
 	Time since;                       /* the last step */
 	int bound[emu_order::MOST_STEPS]; /* the variables' threads, or NOBODY */
 	/* When threads that are held arrived, or NEVER.  Of a thread that an abort has taken out of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * toml_reader.hpp - reads machine descriptions.  Every key must be present, of its kind and
- * plausible, and no other key may be present: nobody can interpret the figures of a machine that is
- * not the one that was meant.
+ * plausible, and no other key may be present: the figures of a machine that is not the one that was
+ * meant are meaningless.
  */
 #ifndef FUR_EMULATED_TOML_READER_HPP
 #define FUR_EMULATED_TOML_READER_HPP

@@ -53,7 +53,7 @@ static long add(const char *text)
 		struct names *names = all_names();
 		struct name *added = fur_itm_alloc(sizeof *added);
 		if (!names || !added)
-			__transaction_cancel; /* all or nothing: a new list goes, too */
+			__transaction_cancel; /* all or nothing: a new list also goes */
 		*added = copy;
 		added->next = names->first;
 		names->first = added;

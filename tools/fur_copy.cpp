@@ -10,7 +10,7 @@
 namespace
 {
 
-/* Nobody has the heap open.  Keep it so while it is copied. */
+/* No process has the heap open.  Keep it so while it is copied. */
 int copy_closed(durability &d, const heap_file &file, const char *to)
 {
 	if (int error = heap_lock_file(file.fd, HEAP_LOCK_WORKER))

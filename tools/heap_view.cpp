@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_view.cpp - open a heap file, lock it if nobody else may work on it, map it privately; then
- * read its ring, its logs and its allocator through the library's own view (media/log_view.h).
+ * heap_view.cpp - open a heap file, lock it if no other process may work on it, map it privately;
+ * then read its ring, its logs and its allocator through the library's own view (media/log_view.h).
  */
 #include "heap_view.hpp"
 

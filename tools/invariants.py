@@ -12,7 +12,7 @@ A file defines an invariant in its head, as a line of a comment; deeper lines co
 
 Every other mention of an id in code, tests or pages is a citation.  An error is
   - an id that two places define, or that is cited and defined nowhere;
-  - an invariant that no code cites: nobody can tell what keeps it;
+  - an invariant that no code cites: nothing tells what keeps it;
   - a planted bug (tests/plants) whose invariant or case of the model does not exist, or whose case
     breaks another invariant.
 

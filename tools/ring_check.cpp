@@ -75,7 +75,8 @@ private:
 		report_.problems.push_back(
 		        {where, what, "restore the file from a copy", {}, false});
 	}
-	/* The mapping is private and nobody works on the file, so markers may be read in place. */
+	/* The mapping is private and no process works on the file, so markers may be read in
+	 * place. */
 	const media_marker *marker(uint64_t durts) const
 	{
 		return log_marker(&file_, durts);
@@ -167,8 +168,8 @@ private:
 		        &damage_);
 		if (error)
 			throw Refused(heap_.path + ": " + fur_errormsg());
-		/* Nobody reads the ring of a closed heap.  But the state word of a copy may contain
-		 * MEDIA_CLOSED while its ring holds later updates. */
+		/* No program reads the ring of a closed heap.  But the state word of a copy may
+		 * contain MEDIA_CLOSED while its ring holds later updates. */
 		if (closed_)
 			std::erase_if(damage_, [](const inspect_damage &d) {
 				return d.proof != INSPECT_OUTRUN && d.proof != INSPECT_REPLAYED;

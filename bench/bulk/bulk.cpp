@@ -8,7 +8,7 @@
  *
  * `locks` is the way of the paper on ccSLT, with libfur's table (bulk/claims.h): the update claims
  * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
- * claims its record, too.  So each record is atomic, as with `each`.
+ * also claims its record.  So each record is atomic, as with `each`.
  */
 #include "../common/driver.hpp"
 #include "../common/pin.hpp"
@@ -250,7 +250,7 @@ private:
 		/* As large as an update of all records needs it. */
 		for (f.log_bytes = 1 << 20; f.log_bytes < w_.records * (w_.bytes + 16) * 2;)
 			f.log_bytes *= 2;
-		f.max_threads = w_.threads + 4; /* aside() has one, too */
+		f.max_threads = w_.threads + 4; /* aside() also has one */
 		f.pm = o.tm_options.pm;
 		f.htm = w_.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
 		if (o.tm_options.machine_has_pm) {

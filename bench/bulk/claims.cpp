@@ -57,7 +57,7 @@ struct Samples {
 	std::vector<double> mean_ns;       /* of a claim and its release, of each round */
 	std::vector<double> mean99_ns;     /* the same, without the slowest 1 % of the groups */
 	uint64_t groups = 0, together = 0; /* groups in all; with the other thread running */
-	uint64_t busy = 0, asked = 0;      /* claims that found the bucket occupied, of so many */
+	uint64_t busy = 0, asked = 0;      /* claims that found the bucket occupied, out of all */
 };
 
 /* Has the other thread ended a request since the last look? */

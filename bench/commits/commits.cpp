@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * commits.cpp - small durable commits on a disk: libfur with FUR_PM_SYNC next to other databases,
- * in the same directory, one after the other in each round.  Next to them what libfur does when
- * nobody waits for a commit, and in memory.
+ * in the same directory, one after the other in each round.  Next to them what libfur does when no
+ * thread waits for a commit, and in memory.
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"

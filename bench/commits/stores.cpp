@@ -121,7 +121,7 @@ private:
 	char *values_ = nullptr;
 };
 
-/* Nobody waits for a commit; sync() waits for all of them. */
+/* Commits return without a wait; sync() waits for all of them. */
 class FurAsync final : public Fur
 {
 public:

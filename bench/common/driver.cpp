@@ -28,7 +28,7 @@ void Options::add_to(tools::CommandLine &line)
 	        "file that describes one");
 	line.option("--threads", threads, "number of threads, pinned to cores in turn");
 	line.option("--most-threads", most_threads,
-	        "make the system for runs of up to so many threads, at most the machine's; "
+	        "make the system for runs of up to this many threads, at most the machine's; "
 	        "default: --threads");
 	line.option("--seconds", seconds,
 	        "length of the measured window; in virtual time on an emulated machine");
@@ -62,7 +62,7 @@ void Options::add_to(tools::CommandLine &line)
 	        "--seconds; the rest is fixed by the command line.  Prints a line of JSON for each "
 	        "run; for one that failed, with its error and status");
 	line.flag("--phases", tm_options.phases,
-	        "measure the time in each phase; costs some ten nanoseconds per transaction");
+	        "measure the time in each phase; costs about ten nanoseconds per transaction");
 }
 
 void Options::check_run() const

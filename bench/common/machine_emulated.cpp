@@ -18,8 +18,8 @@ namespace
 {
 
 /* Neither this nor the data that it refers to lies on the process's stack: the kernel places the
- * stack anew each time, to 16 bytes, so the data would spread over lines differently, and one line
- * more or less to fetch changes the run. */
+ * stack anew each time, to 16 bytes, so the data would spread over lines differently, and fetching
+ * a single extra line changes the run. */
 struct alignas(128) Run {
 	Options o;
 	std::function<int(Options &)> run;

@@ -4,8 +4,8 @@
  * second.
  *
  * A thread's first block of a size is cut from memory that all threads share, inside its
- * transaction.  Once in some hundred blocks that costs nothing; but 64 threads that start together
- * abort each other, and that would be most of a short run.
+ * transaction.  Once in about a hundred blocks that costs nothing; but 64 threads that start
+ * together abort each other, and that would be most of a short run.
  */
 #ifndef BENCH_STOCK_HPP
 #define BENCH_STOCK_HPP

@@ -580,7 +580,7 @@ it natively.
 
 Three threads with short updates of random records, and one that changes all records again and
 again, by each of four ways; between two times it sleeps. Record locks are the paper's way, with
-libfur's table; a short update claims its record, too. EACH rests nine tenths of the time that it
+libfur's table; a short update also claims its record. EACH rests nine tenths of the time that it
 is given, so its calls take longer. The paper has no such figure.
 """
 

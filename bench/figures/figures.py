@@ -100,7 +100,7 @@ def add_selection(parser: Parser) -> None:
         default="fur",
         help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
         "preload near the memory, on upmem and pul-ndp; both with --quick, --build, --out and "
-        "--plot-only alone, ccslt with --machine, too; default: %(default)s",
+        "--plot-only alone, ccslt also with --machine; default: %(default)s",
     )
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"

@@ -237,8 +237,8 @@ class Setting:
     any number of threads makes as many transactions, warms the caches as much, and takes as long
     to run. thread_ms: by name of workload, else of program; least_ms: a workload's own lower bound
     of the window. `databases`: arguments of TPC-C, by Workload.database. `most_threads`: programs
-    load for so many, and so can load once for any number up to it; 0: they load for each run's own
-    number."""
+    load for this many, and so can load once for any number up to it; 0: they load for each run's
+    own number."""
 
     threads: tuple[int, ...]
     databases: Mapping[str, tuple[str, ...]]

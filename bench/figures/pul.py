@@ -34,7 +34,7 @@ CHUNK = 512
 GIB = 1 << 30
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = "osd^vx"
-# A time that is so much longer is as long; a throughput that is so much lower is as high.
+# A time up to this fraction longer counts as equal, and so does a throughput up to this much lower.
 LEVEL = 0.10
 
 

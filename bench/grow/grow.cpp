@@ -140,8 +140,9 @@ int main(int argc, char **argv)
 	line.option("--pm", s.pm, "the persistence domain").one_of({"emulated", "sync"});
 	line.option("--from-mib", s.from_mib, "the heap's first size").range(1, 1 << 20);
 	line.option("--to-mib", s.to_mib, "its largest size").range(1, 1 << 20);
-	line.option("--block-kib", s.block_kib, "each update allocates so much").range(1, 1 << 20);
-	line.option("--touch-bytes", s.touch_bytes, "and stores so much").range(8, 4096);
+	line.option("--block-kib", s.block_kib, "each update allocates this much")
+	        .range(1, 1 << 20);
+	line.option("--touch-bytes", s.touch_bytes, "and stores this much").range(8, 4096);
 	/* The update that finds its log full replays: a pause, but not one of growth.  With sync
 	 * it replays all logs, so there the size counts. */
 	line.option("--log-kib", s.log_kib, "each thread's log, a power of two").range(4, 1 << 20);

@@ -512,7 +512,7 @@ void flush(benchmark::State &state, uint64_t lines, uint64_t stride)
 		n += stride;
 	}
 }
-/* So many lines, others each time, under one fence. */
+/* This many lines, others each time, under one fence. */
 void BM_FlushLines(benchmark::State &state)
 {
 	uint64_t lines = static_cast<uint64_t>(state.range(0));

@@ -94,7 +94,7 @@ inline int run_crowd(bench::Options &o, const Settings &s)
 		o.tm_options.log_bytes = 1 << 16; /* a log per thread: 1 MiB each would be 1 GiB */
 	bench::FurTm tm(o.tm_options);
 	Crowd crowd(tm, o, s);
-	Crew crew(false); /* so many files may not be open */
+	Crew crew(false); /* that many files may not be open */
 	for (unsigned k = 0; k < o.threads; k++)
 		crew.add(0, [&crowd, k](Crew::View &t) { crowd.work(k, t); });
 	Measured measured[Crowd::MODES];

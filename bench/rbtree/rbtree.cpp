@@ -38,7 +38,7 @@ struct Workload {
 	{
 		return mix == "authors";
 	}
-	/* Keys are drawn from so many. */
+	/* Keys are drawn from this many. */
 	uint64_t range() const
 	{
 		return authors() ? uint64_t(AUTHORS_KEYS) : 2 * keys;

@@ -69,7 +69,7 @@ void check(int error)
 /* ---------------------------------------------------------------------- heap */
 
 /* Updates of words and of some bytes anywhere; with --bulk-records, half of them next to a bulk
- * update, and half after it.  Nobody closes the heap. */
+ * update, and half after it.  The heap is never closed. */
 class Filler
 {
 public:

@@ -42,7 +42,7 @@ enum : uint64_t {
 	HEAP_BYTES = 128 << 20,
 	KEPT_BYTES = 1 << 20,
 	LEAST_LOGS_MIB = 16,
-	/* Of updates that may have so many words: they have half of them */
+	/* Of updates that may have this many words: they have half of them */
 	WORDS_PER_MIB = 62500
 };
 
@@ -186,8 +186,7 @@ struct Compared {
 	double seconds, ratio; /* how many times as fast as the first */
 };
 
-/* Of all threads: the figure to compare by where other processes use the processors
- * too. */
+/* Of all threads: the figure to compare by where other processes also use the processors. */
 double cpu_seconds()
 {
 	timespec t;

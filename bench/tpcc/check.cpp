@@ -9,7 +9,7 @@ namespace tpcc
 
 namespace
 {
-/* Memory that nobody writes to. */
+/* Memory that no thread writes to. */
 struct AtRest {
 };
 template <class T>

@@ -3,7 +3,7 @@
  * backend.cpp - the back end near_emulated: ranks of interpreted elements, in virtual time.
  *
  * Each rank has a host with a clock of its own.  A launch runs the kernel to its end at once; the
- * clock says when near_poll() reports that.  Nobody can tell the difference: on an exclusive
+ * clock says when near_poll() reports that.  No program can tell the difference: on an exclusive
  * machine the host may not look before (INV-NM1), and on a coherent one the memory that it reads
  * while the kernel runs is that of the kernel's end, one of the states that a race allows.
  */
@@ -69,7 +69,7 @@ void check_most(const char *what, uint64_t asked, uint64_t most)
 {
 	if (asked > most)
 		throw std::runtime_error(std::to_string(asked) + " " + what + ": the machine has " +
-		                         std::to_string(most) + ", use at most so many");
+		                         std::to_string(most) + ", use at most that many");
 }
 
 void set_shape(Machine &m, const near_options &o)

@@ -100,7 +100,7 @@ private:
 		read_memories(d, memory);
 	}
 
-	/* All of them, so that a mistake in one that was not chosen is found, too. */
+	/* All of them, so that a mistake in one that was not chosen is also found. */
 	void read_memories(Description &d, const std::string &chosen)
 	{
 		enter("memory");

@@ -90,8 +90,8 @@ private:
 		std::deque<Tasklet *> waiting;
 	};
 
-	/* Execute instructions that follow, as far as they use nothing but registers: nobody can
-	 * tell when they were executed, and one tasklet's instructions in a row are faster than
+	/* Execute instructions that follow, as far as they use nothing but registers: no program
+	 * can tell when they were executed, and one tasklet's instructions in a row are faster than
 	 * those of many in turn.  Each still issues in its own cycle.  Returns how many. */
 	static unsigned run_ahead(
 	        const Insn *code, uint32_t instructions, const Scratch &scratch, Registers &r)
@@ -106,7 +106,7 @@ private:
 	}
 
 	/* Issue instructions until one of them is a call or a fault.  Returns its tasklet, or NULL
-	 * if nobody can go on.  Works on copies: the compiler must suppose that a store to the
+	 * if no tasklet can go on.  Works on copies: the compiler must suppose that a store to the
 	 * scratchpad changes everything else in memory. */
 	Tasklet *compute()
 	{

@@ -44,7 +44,7 @@
 namespace
 {
 
-/* Of bulk updates: their words; one comes after so many other updates of thread 0. */
+/* Of bulk updates: their words; one comes after BULK_EVERY other updates of thread 0. */
 enum : unsigned { THREADS = 4, HISTORY = 1 << 16, BULK_WORDS = 3000, BULK_EVERY = 20 };
 
 using Random = std::mt19937_64;

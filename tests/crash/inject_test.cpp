@@ -274,7 +274,8 @@ int main(int argc, char **argv)
 	Settings s;
 	tools::CommandLine line("inject-test", "each call of the library that can fail, failed: no "
 	                                       "crash, no hang, an error that helps, nothing lost");
-	line.option("--most", s.most, "so many calls of each kind and mode, evenly spread; 0: all");
+	line.option(
+	        "--most", s.most, "this many calls of each kind and mode, evenly spread; 0: all");
 	line.option("--only", s.only, "cases whose name, KIND:N:DOMAIN:MODE, has this in it");
 	line.option("--except", s.except, "not those whose name has this in it");
 	line.option("--seed", s.seed, "which calls --most takes");
@@ -282,7 +283,7 @@ int main(int argc, char **argv)
 	line.option("--patience", s.patience_s, "seconds after which a case hangs");
 	line.option("--repeat", s.repeat, "one case, KIND:N:DOMAIN:MODE");
 	line.option("--forgive", s.forgive, "do not count findings that have this in them");
-	line.flag("--remedies", s.remedies, "a message must say what to do, too");
+	line.flag("--remedies", s.remedies, "a message must also say what to do");
 	line.option("--plant", s.plant, "a bug the check must find")
 	        .one_of({"none", "ignore-error"});
 	if (auto status = tools::parse_or_exit_status(line, "inject-test", argc, argv))

@@ -624,7 +624,7 @@ int main(int argc, char **argv)
 	line.option("--pm", s.pm).one_of({"emulated", "sync"});
 	line.option("--isolation", s.isolation).one_of({"opacity", "snapshot"});
 	line.option("--dram-bytes", s.dram_bytes, "fur_options.dram_bytes; 0: no limit");
-	line.option("--recovery", s.recovery, "who recovers: fur_open, or fur-replayer, too")
+	line.option("--recovery", s.recovery, "who recovers: fur_open, or also fur-replayer")
 	        .one_of({"own", "once", "daemon"});
 	line.option(
 	        "--preload", s.preload, "how the fur-replayers preload; each: in turns every way");
@@ -632,7 +632,7 @@ int main(int argc, char **argv)
 	        "--recovery daemon: a shared object with the operator of the bulk updates");
 	line.flag("--daemon", daemon, "--recovery daemon");
 	line.flag("--small-log", s.small_log, "so little log that replay never rests");
-	line.flag("--large", s.large, "large updates, too");
+	line.flag("--large", s.large, "also large updates");
 	line.flag("--late", s.late, "all updates end with tickets");
 	line.flag("--churn", s.churn, "threads end all the time, also inside transactions");
 	line.flag("--grow", s.grow, "the heap grows");

@@ -104,7 +104,7 @@ def kills(heap):
         child.send_signal(signal.SIGKILL)
         child.wait()
         # Adds no keys, changes nothing.  Keys are drawn from 2 * KEYS; half of them are in the set
-        # at any time, give or take some hundred.
+        # at any time, give or take a few hundred.
         result = right(*base, "--keys", "1", "--update", "0", "--seconds", "0.05")
         assert 0.8 * KEYS < result["keys_at_end"] < 1.2 * KEYS, result
 

@@ -56,8 +56,8 @@ enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_B
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
  * one is so large that its stores are not logged (fresh memory). */
 enum { LARGE_EVERY = 3, LARGE_WORDS = 768, VERY_LARGE_WORDS = 3072 };
-/* GROWTH: at regular intervals an update adds a block to those that its thread keeps: up to so many
- * of 16 to 400 KiB, so the heap becomes some MiB larger with each ten of them. */
+/* GROWTH: at regular intervals an update adds a block to those that its thread keeps: up to
+ * ADD_MOST of 16 to 400 KiB, so the heap becomes a few MiB larger with every ten of them. */
 enum { ADD_EVERY = 8, ADD_MOST = 128 };
 
 /* BULK: words that are changed as a whole, and in portions (the log holds fewer), and updates of

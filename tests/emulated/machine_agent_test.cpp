@@ -91,7 +91,7 @@ uint64_t takes(F f)
 	return (emu_ticks() - before - look) / 1000;
 }
 
-/* By so much a plateau may differ from the paper's. */
+/* A plateau may differ from the paper's by this much. */
 void expect_within(uint64_t ns, uint64_t least, uint64_t most, const std::string &what)
 {
 	EXPECT_GE(ns, least * 8 / 10) << what;
@@ -120,7 +120,7 @@ TEST(Agent, ALineOfTheHost_TakesTheLinkOnce_AndIsThenCached)
 	                          }});
 	EXPECT_EQ(result[0], 800u) << "from the host";
 	EXPECT_EQ(result[1], 90u) << "from the device's cache";
-	EXPECT_EQ(result[2], 90u) << "a device executes in order, and waits for recent lines, too";
+	EXPECT_EQ(result[2], 90u) << "a device executes in order, and also waits for recent lines";
 	EXPECT_EQ(result[3], 800u) << "the host has written the line";
 	EXPECT_EQ(result[4], 90u);
 	EXPECT_EQ(result[5], 90u) << "the host has only read it";
@@ -464,7 +464,7 @@ TEST(Agent, ItsWrites_AbortTheHostsTransactions)
 }
 
 /* With the home at the device, the host's atomic operations go there, but for those of a
- * transaction: until it commits, nobody may see them. */
+ * transaction: until it commits, no other thread may see them. */
 TEST(Agent, AHostsTransactionKeepsItsAtomics)
 {
 	std::string text = tsx_with_agent();

@@ -45,7 +45,7 @@ uint64_t against(
         emu_tx kind, const Body &inside, const Body &other, const std::string &machine = "power9");
 
 /* Work until the virtual time `ns`.  emu_work() alone would take longer on a core that other
- * threads use, too. */
+ * threads also use. */
 inline void work_until(uint64_t ns)
 {
 	while (emu_ticks() < ns * 1000)

@@ -386,7 +386,7 @@ TEST(Machine, ARecentLineInTheL1_IsNotWaitedFor)
 	                }});
 	const uint64_t look = result[1] - 1800;
 	EXPECT_EQ(result[0] - look, 300u);
-	EXPECT_EQ(result[2] - look, 300u) << "within an overlap, too";
+	EXPECT_EQ(result[2] - look, 300u) << "also within an overlap";
 	EXPECT_EQ(result[3] - look, 300u) << "out of the store buffer";
 	EXPECT_GT(result[4] - look, 40000u) << "but another core has taken it";
 }

@@ -216,7 +216,7 @@ void invoke(bool update)
 void attempt()
 {
 	Tx &tx = *open_tx(current_thread());
-	/* The machine reports aborts.  Nobody reports a defeat: the body runs again. */
+	/* The machine reports aborts.  A defeat is not reported: the body runs again. */
 	if (tx.begun && !tx.aborted) {
 		aborted();
 		run.counts.defeated++;
@@ -279,8 +279,8 @@ void committing(Becomes how, uint64_t number)
 	tx.number = number;
 	tx.high = run.order.size();
 	event(Kind::COMMITTING, index_of(tx));
-	/* In place: nobody sees its stores before it lets readers in, and nothing else becomes
-	 * visible meanwhile. */
+	/* In place: no other thread sees its stores before it lets readers in, and nothing else
+	 * becomes visible meanwhile. */
 	if (how == Becomes::VISIBLE_NOW && !tx.writes.empty())
 		becomes_visible(tx);
 }

@@ -55,7 +55,7 @@ void forget(uint64_t at, size_t bytes);
 enum class Becomes {
 	/* When the machine commits its hardware transaction, or when software says so: visible() */
 	VISIBLE_LATER,
-	/* It stores in place, and nobody sees that before it has ended */
+	/* It stores in place, and no other thread sees that before it has ended */
 	VISIBLE_NOW,
 	/* It is published: when the machine commits a hardware transaction that stores for it, or
 	 * by stored().  If that transaction aborts, the update does not. */

@@ -116,7 +116,7 @@ protected:
 		softtsx::clear_regions();
 		softtsx::thread_end();
 	}
-	/* Structs for so many threads at a time, all with logs. */
+	/* Structs for THREADS threads at a time, all with logs. */
 	void make_threads()
 	{
 		std::vector<std::thread> threads;
@@ -132,7 +132,7 @@ protected:
 			t.join();
 		nest(pair_, true);
 	}
-	/* The memory after so many calls of add_one(). */
+	/* The memory after this many calls of add_one(). */
 	void expect_counts(long heap, long outside)
 	{
 		EXPECT_EQ(pair_->a, heap);

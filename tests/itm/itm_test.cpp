@@ -191,7 +191,7 @@ TEST_F(Itm, EachType_InTheHeapAndOutside)
 		EXPECT_TRUE(own);
 		own = true;
 		set_cancelled(types, 6, &own);
-		EXPECT_TRUE(own); /* it is undone, too */
+		EXPECT_TRUE(own); /* it is also undone */
 		__transaction_atomic
 		{
 			later = all_are(types, 5);

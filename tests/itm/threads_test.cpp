@@ -308,7 +308,7 @@ TEST_F(Itm, APointerToUnsafeCode_MakesATransactionIrrevocable)
 	EXPECT_EQ(sum_inside(pair_), 26);
 }
 
-/* A function with an atomic block logs its stores there, too. */
+/* A function with an atomic block also logs its stores there. */
 TEST_F(Itm, AnAtomicBlock_CalledByUnsafeCode)
 {
 	uint64_t before = heap_.stats().log_entries;

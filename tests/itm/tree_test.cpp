@@ -262,7 +262,7 @@ struct Progress {
 	std::atomic<uint64_t> acknowledged[THREADS];
 };
 
-/* A thread's keys after so many of its operations. */
+/* A thread's keys after this many of its operations. */
 std::set<long> keys_after(int thread, uint64_t operations)
 {
 	std::set<long> keys;

@@ -169,7 +169,7 @@ proctype update(byte me)
 	if
 	:: late && async ->
 		if
-		:: true -> goto over /* nobody waits */
+		:: true -> goto over /* no process waits */
 		:: true -> skip
 		fi
 	:: else

@@ -15,7 +15,7 @@
  *              visible
  *
  * Checked: an operator never maps half of an update, while its request runs; a bulk update commits
- * what it makes of the newest value; nobody stores to the block that its next owner has.
+ * what it makes of the newest value; no process stores to the block that its next owner has.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found:
  *   COPYFREE    the operator copies without the right to replay (INV-OP1)

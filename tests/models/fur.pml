@@ -85,9 +85,9 @@
  *                 before it releases the lock
  *
  * PAPER is a protocol of its own.  Every update and reader takes a time from a clock at its begin,
- * and an update takes another one after its isolation wait.  Nobody waits for an update whose
- * second time is later than their begin.  An update waits before it writes its marker, which names
- * nothing.
+ * and an update takes another one after its isolation wait.  No transaction waits for an update
+ * whose second time is later than its own begin.  An update waits before it writes its marker,
+ * which names nothing.
  */
 #ifndef NR
 #define NR 1

@@ -14,9 +14,9 @@
  *   -DTIMEOUT      the leader may stop draining once, and let readers in
  *   -DHWPUB        the leader publishes in a hardware transaction first, and exclusively after an
  *                  abort
- *   -DHARD         there is a hardware update, too; its loads are tracked
+ *   -DHARD         there is also a hardware update; its loads are tracked
  *   -DHARD -DROT   the same, but its loads are not tracked, and it appears in active[]
- *   -DINPLACE      there is an update in place, too; it may roll back
+ *   -DINPLACE      there is also an update in place; it may roll back
  *   -DCOLLIDE      all lines have the same stamp
  *
  * Workloads:
@@ -111,8 +111,8 @@ byte act[N];          /* active[].seq: 0, or its kind and 4 times the number of 
 mtype = { NONE, WAITING, CLAIMED, DONE, DEFEATED };
 mtype req[NS] = NONE;
 
-/* Of each software update, for whoever publishes it: the values that it has loaded, and the words
- * whose loads it has logged (bits). */
+/* Of each software update, for the process that publishes it: the values that it has loaded, and
+ * the words whose loads it has logged (bits). */
 byte val[NS * W];
 byte logged[NS];
 #define VAL(m, k) val[(m) * W + (k)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """fur-copy beside a program that works on the heap: each copy is sound, has every update that was
-acknowledged before, and a state that the heap once had; with a replayer alongside, too; and when
+acknowledged before, and a state that the heap once had; also with a replayer alongside; and when
 fur-copy or the program is killed.
 
     copy_test.py FUR_COPY VICTIM FUR_CHECK FUR_REPLAYER
@@ -83,7 +83,7 @@ def copies(work, rounds):
 
 
 def copier_killed(work, rounds):
-    """Kill fur-copy so many times.  If it ends before, the next kill comes sooner."""
+    """Kill fur-copy `rounds` times.  If it ends before, the next kill comes sooner."""
     killed, latest = 0, 0.01
     while killed < rounds:
         with subprocess.Popen([fur_copy, work.heap, work.copy]) as copier:

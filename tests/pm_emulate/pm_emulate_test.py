@@ -215,7 +215,7 @@ def heaps(place):
     assert subprocess.run(check).returncode == 0
     program, _ = victim_on(place, "--updates", "1000000")
     good(*quiet, "--fail-at", "flush:2000", "--", *program)
-    # The power fails under recovery, too; the next recovery does its work again.
+    # The power also fails under recovery; the next recovery does its work again.
     recover = [replayer, "--quiet", "--once", "--heap", heap]
     good("--quiet", "--fail-at", "fence:2", "--lines", "dropped", "--", *recover)
     assert subprocess.run(check).returncode == 0

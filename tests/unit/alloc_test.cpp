@@ -411,7 +411,7 @@ TEST_F(Free, OfWhatIsNoBlock_IsRefused)
 		EXPECT_EQ(free_result(p + usable), FUR_EFREE)
 		        << n << ": not carved yet, of this thread's range";
 		EXPECT_EQ(free_result(p + 65536 - 65536 % usable - usable), FUR_EFREE)
-		        << n << ": not carved yet, of nobody's range";
+		        << n << ": not carved yet, of no thread's range";
 		EXPECT_EQ(free_result(p + 8), FUR_EFREE) << n << ": inside a block";
 		EXPECT_EQ(free_result(static_cast<char *>(fur_base(heap_)) + 128), FUR_EFREE);
 		EXPECT_EQ(free_result(this), FUR_EFREE);

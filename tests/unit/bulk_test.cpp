@@ -98,7 +98,7 @@ protected:
 		heap_of_.reset();
 	}
 
-	/* A block of so many bytes, all of this value, in root 0. */
+	/* A block of `bytes` bytes, all of this value, in root 0. */
 	uint8_t *block(size_t bytes, uint8_t value = 0)
 	{
 		return fur::update(self_, [&](fur_update *tx) {
@@ -334,7 +334,7 @@ protected:
 		return o;
 	}
 	BulkBeside() : Software(options()) {}
-	/* So many records of 64 bytes. */
+	/* `count` records of 64 bytes. */
 	uint64_t *zeroed_records(uint64_t count)
 	{
 		return fur::update(self_, [&](fur_update *tx) {

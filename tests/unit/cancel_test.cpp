@@ -114,7 +114,8 @@ TEST_F(Cancel, WhileThePageLimitIsChecked_TheLimitStays)
 	}));
 	uint64_t before = heap.stats().times_handed_back;
 	write_pages(self);
-	EXPECT_GT(heap.stats().times_handed_back, before) << "nobody looks at the limit any more";
+	EXPECT_GT(heap.stats().times_handed_back, before)
+	        << "no thread looks at the limit any more";
 }
 
 struct Writer {

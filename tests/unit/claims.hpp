@@ -68,7 +68,7 @@ protected:
 		while (!holds())
 			sched_yield();
 	}
-	/* Wait until so many threads, of all processes, are here. */
+	/* Wait until this many threads, of all processes, are here. */
 	void meet(uint64_t threads)
 	{
 		arch_fetch_add(&shared_->done, 1);

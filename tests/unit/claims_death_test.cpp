@@ -115,8 +115,8 @@ TEST_F(ClaimsDeath, ClaimsOfTheLivingRemain)
 	EXPECT_EQ(*slot(1, 1), 0u);
 }
 
-/* INV-CL4: the dead thread emptied slot 0, and woke nobody.  A newcomer that had looked before took
- * slot 0: it has no mark there, and does not know that somebody sleeps. */
+/* INV-CL4: the dead thread emptied slot 0, and woke no other.  A newcomer that had looked before
+ * took slot 0: it has no mark there, and does not know that a thread sleeps. */
 TEST_F(ClaimsDeath, SleeperBehindANewcomerIsServed)
 {
 	const uint64_t bucket = 2;
@@ -218,7 +218,7 @@ private:
 
 constexpr uint64_t BUCKET = 7;
 
-/* Nobody waits: it dies before, in, between or after take and release. */
+/* No thread waits: it dies before, in, between or after take and release. */
 TEST_F(ClaimsStepped, TakeAndReleaseAlone)
 {
 	bool over = false;

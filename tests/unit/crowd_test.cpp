@@ -77,7 +77,7 @@ TEST_F(Crowd, DefeatedUpdateStaysInside)
 		EXPECT_EQ(place().inside, 1u);
 		uint64_t old = fur_load(tx, word(0));
 		if (runs++ == 0)
-			other_.run([&](fur_thread *t) { /* nobody calls it: it goes in by itself */
+			other_.run([&](fur_thread *t) { /* it is not called: it goes in by itself */
 				fur::update(t, [&](fur_update *u) {
 					EXPECT_EQ(place().inside, 2u);
 					fur_store(u, word(0), old + 1);
@@ -164,7 +164,7 @@ TEST_F(Crowd, IsCounted)
 	EXPECT_EQ(count(), 1u);
 	EXPECT_EQ(count(), 0u);
 	c.place[0].waiting = 2;
-	EXPECT_EQ(count(), 1u) << "threads that sleep want a core, too";
+	EXPECT_EQ(count(), 1u) << "threads that sleep also want a core";
 	c.place[0].waiting = 0;
 }
 

@@ -144,7 +144,7 @@ protected:
 	{
 		const auto *base = static_cast<const uint8_t *>(fur_base(heap));
 		auto *at = static_cast<node *>(fur_root(heap, 0));
-		/* The program's list is damaged, too, if its blocks were given out again. */
+		/* The program's list is also damaged if its blocks were given out again. */
 		for (unsigned most = 5000; at && most; most--) {
 			const auto offset =
 			        static_cast<uint64_t>(reinterpret_cast<const uint8_t *>(at) - base);

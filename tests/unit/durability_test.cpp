@@ -279,7 +279,7 @@ TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 
 TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
 {
-	/* An update of another thread, which is in nobody's way until then. */
+	/* An update of another thread, which is in no other's way until then. */
 	commit third{};
 	third.me = 2;
 	third.id = ID;
@@ -324,7 +324,7 @@ TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
 	EXPECT_TRUE(names(marker(later + 1), later));
 	a_while();
 	EXPECT_FALSE(update_beside.returned()) << "a failure would lose third's, and so all three";
-	EXPECT_EQ(in_nondurable(), 2u) << "so that those that have read from it wait, too";
+	EXPECT_EQ(in_nondurable(), 2u) << "so that those that have read from it also wait";
 	EXPECT_EQ(durability_abort(&d_, &third), 0);
 	while (!update_beside.returned())
 		std::this_thread::yield();
@@ -416,7 +416,7 @@ TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 	std::thread update([&] { free = lock_wait_free(&h, OTHER); });
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
-	/* So many turns of others, in none of which it was awake when the lock was free. */
+	/* HTM_LOCK_TURNS turns of others, in none of which it was awake when the lock was free. */
 	__atomic_fetch_add(&h.lock.turn, uint64_t(HTM_LOCK_TURNS), __ATOMIC_SEQ_CST);
 	arch_futex_wake_all(arch_futex_of(&h.lock.turn));
 	update.join();

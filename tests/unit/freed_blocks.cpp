@@ -77,7 +77,7 @@ void load_in_a_rerun_update(Job &job)
 	fur::update(job.self, fur::rerun, [&](fur_update *tx) { seen = fur_load(tx, p + 7); });
 }
 
-/* A thread that meets nobody runs its updates in place after a while. */
+/* A thread that meets no other runs its updates in place after a while. */
 void load_in_place(Job &job)
 {
 	uint64_t *p = job.freed(64), *other = job.alloc(8);

@@ -101,7 +101,7 @@ TEST_P(Fresh, AnUpdateLargerThanItsLog_Commits_AndSurvivesAKill)
 	expect_table(heap.get(), 0, N, 1000);
 }
 
-/* The allocator gives itself the chunks by which the heap grows: nobody has used them. */
+/* The allocator gives itself the chunks by which the heap grows: they are unused. */
 TEST_P(Fresh, ATableForWhichTheHeapGrows_IsFreshToo)
 {
 	constexpr uint64_t N = 4 * MIB / 8;

@@ -70,7 +70,7 @@ protected:
 			fur_store(tx, &block->next, first);
 			fur_store(tx, &block->number,
 			        first ? fur_load(tx, &first->number) + 1 : uint64_t(1));
-			/* Its last word, too. */
+			/* Also its last word. */
 			auto *end = reinterpret_cast<uint64_t *>(block) + bytes / 8 - 1;
 			fur_store(tx, end, uint64_t(bytes));
 			fur_set_root(tx, 0, block);

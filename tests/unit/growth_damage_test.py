@@ -155,7 +155,7 @@ os.truncate(heap, used)
 poke(STATE, bytes(8))  # not closed: the trailer may have had a proof of damage
 expect_lost("truncated")
 
-# Too short, and the size is damaged, too.
+# Too short, and the size is also damaged.
 fresh()
 os.truncate(heap, used)
 poke(SIZE[0], bytes(8))

@@ -72,7 +72,7 @@ protected:
 		};
 	}
 
-	/* Replay as a replayer does, which has the file open, too. */
+	/* Replay as a replayer does, which also has the file open. */
 	void replay_beside()
 	{
 		struct heap_file file = {};

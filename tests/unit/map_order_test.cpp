@@ -181,7 +181,7 @@ TYPED_TEST(OrderedMaps, InsertionsAtOneSpot_KeepTheTreeLow)
 		const auto &key = from_below ? keys[low++] : keys[--high];
 		this->update([&](fur_update *tx) {
 			this->map_->insert(tx, key, TestFixture::Value::value(1));
-			/* Chains of nodes with one child, too. */
+			/* Also chains of nodes with one child. */
 			if (low > 2 && low % 3 == 0)
 				this->map_->erase(tx, keys[low - 2]);
 		});

@@ -93,7 +93,7 @@ public:
 		EXPECT_TRUE(result_ == 0 || result_ == expected_) << result_;
 		return server_end(std::exchange(server_, nullptr));
 	}
-	/* It may end with this error, too. */
+	/* It may also end with this error. */
 	void expect_result(int error)
 	{
 		expected_ = error;

@@ -129,7 +129,7 @@ TEST_P(EachOnADisk, ThatIsFullHalfWay_OtherUpdatesGetTheError)
 	o.max_bytes = 64 * MIB;
 	begin(o);
 	Helper other(heap_->get());
-	other.run([](fur_thread *) {}); /* its log needs room, too */
+	other.run([](fur_thread *) {}); /* its log also needs room */
 	Job each = job();
 	uint64_t errors = 0;
 	auto take_all = [&](fur_thread *t) {

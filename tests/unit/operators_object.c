@@ -12,7 +12,7 @@
 
 struct add_arg {
 	uint64_t add;
-	uint64_t skip; /* every so many records, one stays as it is; 0: none */
+	uint64_t skip; /* one record in `skip` stays as it is; 0: none */
 	uint64_t us;   /* how long each call takes */
 };
 

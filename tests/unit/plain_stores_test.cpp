@@ -127,7 +127,7 @@ TEST_F(PlainStores, InAnUpdate)
 	        KilledBySignal(SIGABRT), "index 0, in an update");
 }
 
-/* A thread that meets nobody stores in place after a while. */
+/* A thread that meets no other stores in place after a while. */
 TEST_F(PlainStores, InAnUpdateInPlace)
 {
 	EXPECT_EXIT(in_new_heap([&](fur::Thread &self, uint64_t *p) {

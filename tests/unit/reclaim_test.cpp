@@ -368,7 +368,7 @@ TEST_F(ReclaimRandom, CensusAgreesWithAShadow)
 }
 
 /* The inner updates of step() join the outer one: each step meets the state that the steps before
- * it have left, and that nobody else sees yet. */
+ * it have left, and that no other thread sees yet. */
 TEST_F(ReclaimRandom, ManyStepsInOneUpdate_AgreeWithAShadow)
 {
 	const char *given = getenv("FUR_SEED");

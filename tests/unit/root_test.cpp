@@ -252,7 +252,7 @@ TEST_F(Roots, AStringOfMoreThan4GiB_IsRefused)
 {
 	auto *text = root<RootText>("text");
 	char c = 'x';
-	const std::string_view huge(&c, (size_t(1) << 32)); /* nobody looks at it */
+	const std::string_view huge(&c, (size_t(1) << 32)); /* no code looks at it */
 	EXPECT_THROW(
 	        update([&](fur_update *tx) { text->text.assign(tx, huge); }), std::length_error);
 	EXPECT_THROW(

@@ -179,7 +179,7 @@ TEST_F(Scan, OfAProgramThatIsKilled_EndsToo_AndTheHeapOpens)
 	close(ends[1]);
 	kill(child, SIGKILL);
 	waitpid(child, nullptr, 0);
-	/* The end of the pipe comes when the scan's process has ended, too. */
+	/* The end of the pipe comes when the scan's process has also ended. */
 	char byte;
 	EXPECT_EQ(read(ends[0], &byte, 1), 0);
 	close(ends[0]);

@@ -172,7 +172,7 @@ protected:
 		other_.run([&](fur_thread *t) { value = get(t, from); });
 		return value;
 	}
-	/* Both threads can update and read: nobody has kept the turn, or readers out. */
+	/* Both threads can update and read: no thread has kept the turn, or readers out. */
 	void expect_sound()
 	{
 		const htm &h = heap_.get()->htm;

@@ -502,7 +502,7 @@ TEST_P(Errors, FullLog_IsNone)
 		});
 		uint64_t shared = small.stats().lock_commits;
 		for (uint64_t round = 1; round <= 300; round++) {
-			/* The ring, of 64 slots, is full more than once, too. */
+			/* The ring, of 64 slots, is also full more than once. */
 			update_in(
 			        GetParam(),
 			        [&](fur_update *tx) {

@@ -445,7 +445,7 @@ TEST_F(Space, ReflinkedHeap_OnAFullDisk_IsRefusedAndNotKilled)
 		fur::Options o = small_options();
 		o.heap_bytes = 16 << 20;
 		fur::Heap::create(heap, o).close();
-		/* Blocks that nobody has written yet are the heap's all the same. */
+		/* Blocks that no program has written yet are the heap's all the same. */
 		fill_disk(place);
 		fur::Heap::open(heap, o).close();
 		ASSERT_EQ(truncate((place + "/filler").c_str(), 0), 0);

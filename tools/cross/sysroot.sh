@@ -6,8 +6,7 @@
 #     tools/cross/sysroot.sh ppc64le|aarch64 DIRECTORY
 #
 # It fetches packages (tools/setup.sh, @sysroot) with an apt configuration of its own, and unpacks
-# them with dpkg -x: the system's package state stays as it is, and nobody has to add a foreign
-# architecture to it.
+# them with dpkg -x: the system's package state stays as it is, and needs no foreign architecture.
 set -eu
 
 case $#:${1-} in

@@ -47,7 +47,7 @@ bool model_miss(uint32_t region, uint64_t offset)
 		return false;
 	uint64_t tag = ((uint64_t)region << 48 | offset / ARCH_FLUSH_LINE) + 1; /* 0: empty */
 	uint64_t *place = &tags[(tag * UINT64_C(0x9e3779b97f4a7c15) >> 20) & tags_mask];
-	/* Relaxed is enough: a lost update means one cached line more or less. */
+	/* Relaxed is enough: a lost update means one cached line too many or too few. */
 	if (arch_load(place) == tag)
 		return false;
 	arch_store(place, tag);

@@ -126,7 +126,7 @@ static std::set<pid_t> our_descendants()
 
 /* Kill all processes that descend from us, and reap them.  First stop them, and those that they
  * started meanwhile, so that none sees another one die: the power is off.  No number can pass to
- * another process in between, for nobody else reaps them. */
+ * another process in between, for no other process reaps them. */
 static void kill_descendants()
 {
 	for (std::set<pid_t> stopped, now; (now = our_descendants()) != stopped; stopped = now)

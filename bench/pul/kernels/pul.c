@@ -2,9 +2,9 @@
  *
  * pul.c - operators of a database on random records, with preload and unload (pul.h).
  *
- * An engine tells only whether a queue is empty, so nobody can wait for one preload.  The slots
- * are two halves of `distance` records: one half is filled, the other one consumed, and a wait
- * separates the rounds.  In a round, PUL_BATCH begins all transfers and then computes;
+ * An engine tells only whether a queue is empty, so a tasklet cannot wait for one preload.  The
+ * slots are two halves of `distance` records: one half is filled, the other one consumed, and a
+ * wait separates the rounds.  In a round, PUL_BATCH begins all transfers and then computes;
  * PUL_SEQUENTIAL computes after each.  So the last transfer of a sequential round has one record's
  * time to arrive, that of a batch has all.
  *
@@ -179,7 +179,7 @@ ALWAYS_INLINE char *preload_next(struct tasklet *t, char *slot)
 	return slot + t->transfer;
 }
 
-/* Fill `to` with so many records, and consume n records of `from`. */
+/* Fill `to` with `fill` records, and consume n records of `from`. */
 ALWAYS_INLINE void round_of(struct tasklet *t, char *to, uint32_t fill, char *from, uint32_t n,
         const enum pul_strategy strategy, const enum pul_operator op)
 {

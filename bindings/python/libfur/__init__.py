@@ -800,7 +800,7 @@ class Heap:
         self._check(_lib.fur_backup(self._heap(), _path(path)))
 
     def grow(self, size: int) -> None:
-        """Let the heap have so many bytes, up to max_bytes.  Raises Error."""
+        """Let the heap have this many bytes, up to max_bytes.  Raises Error."""
         self._check(_lib.fur_grow(self._heap(), _number(size, "the size", 64)))
 
     # ---------------------------------------------------------------- transactions

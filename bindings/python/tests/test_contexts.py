@@ -319,7 +319,7 @@ class Contexts(ContextTest):
             self.assertIsInstance(self.other.do(g.close), libfur.Error)
             self.assertEqual(m["k"], "v")
             self.expect(k="v")
-            # One that nobody closes ends with its last reference.
+            # One that is never closed ends with its last reference.
             g = generator(block)
             next(g)
             del g

@@ -28,7 +28,7 @@ FILES = (libfur.__file__, __file__)
 NEVER = {dis.opmap[name] for name in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT") if name in dis.opmap}
 
 
-# Where each step opens a heap, or waits for another thread: every so many instructions.
+# Where each step opens a heap, or waits for another thread: every STRIDE instructions.
 STRIDE = 1 if "EACH_INSTRUCTION" in os.environ else 3
 
 

@@ -243,7 +243,7 @@ impl Heap {
         let name = c_string(path.as_ref().as_os_str().as_bytes(), "path")?;
         check(unsafe { sys::fur_backup(self.raw.as_ptr(), name.as_ptr()) }).map(drop)
     }
-    /// Let the heap have so many bytes, up to [`Options::max_bytes`].
+    /// Let the heap have this many bytes, up to [`Options::max_bytes`].
     pub fn grow(&self, bytes: u64) -> Result<()> {
         check(unsafe { sys::fur_grow(self.raw.as_ptr(), bytes) }).map(drop)
     }

@@ -93,7 +93,7 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "libfur: machine, workload, isolation, --replayer, --dram and --pm-write-ns by the "
 	        "seed");
 	line.option("--until-idle", o.until_idle,
-	        "end after so many seeds in a row that brought no new pair of points of two "
+	        "end after this many seeds in a row that brought no new pair of points of two "
 	        "threads, one right after the other");
 	line.option("--jobs", o.jobs, "processes at a time; default: one for each processor");
 	line.option("--history", o.history, "file for the history of the run (one seed)");

@@ -26,8 +26,8 @@ static bool publishes_bulk(const redo_log *log, const durability *d)
 	       explore::run.thread_of[log - d->redo] == explore::run.bulk_thread;
 }
 
-/* In place, nobody sees the stores before this function returns: readers are shut out, and a
- * software body that loads a stored word waits until the publication is over.  In a hardware
+/* In place, no other thread sees the stores before this function returns: readers are shut out, and
+ * a software body that loads a stored word waits until the publication is over.  In a hardware
  * transaction the machine reports when they are visible.  With keep_undo the update goes on, in
  * place. */
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)

@@ -84,7 +84,7 @@ void fur_promote(Recorded<Tx> *r, void *p)
 		oracle::write(r->offset(word), fur_load(r->tx, word));
 }
 
-/* The length of a large block, which was allocated with so many bytes; 0: it is a small one.  The
+/* The length of a large block, which was allocated with `asked` bytes; 0: it is a small one.  The
  * length that the heap has may be in a store buffer still, where a question that takes no time does
  * not find it. */
 constexpr size_t large_bytes(size_t asked)
@@ -123,7 +123,7 @@ void fur_free(Recorded<Tx> *r, void *p)
 	forget(r, p, 0);
 	fur_free(r->tx, p);
 }
-/* The same for a block that was allocated with so many bytes. */
+/* The same for a block that was allocated with `bytes` bytes. */
 template <class Tx>
 void free_sized(Recorded<Tx> *r, void *p, size_t bytes)
 {

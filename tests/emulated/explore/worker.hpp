@@ -275,7 +275,7 @@ private:
 		*word = h.after[number];
 		return h.before[number] != h.after[number]; /* some stay as they are */
 	}
-	/* Its reads and writes are those of the last calls; nobody else stores meanwhile. */
+	/* Its reads and writes are those of the last calls; no other thread stores meanwhile. */
 	void bulk_publishes(BulkHistory &h)
 	{
 		for (int k = 0; k <= BULK_RECORDS; k++)
@@ -310,7 +310,7 @@ private:
 		job.bytes = BULK_BYTES;
 		job.extents = extents;
 		job.n = 2;
-		/* So few records are one portion, so that EACH changes them in one update, too. */
+		/* So few records are one portion, so that EACH also changes them in one update. */
 		job.atomic = each ? FUR_BULK_EACH : FUR_BULK_WHOLE;
 		if (by_operator % 4) {
 			/* A third is cancelled, if it takes so long. */
@@ -405,7 +405,7 @@ private:
 	}
 
 	/* A transaction that ends with a ticket.  Perhaps this thread waits for it; or it hands it
-	 * over, and waits for the ticket that it finds there; or nobody waits. */
+	 * over, and waits for the ticket that it finds there; or no thread waits. */
 	template <class Reads>
 	void read_later(Reads reads)
 	{

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * large.c - a kernel of some 6,000 instructions: too many for a DPU, and few enough for PUL's
+ * large.c - a kernel of about 6,000 instructions: too many for a DPU, and few enough for PUL's
  * cores.
  */
 #include "near/kernel.h"
