@@ -6,6 +6,10 @@ length    A function has at most 60 lines, from the line with its name to its cl
 width     A line has at most 100 columns (a tab goes to the next multiple of 8) in C, C++, Python,
           shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
           blocks, and generated pages.
+words     Comments, docstrings, pages and, outside tests and examples, messages do without `nobody`,
+          `whoever`, `had better`, `more or less`, `some ten` for about ten, `so many` and `so much`
+          without a `that`, `as large as it may`, and a `, too` that ends a sentence.  Excepted:
+          identifiers, code, and what stands between backticks.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
@@ -33,7 +37,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,15 +101,15 @@ def measure_lengths(kind: str, functions: list[tree.Function]) -> Iterator[Offen
 LINK_ONLY = re.compile(r"\W*(\[[^\]]*\](: |\())?<?https?://\S+$|\W*\[[^\]]*\]\([^)]*\)\W*$")
 
 
-def prose_of(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a Markdown page that are neither table nor code."""
+def prose_of(text: str, tables: bool = False) -> Iterator[tuple[int, str]]:
+    """The lines of a Markdown page that are no code, and no table unless `tables` asks for them."""
     fenced = indented = blank = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         indented = bool(re.match(r"    |\t", line)) and (indented or blank) or indented and not line
         blank = not line
-        if not fenced and not indented and not line.lstrip().startswith("|"):
+        if not fenced and not indented and (tables or not line.lstrip().startswith("|")):
             yield number, line
 
 
@@ -117,6 +122,83 @@ def check_width(root: Path, file: str, kind: str) -> Iterator[Offence]:
         columns = len(line.expandtabs(8))
         if columns > WIDEST and not LINK_ONLY.match(line):
             yield Offence("width", file, f"{number}: {columns} columns")
+
+
+# ---------------------------------------------------------------------------- words
+
+# What a native speaker would not write in a manual.  END is the end of a comment, text or cell.
+END = "\0"
+WORDS = re.compile(
+    r"\b(?:nobody|whoever|had\s+better|more\s+or\s+less|as\s+\w+\s+as\s+it\s+may"
+    r"|some\s+(?:\d|(?:ten|dozen|hundred|thousand|million)s?\b)"
+    r"|so\s+(?:many|much)\b(?![^.;:\0]*\bthat\b))"
+    r"|,\s+too(?=\s*[.;:?!)|\0])",
+    re.IGNORECASE,
+)
+C_PROSE = re.compile(
+    r"""(?:/\*.*?\*/|(//)[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])')(?=\s*(//|")?)""", re.DOTALL
+)
+HASH_PROSE = re.compile(r"(?:^|(?<=\s))#[^\n]*", re.MULTILINE)
+FSTRING = getattr(tokenize, "FSTRING_MIDDLE", -1)
+
+
+def is_message(file: str, text: str) -> bool:
+    return " " in text and not re.match(r"(.*/)?(tests|examples)/", file)
+
+
+def c_prose(file: str, text: str) -> Iterator[tuple[int, str]]:
+    for match in C_PROSE.finditer(text):
+        if match[0].startswith("/") or match[0].startswith('"') and is_message(file, match[0]):
+            # A comment's frame is no prose.
+            prose = re.sub(r"(?m)^[ \t]*(?:/?\*+/?|//)|\*/$", " ", match[0].strip('"'))
+            goes_on = match[2] and match[2] == (match[1] or match[0][0])
+            yield text.count("\n", 0, match.start()) + 1, prose + ("" if goes_on else END)
+
+
+def python_prose(file: str, path: Path) -> Iterator[tuple[int, str]]:
+    with open(path, "rb") as opened:
+        for token in tokenize.tokenize(opened.readline):
+            text = token.string.strip("\"'")
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], text.lstrip("# ")
+            elif token.type in (tokenize.STRING, FSTRING):
+                if '"""' in token.string[:4] or is_message(file, text):
+                    yield token.start[0], text
+
+
+def joined(pieces: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The pieces, those of neighbouring lines in one: a sentence may go on in the next line."""
+    first, so_far, last = 0, "", -1
+    for number, text in pieces:
+        if so_far and number <= last + 1:
+            so_far += ("\n" if number > last else " ") + text
+        else:
+            if so_far:
+                yield first, so_far
+            first, so_far = number, text
+        last = number + text.count("\n")
+    if so_far:
+        yield first, so_far
+
+
+def check_words(root: Path, file: str, kind: str) -> Iterator[Offence]:
+    text = (root / file).read_text(errors="replace")
+    if kind == "markdown":
+        pieces = prose_of(text, tables=True)
+    elif kind == "c":
+        pieces = c_prose(file, text)
+    elif kind == "python":
+        pieces = python_prose(file, root / file)
+    else:
+        hashes = HASH_PROSE.finditer(text)
+        pieces = ((text.count("\n", 0, m.start()) + 1, m[0].lstrip("# ")) for m in hashes)
+    for first, prose in joined(pieces):
+        plain = re.sub(r"`[^`\n]*`", "`", prose) + END
+        for match in WORDS.finditer(plain):
+            if not match[0].isupper():
+                number = first + plain.count("\n", 0, match.start())
+                word = " ".join(match[0].split())
+                yield Offence("words", file, f"{number}: '{word}': write it another way")
 
 
 # ---------------------------------------------------------------------------- includes
@@ -337,6 +419,7 @@ def measure(root: Path, archive: Path | None) -> list[Offence]:
     for file in files:
         if kinds[file]:
             offences += check_width(root, file, kinds[file])
+            offences += check_words(root, file, kinds[file])
     print(f"width    {sum(map(bool, kinds.values())):6} files")
     includes = list(includes_of(root, c))
     print(f"includes {sum(bool(i.target) for i in includes):6} between the tree's files")

@@ -36,6 +36,12 @@ SOUND = {
     f"https://example.org/{'x' * 100}\n",
     "CONTRIBUTING.md": f"The layers:\n`{LAYERS}`.\n\n{FOLDERS}",
     "tools/short.py": "def f():\n" + "    pass\n" * 59,
+    # Words that pages and comments do without, where they may stand.
+    "docs/words.md": "# `nobody`\n\n    nobody logs in\n\n```\nmore or less\n```\n\n"
+    "So many updates wait that\nthe ring is full. They, too, wait.\n",
+    "src/base/words.h": "enum { NOBODY, nobody }; /* NOBODY, or `whoever` */\n"
+    "/* HoldsNobodyUp */\n",
+    "tests/words.cpp": 'const char *name = "user nobody, or more or less so";\n',
 }
 
 
@@ -84,6 +90,38 @@ BROKEN = {
     "a long line of prose": (
         {"README.md": f"# Short\n\n{LONG_LINE}\n"},
         "width    README.md:3: 125 columns",
+    ),
+    "a word in a comment": (
+        {"src/htm/htm.h": "int begin(void);\n/* So nobody\n * waits. */\n"},
+        "words    src/htm/htm.h:2: 'nobody': write it another way",
+    ),
+    "a word in two lines of a comment": (
+        {"src/htm/htm.h": "int begin(void);\n/* You had\n * better wait. */\n"},
+        "words    src/htm/htm.h:2: 'had better'",
+    ),
+    "a word at the end of a comment": (
+        {"src/htm/htm.h": "int begin(void); /* it waits,\n * too */\n/* Next */\n"},
+        "words    src/htm/htm.h:1: ', too'",
+    ),
+    "a word in a message of two lines": (
+        {"src/htm/htm.c": 'int begin(void)\n{\n\treturn fail("wait some "\n\t\t"ten ns");\n}\n'},
+        "words    src/htm/htm.c:3: 'some ten'",
+    ),
+    "a word of a page": (
+        {"README.md": "# Short\n\nThe log holds so many\nupdates. That is all.\n"},
+        "words    README.md:3: 'so many'",
+    ),
+    "a word in a table": (
+        {"README.md": "| it holds | it reports, too |\n"},
+        "words    README.md:1: ', too'",
+    ),
+    "a word in a docstring": (
+        {"tools/short.py": 'def f():\n    """F.\n\n    About 5, more or\n    less."""\n'},
+        "words    tools/short.py:4: 'more or less'",
+    ),
+    "a word in a comment of the build": (
+        {"meson.build": "# As large as it may be\n# for whoever builds.\n"},
+        "words    meson.build:2: 'whoever'",
     ),
     "a long function of C": (
         {"src/htm/htm.c": function(61)},
