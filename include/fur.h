@@ -816,8 +816,8 @@ FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 FUR_API int fur_update_error(const fur_update *update);
 
 /* fur_update_room - how many bytes can the open update still log?  A store takes its own size and 8
- * more, rounded up to a multiple of 16; fur_alloc() and fur_free() store some words each.  For work
- * in parts: commit while there is room for another step, and go on in the next update.
+ * more, rounded up to a multiple of 16; fur_alloc() and fur_free() store a few words each.  For
+ * work in parts: commit while there is room for another step, and go on in the next update.
  * Returns: the bytes; 0 for NULL.  If `log_bytes` is not NULL, *log_bytes is the log's size. */
 FUR_API uint64_t fur_update_room(const fur_update *update, uint64_t *log_bytes);
 

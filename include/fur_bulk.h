@@ -24,11 +24,11 @@
  * A single update of fur_begin_update() that did this would keep all other updates waiting from
  * start to finish, and would need a redo log as large as all records.  fur_bulk_run() reads and
  * maps the records while other updates run, and maps those again that were changed meanwhile.  It
- * shuts the others out only to commit, for the time that it takes to store the results.  The
- * results do not go through the redo log: they need room in the heap, as much as the records have,
- * until the call returns.  With fur_bulk.operator_name, the replayer's process maps most of the
- * records (fur_operator.h).  docs/bulk.md explains how, and which transaction waits for which.
- * fur/bulk.hpp has the same for C++, with a function object.
+ * shuts the others out only to commit, while it stores the results.  The results do not go through
+ * the redo log: they need room in the heap, as much as the records have, until the call returns.
+ * With fur_bulk.operator_name, the replayer's process maps most of the records (fur_operator.h).
+ * docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the same for
+ * C++, with a function object.
  */
 #ifndef FUR_BULK_H
 #define FUR_BULK_H
@@ -39,8 +39,9 @@
 extern "C" {
 #endif
 
-/* Map one record.  `copy`: in: the record, out: its new content.  `number`: of the record, counted
- * through all extents from 0.  `arg`: fur_bulk.arg.  Returns: false: the record stays as it is.
+/* Map one record.  `copy` holds the record, and on return its new content.  `number`: of the
+ * record, counted through all extents from 0.  `arg`: fur_bulk.arg.  Returns: false: the record
+ * stays as it is.
  *
  * libfur calls it for each record at least once, and again after another update has changed the
  * record: the last call for a record decides.  So it must depend on the record and on what does not

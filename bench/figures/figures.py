@@ -132,7 +132,7 @@ def add_selection(parser: Parser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a smoke test of some minutes: few threads, short runs, a small database",
+        help="a smoke test of a few minutes: few threads, short runs, a small database",
     )
 
 

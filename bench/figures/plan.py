@@ -287,7 +287,7 @@ SHORT = {
     for name in ("payment-orderstatus", "orderstatus95", "orderstatus", "payment")
     for rules in ("", "-spec")
 }
-# delivery: where 64 threads contend, one takes some milliseconds; yet not so long that no order is
+# delivery: where 64 threads contend, one takes a few milliseconds; yet not so long that no order is
 # left to deliver. Replay: as many updates as fill a ring.
 FULL = Setting(
     (1, 2, 4, 8, 16, 32, 48, 64),

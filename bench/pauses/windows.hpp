@@ -135,7 +135,7 @@ public:
 			close(fd_);
 	}
 	SchedulerQueue(const SchedulerQueue &) = delete;
-	/* Since the last call; takes some microseconds.  0 where the kernel does not tell. */
+	/* Since the last call; takes a few microseconds.  0 where the kernel does not tell. */
 	uint64_t waited_ns()
 	{
 		char text[96];

@@ -6,7 +6,7 @@
  * for an update.  So libfur calls it only between transactions, where this thread holds nothing for
  * which another one waits.  A thread that meets an event elsewhere notes it (durability_note), and
  * the next thread whose update ends reports it.  (With more threads than cores, other updates may
- * wait for that thread's place, but only some milliseconds: crowd.c.)
+ * wait for that thread's place, but only a few milliseconds: crowd.c.)
  */
 #include "api/heap.h"
 #include "base/error.h"

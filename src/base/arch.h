@@ -270,7 +270,7 @@ struct arch_cpu arch_cpu_detect(void);
 
 /* How many threads of this process can run at a time. */
 uint32_t arch_cores(void);
-/* The core on which the calling thread runs now, or ran a moment ago: hardly ever a number from
+/* The core on which the calling thread runs now, or ran a moment ago: almost never a number from
  * arch_all_cores() on, which also counts those on which the process may not run. */
 uint32_t arch_core(void);
 uint32_t arch_all_cores(void);

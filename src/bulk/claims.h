@@ -60,7 +60,7 @@ void claims_format(struct claims *c, unsigned buckets_log2);
 
 /* An owner is a thread, or an update that one thread at a time works for.  `process`: from 1 on;
  * `number`: the owner's own in its process, below 2^47.  Before another process uses the number of
- * a process that has died, somebody must have called claims_clear_owner_of(). */
+ * a process that has died, claims_clear_owner_of() must have been called. */
 static inline uint64_t claims_owner(uint16_t process, uint64_t number)
 {
 	return (uint64_t)process << 48 | number << 1; /* bit 0 is the mark of INV-CL3 */

@@ -133,7 +133,7 @@ void heap_forget_writable(struct heap_file *file);
 
 /* In a heap that grows: tell the kernel that it need not read ahead in the part of the mappings
  * that the allocator does not use yet, because there is nothing to read.  Otherwise the first store
- * there waits while the kernel clears some MiB of pages, which took up to 100 ms on ext4. */
+ * there waits while the kernel clears a few MiB of pages, which took up to 100 ms on ext4. */
 void heap_advise_growth(const struct heap_file *file);
 
 /* Prefault the heap's private pages, and the ring. */

@@ -9,9 +9,9 @@
  * kernel that breaks a rule computes a wrong result or is faulty every time, not by chance:
  *
  *   INV-NT1  Until the wait the target of a preload is filled with NEAR_POISON, and the memory is
- *            not read.  If it is not full of it at the wait, somebody has stored to it (INV-NM3).
+ *            not read.  If it is not full of it at the wait, it has been stored to (INV-NM3).
  *   INV-NT2  Until the wait the memory that an unload writes is as it was.  If its source has
- *            another sum at the wait, somebody has stored to it (INV-NM3).
+ *            another sum at the wait, it has been stored to (INV-NM3).
  */
 #include "base/error.h"
 #include "base/memory.h"

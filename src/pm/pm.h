@@ -9,8 +9,8 @@
  *     pm_commit  has returned, which also writes the calling thread's request.
  *
  * SYNC has both ways because the kernel accounts for stores to a mapping by folios, which may have
- * some MiB: a marker of 64 bytes that is stored to the mapping costs an fdatasync of a whole folio.
- * What a system call writes costs its blocks.
+ * a few MiB: a marker of 64 bytes that is stored to the mapping costs an fdatasync of a whole
+ * folio.  What a system call writes costs its blocks.
  *
  * A flush alone orders nothing: two flushed lines may reach the medium in either order before the
  * drain.  8 aligned bytes reach the medium whole, or not at all.

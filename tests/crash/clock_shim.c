@@ -45,7 +45,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 		return 0;
 	}
 	long result = syscall(SYS_clock_gettime, clock, ts);
-	/* Now and then it is some seconds later than it was. */
+	/* Now and then it is a few seconds later than it was. */
 	if (next_random() % 64 == 0)
 		__atomic_fetch_add(&ahead, 1 + (int64_t)(next_random() % 10), __ATOMIC_RELAXED);
 	if (clock == CLOCK_MONOTONIC)

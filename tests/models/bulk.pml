@@ -25,7 +25,7 @@
  */
 byte x[2] = 1;
 bool mark, marks;      /* the record's mark; a bulk update runs */
-bool turn, body;       /* somebody has the turn; B's software body is in active[] */
+bool turn, body;       /* a process has the turn; B's software body is in active[] */
 bool intx, doomed;     /* HW's transaction, which has stored to the record and its mark */
 bool rot;              /* HW is in active[] */
 byte order[3], drawn, over; /* durTSs; updates that have ended */

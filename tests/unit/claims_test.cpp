@@ -103,7 +103,7 @@ TEST_F(Claims, CountTellsHeldWaitingAndFull)
 	for (unsigned k = 0; k < CLAIMS_SLOTS; k++)
 		*slot(2, k) = worker(k);
 	*slot(6, 0) = worker(1);
-	*slot(6, 1) = *slot(6, 2) = worker(2) | 1; /* it is moving, and somebody sleeps on it */
+	*slot(6, 1) = *slot(6, 2) = worker(2) | 1; /* it is moving, and a thread sleeps on it */
 	struct claims_count n = claims_count(table_);
 	EXPECT_EQ(n.buckets, 16u);
 	EXPECT_EQ(n.held, 2u);
