@@ -6,10 +6,10 @@ length    A function has at most 60 lines, from the line with its name to its cl
 width     A line has at most 100 columns (a tab goes to the next multiple of 8) in C, C++, Python,
           shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
           blocks, and generated pages.
-words     Comments, docstrings, pages and, outside tests and examples, messages do without `nobody`,
-          `whoever`, `had better`, `more or less`, `some ten` for about ten, `so many` and `so much`
-          without a `that`, `as large as it may`, and a `, too` that ends a sentence.  Excepted:
-          identifiers, code, and what stands between backticks.
+words     In the same files, comments, docstrings, pages and (outside tests and examples) messages
+          do without `nobody`, `whoever`, `had better`, `more or less`, `some ten` for about ten,
+          `so many` and `so much` without a `that`, `as large as it may`, and a `, too` that ends a
+          sentence.  Excepted: identifiers, code, and what stands between backticks.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
