@@ -7,10 +7,10 @@ width     A line has at most 100 columns (a tab goes to the next multiple of 8) 
           shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
           blocks, and generated pages.
 data      A text file in docs/figures has at most 2,000 lines: a journal has a run on each line.
-words     Comments, docstrings, pages and, outside tests and examples, messages do without `nobody`,
-          `whoever`, `had better`, `more or less`, `some ten` for about ten, `so many` and `so much`
-          without a `that`, `as large as it may`, and a `, too` that ends a sentence.  Excepted:
-          identifiers, code, and what stands between backticks.
+words     In the files of `width`, comments, docstrings, pages and (outside tests and examples) messages
+          do without `nobody`, `whoever`, `had better`, `more or less`, `some ten` for about ten,
+          `so many` and `so much` without a `that`, `as large as it may`, and a `, too` that ends a
+          sentence.  Excepted: identifiers, code, and what stands between backticks.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,

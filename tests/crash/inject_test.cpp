@@ -274,8 +274,8 @@ int main(int argc, char **argv)
 	Settings s;
 	tools::CommandLine line("inject-test", "each call of the library that can fail, failed: no "
 	                                       "crash, no hang, an error that helps, nothing lost");
-	line.option("--most", s.most, "this many calls of each kind and mode, evenly spread; 0:
-	all");
+	line.option(
+	        "--most", s.most, "this many calls of each kind and mode, evenly spread; 0: all");
 	line.option("--only", s.only, "cases whose name, KIND:N:DOMAIN:MODE, has this in it");
 	line.option("--except", s.except, "not those whose name has this in it");
 	line.option("--seed", s.seed, "which calls --most takes");
