@@ -7,7 +7,7 @@ width     A line has at most 100 columns (a tab goes to the next multiple of 8) 
           shell, meson.build and Markdown.  Excepted: lines that hold one URL or link, tables, code
           blocks, and generated pages.
 data      A text file in docs/figures has at most 2,000 lines: a journal has a run on each line.
-words     In the files of `width`, comments, docstrings, pages and (outside tests and examples) messages
+words     Comments, docstrings, pages and (outside tests and examples) messages of the same files
           do without `nobody`, `whoever`, `had better`, `more or less`, `some ten` for about ten,
           `so many` and `so much` without a `that`, `as large as it may`, and a `, too` that ends a
           sentence.  Excepted: identifiers, code, and what stands between backticks.

@@ -40,7 +40,7 @@ inline void use_tsx(fur_heap *heap, const htm_ops *ops)
 	clear_regions();
 	add_region(heap->file.base, d->super->heap_bytes);
 	add_region(d->logs, n * d->super->log_bytes);
-	add_region(d->nondurable, n * sizeof(nondurable));
+	add_region(d->nondurable, n * sizeof(nondurable_entry));
 	for (uint32_t i = 0; i < n; i++) {
 		fur_thread *t = &heap->threads[i];
 		/* Only the owner writes this, and inside a transaction. */

@@ -52,7 +52,7 @@ protected:
 		}
 
 	private:
-		nondurable &entry_;
+		nondurable_entry &entry_;
 		std::atomic<bool> now_{false}, durable_{false};
 		std::thread thread_;
 	};
@@ -84,7 +84,7 @@ TEST_F(Ticket, End_DoesNotWait_AndWaitDoes)
 {
 	fur_ticket ticket;
 	{
-		nondurable &entry = heap_.get()->durability.nondurable[PENDING];
+		nondurable_entry &entry = heap_.get()->durability.nondurable[PENDING];
 		entry.id = 7; /* for ever: a wait would not return */
 		ticket = read();
 		entry.id = 0;
@@ -98,7 +98,7 @@ TEST_F(Ticket, WaitForTheLatest_CoversTheEarlier_AndNoLaterOne)
 {
 	fur_ticket first = read(), second = read(), third = read();
 	ASSERT_EQ(fur_wait(self_, second), 0);
-	nondurable &entry = heap_.get()->durability.nondurable[PENDING];
+	nondurable_entry &entry = heap_.get()->durability.nondurable[PENDING];
 	entry.id = 7; /* for ever */
 	for (int again = 0; again < 2; again++)
 		for (fur_ticket covered : {second, first, third})
@@ -118,7 +118,7 @@ TEST_F(Ticket, OtherThreads_WaitForIt)
 	ASSERT_EQ(fur_wait(self_, ticket), 0);
 	std::thread([&] {
 		fur::Thread other(heap_);
-		nondurable &entry = heap_.get()->durability.nondurable[PENDING];
+		nondurable_entry &entry = heap_.get()->durability.nondurable[PENDING];
 		entry.id = 7; /* for ever */
 		EXPECT_EQ(fur_wait(other, ticket), 0);
 		entry.id = 0;

@@ -46,7 +46,7 @@ public:
 			throw std::runtime_error(fur_errormsg());
 		/* Few records as there are, let bulk updates pass over them again and again. */
 		if (run.seed % 2)
-			heap_->htm.bulk.few = 0;
+			heap_->htm.bulk.commit_may_map = 0;
 	}
 	~Fur()
 	{
