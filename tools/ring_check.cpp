@@ -182,13 +182,13 @@ private:
 		enum { LINE = 64 };
 		for (uint32_t t = 0; super_.version >= 2 && t < super_.max_threads; t++)
 			for (uint64_t at = 0; at < super_.log_bytes; at += LINE) {
-				media_settled claims;
+				media_claims claims;
 				if (log_read_head(&file_, log_of_thread(&file_, t), t, at, tail_,
 				            &claims))
 					heads_[claims.durts] = {t, at, false};
 			}
 		for (uint64_t s = tail_; s < tail_ + super_.ring_slots; s++) {
-			media_settled claims;
+			media_claims claims;
 			uint32_t thread;
 			if (log_read_slot_head(&file_, s, tail_, &claims, &thread))
 				heads_[s] = {thread, MEDIA_IN_SLOT, true};

@@ -52,9 +52,9 @@ public:
 		began_ = arch_ticks();
 	}
 	/* Waits as is due. */
-	void aborted(fur_abort_cause cause, bool readers_are_out)
+	void aborted(fur_abort_cause cause, bool lock_held)
 	{
-		if (htm_is_conflict(cause) && readers_are_out)
+		if (htm_is_conflict(cause) && lock_held)
 			cause = FUR_ABORT_LOCK;
 		htm_action action = htm_decide(cause, &history_, budget_);
 		if (action == HTM_RETRY || action == HTM_RETRY_SOON)

@@ -67,14 +67,14 @@ static void wait_for_unseen(const struct durability *d, const struct dset *set)
 
 /* The durTSs that the update claims to be settled (INV-M4).  Each update of D is named by the
  * marker, or durable by now. */
-static struct media_settled claims_of(
+static struct media_claims claims_of(
         const struct durability *d, const struct redo_log *log, const struct commit *c)
 {
 	/* INV-AS6.  Read `durable` after `newest`, so that it covers each late update that our scan
 	 * of nondurable[] has missed, if none is pending now. */
 	bool pending = async_pending(d);
 	const uint64_t durable = async_durable(d);
-	struct media_settled claims = {.durts = c->durts,
+	struct media_claims claims = {.durts = c->durts,
 	        .own = redo_settled(log),
 	        .settled = c->dset.settled_below,
 	        .clear = c->dset.settled_below};
@@ -109,7 +109,7 @@ static int drain(struct durability *d)
 /* SYNC: complete the update's slot in DRAM.  A record that does not fit it is written to the log.
  * One sync makes slot and log durable (INV-M3). */
 static int commit_put_slot(struct durability *d, struct commit *c, struct media_marker *marker,
-        const struct media_settled *claims)
+        const struct media_claims *claims)
 {
 	struct redo_log *log = &d->redo[c->me];
 	uint8_t *slot = c->late ? async_slot(d, c->durts) : log->slot;
@@ -172,7 +172,7 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 	if (error)
 		return error;
 	decide_if_late(d, c, marker);
-	struct media_settled claims = claims_of(d, log, c);
+	struct media_claims claims = claims_of(d, log, c);
 	log->durts = c->durts;
 	log->late = c->late;
 	if (pm_writes(&d->pm))

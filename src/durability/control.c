@@ -53,7 +53,7 @@ static uint32_t *right_claimed(const struct durability *d)
  * sequential consistency, and the kernel's own lock around its list of locks, order our claim
  * before our look; in the same way they order a replayer's lock before its look.  Without this
  * order neither might see the other, and both would replay.  Errors: FUR_EBUSY, FUR_ESYS. */
-static int right_announce(struct durability *d)
+static int right_claim(struct durability *d)
 {
 	arch_store32_ordered(right_claimed(d), 1);
 	int held = heap_lock_held(d->pm.fd, HEAP_LOCK_REPLAY);
@@ -85,7 +85,7 @@ int control_try_take(struct durability *d)
 	if (!error && !d->replays_for_worker) /* the claim of a worker that has died */
 		arch_store32_release(right_claimed(d), 0);
 	if (error == FUR_EBUSY && !d->replays_for_worker)
-		error = right_announce(d);
+		error = right_claim(d);
 	else if (!error && d->replays_for_worker)
 		error = right_yield(d);
 	return error ? error : right_taken(d);

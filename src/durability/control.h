@@ -19,7 +19,7 @@
  *           whether another process holds the write lock, and withdraws the claim if so.  A
  *           replayer takes the lock, then looks whether a living worker has claimed the right, and
  *           gives the lock back if so.  Each sets its own sign before it looks at the other's, so
- *           at least one of them sees the other (right_announce, right_yield).
+ *           at least one of them sees the other (right_claim, right_yield).
  */
 #ifndef FUR_CONTROL_H
 #define FUR_CONTROL_H

@@ -381,7 +381,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap);
 /* Put the head of the open record into `log->written`, or into the file's log.  Does nothing in a
  * file of version 1. */
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
-        const struct media_settled *claims);
+        const struct media_claims *claims);
 
 /* Copy the record's entries from the mirror, if there is one, to the file's log. */
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end);
@@ -396,7 +396,7 @@ static inline uint64_t redo_settled(const struct redo_log *log)
 
 /* Copy the open record to a slot in DRAM, with a head that makes the claims. */
 void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
-        const struct media_settled *claims);
+        const struct media_claims *claims);
 /* Write the record to the file's log, with its head.  SYNC only.  Errors: FUR_EIO. */
 FUR_MUST_USE int redo_write_out(
         struct redo_log *log, struct durability *d, uint64_t start, uint64_t end);

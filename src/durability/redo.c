@@ -305,7 +305,7 @@ void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 }
 
 void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *into,
-        const struct media_settled *claims)
+        const struct media_claims *claims)
 {
 	if (d->head_bytes == 0)
 		return;
@@ -333,7 +333,7 @@ bool redo_fits_slot(const struct redo_log *log, const struct durability *d)
 }
 
 void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
-        const struct media_settled *claims)
+        const struct media_claims *claims)
 {
 	uint8_t *to = slot + MEDIA_IN_SLOT;
 	struct media_head head =

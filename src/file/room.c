@@ -124,9 +124,11 @@ static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
 {
 	int failed;
 	do {
-		e->map = (struct fiemap){.fm_start = part->from,
-		        .fm_length = part->to - part->from,
-		        .fm_extent_count = sizeof e->extent / sizeof *e->extent};
+		/* With zeros: valgrind does not know that the kernel fills the extents in. */
+		*e = (struct extents){
+		        .map = {.fm_start = part->from,
+		                .fm_length = part->to - part->from,
+		                .fm_extent_count = sizeof e->extent / sizeof *e->extent}};
 		failed = ioctl(fd, FS_IOC_FIEMAP, &e->map);
 	} while (failed && errno == EINTR);
 	return !failed && e->map.fm_mapped_extents;
@@ -137,7 +139,7 @@ static bool ask_extents(int fd, const struct file_part *part, struct extents *e)
  * may be writing to the part. */
 static int fill_part(int fd, struct file_part part)
 {
-	struct extents e = {.map = {0}}; /* valgrind does not know that the kernel fills it in */
+	struct extents e;
 	int error = 0;
 	if (has_no_hole(fd, &part))
 		return 0;
@@ -182,7 +184,7 @@ static bool always_copies(int fd)
 /* Returns an errno. */
 static int unshare_part(int fd, struct file_part part)
 {
-	struct extents e = {.map = {0}}; /* valgrind does not know that the kernel fills it in */
+	struct extents e;
 	while (part.from < part.to && ask_extents(fd, &part, &e))
 		for (unsigned k = 0; k < e.map.fm_mapped_extents; k++) {
 			const struct fiemap_extent *x = &e.extent[k];

@@ -76,7 +76,7 @@ static uint64_t power_copy_log(struct fur_thread *t)
 	 * Both heads make the same claims, because an update that drew its durTS in the window
 	 * claims nothing about other threads. */
 	redo_put_head(log, t->durability, log->persistent,
-	        &(struct media_settled){.durts = t->window.commit.durts, .own = redo_settled(log)});
+	        &(struct media_claims){.durts = t->window.commit.durts, .own = redo_settled(log)});
 	redo_copy_out(log, t->durability, start, end);
 	return end;
 }

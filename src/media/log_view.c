@@ -11,7 +11,7 @@ bool log_marker_valid(const struct media_file *f, const struct media_marker *m, 
 }
 
 bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tail,
-        struct media_settled *claims, uint32_t *thread)
+        struct media_claims *claims, uint32_t *thread)
 {
 	const struct media_marker m = log_read_marker(f, durts);
 	const uint8_t *slot = (const uint8_t *)log_marker(f, durts);

@@ -145,7 +145,7 @@ static inline struct log_record log_record_of(
  * `log`, and its durTS is in the window that begins at `tail`, read its claims.  Returns false if
  * there is none. */
 static inline bool log_read_head(const struct media_file *f, const uint8_t *log, uint32_t thread,
-        uint64_t position, uint64_t tail, struct media_settled *claims)
+        uint64_t position, uint64_t tail, struct media_claims *claims)
 {
 	struct media_head head;
 	memcpy(&head, log + log_place(f->super, position), sizeof head);
@@ -158,7 +158,7 @@ static inline bool log_read_head(const struct media_file *f, const uint8_t *log,
 /* If the slot of `durts` contains the head of that update's record, read its claims and whose it
  * is, whether the marker is valid or not. */
 bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tail,
-        struct media_settled *claims, uint32_t *thread);
+        struct media_claims *claims, uint32_t *thread);
 
 /* ----------------------------------------------------------------- entries */
 

@@ -139,7 +139,7 @@ static uint64_t claim_decode(uint64_t durts, uint16_t back)
 }
 
 struct media_head media_head_encode(const struct media_super *super, uint32_t thread,
-        uint64_t position, const struct media_settled *claims)
+        uint64_t position, const struct media_claims *claims)
 {
 	struct media_head head = {.durts = (uint32_t)claims->durts,
 	        .own = claim_encode(claims->durts, claims->own),
@@ -150,13 +150,13 @@ struct media_head media_head_encode(const struct media_super *super, uint32_t th
 }
 
 int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position,
-        uint64_t tail, const struct media_head *head, struct media_settled *claims)
+        uint64_t tail, const struct media_head *head, struct media_claims *claims)
 {
 	uint64_t durts = tail + (uint32_t)(head->durts - (uint32_t)tail);
 	if (durts - tail >= super->ring_slots ||
 	        head->check != head_check(super, thread, position, durts, head))
 		return -1;
-	*claims = (struct media_settled){durts, claim_decode(durts, head->own),
+	*claims = (struct media_claims){durts, claim_decode(durts, head->own),
 	        claim_decode(durts, head->settled), claim_decode(durts, head->clear)};
 	return 0;
 }

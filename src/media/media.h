@@ -196,7 +196,7 @@ struct media_head {
 _Static_assert(sizeof(struct media_head) == 16, "frozen: a multiple of MEDIA_ENTRY_ALIGN");
 
 /* The same claims as durTSs; 0 claims nothing. */
-struct media_settled {
+struct media_claims {
 	uint64_t durts;   /* of the update that claims */
 	uint64_t own;     /* this one is settled */
 	uint64_t settled; /* all below it are, except those that the marker names */
@@ -210,11 +210,11 @@ static inline uint64_t media_head_bytes(const struct media_super *super)
 
 /* The head that belongs at `position` of the thread's log. */
 struct media_head media_head_encode(const struct media_super *super, uint32_t thread,
-        uint64_t position, const struct media_settled *claims);
+        uint64_t position, const struct media_claims *claims);
 /* Returns 0 and the claims if `head` is the head of a durTS in [tail, tail + ring_slots), written
  * for this position; otherwise -1. */
 int media_head_decode(const struct media_super *super, uint32_t thread, uint64_t position,
-        uint64_t tail, const struct media_head *head, struct media_settled *claims);
+        uint64_t tail, const struct media_head *head, struct media_claims *claims);
 
 /* The trailer (version 2) follows the heap.  A program that copies the file from front to back
  * reads the tail at the beginning, and the trailer last.  Before a live replay writes to the heap,

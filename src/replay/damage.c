@@ -51,7 +51,7 @@ static bool marker_names(const struct media_marker *m, uint64_t durts)
 
 /* The claims in the record of a valid marker. */
 static void check_claims(
-        struct damage_search *j, const struct media_marker *m, const struct media_settled *c)
+        struct damage_search *j, const struct media_marker *m, const struct media_claims *c)
 {
 	if (c->own && update_lost(j, c->own))
 		tell_lost(j, c->own, INSPECT_CLAIMED, m->durts, m->thread);
@@ -72,7 +72,7 @@ static void find_holes(struct damage_search *j)
 
 static void check_markers(struct damage_search *j)
 {
-	struct media_settled claims;
+	struct media_claims claims;
 	find_holes(j);
 	for (uint64_t s = j->hole_count ? j->tail + j->holes[0] : j->end; s < j->end; s++) {
 		if (update_lost(j, s))
@@ -93,7 +93,7 @@ struct highest_clear {
 	uint32_t thread;
 };
 
-static void check_head(struct damage_search *j, const struct media_settled *claims, uint32_t thread,
+static void check_head(struct damage_search *j, const struct media_claims *claims, uint32_t thread,
         struct highest_clear *highest)
 {
 	if (claims->own && update_lost(j, claims->own))
@@ -108,7 +108,7 @@ static void check_log(struct damage_search *j, uint32_t thread, struct highest_c
 {
 	enum { LINE = 64 }; /* on every machine, records begin on such a line */
 	const uint8_t *log = log_of_thread(j->f, thread);
-	struct media_settled claims;
+	struct media_claims claims;
 	for (uint64_t at = 0; at < j->s->log_bytes; at += LINE) {
 		if (log_read_head(j->f, log, thread, at, j->tail, &claims))
 			check_head(j, &claims, thread, highest);
@@ -118,7 +118,7 @@ static void check_log(struct damage_search *j, uint32_t thread, struct highest_c
 /* The same in the slots. */
 static void check_slots(struct damage_search *j, struct highest_clear *highest)
 {
-	struct media_settled claims;
+	struct media_claims claims;
 	uint32_t thread;
 	for (uint64_t s = j->tail; s < j->tail + j->s->ring_slots; s++)
 		if (log_read_slot_head(j->f, s, j->tail, &claims, &thread))

@@ -122,7 +122,7 @@ protected:
 	uint64_t settled(const media_marker &m)
 	{
 		const media_file f = media_file_of(d_.super, d_.words);
-		media_settled claims{};
+		media_claims claims{};
 		EXPECT_TRUE(log_read_head(
 		        &f, log_of_marker(&f, &m), m.thread, m.log_start, ring_tail(&d_), &claims));
 		return claims.settled;

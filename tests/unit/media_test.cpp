@@ -61,9 +61,9 @@ TEST(Media, Format2_IsFrozen)
 	s.log_bytes = 4096;
 	s.ring_slots = 64;
 	s.checksum = 0x1234;
-	media_settled claims = {UINT64_C(0x700000010), UINT64_C(0x700000001), UINT64_C(0x70000000f),
-	                      0},
-	              read{};
+	media_claims claims = {UINT64_C(0x700000010), UINT64_C(0x700000001), UINT64_C(0x70000000f),
+	                     0},
+	             read{};
 	media_head head = media_head_encode(&s, 3, 8192 + 128, &claims);
 	EXPECT_EQ(head.durts, 0x10u);
 	EXPECT_EQ(head.own, 15u);
@@ -293,7 +293,7 @@ public:
 	durability d_{};
 	uint64_t first_ = 0, words_ = 0, at_[4] = {};
 	replay_result result_{};
-	media_settled claims_{};
+	media_claims claims_{};
 };
 
 class Recovery1 : public Recovery

@@ -167,7 +167,7 @@ static void paper_commit_window(void *thread)
 	redo_flush(log, d, start, end);
 	c->log_is_out = true;
 	ring_draw(d, c); /* 31 */
-	redo_put_head(log, d, log->persistent, &(struct media_settled){.durts = c->durts});
+	redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
 	redo_flush(log, d, start, start + d->head_bytes);
 	if (!ring_fits(d, c->durts)) {
 		w->refused = FUR_ABORT_FULL;
@@ -237,9 +237,9 @@ int durability_persist(struct durability *d, struct commit *c)
 	if (c->durts == 0)
 		ring_draw_after(d, c);
 	int error = ring_wait(d, c->durts);
-	redo_put_head(log, d, log->written, &(struct media_settled){.durts = c->durts});
+	redo_put_head(log, d, log->written, &(struct media_claims){.durts = c->durts});
 	if (log->written != log->persistent)
-		redo_put_head(log, d, log->persistent, &(struct media_settled){.durts = c->durts});
+		redo_put_head(log, d, log->persistent, &(struct media_claims){.durts = c->durts});
 	log->durts = c->durts; /* until it is replayed its log is not written over */
 	phase_mark(c, FUR_PHASE_ROOM);
 	if (!error && !c->log_is_out) {
