@@ -21,7 +21,6 @@ extern "C" {
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/system.h"
-#include "bulk/claims.h"
 #include "bulk/errand.h"
 #include "file/heap_file.h"
 #include "htm/active.h"

@@ -13,12 +13,13 @@ words     Comments, docstrings, pages and (outside tests and examples) messages 
           sentence.  Excepted: identifiers, code, and what stands between backticks.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
-              base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
+              base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
               replayer, itm
           Neither of two that stand side by side includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
-          include any layer, and no layer includes it.
+          include any layer, and no layer includes it.  Nothing outside the folder lab includes a
+          file of it.
 calls     An object of the library does not refer to a symbol that a higher layer defines.  A lower
           layer calls a higher one by function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
@@ -52,7 +53,7 @@ MOST_DATA = 2000
 # Layers, lowest first; folders on one line stand side by side.
 LAYERS = [
     ["base"],
-    ["pm", "near"],
+    ["pm"],
     ["media"],
     ["file"],
     ["durability"],
@@ -136,7 +137,7 @@ def check_data(root: Path, files: list[str]) -> Iterator[Offence]:
     for file, text in texts.items():
         lines = len(text.splitlines())
         if lines > MOST_DATA:
-            advice = "write a run on each line (journal_line() of bench/figures/results.py)"
+            advice = "write a run on each line (journal_line() of lab/figures/results.py)"
             yield Offence("data", file, f"has {lines} lines, more than {MOST_DATA}: {advice}")
 
 
@@ -235,7 +236,7 @@ def find_target(file: str, name: str, quoted: bool, known: set[str]) -> str:
     if not quoted:
         return "include/" + name if "include/" + name in known else ""
     near = os.path.normpath(os.path.join(os.path.dirname(file), name))
-    for candidate in (near, "src/" + name):
+    for candidate in (near, "src/" + name, "lab/" + name):
         if candidate in known:
             return candidate
     ends = [k for k in known if k.endswith("/" + name)]
@@ -310,7 +311,9 @@ def may_use(lower: str, higher: str) -> bool:
 
 
 def layer_fault(i: Include) -> str:
-    """The rule that an include of a file of src breaks, or nothing."""
+    """The rule that an include breaks, or nothing."""
+    if i.target.startswith("lab/") and not i.file.startswith("lab/"):
+        return f"includes {i.target}: nothing outside lab may use the lab"
     folder, other = folder_of(i.file), folder_of(i.target)
     if not folder:
         return ""

@@ -20,12 +20,12 @@ except ImportError:
     print("plot.py: matplotlib is not there: apt-get install python3-matplotlib", file=sys.stderr)
     sys.exit(2)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "figures"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
 
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
-import plots  # noqa: E402
+import charts  # noqa: E402
 from plan import System  # noqa: E402
 
 
@@ -122,9 +122,9 @@ def label_lines(axes: Axes, result: Result) -> None:
         for system in result.systems
     ]
     inches = axes.get_position().height * axes.figure.get_figheight()
-    for system, fraction, height in zip(result.systems, ends, plots.spread(ends, 0.155 / inches)):
+    for system, fraction, height in zip(result.systems, ends, charts.spread(ends, 0.155 / inches)):
         end = (math.log2(last[system.tm]), 10 ** (low + fraction * (high - low)))
-        plots.annotate_end(axes, system, end, (1.04, height), "axes fraction")
+        charts.annotate_end(axes, system, end, (1.04, height), "axes fraction")
 
 
 def panel(axes: Axes, result: Result) -> None:
@@ -150,7 +150,7 @@ def panel(axes: Axes, result: Result) -> None:
         )
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda rate, _: f"{rate / 1e3:g}")
-    plots.thread_axis(axes, result.threads, plots.logarithmic(result.threads), 0.3)
+    charts.thread_axis(axes, result.threads, charts.logarithmic(result.threads), 0.3)
     axes.set_xlabel("threads")
     axes.set_title(result.title[0].upper() + result.title[1:], loc="left")
 
@@ -159,7 +159,7 @@ def draw(results: list[Result], path: Path) -> None:
     # Inches: a panel, and its labels.
     wide, labels, high = 3.6, 1.75, 3.4
     width, height = 0.85 + (wide + labels) * len(results) - 0.3, high + 1.65
-    with pyplot.rc_context(plots.STYLE):
+    with pyplot.rc_context(charts.STYLE):
         canvas = pyplot.figure(figsize=(width, height))
         grid = canvas.add_gridspec(
             1,

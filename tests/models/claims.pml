@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * claims.pml - one bucket of the table of record locks (src/bulk/claims.c): NP parties take it and
+ * claims.pml - one bucket of the table of record locks (lab/claims/claims.c): NP parties take it and
  * release it, NR times each.  Each access to a slot is one step, as is each call of a futex.
  * Memory is sequentially consistent, because each change of a slot is a read-modify-write.
  *

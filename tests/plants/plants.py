@@ -49,7 +49,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-KERNELS = "tests/near/kernels"
+KERNELS = "lab/near/tests/kernels"
 
 
 def not_compiled(source: str) -> str:

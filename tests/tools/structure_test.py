@@ -12,11 +12,11 @@ from pathlib import Path
 LONG_LINE = "word " * 25
 
 # What a page may tell of the layers.
-LAYERS = """base < pm, near < media < file < durability < htm, replay < alloc < bulk < api < map,
+LAYERS = """base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
 replayer, itm"""
 FOLDERS = "    src/ the library\n" + "".join(
     f"      {folder}/ a folder\n"
-    for folder in "map api bulk alloc htm replay durability file media pm near base".split()
+    for folder in "map api bulk alloc htm replay durability file media pm base".split()
 )
 FOLDERS += "    src/replayer/ a program\n    src/itm/ a library\n"
 
