@@ -23,7 +23,7 @@ extern "C" {
 #include "base/system.h"
 #include "bulk/errand.h"
 #include "file/heap_file.h"
-#include "htm/active.h"
+#include "htm/htm.h"
 #include "htm/policy.h"
 #include "media/heap_layout.h"
 #include "pm/pm.h"
@@ -31,6 +31,8 @@ extern "C" {
 #include "replay/backup.h"
 #include "replay/inspect.h"
 #include "replay/preload.h"
+#include "tx/active.h"
+#include "update/update.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert

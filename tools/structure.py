@@ -13,8 +13,8 @@ words     Comments, docstrings, pages and (outside tests and examples) messages 
           sentence.  Excepted: identifiers, code, and what stands between backticks.
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
-              base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
-              replayer, itm
+              base < pm < media < file < durability < tx, replay < htm < stm < update < alloc <
+              bulk < api < map, replayer, itm
           Neither of two that stand side by side includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
@@ -24,6 +24,7 @@ calls     An object of the library does not refer to a symbol that a higher laye
           layer calls a higher one by function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
           those in `after_update` of struct htm (the API hands DRAM back, reports events ...).
+          Files of one folder do not call each other in a circle.
 pages     A page that tells the layers, as `base < ...` or as a list of the folders of src from the
           highest to the lowest, tells them as they are here.
 system    In src only base/system.c opens files, writes or reads them, syncs them, or changes their
@@ -57,7 +58,10 @@ LAYERS = [
     ["media"],
     ["file"],
     ["durability"],
-    ["htm", "replay"],
+    ["tx", "replay"],
+    ["htm"],
+    ["stm"],
+    ["update"],
     ["alloc"],
     ["bulk"],
     ["api"],
@@ -416,6 +420,7 @@ def check_calls(archive: Path, sources: list[str]) -> Iterator[Offence]:
     for unknown in sorted(objects - set(source_of)):
         yield Offence("calls", unknown, f"an object of {archive.name} that belongs to no source")
     references = 0
+    within: dict[str, set[str]] = {}  # files of one folder
     for file, symbol in needed:
         user, owner = (source_of.get(os.path.basename(o)) for o in (file, defined.get(symbol, "")))
         if not user or not owner:
@@ -423,6 +428,10 @@ def check_calls(archive: Path, sources: list[str]) -> Iterator[Offence]:
         references += 1
         if not may_use(folder_of(user), folder_of(owner)):
             yield Offence("calls", user, f"refers to {symbol}, which {owner} defines")
+        if user != owner and folder_of(user) == folder_of(owner):
+            within.setdefault(user, set()).add(owner)
+    for circle in circles_of(within):
+        yield Offence("calls", circle[0], "calls in a circle: " + " ".join(circle))
     print(f"calls    {references:6} references between the library's objects")
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * alloc_parts.h - where the allocator's structures lie, and how alloc.c and reclaim.c read and
- * write them.
+ * alloc_parts.h - where the allocator's structures lie, and how the files of this folder
+ * read and write them.
  *
  * If the update has failed, its stores do nothing.  So no loop of the allocator may rely on its own
  * stores for its end.
@@ -12,8 +12,8 @@
 #include "alloc/alloc.h"
 #include "alloc/alloc_classes.h"
 #include "base/error.h"
-#include "htm/htm.h"
 #include "media/heap_layout.h"
+#include "update/update.h"
 
 /* Read a word that updates change.  The caller runs in the body of `tx`, whose own stores the load
  * must see.
@@ -201,10 +201,14 @@ static inline uint64_t chunks_now(fur_update *tx, const void *base)
 	return arch_load(grown) ? get_word_anywhere(tx, grown) : header(base)->chunks;
 }
 
-/* ------------------------------------------------------------------ alloc.c */
+/* ----------------------------------------------------------------- chunks.c */
 
 /* The number of the first chunk of a run of at least `want` free chunks, or 0. */
 uint64_t alloc_find_run(fur_update *tx, const void *base, uint64_t want);
+
+/* Take `want` chunks from the end of the first free run that is long enough.  The run's head and
+ * links stay as they are.  Returns the number of the first chunk taken, or 0. */
+uint64_t alloc_take_run(fur_update *tx, void *base, uint64_t want, uint64_t kind);
 
 /* Give `n` free blocks of one chunk, linked from first to last, to their chunk's list.  If the
  * chunk then has all its blocks, give the chunk to the heap. */
@@ -224,6 +228,11 @@ void alloc_give_chunk(fur_update *tx, void *base, unsigned class, uint64_t numbe
 /* Make a run of chunks that is not in use free, merged with the free runs before and after it.  Its
  * first chunk has its length. */
 void alloc_give_run(fur_update *tx, void *base, uint64_t number);
+
+/* Give back a run that was in use (INV-FM2).  Chunks that the allocator has just got by growth were
+ * not, and no log has entries for them. */
+void alloc_give_used_run(fur_update *tx, void *base, uint64_t number);
+
 /* ------------------------------------------------------------------ debug.c */
 
 /* Is this small block free?  Looks through all free blocks of its class. */

@@ -6,6 +6,7 @@
  */
 #include "alloc/alloc_parts.h"
 #include "file/heap_file.h"
+#include "htm/htm.h"
 
 #include <stdio.h>
 

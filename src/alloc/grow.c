@@ -7,6 +7,7 @@
  * outside any transaction, mostly before an update needs them (api/grow.c).
  */
 #include "alloc/alloc_parts.h"
+#include "htm/htm.h"
 
 /* The least number of chunks that the allocator takes at once. */
 enum { STEP_CHUNKS = 64 };

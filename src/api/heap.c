@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
-#include "htm/software.h"
+#include "htm/htm.h"
+#include "stm/software.h"
 
 #include <stdio.h>
 #include <stdlib.h>

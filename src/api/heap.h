@@ -8,8 +8,8 @@
 #include "alloc/alloc.h"
 #include "durability/durability.h"
 #include "file/heap_file.h"
-#include "htm/htm.h"
 #include "replay/replay.h"
+#include "tx/tx.h"
 
 /* The limit fur_options.dram_bytes (pages.c). */
 struct page_limit {
@@ -100,7 +100,7 @@ void log_events(struct fur_heap *heap);
 
 /* ------------------------------------------------------------------ memory.c */
 
-/* Does a memory checker know the heap's blocks (htm/blocks.h)? */
+/* Does a memory checker know the heap's blocks (tx/blocks.h)? */
 bool heap_is_checked(const struct fur_heap *heap);
 
 /* ------------------------------------------------------------ plain_stores.c */

@@ -5,7 +5,7 @@
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
-#include "htm/active.h"
+#include "tx/active.h"
 
 FUR_API void *fur_base(const fur_heap *heap)
 {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bulk/job.h"
+#include "htm/htm.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,14 +4,14 @@
  * records, which keep others out only while they store.
  *
  * The records of a portion are mapped and logged while other updates go on, which mark the records
- * that they store to (htm/marks.h).  Then the job takes the publication turn, maps the marked
+ * that they store to (tx/marks.h).  Then the job takes the publication turn, maps the marked
  * records, and publishes as a serial software update.  Between two portions it rests while others
  * commit.  With an operator, the replayer's process maps most of the records (bulk/windows.h).
  */
 #include "base/error.h"
 #include "bulk/windows.h"
 #include "durability/durability.h"
-#include "htm/active.h"
+#include "tx/active.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,8 @@
 #ifndef FUR_BULK_JOB_H
 #define FUR_BULK_JOB_H
 
-#include "htm/marks.h"
+#include "tx/marks.h"
+#include "update/update.h"
 #include <fur_bulk.h>
 
 /* Records of one extent: `count` of them, `stride` bytes apart.  Offsets are of the heap. */

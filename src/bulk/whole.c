@@ -3,7 +3,7 @@
  * whole.c - bulk updates that are atomic as a whole.
  *
  * Passes over the records, while short updates go on: the first over all records, each later one
- * over those that were marked meanwhile (htm/marks.h).  With an operator, the replayer's process
+ * over those that were marked meanwhile (tx/marks.h).  With an operator, the replayer's process
  * makes the first pass (bulk/errand.h).  The results go to a block of the heap, in
  * the file alone.  When few records are marked, the job takes the publication turn, maps these, and
  * publishes as a serial software update, whose record names the block.
@@ -12,7 +12,7 @@
 #include "bulk/errand.h"
 #include "bulk/job.h"
 #include "durability/durability.h"
-#include "htm/active.h"
+#include "tx/active.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -70,11 +70,3 @@ void durability_detach(struct durability *d)
 	}
 	memset(d, 0, sizeof *d);
 }
-
-int durability_set_state(struct durability *d, uint64_t state)
-{
-	arch_store(&d->words->state, state);
-	pm_flush(&d->pm, &d->words->state, sizeof d->words->state);
-	/* Open: INV-F4.  Closed: the caller has replayed everything. */
-	return pm_drain(&d->pm);
-}

@@ -267,7 +267,7 @@ struct durability {
 	bool replays_for_worker;
 	bool replayer_was_silent; /* the replayer did not answer the last call */
 	/* How many pauses a thread waits for another before it yields and sleeps: many while each
-	 * thread can have a core of its own, few otherwise (htm/crowd.c). */
+	 * thread can have a core of its own, few otherwise (tx/crowd.c). */
 	uint32_t spins;
 
 	struct redo_log *redo;               /* [max_threads] */

@@ -6,6 +6,7 @@
 
 #include "base/arch.h"
 #include "base/error.h"
+#include "tx/turn.h"
 
 enum {
 	/* A thread that shares the cache may have caused the first abort; the second is ours. */

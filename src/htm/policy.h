@@ -33,9 +33,6 @@ static inline bool htm_is_conflict(enum fur_abort_cause cause)
 	return cause == FUR_ABORT_CONFLICT || cause == FUR_ABORT_PLAIN;
 }
 
-/* An update that has found readers shut out for this many releases takes a turn itself. */
-enum { HTM_LOCK_RELEASES = 200 };
-
 /* Decide what to do after an abort.  Updates the history, and has no other side effect. */
 enum htm_action htm_decide(
         enum fur_abort_cause cause, struct htm_history *history, uint32_t budget);

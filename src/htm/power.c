@@ -23,7 +23,8 @@
  *           before, but every store to those frames since was transactional, so the abort restores
  *           them.
  */
-#include "htm/active.h"
+#include "htm/htm.h"
+#include "tx/active.h"
 
 #if ARCH_HAS_POWER_HTM
 #include "htm/power_status.h"

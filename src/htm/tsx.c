@@ -18,7 +18,8 @@
  * suspended.  A tight loop of untracked loads aborts at the very invalidation for which it waits,
  * hence arch_gap().  `mfence` and `lfence` do not abort.
  */
-#include "htm/active.h"
+#include "htm/htm.h"
+#include "tx/active.h"
 
 #if ARCH_HAS_TSX
 #include "htm/tsx_insn.h"

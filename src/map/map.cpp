@@ -18,7 +18,7 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
 extern "C" {
 #include "base/error.h"
-#include "htm/htm.h"
+#include "tx/tx.h"
 }
 #pragma GCC diagnostic pop
 #undef _Static_assert

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk.pml - a bulk update next to short ones (src/htm/marks.h, src/bulk/whole.c): one record of
+ * bulk.pml - a bulk update next to short ones (src/tx/marks.h, src/bulk/whole.c): one record of
  * two words, which all updates keep equal.  B doubles them; each short update adds 1.
  *
  *   SW   a software update: it takes the turn, compares what it has loaded, and stores word by word.

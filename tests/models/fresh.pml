@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fresh.pml - fresh memory (src/htm/fresh.h): a block that an update allocates, and writes to the
+ * fresh.pml - fresh memory (src/update/fresh.h): a block that an update allocates, and writes to the
  * heap in the file instead of logging it; four updates, a replay, and a power failure at any
  * instant.  In the order of their durTSs:
  *

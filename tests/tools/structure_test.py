@@ -12,11 +12,13 @@ from pathlib import Path
 LONG_LINE = "word " * 25
 
 # What a page may tell of the layers.
-LAYERS = """base < pm < media < file < durability < htm, replay < alloc < bulk < api < map,
-replayer, itm"""
+LAYERS = """base < pm < media < file < durability < tx, replay < htm < stm < update < alloc <
+bulk < api < map, replayer, itm"""
 FOLDERS = "    src/ the library\n" + "".join(
     f"      {folder}/ a folder\n"
-    for folder in "map api bulk alloc htm replay durability file media pm base".split()
+    for folder in (
+        "map api bulk alloc update stm htm tx replay durability file media pm base".split()
+    )
 )
 FOLDERS += "    src/replayer/ a program\n    src/itm/ a library\n"
 

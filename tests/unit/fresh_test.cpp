@@ -7,7 +7,7 @@
 #include "internals.hpp"
 #include "software.hpp"
 
-#include "htm/fresh.h"
+#include "update/fresh.h"
 
 #include <atomic>
 #include <thread>

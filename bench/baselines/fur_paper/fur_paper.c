@@ -4,7 +4,7 @@
  * (EuroSys '26) as it is printed, for comparison.  It is NOT durably opaque: docs/protocol.md,
  * "Durability: the rule, and why it replaces the paper's"; `explore --tm fur-paper` shows it.
  *
- * A program linked with this file before libfur's objects gets it in place of htm/reader.c,
+ * A program linked with this file before libfur's objects gets it in place of update/reader.c,
  * htm/power.c and durability/commit.c; heap, redo log, ring, replay and the lock path, which
  * Algorithm 1 leaves open, are libfur's.  POWER only.  The numbers are the algorithm's lines.
  *
@@ -16,8 +16,9 @@
  * which came first.
  */
 #include "base/error.h"
-#include "htm/active.h"
+#include "htm/htm.h"
 #include "htm/power_status.h"
+#include "tx/active.h"
 
 #include <string.h>
 

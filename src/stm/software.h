@@ -36,7 +36,7 @@
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H
 
-#include "htm/active.h"
+#include "tx/active.h"
 
 /* -------------------------------------------------------------- publications */
 
@@ -105,6 +105,10 @@ void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t nu
 
 /* ------------------------------------------------------------------ software.c */
 
+/* The end of a body that fur_update_run() runs again: another update has overwritten a word that it
+ * had loaded. */
+enum { UPDATE_DEFEATED = 1 };
+
 /* A body that was defeated so often runs serially. */
 enum { SOFTWARE_TRIES = 2 };
 
@@ -127,14 +131,14 @@ void body_defeat_and_jump(struct fur_thread *t) __attribute__((noreturn));
 /* Leave the body of an update that has ended, defeated. */
 void body_jump_out(struct fur_thread *t) __attribute__((noreturn));
 
+/* The update, of any mode, accesses bytes of the heap: report that if a memory checker says that
+ * they are hidden (INV-MC1).  Does not return if it finds a concurrent update defeated. */
+void software_check_blocks(struct fur_update *tx, const void *at, uint64_t bytes, bool store);
+
 /* A store of the body.  False: no memory for words that it has not stored to before; the others
  * have their new values. */
 FUR_MUST_USE bool software_note_store(
         struct fur_update *tx, void *to, const void *from, uint64_t bytes);
-
-/* Turn the open software update into one in place, because plain loads must see its stores.  A
- * concurrent one may be defeated: then this does not return. */
-void software_to_in_place(struct fur_update *tx);
 
 /* ------------------------------------------------------------------- publish.c */
 

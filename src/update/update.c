@@ -5,8 +5,10 @@
  */
 #include "base/error.h"
 #include "base/probe.h"
-#include "htm/marks.h"
-#include "htm/software.h"
+#include "htm/htm.h"
+#include "htm/policy.h"
+#include "tx/marks.h"
+#include "update/in_place.h"
 
 /* After an abort: wait as the policy decided.  Errors: those of tx_refuse() and redo_make_room();
  * FUR_ETOOBIG. */
@@ -27,82 +29,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	return 0;
 }
 
-void attempt_prepare(struct fur_thread *t, enum redo_form form)
-{
-	struct htm_window *w = &t->window;
-	struct commit *c = &w->commit;
-	c->id++;
-	c->durts = 0;
-	c->log_is_out = false;
-	c->dset.n = 0;
-	c->dset.settled_below = c->dset.drawn_below = 0;
-	t->update.extras = t->update.always;
-	if (unlikely(t->update.always))
-		t->noted.n = 0;
-	t->attempt_began = arch_ticks();
-	/* The time of aborted attempts counts towards the body of the attempt that commits. */
-	if (t->htm->phase_times) {
-		w->clock = (struct phase_clock){.last = t->began};
-		c->clock = &w->clock;
-	}
-	FUR_ASSERT(t->update.mode == TX_NONE);
-	redo_begin(t->update.log, t->durability, form);
-}
-
 /* --------------------------------------------------- without hardware */
-
-enum {
-	/* A thread runs its updates in place after this many in a row that met no other: in place
-	 * is cheaper by the write set and the log of loads, but it shuts readers out. */
-	ALONE_UPDATES = 256,
-	/* A long update undoes this many short ones: one is long now and then, because it had to
-	 * make room in its log. */
-	LONG_COSTS = 16,
-	MOST_SKIPPED = 64
-};
-
-/* Has no thread met this one, or any other, for a while? */
-static bool alone(struct fur_thread *t)
-{
-	uint64_t meetings = arch_load(&t->htm->publications.meetings);
-	if (meetings == t->policy.meetings)
-		return t->policy.alone >= ALONE_UPDATES;
-	t->policy.meetings = meetings;
-	t->policy.alone = 0;
-	return false;
-}
-
-void policy_learn(struct fur_thread *t, enum tx_mode mode)
-{
-	struct policy *p = &t->policy;
-	if (mode == TX_HARDWARE) {
-		p->overflows = 0;
-		return;
-	}
-	if (t->htm->ops)
-		return;
-	if (arch_ticks() - t->attempt_began > t->htm->short_ticks)
-		p->alone = p->alone > LONG_COSTS ? p->alone - LONG_COSTS : 0;
-	else if (p->alone < ALONE_UPDATES)
-		p->alone++;
-}
-
-static int begin_in_place(struct fur_thread *t)
-{
-	struct htm *h = t->htm;
-	turn_take(h);
-	bool bodies = readers_shut_out(h, t->index);
-	if (unlikely(htm_forked(h))) /* the user's reader_report has forked */
-		return tx_refuse(h);
-	attempt_prepare(t, REDO_UNDO);
-	if (bodies) {
-		t->software.publication = publication_begin(h);
-		t->update.extras |= TX_STAMPS;
-	}
-	marks_look(&t->update);
-	tx_in_place(&t->update);
-	return 0;
-}
 
 static void enter_if_crowded(struct fur_thread *t)
 {
@@ -141,8 +68,8 @@ static int begin_without_hardware(struct fur_thread *t)
 	enter_if_crowded(t);
 	uint64_t started = h->phase_times ? arch_ticks() : 0;
 	int error = 0;
-	if (!h->ops && alone(t)) {
-		error = begin_in_place(t);
+	if (!h->ops && in_place_pays(t)) {
+		error = in_place_begin(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
 		attempt_prepare(t, REDO_UNDO);
 		software_begin(t, TX_CONCURRENT);
@@ -156,6 +83,8 @@ static int begin_without_hardware(struct fur_thread *t)
 }
 
 /* ------------------------------------------------------ with hardware */
+
+enum { MOST_SKIPPED = 64 };
 
 /* Some updates overflow the hardware again and again: then this thread's next ones do without it,
  * twice as many each time. */
@@ -223,8 +152,7 @@ static int begin_hardware(struct fur_thread *t)
 	return begin_without_hardware(t);
 }
 
-/* Misuse: sets the message, returns the error.  `join`: as for tx_refuse_begin(). */
-static int refuse_outermost(
+int update_refuse_outermost(
         const struct fur_thread *t, fur_update **update, const char *function, const char *join)
 {
 	if (update)
@@ -302,16 +230,10 @@ void update_begin_prepared(struct fur_thread *t)
 	software_begin(t, TX_SERIAL);
 }
 
-/* May the thread begin an update with these arguments, and without joining one? */
-static inline bool is_outermost(const struct fur_thread *t, fur_update **update)
-{
-	return t && update && t->owner == this_thread() && !this_thread()->open;
-}
-
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
-	if (unlikely(!is_outermost(t, update)))
-		return refuse_outermost(t, update, "fur_begin_update", "fur_join_update()");
+	if (unlikely(!update_is_outermost(t, update)))
+		return update_refuse_outermost(t, update, "fur_begin_update", "fur_join_update()");
 	t->software.repeatable = false;
 	t->window.commit.async = false;
 	return update_begin(t, update);
@@ -319,105 +241,11 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 
 FUR_API int fur_join_update(fur_thread *t, fur_update **update)
 {
-	if (is_outermost(t, update))
+	if (update_is_outermost(t, update))
 		return fur_begin_update(t, update);
 	if (!t || !update || tx_check_join(t, "fur_join_update") || !t->update.depth)
-		return refuse_outermost(t, update, "fur_join_update", NULL);
+		return update_refuse_outermost(t, update, "fur_join_update", NULL);
 	t->update.depth++;
 	*update = &t->update;
 	return 0;
-}
-
-/* ------------------------------------------------------ bodies that may run again */
-
-/* The body has ended the update itself, or libfur has. */
-static int body_ended(const struct fur_thread *t)
-{
-	if (unlikely(htm_forked(t->htm))) /* the body has forked, and this is the child */
-		return tx_refuse(t->htm);
-	return t->software.defeated ? UPDATE_DEFEATED : t->update.error;
-}
-
-/* Run the body once.  Returns: UPDATE_DEFEATED, or the result of fur_commit(). */
-static __attribute__((noinline)) int run_once(
-        struct fur_thread *t, void (*body)(fur_update *, void *), void *arg)
-{
-	jmp_buf restart;
-	fur_update *begun, *tx = &t->update;
-	t->software.defeated = false;
-	int error = update_begin(t, &begun);
-	if (error)
-		return error;
-	if (tx->mode == TX_CONCURRENT && !t->software.leave) {
-		t->software.restart = &restart;
-		if (setjmp(restart))
-			return UPDATE_DEFEATED;
-	}
-	body(tx, arg);
-	if (t->software.defeated || tx->depth == 0)
-		return body_ended(t);
-	return update_commit(tx);
-}
-
-/* `async`: as fur_commit_async(). */
-static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
-        void (*leave)(void), bool async)
-{
-	fur_update *unused;
-	if (unlikely(!is_outermost(t, &unused)))
-		return refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
-	struct software_body *s = &t->software;
-	s->leave = leave;
-	s->repeatable = true;
-	s->defeats = 0;
-	t->window.commit.async = async;
-	int error;
-	while ((error = run_once(t, body, arg)) == UPDATE_DEFEATED)
-		continue;
-	return error;
-}
-
-FUR_API int fur_update_run_leaving(
-        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
-{
-	if (!body)
-		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
-	return run(t, body, arg, leave, false);
-}
-
-FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
-{
-	return fur_update_run_leaving(t, body, arg, NULL);
-}
-
-FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
-        void (*leave)(void), fur_ticket *ticket)
-{
-	if (!body || !ticket)
-		return fur_fail(
-		        FUR_EINVAL, "fur_update_run_async: body and ticket must not be NULL");
-	*ticket = (fur_ticket){0};
-	int error = run(t, body, arg, leave, true);
-	if (!error)
-		*ticket = ticket_of(t, ++t->tickets);
-	return error;
-}
-
-FUR_API int fur_begin_update_leaving(
-        fur_thread *t, fur_update **update, void (*leave)(void), bool again)
-{
-	if (update)
-		*update = NULL;
-	if (!leave)
-		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
-	if (unlikely(!is_outermost(t, update)))
-		return refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
-	struct software_body *s = &t->software;
-	s->leave = leave;
-	s->repeatable = true;
-	s->defeated = false;
-	if (!again)
-		s->defeats = 0;
-	t->window.commit.async = false;
-	return update_begin(t, update);
 }

@@ -20,7 +20,7 @@
 #ifndef FUR_MARKS_H
 #define FUR_MARKS_H
 
-#include "htm/htm.h"
+#include "tx/tx.h"
 
 struct marks_extent {
 	uintptr_t from, end; /* of the records, the gaps between them included */

@@ -26,7 +26,7 @@
 #ifndef FUR_FRESH_H
 #define FUR_FRESH_H
 
-#include "htm/htm.h"
+#include "tx/tx.h"
 
 /* The update has allocated the run of chunks at `block`: make it fresh if it may be.  Otherwise
  * stores there are logged.  May defeat a concurrent update, which then runs serially.

@@ -7,13 +7,14 @@
  * readers out, it opens the gate: updates with a request that are awake publish themselves beside
  * it, and the holder publishes those that sleep, so that one drain serves all (INV-SW7).
  */
-#include "htm/software.h"
+#include "htm/htm.h"
+#include "stm/software.h"
 
 #include "base/checker.h"
 #include "base/error.h"
 #include "base/probe.h"
-#include "htm/blocks.h"
-#include "htm/marks.h"
+#include "tx/blocks.h"
+#include "tx/marks.h"
 
 /* active[i].request.  Only CAS leaves REQUEST_WAITING, so an update is published once. */
 enum request {

@@ -17,7 +17,7 @@
 #ifndef FUR_BLOCKS_H
 #define FUR_BLOCKS_H
 
-#include "htm/htm.h"
+#include "tx/tx.h"
 
 /* The open update has allocated the block; has freed it.  The first `keep` bytes of a free block
  * are the allocator's, and are never hidden.  Call them if TX_CHECKED is set in `extras`. */
@@ -29,8 +29,8 @@ void blocks_freed(struct fur_update *tx, void *block, uint64_t bytes, uint64_t k
 void blocks_show(struct fur_thread *t);
 void blocks_hide(struct fur_thread *t);
 
-/* The update accesses bytes of the heap: report that if they are hidden.  Does not return if it
- * finds a concurrent update defeated. */
-void blocks_check(struct fur_update *tx, const void *at, uint64_t bytes, bool store);
+/* Are some of the bytes hidden?  Shows a block of the update's own that another one has hidden
+ * (INV-MC2). */
+FUR_MUST_USE bool blocks_are_hidden(struct fur_update *tx, const void *at, uint64_t bytes);
 
 #endif /* FUR_BLOCKS_H */

@@ -2,8 +2,10 @@
  *
  * tx.c - what read-only transactions and updates share: refusals, and the end of an update.
  */
+#include "tx/tx.h"
+
 #include "base/error.h"
-#include "htm/htm.h"
+#include <stdio.h>
 
 ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 
@@ -95,4 +97,18 @@ void tx_reset(struct fur_update *tx)
 		t->ro = (struct fur_ro){0};
 	}
 	this_thread()->open = NULL;
+}
+
+void tx_fail(struct fur_update *tx, int error)
+{
+	if (!tx->error)
+		tx->error = error;
+}
+
+void tx_fail_saying(struct fur_update *tx, int error)
+{
+	struct fur_thread *t = tx->thread;
+	if (!tx->error)
+		snprintf(t->failure, sizeof t->failure, "%s", fur_errormsg());
+	tx_fail(tx, error);
 }

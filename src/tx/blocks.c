@@ -2,9 +2,8 @@
  *
  * blocks.c - which blocks memory checkers may let a program touch (blocks.h).
  */
-#include "htm/blocks.h"
+#include "tx/blocks.h"
 #include "base/checker.h"
-#include "htm/software.h"
 
 #include <stdlib.h>
 
@@ -66,7 +65,7 @@ void blocks_hide(struct fur_thread *t)
 }
 
 /* INV-MC2: is it this update's own, which another one has hidden?  Then show it. */
-static bool own(const struct noted_blocks *b, const uint8_t *at)
+static bool show_own(const struct noted_blocks *b, const uint8_t *at)
 {
 	for (uint32_t k = 0; k < b->n; k++) {
 		const struct noted_block *one = &b->blocks[k];
@@ -78,15 +77,8 @@ static bool own(const struct noted_blocks *b, const uint8_t *at)
 	return false;
 }
 
-void blocks_check(struct fur_update *tx, const void *at, uint64_t bytes, bool store)
+bool blocks_are_hidden(struct fur_update *tx, const void *at, uint64_t bytes)
 {
-	struct fur_thread *t = tx->thread;
-	if (likely(!checker_hidden(at, bytes)) ||
-	        (own(&t->noted, at) && !checker_hidden(at, bytes)))
-		return;
-	/* INV-MC1 */
-	if (tx->mode == TX_CONCURRENT && !software_extend(t))
-		body_defeat_and_jump(t);
-	if (checker_hidden(at, bytes))
-		checker_report(at, bytes, store);
+	return unlikely(checker_hidden(at, bytes)) &&
+	       !(show_own(&tx->thread->noted, at) && !checker_hidden(at, bytes));
 }

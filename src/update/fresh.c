@@ -2,10 +2,10 @@
  *
  * fresh.c - large blocks that an update allocates, and writes to without logging (fresh.h).
  */
-#include "htm/fresh.h"
+#include "update/fresh.h"
 #include "durability/nondurable.h"
 #include "durability/ring.h"
-#include "htm/software.h"
+#include "update/update.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * active.c - waiting for active transactions: inside a hardware transaction's window, and outside,
  * where it may yield, sleep and report.
  */
-#include "htm/active.h"
+#include "tx/active.h"
 #include "base/probe.h"
 
 #include <pthread.h>

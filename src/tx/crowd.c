@@ -20,7 +20,7 @@
  *          this several times.
  */
 #include "base/memory.h"
-#include "htm/htm.h"
+#include "tx/tx.h"
 
 enum {
 	COUNT_EVERY_NS = 1000000,

@@ -2,8 +2,8 @@
  *
  * marks.c - the marks of the records of a bulk update (marks.h).
  */
-#include "htm/marks.h"
-#include "htm/active.h"
+#include "tx/marks.h"
+#include "tx/active.h"
 
 /* The first extent that ends above `at`, or marks->n. */
 static uint64_t extent_above(const struct marks *marks, uintptr_t at)

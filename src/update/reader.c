@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "durability/async.h"
-#include "htm/software.h"
+#include "update/in_place.h"
 
 static struct fur_thread *thread_of(fur_ro *ro)
 {
@@ -73,7 +73,7 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 	if (t->ro.depth == 0) {
 		/* Its loads are plain loads, which must find the update's stores in the heap. */
 		if (t->update.form.software)
-			software_to_in_place(&t->update);
+			in_place_from_software(&t->update);
 		t->ro.joined = true;
 	}
 	t->ro.depth++;

@@ -10,7 +10,7 @@
 #ifndef FUR_ACTIVE_H
 #define FUR_ACTIVE_H
 
-#include "htm/htm.h"
+#include "tx/tx.h"
 
 static inline struct active_entry *active_of(const struct fur_thread *t)
 {

@@ -1,50 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durability.c - marking a heap as failed; making room in ring and logs by replaying.
+ * room.c - make room in ring and logs: replay, or wait for the process that replays.
  */
-#include "base/error.h"
 #include "durability/async.h"
-#include "durability/nondurable.h"
 #include "durability/ring.h"
-
-#include <stdio.h>
-#include <string.h>
-
-void durability_note(struct durability *d, enum event event)
-{
-	uint64_t noted;
-	do
-		noted = arch_load(&d->events.noted);
-	while (!arch_cas(&d->events.noted, noted, noted | event));
-}
-
-uint64_t durability_take_events(struct durability *d)
-{
-	return arch_load(&d->events.noted) ? arch_exchange(&d->events.noted, 0) : 0;
-}
-
-void durability_fail(struct durability *d, int error)
-{
-	/* Several threads may fail at the same time; one of them writes the message. */
-	if (arch_cas32(&d->cause_state, CAUSE_NONE, CAUSE_WRITTEN)) {
-		snprintf(d->cause, sizeof d->cause, "%s", fur_errormsg());
-		/* Release: a thread that sees CAUSE_THERE reads the whole text. */
-		arch_store32_release(&d->cause_state, CAUSE_THERE);
-		durability_note(d, EVENT_FAILED);
-	}
-	/* Release: see drain() in commit.c. */
-	arch_store_release(&d->failed, (uint64_t)(int64_t)error);
-}
-
-int durability_say_failed(const struct durability *d, const char *news)
-{
-	int error = (int)arch_load(&d->failed);
-	/* Acquire pairs with the release above.  While another thread still writes the text, use
-	 * the text of the error code instead. */
-	bool there = arch_load32_acquire(&d->cause_state) == CAUSE_THERE;
-	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
-	        there ? d->cause : fur_strerror(error));
-}
 
 /* Does a fur-replayer serve the heap?  If its lock cannot be read, this process replays: that is
  * safe, because the right to replay has a lock of its own. */
@@ -140,33 +99,4 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	if (!moved)
 		arch_backoff(backoff);
 	return error;
-}
-
-/* ------------------------------------------------------------- memory that was given back */
-
-void durability_note_run_freed(struct durability *d, uint64_t durts)
-{
-	for (uint64_t now; (now = arch_load(&d->runs_freed_upto)) <= durts;)
-		if (arch_cas(&d->runs_freed_upto, now, durts + 1))
-			break;
-}
-
-uint64_t durability_runs_freed_upto(struct durability *d, struct commit *c)
-{
-	uint64_t above = 0;
-	nondurable_collect(d, c->me, &c->dset);
-	nondurable_wait_drawn(d, &c->dset);
-	for (uint32_t k = 0; k < c->dset.n; k++) {
-		const struct dset_member *m = &c->dset.members[k];
-		/* If the update is visible to us, so is its mark.  If its thread has begun another
-		 * one, it has left nondurable[], and `given` tells. */
-		if (!m->left && arch_load(&d->redo[m->thread].frees_a_run) && m->durts >= above)
-			above = m->durts + 1;
-	}
-	c->dset.n = 0;
-	/* Orders our looks at nondurable[] and the marks before this load: an update that we have
-	 * missed there has raised `given` before it left. */
-	arch_fence_light();
-	const uint64_t given = arch_load(&d->runs_freed_upto);
-	return given > above ? given : above;
 }

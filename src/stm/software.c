@@ -2,13 +2,13 @@
  *
  * software.c - the body of a software update: its loads, its stores, and its defeat.
  */
-#include "htm/software.h"
+#include "stm/software.h"
 
 #include "base/checker.h"
 #include "base/error.h"
 #include "base/probe.h"
-#include "htm/blocks.h"
-#include "htm/marks.h"
+#include "tx/blocks.h"
+#include "tx/marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +189,17 @@ bool software_extend(struct fur_thread *t)
 	return same;
 }
 
+void software_check_blocks(struct fur_update *tx, const void *at, uint64_t bytes, bool store)
+{
+	if (likely(!blocks_are_hidden(tx, at, bytes)))
+		return;
+	/* INV-MC1 */
+	if (tx->mode == TX_CONCURRENT && !software_extend(tx->thread))
+		body_defeat_and_jump(tx->thread);
+	if (checker_hidden(at, bytes))
+		checker_report(at, bytes, store);
+}
+
 /* ------------------------------------------------------------------- loads */
 
 /* Something was published since the update's snapshot.  Returns a value of the word that is
@@ -260,7 +271,7 @@ void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 	uint8_t *out = to;
 	const uint8_t *in = from;
 	if (unlikely(tx->extras & TX_CHECKED))
-		blocks_check(tx, from, bytes, false);
+		software_check_blocks(tx, from, bytes, false);
 	while (bytes) {
 		uint64_t *word = word_at(in), skip = (uintptr_t)in & 7,
 		         part = 8 - skip < bytes ? 8 - skip : bytes, value = load_word(t, word);
@@ -269,6 +280,13 @@ void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 		in += part;
 		bytes -= part;
 	}
+}
+
+FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes)
+{
+	/* memmove() must not be called with an invalid pointer, even for no bytes. */
+	if (bytes)
+		memmove(to, from, bytes);
 }
 
 /* Every case of fur_load_bits(). */
@@ -320,39 +338,4 @@ bool software_note_store(struct fur_update *tx, void *to, const void *from, uint
 		bytes -= part;
 	}
 	return all;
-}
-
-void software_to_in_place(struct fur_update *tx)
-{
-	struct fur_thread *t = tx->thread;
-	struct htm *h = t->htm;
-	if (tx->mode == TX_CONCURRENT) {
-		turn_take(h);
-		if (!software_extend(t)) {
-			turn_give(h);
-			body_defeat_and_jump(t);
-		}
-	}
-	bool bodies = readers_shut_out(h, t->index);
-	if (unlikely(htm_forked(h))) { /* the user's reader_report has forked (INV-K2) */
-		tx_fail(tx, FUR_EFORK);
-		return;
-	}
-	if (bodies) {
-		t->software.publication = publication_begin(h);
-		tx->extras |= TX_STAMPS;
-		stamp_writes(t, t->software.publication);
-	}
-	FUR_POINT(turns__in__place);
-	marks_look(tx);
-	marks_note_writes(t);
-	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
-	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
-	 * our own later store to that word would overwrite a value that we have not read. */
-	redo_store_record(tx->log, t->durability, tx->writable, true);
-	if (unlikely(tx->error))
-		store_put_in_place(tx);
-	FUR_POINT(turned__in__place);
-	tx_in_place(tx);
-	tx->form.software = 0;
 }

@@ -2,7 +2,7 @@
  *
  * write_set.c - the hash table of a write set.
  */
-#include "htm/write_set.h"
+#include "tx/write_set.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shut_out.c - shut readers and hardware updates out, while the turn's holder stores in place.
+ *
+ * INV-H3 holds for three groups of transactions:
+ *  - Readers, and updates that are in active[]: the turn's holder sets `held`, then scans active[].
+ *    The others publish active[i], then look at `held`.  Each side has a full fence between its
+ *    store and its load, so one of the two sees the other.
+ *  - Hardware updates with tracked loads have `held` in their read set from the start, so the store
+ *    that sets it aborts them.
+ *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
+ *    transactions", has the argument.
+ *
+ *  INV-L3  No reader starves.  A reader that found the lock held records that in active[i].want.
+ *          Before a holder sets `held`, it lets in each reader that is awake and has missed
+ *          FAIR_RELEASES releases, and each reader that has waited TURN_PATIENCE_NS.
+ *  INV-L4  No hardware update starves.  If an update has not seen the lock free for
+ *          HTM_LOCK_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for
+ *          that.
+ */
+#include "tx/active.h"
+
+enum {
+	FAIR_RELEASES = 4,
+	/* In pauses.  A reader that is running becomes active in less time. */
+	LOOKS_AT_READER = 300
+};
+
+/* ----------------------------------------------------- until the lock is free */
+
+/* Sleep until a release or a holder wakes us. */
+static void sleep_while_held(struct publication_lock *l)
+{
+	uint64_t turn = arch_load_acquire(&l->releases);
+	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
+	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
+	 * us; otherwise it could happen that no thread wakes us.  We read `turn` first: if it grows
+	 * before we are asleep, the kernel returns at once. */
+	arch_fetch_add(&l->sleepers, 1);
+	if (arch_load_ordered(&l->held))
+		arch_futex_wait(arch_futex_of(&l->releases), (uint32_t)turn);
+	arch_fetch_add(&l->sleepers, (uint64_t)-1);
+}
+
+static void wait_while_held(struct htm *h, unsigned look)
+{
+	if (look < TURN_SPINS || look < arch_load32(&h->durability->spins))
+		arch_pause();
+	else
+		sleep_while_held(&h->lock);
+}
+
+/* Has `held` been reset so many times since the thread that wrote `want` began to wait? */
+static bool releases_missed(const struct htm *h, uint64_t want, uint64_t releases)
+{
+	return arch_load(&h->lock.releases) + 1 - want >= releases;
+}
+
+bool lock_wait_free(struct htm *h, uint32_t me)
+{
+	if (!readers_are_out(h))
+		return true;
+	struct active_entry *mine = &h->active[me];
+	active_note_wait(mine, h, 0);
+	uint64_t want = active_wants(mine);
+	bool free = false;
+	for (unsigned k = 0;
+	        !(free = !readers_are_out(h)) && !releases_missed(h, want, HTM_LOCK_RELEASES); k++)
+		wait_while_held(h, k);
+	active_clear_wait(mine);
+	return free;
+}
+
+void lock_wait_reader(struct htm *h, uint32_t me)
+{
+	struct active_entry *mine = &h->active[me];
+	crowd_count(h);
+	lock_note_meeting(h);
+	if (active_wants(mine) == 0)
+		active_note_wait(mine, h, arch_ticks() | 1);
+	for (unsigned k = 0; readers_are_out(h); k++)
+		wait_while_held(h, k);
+}
+
+/* Called while `held` is 0.  So no thread falls asleep now: a thread that has read the last
+ * release's `turn` sees that `held` is 0, and with an older `turn` the kernel does not let it
+ * sleep. */
+static void wake_sleepers(struct publication_lock *l)
+{
+	if (arch_load_ordered(&l->sleepers))
+		arch_futex_wake_all(arch_futex_of(&l->releases));
+}
+
+/* INV-L3, for one reader.  A running reader becomes active at once.  For a sleeping reader the
+ * holder waits only if the reader has waited long. */
+static void admit_reader(struct htm *h, const struct active_entry *reader, uint64_t patience)
+{
+	uint64_t want;
+	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
+		if (!(want = active_wants(reader)) || !releases_missed(h, want, FAIR_RELEASES))
+			break;
+		arch_pause();
+	}
+	struct arch_backoff backoff = {0};
+	while (active_wants(reader) && arch_ticks() - active_waits_since(reader) >= patience) {
+		if (!backoff.turns)
+			wake_sleepers(&h->lock);
+		arch_backoff(&backoff);
+	}
+}
+
+/* INV-L4: wake updates that have missed too many turns.  The holder does not wait for them, and
+ * does not wake them again at every turn before they run. */
+static void call_update(struct htm *h, uint64_t want, uint64_t patience)
+{
+	uint64_t now;
+	if (releases_missed(h, want, HTM_LOCK_RELEASES) &&
+	        !arch_ticks_pending(now = arch_ticks(), h->lock.next_call, patience)) {
+		h->lock.next_call = now + patience;
+		wake_sleepers(&h->lock);
+	}
+}
+
+static void admit_waiters(struct htm *h, uint32_t me)
+{
+	uint64_t limit = arch_load(&h->durability->limit);
+	for (uint32_t i = 0; i < limit; i++) {
+		const struct active_entry *a = &h->active[i];
+		arch_overlap_begin();
+		uint64_t want = active_wants(a);
+		if (likely(want == 0) || i == me)
+			continue;
+		uint64_t patience = arch_ns_to_ticks(TURN_PATIENCE_NS);
+		if (active_waits_since(a))
+			admit_reader(h, a, patience);
+		else
+			call_update(h, want, patience);
+	}
+	arch_overlap_end();
+}
+
+/* ------------------------------------------------------- shutting readers out */
+
+bool readers_shut_out(struct htm *h, uint32_t me)
+{
+	struct publication_lock *l = &h->lock;
+	uint64_t began = 0, most = h->drain_ticks;
+	bool bodies;
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
+	for (;;) {
+		admit_waiters(h, me);
+		/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).
+		 * Without it the scan may miss a reader that has not seen `held` either, and that
+		 * reader sees some of our stores and not others: Stress.TornReads; plant:
+		 * no-lock-fence. */
+		arch_store_fence(&l->held, 1);
+		if (likely(active_drain(h, me, most, &bodies)))
+			return bodies;
+		/* A reader takes long.  New readers must not wait for it: let them in, wait for
+		 * those that are active now, and try again.  Readers that come and go must not keep
+		 * us from publishing: each time they may have to wait longer, but never more than a
+		 * part of the time for which we have waited. */
+		readers_let_in(h);
+		if (!began)
+			began = arch_ticks();
+		active_wait_outside(h, me, true);
+		if (unlikely(htm_forked(h)))
+			return false;
+		most = arch_ticks_between(began, arch_ticks()) / 4 + h->drain_ticks;
+	}
+}
+
+void readers_let_in(struct htm *h)
+{
+	struct publication_lock *l = &h->lock;
+	arch_store_release(&l->held, 0);
+	/* Ordered: our store to `held` before our load of `sleepers`; see sleep_while_held(). */
+	arch_fetch_add(&l->releases, 1);
+	if (unlikely(arch_load_ordered(&l->sleepers) != 0))
+		arch_futex_wake_all(arch_futex_of(&l->releases));
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * run.c - updates whose body is a function: it runs again if the update is defeated.
+ */
+#include "base/error.h"
+#include "update/update.h"
+
+/* The body has ended the update itself, or libfur has. */
+static int body_ended(const struct fur_thread *t)
+{
+	if (unlikely(htm_forked(t->htm))) /* the body has forked, and this is the child */
+		return tx_refuse(t->htm);
+	return t->software.defeated ? UPDATE_DEFEATED : t->update.error;
+}
+
+/* Run the body once.  Returns: UPDATE_DEFEATED, or the result of fur_commit(). */
+static __attribute__((noinline)) int run_once(
+        struct fur_thread *t, void (*body)(fur_update *, void *), void *arg)
+{
+	jmp_buf restart;
+	fur_update *begun, *tx = &t->update;
+	t->software.defeated = false;
+	int error = update_begin(t, &begun);
+	if (error)
+		return error;
+	if (tx->mode == TX_CONCURRENT && !t->software.leave) {
+		t->software.restart = &restart;
+		if (setjmp(restart))
+			return UPDATE_DEFEATED;
+	}
+	body(tx, arg);
+	if (t->software.defeated || tx->depth == 0)
+		return body_ended(t);
+	return update_commit(tx);
+}
+
+/* `async`: as fur_commit_async(). */
+static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+        void (*leave)(void), bool async)
+{
+	fur_update *unused;
+	if (unlikely(!update_is_outermost(t, &unused)))
+		return update_refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
+	struct software_body *s = &t->software;
+	s->leave = leave;
+	s->repeatable = true;
+	s->defeats = 0;
+	t->window.commit.async = async;
+	int error;
+	while ((error = run_once(t, body, arg)) == UPDATE_DEFEATED)
+		continue;
+	return error;
+}
+
+FUR_API int fur_update_run_leaving(
+        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
+{
+	if (!body)
+		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
+	return run(t, body, arg, leave, false);
+}
+
+FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
+{
+	return fur_update_run_leaving(t, body, arg, NULL);
+}
+
+FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+        void (*leave)(void), fur_ticket *ticket)
+{
+	if (!body || !ticket)
+		return fur_fail(
+		        FUR_EINVAL, "fur_update_run_async: body and ticket must not be NULL");
+	*ticket = (fur_ticket){0};
+	int error = run(t, body, arg, leave, true);
+	if (!error)
+		*ticket = ticket_of(t, ++t->tickets);
+	return error;
+}
+
+FUR_API int fur_begin_update_leaving(
+        fur_thread *t, fur_update **update, void (*leave)(void), bool again)
+{
+	if (update)
+		*update = NULL;
+	if (!leave)
+		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
+	if (unlikely(!update_is_outermost(t, update)))
+		return update_refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
+	struct software_body *s = &t->software;
+	s->leave = leave;
+	s->repeatable = true;
+	s->defeated = false;
+	if (!again)
+		s->defeats = 0;
+	t->window.commit.async = false;
+	return update_begin(t, update);
+}

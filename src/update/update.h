@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * update.h - the verbs of fur.h: how updates begin, store and end (update.c, run.c, store.c,
+ * commit.c, roll_back.c), and read-only transactions (reader.c).
+ */
+#ifndef FUR_UPDATE_H
+#define FUR_UPDATE_H
+
+#include "stm/software.h"
+
+/* May the thread begin an update with these arguments, and without joining one? */
+static inline bool update_is_outermost(const struct fur_thread *t, fur_update **update)
+{
+	return t && update && t->owner == this_thread() && !this_thread()->open;
+}
+/* Misuse: sets the message, returns the error.  `join`: as for tx_refuse_begin(). */
+FUR_MUST_USE int update_refuse_outermost(
+        const struct fur_thread *t, fur_update **update, const char *function, const char *join);
+
+/* Prepare an attempt, outside hardware transactions: a new number for the update, an empty
+ * record. */
+void attempt_prepare(struct fur_thread *t, enum redo_form form);
+
+/* Begin an update: fur_begin_update() without the checks of its arguments.  Errors: as it. */
+FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);
+/* The same for one that is serial, whatever the machine has. */
+FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **update);
+/* The same in two steps.  In between the caller logs stores by redo_append_only() alone, and no
+ * other thread waits for it: the thread has no turn, and is not in active[].  The second step must
+ * follow, also after an error of store_make_room(). */
+FUR_MUST_USE int update_prepare_serial(struct fur_thread *t, struct fur_update **update);
+void update_begin_prepared(struct fur_thread *t);
+
+/* Commit the thread's open update, which is the outermost.  UPDATE_DEFEATED: another update has
+ * overwritten a word that the concurrent body loaded; the update has ended, and must run again. */
+FUR_MUST_USE int update_commit(struct fur_update *tx);
+/* Undo what the open update has done, and end it: it has failed, or the program aborts it.
+ * Returns: why, with a message. */
+FUR_MUST_USE int update_roll_back(struct fur_update *tx);
+
+/* The log of the open update is full: make room.  False: the update has failed.  In hardware it
+ * does not return. */
+bool store_make_room(struct fur_update *tx);
+/* Roll back and end the transaction that the thread has open, inner ones included. */
+void tx_roll_back_all(struct fur_thread *t);
+
+#endif /* FUR_UPDATE_H */
