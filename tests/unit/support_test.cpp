@@ -40,7 +40,7 @@ struct Program {
 		line.option("--file", files);
 		line.flag("--quiet", quiet, "print nothing");
 		line.flag("--loud", loud).excludes("--quiet");
-		line.footer("Exit status: none.");
+		line.footer = "Exit status: none.";
 	}
 	bool parse(std::initializer_list<const char *> words)
 	{
@@ -95,6 +95,8 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 	EXPECT_EQ(Program().refused({"heap", "--thread", "1"}), "unknown option --thread")
 	        << "no abbreviations";
 	EXPECT_EQ(Program().refused({"heap", "-x"}), "unknown option -x");
+	EXPECT_EQ(Program().refused({"heap", "-xy"}), "unknown option -xy") << "one name";
+	EXPECT_EQ(Program().refused({"heap", "--hel"}), "unknown option --hel");
 	EXPECT_EQ(Program().refused({"heap", "other"}), "unexpected argument 'other'");
 	EXPECT_EQ(Program().refused({}), "PATH is missing");
 	EXPECT_EQ(Program().refused({"--bogus"}), "unknown option --bogus")
@@ -113,7 +115,7 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 	        "--seed 18446744073709551616: use 0 to 18446744073709551615");
 	EXPECT_EQ(Program().refused({"heap", "--offset", "9223372036854775808"}),
 	        "--offset 9223372036854775808: use -9223372036854775808 to 9223372036854775807");
-	for (const char *value : {"", "x", "nan", "1s"})
+	for (const char *value : {"", "x", "nan", "inf", " 1", "1s"})
 		EXPECT_EQ(Program().refused({"heap", (std::string("--seconds=") + value).c_str()}),
 		        "--seconds " + std::string(value) + ": use a number");
 	EXPECT_EQ(Program().refused({"heap", "--mode", "other"}), "--mode other: use fast or slow");
@@ -129,7 +131,7 @@ TEST(CommandLine, Help_NamesEverything_InLinesOfAHundredColumns)
 	                             "more than a single line of it, and more");
 	std::string help = p.line.help();
 	for (const char *part : {"Usage: program [OPTION...] PATH\n", "Does what a program does.\n",
-	             "PATH", "the heap", "--mode TEXT", "fast or slow", "[fast]", "--threads N",
+	             "PATH", "the heap", "--mode=TEXT", "fast or slow", "[fast]", "--threads=N",
 	             "how many [2]", "--quiet", "--help", "--version", "Exit status: none.\n"})
 		EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 	EXPECT_EQ(help.find("[-1]"), std::string::npos);
