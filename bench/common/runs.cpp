@@ -223,7 +223,7 @@ bool in_child()
 
 void end_child(const json &result)
 {
-	if (!result.at("verified").get<bool>())
+	if (!result["verified"].get<bool>())
 		fail_child("not verified", 1);
 	aside([&] { print_line(result); });
 	_exit(0);
