@@ -162,6 +162,7 @@ TEST(Json, Values_PrintAsJson)
 	        "0,\"big\":1e+300,\"none\":null,"
 	        "\"text\":\"a "
 	        "\\\"b\\\"\\\\\\n\\t\\u0001\xc3\xa4\",\"list\":[1,2],\"empty\":[],\"nothing\":{}}");
+	EXPECT_EQ(Json(nullptr).dump(), "null");
 	EXPECT_EQ((Json{{"a", 1}, {"b", {1, 2}}}).dump(2),
 	        "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    2\n  ]\n}");
 }

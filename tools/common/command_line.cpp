@@ -153,7 +153,7 @@ argp CommandLine::for_argp()
 }
 
 /* argp takes abbreviations too: the word itself tells which option it is. */
-void CommandLine::take_option(const std::string &word, const char *value, bool refused)
+void CommandLine::take_option(const std::string &word, const std::string &value, bool refused)
 {
 	const std::string name = word.substr(0, word.find('='));
 	printed_ = name == "--help" || name == "-h" || name == "--version";
@@ -166,7 +166,7 @@ void CommandLine::take_option(const std::string &word, const char *value, bool r
 		throw WrongUsage(word + ": " + name + " takes no value");
 	if (refused)
 		throw WrongUsage(name + ": its value is missing");
-	o.set(value ? value : "");
+	o.set(value);
 }
 
 void CommandLine::check_given()
@@ -184,20 +184,20 @@ void CommandLine::check_given()
 error_t CommandLine::take(int key, char *value, argp_state *state)
 {
 	auto &line = *static_cast<CommandLine *>(state->input);
-	char **last = &state->argv[state->next - 1];
-	const bool apart = value && value == *last, refused = key == ARGP_KEY_ERROR;
+	const std::string word = value ? value : "";
 	try {
 		if (line.printed_ || !line.wrong_.empty())
 			return 0;
-		if (key == OPTION || refused) {
-			line.take_option(apart ? last[-1] : *last, value,
-			        refused || (apart && strncmp(value, "--", 2) == 0));
+		if (key == OPTION || key == ARGP_KEY_ERROR) {
+			char **last = &state->argv[state->next - 1];
+			const bool apart = value == *last;
+			line.take_option(last[apart ? -1 : 0], word,
+			        key == ARGP_KEY_ERROR || (apart && word.starts_with("--")));
 		} else if (key == ARGP_KEY_ARG) {
 			auto a = std::ranges::find(line.arguments_, false, &Option::given);
 			if (a == line.arguments_.end())
-				throw WrongUsage(
-				        "unexpected argument '" + std::string(value) + "'");
-			a->set(value);
+				throw WrongUsage("unexpected argument '" + word + "'");
+			a->set(word);
 		} else if (key == ARGP_KEY_END) {
 			line.check_given();
 		} else {

@@ -110,7 +110,7 @@ public:
 private:
 	argp for_argp();
 	static error_t take(int key, char *value, argp_state *state);
-	void take_option(const std::string &word, const char *value, bool refused);
+	void take_option(const std::string &word, const std::string &value, bool refused);
 	void check_given();
 
 	std::string program_, about_, words_, text_, wrong_;

@@ -19,6 +19,7 @@ Json::Json(double value) : value_(new Value(value)) {}
 Json::Json(int64_t value) : value_(new Value(value)) {}
 Json::Json(uint64_t value) : value_(new Value(value)) {}
 Json::Json(const std::string &value) : value_(new Value(value)) {}
+Json::Json(const char *value) : value_(new Value(value)) {}
 Json::Json(Value *part) : value_(part), owner_(false) {}
 
 Json::Json(std::initializer_list<Json> values) : Json()
@@ -36,7 +37,8 @@ Json::Json(std::initializer_list<Json> values) : Json()
 
 Json &Json::operator=(const Json &other)
 {
-	*value_ = Value(*other.value_);
+	if (this != &other)
+		*value_ = Value(*other.value_);
 	return *this;
 }
 

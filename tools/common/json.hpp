@@ -13,6 +13,7 @@
 
 #include <compare>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
@@ -40,7 +41,8 @@ public:
 	Json(int64_t value);
 	Json(uint64_t value);
 	Json(const std::string &value);
-	Json(const char *value) : Json(std::string(value)) {}
+	Json(const char *value);
+	Json(std::nullptr_t) : Json() {}
 	template <std::integral Integer>
 	Json(Integer value)
 	    : Json(static_cast<
