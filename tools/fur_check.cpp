@@ -181,8 +181,8 @@ int main(int argc, char **argv)
 	        "Check a libfur heap file that no process has open: superblock, tail, ring, logs, "
 	        "and the allocator as recovery would leave it.  Changes nothing without --repair "
 	        "or --forget-from.");
-	line.footer(
-	        "Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.");
+	line.footer =
+	        "Exit status: 0 sound (or repaired), 1 damaged, missing or in use, 2 wrong usage.";
 	line.argument("HEAP", path, "the heap file").required();
 	line.flag("--repair", repair,
 	        "mend what can be mended without losing anything; leave everything else as it is");

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	        "Copy a heap to a new file, also while a program uses it.  The copy is a closed "
 	        "heap with every update that was durable when fur-copy began, and perhaps later "
 	        "ones.");
-	line.footer("Exit status: 0 copied, 1 not, 2 wrong usage.");
+	line.footer = "Exit status: 0 copied, 1 not, 2 wrong usage.";
 	line.argument("HEAP", from, "the heap file").required();
 	line.argument("COPY", to, "the new file").required();
 	if (auto status = tools::parse_or_exit_status(line, "fur-copy", argc, argv))

@@ -330,7 +330,7 @@ int main(int argc, char **argv)
 	tools::CommandLine line("fur-info",
 	        "Show what a libfur heap file contains and how full it "
 	        "is.  Only reads; works while a process uses the heap.");
-	line.footer("Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.");
+	line.footer = "Exit status: 0 done, 1 the heap is damaged or missing, 2 wrong usage.";
 	line.argument("HEAP", path, "the heap file").required();
 	line.flag("--json", as_json, "print a JSON object");
 	if (auto status = tools::parse_or_exit_status(line, "fur-info", argc, argv))

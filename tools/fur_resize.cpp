@@ -230,9 +230,9 @@ int main(int argc, char **argv)
 	tools::CommandLine line("fur-resize",
 	        "Change the sizes of a heap that no process has open.  fur-resize writes a new "
 	        "file, which needs room next to the old one, and then replaces the old one.");
-	line.footer("BYTES may end in K, M, G or T, for powers of 1024.  Exit status: 0 done, 1 "
-	            "the heap is "
-	            "as it was, 2 wrong usage.");
+	line.footer = "BYTES may end in K, M, G or T, for powers of 1024.  Exit status: 0 done, 1 "
+	              "the heap is "
+	              "as it was, 2 wrong usage.";
 	line.argument("HEAP", path, "the heap file").required();
 	line.option("--heap-bytes", sizes.heap_bytes,
 	            "the size that the heap has now: it may shrink down to the last memory in use; "

@@ -291,9 +291,9 @@ int main(int argc, char **argv)
 	        "Show what happens in a libfur heap that another process uses: a line after each "
 	        "INTERVAL.  Only reads; takes no lock; goes on when the process closes the heap, "
 	        "dies, or makes the heap anew.");
-	line.footer(
+	line.footer =
 	        "Without INTERVAL: one line, after a second.  Exit status: 0 done, 1 the heap is "
-	        "damaged or missing, 2 wrong usage.");
+	        "damaged or missing, 2 wrong usage.";
 	line.argument("HEAP", o.path, "the heap file").required();
 	line.argument("[INTERVAL]", o.interval_text, "seconds between two lines");
 	line.argument("[COUNT]", o.count_text, "how many lines; default: without end");

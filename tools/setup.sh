@@ -21,6 +21,7 @@ packages_of() {
 	@check)
 		packages_of @library
 		echo libgtest-dev libbenchmark-dev libboost-context-dev libtomlplusplus-dev
+		echo nlohmann-json3-dev
 		echo liblmdb-dev libpmemobj-dev spin tcc systemtap-sdt-dev cmake mandoc
 		echo clang-format universal-ctags shellcheck valgrind
 		echo ccache # meson uses it where there is one
@@ -47,6 +48,7 @@ packages_of() {
 	@sysroot)
 		echo libpmem-dev libpmem1 libndctl6 libdaxctl1 libkmod2 libuuid1 libudev1 libcap2
 		echo liblzma5 libzstd1 libssl3 zlib1g libgtest-dev libxxhash-dev
+		echo nlohmann-json3-dev
 		;;
 	@*)
 		echo "setup.sh: no group '$1'; groups:" \

@@ -237,7 +237,7 @@ tools::Json results_of(const Rates &rates, const tools::Json &mounts)
 	tools::Json all = tools::Json::array();
 	for (const auto &[what, values] : rates) {
 		tools::Json one = {{"system", what.first}, {"threads", what.second},
-		        {"mount", mounts.at(what.first)}};
+		        {"mount", mounts[what.first]}};
 		one.update(summary(values));
 		all.push_back(one);
 	}

@@ -294,7 +294,7 @@ int report(const Options &o, const json &result)
 			        o.json_path +
 			        ": cannot write the result: check the path and the space left");
 	}
-	return result.at("verified").get<bool>() ? 0 : 1;
+	return result["verified"].get<bool>() ? 0 : 1;
 }
 
 int main_of(const std::string &name, int argc, char **argv,

@@ -4,6 +4,7 @@
  */
 #include "runs.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -103,11 +104,12 @@ const char *const of_every_workload[] = {"--threads", "--seconds"};
 void check_names(const std::vector<std::string> &words, const tools::CommandLine &line)
 {
 	std::string all;
-	for (const std::string &name : line.names())
-		all += (all.empty() ? "" : ", ") + name;
+	for (const auto &option : line.options)
+		all += (all.empty() ? "" : ", ") + option.name;
 	for (const std::string &word : words) {
 		std::string name = word.substr(0, word.find('='));
-		if (name.starts_with("--") && !line.has(name))
+		if (name.starts_with("--") &&
+		        !std::ranges::count(line.options, name, &tools::CommandLine::Option::name))
 			throw Usage(name + ": a line of --runs has only " + all +
 			            ": give the rest on the command line, for it is fixed when "
 			            "the data is loaded");
@@ -221,7 +223,7 @@ bool in_child()
 
 void end_child(const json &result)
 {
-	if (!result.at("verified").get<bool>())
+	if (!result["verified"].get<bool>())
 		fail_child("not verified", 1);
 	aside([&] { print_line(result); });
 	_exit(0);

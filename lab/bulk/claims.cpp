@@ -345,7 +345,7 @@ tools::Json measure_all(claims *c, const Settings &s, uint64_t seed)
 double median_of(const tools::Json &values)
 {
 	std::vector<double> all;
-	for (const tools::Json &value : values)
+	for (const auto &[number, value] : values.items())
 		all.push_back(value.get<double>());
 	if (all.empty())
 		return values.get<double>();
@@ -362,7 +362,7 @@ void print(const tools::Json &cases)
 	          << "ns a claim and release" << std::right;
 	for (const auto &[name, title] : columns)
 		std::cout << std::setw(8) << title;
-	for (const tools::Json &one : cases) {
+	for (const auto &[number, one] : cases.items()) {
 		tools::Json cells = one;
 		for (const auto &[name, value] : one.items())
 			if (name == "groups")

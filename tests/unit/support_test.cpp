@@ -40,7 +40,7 @@ struct Program {
 		line.option("--file", files);
 		line.flag("--quiet", quiet, "print nothing");
 		line.flag("--loud", loud).excludes("--quiet");
-		line.footer("Exit status: none.");
+		line.footer = "Exit status: none.";
 	}
 	bool parse(std::initializer_list<const char *> words)
 	{
@@ -95,6 +95,8 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 	EXPECT_EQ(Program().refused({"heap", "--thread", "1"}), "unknown option --thread")
 	        << "no abbreviations";
 	EXPECT_EQ(Program().refused({"heap", "-x"}), "unknown option -x");
+	EXPECT_EQ(Program().refused({"heap", "-xy"}), "unknown option -xy") << "one name";
+	EXPECT_EQ(Program().refused({"heap", "--hel"}), "unknown option --hel");
 	EXPECT_EQ(Program().refused({"heap", "other"}), "unexpected argument 'other'");
 	EXPECT_EQ(Program().refused({}), "PATH is missing");
 	EXPECT_EQ(Program().refused({"--bogus"}), "unknown option --bogus")
@@ -113,7 +115,7 @@ TEST(CommandLine, WrongUsage_NamesOptionValueAndRemedy)
 	        "--seed 18446744073709551616: use 0 to 18446744073709551615");
 	EXPECT_EQ(Program().refused({"heap", "--offset", "9223372036854775808"}),
 	        "--offset 9223372036854775808: use -9223372036854775808 to 9223372036854775807");
-	for (const char *value : {"", "x", "nan", "1s"})
+	for (const char *value : {"", "x", "nan", "inf", " 1", "1s"})
 		EXPECT_EQ(Program().refused({"heap", (std::string("--seconds=") + value).c_str()}),
 		        "--seconds " + std::string(value) + ": use a number");
 	EXPECT_EQ(Program().refused({"heap", "--mode", "other"}), "--mode other: use fast or slow");
@@ -129,7 +131,7 @@ TEST(CommandLine, Help_NamesEverything_InLinesOfAHundredColumns)
 	                             "more than a single line of it, and more");
 	std::string help = p.line.help();
 	for (const char *part : {"Usage: program [OPTION...] PATH\n", "Does what a program does.\n",
-	             "PATH", "the heap", "--mode TEXT", "fast or slow", "[fast]", "--threads N",
+	             "PATH", "the heap", "--mode=TEXT", "fast or slow", "[fast]", "--threads=N",
 	             "how many [2]", "--quiet", "--help", "--version", "Exit status: none.\n"})
 		EXPECT_NE(help.find(part), std::string::npos) << part << " in:\n" << help;
 	EXPECT_EQ(help.find("[-1]"), std::string::npos);
@@ -160,6 +162,7 @@ TEST(Json, Values_PrintAsJson)
 	        "0,\"big\":1e+300,\"none\":null,"
 	        "\"text\":\"a "
 	        "\\\"b\\\"\\\\\\n\\t\\u0001\xc3\xa4\",\"list\":[1,2],\"empty\":[],\"nothing\":{}}");
+	EXPECT_EQ(Json(nullptr).dump(), "null");
 	EXPECT_EQ((Json{{"a", 1}, {"b", {1, 2}}}).dump(2),
 	        "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    2\n  ]\n}");
 }
@@ -191,12 +194,12 @@ TEST(Json, WhatWasPutIn_ComesBack)
 	EXPECT_FALSE(j["f"].get<bool>());
 	EXPECT_EQ(j["l"][0].get<double>(), 1.5);
 	EXPECT_EQ(j["l"].size(), 3u);
-	EXPECT_TRUE(j["z"].is_null() && j["z"].empty());
+	EXPECT_TRUE(j["z"].is_null() && j["z"].size() == 0);
 	EXPECT_TRUE(j["n"] == 7 && j["t"] == "text" && j["f"] == false && j["n"] != 8 &&
 	            j["n"] > 6 && j["l"][2] < 0);
-	EXPECT_THROW((void)j["missing"], std::logic_error);
-	EXPECT_THROW((void)j["t"].get<uint64_t>(), std::logic_error);
-	EXPECT_THROW((void)j["l"][3], std::logic_error);
+	EXPECT_THROW((void)j["missing"], std::exception);
+	EXPECT_THROW((void)j["t"].get<uint64_t>(), std::exception);
+	EXPECT_THROW((void)j["l"][3], std::exception);
 	std::string names;
 	for (const auto &[name, value] : j.items())
 		names += name;

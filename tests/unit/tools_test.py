@@ -193,6 +193,8 @@ def damaged(heap):
         f.truncate(len(good) // 2)
     expect(1, "truncated", info, heap)
     assert "missing" in expect(1, "restore the file from a copy", check, heap).stdout
+    c = as_json(check, heap, status=1)
+    assert len(c["problems"]) == 1 and c["state"] is None and c["allocator"] is None, c
 
 
 with tempfile.TemporaryDirectory() as directory:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_line.cpp - build the list of options, parse the words of a command line, print --help and
- * --version.
+ * command_line.cpp - see command_line.hpp.
  */
 #include "command_line.hpp"
 #include "base/standard_files.h"
@@ -12,180 +11,20 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fur.h>
+#include <limits>
 
 namespace tools
 {
 
 using Option = CommandLine::Option;
 
-Option &Option::required()
-{
-	needed = true;
-	return *this;
-}
-
-Option &Option::range(long double from, long double to)
-{
-	least = from, most = to;
-	return *this;
-}
-
-Option &Option::one_of(std::initializer_list<const char *> values)
-{
-	choices.assign(values.begin(), values.end());
-	return *this;
-}
-
-Option &Option::excludes(const char *other)
-{
-	excluded = other;
-	return *this;
-}
-
-Option &Option::in_bytes()
-{
-	value_name = "BYTES";
-	return *this;
-}
-
-Option &Option::describe(const char *text)
-{
-	help = text;
-	return *this;
-}
-
 static std::string text_of(long double number)
 {
 	char text[64];
 	snprintf(text, sizeof text, number == std::floor(number) ? "%.0Lf" : "%Lg", number);
 	return text;
-}
-
-Option &CommandLine::add_option(const char *name, const char *help, const char *value_name)
-{
-	Option o;
-	o.name = name;
-	o.help = help;
-	o.value_name = value_name;
-	options_.push_back(o);
-	return options_.back();
-}
-
-Option &CommandLine::option(const char *name, std::string &variable, const char *help)
-{
-	Option &o = add_option(name, help, "TEXT");
-	o.shown_default = variable;
-	o.set = [&variable](const std::string &value) { variable = value; };
-	return o;
-}
-
-Option &CommandLine::option(const char *name, std::vector<std::string> &variable, const char *help)
-{
-	Option &o = add_option(name, help, "TEXT");
-	o.set = [&variable](const std::string &value) { variable.push_back(value); };
-	return o;
-}
-
-Option &CommandLine::option(const char *name, double &variable, const char *help)
-{
-	Option &o = add_option(name, help, "NUMBER");
-	o.least = -HUGE_VALL, o.most = HUGE_VALL;
-	if (variable > 0)
-		o.shown_default = text_of(variable);
-	o.set = [&variable](
-	                const std::string &value) { variable = strtod(value.c_str(), nullptr); };
-	return o;
-}
-
-Option &CommandLine::integer(const char *name, const char *help, const std::string &shown,
-        __int128 least, __int128 most, std::function<void(__int128)> set)
-{
-	Option &o = add_option(name, help, "N");
-	o.shown_default = shown;
-	o.least = static_cast<long double>(least), o.most = static_cast<long double>(most);
-	o.set = [set = std::move(set)](const std::string &value) {
-		set(value[0] == '-' ? static_cast<__int128>(strtoll(value.c_str(), nullptr, 10))
-		                    : static_cast<__int128>(strtoull(value.c_str(), nullptr, 10)));
-	};
-	return o;
-}
-
-Option &CommandLine::flag(const char *name, bool &variable, const char *help)
-{
-	Option &o = add_option(name, help, "");
-	o.flag = true;
-	o.set = [&variable](const std::string &) { variable = true; };
-	return o;
-}
-
-Option &CommandLine::argument(const char *name, std::string &variable, const char *help)
-{
-	Option o;
-	o.name = name;
-	o.help = help;
-	o.set = [&variable](const std::string &value) { variable = value; };
-	arguments_.push_back(o);
-	return arguments_.back();
-}
-
-Option &CommandLine::at(const char *name)
-{
-	for (Option &o : options_)
-		if (o.name == name)
-			return o;
-	throw std::logic_error(std::string("no option ") + name);
-}
-
-bool CommandLine::has(const std::string &name) const
-{
-	return std::any_of(
-	        options_.begin(), options_.end(), [&](const Option &o) { return o.name == name; });
-}
-
-std::vector<std::string> CommandLine::names() const
-{
-	std::vector<std::string> all;
-	for (const Option &o : options_)
-		all.push_back(o.name);
-	return all;
-}
-
-void CommandLine::remove(const char *name)
-{
-	std::erase_if(options_, [&](const Option &o) { return o.name == name; });
-}
-
-/* ------------------------------------------------------------------- parsing */
-
-/* Read the number that the whole word is.  Integers must be decimal. */
-static bool number_in(const std::string &word, bool integer, long double &number)
-{
-	char *end;
-	errno = 0;
-	if (integer && word.find_first_not_of("0123456789", word[0] == '-') != std::string::npos)
-		return false;
-	number = strtold(word.c_str(), &end);
-	return !word.empty() && end != word.c_str() && !*end &&
-	       !isspace(static_cast<unsigned char>(word[0])) && errno != ERANGE &&
-	       !std::isnan(number);
-}
-
-/* A number of bytes with K, M, G or T, for powers of 1024, as a plain number.  What is no such
- * number remains as it is. */
-static std::string without_unit(const std::string &word)
-{
-	static const std::string units = "KMGT";
-	const size_t digits = word.find_first_not_of("0123456789");
-	const size_t unit = digits == 0 || digits == std::string::npos ? std::string::npos
-	                                                               : units.find(word[digits]);
-	const std::string rest =
-	        unit == std::string::npos ? "?" : word.substr(digits + 1, std::string::npos);
-	if (!rest.empty() && rest != "iB")
-		return word;
-	errno = 0;
-	const uint64_t number = strtoull(word.c_str(), nullptr, 10), shift = 10 * (unit + 1);
-	return errno || number << shift >> shift != number ? word : std::to_string(number << shift);
 }
 
 static std::string joined(const std::vector<std::string> &words)
@@ -196,152 +35,203 @@ static std::string joined(const std::vector<std::string> &words)
 	return all;
 }
 
-void CommandLine::set_option(Option &o, const std::string &given)
+/* ------------------------------------------------------------------- options */
+
+Option::Option(const char *name_is, Variable sets, const char *what)
+    : variable(sets), name(name_is), help(what), value_name("TEXT")
+{
+	auto number = [this]<class T>(T now) {
+		value_name = std::is_integral_v<T> ? "N" : "NUMBER";
+		least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();
+		shown_default = now > 0 ? text_of(now) : "";
+	};
+	std::visit(
+	        [&]<class T>(T *now) {
+		        if constexpr (std::is_same_v<T, bool>)
+			        value_name.clear();
+		        else if constexpr (std::is_arithmetic_v<T>)
+			        number(*now);
+		        else if constexpr (std::is_same_v<T, std::string>)
+			        shown_default = *now;
+		        else if constexpr (std::is_same_v<T, std::optional<uint64_t>>)
+			        number(uint64_t{0});
+	        },
+	        variable);
+}
+
+/* The number that the whole word is.  A long double holds any integer of 64 bits. */
+static long double number_in(const Option &o, const std::string &word)
 {
 	const bool bytes = o.value_name == "BYTES", whole = bytes || o.value_name == "N";
-	const std::string said = o.name + " " + given, value = bytes ? without_unit(given) : given;
-	if (!o.choices.empty() &&
-	        std::find(o.choices.begin(), o.choices.end(), value) == o.choices.end())
-		throw WrongUsage(said + ": use " + joined(o.choices));
-	if (whole || o.value_name == "NUMBER") {
-		long double number;
-		if (!number_in(value, whole, number))
-			throw WrongUsage(said + ": use " +
-			                 (bytes          ? "a number of bytes, as 16777216 or 16M"
-			                         : whole ? "a whole number, in digits"
-			                                 : "a number"));
-		if (number < o.least || number > o.most)
-			throw WrongUsage(
-			        said + ": use " + text_of(o.least) + " to " + text_of(o.most));
+	const char *const start = word.c_str();
+	char *end;
+	long double number = whole ? strtold(start, &end) : strtod(start, &end);
+	bool wrong = end == start || isspace(static_cast<unsigned char>(*start)) ||
+	             !std::isfinite(number) ||
+	             (whole && word.find_first_not_of("0123456789", *start == '-') <
+	                               static_cast<size_t>(end - start));
+	static const char units[] = "KMGT";
+	if (const char *unit = strchr(units, *end); bytes && *end && unit) {
+		number = std::ldexp(number, 10 * static_cast<int>(unit - units + 1));
+		end += strcmp(end + 1, "iB") == 0 ? 3 : 1;
+		wrong = wrong || number < 0 || number > UINT64_MAX;
 	}
+	const std::string use = o.name + " " + word + ": use ";
+	if (wrong || *end)
+		throw WrongUsage(use + (bytes          ? "a number of bytes, as 16777216 or 16M"
+		                               : whole ? "a whole number, in digits"
+		                                       : "a number"));
+	if (number < o.least || number > o.most)
+		throw WrongUsage(use + text_of(o.least) + " to " + text_of(o.most));
+	return number;
+}
+
+void Option::set(const std::string &word)
+{
+	if (!choices.empty() && std::ranges::count(choices, word) == 0)
+		throw WrongUsage(name + " " + word + ": use " + joined(choices));
+	std::visit(
+	        [&]<class T>(T *to) {
+		        if constexpr (std::is_same_v<T, bool>)
+			        *to = true;
+		        else if constexpr (std::is_arithmetic_v<T>)
+			        *to = static_cast<T>(number_in(*this, word));
+		        else if constexpr (std::is_same_v<T, std::string>)
+			        *to = word;
+		        else if constexpr (std::is_same_v<T, std::optional<uint64_t>>)
+			        *to = static_cast<uint64_t>(number_in(*this, word));
+		        else
+			        to->push_back(word);
+	        },
+	        variable);
+	given = true;
+}
+
+Option &CommandLine::at(const std::string &name)
+{
+	auto o = std::ranges::find(options, name, &Option::name);
+	if (o == options.end())
+		throw WrongUsage("unknown option " + name);
+	return *o;
+}
+
+void CommandLine::remove(const std::string &name)
+{
+	std::erase_if(options, [&](const Option &o) { return o.name == name; });
+}
+
+/* ---------------------------------------------------------------------- argp */
+
+static const int OPTION = 256; /* the key of all options: their names tell them apart */
+
+argp CommandLine::for_argp()
+{
+	int place = 0; /* without one, argp sorts the options */
+	words_.clear(), rows_.clear();
+	for (const Option &a : arguments_) {
+		words_ += (words_.empty() ? "" : " ") + a.name;
+		rows_.push_back({a.name.c_str(), 0, nullptr, OPTION_DOC, a.help.c_str(), ++place});
+	}
+	for (Option &o : options) {
+		o.text = o.help;
+		if (!o.choices.empty() && o.text.find(o.choices[0]) == std::string::npos)
+			o.text += (o.text.empty() ? "" : ": ") + joined(o.choices);
+		if (!o.shown_default.empty())
+			o.text += (o.text.empty() ? "[" : " [") + o.shown_default + "]";
+		o.text += o.needed ? " (required)" : "";
+		rows_.push_back({o.name.c_str() + 2, OPTION,
+		        o.value_name.empty() ? nullptr : o.value_name.c_str(), 0, o.text.c_str(),
+		        ++place});
+	}
+	rows_.push_back({"help", OPTION, nullptr, 0, "print this and exit", ++place});
+	rows_.push_back({"version", OPTION, nullptr, 0, "print the version and exit", ++place});
+	rows_.push_back({});
+	words_ += (words_.empty() || rest.empty() ? "" : " ") + rest;
+	text_ = about_ + (footer.empty() ? "" : "\v" + footer);
+	return {rows_.data(), take, words_.empty() ? nullptr : words_.c_str(), text_.c_str(),
+	        nullptr, nullptr, nullptr};
+}
+
+/* argp takes abbreviations too: the word itself tells which option it is. */
+void CommandLine::take_option(const std::string &word, const std::string &value, bool refused)
+{
+	const std::string name = word.substr(0, word.find('='));
+	printed_ = name == "--help" || name == "-h" || name == "--version";
+	if (printed_) {
+		fputs((name == "--version" ? version() : help()).c_str(), stdout);
+		return;
+	}
+	Option &o = at(name);
+	if (refused && o.value_name.empty())
+		throw WrongUsage(word + ": " + name + " takes no value");
+	if (refused)
+		throw WrongUsage(name + ": its value is missing");
 	o.set(value);
-	o.given = true;
 }
 
-void CommandLine::set_argument(const std::string &word)
+void CommandLine::check_given()
 {
-	for (Option &a : arguments_)
-		if (!a.given) {
-			a.set(word);
-			a.given = true;
-			return;
+	for (const auto *all : {&arguments_, &options})
+		for (const Option &o : *all) {
+			if (o.needed && !o.given)
+				throw WrongUsage(o.name + " is missing");
+			if (o.given && !o.excluded.empty() && at(o.excluded).given)
+				throw WrongUsage(o.name + " and " + o.excluded + ": one at a time");
 		}
-	throw WrongUsage("unexpected argument '" + word + "'");
 }
 
-void CommandLine::check_given() const
+/* argp calls this for each option and argument, and at the end. */
+error_t CommandLine::take(int key, char *value, argp_state *state)
 {
-	for (const Option &a : arguments_)
-		if (a.needed && !a.given)
-			throw WrongUsage(a.name + " is missing");
-	for (const Option &o : options_) {
-		if (o.needed && !o.given)
-			throw WrongUsage(o.name + " is missing");
-		for (const Option &other : options_)
-			if (o.given && other.given && other.name == o.excluded)
-				throw WrongUsage(o.name + " and " + other.name + ": one at a time");
+	auto &line = *static_cast<CommandLine *>(state->input);
+	const std::string word = value ? value : "";
+	try {
+		if (line.printed_ || !line.wrong_.empty())
+			return 0;
+		if (key == OPTION || key == ARGP_KEY_ERROR) {
+			char **last = &state->argv[state->next - 1];
+			const bool apart = value == *last;
+			line.take_option(last[apart ? -1 : 0], word,
+			        key == ARGP_KEY_ERROR || (apart && word.starts_with("--")));
+		} else if (key == ARGP_KEY_ARG) {
+			auto a = std::ranges::find(line.arguments_, false, &Option::given);
+			if (a == line.arguments_.end())
+				throw WrongUsage("unexpected argument '" + word + "'");
+			a->set(word);
+		} else if (key == ARGP_KEY_END) {
+			line.check_given();
+		} else {
+			return ARGP_ERR_UNKNOWN;
+		}
+	} catch (const WrongUsage &e) {
+		line.wrong_ = e.what();
 	}
+	return line.printed_ || !line.wrong_.empty() ? ECANCELED : 0;
 }
 
 bool CommandLine::parse(int argc, char **argv)
 {
-	bool only_arguments = false;
-	for (int k = 1; k < argc; k++) {
-		std::string word = argv[k];
-		if (only_arguments || word.size() < 2 || word[0] != '-') {
-			set_argument(word);
-			continue;
-		}
-		if (word == "--") {
-			only_arguments = true;
-			continue;
-		}
-		size_t equals = word.find('=');
-		std::string name = word.substr(0, equals);
-		if (name == "--help" || name == "-h") {
-			fputs(help().c_str(), stdout);
-			return false;
-		}
-		if (name == "--version") {
-			fputs(version().c_str(), stdout);
-			return false;
-		}
-		auto o = std::find_if(options_.begin(), options_.end(),
-		        [&](const Option &one) { return one.name == name; });
-		if (o == options_.end())
-			throw WrongUsage("unknown option " + name);
-		if (o->flag && equals != std::string::npos)
-			throw WrongUsage(word + ": " + name + " takes no value");
-		if (o->flag || equals != std::string::npos) {
-			set_option(*o, o->flag ? "" : word.substr(equals + 1));
-			continue;
-		}
-		if (k + 1 == argc || std::string(argv[k + 1]).starts_with("--"))
-			throw WrongUsage(name + ": its value is missing");
-		set_option(*o, argv[++k]);
-	}
-	check_given();
-	return true;
+	argp all = for_argp();
+	wrong_.clear();
+	/* ARGP_LONG_ONLY: -xy is one name. */
+	argp_parse(&all, argc, argv, ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_LONG_ONLY,
+	        nullptr, this);
+	if (!wrong_.empty())
+		throw WrongUsage(wrong_);
+	return !printed_;
 }
 
-/* ---------------------------------------------------------------------- help */
-
-/* `text` in lines of at most 100 columns; all but the first are indented. */
-static std::string wrapped(const std::string &text, size_t column, size_t indent)
+std::string CommandLine::help()
 {
-	std::string out, word;
-	for (size_t at = 0; at <= text.size(); at++) {
-		if (at < text.size() && text[at] != ' ') {
-			word += text[at];
-			continue;
-		}
-		if (word.empty())
-			continue;
-		if (column + 1 + word.size() > 100) {
-			out += "\n" + std::string(indent, ' ');
-			column = indent;
-		} else if (!out.empty()) {
-			out += " ";
-			column++;
-		}
-		out += word;
-		column += word.size();
-		word.clear();
-	}
-	return out + "\n";
-}
-
-static std::string row(const std::string &left, const std::string &right)
-{
-	enum { INDENT = 26 };
-	std::string text = "  " + left;
-	if (right.empty())
-		return text + "\n";
-	if (text.size() + 2 > INDENT)
-		text += "\n" + std::string(INDENT, ' ');
-	else
-		text.resize(INDENT, ' ');
-	return text + wrapped(right, INDENT, INDENT);
-}
-
-std::string CommandLine::help() const
-{
-	std::string usage = "Usage: " + program_ + " [OPTION...]", rows;
-	for (const Option &a : arguments_)
-		usage += " " + a.name, rows += row(a.name, a.help);
-	for (const Option &o : options_) {
-		std::string more = o.help;
-		if (!o.choices.empty() && o.help.find(o.choices[0]) == std::string::npos)
-			more += (more.empty() ? "" : ": ") + joined(o.choices);
-		if (!o.shown_default.empty())
-			more += std::string(more.empty() ? "" : " ") + "[" + o.shown_default + "]";
-		rows += row(o.name + (o.flag ? "" : " " + o.value_name),
-		        more + (o.needed ? " (required)" : ""));
-	}
-	return usage + rest_ + "\n" + (about_.empty() ? "" : wrapped(about_, 0, 0)) + "\n" + rows +
-	       row("--help", "print this and exit") +
-	       row("--version", "print the version and exit") +
-	       (footer_.empty() ? "" : "\n" + wrapped(footer_, 0, 0));
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+	argp all = for_argp();
+	argp_help(&all, out, ARGP_HELP_STD_HELP, program_.data());
+	fclose(out);
+	std::string copy(text, bytes);
+	free(text);
+	return copy;
 }
 
 std::string CommandLine::version() const
@@ -355,9 +245,7 @@ std::optional<int> parse_or_exit_status(
 {
 	open_standard_files();
 	try {
-		if (line.parse(argc, argv))
-			return std::nullopt;
-		return 0;
+		return line.parse(argc, argv) ? std::nullopt : std::optional(0);
 	} catch (const WrongUsage &e) {
 		fprintf(stderr, "%s: %s; see --help\n", program.c_str(), e.what());
 		return EXIT_WRONG_USAGE;

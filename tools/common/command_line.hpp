@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * command_line.hpp - options, --help and --version of every C++ program in this project: tools,
- * benchmarks, tests.
+ * benchmarks, tests.  The C library's argp reads the words and prints the help.
  *
  * A program names its options and the variables they set; parse() sets them, or throws WrongUsage
  * with one line that names the option, the value and the remedy.  Options are exact: no
@@ -9,21 +9,16 @@
  * and `--name=value` are the same; `--` ends the options.
  *
  * An installed tool takes its heap as an argument named HEAP, not as an option.
- *
- * This header is small on purpose: a template library for the same job took ten times as long to
- * compile as the programs themselves.
  */
 #ifndef TOOLS_COMMAND_LINE_HPP
 #define TOOLS_COMMAND_LINE_HPP
 
+#include <argp.h>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace tools
@@ -38,86 +33,90 @@ struct WrongUsage : std::runtime_error {
 class CommandLine
 {
 public:
-	/* One option, flag or argument.  Each function below restricts or describes it. */
-	struct Option {
-		std::string name, help, value_name, shown_default;
-		std::function<void(const std::string &)> set;
-		bool flag = false, needed = false, given = false;
-		long double least = 0, most = 0; /* of a number */
-		std::vector<std::string> choices;
-		std::string excluded; /* an option that cannot be given with this one */
+	/* An option that sets a vector may be repeated. */
+	using Variable = std::variant<bool *, int *, unsigned *, int64_t *, uint64_t *, double *,
+	        std::optional<uint64_t> *, std::string *, std::vector<std::string> *>;
 
-		Option &required();
-		Option &range(long double from, long double to);
-		Option &one_of(std::initializer_list<const char *> values);
-		Option &excludes(const char *other);
+	/* One option, flag or argument.  Each function restricts or describes it. */
+	struct Option {
+		Variable variable;
+		std::string name, help, value_name, shown_default, excluded, text;
+		std::vector<std::string> choices;
+		long double least, most; /* of a number */
+		bool needed = false, given = false;
+
+		Option(const char *name_is, Variable sets, const char *what);
+		Option &required()
+		{
+			return needed = true, *this;
+		}
+		Option &range(long double from, long double to)
+		{
+			return least = from, most = to, *this;
+		}
+		Option &one_of(const std::vector<std::string> &values)
+		{
+			return choices = values, *this;
+		}
+		/* It cannot be given with the other. */
+		Option &excludes(const char *other)
+		{
+			return excluded = other, *this;
+		}
 		/* Of an integer: it may end in K, M, G or T. */
-		Option &in_bytes();
-		Option &describe(const char *text);
+		Option &in_bytes()
+		{
+			return value_name = "BYTES", *this;
+		}
+		Option &describe(const char *what)
+		{
+			return help = what, *this;
+		}
+		void set(const std::string &word);
 	};
 
-	CommandLine(const std::string &program, const std::string &about)
-	    : program_(program), about_(about)
+	CommandLine(const std::string &name, const std::string &what) : program_(name), about_(what)
 	{
 	}
 
-	/* --name VALUE.  --help shows the variable's present value as the default, unless that is
-	 * empty, 0 or negative. */
-	Option &option(const char *name, std::string &variable, const char *help = "");
-	Option &option(const char *name, double &variable, const char *help = "");
-	/* May be repeated */
-	Option &option(const char *name, std::vector<std::string> &variable, const char *help = "");
-	template <class Integer>
-	requires std::is_integral_v<Integer> Option &option(
-	        const char *name, Integer &variable, const char *help = "")
+	/* --name VALUE, or --name alone for a flag.  --help shows the variable's present value as
+	 * the default, unless that is empty, 0 or negative. */
+	template <class T>
+	Option &option(const char *name, T &variable, const char *help = "")
 	{
-		using Limits = std::numeric_limits<Integer>;
-		return integer(name, help, variable > 0 ? std::to_string(variable) : "",
-		        Limits::min(), Limits::max(),
-		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
+		return options.emplace_back(name, &variable, help);
 	}
-	template <class Integer>
-	Option &option(const char *name, std::optional<Integer> &variable, const char *help = "")
+	Option &flag(const char *name, bool &variable, const char *help = "")
 	{
-		using Limits = std::numeric_limits<Integer>;
-		return integer(name, help, "", Limits::min(), Limits::max(),
-		        [&variable](__int128 n) { variable = static_cast<Integer>(n); });
+		return option(name, variable, help);
 	}
-	Option &flag(const char *name, bool &variable, const char *help = "");
 	/* A word without an option's name.  Arguments are set in the order in which they were
 	 * added. */
-	Option &argument(const char *name, std::string &variable, const char *help = "");
-	Option &at(const char *name);
-	void remove(const char *name);
-	bool has(const std::string &name) const;
-	std::vector<std::string> names() const; /* of the options */
-	/* The last lines of --help. */
-	void footer(const std::string &text)
+	Option &argument(const char *name, std::string &variable, const char *help = "")
 	{
-		footer_ = text;
+		return arguments_.emplace_back(name, &variable, help);
 	}
-
-	/* The rest of the first line of --help. */
-	void rest(const std::string &text)
-	{
-		rest_ = " " + text;
-	}
+	Option &at(const std::string &name);
+	void remove(const std::string &name);
 
 	/* Returns false if --help or --version was given, and has been printed. */
 	[[nodiscard]] bool parse(int argc, char **argv);
-	std::string help() const;
+	std::string help();
 	std::string version() const;
 
-private:
-	Option &add_option(const char *name, const char *help, const char *value_name);
-	Option &integer(const char *name, const char *help, const std::string &shown,
-	        __int128 least, __int128 most, std::function<void(__int128)> set);
-	void set_option(Option &o, const std::string &given);
-	void set_argument(const std::string &word);
-	void check_given() const;
+	std::vector<Option> options;
+	std::string rest, footer; /* the ends of the first and of the last line of --help */
 
-	std::string program_, about_, rest_, footer_;
-	std::vector<Option> options_, arguments_;
+private:
+	argp for_argp();
+	static error_t take(int key, char *value, argp_state *state);
+	void take_option(const std::string &word, const std::string &value, bool refused);
+	void check_given();
+
+	std::string program_, about_, words_, text_, wrong_;
+	std::vector<Option> arguments_;
+	std::vector<argp_option> rows_;
+	bool printed_ = false;
 };
 
 /* Parse for main(), after open_standard_files().  Returns the exit status, or nothing if the

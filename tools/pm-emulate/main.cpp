@@ -420,7 +420,7 @@ int parse_options(int argc, char **argv, Options &o)
 {
 	tools::CommandLine line(
 	        "pm-emulate", "Run a program as if its mapped files were persistent memory.");
-	line.rest("-- PROGRAM [ARGUMENT...]");
+	line.rest = "-- PROGRAM [ARGUMENT...]";
 	line.option("--model", o.model,
 	        "inject the latencies of optane, cxl or ssd600; default: no latency");
 	line.option("--write-ns", o.write_ns,
@@ -458,9 +458,9 @@ int parse_options(int argc, char **argv, Options &o)
 	line.option("--json", o.json_path, "write the report to this file, - for standard output");
 	line.flag("--quiet", o.quiet, "print errors and violations only");
 	line.flag("--verbose", o.verbose, "print each failure point");
-	line.footer(
+	line.footer =
 	        "Exit status: that of the program.  With --fail-at or --explore: 0 no violation, 1 "
-	        "a violation, or the point was never reached.  2: wrong usage.");
+	        "a violation, or the point was never reached.  2: wrong usage.";
 	int words = 1;
 	while (words < argc && strcmp(argv[words], "--") != 0)
 		o.given.emplace_back(argv[words++]);

@@ -52,7 +52,7 @@ static std::string places_text(const json &where)
 {
 	std::ostringstream out;
 	const char *between = ": at ";
-	for (const json &w : where) {
+	for (const auto &[number, w] : where.items()) {
 		out << between << "0x" << std::hex
 		    << (w.is_object() ? w["offset"].get<uint64_t>() : w.get<uint64_t>());
 		between = ", ";
@@ -97,7 +97,7 @@ std::string text_of(const json &r)
 		                std::to_string(r["write_wait_ns"].get<uint64_t>() / 1000) +
 		                ", to fetch " + r["lines_fetched"].dump() + " lines " +
 		                std::to_string(r["read_wait_ns"].get<uint64_t>() / 1000));
-	for (const json &f : r["files"]) {
+	for (const auto &[number, f] : r["files"].items()) {
 		out << "  " << f["path"].get<std::string>() << "\n";
 		if (!f["found"].get<bool>()) {
 			out << "    is gone: what was not durable in it is not known\n";
@@ -107,7 +107,7 @@ std::string text_of(const json &r)
 		        "lines stored and never flushed");
 		add_row(out, "  stored after flush", f["stored_after_flush_lines"],
 		        "lines stored again after their last flush");
-		if (!f["where"].empty())
+		if (f["where"].size() > 0)
 			out << "      the first" << places_text(f["where"]) << "\n";
 	}
 	return out.str();
