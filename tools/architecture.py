@@ -49,7 +49,7 @@ HOPS = 3  # the calls from a step to the next, at most
 
 HEAD = """# Architecture
 
-The house on one page: the layers, who owns which shared word, and the ways through the code.
+libfur on one page: the layers, who owns which shared word, and the ways through the code.
 `tools/architecture.py` makes this page from the comments of the sources, and its `--help` describes
 these comments. `tools/architecture.py --check`, a step of `./check`, fails if the page is out of
 date, if a folder or an owner is missing, or if a way names a function that the step before it does
@@ -69,7 +69,7 @@ OWNERS = """
 ## Who owns which shared word
 
 Only the owner stores to a word while transactions run; other files call the owner's functions, or
-just load it. Files are below `src`.
+only load it. Files are below `src`.
 
 | struct | words: owner |
 | --- | --- |

@@ -17,7 +17,7 @@
  *           power_leave()               leaves active[]
  *           power_copy_log()            completes the record, and copies it to the file's log
  *           active_wait_inside()        waits for readers
- *           power_flush_log()           starts the log's write-back during that wait
+ *           power_flush_log()           starts the log's write-back, so that a wait hides it
  *           nondurable_announce()       announces the update; a fence follows
  *       power_commit_empty()            without stores: needs no window
  */

@@ -22,12 +22,12 @@
  *
  * Way 10, a recovery:
  *
- *     fur_open()                        opens the file, and puts the heap's parts together
- *       open_parts()                    starts the heap
+ *     fur_open()                        opens the file
+ *       open_parts()                    puts the heap's parts together
  *         control_take()                takes the right to replay
  *         start_working()               recovers, then marks the heap as open
  *           replay_unless_closed()      looks whether the heap was closed
- *             replay_recover()          recovers
+ *             replay_recover()          recovers, in nine steps
  *               window_measure()        1. measure how far markers reach, and the log they name
  *               window_look()           2. look at each marker and its record alone
  *               window_mend()           3. correct single bytes whose change makes a marker valid

@@ -12,7 +12,7 @@
  *     software_commit()          ends at once if the update wrote nothing
  *       wait_to_be_published()   posts a request, and joins a batch if the gate is open
  *         publish_member()       claims its lines, compares what it has loaded, and stores
- *       publish_as_holder()      has the turn, without waiting or after it
+ *       publish_as_holder()      has the turn, at once or after a wait
  *         software_extend()      compares what the body has loaded, if others have published
  *         publish_in_hardware()  stores in a hardware transaction, if the machine has them
  *         publish_in_place()     stores in place

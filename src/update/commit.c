@@ -4,7 +4,7 @@
  *
  * Way 3, an update commits:
  *
- *     fur_commit()          counts an inner end, and runs a defeated body again
+ *     fur_commit()          counts an inner end; leaves the body if the update is defeated
  *       update_commit()     rolls the update back if it has failed
  *         commit_visible()  makes the update visible: ways 4, 5 and 6
  *         commit_finish()   makes it durable, and waits for D: way 7

@@ -8,7 +8,7 @@
  *       nondurable_collect_settled()  collects D
  *       nondurable_announce()         announces the update
  *       ring_draw_after()             draws the durTS after those of D
- *       in_place_leave()              ends the stay in place
+ *       in_place_leave()              gives back what the update has taken
  *         readers_let_in()            makes the update visible
  *         turn_give()                 gives the turn
  */

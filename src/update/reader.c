@@ -3,7 +3,7 @@
  * reader.c - read-only transactions: plain loads between two stores to active[], and hardly any
  * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
  *
- * Way 8, a transaction reads:
+ * Way 8, a read-only transaction:
  *
  *     fur_begin_ro()          refuses misuse, and a thread with an open transaction
  *       reader_enter()        waits while readers are shut out
