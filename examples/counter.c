@@ -47,12 +47,12 @@ int main(int argc, char **argv)
 	check(opened);
 	check(fur_thread_register(heap, &self));
 
-	check(fur_update_run(self, add_one, heap)); /* visible, and durable, from here */
+	check(fur_update_run(self, add_one, heap, NULL)); /* visible, and durable, from here */
 
 	check(fur_begin_ro(self, &ro));
 	const long *counter = fur_root(heap, 0);
 	long value = fur_load(ro, counter);
-	check(fur_end_ro(ro));
+	check(fur_end_ro(ro, NULL));
 	printf("this program has run %ld times\n", value);
 
 	check(fur_close(heap));

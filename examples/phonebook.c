@@ -46,7 +46,7 @@ static void list(fur_thread *self, const fur_map *book, const char *from)
 		printf("%.*s %.*s\n", (int)name.bytes, (const char *)name.at, (int)number.bytes,
 		        (const char *)number.at);
 	}
-	check(fur_end_ro(ro));
+	check(fur_end_ro(ro, NULL));
 }
 
 int main(int argc, char **argv)
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	check(fur_map_root(heap, self, "book", FUR_MAP_ORDERED, &book));
 	if (argc == 4) {
 		struct entry e = {book, argv[2], argv[3], 0};
-		check(fur_update_run(self, remember, &e));
+		check(fur_update_run(self, remember, &e, NULL));
 		check(e.added);
 		puts(e.added ? "added" : "changed");
 	} else {

@@ -24,7 +24,7 @@
  *    transactions, the bodies of all other updates run one at a time.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.  A thread that answers many requests at a time can wait once for many
- *    read-only transactions: see fur_end_ro_async().
+ *    read-only transactions: see fur_ticket.
  *  - A thread has one transaction open at a time, on one heap.  A begin inside it returns
  *    FUR_ENESTED.  Code that its caller may run inside a transaction begins with fur_join_ro() or
  *    fur_join_update(): they join the open transaction, whose own end then decides.
@@ -36,9 +36,10 @@
  *                       visible to others            durable
  *    fur_store          with fur_commit              with fur_commit
  *    fur_commit         atomically, before return    before return, with everything it read
+ *      with a ticket    atomically, before return    after fur_wait, with everything it read
  *    fur_abort          never                        never
  *    fur_end_ro         -                            before return: everything it read
- *    fur_end_ro_async   -                            with fur_wait: everything it read
+ *      with a ticket    -                            after fur_wait: everything it read
  *    fur_close          -                            before return: the heap file alone has
  *                                                    everything, and the log is empty
  *
@@ -75,7 +76,7 @@
  *    what to do.  The library never prints and never exits, unless you ask it to ("Debugging").
  *    When the medium refuses a write, the heap has failed: libfur cannot make anything more on it
  *    durable.  From then on, the functions that begin, commit or end a transaction on it return
- *    FUR_EIO.  fur_end_ro_async() does not: fur_wait() does.  A heap also fails when libfur cannot
+ *    FUR_EIO.  With a ticket, fur_wait() does.  A heap also fails when libfur cannot
  *    replay its log; these functions then return the code of that failure (FUR_ENOMEM, FUR_ESYS,
  *    FUR_ECORRUPT).  Close the heap and open it again: fur_open() replays the log.
  *
@@ -343,7 +344,7 @@ struct fur_options {
 	uint64_t log_bytes;
 	/* Durability markers, a power of two; default 32768.  They bound the number of updates
 	 * between replays.  A replay takes several syncs of the disk: with FUR_PM_SYNC and more
-	 * than a million asynchronous updates per second (fur_commit_async), use 131072. */
+	 * than a million asynchronous updates per second (fur_ticket), use 131072. */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
 	/* Where libfur maps the heap, a multiple of 64 KiB from 4 GiB on; default: libfur chooses.
@@ -400,7 +401,7 @@ struct fur_options {
 	void (*log)(enum fur_log_level level, const char *message, void *arg);
 	void *log_arg;
 
-	/* In milliseconds: roughly how long an asynchronous update (fur_commit_async) may remain
+	/* In milliseconds: roughly how long an update that ends with a ticket may remain
 	 * volatile.  One thread of libfur makes such updates durable, and another replays before
 	 * the ring is full; the first such commit starts both.  Default 10 */
 	uint32_t async_ms;
@@ -584,21 +585,19 @@ struct fur_info {
  * Errors: FUR_EINVAL (NULL, or info->size); FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_get_info(const fur_heap *heap, struct fur_info *info);
 
-/* fur_htm_name - the name of a back end, as FUR_HTM in the environment takes it.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_htm_name(enum fur_htm htm);
+/* What a number names, for fur_name(). */
+enum fur_name_of {
+	FUR_NAME_HTM,       /* enum fur_htm: the word that FUR_HTM in the environment takes */
+	FUR_NAME_PM,        /* enum fur_pm: the word that FUR_PM in the environment takes */
+	FUR_NAME_ISOLATION, /* enum fur_isolation */
+	FUR_NAME_LOG_LEVEL, /* enum fur_log_level */
+	FUR_NAME_ABORT,     /* enum fur_abort_cause */
+	FUR_NAME_PHASE      /* enum fur_phase */
+};
 
-/* fur_pm_name - the name of a persistence domain, as FUR_PM in the environment takes it.
+/* fur_name - the name of a value of an enum, one word.
  * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_pm_name(enum fur_pm pm);
-
-/* fur_log_level_name - the name of a level, one word.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_log_level_name(enum fur_log_level level);
-
-/* fur_isolation_name - the name of an isolation level.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_isolation_name(enum fur_isolation isolation);
+FUR_API const char *fur_name(enum fur_name_of of, int value);
 
 /* ----------------------------------------------------------------- threads */
 
@@ -665,31 +664,25 @@ FUR_API FUR_MUST_USE int fur_begin_ro(fur_thread *thread, fur_ro **ro);
 FUR_API FUR_MUST_USE int fur_join_ro(fur_thread *thread, fur_ro **ro);
 
 /* fur_end_ro - end a read-only transaction.
- * Durable: everything it read, before return.
+ * With a ticket it does not wait, and sets *ticket.  The transaction may have read from updates
+ * that a power failure would still lose.  So let nothing that follows from its reads leave the
+ * process before fur_wait() has returned 0 for the ticket.  Inside the process you may use the
+ * results at once: if an update that begins after this function has returned survives a failure, so
+ * does everything that the transaction has read.
+ * A ticket is for a thread that answers many requests at a time: the latest ticket of a thread
+ * covers all its earlier ones, so one wait is enough for all of them.  You need not wait for a
+ * ticket, and its thread may unregister before you do.
+ * Durable: everything it read: without a ticket before return, with one after fur_wait().
  * Nested:  ends the inner transaction only (fur_join_ro) and returns 0; the end of the outermost
- *          waits, and has the result.
- * Errors:  FUR_ENOTX; FUR_EFORK; FUR_EIO, or the code for which the heap has failed: the data that
- *          the transaction has read may not be durable.
+ *          waits, and has the result.  Wait for a ticket after the outermost has ended.
+ * Errors:  FUR_ENOTX; FUR_EFORK; without a ticket also FUR_EIO, or the code for which the heap has
+ *          failed: the data that the transaction has read may not be durable.  With one, fur_wait()
+ *          reports that.  After an error *ticket is {0, 0}, which fur_wait() refuses.
  * Source:  FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
-FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro);
-
-/* fur_end_ro_async - end a read-only transaction without waiting, and set *ticket.
- * The transaction may have read from updates that a power failure would still lose.  So let nothing
- * that follows from its reads leave the process before fur_wait() has returned 0 for the ticket.
- * Inside the process you may use the results at once: if an update that begins after this function
- * has returned survives a failure, so does everything that the transaction has read.
- * It is for a thread that answers many requests at a time: the latest ticket of a thread covers all
- * its earlier ones, so one wait is enough for all of them.  You need not wait for a ticket, and its
- * thread may unregister before you do.
- * Durable: with fur_wait().
- * Nested:  ends the inner transaction only.  Wait for the ticket after the outermost has ended.
- * Errors:  FUR_ENOTX; FUR_EFORK; FUR_EINVAL if ticket is NULL: the transaction is still open.
- *          After an error *ticket is {0, 0}, which fur_wait() refuses.  fur_wait() also reports a
- *          heap that has failed; this function does not. */
-FUR_API FUR_MUST_USE int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket);
+FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro, fur_ticket *ticket_or_null);
 
 /* fur_wait - wait until everything is durable that the transactions of a ticket have read, and what
- * its updates have written (fur_commit_async).
+ * its updates have written.
  * Any thread that is registered with the ticket's heap may wait, in any order, and as often as it
  * likes.  Pass a ticket to another thread as you would pass other data: with a mutex, or with an
  * atomic store (release) and load (acquire).
@@ -716,12 +709,23 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
 /* fur_join_update - begin an update, or join the one that the thread has open on this heap.  It is
  * for code that works in an update of its caller, or in one of its own.  Code that has the
  * fur_update * uses it, and needs no begin.
- * The inner update ends with fur_commit(), fur_commit_async() or fur_abort().  The outermost
+ * The inner update ends with fur_commit() or fur_abort().  The outermost
  * fur_commit() commits everything, or rolls everything back if an inner update was aborted.
  * If it begins an update, it may return several times, as fur_begin_update().
  * Errors: those of fur_begin_update(), but FUR_ENESTED only inside a read-only transaction, or with
  *         a transaction open on another heap.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_join_update(fur_thread *thread, fur_update **update);
+
+/* How fur_update_run() runs a body, if not by default.  Zero means the default. */
+struct fur_run {
+	size_t size; /* sizeof(struct fur_run), set by the caller: "Structs that grow", above */
+	/* Not NULL: do not wait until the update is durable, and set *ticket, as fur_commit() */
+	fur_ticket *ticket;
+	/* Not NULL: libfur calls it to leave a defeated body, in place of longjmp().  It must not
+	 * return: fur.hpp throws an exception, so that destructors run.  The body must then return;
+	 * what its update did in this run does not count. */
+	void (*leave)(void);
+};
 
 /* fur_update_run - run body(update, arg) as an update, and commit it.
  * It is for bodies that may run again without being rewound.  libfur may leave the body in the
@@ -733,35 +737,30 @@ FUR_API FUR_MUST_USE int fur_join_update(fur_thread *thread, fur_update **update
  * The body may end the update with fur_abort(); then it must return.
  * Do not leave the body by longjmp() or by an exception: the update would stay open.  In C++, use
  * fur::update(thread, fur::rerun, body), which exceptions may leave.
- * Visible:  atomically, before return.   Durable: before return, with everything it read.
+ * `how` may be NULL.
+ * Visible, Durable: as fur_commit(), with or without a ticket.
  * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
- *           FUR_EINVAL if body is NULL. */
-FUR_API FUR_MUST_USE int fur_update_run(
-        fur_thread *thread, void (*body)(fur_update *update, void *arg), void *arg);
-
-/* fur_update_run_leaving - fur_update_run(), but libfur calls leave() where it would call
- * longjmp().  leave() must not return: fur.hpp throws an exception, so that destructors run.  The
- * body must then return; what its update did in this run does not count. */
-FUR_API FUR_MUST_USE int fur_update_run_leaving(fur_thread *thread,
-        void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void));
-
-/* fur_begin_update_leaving - begin an update whose body may run again without being rewound, as
- * fur_update_run_leaving() runs it.  It is for a caller whose body is not a function: the run-time
- * library of a compiler, for example (fur_itm.h).
- * When another update has defeated the body, libfur calls leave() in the middle of any function of
- * this header that gets the update, fur_commit() included.  The update has ended then, and the heap
- * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
- * true, and then the body; after two defeats the update is serial, and is not defeated.
- * This function may return several times, as fur_begin_update().
- * Errors: those of fur_begin_update(); FUR_EINVAL if leave is NULL.  *update is NULL then. */
-FUR_API FUR_MUST_USE int fur_begin_update_leaving(
-        fur_thread *thread, fur_update **update, void (*leave)(void), bool again);
+ *           FUR_EINVAL if body is NULL, or for how->size. */
+FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
+        void (*body)(fur_update *update, void *arg), void *arg, const struct fur_run *how);
 
 /* fur_commit - make the open update visible, then durable, and end it.
- * Visible:  atomically, before return.   Durable: before return, with everything it read.
- * Crash:    before return, all or nothing; after return, all.
+ * With a ticket it returns once the update is visible, and sets *ticket.  A failure may lose such
+ * an asynchronous update until fur_wait() has returned 0 for the ticket, or fur_sync() for the
+ * heap, or for about fur_options.async_ms.  So let nothing leave the process before that which
+ * follows from the update.  Whatever a failure loses, the rest is closed: an update that survives
+ * has all that it has read from with it, and every update that its thread had committed before it.
+ * Any transaction that ends without a ticket waits for all updates that are visible, so it flushes
+ * if some are not durable.  Next to asynchronous updates, end read-only transactions with tickets.
+ * In a file of version 1, and if memory for the flushes is short, it waits in any case.
+ * Visible:  atomically, before return.
+ * Durable:  before return, with everything it read.  With a ticket: after fur_wait(), fur_sync() or
+ *           fur_close(), or after some async_ms.
+ * Crash:    before return, all or nothing; after return, all.  With a ticket all or nothing until
+ *           it is durable; in the domains pmem, eadr and emulated a killed process loses nothing
+ *           that was visible, in sync it may lose what was not flushed.
  * Nested:   ends the inner update only (fur_join_update) and returns 0; the outermost commit does
- *           the work and has the result.
+ *           the work, decides who waits, and has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
  *           FUR_ENOSPC (fur_alloc),
  *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
@@ -771,38 +770,13 @@ FUR_API FUR_MUST_USE int fur_begin_update_leaving(
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in
  *           the redo log, libfur has rolled the update back.)
+ *           After an error *ticket is {0, 0}.  If the flush of an asynchronous update fails later,
+ *           fur_wait() and fur_sync() report it.
  * Source:   FUR (EuroSys '26) Algorithm 1, with the durability rule of docs/protocol.md. */
-FUR_API FUR_MUST_USE int fur_commit(fur_update *update);
+FUR_API FUR_MUST_USE int fur_commit(fur_update *update, fur_ticket *ticket_or_null);
 
-/* fur_commit_async - make the open update visible, end it without waiting until it is durable, and
- * set *ticket.
- * A failure may lose the update until fur_wait() has returned 0 for the ticket, or fur_sync() for
- * the heap, or for about fur_options.async_ms.  So let nothing leave the process before that which
- * follows from the update.
- * Whatever a failure loses, the rest is closed: an update that survives has all that it has read
- * from with it, and every update that its thread had committed before it.
- * Any transaction that ends with a wait (fur_end_ro, fur_commit) waits for all updates that are
- * visible, so it flushes if some are not durable.  Next to asynchronous updates, read with
- * fur_end_ro_async().
- * In a file of version 1, and if memory for the flushes is short, it waits as fur_commit() does.
- * Visible: atomically, before return.   Durable: with fur_wait(), fur_sync() or fur_close(), or
- *          after some async_ms.
- * Crash:   all or nothing.  In the domains pmem, eadr and emulated a killed process loses nothing
- *          that was visible; in sync it may lose what was not flushed.
- * Nested:  ends the inner transaction only; the outermost commit decides who waits.
- * Errors:  those of fur_commit(); FUR_EINVAL if ticket is NULL: the update is still open.  After an
- *          error *ticket is {0, 0}.  If the flush fails later, the heap has failed: fur_wait() and
- *          fur_sync() report it. */
-FUR_API FUR_MUST_USE int fur_commit_async(fur_update *update, fur_ticket *ticket);
-
-/* fur_update_run_async - fur_update_run_leaving(), which ends with fur_commit_async(); `leave` may
- * be NULL: libfur then calls longjmp(). */
-FUR_API FUR_MUST_USE int fur_update_run_async(fur_thread *thread,
-        void (*body)(fur_update *update, void *arg), void *arg, void (*leave)(void),
-        fur_ticket *ticket);
-
-/* fur_sync - wait until every update is durable whose fur_commit_async() has returned before.  Any
- * thread may call it.
+/* fur_sync - wait until every update is durable whose fur_commit() has returned before, with a
+ * ticket or without.  Any thread may call it.
  * Durable: before return, all of them, with everything that they have read.
  * Errors:  FUR_EINVAL if heap is NULL; FUR_ENESTED inside a transaction; FUR_EFORK; FUR_EIO, or the
  *          code for which the heap has failed: some may not be durable. */
@@ -836,26 +810,6 @@ FUR_API int fur_abort(fur_update *update);
  * Visible: with fur_commit().  Not atomic for a thread that reads the range outside a transaction.
  * Errors:  outside the heap nothing is stored, and the commit fails with FUR_ERANGE. */
 FUR_API void fur_write(fur_update *update, void *to, const void *from, size_t bytes);
-
-/* fur_read_bytes - fur_read() calls it: copy `bytes` bytes out of the heap.  `from` and `to` may
- * overlap, as with memmove().  With 0 bytes it does nothing, whatever the pointers are. */
-FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
-
-/* fur_load_update - fur_read() calls it for an update: copy `bytes` bytes out of the heap, as the
- * update sees them.  `from` and `to` may overlap, as with memmove(). */
-FUR_API void fur_load_update(fur_update *update, void *to, const void *from, size_t bytes);
-
-/* fur_load_bits - fur_load() calls it for an update that runs in software: load `bytes` bytes, 1 to
- * 8, as the update sees them.
- * Returns: the bytes in the lowest bits; the other bits mean nothing. */
-FUR_API uint64_t fur_load_bits(fur_update *update, const void *from, unsigned bytes);
-
-/* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.
- * Visible: with fur_commit().  If `bytes` is 1, 2, 4 or 8 and `to` a multiple of it, no thread sees
- *          half of the store.
- * Errors:  for another number of bytes nothing is stored, and the commit fails with FUR_EINVAL;
- *          outside the heap likewise, with FUR_ERANGE. */
-FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
 /* fur_promote - make a read of the byte at `at` count as a write, against other updates (read
  * promotion).  If two updates overlap, and one writes a byte that the other has promoted, one of
@@ -1030,14 +984,6 @@ struct fur_stats {
  * Errors: FUR_EINVAL (NULL, or stats->size); FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
 
-/* fur_abort_name - the name of an abort cause, one word.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_abort_name(enum fur_abort_cause cause);
-
-/* fur_phase_name - the name of a phase, one word.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_phase_name(enum fur_phase phase);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
@@ -1058,157 +1004,6 @@ FUR_API const char *fur_phase_name(enum fur_phase phase);
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write(). */
 
-/* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would
- * call a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
-typedef uint16_t __attribute__((may_alias)) fur_word_2;
-typedef uint32_t __attribute__((may_alias)) fur_word_4;
-typedef uint64_t __attribute__((may_alias)) fur_word_8;
-static inline __attribute__((always_inline)) void fur_load_word(
-        void *to, const void *from, size_t bytes)
-{
-	if (bytes == 1) {
-		uint8_t word = __atomic_load_n((const uint8_t *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 2) {
-		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 4) {
-		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else {
-		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	}
-}
-
-/* The beginning of every fur_update, for fur_load() and fur_read(). */
-struct fur_update_mode {
-	uint64_t software; /* not 0: the update's stores are not in the heap yet */
-};
-
-#ifdef __cplusplus
-#include <type_traits>
-extern "C++" {
-namespace fur_detail
-{
-/* C++11 has neither variable templates nor std::type_identity. */
-template <class Tx>
-struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value ||
-                                                             std::is_same<Tx, fur_update>::value> {
-};
-template <class T>
-struct is_word : std::integral_constant<bool, std::is_trivially_copyable<T>::value &&
-                                                      (sizeof(T) == 1 || sizeof(T) == 2 ||
-                                                              sizeof(T) == 4 || sizeof(T) == 8)> {
-};
-template <class T>
-struct identity {
-	typedef T type;
-};
-} // namespace fur_detail
-inline bool fur_in_software(const fur_ro *)
-{
-	return false;
-}
-inline bool fur_in_software(const fur_update *update)
-{
-	return reinterpret_cast<const fur_update_mode *>(update)->software != 0;
-}
-template <class Tx, class T>
-inline T fur_load(Tx *tx, const T *p)
-{
-	static_assert(fur_detail::is_transaction<Tx>::value,
-	        "fur_load: the first argument is a fur_ro * or a fur_update *");
-	static_assert(fur_detail::is_word<T>::value,
-	        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
-	T value;
-	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0)) {
-		uint64_t bits = fur_load_bits(
-		        reinterpret_cast<fur_update *>(tx), p, static_cast<unsigned>(sizeof value));
-		memcpy(static_cast<void *>(&value), &bits, sizeof value);
-		return value;
-	}
-	fur_load_word(static_cast<void *>(&value), p, sizeof value);
-	return value;
-}
-template <class T>
-inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>::type value)
-{
-	static_assert(fur_detail::is_word<T>::value,
-	        "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
-	uint64_t bits = 0;
-	memcpy(&bits, &value, sizeof value);
-	fur_store_bits(update, p, bits, sizeof value);
-}
-template <class Tx>
-inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
-{
-	static_assert(fur_detail::is_transaction<Tx>::value,
-	        "fur_read: the first argument is a fur_ro * or a fur_update *");
-	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0))
-		fur_load_update(reinterpret_cast<fur_update *>(tx), to, from, bytes);
-	else
-		fur_read_bytes(to, from, bytes);
-}
-}
-#else
-#define FUR_IS_WORD(p)                                                                             \
-	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
-#define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
-/* Each use has its own names, so that one use may be an argument of another. */
-#define FUR_PASTE(name, n) name##n
-#define FUR_NAME(name, n)  FUR_PASTE(name, n)
-static inline bool fur_in_software(bool update, const void *tx)
-{
-	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
-}
-#define FUR_IS_UPDATE(tx)  _Generic((tx), fur_update * : 1, default : 0)
-/* The type of *p without const and volatile: a comma operator's result has none. */
-#define FUR_TYPE(p)        __typeof__(((void)0, *(p)))
-#define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
-	__extension__({                                                                            \
-		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
-		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
-		void *handle = (void *)(tx);                                                       \
-		const __typeof__(*(p)) *from = (p);                                                \
-		FUR_TYPE(p) value;                                                                 \
-		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
-			uint64_t bits = fur_load_bits(                                             \
-			        (fur_update *)handle, (const void *)from, sizeof value);           \
-			memcpy((void *)&value, &bits, sizeof value);                               \
-		} else {                                                                           \
-			fur_load_word((void *)&value, (const void *)from, sizeof value);           \
-		}                                                                                  \
-		value;                                                                             \
-	})
-static inline void fur_read_tx(bool update, void *tx, void *to, const void *from, size_t bytes)
-{
-	if (fur_in_software(update, tx))
-		fur_load_update((fur_update *)tx, to, from, bytes);
-	else
-		fur_read_bytes(to, from, bytes);
-}
-#define FUR_STORE(tx, p, v, update, value, bits)                                                   \
-	__extension__({                                                                            \
-		_Static_assert(_Generic((tx), fur_update * : 1, default : 0),                      \
-		        "fur_store: needs an update transaction");                                 \
-		_Static_assert(                                                                    \
-		        FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");  \
-		fur_update *update = (tx);                                                         \
-		__typeof__(*(p)) value = (v);                                                      \
-		uint64_t bits = 0;                                                                 \
-		memcpy(&bits, &value, sizeof value);                                               \
-		fur_store_bits(update, (p), bits, sizeof value);                                   \
-	})
-#define fur_load(tx, p)                                                                            \
-	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
-	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
-#define fur_store(tx, p, value)                                                                    \
-	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
-	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
-#define fur_read(tx, to, from, bytes)                                                              \
-	((void)sizeof(FUR_IS_TX(tx)),                                                              \
-	        fur_read_tx(FUR_IS_UPDATE(tx), (void *)(tx), (to), (from), (bytes)))
-#endif
+#include "fur/detail.h"
 
 #endif /* FUR_H */

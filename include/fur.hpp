@@ -225,16 +225,16 @@ using result_t = std::decay_t<std::invoke_result_t<Body, Tx *>>;
 namespace detail
 {
 
-/* read(), with the functions that begin and end the transaction: int end(fur_ro *). */
-template <class Body, class Begin, class End>
-result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, Begin begin, End end)
+/* read(), with the function that begins the transaction, and the ticket for its end, or NULL. */
+template <class Body, class Begin>
+result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, Begin begin, fur_ticket *ticket)
 {
 	/* Ends the transaction if the body throws. */
 	struct Guard {
 		fur_ro *tx;
 		~Guard()
 		{
-			if (tx && fur_end_ro(tx))
+			if (tx && fur_end_ro(tx, nullptr))
 				return;
 		}
 	} guard{nullptr};
@@ -244,11 +244,11 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, Begin begin, End en
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_ro *>>) {
 		body(tx);
 		guard.tx = nullptr;
-		check(end(tx));
+		check(fur_end_ro(tx, ticket));
 	} else {
 		auto result = body(tx);
 		guard.tx = nullptr;
-		check(end(tx));
+		check(fur_end_ro(tx, ticket));
 		return result;
 	}
 }
@@ -262,7 +262,7 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body, Begin begin, End en
 template <class Body>
 result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 {
-	return detail::read(thread, body, fur_begin_ro, fur_end_ro);
+	return detail::read(thread, body, fur_begin_ro, nullptr);
 }
 
 /* join_read - fur_join_ro(): run body(fur_ro *) in the transaction that the thread has open on this
@@ -272,18 +272,17 @@ result_t<Body, fur_ro> read(fur_thread *thread, Body &&body)
 template <class Body>
 result_t<Body, fur_ro> join_read(fur_thread *thread, Body &&body)
 {
-	return detail::read(thread, body, fur_join_ro, fur_end_ro);
+	return detail::read(thread, body, fur_join_ro, nullptr);
 }
 
-/* read(thread, ticket, body) - the same without the wait: fur_end_ro_async() ends the transaction,
- * and sets the ticket.  If the body throws, read() waits, and leaves the ticket as it was.
+/* read(thread, ticket, body) - the same without the wait: fur_end_ro() sets the ticket.  If the
+ * body throws, read() waits, and leaves the ticket as it was.
  * Durable: everything the body read, with wait().
  * Returns, Errors: as read(thread, body). */
 template <class Body>
 result_t<Body, fur_ro> read(fur_thread *thread, fur_ticket &ticket, Body &&body)
 {
-	return detail::read(thread, body, fur_begin_ro,
-	        [&](fur_ro *tx) { return fur_end_ro_async(tx, &ticket); });
+	return detail::read(thread, body, fur_begin_ro, &ticket);
 }
 
 /* wait - fur_wait(): wait until everything is durable that the transactions of the ticket have
@@ -296,9 +295,9 @@ inline void wait(fur_thread *thread, fur_ticket ticket)
 namespace detail
 {
 
-/* update(), with the functions that begin and commit: int end(fur_update *). */
-template <class Body, class Begin, class End>
-result_t<Body, fur_update> update(fur_thread *thread, Body &&body, Begin begin, End end)
+/* update(), with the function that begins the update, and the ticket for its end, or NULL. */
+template <class Body, class Begin>
+result_t<Body, fur_update> update(fur_thread *thread, Body &&body, Begin begin, fur_ticket *ticket)
 {
 	struct Guard {
 		fur_update *tx;
@@ -314,11 +313,11 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body, Begin begin, 
 	if constexpr (std::is_void_v<std::invoke_result_t<Body, fur_update *>>) {
 		body(tx);
 		guard.tx = nullptr;
-		check(end(tx));
+		check(fur_commit(tx, ticket));
 	} else {
 		auto result = body(tx);
 		guard.tx = nullptr;
-		check(end(tx));
+		check(fur_commit(tx, ticket));
 		return result;
 	}
 }
@@ -333,7 +332,7 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body, Begin begin, 
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 {
-	return detail::update(thread, body, fur_begin_update, fur_commit);
+	return detail::update(thread, body, fur_begin_update, nullptr);
 }
 
 /* join_update - fur_join_update(): run body(fur_update *) in the update that the thread has open on
@@ -346,18 +345,16 @@ result_t<Body, fur_update> update(fur_thread *thread, Body &&body)
 template <class Body>
 result_t<Body, fur_update> join_update(fur_thread *thread, Body &&body)
 {
-	return detail::update(thread, body, fur_join_update, fur_commit);
+	return detail::update(thread, body, fur_join_update, nullptr);
 }
 
-/* update(thread, ticket, body) - the same without the wait: fur_commit_async() ends the update, and
- * sets the ticket.
+/* update(thread, ticket, body) - the same without the wait: fur_commit() sets the ticket.
  * Visible:  atomically, before return.   Durable: with wait().
  * Returns, Errors: as update(thread, body). */
 template <class Body>
 result_t<Body, fur_update> update(fur_thread *thread, fur_ticket &ticket, Body &&body)
 {
-	return detail::update(thread, body, fur_begin_update,
-	        [&](fur_update *tx) { return fur_commit_async(tx, &ticket); });
+	return detail::update(thread, body, fur_begin_update, &ticket);
 }
 
 /* The tag of update(thread, rerun, body). */
@@ -399,7 +396,7 @@ void call_body(fur_update *tx, void *arg)
 		else
 			run.result.emplace(run.body(tx));
 	} catch (const Defeat &) {
-		return; /* fur_update_run_leaving() knows */
+		return; /* fur_update_run() knows */
 	} catch (...) {
 		run.thrown = std::current_exception();
 		fur_abort(tx);
@@ -433,18 +430,20 @@ template <class Body>
 result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, Body &&body)
 {
 	return detail::run_again(body, [&](auto *call, void *run) {
-		return fur_update_run_leaving(thread, call, run, detail::leave_body);
+		const struct fur_run how = {sizeof how, nullptr, detail::leave_body};
+		return fur_update_run(thread, call, run, &how);
 	});
 }
 
-/* update(thread, rerun, ticket, body) - the same without the wait: fur_update_run_async().
+/* update(thread, rerun, ticket, body) - the same without the wait.
  * Visible:  atomically, before return.   Durable: with wait().
  * Returns, Errors: as update(thread, body). */
 template <class Body>
 result_t<Body &, fur_update> update(fur_thread *thread, rerun_t, fur_ticket &ticket, Body &&body)
 {
 	return detail::run_again(body, [&](auto *call, void *run) {
-		return fur_update_run_async(thread, call, run, detail::leave_body, &ticket);
+		const struct fur_run how = {sizeof how, &ticket, detail::leave_body};
+		return fur_update_run(thread, call, run, &how);
 	});
 }
 

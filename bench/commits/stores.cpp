@@ -144,8 +144,7 @@ public:
 	}
 	std::string settings() const override
 	{
-		return "FUR_PM_SYNC, fur_update_run_async, async_ms=" + std::to_string(async_ms_) +
-		       ring();
+		return "FUR_PM_SYNC, tickets, async_ms=" + std::to_string(async_ms_) + ring();
 	}
 
 private:

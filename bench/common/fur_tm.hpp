@@ -57,9 +57,9 @@ public:
 					fur_abort(tx);
 			};
 			fur::detail::Run<decltype(aborting)> run{aborting};
-			int result = fur_update_run_leaving(thread_,
-			        fur::detail::call_body<decltype(aborting)>, &run,
-			        fur::detail::leave_body);
+			const struct fur_run how = {sizeof how, nullptr, fur::detail::leave_body};
+			int result = fur_update_run(
+			        thread_, fur::detail::call_body<decltype(aborting)>, &run, &how);
 			if (result == FUR_EABORTED && !run.thrown)
 				return false;
 			if (run.thrown)
@@ -106,10 +106,10 @@ public:
 	void describe(json &j)
 	{
 		fur_info i = heap_.info();
-		j["htm"] = fur_htm_name(i.htm);
+		j["htm"] = fur_name(FUR_NAME_HTM, i.htm);
 		j["htm_reason"] = i.htm_reason;
-		j["isolation"] = fur_isolation_name(i.isolation);
-		j["pm"] = fur_pm_name(i.pm);
+		j["isolation"] = fur_name(FUR_NAME_ISOLATION, i.isolation);
+		j["pm"] = fur_name(FUR_NAME_PM, i.pm);
 		j["pm_reason"] = i.pm_reason;
 		j["heap_bytes"] = i.heap_bytes;
 	}

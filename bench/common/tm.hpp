@@ -207,7 +207,7 @@ json aborts_by_cause(Count count)
 {
 	json j = json::object();
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-		j[fur_abort_name(static_cast<fur_abort_cause>(c))] = count(c);
+		j[fur_name(FUR_NAME_ABORT, static_cast<fur_abort_cause>(c))] = count(c);
 	return j;
 }
 template <class Time>
@@ -215,7 +215,7 @@ json times_by_phase(Time time)
 {
 	json j = json::object();
 	for (int p = 0; p < FUR_PHASES; p++)
-		j[fur_phase_name(static_cast<fur_phase>(p))] = time(p);
+		j[fur_name(FUR_NAME_PHASE, static_cast<fur_phase>(p))] = time(p);
 	return j;
 }
 /* For a system that counts none of this. */

@@ -155,7 +155,7 @@ void BM_UpdatePhases(benchmark::State &state)
 	fur_stats s = h.heap.stats();
 	for (int p : {FUR_PHASE_LOCK, FUR_PHASE_BODY, FUR_PHASE_ISOLATION, FUR_PHASE_LOG,
 	             FUR_PHASE_ROOM, FUR_PHASE_FLUSH, FUR_PHASE_DURABILITY})
-		state.counters[fur_phase_name(static_cast<fur_phase>(p))] =
+		state.counters[fur_name(FUR_NAME_PHASE, static_cast<fur_phase>(p))] =
 		        static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.update_commits);
 }
 BENCHMARK(BM_UpdatePhases)->Arg(0)->Arg(310);
@@ -343,7 +343,7 @@ void count_phases(benchmark::State &state, std::initializer_list<fur_phase> phas
 {
 	fur_stats s = shared_heap->heap.stats();
 	for (fur_phase p : phases)
-		state.counters[fur_phase_name(p)] =
+		state.counters[fur_name(FUR_NAME_PHASE, p)] =
 		        static_cast<double>(s.phase_ns[p]) / static_cast<double>(s.*transactions);
 }
 

@@ -107,7 +107,7 @@ public:
 	}
 	std::string htm() const
 	{
-		return fur_htm_name(heap_.info().htm);
+		return fur_name(FUR_NAME_HTM, heap_.info().htm);
 	}
 
 	Shared *shared = nullptr;

@@ -74,7 +74,7 @@ int verify(fur_thread *self, const Site *site, uint64_t acknowledged)
 void log_line(fur_log_level level, const char *message, void *)
 {
 	if (level != FUR_LOG_INFO)
-		std::cerr << fur_log_level_name(level) << ": " << message << '\n';
+		std::cerr << fur_name(FUR_NAME_LOG_LEVEL, level) << ": " << message << '\n';
 }
 
 int run(const std::vector<std::string> &words)

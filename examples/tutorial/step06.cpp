@@ -108,7 +108,7 @@ void send_mails(fur_thread *self, Store s)
 void log_line(fur_log_level level, const char *message, void *)
 {
 	if (level != FUR_LOG_INFO)
-		std::cerr << fur_log_level_name(level) << ": " << message << '\n';
+		std::cerr << fur_name(FUR_NAME_LOG_LEVEL, level) << ": " << message << '\n';
 }
 
 int command(fur_thread *self, Store s, const std::vector<std::string> &words)

@@ -174,7 +174,7 @@ int load(Store s, unsigned threads, unsigned logins)
 void log_line(fur_log_level level, const char *message, void *)
 {
 	if (level != FUR_LOG_INFO)
-		std::cerr << fur_log_level_name(level) << ": " << message << '\n';
+		std::cerr << fur_name(FUR_NAME_LOG_LEVEL, level) << ": " << message << '\n';
 }
 
 int command(fur_thread *self, Store s, const std::vector<std::string> &words)

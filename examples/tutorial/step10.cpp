@@ -186,7 +186,7 @@ void import(fur_thread *self, Store s, unsigned users)
 void log_line(fur_log_level level, const char *message, void *)
 {
 	if (level != FUR_LOG_INFO)
-		std::cerr << fur_log_level_name(level) << ": " << message << '\n';
+		std::cerr << fur_name(FUR_NAME_LOG_LEVEL, level) << ": " << message << '\n';
 }
 
 int command(fur_thread *self, Store s, const std::vector<std::string> &words)

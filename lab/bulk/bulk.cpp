@@ -199,7 +199,8 @@ public:
 	json description() const
 	{
 		const fur_info i = heap_.info();
-		return {{"htm", fur_htm_name(i.htm)}, {"pm", fur_pm_name(i.pm)}};
+		return {{"htm", fur_name(FUR_NAME_HTM, i.htm)},
+		        {"pm", fur_name(FUR_NAME_PM, i.pm)}};
 	}
 
 private:

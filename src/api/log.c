@@ -96,8 +96,10 @@ void log_opened(const struct fur_heap *heap, const struct replay_result *replaye
 	const struct fur_info *i = &heap->info;
 	if (!heap->log.log)
 		return;
-	write_line(heap, FUR_LOG_INFO, "htm %s: %s; isolation %s; pm %s: %s", fur_htm_name(i->htm),
-	        i->htm_reason, fur_isolation_name(i->isolation), fur_pm_name(i->pm), i->pm_reason);
+	write_line(heap, FUR_LOG_INFO, "htm %s: %s; isolation %s; pm %s: %s",
+	        fur_name(FUR_NAME_HTM, i->htm), i->htm_reason,
+	        fur_name(FUR_NAME_ISOLATION, i->isolation), fur_name(FUR_NAME_PM, i->pm),
+	        i->pm_reason);
 	if (heap->file.copied_on_write)
 		write_line(heap, FUR_LOG_WARNING,
 		        "the file system writes each change to new blocks, or shares the file's "

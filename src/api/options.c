@@ -33,12 +33,12 @@ static int value_from_environment(const char *variable, const char *(*name)(int)
 
 static const char *htm_name(int htm)
 {
-	return fur_htm_name((enum fur_htm)htm);
+	return fur_name(FUR_NAME_HTM, (enum fur_htm)htm);
 }
 
 static const char *pm_name(int pm)
 {
-	return fur_pm_name((enum fur_pm)pm);
+	return fur_name(FUR_NAME_PM, (enum fur_pm)pm);
 }
 
 /* The words of FUR_DEBUG. */

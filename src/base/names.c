@@ -11,44 +11,35 @@ FUR_API const char *fur_version(void)
 	return DOTTED(FUR_VERSION_MAJOR, FUR_VERSION_MINOR, FUR_VERSION_PATCH);
 }
 
-FUR_API const char *fur_htm_name(enum fur_htm htm)
-{
-	static const char *const names[] = {"auto", "none", "tsx", "power"};
-	_Static_assert(sizeof names / sizeof *names == FUR_HTM_POWER + 1, "a name for each");
-	return (unsigned)htm < sizeof names / sizeof *names ? names[htm] : "?";
-}
+static const char *const htm[] = {"auto", "none", "tsx", "power"};
+_Static_assert(sizeof htm / sizeof *htm == FUR_HTM_POWER + 1, "a name for each");
+static const char *const pm[] = {"auto", "pmem", "eadr", "emulated", "sync"};
+_Static_assert(sizeof pm / sizeof *pm == FUR_PM_SYNC + 1, "a name for each");
+static const char *const isolation[] = {"opacity", "snapshot"};
+_Static_assert(sizeof isolation / sizeof *isolation == FUR_SNAPSHOT + 1, "a name for each");
+static const char *const log_level[] = {"info", "warning", "error"};
+_Static_assert(sizeof log_level / sizeof *log_level == FUR_LOG_ERROR + 1, "a name for each");
+static const char *const abort_cause[] = {
+        "conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
+_Static_assert(sizeof abort_cause / sizeof *abort_cause == FUR_ABORT_CAUSES, "a name for each");
+static const char *const phase[] = {"body", "isolation_wait", "log", "flush", "durability_wait",
+        "ro_body", "ro_wait", "lock_wait", "room"};
+_Static_assert(sizeof phase / sizeof *phase == FUR_PHASES, "a name for each");
 
-FUR_API const char *fur_pm_name(enum fur_pm pm)
+FUR_API const char *fur_name(enum fur_name_of of, int value)
 {
-	static const char *const names[] = {"auto", "pmem", "eadr", "emulated", "sync"};
-	_Static_assert(sizeof names / sizeof *names == FUR_PM_SYNC + 1, "a name for each");
-	return (unsigned)pm < sizeof names / sizeof *names ? names[pm] : "?";
-}
-
-FUR_API const char *fur_isolation_name(enum fur_isolation isolation)
-{
-	return isolation == FUR_OPACITY ? "opacity" : isolation == FUR_SNAPSHOT ? "snapshot" : "?";
-}
-
-FUR_API const char *fur_log_level_name(enum fur_log_level level)
-{
-	static const char *const names[] = {"info", "warning", "error"};
-	_Static_assert(sizeof names / sizeof *names == FUR_LOG_ERROR + 1, "a name for each");
-	return (unsigned)level < sizeof names / sizeof *names ? names[level] : "?";
-}
-
-FUR_API const char *fur_abort_name(enum fur_abort_cause cause)
-{
-	static const char *const names[] = {
-	        "conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
-	_Static_assert(sizeof names / sizeof *names == FUR_ABORT_CAUSES, "a name for each cause");
-	return (unsigned)cause < FUR_ABORT_CAUSES ? names[cause] : "?";
-}
-
-FUR_API const char *fur_phase_name(enum fur_phase phase)
-{
-	static const char *const names[] = {"body", "isolation_wait", "log", "flush",
-	        "durability_wait", "ro_body", "ro_wait", "lock_wait", "room"};
-	_Static_assert(sizeof names / sizeof *names == FUR_PHASES, "a name for each phase");
-	return (unsigned)phase < FUR_PHASES ? names[phase] : "?";
+	static const struct {
+		const char *const *names;
+		int n;
+	} all[] = {
+	        [FUR_NAME_HTM] = {htm, sizeof htm / sizeof *htm},
+	        [FUR_NAME_PM] = {pm, sizeof pm / sizeof *pm},
+	        [FUR_NAME_ISOLATION] = {isolation, sizeof isolation / sizeof *isolation},
+	        [FUR_NAME_LOG_LEVEL] = {log_level, sizeof log_level / sizeof *log_level},
+	        [FUR_NAME_ABORT] = {abort_cause, sizeof abort_cause / sizeof *abort_cause},
+	        [FUR_NAME_PHASE] = {phase, sizeof phase / sizeof *phase},
+	};
+	const bool known =
+	        (unsigned)of < sizeof all / sizeof *all && value >= 0 && value < all[of].n;
+	return known ? all[of].names[value] : "?";
 }

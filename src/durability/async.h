@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * async.h - late updates: they leave nondurable[] before they are durable, so that a thread may
- * have many of them in flight (fur_commit_async).
+ * have many of them in flight (fur_commit() with a ticket).
  *
  * A late update writes its marker, without a write-back, and says in it that it depends on every
  * durTS below its own (MEDIA_AFTER_ALL).  A *flush* then makes all updates durable, in the order of

@@ -93,7 +93,7 @@ struct commit {
 	uint32_t me;               /* index of its thread */
 	bool log_is_out;           /* copied to the file's log, and its write-back started */
 	bool in_slot;              /* its record goes to its slot, not to the log */
-	bool async;                /* the caller does not wait (fur_commit_async) */
+	bool async;                /* the caller does not wait: it gets a ticket */
 	bool late;                 /* leaves nondurable[] before it is durable (async.h) */
 };
 

@@ -103,7 +103,7 @@ int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
 	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
 		return fur_fail(FUR_EINVAL,
 		        "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
-		        fur_htm_name(asked), reason);
+		        fur_name(FUR_NAME_HTM, asked), reason);
 	if (!h->ops && asked == FUR_HTM_AUTO)
 		snprintf(reason + strlen(reason), reason_bytes - strlen(reason),
 		        ": updates run in software");

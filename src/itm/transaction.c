@@ -158,7 +158,7 @@ static void abort_in_libfur(struct itm_thread *t)
 		(void)fur_abort(t->update);
 		return;
 	}
-	int error = fur_end_ro(t->ro);
+	int error = fur_end_ro(t->ro, NULL);
 	if (error)
 		itm_fail_as_libfur(error);
 }
@@ -233,7 +233,7 @@ void itm_thread_over(struct itm_thread *t)
 	/* libfur may have rolled back its part already, when its own registration ended; then these
 	 * are refused. */
 	if (t->irrevocable || t->mode == ITM_READER)
-		(void)!fur_end_ro(t->ro);
+		(void)!fur_end_ro(t->ro, NULL);
 	if (t->mode == ITM_UPDATE)
 		(void)fur_abort(t->update);
 	/* No frame of the thread's stack is left. */
@@ -245,14 +245,14 @@ void itm_thread_over(struct itm_thread *t)
 static int commit_in_libfur(struct itm_thread *t)
 {
 	if (t->mode == ITM_READER)
-		return fur_end_ro(t->ro);
+		return fur_end_ro(t->ro, NULL);
 	itm_actions_in_commit(t);
 	if (unlikely(t->irrevocable)) {
-		int error = fur_end_ro(t->ro);
+		int error = fur_end_ro(t->ro, NULL);
 		if (error)
 			return error;
 	}
-	return fur_commit(t->update); /* or it calls leave() */
+	return fur_commit(t->update, NULL); /* or it calls leave() */
 }
 
 FUR_API void _ITM_commitTransaction(void);

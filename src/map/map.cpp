@@ -601,7 +601,7 @@ int run_in_parts(fur_thread *thread, fur_map *map, bool destroys, const char *fu
 	if (thread->update.depth || thread->ro.depth)
 		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
 	while (call.result > 0)
-		if (int error = fur_update_run(thread, clear_part, &call))
+		if (int error = fur_update_run(thread, clear_part, &call, nullptr))
 			return error;
 	return call.result;
 }
@@ -804,7 +804,7 @@ FUR_API int fur_map_find_root(
 		return error;
 	NamedRoot root;
 	const bool there = find_root(heap, ro, name, root);
-	if (int error = fur_end_ro(ro))
+	if (int error = fur_end_ro(ro, nullptr))
 		return error;
 	return there ? check_root(root, name, kind, map) : 0;
 }
@@ -816,7 +816,7 @@ FUR_API int fur_map_root(
 	if (found)
 		return found < 0 ? found : 0;
 	RootCall call{heap, name, kind, nullptr, 0};
-	if (int error = fur_update_run(thread, make_root, &call))
+	if (int error = fur_update_run(thread, make_root, &call, nullptr))
 		return error;
 	if (call.result < 0)
 		return call.result;
@@ -829,7 +829,7 @@ FUR_API int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *
 	if (int error = check_name(heap, thread, name, __func__))
 		return error;
 	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
-	const int error = fur_update_run(thread, remove_root, &call);
+	const int error = fur_update_run(thread, remove_root, &call, nullptr);
 	return error ? error : call.result;
 }
 
@@ -861,7 +861,7 @@ void remove_one(fur_update *update, void *arg)
 /* Run the body as an update of its own.  A body that was refused has changed nothing. */
 int run_one(fur_thread *thread, void (*body)(fur_update *, void *), OneCall *call)
 {
-	const int error = fur_update_run(thread, body, call);
+	const int error = fur_update_run(thread, body, call, nullptr);
 	return error ? error : call->result;
 }
 
@@ -909,7 +909,7 @@ FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *
 	if (int error = fur_begin_ro(thread, &ro))
 		return error;
 	const int found = fur_map_get_ro(ro, map, key, key_bytes, value, bytes);
-	const int error = fur_end_ro(ro);
+	const int error = fur_end_ro(ro, nullptr);
 	return error ? error : found;
 }
 
@@ -918,6 +918,6 @@ FUR_API int fur_map_destroy_root(fur_heap *heap, fur_thread *thread, const char 
 	if (int error = check_name(heap, thread, name, __func__))
 		return error;
 	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
-	const int error = fur_update_run(thread, destroy_root, &call);
+	const int error = fur_update_run(thread, destroy_root, &call, nullptr);
 	return error ? error : call.result;
 }

@@ -60,7 +60,7 @@ static inline int media_slot_bytes_known(uint32_t bytes)
 /* Only MEDIA_CLOSED means closed.  Every other value, a damaged one included, means "replay". */
 #define MEDIA_CLOSED UINT64_C(0x5ca1ab1ec105ed00)
 #define MEDIA_OPEN   UINT64_C(0x0de4d11ffeedbeef)
-/* Open, and a thread may have many updates in flight (fur_commit_async). */
+/* Open, and a thread may have many updates in flight (late updates). */
 #define MEDIA_OPEN_ASYNC UINT64_C(0x0de4d11a59ac0bee)
 
 /* Features of a file that a library must know to open it. */

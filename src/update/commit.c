@@ -143,39 +143,35 @@ int update_commit(struct fur_update *tx)
 	return error;
 }
 
-FUR_API int fur_commit(fur_update *tx)
+/* fur_commit(), but for the ticket after an error. */
+static int commit_with(fur_update *tx, fur_ticket *ticket)
 {
 	if (unlikely(!tx_is_mine(tx)))
 		return tx_not_mine(tx, "fur_commit");
+	struct fur_thread *t = tx->thread;
 	if (tx->depth > 1) {
+		/* As for fur_end_ro(): the number that the outermost one gets. */
 		tx->depth--;
+		if (ticket)
+			*ticket = ticket_of(t, t->tickets + 1);
 		return 0;
 	}
+	/* False since the begin.  An update in a hardware transaction stores here only if it must:
+	 * the store adds a line to the write set. */
+	if (ticket)
+		t->window.commit.async = true;
 	int error = update_commit(tx);
 	if (unlikely(error == UPDATE_DEFEATED))
-		body_jump_out(tx->thread); /* does not return */
+		body_jump_out(t); /* does not return */
+	if (ticket && !error)
+		*ticket = ticket_of(t, ++t->tickets);
 	return error;
 }
 
-FUR_API int fur_commit_async(fur_update *tx, fur_ticket *ticket)
+FUR_API int fur_commit(fur_update *tx, fur_ticket *ticket)
 {
-	if (unlikely(!ticket))
-		return fur_fail(FUR_EINVAL, "fur_commit_async: ticket must not be NULL");
-	if (unlikely(!tx_is_mine(tx))) {
+	int error = commit_with(tx, ticket);
+	if (unlikely(error && ticket))
 		*ticket = (fur_ticket){0};
-		return tx_not_mine(tx, "fur_commit_async");
-	}
-	struct fur_thread *t = tx->thread;
-	if (tx->depth > 1) {
-		/* As for fur_end_ro_async(): the number that the outermost one gets. */
-		tx->depth--;
-		*ticket = ticket_of(t, t->tickets + 1);
-		return 0;
-	}
-	t->window.commit.async = true;
-	int error = update_commit(tx);
-	if (unlikely(error == UPDATE_DEFEATED))
-		body_jump_out(t);
-	*ticket = error ? (fur_ticket){0} : ticket_of(t, ++t->tickets);
 	return error;
 }

@@ -93,17 +93,17 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 }
 
 /* An end that is not the outermost, and misuse. */
-static int end_inner(fur_ro *ro, const char *function)
+static int end_inner(fur_ro *ro)
 {
 	if (!ro)
-		return fur_fail(FUR_ENOTX, "%s: NULL is no transaction", function);
+		return fur_fail(FUR_ENOTX, "fur_end_ro: NULL is no transaction");
 	struct fur_thread *t = thread_of(ro);
 	if (htm_forked(t->htm))
 		return tx_refuse(t->htm);
 	if (t->owner != this_thread())
-		return tx_foreign(function, FUR_ENOTX);
+		return tx_foreign("fur_end_ro", FUR_ENOTX);
 	if (ro->depth == 0)
-		return fur_fail(FUR_ENOTX, "%s without fur_begin_ro", function);
+		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
 	ro->depth--;
 	if (ro->depth == 0)
 		ro->joined = false;
@@ -165,10 +165,34 @@ static inline uint64_t reader_leave(struct fur_thread *t)
 	return now;
 }
 
-FUR_API int fur_end_ro(fur_ro *ro)
+/* End the transaction without a wait. */
+static __attribute__((noinline)) int end_with_ticket(fur_ro *ro, fur_ticket *ticket)
 {
+	*ticket = (fur_ticket){0};
+	if (unlikely(!ends_outermost(ro))) {
+		int error = end_inner(ro);
+		/* The number that the next outermost transaction gets: a wait after the end of the
+		 * one that is open covers this ticket, and no earlier wait does.  Do not count it
+		 * here: inside a hardware update the store would add a line to the write set. */
+		if (!error)
+			*ticket = ticket_of(thread_of(ro), thread_of(ro)->tickets + 1);
+		return error;
+	}
+	struct fur_thread *t = thread_of(ro);
+	reader_leave(t); /* and no more (INV-D7) */
+	/* fur_wait() reports a heap that has failed; but a child of fork() gets no ticket. */
+	if (unlikely(htm_forked(t->htm)))
+		return tx_refuse(t->htm);
+	*ticket = ticket_of(t, ++t->tickets);
+	return 0;
+}
+
+FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
+{
+	if (ticket)
+		return end_with_ticket(ro, ticket);
 	if (unlikely(!ends_outermost(ro)))
-		return end_inner(ro, "fur_end_ro");
+		return end_inner(ro);
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.commit.dset;
 	collect(t, set);
@@ -193,29 +217,6 @@ static const struct fur_thread *ticket_giver(const struct htm *h, fur_ticket tic
 	        index >= arch_load(&h->durability->limit))
 		return NULL;
 	return &h->threads[index];
-}
-
-FUR_API int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket)
-{
-	if (unlikely(!ticket))
-		return fur_fail(FUR_EINVAL, "fur_end_ro_async: ticket must not be NULL");
-	*ticket = (fur_ticket){0};
-	if (unlikely(!ends_outermost(ro))) {
-		int error = end_inner(ro, "fur_end_ro_async");
-		/* The number that the next outermost transaction gets: a wait after the end of the
-		 * one that is open covers this ticket, and no earlier wait does.  Do not count it
-		 * here: inside a hardware update the store would add a line to the write set. */
-		if (!error)
-			*ticket = ticket_of(thread_of(ro), thread_of(ro)->tickets + 1);
-		return error;
-	}
-	struct fur_thread *t = thread_of(ro);
-	reader_leave(t); /* and no more (INV-D7) */
-	/* fur_wait() reports a heap that has failed; but a child of fork() gets no ticket. */
-	if (unlikely(htm_forked(t->htm)))
-		return tx_refuse(t->htm);
-	*ticket = ticket_of(t, ++t->tickets);
-	return 0;
 }
 
 /* Collect D for all tickets that the thread holds, its own or others', and wait (INV-D7; plants:

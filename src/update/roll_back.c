@@ -121,7 +121,7 @@ void tx_roll_back_all(struct fur_thread *t)
 	}
 	if (t->ro.depth) {
 		t->ro.depth = 1;
-		if (fur_end_ro(&t->ro))
+		if (fur_end_ro(&t->ro, NULL))
 			return; /* the heap has failed, and the thread cannot be told */
 	}
 }

@@ -34,7 +34,7 @@ static __attribute__((noinline)) int run_once(
 	return update_commit(tx);
 }
 
-/* `async`: as fur_commit_async(). */
+/* `async`: as fur_commit() with a ticket. */
 static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
         void (*leave)(void), bool async)
 {
@@ -52,29 +52,39 @@ static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *a
 	return error;
 }
 
-FUR_API int fur_update_run_leaving(
-        fur_thread *t, void (*body)(fur_update *, void *), void *arg, void (*leave)(void))
+/* Errors: FUR_EINVAL: the caller's struct is too short, or asks for what this library does not
+ * know. */
+static int take_how(const struct fur_run *given, struct fur_run *how)
 {
+	const uint8_t *more = (const uint8_t *)(given + 1);
+	if (given->size < sizeof *how || given->size > 4096)
+		return fur_fail(FUR_EINVAL,
+		        "fur_update_run: how->size is %zu: set it to "
+		        "sizeof(struct fur_run)",
+		        given->size);
+	for (size_t k = sizeof *how; k < given->size; k++)
+		if (*more++)
+			return fur_fail(FUR_EINVAL,
+			        "fur_update_run: `how` has an option that this library does not "
+			        "know: set it to zero, or install the library of that fur.h");
+	*how = *given;
+	return 0;
+}
+
+FUR_API int fur_update_run(
+        fur_thread *t, void (*body)(fur_update *, void *), void *arg, const struct fur_run *given)
+{
+	struct fur_run how = {0};
+	int error = given ? take_how(given, &how) : 0;
+	if (error)
+		return error;
+	if (how.ticket)
+		*how.ticket = (fur_ticket){0};
 	if (!body)
 		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
-	return run(t, body, arg, leave, false);
-}
-
-FUR_API int fur_update_run(fur_thread *t, void (*body)(fur_update *, void *), void *arg)
-{
-	return fur_update_run_leaving(t, body, arg, NULL);
-}
-
-FUR_API int fur_update_run_async(fur_thread *t, void (*body)(fur_update *, void *), void *arg,
-        void (*leave)(void), fur_ticket *ticket)
-{
-	if (!body || !ticket)
-		return fur_fail(
-		        FUR_EINVAL, "fur_update_run_async: body and ticket must not be NULL");
-	*ticket = (fur_ticket){0};
-	int error = run(t, body, arg, leave, true);
-	if (!error)
-		*ticket = ticket_of(t, ++t->tickets);
+	error = run(t, body, arg, how.leave, how.ticket != NULL);
+	if (!error && how.ticket)
+		*how.ticket = ticket_of(t, ++t->tickets);
 	return error;
 }
 

@@ -37,7 +37,7 @@ struct Settings {
 
 const char *name_of_domain(fur_pm domain)
 {
-	return fur_pm_name(domain);
+	return fur_name(FUR_NAME_PM, domain);
 }
 
 struct Job {

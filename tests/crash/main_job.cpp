@@ -166,8 +166,8 @@ struct Machine {
 		fur_info i{};
 		i.size = sizeof i;
 		fur::check(fur_get_info(heap, &i));
-		back_end = printable("%s: %s", fur_htm_name(i.htm), i.htm_reason);
-		persistence = printable("%s: %s", fur_pm_name(i.pm), i.pm_reason);
+		back_end = printable("%s: %s", fur_name(FUR_NAME_HTM, i.htm), i.htm_reason);
+		persistence = printable("%s: %s", fur_name(FUR_NAME_PM, i.pm), i.pm_reason);
 	}
 };
 
@@ -177,7 +177,7 @@ std::string aborts_of(const fur_stats &s)
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 		if (s.aborts[c])
 			text += printable("%s%s %llu", text.empty() ? "" : ", ",
-			        fur_abort_name(static_cast<fur_abort_cause>(c)),
+			        fur_name(FUR_NAME_ABORT, static_cast<fur_abort_cause>(c)),
 			        static_cast<unsigned long long>(s.aborts[c]));
 	return text.empty() ? "none" : text;
 }

@@ -91,7 +91,7 @@ TEST_F(Designing, SumInABodyThatRunsTwice_IsWrong)
 	while (__atomic_load_n(&sum_in_body::total, __ATOMIC_RELAXED) == 0)
 		usleep(1000);
 	fur_store(tx, stock, uint64_t{10});
-	fur::check(fur_commit(tx));
+	fur::check(fur_commit(tx, nullptr));
 	seller.join();
 	EXPECT_EQ(sum_in_body::total, 2u);
 	EXPECT_EQ(fur::read(self, [&](fur_ro *ro) { return fur_load(ro, stock); }), 9u);

@@ -155,7 +155,7 @@ const Failure failures[] = {
 		                fur_store(inner, &p[0], int64_t(1));
 		                EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
 		                ran();
-		                return fur_commit(tx);
+		                return fur_commit(tx, nullptr);
 	                });
                 }},
         {"a store outside the heap", FUR_ERANGE,
@@ -166,7 +166,7 @@ const Failure failures[] = {
 		                fur_store(tx, &outside, int64_t(1));
 		                EXPECT_EQ(outside, 5);
 		                ran();
-		                return fur_commit(tx);
+		                return fur_commit(tx, nullptr);
 	                });
                 }},
         {"a block that is not one", FUR_EFREE,
@@ -175,7 +175,7 @@ const Failure failures[] = {
 		                fur_store(tx, &p[0], int64_t(1));
 		                fur_free(tx, reinterpret_cast<char *>(p) + 4);
 		                ran();
-		                return fur_commit(tx);
+		                return fur_commit(tx, nullptr);
 	                });
                 }},
         {"an exception", 7, throwing_update<>},
@@ -239,10 +239,10 @@ TEST_P(SoftTsx, InnerBegins_StayInHardware)
 	fur_store(inner, &p[0], int64_t(7));
 	fur::check(fur_join_ro(self, &ro));
 	EXPECT_EQ(fur_load(ro, &p[0]), 7);
-	fur::check(fur_end_ro(ro));
-	fur::check(fur_commit(inner));
+	fur::check(fur_end_ro(ro, nullptr));
+	fur::check(fur_commit(inner, nullptr));
 	EXPECT_EQ(softtsx::counters().committed, before.committed);
-	fur::check(fur_commit(tx));
+	fur::check(fur_commit(tx, nullptr));
 	EXPECT_EQ(softtsx::counters().committed, before.committed + 1);
 	EXPECT_EQ(softtsx::counters().aborted, before.aborted);
 	EXPECT_EQ(p[0], 7);
@@ -274,7 +274,7 @@ TEST_P(SoftTsx, UpdateLargerThanTheLog_IsToldSo)
 	fur::check(fur_begin_update(self, &tx));
 	for (int64_t i = 0; i < 1000; i++)
 		fur_store(tx, &p[i % ACCOUNTS * 8], i);
-	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ETOOBIG);
 	EXPECT_EQ(p[0], 100);
 }
 
@@ -335,7 +335,7 @@ TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
 			        k == 1 ? 100 : k - 1);
 		});
 		EXPECT_EQ(softtsx::counters().committed, committed);
-		fur::check(fur_commit(tx));
+		fur::check(fur_commit(tx, nullptr));
 		EXPECT_EQ(softtsx::counters().committed, committed + 1);
 		for (int a = 0; a < ACCOUNTS; a++)
 			EXPECT_EQ(p[a * 8], k);
@@ -450,8 +450,9 @@ TEST_P(SoftTsx, ReadInsideASoftwareUpdate_SeesItsStores)
 		fur_store(tx, &p[0], int64_t(5));
 		fur::check(fur_join_ro(self, &ro));
 		EXPECT_EQ(fur_load(ro, &p[0]), 5);
-		fur::check(fur_end_ro(ro));
-		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);
+		fur::check(fur_end_ro(ro, nullptr));
+		EXPECT_EQ(commit ? fur_commit(tx, nullptr) : fur_abort(tx),
+		        commit ? 0 : FUR_EABORTED);
 		EXPECT_EQ(p[0], commit ? 5 : 100);
 		/* The next one is a hardware update, and finds the lock free. */
 		uint64_t committed = softtsx::counters().committed;

@@ -21,8 +21,8 @@ struct Machine {
 
 std::string machine_name(const ::testing::TestParamInfo<Machine> &machine)
 {
-	return std::string(fur_htm_name(machine.param.htm)) + "_" +
-	       fur_isolation_name(machine.param.isolation);
+	return std::string(fur_name(FUR_NAME_HTM, machine.param.htm)) + "_" +
+	       fur_name(FUR_NAME_ISOLATION, machine.param.isolation);
 }
 
 class Stress : public HeapFile, public ::testing::WithParamInterface<Machine>
@@ -206,7 +206,7 @@ TEST_P(Stress, RerunBodies_EachCountOnce)
 				(void)fur_load(tx, &j->lines[a].value);
 		};
 		for (int i = 0; i < ROUNDS; i++)
-			fur::check(fur_update_run(self, body, &job));
+			fur::check(fur_update_run(self, body, &job, nullptr));
 	});
 	EXPECT_EQ(lines[0].value, OPENING + THREADS * ROUNDS);
 	for (int t = 0; t < THREADS; t++)
@@ -261,10 +261,10 @@ TEST_P(Stress, AbortsAndNesting_LeaveNoTrace)
 			fur::check(fur_join_update(self, &inner));
 			fur::check(fur_join_ro(self, &ro));
 			int64_t old = fur_load(ro, &lines[to].value);
-			fur::check(fur_end_ro(ro));
+			fur::check(fur_end_ro(ro, nullptr));
 			fur_store(inner, &lines[to].value, old + 1);
-			int result = end == 0 ? fur_abort(inner) : fur_commit(inner);
-			result = end == 1 ? fur_abort(tx) : fur_commit(tx);
+			int result = end == 0 ? fur_abort(inner) : fur_commit(inner, nullptr);
+			result = end == 1 ? fur_abort(tx) : fur_commit(tx, nullptr);
 			ASSERT_EQ(result, end < 2 ? FUR_EABORTED : 0);
 		}
 	});

@@ -184,12 +184,12 @@ TEST_F(Aligned, FreeOfTheMiddleOrTwice_IsRefused)
 	for (char *wrong : {p + 64, p + 128, p + 2048}) {
 		fur_update *tx = begin();
 		fur_free(tx, wrong);
-		EXPECT_EQ(fur_commit(tx), FUR_EFREE);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE);
 	}
 	release(p);
 	fur_update *tx = begin();
 	fur_free(tx, p);
-	EXPECT_EQ(fur_commit(tx), FUR_EFREE);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE);
 }
 
 TEST_F(Aligned, AbortGivesThemBack)
@@ -257,7 +257,7 @@ TEST_F(Aligned, MoreThanTheHeap_ReturnsNull_AndTheUpdateGoesOn)
 		             size_t(2) << 20, (size_t(2) << 20) + 1})
 			EXPECT_EQ(fur_alloc_aligned(tx, n, alignment), nullptr) << n;
 	EXPECT_NE(fur_alloc_aligned(tx, 40, 128), nullptr);
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	EXPECT_EQ(census().blocks, 1u);
 }
 
@@ -273,7 +273,7 @@ TEST_F(Aligned, OtherAlignments_FailTheUpdate)
 		EXPECT_NE(fur_alloc_aligned(tx, 40, 128), nullptr);
 		EXPECT_EQ(fur_alloc_aligned(tx, 40, alignment), nullptr);
 		EXPECT_EQ(fur_alloc_aligned(tx, 40, 128), nullptr) << "the update has failed";
-		EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_EINVAL);
 		EXPECT_NE(strstr(fur_errormsg(), "fur_alloc_aligned()"), nullptr) << fur_errormsg();
 		tx = begin();
 		EXPECT_EQ(fur_alloc_aligned(tx, 40, alignment), nullptr);
@@ -290,7 +290,7 @@ TEST_F(Aligned, AfterTheUpdateHasFailed_ReturnsNull)
 	fur_store(tx, &outside, 1);
 	EXPECT_EQ(fur_alloc_aligned(tx, 40, 128), nullptr);
 	EXPECT_EQ(fur_alloc_aligned(tx, 40, 3), nullptr);
-	EXPECT_EQ(fur_commit(tx), FUR_ERANGE) << "the first reason";
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ERANGE) << "the first reason";
 	EXPECT_EQ(fur_alloc_aligned(tx, 40, 128), nullptr) << "the update has ended";
 	EXPECT_EQ(fur_alloc_aligned(nullptr, 40, 128), nullptr);
 	EXPECT_EQ(census().blocks, 0u);
@@ -304,7 +304,7 @@ TEST_F(Aligned, LargerThanTheLog_RollsBack)
 	while (fur_alloc_aligned(tx, 40, 128)) /* each logs a word at least; the log has 4 KiB */
 		ASSERT_LT(++got, 4096u / 16);
 	EXPECT_GT(got, 0u);
-	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ETOOBIG) << fur_errormsg();
 	EXPECT_EQ(census().blocks, before.blocks);
 	EXPECT_EQ(census().free_blocks, before.free_blocks);
 	EXPECT_NE(alloc(40, 128), nullptr);

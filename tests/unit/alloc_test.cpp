@@ -187,7 +187,7 @@ protected:
 			EXPECT_EQ(fur_alloc(tx, n), nullptr) << n;
 		fur_free(tx, kept);
 		fur_free(tx, this);
-		EXPECT_EQ(fur_commit(tx), error) << fur_errormsg();
+		EXPECT_EQ(fur_commit(tx, nullptr), error) << fur_errormsg();
 		EXPECT_EQ(census().blocks, before.blocks);
 		EXPECT_EQ(census().free_blocks, before.free_blocks);
 		EXPECT_NE(alloc(1000), nullptr);
@@ -286,11 +286,11 @@ TEST_F(OneUpdate, Root_IsTheOneJustSet)
 	EXPECT_EQ(fur_root(heap_, 1), young);
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	EXPECT_EQ(fur_root(heap_, 1), young) << "in a nested update";
-	EXPECT_EQ(fur_commit(inner), 0);
+	EXPECT_EQ(fur_commit(inner, nullptr), 0);
 	fur_ro *ro;
 	ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 	EXPECT_EQ(fur_root(heap_, 1), young) << "in a read-only transaction that joined the update";
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	fur_set_root(tx, 1, nullptr);
 	EXPECT_EQ(fur_root(heap_, 1), nullptr);
 	EXPECT_EQ(fur_root(heap_, FUR_ROOTS), nullptr);
@@ -312,7 +312,7 @@ TEST_F(OneUpdate, Root_LeadsToTheListJustBuilt)
 	for (void *p = fur_root(heap_, 2); p; p = fur_load(tx, static_cast<void **>(p)))
 		ASSERT_LE(++length, 5u);
 	EXPECT_EQ(length, 5u);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(census().blocks, 5u);
 }
 
@@ -347,7 +347,7 @@ TEST_F(OneUpdate, BlocksAreDistinct_AndFreedOnesComeBack)
 			ASSERT_TRUE(second.insert(fur_alloc(tx, n)).second);
 		EXPECT_TRUE(first == second || n == 65536u);
 		EXPECT_FALSE(second.count(nullptr));
-		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0);
 		EXPECT_EQ(census().blocks, 6u);
 		for (void *p : second)
 			release(p);
@@ -365,7 +365,7 @@ TEST_F(OneUpdate, FreeOfWhatTheUpdateFreed_IsRefused)
 			void *p = own ? fur_alloc(tx, n) : kept;
 			fur_free(tx, p);
 			fur_free(tx, p);
-			EXPECT_EQ(fur_commit(tx), FUR_EFREE) << n;
+			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE) << n;
 			EXPECT_EQ(census().blocks, before.blocks);
 		}
 		release(kept);
@@ -383,7 +383,7 @@ TEST_F(OneUpdate, FreeOfWhatItHasNotCarved_IsRefused)
 			size_t usable = fur_usable_bytes(heap_, p);
 			ASSERT_GE(usable, n);
 			fur_free(tx, p + (range ? usable : 65536 - 65536 % usable - usable));
-			EXPECT_EQ(fur_commit(tx), FUR_EFREE) << n;
+			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE) << n;
 		}
 	EXPECT_EQ(census().blocks, 0u);
 }
@@ -398,7 +398,7 @@ protected:
 		fur_update *tx;
 		EXPECT_EQ(fur_begin_update(self_, &tx), 0);
 		fur_free(tx, p);
-		return fur_commit(tx);
+		return fur_commit(tx, nullptr);
 	}
 };
 
@@ -445,7 +445,7 @@ TEST_F(Free, WithNoUpdate_DoesNothing)
 	void *p = alloc(64);
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
-	ASSERT_EQ(fur_commit(tx), 0);
+	ASSERT_EQ(fur_commit(tx, nullptr), 0);
 	fur_free(tx, p);
 	fur_free(nullptr, p);
 	EXPECT_EQ(fur_alloc(tx, 64), nullptr);

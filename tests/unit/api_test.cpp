@@ -68,7 +68,7 @@ TEST_F(Api, Promote_ChangesNothing_AndIsRefusedOutsideTheHeap)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	fur_store(tx, &p[1], uint64_t(9));
 	fur_promote(tx, &outside);
-	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ERANGE);
 	EXPECT_EQ(outside, 7u);
 	EXPECT_NE(p[1], 9u) << "rolled back";
 }
@@ -136,7 +136,7 @@ TEST_F(Api, Nested_InnerCommit_IsTheOuters)
 	uint64_t *p = block();
 	fur_update *outer = begin(), *inner = join();
 	fur_store(inner, &p[0], 4u);
-	EXPECT_EQ(fur_commit(inner), 0);
+	EXPECT_EQ(fur_commit(inner, nullptr), 0);
 	EXPECT_EQ(fur_abort(outer), FUR_EABORTED);
 	EXPECT_EQ(p[0], 0u) << "the inner commit must not outlive the outer abort";
 }
@@ -147,7 +147,7 @@ TEST_F(Api, Nested_InnerAbort_RollsAllBackAtTheOuterCommit)
 	fur_update *outer = begin();
 	fur_store(outer, &p[0], 4u);
 	EXPECT_EQ(fur_abort(join()), FUR_EABORTED);
-	EXPECT_EQ(fur_commit(outer), FUR_EABORTED);
+	EXPECT_EQ(fur_commit(outer, nullptr), FUR_EABORTED);
 	EXPECT_EQ(p[0], 0u);
 	fur::update(self_, [&](fur_update *tx) { fur_store(tx, &p[0], 1u); });
 	EXPECT_EQ(p[0], 1u) << "the next update works";
@@ -160,8 +160,8 @@ TEST_F(Api, Nested_ReadInsideUpdate_SeesItsStores)
 	fur_store(tx, &p[0], 9u);
 	fur_ro *ro = join_ro();
 	EXPECT_EQ(fur_load(ro, &p[0]), 9u);
-	EXPECT_EQ(fur_end_ro(ro), 0);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 }
 
 TEST_F(Api, UpdateInsideRead_IsRefused)
@@ -170,8 +170,8 @@ TEST_F(Api, UpdateInsideRead_IsRefused)
 	fur_update *tx;
 	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
 	EXPECT_EQ(fur_join_update(self_, &tx), FUR_ENESTED);
-	EXPECT_EQ(fur_end_ro(ro), 0);
-	EXPECT_EQ(fur_commit(begin()), 0) << "and then it works";
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_commit(begin(), nullptr), 0) << "and then it works";
 }
 
 TEST_F(Api, TransactionsOnTwoHeaps_AreRefused)
@@ -186,13 +186,13 @@ TEST_F(Api, TransactionsOnTwoHeaps_AreRefused)
 		EXPECT_EQ(fur_join_update(there, &tx2), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(there, &ro2), FUR_ENESTED);
 		EXPECT_EQ(fur_join_ro(there, &ro2), FUR_ENESTED);
-		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0);
 		fur_ro *ro = begin_ro();
 		EXPECT_EQ(fur_begin_update(there, &tx2), FUR_ENESTED);
 		EXPECT_EQ(fur_join_update(there, &tx2), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(there, &ro2), FUR_ENESTED);
 		EXPECT_EQ(fur_join_ro(there, &ro2), FUR_ENESTED);
-		EXPECT_EQ(fur_end_ro(ro), 0);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	}
 	unlink(second.c_str());
 }
@@ -200,21 +200,21 @@ TEST_F(Api, TransactionsOnTwoHeaps_AreRefused)
 TEST_F(Api, EndWithoutBegin_IsAnError)
 {
 	fur_update *tx = begin();
-	EXPECT_EQ(fur_commit(tx), 0);
-	EXPECT_EQ(fur_commit(tx), FUR_ENOTX);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_abort(tx), FUR_ENOTX);
-	EXPECT_EQ(fur_commit(nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_commit(nullptr, nullptr), FUR_ENOTX);
 	fur_ro *ro = begin_ro();
-	EXPECT_EQ(fur_end_ro(ro), 0);
-	EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
-	EXPECT_EQ(fur_end_ro(nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(nullptr, nullptr), FUR_ENOTX);
 }
 
 TEST_F(Api, StoreAfterTheTransaction_IsNotDone)
 {
 	uint64_t *p = block();
 	fur_update *tx = begin();
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	fur_store(tx, &p[0], 5u);
 	EXPECT_EQ(p[0], 0u);
 }
@@ -230,7 +230,7 @@ TEST_F(Api, StoreOutsideTheHeap_RollsBack)
 		fur_store(tx, &p[0], 5u);
 		fur_store_bits(tx, bad, 7, 8);
 		fur_store(tx, &p[1], 6u);
-		EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_ERANGE);
 		EXPECT_EQ(p[0] + p[1], 0u);
 		EXPECT_EQ(outside, 1u);
 	}
@@ -243,7 +243,7 @@ TEST_F(Api, UpdateLargerThanTheLog_RollsBack)
 	for (unsigned i = 0; i < 300; i++)
 		fur_store(tx, &p[i], i + 1);
 	EXPECT_EQ(fur_update_error(tx), FUR_ETOOBIG);
-	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ETOOBIG);
 	for (unsigned i = 0; i < 300; i++)
 		ASSERT_EQ(p[i], 0u) << i;
 	fur::update(self_, [&](fur_update *u) { fur_store(u, &p[0], 1u); });
@@ -258,7 +258,7 @@ TEST_F(Api, FreeOfWhatIsNoBlock_RollsBack)
 		fur_update *tx = begin();
 		fur_store(tx, &p[0], 5u);
 		fur_free(tx, bad);
-		EXPECT_EQ(fur_commit(tx), FUR_EFREE);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE);
 		EXPECT_EQ(p[0], 0u);
 	}
 }
@@ -355,14 +355,14 @@ TEST_F(Api, Close_InsideATransaction_IsRefused)
 {
 	fur_update *tx = begin();
 	EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 }
 
 TEST_F(Api, Unregister_InsideATransaction_IsRefused)
 {
 	fur_ro *ro = begin_ro();
 	EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	EXPECT_EQ(fur_thread_unregister(self_), 0);
 }
 
@@ -422,9 +422,9 @@ TEST(Names, EveryErrorHasItsOwn)
 		seen.push_back(text);
 	}
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
-		EXPECT_STRNE(fur_abort_name(static_cast<fur_abort_cause>(c)), "?");
+		EXPECT_STRNE(fur_name(FUR_NAME_ABORT, static_cast<fur_abort_cause>(c)), "?");
 	for (int p = 0; p < FUR_PHASES; p++)
-		EXPECT_STRNE(fur_phase_name(static_cast<fur_phase>(p)), "?");
+		EXPECT_STRNE(fur_name(FUR_NAME_PHASE, static_cast<fur_phase>(p)), "?");
 }
 
 } // namespace

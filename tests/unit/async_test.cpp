@@ -166,8 +166,8 @@ TEST_F(Async, Nested_TheOutermostDecides)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	ASSERT_EQ(fur_join_update(self_, &joined), 0);
 	fur_store(joined, p, 3);
-	ASSERT_EQ(fur_commit_async(joined, &inner), 0);
-	ASSERT_EQ(fur_commit_async(tx, &outer), 0);
+	ASSERT_EQ(fur_commit(joined, &inner), 0);
+	ASSERT_EQ(fur_commit(tx, &outer), 0);
 	EXPECT_EQ(inner.number, outer.number);
 	fur::wait(self_, inner);
 	EXPECT_FALSE(pending());
@@ -187,23 +187,36 @@ TEST_F(Async, Misuse_IsRefused)
 	fur_update *tx;
 	fur_ticket ticket{7, 7};
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
-	EXPECT_EQ(fur_commit_async(tx, nullptr), FUR_EINVAL);
 	EXPECT_EQ(fur_sync(heap_), FUR_ENESTED);
-	ASSERT_EQ(fur_commit(tx), 0);
-	EXPECT_EQ(fur_commit_async(tx, &ticket), FUR_ENOTX);
+	ASSERT_EQ(fur_commit(tx, nullptr), 0);
+	EXPECT_EQ(fur_commit(tx, &ticket), FUR_ENOTX);
 	EXPECT_EQ(ticket.source, 0u);
 	EXPECT_EQ(fur_sync(nullptr), FUR_EINVAL);
-	EXPECT_EQ(fur_update_run_async(
-	                  self_, [](fur_update *, void *) {}, nullptr, nullptr, nullptr),
-	        FUR_EINVAL);
-	EXPECT_EQ(fur_update_run_async(self_, nullptr, nullptr, nullptr, &ticket), FUR_EINVAL);
+	struct fur_run how = {sizeof how, &ticket, nullptr};
+	ticket = {7, 7};
+	EXPECT_EQ(fur_update_run(self_, nullptr, nullptr, &how), FUR_EINVAL);
+	EXPECT_EQ(ticket.source, 0u);
+	const auto nothing = [](fur_update *, void *) {};
+	how.size--;
+	EXPECT_EQ(fur_update_run(self_, nothing, nullptr, &how), FUR_EINVAL);
+	EXPECT_NE(std::string(fur_errormsg()).find("how->size is 23"), std::string::npos);
+	/* A later library's option, which this one does not know. */
+	struct {
+		struct fur_run known;
+		uint64_t later;
+	} later = {{sizeof later, &ticket, nullptr}, 1};
+	EXPECT_EQ(fur_update_run(self_, nothing, nullptr, &later.known), FUR_EINVAL);
+	later.later = 0;
+	EXPECT_EQ(fur_update_run(self_, nothing, nullptr, &later.known), 0);
+	EXPECT_NE(ticket.source, 0u);
 }
 
 TEST_F(Async, Aborted_HasNoTicket)
 {
 	fur_ticket ticket{7, 7};
-	int result = fur_update_run_async(
-	        self_, [](fur_update *tx, void *) { fur_abort(tx); }, nullptr, nullptr, &ticket);
+	const struct fur_run how = {sizeof how, &ticket, nullptr};
+	int result = fur_update_run(
+	        self_, [](fur_update *tx, void *) { fur_abort(tx); }, nullptr, &how);
 	EXPECT_EQ(result, FUR_EABORTED);
 	EXPECT_EQ(ticket.source, 0u);
 	EXPECT_FALSE(pending());
@@ -349,6 +362,6 @@ TEST_P(AsyncKilled, KeepsWhatWasWaitedFor_AndAPrefixOfTheRest)
 }
 
 INSTANTIATE_TEST_SUITE_P(Domains, AsyncKilled, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC),
-        [](const auto &test) { return std::string(fur_pm_name(test.param)); });
+        [](const auto &test) { return std::string(fur_name(FUR_NAME_PM, test.param)); });
 
 } // namespace

@@ -139,7 +139,7 @@ TEST_P(CMap, DoesWhatStdMapDoes)
 			EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 			model = before;
 		} else {
-			ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+			ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 		}
 		if (round % 10 == 9)
 			expect_same(model);
@@ -300,7 +300,7 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	EXPECT_EQ(fur_map_create(tx, static_cast<fur_map_kind>(0)), nullptr);
-	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EINVAL);
 }
 
 TEST_P(CMap, DoesOneOperationInOneTransaction)
@@ -339,7 +339,7 @@ TEST_P(CMap, RefusesOneOperationInsideATransaction)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	refuse_all(FUR_ENESTED, self_, map_);
 	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "map"), FUR_ENESTED);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	refuse_all(FUR_EINVAL, nullptr, map_);
 	refuse_all(FUR_EINVAL, self_, nullptr);
 	EXPECT_EQ(fur_map_put_one(self_, map_, nullptr, 1, "v", 1), FUR_EINVAL);
@@ -409,11 +409,11 @@ TEST_P(CMap, RollsBackWhenTheHeapIsFull)
 			fur_map_iterator it;
 			EXPECT_EQ(
 			        fur_map_seek(tx, map_, FUR_MAP_FIRST, nullptr, 0, &it), FUR_ENOSPC);
-			EXPECT_EQ(fur_commit(tx), FUR_ENOSPC);
+			EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOSPC);
 			EXPECT_NE(std::string(fur_errormsg()).find("full"), std::string::npos);
 			break;
 		}
-		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 		for (int k = 0; k < 8; k++)
 			model[key + std::to_string(k)] = value;
 	}
@@ -431,7 +431,7 @@ TEST_P(CMap, RollsBackWhenTheLogIsFull)
 	for (uint64_t n = 0; n < 20000 && result >= 0; n++)
 		result = put(tx, map_, Text::key(n) + "x", std::string(100, 'v'));
 	EXPECT_EQ(result, FUR_ETOOBIG) << fur_errormsg();
-	EXPECT_EQ(fur_commit(tx), FUR_ETOOBIG);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ETOOBIG);
 	expect_same({{"kept", "1"}});
 }
 
@@ -469,7 +469,8 @@ TEST_P(CMap, KeepsEveryValueNextToOtherThreads)
 		std::mt19937_64 random(seed);
 		for (int n = 0; n < MOVES; n++) {
 			Mover mover{map_, key_of(random() % PLACES), key_of(random() % PLACES)};
-			EXPECT_EQ(fur_update_run(self, move_value, &mover), 0) << fur_errormsg();
+			EXPECT_EQ(fur_update_run(self, move_value, &mover, nullptr), 0)
+			        << fur_errormsg();
 		}
 		moving--;
 	};

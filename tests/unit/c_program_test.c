@@ -97,7 +97,7 @@ static void *store_on_another_thread(void *arg)
 	must(fur_thread_register(heap, &self));
 	must(fur_begin_update(self, &tx));
 	store_all(tx, all, 2);
-	must(fur_commit(tx));
+	must(fur_commit(tx, NULL));
 	return NULL;
 }
 
@@ -131,15 +131,15 @@ int main(void)
 	o.heap_bytes = 4 << 20;
 	heap = nameless_heap(&o);
 	must(fur_thread_register(heap, &self));
-	must(fur_update_run(self, make_all, NULL));
+	must(fur_update_run(self, make_all, NULL, NULL));
 	must(fur_begin_ro(self, &ro));
 	EXPECT_ALL(ro, all, 1);
-	must(fur_end_ro(ro));
-	must(fur_update_run(self, load_twice, all));
+	must(fur_end_ro(ro, NULL));
+	must(fur_update_run(self, load_twice, all, NULL));
 	EXPECT(runs == 2 && ends == 1);
 	must(fur_begin_ro(self, &ro));
 	EXPECT_ALL(ro, all, 3);
-	must(fur_end_ro(ro));
+	must(fur_end_ro(ro, NULL));
 	must(fur_close(heap));
 	printf("%d failures\n", failures);
 	return failures != 0;

@@ -71,9 +71,9 @@ TEST_F(Cancel, NoFunction_IsACancellationPoint)
 				char bytes[1000] = {};
 				fur_write(tx, p, bytes, sizeof bytes);
 				fur_free(tx, p);
-				ASSERT_EQ(fur_commit(tx), 0);
+				ASSERT_EQ(fur_commit(tx, nullptr), 0);
 				ASSERT_EQ(fur_begin_ro(self, &ro), 0);
-				ASSERT_EQ(fur_end_ro(ro), 0);
+				ASSERT_EQ(fur_end_ro(ro, nullptr), 0);
 			}
 			ASSERT_EQ(fur_begin_update(self, &tx), 0);
 			ASSERT_EQ(fur_abort(tx), FUR_EABORTED);
@@ -105,7 +105,7 @@ TEST_F(Cancel, WhileThePageLimitIsChecked_TheLimitStays)
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		for (int k = 0; k < 16; k++)
 			fur_store(tx, p + k * 4096, static_cast<unsigned char>(k));
-		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	};
 	EXPECT_TRUE(comes_to_its_end([&] {
 		fur_thread *t;
@@ -134,7 +134,7 @@ struct Writer {
 	fur::check(fur_thread_register(w->heap, &t));
 	fur::check(fur_begin_update(t, &tx));
 	fur_store(tx, &w->words[0], uint64_t(1));
-	fur::check(fur_commit(tx));
+	fur::check(fur_commit(tx, nullptr));
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	*w->first = true;
 	while (!*w->reading)
@@ -143,7 +143,7 @@ struct Writer {
 	pthread_cancel(pthread_self());
 	fur::check(fur_begin_update(t, &tx));
 	fur_store(tx, &w->words[0], uint64_t(2));
-	fur::check(fur_commit(tx)); /* waits for the reader, and reports it */
+	fur::check(fur_commit(tx, nullptr)); /* waits for the reader, and reports it */
 	fur::check(fur_begin_update(t, &tx));
 	fur_store(tx, &w->words[0], uint64_t(3));
 }

@@ -57,7 +57,7 @@ TEST_F(Crowd, UpdateThatDoesNotCommitIsNotInsideAnyMore)
 	expect_nobody_inside();
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	fur_store(tx, reinterpret_cast<uint64_t *>(uintptr_t(64)), uint64_t(1));
-	EXPECT_EQ(fur_commit(tx), FUR_ERANGE);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ERANGE);
 	expect_nobody_inside();
 	EXPECT_THROW(fur::update(self_, fur::rerun, [](fur_update *) { throw 1; }), int);
 	expect_nobody_inside();
@@ -105,7 +105,7 @@ TEST_F(Crowd, SecondUpdateWaits_UntilTheFirstEnds)
 	while (arch_load(&place().waiting) == 0)
 		usleep(50);
 	uint64_t calls = place().calls;
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	other_.finish();
 	EXPECT_EQ(*word(1), 2u);
 	EXPECT_EQ(place().calls, calls + 1);

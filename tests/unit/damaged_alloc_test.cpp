@@ -79,7 +79,7 @@ protected:
 			if (n)
 				fur_store(tx, &n->next, first);
 			fur_set_root(tx, 0, n ? n : first);
-			ASSERT_TRUE(is_expected(fur_commit(tx))) << fur_errormsg();
+			ASSERT_TRUE(is_expected(fur_commit(tx, nullptr))) << fur_errormsg();
 		}
 	}
 
@@ -128,13 +128,13 @@ protected:
 			void *one = fur_alloc(tx, bytes);
 			void *two = fur_alloc(tx, bytes);
 			fur_free(tx, one);
-			int error = fur_commit(tx);
+			int error = fur_commit(tx, nullptr);
 			if (!is_expected(error))
 				return false;
 			if (error || !two || fur_begin_update(self, &tx))
 				continue;
 			fur_free(tx, two);
-			if (!is_expected(fur_commit(tx)))
+			if (!is_expected(fur_commit(tx, nullptr)))
 				return false;
 		}
 		return true;
@@ -155,7 +155,7 @@ protected:
 			if (fur_begin_update(self, &tx))
 				return false;
 			fur_free(tx, at);
-			if (!is_expected(fur_commit(tx)))
+			if (!is_expected(fur_commit(tx, nullptr)))
 				return false;
 			at = next;
 		}
@@ -171,7 +171,7 @@ protected:
 				if (fur_begin_update(self, &tx))
 					return false;
 				void *block = fur_alloc(tx, bytes);
-				if (!is_expected(fur_commit(tx)))
+				if (!is_expected(fur_commit(tx, nullptr)))
 					return false;
 				if (!block)
 					break;
@@ -187,7 +187,7 @@ protected:
 		if (fur_begin_update(self, &tx))
 			return false;
 		void *records = fur_alloc(tx, 640);
-		if (fur_commit(tx) || !records)
+		if (fur_commit(tx, nullptr) || !records)
 			return true;
 		fur_extent all = {records, 64, 10};
 		fur_bulk bulk;
@@ -341,14 +341,14 @@ TEST_F(DamagedAllocator, AnUpdateThatMeetsADamagedList_SaysSo)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self, &tx), 0);
 	EXPECT_EQ(fur_alloc(tx, 100), nullptr);
-	EXPECT_EQ(fur_commit(tx), FUR_ECORRUPT);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ECORRUPT);
 	const std::string says = fur_errormsg();
 	EXPECT_EQ(says.find(path_ + ": the allocator's lists are damaged"), 0u) << says;
 	EXPECT_NE(says.find("fur-check"), std::string::npos) << says;
 	/* The heap can still be used. */
 	ASSERT_EQ(fur_begin_update(self, &tx), 0);
 	fur_set_root(tx, 1, nullptr);
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 }
 
 } // namespace

@@ -26,7 +26,7 @@ TEST_F(Software, SerialUpdate_IsUnseenUntilItsCommit_AndRunsOnce)
 	}
 	EXPECT_EQ(heap_.get()->htm.lock.held, 0u);
 	uint64_t serial = heap_.stats().serial_commits;
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(other_gets(word(0)) + other_gets(word(1)), 6u);
 	EXPECT_EQ(heap_.stats().serial_commits, serial + 1);
 	EXPECT_EQ(heap_.stats().defeats, 0u);
@@ -57,7 +57,7 @@ TEST_F(Software, SerialUpdate_DefeatsABodyBesideIt_AndNotTheOtherWayRound)
 	while (!loaded)
 		usleep(100);
 	EXPECT_EQ(fur_load(tx, word(1)), 0u);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	committed = true;
 	other_.finish();
 	EXPECT_EQ(runs, 2);
@@ -414,14 +414,14 @@ TEST_P(Defeat, InsideABegunUpdate_IsAPartOfIt)
 	}),
 	        0);
 	EXPECT_EQ(other_gets(word(0)), 0u) << "not before the outer commit";
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(*word(0), 1u);
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	fur_update *inner;
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	fur_store(inner, word(0), uint64_t(2));
 	EXPECT_EQ(fur_abort(inner), FUR_EABORTED);
-	EXPECT_EQ(fur_commit(tx), FUR_EABORTED);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EABORTED);
 	EXPECT_EQ(*word(0), 1u);
 	EXPECT_EQ(runs, 1);
 	expect_sound();
@@ -481,7 +481,7 @@ TEST_P(Defeat, BeginAndCommit_InsideTheBody_AreAPartOfIt)
 			other_sets(word(0), 3);
 		fur_store(inner, word(1), fur_load(inner, word(0)));
 		EXPECT_EQ(old, 3u) << "defeated, with the inner update open";
-		EXPECT_EQ(fur_commit(inner), 0);
+		EXPECT_EQ(fur_commit(inner, nullptr), 0);
 		EXPECT_EQ(other_gets(word(1)), 0u);
 	}),
 	        0);
@@ -498,7 +498,7 @@ TEST_P(Defeat, Commit_ByTheBodyItself)
 		fur_store(tx, word(1), old);
 		if (++runs == 1)
 			other_sets(word(0), 4);
-		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0);
 		EXPECT_EQ(runs, 2) << "the first is defeated there";
 	}),
 	        0);
@@ -524,7 +524,7 @@ TEST_P(Defeat, OpenBody_KeepsTheHeapOpen_AndTheThreadRegistered)
 TEST_P(Defeat, Misuse_IsRefused)
 {
 	auto never = [](fur_update *) { ADD_FAILURE() << "the body ran"; };
-	EXPECT_EQ(fur_update_run(self_, nullptr, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_update_run(self_, nullptr, nullptr, nullptr), FUR_EINVAL);
 	EXPECT_EQ(run_in_c(nullptr, never), FUR_EINVAL);
 	EXPECT_THROW(fur::update(nullptr, fur::rerun, never), fur::Error);
 	fur_thread *mine = self_;
@@ -536,14 +536,14 @@ TEST_P(Defeat, Misuse_IsRefused)
 	fur_ro *ro;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	EXPECT_EQ(run(never), FUR_ENESTED);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	std::string second = path_ + "-2";
 	{
 		fur::Heap heap = fur::Heap::create(second, software_options());
 		fur::Thread there(heap);
 		ASSERT_EQ(fur_begin_ro(there, &ro), 0);
 		EXPECT_EQ(run(never), FUR_ENESTED);
-		EXPECT_EQ(fur_end_ro(ro), 0);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 		EXPECT_EQ(run([&](fur_update *) {
 			EXPECT_EQ(run(never, there), FUR_ENESTED);
 			EXPECT_EQ(run(never), FUR_ENESTED);
@@ -608,7 +608,7 @@ TEST_P(Defeat, ReadInsideTheBody_SeesItsStores_AndOthersDoNot)
 			EXPECT_EQ(fur_load(ro, word(0)), 1u);
 			EXPECT_EQ(fur_load(ro, word(1)), 1u);
 			other_.start([&](fur_thread *t) { others = get(t, word(0)); });
-			EXPECT_EQ(fur_end_ro(ro), 0);
+			EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 			/* The update goes on, in place. */
 			fur_store(tx, word(2), uint64_t(7));
 			EXPECT_EQ(fur_load(tx, word(2)), 7u);
@@ -638,7 +638,7 @@ TEST_P(Defeat, AtABeginOfARead)
 		ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 		EXPECT_EQ(runs, 2);
 		EXPECT_EQ(fur_load(ro, word(1)), 6u);
-		EXPECT_EQ(fur_end_ro(ro), 0);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	}),
 	        0);
 	EXPECT_EQ(runs, 2);
@@ -684,8 +684,9 @@ TEST_P(Defeat, ReadInsideAnUpdate_AndABodyUnderWay)
 		fur_store(tx, word(1), uint64_t(1));
 		in_place = true;
 		usleep(5000);
-		EXPECT_EQ(fur_end_ro(ro), 0);
-		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+		EXPECT_EQ(commit ? fur_commit(tx, nullptr) : fur_abort(tx),
+		        commit ? 0 : FUR_EABORTED);
 		other_.finish();
 		EXPECT_EQ(runs, commit ? 2 : 1);
 		EXPECT_EQ(b, commit ? 1u : 0u);
@@ -793,7 +794,7 @@ TEST_F(Rerun, BodyThatCatchesTheDefeat_RunsAgain)
 					EXPECT_EQ(fur_abort(tx), FUR_ENOTX);
 				}
 				if (kind == COMMITS) {
-					EXPECT_EQ(fur_commit(tx), FUR_ENOTX);
+					EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOTX);
 				}
 			}
 			return runs;
@@ -897,7 +898,7 @@ protected:
 		fur::check(fur_begin_update(self_, &tx));
 		bool in_place = tx->mode == TX_IN_PLACE;
 		fur_store(tx, word(0), fur_load(tx, word(0)) + 1);
-		fur::check(fur_commit(tx));
+		fur::check(fur_commit(tx, nullptr));
 		return in_place;
 	}
 	/* The number of updates until one runs in place. */
@@ -947,7 +948,7 @@ TEST_F(InPlace, AMeeting_EndsIt)
 		while (__atomic_load_n(&meetings, __ATOMIC_SEQ_CST) == before)
 			usleep(100);
 		EXPECT_EQ(seen, 0u);
-		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0);
 		other_.finish();
 		EXPECT_EQ(seen, reader ? 5u : 0u);
 		EXPECT_FALSE(one_update());
@@ -993,7 +994,7 @@ struct Left : Software {
 			if (!in_commit)
 				(void)fur_load(tx, word(0)); /* does not return */
 		}
-		ASSERT_EQ(fur_commit(tx), 0);
+		ASSERT_EQ(fur_commit(tx, nullptr), 0);
 	}
 };
 
@@ -1021,13 +1022,13 @@ TEST_F(Software, ABodyThatIsNoFunction_IsOutermost)
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	EXPECT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, false), FUR_ENESTED);
 	EXPECT_EQ(tx, nullptr);
-	ASSERT_EQ(fur_end_ro(ro), 0);
+	ASSERT_EQ(fur_end_ro(ro, nullptr), 0);
 	ASSERT_EQ(fur_begin_update_leaving(self_, &tx, leave_by_longjmp, false), 0);
 	EXPECT_EQ(fur_begin_update_leaving(self_, &inner, leave_by_longjmp, false), FUR_ENESTED);
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	fur_store(inner, word(0), uint64_t(3));
-	EXPECT_EQ(fur_commit(inner), 0);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(inner, nullptr), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(get(self_, word(0)), 3u);
 	other_.run([&](fur_thread *) {
 		EXPECT_EQ(fur_begin_update_leaving(self_, &inner, leave_by_longjmp, false),

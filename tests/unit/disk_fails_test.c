@@ -38,7 +38,7 @@ static void *write_42(void *word)
 	must(fur_begin_update(self, &tx));
 	fur_store_bits(tx, word, 42, 8);
 	atomic_store(&fails, 1);
-	return (void *)(intptr_t)fur_commit(tx);
+	return (void *)(intptr_t)fur_commit(tx, NULL);
 }
 
 /* Does the message of the call that has just failed tell why the heap failed? */
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	must(fur_begin_update(self, &tx));
 	uint64_t *word = fur_alloc(tx, sizeof *word);
 	fur_store_bits(tx, word, 1, 8);
-	must(fur_commit(tx));
+	must(fur_commit(tx, NULL));
 
 	must(pthread_create(&writer, NULL, write_42, word));
 	while (!atomic_load(&syncing))
@@ -77,10 +77,12 @@ int main(int argc, char **argv)
 	must(update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro));
 	uint64_t seen = update ? fur_load(tx, word) : fur_load(ro, word);
 	if (ticketed)
-		must(fur_end_ro_async(ro, &ticket));
+		must(fur_end_ro(ro, &ticket));
 	atomic_store(&read_by_us, 1);
 	pthread_join(writer, &committed);
-	int ended = update ? fur_commit(tx) : ticketed ? fur_wait(self, ticket) : fur_end_ro(ro);
+	int ended = update     ? fur_commit(tx, NULL)
+	            : ticketed ? fur_wait(self, ticket)
+	                       : fur_end_ro(ro, NULL);
 	int cause = names_the_cause();
 	int begun = update ? fur_begin_update(self, &tx) : fur_begin_ro(self, &ro);
 	cause = cause && names_the_cause();

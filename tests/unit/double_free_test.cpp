@@ -37,7 +37,7 @@ protected:
 		fur_update *tx;
 		EXPECT_EQ(fur_begin_update(self, &tx), 0);
 		fur_free(tx, p);
-		return fur_commit(tx);
+		return fur_commit(tx, nullptr);
 	}
 	uint64_t blocks()
 	{

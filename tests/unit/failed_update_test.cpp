@@ -159,7 +159,7 @@ TEST_P(Failed, AReadOnlyTransactionInside_FindsTheStores)
 			fur_store(tx, words_ + k, uint64_t{0});
 		for (uint64_t k = 0; k < WORDS; k++)
 			ASSERT_EQ(fur_load(ro, words_ + k), k % 2 ? k + 1 : 0) << k;
-		ASSERT_EQ(fur_end_ro(ro), 0);
+		ASSERT_EQ(fur_end_ro(ro, nullptr), 0);
 	}),
 	        FUR_ETOOBIG);
 	expect_no_trace();

@@ -34,7 +34,7 @@ static void *commit_one(void *root)
 	must(fur_begin_update(self, &tx));
 	fur_set_root(tx, (unsigned)(uintptr_t)root, fur_base(heap));
 	atomic_store(&blocks, 1);
-	must(fur_commit(tx));
+	must(fur_commit(tx, NULL));
 	atomic_fetch_add(&committed, 1);
 	return NULL;
 }

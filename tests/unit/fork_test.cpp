@@ -144,7 +144,7 @@ TEST_F(Fork, ChildThatGoesOn_DestroysNothing)
 			if (fur_begin_update(who, &tx))
 				return false;
 			fur_store(tx, words_, fur_load(tx, words_) + 1);
-			return fur_commit(tx) == 0;
+			return fur_commit(tx, nullptr) == 0;
 		};
 		for (int k = 0; k < 50; k++)
 			ASSERT_TRUE(add(t));
@@ -176,8 +176,8 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 		fur_free(tx, words_);
 		EXPECT_EQ(words_[1] + words_[2], 0u);
 		EXPECT_EQ(fur_update_error(tx), FUR_EFORK);
-		EXPECT_EQ(fur_commit(inner), FUR_EFORK);
-		EXPECT_EQ(fur_commit(tx), FUR_EFORK);
+		EXPECT_EQ(fur_commit(inner, nullptr), FUR_EFORK);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFORK);
 		EXPECT_EQ(fur_abort(tx), FUR_EFORK);
 		expect_all_refused();
 		EXPECT_TRUE(log_and_ring() == before)
@@ -185,8 +185,8 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
 	});
 	fur_store(tx, &words_[1], uint64_t(9));
-	EXPECT_EQ(fur_commit(inner), 0);
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(inner, nullptr), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	heap_.close();
 	heap_ = open();
 	EXPECT_EQ(words_[0], 7u);
@@ -200,7 +200,7 @@ TEST_F(Fork, UpdateAbortedInTheChild_StaysThereInTheParent)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	fur_store(tx, &words_[0], uint64_t(7));
 	in_child([&] { EXPECT_EQ(fur_abort(tx), FUR_EFORK); });
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	EXPECT_EQ(words_[0], 7u);
 }
 
@@ -210,13 +210,13 @@ TEST_F(Fork, ReadOpenAtTheFork_IsTheParents)
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
 	in_child([&] {
-		EXPECT_EQ(fur_end_ro(nested), FUR_EFORK);
-		EXPECT_EQ(fur_end_ro(ro), FUR_EFORK);
+		EXPECT_EQ(fur_end_ro(nested, nullptr), FUR_EFORK);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_EFORK);
 		expect_all_refused();
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
 	});
-	EXPECT_EQ(fur_end_ro(nested), 0);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(nested, nullptr), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	increment();
 }
 
@@ -226,14 +226,14 @@ TEST_F(Fork, ReadThatWouldEndWithATicket_IsTheParents)
 	fur_ticket ticket;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
-	in_child([&] { EXPECT_EQ(fur_end_ro_async(nested, &ticket), FUR_EFORK); });
-	EXPECT_EQ(fur_end_ro_async(nested, &ticket), 0);
+	in_child([&] { EXPECT_EQ(fur_end_ro(nested, &ticket), FUR_EFORK); });
+	EXPECT_EQ(fur_end_ro(nested, &ticket), 0);
 	in_child([&] {
-		EXPECT_EQ(fur_end_ro_async(ro, &ticket), FUR_EFORK);
+		EXPECT_EQ(fur_end_ro(ro, &ticket), FUR_EFORK);
 		EXPECT_EQ(ticket.source, 0u);
 		expect_all_refused();
 	});
-	EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0);
+	EXPECT_EQ(fur_end_ro(ro, &ticket), 0);
 	EXPECT_EQ(fur_wait(self_, ticket), 0);
 }
 
@@ -261,7 +261,7 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 		EXPECT_EQ(status, 0) << "the child hung (SIGALRM, 14), or died";
 		delete registering;
 		fur_store(tx, &words_[1], uint64_t(8));
-		EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	}).join();
 	EXPECT_EQ(words_[0], 7u) << "the child undid the parent's update";
 	EXPECT_EQ(words_[1], 8u);
@@ -280,7 +280,7 @@ TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
 		begun = true;
 		while (!done)
 			usleep(1000);
-		EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	});
 	while (!begun)
 		usleep(1000);
@@ -346,7 +346,7 @@ TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
 		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, nullptr); });
 		mine.close();
 	});
-	EXPECT_EQ(fur_commit(open_at_the_fork), 0);
+	EXPECT_EQ(fur_commit(open_at_the_fork, nullptr), 0);
 	unlink(second.c_str());
 }
 
@@ -429,7 +429,7 @@ TEST_F(Fork, InsideReaderReport_TheChildIsRefused)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(t, &tx), 0);
 	fur_set_root(tx, 0, fur_base(heap_));
-	int committed = fur_commit(tx); /* waits for the reader */
+	int committed = fur_commit(tx, nullptr); /* waits for the reader */
 	if (child == 0)
 		_exit(committed == FUR_EFORK && fur_close(heap_.get()) == 0 ? 0 : 1);
 	EXPECT_EQ(committed, 0);

@@ -56,7 +56,7 @@ static int make(const char *path, bool empty, bool fixed)
 		} else {
 			fur_free(tx, t->block[k - KEPT]);
 		}
-		if (fur_commit(tx))
+		if (fur_commit(tx, NULL))
 			return fail();
 	}
 	return fur_close(heap) ? fail() : 0;
@@ -104,7 +104,7 @@ static int fill(const char *path)
 			fur_store(tx, &block[WORDS - 1], blocks);
 			newest = block;
 		}
-		if (fur_commit(tx))
+		if (fur_commit(tx, NULL))
 			return fail();
 	}
 	for (uint64_t k = blocks; k-- > 0; newest = (uint64_t *)(uintptr_t)newest[0])
@@ -140,14 +140,14 @@ static int work(fur_thread *self)
 		*mine = fur_alloc(tx, 48);
 		if (*mine)
 			fur_store(tx, *mine, mark);
-		if (fur_commit(tx) || !*mine)
+		if (fur_commit(tx, NULL) || !*mine)
 			return fail();
 	}
 	if (fur_begin_update(self, &tx))
 		return fail();
 	for (unsigned k = 0; k < 8; k++)
 		fur_free(tx, block[k]);
-	return fur_commit(tx) ? fail() : 0;
+	return fur_commit(tx, NULL) ? fail() : 0;
 }
 
 static void *run_thread(void *unused)

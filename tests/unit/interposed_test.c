@@ -50,7 +50,7 @@ int main(void)
 	long flushes = flushed, fences = fenced;
 	must(fur_begin_update(self, &tx));
 	fur_set_root(tx, 0, fur_base(heap));
-	must(fur_commit(tx));
+	must(fur_commit(tx, NULL));
 	/* The log, and the marker; one fence for both. */
 	printf("%ld flushes, %ld fences\n", flushed - flushes, fenced - fences);
 	return flushed - flushes == 2 && fenced - fences == 1 ? 0 : 1;

@@ -320,10 +320,10 @@ TEST_F(Log, InAChildOfFork_NothingIsReported)
 
 TEST(LogLevels, HaveNames)
 {
-	EXPECT_STREQ(fur_log_level_name(FUR_LOG_INFO), "info");
-	EXPECT_STREQ(fur_log_level_name(FUR_LOG_WARNING), "warning");
-	EXPECT_STREQ(fur_log_level_name(FUR_LOG_ERROR), "error");
-	EXPECT_STREQ(fur_log_level_name(static_cast<enum fur_log_level>(3)), "?");
+	EXPECT_STREQ(fur_name(FUR_NAME_LOG_LEVEL, FUR_LOG_INFO), "info");
+	EXPECT_STREQ(fur_name(FUR_NAME_LOG_LEVEL, FUR_LOG_WARNING), "warning");
+	EXPECT_STREQ(fur_name(FUR_NAME_LOG_LEVEL, FUR_LOG_ERROR), "error");
+	EXPECT_STREQ(fur_name(FUR_NAME_LOG_LEVEL, static_cast<enum fur_log_level>(3)), "?");
 }
 
 } // namespace

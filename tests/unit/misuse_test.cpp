@@ -28,7 +28,7 @@ protected:
 		        0u)
 		        << "the read is not protected";
 		EXPECT_EQ(fur_load(ro, &words_[7]), n);
-		EXPECT_EQ(fur_end_ro(ro), 0);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 		EXPECT_EQ(heap_.get()->htm.lock.held, 0u);
 		EXPECT_EQ(this_thread()->open, nullptr);
 	}
@@ -71,8 +71,8 @@ TEST_F(Misuse, Null_IsRefusedByAllThatReturnACode)
 	EXPECT_EQ(fur_begin_update(nullptr, &tx), FUR_EINVAL);
 	EXPECT_EQ(tx, nullptr);
 	EXPECT_EQ(fur_begin_update(self_, nullptr), FUR_EINVAL);
-	EXPECT_EQ(fur_end_ro(nullptr), FUR_ENOTX);
-	EXPECT_EQ(fur_commit(nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(nullptr, nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_commit(nullptr, nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_abort(nullptr), FUR_ENOTX);
 	EXPECT_EQ(fur_base(nullptr), nullptr);
 	EXPECT_EQ(fur_bytes(nullptr), 0u);
@@ -121,17 +121,17 @@ TEST_F(Misuse, TransactionOfAnotherThread_IsNotEnded)
 	fur_update *tx = begin();
 	fur_store(tx, &words_[0], uint64_t(5));
 	std::thread([&] {
-		EXPECT_EQ(fur_commit(tx), FUR_ENOTX);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOTX);
 		EXPECT_EQ(fur_abort(tx), FUR_ENOTX);
 	}).join();
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(words_[0], 5u);
 	fur_ro *ro = begin_ro();
 	std::atomic<bool> tried{false}, ended{false};
 	std::thread other([&] {
 		fur_update *own;
 		fur::Thread t(heap_);
-		EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_ENOTX);
 		tried = true;
 		while (!ended)
 			usleep(1000);
@@ -141,7 +141,7 @@ TEST_F(Misuse, TransactionOfAnotherThread_IsNotEnded)
 	});
 	while (!tried)
 		usleep(1000);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	ended = true;
 	other.join();
 	expect_sound();
@@ -179,9 +179,10 @@ TEST_F(Misuse, ReadLeftOpenInsideAnUpdate_EndsWithIt)
 		fur_update *tx = begin();
 		fur_ro *ro = join_ro();
 		ro = join_ro();
-		EXPECT_EQ(commit ? fur_commit(tx) : fur_abort(tx), commit ? 0 : FUR_EABORTED);
+		EXPECT_EQ(commit ? fur_commit(tx, nullptr) : fur_abort(tx),
+		        commit ? 0 : FUR_EABORTED);
 		expect_sound();
-		EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_ENOTX);
 		expect_sound();
 	}
 }
@@ -256,11 +257,11 @@ TEST_F(Misuse, ReadsOnTwoHeaps_AreRefused)
 		EXPECT_EQ(fur_join_ro(there, &inner), FUR_ENESTED);
 		EXPECT_EQ(inner, nullptr);
 		EXPECT_EQ(fur_join_ro(self_, &inner), 0) << "on the same heap it joins";
-		EXPECT_EQ(fur_end_ro(inner), 0);
+		EXPECT_EQ(fur_end_ro(inner, nullptr), 0);
 		EXPECT_EQ(fur_begin_ro(there, &inner), FUR_ENESTED) << "still";
-		EXPECT_EQ(fur_end_ro(outer), 0);
+		EXPECT_EQ(fur_end_ro(outer, nullptr), 0);
 		EXPECT_EQ(fur_begin_ro(there, &inner), 0) << fur_errormsg();
-		EXPECT_EQ(fur_end_ro(inner), 0);
+		EXPECT_EQ(fur_end_ro(inner, nullptr), 0);
 	}
 	unlink(second.c_str());
 	expect_sound();
@@ -276,7 +277,7 @@ TEST_F(Misuse, StoreBits_OfNoneOrMoreThan8Bytes_RollsBack)
 		fur_store_bits(tx, &words_[1], 2, bytes);
 		fur_store(tx, &words_[2], uint64_t(3));
 		int expected = bytes == UINT32_MAX ? FUR_ERANGE : FUR_EINVAL;
-		EXPECT_EQ(fur_commit(tx), expected) << bytes;
+		EXPECT_EQ(fur_commit(tx, nullptr), expected) << bytes;
 		EXPECT_TRUE(expected != FUR_EINVAL || says("fur_store_bits")) << fur_errormsg();
 		EXPECT_EQ(words_[0] + words_[1] + words_[2], 0u);
 	}
@@ -315,7 +316,7 @@ TEST_F(Misuse, NoBytes_AreNothing)
 	fur_write(tx, static_cast<char *>(fur_base(heap_)) + fur_bytes(heap_), words_, 0);
 	fur_read(tx, static_cast<void *>(nullptr), words_, 0);
 	fur_read(tx, static_cast<void *>(nullptr), nullptr, 0);
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	EXPECT_EQ(heap_.stats().log_entries, entries);
 }
 
@@ -347,7 +348,8 @@ TEST_F(Misuse, Write_OverItself_IsAsMemmove)
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(t, &tx), 0);
 			fur_write(tx, p + m.to, p + m.from, m.bytes);
-			ASSERT_EQ(keep ? fur_commit(tx) : fur_abort(tx), keep ? 0 : FUR_EABORTED)
+			ASSERT_EQ(keep ? fur_commit(tx, nullptr) : fur_abort(tx),
+			        keep ? 0 : FUR_EABORTED)
 			        << fur_errormsg();
 			if (keep)
 				memmove(&expected[m.to], &expected[m.from], m.bytes);

@@ -67,13 +67,14 @@ protected:
 		EXPECT_EQ(fur_begin_update_leaving(self_, &tx, never_leaves, false), FUR_ENESTED);
 		EXPECT_EQ(tx, nullptr);
 		EXPECT_TRUE(says("open: end that first;")) << fur_errormsg();
-		EXPECT_EQ(fur_update_run(self_, never, nullptr), FUR_ENESTED);
+		EXPECT_EQ(fur_update_run(self_, never, nullptr, nullptr), FUR_ENESTED);
 		EXPECT_TRUE(says("fur_update_run was") && says(says_too)) << fur_errormsg();
-		EXPECT_EQ(fur_update_run_leaving(self_, never, nullptr, never_leaves), FUR_ENESTED);
-		EXPECT_TRUE(says(says_too)) << fur_errormsg();
 		fur_ticket ticket{7, 7};
-		EXPECT_EQ(
-		        fur_update_run_async(self_, never, nullptr, nullptr, &ticket), FUR_ENESTED);
+		struct fur_run how = {sizeof how, nullptr, never_leaves};
+		EXPECT_EQ(fur_update_run(self_, never, nullptr, &how), FUR_ENESTED);
+		EXPECT_TRUE(says(says_too)) << fur_errormsg();
+		how = {sizeof how, &ticket, nullptr};
+		EXPECT_EQ(fur_update_run(self_, never, nullptr, &how), FUR_ENESTED);
 		EXPECT_TRUE(says(says_too)) << fur_errormsg();
 		EXPECT_EQ(ticket.source | ticket.number, 0u);
 		auto body = [](fur_update *u) { never(u, nullptr); };
@@ -133,7 +134,7 @@ TEST_P(Nesting, InsideAnUpdate_EveryBeginIsRefused_AndTheUpdateGoesOn)
 	expect_no_update_begins("fur_join_update");
 	expect_no_read_begins();
 	fur_store(tx, &p_[1], uint64_t{2});
-	EXPECT_EQ(fur_commit(tx), 0) << fur_errormsg();
+	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	EXPECT_EQ(other_gets(&p_[0]) + other_gets(&p_[1]), 3u);
 	expect_sound();
 }
@@ -162,7 +163,7 @@ TEST_P(Nesting, InsideARead_EveryBeginIsRefused)
 	fur_update *tx;
 	EXPECT_EQ(fur_join_update(self_, &tx), FUR_ENESTED);
 	EXPECT_EQ(tx, nullptr);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	expect_sound();
 }
 
@@ -187,7 +188,7 @@ TEST_P(Nesting, NullAndForeign_AreRefusedByJoins)
 		std::thread([&] { expect_refused(mine); }).join();
 		if (open) {
 			EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
-			EXPECT_EQ(fur_commit(tx), 0);
+			EXPECT_EQ(fur_commit(tx, nullptr), 0);
 		}
 	}
 	EXPECT_EQ(fur_thread_unregister(mine), 0);
@@ -267,12 +268,12 @@ TEST_P(Nesting, UpdateError_OfAnUpdateThatHasEnded)
 	fur_update *tx = begin();
 	fur_store_bits(tx, p_, 1, 9);
 	EXPECT_EQ(fur_update_error(tx), FUR_EINVAL);
-	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EINVAL);
 	EXPECT_EQ(fur_update_error(tx), FUR_ENOTX);
 	EXPECT_TRUE(says("fur_update_error without fur_begin_update")) << fur_errormsg();
 	tx = begin();
 	EXPECT_EQ(fur_update_error(tx), 0);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(fur_update_error(tx), FUR_ENOTX);
 	expect_sound();
 }
@@ -284,12 +285,12 @@ TEST_P(Nesting, Join_WithNothingOpen_Begins)
 	fur_update *tx = join();
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
 	fur_store(tx, &p_[0], uint64_t{1});
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(other_gets(&p_[0]), 1u);
 	fur_ro *ro = join_ro();
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_READ_ONLY);
-	EXPECT_EQ(fur_end_ro(ro), 0);
-	EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_ENOTX);
 	expect_sound();
 }
 
@@ -299,12 +300,13 @@ TEST_P(Nesting, Join_TheOutermostEndDecides)
 		fur_update *outer = begin(), *inner = join(), *third = join();
 		EXPECT_EQ(inner, outer);
 		fur_store(third, &p_[0], uint64_t{commit});
-		EXPECT_EQ(fur_commit(third), 0);
-		EXPECT_EQ(fur_commit(inner), 0);
+		EXPECT_EQ(fur_commit(third, nullptr), 0);
+		EXPECT_EQ(fur_commit(inner, nullptr), 0);
 		EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
-		EXPECT_EQ(commit ? fur_commit(outer) : fur_abort(outer), commit ? 0 : FUR_EABORTED);
+		EXPECT_EQ(commit ? fur_commit(outer, nullptr) : fur_abort(outer),
+		        commit ? 0 : FUR_EABORTED);
 		EXPECT_EQ(other_gets(&p_[0]), 1u);
-		EXPECT_EQ(fur_commit(outer), FUR_ENOTX);
+		EXPECT_EQ(fur_commit(outer, nullptr), FUR_ENOTX);
 		expect_sound();
 	}
 }
@@ -317,15 +319,15 @@ TEST_P(Nesting, Join_AFailureInside_IsTheOutermostsResult)
 		fur_store(inner, &p_[0], uint64_t{1});
 		if (code == FUR_ERANGE) {
 			fur_store(inner, &outside, uint64_t{1});
-			EXPECT_EQ(fur_commit(inner), 0);
+			EXPECT_EQ(fur_commit(inner, nullptr), 0);
 		} else {
 			EXPECT_EQ(fur_abort(inner), code);
 		}
 		EXPECT_EQ(fur_update_error(outer), code);
 		inner = join();
 		EXPECT_EQ(fur_update_error(inner), code) << "of an update that has failed";
-		EXPECT_EQ(fur_commit(inner), 0);
-		EXPECT_EQ(fur_commit(outer), code);
+		EXPECT_EQ(fur_commit(inner, nullptr), 0);
+		EXPECT_EQ(fur_commit(outer, nullptr), code);
 		EXPECT_EQ(other_gets(&p_[0]), 0u);
 		expect_sound();
 	}
@@ -379,18 +381,18 @@ TEST_P(Nesting, Transaction_InEachState)
 	fur_ro *ro = begin_ro();
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_READ_ONLY);
 	fur_ro *joined = join_ro();
-	EXPECT_EQ(fur_end_ro(joined), 0);
+	EXPECT_EQ(fur_end_ro(joined, nullptr), 0);
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_READ_ONLY);
-	EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0);
+	EXPECT_EQ(fur_end_ro(ro, &ticket), 0);
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_NONE);
 	fur_update *tx = begin();
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
 	joined = join_ro();
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
-	EXPECT_EQ(fur_end_ro(joined), 0);
+	EXPECT_EQ(fur_end_ro(joined, nullptr), 0);
 	fur_store_bits(tx, p_, 0, 9); /* it fails */
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE);
-	EXPECT_EQ(fur_commit(tx), FUR_EINVAL);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EINVAL);
 	EXPECT_EQ(open_now(), FUR_TRANSACTION_NONE);
 	EXPECT_EQ(fur_update_run(
 	                  self_,
@@ -400,7 +402,7 @@ TEST_P(Nesting, Transaction_InEachState)
 		                  fur_abort(u);
 		                  EXPECT_EQ(fur_thread_transaction(t), FUR_TRANSACTION_NONE);
 	                  },
-	                  self_.get()),
+	                  self_.get(), nullptr),
 	        FUR_EABORTED);
 	expect_sound();
 }
@@ -415,7 +417,7 @@ TEST_P(Nesting, Transaction_IsOfOneHeap)
 		EXPECT_EQ(fur_thread_transaction(there), FUR_TRANSACTION_NONE);
 		EXPECT_EQ(fur_thread_abandon(there), 0);
 		EXPECT_EQ(open_now(), FUR_TRANSACTION_UPDATE) << "there is not here";
-		EXPECT_EQ(fur_commit(tx), 0);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	}
 	unlink(second.c_str());
 	expect_sound();
@@ -471,8 +473,8 @@ TEST_P(Nesting, Abandon_EndsWhateverIsOpen)
 	fur_store(tx, &p_[0], uint64_t{1});
 	ro = join_ro();
 	EXPECT_EQ(fur_thread_abandon(self_), 0);
-	EXPECT_EQ(fur_end_ro(ro), FUR_ENOTX);
-	EXPECT_EQ(fur_commit(tx), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_ENOTX);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOTX);
 	expect_sound();
 	tx = begin();
 	fur_store_bits(tx, p_, 1, 9);
@@ -485,7 +487,7 @@ TEST_P(Nesting, Abandon_EndsWhateverIsOpen)
 		                  fur_set_root(u, 1, t);
 		                  EXPECT_EQ(fur_thread_abandon(t), 0);
 	                  },
-	                  self_.get()),
+	                  self_.get(), nullptr),
 	        FUR_EABORTED);
 	EXPECT_EQ(fur_root(heap_, 1), nullptr);
 	EXPECT_EQ(p_[0], 0u);

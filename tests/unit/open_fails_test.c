@@ -310,7 +310,7 @@ static void make(bool closed)
 		        fur_begin_update(self, &tx))
 			_exit(1);
 		fur_set_root(tx, 0, fur_base(heap));
-		if (fur_commit(tx))
+		if (fur_commit(tx, NULL))
 			_exit(1);
 		_exit(closed ? fur_close(heap) != 0 : 0);
 	}

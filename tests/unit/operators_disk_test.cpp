@@ -137,7 +137,7 @@ TEST_P(EachOnADisk, ThatIsFullHalfWay_OtherUpdatesGetTheError)
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(t, &tx), 0) << fur_errormsg();
 			void *at = fur_alloc(tx, MIB);
-			error = fur_commit(tx);
+			error = fur_commit(tx, nullptr);
 			ASSERT_EQ(at == nullptr, error != 0);
 			if (error) {
 				EXPECT_NE(std::string(fur_errormsg()).find(": "), std::string::npos)
@@ -169,7 +169,7 @@ TEST_P(EachOnADisk, ThatIsFullBefore_OnlyAnOperatorIsRefused_AndNothingChanges)
 		fur_update *tx;
 		ASSERT_EQ(fur_begin_update(*self_, &tx), 0);
 		fur_alloc(tx, 60000);
-		error = fur_commit(tx);
+		error = fur_commit(tx, nullptr);
 	}
 	Job each = job();
 	const int error = each.run(*self_);

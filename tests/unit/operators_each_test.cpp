@@ -334,7 +334,7 @@ TEST_P(EachOperators, WithoutRoomForAWindow_OneClearError_AndLittleRoomIsEnough)
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(*self_, &tx), 0);
 			auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
-			if (fur_commit(tx) || !p)
+			if (fur_commit(tx, nullptr) || !p)
 				break;
 			blocks.push_back(p);
 		}

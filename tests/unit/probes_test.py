@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 readelf, library, page, expected = sys.argv[1:]
-READERS = ("fur_begin_ro", "fur_end_ro", "fur_end_ro_async", "fur_read_bytes")
+READERS = ("fur_begin_ro", "fur_end_ro", "fur_read_bytes")
 
 
 def run(*options):

@@ -160,7 +160,7 @@ TEST_F(Reclaim, FullOfOneSize_ThenFreed_InOneUpdate)
 		EXPECT_EQ(fur_alloc(tx, 16), nullptr);
 		fur_free(tx, run);
 		EXPECT_NE(run = fur_alloc(tx, 320), nullptr);
-		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 		EXPECT_EQ(census().blocks, 1u);
 		fur::update(self, [&](fur_update *last) { fur_free(last, run); });
 		EXPECT_EQ(census().blocks, 0u);
@@ -274,7 +274,7 @@ TEST_F(ReclaimWithin, Crash_InAndAfter)
 			EXPECT_EQ(fur_begin_update(t, &tx), 0);
 			EXPECT_NE(fur_alloc(tx, 2000), nullptr);
 			if (commit) {
-				EXPECT_EQ(fur_commit(tx), 0);
+				EXPECT_EQ(fur_commit(tx, nullptr), 0);
 			} else {
 				_exit(0);
 			}
@@ -387,7 +387,7 @@ TEST_F(ReclaimRandom, ManyStepsInOneUpdate_AgreeWithAShadow)
 		for (int i = 0; i < 100; i++)
 			ASSERT_NO_FATAL_FAILURE(step(self, random, shadow, round % 8 > 5));
 		if (commit) {
-			ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+			ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 		} else {
 			ASSERT_EQ(fur_abort(tx), FUR_EABORTED);
 			shadow = before;
@@ -578,7 +578,7 @@ TEST_F(OldHeap, ListsOfTheOldForm_InOneUpdate)
 			fur_free(tx, blocks.back());
 		for (size_t n : {100000u, 1000u, 64u, 20000u, 16u})
 			blocks.push_back(fur_alloc(tx, n));
-		ASSERT_EQ(fur_commit(tx), 0) << fur_errormsg();
+		ASSERT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 		std::sort(blocks.begin(), blocks.end());
 		EXPECT_NE(blocks.front(), nullptr);
 		EXPECT_TRUE(std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end());

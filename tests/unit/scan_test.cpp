@@ -130,7 +130,7 @@ TEST_F(Scan, Updates_AreRefused_AndTheScanGoesOn)
 		if (!std::string(fur_errormsg()).find(": "))
 			return 2;
 		if (fur_update_run(
-		            self, [](fur_update *, void *) {}, nullptr) != FUR_EREADONLY)
+		            self, [](fur_update *, void *) {}, nullptr, nullptr) != FUR_EREADONLY)
 			return 3;
 		return Scanned::check(copy, {0, 0, 0});
 	}),
@@ -206,7 +206,7 @@ TEST_F(Scan, BadArguments_AreRefused)
 	fur_ro *ro;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	EXPECT_EQ(refused_result(), FUR_ENESTED);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	in_killed_child([&] { EXPECT_EQ(refused_result(), FUR_EFORK); });
 	expect_usable();
 	heap_.close();

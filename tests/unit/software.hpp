@@ -99,7 +99,8 @@ template <class Body>
 int run_in_c(fur_thread *t, Body body)
 {
 	return fur_update_run(
-	        t, [](fur_update *tx, void *arg) { (*static_cast<Body *>(arg))(tx); }, &body);
+	        t, [](fur_update *tx, void *arg) { (*static_cast<Body *>(arg))(tx); }, &body,
+	        nullptr);
 }
 
 /* The same in an update that is open. */
@@ -111,7 +112,7 @@ int join_in_c(fur_thread *t, Body body)
 	if (error)
 		return error;
 	body(tx);
-	return fur_commit(tx);
+	return fur_commit(tx, nullptr);
 }
 
 /* The heap open, this thread registered, and a helper. */

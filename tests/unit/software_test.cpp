@@ -641,7 +641,7 @@ TEST_F(Software, DiskThatFails_IsToldToABodyThatIsOpen)
 				                  fur::check(fur_begin_update(u, &theirs));
 				                  fur_store(theirs, p, uint64_t(7));
 				                  sync_fails = true;
-				                  others = fur_commit(theirs);
+				                  others = fur_commit(theirs, nullptr);
 			                  });
 		                  }),
 		        FUR_EIO)
@@ -765,7 +765,7 @@ TEST_P(NoMemoryInMode, ForMoreStores_WordsThatWereStoredToTakeNewValues)
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(self, &tx), 0);
 			body(tx);
-			EXPECT_NE(fur_commit(tx), 0);
+			EXPECT_NE(fur_commit(tx, nullptr), 0);
 		}
 		EXPECT_EQ(std::count(p, p + WORDS, 0), WORDS) << "it has left no trace";
 		prefer_in_place(self, false);
@@ -812,7 +812,7 @@ TEST_F(NoMemory, ForMoreStores_TheUpdateIsRolledBack)
 		fur_update *tx;
 		ASSERT_EQ(fur_begin_update(self, &tx), 0);
 		body(tx);
-		EXPECT_EQ(fur_commit(tx), FUR_ENOMEM);
+		EXPECT_EQ(fur_commit(tx, nullptr), FUR_ENOMEM);
 		EXPECT_EQ(*p, 0u);
 		fur::update(self, [&](fur_update *u) { fur_store(u, p, uint64_t(3)); });
 		EXPECT_EQ(*p, 3u);
@@ -942,7 +942,7 @@ TEST_F(Software, SerialUpdate_LeftByLongjmp_StaysOpen)
 	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
 	EXPECT_EQ(fur_join_update(self_, &tx), 0) << fur_errormsg();
 	EXPECT_EQ(fur_load(tx, word(0)), 1u);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(*word(0), 0u);
 	EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
 	EXPECT_FALSE(done) << "it waits for the turn";

@@ -378,7 +378,7 @@ int take(fur::Thread &self, fur_heap *heap, uint64_t bytes)
 	void *block = fur_alloc(tx, bytes);
 	if (block)
 		fur_set_root(tx, 0, block);
-	error = fur_commit(tx);
+	error = fur_commit(tx, nullptr);
 	EXPECT_EQ(block == nullptr, error != 0);
 	EXPECT_EQ(fur_root(heap, 0) == block, error == 0);
 	return error;

@@ -188,7 +188,7 @@ TEST_F(Stats, Reader_AgesFromTheCallThatFoundIt)
 		EXPECT_EQ(second.readers, 1u);
 		EXPECT_GE(second.oldest_reader_ns, before_second - after_first);
 		EXPECT_LE(second.oldest_reader_ns, after_second - before_first);
-		EXPECT_EQ(fur_end_ro(ro), 0);
+		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 		EXPECT_EQ(heap_.stats().readers, 0u);
 		EXPECT_EQ(heap_.stats().oldest_reader_ns, 0u);
 	}
@@ -209,7 +209,7 @@ TEST_F(Stats, Reader_TheOldestCounts)
 		});
 	}).join();
 	EXPECT_EQ(heap_.stats().readers, 1u);
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 }
 
 TEST_F(Stats, Reader_AnUpdateInSoftwareIsNone)

@@ -38,7 +38,7 @@ int main(int n, char **path)
         fur_begin_update(self, &update))
         return puts(fur_errormsg());
     fur_set_root(update, 0, fur_alloc(update, 64));
-    if (fur_commit(update) || fur_close(heap) || fur_open(path[1], NULL, &heap))
+    if (fur_commit(update, NULL) || fur_close(heap) || fur_open(path[1], NULL, &heap))
         return puts(fur_errormsg());
     return fur_root(heap, 0) == NULL || fur_close(heap);
 }

@@ -370,7 +370,7 @@ TEST_F(System, LimitOnFilesLoweredLater_FailsTheCommitAndSaysSo)
 			fur_update *tx;
 			EXPECT_EQ(fur_begin_update(self, &tx), 0);
 			fur_set_root(tx, 0, fur_base(heap));
-			EXPECT_EQ(fur_commit(tx), FUR_EIO);
+			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EIO);
 			const std::string message = fur_errormsg();
 			EXPECT_NE(message.find("RLIMIT_FSIZE"), std::string::npos) << message;
 			EXPECT_EQ(message.find("disk"), std::string::npos) << message;
@@ -618,7 +618,7 @@ TEST_F(Messages, FailedGrowth_KeepsItsMessage)
 		for (int k = 0; !failed && k < 64; k++) {
 			EXPECT_EQ(fur_begin_update(self, &tx), 0);
 			(void)fur_alloc(tx, 1 << 20);
-			failed = fur_commit(tx);
+			failed = fur_commit(tx, nullptr);
 		}
 		plan.error = 0;
 		EXPECT_EQ(failed, error == EIO ? FUR_ESYS : FUR_ENOSPC);

@@ -62,7 +62,7 @@ protected:
 		fur_ro *ro = begin_ro();
 		fur_ticket ticket;
 		fur_load(ro, words_);
-		EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0) << fur_errormsg();
+		EXPECT_EQ(fur_end_ro(ro, &ticket), 0) << fur_errormsg();
 		return ticket;
 	}
 	/* Does the wait for this ticket wait for an update that is not durable now? */
@@ -153,10 +153,10 @@ TEST_F(Ticket, Nested_IsCoveredAfterTheOutermostHasEnded)
 {
 	fur_ticket inner, outer;
 	fur_ro *ro = begin_ro(), *joined = join_ro();
-	EXPECT_EQ(fur_end_ro_async(joined, &inner), 0);
+	EXPECT_EQ(fur_end_ro(joined, &inner), 0);
 	EXPECT_NE(heap_.get()->htm.active[fur_thread_index(self_)].seq, 0u) << "still active";
 	EXPECT_EQ(fur_wait(self_, inner), FUR_ENESTED);
-	EXPECT_EQ(fur_end_ro_async(ro, &outer), 0);
+	EXPECT_EQ(fur_end_ro(ro, &outer), 0);
 	EXPECT_TRUE(waits(self_, inner));
 	EXPECT_EQ(fur_wait(self_, outer), 0);
 
@@ -164,9 +164,9 @@ TEST_F(Ticket, Nested_IsCoveredAfterTheOutermostHasEnded)
 	fur_store(tx, words_, uint64_t(9));
 	ro = join_ro();
 	EXPECT_EQ(fur_load(ro, words_), 9u);
-	EXPECT_EQ(fur_end_ro_async(ro, &inner), 0);
+	EXPECT_EQ(fur_end_ro(ro, &inner), 0);
 	EXPECT_EQ(fur_wait(self_, inner), FUR_ENESTED);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_TRUE(waits(self_, inner));
 }
 
@@ -176,10 +176,10 @@ TEST_F(Ticket, InsideATransaction_IsRefused_AndTheTransactionGoesOn)
 	fur_ro *ro = begin_ro();
 	EXPECT_EQ(fur_wait(self_, ticket), FUR_ENESTED);
 	EXPECT_TRUE(says("end that first")) << fur_errormsg();
-	EXPECT_EQ(fur_end_ro(ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	fur_update *tx = begin();
 	EXPECT_EQ(fur_wait(self_, ticket), FUR_ENESTED);
-	EXPECT_EQ(fur_commit(tx), 0);
+	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(fur_wait(self_, ticket), 0);
 }
 
@@ -210,19 +210,18 @@ TEST_F(Ticket, Misuse_IsRefused)
 	fur_thread *self = self_;
 	fur_ticket ticket = read(), none = ticket;
 	EXPECT_EQ(fur_wait(nullptr, ticket), FUR_EINVAL);
-	EXPECT_EQ(fur_end_ro_async(nullptr, &none), FUR_ENOTX);
+	EXPECT_EQ(fur_end_ro(nullptr, &none), FUR_ENOTX);
 	EXPECT_EQ(none.source, 0u);
-	EXPECT_EQ(fur_end_ro_async(reinterpret_cast<fur_ro *>(&self->ro), &none), FUR_ENOTX)
+	EXPECT_EQ(fur_end_ro(reinterpret_cast<fur_ro *>(&self->ro), &none), FUR_ENOTX)
 	        << "it has ended";
-	EXPECT_TRUE(says("fur_end_ro_async without")) << fur_errormsg();
+	EXPECT_TRUE(says("fur_end_ro without")) << fur_errormsg();
 	fur_ro *ro = begin_ro();
-	EXPECT_EQ(fur_end_ro_async(ro, nullptr), FUR_EINVAL);
 	std::thread([&] {
 		fur_ticket theirs;
-		EXPECT_EQ(fur_end_ro_async(ro, &theirs), FUR_ENOTX) << "another thread's";
+		EXPECT_EQ(fur_end_ro(ro, &theirs), FUR_ENOTX) << "another thread's";
 		EXPECT_EQ(fur_wait(self, ticket), FUR_EINVAL) << "another thread's registration";
 	}).join();
-	EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0) << "it was still open";
+	EXPECT_EQ(fur_end_ro(ro, &ticket), 0) << "it was still open";
 	EXPECT_EQ(fur_wait(self_, ticket), 0);
 }
 
@@ -234,7 +233,7 @@ TEST_F(Ticket, HeapThatHasFailed_IsReportedByTheWait)
 	fur_ticket ticket;
 	durability *d = &heap_.get()->durability;
 	__atomic_store_n(&d->failed, static_cast<uint64_t>(int64_t(FUR_EIO)), __ATOMIC_SEQ_CST);
-	EXPECT_EQ(fur_end_ro_async(ro, &ticket), 0);
+	EXPECT_EQ(fur_end_ro(ro, &ticket), 0);
 	for (int again = 0; again < 2; again++)
 		EXPECT_EQ(fur_wait(self_, ticket), FUR_EIO);
 	EXPECT_TRUE(says("may not be durable")) << fur_errormsg();

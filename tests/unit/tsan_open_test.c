@@ -29,7 +29,7 @@ static int use(int (*open)(const char *, const struct fur_options *, fur_heap **
 		error = fur_begin_update(self, &update);
 	if (!error) {
 		fur_set_root(update, 0, fur_alloc(update, 64));
-		error = fur_commit(update);
+		error = fur_commit(update, NULL);
 	}
 	return error ? error : fur_close(heap);
 }

@@ -20,7 +20,7 @@ static void make(const char *path, const struct fur_options *o)
 	uint64_t *word = fur_alloc(tx, sizeof *word);
 	fur_store_bits(tx, word, 42, 8);
 	fur_set_root(tx, 0, word);
-	must(fur_commit(tx));
+	must(fur_commit(tx, NULL));
 	_exit(0);
 }
 

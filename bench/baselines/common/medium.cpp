@@ -184,7 +184,7 @@ void Medium::leave(unsigned number)
 
 void Medium::describe(bench::json &j) const
 {
-	j["pm"] = fur_pm_name(pm_.domain);
+	j["pm"] = fur_name(FUR_NAME_PM, pm_.domain);
 	j["pm_reason"] = reason_;
 	j["heap_bytes"] = header_->heap_bytes;
 }

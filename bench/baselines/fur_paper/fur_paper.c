@@ -90,8 +90,9 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 	return fur_begin_ro(t, ro);
 }
 
-FUR_API int fur_end_ro(fur_ro *ro)
+FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 {
+	(void)ticket; /* the paper has none */
 	if (!ro || ro->depth != 1)
 		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
 	struct fur_thread *t = thread_of(ro);
@@ -104,13 +105,6 @@ FUR_API int fur_end_ro(fur_ro *ro)
 	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], ended - t->began);
 	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], now(t) - ended);
 	return 0;
-}
-
-FUR_API int fur_end_ro_async(fur_ro *ro, fur_ticket *ticket)
-{
-	(void)ro;
-	*ticket = (fur_ticket){0};
-	return fur_fail(FUR_EINVAL, "this variant has no tickets");
 }
 
 FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)

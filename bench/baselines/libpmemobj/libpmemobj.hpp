@@ -202,7 +202,7 @@ public:
 		               std::to_string(PMEMOBJ_MINOR_VERSION);
 		j["htm"] = "none";
 		j["isolation"] = "opacity"; /* the lock's */
-		j["pm"] = fur_pm_name(asked_);
+		j["pm"] = fur_name(FUR_NAME_PM, asked_);
 		j["pm_reason"] = asked_ == FUR_PM_EMULATED
 		                         ? "PMEM_IS_PMEM_FORCE=1: the file is taken for persistent "
 		                           "memory, lines are written back; "

@@ -205,7 +205,7 @@ public:
 		j["library"] = mdb_version(nullptr, nullptr, nullptr);
 		j["htm"] = "none";
 		j["isolation"] = "opacity"; /* one writer; a reader keeps to one state */
-		j["pm"] = fur_pm_name(durable_ ? FUR_PM_SYNC : FUR_PM_EMULATED);
+		j["pm"] = fur_name(FUR_NAME_PM, durable_ ? FUR_PM_SYNC : FUR_PM_EMULATED);
 		j["pm_reason"] =
 		        durable_ ? "msync of the map, and of the meta page, at each commit"
 		                 : "no write-backs: survives a killed process, NOT a power failure";

@@ -140,9 +140,9 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_thread_register": [handle, out],
         "fur_thread_abandon": [handle],
         "fur_begin_ro": [handle, out],
-        "fur_end_ro": [handle],
+        "fur_end_ro": [handle, handle],
         "fur_begin_update": [handle, out],
-        "fur_commit": [handle],
+        "fur_commit": [handle, handle],
         "fur_map_root": [handle, handle, text, ctypes.c_int, out],
         "fur_map_find_root": [handle, handle, text, ctypes.c_int, out],
         "fur_map_remove_root": [handle, handle, text],
@@ -480,7 +480,7 @@ class _Transaction:
                 return
             raise self.error()
         end = _lib.fur_commit if self.update else _lib.fur_end_ro
-        result = end(self.handle)
+        result = end(self.handle, None)
         self.forget()
         self.heap._check(result)
 

@@ -357,13 +357,13 @@ pub struct Read {
 impl Read {
     fn end(mut self) -> Result<()> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
-        check(unsafe { sys::fur_end_ro(raw) }).map(drop)
+        check(unsafe { sys::fur_end_ro(raw, ptr::null_mut()) }).map(drop)
     }
 }
 impl Drop for Read {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            unsafe { sys::fur_end_ro(self.raw) };
+            unsafe { sys::fur_end_ro(self.raw, ptr::null_mut()) };
         }
     }
 }
@@ -377,7 +377,7 @@ pub struct Update {
 impl Update {
     fn commit(mut self) -> Result<()> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
-        check(unsafe { sys::fur_commit(raw) }).map(drop)
+        check(unsafe { sys::fur_commit(raw, ptr::null_mut()) }).map(drop)
     }
 }
 impl Drop for Update {

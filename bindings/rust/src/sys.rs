@@ -11,6 +11,12 @@ pub enum fur_ro {}
 pub enum fur_update {}
 pub enum fur_map {}
 
+#[repr(C)]
+pub struct fur_ticket {
+    pub source: u64,
+    pub number: u64,
+}
+
 pub const FUR_EINVAL: c_int = -1;
 pub const FUR_ENOENT: c_int = -3;
 pub const FUR_EEXIST: c_int = -4;
@@ -82,9 +88,9 @@ extern "C" {
     pub fn fur_bytes(heap: *const fur_heap) -> u64;
     pub fn fur_thread_register(heap: *mut fur_heap, thread: Out<fur_thread>) -> c_int;
     pub fn fur_begin_ro(thread: *mut fur_thread, ro: Out<fur_ro>) -> c_int;
-    pub fn fur_end_ro(ro: *mut fur_ro) -> c_int;
+    pub fn fur_end_ro(ro: *mut fur_ro, ticket: *mut fur_ticket) -> c_int;
     pub fn fur_begin_update(thread: *mut fur_thread, update: Out<fur_update>) -> c_int;
-    pub fn fur_commit(update: *mut fur_update) -> c_int;
+    pub fn fur_commit(update: *mut fur_update, ticket: *mut fur_ticket) -> c_int;
     pub fn fur_abort(update: *mut fur_update) -> c_int;
 
     pub fn fur_map_root(

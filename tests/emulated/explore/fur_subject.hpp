@@ -68,7 +68,7 @@ public:
 			fur_ro *tx;
 			must(fur_begin_ro(self_, &tx));
 			body(tx);
-			must(fur_end_ro(tx));
+			must(fur_end_ro(tx, nullptr));
 		}
 		template <class Body>
 		fur_ticket read_later(Body body)
@@ -77,7 +77,7 @@ public:
 			fur_ticket ticket;
 			must(fur_begin_ro(self_, &tx));
 			body(tx);
-			must(fur_end_ro_async(tx, &ticket));
+			must(fur_end_ro(tx, &ticket));
 			return ticket;
 		}
 		void wait(fur_ticket ticket)
@@ -113,7 +113,7 @@ public:
 				fur_abort(tx);
 				return false;
 			}
-			must(ticket ? fur_commit_async(tx, ticket) : fur_commit(tx));
+			must(ticket ? fur_commit(tx, ticket) : fur_commit(tx, nullptr));
 			return true;
 		}
 		/* Whether the body may run again, how libfur leaves it then, and whether the update
@@ -138,7 +138,7 @@ public:
 			fur_ro *tx;
 			must(fur_join_ro(self_, &tx));
 			reads(tx);
-			must(fur_end_ro(tx));
+			must(fur_end_ro(tx, nullptr));
 		}
 
 	private:
@@ -169,8 +169,8 @@ public:
 		int run_body(void (*body)(fur_update *, void *), void *arg, void (*leave)(),
 		        fur_ticket *ticket)
 		{
-			return ticket ? fur_update_run_async(self_, body, arg, leave, ticket)
-			              : fur_update_run_leaving(self_, body, arg, leave);
+			const struct fur_run how = {sizeof how, ticket, leave};
+			return fur_update_run(self_, body, arg, &how);
 		}
 		fur_thread *self_ = nullptr;
 		bool repeatable_ = false, leaving_ = false;

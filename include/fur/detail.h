@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * detail.h - the mechanics of fur_load(), fur_store() and fur_read(), which fur.h describes, and
+ * functions that only bindings and run-time libraries call.  Part of fur.h, which includes it.
+ */
+#ifndef FUR_DETAIL_H
+#define FUR_DETAIL_H
+
+#ifndef FUR_H
+#error "include fur.h"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* fur_begin_update_leaving - begin an update whose body may run again without being rewound, as
+ * fur_update_run() runs it.  It is for a caller whose body is not a function: the run-time
+ * library of a compiler, for example (fur_itm.h).
+ * When another update has defeated the body, libfur calls leave() in the middle of any function of
+ * this header that gets the update, fur_commit() included.  The update has ended then, and the heap
+ * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
+ * true, and then the body; after two defeats the update is serial, and is not defeated.
+ * This function may return several times, as fur_begin_update().
+ * Errors: those of fur_begin_update(); FUR_EINVAL if leave is NULL.  *update is NULL then. */
+FUR_API FUR_MUST_USE int fur_begin_update_leaving(
+        fur_thread *thread, fur_update **update, void (*leave)(void), bool again);
+
+/* fur_read_bytes - fur_read() calls it: copy `bytes` bytes out of the heap.  `from` and `to` may
+ * overlap, as with memmove().  With 0 bytes it does nothing, whatever the pointers are. */
+FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
+
+/* fur_load_update - fur_read() calls it for an update: copy `bytes` bytes out of the heap, as the
+ * update sees them.  `from` and `to` may overlap, as with memmove(). */
+FUR_API void fur_load_update(fur_update *update, void *to, const void *from, size_t bytes);
+
+/* fur_load_bits - fur_load() calls it for an update that runs in software: load `bytes` bytes, 1 to
+ * 8, as the update sees them.
+ * Returns: the bytes in the lowest bits; the other bits mean nothing. */
+FUR_API uint64_t fur_load_bits(fur_update *update, const void *from, unsigned bytes);
+
+/* fur_store_bits - fur_store() calls it: store the lowest `bytes` bytes of `bits`, 1 to 8.
+ * Visible: with fur_commit().  If `bytes` is 1, 2, 4 or 8 and `to` a multiple of it, no thread sees
+ *          half of the store.
+ * Errors:  for another number of bytes nothing is stored, and the commit fails with FUR_EINVAL;
+ *          outside the heap likewise, with FUR_ERANGE. */
+FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+/* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would
+ * call a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
+typedef uint16_t __attribute__((may_alias)) fur_word_2;
+typedef uint32_t __attribute__((may_alias)) fur_word_4;
+typedef uint64_t __attribute__((may_alias)) fur_word_8;
+static inline __attribute__((always_inline)) void fur_load_word(
+        void *to, const void *from, size_t bytes)
+{
+	if (bytes == 1) {
+		uint8_t word = __atomic_load_n((const uint8_t *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 2) {
+		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 4) {
+		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	} else {
+		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, __ATOMIC_RELAXED);
+		memcpy(to, &word, sizeof word);
+	}
+}
+
+/* The beginning of every fur_update, for fur_load() and fur_read(). */
+struct fur_update_mode {
+	uint64_t software; /* not 0: the update's stores are not in the heap yet */
+};
+
+#ifdef __cplusplus
+#include <type_traits>
+extern "C++" {
+namespace fur_detail
+{
+/* C++11 has neither variable templates nor std::type_identity. */
+template <class Tx>
+struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value ||
+                                                             std::is_same<Tx, fur_update>::value> {
+};
+template <class T>
+struct is_word : std::integral_constant<bool, std::is_trivially_copyable<T>::value &&
+                                                      (sizeof(T) == 1 || sizeof(T) == 2 ||
+                                                              sizeof(T) == 4 || sizeof(T) == 8)> {
+};
+template <class T>
+struct identity {
+	typedef T type;
+};
+} // namespace fur_detail
+inline bool fur_in_software(const fur_ro *)
+{
+	return false;
+}
+inline bool fur_in_software(const fur_update *update)
+{
+	return reinterpret_cast<const fur_update_mode *>(update)->software != 0;
+}
+template <class Tx, class T>
+inline T fur_load(Tx *tx, const T *p)
+{
+	static_assert(fur_detail::is_transaction<Tx>::value,
+	        "fur_load: the first argument is a fur_ro * or a fur_update *");
+	static_assert(fur_detail::is_word<T>::value,
+	        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
+	T value;
+	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0)) {
+		uint64_t bits = fur_load_bits(
+		        reinterpret_cast<fur_update *>(tx), p, static_cast<unsigned>(sizeof value));
+		memcpy(static_cast<void *>(&value), &bits, sizeof value);
+		return value;
+	}
+	fur_load_word(static_cast<void *>(&value), p, sizeof value);
+	return value;
+}
+template <class T>
+inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>::type value)
+{
+	static_assert(fur_detail::is_word<T>::value,
+	        "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");
+	uint64_t bits = 0;
+	memcpy(&bits, &value, sizeof value);
+	fur_store_bits(update, p, bits, sizeof value);
+}
+template <class Tx>
+inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
+{
+	static_assert(fur_detail::is_transaction<Tx>::value,
+	        "fur_read: the first argument is a fur_ro * or a fur_update *");
+	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0))
+		fur_load_update(reinterpret_cast<fur_update *>(tx), to, from, bytes);
+	else
+		fur_read_bytes(to, from, bytes);
+}
+}
+#else
+#define FUR_IS_WORD(p)                                                                             \
+	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
+#define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
+/* Each use has its own names, so that one use may be an argument of another. */
+#define FUR_PASTE(name, n) name##n
+#define FUR_NAME(name, n)  FUR_PASTE(name, n)
+static inline bool fur_in_software(bool update, const void *tx)
+{
+	return update && __builtin_expect(((const struct fur_update_mode *)tx)->software != 0, 0);
+}
+#define FUR_IS_UPDATE(tx)  _Generic((tx), fur_update * : 1, default : 0)
+/* The type of *p without const and volatile: a comma operator's result has none. */
+#define FUR_TYPE(p)        __typeof__(((void)0, *(p)))
+#define FUR_LOAD(tx, p, handle, from, value, bits)                                                 \
+	__extension__({                                                                            \
+		_Static_assert(FUR_IS_TX(tx) && FUR_IS_WORD(p),                                    \
+		        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");                    \
+		void *handle = (void *)(tx);                                                       \
+		const __typeof__(*(p)) *from = (p);                                                \
+		FUR_TYPE(p) value;                                                                 \
+		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
+			uint64_t bits = fur_load_bits(                                             \
+			        (fur_update *)handle, (const void *)from, sizeof value);           \
+			memcpy((void *)&value, &bits, sizeof value);                               \
+		} else {                                                                           \
+			fur_load_word((void *)&value, (const void *)from, sizeof value);           \
+		}                                                                                  \
+		value;                                                                             \
+	})
+static inline void fur_read_tx(bool update, void *tx, void *to, const void *from, size_t bytes)
+{
+	if (fur_in_software(update, tx))
+		fur_load_update((fur_update *)tx, to, from, bytes);
+	else
+		fur_read_bytes(to, from, bytes);
+}
+#define FUR_STORE(tx, p, v, update, value, bits)                                                   \
+	__extension__({                                                                            \
+		_Static_assert(_Generic((tx), fur_update * : 1, default : 0),                      \
+		        "fur_store: needs an update transaction");                                 \
+		_Static_assert(                                                                    \
+		        FUR_IS_WORD(p), "fur_store: 1, 2, 4 or 8 bytes; use fur_write for more");  \
+		fur_update *update = (tx);                                                         \
+		__typeof__(*(p)) value = (v);                                                      \
+		uint64_t bits = 0;                                                                 \
+		memcpy(&bits, &value, sizeof value);                                               \
+		fur_store_bits(update, (p), bits, sizeof value);                                   \
+	})
+#define fur_load(tx, p)                                                                            \
+	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
+	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
+#define fur_store(tx, p, value)                                                                    \
+	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
+	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
+#define fur_read(tx, to, from, bytes)                                                              \
+	((void)sizeof(FUR_IS_TX(tx)),                                                              \
+	        fur_read_tx(FUR_IS_UPDATE(tx), (void *)(tx), (to), (from), (bytes)))
+#endif
+
+#endif /* FUR_DETAIL_H */
