@@ -60,7 +60,7 @@ LAYERS = """
 
 The lowest comes first. A file includes headers of its own folder and of lower layers only, and
 calls higher ones by function pointers only (`tools/structure.py`). Folders with the same number
-stand side by side, and do not use each other. Lines are rounded to two digits.
+stand side by side, and do not use each other. The lines are true to a tenth.
 
 | layer | folder of src | what it is for | lines | contract |
 | --- | --- | --- | --- | --- |
@@ -162,6 +162,8 @@ class Owned:
 class Sources:
     def __init__(self, root: Path, archive: Path | None) -> None:
         self.errors: list[str] = []
+        page = root / PAGE
+        self.old_page = page.read_text() if page.exists() else ""
         files = [f for f in tree.project_files(root) if f.endswith(SOURCES)]
         self.text = {f: (root / f).read_text() for f in files if f.startswith(("src/", "include/"))}
         self.sources = [f for f in self.text if f.startswith("src/")]
@@ -276,7 +278,7 @@ class Sources:
                 if not match or match[1] != structure.folder_of(file):
                     continue
                 first = next((s for s in sentences if f"{os.path.basename(file)} - " in s), "")
-                named = [n for n in re.findall(r"\b\w+\.h\b", sentence)]
+                named = re.findall(r"\b\w+\.h\b", sentence)
                 if file.endswith(".h"):
                     named.insert(0, os.path.basename(file))
                 for name in named:
@@ -296,7 +298,9 @@ class Sources:
                     for f in self.sources
                     if structure.folder_of(f) == folder
                 )
-                row = (f"`{folder}`", text, rounded(lines), ", ".join(dict.fromkeys(headers)))
+                told = re.search(rf"\| `{folder}` \|.*\| ([\d,]+) \|", self.old_page)
+                number = rounded(lines, told[1] if told else "0")
+                row = (f"`{folder}`", text, number, ", ".join(dict.fromkeys(headers)))
                 rows.append((structure.LEVEL[folder], *row))
         rows.sort(key=lambda row: row[0])
         return LAYERS + "".join(f"| {n + 1} | {' | '.join(r)} |\n" for n, *r in rows)
@@ -421,8 +425,11 @@ def as_code(text: str) -> str:
     return re.sub(r"\b(\w+(?:\[\]|\(\)))", r"`\1`", text)
 
 
-def rounded(lines: int) -> str:
-    """With two digits: the page need not change with every line of code."""
+def rounded(lines: int, told: str) -> str:
+    """With two digits; or as the page told it, while that is true to a tenth.  So not every change
+    of the code changes the page."""
+    if abs(int(told.replace(",", "")) - lines) <= lines / 10:
+        return told
     return f"{int(float(f'{lines:.2g}')):,}"
 
 

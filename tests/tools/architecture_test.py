@@ -183,6 +183,13 @@ def check_sound(program: str) -> str:
         status, output = run(program, root, "--check")
         if status:
             return f"the page just made is refused: {output}"
+        plant(root, {"src/pm/words.h": WORDS + "\n"})
+        if run(program, root, "--check")[0]:
+            return "one more line of code makes the page out of date"
+        plant(root, {"src/pm/words.h": WORDS + 9 * "\n"})
+        if run(program, root, "--check")[0] == 0:
+            return "a page that is a third off is accepted"
+        plant(root, {"src/pm/words.h": WORDS})
         plant(root, {"src/base/base.h": BASE.replace("machine", "processor")})
         status, output = run(program, root, "--check")
         if status == 0 or "docs/architecture.md is out of date" not in output:
