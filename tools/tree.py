@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The project's files, and the functions in them; for structure.py and invariants.py.
+"""The project's files, and the functions in them; for structure.py, invariants.py
+and architecture.py.
 
 Universal Ctags finds the functions of C and C++.  It needs no build, reads every file whatever the
 processor (clang-tidy sees only the code that this machine compiles), and tells where a function

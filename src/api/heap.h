@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap.h - an open heap: all its parts, put together.  The contract of src/api.
+ * heap.h - an open heap: all its parts, put together.  With attach.h it is the contract of src/api:
+ * the functions of fur.h for heaps, threads, options and statistics.
  */
 #ifndef FUR_API_HEAP_H
 #define FUR_API_HEAP_H

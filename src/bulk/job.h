@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job.h - updates of very many records next to short ones.  The contract of src/bulk; docs/bulk.md
- * has the protocol.
+ * job.h - updates of very many records next to short ones.  This file and errand.h are the contract
+ * of src/bulk; docs/bulk.md has the protocol.
  *
  *   INV-BU4  The results of a bulk update, and the table that names them, are durable before its
  *            marker.  Until the update is replayed, no other thread writes to their block; and the

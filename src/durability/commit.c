@@ -2,6 +2,18 @@
  *
  * commit.c - the steps of an update after it is visible: marker, write-back, durability wait,
  * leaving nondurable[].
+ *
+ * Way 7, a visible update becomes durable:
+ *
+ *     commit_finish()         calls both steps
+ *       durability_persist()  makes the update durable, or leaves that to a flush if it is late
+ *         commit_draw()       draws the durTS, if that is not drawn
+ *         ring_wait()         waits for a free slot, and replays if there is none: way 9
+ *         commit_write()      completes the record, names D in the marker, and writes it
+ *         commit_flush()      makes marker and record durable under one fence
+ *         nondurable_leave()  leaves nondurable[]
+ *       durability_await()    returns when what the update has read is durable
+ *         nondurable_wait()   waits for D
  */
 #include "durability/async.h"
 #include "durability/nondurable.h"

@@ -51,8 +51,8 @@
 
 /* One thread's entry in nondurable[]: what other threads see of its update while that is not
  * durable.  Each entry has a line of its own.  Every transaction reads all entries at its end, and
- * only updates write them, so in a read-only workload they stay in every cache (FUR 3.2.1).  Only
- * nondurable.{h,c} touches them. */
+ * only updates write them, so in a read-only workload they stay in every cache (FUR 3.2.1).
+ * Owner: durability/nondurable.{h,c}. */
 struct nondurable_entry {
 	uint64_t id;    /* 0, or a number unique among this thread's updates */
 	uint64_t durts; /* 0, or the durTS of update `id`; zeroed before the next id */
@@ -143,7 +143,8 @@ struct redo_log {
 	 * record.  The leader of its group writes it to the file. */
 	uint8_t *slot;
 	struct group_request request;
-	/* Shared.  Everything below it is replayed; the thread that replays moves it. */
+	/* Shared.  Everything below it is replayed; the thread that replays moves it.
+	 * Owners: replay/replay.c, durability/control.c, durability/redo.c. */
 	uint64_t tail ARCH_PADDED;
 };
 #define UNDO_NONE UINT64_MAX
@@ -207,13 +208,14 @@ enum event {
 	EVENT_PAGES_LOCKED = 32, /* the kernel takes no pages back: api/pages.c */
 };
 struct events {
-	uint64_t noted;             /* enum event, or'ed: noted and not reported yet */
+	/* enum event, or'ed: noted and not reported yet.  Owner: durability/state.c. */
+	uint64_t noted;
 	uint64_t reader, waited_ns; /* of the newest EVENT_LONG_READER */
 	/* Of the newest EVENT_REPLAYER_SILENT and EVENT_REPLAYER_DIED */
 	uint64_t silent_pid, dead_pid;
 };
 
-/* Late updates (async.h). */
+/* Late updates (async.h).  Owner: durability/{async,async_threads,room}.c. */
 struct late_updates {
 	/* Above the durTS of each late update that has left nondurable[]; 0: none yet */
 	uint64_t newest;
@@ -273,17 +275,21 @@ struct durability {
 	struct redo_log *redo;               /* [max_threads] */
 	struct nondurable_entry *nondurable; /* [max_threads] */
 
-	uint64_t limit ARCH_PADDED;      /* threads registered so far: scans look no further */
-	uint64_t next_durts ARCH_PADDED; /* the next durTS.  Only updates touch it. */
-	/* The first durTS not replayed, as last read; see control_refresh(). */
+	/* Threads registered so far: scans look no further.  Owner: api/thread.c. */
+	uint64_t limit ARCH_PADDED;
+	/* The next durTS.  Owner: durability/ring.{h,c}. */
+	uint64_t next_durts ARCH_PADDED;
+	/* The first durTS not replayed, as last read; see control_refresh().
+	 * Owner: durability/ring.{h,c}. */
 	uint64_t tail ARCH_PADDED;
 	/* Above the durTS of each update that has given back a run of chunks, and has left
-	 * nondurable[] (INV-FM2); 0: none */
+	 * nondurable[] (INV-FM2); 0: none.  Owner: durability/freed_runs.c. */
 	uint64_t runs_freed_upto;
-	/* 0, or the FUR_E* because of which no update can become durable any more. */
+	/* 0, or the FUR_E* because of which no update can become durable any more.
+	 * Owners: durability/state.c, api/fork.c. */
 	uint64_t failed;
 	/* 1: a thread has found `replaying` locked.  For backup_heap(), which has it most of the
-	 * time. */
+	 * time.  Owners: durability/room.c, replay/backup.c. */
 	uint64_t room_wanted;
 	pthread_mutex_t replaying ARCH_PADDED;
 	struct late_updates async ARCH_PADDED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap_file.h - the heap file and its mappings.  The contract of src/file.
+ * heap_file.h - the heap file and its mappings.  With locks.h it is the contract of src/file: the
+ * heap file, its mappings, and the locks on it.
  *
  *   INV-F1  libfur does not write to a file that it refuses.
  *   INV-F2  The heap is mapped copy-on-write: stores of a running program reach the file only

@@ -1,6 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * htm.h - hardware transactions: what a back end does, and which one a heap gets.
+ * htm.h - hardware transactions: what a back end does, and which one a heap gets.  This file and
+ * policy.h are the contract of src/htm.
+ *
+ * Way 4, an update becomes visible in hardware:
+ *
+ *     commit_visible()                  calls the back end
+ *       tsx_commit()                    suspends load tracking, and fences
+ *         active_wait_inside()          waits for readers; if one stays, the update aborts
+ *         nondurable_collect_settled()  collects D
+ *         nondurable_announce()         makes the last store of the transaction
+ *       tsx_commit_tracked()            the same without suspending: aborts if a reader is active
+ *       power_commit()                  suspends, and resumes after the window
+ *         power_commit_window()         collects D before it leaves active[]
+ *           ring_draw()                 draws the durTS: from here on an abort owes a marker
+ *           power_leave()               leaves active[]
+ *           power_copy_log()            completes the record, and copies it to the file's log
+ *           active_wait_inside()        waits for readers
+ *           power_flush_log()           starts the log's write-back, so that a wait hides it
+ *           nondurable_announce()       announces the update; a fence follows
+ *       power_commit_empty()            without stores: needs no window
  */
 #ifndef FUR_HTM_H
 #define FUR_HTM_H

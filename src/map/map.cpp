@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * map.cpp - fur_map.h on the containers of C++.
+ * map.cpp - fur_map.h on the containers of C++.  The contract of src/map is fur_map.h.
  *
  * The containers here never allocate memory of the process, and nothing here has a destructor:
  * libfur may leave the body of an update, and so these functions, by longjmp().  So libfur.so needs

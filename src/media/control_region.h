@@ -51,6 +51,7 @@ static inline enum errand_state errand_state(uint64_t request)
 	return (enum errand_state)(request % ERRAND_STATES);
 }
 
+/* Owners: bulk/{errand,operate}.c, replayer/operating.c, durability/control.c. */
 struct control_errand {
 	/* The number of the request, which only grows, and enum errand_state */
 	uint64_t request;
@@ -67,32 +68,41 @@ struct control_errand {
 	uint8_t arg[ERRAND_ARG_BYTES] __attribute__((aligned(16)));
 };
 
+/* Position in one thread's log: everything below it is replayed.
+ * Owners: durability/control.c, replay/replay.c. */
+struct control_log {
+	uint64_t tail ARCH_PADDED;
+};
+
+/* What a working process and its replayer share.  Owner: durability/control.c. */
 struct control {
 	uint64_t tail; /* first durTS not replayed */
-	/* While the replayer sleeps: an update with this durTS or a later one wakes it */
+	/* While the replayer sleeps: an update with this durTS or a later one wakes it.
+	 * Owners: durability/control.c, replayer/serve.c. */
 	uint64_t wake_at ARCH_PADDED;
 	/* The replayer's futex: counts calls of the replayer */
 	uint32_t calls ARCH_PADDED;
 	/* The futex of threads that wait for room: counts replays */
 	uint32_t moved;
-	/* The futex of the replayer's watch: counts processes that opened the heap */
+	/* The futex of the replayer's watch: counts processes that opened the heap.
+	 * Owners: durability/control.c, replayer/serve.c. */
 	uint32_t opened;
 	/* 1: the worker has the right to replay without the lock (INV-C4).  Means nothing once the
 	 * worker has died. */
 	uint32_t claimed;
-	/* For messages only; 0: none.  The file's locks tell which processes live. */
+	/* For messages only; 0: none.  The file's locks tell which processes live.
+	 * Owners: durability/control.c, api/close.c, replayer/serve.c. */
 	uint64_t worker_pid, replayer_pid;
 	/* Since the heap was opened, by either process; they change under the right to replay */
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
-	/* Zero in a file of an older library; it does not know it, and leaves it alone */
+	/* Zero in a file of an older library; it does not know it, and leaves it alone.
+	 * Owners: bulk/{errand,operate}.c, replayer/operating.c, durability/control.c. */
 	struct control_errand errand ARCH_PADDED;
 	uint8_t gap[4096 - 26 * ARCH_PAD - 64] ARCH_PADDED;
-	struct control_preload preload __attribute__((aligned(64)));
-	struct control_log {
-		/* Position in one thread's log: everything below it is replayed */
-		uint64_t tail ARCH_PADDED;
-	} logs[]; /* [max_threads] */
+	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
+	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
+	struct control_log logs[];
 };
 _Static_assert(offsetof(struct control, errand) == 512, "older files have zeros there");
 _Static_assert(

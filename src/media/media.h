@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * media.h - the format of a heap file, byte by byte.  docs/file-format.md explains it in words.
+ * With log_view.h, heap_layout.h and control_region.h it is the contract of src/media.
  *
  *      superblock | control | marker ring | redo log of thread 0, 1, ... | heap | trailer
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pm.h - the persistence domain: what makes a store survive a power failure.
+ * pm.h - the persistence domain: what makes a store survive a power failure.  The contract of
+ * src/pm.
  *
  *     pm_flush   starts the write-back of a range.  The range is NOT durable until
  *     pm_drain   has returned.  Then everything that this thread flushed before is durable.

@@ -2,22 +2,43 @@
  *
  * replay.c - recovery after a failure, and replay alongside running transactions.
  *
- * replay_recover() takes these steps.  It decides everything before it writes to the heap, so that
- * a heap that it refuses stays as it was:
+ * A live replay replays what is durable.  A program's own threads replay a part when they need
+ * room; fur-replayer, alongside a program, calls replay_live().
  *
- *     1. measure     how far markers reach, and how much log they name       window_measure()
- *     2. look        at each marker and its record alone                     window_look()
- *     3. correct     single bytes whose change makes a marker valid          window_mend()
- *     4. judge       dependencies: an update that names a lost one is lost   window_judge()
- *     5. refuse      a heap that is provably damaged                         window_refuse_damage()
- *     6. persist     corrections, markers and records                        window_make_durable()
- *     7. map         the heap's pages, if most will be written               window_populate()
- *     8. apply       the kept updates, in order                              window_apply()
- *     9. move        the tail, two laps on                                   store_tail()
+ * Way 9, a live replay:
  *
- * replay_live() walks from the tail up to the first update that may be in flight, and takes the
- * last steps for those below it: persist (alongside another process), apply, move the tail, and
- * return the room in ring and logs.
+ *     durability_replay()       lets one thread replay at a time, or calls fur-replayer
+ *       replay_part()           bounds how much is replayed
+ *         replay_most()         carries out the steps
+ *           find_settled_end()  finds the first update that may be in flight
+ *           make_durable()      persists markers and records, alongside another process
+ *           apply_live()        claims in the trailer what it is about to replay
+ *             apply_updates()   writes to the heap, in the order of the durTSs
+ *           store_tail()        moves the tail on the medium, once the heap is durable
+ *           room_give_back()    gives back the room in the ring and the logs
+ *
+ * replay_recover() decides everything before it writes to the heap, so that a heap that it refuses
+ * stays as it was.
+ *
+ * Way 10, a recovery:
+ *
+ *     fur_open()                        opens the file
+ *       open_parts()                    puts the heap's parts together
+ *         control_take()                takes the right to replay
+ *         start_working()               recovers, then marks the heap as open
+ *           replay_unless_closed()      looks whether the heap was closed
+ *             replay_recover()          recovers, in nine steps
+ *               window_measure()        1. measure how far markers reach, and the log they name
+ *               window_look()           2. look at each marker and its record alone
+ *               window_mend()           3. correct single bytes whose change makes a marker valid
+ *               window_judge()          4. judge: an update that names a lost one is lost
+ *               window_refuse_damage()  5. refuse a heap that is provably damaged
+ *               window_make_durable()   6. persist corrections, markers and records
+ *               window_populate()       7. map the heap's pages, if most will be written
+ *               window_apply()          8. apply the kept updates, in order
+ *               store_tail()            9. move the tail, two laps on
+ *               ring_restart()          lets updates draw durTSs from there
+ *           durability_set_state()      marks the heap as open, durably
  */
 #include "base/error.h"
 #include "base/memory.h"

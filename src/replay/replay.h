@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replay.h - from the log to the heap file.  The contract of src/replay.
+ * replay.h - recovery and live replay: from the log to the heap file.  With inspect.h and backup.h
+ * it is the contract of src/replay.
  *
  *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying an
  *           update twice does no harm.

@@ -4,6 +4,9 @@
  * while transactions run.  When that process has died, the replayer brings the heap up to date,
  * marks it closed, and waits for the next process.
  *
+ * With operating.h and operators.h it is the contract of src/replayer: the program fur-replayer,
+ * which replays alongside a process and after it.
+ *
  *   INV-S1  A heap has at most one replayer (HEAP_LOCK_REPLAYER).
  *   INV-S2  The replayer may die at any instant.  The worker sees from the lock that it has died,
  *           takes the right to replay, and continues from the tail on the medium (INV-C2); so does

@@ -6,6 +6,22 @@
  * A concurrent update that waits for the turn posts a request.  While the turn's holder keeps
  * readers out, it opens the gate: updates with a request that are awake publish themselves beside
  * it, and the holder publishes those that sleep, so that one drain serves all (INV-SW7).
+ *
+ * Way 5, an update becomes visible in software:
+ *
+ *     software_commit()          ends at once if the update wrote nothing
+ *       wait_to_be_published()   posts a request, and joins a batch if the gate is open
+ *         publish_member()       claims its lines, compares what it has loaded, and stores
+ *       publish_as_holder()      has the turn, at once or after a wait
+ *         software_extend()      compares what the body has loaded, if others have published
+ *         publish_in_hardware()  stores in a hardware transaction, if the machine has them
+ *         publish_in_place()     stores in place
+ *           readers_shut_out()   drains readers
+ *           announce()           collects D, announces the update, draws the durTS
+ *           store_writes()       stores
+ *           readers_let_in()     makes it visible
+ *         body_inactive()        leaves active[]
+ *         turn_give()            gives the turn
  */
 #include "htm/htm.h"
 #include "stm/software.h"

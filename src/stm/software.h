@@ -2,7 +2,8 @@
  *
  * software.h - updates in software: the body runs beside readers and other updates, its stores
  * stay in the redo log, and the commit publishes them (publish.c).  docs/protocol.md, "Software
- * updates", has the argument.
+ * updates", has the argument.  The contract of src/stm: updates in software: their bodies, and how
+ * these become visible.
  *
  * A serial software update holds the publication turn from begin to end.  So no other software
  * update publishes meanwhile, and its body never runs again.  A concurrent one takes the turn only

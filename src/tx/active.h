@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * active.h - which transactions are active, and the waits for them (FUR 3.1).  active.c and this
- * header are the only code that touches active[].
+ * active.h - which transactions are active, and the waits for them (FUR 3.1).  Only active.c and
+ * this header store to active[]; but publish.c has a word there.
  *
  * A read-only transaction is always in active[], and so is an update that runs in software.  A
  * hardware update is in active[] only if its loads are untracked (POWER, snapshot), and only from

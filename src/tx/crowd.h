@@ -12,7 +12,7 @@
 struct fur_thread;
 struct htm;
 
-/* How many threads want a core (crowd.c). */
+/* How many threads want a core.  Owner: tx/crowd.c. */
 struct crowd {
 	uint64_t next_count ARCH_PADDED; /* in ticks */
 	uint64_t every, quantum;         /* in ticks */
@@ -23,7 +23,7 @@ struct crowd {
 	uint64_t nap_ns;           /* how long a thread that waits sleeps, at least */
 };
 
-/* Where the updates of threads that run on one core are let in. */
+/* Where the updates of threads that run on one core are let in.  Owner: tx/crowd.c. */
 struct crowd_place {
 	uint64_t inside ARCH_PADDED; /* updates that were let in, and have not ended */
 	uint64_t waiting;            /* threads that wait to be let in */

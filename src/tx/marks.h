@@ -25,7 +25,9 @@
 struct marks_extent {
 	uintptr_t from, end; /* of the records, the gaps between them included */
 	uint64_t stride;
-	uint8_t *mark; /* a byte for each record, and zeroes up to a multiple of 8 */
+	/* A byte for each record, and zeroes up to a multiple of 8.  Updates set it, the bulk
+	 * update takes it back.  Owners: tx/marks.c, bulk/job.h. */
+	uint8_t *mark;
 };
 
 struct marks {

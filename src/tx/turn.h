@@ -17,26 +17,30 @@ enum turn {
 	TURN_WANTED /* taken, and a thread may be asleep until it is free */
 };
 
-/* The publication turn, and the word that shuts readers out (shut_out.c). */
+/* The publication turn, and the word that shuts readers out.  Owner: tx/turn.c. */
 struct publication_lock {
-	/* 0 or 1.  Every transaction reads it, so nothing that changes often shares its line. */
+	/* 0 or 1.  Every transaction reads it, so nothing that changes often shares its line.
+	 * Owner: tx/shut_out.c. */
 	uint64_t held ARCH_PADDED;
 	/* 0, or the struct marks of the bulk update that runs (marks.h).  On that line, so that a
-	 * hardware update that has read neither word anew is aborted when one of them changes. */
+	 * hardware update that has read neither word anew is aborted when one of them changes.
+	 * Owner: tx/marks.c. */
 	uint64_t marks;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
-	/* 0, or the publication that other updates may join: they publish beside the turn's holder
-	 * (publish.c). */
+	/* 0, or the publication that other updates may join: they publish beside the turn's holder.
+	 * Owner: stm/publish.c. */
 	uint64_t gate;
 	uint64_t waiters;       /* threads that wait for the turn, awake or asleep */
 	uint64_t turn_sleepers; /* threads that sleep on `taken` */
 	uint64_t reserved;      /* turns reserved so far */
 	uint64_t served;        /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
-	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set. */
+	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set.
+	 * Owner: tx/shut_out.c. */
 	uint64_t releases ARCH_PADDED;
-	uint64_t sleepers;  /* threads that sleep on it */
-	uint64_t next_call; /* only the holder's: when it may wake them again, in ticks */
+	uint64_t sleepers; /* threads that sleep on it.  Owner: tx/shut_out.c. */
+	/* Only the holder's: when it may wake them again, in ticks.  Owner: tx/shut_out.c. */
+	uint64_t next_call;
 };
 
 enum {

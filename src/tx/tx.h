@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tx.h - what all transactions share: the threads of a heap, their open transactions, and the words
- * by which they know of each other (active.h, turn.h, crowd.h, marks.h).
+ * by which they know of each other (active.h, turn.h, crowd.h, marks.h).  The contract of src/tx is
+ * this file, and active.h, turn.h, crowd.h, marks.h, read_set.h, write_set.h and blocks.h.
  *
  *   INV-H1  A read-only transaction publishes active[i] before its first load, and clears it after
  *           its last (reader.c).
@@ -28,7 +29,7 @@
 
 /* ------------------------------------------------------------------ shared */
 
-/* Only active.{h,c} touches active[]. */
+/* active[].  Owner: tx/active.{h,c}. */
 struct active_entry {
 	/* 0, or the odd sequence number of the thread's active transaction.  ACTIVE_SOFTWARE: it is
 	 * a software update. */
@@ -38,21 +39,23 @@ struct active_entry {
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
-	uint64_t request; /* to be published: enum request (publish.c) */
+	uint64_t request; /* to be published: enum request.  Owner: stm/publish.c. */
 } ARCH_PADDED;
 
 enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
 
-/* What software updates know of each other's publications (software.h). */
+/* What software updates know of each other's publications (software.h).
+ * Owner: stm/publish.c. */
 struct publications {
 	/* Even: none is under way that a software body could see.  Odd: one is.  Only the turn's
 	 * holder changes it. */
 	uint64_t now ARCH_PADDED;
 	/* The last publication that counts as having stamped every line (software.h). */
 	uint64_t all_stamped;
-	/* Changes when two transactions meet at the lock (policy: update.c). */
+	/* Changes when two transactions meet at the lock (policy: update.c).  Owner: tx/tx.h. */
 	uint64_t meetings ARCH_PADDED;
-	uint64_t *stamps; /* [PUBLICATION_STAMPS] */
+	/* [PUBLICATION_STAMPS].  Owners: stm/publish.c, stm/software.h. */
+	uint64_t *stamps;
 	/* Only the turn's holder's: when it may shut readers out again, in ticks (publish.c). */
 	uint64_t not_before;
 	/* Grows when a thread has published, and made durable, updates of others.  A futex. */

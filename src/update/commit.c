@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * commit.c - how an update ends: commit and rollback (FUR, Algorithm 1, lines 22 to 39).
+ *
+ * Way 3, an update commits:
+ *
+ *     fur_commit()          counts an inner end; leaves the body if the update is defeated
+ *       update_commit()     rolls the update back if it has failed
+ *         commit_visible()  makes the update visible: ways 4, 5 and 6
+ *         commit_finish()   makes it durable, and waits for D: way 7
  */
 #include "base/error.h"
 #include "base/probe.h"

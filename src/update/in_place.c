@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * in_place.c - updates in place (in_place.h).
+ *
+ * Way 6, an update becomes visible in place:
+ *
+ *     in_place_commit()               has the turn, and has shut readers out
+ *       nondurable_collect_settled()  collects D
+ *       nondurable_announce()         announces the update
+ *       ring_draw_after()             draws the durTS after those of D
+ *       in_place_leave()              gives back what the update has taken
+ *         readers_let_in()            makes the update visible
+ *         turn_give()                 gives the turn
  */
 #include "update/in_place.h"
 #include "base/probe.h"

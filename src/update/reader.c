@@ -2,6 +2,17 @@
  *
  * reader.c - read-only transactions: plain loads between two stores to active[], and hardly any
  * wait (FUR 3.1, 3.2.1; Algorithm 1, lines 14 to 18 and 23 to 25).
+ *
+ * Way 8, a read-only transaction:
+ *
+ *     fur_begin_ro()          refuses misuse, and a thread with an open transaction
+ *       reader_enter()        waits while readers are shut out
+ *         active_enter()      enters active[]; the loads come after its fence
+ *     fur_end_ro()            ends the outermost transaction
+ *       nondurable_collect()  collects D
+ *       reader_leave()        leaves active[]
+ *       nondurable_wait()     waits for D, which is nearly always empty
+ *       async_wait_all()      waits for late updates, if there are any
  */
 #include "base/error.h"
 #include "durability/async.h"

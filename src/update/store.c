@@ -8,6 +8,14 @@
  * that was never stored to.  So its stores also go on, but unlogged: in software to the write set;
  * in place to the heap, and the write set remembers what they overwrite.  An update in hardware
  * drops them, because the hardware undoes all that it does then.
+ *
+ * Way 2, an update stores:
+ *
+ *     fur_store_bits()           checks the address; fur_write() does the same for many bytes
+ *       store_in_software()      in software: stores nothing in the heap
+ *         redo_append_only()     logs
+ *         software_note_store()  remembers the word for the update's own loads
+ *       redo_append()            in hardware and in place: logs, then stores
  */
 #include "base/error.h"
 #include "tx/blocks.h"

@@ -2,6 +2,22 @@
  *
  * update.c - how an update begins: attempts in hardware (FUR, Algorithm 1, lines 4 to 13), in
  * software, or in place.
+ *
+ * Way 1, an update begins:
+ *
+ *     fur_begin_update()            refuses misuse, and a thread with an open transaction
+ *       update_begin()              opens the update
+ *         begin_without_hardware()  chooses: in place, concurrent or serial
+ *           in_place_begin()        takes the turn, shuts readers out and drains them
+ *           software_begin()        enters active[], and takes a snapshot
+ *         begin_hardware()          makes one attempt after another
+ *           lock_wait_free()        waits while readers are shut out
+ *           attempt_prepare()       gives the attempt a new number and an empty record
+ *           tsx_begin_update()      begins; the load of `held` is tracked
+ *           power_begin()           begins; under snapshot it enters active[] first
+ *           tsx_aborted()           after an abort: owes nothing
+ *           power_aborted()         after an abort: leaves active[], and owes a marker
+ *             durability_abort()    makes the abort marker durable
  */
 #include "base/error.h"
 #include "base/probe.h"

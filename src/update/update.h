@@ -2,6 +2,9 @@
  *
  * update.h - the verbs of fur.h: how updates begin, store and end (update.c, run.c, store.c,
  * commit.c, roll_back.c), and read-only transactions (reader.c).
+ *
+ * With in_place.h and fresh.h it is the contract of src/update: how updates begin, store, commit
+ * and roll back; updates in place; read-only transactions.
  */
 #ifndef FUR_UPDATE_H
 #define FUR_UPDATE_H
