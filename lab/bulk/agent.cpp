@@ -12,7 +12,7 @@
  *                paper reports; `placed` is the request until its owner is in a slot.
  *   reads        The device reads lines of the home: from there, and again from its cache.
  *   throughput   Both sides at once take a lock, update a record of a line, and release the lock,
- *                one after the other, with libfur's table (bulk/claims.h).  A share of their
+ *                one after the other, with libfur's table (claims/claims.h).  A share of their
  *                requests goes to a few locks of both.
  */
 #include "../../bench/common/driver.hpp"

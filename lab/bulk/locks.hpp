@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * locks.hpp - a table of record locks (bulk/claims.h) in this process's memory.
+ * locks.hpp - a table of record locks (claims/claims.h) in this process's memory.
  */
 #ifndef BENCH_LOCKS_HPP
 #define BENCH_LOCKS_HPP

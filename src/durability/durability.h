@@ -445,7 +445,7 @@ struct durability_usage {
 };
 struct durability_usage durability_usage(const struct durability *d);
 
-/* ------------------------------------------- commit.c, durability.c */
+/* ------------------- commit.c, room.c, state.c, freed_runs.c */
 
 /* durability_commit - make a visible update durable: marker, write-back, durability wait.  The
  * update has announced itself in nondurable[].  If c->durts is 0, its durTS is drawn here.

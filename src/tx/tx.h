@@ -11,7 +11,7 @@
  *           update wrote, has ended.  The update's stores are performed before its scan: from then
  *           on a load that conflicts with one of them aborts the update.
  *   INV-H3  While a thread has shut readers out and stores in place, no reader is active, and no
- *           hardware transaction can commit to data that the thread reads or writes (lock.c).
+ *           hardware transaction can commit to data that the thread reads or writes (shut_out.c).
  *   INV-H4  A location that fur_promote() names is in the write set of the hardware update.  So
  *           another update that writes the location conflicts, and snapshot isolation shows no
  *           write skew on it.
@@ -35,7 +35,7 @@ struct active_entry {
 	 * a software update. */
 	uint64_t seq;
 	/* 0, or 1 + the lock's turn at which this thread began to wait until the lock is free
-	 * (lock.c). */
+	 * (shut_out.c). */
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
@@ -52,7 +52,7 @@ struct publications {
 	uint64_t now ARCH_PADDED;
 	/* The last publication that counts as having stamped every line (software.h). */
 	uint64_t all_stamped;
-	/* Changes when two transactions meet at the lock (policy: update.c).  Owner: tx/tx.h. */
+	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
 	uint64_t meetings ARCH_PADDED;
 	/* [PUBLICATION_STAMPS].  Owners: stm/publish.c, stm/software.h. */
 	uint64_t *stamps;
@@ -186,7 +186,7 @@ struct software_body {
 	jmp_buf *restart;
 };
 
-/* When an update tries hardware, and when it runs in place (update.c). */
+/* When an update tries hardware, and when it runs in place (in_place.c). */
 struct policy {
 	uint64_t meetings; /* as this thread last saw it */
 	uint32_t alone;    /* its short updates in a row that met no other */
@@ -288,8 +288,8 @@ struct this_thread {
 };
 ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
-/* Note that two transactions have met: for the policy (update.c).  One of several threads that meet
- * at once writes; otherwise they would queue for the line. */
+/* Note that two transactions have met: for the policy (in_place.c).  One of several threads that
+ * meet at once writes; otherwise they would queue for the line. */
 static inline void lock_note_meeting(struct htm *h)
 {
 	uint64_t turn = arch_load(&h->lock.releases) + 1;

@@ -192,7 +192,7 @@ void in_place_leave(struct fur_thread *t)
 	if (unlikely(t->update.extras & TX_STAMPS))
 		publication_end(t->htm);
 	readers_let_in(t->htm); /* A1:35 */
-	/* After software_to_in_place().  Until here hardware updates waited for us (INV-SW4). */
+	/* After in_place_from_software().  Until here hardware updates waited for us (INV-SW4). */
 	active_leave(active_of(t));
 	turn_give(t->htm);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * claims.hpp - a table of claims in shared memory, and a look at its slots, for the tests of
- * bulk/claims.h.
+ * claims/claims.h.
  */
 #ifndef CLAIMS_HPP
 #define CLAIMS_HPP
