@@ -6,9 +6,9 @@
  * turn in each round; with short updates of the same records, and of others.  In the end it checks
  * that all updates are there.
  *
- * `locks` is the way of the paper on ccSLT, with libfur's table (claims/claims.h): the update claims
- * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
- * also claims its record.  So each record is atomic, as with `each`.
+ * `locks` is the way of the paper on ccSLT, with libfur's table (claims/claims.h): the update
+ * claims 512 records at a time, changes them in an ordinary update, and releases them.  A short
+ * update also claims its record.  So each record is atomic, as with `each`.
  */
 #include "../../bench/common/driver.hpp"
 #include "../../bench/common/pin.hpp"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * claims.cpp - the latency of the table of record locks (claims/claims.h): one thread that claims and
- * releases records in order, at random and in batches; and two threads, of which a share of the
+ * claims.cpp - the latency of the table of record locks (claims/claims.h): one thread that claims
+ * and releases records in order, at random and in batches; and two threads, of which a share of the
  * requests is for the same record.
  */
 #include "../../bench/common/driver.hpp"

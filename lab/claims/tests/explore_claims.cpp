@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * explore_claims.cpp - the table of record locks (claims/claims.h) on an emulated machine: threads of
- * two processes claim few buckets, and one process may die at a random instant.  Each seed is
+ * explore_claims.cpp - the table of record locks (claims/claims.h) on an emulated machine: threads
+ * of two processes claim few buckets, and one process may die at a random instant.  Each seed is
  * another schedule; it also chooses the machine, the threads and the buckets.
  *
  *     explore-claims --seeds FIRST..LAST [--must-find SEED]
