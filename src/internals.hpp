@@ -22,7 +22,7 @@ extern "C" {
 #include "base/remedy.h"
 #include "base/system.h"
 #include "bulk/claims.h"
-#include "bulk/errand.h"
+#include "bulk/job.h"
 #include "file/heap_file.h"
 #include "htm/active.h"
 #include "htm/policy.h"

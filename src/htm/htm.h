@@ -133,7 +133,7 @@ struct htm {
 	struct htm_bulk {
 		uint64_t running, cancels;
 		uint64_t commit_may_map; /* the commit may always map this many records */
-		uint64_t commits, records, again, by_operator;
+		uint64_t commits, records, again;
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;
