@@ -109,8 +109,8 @@ public:
 		        fd, heap.c_str(), files.data(), files.size(), &operating_);
 		message_ = error_ ? fur_errormsg() : "";
 		if (!error_)
-			thread_ = std::thread([this] {
-				result_ = operating_run(operating_);
+			thread_ = std::thread([this, o = operating_] {
+				result_ = operating_run(o);
 				ended_ = true;
 			});
 	}
