@@ -62,8 +62,9 @@ enum fur_bulk_atomic {
 	FUR_BULK_WHOLE = 1,
 	/* Each record is atomic: the records are changed in consecutive updates of up to 4,096
 	 * records.  Each blocks other transactions for tens of microseconds.  While others commit,
-	 * the call rests most of the time.  It needs no heap space.  After a failure, a cancellation or an error, some records are
-	 * changed: the first ones, in the order of their addresses. */
+	 * the call rests most of the time.  It needs no heap space.  After a failure, a
+	 * cancellation or an error, some records are changed: the first ones, in the order of their
+	 * addresses. */
 	FUR_BULK_EACH = 2
 };
 
@@ -119,9 +120,10 @@ struct fur_bulk_result {
  *          fur_thread_register().
  * Errors:  FUR_EINVAL (no map, no extent, a record of 0 bytes, a stride below the record's size,
  *          extents that overlap, a heap file of version 1 with WHOLE); FUR_ERANGE (an extent that
- *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction; FUR_EBUSY (another one
- *          runs); FUR_ENOSPC (the heap has no room for the results); FUR_ETOOBIG (EACH: a record
- *          does not fit the redo log); FUR_EABORTED (cancelled); FUR_ENOMEM; those of fur_commit().
+ *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction;
+ *          FUR_EBUSY (another one runs); FUR_ENOSPC (the heap has no room for the results);
+ *          FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED (cancelled);
+ *          FUR_ENOMEM; those of fur_commit().
  *          WHOLE: nothing is changed then.  EACH: in the order of their addresses, the first
  *          fur_bulk_result.records have been mapped and committed, and no other record is changed.
  *          With FUR_EINVAL, FUR_ERANGE, FUR_ENESTED and FUR_ENOSPC these are none. */

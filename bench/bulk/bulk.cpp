@@ -2,9 +2,9 @@
  *
  * bulk.cpp - short updates next to an update of very many records: none, then fur_bulk_run() as a
  * whole and record by record, each of them without and with an operator in the process of
- * fur-operators (lab/operators; not on emulated machines), record locks, and one ordinary update of all records, in
- * turn in each round; with short updates of the same records, and of others.  In the end it checks
- * that all updates are there.
+ * fur-operators (lab/operators; not on emulated machines), record locks, and one ordinary update of
+ * all records, in turn in each round; with short updates of the same records, and of others.  In
+ * the end it checks that all updates are there.
  *
  * `locks` is the way of the paper on ccSLT, with libfur's table (bulk/claims.h): the update claims
  * 512 records at a time, changes them in an ordinary update, and releases them.  A short update
@@ -79,8 +79,8 @@ public:
 		for (std::string &word : words)
 			argv.push_back(word.data());
 		argv.push_back(nullptr);
-		const int failed = posix_spawn(
-		        &pid_, argv[0], nullptr, nullptr, argv.data(), environ);
+		const int failed =
+		        posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ);
 		if (failed)
 			throw std::runtime_error(name_ + ": cannot start it: " + strerror(failed));
 	}

@@ -92,8 +92,8 @@ struct errand errand_ask(
 	return asked;
 }
 
-/* Fence: whatever this thread does next to the block comes later.  If fur-operators
- * has seen the request before, it stores with the right to replay, which the block's next owner waits for
+/* Fence: whatever this thread does next to the block comes later.  If fur-operators has seen the
+ * request before, it stores with the right to replay, which the block's next owner waits for
  * (INV-OP1). */
 void errand_stop(const struct fur_thread *t, struct errand asked)
 {
@@ -112,7 +112,8 @@ static int refused(const struct fur_thread *t)
 	            : 0;
 }
 
-/* Is the fur-operators that was asked still there?  Not if another one has come.  Errors: FUR_ESYS. */
+/* Is the fur-operators that was asked still there?  Not if another one has come.
+ * Errors: FUR_ESYS. */
 static int lives(const struct fur_thread *t, uint64_t pid)
 {
 	const int held = heap_lock_held(t->durability->pm.fd, HEAP_LOCK_LAB);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * errand.h - a bulk update's first pass in another process, fur-operators.  The program asks, through
- * the request in the control region, and waits; an operator maps the records, and fur-operators
- * stores the results in the update's block.  The program maps what was marked meanwhile, and
- * commits, as ever.  One errand maps all records (run.c), or those of a window (windows.h).
+ * errand.h - a bulk update's first pass in another process, fur-operators.  The program asks,
+ * through the request in the control region, and waits; an operator maps the records, and
+ * fur-operators stores the results in the update's block.  The program maps what was marked
+ * meanwhile, and commits, as ever.  One errand maps all records (run.c), or those of a window
+ * (windows.h).
  *
  * The program writes the request's fields, then a new number with ERRAND_ASKED.  fur-operators
  * moves it to ERRAND_RUNS, and then works in batches:
@@ -18,11 +19,11 @@
  *
  *   INV-OP1  fur-operators copies records and stores results only with the right to replay, after
  *            it has found there that the request, of this number, still runs, and that its program
- *            has the heap open.  So a copy is never torn by a replay; and when the program has given
- *            up, or has died, nothing is stored to the block once its next owner can: what that one
- *            logs reaches the file by a replay, what it stores past the log waits until the
- *            block's free is replayed (INV-FM2), and a program that opens the heap takes the right
- *            to replay first.
+ *            has the heap open.  So a copy is never torn by a replay; and when the program has
+ *            given up, or has died, nothing is stored to the block once its next owner can: what
+ *            that one logs reaches the file by a replay, what it stores past the log waits until
+ *            the block's free is replayed (INV-FM2), and a program that opens the heap takes the
+ *            right to replay first.
  *   INV-OP2  Before it asks, the program lets updates set marks, or takes back those of a window as
  *            in INV-BU2, and then waits until each update that is visible, and may have set none
  *            since, is replayed.  So a record in the image has its newest value, or is marked.
@@ -53,7 +54,7 @@ struct errand {
 	uint64_t number, pid; /* of the request; of the fur-operators that was asked */
 };
 
-/* Ask fur-operators, which has nothing else to do for this heap.  The caller calls errand_stop(). */
+/* Ask fur-operators, which has nothing else to do for this heap.  Then call errand_stop(). */
 struct errand errand_ask(
         const struct fur_thread *t, const struct bulk_job *job, const struct errand_work *work);
 /* Wait until it is done.  *mapped: true: done; false: fur-operators has died, or stopped.  From
@@ -106,8 +107,8 @@ struct operate {
 	struct operate_batch batch;
 };
 
-/* Called by a process that has HEAP_LOCK_LAB, before it takes up requests and when it ends: programs
- * map what is not done.  `pid`: this process, or 0 if it ends.  Async-signal-safe. */
+/* Called by a process that has HEAP_LOCK_LAB, before it takes up requests and when it ends:
+ * programs map what is not done.  `pid`: this process, or 0 if it ends.  Async-signal-safe. */
 void operate_start(struct durability *d, uint64_t pid);
 
 /* Take up a request.  False: there is none. */

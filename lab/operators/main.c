@@ -105,7 +105,7 @@ static void file_lost(void)
 	_exit(EXIT_BAD_DATA);
 }
 
-/* Handle the signals of a crash. */
+/* Handle the signals of a crash (INV-OP5). */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
 	const bool sent = info->si_code <= 0; /* by kill(): there is no address */

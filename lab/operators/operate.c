@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operate.c - the side of fur-operators in an errand (errand.h): copy records from the image, have them
- * mapped, and store the results in the bulk update's block.
+ * operate.c - the side of fur-operators in an errand (errand.h): copy records from the image, have
+ * them mapped, and store the results in the bulk update's block.
  *
  * Another process writes the request and the rows.  They are read once, and checked (INV-R8).
  */
@@ -123,11 +123,11 @@ bool operate_is_wanted(const struct operate *o)
 	       arch_load_acquire(&errand_of(o)->request) == errand_request(o->number, ERRAND_RUNS);
 }
 
-/* With the right to replay: INV-OP1.  A program that has died has left its request.  Nobody resets
- * it: the next program increments `opened` with the right to replay, which it keeps from the time
- * at which it takes HEAP_LOCK_WORKING (start_working() in src/api/open.c).  So whoever has that
- * right and finds WORKING held finds the `opened` of the process that holds it: of the program that
- * has asked, or of a later one. */
+/* With the right to replay: INV-OP1.  A program that has died has left its request.  It is not
+ * reset: the next program increments `opened` with the right to replay, which it keeps from the
+ * time at which it takes HEAP_LOCK_WORKING (start_working() in src/api/open.c).  So a process that
+ * has that right and finds WORKING held finds the `opened` of the process that holds it: of the
+ * program that has asked, or of a later one. */
 static bool still_runs(struct operate *o)
 {
 	const struct control *c = o->d->control;

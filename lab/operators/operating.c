@@ -76,7 +76,7 @@ static int file_still_there(const struct operating *o)
 
 static int work(struct operating *o)
 {
-	/* A file that is removed wakes nobody. */
+	/* The removal of a file wakes no thread. */
 	enum { LOOK_NS = 1000000000 };
 	struct control_errand *e = errand_in(o->d.control);
 	int error = 0;
@@ -147,8 +147,8 @@ static int take_heap(struct operating *o, int fd, const char *path)
 	return error;
 }
 
-int operating_start(int fd, const char *path, const char *const *files, size_t n,
-        struct operating **out)
+int operating_start(
+        int fd, const char *path, const char *const *files, size_t n, struct operating **out)
 {
 	struct operating *o = calloc(1, sizeof *o);
 	*out = NULL;

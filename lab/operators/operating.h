@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operating.h - a process that carries out errands (errand.h) for a heap, alongside the program that
- * works on the heap, and a fur-replayer or none.  One thread does all: it sleeps until a program
- * asks.
+ * operating.h - a process that carries out errands (errand.h) for a heap, alongside the program
+ * that works on the heap, and a fur-replayer or none.  One thread does all: it sleeps until a
+ * program asks.
  *
  *   INV-OP6  A heap has at most one process that carries out errands (HEAP_LOCK_LAB).  It holds the
  *            right to replay only to exchange a batch, replays nothing itself, and may die at any
@@ -15,14 +15,14 @@
 
 struct operating;
 
-/* Serve the heap that is open as `fd`, which belongs to `operating`, even after an error.  `path` is
- * for messages.  Errors: as fur_open(); FUR_EBUSY if another process serves it; those of
+/* Serve the heap that is open as `fd`, which belongs to `operating`, even after an error.  `path`
+ * is for messages.  Errors: as fur_open(); FUR_EBUSY if another process serves it; those of
  * operators_load(). */
-FUR_MUST_USE int operating_start(int fd, const char *path, const char *const *files, size_t n,
-        struct operating **operating);
+FUR_MUST_USE int operating_start(
+        int fd, const char *path, const char *const *files, size_t n, struct operating **operating);
 
-/* Carry out errands until operating_stop() is called, or the file is removed (FUR_ENOENT); operators
- * run in the calling thread.  Errors: FUR_ECORRUPT, FUR_EIO, FUR_ESYS. */
+/* Carry out errands until operating_stop() is called, or the file is removed (FUR_ENOENT);
+ * operators run in the calling thread.  Errors: FUR_ECORRUPT, FUR_EIO, FUR_ESYS. */
 FUR_MUST_USE int operating_run(struct operating *operating);
 
 /* Make operating_run() return, if no operator hangs.  Async-signal-safe. */

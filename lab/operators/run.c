@@ -65,7 +65,8 @@ static uint64_t take_over(const struct operator_mapper *m, const struct bulk_blo
 	for (uint64_t i = 0; i < m->job->n; i++) {
 		const uint64_t count = m->job->extents[i].count;
 		const uint64_t *bits =
-		        (const uint64_t *)(void *)(block->image + (rows[i].changed - block->offset));
+		        (const uint64_t *)(void *)(block->image +
+		                                   (rows[i].changed - block->offset));
 		for (uint64_t k = 0; k < count; k += 64) {
 			const uint64_t word = arch_load(&bits[k / 64]);
 			changed += (unsigned)__builtin_popcountll(word);
@@ -76,8 +77,8 @@ static uint64_t take_over(const struct operator_mapper *m, const struct bulk_blo
 	return changed;
 }
 
-static int whole(struct bulk_mapper *self, const struct bulk_block *block, uint64_t *changed,
-        bool *mapped)
+static int whole(
+        struct bulk_mapper *self, const struct bulk_block *block, uint64_t *changed, bool *mapped)
 {
 	struct operator_mapper *m = mine(self);
 	int error = errand_settle(m->t, m->job);
@@ -134,7 +135,7 @@ int lab_bulk_run(fur_thread *t, const struct fur_bulk *bulk, const struct lab_op
 	int error = call ? check_call(call) : 0;
 	if (!error)
 		error = bulk_run(t, bulk, r, call ? &m.calls : NULL);
-	/* Portions take the records in their order, and the operator maps the first ones of them. */
+	/* Portions take the records in their order, and the operator maps the first of them. */
 	if (by_operator)
 		*by_operator = m.mapped < r->records ? m.mapped : r->records;
 	return error;

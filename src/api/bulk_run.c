@@ -157,8 +157,7 @@ int bulk_run(struct fur_thread *t, const struct fur_bulk *given, struct fur_bulk
 	return error ? error : given_back;
 }
 
-FUR_API int fur_bulk_run(
-        fur_thread *t, const struct fur_bulk *bulk, struct fur_bulk_result *result)
+FUR_API int fur_bulk_run(fur_thread *t, const struct fur_bulk *bulk, struct fur_bulk_result *result)
 {
 	return bulk_run(t, bulk, result, NULL);
 }

@@ -45,11 +45,11 @@ struct each {
 	struct bulk_job *job;
 	struct place next; /* the first record of the next portion */
 	struct place *places;
-	uint8_t *results;            /* as many as places, job->what->bytes each */
-	uint64_t n, most;            /* records of this portion, and of the next at most */
-	uint64_t ended;              /* transactions that others had ended before the portion */
-	uint64_t again; /* of the portion's records: marked since the mapper has mapped them */
-	uint64_t worked;             /* ticks for this portion, without the waits for the turn */
+	uint8_t *results; /* as many as places, job->what->bytes each */
+	uint64_t n, most; /* records of this portion, and of the next at most */
+	uint64_t ended;   /* transactions that others had ended before the portion */
+	uint64_t again;   /* of the portion's records: marked since the mapper has mapped them */
+	uint64_t worked;  /* ticks for this portion, without the waits for the turn */
 };
 
 /* ---------------------------------------------------------------- the portion */

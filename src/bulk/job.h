@@ -47,8 +47,8 @@ struct bulk_mapper {
 	        uint64_t most);
 	/* WHOLE, while updates set marks: map each record to `block`, whose rows are written, and
 	 * count the changed ones.  Results and changed bits are written back later (INV-BU4).
-	 * *mapped: false: what it has left in the block counts for nothing.  On return nobody else
-	 * stores to the block. */
+	 * *mapped: false: what it has left in the block counts for nothing.  On return no other
+	 * process stores to the block. */
 	int (*whole)(struct bulk_mapper *self, const struct bulk_block *block, uint64_t *changed,
 	        bool *mapped);
 	/* EACH, while updates set marks: before each portion.  Sets `left`. */
@@ -62,7 +62,7 @@ struct bulk_mapper {
 
 struct bulk_job {
 	const struct fur_bulk *what;
-	struct bulk_mapper *mapper; /* NULL: this thread maps all records */
+	struct bulk_mapper *mapper;  /* NULL: this thread maps all records */
 	uint8_t *heap;               /* where it begins in this process's memory */
 	struct bulk_extent *extents; /* [n], in the order of their addresses */
 	uint64_t n, records;

@@ -3,9 +3,10 @@
  * whole.c - bulk updates that are atomic as a whole.
  *
  * Passes over the records, while short updates go on: the first over all records, each later one
- * over those that were marked meanwhile (htm/marks.h).  A job's mapper may make the first pass.  The
- * results go to a block of the heap, in the file alone.  When few records are marked, the job takes the publication turn, maps these, and
- * publishes as a serial software update, whose record names the block.
+ * over those that were marked meanwhile (htm/marks.h).  A job's mapper may make the first pass.
+ * The results go to a block of the heap, in the file alone.  When few records are marked, the job
+ * takes the publication turn, maps these, and publishes as a serial software update, whose record
+ * names the block.
  */
 #include "base/error.h"
 #include "bulk/job.h"

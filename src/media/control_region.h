@@ -42,7 +42,7 @@ struct control {
 	/* Since the heap was opened, by either process; they change under the right to replay */
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
-	/* Zero in a file of an older library.  This library leaves it alone; lab/operators uses it */
+	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it */
 	uint8_t reserved[4096 - 512 - 64] ARCH_PADDED;
 	struct control_preload preload __attribute__((aligned(64)));
 	struct control_log {

@@ -51,9 +51,9 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, copier, fur_operators, operators, plant = "none", pm = "emulated",
-	                                         isolation = "opacity", recovery = "once",
-	                                         preload = "each", directory = "/dev/shm";
+	std::string replayer, copier, fur_operators, operators,
+	        plant = "none", pm = "emulated", isolation = "opacity", recovery = "once",
+	        preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, late = false, churn = false, grow = false;
@@ -78,9 +78,9 @@ struct Settings {
 		       (late ? " --late" : "") + (churn ? " --churn" : "") +
 		       (grow ? " --grow" : "") + (copier.empty() ? "" : " --copier " + copier) +
 		       (operators.empty() ? ""
-		                          : " --fur-operators " + fur_operators +
-		                                    " --operators " + operators) + " --plant " +
-		       plant + " --directory " + directory;
+		                          : " --fur-operators " + fur_operators + " --operators " +
+		                                    operators) +
+		       " --plant " + plant + " --directory " + directory;
 	}
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * kill_operators_test.cpp - bulk updates by an operator, next to short updates, while the program,
- * fur-operators, or both are killed at any instant, with a fur-replayer alongside or without.  Every other bulk update is one of EACH.  One of
- * WHOLE must be there as a whole or not at all, one of EACH in the first records, and each that was
- * acknowledged must be there.
+ * fur-operators, or both are killed at any instant, with a fur-replayer alongside or without.
+ * Every other bulk update is one of EACH.  One of WHOLE must be there as a whole or not at all, one
+ * of EACH in the first records, and each that was acknowledged must be there.
  *
  *     kill-operators FUR_OPERATORS FUR_REPLAYER OPERATORS.so [KILLS [SEED]]
  */
@@ -325,8 +325,8 @@ private:
 	{
 		daemon_ = fork();
 		if (daemon_ == 0) {
-			execl(mapper_, mapper_, "--quiet", "--operators", operators_,
-			        path_.c_str(), nullptr);
+			execl(mapper_, mapper_, "--quiet", "--operators", operators_, path_.c_str(),
+			        nullptr);
 			_exit(127);
 		}
 	}

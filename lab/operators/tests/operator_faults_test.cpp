@@ -265,9 +265,9 @@ TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheProcess)
 	}
 }
 
-/* Of the records, the file keeps the first ones.  fur-operators ends with one line.  The program has
- * mapped the file, so it dies of SIGBUS where the file has ended, and has not been told that the
- * bulk update is there.  The file is refused until it has its length again; then recovery finds
+/* Of the records, the file keeps the first ones.  fur-operators ends with one line.  The program
+ * has mapped the file, so it dies of SIGBUS where the file has ended, and has not been told that
+ * the bulk update is there.  The file is refused until it has its length again; then recovery finds
  * what was committed, in the part that was left. */
 TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheProcessWithOneLine)
 {

@@ -105,8 +105,7 @@ public:
 		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
 			sigaction(s, &action, nullptr);
 		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
-		error_ = operating_start(
-		        fd, heap.c_str(), files.data(), files.size(), &operating_);
+		error_ = operating_start(fd, heap.c_str(), files.data(), files.size(), &operating_);
 		message_ = error_ ? fur_errormsg() : "";
 		if (!error_)
 			thread_ = std::thread([this, o = operating_] {
@@ -208,7 +207,7 @@ struct Job : fur_bulk {
 	const char *operator_name;
 	size_t arg_bytes;
 	bool by_program = false; /* without an operator */
-	uint64_t calls = 0; /* of map() in the program */
+	uint64_t calls = 0;      /* of map() in the program */
 
 private:
 	Map map_;
@@ -370,8 +369,8 @@ protected:
 	int result_ = 0;
 };
 
-const auto SETTINGS = ::testing::Values(
-        Setting{FUR_PM_EMULATED, true}, Setting{FUR_PM_SYNC, true}, Setting{FUR_PM_EMULATED, false});
+const auto SETTINGS = ::testing::Values(Setting{FUR_PM_EMULATED, true}, Setting{FUR_PM_SYNC, true},
+        Setting{FUR_PM_EMULATED, false});
 
 inline std::string name_of(const ::testing::TestParamInfo<Setting> &of)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fur-operators: its command line; it works as the owner of the heap when root starts it, loads only
-operators of root or of its own user (INV-OP4), and shows what a program asks for.  The header
+"""fur-operators: its command line; it works as the owner of the heap when root starts it, loads
+only operators of root or of its own user (INV-OP4), and shows what a program asks for.  The header
 compiles in C and in C++.
 
     program_test.py FUR_OPERATORS FUR_REPLAYER UNCLOSED_HEAP OPERATORS.so

@@ -256,8 +256,9 @@ public:
 		timespec time = {0, static_cast<long>(turns * 7919 % 1000)};
 		syscall(SYS_nanosleep, &time, nullptr);
 	}
-	/* Replays as fur-replayer does, or carries out errands while another thread replays (lab).  It
-	 * leaves and returns, so workers find it present, absent, or present and not answering. */
+	/* Replays as fur-replayer does, or carries out errands while another thread replays (lab).
+	 * It leaves and returns, so workers find it present, absent, or present and not
+	 * answering. */
 	void act_as_replayer(const std::atomic<bool> &over)
 	{
 #ifdef FUR_LAB
