@@ -330,6 +330,11 @@ def layer_fault(i: Include) -> str:
 
 def check_layers(includes: list[Include]) -> Iterator[Offence]:
     for i in includes:
+        # The experiments are above everything.
+        product = i.file.startswith(("src/", "include/", "tools/"))
+        if product and i.target.startswith("lab/"):
+            yield Offence("layers", i.file, f"{i.line}: includes {i.target}, an experiment")
+            continue
         if i.file.startswith("src/"):
             fault = layer_fault(i)
             if fault:

@@ -71,6 +71,10 @@ static int file_still_there(const struct operating *o)
 	if (st.st_nlink == 0)
 		return fur_fail(FUR_ENOENT,
 		        "the heap file has been removed: nothing is left to map records for");
+	if ((uint64_t)st.st_size < o->file.file_bytes)
+		return fur_fail(FUR_ECORRUPT,
+		        "the heap file has been truncated to %lld bytes: restore it from a copy",
+		        (long long)st.st_size);
 	return 0;
 }
 
