@@ -973,8 +973,6 @@ struct fur_stats {
 	 * thousand records with FUR_BULK_EACH; the records that they have changed; and the records
 	 * that they mapped once more because other updates had stored to them meanwhile */
 	uint64_t bulk_commits, bulk_records, bulk_again;
-	/* Records that operators have mapped in the replayer's process, for commits of these */
-	uint64_t bulk_by_operator;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.

@@ -26,7 +26,6 @@
  * maps the records while other updates run, and maps those again that were changed meanwhile.  It
  * shuts the others out only to commit, while it stores the results.  The results do not go through
  * the redo log: they need room in the heap, as much as the records have, until the call returns.
- * With fur_bulk.operator_name, the replayer's process maps most of the records (fur_operator.h).
  * docs/bulk.md explains how, and which transaction waits for which.  fur/bulk.hpp has the same for
  * C++, with a function object.
  */
@@ -63,9 +62,9 @@ enum fur_bulk_atomic {
 	FUR_BULK_WHOLE = 1,
 	/* Each record is atomic: the records are changed in consecutive updates of up to 4,096
 	 * records.  Each blocks other transactions for tens of microseconds.  While others commit,
-	 * the call rests most of the time.  It needs no heap space (with an operator: space for a
-	 * few thousand records).  After a failure, a cancellation or an error, some records are
-	 * changed: the first ones, in the order of their addresses. */
+	 * the call rests most of the time.  It needs no heap space.  After a failure, a
+	 * cancellation or an error, some records are changed: the first ones, in the order of their
+	 * addresses. */
 	FUR_BULK_EACH = 2
 };
 
@@ -87,14 +86,6 @@ struct fur_bulk {
 	 * that are committed).  `records`: of the whole pass.  Returns: false: cancel.  May be
 	 * NULL.  The rules of `map` hold for it. */
 	bool (*progress)(uint64_t done, uint64_t records, void *arg);
-	/* Not NULL, of up to 63 bytes: the operator of this name (fur_operator.h) maps the records
-	 * in the process of the heap's fur-replayer, in the file.  It gets a copy of the
-	 * `arg_bytes` bytes at `arg`, at most 2,048.  The program also sets `map`, and both must
-	 * compute the same result from a record: `map` gets those that were changed meanwhile, and,
-	 * if the replayer dies, all of them (EACH: all that no update has committed, and that the
-	 * operator has not mapped by then). */
-	const char *operator_name;
-	size_t arg_bytes;
 };
 
 static inline void fur_bulk_init(struct fur_bulk *bulk)
@@ -115,9 +106,6 @@ struct fur_bulk_result {
 	/* How long the commit kept other transactions out, the wait for readers included, and how
 	 * long it stored.  EACH: of the update that kept them out longest. */
 	uint64_t pause_ns, store_ns;
-	/* Records that an operator has mapped in the replayer's process, those that map() got again
-	 * included.  EACH: of `records`. */
-	uint64_t by_operator;
 };
 
 /* fur_bulk_run - map records, next to other updates.
@@ -131,18 +119,14 @@ struct fur_bulk_result {
  * Crash:   WHOLE: all or nothing.  The room that the results took is free again after the next
  *          fur_thread_register().
  * Errors:  FUR_EINVAL (no map, no extent, a record of 0 bytes, a stride below the record's size,
- *          extents that overlap, a heap file of version 1 with WHOLE or an operator, an operator's
- *          name or arguments that are too long); FUR_ERANGE (an extent that is not in the heap, or
- *          among the allocator's data); FUR_ENESTED inside a transaction; FUR_EBUSY (another one
- *          runs); FUR_ENOSPC (the heap has no room for the results); FUR_ETOOBIG (EACH: a record
- *          does not fit the redo log); FUR_EABORTED (cancelled); FUR_ENOMEM; those of fur_commit().
- *          With an operator also FUR_ENOENT (no replayer, or no such operator in it), FUR_EBUSY
- *          (the replayer does not answer), FUR_EABORTED (the operator crashed, or left its record).
+ *          extents that overlap, a heap file of version 1 with WHOLE); FUR_ERANGE (an extent that
+ *          is not in the heap, or among the allocator's data); FUR_ENESTED inside a transaction;
+ *          FUR_EBUSY (another one runs); FUR_ENOSPC (the heap has no room for the results);
+ *          FUR_ETOOBIG (EACH: a record does not fit the redo log); FUR_EABORTED (cancelled);
+ *          FUR_ENOMEM; those of fur_commit().
  *          WHOLE: nothing is changed then.  EACH: in the order of their addresses, the first
  *          fur_bulk_result.records have been mapped and committed, and no other record is changed.
- *          With FUR_EINVAL, FUR_ERANGE, FUR_ENESTED, FUR_ENOSPC and FUR_ENOENT these are none.
- *          With an operator that crashed, they are those of the windows before the one that has
- *          the record at which it crashed: so none after that record. */
+ *          With FUR_EINVAL, FUR_ERANGE, FUR_ENESTED and FUR_ENOSPC these are none. */
 FUR_API FUR_MUST_USE int fur_bulk_run(
         fur_thread *thread, const struct fur_bulk *bulk, struct fur_bulk_result *result);
 

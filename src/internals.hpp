@@ -21,7 +21,7 @@ extern "C" {
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/system.h"
-#include "bulk/errand.h"
+#include "bulk/job.h"
 #include "file/heap_file.h"
 #include "htm/htm.h"
 #include "htm/policy.h"

@@ -151,21 +151,6 @@ json bulk_json(const HeapView &heap)
 	return heap.super()->version >= 2 && block ? json(block) : json();
 }
 
-/* What a bulk update asks the replayer's operators for (INV-OP1), or null. */
-json errand_json(const HeapView &heap, const State &state)
-{
-	const media_file file = heap.file();
-	const auto *c = static_cast<const control *>(
-	        static_cast<const void *>(media_at(&file, heap.super()->control_offset)));
-	const control_errand &e = c->errand;
-	const enum errand_state now = errand_state(arch_load_acquire(&e.request));
-	if (!state.worker || (now != ERRAND_ASKED && now != ERRAND_RUNS))
-		return {};
-	const std::string name(e.name, strnlen(e.name, sizeof e.name));
-	return {{"operator", name}, {"begun", now == ERRAND_RUNS}, {"done", arch_load(&e.done)},
-	        {"records", arch_load(&e.records)}};
-}
-
 json heap_json(const HeapView &heap)
 {
 	State state = state_of(heap);
@@ -179,7 +164,6 @@ json heap_json(const HeapView &heap)
 	all["ring"] = ring_json(heap, ring);
 	all["logs"] = logs_json(heap, ring);
 	all["bulk_block"] = bulk_json(heap);
-	all["errand"] = errand_json(heap, state);
 	all["allocator"] = allocator_json(heap, state, ring);
 	return all;
 }
@@ -257,14 +241,6 @@ std::string explain_bulk(const json &i)
 	                         ": the next program that opens the heap frees it";
 }
 
-std::string explain_errand(const json &e)
-{
-	const std::string name = "operator '" + e["operator"].get<std::string>() + "'";
-	return e["begun"] == false ? name + " is asked for, and the replayer has not begun"
-	                           : name + " has mapped " + number(e["done"]) + " of " +
-	                                     number(e["records"]) + " records in the replayer";
-}
-
 void print(const json &i)
 {
 	auto region = [&](const char *name) {
@@ -301,8 +277,6 @@ void print(const json &i)
 	line("logs       ", explain_logs(i));
 	if (!i["bulk_block"].is_null())
 		line("bulk       ", explain_bulk(i));
-	if (!i["errand"].is_null())
-		line("errand     ", explain_errand(i["errand"]));
 	line("allocator  ", explain_allocator(i["allocator"]));
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bulk.cpp - short updates next to an update of very many records: none, then fur_bulk_run() as a
- * whole and record by record, each of them without and with an operator in the process of a
- * fur-replayer (not on emulated machines), record locks, and one ordinary update of all records, in
- * turn in each round; with short updates of the same records, and of others.  In the end it checks
- * that all updates are there.
+ * whole and record by record, each of them without and with an operator in the process of
+ * fur-operators (lab/operators; not on emulated machines), record locks, and one ordinary update of
+ * all records, in turn in each round; with short updates of the same records, and of others.  In
+ * the end it checks that all updates are there.
  *
  * `locks` is the way of the paper on ccSLT, with libfur's table (claims/claims.h): the update
  * claims 512 records at a time, changes them in an ordinary update, and releases them.  A short
@@ -15,6 +15,7 @@
 #include "../../tools/common/random.hpp"
 #include "locks.hpp"
 
+#include "lab_bulk.h"
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -42,7 +43,7 @@ using bench::Usage;
 struct Workload {
 	std::vector<std::string> by = {
 	        "bulk", "replayer", "each", "replayer-each", "locks", "update"};
-	std::string replayer, operators; /* as they are built beside this program */
+	std::string replayer, fur_operators, operators; /* as they are built beside this program */
 	std::string only, where = "both", htm = "auto", on = "host";
 	uint64_t records = 1000000, bytes = 64;
 	unsigned threads = 1, rounds = 5, share = 100;
@@ -66,36 +67,38 @@ double now()
 	return static_cast<double>(arch_now_ns()) / 1e9;
 }
 
-/* A fur-replayer with the operators, on the core of the thread that starts it. */
-class Replayer
+/* A program beside this one, on the core of the thread that starts it. */
+class Beside
 {
 public:
-	Replayer(const Workload &w, const std::string &heap)
+	explicit Beside(std::vector<std::string> words) : name_(words[0])
 	{
-		const char *const words[] = {w.replayer.c_str(), "--quiet", "--operators",
-		        w.operators.c_str(), heap.c_str(), nullptr};
-		const int failed = posix_spawn(
-		        &pid_, words[0], nullptr, nullptr, const_cast<char **>(words), environ);
+		std::vector<char *> argv;
+		for (std::string &word : words)
+			argv.push_back(word.data());
+		argv.push_back(nullptr);
+		const int failed =
+		        posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ);
 		if (failed)
-			throw std::runtime_error(
-			        w.replayer + ": cannot start it: " + strerror(failed));
+			throw std::runtime_error(name_ + ": cannot start it: " + strerror(failed));
 	}
-	~Replayer()
+	~Beside()
 	{
 		if (ended_)
 			return;
 		kill(pid_, SIGTERM);
 		waitpid(pid_, nullptr, 0);
 	}
-	Replayer(const Replayer &) = delete;
+	Beside(const Beside &) = delete;
 	void expect_running()
 	{
 		ended_ = ended_ || waitpid(pid_, nullptr, WNOHANG) != 0;
 		if (ended_)
-			throw std::runtime_error("fur-replayer has ended");
+			throw std::runtime_error(name_ + " has ended");
 	}
 
 private:
+	std::string name_;
 	pid_t pid_ = 0;
 	bool ended_ = false;
 };
@@ -187,13 +190,16 @@ public:
 			return change_by_bulk(by);
 		return {};
 	}
-	/* The heap has a replayer until end_replayer(). */
+	/* The heap has a replayer and fur-operators until end_replayer(). */
 	void begin_replayer()
 	{
-		replayer_.emplace(w_, path_);
+		replayer_.emplace(std::vector{w_.replayer, std::string("--quiet"), path_});
+		operators_.emplace(std::vector{w_.fur_operators, std::string("--quiet"),
+		        std::string("--operators"), w_.operators, path_});
 	}
 	void end_replayer()
 	{
+		operators_.reset();
 		replayer_.reset();
 	}
 	json description() const
@@ -214,6 +220,21 @@ private:
 		std::atomic<double> longest{0};
 	};
 
+	void run_by_operator(const fur_bulk &job, uint64_t change, fur_bulk_result &r)
+	{
+		const lab_operator_call call = {"add", &change, sizeof change};
+		uint64_t mapped;
+		int error;
+		while ((error = lab_bulk_run(self_, &job, &call, &r, &mapped)) == FUR_ENOENT) {
+			replayer_->expect_running(); /* they are about to start */
+			operators_->expect_running();
+			usleep(1000);
+		}
+		if (error)
+			throw std::runtime_error(fur_errormsg());
+		if (mapped != w_.records)
+			throw std::runtime_error("the operator has not mapped the records");
+	}
 	fur_bulk_result change_by_bulk(const std::string &by)
 	{
 		uint64_t change = CHANGE;
@@ -227,21 +248,10 @@ private:
 		job.extents = &all;
 		job.n = 1;
 		job.atomic = by.ends_with("each") ? FUR_BULK_EACH : FUR_BULK_WHOLE;
-		if (by_operator(by)) {
-			job.operator_name = "add";
-			job.arg = &change;
-			job.arg_bytes = sizeof change;
-		}
-		int error = fur_bulk_run(self_, &job, &r);
-		while (error == FUR_ENOENT && by_operator(by)) { /* it is about to start */
-			replayer_->expect_running();
-			usleep(1000);
-			error = fur_bulk_run(self_, &job, &r);
-		}
-		if (error)
+		if (by_operator(by))
+			run_by_operator(job, change, r);
+		else if (fur_bulk_run(self_, &job, &r))
 			throw std::runtime_error(fur_errormsg());
-		if (by_operator(by) && r.by_operator != w_.records)
-			throw std::runtime_error("the operator has not mapped the records");
 		return r;
 	}
 	fur::Heap make(const bench::Options &o) const
@@ -364,7 +374,7 @@ private:
 	fur::Heap heap_;
 	fur::Thread self_;
 	bench::Locks locks_;
-	std::optional<Replayer> replayer_;
+	std::optional<Beside> replayer_, operators_;
 	uint8_t *tables_[2] = {};
 	std::atomic<unsigned> target_{1};
 	std::atomic<bool> stop_{false}, locking_{false}, failed_{false};
@@ -590,6 +600,7 @@ int main(int argc, char **argv)
 	const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
 	Workload w;
 	w.replayer = here / "../../src/replayer/fur-replayer";
+	w.fur_operators = here / "../../lab/operators/fur-operators";
 	w.operators = here / "bulk-operators.so";
 	return bench::main_of(
 	        "bulk", argc, argv,

@@ -2,11 +2,11 @@
  *
  * bulk_run.c - fur_bulk_run and fur_bulk_cancel: the checks of what the program gives.
  */
+#include "api/bulk_run.h"
 #include "api/heap.h"
 #include "api/struct.h"
 #include "base/error.h"
 #include "bulk/job.h"
-#include "media/control_region.h"
 #include "media/heap_layout.h"
 
 #include <stdlib.h>
@@ -16,9 +16,8 @@ enum {
 	FUR_BULK_LEAST_BYTES = offsetof(struct fur_bulk, progress) + sizeof(void *),
 	FUR_BULK_RESULT_LEAST_BYTES = offsetof(struct fur_bulk_result, store_ns) + sizeof(uint64_t)
 };
-_Static_assert(FUR_BULK_LEAST_BYTES == offsetof(struct fur_bulk, operator_name), "INV-G1");
-_Static_assert(
-        FUR_BULK_RESULT_LEAST_BYTES == offsetof(struct fur_bulk_result, by_operator), "INV-G1");
+_Static_assert(FUR_BULK_LEAST_BYTES == sizeof(struct fur_bulk), "INV-G1");
+_Static_assert(FUR_BULK_RESULT_LEAST_BYTES == sizeof(struct fur_bulk_result), "INV-G1");
 
 static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk)
 {
@@ -35,29 +34,11 @@ static int check_records(const struct fur_thread *t, const struct fur_bulk *bulk
 		return fur_fail(FUR_EINVAL,
 		        "fur_bulk_run: atomic is %d: take FUR_BULK_WHOLE or FUR_BULK_EACH",
 		        (int)bulk->atomic);
-	if ((bulk->atomic == FUR_BULK_WHOLE || bulk->operator_name) && s->version < 2)
+	if (bulk->atomic == FUR_BULK_WHOLE && s->version < 2)
 		return fur_fail(FUR_EINVAL,
-		        "%s: a heap file of version 1 has no FUR_BULK_WHOLE, and no operators: "
-		        "take FUR_BULK_EACH without operator_name, or make a new heap",
+		        "%s: a heap file of version 1 has no FUR_BULK_WHOLE: take FUR_BULK_EACH, "
+		        "or make a new heap",
 		        heap_path(t->durability->file));
-	return 0;
-}
-
-static int check_operator(const struct fur_bulk *bulk)
-{
-	const char *name = bulk->operator_name;
-	if (!name)
-		return 0;
-	const size_t bytes = strnlen(name, ERRAND_NAME_BYTES);
-	if (bytes == 0 || bytes == ERRAND_NAME_BYTES)
-		return fur_fail(FUR_EINVAL,
-		        "fur_bulk_run: operator_name has %s: an operator's name has 1 to %d bytes",
-		        bytes ? "too many bytes" : "no bytes", ERRAND_NAME_BYTES - 1);
-	if (bulk->arg_bytes > ERRAND_ARG_BYTES || (bulk->arg_bytes && !bulk->arg))
-		return fur_fail(FUR_EINVAL,
-		        "fur_bulk_run: arg_bytes is %zu%s: an operator takes at most %d bytes, "
-		        "which lie at arg",
-		        bulk->arg_bytes, bulk->arg ? "" : " and arg is NULL", ERRAND_ARG_BYTES);
 	return 0;
 }
 
@@ -146,8 +127,6 @@ static int run(struct fur_thread *t, const struct fur_bulk *bulk, struct bulk_jo
 	if (!error)
 		error = check_records(t, bulk);
 	if (!error)
-		error = check_operator(bulk);
-	if (!error)
 		error = take_extents(t, job);
 	if (!error)
 		error = bulk->atomic == FUR_BULK_EACH ? bulk_each(t, job) : bulk_whole(t, job);
@@ -156,14 +135,14 @@ static int run(struct fur_thread *t, const struct fur_bulk *bulk, struct bulk_jo
 	return error;
 }
 
-FUR_API int fur_bulk_run(
-        fur_thread *t, const struct fur_bulk *given, struct fur_bulk_result *result)
+int bulk_run(struct fur_thread *t, const struct fur_bulk *given, struct fur_bulk_result *result,
+        struct bulk_mapper *mapper)
 {
 	const struct fur_struct theirs = {"fur_bulk", (void *)(uintptr_t)given,
 	                                FUR_BULK_LEAST_BYTES},
 	                        out = {"fur_bulk_result", result, FUR_BULK_RESULT_LEAST_BYTES};
 	struct fur_bulk bulk = {0};
-	struct bulk_job job = {.what = &bulk};
+	struct bulk_job job = {.what = &bulk, .mapper = mapper};
 	if (!t)
 		return fur_fail(FUR_EINVAL, "fur_bulk_run: thread must not be NULL");
 	int error = fur_struct_take(&theirs, &bulk, sizeof bulk);
@@ -176,6 +155,11 @@ FUR_API int fur_bulk_run(
 	error = run(t, &bulk, &job);
 	int given_back = result ? fur_struct_give(&out, &job.result, sizeof job.result) : 0;
 	return error ? error : given_back;
+}
+
+FUR_API int fur_bulk_run(fur_thread *t, const struct fur_bulk *bulk, struct fur_bulk_result *result)
+{
+	return bulk_run(t, bulk, result, NULL);
 }
 
 FUR_API int fur_bulk_cancel(fur_heap *heap)

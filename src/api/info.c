@@ -93,7 +93,6 @@ static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
 	s->bulk_commits = arch_load(&heap->htm.bulk.commits);
 	s->bulk_records = arch_load(&heap->htm.bulk.records);
 	s->bulk_again = arch_load(&heap->htm.bulk.again);
-	s->bulk_by_operator = arch_load(&heap->htm.bulk.by_operator);
 	s->readers = ages.readers;
 	s->oldest_reader_ns = ages.oldest_ns;
 }

@@ -6,10 +6,10 @@
  * The records of a portion are mapped and logged while other updates go on, which mark the records
  * that they store to (tx/marks.h).  Then the job takes the publication turn, maps the marked
  * records, and publishes as a serial software update.  Between two portions it rests while others
- * commit.  With an operator, the replayer's process maps most of the records (bulk/windows.h).
+ * commit.  A job's mapper may map records in this thread's place.
  */
 #include "base/error.h"
-#include "bulk/windows.h"
+#include "bulk/job.h"
 #include "durability/durability.h"
 #include "tx/active.h"
 
@@ -22,8 +22,6 @@ enum {
 	MOST_BYTES = 256 * 1024,
 	/* A portion takes at most this part of the log, in which its marked records come twice. */
 	LOG_PART = 4,
-	/* Portions of a window, which an operator maps at a time. */
-	WINDOW_PORTIONS = 4,
 	/* While others commit, the job rests this many times as long as it works.  An update that
 	 * meets a portion's commit makes the next ones run in software instead of in place
 	 * (policy.alone): they must meet few. */
@@ -45,46 +43,35 @@ struct place {
 struct each {
 	struct fur_thread *t;
 	struct bulk_job *job;
-	struct windows *windows; /* NULL: no operator */
-	struct place next;       /* the first record of the next portion */
+	struct place next; /* the first record of the next portion */
 	struct place *places;
-	uint8_t *results;            /* as many as places, job->what->bytes each */
-	uint64_t n, most;            /* records of this portion, and of the next at most */
-	uint64_t ended;              /* transactions that others had ended before the portion */
-	uint64_t by_operator, again; /* of the portion's records: an operator has mapped; of them,
-	                              * those that were marked since */
-	uint64_t worked;             /* ticks for this portion, without the waits for the turn */
+	uint8_t *results; /* as many as places, job->what->bytes each */
+	uint64_t n, most; /* records of this portion, and of the next at most */
+	uint64_t ended;   /* transactions that others had ended before the portion */
+	uint64_t again;   /* of the portion's records: marked since the mapper has mapped them */
+	uint64_t worked;  /* ticks for this portion, without the waits for the turn */
 };
 
 /* ---------------------------------------------------------------- the portion */
 
-/* Take the operator's result for the record, if there is one, unless the record was marked since
- * (plant: each-takes-marked). */
+/* Take the mapper's result for the record, if there is one. */
 static void take_result(struct each *e, struct place *p, bool marked)
 {
-	const uint64_t bytes = e->job->what->bytes;
-	bool changed = false;
-	const uint8_t *from = e->windows ? windows_take(e->windows, &changed) : NULL;
-	p->result = LEFT;
-	if (!from)
-		return;
-	e->by_operator++;
-	e->again += marked;
-	if (marked)
-		return;
-	p->result = changed ? CHANGED : SAME;
-	if (changed)
-		memcpy(e->results + e->n * bytes, from, bytes);
+	struct bulk_mapper *m = e->job->mapper;
+	uint8_t *to = e->results + e->n * e->job->what->bytes;
+	const enum bulk_taken how = m ? m->take(m, marked, to) : BULK_NOT_MAPPED;
+	p->result = how == BULK_CHANGED ? CHANGED : how == BULK_SAME ? SAME : LEFT;
+	e->again += how == BULK_AGAIN;
 }
 
 /* Take the records of the next portion, and their marks back. */
 static void choose(struct each *e)
 {
 	const struct bulk_job *job = e->job;
-	const uint64_t left = e->windows ? windows_left(e->windows) : UINT64_MAX,
+	const uint64_t left = job->mapper ? job->mapper->left : UINT64_MAX,
 	               most = e->most < left ? e->most : left;
 	bool marked = false;
-	e->by_operator = e->again = 0;
+	e->again = 0;
 	for (e->n = 0; e->n < most && e->next.extent < job->n; e->n++) {
 		struct place *p = &e->places[e->n];
 		*p = e->next;
@@ -197,12 +184,10 @@ static void count(struct each *e, uint64_t again)
 	r->records += e->n;
 	r->changed += changed;
 	r->again += again + e->again;
-	r->by_operator += e->by_operator;
 	r->updates++;
 	arch_fetch_add(&sums->commits, 1);
 	arch_fetch_add(&sums->records, changed);
 	arch_fetch_add(&sums->again, again + e->again);
-	arch_fetch_add(&sums->by_operator, e->by_operator);
 	if (pause < r->pause_ns)
 		return;
 	r->pause_ns = pause;
@@ -274,7 +259,7 @@ static int rest(struct each *e)
 static int run_portion(struct each *e)
 {
 	struct bulk_job *job = e->job;
-	int error = e->windows ? windows_next(e->windows) : 0;
+	int error = job->mapper ? job->mapper->next(job->mapper) : 0;
 	if (error)
 		return error;
 	choose(e);
@@ -312,29 +297,16 @@ static uint64_t most_records(const struct fur_thread *t, const struct bulk_job *
 	return most ? most : 1;
 }
 
-/* The operator's results need a block. */
-static int run_with_operator(struct each *e)
-{
-	struct windows windows;
-	int error = windows_begin(&windows, e->t, e->job, WINDOW_PORTIONS * e->most);
-	if (error)
-		return error;
-	e->windows = &windows;
-	error = run(e);
-	e->windows = NULL;
-	const int later = windows_end(&windows);
-	return error ? error : later;
-}
-
 static int make_and_run(struct each *e)
 {
-	const struct bulk_job *job = e->job;
-	int error = job->what->operator_name ? errand_check(e->t, job) : 0;
+	struct bulk_mapper *m = e->job->mapper;
+	int error = m ? m->begin(m, e->t, e->job, e->most) : 0;
 	if (!error)
 		error = bulk_make_marks(e->t, e->job);
-	if (error)
-		return error;
-	return job->what->operator_name ? run_with_operator(e) : run(e);
+	if (!error)
+		error = run(e);
+	const int later = m ? m->end(m) : 0;
+	return error ? error : later;
 }
 
 int bulk_each(struct fur_thread *t, struct bulk_job *job)

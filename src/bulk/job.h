@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job.h - updates of very many records next to short ones.  This file and errand.h are the contract
- * of src/bulk; docs/bulk.md has the protocol.
+ * job.h - updates of very many records next to short ones.  The contract of src/bulk; docs/bulk.md
+ * has the protocol.
  *
  *   INV-BU4  The results of a bulk update, and the table that names them, are durable before its
  *            marker.  Until the update is replayed, no other thread writes to their block; and the
@@ -28,8 +28,42 @@ struct bulk_place {
 	uint64_t extent, k;
 };
 
+struct bulk_block;
+struct bulk_job;
+
+/* What bulk_mapper.take() has done with a record. */
+enum bulk_taken {
+	BULK_NOT_MAPPED, /* the mapper has no result, nor for any later record */
+	BULK_AGAIN,      /* the record was marked since: its result is out of date */
+	BULK_SAME,       /* the mapper leaves the record as it is */
+	BULK_CHANGED     /* the result is where the caller wanted it */
+};
+
+/* Maps records in place of the thread that runs the job, as an experiment may.  fur_bulk_run() has
+ * none.  All functions are called by that thread, between bulk_enter() and bulk_leave(). */
+struct bulk_mapper {
+	/* Before updates set marks, and before anything is changed.  EACH: for portions of up to
+	 * `most` records.  The caller calls end() after it, also after an error. */
+	int (*begin)(struct bulk_mapper *self, struct fur_thread *t, struct bulk_job *job,
+	        uint64_t most);
+	/* WHOLE, while updates set marks: map each record to `block`, whose rows are written, and
+	 * count the changed ones.  Results and changed bits are written back later (INV-BU4).
+	 * *mapped: false: what it has left in the block counts for nothing.  On return no other
+	 * process stores to the block. */
+	int (*whole)(struct bulk_mapper *self, const struct bulk_block *block, uint64_t *changed,
+	        bool *mapped);
+	/* EACH, while updates set marks: before each portion.  Sets `left`. */
+	int (*next)(struct bulk_mapper *self);
+	/* EACH: copy the result for the next record to `to`, unless the record was `marked`. */
+	enum bulk_taken (*take)(struct bulk_mapper *self, bool marked, uint8_t *to);
+	/* When updates no longer set marks. */
+	int (*end)(struct bulk_mapper *self);
+	uint64_t left; /* EACH: records that the portion may have */
+};
+
 struct bulk_job {
 	const struct fur_bulk *what;
+	struct bulk_mapper *mapper;  /* NULL: this thread maps all records */
 	uint8_t *heap;               /* where it begins in this process's memory */
 	struct bulk_extent *extents; /* [n], in the order of their addresses */
 	uint64_t n, records;
@@ -127,7 +161,7 @@ FUR_MUST_USE int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bu
 int bulk_block_give(struct fur_thread *t, const struct bulk_block *block);
 /* Write the row of `count` records of an extent from `k` on.  Its changed bits, which become 0, and
  * its results begin at `at`, an offset of the heap.  The place of the first result gets the number
- * of the first record, for an operator.  Returns where the results end. */
+ * of the first record, for a mapper.  Returns where the results end. */
 uint64_t bulk_write_row(const struct fur_thread *t, const struct bulk_job *job,
         struct media_bulk_row *row, uint64_t extent, uint64_t k, uint64_t count, uint64_t at);
 /* Replay everything that this thread has committed.  Errors: those of durability_replay(). */

@@ -3,13 +3,12 @@
  * whole.c - bulk updates that are atomic as a whole.
  *
  * Passes over the records, while short updates go on: the first over all records, each later one
- * over those that were marked meanwhile (tx/marks.h).  With an operator, the replayer's process
- * makes the first pass (bulk/errand.h).  The results go to a block of the heap, in
- * the file alone.  When few records are marked, the job takes the publication turn, maps these, and
- * publishes as a serial software update, whose record names the block.
+ * over those that were marked meanwhile (tx/marks.h).  A job's mapper may make the first pass.
+ * The results go to a block of the heap, in the file alone.  When few records are marked, the job
+ * takes the publication turn, maps these, and publishes as a serial software update, whose record
+ * names the block.
  */
 #include "base/error.h"
-#include "bulk/errand.h"
 #include "bulk/job.h"
 #include "durability/durability.h"
 #include "tx/active.h"
@@ -277,7 +276,6 @@ static int commit(struct whole *w)
 	arch_fetch_add(&t->htm->bulk.commits, 1);
 	arch_fetch_add(&t->htm->bulk.records, w->changed);
 	arch_fetch_add(&t->htm->bulk.again, w->job->result.again);
-	arch_fetch_add(&t->htm->bulk.by_operator, w->job->result.by_operator);
 	/* For fur_options.dram_bytes, it counts as an update with an entry for each page. */
 	after_update_call(t, w->block.bytes / MEDIA_ENTRY_MAX);
 	return 0;
@@ -297,48 +295,27 @@ static int map_until_few(struct whole *w)
 	return error ? error : drain_results(w);
 }
 
-/* Let the commit find the pages private to which it will store, and count the changed records. */
-static void take_over(struct whole *w)
+/* The first pass, by the mapper if there is one.  If that gives up, this thread begins anew. */
+static int map_first(struct whole *w)
 {
-	for (uint64_t i = 0; i < w->job->n; i++) {
-		const uint64_t count = w->job->extents[i].count, *bits = changed_bits(w, i);
-		for (uint64_t k = 0; k < count; k += 64) {
-			const uint64_t word = arch_load(&bits[k / 64]);
-			w->changed += (unsigned)__builtin_popcountll(word);
-			if (word)
-				bulk_touch(w->t, w->job, i, k, k + 64 < count ? k + 64 : count);
-		}
-	}
-	w->job->result.by_operator = w->job->records;
-	w->job->result.passes++;
-}
-
-/* The first pass, by the operator.  If the replayer dies, this thread begins anew. */
-static int map_by_operator(struct whole *w)
-{
+	struct bulk_mapper *m = w->job->mapper;
 	bool mapped = false;
-	int error = errand_settle(w->t, w->job);
-	if (error)
-		return error;
-	const struct errand_work all = {
-	        w->block.offset, w->block.bytes, w->job->n, w->job->records};
-	const struct errand asked = errand_ask(w->t, w->job, &all);
-	error = errand_wait(w->t, w->job, asked, &mapped);
-	errand_stop(w->t, asked);
+	const int error = m ? m->whole(m, &w->block, &w->changed, &mapped) : 0;
 	if (error)
 		return error;
 	if (mapped) {
-		take_over(w);
+		w->job->result.passes++;
 		return 0;
 	}
-	write_rows(w);
+	if (m) /* it may have stored to the block */
+		write_rows(w);
 	return map_all(w);
 }
 
 /* While updates set marks. */
 static int map_and_commit(struct whole *w)
 {
-	int error = w->job->what->operator_name ? map_by_operator(w) : map_all(w);
+	int error = map_first(w);
 	if (!error)
 		error = map_until_few(w);
 	return error ? error : commit(w);
@@ -346,9 +323,7 @@ static int map_and_commit(struct whole *w)
 
 static int run(struct whole *w)
 {
-	int error = w->job->what->operator_name ? errand_check(w->t, w->job) : 0;
-	if (!error)
-		error = bulk_make_marks(w->t, w->job);
+	int error = bulk_make_marks(w->t, w->job);
 	if (error)
 		return error;
 	w->todo = calloc(w->job->records / 64 + 1, sizeof *w->todo);
@@ -369,10 +344,15 @@ static int run(struct whole *w)
 int bulk_whole(struct fur_thread *t, struct bulk_job *job)
 {
 	struct whole w = {.t = t, .job = job};
+	struct bulk_mapper *m = job->mapper;
 	int error = bulk_enter(t);
 	if (error)
 		return error;
-	error = run(&w);
+	error = m ? m->begin(m, t, job, job->records) : 0;
+	if (!error)
+		error = run(&w);
+	const int later = m ? m->end(m) : 0;
+	error = error ? error : later;
 	free(job->marks);
 	free(w.todo);
 	bulk_leave(t);

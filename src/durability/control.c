@@ -150,10 +150,6 @@ void control_reset(struct durability *d)
 	 * count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
 	c->preload.known = 0;
-	/* INV-OP1: another number, so no replayer goes on with what an earlier program has asked
-	 * for. */
-	arch_store_release(&c->errand.request,
-	        errand_request(errand_number(arch_load(&c->errand.request)) + 1, ERRAND_NONE));
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
 	arch_store_release(&c->tail, ring_tail(d));

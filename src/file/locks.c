@@ -16,7 +16,7 @@
 
 static int lock_call(int fd, int command, short type, enum heap_lock byte, struct flock *lock)
 {
-	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_WORKING);
+	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_LAB);
 	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 	int failed;
 	/* On a network file system, or with FUSE, also the calls that do not wait for the lock.

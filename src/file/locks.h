@@ -12,6 +12,8 @@
  *                          that right and sees this lock held may replay the log as a living
  *                          process writes it
  *
+ * The next byte, HEAP_LOCK_LAB, is for programs of lab/: libfur never looks at it.
+ *
  * These are write locks.  A process that may only read the file can take read locks on it, and a
  * read lock makes the kernel refuse every write lock.  So a read lock is no sign of a living worker
  * or replayer (heap_lock_held() does not see it).  It cannot keep a working process from replaying
@@ -27,7 +29,8 @@ enum heap_lock {
 	HEAP_LOCK_WORKER = 0,
 	HEAP_LOCK_REPLAYER = 1,
 	HEAP_LOCK_REPLAY = 2,
-	HEAP_LOCK_WORKING = 3
+	HEAP_LOCK_WORKING = 3,
+	HEAP_LOCK_LAB = 4
 };
 
 /* Take a byte's lock, or tell in the message who has it; HEAP_LOCK_NONE: do nothing.  Waits up to

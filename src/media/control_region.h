@@ -24,50 +24,6 @@ struct control_preload {
 };
 _Static_assert(sizeof(struct control_preload) == 64, "");
 
-/* The errand: what a bulk update asks the replayer for, and how far that is (bulk/errand.h has the
- * protocol). */
-enum { ERRAND_NAME_BYTES = 64, ERRAND_ARG_BYTES = 2048, ERRAND_SAYS_BYTES = 512 };
-/* What control_errand.request has next to the number. */
-enum errand_state {
-	ERRAND_NONE,
-	ERRAND_ASKED,
-	ERRAND_RUNS,
-	ERRAND_DONE,
-	/* `code` and `says` tell why; code 0: the replayer stopped, and the program maps all */
-	ERRAND_REFUSED,
-	ERRAND_STATES
-};
-
-static inline uint64_t errand_request(uint64_t number, enum errand_state state)
-{
-	return number * ERRAND_STATES + state;
-}
-static inline uint64_t errand_number(uint64_t request)
-{
-	return request / ERRAND_STATES;
-}
-static inline enum errand_state errand_state(uint64_t request)
-{
-	return (enum errand_state)(request % ERRAND_STATES);
-}
-
-/* Owners: bulk/{errand,operate}.c, replayer/operating.c, durability/control.c. */
-struct control_errand {
-	/* The number of the request, which only grows, and enum errand_state */
-	uint64_t request;
-	uint64_t done;  /* records, by the replayer */
-	uint32_t asked; /* the replayer's futex: counts requests */
-	uint32_t moved; /* the program's futex: counts what the replayer has done */
-	/* The replayer's process, if that has operators; its lock tells whether it lives */
-	uint64_t operators_pid;
-	/* The rest is the request's.  `opened`: control.opened, of the program that asks */
-	uint32_t opened, arg_bytes;
-	uint64_t block, block_bytes, rows, records; /* where the results go */
-	int64_t code;                               /* refused: FUR_E*, and the message */
-	char name[ERRAND_NAME_BYTES], says[ERRAND_SAYS_BYTES];
-	uint8_t arg[ERRAND_ARG_BYTES] __attribute__((aligned(16)));
-};
-
 /* Position in one thread's log: everything below it is replayed.
  * Owners: durability/control.c, replay/replay.c. */
 struct control_log {
@@ -96,15 +52,13 @@ struct control {
 	/* Since the heap was opened, by either process; they change under the right to replay */
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
-	/* Zero in a file of an older library; it does not know it, and leaves it alone.
-	 * Owners: bulk/{errand,operate}.c, replayer/operating.c, durability/control.c. */
-	struct control_errand errand ARCH_PADDED;
-	uint8_t gap[4096 - 26 * ARCH_PAD - 64] ARCH_PADDED;
+	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it. */
+	uint8_t reserved[4096 - 512 - 64] ARCH_PADDED;
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
-_Static_assert(offsetof(struct control, errand) == 512, "older files have zeros there");
+_Static_assert(offsetof(struct control, reserved) == 512, "older files have zeros there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");

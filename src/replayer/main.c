@@ -7,7 +7,6 @@
 #include "base/standard_files.h"
 #include "base/system.h"
 #include "replay/preload.h"
-#include "replayer/operators.h"
 #include "replayer/privileges.h"
 #include "replayer/serve.h"
 
@@ -35,7 +34,6 @@ struct arguments {
 	const char *heap;
 	bool once, status, quiet;
 	struct replay_options replay;
-	struct server_operators operators;
 };
 
 static uint32_t option_number(const struct argp_state *state, const char *option, const char *text,
@@ -61,11 +59,6 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
-	case 'O':
-		if (a->operators.n == sizeof a->operators.files / sizeof a->operators.files[0])
-			argp_error(state, "--operators %s: %zu files at most", arg, a->operators.n);
-		a->operators.files[a->operators.n++] = arg;
-		return 0;
 	case 't':
 		a->replay.threads = option_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
 		return 0;
@@ -81,8 +74,6 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "HEAP is missing");
 		if (a->once && a->status)
 			argp_error(state, "--once and --status: one at a time");
-		if (a->operators.n && (a->once || a->status))
-			argp_error(state, "--operators: not with --once or --status");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -98,12 +89,6 @@ static const struct argp_option options[] = {
                 "how many entries ahead to prefetch memory: N or sequential:N, with each entry; "
                 "batch:N, N entries at a time; 0: no prefetching; auto, the default: as many as a "
                 "measurement during the first replays shows to be best",
-                0},
-        {"operators", 'O', "FILE", 0,
-                "a shared object with operators for fur_bulk_run(), which belongs to root or to "
-                "the user "
-                "that fur-replayer runs as, and which only its owner may write; several times for "
-                "several files",
                 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
@@ -179,51 +164,29 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
-/* The server has ended with an error: one line is enough, if the operators' thread also meets a
- * truncated file before it is stopped. */
-static volatile sig_atomic_t told;
-
 /* The file became shorter while it was mapped, or cannot be read. */
-static void file_lost(void)
+static void file_lost(int number, siginfo_t *info, void *context)
 {
 	static const char text[] = "fur-replayer: the heap file can no longer be read "
 	                           "(truncated, or a failing disk): restore it from a copy\n";
-	if (!told)
+	(void)context;
+	if (info->si_code > 0) { /* not by kill(): there is an address */
 		system_print(STDERR_FILENO, text);
-	_exit(EXIT_BAD_DATA);
-}
-
-/* Handle SIGBUS, and with operators the other signals of a crash. */
-static void on_crash(int number, siginfo_t *info, void *context)
-{
-	const bool sent = info->si_code <= 0; /* by kill(): there is no address */
-	const bool bus = number == SIGBUS && !sent;
-	if (!sent && (!bus || !server_maps(server, info->si_addr)))
-		operators_crashed(number, info, context);
-	if (bus)
-		file_lost();
-	/* Not an operator's: the processor raises it again, and the process dies of it.  A signal
-	 * that was sent comes once: without raise(), only the next crash would end the process. */
+		_exit(EXIT_BAD_DATA);
+	}
 	signal(number, SIG_DFL);
-	if (sent)
-		raise(number);
+	raise(number);
 }
 
-static void handle_signals(bool operators)
+static void handle_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_stop_signal};
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
 	action.sa_handler = NULL;
-	action.sa_sigaction = on_crash;
-	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	action.sa_sigaction = file_lost;
+	action.sa_flags = SA_SIGINFO;
 	sigaction(SIGBUS, &action, NULL);
-	if (!operators)
-		return;
-	sigaction(SIGSEGV, &action, NULL);
-	sigaction(SIGFPE, &action, NULL);
-	sigaction(SIGILL, &action, NULL);
-	sigaction(SIGTRAP, &action, NULL); /* __builtin_trap() on some processors */
 }
 
 static void say_recovered(void *self, const struct replay_result *result)
@@ -257,25 +220,21 @@ static void say_detached(void *self)
 static int run_server(struct arguments *a, int fd)
 {
 	const struct server_events events = {say_recovered, say_attached, say_detached, a};
-	int error = server_start(fd, a->heap, &a->replay, &a->operators, &events, &server);
+	int error = server_start(fd, a->heap, &a->replay, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);
-	handle_signals(a->operators.n != 0);
+	handle_signals();
 	if (!a->quiet)
 		printf("%s: waiting for work\n", a->heap);
 	fflush(stdout);
 	sd_notifyf(0, "READY=1\nSTATUS=waiting for a process to open the heap");
 	error = server_run(server);
-	told = error != 0;
 	sd_notifyf(0, "STOPPING=1");
 	int status = error ? fail_with(a->heap, error) : EXIT_SUCCESS;
 	/* From here on a signal must not reach the server, which server_end() frees. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	if (!server_end(server)) {
-		fflush(stdout);
-		_exit(status);
-	}
+	server_end(server);
 	return status;
 }
 

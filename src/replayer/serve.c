@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * serve.c - two threads, the watch and the server; a third one with operators (operating.c).
+ * serve.c - two threads, the watch and the server.
  *
  * The watch sleeps until it gets the worker's lock.  So it learns without polling that the worker
  * has ended, for whatever reason.  Then it sleeps until the next worker opens the heap.
@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/thread.h"
-#include "replayer/operating.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,13 +24,11 @@ struct server {
 	struct heap_file file;
 	struct durability d;
 	struct server_events events;
-	struct turns turns;
-	struct operating operating;
 	pthread_t watch;
 	uint32_t ended;  /* workers whose end the watch has seen */
 	uint32_t opened; /* control->opened when a worker was last announced */
 	uint32_t stopping;
-	/* errno of a lock call that failed in another thread, or 0 */
+	/* errno of a lock call that failed in the watch, or 0 */
 	uint32_t watch_error;
 	bool working;  /* a worker has been announced */
 	bool watching; /* the watch runs */
@@ -160,12 +157,9 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	int error = file_still_there(s);
 	if (error)
 		return error;
-	turns_take(&s->turns); /* INV-S5 */
 	error = control_take_unless(&s->d, &s->stopping);
-	if (error) {
-		turns_give(&s->turns);
+	if (error)
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
-	}
 	uint64_t tail = ring_tail(&s->d);
 	worker_announce(s);
 	if (ended != *seen) {
@@ -177,7 +171,6 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	*replayed = ring_tail(&s->d) - tail;
 	if (control_give_back(&s->d) && !error)
 		error = heap_lock_failed(errno);
-	turns_give(&s->turns);
 	return error;
 }
 
@@ -232,7 +225,7 @@ static int take_heap(struct server *s, int fd, const char *path)
 	return error;
 }
 
-static int start_threads(struct server *s)
+static int start_watch(struct server *s)
 {
 	/* Read `opened` before the watch starts, so that every worker that opens the heap from now
 	 * on is announced. */
@@ -248,15 +241,11 @@ static int start_threads(struct server *s)
 	if (error)
 		return error;
 	s->watching = true;
-	s->operating.d = &s->d;
-	s->operating.turns = &s->turns;
-	s->operating.lock_error = &s->watch_error;
-	return operating_start(&s->operating);
+	return 0;
 }
 
 int server_start(int fd, const char *path, const struct replay_options *replay,
-        const struct server_operators *operators, const struct server_events *events,
-        struct server **out)
+        const struct server_events *events, struct server **out)
 {
 	struct server *s = calloc(1, sizeof *s);
 	*out = NULL;
@@ -264,8 +253,6 @@ int server_start(int fd, const char *path, const struct replay_options *replay,
 		close(fd);
 		return fur_fail(FUR_ENOMEM, "no memory for the replayer: free some memory");
 	}
-	pthread_mutex_init(&s->turns.mutex, NULL);
-	pthread_cond_init(&s->turns.changed, NULL);
 	int error = take_heap(s, fd, path);
 	if (error) {
 		free(s);
@@ -274,37 +261,24 @@ int server_start(int fd, const char *path, const struct replay_options *replay,
 	s->d.replays_for_worker = true;
 	s->d.replay_options = *replay;
 	s->events = *events;
-	if (operators->n)
-		error = operators_load(operators->files, operators->n, &s->operating.operators);
-	if (!error)
-		error = start_threads(s);
+	error = start_watch(s);
 	if (error)
-		(void)server_end(s);
+		server_end(s);
 	else
 		*out = s;
 	return error;
 }
 
-bool server_end(struct server *s)
+void server_end(struct server *s)
 {
-	if (s->operating.d && !operating_stop(&s->operating))
-		return false;
 	if (s->watching) {
 		pthread_cancel(s->watch);
 		pthread_join(s->watch, NULL);
 		s->d.control->replayer_pid = 0;
 	}
-	operators_unload(s->operating.operators);
 	durability_detach(&s->d);
 	heap_close_file(&s->file);
 	free(s);
-	return true;
-}
-
-bool server_maps(const struct server *s, const void *address)
-{
-	const uintptr_t at = (uintptr_t)address, from = (uintptr_t)s->file.super;
-	return at >= from && at - from < s->file.file_bytes;
 }
 
 /* ------------------------------------------------------------------ status */

@@ -4,8 +4,8 @@
  * while transactions run.  When that process has died, the replayer brings the heap up to date,
  * marks it closed, and waits for the next process.
  *
- * With operating.h and operators.h it is the contract of src/replayer: the program fur-replayer,
- * which replays alongside a process and after it.
+ * The contract of src/replayer: the program fur-replayer, which replays alongside a process and
+ * after it.
  *
  *   INV-S1  A heap has at most one replayer (HEAP_LOCK_REPLAYER).
  *   INV-S2  The replayer may die at any instant.  The worker sees from the lock that it has died,
@@ -33,18 +33,10 @@ struct server_events {
 	void *self;
 };
 
-/* The files of operators (replayer/operators.h). */
-struct server_operators {
-	const char *files[64];
-	size_t n;
-};
-
 /* Become the replayer of the heap that is open as `fd`, which belongs to the server, even after an
- * error.  `path` is for messages.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer;
- * those of operators_load(). */
+ * error.  `path` is for messages.  Errors: as fur_open(); FUR_EBUSY if the heap has a replayer. */
 FUR_MUST_USE int server_start(int fd, const char *path, const struct replay_options *replay,
-        const struct server_operators *operators, const struct server_events *events,
-        struct server **server);
+        const struct server_events *events, struct server **server);
 
 /* Replay until server_stop() is called, or the file is removed (FUR_ENOENT).  Errors: FUR_ECORRUPT,
  * FUR_EIO, FUR_ESYS. */
@@ -53,12 +45,7 @@ FUR_MUST_USE int server_run(struct server *server);
 /* Make server_run() return after the current replay.  Async-signal-safe. */
 void server_stop(struct server *server);
 
-/* False: an operator does not return.  Then nothing is freed, and the process must end by
- * _exit(). */
-bool server_end(struct server *server);
-
-/* Is the address in the heap's file?  Async-signal-safe. */
-bool server_maps(const struct server *server, const void *address);
+void server_end(struct server *server);
 
 /* The processes that work on a heap, and the work left to the replayer.  server_status() writes
  * nothing and takes no lock, so all of it may be out of date.  It closes `fd`. */

@@ -6,7 +6,7 @@
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
  *               [--grow] [--copier PATH] [--recovery own|once|daemon]
- *               [--preload HOW] [--operators FILE.so]
+ *               [--preload HOW] [--fur-operators PATH --operators FILE.so]
  *               [--plant none|ack-early|lose-marker|flip-log|old-copy]
  *     kill-test --replayer PATH --copier PATH --matrix [--kills 10000] [--seed N]
  *               [--operators FILE.so] [--sync-directory DIR]
@@ -19,8 +19,9 @@
  *                      both are killed, it is stopped for a while, and a second one is refused.
  *                      --daemon means the same.
  *   --preload HOW      passed to the fur-replayers; without it each gets the next of four ways.
- *   --operators FILE   the fur-replayer of --recovery daemon has these operators, and the bulk
- *                      updates are theirs, in the middle of all the other work.
+ *   --operators FILE   a fur-operators beside the fur-replayer of --recovery daemon has these
+ *                      operators, and the bulk updates are theirs, in the middle of all the other
+ *                      work.  In builds with -Dlab=true.
  *   --small-log        so little log and so few ring slots that replay never rests.
  *   --large            every third update also replaces a block of 6 KiB, or of 24 KiB, whose
  *                      contents are not logged.
@@ -50,9 +51,9 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, copier, operators, plant = "none", pm = "emulated",
-	                                         isolation = "opacity", recovery = "once",
-	                                         preload = "each", directory = "/dev/shm";
+	std::string replayer, copier, fur_operators, operators,
+	        plant = "none", pm = "emulated", isolation = "opacity", recovery = "once",
+	        preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
 	uint64_t seed = 1, dram_bytes = 256 << 10; /* of 4 MiB: pages come and go */
 	bool small_log = false, large = false, late = false, churn = false, grow = false;
@@ -76,8 +77,10 @@ struct Settings {
 		       preload + (small_log ? " --small-log" : "") + (large ? " --large" : "") +
 		       (late ? " --late" : "") + (churn ? " --churn" : "") +
 		       (grow ? " --grow" : "") + (copier.empty() ? "" : " --copier " + copier) +
-		       (operators.empty() ? "" : " --operators " + operators) + " --plant " +
-		       plant + " --directory " + directory;
+		       (operators.empty() ? ""
+		                          : " --fur-operators " + fur_operators + " --operators " +
+		                                    operators) +
+		       " --plant " + plant + " --directory " + directory;
 	}
 };
 
@@ -92,6 +95,7 @@ public:
 	}
 	~Killer()
 	{
+		stop_mapper();
 		stop_daemon(SIGKILL);
 		unlink(path_.c_str());
 		unlink(copy_path().c_str());
@@ -168,7 +172,8 @@ private:
 
 	void begin_heap()
 	{
-		stop_daemon(SIGKILL); /* it serves the old file */
+		stop_mapper(); /* it serves the old file */
+		stop_daemon(SIGKILL);
 		unlink(path_.c_str());
 		updates_ += expected_.updates();
 		expected_ = crash::Expected(s_.seed, s_.parts());
@@ -250,7 +255,42 @@ private:
 
 	void start_daemon()
 	{
-		daemon_ = s_.has_operators() ? start({"--operators", s_.operators}) : start({});
+		daemon_ = start({});
+		start_mapper();
+	}
+	void start_mapper()
+	{
+		if (s_.has_operators() && !mapper_)
+			mapper_ = run(s_.fur_operators,
+			        {"--quiet", "--operators", s_.operators, path_}, false);
+	}
+	/* fur-operators beside the daemon fares as badly, and holds the right to replay as well. */
+	void disturb_mapper()
+	{
+		start_mapper();
+		if (!mapper_)
+			return;
+		switch (random_() % 4) {
+		case 0: stop_mapper(); break;
+		case 1:
+			stop_mapper();
+			start_mapper();
+			break;
+		case 2:
+			kill(mapper_, SIGSTOP);
+			usleep(static_cast<useconds_t>(random_() % 10000));
+			kill(mapper_, SIGCONT);
+			break;
+		default: break;
+		}
+	}
+	void stop_mapper()
+	{
+		if (!mapper_)
+			return;
+		kill(mapper_, SIGKILL);
+		waitpid(mapper_, nullptr, 0);
+		mapper_ = 0;
 	}
 
 	std::string copy_path() const
@@ -322,6 +362,7 @@ private:
 			start_daemon();
 		for (uint64_t times = random_() % 3; times > 0 && daemon_; times--) {
 			usleep(static_cast<useconds_t>(random_() % 10000));
+			disturb_mapper();
 			switch (random_() % 4) {
 			case 0: stop_daemon(SIGKILL); break;
 			case 1:
@@ -549,7 +590,7 @@ private:
 	uint64_t size_ = 0, updates_ = 0, by_operator_ = 0; /* of the heap; of earlier heaps */
 	bool closes_ = false;        /* the last process has closed the heap */
 	bool copies_itself_ = false; /* not by fur-copy */
-	pid_t daemon_ = 0, copier_ = 0;
+	pid_t daemon_ = 0, mapper_ = 0, copier_ = 0;
 };
 
 /* ------------------------------------------------------------------ matrix */
@@ -628,6 +669,7 @@ int main(int argc, char **argv)
 	        .one_of({"own", "once", "daemon"});
 	line.option(
 	        "--preload", s.preload, "how the fur-replayers preload; each: in turns every way");
+	line.option("--fur-operators", s.fur_operators, "the fur-operators that loads --operators");
 	line.option("--operators", s.operators,
 	        "--recovery daemon: a shared object with the operator of the bulk updates");
 	line.flag("--daemon", daemon, "--recovery daemon");

@@ -35,6 +35,9 @@
 #include <string>
 #include <sys/mman.h>
 #include <vector>
+#ifdef FUR_LAB
+#include "lab_bulk.h"
+#endif
 
 namespace crash
 {
@@ -49,7 +52,7 @@ enum Parts : unsigned {
 	GROWTH = 16,
 	CONTAINERS = 32,
 	BULK = 64,
-	OPERATORS = 128, /* those of BULK by an operator, while a replayer has it */
+	OPERATORS = 128, /* those of BULK by an operator of lab/, while a process has it */
 	LATE = 256
 };
 enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
@@ -259,19 +262,19 @@ inline uint64_t set_round(fur_thread *self, uint64_t *words, uint64_t n, uint64_
 	job.extents = &all;
 	job.n = 1;
 	job.atomic = atomic;
-	fur_bulk_result result{};
-	result.size = sizeof result;
+	uint64_t mapped = 0;
 	int error = FUR_ENOENT;
-	if (by_operator) {
-		job.operator_name = "set_round";
-		job.arg_bytes = sizeof round;
-		error = fur_bulk_run(self, &job, &result);
-		job.operator_name = nullptr;
-	}
-	if (error == FUR_ENOENT) /* no replayer at this moment */
-		error = fur_bulk_run(self, &job, &result);
+#ifdef FUR_LAB
+	const lab_operator_call call = {"set_round", &round, sizeof round};
+	if (by_operator)
+		error = lab_bulk_run(self, &job, &call, nullptr, &mapped);
+#else
+	(void)by_operator;
+#endif
+	if (error == FUR_ENOENT) /* no such process at this moment */
+		error = fur_bulk_run(self, &job, nullptr);
 	fur::check(error);
-	return result.by_operator;
+	return mapped;
 }
 
 /* The next bulk updates. */

@@ -163,7 +163,7 @@ def diff_of(source: str, planted: str) -> str:
 
 def record(name: str) -> None:
     changed = subprocess.run(
-        ["git", "diff", "--name-only", "--", "src", KERNELS],
+        ["git", "diff", "--name-only", "--", "src", "lab", KERNELS],
         cwd=ROOT,
         check=True,
         capture_output=True,
@@ -171,7 +171,7 @@ def record(name: str) -> None:
     ).stdout.split()
     if len(changed) != 1:
         sys.exit(
-            f"--record: one changed file below src or {KERNELS} is needed, and `git diff` has "
+            f"--record: one changed file below src, lab or {KERNELS} is needed, and `git diff` has "
             f"{len(changed)}"
         )
     if not changed[0].endswith(".c"):

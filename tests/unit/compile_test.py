@@ -107,15 +107,6 @@ cases = [
         False,
     ),
     ("the bulk updates' header alone", "#include <fur_bulk.h>\n", True),
-    (
-        "operators",
-        "#include <fur_operator.h>\n"
-        "static bool one(void *c, size_t b, uint64_t n, void *a)\n"
-        "{ return c == a && b == n; }\n"
-        'static const struct fur_operator all[] = {{"one", one}};\n'
-        "FUR_OPERATORS(all)\n",
-        True,
-    ),
     ("the maps' header alone", "#include <fur_map.h>\n", True),
     ("reading a map in both transactions", READ_MAP % ("fur_ro", "fur_update", "at"), True),
     ("reading a map without a transaction", READ_MAP % ("fur_heap", "fur_update", "at"), False),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """fur-replayer works as the owner of the heap when root starts it; it refuses the heaps that
-fur_open refuses; systemd accepts its unit, and the drop-in of docs/replayer.md for operators, whose
-command line serves a heap.
+fur_open refuses; systemd accepts its unit, and the drop-in of docs/replayer.md, whose command line
+serves a heap.
 
-    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT OPERATORS.so DOCS/replayer.md SWAPPED-PATH.so
+    owner_test.py FUR_REPLAYER UNCLOSED_HEAP UNIT DOCS/replayer.md SWAPPED-PATH.so
 
 Without SWAPPED-PATH.so ("") no path changes while fur-replayer looks at it.
 """
@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-replayer, unclosed_heap, unit, operators, page = [os.path.abspath(path) for path in sys.argv[1:6]]
-swapped_path = sys.argv[6]
+replayer, unclosed_heap, unit, page = [os.path.abspath(path) for path in sys.argv[1:5]]
+swapped_path = sys.argv[5]
 NOBODY, SOMEBODY = 65534, 12345
 PATIENCE_S = 60
 
@@ -75,25 +75,16 @@ def make(heap, owner):
     os.chown(heap, owner, owner)
 
 
-def operators_of(place, owner):
-    copy = os.path.join(place, f"operators-of-{owner}.so")
-    shutil.copyfile(operators, copy)
-    os.chown(copy, owner, owner)
-    return copy
-
-
-def serves(*args, expected, user=None, **swap):
+def serves(*args, expected, **swap):
     """Start fur-replayer, and end it.  It serves the file that was `expected` before it started, as
-    that file's owner or as `user`, and has loaded the operators that are given."""
+    that file's owner."""
     file = os.stat(expected)
-    become = user is not None
-    user = file.st_uid if user is None else user
+    user = file.st_uid
     daemon = subprocess.Popen(
         [replayer, *args],
         stdout=subprocess.PIPE,
         text=True,
         env=dict(os.environ, **swap),
-        preexec_fn=(lambda: os.setresuid(user, user, user)) if become else None,
     )
     assert daemon.stdout
     assert "waiting for work" in daemon.stdout.readline(), args
@@ -101,49 +92,20 @@ def serves(*args, expected, user=None, **swap):
     opened = [os.stat(directory + fd) for fd in os.listdir(directory)]
     assert any(os.path.samestat(file, one) for one in opened), (args, swap)
     assert ids(status_of(daemon.pid)["Uid"]) == [user] * 4, (args, swap)
-    with open(f"/proc/{daemon.pid}/maps") as maps:
-        loaded = "operators-of-" in maps.read()
-    assert loaded == ("--operators" in args), args
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait() == 0
 
 
-def foreign_operators(place):
-    """Operators belong to root or to the process's own user, not to the heap's (INV-OP4)."""
-    heap = os.path.join(place, "foreign")
-    of = {owner: operators_of(place, owner) for owner in (0, NOBODY, SOMEBODY)}
-    make(heap, NOBODY)
-    os.chmod(heap, 0o666)
-    for owner in (0, NOBODY):
-        serves("--operators", of[owner], heap, expected=heap)
-    said = run(replayer, "--operators", of[SOMEBODY], heap, status=1)
-    assert f"belongs to user {SOMEBODY}, and fur-replayer runs as user {NOBODY}" in said, said
-    for owner in (0, SOMEBODY):
-        serves("--operators", of[owner], heap, expected=heap, user=SOMEBODY)
-    done = subprocess.run(
-        [replayer, "--operators", of[NOBODY], heap],
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=PATIENCE_S,
-        preexec_fn=lambda: os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY),
-    )
-    assert done.returncode == 1 and f"runs as user {SOMEBODY}: give" in done.stderr, done
-    # What stays root runs nothing of others.
-    make(heap + "-of-root", 0)
-    said = run(replayer, "--operators", of[NOBODY], heap + "-of-root", status=1)
-    assert "runs as user 0: give" in said, said
-
-
 def swapped(place):
     """Somebody changes what the path leads to while fur-replayer starts (INV-OW1)."""
-    of = operators_of(place, NOBODY)
     heap, other = os.path.join(place, "swapped"), os.path.join(place, "other")
     # The file is away at the first look, and back at the next one.
     make(heap, NOBODY)
     with_file_away = dict(
         os.environ, LD_PRELOAD=swapped_path, SWAP_PATH=heap, SWAP_AWAY=heap + "-away"
     )
-    for options in (["--operators", of], ["--once"], ["--status"]):
+    options: list[str]
+    for options in ([], ["--once"], ["--status"]):
         done = subprocess.run(
             [replayer, *options, heap],
             stderr=subprocess.PIPE,
@@ -210,21 +172,15 @@ def check_unit(place):
     return name
 
 
-def drop_in(place):
-    """The one of the page, with our own program and operators."""
+def drop_in():
+    """The one of the page, with our own program."""
     with open(page) as f:
         found = re.search(r"^    \[Service\]\n(?:    .*\n)+", f.read(), re.MULTILINE)
     assert found, page
     text = re.sub("^    ", "", found.group(), flags=re.MULTILINE)
-    copy = os.path.join(place, "operators.so")
-    shutil.copyfile(operators, copy)
-    for name, ours in (
-        ("/usr/bin/fur-replayer", replayer),
-        ("/usr/lib/accounts/operators.so", copy),
-    ):
-        assert text.count(name) == 1, text
-        text = text.replace(name, ours)
-    return text
+    name = "/usr/bin/fur-replayer"
+    assert text.count(name) == 1, text
+    return text.replace(name, replayer)
 
 
 def check_drop_in(name, text):
@@ -243,7 +199,7 @@ def deny_write_execute():
     ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
 
 
-def serve_with_operators(heap, text):
+def serve_with_drop_in(heap, text):
     """The command line that the drop-in leaves: an empty one takes the unit's back."""
     lines = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     assert len(lines) == 2 and lines[0] == "" and lines[1][0] == ":", lines
@@ -257,8 +213,6 @@ def serve_with_operators(heap, text):
     assert daemon.stdout
     assert "waiting for work" in daemon.stdout.readline()
     assert "its process has died" in daemon.stdout.readline()
-    with open(f"/proc/{daemon.pid}/maps") as f:
-        assert "/operators.so" in f.read(), "the operators are not loaded"
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait() == 0
     run(unclosed_heap, "verify", heap)
@@ -272,15 +226,14 @@ with tempfile.TemporaryDirectory(
     if os.geteuid() == 0:
         serve_as_owner(os.path.join(place, "serve"))
         once_as_owner(os.path.join(place, "once"))
-        foreign_operators(place)
         if swapped_path:
             swapped(place)
         else:
             print("skipped: no LD_PRELOAD in this build")
     else:
         print("skipped: only root can become another user")
-    changes = drop_in(place)
-    serve_with_operators(os.path.join(place, "operators"), changes)
+    changes = drop_in()
+    serve_with_drop_in(os.path.join(place, "drop-in"), changes)
     if shutil.which("systemd-analyze"):
         check_drop_in(check_unit(place), changes)
     else:

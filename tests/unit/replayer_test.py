@@ -35,15 +35,10 @@ with tempfile.TemporaryDirectory() as place:
     for how in ("x", "", "129", "-1", "batch", "batch:", "batch:129", "sequential:4x", "auto:4"):
         expect([replayer, "--heap", heap, "--preload", how], 2, f"--preload {how}: use auto, N,")
     expect([replayer, "--heap", heap, "--once", "--status"], 2, "one at a time")
-    for option in ("--once", "--status"):
-        expect([replayer, heap, "--operators", "x", option], 2, "not with --once or --status")
     expect([replayer, "--heap", heap], 1, heap + ": no such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 0, "")
     for how in ("auto", "0", "128", "sequential:4", "batch:4"):
         expect([replayer, "--once", heap, "--preload", how], 0, "")
-    text = f"{heap}: --operators {place}: it is not a regular file: name a shared object"
-    expect([replayer, heap, "--operators", place], 1, text)
-    expect([replayer, heap, "--operators", place + "/x"], 1, "/x: cannot open it: No such file")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap], 2, "exists")
     expect([rbtree, "--seconds", "0.2", "--keys", "100", "--heap", heap, "--reuse"], 0, "")
     os.truncate(heap, 70000)

@@ -90,22 +90,6 @@ def left_by_a_bulk_update(heap):
     assert "bulk update" not in run(info, heap).stdout
 
 
-def shows_an_errand(heap, at):
-    """The words of struct control_errand: request 3, with states 1 and 2; done; records; name."""
-    assert as_json(info, heap)["errand"] is None
-    poke(heap, at + 80, b"interest\0")
-    poke(heap, at + 64, (1000).to_bytes(8, sys.byteorder))
-    poke(heap, at + 8, (70).to_bytes(8, sys.byteorder))
-    poke(heap, at, (3 * 5 + 1).to_bytes(8, sys.byteorder))
-    expect(0, "operator 'interest' is asked for, and the replayer has not begun", info, heap)
-    poke(heap, at, (3 * 5 + 2).to_bytes(8, sys.byteorder))
-    expect(0, "operator 'interest' has mapped 70 of 1000 records in the replayer", info, heap)
-    errand = as_json(info, heap)["errand"]
-    assert errand == {"operator": "interest", "begun": True, "done": 70, "records": 1000}, errand
-    poke(heap, at, (3 * 5 + 3).to_bytes(8, sys.byteorder))
-    assert as_json(info, heap)["errand"] is None
-
-
 def in_use_then_killed(heap):
     worker = subprocess.Popen(
         [
@@ -133,7 +117,6 @@ def in_use_then_killed(heap):
     expect(0, f"in use by a process ({worker.pid}); the numbers below are a snapshot", info, heap)
     for _ in range(20):
         run(info, heap).check_returncode()
-    shows_an_errand(heap, i["regions"]["control"]["offset"] + 512)
     expect(1, heap + ": the heap is in use", check, heap)
     expect(1, heap + ": the heap is in use", check, "--repair", heap)
     assert worker.poll() is None, "looking at it ended it"

@@ -40,8 +40,8 @@ inline uint64_t bulk_result(uint64_t number, uint64_t value)
 {
 	return number == BULK_RECORDS ? value + 1 : value % 4 == 3 ? value : value + 100;
 }
-/* The same by an operator, in the replayer.  It keeps nothing: at the publication, a record has the
- * value that it was mapped from, or the oracle finds that the result is not of that value. */
+/* The same by an operator, in another process.  It keeps nothing: at the publication, a record has
+ * the value that it was mapped from, or the oracle finds that the result is not of that value. */
 inline bool map_by_operator(void *copy, size_t bytes, uint64_t number)
 {
 	auto *word = static_cast<uint64_t *>(copy);

@@ -19,6 +19,17 @@
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
+#ifdef FUR_LAB
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in internals.hpp */
+#define _Static_assert static_assert      /* NOLINT */
+extern "C" {
+#include "errand.h"
+#include "lab_bulk.h"
+}
+#undef _Static_assert
+#pragma GCC diagnostic pop
+#endif
 
 namespace explore
 {
@@ -85,13 +96,18 @@ public:
 			must(fur_wait(self_, ticket));
 		}
 		/* False: another thread's runs, or it was cancelled. */
-		bool bulk(fur_bulk job)
+		bool bulk(const fur_bulk &job, bool by_operator)
 		{
-			int result = fur_bulk_run(self_, &job, nullptr);
-			if (result == FUR_ENOENT) { /* no replayer at this moment */
-				job.operator_name = nullptr;
+			int result = FUR_ENOENT;
+#ifdef FUR_LAB
+			const lab_operator_call call = {"explore", nullptr, 0};
+			if (by_operator)
+				result = lab_bulk_run(self_, &job, &call, nullptr, nullptr);
+#else
+			(void)by_operator;
+#endif
+			if (result == FUR_ENOENT) /* no such process at this moment */
 				result = fur_bulk_run(self_, &job, nullptr);
-			}
 			if (result == FUR_EBUSY || result == FUR_EABORTED)
 				return false;
 			must(result);
@@ -240,12 +256,15 @@ public:
 		timespec time = {0, static_cast<long>(turns * 7919 % 1000)};
 		syscall(SYS_nanosleep, &time, nullptr);
 	}
-	/* Replays as fur-replayer does, or carries out errands while another thread replays.  It
-	 * leaves and returns, so workers find it present, absent, or present and not answering. */
+	/* Replays as fur-replayer does, or carries out errands while another thread replays (lab).
+	 * It leaves and returns, so workers find it present, absent, or present and not
+	 * answering. */
 	void act_as_replayer(const std::atomic<bool> &over)
 	{
+#ifdef FUR_LAB
 		if (run.work == Work::BULK)
 			return act_as_operator(over);
+#endif
 		const Beside beside(heap_->durability);
 		durability *d = beside.d.get();
 		for (uint64_t turns = 0; !over; turns++) {
@@ -261,6 +280,7 @@ public:
 			nap(turns);
 		}
 	}
+#ifdef FUR_LAB
 	void act_as_operator(const std::atomic<bool> &over)
 	{
 		std::thread replays([&] {
@@ -285,14 +305,13 @@ public:
 		errand->limit = 3; /* several batches */
 		for (uint64_t turns = 0; !over; turns++) {
 			if (turns % 16 == 0) {
-				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
-				d->control->replayer_pid = 1;
+				must(heap_lock_try(d->pm.fd, HEAP_LOCK_LAB));
 				operate_start(d, 1);
 			}
 			if (turns % 16 < 11)
 				carry_out(errand.get());
 			if (turns % 16 == 11) {
-				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+				heap_lock_give_back(d->pm.fd, HEAP_LOCK_LAB);
 				forget(errand.get());
 			}
 			nap(turns);
@@ -323,6 +342,7 @@ public:
 			        batch.records + k * batch.bytes, batch.bytes, batch.numbers[k]);
 		return 0;
 	}
+#endif
 	static void unmap(const Options &o)
 	{
 		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));

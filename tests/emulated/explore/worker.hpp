@@ -202,7 +202,7 @@ private:
 	/* Short updates of some records, next to bulk updates of all, by any of the threads. */
 	void bulk_or_short_update(uint64_t r)
 	{
-		if constexpr (requires { self_.bulk(fur_bulk()); })
+		if constexpr (requires { self_.bulk(fur_bulk(), true); })
 			if (r % 8 == 0)
 				return bulk_update((r >> 3 & 3) == 0, run.o->replayer ? r >> 5 : 0);
 		update(r, [r](auto *tx, Data *d) {
@@ -315,7 +315,6 @@ private:
 		if (by_operator % 4) {
 			/* A third is cancelled, if it takes so long. */
 			history.looks = by_operator % 4 == 1 ? 2 + by_operator / 4 % 4 : 0;
-			job.operator_name = "explore";
 			job.progress = bulk_progress;
 		}
 		run.bulk_publishes = [](void *now) {
@@ -323,7 +322,7 @@ private:
 			h->worker->bulk_publishes(*h);
 		};
 		oracle::invoke(true);
-		bool committed = self_.bulk(job);
+		bool committed = self_.bulk(job, by_operator % 4);
 		if (run.bulk == &history) /* it has failed before its publication */
 			run.bulk = nullptr;
 		if (!committed)

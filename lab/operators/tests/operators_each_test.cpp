@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operators_each_test.cpp - FUR_BULK_EACH by operators: windows of records, of which the replayer
- * maps the next one while the program commits the present one (bulk/windows.h).
+ * operators_each_test.cpp - FUR_BULK_EACH by operators: windows of records, of which
+ * fur-operators maps the next one while the program commits the present one (windows.h).
  */
 #include "operators.hpp"
 
@@ -70,10 +70,6 @@ TEST_P(EachOperators, ChangeRecordsOfEverySizeAndPlace_AndNothingElse)
 		        *self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_->get(), 0)); });
 		EXPECT_EQ(blocks_in_use(), 0u);
 	}
-	fur_stats stats{};
-	stats.size = sizeof stats;
-	ASSERT_EQ(fur_get_stats(heap_->get(), &stats), 0);
-	EXPECT_EQ(stats.bulk_by_operator, 3 * 5000 + 2 * COUNT + 3000 + 50 + 1);
 }
 
 TEST_P(EachOperators, ExtentsInAnyOrder_AreNumberedAsGiven_ManyInAWindow_AndOverItsEnds)
@@ -103,7 +99,7 @@ TEST_P(EachOperators, TheResultIsInTheFile_WhenTheHeapIsOpenedAgain)
 	uint8_t *at = block(COUNT * 64, 1);
 	EachJob job("add", size_t{64}, std::vector<fur_extent>{{at, 64, COUNT}}, AddArg{2, 3, 0});
 	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
-	replayer_.reset();
+	end_serving();
 	self_.reset();
 	heap_->close();
 	heap_.emplace(open(software_options()));
@@ -228,13 +224,11 @@ TEST_P(EachOperators, NextToThreadsWithUpdates_NoneIsLost)
 
 /* ------------------------------------------------------------ errors */
 
-TEST_P(EachOperators, WithoutAReplayerOrAnOperator_OneClearError)
+TEST_P(EachOperators, WithoutFurOperatorsOrAnOperator_OneClearError)
 {
 	uint8_t *at = block(64 * COUNT, 3);
 	EachJob job("add", size_t{64}, std::vector<fur_extent>{{at, 64, COUNT}});
 	expect_error(job, FUR_ENOENT, "none serves this heap", at, 64 * COUNT);
-	serve({});
-	expect_error(job, FUR_ENOENT, "has no operators", at, 64 * COUNT);
 	serve();
 	EachJob unknown("nobody", size_t{64}, std::vector<fur_extent>{{at, 64, COUNT}});
 	expect_error(unknown, FUR_ENOENT, "no operator 'nobody'", at, 64 * COUNT);
@@ -375,7 +369,7 @@ TEST_P(EachOperators, AReplayerThatEnds_LeavesTheRestToTheProgram)
 		std::thread ender;
 		job.on_progress([&](uint64_t done) {
 			if ((at_once || done) && !ender.joinable())
-				ender = std::thread([&] { EXPECT_TRUE(replayer_->end()); });
+				ender = std::thread([&] { EXPECT_TRUE(mapper_->end()); });
 			return true;
 		});
 		ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
@@ -498,11 +492,11 @@ TEST_P(EachSteps, AReplayerThatDiesInTheSecondWindow_OrIsReplaced_LeavesTheRestT
 		map_batches();
 		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
 		if (how == 0)
-			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_REPLAYER);
+			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_LAB);
 		else if (how == 1)
-			region()->replayer_pid = 2;
+			request()->operators_pid = 2;
 		else
-			operate_start(&durability_, 1); /* of a replayer that comes next */
+			operate_start(&durability_, 1); /* of one that comes next */
 		EXPECT_EQ(end(), 0) << fur_errormsg();
 		EXPECT_EQ(job.result.by_operator, first);
 		EXPECT_EQ(job.calls, COUNT - first);
@@ -510,16 +504,15 @@ TEST_P(EachSteps, AReplayerThatDiesInTheSecondWindow_OrIsReplaced_LeavesTheRestT
 		for (uint64_t k = 0; k < 64 * COUNT; k++)
 			ASSERT_EQ(at[k], 9) << k << " " << how;
 		if (how == 0) {
-			EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
+			EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_LAB), 0);
 		}
-		region()->replayer_pid = 1;
+		request()->operators_pid = 1;
 		fur::update(
 		        *self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_->get(), 0)); });
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(
-        Pm, EachOperators, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
-INSTANTIATE_TEST_SUITE_P(Pm, EachSteps, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
+INSTANTIATE_TEST_SUITE_P(Pm, EachOperators, SETTINGS, name_of);
+INSTANTIATE_TEST_SUITE_P(Pm, EachSteps, SETTINGS, name_of);
 
 } // namespace

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * kill_operators_test.cpp - bulk updates by an operator, next to short updates, while the program,
- * its replayer, or both are killed at any instant.  Every other bulk update is one of EACH.  One of
- * WHOLE must be there as a whole or not at all, one of EACH in the first records, and each that was
- * acknowledged must be there.
+ * fur-operators, or both are killed at any instant, with a fur-replayer alongside or without.
+ * Every other bulk update is one of EACH.  One of WHOLE must be there as a whole or not at all, one
+ * of EACH in the first records, and each that was acknowledged must be there.
  *
- *     kill-operators FUR_REPLAYER OPERATORS.so [KILLS [SEED]]
+ *     kill-operators FUR_OPERATORS FUR_REPLAYER OPERATORS.so [KILLS [SEED]]
  */
-#include "../../tools/common/random.hpp"
+#include "../../../tools/common/random.hpp"
 #include "internals.hpp"
+#include "lab_bulk.h"
 
 #include <atomic>
 #include <csignal>
@@ -38,7 +39,7 @@ struct Shared {
 	std::atomic<uint64_t> bulk_begun, bulk_done; /* numbers of bulk updates */
 	std::atomic<uint64_t> by_operator, in_part, by_program;
 	std::atomic<uint64_t> short_begun, short_done;
-	std::atomic<uint64_t> dies_at; /* the record at which the operator aborts the replayer */
+	std::atomic<uint64_t> dies_at; /* the record at which the operator aborts its process */
 	char error[512];
 };
 
@@ -76,20 +77,18 @@ void run_bulk(fur_thread *self, uint64_t *records, Shared &shared)
 	job.bytes = BYTES;
 	job.extents = &all;
 	job.n = 1;
-	job.operator_name = "add_words";
-	job.arg_bytes = sizeof arg;
+	const lab_operator_call call = {"add_words", arg, sizeof arg};
+	uint64_t by_operator;
 	job.atomic = kind_of(shared.bulk_begun++);
-	int error = fur_bulk_run(self, &job, &result);
-	if (error == FUR_ENOENT) { /* no replayer at this moment */
-		job.operator_name = nullptr;
-		error = fur_bulk_run(self, &job, &result);
-	}
+	int error = lab_bulk_run(self, &job, &call, &result, &by_operator);
+	if (error == FUR_ENOENT) /* no fur-operators at this moment */
+		error = lab_bulk_run(self, &job, nullptr, &result, &by_operator);
 	if (error)
 		fail(fur_errormsg());
 	shared.bulk_done++;
-	(result.by_operator == RECORDS ? shared.by_operator
-	        : result.by_operator   ? shared.in_part
-	                               : shared.by_program)++;
+	(by_operator == RECORDS ? shared.by_operator
+	        : by_operator   ? shared.in_part
+	                        : shared.by_program)++;
 }
 
 void run_short(fur_heap *heap, uint64_t *records, Shared &shared, uint64_t seed)
@@ -210,21 +209,22 @@ void settle(const std::string &path, Shared &shared)
 class Test
 {
 public:
-	Test(const char *replayer, const char *operators, uint64_t seed)
-	    : replayer_(replayer), operators_(operators), random_{seed},
+	Test(const char *mapper, const char *replayer, const char *operators, uint64_t seed)
+	    : mapper_(mapper), replayer_(replayer), operators_(operators), random_{seed},
 	      path_("/dev/shm/fur-kill-operators-" + std::to_string(getpid())),
 	      shared_(*new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared)
 	{
 		shared_.dies_at = NOBODY;
 		make(path_);
-		start_replayer();
+		start_mapper();
 		start_program();
 	}
 	~Test()
 	{
 		end(program_);
 		end(daemon_);
+		end(beside_);
 		unlink(path_.c_str());
 	}
 	Test(const Test &) = delete;
@@ -232,7 +232,7 @@ public:
 	/* Let them work, then let one of them die, or both. */
 	void one_kill()
 	{
-		enum Who { PROGRAM, REPLAYER, BOTH, OPERATOR, STOPPED, KINDS };
+		enum Who { PROGRAM, MAPPER, BOTH, OPERATOR, STOPPED, KINDS };
 		const auto who = static_cast<Who>(random_.below(KINDS));
 		usleep(static_cast<unsigned>(random_.below(40000)));
 		switch (who) {
@@ -240,24 +240,25 @@ public:
 			end(program_);
 			restart_program();
 			break;
-		case REPLAYER:
+		case MAPPER:
 			end(daemon_);
-			goes_on("the replayer was killed");
-			start_replayer();
+			goes_on("fur-operators was killed");
+			change_replayer();
+			start_mapper();
 			break;
 		case BOTH:
 			kill(random_.below(2) ? program_ : daemon_, SIGKILL);
 			end(program_);
 			end(daemon_);
-			start_replayer();
+			start_mapper();
 			restart_program();
 			break;
 		case OPERATOR:
 			shared_.dies_at = random_.below(RECORDS);
 			await(std::exchange(daemon_, 0));
 			shared_.dies_at = NOBODY;
-			goes_on("the operator aborted the replayer");
-			start_replayer();
+			goes_on("the operator aborted fur-operators");
+			start_mapper();
 			break;
 		case STOPPED: /* in the middle of an errand: it goes on with a dead program's */
 			kill(daemon_, SIGSTOP);
@@ -268,7 +269,7 @@ public:
 		default: break;
 		}
 	}
-	/* The program and the replayer, which live, work on. */
+	/* The program, which lives, works on. */
 	void goes_on(const char *after)
 	{
 		const uint64_t before = shared_.bulk_done;
@@ -307,12 +308,25 @@ private:
 			await(std::exchange(pid, 0));
 		}
 	}
-	void start_replayer()
+	/* From now on with a replayer alongside, or without one. */
+	void change_replayer()
+	{
+		if (beside_) {
+			end(beside_);
+			return;
+		}
+		beside_ = fork();
+		if (beside_ == 0) {
+			execl(replayer_, replayer_, "--quiet", path_.c_str(), nullptr);
+			_exit(127);
+		}
+	}
+	void start_mapper()
 	{
 		daemon_ = fork();
 		if (daemon_ == 0) {
-			execl(replayer_, replayer_, "--quiet", "--operators", operators_,
-			        path_.c_str(), nullptr);
+			execl(mapper_, mapper_, "--quiet", "--operators", operators_, path_.c_str(),
+			        nullptr);
 			_exit(127);
 		}
 	}
@@ -329,26 +343,27 @@ private:
 		start_program();
 	}
 
-	const char *replayer_, *operators_;
+	const char *mapper_, *replayer_, *operators_;
 	Random random_;
 	std::string path_;
 	Shared &shared_;
-	pid_t program_ = 0, daemon_ = 0;
+	pid_t program_ = 0, daemon_ = 0, beside_ = 0;
 };
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	if (argc < 3) {
-		fprintf(stderr, "usage: kill-operators FUR_REPLAYER OPERATORS.so [KILLS [SEED]]\n");
+	if (argc < 4) {
+		fprintf(stderr, "usage: kill-operators FUR_OPERATORS FUR_REPLAYER OPERATORS.so "
+		                "[KILLS [SEED]]\n");
 		return 2;
 	}
-	const uint64_t kills = argc > 3 ? strtoull(argv[3], nullptr, 10) : 100,
-	               seed = argc > 4 ? strtoull(argv[4], nullptr, 10) : 1;
+	const uint64_t kills = argc > 4 ? strtoull(argv[4], nullptr, 10) : 100,
+	               seed = argc > 5 ? strtoull(argv[5], nullptr, 10) : 1;
 	uint64_t k = 0;
 	try {
-		Test test(argv[1], argv[2], seed);
+		Test test(argv[1], argv[2], argv[3], seed);
 		for (; k < kills; k++)
 			test.one_kill();
 		test.report(kills);

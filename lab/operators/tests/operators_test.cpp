@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operators_test.cpp - bulk updates whose first pass an operator makes (INV-OP1 to INV-OP5,
- * INV-S5).
+ * operators_test.cpp - bulk updates whose first pass an operator makes (INV-OP1 to
+ * INV-OP6).
  */
 #include "operators.hpp"
 
@@ -16,7 +16,6 @@ TEST_P(Operators, AnOperatorChangesRecordsOfEverySizeAndPlace_AndNothingElse)
 		size_t bytes, stride, offset;
 	};
 	serve();
-	uint64_t runs = 0;
 	for (Shape s : {Shape{1, 1, 0}, {3, 5, 1}, {8, 8, 0}, {13, 16, 3}, {64, 64, 0},
 	             {100, 164, 4}, {5000, 5008, 8}}) {
 		const uint64_t count = 130;
@@ -32,10 +31,6 @@ TEST_P(Operators, AnOperatorChangesRecordsOfEverySizeAndPlace_AndNothingElse)
 		EXPECT_EQ(job.result.by_operator, count);
 		EXPECT_EQ(job.result.changed, count - count / 5);
 		EXPECT_EQ(job.calls, 0u) << "the program mapped records itself";
-		fur_stats stats{};
-		stats.size = sizeof stats;
-		ASSERT_EQ(fur_get_stats(heap_->get(), &stats), 0);
-		EXPECT_EQ(stats.bulk_by_operator, ++runs * count);
 		/* From the log, as a replay makes it. */
 		ASSERT_EQ(fur_sync(heap_->get()), 0);
 		fur::update(
@@ -52,7 +47,7 @@ TEST_P(Operators, TheResultIsInTheFile_WhenTheHeapIsOpenedAgain)
 	Job job("add", 64, {{at, 64, count}}, {2, 3, 0});
 	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
 	std::vector<uint8_t> expected(at, at + count * 64);
-	replayer_.reset();
+	end_serving();
 	self_.reset();
 	heap_->close();
 	heap_.emplace(open(software_options()));
@@ -189,13 +184,15 @@ TEST_P(Operators, NextToThreadsWithUpdates_NoneIsLost)
 
 /* ------------------------------------------------------------ errors */
 
-TEST_P(Operators, WithoutAReplayerOrAnOperator_OneClearError)
+TEST_P(Operators, WithoutFurOperatorsOrAnOperator_OneClearError)
 {
 	uint8_t *at = block(64 * 200, 3);
 	Job job("add", 64, {{at, 64, 200}});
 	expect_error(job, FUR_ENOENT, "none serves this heap", at, 64 * 200);
-	serve({});
-	expect_error(job, FUR_ENOENT, "has no operators", at, 64 * 200);
+	{
+		const Replayer alone(path_);
+		expect_error(job, FUR_ENOENT, "none serves this heap", at, 64 * 200);
+	}
 	serve();
 	Job unknown("nobody", 64, {{at, 64, 200}});
 	expect_error(unknown, FUR_ENOENT, "no operator 'nobody'", at, 64 * 200);
@@ -233,16 +230,28 @@ TEST_P(Operators, WrongArguments_OneClearError)
 	expect_error(outside, FUR_ERANGE, "memory for blocks", at, 64 * 200);
 }
 
-/* A program that was built before there were operators. */
-TEST_P(Operators, TheOldStruct_IsMappedByTheProgram)
+TEST_P(Operators, ABulkUpdateWithoutACall_IsMappedByTheProgram)
 {
 	uint8_t *at = block(64 * 200, 3);
+	serve();
 	Job job("nobody", 64, {{at, 64, 200}});
-	job.size = offsetof(fur_bulk, operator_name);
-	job.result.size = offsetof(fur_bulk_result, by_operator);
-	ASSERT_EQ(fur_bulk_run(*self_, &job, &job.result), 0) << fur_errormsg();
+	job.by_program = true;
+	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
 	EXPECT_EQ(job.calls, 200u);
+	EXPECT_EQ(job.result.by_operator, 0u);
 	EXPECT_EQ(at[0], 4u);
+}
+
+/* INV-OP6 */
+TEST_P(Operators, ASecondProcess_IsRefused_WhileTheFirstOneLives)
+{
+	serve();
+	Mapper second(path_, {OPERATORS_OBJECT});
+	EXPECT_EQ(second.error(), FUR_EBUSY);
+	EXPECT_NE(second.message().find("one is enough"), std::string::npos) << second.message();
+	end_serving();
+	Mapper third(path_, {OPERATORS_OBJECT});
+	EXPECT_EQ(third.error(), 0) << third.message();
 }
 
 TEST_P(Operators, AnOperatorThatCrashesOrLeavesItsRecord_OneClearError_AndTheReplayerGoesOn)
@@ -302,7 +311,7 @@ TEST_P(Operators, AReplayerThatEnds_LeavesTheRecordsToTheProgram)
 	std::thread ender;
 	job.on_progress([&](uint64_t done) {
 		if (done && !ender.joinable())
-			ender = std::thread([&] { EXPECT_TRUE(replayer_->end()); });
+			ender = std::thread([&] { EXPECT_TRUE(mapper_->end()); });
 		return true;
 	});
 	ASSERT_EQ(job.run(*self_), 0) << fur_errormsg();
@@ -326,7 +335,7 @@ TEST_F(HangingOperator, IsLeftByACancellation_AndTheReplayerCanEnd)
 		fur::Thread self(heap);
 		auto *at =
 		        fur::update(self, [](fur_update *tx) { return fur_alloc(tx, 200 * 64); });
-		Replayer replayer(path_, {OPERATORS_OBJECT});
+		Mapper mapper(path_, {OPERATORS_OBJECT});
 		void *object = dlopen(OPERATORS_OBJECT, RTLD_NOW);
 		const auto *hanging = static_cast<const int *>(dlsym(object, "operators_hanging"));
 		ASSERT_NE(hanging, nullptr);
@@ -334,7 +343,7 @@ TEST_F(HangingOperator, IsLeftByACancellation_AndTheReplayerCanEnd)
 		job.on_progress(
 		        [&](uint64_t) { return !__atomic_load_n(hanging, __ATOMIC_ACQUIRE); });
 		EXPECT_EQ(job.run(self), FUR_EABORTED) << fur_errormsg();
-		EXPECT_FALSE(replayer.end());
+		EXPECT_FALSE(mapper.end());
 		EXPECT_EQ(job.run(self), FUR_ENOENT) << "it has no operators any more";
 		_exit(::testing::Test::HasFailure() ? 1 : 0);
 	});
@@ -436,9 +445,9 @@ TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 			fur::Thread self(heap_->get());
 			EXPECT_EQ(job.run(self), FUR_EABORTED);
 		});
-		while (errand_state(arch_load(&region()->errand.request)) != ERRAND_ASKED)
+		while (errand_state(arch_load(&request()->request)) != ERRAND_ASKED)
 			std::this_thread::yield();
-		EXPECT_EQ(region()->errand.block, offset) << "the same block";
+		EXPECT_EQ(request()->block, offset) << "the same block";
 		expect_nothing_stored(offset, bytes);
 		ASSERT_EQ(fur_bulk_cancel(heap_->get()), 0);
 		next.join();
@@ -501,11 +510,11 @@ TEST_P(Steps, AReplayerThatDies_OrIsReplaced_OrFindsAnotherProgram_LeavesAllToTh
 		ASSERT_TRUE(exchange());
 		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
 		if (how == 0)
-			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_REPLAYER);
+			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_LAB);
 		else if (how == 1)
-			region()->replayer_pid = 2;
+			request()->operators_pid = 2;
 		else if (how == 2)
-			operate_start(&durability_, 1); /* of a replayer that comes next */
+			operate_start(&durability_, 1); /* of one that comes next */
 		else {
 			region()->opened++;
 			EXPECT_FALSE(exchange());
@@ -518,22 +527,75 @@ TEST_P(Steps, AReplayerThatDies_OrIsReplaced_OrFindsAnotherProgram_LeavesAllToTh
 		for (uint64_t k = 0; k < 64 * STEPS; k++)
 			ASSERT_EQ(at[k], 4 + k / 64 % 7) << k << " " << how;
 		if (how == 0) {
-			EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
+			EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_LAB), 0);
 		}
-		region()->replayer_pid = 1;
+		request()->operators_pid = 1;
 	}
 }
 
+/* A program that dies leaves its request, in any state: nothing is stored for it, and it gives way
+ * to the next one's (INV-OP1). */
 TEST_P(Steps, AProgramThatOpensTheHeap_EndsAnEarlierRequest)
 {
-	self_.reset();
-	arch_store(&region()->errand.request, errand_request(7, ERRAND_RUNS));
-	heap_->close();
-	heap_.emplace(open(software_options()));
-	const uint64_t request = arch_load(&region()->errand.request);
-	EXPECT_GT(errand_number(request), 7u);
-	EXPECT_EQ(errand_state(request), ERRAND_NONE);
-	self_.emplace(*heap_);
+	const uint64_t opened = region()->opened;
+	for (enum errand_state left : {ERRAND_ASKED, ERRAND_RUNS}) {
+		uint8_t *at = block(64 * STEPS, 3);
+		const uint64_t offset = uint64_t(at - static_cast<uint8_t *>(fur_base(*heap_)));
+		/* Its fields would lead into the living program's records. */
+		const uint64_t number = errand_number(request()->request) + 1;
+		request()->opened = uint32_t(opened - 1);
+		request()->block = offset;
+		request()->block_bytes = 64 * STEPS;
+		request()->rows = 1;
+		arch_store(&request()->request, errand_request(number, ERRAND_ASKED));
+		if (left == ERRAND_RUNS) {
+			ASSERT_TRUE(operate_accept(&operate_));
+			expect_nothing_stored(offset, 64 * STEPS);
+			EXPECT_EQ(errand_state(request()->request), ERRAND_REFUSED);
+		}
+		Job job("any", 64, {{at, 64, STEPS}});
+		begin(job);
+		/* What is taken up first may be the dead program's. */
+		if (operate_.number == number) {
+			expect_nothing_stored(offset, 64 * STEPS);
+			while (!operate_accept(&operate_))
+				std::this_thread::yield();
+		}
+		EXPECT_GT(operate_.number, number);
+		while (exchange())
+			ASSERT_TRUE(operate_map(&operate_));
+		operate_end(&operate_);
+		EXPECT_EQ(end(), 0) << fur_errormsg();
+		EXPECT_EQ(job.result.by_operator, STEPS);
+		for (uint64_t k = 0; k < 64 * STEPS; k++)
+			ASSERT_EQ(at[k], 9) << k;
+	}
+}
+
+/* Before the fields: fur-operators must not find them under the number of a dead program. */
+TEST_P(Steps, ARequest_IsWithdrawn_BeforeTheNextOneIsWritten)
+{
+	uint8_t *at = block(64 * STEPS, 3);
+	const uint64_t number = errand_number(request()->request) + 1;
+	request()->opened = region()->opened - 1;
+	arch_store(&request()->request, errand_request(number, ERRAND_ASKED));
+	ASSERT_TRUE(operate_accept(&operate_));
+	Job job("any", 64, {{at, 64, STEPS}});
+	program_ = std::thread([&] {
+		fur::Thread self(heap_->get());
+		result_ = job.run(self);
+	});
+	while (errand_number(arch_load(&request()->request)) == number)
+		std::this_thread::yield();
+	EXPECT_FALSE(operate_is_wanted(&operate_));
+	EXPECT_FALSE(exchange());
+	operate_end(&operate_);
+	while (!operate_accept(&operate_))
+		std::this_thread::yield();
+	while (exchange())
+		ASSERT_TRUE(operate_map(&operate_));
+	operate_end(&operate_);
+	EXPECT_EQ(end(), 0) << fur_errormsg();
 }
 
 /* Rows that another program has damaged. */
@@ -552,7 +614,7 @@ TEST_P(Steps, RowsThatMakeNoSense_AreRefused)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(Pm, Steps, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
+INSTANTIATE_TEST_SUITE_P(Pm, Steps, SETTINGS, name_of);
 
 /* ------------------------------------------------------------ files */
 
@@ -561,10 +623,10 @@ class OperatorFiles : public OpenHeap
 protected:
 	void expect_refused_file(const std::vector<const char *> &files, const char *says)
 	{
-		Replayer replayer(path_, files);
-		EXPECT_NE(replayer.error(), 0) << says;
-		EXPECT_NE(replayer.message().find(says), std::string::npos) << replayer.message();
-		EXPECT_NE(replayer.message().find(files.back()), std::string::npos);
+		Mapper mapper(path_, files);
+		EXPECT_NE(mapper.error(), 0) << says;
+		EXPECT_NE(mapper.message().find(says), std::string::npos) << mapper.message();
+		EXPECT_NE(mapper.message().find(files.back()), std::string::npos);
 	}
 	/* A copy of the operators, which the test may change. */
 	std::string copy()
@@ -589,7 +651,7 @@ TEST_F(OperatorFiles, OnlyASharedObjectOfTheOwner_ThatNobodyElseMayWrite_IsLoade
 	const std::string object = copy();
 	const char *file = object.c_str();
 	{
-		Replayer good(path_, {file});
+		Mapper good(path_, {file});
 		EXPECT_EQ(good.error(), 0) << good.message();
 	}
 	for (mode_t mode : {0775, 0757, 0622}) {
@@ -609,9 +671,9 @@ TEST_F(OperatorFiles, OnlyASharedObjectOfTheOwner_ThatNobodyElseMayWrite_IsLoade
 		/* This process is not that user, and would run the user's code with its rights. */
 		EXPECT_EQ(chown(path_.c_str(), 12345, 12345), 0);
 		expect_refused_file(
-		        {file}, "belongs to user 12345, and fur-replayer runs as user 0");
+		        {file}, "belongs to user 12345, and fur-operators runs as user 0");
 		EXPECT_EQ(chown(file, 0, 0), 0);
-		Replayer of_root(path_, {file});
+		Mapper of_root(path_, {file});
 		EXPECT_EQ(of_root.error(), 0) << of_root.message();
 	}
 }
@@ -629,6 +691,6 @@ TEST_F(OperatorFiles, AnObjectWithoutATable_IsRefused)
 	expect_refused_file({NO_OPERATORS_OBJECT}, "no table of operators");
 }
 
-INSTANTIATE_TEST_SUITE_P(Pm, Operators, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name_of);
+INSTANTIATE_TEST_SUITE_P(Pm, Operators, SETTINGS, name_of);
 
 } // namespace

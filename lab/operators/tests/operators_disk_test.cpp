@@ -55,16 +55,16 @@ protected:
 				fur_write(tx, records_ + k * BYTES, three.data(), BYTES);
 			});
 		if (GetParam()) {
-			replayer_.emplace(path_, std::vector<const char *>{OPERATORS_OBJECT});
-			ASSERT_EQ(replayer_->error(), 0) << replayer_->message();
+			replayer_.emplace(path_);
+			mapper_.emplace(path_, std::vector<const char *>{OPERATORS_OBJECT});
+			ASSERT_EQ(mapper_->error(), 0) << mapper_->message();
 		}
 	}
 	Job job() const
 	{
 		Job j("add", BYTES, {{records_, BYTES, COUNT}});
 		j.atomic = FUR_BULK_EACH;
-		if (!GetParam())
-			j.operator_name = nullptr;
+		j.by_program = !GetParam();
 		return j;
 	}
 	/* How many records are changed; they must be the first ones. */
@@ -84,6 +84,7 @@ protected:
 	std::optional<fur::Heap> heap_;
 	std::optional<fur::Thread> self_;
 	std::optional<Replayer> replayer_;
+	std::optional<Mapper> mapper_;
 	uint8_t *records_ = nullptr;
 };
 
@@ -104,8 +105,11 @@ TEST_P(EachOnADisk, ThatFailsHalfWay_OneClearError_AndWhatWasCommittedStays)
 	EXPECT_GE(committed, 3000u);
 	EXPECT_LT(committed, COUNT);
 	EXPECT_EQ(each.result.by_operator, GetParam() ? committed : 0u);
-	if (replayer_)
+	if (replayer_) {
 		replayer_->expect_result(FUR_EIO);
+		mapper_->expect_result(FUR_EIO);
+	}
+	mapper_.reset();
 	replayer_.reset();
 	self_.reset();
 	heap_.reset();

@@ -2,7 +2,7 @@
  *
  * operators.c - operators: load them from shared objects, and call them with guarded copies.
  */
-#include "replayer/operators.h"
+#include "operators.h"
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/remedy.h"
@@ -62,7 +62,7 @@ static int check_file(const char *file, int fd)
 	 * that user, no matter which user owns the heap. */
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return fur_fail(FUR_EINVAL,
-		        "--operators %s: it belongs to user %u, and fur-replayer runs as user %u: "
+		        "--operators %s: it belongs to user %u, and fur-operators runs as user %u: "
 		        "give the file to that user, or to root",
 		        file, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
@@ -151,7 +151,7 @@ static int load_file(struct operators *o, const char *file)
 	const int fd = system_open(file, O_RDONLY | O_NONBLOCK, 0);
 	if (fd < 0)
 		return fail_system(errno == ENOENT ? FUR_ENOENT : FUR_ESYS, CALL_OPEN, errno,
-		        "fur-replayer opens it with the rights of the heap's owner",
+		        "fur-operators opens it with the rights of the heap's owner",
 		        "--operators %s: cannot open it", file);
 	/* Open until the end: dlopen() takes two files that had the same name for one. */
 	o->all[o->n++] = (struct loaded){.file = file, .fd = fd};
@@ -235,7 +235,7 @@ static int find_operator(void *self, const char *name, const void *arg, size_t a
 	o->chosen = find(o, name, o->n);
 	if (!o->chosen)
 		return fur_fail(FUR_ENOENT,
-		        "fur-replayer has no operator '%s': start it with the file that has it, "
+		        "fur-operators has no operator '%s': start it with the file that has it, "
 		        "--operators FILE",
 		        name);
 	memset(o->arg, 0, sizeof o->arg);
@@ -265,7 +265,7 @@ static bool make_pages(struct operators *o, size_t bytes)
 static int fail_left(const struct operators *o, uint64_t number)
 {
 	return fur_fail(FUR_EABORTED,
-	        "operator '%s' accessed memory beyond its record, number %llu, in fur-replayer: "
+	        "operator '%s' accessed memory beyond its record, number %llu, in fur-operators: "
 	        "mend the operator",
 	        o->chosen->name, (unsigned long long)number);
 }
@@ -279,7 +279,7 @@ static int fail_crashed(const struct operators *o, const struct call *call, uint
 		return fail_left(o, number);
 	fault_describe(call->code, place, sizeof place);
 	return fur_fail(FUR_EABORTED,
-	        "operator '%s' crashed in fur-replayer (%s) at record %llu, in %s: mend the "
+	        "operator '%s' crashed in fur-operators (%s) at record %llu, in %s: mend the "
 	        "operator",
 	        o->chosen->name, strsignal(call->signal), (unsigned long long)number, place);
 }
@@ -314,7 +314,7 @@ static int map_batch(void *self, struct operate_batch *b)
 	volatile uint64_t at = 0;
 	if (!make_pages(o, b->bytes))
 		return fur_fail(FUR_ENOMEM,
-		        "fur-replayer has no memory for a record of %zu bytes: free some memory",
+		        "fur-operators has no memory for a record of %zu bytes: free some memory",
 		        (size_t)b->bytes);
 	if (sigsetjmp(call.back, 1)) {
 		calling = NULL;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operator_faults_test.cpp - a fur-replayer, as a process, whose operator gets a SIGBUS, or whose
+ * operator_faults_test.cpp - a fur-operators, as a process, whose operator gets a SIGBUS, or whose
  * heap file becomes shorter while an operator works.
  *
- *     FUR_REPLAYER=PATH OPERATORS=PATH operator-faults-test
+ *     FUR_OPERATORS=PATH OPERATORS=PATH operator-faults-test
  */
-#include "../unit/fixture.hpp"
+#include "../../../tests/unit/fixture.hpp"
 #include "internals.hpp"
+#include "lab_bulk.h"
 
 #include <algorithm>
 #include <atomic>
@@ -99,7 +100,7 @@ protected:
 		daemon_ = fork();
 		if (daemon_ == 0) {
 			dup2(ends[1], STDERR_FILENO);
-			execl(getenv("FUR_REPLAYER"), "fur-replayer", "--quiet", "--operators",
+			execl(getenv("FUR_OPERATORS"), "fur-operators", "--quiet", "--operators",
 			        getenv("OPERATORS"), path_.c_str(), nullptr);
 			_exit(127);
 		}
@@ -119,30 +120,36 @@ protected:
 			all.append(buffer, static_cast<size_t>(n));
 		return all;
 	}
-	/* While the replayer is about to start: again. */
-	static int run(fur_thread *self, fur_bulk &job, fur_bulk_result &result)
+	struct Job : fur_bulk {
+		lab_operator_call call;
+	};
+	struct Result : fur_bulk_result {
+		uint64_t by_operator;
+	};
+	/* While fur-operators is about to start: again. */
+	static int run(fur_thread *self, Job &job, Result &result)
 	{
 		enum { PATIENCE_MS = 20000 };
 		int error;
-		result.size = sizeof result;
-		for (int k = 0; (error = fur_bulk_run(self, &job, &result)) == FUR_ENOENT &&
+		result.size = sizeof(fur_bulk_result);
+		for (int k = 0; (error = lab_bulk_run(self, &job, &job.call, &result,
+		                         &result.by_operator)) == FUR_ENOENT &&
 		                k < PATIENCE_MS;
 		        k++)
 			usleep(1000);
 		return error;
 	}
-	static fur_bulk job_of(const char *name, Arg &arg, const fur_extent &all)
+	static Job job_of(const char *name, Arg &arg, const fur_extent &all)
 	{
-		fur_bulk job;
+		Job job;
 		fur_bulk_init(&job);
 		job.map = add;
 		job.bytes = BYTES;
 		job.extents = &all;
 		job.n = 1;
 		job.atomic = GetParam();
-		job.operator_name = name;
 		job.arg = &arg;
-		job.arg_bytes = sizeof arg;
+		job.call = {name, &arg, sizeof arg};
 		return job;
 	}
 	/* A bulk update that takes seconds, in a process that the truncated file may kill. */
@@ -155,12 +162,12 @@ protected:
 			Arg arg = {1, 0, 30};
 		} given;
 		const fur_extent all = {fur_root(heap.get(), 0), BYTES, COUNT};
-		fur_bulk job = job_of("add", given.arg, all);
+		Job job = job_of("add", given.arg, all);
 		job.progress = [](uint64_t, uint64_t, void *) {
 			told.begun++;
 			return true;
 		};
-		fur_bulk_result result{};
+		Result result{};
 		const int error = run(self, job, result);
 		told.returned_well = error == 0;
 		_exit(3);
@@ -171,7 +178,7 @@ protected:
 	int says_ = -1;
 };
 
-TEST_P(OperatorFaults, AnOperatorThatGetsASIGBUS_OneClearError_AndTheReplayerGoesOn)
+TEST_P(OperatorFaults, AnOperatorThatGetsASIGBUS_OneClearError_AndTheProcessGoesOn)
 {
 	fur::Heap heap = create(options());
 	auto *at = make_records(heap);
@@ -181,8 +188,8 @@ TEST_P(OperatorFaults, AnOperatorThatGetsASIGBUS_OneClearError_AndTheReplayerGoe
 	const fur_extent all = {at, BYTES, COUNT};
 	for (uint64_t bad : {UINT64_C(0), COUNT - 1}) {
 		Arg arg = {1, bad, 0};
-		fur_bulk job = job_of("bus_late", arg, all);
-		fur_bulk_result result{};
+		Job job = job_of("bus_late", arg, all);
+		Result result{};
 		EXPECT_EQ(run(self, job, result), FUR_EABORTED);
 		const std::string says = fur_errormsg(), number = std::to_string(bad);
 		EXPECT_NE(says.find(strsignal(SIGBUS)), std::string::npos) << says;
@@ -195,8 +202,8 @@ TEST_P(OperatorFaults, AnOperatorThatGetsASIGBUS_OneClearError_AndTheReplayerGoe
 		fill(heap);
 	}
 	Arg arg = {1, UINT64_MAX, 0};
-	fur_bulk job = job_of("bus_late", arg, all);
-	fur_bulk_result result{};
+	Job job = job_of("bus_late", arg, all);
+	Result result{};
 	EXPECT_EQ(run(self, job, result), 0) << fur_errormsg();
 	EXPECT_EQ(result.by_operator, COUNT);
 	EXPECT_TRUE(daemon_lives());
@@ -212,8 +219,8 @@ static int end_of(pid_t pid)
 	return status;
 }
 
-/* As with abort(): the replayer is gone, and the program maps all records that are left. */
-TEST_P(OperatorFaults, AnOperatorThatEndsItsThread_EndsTheReplayer_AndTheProgramMapsTheRecords)
+/* As with abort(): the process is gone, and the program maps all records that are left. */
+TEST_P(OperatorFaults, AnOperatorThatEndsItsThread_EndsTheProcess_AndTheProgramMapsTheRecords)
 {
 	fur::Heap heap = create(options());
 	auto *at = make_records(heap);
@@ -222,8 +229,8 @@ TEST_P(OperatorFaults, AnOperatorThatEndsItsThread_EndsTheReplayer_AndTheProgram
 	fur::Thread self(heap);
 	const fur_extent all = {at, BYTES, COUNT};
 	Arg arg = {1, 0, 0};
-	fur_bulk job = job_of("leave", arg, all);
-	fur_bulk_result result{};
+	Job job = job_of("leave", arg, all);
+	Result result{};
 	EXPECT_EQ(run(self, job, result), 0) << fur_errormsg();
 	EXPECT_EQ(result.by_operator, 0u);
 	for (uint64_t k = 0; k < COUNT * BYTES; k++)
@@ -234,7 +241,7 @@ TEST_P(OperatorFaults, AnOperatorThatEndsItsThread_EndsTheReplayer_AndTheProgram
 }
 
 /* Of a signal that was sent it dies, whatever it is at. */
-TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheReplayer)
+TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheProcess)
 {
 	fur::Heap heap = create(options());
 	auto *at = make_records(heap);
@@ -244,8 +251,8 @@ TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheReplayer)
 		{
 			fur::Thread self(heap);
 			Arg arg = {1, UINT64_MAX, 0};
-			fur_bulk job = job_of("add", arg, all);
-			fur_bulk_result result{};
+			Job job = job_of("add", arg, all);
+			Result result{};
 			ASSERT_EQ(run(self, job, result), 0) << fur_errormsg();
 		}
 		kill(daemon_, number);
@@ -258,11 +265,11 @@ TEST_P(OperatorFaults, ACrashSignalThatIsSent_EndsTheReplayer)
 	}
 }
 
-/* Of the records, the file keeps the first ones.  The replayer ends with one line.  The program has
- * mapped the file, so it dies of SIGBUS where the file has ended, and has not been told that the
- * bulk update is there.  The file is refused until it has its length again; then recovery finds
+/* Of the records, the file keeps the first ones.  fur-operators ends with one line.  The program
+ * has mapped the file, so it dies of SIGBUS where the file has ended, and has not been told that
+ * the bulk update is there.  The file is refused until it has its length again; then recovery finds
  * what was committed, in the part that was left. */
-TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheReplayerWithOneLine)
+TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheProcessWithOneLine)
 {
 	uint64_t offset; /* of the records, in the file */
 	{

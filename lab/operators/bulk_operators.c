@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk_operators.c - the operator of bulk --by replayer and replayer-each.
+ * bulk_operators.c - the operator of bench/bulk --by replayer and replayer-each.
  */
 #include <fur_operator.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operators.hpp - for tests of bulk updates by operators: a replayer that is a thread of the test,
- * with an open file of its own, and a job.
+ * operators.hpp - for tests of bulk updates by operators: fur-operators, and a replayer alongside,
+ * as threads of the test with open files of their own, and a job.
  */
 #ifndef FUR_TESTS_OPERATORS_HPP
 #define FUR_TESTS_OPERATORS_HPP
@@ -25,8 +25,9 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* as in internals.hpp */
 extern "C" {
-#include "bulk/errand.h"
-#include "replayer/operators.h"
+#include "errand.h"
+#include "lab_bulk.h"
+#include "operating.h"
 #include "replayer/serve.h"
 }
 #pragma GCC diagnostic pop
@@ -55,43 +56,87 @@ inline void on_crash(int signal, siginfo_t *info, void *context)
 	abort();
 }
 
-/* fur-replayer --operators, in a thread. */
+/* fur-replayer, in a thread. */
 class Replayer
 {
 public:
-	Replayer(const std::string &heap, const std::vector<const char *> &files)
+	explicit Replayer(const std::string &heap)
 	{
 		const server_events events = {[](void *, const replay_result *) {},
 		        [](void *, uint64_t) {}, [](void *) {}, this};
 		const replay_options how = REPLAY_DEFAULTS;
-		server_operators operators = {};
-		for (const char *file : files)
-			operators.files[operators.n++] = file;
+		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
+		EXPECT_EQ(server_start(fd, heap.c_str(), &how, &events, &server_), 0)
+		        << fur_errormsg();
+		if (server_)
+			thread_ = std::thread([this] { result_ = server_run(server_); });
+	}
+	~Replayer()
+	{
+		if (!server_)
+			return;
+		server_stop(server_);
+		thread_.join();
+		EXPECT_TRUE(result_ == 0 || result_ == expected_) << result_;
+		server_end(server_);
+	}
+	Replayer(const Replayer &) = delete;
+	/* It may also end with this error. */
+	void expect_result(int error)
+	{
+		expected_ = error;
+	}
+
+private:
+	server *server_ = nullptr;
+	std::thread thread_;
+	int result_ = 0, expected_ = 0;
+};
+
+/* fur-operators, in a thread. */
+class Mapper
+{
+public:
+	Mapper(const std::string &heap, const std::vector<const char *> &files)
+	{
 		struct sigaction action = {};
 		action.sa_sigaction = on_crash;
 		action.sa_flags = SA_SIGINFO | SA_ONSTACK;
 		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
 			sigaction(s, &action, nullptr);
 		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
-		error_ = server_start(fd, heap.c_str(), &how, &operators, &events, &server_);
+		error_ = operating_start(fd, heap.c_str(), files.data(), files.size(), &operating_);
 		message_ = error_ ? fur_errormsg() : "";
 		if (!error_)
-			thread_ = std::thread([this] { result_ = server_run(server_); });
+			thread_ = std::thread([this, o = operating_] {
+				result_ = operating_run(o);
+				ended_ = true;
+			});
 	}
-	~Replayer()
+	~Mapper()
 	{
 		end();
 	}
-	Replayer(const Replayer &) = delete;
+	Mapper(const Mapper &) = delete;
 	/* False: an operator did not return. */
 	bool end()
 	{
-		if (!server_)
+		enum { PATIENCE_MS = 2000 };
+		if (!operating_)
 			return true;
-		server_stop(server_);
+		operating *o = std::exchange(operating_, nullptr);
+		operating_stop(o);
+		for (int k = 0; k < PATIENCE_MS && !ended_; k++)
+			usleep(1000);
+		if (!ended_) {
+			operating_withdraw(o);
+			thread_.detach();
+			return false;
+		}
 		thread_.join();
 		EXPECT_TRUE(result_ == 0 || result_ == expected_) << result_;
-		return server_end(std::exchange(server_, nullptr));
+		operating_end(o);
+		return true;
 	}
 	/* It may also end with this error. */
 	void expect_result(int error)
@@ -108,8 +153,9 @@ public:
 	}
 
 private:
-	server *server_ = nullptr;
+	operating *operating_ = nullptr;
 	std::thread thread_;
+	std::atomic<bool> ended_{false};
 	int error_ = 0, result_ = 0, expected_ = 0;
 	std::string message_;
 };
@@ -137,9 +183,11 @@ struct Job : fur_bulk {
 	}
 	int run(fur_thread *t)
 	{
-		result.size = sizeof result;
+		const lab_operator_call call = {operator_name, arg, arg_bytes};
+		result.size = sizeof(fur_bulk_result);
 		calls = 0;
-		return fur_bulk_run(t, this, &result);
+		return lab_bulk_run(
+		        t, this, by_program ? nullptr : &call, &result, &result.by_operator);
 	}
 	/* `f` gets how many records are done. */
 	void on_progress(std::function<bool(uint64_t)> f)
@@ -153,8 +201,13 @@ struct Job : fur_bulk {
 		AddArg to_operator;
 		Job *job;
 	} add;
-	fur_bulk_result result = {};
-	uint64_t calls = 0; /* of map() in the program */
+	struct Result : fur_bulk_result {
+		uint64_t by_operator;
+	} result = {};
+	const char *operator_name;
+	size_t arg_bytes;
+	bool by_program = false; /* without an operator */
+	uint64_t calls = 0;      /* of map() in the program */
 
 private:
 	Map map_;
@@ -162,7 +215,13 @@ private:
 	std::function<bool(uint64_t)> progress_;
 };
 
-class Operators : public HeapFile, public ::testing::WithParamInterface<fur_pm>
+/* How the heap is made durable, and whether a fur-replayer runs alongside. */
+struct Setting {
+	fur_pm pm;
+	bool replayer;
+};
+
+class Operators : public HeapFile, public ::testing::WithParamInterface<Setting>
 {
 protected:
 	Operators()
@@ -170,15 +229,22 @@ protected:
 		fur::Options o = software_options();
 		o.heap_bytes = 8 * MIB;
 		o.max_threads = 8;
-		o.pm = GetParam();
+		o.pm = GetParam().pm;
 		heap_.emplace(create(o));
 		self_.emplace(*heap_);
 	}
 	void serve(const std::vector<const char *> &files = {OPERATORS_OBJECT})
 	{
+		end_serving();
+		mapper_ = std::make_unique<Mapper>(path_, files);
+		ASSERT_EQ(mapper_->error(), 0) << mapper_->message();
+		if (GetParam().replayer)
+			replayer_ = std::make_unique<Replayer>(path_);
+	}
+	void end_serving()
+	{
+		mapper_.reset();
 		replayer_.reset();
-		replayer_ = std::make_unique<Replayer>(path_, files);
-		ASSERT_EQ(replayer_->error(), 0) << replayer_->message();
 	}
 	uint8_t *block(size_t bytes, uint8_t value = 0)
 	{
@@ -212,13 +278,18 @@ protected:
 	{
 		return heap_->get()->durability.control;
 	}
+	control_errand *request()
+	{
+		return errand_in(region());
+	}
 
 	std::optional<fur::Heap> heap_;
 	std::optional<fur::Thread> self_;
 	std::unique_ptr<Replayer> replayer_;
+	std::unique_ptr<Mapper> mapper_;
 };
 
-/* The replayer's side by hand. */
+/* The side of fur-operators by hand. */
 class Steps : public Operators
 {
 protected:
@@ -227,8 +298,7 @@ protected:
 		durability_ = heap_->get()->durability;
 		durability_.replays_for_worker = true;
 		durability_.pm.fd = ::open(path_.c_str(), O_RDWR);
-		EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_REPLAYER), 0);
-		region()->replayer_pid = 1;
+		EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_LAB), 0);
 		calls_ = {[](void *, const char *, const void *, size_t) { return 0; },
 		        [](void *self, operate_batch *b) {
 			        static_cast<Steps *>(self)->mapped_ += b->n;
@@ -247,7 +317,7 @@ protected:
 		operate_drop(&operate_);
 		::close(durability_.pm.fd);
 	}
-	/* Run the job in another thread, until it waits for the replayer. */
+	/* Run the job in another thread, until it waits for fur-operators. */
 	void begin(Job &job)
 	{
 		program_ = std::thread([this, &job] {
@@ -286,7 +356,7 @@ protected:
 	bool asks_soon()
 	{
 		for (int k = 0; k < 100; k++, usleep(1000))
-			if (errand_state(arch_load(&region()->errand.request)) == ERRAND_ASKED)
+			if (errand_state(arch_load(&request()->request)) == ERRAND_ASKED)
 				return true;
 		return false;
 	}
@@ -299,9 +369,13 @@ protected:
 	int result_ = 0;
 };
 
-inline std::string name_of(const ::testing::TestParamInfo<fur_pm> &of)
+const auto SETTINGS = ::testing::Values(Setting{FUR_PM_EMULATED, true}, Setting{FUR_PM_SYNC, true},
+        Setting{FUR_PM_EMULATED, false});
+
+inline std::string name_of(const ::testing::TestParamInfo<Setting> &of)
 {
-	return of.param == FUR_PM_SYNC ? "Sync" : "Emulated";
+	return std::string(of.param.pm == FUR_PM_SYNC ? "Sync" : "Emulated") +
+	       (of.param.replayer ? "" : "Alone");
 }
 
 #endif /* FUR_TESTS_OPERATORS_HPP */

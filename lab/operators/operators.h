@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operators.h - the operators of fur-replayer --operators (include/fur_operator.h): load them, and
+ * operators.h - the operators of fur-operators --operators (fur_operator.h): load them, and
  * call them with copies of records.
  *
  *   INV-OP4  An operator's code comes from a regular file that belongs to the process's own user
@@ -8,12 +8,12 @@
  *            name.  Libraries that the file needs are the dynamic loader's choice.
  *   INV-OP5  An operator gets a copy of a record between two pages without access, and no memory
  *            of the heap.  If it crashes, or changes what lies next to the copy, its bulk update
- *            ends with an error, and the replayer goes on.
+ *            ends with an error, and the process goes on.
  */
 #ifndef FUR_OPERATORS_H
 #define FUR_OPERATORS_H
 
-#include "bulk/errand.h"
+#include "errand.h"
 
 #include <signal.h>
 

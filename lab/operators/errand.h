@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * errand.h - a bulk update's first pass in the replayer's process.  The program asks, through
- * control.errand, and waits; the replayer's operator maps the records, and stores the results in
- * the update's block.  The program maps what was marked meanwhile, and commits, as ever.  One
- * errand maps all records (whole.c), or those of a window (windows.h).
+ * errand.h - a bulk update's first pass in another process, fur-operators.  The program asks,
+ * through the request in the control region, and waits; an operator maps the records, and
+ * fur-operators stores the results in the update's block.  The program maps what was marked
+ * meanwhile, and commits, as ever.  One errand maps all records (run.c), or those of a window
+ * (windows.h).
  *
- * The program writes the request's fields, then a new number with ERRAND_ASKED.  The replayer moves
- * it to ERRAND_RUNS, and then works in batches:
+ * The program writes the request's fields, then a new number with ERRAND_ASKED.  fur-operators
+ * moves it to ERRAND_RUNS, and then works in batches:
  *
  *     with the right to replay     store the results of the last batch in the block, and copy the
  *                                  records of the next one from the image (operate_exchange)
  *     without                      call the operator with each copy (operate_map)
  *
- * At the end it moves the request to ERRAND_DONE or ERRAND_REFUSED.  The program moves it to
- * ERRAND_NONE, at any time.
+ * It takes that right as a fur-replayer does (INV-C4), which may run alongside or not: the two
+ * exclude each other by HEAP_LOCK_REPLAY, as all processes do.  At the end it moves the request to
+ * ERRAND_DONE or ERRAND_REFUSED.  The program moves it to ERRAND_NONE, at any time.
  *
- *   INV-OP1  The replayer copies records and stores results only with the right to replay, after it
- *            has found there that the request, of this number, still runs, and that its program has
- *            the heap open.  So a copy is never torn by a replay; and when the program has given
- *            up, or has died, nothing is stored to the block once its next owner can: what that one
- *            logs reaches the file by a replay, what it stores past the log waits until the
- *            block's free is replayed (INV-FM2), and a program that opens the heap takes the right
- *            to replay first.
+ *   INV-OP1  fur-operators copies records and stores results only with the right to replay, after
+ *            it has found there that the request, of this number, still runs, and that its program
+ *            has the heap open.  So a copy is never torn by a replay; and when the program has
+ *            given up, or has died, nothing is stored to the block once its next owner can: what
+ *            that one logs reaches the file by a replay, what it stores past the log waits until
+ *            the block's free is replayed (INV-FM2), and a program that opens the heap takes the
+ *            right to replay first.
  *   INV-OP2  Before it asks, the program lets updates set marks, or takes back those of a window as
  *            in INV-BU2, and then waits until each update that is visible, and may have set none
  *            since, is replayed.  So a record in the image has its newest value, or is marked.
@@ -31,11 +33,11 @@
 #define FUR_ERRAND_H
 
 #include "bulk/job.h"
-#include "media/control_region.h"
+#include "request.h"
 
 /* ------------------------------------------------------------ the program */
 
-/* Is there a replayer with operators?  Errors: FUR_ENOENT; FUR_ESYS. */
+/* Is there a fur-operators?  Errors: FUR_ENOENT; FUR_ESYS. */
 FUR_MUST_USE int errand_check(const struct fur_thread *t, const struct bulk_job *job);
 
 /* INV-OP2.  Errors: those of durability_replay(); FUR_EABORTED. */
@@ -49,14 +51,14 @@ struct errand_work {
 	uint64_t rows, records;
 };
 struct errand {
-	uint64_t number, pid; /* of the request; of the replayer that was asked */
+	uint64_t number, pid; /* of the request; of the fur-operators that was asked */
 };
 
-/* Ask the replayer, which has nothing else to do for this heap.  The caller calls errand_stop(). */
+/* Ask fur-operators, which has nothing else to do for this heap.  Then call errand_stop(). */
 struct errand errand_ask(
         const struct fur_thread *t, const struct bulk_job *job, const struct errand_work *work);
-/* Wait until it is done.  *mapped: true: done; false: the replayer has died, or stopped.  From the
- * call of errand_stop() on, no replayer stores to the block what it was asked for.
+/* Wait until it is done.  *mapped: true: done; false: fur-operators has died, or stopped.  From
+ * the call of errand_stop() on, it stores nothing to the block that it was asked for.
  * Errors: FUR_EABORTED (cancelled, or the operator's), FUR_ENOENT, FUR_EBUSY, FUR_EIO, FUR_ENOMEM,
  * FUR_ESYS. */
 FUR_MUST_USE int errand_wait(
@@ -65,7 +67,7 @@ void errand_stop(const struct fur_thread *t, struct errand asked);
 /* How long errand_wait() waits for the next record, while some are left: a minute; for tests. */
 extern uint64_t errand_silence_ns;
 
-/* ----------------------------------------------------------- the replayer */
+/* ---------------------------------------------------------- fur-operators */
 
 struct operate_batch {
 	uint64_t n, bytes; /* records, and bytes of each */
@@ -94,6 +96,7 @@ struct operate {
 	const struct operate_calls *calls;
 	uint64_t limit;  /* of the records of a batch; 0: the usual one */
 	uint64_t number; /* of the request that runs, or 0 */
+	uint32_t opened; /* control.opened, of the program that asked */
 	uint64_t block, block_bytes, rows, done;
 	struct media_bulk_row *row; /* [rows], checked copies; NULL: not read yet */
 	uint64_t *first;            /* [rows], the number of each row's first record */
@@ -104,8 +107,8 @@ struct operate {
 	struct operate_batch batch;
 };
 
-/* Called by a replayer that has HEAP_LOCK_REPLAYER, before it takes up requests and when it ends:
- * programs map what is not done.  `pid`: this process, or 0 if it has no operators. */
+/* Called by a process that has HEAP_LOCK_LAB, before it takes up requests and when it ends:
+ * programs map what is not done.  `pid`: this process, or 0 if it ends.  Async-signal-safe. */
 void operate_start(struct durability *d, uint64_t pid);
 
 /* Take up a request.  False: there is none. */
@@ -119,7 +122,7 @@ bool operate_map(struct operate *o);
 /* After operate_exchange() has returned false: make the results durable, and tell the program.
  * Frees all that belongs to the request. */
 void operate_end(struct operate *o);
-/* The replayer ends, or cannot go on: the program maps all records.  Frees the same. */
+/* The process ends, or cannot go on: the program maps all records.  Frees the same. */
 void operate_drop(struct operate *o);
 
 #endif /* FUR_ERRAND_H */

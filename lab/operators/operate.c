@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operate.c - the replayer's side of an errand (errand.h): copy records from the image, have them
- * mapped, and store the results in the bulk update's block.
+ * operate.c - the side of fur-operators in an errand (errand.h): copy records from the image, have
+ * them mapped, and store the results in the bulk update's block.
  *
  * Another process writes the request and the rows.  They are read once, and checked (INV-R8).
  */
 #include "base/error.h"
 #include "base/probe.h"
-#include "bulk/errand.h"
+#include "errand.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { MOST_RECORDS = 4096, MOST_BYTES = 256 * 1024 };
 
 static struct control_errand *errand_of(const struct operate *o)
 {
-	return &o->d->control->errand;
+	return errand_in(o->d->control);
 }
 
 static void tell(struct control_errand *e)
@@ -52,7 +52,7 @@ static bool refuse(struct operate *o, int code)
 
 static bool refuse_memory(struct operate *o)
 {
-	return refuse(o, fur_fail(FUR_ENOMEM, "fur-replayer has no memory for the operator's "
+	return refuse(o, fur_fail(FUR_ENOMEM, "fur-operators has no memory for the operator's "
 	                                      "records: free some memory"));
 }
 
@@ -71,7 +71,7 @@ static void forget(struct operate *o)
 
 void operate_start(struct durability *d, uint64_t pid)
 {
-	struct control_errand *e = &d->control->errand;
+	struct control_errand *e = errand_in(d->control);
 	const uint64_t request = arch_load_acquire(&e->request);
 	if (errand_state(request) == ERRAND_ASKED || errand_state(request) == ERRAND_RUNS) {
 		e->code = 0;
@@ -100,7 +100,10 @@ bool operate_accept(struct operate *o)
 	o->block = arch_load(&e->block);
 	o->block_bytes = arch_load(&e->block_bytes);
 	o->rows = arch_load(&e->rows);
-	/* If the program has given up meanwhile, what we have read may be two requests'. */
+	o->opened = arch_load32(&e->opened);
+	/* If the program has given up meanwhile, or another one has come, what we have read may be
+	 * two requests'; but then this number was withdrawn before the fields changed
+	 * (errand_ask). */
 	o->number = errand_number(request);
 	if (!arch_cas(&e->request, request, errand_request(o->number, ERRAND_RUNS))) {
 		o->number = 0;
@@ -120,17 +123,19 @@ bool operate_is_wanted(const struct operate *o)
 	       arch_load_acquire(&errand_of(o)->request) == errand_request(o->number, ERRAND_RUNS);
 }
 
-/* With the right to replay: INV-OP1.  A program that has died has left its request; the next one
- * has another number, or, if its library knows of no errands, another `opened`. */
+/* With the right to replay: INV-OP1.  A program that has died has left its request.  It is not
+ * reset: the next program increments `opened` with the right to replay, which it keeps from the
+ * time at which it takes HEAP_LOCK_WORKING (start_working() in src/api/open.c).  So a process that
+ * has that right and finds WORKING held finds the `opened` of the process that holds it: of the
+ * program that has asked, or of a later one. */
 static bool still_runs(struct operate *o)
 {
 	const struct control *c = o->d->control;
-	const struct control_errand *e = &c->errand;
 	if (!operate_is_wanted(o)) {
 		o->number = 0;
 		return false;
 	}
-	if (arch_load32(&e->opened) == arch_load32_acquire(&c->opened) &&
+	if (o->opened == arch_load32_acquire(&c->opened) &&
 	        heap_lock_held(o->d->pm.fd, HEAP_LOCK_WORKING) > 0)
 		return true;
 	return refuse(o, 0);
@@ -166,8 +171,8 @@ static bool set_up(struct operate *o)
 	if (!rows_are_good(o))
 		return refuse(
 		        o, fur_fail(FUR_EINVAL,
-		                   "the rows in the heap's file make no sense to fur-replayer: "
-		                   "run the fur-replayer of the program's library"));
+		                   "the rows in the heap's file make no sense to fur-operators: "
+		                   "run the fur-operators of the program's library"));
 	if (!o->row || !o->first)
 		return refuse_memory(o);
 	const uint64_t bytes = o->row[0].bytes, most = MOST_BYTES / bytes;

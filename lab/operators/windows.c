@@ -3,7 +3,7 @@
  * windows.c - an operator's results for FUR_BULK_EACH (windows.h): ask for windows of records, wait
  * for them, and hand out the results.
  */
-#include "bulk/windows.h"
+#include "windows.h"
 
 #include "base/probe.h"
 
@@ -113,7 +113,7 @@ static int ask(struct windows *w)
 		return error;
 	w->asked = write_window(w);
 	w->errand = errand_ask(w->t, w->job, &w->asked);
-	/* Another replayer may not have the operator, and would end the job in the middle. */
+	/* Another fur-operators may not have the operator, and would end the job in the middle. */
 	w->pid = w->pid ? w->pid : w->errand.pid;
 	w->errand.pid = w->pid;
 	return 0;

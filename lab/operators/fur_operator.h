@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_operator.h - operators: functions that fur-replayer calls for the records of a bulk update
- * (fur_bulk.operator_name), in its own process.  A shared object has one or more of them:
+ * fur_operator.h - operators: functions that fur-operators calls for the records of a bulk update
+ * (lab_bulk.h), in its own process.  A shared object has one or more of them:
  *
  *     #include <fur_operator.h>
  *
@@ -15,13 +15,13 @@
  *     FUR_OPERATORS(mine)
  *
  *     cc -shared -fPIC -o accounts.so accounts.c
- *     fur-replayer --operators accounts.so /pmem/accounts.heap
+ *     fur-operators --operators accounts.so /pmem/accounts.heap
  *
- * The rules of fur_bulk_map hold for an operator.  `copy` lies in the replayer's memory: a pointer
+ * The rules of fur_bulk_map hold for an operator.  `copy` lies in that process's memory: a pointer
  * into the heap that it contains means nothing there.  `arg` is a copy of what the program gave,
  * aligned to 16 bytes.  An operator that crashes, or accesses memory next to its record, ends the
- * bulk update with an error.  An operator that stores elsewhere harms the replayer, as any code in
- * that process would.  docs/bulk.md has the rest.
+ * bulk update with an error.  An operator that stores elsewhere harms fur-operators, as any code in
+ * that process would.  README.md has the rest.
  *
  * A program may also link its operators, or dlopen() the same file, to use them as fur_bulk.map.
  */
@@ -39,7 +39,7 @@ struct fur_operator {
 	fur_bulk_map *map;
 };
 
-/* What fur-replayer looks up in the shared object, under the name fur_operators. */
+/* What fur-operators looks up in the shared object, under the name fur_operators. */
 struct fur_operators {
 	size_t size;  /* sizeof(struct fur_operators) */
 	size_t bytes; /* sizeof(struct fur_operator) */
