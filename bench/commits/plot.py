@@ -26,7 +26,7 @@ from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
 import charts  # noqa: E402
-from plan import System  # noqa: E402
+from systems import System  # noqa: E402
 
 
 class Refused(Exception):

@@ -2,27 +2,14 @@
 """The measurements: systems, workloads, the figures of the paper, and the runs that each needs."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench/common"))
 
-@dataclass(frozen=True)
-class System:
-    """A transactional memory, or a scheme of replay. `reads` and `updates`: where its transactions
-    commit when not under the lock. `durably_opaque`: without it, a transaction may return data that
-    a power failure takes back."""
-
-    tm: str
-    label: str
-    colour: str
-    marker: str
-    reads: str = ""
-    updates: str = ""
-    durably_opaque: bool = True
-
-    @property
-    def line(self) -> str:
-        return "-" if self.durably_opaque else "--"
+from systems import System  # noqa: E402
 
 
 # In the paper's order. Colours: those of Okabe and Ito, which colour-blind people can tell apart,
