@@ -349,7 +349,7 @@ class Sources:
                 self.errors.append(f"{owned.file}: {owned.struct}: the owner {file} is no file")
         owning = "".join(self.code.get(f, "") for f in files)
         for word in owned.words:
-            if word != "reserved" and not re.search(rf"(?:->|\.){word}\b", owning):
+            if not re.search(rf"(?:->|\.){word}\b", owning):
                 said = f"{owned.file}: {owned.struct}.{word}"
                 self.errors.append(f"{said}: {', '.join(owned.owners)} has no such word")
 

@@ -49,12 +49,12 @@ struct control_errand {
 	uint8_t arg[ERRAND_ARG_BYTES] __attribute__((aligned(16)));
 };
 
-_Static_assert(sizeof(struct control_errand) <= sizeof(((struct control *)0)->reserved), "");
-_Static_assert(offsetof(struct control, reserved) % 16 == 0, "");
+_Static_assert(sizeof(struct control_errand) <= sizeof(((struct control *)0)->gap), "");
+_Static_assert(offsetof(struct control, gap) % 16 == 0, "");
 
 static inline struct control_errand *errand_in(struct control *c)
 {
-	return (struct control_errand *)(void *)c->reserved;
+	return (struct control_errand *)(void *)c->gap;
 }
 
 #endif /* LAB_REQUEST_H */

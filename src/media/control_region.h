@@ -53,12 +53,12 @@ struct control {
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
 	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it. */
-	uint8_t reserved[4096 - 512 - 64] ARCH_PADDED;
+	uint8_t gap[4096 - 512 - 64] ARCH_PADDED;
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
-_Static_assert(offsetof(struct control, reserved) == 512, "older files have zeros there");
+_Static_assert(offsetof(struct control, gap) == 512, "older files have zeros there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");

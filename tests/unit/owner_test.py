@@ -104,8 +104,8 @@ def swapped(place):
     with_file_away = dict(
         os.environ, LD_PRELOAD=swapped_path, SWAP_PATH=heap, SWAP_AWAY=heap + "-away"
     )
-    options: list[str]
-    for options in ([], ["--once"], ["--status"]):
+    for option in ("", "--once", "--status"):
+        options = [option] if option else []
         done = subprocess.run(
             [replayer, *options, heap],
             stderr=subprocess.PIPE,
