@@ -215,7 +215,7 @@ enum fur_error {
 	FUR_OK = 0,
 	FUR_EINVAL = -1,   /* an argument or option is not acceptable */
 	FUR_ESYS = -2,     /* a system call failed; fur_errormsg() gives its reason */
-	FUR_ENOENT = -3,   /* no such heap file, or no such operator of a replayer */
+	FUR_ENOENT = -3,   /* no such heap file */
 	FUR_EEXIST = -4,   /* fur_create: the file exists */
 	FUR_ENOTHEAP = -5, /* the file is not a libfur heap (empty, or foreign) */
 	/* The heap was made by a version, or for a machine, whose heaps this library cannot read */

@@ -502,12 +502,8 @@ def main() -> int:
     if archive and not archive.exists():
         parser.error(f"{archive} is missing: run ninja -C {args.build}")
     found = Sources(args.root, archive)
-    page = args.root / PAGE
     text = found.page()
-    if not args.check:
-        os.makedirs(page.parent, exist_ok=True)
-        page.write_text(text)
-    elif not page.exists() or page.read_text() != text:
+    if not tree.make_page(args.root / PAGE, text, args.check):
         found.errors.append(f"{PAGE} is out of date: run tools/architecture.py")
     for error in found.errors:
         print(error)

@@ -19,7 +19,6 @@ Every other mention of an id in code, tests or pages is a citation.  An error is
 Ids that begin with INV-X are examples.  Exit status: 0 all well, 1 not.
 """
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -228,12 +227,8 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=tree.ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args()
     found = Tree(args.root)
-    page = args.root / PAGE
     text = found.page()
-    if not args.check:
-        os.makedirs(page.parent, exist_ok=True)
-        page.write_text(text)
-    elif not page.exists() or page.read_text() != text:
+    if not tree.make_page(args.root / PAGE, text, args.check):
         found.errors.append(f"{PAGE} is out of date: run tools/invariants.py")
     for error in found.errors:
         print(error)

@@ -82,3 +82,11 @@ def python_functions(root: Path, files: list[str]) -> list[Function]:
         for node in ast.walk(ast.parse((root / file).read_text()))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
+
+
+def make_page(page: Path, text: str, check: bool) -> bool:
+    """Write a generated page; with `check`, write nothing. Does the page have this text?"""
+    if not check:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text)
+    return page.exists() and page.read_text() == text

@@ -28,15 +28,12 @@ except ImportError:
     )
     sys.exit(2)
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench/common"))
-
-import ccslt  # noqa: E402
-import facts  # noqa: E402
-import plan  # noqa: E402
-import plots  # noqa: E402
-import pul  # noqa: E402
-from results import (  # noqa: E402
+import plan  # first: it lets the modules of bench/common be found
+import ccslt
+import facts
+import plots
+import pul
+from results import (
     Failure,
     Journal,
     Points,
@@ -47,6 +44,8 @@ from results import (  # noqa: E402
     gather,
     write_atomically,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def numbers(text: str) -> list[int]:

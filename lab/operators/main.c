@@ -7,20 +7,13 @@
 #include "base/system.h"
 #include "operating.h"
 #include "replayer/privileges.h"
+#include "replayer/program.h"
 
 #include <argp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#define TEXT_OF_VALUE(number) #number
-#define TEXT_OF(macro)        TEXT_OF_VALUE(macro)
-#define VERSION_TEXT                                                                               \
-	TEXT_OF(FUR_VERSION_MAJOR) "." TEXT_OF(FUR_VERSION_MINOR) "." TEXT_OF(FUR_VERSION_PATCH)
-
-enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 
 struct arguments {
 	const char *heap;
@@ -71,9 +64,7 @@ static const struct argp_option options[] = {
 
 static int fail_with(const char *path, int error)
 {
-	fur_fail_at(error, path);
-	fprintf(stderr, "fur-operators: %s\n", fur_errormsg());
-	return EXIT_BAD_DATA;
+	return program_fail("fur-operators", path, error);
 }
 
 /* ----------------------------------------------------------------- signals */
@@ -174,7 +165,7 @@ int main(int argc, char **argv)
 	struct arguments a = {0};
 	open_standard_files();
 	argp_err_exit_status = EXIT_USAGE;
-	argp_program_version = "fur-operators (libfur) " VERSION_TEXT;
+	argp_program_version = "fur-operators (libfur) " PROGRAM_VERSION;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
 	const int fd = privileges_open_as_owner(a.heap);

@@ -4,8 +4,8 @@
  */
 #include "api/bulk_run.h"
 #include "api/heap.h"
-#include "api/struct.h"
 #include "base/error.h"
+#include "base/struct.h"
 #include "bulk/job.h"
 #include "media/heap_layout.h"
 

@@ -3,8 +3,8 @@
  * info.c - facts and counters of an open heap: fur_base, fur_bytes, fur_get_info, fur_get_stats.
  */
 #include "api/heap.h"
-#include "api/struct.h"
 #include "base/error.h"
+#include "base/struct.h"
 #include "tx/active.h"
 
 FUR_API void *fur_base(const fur_heap *heap)

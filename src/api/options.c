@@ -4,8 +4,8 @@
  * that override it.  No other file reads the environment.
  */
 #include "api/heap.h"
-#include "api/struct.h"
 #include "base/error.h"
+#include "base/struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,9 @@
  * async.c - the flush that makes late updates durable (async.h).
  */
 #include "durability/async.h"
-#include "base/error.h"
 #include "durability/nondurable.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ------------------------------------------------------------------- flush */
 

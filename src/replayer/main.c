@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "replay/preload.h"
 #include "replayer/privileges.h"
+#include "replayer/program.h"
 #include "replayer/serve.h"
 
 #include <argp.h>
@@ -22,13 +23,6 @@
 #else
 #define sd_notifyf(unset, ...) ((void)0)
 #endif
-
-#define TEXT_OF_VALUE(number) #number
-#define TEXT_OF(macro)        TEXT_OF_VALUE(macro)
-#define VERSION_TEXT                                                                               \
-	TEXT_OF(FUR_VERSION_MAJOR) "." TEXT_OF(FUR_VERSION_MINOR) "." TEXT_OF(FUR_VERSION_PATCH)
-
-enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
 
 struct arguments {
 	const char *heap;
@@ -96,9 +90,7 @@ static const struct argp_option options[] = {
 
 static int fail_with(const char *path, int error)
 {
-	fur_fail_at(error, path);
-	fprintf(stderr, "fur-replayer: %s\n", fur_errormsg());
-	return EXIT_BAD_DATA;
+	return program_fail("fur-replayer", path, error);
 }
 
 static void report_replay(const char *path, const struct replay_result *r)
@@ -295,7 +287,7 @@ int main(int argc, char **argv)
 	struct arguments a = {.replay = REPLAY_DEFAULTS};
 	open_standard_files();
 	argp_err_exit_status = EXIT_USAGE;
-	argp_program_version = "fur-replayer (libfur) " VERSION_TEXT;
+	argp_program_version = "fur-replayer (libfur) " PROGRAM_VERSION;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a))
 		return EXIT_USAGE;
 	const int fd = privileges_open_as_owner(a.heap);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "tx/blocks.h"
-#include "tx/marks.h"
 
 #include <stdlib.h>
 #include <string.h>

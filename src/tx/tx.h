@@ -125,7 +125,7 @@ enum {
 	TX_SECOND_MAPPING = 4,
 	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
 	/* In place: it has failed, and the write set has what its later stores have overwritten
-	 * (store.c) */
+	 * (in_place.c) */
 	TX_OVERWRITES = 16,
 	/* A bulk update runs: each store, in place or in hardware, marks the record (marks.h) */
 	TX_MARKS = 32,

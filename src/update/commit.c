@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * commit.c - how an update ends: commit and rollback (FUR, Algorithm 1, lines 22 to 39).
+ * commit.c - how an update commits (FUR, Algorithm 1, lines 22 to 39).
  *
  * Way 3, an update commits:
  *
@@ -12,13 +12,10 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "durability/async.h"
-#include "file/heap_file.h"
 #include "htm/htm.h"
 #include "tx/blocks.h"
 #include "update/fresh.h"
 #include "update/in_place.h"
-
-#include <stdio.h>
 
 /* ------------------------------------------------------------ in software */
 

@@ -30,7 +30,6 @@ enum {
 	LONG_COSTS = 16
 };
 
-/* Has no thread met this one, or any other, for a while? */
 bool in_place_pays(struct fur_thread *t)
 {
 	uint64_t meetings = arch_load(&t->htm->publications.meetings);

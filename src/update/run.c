@@ -3,6 +3,7 @@
  * run.c - updates whose body is a function: it runs again if the update is defeated.
  */
 #include "base/error.h"
+#include "base/struct.h"
 #include "update/update.h"
 
 /* The body has ended the update itself, or libfur has. */
@@ -52,30 +53,12 @@ static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *a
 	return error;
 }
 
-/* Errors: FUR_EINVAL: the caller's struct is too short, or asks for what this library does not
- * know. */
-static int take_how(const struct fur_run *given, struct fur_run *how)
-{
-	const uint8_t *more = (const uint8_t *)(given + 1);
-	if (given->size < sizeof *how || given->size > 4096)
-		return fur_fail(FUR_EINVAL,
-		        "fur_update_run: how->size is %zu: set it to "
-		        "sizeof(struct fur_run)",
-		        given->size);
-	for (size_t k = sizeof *how; k < given->size; k++)
-		if (*more++)
-			return fur_fail(FUR_EINVAL,
-			        "fur_update_run: `how` has an option that this library does not "
-			        "know: set it to zero, or install the library of that fur.h");
-	*how = *given;
-	return 0;
-}
-
 FUR_API int fur_update_run(
         fur_thread *t, void (*body)(fur_update *, void *), void *arg, const struct fur_run *given)
 {
+	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
 	struct fur_run how = {0};
-	int error = given ? take_how(given, &how) : 0;
+	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
 	if (error)
 		return error;
 	if (how.ticket)

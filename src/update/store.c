@@ -18,12 +18,10 @@
  *       redo_append()            in hardware and in place: logs, then stores
  */
 #include "base/error.h"
-#include "tx/blocks.h"
 #include "tx/marks.h"
 #include "update/fresh.h"
 #include "update/in_place.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* A software update's store, of at most redo_fits() bytes: to the log and the write set alone. */

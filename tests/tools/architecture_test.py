@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from planted_tree import plant, run
+
 BASE = """/* base.h - the machine.  The contract of src/base. */
 #define arch_store(p, v) (*(p) = (v))
 """
@@ -152,18 +154,6 @@ BROKEN = {
         "src/tx/tx.c: stores to `second`, which it does not own",
     ),
 }
-
-
-def run(program: str, root: Path, *options: str) -> tuple[int, str]:
-    command = [program, "--root", str(root), *options]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 def check_sound(program: str) -> str:

@@ -4,10 +4,11 @@
 
     invariants_test.py INVARIANTS.PY
 """
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from planted_tree import plant, run
 
 # Not in one piece: the project's own invariants are found by their names.
 Q1, Q2, Q3, Q9 = ("INV" + f"-Q{n}" for n in (1, 2, 3, 9))
@@ -69,18 +70,6 @@ BROKEN = {
         f"b.patch: case 'tsx-MUTANT' of the model breaks {Q1}",
     ),
 }
-
-
-def run(program: str, root: Path, *options: str) -> tuple[int, str]:
-    command = [program, "--root", str(root), *options]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 def check_sound(program: str) -> str:

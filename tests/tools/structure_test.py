@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from planted_tree import plant
+
 LONG_LINE = "word " * 25
 
 # What a page may tell of the layers.
@@ -188,9 +190,7 @@ def build(root: Path) -> None:
 def check(structure: str, changes: dict[str, str]) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        for name, text in {**SOUND, **changes}.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
+        plant(root, {**SOUND, **changes})
         command = [structure, "--root", str(root)]
         if any(name.endswith(".c") for name in changes) or not changes:
             if "src/news/news.c" not in changes:

@@ -199,7 +199,9 @@ TEST_F(Async, Misuse_IsRefused)
 	const auto nothing = [](fur_update *, void *) {};
 	how.size--;
 	EXPECT_EQ(fur_update_run(self_, nothing, nullptr, &how), FUR_EINVAL);
-	EXPECT_NE(std::string(fur_errormsg()).find("how->size is 23"), std::string::npos);
+	EXPECT_NE(std::string(fur_errormsg())
+	                  .find("fur_run.size is 23: set it to sizeof(struct fur_run)"),
+	        std::string::npos);
 	/* A later library's option, which this one does not know. */
 	struct {
 		struct fur_run known;

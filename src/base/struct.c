@@ -2,7 +2,7 @@
  *
  * struct.c - copy between the caller's structs and the library's, which may be longer or shorter.
  */
-#include "api/struct.h"
+#include "base/struct.h"
 #include "base/error.h"
 
 /* No release will have a longer struct, so a larger number cannot be a size. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * struct.h - struct fur_options, fur_info and fur_stats, which later releases may make longer.  The
- * rule is in fur.h, "Structs that grow".
+ * struct.h - structs of the caller's, such as fur_options and fur_stats, which later releases may
+ * make longer.  The rule is in fur.h, "Structs that grow".
  *
  *   INV-G1  New fields are added at the end.  In each of them, zero means that the library behaves
  *           as it did before it had the field.
@@ -13,7 +13,12 @@
 #include <fur.h>
 
 /* Their sizes in the first release, the shortest that a program can have.  They never change. */
-enum { FUR_OPTIONS_LEAST_BYTES = 112, FUR_INFO_LEAST_BYTES = 408, FUR_STATS_LEAST_BYTES = 240 };
+enum {
+	FUR_OPTIONS_LEAST_BYTES = 112,
+	FUR_INFO_LEAST_BYTES = 408,
+	FUR_STATS_LEAST_BYTES = 240,
+	FUR_RUN_LEAST_BYTES = 24
+};
 _Static_assert(
         FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
         "INV-G1");
@@ -22,6 +27,8 @@ _Static_assert(
 _Static_assert(
         FUR_STATS_LEAST_BYTES == offsetof(struct fur_stats, bytes_handed_back) + sizeof(uint64_t),
         "INV-G1");
+
+_Static_assert(FUR_RUN_LEAST_BYTES == sizeof(struct fur_run), "INV-G1");
 
 /* A caller's struct: its name, for messages; its address; the shortest size it may have. */
 struct fur_struct {
