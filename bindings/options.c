@@ -18,10 +18,7 @@ int main(void)
 	SHOW(isolation);
 	SHOW(htm);
 	SHOW(pm);
-	SHOW(pm_latency_ns);
-	SHOW(pm_gap_ns);
-	SHOW(retries);
-	SHOW(no_populate);
+	SHOW(open);
 	SHOW(phase_times);
 	SHOW(reader_report_ns);
 	SHOW(reader_report);
@@ -35,10 +32,12 @@ int main(void)
 	SHOW(debug);
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
-	printf("FUR_EINVAL %d\nFUR_ENOENT %d\nFUR_EEXIST %d\n", FUR_EINVAL, FUR_ENOENT, FUR_EEXIST);
+	printf("FUR_EINVAL %d\n", FUR_EINVAL);
 	printf("FUR_EBUSY %d\nFUR_ENESTED %d\n", FUR_EBUSY, FUR_ENESTED);
 	printf("FUR_ENOTX %d\nFUR_EABORTED %d\n", FUR_ENOTX, FUR_EABORTED);
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
+	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);
+	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
 	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
 	return 0;
 }

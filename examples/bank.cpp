@@ -47,13 +47,14 @@ try {
 	}
 	fur::Heap heap = fur::Heap::open_or_create(argv[1]);
 	fur::Thread self(heap);
-	auto *bank = heap.root<Bank>(0);
-	if (!bank)
-		bank = fur::update(self, [](fur_update *tx) {
-			auto *fresh = fur::make<Bank>(tx);
-			fur_set_root(tx, 0, fresh);
-			return fresh;
-		});
+	auto *bank = fur::update(self, [](fur_update *tx) {
+		auto *there = fur::root<Bank>(tx, 0);
+		if (!there) {
+			there = fur::make<Bank>(tx);
+			fur_set_root(tx, 0, there);
+		}
+		return there;
+	});
 
 	std::thread one(move_money, heap.get(), bank, 1), two(move_money, heap.get(), bank, 2);
 	long wrong = 0, looks = 0;

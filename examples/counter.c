@@ -19,10 +19,11 @@ static void check(int result)
 
 /* The body of the update.  libfur may leave it in the middle of a call and run it again, so it
  * keeps nothing from an earlier run. */
-static void add_one(fur_update *tx, void *heap)
+static void add_one(fur_update *tx, void *arg)
 {
+	(void)arg;
 	/* The counter lives in the heap; root 0 points to it. */
-	long *counter = fur_root(heap, 0);
+	long *counter = fur_root(tx, 0);
 	if (!counter) {
 		counter = fur_alloc(tx, sizeof *counter);
 		fur_store(tx, counter, 0);
@@ -33,6 +34,7 @@ static void add_one(fur_update *tx, void *heap)
 
 int main(int argc, char **argv)
 {
+	struct fur_options options;
 	fur_heap *heap;
 	fur_thread *self;
 	fur_ro *ro;
@@ -41,16 +43,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: counter HEAP\n");
 		return 2;
 	}
-	int opened = fur_open(argv[1], NULL, &heap);
-	if (opened == FUR_ENOENT)
-		opened = fur_create(argv[1], NULL, &heap);
-	check(opened);
-	check(fur_thread_register(heap, &self));
+	fur_options_init(&options);
+	options.open = FUR_OPEN_OR_CREATE;
+	check(fur_open(argv[1], &options, &heap));
+	check(fur_thread_register(heap, NULL, &self));
 
-	check(fur_update_run(self, add_one, heap, NULL)); /* visible, and durable, from here */
+	check(fur_update_run(self, add_one, NULL, NULL)); /* visible, and durable, from here */
 
 	check(fur_begin_ro(self, &ro));
-	const long *counter = fur_root(heap, 0);
+	const long *counter = fur_root(ro, 0);
 	long value = fur_load(ro, counter);
 	check(fur_end_ro(ro, NULL));
 	printf("this program has run %ld times\n", value);

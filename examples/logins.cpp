@@ -56,7 +56,7 @@ int run(int argc, char **argv)
 {
 	fur::Heap heap = fur::Heap::open_or_create(argv[1]);
 	fur::Thread self(heap);
-	auto *users = fur::root<Users>(heap, self, "users");
+	auto *users = fur::root<Users>(self, "users");
 	if (!strcmp(argv[2], "show"))
 		show(self, *users);
 	for (int i = 3; i < argc && !strcmp(argv[2], "login"); i++)

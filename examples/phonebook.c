@@ -63,8 +63,8 @@ int main(int argc, char **argv)
 	if (opened == FUR_ENOENT)
 		opened = fur_create(argv[1], NULL, &heap);
 	check(opened);
-	check(fur_thread_register(heap, &self));
-	check(fur_map_root(heap, self, "book", FUR_MAP_ORDERED, &book));
+	check(fur_thread_register(heap, NULL, &self));
+	check(fur_map_root(self, "book", FUR_MAP_ORDERED, &book));
 	if (argc == 4) {
 		struct entry e = {book, argv[2], argv[3], 0};
 		check(fur_update_run(self, remember, &e, NULL));

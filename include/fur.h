@@ -268,6 +268,12 @@ enum fur_htm {
 	FUR_HTM_POWER /* POWER8 or POWER9 with suspend and resume */
 };
 
+/* What fur_open() does if there is no such file. */
+enum fur_open_mode {
+	FUR_OPEN_EXISTING, /* it fails with FUR_ENOENT */
+	FUR_OPEN_OR_CREATE /* it makes the heap, as fur_create() does */
+};
+
 enum fur_pm {
 	FUR_PM_AUTO, /* PMEM or EADR where the file is on a DAX file system, else SYNC */
 	FUR_PM_PMEM, /* persistent memory: libfur writes cache lines back */
@@ -300,7 +306,7 @@ typedef struct fur_ticket {
 struct fur_reader_report {
 	uint32_t thread;    /* the reader's index: see fur_thread_index() */
 	uint64_t waited_ns; /* how long the update has waited so far */
-	const char *name;   /* as the reader's thread gave it to fur_thread_set_name(), or NULL */
+	const char *name;   /* as the reader gave it to fur_thread_register(), or NULL */
 };
 
 /* What a thread has open on a heap: see fur_thread_transaction(). */
@@ -355,14 +361,7 @@ struct fur_options {
 	enum fur_isolation isolation;
 	enum fur_htm htm;
 	enum fur_pm pm;
-	/* EMULATED: time from write-back to durable; default 310, FUR_NO_LATENCY for none */
-	uint32_t pm_latency_ns;
-	/* EMULATED: time between two lines of one thread; default 0: write-backs overlap */
-	uint32_t pm_gap_ns;
-	/* Hardware attempts that end in a conflict before an update runs in software; default 20 */
-	uint32_t retries;
-	/* Do not prefault the heap's private pages (by default libfur does, where HTM is used) */
-	bool no_populate;
+	enum fur_open_mode open; /* fur_open: default FUR_OPEN_EXISTING */
 	/* Measure fur_stats.phase_ns; costs about ten nanoseconds per transaction */
 	bool phase_times;
 
@@ -421,8 +420,6 @@ struct fur_options {
 	uint64_t debug;
 };
 
-#define FUR_NO_LATENCY UINT32_MAX
-
 /* fur_options_init - set every option to its default.  The header defines it, because the library
  * may be newer and have a longer struct. */
 static inline void fur_options_init(struct fur_options *options)
@@ -446,7 +443,8 @@ FUR_API FUR_MUST_USE int fur_create(
         const char *path, const struct fur_options *options, fur_heap **heap);
 
 /* fur_open - open a heap file; if it was not closed, replay its log first.  `options` may be NULL:
- * all defaults.
+ * all defaults.  With FUR_OPEN_OR_CREATE in options->open, it makes the file if there is none; if
+ * several processes do so at once, one makes the file and the others open it.
  * After return the heap contains every update whose fur_commit() had returned, perhaps some whose
  * fur_commit() had not returned yet, and nothing else.
  * libfur corrects one wrong byte in the log.  A file may be damaged in another way, or be a copy
@@ -498,7 +496,7 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  * perhaps later ones, each with all updates from which it has read, and nothing else.  All of them
  * are durable.  If a program has died with the heap open, the log is replayed in the copy, and the
  * file stays as it is.
- * Read-only transactions, fur_root(), fur_get_stats() and fur_backup() work as on any heap, and
+ * Read-only transactions, fur_get_stats() and fur_backup() work as on any heap, and
  * fur_close() frees the copy.  Updates are refused with FUR_EREADONLY; a plain store into the heap
  * ends the process (SIGSEGV).  A process cannot have both the heap and its copy open, nor two
  * copies: they have the same address.
@@ -551,15 +549,6 @@ FUR_API FUR_MUST_USE int fur_scan(
  * Units:   bytes, the allocator's structures included; rounded up to 64 KiB. */
 FUR_API FUR_MUST_USE int fur_grow(fur_heap *heap, uint64_t bytes);
 
-/* fur_base - the address at which the heap is mapped.
- * Returns: NULL for NULL. */
-FUR_API void *fur_base(const fur_heap *heap);
-
-/* fur_bytes - how large the heap is now.
- * Returns: 0 for NULL.
- * Units:   bytes, the allocator's structures included. */
-FUR_API uint64_t fur_bytes(const fur_heap *heap);
-
 /* What is running, and why. */
 struct fur_info {
 	size_t size; /* sizeof(struct fur_info), set by the caller: "Structs that grow", above */
@@ -604,10 +593,13 @@ FUR_API const char *fur_name(enum fur_name_of of, int value);
 /* fur_thread_register - register the calling thread with the heap, or find its registration.
  * Only this thread may use it.  The registration ends when the thread does, even without
  * fur_thread_unregister(); libfur then rolls back a transaction that is still open.
+ * Reader reports give the thread's `name`, which may be NULL.  libfur keeps the pointer and does not
+ * copy the text, so the text must stay valid as long as the registration.
  * The file's blocks for a log are allocated when more threads are registered than ever before.
  * Errors: FUR_ETHREADS; FUR_ENOSPC (no room for the log; the heap is as it was, and good);
  *         FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK; FUR_ESYS; FUR_EIO.  *thread is NULL then. */
-FUR_API FUR_MUST_USE int fur_thread_register(fur_heap *heap, fur_thread **thread);
+FUR_API FUR_MUST_USE int fur_thread_register(
+        fur_heap *heap, const char *name_or_null, fur_thread **thread);
 
 /* fur_thread_unregister - end the calling thread's registration now.
  * Errors: FUR_EBUSY inside a transaction; FUR_EINVAL if the calling thread does not have this
@@ -636,11 +628,6 @@ FUR_API FUR_MUST_USE int fur_thread_abandon(fur_thread *thread);
  * give it.  When the registration ends, another thread may get the index.
  * Returns: from 0 to max_threads - 1; UINT32_MAX for NULL. */
 FUR_API uint32_t fur_thread_index(const fur_thread *thread);
-
-/* fur_thread_set_name - set the name that reader reports give for this thread.  libfur keeps the
- * pointer and does not copy the text, so the text must stay valid as long as the registration.  A
- * new registration has no name. */
-FUR_API void fur_thread_set_name(fur_thread *thread, const char *name);
 
 /* ------------------------------------------------------------ transactions */
 
@@ -882,17 +869,15 @@ FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignme
  *         and fur-check finds such damage later. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
-/* fur_usable_bytes - the actual size of the block at an address, whether or not the block is
- * allocated.
+/* fur_usable_bytes - size_t fur_usable_bytes(tx, const void *memory): the actual size of the block at
+ * an address, whether or not the block is allocated.  `tx` is a fur_ro * or a fur_update *.
  * Returns: 0 for an address at which no block can begin. */
-FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory);
 
 /* Roots: FUR_ROOTS words through which a program finds its data after an open. */
 #define FUR_ROOTS 64
 
-/* fur_root - read a root.  Call it inside a transaction.
+/* fur_root - void *fur_root(tx, unsigned index): read a root, as fur_load() reads a word.
  * Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS. */
-FUR_API void *fur_root(const fur_heap *heap, unsigned index);
 
 /* fur_set_root - store a root, as fur_store() does.
  * Visible, Durable: with fur_commit().

@@ -103,14 +103,9 @@ public:
 	/* open_or_create - open the heap file; if there is none, create it.   Errors: Error. */
 	static Heap open_or_create(const std::string &path, const fur_options &options = Options())
 	{
-		fur_heap *heap;
-		int result = fur_open(path.c_str(), &options, &heap);
-		if (result == FUR_ENOENT)
-			result = fur_create(path.c_str(), &options, &heap);
-		if (result == FUR_EEXIST) /* another process was quicker */
-			result = fur_open(path.c_str(), &options, &heap);
-		check(result);
-		return Heap(heap);
+		fur_options how = options;
+		how.open = FUR_OPEN_OR_CREATE;
+		return open(path, how);
 	}
 
 	Heap(Heap &&other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
@@ -176,12 +171,6 @@ public:
 		check(fur_scan(heap_, run_scan<Scan>, &scan, &result));
 		return result;
 	}
-	/* root - fur_root(): the root as a pointer to T. */
-	template <class T>
-	T *root(unsigned index) const
-	{
-		return static_cast<T *>(fur_root(heap_, index));
-	}
 
 private:
 	explicit Heap(fur_heap *heap) noexcept : heap_(heap) {}
@@ -198,10 +187,11 @@ private:
 class Thread
 {
 public:
-	/* Registers the calling thread, or finds its registration.   Errors: Error. */
-	explicit Thread(fur_heap *heap)
+	/* fur_thread_register(): registers the calling thread, or finds its registration.
+	 * Errors: Error. */
+	explicit Thread(fur_heap *heap, const char *name = nullptr)
 	{
-		check(fur_thread_register(heap, &thread_));
+		check(fur_thread_register(heap, name, &thread_));
 	}
 	/* get - the handle, for the functions of fur.h. */
 	fur_thread *get() const noexcept
@@ -216,6 +206,13 @@ public:
 private:
 	fur_thread *thread_;
 };
+
+/* root - fur_root(): the root as a pointer to T.  Tx: fur_ro or fur_update. */
+template <class T, class Tx>
+T *root(Tx *tx, unsigned index)
+{
+	return static_cast<T *>(fur_root(tx, index));
+}
 
 /* The type that read() and update() return for a body.  It is always a value: through a reference,
  * the caller would read the heap after the transaction. */

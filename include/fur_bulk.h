@@ -84,7 +84,8 @@ struct fur_bulk {
 	uint64_t most_pause_ns;
 	/* fur_bulk_run() calls it now and then.  `done`: records that this pass has mapped (EACH:
 	 * that are committed).  `records`: of the whole pass.  Returns: false: cancel.  May be
-	 * NULL.  The rules of `map` hold for it. */
+	 * NULL.  The rules of `map` hold for it.  To cancel from another thread, let progress()
+	 * read a flag that the thread sets. */
 	bool (*progress)(uint64_t done, uint64_t records, void *arg);
 };
 
@@ -129,11 +130,6 @@ struct fur_bulk_result {
  *          With FUR_EINVAL, FUR_ERANGE, FUR_ENESTED and FUR_ENOSPC these are none. */
 FUR_API FUR_MUST_USE int fur_bulk_run(
         fur_thread *thread, const struct fur_bulk *bulk, struct fur_bulk_result *result);
-
-/* fur_bulk_cancel - cancel the bulk update that runs in the heap.  Any thread may call it.
- * fur_bulk_run() then returns FUR_EABORTED soon, unless it is about to commit.
- * Errors: FUR_EINVAL, FUR_EFORK. */
-FUR_API int fur_bulk_cancel(fur_heap *heap);
 
 #ifdef __cplusplus
 }

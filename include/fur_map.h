@@ -3,7 +3,7 @@
  * fur_map.h - maps from bytes to bytes in a heap, for C and for the bindings of other languages.
  *
  *     fur_map *users;
- *     if (fur_map_root(heap, thread, "users", FUR_MAP_ORDERED, &users))
+ *     if (fur_map_root(thread, "users", FUR_MAP_ORDERED, &users))
  *             return complain(fur_errormsg());
  *
  *     void add(fur_update *update, void *arg)        // a body of fur_update_run()
@@ -59,22 +59,22 @@ struct fur_map_bytes {
  * Durable: the new map, before return.
  * Errors:  FUR_EINVAL if the name belongs to something else, or kind is no kind; FUR_ENOSPC;
  *          FUR_ENESTED inside a transaction; those of fur_update_run().  *map is NULL then. */
-FUR_API FUR_MUST_USE int fur_map_root(fur_heap *heap, fur_thread *thread, const char *name,
-        enum fur_map_kind kind, fur_map **map);
+FUR_API FUR_MUST_USE int fur_map_root(
+        fur_thread *thread, const char *name, enum fur_map_kind kind, fur_map **map);
 
 /* fur_map_find_root - find the heap's map of that name.  It also works in heaps that are open
  * read-only.
  * Returns: 1, and *map; 0, and *map is NULL, if there is no such name.
  * Errors:  FUR_EINVAL if the name belongs to something else, or kind is no kind; FUR_ENESTED inside
  *          a transaction; those of fur_begin_ro() and fur_end_ro(). */
-FUR_API FUR_MUST_USE int fur_map_find_root(fur_heap *heap, fur_thread *thread, const char *name,
-        enum fur_map_kind kind, fur_map **map);
+FUR_API FUR_MUST_USE int fur_map_find_root(
+        fur_thread *thread, const char *name, enum fur_map_kind kind, fur_map **map);
 
 /* fur_map_remove_root - forget the name.  The map stays: fur_map_destroy() frees it, afterwards, so
  * that no crash leaves the name of freed memory.
  * Returns: 1; 0 if there is no such name.
  * Errors:  FUR_EINVAL (NULL); FUR_ENESTED inside a transaction; those of fur_update_run(). */
-FUR_API FUR_MUST_USE int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *name);
+FUR_API FUR_MUST_USE int fur_map_remove_root(fur_thread *thread, const char *name);
 
 /* fur_map_create - make an empty map.
  * Crash:   the map is part of the update: neither an abort nor a crash leaks memory.
@@ -232,7 +232,7 @@ FUR_API FUR_MUST_USE int fur_map_get_one(fur_thread *thread, const fur_map *map,
  * Returns: 1; 0 if there is no such name.
  * Errors:  FUR_EINVAL (NULL; the name belongs to something else); FUR_ENESTED inside a transaction;
  *          those of fur_map_clear() and fur_update_run(). */
-FUR_API FUR_MUST_USE int fur_map_destroy_root(fur_heap *heap, fur_thread *thread, const char *name);
+FUR_API FUR_MUST_USE int fur_map_destroy_root(fur_thread *thread, const char *name);
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -266,14 +266,13 @@ inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where,
 	return fur_map_seek_update(tx, map, where, key, key_bytes, it);
 }
 #else
-#define FUR_MAP_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
 #define fur_map_size(tx, map, size)                                                                \
-	FUR_MAP_CALL(tx, fur_map_size_ro, fur_map_size_update)(tx, map, size)
+	FUR_CALL(tx, fur_map_size_ro, fur_map_size_update)(tx, map, size)
 #define fur_map_get(tx, map, key, key_bytes, value, bytes)                                         \
-	FUR_MAP_CALL(tx, fur_map_get_ro, fur_map_get_update)                                       \
+	FUR_CALL(tx, fur_map_get_ro, fur_map_get_update)                                           \
 	(tx, map, key, key_bytes, value, bytes)
 #define fur_map_seek(tx, map, where, key, key_bytes, it)                                           \
-	FUR_MAP_CALL(tx, fur_map_seek_ro, fur_map_seek_update)                                     \
+	FUR_CALL(tx, fur_map_seek_ro, fur_map_seek_update)                                         \
 	(tx, map, where, key, key_bytes, it)
 #endif
 

@@ -37,6 +37,25 @@ extern "C" {
 #pragma GCC diagnostic pop
 #undef _Static_assert
 
+/* Of a heap that no transaction uses: where it lies, how large it is, a root, the size of a block.
+ * Programs ask fur_get_info(), and read inside transactions. */
+inline void *heap_base(const fur_heap *heap)
+{
+	return heap->file.base;
+}
+inline uint64_t heap_size(const fur_heap *heap)
+{
+	return durability_heap_bytes(&heap->durability);
+}
+inline void *root_at_rest(const fur_heap *heap, unsigned index)
+{
+	return reinterpret_cast<void *>(arch_load(&header(heap->file.base)->roots[index]));
+}
+inline size_t usable_at_rest(const fur_heap *heap, const void *block)
+{
+	return alloc_usable_bytes(nullptr, heap->file.base, block);
+}
+
 /* Replays with this many threads even when there is little to replay, and measures at once. */
 inline replay_options replay_soon(unsigned threads, unsigned preload)
 {

@@ -111,7 +111,6 @@ private:
 	{
 		fur::Options o;
 		o.pm = pm;
-		o.pm_latency_ns = FUR_NO_LATENCY;
 		o.async_ms = s.async_ms;
 		o.ring_slots = s.ring_slots;
 		o.max_threads = s.threads + 8;

@@ -17,6 +17,8 @@ public:
 	static constexpr bool rolls_back = true;
 	explicit FurTm(const TmOptions &o) : path_(o.path()), heap_(make(o))
 	{
+		if (!o.machine_has_pm)
+			pm_emulate(&heap_.get()->durability.pm, o.pm_latency_ns, o.pm_gap_ns);
 		/* Without a name the file disappears with this process, however that ends. */
 		if (o.heap.empty())
 			::unlink(path_.c_str());
@@ -93,7 +95,7 @@ public:
 	}
 	void *root()
 	{
-		return heap_.root<void>(0);
+		return root_at_rest(heap_, 0);
 	}
 	void set_root(fur_update *tx, void *p)
 	{
@@ -153,9 +155,6 @@ private:
 		o.max_threads = t.threads + 2 < 8 ? 8 : t.threads + 2;
 		o.isolation = t.isolation;
 		o.pm = t.pm;
-		o.pm_latency_ns =
-		        t.pm_latency_ns && !t.machine_has_pm ? t.pm_latency_ns : FUR_NO_LATENCY;
-		o.pm_gap_ns = t.machine_has_pm ? 0 : t.pm_gap_ns;
 		o.phase_times = t.phases;
 		/* Software updates hash addresses.  At an address drawn at random, a run on an
 		 * emulated machine would not repeat. */

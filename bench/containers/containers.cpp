@@ -90,7 +90,6 @@ fur::Options options(uint64_t bytes, uint64_t most)
 	o.heap_bytes = bytes;
 	o.max_bytes = most;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	return o;
 }
 
@@ -103,7 +102,7 @@ public:
 	      map_(nullptr)
 	{
 		fur::Thread self(heap_);
-		map_ = fur::root<Map>(heap_, self, "map");
+		map_ = fur::root<Map>(self, "map");
 	}
 	~FurStore() override
 	{
@@ -480,7 +479,7 @@ std::pair<double, double> fill_once(const Settings &s, bool grows)
 		fur::Heap heap = fur::Heap::create(
 		        path, grows ? options(64 << 20, bytes) : options(bytes, 0));
 		fur::Thread self(heap);
-		auto *map = fur::root<Map>(heap, self, "map");
+		auto *map = fur::root<Map>(self, "map");
 		const double from = now();
 		for (uint64_t k = 0; k < s.keys; k++) {
 			const std::string key = "user-" + std::to_string(key_of(k)), value(40, 'v');

@@ -61,7 +61,7 @@ struct Pauses {
 };
 
 /* Add one block, whose first bytes are stored to.  False: the heap is full. */
-bool add_block(fur::Thread &self, fur_heap *heap, unsigned root, const Settings &s)
+bool add_block(fur::Thread &self, unsigned root, const Settings &s)
 {
 	bool added = false;
 	fur::update(self, [&](fur_update *tx) {
@@ -69,7 +69,7 @@ bool add_block(fur::Thread &self, fur_heap *heap, unsigned root, const Settings 
 		auto *block = static_cast<char *>(fur_alloc(tx, s.block_kib << 10));
 		if (!block)
 			return;
-		void *next = fur_root(heap, root);
+		void *next = fur_root(tx, root);
 		fur_write(tx, block, bytes, s.touch_bytes);
 		fur_write(tx, block, static_cast<const void *>(&next), sizeof next);
 		fur_set_root(tx, root, block);
@@ -92,10 +92,10 @@ Pauses work(fur::Heap &heap, unsigned thread, const Settings &s)
 		if (s.mib_per_second)
 			std::this_thread::sleep_until(due);
 		const auto start = Clock::now();
-		if (!add_block(self, heap.get(), thread, s))
+		if (!add_block(self, thread, s))
 			return p;
 		const std::chrono::duration<double, std::milli> took = Clock::now() - start;
-		p.note(took.count(), static_cast<double>(fur_bytes(heap.get())) / (1 << 20));
+		p.note(took.count(), static_cast<double>(heap.info().heap_bytes) / (1 << 20));
 	}
 }
 
@@ -121,7 +121,7 @@ Json run(const Settings &s)
 	for (const Pauses &p : pauses)
 		all.add(p);
 	return {{"fixed", s.fixed}, {"pm", s.pm}, {"from_mib", s.from_mib},
-	        {"to_mib", fur_bytes(heap.get()) >> 20}, {"threads", s.threads},
+	        {"to_mib", heap.info().heap_bytes >> 20}, {"threads", s.threads},
 	        {"log_kib", s.log_kib}, {"block_kib", s.block_kib}, {"touch_bytes", s.touch_bytes},
 	        {"mib_per_second", s.mib_per_second}, {"seconds", took.count()},
 	        {"updates", all.updates}, {"longest_ms", all.longest_ms},

@@ -40,7 +40,6 @@ public:
 	{
 		fur::Options o;
 		o.pm = FUR_PM_EMULATED;
-		o.pm_latency_ns = FUR_NO_LATENCY;
 		return fur::Heap::create(path, o);
 	}
 

@@ -25,7 +25,7 @@ namespace
 constexpr size_t WORDS = 100000;
 
 struct Settings {
-	uint32_t latency_ns = FUR_NO_LATENCY;
+	uint32_t latency_ns = 0;
 	bool phases = false;
 	uint64_t heap_bytes = 32 << 20, log_bytes = 16 << 20;
 	unsigned threads = 2;
@@ -38,6 +38,7 @@ public:
 	    : path_(fresh("/dev/shm/fur-micro-" + std::to_string(getpid()))),
 	      heap(fur::Heap::create(path_, options(s)))
 	{
+		pm_emulate(&heap.get()->durability.pm, s.latency_ns, 0);
 	}
 	~Heap()
 	{
@@ -50,7 +51,6 @@ public:
 		o.log_bytes = s.log_bytes;
 		o.max_threads = s.threads;
 		o.pm = FUR_PM_EMULATED;
-		o.pm_latency_ns = s.latency_ns;
 		o.phase_times = s.phases;
 		return o;
 	}
@@ -143,7 +143,7 @@ BENCHMARK(BM_Update)->Arg(0)->RangeMultiplier(4)->Range(1, 64);
 void BM_UpdatePhases(benchmark::State &state)
 {
 	uint32_t latency = static_cast<uint32_t>(state.range(0));
-	Heap h({.latency_ns = latency ? latency : FUR_NO_LATENCY, .phases = true});
+	Heap h({.latency_ns = latency, .phases = true});
 	fur::Thread self(h.heap);
 	uint64_t *words = h.words(64 * 8), k = 0;
 	for (auto _ : state)
@@ -426,7 +426,7 @@ void BM_RedoAppend(benchmark::State &state)
 	Registered r(1);
 	redo_log &log = r.d().redo[0];
 	uint64_t *words = r.heap.words(64 * 8), k = 0, n = static_cast<uint64_t>(state.range(0));
-	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
+	auto *base = static_cast<uint8_t *>(heap_base(r.heap.heap.get()));
 	for (auto _ : state) {
 		redo_begin(&log, &r.d(), REDO_UNDO);
 		k++;
@@ -452,7 +452,7 @@ void BM_MarkerAppend(benchmark::State &state)
 	durability &d = r.d();
 	redo_log &log = d.redo[0];
 	uint64_t *words = r.heap.words(64 * 8), n = static_cast<uint64_t>(state.range(0));
-	auto *base = static_cast<uint8_t *>(fur_base(r.heap.heap.get()));
+	auto *base = static_cast<uint8_t *>(heap_base(r.heap.heap.get()));
 	commit c{};
 	for (auto _ : state) {
 		redo_begin(&log, &d, REDO_UNDO);

@@ -275,12 +275,11 @@ public:
 		while (options_.ring_slots < w.updates + 1)
 			options_.ring_slots *= 2;
 		options_.htm = FUR_HTM_NONE;
-		options_.no_populate = true;
 		options_.pm = o.tm_options.pm;
-		options_.pm_latency_ns = o.tm_options.pm_latency_ns && !o.tm_options.machine_has_pm
-		                                 ? o.tm_options.pm_latency_ns
-		                                 : FUR_NO_LATENCY;
-		options_.pm_gap_ns = o.tm_options.machine_has_pm ? 0 : o.tm_options.pm_gap_ns;
+		if (!o.tm_options.machine_has_pm) {
+			latency_ns_ = o.tm_options.pm_latency_ns;
+			gap_ns_ = o.tm_options.pm_gap_ns;
+		}
 	}
 	/* In a process that ends without closing the heap. */
 	void write(Updates updates)
@@ -299,6 +298,7 @@ public:
 		if (heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file_) ||
 		        heap_attach(&durability_, &file_, &options_, reason, sizeof reason))
 			throw std::runtime_error(fur_errormsg());
+		pm_emulate(&durability_.pm, latency_ns_, gap_ns_);
 		durability_.replay_options = replay_;
 		first_ = durability_.tail;
 		if (replay_unless_closed(&durability_, &result_, &recovered) || !recovered)
@@ -378,7 +378,8 @@ private:
 		}
 		durability &d = heap->durability;
 		d.limit = options_.max_threads;
-		auto *base = static_cast<uint8_t *>(fur_base(heap));
+		pm_emulate(&d.pm, latency_ns_, gap_ns_);
+		auto *base = static_cast<uint8_t *>(heap_base(heap));
 		commit c{};
 		bool failed = false;
 		for (uint32_t t = 0; t < options_.max_threads; t++)
@@ -401,6 +402,7 @@ private:
 	std::string path_;
 	replay_options replay_;
 	uint64_t entry_words_;
+	uint32_t latency_ns_ = 0, gap_ns_ = 0;
 	fur_options options_;
 	heap_file file_{};
 	durability durability_{};

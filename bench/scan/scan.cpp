@@ -144,7 +144,8 @@ private:
 	void work(unsigned t)
 	{
 		fur::Thread self(heap_);
-		auto *accounts = heap_.root<uint64_t>(0);
+		auto *accounts =
+		        fur::read(self, [](fur_ro *tx) { return fur::root<uint64_t>(tx, 0); });
 		tools::Random random{t + 1};
 		for (double last = now(); !shared->stop;) {
 			uint64_t *from = accounts + random.below(n_),
@@ -214,7 +215,10 @@ void scan_round(Bank &bank, const Settings &s, Round *round)
 		scanner = std::thread([&] {
 			const int wrong = bank.heap().scan([&](const fur::Heap &copy) {
 				sleep_until_over(shared);
-				return bank.sound(copy.root<uint64_t>(0)) ? 0 : 1;
+				fur::Thread self(copy);
+				auto *accounts = fur::read(self,
+				        [](fur_ro *tx) { return fur::root<uint64_t>(tx, 0); });
+				return bank.sound(accounts) ? 0 : 1;
 			});
 			if (wrong)
 				shared->wrong = true;

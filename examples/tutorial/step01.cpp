@@ -13,7 +13,7 @@ namespace
 int run(const std::vector<std::string> &words)
 {
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0));
-	std::cout << "a heap of " << (fur_bytes(heap) >> 20) << " MiB\n";
+	std::cout << "a heap of " << (heap.info().heap_bytes >> 20) << " MiB\n";
 	heap.close();
 	return 0;
 }

@@ -19,10 +19,10 @@ namespace
 {
 
 /* Root 0 leads to the site.  The first run makes it. */
-Site *find_site(fur_heap *heap, fur_thread *self)
+Site *find_site(fur_thread *self)
 {
 	return fur::update(self, fur::rerun, [&](fur_update *tx) {
-		auto *site = static_cast<Site *>(fur_root(heap, 0));
+		auto *site = fur::root<Site>(tx, 0);
 		if (!site) {
 			site = fur::make<Site>(tx);
 			if (!site)
@@ -74,7 +74,7 @@ int run(const std::vector<std::string> &words)
 {
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0));
 	fur::Thread self(heap);
-	Site *site = find_site(heap, self);
+	Site *site = find_site(self);
 	const std::string command = words.at(1);
 	int result = 0;
 	if (command == "login")

@@ -187,8 +187,7 @@ int run(const std::vector<std::string> &words)
 	options.log = log_line;
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0), options);
 	fur::Thread self(heap);
-	const Store s = {
-	        heap, fur::root<Site>(heap, self, "site"), fur::root<Mails>(heap, self, "mails")};
+	const Store s = {heap, fur::root<Site>(self, "site"), fur::root<Mails>(self, "mails")};
 	const int result = command(self, s, words);
 	heap.close();
 	return result;

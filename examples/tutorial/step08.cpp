@@ -142,7 +142,7 @@ int report(const fur::Heap &heap)
 {
 	return heap.scan([](const fur::Heap &copy) {
 		fur::Thread self(copy);
-		const int result = show(totals(self, fur::find_root<Site>(copy, self, "site")));
+		const int result = show(totals(self, fur::find_root<Site>(self, "site")));
 		std::cout << std::flush; /* the child ends without doing it */
 		return result;
 	});
@@ -212,8 +212,7 @@ int run(const std::vector<std::string> &words)
 	options.log = log_line;
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0), options);
 	fur::Thread self(heap);
-	const Store s = {
-	        heap, fur::root<Site>(heap, self, "site"), fur::root<Mails>(heap, self, "mails")};
+	const Store s = {heap, fur::root<Site>(self, "site"), fur::root<Mails>(self, "mails")};
 	const int result = command(self, s, words);
 	heap.close();
 	return result;

@@ -142,7 +142,7 @@ int report(const fur::Heap &heap)
 {
 	return heap.scan([](const fur::Heap &copy) {
 		fur::Thread self(copy);
-		const int result = show(totals(self, fur::find_root<Site>(copy, self, "site")));
+		const int result = show(totals(self, fur::find_root<Site>(self, "site")));
 		std::cout << std::flush; /* the child ends without doing it */
 		return result;
 	});
@@ -176,10 +176,10 @@ void import(fur_thread *self, Store s, unsigned users)
 	std::vector<std::pair<std::string, Login>> all;
 	for (unsigned i = 0; i < users; i++)
 		all.emplace_back("guest" + std::to_string(i), Login{});
-	const uint64_t before = fur_bytes(s.heap);
+	const uint64_t before = s.heap.info().heap_bytes;
 	fur::fill(self, s.site->logins, all.begin(), all.end());
 	std::cout << "the heap has grown from " << (before >> 20) << " to "
-	          << (fur_bytes(s.heap) >> 20) << " MiB\n";
+	          << (s.heap.info().heap_bytes >> 20) << " MiB\n";
 }
 
 /* libfur reports rare events here, such as a recovery. */
@@ -232,8 +232,7 @@ int run(const std::vector<std::string> &words)
 	options.max_bytes = 1 << 30;  /* costs addresses, not disk and not memory */
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0), options);
 	fur::Thread self(heap);
-	const Store s = {
-	        heap, fur::root<Site>(heap, self, "site"), fur::root<Mails>(heap, self, "mails")};
+	const Store s = {heap, fur::root<Site>(self, "site"), fur::root<Mails>(self, "mails")};
 	const int result = command(self, s, words);
 	heap.close();
 	return result;

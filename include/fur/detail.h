@@ -46,6 +46,12 @@ FUR_API uint64_t fur_load_bits(fur_update *update, const void *from, unsigned by
  *          outside the heap likewise, with FUR_ERANGE. */
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
+/* fur_root() and fur_usable_bytes() call these. */
+FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index);
+FUR_API void *fur_root_update(fur_update *update, unsigned index);
+FUR_API size_t fur_usable_bytes_ro(const fur_ro *ro, const void *memory);
+FUR_API size_t fur_usable_bytes_update(fur_update *update, const void *memory);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
@@ -105,6 +111,22 @@ inline bool fur_in_software(const fur_ro *)
 inline bool fur_in_software(const fur_update *update)
 {
 	return reinterpret_cast<const fur_update_mode *>(update)->software != 0;
+}
+inline void *fur_root(const fur_ro *ro, unsigned index)
+{
+	return fur_root_ro(ro, index);
+}
+inline void *fur_root(fur_update *update, unsigned index)
+{
+	return fur_root_update(update, index);
+}
+inline size_t fur_usable_bytes(const fur_ro *ro, const void *memory)
+{
+	return fur_usable_bytes_ro(ro, memory);
+}
+inline size_t fur_usable_bytes(fur_update *update, const void *memory)
+{
+	return fur_usable_bytes_update(update, memory);
 }
 template <class Tx, class T>
 inline T fur_load(Tx *tx, const T *p)
@@ -192,6 +214,10 @@ static inline void fur_read_tx(bool update, void *tx, void *to, const void *from
 		memcpy(&bits, &value, sizeof value);                                               \
 		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
+#define FUR_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
+#define fur_root(tx, index)      FUR_CALL(tx, fur_root_ro, fur_root_update)(tx, index)
+#define fur_usable_bytes(tx, memory)                                                               \
+	FUR_CALL(tx, fur_usable_bytes_ro, fur_usable_bytes_update)(tx, memory)
 #define fur_load(tx, p)                                                                            \
 	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))

@@ -203,7 +203,7 @@ void clear(fur_thread *thread, Map &map, size_t batch = 1000)
 /* destroy - clear() a map that make() or root() has made, and free it with the last part: for maps
  * that are too large for destroy(tx, map).  Nothing may lead to the map any more, or a crash would
  * leave a name, or a pointer, of freed memory; but then a crash leaks what is left.  To be safe
- * from both, clear() the map, and call remove_root(heap, tx, name) and destroy(tx, map) in one
+ * from both, clear() the map, and call remove_root(tx, name) and destroy(tx, map) in one
  * update.
  * NULL is allowed.
  * Durable: before return.   Errors: Error. */

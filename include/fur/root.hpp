@@ -2,7 +2,7 @@
  *
  * root.hpp - roots by name: the objects from which a program finds everything else after an open.
  *
- *     auto *shop = fur::root<Shop>(heap, self, "shop");      // made, zero, the first time
+ *     auto *shop = fur::root<Shop>(self, "shop");      // made, zero, the first time
  *
  * Each root carries a hash of its type: its name, size and alignment, or the kind, keys and values
  * of a container.  A program that asks for another type gets an error instead of another program's
@@ -160,11 +160,10 @@ T *checked(const NamedRoot &root, std::string_view name, uint64_t version)
  * Errors:  type_mismatch, also for another version; Error, with FUR_ENESTED inside a
  *          transaction. */
 template <class T>
-T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
+T *find_root(fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
 	return read(thread, [&](fur_ro *tx) -> T * {
-		auto *names =
-		        static_cast<const detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+		auto *names = static_cast<const detail::Names *>(fur_root(tx, detail::NAMES_ROOT));
 		const detail::NamedRoot *at = names ? names->lookup(tx, name) : nullptr;
 		if (!at)
 			return nullptr;
@@ -177,12 +176,12 @@ T *find_root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t
  * Durable: the new root, before return.
  * Errors:  type_mismatch, heap_full; Error, with FUR_ENESTED inside a transaction. */
 template <class T>
-T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t version = 0)
+T *root(fur_thread *thread, std::string_view name, uint64_t version = 0)
 {
-	if (T *found = find_root<T>(heap, thread, name, version))
+	if (T *found = find_root<T>(thread, name, version))
 		return found;
 	return update(thread, rerun, [&](fur_update *tx) {
-		auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+		auto *names = static_cast<detail::Names *>(fur_root(tx, detail::NAMES_ROOT));
 		if (!names) {
 			names = make<detail::Names>(tx);
 			if (!names)
@@ -203,15 +202,15 @@ T *root(fur_heap *heap, fur_thread *thread, std::string_view name, uint64_t vers
 /* remove_root - forget the name.  The object stays: destroy(tx, object) in the same update, so that
  * no crash leaves the one without the other.
  * Returns: whether there was such a root. */
-inline bool remove_root(fur_heap *heap, fur_update *tx, std::string_view name)
+inline bool remove_root(fur_update *tx, std::string_view name)
 {
-	auto *names = static_cast<detail::Names *>(fur_root(heap, detail::NAMES_ROOT));
+	auto *names = static_cast<detail::Names *>(fur_root(tx, detail::NAMES_ROOT));
 	return names && names->erase(tx, name);
 }
 /* The same in an update of its own.   Errors:  Error, with FUR_ENESTED inside a transaction. */
-inline bool remove_root(fur_heap *heap, fur_thread *thread, std::string_view name)
+inline bool remove_root(fur_thread *thread, std::string_view name)
 {
-	return update(thread, [&](fur_update *tx) { return remove_root(heap, tx, name); });
+	return update(thread, [&](fur_update *tx) { return remove_root(tx, name); });
 }
 
 } // namespace fur

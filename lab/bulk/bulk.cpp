@@ -266,8 +266,6 @@ private:
 		f.pm = o.tm_options.pm;
 		f.htm = w_.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
 		if (o.tm_options.machine_has_pm) {
-			f.pm_latency_ns = FUR_NO_LATENCY;
-			/* At an address drawn at random, an emulated run would not repeat. */
 			f.address = UINT64_C(0x300000000000);
 		}
 		return fur::Heap::create(path_, f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bulk_run.c - fur_bulk_run and fur_bulk_cancel: the checks of what the program gives.
+ * bulk_run.c - fur_bulk_run: the checks of what the program gives.
  */
 #include "api/bulk_run.h"
 #include "api/heap.h"
@@ -151,7 +151,6 @@ int bulk_run(struct fur_thread *t, const struct fur_bulk *given, struct fur_bulk
 	if (error)
 		return error;
 	job.heap = t->update.base;
-	job.cancels = arch_load(&t->htm->bulk.cancels);
 	error = run(t, &bulk, &job);
 	int given_back = result ? fur_struct_give(&out, &job.result, sizeof job.result) : 0;
 	return error ? error : given_back;
@@ -160,14 +159,4 @@ int bulk_run(struct fur_thread *t, const struct fur_bulk *given, struct fur_bulk
 FUR_API int fur_bulk_run(fur_thread *t, const struct fur_bulk *bulk, struct fur_bulk_result *result)
 {
 	return bulk_run(t, bulk, result, NULL);
-}
-
-FUR_API int fur_bulk_cancel(fur_heap *heap)
-{
-	int error = heap_check_handle(heap, "fur_bulk_cancel");
-	if (!error)
-		arch_fetch_add(&heap->htm.bulk.cancels, 1);
-	if (!error) /* one of EACH may rest */
-		arch_futex_wake_all(arch_futex_of(&heap->htm.bulk.cancels));
-	return error;
 }

@@ -53,7 +53,9 @@ enum {
 	/* Long enough for most readers; longer ones must not make new readers wait. */
 	DRAIN_NS = 100000,
 	/* Of a bulk update: mapping this many records takes less time than shutting readers out. */
-	BULK_FEW = 64
+	BULK_FEW = 64,
+	/* Of an update in hardware: this many conflicts, and then it runs in software. */
+	DEFAULT_RETRIES = 20
 };
 
 /* Relaxed is enough, for only the number has to differ. */
@@ -68,7 +70,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	struct htm *h = &heap->htm;
 	uint32_t threads = heap->file.super->max_threads;
 	h->durability = &heap->durability;
-	h->retries = o->retries;
+	h->retries = DEFAULT_RETRIES;
 	h->phase_times = o->phase_times;
 	h->ticket_source = next_ticket_source();
 	h->bulk.commit_may_map = BULK_FEW;
@@ -124,7 +126,7 @@ int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 		return error;
 	log_start(heap, o);
 	heap->debug = o->debug;
-	d->populate = heap->htm.ops && !o->no_populate && !o->dram_bytes;
+	d->populate = heap->htm.ops && !o->dram_bytes;
 	/* On POWER an update draws its durTS in the window, before it announces itself. */
 	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
 	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;

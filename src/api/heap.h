@@ -155,6 +155,14 @@ void thread_free_memory(struct fur_thread *thread);
 
 /* Complete the program's options: defaults replace zeros, and the environment overrides some
  * options.  `given` NULL: all defaults.  Errors: FUR_EINVAL. */
+/* heap_tune - set what FUR_TUNE in the environment names: settings for benchmarks and tests, which
+ * no program needs.  Its words, separated by commas:
+ *   retries=N         conflicts of an update in hardware before it runs in software; default 20
+ *   pm-latency-ns=N   EMULATED: the time from write-back to durable; default 0
+ *   pm-gap-ns=N       EMULATED: the time between two lines of one thread; default 0: they overlap
+ *   no-populate       do not prefault the heap's private pages where hardware transactions run
+ * Errors: FUR_EINVAL for another word. */
+FUR_MUST_USE int heap_tune(struct fur_heap *heap);
 FUR_MUST_USE int options_complete(const struct fur_options *given, struct fur_options *completed);
 
 #endif /* FUR_API_HEAP_H */

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info.c - facts and counters of an open heap: fur_base, fur_bytes, fur_get_info, fur_get_stats.
+ * info.c - facts and counters of an open heap: fur_get_info, fur_get_stats.
  */
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/struct.h"
 #include "tx/active.h"
-
-FUR_API void *fur_base(const fur_heap *heap)
-{
-	return heap ? heap->file.base : NULL;
-}
-
-FUR_API uint64_t fur_bytes(const fur_heap *heap)
-{
-	return heap ? durability_heap_bytes(&heap->durability) : 0;
-}
 
 int heap_check_handle(const struct fur_heap *heap, const char *function)
 {

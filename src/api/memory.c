@@ -8,15 +8,10 @@
 #include "base/checker.h"
 #include "base/error.h"
 
-/* The update that this thread has open on this heap, or NULL.  A read-only transaction that has
- * joined an update reads that update's own stores, so this function also returns the update
- * then. */
-static fur_update *open_update(const fur_heap *heap)
+/* The thread whose read-only transaction this is. */
+static const struct fur_thread *thread_of(const fur_ro *ro)
 {
-	const struct fur_thread *t = this_thread()->open;
-	if (!t || t->heap != heap || !t->update.depth)
-		return NULL;
-	return (fur_update *)(uintptr_t)&t->update;
+	return (const struct fur_thread *)((const char *)ro - offsetof(struct fur_thread, ro));
 }
 
 bool heap_is_checked(const struct fur_heap *heap)
@@ -53,18 +48,31 @@ FUR_API void fur_free(fur_update *tx, void *memory)
 	        memory, tx_in_heap(tx, memory, 1) ? alloc_usable_bytes(tx, tx->base, memory) : 0};
 }
 
-FUR_API size_t fur_usable_bytes(const fur_heap *heap, const void *memory)
+/* In a read-only transaction, plain loads find everything: if it has joined an update, that update
+ * runs in hardware or in place, and its stores are in the heap. */
+
+FUR_API size_t fur_usable_bytes_ro(const fur_ro *ro, const void *memory)
 {
-	return alloc_usable_bytes(open_update(heap), heap->file.base, memory);
+	return alloc_usable_bytes(NULL, thread_of(ro)->update.base, memory);
 }
 
-FUR_API void *fur_root(const fur_heap *heap, unsigned index)
+FUR_API size_t fur_usable_bytes_update(fur_update *tx, const void *memory)
+{
+	return alloc_usable_bytes(tx, tx->base, memory);
+}
+
+FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index)
 {
 	if (index >= FUR_ROOTS)
 		return NULL;
-	const uint64_t *root = &alloc_roots(heap->file.base)[index];
-	fur_update *tx = open_update(heap);
-	return (void *)(uintptr_t)(tx ? fur_load(tx, root) : arch_load(root));
+	return (void *)(uintptr_t)arch_load(&alloc_roots(thread_of(ro)->update.base)[index]);
+}
+
+FUR_API void *fur_root_update(fur_update *tx, unsigned index)
+{
+	if (index >= FUR_ROOTS)
+		return NULL;
+	return (void *)(uintptr_t)fur_load(tx, &alloc_roots(tx->base)[index]);
 }
 
 FUR_API void fur_set_root(fur_update *tx, unsigned index, const void *value)

@@ -60,6 +60,8 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	struct replay_result replayed;
 	int error = heap_put_together(heap, o);
 	if (!error)
+		error = heap_tune(heap);
+	if (!error)
 		error = control_take(d);
 	if (error)
 		return error;
@@ -150,6 +152,12 @@ static int create_path(const char *path, const struct fur_options *options, fur_
 	return error ? fur_fail_at(error, path) : 0;
 }
 
+/* Only after options_complete() has accepted `options`, so it is large enough. */
+static bool may_create(const struct fur_options *options)
+{
+	return options && options->open == FUR_OPEN_OR_CREATE;
+}
+
 /* Both functions call cancellation points.  A thread that was cancelled there would leave the file,
  * its locks and its mappings behind.  So both disable cancellation. */
 
@@ -158,6 +166,11 @@ FUR_API int fur_open(const char *path, const struct fur_options *options, fur_he
 	int cancel;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	int error = open_path(path, options, heap);
+	if (error == FUR_ENOENT && may_create(options)) {
+		error = create_path(path, options, heap);
+		if (error == FUR_EEXIST) /* another process was quicker */
+			error = open_path(path, options, heap);
+	}
 	pthread_setcancelstate(cancel, &cancel);
 	return error;
 }

@@ -112,7 +112,7 @@ static int read_environment(struct fur_options *o)
 
 /* ----------------------------------------------------------------- options */
 
-enum { DEFAULT_RETRIES = 20, DEFAULT_REPORT_NS = 100000000, DEFAULT_ASYNC_MS = 10 };
+enum { DEFAULT_REPORT_NS = 100000000, DEFAULT_ASYNC_MS = 10 };
 
 int options_complete(const struct fur_options *given, struct fur_options *o)
 {
@@ -123,14 +123,49 @@ int options_complete(const struct fur_options *given, struct fur_options *o)
 	if (error)
 		return error;
 	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER ||
-	        (unsigned)o->pm > FUR_PM_SYNC)
+	        (unsigned)o->pm > FUR_PM_SYNC || (unsigned)o->open > FUR_OPEN_OR_CREATE)
 		return fur_fail(FUR_EINVAL,
-		        "isolation, htm or pm in fur_options is none of its enum's values");
+		        "isolation, htm, pm or open in fur_options is none of its enum's values");
 	if (!o->async_ms)
 		o->async_ms = DEFAULT_ASYNC_MS;
-	if (!o->retries)
-		o->retries = DEFAULT_RETRIES;
 	if (!o->reader_report_ns)
 		o->reader_report_ns = DEFAULT_REPORT_NS;
 	return read_environment(o);
+}
+
+/* -------------------------------------------------------------------- FUR_TUNE */
+
+/* One word of FUR_TUNE.  False: it is none. */
+static bool tune(struct fur_heap *heap, const char *word)
+{
+	struct pm *pm = &heap->durability.pm;
+	unsigned n;
+	char rest;
+	if (sscanf(word, "retries=%u%c", &n, &rest) == 1)
+		heap->htm.retries = n;
+	else if (sscanf(word, "pm-latency-ns=%u%c", &n, &rest) == 1)
+		pm_emulate(pm, n, UINT32_MAX);
+	else if (sscanf(word, "pm-gap-ns=%u%c", &n, &rest) == 1)
+		pm_emulate(pm, UINT32_MAX, n);
+	else if (!strcmp(word, "no-populate"))
+		heap->durability.populate = false;
+	else
+		return false;
+	return true;
+}
+
+int heap_tune(struct fur_heap *heap)
+{
+	const char *at = getenv("FUR_TUNE");
+	for (size_t length; at && *at; at += length + (at[length] == ',')) {
+		char word[32];
+		length = strcspn(at, ",");
+		snprintf(word, sizeof word, "%.*s", (int)length, at);
+		if (!tune(heap, word))
+			return fur_fail(FUR_EINVAL,
+			        "FUR_TUNE has the word '%.*s' in the environment: use retries=N, "
+			        "pm-latency-ns=N, pm-gap-ns=N and no-populate, separated by commas",
+			        (int)length, at);
+	}
+	return 0;
 }

@@ -30,7 +30,6 @@ void read_only_options(struct fur_options *o)
 {
 	o->htm = FUR_HTM_NONE; /* see begin_without_hardware() */
 	o->pm = FUR_PM_EMULATED;
-	o->pm_latency_ns = FUR_NO_LATENCY;
 	o->dram_bytes = 0;
 }
 

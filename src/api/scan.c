@@ -100,7 +100,6 @@ static _Noreturn void child_main(struct scan *scan)
 	report->error = fur_close(scan->heap);
 	fur_options_init(&o);
 	read_only_options(&o);
-	o.retries = 1;
 	o.reader_report_ns = UINT64_MAX;
 	if (!report->error)
 		report->error = read_only_open(&scan->copy, &o, &copy);

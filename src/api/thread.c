@@ -86,7 +86,7 @@ static int find_free_index(struct fur_heap *heap, struct fur_thread **out)
 	return first_use_of_index(heap, *out, (uint32_t)limit);
 }
 
-static int take_index(struct fur_heap *heap, struct fur_thread **thread)
+static int take_index(struct fur_heap *heap, const char *name, struct fur_thread **thread)
 {
 	struct fur_thread *t = NULL;
 	pthread_mutex_lock(&heap->registering);
@@ -98,14 +98,14 @@ static int take_index(struct fur_heap *heap, struct fur_thread **thread)
 		/* An atomic store, because fur_get_stats() reads the state without the mutex. */
 		arch_store32(&t->state, THREAD_REGISTERED);
 		t->owner = this_thread();
-		t->name = NULL;
+		t->name = name;
 		*thread = t;
 	}
 	pthread_mutex_unlock(&heap->registering);
 	return error;
 }
 
-FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
+FUR_API int fur_thread_register(fur_heap *heap, const char *name, fur_thread **thread)
 {
 	if (thread)
 		*thread = NULL;
@@ -115,14 +115,17 @@ FUR_API int fur_thread_register(fur_heap *heap, fur_thread **thread)
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
 	if (htm_forked(&heap->htm))
 		return tx_refuse(&heap->htm);
-	if ((*thread = pthread_getspecific(heap->self)))
+	if ((*thread = pthread_getspecific(heap->self))) {
+		if (name)
+			(*thread)->name = name;
 		return 0;
+	}
 	/* The C library runs no handlers for a child of _Fork() or clone(). */
 	if (heap->owner != getpid()) {
 		heap_disown(heap);
 		return tx_refuse(&heap->htm);
 	}
-	int error = take_index(heap, thread);
+	int error = take_index(heap, name, thread);
 	if (!error && !this_thread()->open)
 		bulk_clean(*thread);
 	return error;
@@ -199,10 +202,4 @@ FUR_API int fur_thread_abandon(fur_thread *t)
 FUR_API uint32_t fur_thread_index(const fur_thread *thread)
 {
 	return thread ? thread->index : UINT32_MAX;
-}
-
-FUR_API void fur_thread_set_name(fur_thread *thread, const char *name)
-{
-	if (thread)
-		thread->name = name;
 }

@@ -14,7 +14,7 @@
 
 /* Their sizes in the first release, the shortest that a program can have.  They never change. */
 enum {
-	FUR_OPTIONS_LEAST_BYTES = 112,
+	FUR_OPTIONS_LEAST_BYTES = 104,
 	FUR_INFO_LEAST_BYTES = 408,
 	FUR_STATS_LEAST_BYTES = 240,
 	FUR_RUN_LEAST_BYTES = 24

@@ -229,14 +229,12 @@ static uint64_t others_ended(const struct fur_thread *t)
 	return n;
 }
 
-/* Sleep until `until`, in ns; fur_bulk_cancel() wakes us.  The kernel may wake us too early: then
- * we sleep again. */
-static void sleep_until(const struct each *e, uint64_t until)
+/* Sleep until `until`, in ns.  The kernel may wake us too early: then we sleep again. */
+static void sleep_until(uint64_t until)
 {
-	uint64_t *cancels = &e->t->htm->bulk.cancels, now;
-	while ((now = arch_now_ns()) < until && arch_load(cancels) == e->job->cancels)
-		(void)arch_futex_wait_for(
-		        arch_futex_of(cancels), (uint32_t)e->job->cancels, until - now);
+	uint32_t unchanged = 0;
+	for (uint64_t now; (now = arch_now_ns()) < until;)
+		(void)arch_futex_wait_for(&unchanged, 0, until - now);
 }
 
 /* Others commit: replay the portion, so that no update has to wait for its part of the log later,
@@ -249,7 +247,7 @@ static int rest(struct each *e)
 	const uint64_t began = arch_now_ns();
 	const int error = bulk_replay_own(e->t);
 	if (!error)
-		sleep_until(e, began + (ns < REST_MOST_NS ? ns : REST_MOST_NS));
+		sleep_until(began + (ns < REST_MOST_NS ? ns : REST_MOST_NS));
 	e->ended = others_ended(e->t);
 	return error;
 }

@@ -67,8 +67,7 @@ struct bulk_job {
 	uint8_t *heap;               /* where it begins in this process's memory */
 	struct bulk_extent *extents; /* [n], in the order of their addresses */
 	uint64_t n, records;
-	uint64_t cancels; /* htm.bulk.cancels, when the job began */
-	uint8_t *copy;    /* room for a record */
+	uint8_t *copy; /* room for a record */
 	struct marks *marks;
 	struct fur_bulk_result result;
 };

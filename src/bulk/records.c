@@ -108,12 +108,11 @@ void bulk_touch(const struct fur_thread *t, const struct bulk_job *job, uint64_t
 int bulk_progress(struct fur_thread *t, struct bulk_job *job, uint64_t done, uint64_t records)
 {
 	const struct fur_bulk *what = job->what;
-	const bool goes_on = !what->progress || what->progress(done, records, what->arg);
-	if (goes_on && arch_load(&t->htm->bulk.cancels) == job->cancels)
+	if (!what->progress || what->progress(done, records, what->arg))
 		return 0;
 	return fur_fail(FUR_EABORTED,
-	        "%s: fur_bulk_run: cancelled by %s after %llu of %llu records",
-	        heap_path(t->durability->file),
-	        goes_on ? "fur_bulk_cancel()" : "the program's progress()",
-	        (unsigned long long)done, (unsigned long long)records);
+	        "%s: fur_bulk_run: cancelled by the program's progress() after %llu of %llu "
+	        "records",
+	        heap_path(t->durability->file), (unsigned long long)done,
+	        (unsigned long long)records);
 }

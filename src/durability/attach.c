@@ -16,7 +16,7 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 	const struct media_super *g = &file->geometry;
 	uint64_t tail = 0;
 	memset(d, 0, sizeof *d);
-	int error = pm_init(&d->pm, file->fd, file->dax, options, reason, reason_bytes);
+	int error = pm_init(&d->pm, file->fd, file->dax, options->pm, reason, reason_bytes);
 	if (!error && (pthread_mutex_init(&d->replaying, NULL) ||
 	                      pthread_mutex_init(&d->growing, NULL))) {
 		pm_fini(&d->pm);

@@ -57,15 +57,15 @@ void CLONE(12, fur_itm_free)(void *memory)
 
 void *CLONE(12, fur_itm_root)(unsigned index)
 {
-	itm_inside("fur_itm_root");
-	return fur_root(itm_heap(), index);
+	const struct itm_thread *t = itm_inside("fur_itm_root");
+	return t->mode == ITM_READER ? fur_root(t->ro, index) : fur_root(t->update, index);
 }
 
 void CLONE(16, fur_itm_set_root)(unsigned index, const void *value)
 {
 	struct itm_thread *t = updating("fur_itm_set_root");
 	if (index < FUR_ROOTS && t->inner) {
-		void *old = fur_root(itm_heap(), index);
+		void *old = fur_root(t->update, index);
 		itm_action_add(
 		        t, (struct itm_action){.when = ITM_HEAP_ROOT, .root = index, .arg = old});
 	}

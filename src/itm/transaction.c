@@ -31,7 +31,8 @@ static void begin_in_libfur(struct itm_thread *t)
 	int error = begin_mode(t);
 	/* When a thread ends, libfur ends its registration, but destructors of the thread's data
 	 * may still begin transactions. */
-	if (unlikely(error == FUR_EINVAL) && !(error = fur_thread_register(itm_heap(), &t->thread)))
+	if (unlikely(error == FUR_EINVAL) &&
+	        !(error = fur_thread_register(itm_heap(), NULL, &t->thread)))
 		error = begin_mode(t);
 	if (unlikely(error))
 		itm_fail_as_libfur(error);

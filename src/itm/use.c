@@ -84,7 +84,7 @@ FUR_API int fur_itm_use(fur_heap *heap)
 	int error = fur_get_info(heap, &info);
 	if (error)
 		return error;
-	named.base = fur_base(heap);
+	named.base = (void *)(uintptr_t)info.address;
 	named.bytes = info.max_bytes;
 	named.heap = heap;
 	__atomic_add_fetch(&named.calls, 1, __ATOMIC_RELEASE);
@@ -163,7 +163,7 @@ static __attribute__((noinline)) void prepare(struct itm_thread *t, uint64_t cal
 		itm_fail(FUR_EINVAL, "a transaction began, and the process has named no heap: call "
 		                     "fur_itm_use() with an open heap before the first "
 		                     "transaction");
-	int error = fur_thread_register(named.heap, &t->thread);
+	int error = fur_thread_register(named.heap, NULL, &t->thread);
 	if (error)
 		itm_fail_as_libfur(error);
 	t->use = calls;

@@ -506,9 +506,9 @@ uint64_t type_of(fur_map_kind kind)
 	return fur::detail::combine({11, static_cast<uint64_t>(kind)});
 }
 template <class Tx>
-const NamedRoot *find_root(fur_heap *heap, Tx *tx, const char *name, NamedRoot &root)
+const NamedRoot *find_root(Tx *tx, const char *name, NamedRoot &root)
 {
-	const auto *names = static_cast<const Names *>(fur_root(heap, fur::detail::NAMES_ROOT));
+	const auto *names = static_cast<const Names *>(fur_root(tx, fur::detail::NAMES_ROOT));
 	const uint64_t *at =
 	        names ? names->value_words(tx, BytesView(name, strlen(name))) : nullptr;
 	if (!at)
@@ -526,10 +526,10 @@ int check_root(const NamedRoot &root, const char *name, fur_map_kind kind, fur_m
 	*map = fur::detail::pointer<fur_map>(root.object);
 	return 1;
 }
-int check_name(fur_heap *heap, fur_thread *thread, const char *name, const char *function)
+int check_name(fur_thread *thread, const char *name, const char *function)
 {
-	if (!heap || !thread || !name)
-		return fur_fail(FUR_EINVAL, "%s: heap, thread and name must not be NULL", function);
+	if (!thread || !name)
+		return fur_fail(FUR_EINVAL, "%s: thread and name must not be NULL", function);
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED,
 		        "%s was called while this thread has a transaction open: end that first",
@@ -539,7 +539,6 @@ int check_name(fur_heap *heap, fur_thread *thread, const char *name, const char 
 
 /* The arguments of the bodies of fur_map_root() and fur_map_remove_root(), and their results. */
 struct RootCall {
-	fur_heap *heap;
 	const char *name;
 	fur_map_kind kind;
 	fur_map *map;
@@ -548,7 +547,7 @@ struct RootCall {
 int add_root(Writer *tx, RootCall *call)
 {
 	fur_update *update = tx->update;
-	auto *names = static_cast<Names *>(fur_root(call->heap, fur::detail::NAMES_ROOT));
+	auto *names = static_cast<Names *>(fur_root(update, fur::detail::NAMES_ROOT));
 	if (!names) {
 		names = static_cast<Names *>(fur_alloc(tx, sizeof(Names)));
 		if (!names)
@@ -568,7 +567,7 @@ void make_root(fur_update *update, void *arg)
 	auto *call = static_cast<RootCall *>(arg);
 	NamedRoot root;
 	/* Another thread may have been quicker. */
-	if (find_root(call->heap, update, call->name, root))
+	if (find_root(update, call->name, root))
 		call->result = check_root(root, call->name, call->kind, &call->map);
 	else
 		call->result = try_to(update, [&](Writer *tx) { return add_root(tx, call); });
@@ -608,7 +607,7 @@ int run_in_parts(fur_thread *thread, fur_map *map, bool destroys, const char *fu
 void remove_root(fur_update *update, void *arg)
 {
 	auto *call = static_cast<RootCall *>(arg);
-	auto *names = static_cast<Names *>(fur_root(call->heap, fur::detail::NAMES_ROOT));
+	auto *names = static_cast<Names *>(fur_root(update, fur::detail::NAMES_ROOT));
 	call->result = names ? try_to(update,
 	                               [&](Writer *tx) {
 		                               return static_cast<int>(names->erase(tx,
@@ -790,12 +789,12 @@ FUR_API int fur_map_view(const fur_map_iterator *it, fur_map_bytes *key, fur_map
 }
 
 FUR_API int fur_map_find_root(
-        fur_heap *heap, fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
+        fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
 {
 	if (!map)
 		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", __func__);
 	*map = nullptr;
-	if (int error = check_name(heap, thread, name, __func__))
+	if (int error = check_name(thread, name, __func__))
 		return error;
 	if (!is_kind(kind))
 		return refuse_kind(__func__, kind);
@@ -803,19 +802,18 @@ FUR_API int fur_map_find_root(
 	if (int error = fur_begin_ro(thread, &ro))
 		return error;
 	NamedRoot root;
-	const bool there = find_root(heap, ro, name, root);
+	const bool there = find_root(ro, name, root);
 	if (int error = fur_end_ro(ro, nullptr))
 		return error;
 	return there ? check_root(root, name, kind, map) : 0;
 }
 
-FUR_API int fur_map_root(
-        fur_heap *heap, fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
+FUR_API int fur_map_root(fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
 {
-	const int found = fur_map_find_root(heap, thread, name, kind, map);
+	const int found = fur_map_find_root(thread, name, kind, map);
 	if (found)
 		return found < 0 ? found : 0;
-	RootCall call{heap, name, kind, nullptr, 0};
+	RootCall call{name, kind, nullptr, 0};
 	if (int error = fur_update_run(thread, make_root, &call, nullptr))
 		return error;
 	if (call.result < 0)
@@ -824,11 +822,11 @@ FUR_API int fur_map_root(
 	return 0;
 }
 
-FUR_API int fur_map_remove_root(fur_heap *heap, fur_thread *thread, const char *name)
+FUR_API int fur_map_remove_root(fur_thread *thread, const char *name)
 {
-	if (int error = check_name(heap, thread, name, __func__))
+	if (int error = check_name(thread, name, __func__))
 		return error;
-	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
+	RootCall call{name, FUR_MAP_HASH, nullptr, 0};
 	const int error = fur_update_run(thread, remove_root, &call, nullptr);
 	return error ? error : call.result;
 }
@@ -869,7 +867,7 @@ int run_one(fur_thread *thread, void (*body)(fur_update *, void *), OneCall *cal
 int destroy_root_in(fur_update *update, RootCall *call)
 {
 	NamedRoot root;
-	if (!find_root(call->heap, update, call->name, root))
+	if (!find_root(update, call->name, root))
 		return 0;
 	const bool ordered = root.type == type_of(FUR_MAP_ORDERED);
 	int error =
@@ -913,11 +911,11 @@ FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *
 	return error ? error : found;
 }
 
-FUR_API int fur_map_destroy_root(fur_heap *heap, fur_thread *thread, const char *name)
+FUR_API int fur_map_destroy_root(fur_thread *thread, const char *name)
 {
-	if (int error = check_name(heap, thread, name, __func__))
+	if (int error = check_name(thread, name, __func__))
 		return error;
-	RootCall call{heap, name, FUR_MAP_HASH, nullptr, 0};
+	RootCall call{name, FUR_MAP_HASH, nullptr, 0};
 	const int error = fur_update_run(thread, destroy_root, &call, nullptr);
 	return error ? error : call.result;
 }

@@ -76,22 +76,25 @@ static void tell_reason(const struct pm *pm, enum fur_pm asked, char *reason, si
 	snprintf(reason, reason_bytes, "%s", why);
 }
 
-int pm_init(struct pm *pm, int fd, bool dax, const struct fur_options *options, char *reason,
-        size_t reason_bytes)
+int pm_init(struct pm *pm, int fd, bool dax, enum fur_pm asked, char *reason, size_t reason_bytes)
 {
-	enum { DEFAULT_LATENCY_NS = 310 };
 	memset(pm, 0, sizeof *pm);
 	pm->fd = fd;
-	int error = choose_domain(pm, options->pm, dax);
+	int error = choose_domain(pm, asked, dax);
 	if (error)
 		return error;
-	tell_reason(pm, options->pm, reason, reason_bytes);
-	if (pm->domain == FUR_PM_EMULATED && options->pm_latency_ns != FUR_NO_LATENCY) {
-		pm->latency_ticks = arch_ns_to_ticks(
-		        options->pm_latency_ns ? options->pm_latency_ns : DEFAULT_LATENCY_NS);
-		pm->gap_ticks = arch_ns_to_ticks(options->pm_gap_ns);
-	}
+	tell_reason(pm, asked, reason, reason_bytes);
 	return group_init(&pm->group, fd);
+}
+
+void pm_emulate(struct pm *pm, uint32_t latency_ns, uint32_t gap_ns)
+{
+	if (pm->domain != FUR_PM_EMULATED)
+		return;
+	if (latency_ns != UINT32_MAX)
+		pm->latency_ticks = arch_ns_to_ticks(latency_ns);
+	if (gap_ns != UINT32_MAX)
+		pm->gap_ticks = arch_ns_to_ticks(gap_ns);
 }
 
 void pm_fini(struct pm *pm)

@@ -91,10 +91,9 @@ struct htm {
 	void *reader_report_arg;
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
-	/* Bulk updates: whether one runs (bulk/job.h); grows when it is to be cancelled, a futex;
-	 * and counts for fur_get_stats(). */
+	/* Bulk updates: whether one runs (bulk/job.h), and counts for fur_get_stats(). */
 	struct htm_bulk {
-		uint64_t running, cancels;
+		uint64_t running;
 		uint64_t commit_may_map; /* the commit may always map this many records */
 		uint64_t commits, records, again, by_operator;
 	} bulk ARCH_PADDED;

@@ -144,7 +144,6 @@ fur::Options options_of(Random &random)
 	o.ring_slots = uint64_t(64) << random() % 4;
 	o.log_bytes = uint64_t(4096) << random() % 4;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = random() % 2 ? FUR_NO_LATENCY : 2000;
 	return o;
 }
 
@@ -184,13 +183,13 @@ void work(const std::string &path, const fur_options &o, History *history, unsig
 		History::Thread &bulk = history->bulk;
 		const uint64_t number = bulk.returned + 1;
 		bulk.began[number % HISTORY] = tick(history);
-		bulk_once(self, heap->root<Data>(0));
+		bulk_once(self, static_cast<Data *>(root_at_rest(*heap, 0)));
 		bulk.ended[number % HISTORY] = tick(history);
 		__atomic_store_n(&bulk.returned, number, __ATOMIC_SEQ_CST);
 	};
 	auto run = [=](unsigned t, uint64_t upto) {
 		fur::Thread self(*heap);
-		auto *data = heap->root<Data>(0);
+		auto *data = static_cast<Data *>(root_at_rest(*heap, 0));
 		History::Thread &mine = history->thread[t];
 		for (uint64_t k = mine.returned + 1; k <= upto; k++) {
 			mine.began[k % HISTORY] = tick(history);
@@ -557,7 +556,6 @@ Verdict open_and_judge(
 {
 	fur::Options o;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	fur_heap *heap;
 	int result = fur_open(path.c_str(), &o, &heap);
 	if (result) {
@@ -569,7 +567,7 @@ Verdict open_and_judge(
 			return {"refused, and not as damaged", 0};
 		return {};
 	}
-	const auto data = std::make_unique<Data>(*static_cast<const Data *>(fur_root(heap, 0)));
+	const auto data = std::make_unique<Data>(*static_cast<const Data *>(root_at_rest(heap, 0)));
 	Verdict v = judge(history, *data, kind == Kind::HOT_COPY);
 	if (fur_close(heap) && !v.wrong)
 		v.wrong = "it opens, and does not close";

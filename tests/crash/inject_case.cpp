@@ -110,7 +110,6 @@ fur::Options options()
 	o.ring_slots = 64;
 	o.max_threads = 8;
 	o.pm = current->domain;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	o.dram_bytes = 128 << 10;
 	return o;
 }
@@ -184,11 +183,11 @@ void work(fur_heap *heap, unsigned t, unsigned updates)
 	enum { FAILURES_ENOUGH = 3 };
 	fur_thread *self;
 	forget_message();
-	if (int error = fur_thread_register(heap, &self); error) {
+	if (int error = fur_thread_register(heap, nullptr, &self); error) {
 		expect_helpful("fur_thread_register", error, fur_errormsg());
 		return;
 	}
-	auto *data = static_cast<crash::Data *>(fur_root(heap, 0));
+	auto *data = static_cast<crash::Data *>(root_at_rest(heap, 0));
 	for (unsigned failures = 0; updates-- && failures < FAILURES_ENOUGH;)
 		failures += !work_once(self, data, t);
 	if (fur_thread_unregister(self))
@@ -211,7 +210,7 @@ void set_up(fur_heap *heap)
 {
 	fur_thread *self;
 	forget_message();
-	if (int error = fur_thread_register(heap, &self); error) {
+	if (int error = fur_thread_register(heap, nullptr, &self); error) {
 		expect_helpful("fur_thread_register", error, fur_errormsg());
 		return;
 	}
@@ -480,7 +479,7 @@ void check_heap(const char *path)
 		fur::Heap heap = fur::Heap::open(path, options());
 		alloc_census census;
 		std::string wrong;
-		if (alloc_check(fur_base(heap), &census))
+		if (alloc_check(heap_base(heap), &census))
 			wrong = fur_errormsg();
 		if (current->set_up && wrong.empty())
 			wrong = crash::Expected(1, PARTS).check(heap, &current->work);

@@ -165,7 +165,6 @@ private:
 		o.max_threads = 8;
 		o.isolation = s_.isolation == "snapshot" ? FUR_SNAPSHOT : FUR_OPACITY;
 		o.pm = s_.pm == "sync" ? FUR_PM_SYNC : FUR_PM_EMULATED;
-		o.pm_latency_ns = FUR_NO_LATENCY;
 		o.dram_bytes = s_.dram_bytes;
 		return o;
 	}
@@ -182,7 +181,7 @@ private:
 		fur::Heap heap = fur::Heap::create(path_, options());
 		fur::Thread self(heap);
 		crash::set_up_in_pieces(self);
-		size_ = fur_bytes(heap.get());
+		size_ = heap_size(heap.get());
 	}
 
 	/* A thread of the child: works until it is killed or told to stop.  With --churn many
@@ -573,8 +572,8 @@ private:
 			return "the heap had been closed, and is taken for one that had not";
 		const crash::Expected earlier = expected_;
 		std::string wrong = expected_.check(heap, shared_);
-		grown_ += fur_bytes(heap.get()) > size_;
-		size_ = fur_bytes(heap.get());
+		grown_ += heap_size(heap.get()) > size_;
+		size_ = heap_size(heap.get());
 		heap.close();
 		return wrong.empty() ? check_copy(earlier) : wrong;
 	}

@@ -56,7 +56,7 @@ double lookups(One &&one)
 double measure_ro_share(fur_heap *heap)
 {
 	fur::Thread self(heap);
-	auto *data = static_cast<crash::Data *>(fur_root(heap, 0));
+	auto *data = static_cast<crash::Data *>(root_at_rest(heap, 0));
 	double with = 0, without = 0;
 	for (int round = 0; round < 3; round++) {
 		without = std::max(without, lookups([&](int64_t key) {
@@ -74,7 +74,6 @@ fur::Options options()
 {
 	fur::Options o;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	o.heap_bytes = 32 << 20;
 	o.max_threads = 8;
 	return o;

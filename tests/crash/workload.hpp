@@ -387,7 +387,7 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
         unsigned parts = EVERYTHING, uint64_t steps = UINT64_MAX)
 {
 	fur::Thread self(heap);
-	auto *data = static_cast<Data *>(fur_root(heap, 0));
+	auto *data = static_cast<Data *>(root_at_rest(heap, 0));
 	Acknowledged &mine = shared->thread[t];
 	Unanswered unanswered;
 	uint64_t k = static_cast<uint64_t>(data->counter[t].value), r = mix(seed + t + k);
@@ -434,7 +434,7 @@ inline void work(fur_heap *heap, Shared *shared, uint64_t seed, unsigned t, unsi
 inline void leave_transaction_open(fur_heap *heap, unsigned t, bool update)
 {
 	fur::Thread self(heap);
-	auto *data = static_cast<Data *>(fur_root(heap, 0));
+	auto *data = static_cast<Data *>(root_at_rest(heap, 0));
 	if (!update) {
 		fur_ro *ro;
 		fur::check(fur_begin_ro(self, &ro));
@@ -480,7 +480,7 @@ public:
 	/* Null, or what is wrong with the heap after recovery. */
 	std::string check(fur_heap *heap, const Shared *shared)
 	{
-		auto *data = static_cast<const Data *>(fur_root(heap, 0));
+		auto *data = static_cast<const Data *>(root_at_rest(heap, 0));
 		if (!data)
 			return "the data's root is gone";
 		std::string wrong;
@@ -660,9 +660,9 @@ private:
 			}
 		}
 		/* A bulk update that did not end leaves a block, until a thread registers. */
-		reachable += header(fur_base(heap))->bulk != 0;
+		reachable += header(heap_base(heap))->bulk != 0;
 		alloc_census census;
-		if (alloc_check(fur_base(heap), &census))
+		if (alloc_check(heap_base(heap), &census))
 			return fur_errormsg();
 		if (census.blocks != reachable)
 			return std::to_string(census.blocks) + " blocks are allocated, " +

@@ -40,12 +40,12 @@ protected:
 		in_killed_child([&] {
 			fur::Heap heap = open(o_);
 			fur::Thread self(heap);
-			add(self, fur::root<Counter>(heap, self, "counter"));
+			add(self, fur::root<Counter>(self, "counter"));
 			_exit(0);
 		});
 		fur::Heap heap = open(o_);
 		fur::Thread self(heap);
-		auto *counter = fur::find_root<Counter>(heap, self, "counter");
+		auto *counter = fur::find_root<Counter>(self, "counter");
 		return fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &counter->n); });
 	}
 	fur::Options o_ = small_options();
@@ -80,7 +80,7 @@ TEST_F(Designing, SumInABodyThatRunsTwice_IsWrong)
 	o_.htm = FUR_HTM_NONE;
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *stock = fur::root<uint64_t>(heap, self, "stock");
+	auto *stock = fur::root<uint64_t>(self, "stock");
 	sum_in_body::total = 0;
 	fur_update *tx;
 	fur::check(fur_begin_update(self, &tx));
@@ -101,8 +101,7 @@ TEST_F(Designing, UpdateInAnUpdate_IsRefused_AndChangesNothing)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *from = fur::root<uint64_t>(heap, self, "from"),
-	     *to = fur::root<uint64_t>(heap, self, "to");
+	auto *from = fur::root<uint64_t>(self, "from"), *to = fur::root<uint64_t>(self, "to");
 	EXPECT_EQ(code_of([&] { update_in_update::transfer(self, from, to, 5); }), FUR_ENESTED);
 	EXPECT_EQ(*from | *to, 0u);
 	update_in_update::add(self, from, 7);
@@ -115,7 +114,7 @@ TEST_F(Designing, SumAfterTheBody_IsRight)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *stock = fur::root<uint64_t>(heap, self, "stock");
+	auto *stock = fur::root<uint64_t>(self, "stock");
 	std::thread buyer([&] {
 		fur::Thread other(heap);
 		for (int i = 0; i < 2000; i++)
@@ -135,8 +134,8 @@ TEST_F(Designing, TextOfTheProgram_LiesOutsideTheHeap)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *wrong = fur::root<text_of_program::User>(heap, self, "wrong");
-	auto *right = fur::root<text_in_heap::User>(heap, self, "right");
+	auto *wrong = fur::root<text_of_program::User>(self, "wrong");
+	auto *right = fur::root<text_in_heap::User>(self, "right");
 	const std::string name = "a name that is too long for the words of a fur::string";
 	fur::update(self, [&](fur_update *tx) {
 		text_of_program::rename(tx, wrong, name);
@@ -144,8 +143,8 @@ TEST_F(Designing, TextOfTheProgram_LiesOutsideTheHeap)
 	});
 	fur::read(self, [&](fur_ro *tx) {
 		const auto at = reinterpret_cast<uintptr_t>(fur_load(tx, &wrong->name));
-		const auto base = reinterpret_cast<uintptr_t>(fur_base(heap));
-		EXPECT_TRUE(at < base || at >= base + fur_bytes(heap));
+		const auto base = heap.info().address;
+		EXPECT_TRUE(at < base || at >= base + heap.info().heap_bytes);
 		EXPECT_EQ(right->name.str(tx), name);
 	});
 }
@@ -176,7 +175,7 @@ TEST_F(Designing, KeyWithNamedPadding_IsFound)
 	using padded_place::Place;
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *stock = fur::root<fur::hash_map<Place, uint64_t>>(heap, self, "stock");
+	auto *stock = fur::root<fur::hash_map<Place, uint64_t>>(self, "stock");
 	fur::update(self, [&](fur_update *tx) { stock->insert(tx, Place{7, 2, {}}, 1); });
 	fur::read(self, [&](fur_ro *tx) {
 		EXPECT_TRUE(padded_place::has(tx, *stock, Place{7, 2, {}}));
@@ -199,8 +198,11 @@ TEST_F(Designing, PagesOfASession_SurviveACrash)
 	});
 	fur::Heap heap = open(o_);
 	fur::Thread self(heap);
-	auto *session = heap.root<pages_in_heap::Session>(0);
-	EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return session->pages.at(tx, 0); }), 42u);
+	EXPECT_EQ(fur::read(self,
+	                  [&](fur_ro *tx) {
+		                  return fur::root<pages_in_heap::Session>(tx, 0)->pages.at(tx, 0);
+	                  }),
+	        42u);
 }
 
 TEST_F(Designing, Shops_AreFoundAgain)
@@ -209,14 +211,13 @@ TEST_F(Designing, Shops_AreFoundAgain)
 		fur::Heap heap = create(o_);
 		fur::Thread self(heap);
 		shop_in_two_updates::open_shop(self);
-		shop_by_name::open_shop(heap, self);
+		shop_by_name::open_shop(self);
 		heap.close();
 	}
 	fur::Heap heap = open(o_);
 	fur::Thread self(heap);
-	EXPECT_NE(heap.root<shop_in_two_updates::Shop>(0), nullptr);
-	EXPECT_EQ(fur::find_root<shop_by_name::Shop>(heap, self, "shop"),
-	        shop_by_name::open_shop(heap, self));
+	fur::read(self, [](fur_ro *tx) { EXPECT_NE(fur_root(tx, 0), nullptr); });
+	EXPECT_EQ(fur::find_root<shop_by_name::Shop>(self, "shop"), shop_by_name::open_shop(self));
 }
 
 /* A conversion that a crash interrupts is done again from the beginning. */
@@ -225,15 +226,15 @@ TEST_F(Designing, Conversion_MayRunTwice)
 	using namespace convert_users;
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	convert(heap, self); /* there is nothing to convert */
-	auto *old = fur::root<Users1>(heap, self, "users");
+	convert(self); /* there is nothing to convert */
+	auto *old = fur::root<Users1>(self, "users");
 	for (uint64_t i = 0; i < 1000; i++)
 		fur::update(self, fur::rerun, [&](fur_update *tx) {
 			old->insert(tx, "user" + std::to_string(i), User1{i});
 		});
 	for (int runs = 0; runs < 2; runs++) {
-		convert(heap, self);
-		auto *now = fur::find_root<Users2>(heap, self, "users.2");
+		convert(self);
+		auto *now = fur::find_root<Users2>(self, "users.2");
 		fur::read(self, [&](fur_ro *tx) {
 			EXPECT_EQ(now->size(tx), 1000u);
 			for (auto [name, user] : now->in(tx)) {
@@ -259,8 +260,8 @@ TEST_F(Designing, OrdersOfSeveralThreads_AreAllCounted)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *with = fur::root<one_counter::Orders>(heap, self, "with");
-	auto *without = fur::root<no_counter::Orders>(heap, self, "without");
+	auto *with = fur::root<one_counter::Orders>(self, "with");
+	auto *without = fur::root<no_counter::Orders>(self, "without");
 	std::vector<std::thread> threads;
 	for (uint64_t t = 0; t < 4; t++)
 		threads.emplace_back([&, t] {
@@ -320,7 +321,7 @@ TEST_F(Designing, LargeUpdate_DoesNotFitTheLog)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *scores = fur::root<reset_in_parts::Scores>(heap, self, "scores");
+	auto *scores = fur::root<reset_in_parts::Scores>(self, "scores");
 	auto size = [&] { return fur::read(self, [&](fur_ro *tx) { return scores->size(tx); }); };
 	EXPECT_ANY_THROW(reset_at_once::reset(self, scores, 10000));
 	EXPECT_EQ(size(), 0u);
@@ -334,9 +335,9 @@ TEST_F(Designing, FreshTable_MayBeLargerThanTheLog)
 	constexpr uint64_t N = 32768;
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *wrong = fur::root<filled_later::Index>(heap, self, "wrong");
+	auto *wrong = fur::root<filled_later::Index>(self, "wrong");
 	EXPECT_EQ(code_of([&] { filled_later::build(self, wrong, N); }), FUR_ETOOBIG);
-	auto *right = fur::root<filled_at_once::Index>(heap, self, "right");
+	auto *right = fur::root<filled_at_once::Index>(self, "right");
 	filled_at_once::build(self, right, N);
 	fur::read(self,
 	        [&](fur_ro *tx) { EXPECT_EQ(fur_load(tx, &right->table.get(tx)[N - 1]), N - 1); });
@@ -346,7 +347,7 @@ TEST_F(Designing, Lists_PrintTheSame)
 {
 	fur::Heap heap = create(o_);
 	fur::Thread self(heap);
-	auto *users = fur::root<list_after::Users>(heap, self, "users");
+	auto *users = fur::root<list_after::Users>(self, "users");
 	fur::update(self, fur::rerun, [&](fur_update *tx) {
 		users->insert(tx, "grace", 2);
 		users->insert(tx, "ada", 1);

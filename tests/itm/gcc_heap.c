@@ -17,7 +17,6 @@ __attribute__((constructor(FIRST))) static void make_heap(void)
 	fur_heap *heap;
 	fur_options_init(&options);
 	options.pm = FUR_PM_EMULATED;
-	options.pm_latency_ns = FUR_NO_LATENCY;
 	options.max_threads = THREADS;
 	options.log_bytes = 1 << 16;
 	int file = mkstemp(path);

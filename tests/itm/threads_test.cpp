@@ -535,7 +535,7 @@ void begin_inside_an_update()
 	fur::check(fur_create(path.c_str(), &o, &heap));
 	unlink(path.c_str());
 	fur::check(fur_itm_use(heap));
-	fur::check(fur_thread_register(heap, &self));
+	fur::check(fur_thread_register(heap, nullptr, &self));
 	fur::check(fur_begin_update(self, &tx));
 	__transaction_atomic
 	{

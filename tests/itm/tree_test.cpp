@@ -329,7 +329,8 @@ TEST_F(TreeTest, AKilledProcess_LosesNothingAcknowledged)
 		fur::Heap heap = open(options());
 		EXPECT_TRUE(heap.info().recovered);
 		std::set<long> found[THREADS], all;
-		auto *tree = heap.root<Tree>(0);
+		fur::Thread self(heap);
+		auto *tree = fur::read(self, [](fur_ro *tx) { return fur::root<Tree>(tx, 0); });
 		collect(tree->root, all);
 		EXPECT_EQ(tree::verify(tree), nullptr);
 		for (long key : all)

@@ -58,7 +58,6 @@ fur::Options heap_options(const Options &o)
 	f.ring_slots = 128;
 	f.max_threads = 8;
 	f.async_ms = o.late ? 1000000 : 0;
-	f.no_populate = true; /* page by page is quicker than all of a heap that is hardly used */
 	return f;
 }
 
@@ -149,7 +148,7 @@ void work_tpcc(fur_heap *heap, crash::Shared *shared, const Options &o, unsigned
         const std::atomic<bool> &stop)
 {
 	fur::Thread self(heap);
-	auto *data = static_cast<TpccData *>(fur_root(heap, 0));
+	auto *data = static_cast<TpccData *>(root_at_rest(heap, 0));
 	crash::Acknowledged &mine = shared->thread[t];
 	auto k = static_cast<uint64_t>(data->counter[t].value);
 	for (uint64_t n = 0; !stop; n++) {
@@ -175,7 +174,7 @@ void work_tpcc(fur_heap *heap, crash::Shared *shared, const Options &o, unsigned
 std::string check_tpcc(fur_heap *heap, const crash::Shared *shared, const Options &o)
 {
 	auto *tx = static_cast<fur_ro *>(nullptr);
-	auto *data = static_cast<const TpccData *>(fur_root(heap, 0));
+	auto *data = static_cast<const TpccData *>(root_at_rest(heap, 0));
 	int64_t ytd = data->ytd, is_ytd;
 	uint64_t orders = data->orders, is_orders;
 	for (unsigned t = 0; t < crash::THREADS; t++) {
@@ -196,7 +195,7 @@ std::string check_tpcc(fur_heap *heap, const crash::Shared *shared, const Option
 		       std::to_string(is_orders) + " orders, the updates give " +
 		       std::to_string(ytd) + " and " + std::to_string(orders);
 	alloc_census census;
-	return alloc_check(fur_base(heap), &census) ? fur_errormsg() : "";
+	return alloc_check(heap_base(heap), &census) ? fur_errormsg() : "";
 }
 
 /* --------------------------------------------------------------- run, check */
@@ -207,7 +206,7 @@ int run(const Options &o)
 	fur::Heap heap = access(o.heap.c_str(), F_OK) ? fur::Heap::create(o.heap, heap_options(o))
 	                                              : fur::Heap::open(o.heap, heap_options(o));
 	fur::Thread self(heap);
-	if (!fur_root(heap, 0)) {
+	if (!root_at_rest(heap, 0)) {
 		if (o.workload == "tpcc")
 			load_tpcc(self);
 		else
@@ -237,7 +236,7 @@ int run(const Options &o)
 	stop = true;
 	for (auto &t : threads)
 		t.join();
-	if (o.grow && o.updates >= 200 && fur_bytes(heap.get()) < 8 * heap_options(o).heap_bytes)
+	if (o.grow && o.updates >= 200 && heap_size(heap.get()) < 8 * heap_options(o).heap_bytes)
 		throw std::runtime_error("the heap has hardly grown: let the updates add more");
 	heap.close();
 	return 0;
@@ -254,7 +253,7 @@ std::string look(const Options &o)
 	if (access(o.heap.c_str(), F_OK))
 		return shared->running ? "the heap is gone" : "";
 	fur::Heap heap = fur::Heap::open(o.heap, heap_options(o));
-	if (!fur_root(heap, 0))
+	if (!root_at_rest(heap, 0))
 		return shared->running ? "the data's root is gone" : "";
 	return o.workload == "tpcc" ? check_tpcc(heap, shared, o)
 	                            : crash::Expected(o.seed, o.parts()).check(heap, shared);

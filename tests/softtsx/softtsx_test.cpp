@@ -92,7 +92,7 @@ TEST_P(SoftTsx, Updates_CommitInHardware_AndSurvive)
 	EXPECT_EQ(heap.stats().lock_commits, 0u);
 	heap.close();
 	heap = open(options());
-	EXPECT_EQ(heap.root<int64_t>(0)[0], 99);
+	EXPECT_EQ(static_cast<int64_t *>(root_at_rest(heap, 0))[0], 99);
 }
 
 TEST_P(SoftTsx, EmptyUpdate_WritesNoMarker)
@@ -577,13 +577,13 @@ TEST_P(SoftTsx, Bank_EverySumIsExact_WithAbortsEverywhere)
 		softtsx::random_aborts(0, 0);
 		ASSERT_EQ(wrong, 0u) << "seed " << seed;
 		alloc_census census;
-		ASSERT_EQ(alloc_check(fur_base(heap), &census), 0)
+		ASSERT_EQ(alloc_check(heap_base(heap), &census), 0)
 		        << fur_errormsg() << ", seed " << seed;
 		ASSERT_EQ(census.blocks, 1u) << "seed " << seed;
 		heap.close();
 		softtsx::clear_regions();
 		heap = open(options());
-		p = heap.root<int64_t>(0);
+		p = static_cast<int64_t *>(root_at_rest(heap, 0));
 		int64_t sum = 0;
 		for (int a = 0; a < ACCOUNTS; a++)
 			sum += p[a * 8];

@@ -76,11 +76,11 @@ protected:
 		heap.close();
 		heap = open(options());
 		fur::Thread self(heap);
-		auto *lines = heap.root<Line>(0);
+		auto *lines = static_cast<Line *>(root_at_rest(heap, 0));
 		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }),
 		        OPENING * ACCOUNTS);
 		alloc_census census;
-		EXPECT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap), &census), 0) << fur_errormsg();
 	}
 };
 
@@ -276,7 +276,7 @@ TEST_P(Stress, Memory_IsNeverSharedOrLost)
 	fur::Heap heap = create(options());
 	set_up(heap);
 	alloc_census before, after;
-	ASSERT_EQ(alloc_check(fur_base(heap), &before), 0);
+	ASSERT_EQ(alloc_check(heap_base(heap), &before), 0);
 	std::atomic<uint64_t> wrong{0};
 	run(6, [&](unsigned t) {
 		fur::Thread self(heap);
@@ -312,7 +312,7 @@ TEST_P(Stress, Memory_IsNeverSharedOrLost)
 			fur::update(self, [&, p = p](fur_update *tx) { fur_free(tx, p); });
 	});
 	EXPECT_EQ(wrong, 0u);
-	ASSERT_EQ(alloc_check(fur_base(heap), &after), 0) << fur_errormsg();
+	ASSERT_EQ(alloc_check(heap_base(heap), &after), 0) << fur_errormsg();
 	EXPECT_EQ(after.blocks, before.blocks);
 	reopen_and_check(heap);
 }
@@ -324,7 +324,7 @@ class LineUsers
 {
 public:
 	explicit LineUsers(const fur::Heap &heap)
-	    : base_(static_cast<char *>(fur_base(heap))),
+	    : base_(static_cast<char *>(heap_base(heap))),
 	      users_(heap.info().heap_bytes / FUR_CACHE_LINE)
 	{
 	}
@@ -363,7 +363,7 @@ TEST_P(Stress, AlignedMemory_HasLinesOfItsOwn)
 	fur::Heap heap = create(options());
 	set_up(heap);
 	alloc_census before, after;
-	ASSERT_EQ(alloc_check(fur_base(heap), &before), 0);
+	ASSERT_EQ(alloc_check(heap_base(heap), &before), 0);
 	LineUsers lines(heap);
 	std::atomic<uint64_t> wrong{0};
 	run(6, [&](unsigned t) {
@@ -414,7 +414,7 @@ TEST_P(Stress, AlignedMemory_HasLinesOfItsOwn)
 			release(b);
 	});
 	EXPECT_EQ(wrong, 0u);
-	ASSERT_EQ(alloc_check(fur_base(heap), &after), 0) << fur_errormsg();
+	ASSERT_EQ(alloc_check(heap_base(heap), &after), 0) << fur_errormsg();
 	EXPECT_EQ(after.blocks, before.blocks);
 	reopen_and_check(heap);
 }
@@ -585,8 +585,8 @@ TEST_P(Stress, Sync_GroupCommit_SurvivesReopen)
 	});
 	heap.close();
 	heap = open(o);
-	EXPECT_EQ(heap.root<Line>(0)[1].value, OPENING - 25);
-	EXPECT_EQ(heap.root<Line>(0)[9].value, OPENING + 25);
+	EXPECT_EQ(static_cast<Line *>(root_at_rest(heap, 0))[1].value, OPENING - 25);
+	EXPECT_EQ(static_cast<Line *>(root_at_rest(heap, 0))[9].value, OPENING + 25);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Stress,

@@ -21,7 +21,7 @@ protected:
 	alloc_census census()
 	{
 		alloc_census c;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &c), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
 		return c;
 	}
 	void *alloc(size_t bytes, size_t alignment)
@@ -51,7 +51,7 @@ TEST_F(Aligned, EverySizeAtEveryAlignment)
 			void *p = alloc(n, alignment);
 			ASSERT_NE(p, nullptr);
 			EXPECT_TRUE(lies_at_multiple(p, alignment)) << p;
-			size_t usable = fur_usable_bytes(heap_, p),
+			size_t usable = usable_at_rest(heap_, p),
 			       asked = std::max(n, size_t(1)) + alignment - 1;
 			EXPECT_GE(usable, n);
 			EXPECT_LE(usable, asked < 16384 ? asked + std::max(asked / 4, size_t(16))
@@ -132,7 +132,7 @@ TEST_F(Aligned, NoOtherBlockUsesItsLines_AndNothingElseIsStoredThere)
 				                  ? fur_alloc_aligned(tx, n, alignment)
 				                  : fur_alloc(tx, n);
 				Lines::Block b{reinterpret_cast<uintptr_t>(p),
-				        p ? fur_usable_bytes(heap_, p) : 0, alone};
+				        p ? fur_usable_bytes(tx, p) : 0, alone};
 				if (p && alone)
 					fur_write(tx, p, fill(b).data(),
 					        std::min(b.bytes, size_t(2048)));
@@ -172,9 +172,9 @@ TEST_F(Aligned, FreedBlocksServeAnyAllocationOfTheirSize)
 	EXPECT_EQ(alloc(100, FUR_CACHE_LINE), p);
 	release(p);
 	void *large = alloc(1, 32768);
-	EXPECT_EQ(fur_usable_bytes(heap_, large), 65536u);
+	EXPECT_EQ(usable_at_rest(heap_, large), 65536u);
 	release(large);
-	EXPECT_EQ(fur_usable_bytes(heap_, large), 0u) << "a free run again";
+	EXPECT_EQ(usable_at_rest(heap_, large), 0u) << "a free run again";
 	EXPECT_EQ(census().blocks, 0u);
 }
 
@@ -218,7 +218,7 @@ TEST_F(Aligned, CrashLeaksNothing_AndReplayKeepsTheAddress)
 			fur::update(t, [&](fur_update *tx) {
 				auto *fresh = static_cast<uint64_t *>(
 				        fur_alloc_aligned(tx, 40, size_t(128) << i % 6));
-				fur_free(tx, fur_root(h, 0));
+				fur_free(tx, fur_root(tx, 0));
 				fur_store(tx, fresh, i);
 				fur_set_root(tx, 0, fresh);
 			});
@@ -229,10 +229,10 @@ TEST_F(Aligned, CrashLeaksNothing_AndReplayKeepsTheAddress)
 	heap_ = open();
 	self_ = fur::Thread(heap_);
 	EXPECT_EQ(census().blocks, 1u);
-	auto *last = heap_.root<uint64_t>(0);
+	auto *last = static_cast<uint64_t *>(root_at_rest(heap_, 0));
 	EXPECT_EQ(*last, 999u);
 	EXPECT_TRUE(lies_at_multiple(last, size_t(128) << 999 % 6));
-	EXPECT_EQ(fur_usable_bytes(heap_, last), size_t(128) << 999 % 6);
+	EXPECT_EQ(usable_at_rest(heap_, last), size_t(128) << 999 % 6);
 }
 
 TEST_F(Aligned, FullHeap_ReturnsNull_AndAllComesBack)

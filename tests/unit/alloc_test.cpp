@@ -20,7 +20,7 @@ protected:
 	alloc_census census()
 	{
 		alloc_census c;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &c), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
 		return c;
 	}
 	void *alloc(size_t n)
@@ -41,10 +41,10 @@ TEST_F(Allocator, Sizes_AreEnoughAndAligned)
 	             1024u, 4096u, 5000u, 16384u, 16385u, 65536u, 65537u, 200000u}) {
 		void *p = alloc(n);
 		ASSERT_NE(p, nullptr) << n;
-		EXPECT_GE(fur_usable_bytes(heap_, p), n);
-		EXPECT_LE(fur_usable_bytes(heap_, p), n < 128     ? n + 16
-		                                      : n > 16384 ? n + 65536
-		                                                  : n + n / 4);
+		EXPECT_GE(usable_at_rest(heap_, p), n);
+		EXPECT_LE(usable_at_rest(heap_, p), n < 128     ? n + 16
+		                                    : n > 16384 ? n + 65536
+		                                                : n + n / 4);
 		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 16, 0u);
 		if (n && n % 64 == 0) {
 			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u) << n;
@@ -68,7 +68,7 @@ TEST_F(Allocator, Blocks_DoNotOverlap_AndAllComeBack)
 			if (!p)
 				continue;
 			auto next = live.lower_bound(p);
-			size_t usable = fur_usable_bytes(heap_, reinterpret_cast<void *>(p));
+			size_t usable = usable_at_rest(heap_, reinterpret_cast<void *>(p));
 			ASSERT_TRUE(next == live.end() || p + usable <= next->first);
 			ASSERT_TRUE(next == live.begin() ||
 			            std::prev(next)->first + std::prev(next)->second <= p);
@@ -129,7 +129,7 @@ TEST_F(Allocator, Crash_LeaksNothing)
 		fur::Thread t(h);
 		for (int i = 0; i < 1000; i++)
 			fur::update(t, [&](fur_update *tx) {
-				void *old = fur_root(h, 0);
+				void *old = fur_root(tx, 0);
 				fur_set_root(tx, 0, fur_alloc(tx, 100));
 				fur_free(tx, old);
 			});
@@ -143,7 +143,7 @@ TEST_F(Allocator, Crash_LeaksNothing)
 
 TEST_F(Allocator, Check_FindsPlantedDamage)
 {
-	char *base = static_cast<char *>(fur_base(heap_));
+	char *base = static_cast<char *>(heap_base(heap_));
 	void *a = alloc(48), *b = alloc(48);
 	release(a);
 	release(b);
@@ -283,19 +283,20 @@ TEST_F(OneUpdate, Root_IsTheOneJustSet)
 	fur::update(self_, [&](fur_update *tx) { fur_set_root(tx, 1, old); });
 	fur_update *tx = begin(), *inner;
 	fur_set_root(tx, 1, young);
-	EXPECT_EQ(fur_root(heap_, 1), young);
+	EXPECT_EQ(root_at_rest(heap_, 1), young);
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
-	EXPECT_EQ(fur_root(heap_, 1), young) << "in a nested update";
+	EXPECT_EQ(root_at_rest(heap_, 1), young) << "in a nested update";
 	EXPECT_EQ(fur_commit(inner, nullptr), 0);
 	fur_ro *ro;
 	ASSERT_EQ(fur_join_ro(self_, &ro), 0);
-	EXPECT_EQ(fur_root(heap_, 1), young) << "in a read-only transaction that joined the update";
+	EXPECT_EQ(root_at_rest(heap_, 1), young)
+	        << "in a read-only transaction that joined the update";
 	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	fur_set_root(tx, 1, nullptr);
-	EXPECT_EQ(fur_root(heap_, 1), nullptr);
-	EXPECT_EQ(fur_root(heap_, FUR_ROOTS), nullptr);
+	EXPECT_EQ(root_at_rest(heap_, 1), nullptr);
+	EXPECT_EQ(root_at_rest(heap_, FUR_ROOTS), nullptr);
 	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
-	EXPECT_EQ(fur_root(heap_, 1), old);
+	EXPECT_EQ(root_at_rest(heap_, 1), old);
 }
 
 /* A root leads to a block, and the block's words to the next: all of one update. */
@@ -305,11 +306,11 @@ TEST_F(OneUpdate, Root_LeadsToTheListJustBuilt)
 	for (uint64_t k = 0; k < 5; k++) {
 		auto *p = static_cast<void **>(fur_alloc(tx, 100));
 		ASSERT_NE(p, nullptr);
-		fur_store(tx, p, fur_root(heap_, 2));
+		fur_store(tx, p, root_at_rest(heap_, 2));
 		fur_set_root(tx, 2, p);
 	}
 	unsigned length = 0;
-	for (void *p = fur_root(heap_, 2); p; p = fur_load(tx, static_cast<void **>(p)))
+	for (void *p = root_at_rest(heap_, 2); p; p = fur_load(tx, static_cast<void **>(p)))
 		ASSERT_LE(++length, 5u);
 	EXPECT_EQ(length, 5u);
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
@@ -323,13 +324,13 @@ TEST_F(OneUpdate, UsableBytes_OfABlockJustAllocated)
 	for (size_t n : SIZES) { /* each in a new chunk */
 		blocks.push_back(fur_alloc(tx, n));
 		ASSERT_NE(blocks.back(), nullptr) << n;
-		EXPECT_GE(fur_usable_bytes(heap_, blocks.back()), n);
+		EXPECT_GE(usable_at_rest(heap_, blocks.back()), n);
 	}
 	fur_free(tx, blocks.back());
-	EXPECT_EQ(fur_usable_bytes(heap_, blocks.back()), 0u) << "a free run again";
+	EXPECT_EQ(usable_at_rest(heap_, blocks.back()), 0u) << "a free run again";
 	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 	for (void *p : blocks)
-		EXPECT_EQ(fur_usable_bytes(heap_, p), 0u) << "its chunk was never taken";
+		EXPECT_EQ(usable_at_rest(heap_, p), 0u) << "its chunk was never taken";
 	EXPECT_EQ(census().blocks, 0u);
 }
 
@@ -380,7 +381,7 @@ TEST_F(OneUpdate, FreeOfWhatItHasNotCarved_IsRefused)
 			fur_update *tx = begin();
 			char *p = static_cast<char *>(fur_alloc(tx, n));
 			ASSERT_NE(p, nullptr);
-			size_t usable = fur_usable_bytes(heap_, p);
+			size_t usable = usable_at_rest(heap_, p);
 			ASSERT_GE(usable, n);
 			fur_free(tx, p + (range ? usable : 65536 - 65536 % usable - usable));
 			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE) << n;
@@ -406,14 +407,14 @@ TEST_F(Free, OfWhatIsNoBlock_IsRefused)
 {
 	for (size_t n : {16u, 64u, 1000u, 16384u}) {
 		char *p = static_cast<char *>(alloc(n));
-		size_t usable = fur_usable_bytes(heap_, p);
+		size_t usable = usable_at_rest(heap_, p);
 		alloc_census before = census();
 		EXPECT_EQ(free_result(p + usable), FUR_EFREE)
 		        << n << ": not carved yet, of this thread's range";
 		EXPECT_EQ(free_result(p + 65536 - 65536 % usable - usable), FUR_EFREE)
 		        << n << ": not carved yet, of no thread's range";
 		EXPECT_EQ(free_result(p + 8), FUR_EFREE) << n << ": inside a block";
-		EXPECT_EQ(free_result(static_cast<char *>(fur_base(heap_)) + 128), FUR_EFREE);
+		EXPECT_EQ(free_result(static_cast<char *>(heap_base(heap_)) + 128), FUR_EFREE);
 		EXPECT_EQ(free_result(this), FUR_EFREE);
 		EXPECT_EQ(census().blocks, before.blocks);
 		EXPECT_EQ(free_result(p), 0);

@@ -3,6 +3,7 @@
  * api_test.cpp - the promises of fur.h, on one or two threads.
  */
 #include "fixture.hpp"
+#include "internals.hpp"
 
 #include <thread>
 
@@ -19,7 +20,7 @@ TEST_F(Api, Root_SurvivesReopen_AtTheSameAddress)
 	fur::update(self_, [&](fur_update *tx) { fur_store(tx, &p[3], 42u); });
 	heap_.close();
 	heap_ = open();
-	EXPECT_EQ(heap_.root<uint64_t>(0), p);
+	EXPECT_EQ(static_cast<uint64_t *>(root_at_rest(heap_, 0)), p);
 	EXPECT_EQ(p[3], 42u);
 	self_ = fur::Thread(heap_);
 }
@@ -47,7 +48,7 @@ TEST_F(Api, Store_EachWidth_LeavesNeighboursAlone)
 	});
 	heap_ = open();
 	EXPECT_TRUE(heap_.info().recovered);
-	auto *p = heap_.root<unsigned char>(0);
+	auto *p = static_cast<unsigned char *>(root_at_rest(heap_, 0));
 	unsigned char expected[64];
 	memset(expected, 0xff, sizeof expected);
 	expected[1] = 1;
@@ -95,7 +96,7 @@ TEST_F(Api, Write_AnyLength_SurvivesReplayAndWraps)
 			}
 	});
 	heap_ = open();
-	auto *p = heap_.root<unsigned char>(0);
+	auto *p = static_cast<unsigned char *>(root_at_rest(heap_, 0));
 	for (size_t i = 0; i < 3000; i++)
 		ASSERT_EQ(p[i], static_cast<unsigned char>(i * 7 + 20 + 3000)) << i;
 }
@@ -224,8 +225,8 @@ TEST_F(Api, StoreOutsideTheHeap_RollsBack)
 	uint64_t *p = block(), outside = 1;
 	for (void *bad : {static_cast<void *>(&outside),
 	             static_cast<void *>(
-	                     static_cast<char *>(fur_base(heap_)) + fur_bytes(heap_) - 4),
-	             static_cast<void *>(static_cast<char *>(fur_base(heap_)) - 8)}) {
+	                     static_cast<char *>(heap_base(heap_)) + heap_size(heap_) - 4),
+	             static_cast<void *>(static_cast<char *>(heap_base(heap_)) - 8)}) {
 		fur_update *tx = begin();
 		fur_store(tx, &p[0], 5u);
 		fur_store_bits(tx, bad, 7, 8);
@@ -254,7 +255,7 @@ TEST_F(Api, FreeOfWhatIsNoBlock_RollsBack)
 {
 	uint64_t *p = block(), local;
 	for (void *bad : {static_cast<void *>(&local),
-	             static_cast<void *>(reinterpret_cast<char *>(p) + 8), fur_base(heap_)}) {
+	             static_cast<void *>(reinterpret_cast<char *>(p) + 8), heap_base(heap_)}) {
 		fur_update *tx = begin();
 		fur_store(tx, &p[0], 5u);
 		fur_free(tx, bad);
@@ -266,7 +267,7 @@ TEST_F(Api, FreeOfWhatIsNoBlock_RollsBack)
 TEST_F(Api, Register_GivesTheSameAgain_AndRefusesTooMany)
 {
 	fur_thread *again;
-	ASSERT_EQ(fur_thread_register(heap_, &again), 0);
+	ASSERT_EQ(fur_thread_register(heap_, nullptr, &again), 0);
 	EXPECT_EQ(again, self_.get());
 	int refused = 0;
 	std::vector<std::thread> others;
@@ -274,7 +275,7 @@ TEST_F(Api, Register_GivesTheSameAgain_AndRefusesTooMany)
 	for (int i = 0; i < 4; i++)
 		others.emplace_back([&] {
 			fur_thread *t;
-			int r = fur_thread_register(heap_, &t);
+			int r = fur_thread_register(heap_, nullptr, &t);
 			if (r == FUR_ETHREADS)
 				__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
 			here++;
@@ -293,7 +294,7 @@ TEST_F(Api, ThreadThatEndsInsideAnUpdate_IsRolledBack)
 	std::thread([&] {
 		fur_thread *t;
 		fur_update *tx;
-		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_, nullptr, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &p[0], 5u);
 	}).join();
@@ -307,7 +308,7 @@ TEST_F(Api, ThreadThatEndsInsideARead_HoldsNobodyUp)
 	std::thread([&] {
 		fur_thread *t;
 		fur_ro *ro;
-		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_, nullptr, &t), 0);
 		ASSERT_EQ(fur_begin_ro(t, &ro), 0);
 	}).join();
 	fur::update(self_, [&](fur_update *tx) { fur_store(tx, &p[1], 1u); });
@@ -332,8 +333,7 @@ TEST_F(Api, LongReader_IsReportedByNameAndCounted)
 	heap_ = open(o);
 	std::atomic<bool> reading{false};
 	std::thread reader([&] {
-		fur::Thread t(heap_);
-		fur_thread_set_name(t, "slow");
+		fur::Thread t(heap_, "slow");
 		fur::read(t, [&](fur_ro *) {
 			reading = true;
 			while (!seen.reports)
@@ -401,8 +401,8 @@ TEST_F(Api, Phases_AreMeasuredWhenAskedFor)
 	heap_.close();
 	fur::Options o = small_options();
 	o.phase_times = true;
-	o.pm_latency_ns = 310;
 	heap_ = open(o);
+	pm_emulate(&heap_.get()->durability.pm, 310, UINT32_MAX);
 	fur::Thread t(heap_);
 	for (int i = 0; i < 100; i++)
 		fur::update(t, [&](fur_update *tx) { fur_store(tx, &p[0], 1u); });

@@ -108,12 +108,14 @@ TEST_F(Async, Sync_CoversAllThreads)
 class AsyncSlow : public Async
 {
 protected:
-	AsyncSlow() : Async(options()) {}
+	AsyncSlow() : Async(options())
+	{
+		pm_emulate(&heap_.get()->durability.pm, 300000000, UINT32_MAX);
+	}
 	static fur::Options options()
 	{
 		fur::Options o = small_options();
 		o.pm = FUR_PM_EMULATED;
-		o.pm_latency_ns = 300000000;
 		return o;
 	}
 };
@@ -319,7 +321,7 @@ TEST_P(AsyncKilled, Close_LosesNothing)
 	}
 	fur::Heap heap = open(o);
 	EXPECT_FALSE(heap.info().recovered);
-	EXPECT_EQ(fur_root(heap, 1), reinterpret_cast<void *>(5000));
+	EXPECT_EQ(root_at_rest(heap, 1), reinterpret_cast<void *>(5000));
 }
 
 TEST_P(AsyncKilled, KeepsWhatWasWaitedFor_AndAPrefixOfTheRest)
@@ -353,7 +355,7 @@ TEST_P(AsyncKilled, KeepsWhatWasWaitedFor_AndAPrefixOfTheRest)
 		_exit(0);
 	});
 	fur::Heap heap = open(o);
-	auto *p = static_cast<uint64_t *>(fur_root(heap, 0));
+	auto *p = static_cast<uint64_t *>(root_at_rest(heap, 0));
 	EXPECT_TRUE(heap.info().recovered);
 	EXPECT_LE(p[0], uint64_t{WAITED + MORE});
 	EXPECT_EQ(p[1], p[0]);

@@ -4,6 +4,7 @@
  * was begun, and a state that the heap once had; a copy that fails leaves no file.
  */
 #include "fixture.hpp"
+#include "internals.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -63,7 +64,7 @@ protected:
 			fur_write(tx, data, &zero, sizeof zero);
 			fur_set_root(tx, 0, data);
 		});
-		auto *data = heap.root<Data>(0);
+		auto *data = static_cast<Data *>(root_at_rest(heap, 0));
 		for (unsigned k = 0; k < BLOCKS; k++)
 			fur::update(self, [&](fur_update *tx) {
 				const uint64_t words[BLOCK_WORDS] = {};
@@ -74,7 +75,7 @@ protected:
 	}
 	static void add(const fur::Heap &heap, fur_thread *self, unsigned thread, uint64_t random)
 	{
-		auto *data = heap.root<Data>(0);
+		auto *data = static_cast<Data *>(root_at_rest(heap, 0));
 		fur::update(self, fur::rerun, [&](fur_update *tx) {
 			const uint64_t mine = fur_load(tx, &data->counter[thread]) + 1,
 			               sum = fur_load(tx, &data->sum) + 1;
@@ -92,7 +93,7 @@ protected:
 		fur::Heap heap = fur::Heap::open(path, small_options());
 		EXPECT_FALSE(heap.info().recovered) << "it was not closed";
 		fur::Thread self(heap);
-		const Data *data = heap.root<Data>(0);
+		const Data *data = static_cast<Data *>(root_at_rest(heap, 0));
 		uint64_t sum = 0, newest = 0;
 		for (unsigned t = 0; t < THREADS; t++) {
 			EXPECT_GE(data->counter[t], least[t]) << "lost what was acknowledged";

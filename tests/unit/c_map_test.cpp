@@ -3,6 +3,7 @@
  * c_map_test.cpp - fur_map.h against std::map, and against the containers of C++ that it stands on.
  */
 #include "containers.hpp"
+#include "internals.hpp"
 
 #include <fur_map.h>
 
@@ -70,8 +71,7 @@ class CMap : public ContainerHeap, public ::testing::WithParamInterface<fur_map_
 protected:
 	CMap()
 	{
-		EXPECT_EQ(fur_map_root(heap_, self_, "map", GetParam(), &map_), 0)
-		        << fur_errormsg();
+		EXPECT_EQ(fur_map_root(self_, "map", GetParam(), &map_), 0) << fur_errormsg();
 		RecordProperty("seed", std::to_string(seed_));
 	}
 	bool ordered() const
@@ -159,7 +159,7 @@ TEST_P(CMap, IsThereAfterAnOpenAndFreesAllThatItHas)
 		});
 	reopen();
 	map_ = nullptr;
-	ASSERT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 1);
+	ASSERT_EQ(fur_map_find_root(self_, "map", GetParam(), &map_), 1);
 	expect_same(model);
 	update([&](fur_update *tx) { EXPECT_EQ(fur_map_clear(tx, map_), 0); });
 	expect_same({});
@@ -174,9 +174,9 @@ TEST_P(CMap, IsThereAfterAnOpenAndFreesAllThatItHas)
 		uint64_t size;
 		EXPECT_EQ(fur_map_size(tx, map_, &size), FUR_EINVAL) << "it was destroyed";
 	});
-	EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), 1);
-	EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), 0);
-	EXPECT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 0);
+	EXPECT_EQ(fur_map_remove_root(self_, "map"), 1);
+	EXPECT_EQ(fur_map_remove_root(self_, "map"), 0);
+	EXPECT_EQ(fur_map_find_root(self_, "map", GetParam(), &map_), 0);
 	EXPECT_EQ(map_, nullptr);
 }
 
@@ -240,10 +240,10 @@ TEST_P(CMap, ShowsEntriesWhereTheyLie)
 		fur_map_bytes key, value;
 		ASSERT_EQ(seek(tx, map_, FUR_MAP_AT, "short", &it), 1);
 		ASSERT_EQ(fur_map_view(&it, &key, &value), 1);
-		const auto *begin = static_cast<const char *>(fur_base(heap_));
+		const auto *begin = static_cast<const char *>(heap_base(heap_));
 		for (const fur_map_bytes &one : {key, value}) {
 			EXPECT_GE(static_cast<const char *>(one.at), begin);
-			EXPECT_LT(static_cast<const char *>(one.at), begin + fur_bytes(heap_));
+			EXPECT_LT(static_cast<const char *>(one.at), begin + heap_size(heap_));
 		}
 		EXPECT_EQ(std::string(static_cast<const char *>(key.at), key.bytes), "short");
 		EXPECT_EQ(std::string(static_cast<const char *>(value.at), value.bytes), longer);
@@ -282,7 +282,7 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 		EXPECT_EQ(fur_map_seek(tx, map_, FUR_MAP_AT, nullptr, 3, &it), FUR_EINVAL);
 		EXPECT_EQ(fur_map_seek(tx, map_, FUR_MAP_FIRST, nullptr, 0, nullptr), FUR_EINVAL);
 		fur_map *other;
-		EXPECT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &other), FUR_ENESTED);
+		EXPECT_EQ(fur_map_find_root(self_, "map", GetParam(), &other), FUR_ENESTED);
 	});
 	update([&](fur_update *tx) {
 		EXPECT_EQ(put(tx, reinterpret_cast<fur_map *>(block), "k", "v"), FUR_EINVAL);
@@ -294,9 +294,9 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 	EXPECT_EQ(put(nullptr, map_, "k", "v"), FUR_ENOTX);
 	expect_same({});
 	fur_map *map;
-	EXPECT_EQ(fur_map_root(heap_, self_, "m", static_cast<fur_map_kind>(3), &map), FUR_EINVAL);
-	EXPECT_EQ(fur_map_root(heap_, self_, nullptr, GetParam(), &map), FUR_EINVAL);
-	EXPECT_EQ(fur_map_root(heap_, self_, "m", GetParam(), nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(self_, "m", static_cast<fur_map_kind>(3), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(self_, nullptr, GetParam(), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(self_, "m", GetParam(), nullptr), FUR_EINVAL);
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	EXPECT_EQ(fur_map_create(tx, static_cast<fur_map_kind>(0)), nullptr);
@@ -318,7 +318,7 @@ TEST_P(CMap, DoesOneOperationInOneTransaction)
 	EXPECT_EQ(fur_map_get_one(self_, map_, key.data(), key.size(), room, &bytes), 1);
 	EXPECT_EQ(bytes, 40u);
 	reopen();
-	ASSERT_EQ(fur_map_find_root(heap_, self_, "map", GetParam(), &map_), 1);
+	ASSERT_EQ(fur_map_find_root(self_, "map", GetParam(), &map_), 1);
 	expect_same({{key, value}});
 	EXPECT_EQ(fur_map_remove_one(self_, map_, key.data(), key.size()), 1);
 	EXPECT_EQ(fur_map_remove_one(self_, map_, key.data(), key.size()), 0);
@@ -338,7 +338,7 @@ TEST_P(CMap, RefusesOneOperationInsideATransaction)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	refuse_all(FUR_ENESTED, self_, map_);
-	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "map"), FUR_ENESTED);
+	EXPECT_EQ(fur_map_destroy_root(self_, "map"), FUR_ENESTED);
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	refuse_all(FUR_EINVAL, nullptr, map_);
 	refuse_all(FUR_EINVAL, self_, nullptr);
@@ -354,16 +354,16 @@ TEST_P(CMap, DestroysAMapWithItsName)
 {
 	const uint64_t before = blocks_of(heap_);
 	fur_map *map;
-	ASSERT_EQ(fur_map_root(heap_, self_, "short", GetParam(), &map), 0);
+	ASSERT_EQ(fur_map_root(self_, "short", GetParam(), &map), 0);
 	EXPECT_EQ(fur_map_put_one(self_, map, "a key that needs a block", 24, "", 0), 1);
-	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "short"), 1);
+	EXPECT_EQ(fur_map_destroy_root(self_, "short"), 1);
 	EXPECT_EQ(blocks_of(heap_), before);
-	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "short"), 0);
-	EXPECT_EQ(fur_map_find_root(heap_, self_, "short", GetParam(), &map), 0);
-	fur::root<uint64_t>(heap_, self_, "number");
-	EXPECT_EQ(fur_map_destroy_root(heap_, self_, "number"), FUR_EINVAL);
-	EXPECT_NE(fur::find_root<uint64_t>(heap_, self_, "number"), nullptr);
-	EXPECT_EQ(fur_map_destroy_root(heap_, self_, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_map_destroy_root(self_, "short"), 0);
+	EXPECT_EQ(fur_map_find_root(self_, "short", GetParam(), &map), 0);
+	fur::root<uint64_t>(self_, "number");
+	EXPECT_EQ(fur_map_destroy_root(self_, "number"), FUR_EINVAL);
+	EXPECT_NE(fur::find_root<uint64_t>(self_, "number"), nullptr);
+	EXPECT_EQ(fur_map_destroy_root(self_, nullptr), FUR_EINVAL);
 	expect_same({});
 }
 
@@ -372,21 +372,21 @@ TEST_P(CMap, SharesNamesWithCpp)
 {
 	const fur_map_kind other = ordered() ? FUR_MAP_HASH : FUR_MAP_ORDERED;
 	fur_map *map = map_;
-	EXPECT_EQ(fur_map_root(heap_, self_, "map", other, &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(self_, "map", other, &map), FUR_EINVAL);
 	EXPECT_EQ(map, nullptr);
 	EXPECT_NE(std::string(fur_errormsg()).find("'map'"), std::string::npos);
-	EXPECT_THROW(fur::find_root<OrderedMap>(heap_, self_, "map"), fur::type_mismatch);
-	fur::root<uint64_t>(heap_, self_, "number");
-	EXPECT_EQ(fur_map_root(heap_, self_, "number", GetParam(), &map), FUR_EINVAL);
-	EXPECT_EQ(fur_map_root(heap_, self_, "map", GetParam(), &map), 0);
+	EXPECT_THROW(fur::find_root<OrderedMap>(self_, "map"), fur::type_mismatch);
+	fur::root<uint64_t>(self_, "number");
+	EXPECT_EQ(fur_map_root(self_, "number", GetParam(), &map), FUR_EINVAL);
+	EXPECT_EQ(fur_map_root(self_, "map", GetParam(), &map), 0);
 	EXPECT_EQ(map, map_);
 	for (int n = 0; n < 60; n++) {
 		const std::string name = "a name for root number " + std::to_string(n);
-		ASSERT_EQ(fur_map_root(heap_, self_, name.c_str(), other, &map), 0);
+		ASSERT_EQ(fur_map_root(self_, name.c_str(), other, &map), 0);
 	}
-	EXPECT_NE(fur::find_root<uint64_t>(heap_, self_, "number"), nullptr);
-	fur::root<HashMap>(heap_, self_, "another one");
-	EXPECT_EQ(fur_map_find_root(heap_, self_, "a name for root number 59", other, &map), 1);
+	EXPECT_NE(fur::find_root<uint64_t>(self_, "number"), nullptr);
+	fur::root<HashMap>(self_, "another one");
+	EXPECT_EQ(fur_map_find_root(self_, "a name for root number 59", other, &map), 1);
 }
 
 /* A full heap rolls the update back, and what is there stays. */
@@ -501,7 +501,7 @@ class COrderedMap : public ContainerHeap
 TEST_F(COrderedMap, GoesWhereItIsAsked)
 {
 	fur_map *map;
-	ASSERT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_ORDERED, &map), 0);
+	ASSERT_EQ(fur_map_root(self_, "map", FUR_MAP_ORDERED, &map), 0);
 	Model model;
 	auto expect_at = [&](int found, fur_map_iterator *it, Model::iterator at) {
 		ASSERT_EQ(found, at != model.end()) << fur_errormsg();
@@ -544,7 +544,7 @@ TEST_F(COrderedMap, GoesWhereItIsAsked)
 TEST_F(COrderedMap, AHashMapHasNoOrder)
 {
 	fur_map *map;
-	ASSERT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_HASH, &map), 0);
+	ASSERT_EQ(fur_map_root(self_, "map", FUR_MAP_HASH, &map), 0);
 	read([&](fur_ro *tx) {
 		fur_map_iterator it;
 		for (fur_map_place where :

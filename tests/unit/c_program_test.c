@@ -84,7 +84,7 @@ static void make_all(fur_update *tx, void *arg)
 	store_all(tx, fresh, 1);
 	EXPECT_ALL(tx, fresh, 1);
 	fur_set_root(tx, 0, fresh);
-	all = fur_root(heap, 0);
+	all = fur_root(tx, 0);
 	EXPECT(all == fresh);
 	EXPECT((uintptr_t)fur_alloc_aligned(tx, 40, FUR_CACHE_LINE) % FUR_CACHE_LINE == 0);
 }
@@ -94,7 +94,7 @@ static void *store_on_another_thread(void *arg)
 	fur_thread *self;
 	fur_update *tx;
 	(void)arg;
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_begin_update(self, &tx));
 	store_all(tx, all, 2);
 	must(fur_commit(tx, NULL));
@@ -130,7 +130,7 @@ int main(void)
 	o.htm = FUR_HTM_NONE;
 	o.heap_bytes = 4 << 20;
 	heap = nameless_heap(&o);
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_update_run(self, make_all, NULL, NULL));
 	must(fur_begin_ro(self, &ro));
 	EXPECT_ALL(ro, all, 1);

@@ -63,7 +63,7 @@ TEST_F(Cancel, NoFunction_IsACancellationPoint)
 			fur_thread *self;
 			fur_update *tx;
 			fur_ro *ro;
-			ASSERT_EQ(fur_thread_register(heap, &self), 0);
+			ASSERT_EQ(fur_thread_register(heap, nullptr, &self), 0);
 			/* The log and the ring fill, and are replayed */
 			for (int k = 0; k < 200; k++) {
 				ASSERT_EQ(fur_begin_update(self, &tx), 0);
@@ -109,7 +109,7 @@ TEST_F(Cancel, WhileThePageLimitIsChecked_TheLimitStays)
 	};
 	EXPECT_TRUE(comes_to_its_end([&] {
 		fur_thread *t;
-		ASSERT_EQ(fur_thread_register(heap, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap, nullptr, &t), 0);
 		write_pages(t);
 	}));
 	uint64_t before = heap.stats().times_handed_back;
@@ -131,7 +131,7 @@ struct Writer {
 	fur_thread *t;
 	fur_update *tx;
 	int cancel;
-	fur::check(fur_thread_register(w->heap, &t));
+	fur::check(fur_thread_register(w->heap, nullptr, &t));
 	fur::check(fur_begin_update(t, &tx));
 	fur_store(tx, &w->words[0], uint64_t(1));
 	fur::check(fur_commit(tx, nullptr));

@@ -204,7 +204,7 @@ void look_at_map(fur_thread *self, const Map &map)
 void use(fur_heap *heap, fur_thread *self);
 void use(fur_heap *heap, fur_thread *self)
 {
-    Shop *s = fur::root<Shop>(heap, self, "shop");
+    Shop *s = fur::root<Shop>(self, "shop");
     fur::update(self, fur::rerun, [&](fur_update *tx) {
         use_map(tx, s->names, "a", uint8_t(1));
         use_map(tx, s->points, Point{1, 2}, Point{3, 4});
@@ -241,7 +241,7 @@ void use(fur_heap *heap, fur_thread *self)
         (void)(s->name.str(tx) == s->name.view(tx) && s->name.equals(tx, "h"));
         return s->name.compare(tx, "i");
     });
-    fur::remove_root(heap, self, "shop");
+    fur::remove_root(self, "shop");
 }
 """
 CONTAINER_HEADERS = [

@@ -5,6 +5,7 @@
  * headers; hashes from an implementation in another language.
  */
 #include "containers.hpp"
+#include "internals.hpp"
 
 #include <fur_map.h>
 
@@ -256,8 +257,8 @@ TEST_F(ContainerLayout, OrderedMap)
 
 TEST_F(ContainerLayout, NamedRoots)
 {
-	auto *shop = fur::root<LayoutShop>(heap_, self_, "shop");
-	const uint64_t *names = words_of(fur_root(heap_, 63));
+	auto *shop = fur::root<LayoutShop>(self_, "shop");
+	const uint64_t *names = words_of(root_at_rest(heap_, 63));
 	const uint64_t *leaf = address(names[0] - 1);
 	EXPECT_EQ(leaf[0], 0xedcba98765432101u);
 	EXPECT_EQ(leaf[1], 0x706f687300000004u); /* "shop", 4 */
@@ -273,7 +274,7 @@ TEST_F(ContainerLayout, MapsOfC)
 	for (fur_map_kind kind : {FUR_MAP_HASH, FUR_MAP_ORDERED}) {
 		fur_map *map = nullptr;
 		const char *name = kind == FUR_MAP_HASH ? "hash" : "ordered";
-		ASSERT_EQ(fur_map_root(heap_, self_, name, kind, &map), 0);
+		ASSERT_EQ(fur_map_root(self_, name, kind, &map), 0);
 		fur::update(self_, [&](fur_update *tx) {
 			for (uint64_t n = 0; n < 100; n++) {
 				const std::string key = Sample<fur::string>::key(n);
@@ -282,7 +283,7 @@ TEST_F(ContainerLayout, MapsOfC)
 		});
 		const auto *words = reinterpret_cast<const uint64_t *>(map);
 		EXPECT_EQ(words[0], UINT64_C(0x70616d7275660000) | kind);
-		EXPECT_EQ(fur_usable_bytes(heap_, map), 128u);
+		EXPECT_EQ(usable_at_rest(heap_, map), 128u);
 		EXPECT_EQ(reinterpret_cast<uintptr_t>(map) % FUR_CACHE_LINE, 0u);
 		auto hash = [](const std::string &key) {
 			return fur::stored<fur::string>::hash_of(key);
@@ -300,7 +301,8 @@ TEST_F(ContainerLayout, MapsOfC)
 			EXPECT_EQ(value, "v");
 	}
 	/* The types that stand beside the names. */
-	const auto *names = static_cast<const fur::detail::Names *>(fur_root(heap_, FUR_ROOTS - 1));
+	const auto *names =
+	        static_cast<const fur::detail::Names *>(root_at_rest(heap_, FUR_ROOTS - 1));
 	fur::read(self_, [&](fur_ro *tx) {
 		EXPECT_EQ(names->at(tx, "hash").type, 0x549ca31a6b321717u);
 		EXPECT_EQ(names->at(tx, "ordered").type, 0xb6c51aa4ea789340u);

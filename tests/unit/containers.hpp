@@ -34,7 +34,7 @@ inline fur::Options container_options(fur_isolation isolation = FUR_OPACITY)
 inline uint64_t blocks_of(fur_heap *heap)
 {
 	alloc_census census;
-	EXPECT_EQ(alloc_check(fur_base(heap), &census), 0) << fur_errormsg();
+	EXPECT_EQ(alloc_check(heap_base(heap), &census), 0) << fur_errormsg();
 	return census.blocks;
 }
 

@@ -63,7 +63,7 @@ TEST_F(Crowd, UpdateThatDoesNotCommitIsNotInsideAnyMore)
 	expect_nobody_inside();
 	std::thread([&] {
 		fur_thread *t;
-		ASSERT_EQ(fur_thread_register(heap_.get(), &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_.get(), nullptr, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		EXPECT_EQ(place().inside, 1u);
 	}).join();
@@ -195,7 +195,7 @@ TEST_F(Crowd, ThreadThatUnregistersGivesItsPlace)
 {
 	std::thread([&] {
 		fur_thread *t;
-		ASSERT_EQ(fur_thread_register(heap_.get(), &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_.get(), nullptr, &t), 0);
 		crowd_enter(t);
 		EXPECT_EQ(place().inside, 1u);
 		EXPECT_EQ(fur_thread_unregister(t), 0);

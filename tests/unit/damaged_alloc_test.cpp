@@ -69,7 +69,7 @@ protected:
 			const unsigned frees = random() % 3;
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(self, &tx), 0);
-			auto *first = static_cast<node *>(fur_root(heap, 0));
+			auto *first = static_cast<node *>(root_at_rest(heap, 0));
 			for (unsigned j = 0; first && j < frees; j++) {
 				node *next = fur_load(tx, &first->next);
 				fur_free(tx, first);
@@ -110,7 +110,7 @@ protected:
 		int error = fur_open(path.c_str(), &o, &heap);
 		if (error)
 			return error == FUR_ECORRUPT ? 0 : 2;
-		if (fur_thread_register(heap, &self))
+		if (fur_thread_register(heap, nullptr, &self))
 			return 3;
 		bool fine = take_and_free(self) && free_own(heap, self) && take_and_free(self) &&
 		            fill(self) && run_bulk(self);
@@ -142,8 +142,8 @@ protected:
 
 	static bool free_own(fur_heap *heap, fur_thread *self)
 	{
-		const auto *base = static_cast<const uint8_t *>(fur_base(heap));
-		auto *at = static_cast<node *>(fur_root(heap, 0));
+		const auto *base = static_cast<const uint8_t *>(heap_base(heap));
+		auto *at = static_cast<node *>(root_at_rest(heap, 0));
 		/* The program's list is also damaged if its blocks were given out again. */
 		for (unsigned most = 5000; at && most; most--) {
 			const auto offset =

@@ -334,7 +334,7 @@ TEST_P(Defeat, AfterManyLoads_ComparesThemAll)
 TEST_P(Defeat, GivesMemoryBack)
 {
 	alloc_census before, after;
-	ASSERT_EQ(alloc_check(fur_base(heap_), &before), 0);
+	ASSERT_EQ(alloc_check(heap_base(heap_), &before), 0);
 	for (uint64_t round = 1; round <= 50; round++) {
 		int runs = 0;
 		void *kept = nullptr;
@@ -345,15 +345,15 @@ TEST_P(Defeat, GivesMemoryBack)
 			EXPECT_NE(kept, nullptr);
 			fur_free(tx, dropped);
 			fur_set_root(tx, 3, kept);
-			EXPECT_EQ(fur_root(heap_, 3), kept);
+			EXPECT_EQ(fur_root(tx, 3), kept);
 			if (++runs == 1)
 				other_sets(word(0), old + 1);
 		}),
 		        0);
 		EXPECT_EQ(runs, 2);
-		fur::update(self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_, 3)); });
+		fur::update(self_, [&](fur_update *tx) { fur_free(tx, fur_root(tx, 3)); });
 	}
-	ASSERT_EQ(alloc_check(fur_base(heap_), &after), 0) << fur_errormsg();
+	ASSERT_EQ(alloc_check(heap_base(heap_), &after), 0) << fur_errormsg();
 	EXPECT_EQ(after.blocks, before.blocks);
 	expect_sound();
 }
@@ -786,7 +786,7 @@ TEST_F(Rerun, BodyThatCatchesTheDefeat_RunsAgain)
 					fur_promote(tx, word(2));
 					EXPECT_EQ(fur_alloc(tx, 16), nullptr);
 					fur_free(tx, words_);
-					(void)fur_root(heap_, 0);
+					(void)fur_root(tx, 0);
 				}
 				if (kind == THROWS)
 					throw std::runtime_error("hidden");

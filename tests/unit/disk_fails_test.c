@@ -34,7 +34,7 @@ static void *write_42(void *word)
 {
 	fur_thread *self;
 	fur_update *tx;
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_begin_update(self, &tx));
 	fur_store_bits(tx, word, 42, 8);
 	atomic_store(&fails, 1);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	o.htm = FUR_HTM_NONE;
 	o.heap_bytes = 4 << 20;
 	heap = nameless_heap(&o);
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_begin_update(self, &tx));
 	uint64_t *word = fur_alloc(tx, sizeof *word);
 	fur_store_bits(tx, word, 1, 8);

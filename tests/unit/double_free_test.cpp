@@ -42,7 +42,7 @@ protected:
 	uint64_t blocks()
 	{
 		alloc_census c;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &c), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
 		return c.blocks;
 	}
 
@@ -62,7 +62,7 @@ TEST_F(DoubleFree, OfAnyBlock_IsRefusedAndNamed)
 			snprintf(expected, sizeof expected,
 			        "the update freed %p (byte %zu of the heap), a block of ", one,
 			        static_cast<size_t>(static_cast<char *>(one) -
-			                            static_cast<char *>(fur_base(heap_))));
+			                            static_cast<char *>(heap_base(heap_))));
 			EXPECT_EQ(strstr(fur_errormsg(), expected), fur_errormsg())
 			        << fur_errormsg() << "\nexpected: " << expected;
 			EXPECT_NE(strstr(fur_errormsg(), "free already"), nullptr);
@@ -185,7 +185,7 @@ TEST_F(WithoutTheAid, ABlockFurtherDownTheStock_IsFreedTwice)
 	EXPECT_EQ(free_result(self_, p[1]), 0);
 	EXPECT_EQ(free_result(self_, p[0]), 0);
 	alloc_census c;
-	EXPECT_EQ(alloc_check(fur_base(heap_), &c), FUR_ECORRUPT);
+	EXPECT_EQ(alloc_check(heap_base(heap_), &c), FUR_ECORRUPT);
 }
 
 } // namespace

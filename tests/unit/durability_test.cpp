@@ -146,7 +146,7 @@ protected:
 	void read()
 	{
 		fur::Thread t(heap_);
-		fur::read(t, [&](fur_ro *) { return fur_root(heap_, 1); });
+		fur::read(t, [&](fur_ro *tx) { return fur_root(tx, 1); });
 	}
 
 	fur::Heap heap_;

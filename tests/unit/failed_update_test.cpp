@@ -3,6 +3,7 @@
  * failed_update_test.cpp - an update that does not fit its log goes on to the end of its body: its
  * loads find what it has stored, and the rollback leaves no trace.
  */
+#include "internals.hpp"
 #include "software.hpp"
 
 #include <random>
@@ -70,7 +71,7 @@ protected:
 		ASSERT_EQ(result([&](fur_update *tx) { fur_store(tx, words_ + 3, ~uint64_t{3}); }),
 		        0);
 		alloc_census census;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &census), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &census), 0) << fur_errormsg();
 		EXPECT_EQ(census.blocks, 1u);
 	}
 

@@ -92,16 +92,16 @@ protected:
 	/* Leaves the heap open. */
 	void work(uint64_t updates)
 	{
-		fur::Options o = options();
-		o.pm_latency_ns = 20000; /* so that updates overlap, and name each other */
-		auto *heap = new fur::Heap(open(o));
+		auto *heap = new fur::Heap(open(options()));
+		/* So that updates overlap, and name each other */
+		pm_emulate(&heap->get()->durability.pm, 20000, UINT32_MAX);
 		std::vector<std::thread> all;
 		/* So that they take turns, also on a machine that is busy */
 		std::barrier<> together(THREADS);
 		for (unsigned t = 0; t < THREADS; t++)
 			all.emplace_back([=, &together] {
 				fur::Thread self(*heap);
-				auto *lines = static_cast<Line *>(fur_root(*heap, 0));
+				auto *lines = static_cast<Line *>(root_at_rest(*heap, 0));
 				for (uint64_t k = 1; k <= updates; k++) {
 					update_once(self, lines, t, k);
 					together.arrive_and_wait();

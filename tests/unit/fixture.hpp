@@ -37,7 +37,6 @@ inline fur::Options small_options()
 	o.ring_slots = 64;
 	o.max_threads = 4;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	return o;
 }
 

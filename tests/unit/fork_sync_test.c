@@ -30,9 +30,9 @@ static void *commit_one(void *root)
 {
 	fur_thread *self;
 	fur_update *tx;
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_begin_update(self, &tx));
-	fur_set_root(tx, (unsigned)(uintptr_t)root, fur_base(heap));
+	fur_set_root(tx, (unsigned)(uintptr_t)root, &blocks);
 	atomic_store(&blocks, 1);
 	must(fur_commit(tx, NULL));
 	atomic_fetch_add(&committed, 1);

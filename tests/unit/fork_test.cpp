@@ -91,7 +91,7 @@ protected:
 		EXPECT_EQ(fur_wait(self_, ticket_), FUR_EFORK);
 		EXPECT_EQ(fur_thread_transaction(self_), FUR_EFORK);
 		EXPECT_EQ(fur_thread_abandon(self_), FUR_EFORK);
-		EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
+		EXPECT_EQ(fur_thread_register(heap_, nullptr, &t), FUR_EFORK);
 		EXPECT_EQ(fur_thread_unregister(self_), FUR_EFORK);
 		EXPECT_EQ(fur_get_info(heap_, &info), FUR_EFORK);
 		EXPECT_EQ(fur_get_stats(heap_, &stats), FUR_EFORK);
@@ -244,7 +244,7 @@ TEST_F(Fork, ForkingThreadThatEndsInTheChild_TouchesNothing)
 	std::thread([&] {
 		fur_thread *t;
 		fur_update *tx;
-		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_, nullptr, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &words_[0], uint64_t(7));
 		/* Allocated, so that the unwinding child does not destroy it */
@@ -274,7 +274,7 @@ TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
 	std::thread other([&] {
 		fur_thread *t;
 		fur_update *tx;
-		ASSERT_EQ(fur_thread_register(heap_, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap_, nullptr, &t), 0);
 		ASSERT_EQ(fur_begin_update(t, &tx), 0);
 		fur_store(tx, &words_[0], uint64_t(7));
 		begun = true;
@@ -333,9 +333,12 @@ TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
 	in_child([&] {
 		fur::Heap mine = fur::Heap::create(second, small_options());
 		fur::Thread me(mine);
-		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, fur_base(mine)); });
-		EXPECT_EQ(fur::read(me, [&](fur_ro *) { return mine.root<void>(0); }),
-		        fur_base(mine));
+		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, heap_base(mine)); });
+		EXPECT_EQ(fur::read(me,
+		                  [&](fur_ro *) {
+			                  return static_cast<void *>(root_at_rest(mine, 0));
+		                  }),
+		        heap_base(mine));
 		/* And its own child has a copy of that one. */
 		in_child([&] {
 			fur_ro *ro;
@@ -386,7 +389,7 @@ TEST_F(Fork, RawClone_IsNoticedAtRegistrationAndClose)
 	in_child(
 	        [&] {
 		        fur_thread *t;
-		        EXPECT_EQ(fur_thread_register(heap_, &t), FUR_EFORK);
+		        EXPECT_EQ(fur_thread_register(heap_, nullptr, &t), FUR_EFORK);
 		        EXPECT_EQ(fur_close(heap_.get()), 0);
 	        },
 	        clone_without_handlers);
@@ -428,7 +431,7 @@ TEST_F(Fork, InsideReaderReport_TheChildIsRefused)
 	fur::Thread t(heap_);
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(t, &tx), 0);
-	fur_set_root(tx, 0, fur_base(heap_));
+	fur_set_root(tx, 0, heap_base(heap_));
 	int committed = fur_commit(tx, nullptr); /* waits for the reader */
 	if (child == 0)
 		_exit(committed == FUR_EFORK && fur_close(heap_.get()) == 0 ? 0 : 1);

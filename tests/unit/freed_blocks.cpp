@@ -345,8 +345,9 @@ void scan(Job &job)
 	fur::update(job.self, [&](fur_update *tx) { fur_set_root(tx, 0, p); });
 	job.freed(64);
 	auto look = [](fur_heap *copy, void *) {
-		auto *block = static_cast<uint64_t *>(fur_root(copy, 0));
-		return static_cast<int>(block[2]);
+		fur::Thread self(copy);
+		return fur::read(self,
+		        [](fur_ro *tx) { return static_cast<int>(fur::root<uint64_t>(tx, 0)[2]); });
 	};
 	int result;
 	if (fur_scan(job.heap, look, nullptr, &result) || result != 2)
@@ -397,7 +398,6 @@ int main(int n, char **arguments)
 	o.log_bytes = 16384; /* small stocks of free blocks */
 	o.htm = FUR_HTM_NONE;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	Job job{arguments[1], o};
 	way->second.run(job);
 	return 0;

@@ -63,10 +63,10 @@ protected:
 		}
 	}
 	/* A table of n words, in root `root`; the old one is freed. */
-	int table(fur::Thread &self, fur_heap *heap, unsigned root, uint64_t n, uint64_t seed)
+	int table(fur::Thread &self, unsigned root, uint64_t n, uint64_t seed)
 	{
 		return update(self, [&](fur_update *tx) {
-			auto *old = static_cast<uint64_t *>(fur_root(heap, root));
+			auto *old = static_cast<uint64_t *>(fur_root(tx, root));
 			auto *words = static_cast<uint64_t *>(fur_alloc(tx, n * 8));
 			ASSERT_NE(words, nullptr);
 			for (uint64_t k = 0; k < n; k++)
@@ -78,7 +78,7 @@ protected:
 	}
 	static void expect_table(fur_heap *heap, unsigned root, uint64_t n, uint64_t seed)
 	{
-		auto *words = static_cast<const uint64_t *>(fur_root(heap, root));
+		auto *words = static_cast<const uint64_t *>(root_at_rest(heap, root));
 		ASSERT_NE(words, nullptr);
 		uint64_t wrong = 0;
 		for (uint64_t k = 0; k < n; k++)
@@ -93,7 +93,7 @@ TEST_P(Fresh, AnUpdateLargerThanItsLog_Commits_AndSurvivesAKill)
 	in_killed_child([&] {
 		fur::Heap heap = create(options());
 		fur::Thread self(heap);
-		ASSERT_EQ(table(self, heap.get(), 0, N, 1000), 0) << fur_errormsg();
+		ASSERT_EQ(table(self, 0, N, 1000), 0) << fur_errormsg();
 		expect_table(heap.get(), 0, N, 1000);
 		EXPECT_LT(heap.stats().log_entries, 2000u);
 	});
@@ -111,11 +111,10 @@ TEST_P(Fresh, ATableForWhichTheHeapGrows_IsFreshToo)
 	in_killed_child([&] {
 		fur::Heap heap = create(o);
 		fur::Thread self(heap);
-		const uint64_t before = fur_bytes(heap.get());
+		const uint64_t before = heap_size(heap.get());
 		for (unsigned root = 0; root < 4; root++)
-			ASSERT_EQ(table(self, heap.get(), root, N, 1000 * root), 0)
-			        << fur_errormsg();
-		EXPECT_GT(fur_bytes(heap.get()), before + 8 * MIB);
+			ASSERT_EQ(table(self, root, N, 1000 * root), 0) << fur_errormsg();
+		EXPECT_GT(heap_size(heap.get()), before + 8 * MIB);
 	});
 	fur::Heap heap = open(o);
 	for (unsigned root = 0; root < 4; root++)
@@ -130,15 +129,14 @@ TEST_P(Fresh, ReusedMemory_GetsNoOlderEntries)
 		fur::Heap heap = create(options());
 		fur::Thread self(heap);
 		for (int round = 0; round < 40; round++) {
-			ASSERT_EQ(table(self, heap.get(), 0, N, 7000 * (round + 1)), 0);
+			ASSERT_EQ(table(self, 0, N, 7000 * (round + 1)), 0);
 			/* Logged stores to the table, which the next round frees. */
 			for (int k = 0; k < 50; k++)
 				fur::update(self, [&](fur_update *tx) {
-					auto *words =
-					        static_cast<uint64_t *>(fur_root(heap.get(), 0));
+					auto *words = static_cast<uint64_t *>(fur_root(tx, 0));
 					fur_store(tx, &words[k * 97 % N], uint64_t(1));
 				});
-			ASSERT_EQ(table(self, heap.get(), 0, N, 9000 * (round + 1)), 0);
+			ASSERT_EQ(table(self, 0, N, 9000 * (round + 1)), 0);
 		}
 	});
 	seed = 9000 * 40;
@@ -154,18 +152,18 @@ TEST_P(Fresh, ACopyWithAnOlderTail_IsRefused)
 	in_killed_child([&] {
 		fur::Heap heap = create(options());
 		fur::Thread self(heap);
-		ASSERT_EQ(table(self, heap.get(), 0, N, 100), 0);
+		ASSERT_EQ(table(self, 0, N, 100), 0);
 		for (int k = 0; k < 10; k++)
 			fur::update(self, [&](fur_update *tx) {
-				auto *words = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+				auto *words = static_cast<uint64_t *>(fur_root(tx, 0));
 				fur_store(tx, &words[k], uint64_t(1));
 			});
 		fur::update(self, [&](fur_update *tx) {
-			fur_free(tx, fur_root(heap.get(), 0));
+			fur_free(tx, fur_root(tx, 0));
 			fur_set_root(tx, 0, nullptr);
 		});
 		early = bytes();
-		ASSERT_EQ(table(self, heap.get(), 0, N, 5000), 0);
+		ASSERT_EQ(table(self, 0, N, 5000), 0);
 		late = bytes();
 		const std::string mixed =
 		        early.substr(0, sizeof(media_super)) + late.substr(sizeof(media_super));
@@ -194,7 +192,7 @@ TEST_P(Fresh, AReplayThatWritesToACopy_WritesTheBlockThere)
 	fur::Thread self(heap);
 	struct durability &d = heap.get()->durability;
 	std::vector<uint8_t> copy(d.heap_bytes);
-	ASSERT_EQ(table(self, heap.get(), 0, N, 300), 0);
+	ASSERT_EQ(table(self, 0, N, 300), 0);
 	d.copy_fd = -1;
 	d.copied = d.copy_bytes = d.heap_bytes;
 	d.copy = copy.data();
@@ -202,9 +200,9 @@ TEST_P(Fresh, AReplayThatWritesToACopy_WritesTheBlockThere)
 	while (d.tail < d.next_durts)
 		ASSERT_EQ(durability_replay(&d, &backoff), 0) << fur_errormsg();
 	d.copy = nullptr;
-	auto *words = static_cast<const uint64_t *>(fur_root(heap.get(), 0));
+	auto *words = static_cast<const uint64_t *>(root_at_rest(heap.get(), 0));
 	const auto at = reinterpret_cast<uintptr_t>(words) -
-	                reinterpret_cast<uintptr_t>(fur_base(heap.get()));
+	                reinterpret_cast<uintptr_t>(heap_base(heap.get()));
 	EXPECT_EQ(memcmp(copy.data() + at, words, N * 8), 0);
 }
 
@@ -234,7 +232,7 @@ TEST_P(Fresh, StoresOfEveryWidth_ReadBack_BeforeAndAfterTheCommit)
 	        0);
 	heap.close();
 	fur::Heap again = open(options());
-	auto *p = static_cast<const uint8_t *>(fur_root(again.get(), 0));
+	auto *p = static_cast<const uint8_t *>(root_at_rest(again.get(), 0));
 	EXPECT_EQ(memcmp(p + 10, bytes, sizeof bytes), 0);
 	uint32_t word;
 	memcpy(&word, p + 4096, 4);
@@ -266,7 +264,7 @@ TEST_P(Fresh, AStoreAcrossTheEdge_IsStoredOnBothSides)
 	EXPECT_EQ(memcmp(high - 3000, bytes.data(), bytes.size()), 0);
 	heap.close();
 	fur::Heap again = open(options());
-	high = static_cast<uint8_t *>(fur_root(again.get(), 0));
+	high = static_cast<uint8_t *>(root_at_rest(again.get(), 0));
 	EXPECT_EQ(memcmp(high - 3000, bytes.data(), bytes.size()), 0);
 }
 
@@ -274,7 +272,7 @@ TEST_P(Fresh, AnAbort_LeavesTheHeapAsItWas)
 {
 	fur::Heap heap = create(options());
 	fur::Thread self(heap);
-	ASSERT_EQ(table(self, heap.get(), 0, CHUNK / 8, 100), 0);
+	ASSERT_EQ(table(self, 0, CHUNK / 8, 100), 0);
 	uint64_t used = heap.stats().space_used_bytes;
 	for (int k = 0; k < 100; k++)
 		EXPECT_EQ(update(self,
@@ -295,10 +293,10 @@ TEST_P(Fresh, GivenBackInTheSameUpdate_IsLogged)
 {
 	fur::Heap heap = create(options());
 	fur::Thread self(heap);
-	ASSERT_EQ(table(self, heap.get(), 0, CHUNK / 8, 100), 0);
+	ASSERT_EQ(table(self, 0, CHUNK / 8, 100), 0);
 	ASSERT_EQ(update(self,
 	                  [&](fur_update *tx) {
-		                  auto *old = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+		                  auto *old = static_cast<uint64_t *>(fur_root(tx, 0));
 		                  fur_store(tx, old, uint64_t(1)); /* logged, and published later */
 		                  fur_free(tx, old);
 		                  auto *p = static_cast<uint64_t *>(fur_alloc(tx, CHUNK));
@@ -318,7 +316,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 	fur::Heap heap = create(options());
 	{
 		fur::Thread self(heap);
-		ASSERT_EQ(table(self, heap.get(), 0, N, 1), 0);
+		ASSERT_EQ(table(self, 0, N, 1), 0);
 	}
 	std::atomic<bool> stop{false};
 	std::atomic<uint64_t> looks{0}, wrong{0};
@@ -326,7 +324,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 		fur::Thread self(heap);
 		while (!stop) {
 			wrong += fur::read(self, [&](fur_ro *tx) {
-				auto *w = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+				auto *w = static_cast<uint64_t *>(fur_root(tx, 0));
 				uint64_t first = fur_load(tx, &w[0]), bad = 0;
 				for (uint64_t k = 0; k < N; k += 61)
 					bad += fur_load(tx, &w[k]) != first + k;
@@ -342,7 +340,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 			uint64_t bad = 0;
 			fur::update(self, fur::rerun, [&](fur_update *tx) {
 				bad = 0;
-				auto *w = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+				auto *w = static_cast<uint64_t *>(fur_root(tx, 0));
 				uint64_t first = fur_load(tx, &w[0]);
 				for (uint64_t k = 0; k < N; k += 61)
 					bad += fur_load(tx, &w[k]) != first + k;
@@ -356,7 +354,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 	{
 		fur::Thread self(heap);
 		for (uint64_t seed = 2; seed < rounds(300u) || looks < rounds(200u); seed++)
-			ASSERT_EQ(table(self, heap.get(), 0, N, seed * 1000), 0);
+			ASSERT_EQ(table(self, 0, N, seed * 1000), 0);
 	}
 	stop = true;
 	reader.join();
@@ -383,7 +381,7 @@ TEST_P(FreshBesideABody, WithAnOlderSnapshot_ItIsDefeated)
 	});
 	int runs = 0;
 	update_in(TX_CONCURRENT, [&](fur_update *tx) {
-		auto *words = static_cast<uint64_t *>(fur_root(heap_, 1));
+		auto *words = static_cast<uint64_t *>(fur_root(tx, 1));
 		uint64_t first = fur_load(tx, &words[0]);
 		/* So many that it does not compare them all at its next load. */
 		for (unsigned k = 0; k < 100; k++)

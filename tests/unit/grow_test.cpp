@@ -53,20 +53,20 @@ protected:
 	static void expect_sound(const fur::Heap &heap)
 	{
 		alloc_census census;
-		EXPECT_EQ(alloc_check(fur_base(heap.get()), &census), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap.get()), &census), 0) << fur_errormsg();
 	}
 	/* A list of blocks with known contents, newest first. */
 	struct Block {
 		Block *next;
 		uint64_t number;
 	};
-	static void add(fur::Thread &self, const fur::Heap &heap, uint64_t bytes)
+	static void add(fur::Thread &self, uint64_t bytes)
 	{
 		fur::update(self, [&](fur_update *tx) {
 			auto *block = static_cast<Block *>(fur_alloc(tx, bytes));
 			if (!block)
 				return;
-			auto *first = static_cast<Block *>(fur_root(heap.get(), 0));
+			auto *first = static_cast<Block *>(fur_root(tx, 0));
 			fur_store(tx, &block->next, first);
 			fur_store(tx, &block->number,
 			        first ? fur_load(tx, &first->number) + 1 : uint64_t(1));
@@ -79,7 +79,7 @@ protected:
 	static uint64_t count(const fur::Heap &heap)
 	{
 		uint64_t n = 0;
-		for (auto *b = static_cast<Block *>(fur_root(heap.get(), 0)); b; b = b->next)
+		for (auto *b = static_cast<Block *>(root_at_rest(heap.get(), 0)); b; b = b->next)
 			n += b->number != 0;
 		return n;
 	}
@@ -89,8 +89,8 @@ TEST_F(Grow, WithoutMaxBytes_NothingChanges)
 {
 	fur::Heap heap = create();
 	EXPECT_EQ(info_of(heap).max_bytes, info_of(heap).heap_bytes);
-	EXPECT_EQ(fur_grow(heap.get(), fur_bytes(heap.get())), 0);
-	EXPECT_EQ(fur_grow(heap.get(), fur_bytes(heap.get()) + 1), FUR_EINVAL);
+	EXPECT_EQ(fur_grow(heap.get(), heap_size(heap.get())), 0);
+	EXPECT_EQ(fur_grow(heap.get(), heap_size(heap.get()) + 1), FUR_EINVAL);
 	EXPECT_NE(std::string(fur_errormsg()).find("--max-bytes"), std::string::npos);
 	EXPECT_EQ(words().more.features, 0u);
 }
@@ -113,12 +113,12 @@ TEST_F(Grow, ANewHeap_TakesNoRoomForWhatItMayBecome)
 	fur::Heap heap = create(growing(uint64_t(1) << 33));
 	EXPECT_EQ(info_of(heap).max_bytes, uint64_t(1) << 33);
 	/* 2 MiB for blocks, as without max_bytes; the tables are 8 MiB, and a hole. */
-	EXPECT_GT(fur_bytes(heap.get()), 8 * MIB);
-	EXPECT_LT(fur_bytes(heap.get()), 12 * MIB);
+	EXPECT_GT(heap_size(heap.get()), 8 * MIB);
+	EXPECT_LT(heap_size(heap.get()), 12 * MIB);
 	EXPECT_LT(allocated(), 4 * MIB);
 	fur::Thread self(heap);
 	for (int k = 0; k < 15; k++)
-		add(self, heap, 65536);
+		add(self, 65536);
 	EXPECT_EQ(count(heap), 15u);
 	expect_sound(heap);
 }
@@ -126,17 +126,17 @@ TEST_F(Grow, ANewHeap_TakesNoRoomForWhatItMayBecome)
 TEST_F(Grow, ByItself_UntilItIsAsLargeAsItMayBe)
 {
 	fur::Heap heap = create(growing(16 * MIB));
-	const uint64_t first = fur_bytes(heap.get());
+	const uint64_t first = heap_size(heap.get());
 	{
 		fur::Thread self(heap);
 		uint64_t n = 0;
 		/* Sizes of all kinds. */
 		for (uint64_t bytes = 16; count(heap) == n; bytes = bytes % 300000 + 5000, n++)
-			add(self, heap, bytes / 8 * 8);
+			add(self, bytes / 8 * 8);
 		EXPECT_GT(n, 60u);
 	}
-	EXPECT_GT(fur_bytes(heap.get()), first);
-	EXPECT_EQ(fur_bytes(heap.get()), 16 * MIB);
+	EXPECT_GT(heap_size(heap.get()), first);
+	EXPECT_EQ(heap_size(heap.get()), 16 * MIB);
 	expect_sound(heap);
 	uint64_t n = count(heap);
 	heap.close();
@@ -144,7 +144,7 @@ TEST_F(Grow, ByItself_UntilItIsAsLargeAsItMayBe)
 	EXPECT_EQ(media_heap_bytes(&s, &s), 16 * MIB);
 	fur::Heap again = open();
 	EXPECT_EQ(count(again), n);
-	EXPECT_EQ(fur_bytes(again.get()), 16 * MIB);
+	EXPECT_EQ(heap_size(again.get()), 16 * MIB);
 	expect_sound(again);
 }
 
@@ -152,10 +152,10 @@ TEST_F(Grow, ALargeBlock_MakesItGrowAtOnce)
 {
 	fur::Heap heap = create(growing(64 * MIB));
 	fur::Thread self(heap);
-	add(self, heap, 40 * MIB);
+	add(self, 40 * MIB);
 	EXPECT_EQ(count(heap), 1u);
-	EXPECT_GE(fur_bytes(heap.get()), 40 * MIB);
-	add(self, heap, 40 * MIB); /* never fits */
+	EXPECT_GE(heap_size(heap.get()), 40 * MIB);
+	add(self, 40 * MIB); /* never fits */
 	EXPECT_EQ(count(heap), 1u);
 	expect_sound(heap);
 }
@@ -167,7 +167,7 @@ TEST_F(Grow, AnUpdateThatMakesItGrow_LetsItGrowAheadAgain)
 	fur::Thread self(heap);
 	durability &d = heap.get()->durability;
 	arch_store32(&d.grow_failed, 1);
-	add(self, heap, 8 * MIB);
+	add(self, 8 * MIB);
 	EXPECT_EQ(arch_load32(&d.grow_failed), 0u);
 }
 
@@ -181,7 +181,7 @@ TEST_F(Grow, AbortedUpdate_GivesTheMemoryBack)
 		EXPECT_NE(fur_alloc(tx, 30 * MIB), nullptr);
 		EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 	}
-	add(self, heap, 50 * MIB);
+	add(self, 50 * MIB);
 	EXPECT_EQ(count(heap), 1u);
 	expect_sound(heap);
 }
@@ -191,13 +191,13 @@ TEST_F(Grow, FurGrow_AllocatesAndRecords)
 	fur::Heap heap = create(growing(64 * MIB));
 	uint64_t before = allocated();
 	ASSERT_EQ(fur_grow(heap.get(), 32 * MIB - 1), 0) << fur_errormsg();
-	EXPECT_EQ(fur_bytes(heap.get()), 32 * MIB);
+	EXPECT_EQ(heap_size(heap.get()), 32 * MIB);
 	EXPECT_GE(allocated(), before + 29 * MIB);
 	const media_super s = words();
 	for (const auto &copy : s.grown)
 		EXPECT_EQ(copy[0], media_tail_encode(32 * MIB / CHUNK_BYTES));
 	EXPECT_EQ(fur_grow(heap.get(), 1), 0);
-	EXPECT_EQ(fur_bytes(heap.get()), 32 * MIB);
+	EXPECT_EQ(heap_size(heap.get()), 32 * MIB);
 	EXPECT_EQ(fur_grow(heap.get(), 64 * MIB + 1), FUR_EINVAL);
 	std::string message = fur_errormsg();
 	for (const char *part : {path_.c_str(), "67108864", "--max-bytes"})
@@ -216,7 +216,7 @@ TEST_F(Grow, Killed_WithGrownMemoryOnlyInTheLog_IsRecovered)
 		auto *heap = new fur::Heap(create(growing()));
 		fur::Thread self(*heap);
 		for (int k = 0; k < 10; k++)
-			add(self, *heap, 2 * MIB);
+			add(self, 2 * MIB);
 		EXPECT_EQ(count(*heap), 10u);
 		_exit(HasFailure());
 	});
@@ -251,7 +251,7 @@ TEST_F(Grow, KilledAtAnyTimeWhileItGrows_LosesNothing)
 			fur::Heap heap = open(o);
 			fur::Thread self(heap);
 			for (uint64_t n = count(heap) + 1; n < 500; n++) {
-				add(self, heap, 300000 + n % 7 * 100000);
+				add(self, 300000 + n % 7 * 100000);
 				__atomic_store_n(acknowledged, n, __ATOMIC_SEQ_CST);
 			}
 			pause();
@@ -287,7 +287,7 @@ TEST_F(Grow, CutBetweenTheTwoCopiesOfTheSize_IsTheNewSize)
 		s.grown[1][0] = second;
 		put_words(s);
 		fur::Heap again = open();
-		EXPECT_EQ(fur_bytes(again.get()), bytes);
+		EXPECT_EQ(heap_size(again.get()), bytes);
 		ASSERT_EQ(fur_grow(again.get(), 40 * MIB), 0) << fur_errormsg();
 		again.close();
 		EXPECT_EQ(words().grown[0][0], words().grown[1][0]);
@@ -306,7 +306,7 @@ TEST_F(Grow, ASizeBelowWhatTheLogStoresTo_IsRefused)
 	in_killed_child([&] {
 		auto *heap = new fur::Heap(open(growing()));
 		fur::Thread self(*heap);
-		add(self, *heap, 20 * MIB);
+		add(self, 20 * MIB);
 		_exit(HasFailure());
 	});
 	media_super s = words();
@@ -359,13 +359,13 @@ TEST_F(Grow, AReplayerAlongside_AppliesWhatLiesInTheNewPart)
 	d.replays_for_worker = true;
 	fur::Thread self(heap);
 	for (int k = 0; k < 5; k++)
-		add(self, heap, 5 * MIB);
+		add(self, 5 * MIB);
 	ASSERT_EQ(control_take(&d), 0) << fur_errormsg();
 	ASSERT_EQ(replay_live(&d), 0) << fur_errormsg();
 	ASSERT_EQ(control_give_back(&d), 0);
-	auto *newest = static_cast<Block *>(fur_root(heap.get(), 0));
+	auto *newest = static_cast<Block *>(root_at_rest(heap.get(), 0));
 	uint64_t offset = reinterpret_cast<uintptr_t>(newest) -
-	                  reinterpret_cast<uintptr_t>(fur_base(heap.get()));
+	                  reinterpret_cast<uintptr_t>(heap_base(heap.get()));
 	EXPECT_EQ(reinterpret_cast<Block *>(d.image + offset)->number, 5u);
 	durability_detach(&d);
 	heap_close_file(&file);
@@ -378,7 +378,7 @@ TEST_F(Grow, ABackup_OfAHeapThatGrowsMeanwhile_IsWhole)
 	std::thread worker([&] {
 		fur::Thread self(heap);
 		for (int k = 0; k < 400; k++)
-			add(self, heap, 128 << 10);
+			add(self, 128 << 10);
 	});
 	ASSERT_EQ(fur_backup(heap.get(), copy.c_str()), 0) << fur_errormsg();
 	worker.join();
@@ -390,7 +390,7 @@ TEST_F(Grow, ABackup_OfAHeapThatGrowsMeanwhile_IsWhole)
 	uint64_t n = count(other);
 	{
 		fur::Thread self(other);
-		add(self, other, 3 * MIB);
+		add(self, 3 * MIB);
 	}
 	EXPECT_EQ(count(other), n + 1);
 	other.close();
@@ -406,7 +406,7 @@ TEST_F(Grow, ManyThreads_GrowItTogether)
 		threads.emplace_back([&] {
 			fur::Thread self(heap);
 			for (int k = 0; k < 200; k++)
-				add(self, heap, 30000 + 64 * static_cast<uint64_t>(k));
+				add(self, 30000 + 64 * static_cast<uint64_t>(k));
 		});
 	for (std::thread &t : threads)
 		t.join();
@@ -418,12 +418,12 @@ TEST_F(Grow, Fork_TheChildsCopyCanBeClosed)
 {
 	fur::Heap heap = create(growing());
 	fur::Thread self(heap);
-	add(self, heap, 4 * MIB);
+	add(self, 4 * MIB);
 	in_killed_child([&] {
 		EXPECT_EQ(fur_grow(heap.get(), 32 * MIB), FUR_EFORK);
 		heap.close();
 	});
-	add(self, heap, 4 * MIB);
+	add(self, 4 * MIB);
 	EXPECT_EQ(count(heap), 2u);
 }
 

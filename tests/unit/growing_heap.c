@@ -42,7 +42,7 @@ static int make(const char *path, bool empty, bool fixed)
 	o.log_bytes = 65536;
 	o.max_threads = 4;
 	o.pm = FUR_PM_EMULATED;
-	if (fur_create(path, &o, &heap) || fur_thread_register(heap, &self))
+	if (fur_create(path, &o, &heap) || fur_thread_register(heap, NULL, &self))
 		return fail();
 	for (unsigned k = 0; !empty && k < BLOCKS + KEPT; k++) {
 		if (fur_begin_update(self, &tx))
@@ -67,14 +67,20 @@ static int check(const char *path)
 	struct fur_options o;
 	struct fur_info info = {.size = sizeof info};
 	fur_heap *heap;
+	fur_thread *self;
+	fur_ro *ro;
 	unsigned there = 0;
 	fur_options_init(&o);
 	o.pm = FUR_PM_EMULATED;
 	if (fur_open(path, &o, &heap) || fur_get_info(heap, &info))
 		return fail();
-	const struct table *t = fur_root(heap, 0);
+	if (fur_thread_register(heap, NULL, &self) || fur_begin_ro(self, &ro))
+		return fail();
+	const struct table *t = fur_root(ro, 0);
 	for (unsigned k = 0; k < KEPT; k++)
 		there += *t->block[k] == k + 1;
+	if (fur_end_ro(ro, NULL))
+		return fail();
 	printf("%u blocks, heap %llu of %llu, log %llu, ring %llu\n", there,
 	        (unsigned long long)info.heap_bytes, (unsigned long long)info.max_bytes,
 	        (unsigned long long)info.log_bytes, (unsigned long long)info.ring_slots);
@@ -93,7 +99,7 @@ static int fill(const char *path)
 	uint64_t *newest = NULL, blocks = 0;
 	fur_options_init(&o);
 	o.pm = FUR_PM_EMULATED;
-	if (fur_open(path, &o, &heap) || fur_thread_register(heap, &self))
+	if (fur_open(path, &o, &heap) || fur_thread_register(heap, NULL, &self))
 		return fail();
 	for (uint64_t *block = self ? (uint64_t *)1 : NULL; block; blocks += block != NULL) {
 		if (fur_begin_update(self, &tx))
@@ -153,7 +159,7 @@ static int work(fur_thread *self)
 static void *run_thread(void *unused)
 {
 	fur_thread *self;
-	int error = fur_thread_register(shared, &self);
+	int error = fur_thread_register(shared, NULL, &self);
 	(void)unused;
 	pthread_barrier_wait(&all_registered);
 	if (!error)

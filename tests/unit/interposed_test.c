@@ -43,13 +43,12 @@ int main(void)
 	fur_update *tx;
 	fur_options_init(&o);
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	o.heap_bytes = 4 << 20;
 	fur_heap *heap = nameless_heap(&o);
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	long flushes = flushed, fences = fenced;
 	must(fur_begin_update(self, &tx));
-	fur_set_root(tx, 0, fur_base(heap));
+	fur_set_root(tx, 0, heap);
 	must(fur_commit(tx, NULL));
 	/* The log, and the marker; one fence for both. */
 	printf("%ld flushes, %ld fences\n", flushed - flushes, fenced - fences);

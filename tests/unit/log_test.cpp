@@ -121,7 +121,7 @@ TEST_F(Log, Recovery_IsReported)
 		fur_heap *heap;
 		fur_thread *t;
 		ASSERT_EQ(fur_open(path_.c_str(), &o, &heap), 0) << fur_errormsg();
-		ASSERT_EQ(fur_thread_register(heap, &t), 0);
+		ASSERT_EQ(fur_thread_register(heap, nullptr, &t), 0);
 		for (int k = 0; k < 7; k++)
 			update(t);
 	});
@@ -290,7 +290,7 @@ TEST_F(Log, LimitOfPagesWithLockedMemory_IsReportedOnce)
 	o.dram_bytes = 4 << 20;
 	fur::Heap heap = create(o);
 	fur::Thread t(heap);
-	if (mlock(fur_base(heap), 4096))
+	if (mlock(heap_base(heap), 4096))
 		GTEST_SKIP() << "this process may lock no memory";
 	lines();
 	for (int k = 0; k < 1500; k++)

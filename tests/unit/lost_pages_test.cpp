@@ -177,13 +177,18 @@ void create()
 	std::filesystem::copy_file(file("cache"), file("disk"));
 }
 
+char *root(fur_thread *self)
+{
+	return fur::read(self, [](fur_ro *tx) { return fur::root<char>(tx, 0); });
+}
+
 /* Late updates, of which the fdatasync fails. */
 void lose_pages()
 {
 	begin_simulation();
 	fur::Heap heap = fur::Heap::open(file("cache"), options());
 	fur::Thread self(heap);
-	auto *cells = static_cast<char *>(fur_root(heap, 0));
+	auto *cells = root(self);
 	fur_ticket ticket{};
 	for (uint64_t n = 1; n <= UPDATES; n++)
 		fur::update(self, ticket, [&](fur_update *tx) { set_all(tx, cells, n); });
@@ -205,7 +210,8 @@ void recover()
 void check()
 {
 	fur::Heap heap = fur::Heap::open(file("disk"), options());
-	auto *cells = static_cast<char *>(fur_root(heap, 0));
+	fur::Thread self(heap);
+	auto *cells = root(self);
 	for (int k = 0; k < CELLS; k++)
 		if (*cell(cells, k) != *cell(cells, 0))
 			stop("the heap is torn: cell 0 has " + std::to_string(*cell(cells, 0)) +

@@ -225,7 +225,7 @@ TYPED_TEST_P(Maps, AnUpdateTooLargeForItsLog_FailsAndLeavesTheMapAsItWas)
 		this->heap_ = this->create(o);
 		this->self_ = fur::Thread(this->heap_);
 		leave_traces(this->self_, 8);
-		this->map_ = fur::root<TypeParam>(this->heap_, this->self_, "map");
+		this->map_ = fur::root<TypeParam>(this->self_, "map");
 		uint64_t *words = this->update(
 		        [&](fur_update *tx) { return fur::make_array<uint64_t>(tx, 64); });
 		const auto body = [&](fur_update *tx) {

@@ -23,7 +23,7 @@ public:
 	{
 		fur::Heap heap = create(container_options(how.isolation));
 		fur::Thread self(heap);
-		auto *map = fur::root<M>(heap, self, "map");
+		auto *map = fur::root<M>(self, "map");
 		const uint64_t seed = seed_of_run();
 		SCOPED_TRACE("FUR_TEST_SEED=" + std::to_string(seed));
 		std::vector<std::thread> threads;

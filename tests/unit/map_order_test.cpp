@@ -66,7 +66,7 @@ class OrderOfKeys : public ContainerHeap
 
 TEST_F(OrderOfKeys, IsThatOfLess_AsInStdMap)
 {
-	auto *map = fur::root<fur::ordered_map<Priced, uint64_t>>(heap_, self_, "map");
+	auto *map = fur::root<fur::ordered_map<Priced, uint64_t>>(self_, "map");
 	std::map<Priced, uint64_t> model;
 	for (uint64_t n = 0; n < 200; n++) {
 		const Priced key{n * 7 % 40, n};
@@ -90,7 +90,7 @@ TEST_F(OrderOfKeys, IsThatOfLess_AsInStdMap)
 
 TEST_F(OrderOfKeys, AnUpdateTooLargeForItsLog_SaysSo)
 {
-	auto *map = fur::root<fur::ordered_map<uint64_t, uint64_t>>(heap_, self_, "map");
+	auto *map = fur::root<fur::ordered_map<uint64_t, uint64_t>>(self_, "map");
 	try {
 		update([&](fur_update *tx) {
 			for (uint64_t n = 0; n < 1000000; n++)

@@ -109,7 +109,7 @@ protected:
 
 	SmallLog() : heap_(create(options())), self_(heap_)
 	{
-		map_ = fur::root<M>(heap_, self_, "map");
+		map_ = fur::root<M>(self_, "map");
 		empty_ = blocks_of(heap_);
 	}
 	static fur::Options options()
@@ -171,7 +171,7 @@ protected:
 		heap_.close();
 		heap_ = open(options());
 		self_ = fur::Thread(heap_);
-		map_ = fur::find_root<M>(heap_, self_, "map");
+		map_ = fur::find_root<M>(self_, "map");
 		ASSERT_NE(map_, nullptr);
 	}
 
@@ -284,12 +284,12 @@ TYPED_TEST(SmallLog, AMapGoesWithItsName)
 	this->insert(0, 900);
 	fur::clear(this->self_, *this->map_);
 	this->update([&](fur_update *tx) {
-		EXPECT_TRUE(fur::remove_root(this->heap_, tx, "map"));
+		EXPECT_TRUE(fur::remove_root(tx, "map"));
 		fur::destroy(tx, this->map_);
-		EXPECT_FALSE(fur::remove_root(this->heap_, tx, "map"));
+		EXPECT_FALSE(fur::remove_root(tx, "map"));
 	});
 	EXPECT_LT(blocks_of(this->heap_), this->empty_);
-	EXPECT_EQ(fur::find_root<TypeParam>(this->heap_, this->self_, "map"), nullptr);
+	EXPECT_EQ(fur::find_root<TypeParam>(this->self_, "map"), nullptr);
 }
 
 /* Each part leaves a map that goes on working, whatever comes between. */
@@ -300,7 +300,7 @@ TYPED_TEST(SmallLog, AKillBetweenTheParts_LeavesASmallerMap)
 	this->in_killed_child([&] {
 		fur::Heap heap = this->open(this->options());
 		fur::Thread self(heap);
-		auto *map = fur::find_root<TypeParam>(heap, self, "map");
+		auto *map = fur::find_root<TypeParam>(self, "map");
 		for (int part = 0; part < 20; part++)
 			EXPECT_TRUE(fur::update(self, fur::rerun,
 			        [&](fur_update *tx) { return map->clear_some(tx, 25); }));
@@ -308,7 +308,7 @@ TYPED_TEST(SmallLog, AKillBetweenTheParts_LeavesASmallerMap)
 	});
 	this->heap_ = this->open(this->options());
 	this->self_ = fur::Thread(this->heap_);
-	this->map_ = fur::find_root<TypeParam>(this->heap_, this->self_, "map");
+	this->map_ = fur::find_root<TypeParam>(this->self_, "map");
 	const uint64_t left =
 	        fur::read(this->self_, [&](fur_ro *tx) { return this->map_->size(tx); });
 	EXPECT_LT(left, 800u);
@@ -357,7 +357,7 @@ void crowd(fur_heap *heap, uint64_t keys, uint64_t rounds)
 {
 	using Key = Sample<typename M::key_type>;
 	fur::Thread self(heap);
-	auto *map = fur::root<M>(heap, self, "map");
+	auto *map = fur::root<M>(self, "map");
 	std::vector<std::thread> threads;
 	for (uint64_t t = 0; t < 3; t++)
 		threads.emplace_back([&, t] {
@@ -586,7 +586,7 @@ TEST_P(CMapInParts, ChosenKeysAndLongOnes)
 	fur::Heap heap = create(o);
 	fur::Thread self(heap);
 	fur_map *map;
-	ASSERT_EQ(fur_map_root(heap, self, "map", GetParam(), &map), 0);
+	ASSERT_EQ(fur_map_root(self, "map", GetParam(), &map), 0);
 	const uint64_t empty = blocks_of(heap);
 	const auto key_of = [](uint64_t n) {
 		return n % 2 ? text_of(chosen(n)) : Sample<fur::string>::key(n);
@@ -693,7 +693,7 @@ protected:
 	template <class M>
 	void comparisons_that_throw()
 	{
-		auto *map = fur::root<M>(heap_, self_, "moody");
+		auto *map = fur::root<M>(self_, "moody");
 		const uint64_t empty = blocks_of(heap_);
 		for (uint64_t n = 0; n < 40; n++)
 			update([&](fur_update *tx) { map->insert(tx, {n}, n); });
@@ -726,7 +726,7 @@ protected:
 
 TEST_F(OddKeys, AnOrderedMapRefusesNan)
 {
-	auto *map = fur::root<fur::ordered_map<double, uint64_t>>(heap_, self_, "map");
+	auto *map = fur::root<fur::ordered_map<double, uint64_t>>(self_, "map");
 	for (uint64_t n = 0; n < 100; n++)
 		update([&](fur_update *tx) { map->insert(tx, static_cast<double>(n), n); });
 	EXPECT_THROW(update([&](fur_update *tx) { map->insert_or_assign(tx, NAN_KEY, 7); }),
@@ -754,7 +754,7 @@ TEST_F(OddKeys, AnOrderedMapRefusesNan)
 
 TEST_F(OddKeys, AHashMapRefusesNan)
 {
-	auto *map = fur::root<fur::hash_map<Real, uint64_t>>(heap_, self_, "map");
+	auto *map = fur::root<fur::hash_map<Real, uint64_t>>(self_, "map");
 	EXPECT_THROW(update([&](fur_update *tx) { map->insert(tx, {NAN_KEY}, 7); }),
 	        std::invalid_argument);
 	update([&](fur_update *tx) {
@@ -768,7 +768,7 @@ TEST_F(OddKeys, AHashMapRefusesNan)
 
 TEST_F(OddKeys, ALessThatIsNoOrder_DamagesOnlyItsMap)
 {
-	auto *map = fur::root<fur::ordered_map<Unordered, uint64_t, 4>>(heap_, self_, "map");
+	auto *map = fur::root<fur::ordered_map<Unordered, uint64_t, 4>>(self_, "map");
 	const uint64_t empty = blocks_of(heap_);
 	std::mt19937_64 random(7);
 	for (int n = 0; n < 3000; n++)

@@ -99,13 +99,13 @@ protected:
 
 	Maps()
 	{
-		map_ = fur::root<M>(heap_, self_, "map");
+		map_ = fur::root<M>(self_, "map");
 		this->RecordProperty("seed", std::to_string(seed_));
 	}
 	void reopen()
 	{
 		ContainerHeap::reopen();
-		map_ = fur::find_root<M>(heap_, self_, "map");
+		map_ = fur::find_root<M>(self_, "map");
 		ASSERT_NE(map_, nullptr);
 	}
 	/* Insert keys [from, to), some at a time. */

@@ -88,8 +88,8 @@ protected:
 	{
 		auto *ro = reinterpret_cast<fur_ro *>(this);
 		/* What has transactions of its own. */
-		EXPECT_EQ(thrown([&] { fur::root<uint64_t>(heap_, self_, "n"); }), FUR_ENESTED);
-		EXPECT_EQ(thrown([&] { fur::remove_root(heap_, self_, "n"); }), FUR_ENESTED);
+		EXPECT_EQ(thrown([&] { fur::root<uint64_t>(self_, "n"); }), FUR_ENESTED);
+		EXPECT_EQ(thrown([&] { fur::remove_root(self_, "n"); }), FUR_ENESTED);
 		EXPECT_EQ(fur_begin_ro(self_, &ro), FUR_ENESTED);
 		EXPECT_EQ(ro, nullptr);
 		EXPECT_TRUE(says("fur_join_ro")) << fur_errormsg();
@@ -216,14 +216,14 @@ TEST_P(Nesting, WhatWaits_IsRefusedInsideATransaction_WhichGoesOn)
 		EXPECT_EQ(result, 5);
 		EXPECT_EQ(fur_sync(heap_), FUR_ENESTED);
 		EXPECT_EQ(fur_wait(self_, ticket), FUR_ENESTED);
-		EXPECT_EQ(fur_map_root(heap_, self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
+		EXPECT_EQ(fur_map_root(self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
 		EXPECT_TRUE(says("fur_map_") && says("end that first")) << fur_errormsg();
-		EXPECT_EQ(fur_map_find_root(heap_, self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
-		EXPECT_EQ(fur_map_remove_root(heap_, self_, "map"), FUR_ENESTED);
+		EXPECT_EQ(fur_map_find_root(self_, "map", FUR_MAP_HASH, &map), FUR_ENESTED);
+		EXPECT_EQ(fur_map_remove_root(self_, "map"), FUR_ENESTED);
 		EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
 		EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
 		/* These work. */
-		EXPECT_EQ(fur_thread_register(heap_, &again), 0);
+		EXPECT_EQ(fur_thread_register(heap_, nullptr, &again), 0);
 		EXPECT_EQ(again, self_.get());
 		EXPECT_EQ(fur_grow(heap_, 1 << 20), 0);
 		EXPECT_EQ(heap_.info().heap_bytes, uint64_t{2} << 20);
@@ -251,7 +251,7 @@ TEST_P(Nesting, Grow_InsideATransaction)
 	p_ = block(8);
 	uint64_t bytes = 4 << 20;
 	fur::read(self_, [&](fur_ro *) { EXPECT_EQ(fur_grow(heap_, bytes), 0); });
-	EXPECT_GE(fur_bytes(heap_), bytes);
+	EXPECT_GE(heap_size(heap_), bytes);
 	void *there = nullptr;
 	fur::update(self_, [&](fur_update *tx) {
 		fur_store(tx, &p_[0], uint64_t{1});
@@ -489,7 +489,7 @@ TEST_P(Nesting, Abandon_EndsWhateverIsOpen)
 	                  },
 	                  self_.get(), nullptr),
 	        FUR_EABORTED);
-	EXPECT_EQ(fur_root(heap_, 1), nullptr);
+	EXPECT_EQ(root_at_rest(heap_, 1), nullptr);
 	EXPECT_EQ(p_[0], 0u);
 	expect_sound();
 }

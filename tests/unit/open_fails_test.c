@@ -306,10 +306,10 @@ static void make(bool closed)
 		fur_heap *heap;
 		fur_thread *self;
 		fur_update *tx;
-		if (fur_create(path, &o, &heap) || fur_thread_register(heap, &self) ||
+		if (fur_create(path, &o, &heap) || fur_thread_register(heap, NULL, &self) ||
 		        fur_begin_update(self, &tx))
 			_exit(1);
-		fur_set_root(tx, 0, fur_base(heap));
+		fur_set_root(tx, 0, heap);
 		if (fur_commit(tx, NULL))
 			_exit(1);
 		_exit(closed ? fur_close(heap) != 0 : 0);

@@ -4,6 +4,7 @@
  * named, faults elsewhere reach the program's own handler, and the heap works as it does without.
  */
 #include "fixture.hpp"
+#include "internals.hpp"
 
 #include <csetjmp>
 #include <csignal>
@@ -180,7 +181,7 @@ TEST_F(PlainStores, InALargeBlock_InNoBlock_AndInTheAllocatorsData)
 	fur::update(self, [&](fur_update *tx) { fur_free(tx, large); });
 	/* AddressSanitizer looks first, and knows that the block is free. */
 	EXPECT_DEATH(plain_store(large, 'x'), "of the heap, in no block|use-after-poison");
-	EXPECT_EXIT(plain_store(static_cast<char *>(fur_base(heap)), 'x'), KilledBySignal(SIGABRT),
+	EXPECT_EXIT(plain_store(static_cast<char *>(heap_base(heap)), 'x'), KilledBySignal(SIGABRT),
 	        "byte 0 of the heap, among the allocator's own data");
 }
 
@@ -423,7 +424,7 @@ TEST_F(PlainStores, AChildOfFork_IsFoundToo_AndHarmsNothing)
 	fur::Heap heap = create();
 	fur::Thread self(heap);
 	uint64_t *p = block(self);
-	void *base = fur_base(heap);
+	void *base = heap_base(heap);
 	in_killed_child([&] {
 		fur_update *tx;
 		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EFORK);
@@ -482,7 +483,7 @@ TEST_F(PlainStores, ARecoveredHeap_HasEverything)
 	EXPECT_EQ(info.htm, FUR_HTM_NONE);
 	EXPECT_NE(std::string(info.htm_reason).find("plain-stores"), std::string::npos);
 	fur::Thread self(heap);
-	auto *p = static_cast<uint64_t *>(heap.root<uint64_t>(0));
+	auto *p = static_cast<uint64_t *>(static_cast<uint64_t *>(root_at_rest(heap, 0)));
 	for (uint64_t k = 0; k < WORDS; k++)
 		ASSERT_EQ(value(self, p + k), k + 1);
 	EXPECT_EXIT(plain_store(p, uint64_t{1}), KilledBySignal(SIGABRT), "a plain store");
@@ -494,9 +495,9 @@ TEST_F(PlainStores, AHeapThatGrows_IsWatchedWhereItHasGrown)
 	o.max_bytes = 64 << 20;
 	fur::Heap heap = create(o);
 	fur::Thread self(heap);
-	const uint64_t before = fur_bytes(heap);
+	const uint64_t before = heap_size(heap);
 	uint64_t *p = block(self, 8 << 20);
-	ASSERT_GT(fur_bytes(heap), before);
+	ASSERT_GT(heap_size(heap), before);
 	EXPECT_EQ(value(self, p + 1000000), 0u);
 	EXPECT_EXIT(plain_store(p + 1000000, uint64_t{1}), KilledBySignal(SIGABRT),
 	        "byte 8000000 of the block of 8388608 bytes");

@@ -30,7 +30,7 @@ protected:
 		Scanned::fill(heap);
 		fur::Thread self(heap);
 		for (uint64_t k = 0; k < updates; k++)
-			Scanned::add(heap, self, 0, k);
+			Scanned::add(self, 0, k);
 		heap.close();
 	}
 	/* A process that works on the heap, with THREADS threads, until it is killed. */
@@ -96,11 +96,12 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 		fur::Heap copy = open_copy();
 		EXPECT_FALSE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, least), 0);
-		const uint64_t sum = copy.root<Scanned>(0)->counters_sum,
+		const uint64_t sum = static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum,
 		               goes_on = now(acknowledged_)[0];
 		while (now(acknowledged_)[0] < goes_on + 10)
 			usleep(1000);
-		EXPECT_EQ(copy.root<Scanned>(0)->counters_sum, sum) << "the copy changed";
+		EXPECT_EQ(static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum, sum)
+		        << "the copy changed";
 		copy.close();
 	}
 	end(worker, SIGKILL);
@@ -110,13 +111,13 @@ TEST_P(ReadOnlyUnderLoad, EachSeesWhatWasAcknowledged_AlsoWhenTheProgramIsKilled
 		fur::Heap copy = open_copy();
 		EXPECT_TRUE(copy.info().recovered);
 		EXPECT_EQ(Scanned::check(copy, now(acknowledged_)), 0);
-		sum = copy.root<Scanned>(0)->counters_sum;
+		sum = static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum;
 		copy.close();
 	}
 	EXPECT_TRUE(lasting() == before) << "the file was changed";
 	fur::Heap heap = open();
 	EXPECT_TRUE(heap.info().recovered);
-	EXPECT_EQ(heap.root<Scanned>(0)->counters_sum, sum)
+	EXPECT_EQ(static_cast<Scanned *>(root_at_rest(heap, 0))->counters_sum, sum)
 	        << "the copy was not what recovery makes";
 	EXPECT_EQ(Scanned::check(heap, now(acknowledged_)), 0);
 	heap.close();
@@ -162,8 +163,8 @@ TEST_F(ReadOnly, ItsBackup_IsAHeapToWorkOn)
 	fur::Heap heap = fur::Heap::open(to, small_options());
 	EXPECT_EQ(Scanned::check(heap, {10, 0, 0}), 0);
 	fur::Thread self(heap);
-	Scanned::add(heap, self, 0, 0);
-	EXPECT_EQ(heap.root<Scanned>(0)->counters_sum, 11u);
+	Scanned::add(self, 0, 0);
+	EXPECT_EQ(static_cast<Scanned *>(root_at_rest(heap, 0))->counters_sum, 11u);
 	heap.close();
 	unlink(to.c_str());
 }
@@ -175,7 +176,7 @@ TEST_F(ReadOnly, APlainStore_EndsTheProcess)
 	const pid_t child = fork();
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL);
-		copy.root<Scanned>(0)->counters_sum = 1;
+		static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum = 1;
 		_exit(0);
 	}
 	int status;

@@ -41,7 +41,7 @@ protected:
 	alloc_census census()
 	{
 		alloc_census c;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &c), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
 		return c;
 	}
 	void *alloc(size_t n)
@@ -151,7 +151,7 @@ TEST_F(Reclaim, FullOfOneSize_ThenFreed_InOneUpdate)
 			ASSERT_LE(all.size(), chunks * CHUNK_BYTES / n);
 			all.push_back(p);
 		}
-		EXPECT_EQ(all.size(), chunks * (CHUNK_BYTES / fur_usable_bytes(heap_, all[0])));
+		EXPECT_EQ(all.size(), chunks * (CHUNK_BYTES / usable_at_rest(heap_, all[0])));
 		std::shuffle(all.begin(), all.end(), std::mt19937(9));
 		for (void *p : all)
 			fur_free(tx, p);
@@ -314,7 +314,7 @@ protected:
 		        fur::join_update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
 		if (!p)
 			return;
-		size_t usable = fur_usable_bytes(heap_, reinterpret_cast<void *>(p));
+		size_t usable = usable_at_rest(heap_, reinterpret_cast<void *>(p));
 		ASSERT_GE(usable, n);
 		auto next = shadow.live.lower_bound(p);
 		ASSERT_TRUE(next == shadow.live.end() || p + usable <= next->first);
@@ -459,7 +459,7 @@ protected:
 	}
 	heap_header *header()
 	{
-		return static_cast<heap_header *>(fur_base(heap_));
+		return static_cast<heap_header *>(heap_base(heap_));
 	}
 	cache &cache_of(unsigned slot, size_t n)
 	{
@@ -625,7 +625,7 @@ TEST_F(Reclaim, Check_FindsDamagedChunkLists)
 	all.resize(all.size() / 2);
 	release_all(all);
 	alloc_census c;
-	char *base = static_cast<char *>(fur_base(heap_));
+	char *base = static_cast<char *>(heap_base(heap_));
 	ASSERT_EQ(alloc_check(base, &c), 0) << fur_errormsg();
 	auto *h = reinterpret_cast<heap_header *>(base);
 	auto *lists = reinterpret_cast<chunk_list *>(base + h->lists);

@@ -33,7 +33,7 @@ protected:
 		for (unsigned t = 0; t < THREADS; t++)
 			all.emplace_back([&, t] {
 				fur::Thread self(heap);
-				auto *data = static_cast<Data *>(fur_root(heap, 0));
+				auto *data = static_cast<Data *>(root_at_rest(heap, 0));
 				here++;
 				while (here < THREADS) /* all registered at the same time */
 					std::this_thread::yield();
@@ -60,7 +60,7 @@ protected:
 		for (int t = 0; t < THREADS + 1; t++)
 			all.emplace_back([&] {
 				fur_thread *self;
-				int result = fur_thread_register(heap, &self);
+				int result = fur_thread_register(heap, nullptr, &self);
 				(result == 0 ? got : refused)++;
 				EXPECT_TRUE(result == 0 || result == FUR_ETHREADS);
 				while (got + refused < THREADS + 1)

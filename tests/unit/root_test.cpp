@@ -46,12 +46,12 @@ protected:
 	template <class T>
 	T *root(std::string_view name)
 	{
-		return fur::root<T>(heap_, self_, name);
+		return fur::root<T>(self_, name);
 	}
 	template <class T>
 	T *find(std::string_view name)
 	{
-		return fur::find_root<T>(heap_, self_, name);
+		return fur::find_root<T>(self_, name);
 	}
 	template <class T>
 	std::string mismatch(std::string_view name)
@@ -67,17 +67,15 @@ protected:
 
 TEST_F(Roots, OfAnotherVersion_AreRefused)
 {
-	auto *first = fur::root<RootShop>(heap_, self_, "shop", 1);
-	EXPECT_EQ(fur::root<RootShop>(heap_, self_, "shop", 1), first);
+	auto *first = fur::root<RootShop>(self_, "shop", 1);
+	EXPECT_EQ(fur::root<RootShop>(self_, "shop", 1), first);
 	for (uint64_t version : {0, 2}) {
-		EXPECT_THROW(
-		        fur::root<RootShop>(heap_, self_, "shop", version), fur::type_mismatch);
-		EXPECT_THROW(fur::find_root<RootShop>(heap_, self_, "shop", version),
-		        fur::type_mismatch);
+		EXPECT_THROW(fur::root<RootShop>(self_, "shop", version), fur::type_mismatch);
+		EXPECT_THROW(fur::find_root<RootShop>(self_, "shop", version), fur::type_mismatch);
 	}
 	/* Without a version it is the hash of the type alone. */
 	auto *plain = root<RootShop>("plain");
-	EXPECT_EQ(fur::find_root<RootShop>(heap_, self_, "plain", 0), plain);
+	EXPECT_EQ(fur::find_root<RootShop>(self_, "plain", 0), plain);
 }
 
 TEST_F(Roots, AreMadeOnce_AndFoundAfterAnOpen)
@@ -120,8 +118,8 @@ TEST_F(Roots, ByManyThreadsAtATime_AreMadeOnce)
 			while (ready < THREADS)
 				std::this_thread::yield();
 			for (unsigned n = 0; n < NAMES; n++)
-				seen[t].push_back(fur::root<uint64_t>(
-				        heap_, me, "number " + std::to_string(n)));
+				seen[t].push_back(
+				        fur::root<uint64_t>(me, "number " + std::to_string(n)));
 		});
 	for (auto &t : threads)
 		t.join();
@@ -129,7 +127,7 @@ TEST_F(Roots, ByManyThreadsAtATime_AreMadeOnce)
 		EXPECT_EQ(seen[t], seen[0]);
 	EXPECT_EQ(std::set<uint64_t *>(seen[0].begin(), seen[0].end()).size(), +NAMES);
 	for (unsigned n = 0; n < NAMES; n++)
-		EXPECT_TRUE(fur::remove_root(heap_, self_, "number " + std::to_string(n)));
+		EXPECT_TRUE(fur::remove_root(self_, "number " + std::to_string(n)));
 	/* The objects, the map of names, the parts of its size. */
 	EXPECT_EQ(blocks_of(heap_), NAMES + 2);
 }
@@ -169,7 +167,7 @@ TEST_F(Roots, TheNameOfAType_IsAllOfIt)
 
 TEST_F(Roots, Removed_AreForgotten_AndMadeAnew)
 {
-	EXPECT_FALSE(fur::remove_root(heap_, self_, "shop"));
+	EXPECT_FALSE(fur::remove_root(self_, "shop"));
 	auto *shop = root<RootShop>("shop");
 	const uint64_t before = blocks_of(heap_);
 	update([&](fur_update *tx) {
@@ -178,8 +176,8 @@ TEST_F(Roots, Removed_AreForgotten_AndMadeAnew)
 		shop->name.assign(tx, "another name that is long");
 		fur::destroy(tx, shop);
 	});
-	EXPECT_TRUE(fur::remove_root(heap_, self_, "shop"));
-	EXPECT_FALSE(fur::remove_root(heap_, self_, "shop"));
+	EXPECT_TRUE(fur::remove_root(self_, "shop"));
+	EXPECT_FALSE(fur::remove_root(self_, "shop"));
 	EXPECT_EQ(find<RootShop>("shop"), nullptr);
 	/* Without the shop, and without the node of its name. */
 	EXPECT_EQ(blocks_of(heap_), before - 2);

@@ -3,6 +3,7 @@
  * scan_test.cpp - fur_scan: the scan sees the heap as of one instant, updates go on, and whatever
  * ends the scan's process leaves the heap as it was.
  */
+#include "internals.hpp"
 #include "scanned.hpp"
 
 #include <csignal>
@@ -25,11 +26,11 @@ protected:
 	void add(uint64_t n)
 	{
 		for (uint64_t k = 0; k < n; k++)
-			Scanned::add(heap_, self_, 0, k);
+			Scanned::add(self_, 0, k);
 	}
 	uint64_t sum() const
 	{
-		return heap_.root<Scanned>(0)->counters_sum;
+		return static_cast<Scanned *>(root_at_rest(heap_, 0))->counters_sum;
 	}
 	/* The heap goes on: an update, and a scan that shows it. */
 	void expect_usable()
@@ -37,7 +38,10 @@ protected:
 		add(1);
 		const uint64_t expected = sum();
 		EXPECT_EQ(heap_.scan([&](const fur::Heap &copy) {
-			return copy.root<Scanned>(0)->counters_sum == expected ? 42 : 0;
+			return static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum ==
+			                       expected
+			               ? 42
+			               : 0;
 		}),
 		        42);
 	}
@@ -105,7 +109,7 @@ TEST_F(Scan, ThatSleeps_StopsNoUpdate_AndSeesNone)
 			asleep = 1;
 			while (!acknowledged_->stop)
 				usleep(1000);
-			return copy.root<Scanned>(0)->counters_sum == before
+			return static_cast<Scanned *>(root_at_rest(copy, 0))->counters_sum == before
 			               ? Scanned::check(copy, {before, 0, 0})
 			               : 9;
 		});
@@ -164,7 +168,7 @@ TEST_F(Scan, OfAProgramThatIsKilled_EndsToo_AndTheHeapOpens)
 	if (child == 0) {
 		fur::Heap heap = open(Scanned::options());
 		fur::Thread self(heap);
-		Scanned::add(heap, self, 0, 0);
+		Scanned::add(self, 0, 0);
 		acknowledged_->by[0] = 1;
 		heap.scan([&](const fur::Heap &) {
 			acknowledged_->by[1] = 1;
@@ -282,7 +286,7 @@ TEST_F(Scan, WithoutMemory_IsEndedAndTheProgramGoesOn)
 		GTEST_SKIP() << "this machine lets tests limit no memory";
 	in_killed_child([&] {
 		std::ofstream(group + "/cgroup.procs") << getpid() << std::flush;
-		o.no_populate = true;
+		setenv("FUR_TUNE", "no-populate", 1);
 		fur::Heap heap = fur::Heap::open(path_, o);
 		int result = 1;
 		EXPECT_NE(fur_scan(

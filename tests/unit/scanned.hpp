@@ -46,10 +46,10 @@ struct Scanned {
 				fur_store(tx, &to, block);
 			});
 	}
-	static void add(const fur::Heap &heap, fur_thread *self, unsigned thread, uint64_t random)
+	static void add(fur_thread *self, unsigned thread, uint64_t random)
 	{
-		auto *data = heap.root<Scanned>(0);
 		fur::update(self, fur::rerun, [&](fur_update *tx) {
+			auto *data = fur::root<Scanned>(tx, 0);
 			const uint64_t mine = fur_load(tx, &data->counter[thread]) + 1,
 			               sum = fur_load(tx, &data->counters_sum) + 1;
 			fur_store(tx, &data->counter[thread], mine);
@@ -87,7 +87,7 @@ struct Scanned {
 				fur::Thread self(heap);
 				for (uint64_t random = t; !acknowledged->stop;
 				        acknowledged->by[t]++)
-					add(heap, self, t,
+					add(self, t,
 					        random = random * 6364136223846793005u + 1442695);
 			});
 		return all;
@@ -97,7 +97,7 @@ struct Scanned {
 	{
 		fur::Thread self(heap);
 		return fur::read(self, [&](fur_ro *tx) {
-			const auto *data = heap.root<Scanned>(0);
+			const auto *data = fur::root<Scanned>(tx, 0);
 			uint64_t sum = 0, newest = 0;
 			for (unsigned t = 0; t < THREADS; t++) {
 				if (fur_load(tx, &data->counter[t]) < least[t])

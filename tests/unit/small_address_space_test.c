@@ -40,7 +40,9 @@ static void expect(bool true_so, const char *what)
 
 static uint64_t address_of(fur_heap *heap)
 {
-	return (uint64_t)(uintptr_t)fur_base(heap);
+	struct fur_info info = {.size = sizeof info};
+	must(fur_get_info(heap, &info));
+	return info.address;
 }
 
 static void open_and_close(const char *path, const struct fur_options *o)

@@ -191,7 +191,7 @@ protected:
 		}
 		prefer_in_place(self_, false);
 		alloc_census census;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &census), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &census), 0) << fur_errormsg();
 	}
 
 	enum { WORDS = 512 };

@@ -350,24 +350,24 @@ TEST_P(OwnStores, RootsAndBlockSizes_AreSeen)
 {
 	update([&](fur_update *tx) {
 		fur_set_root(tx, 5, word(3));
-		EXPECT_EQ(fur_root(heap_, 5), word(3));
+		EXPECT_EQ(fur_root(tx, 5), word(3));
 		/* So large that its chunks are given their size by this update. */
 		void *run = fur_alloc(tx, 200000);
 		ASSERT_NE(run, nullptr);
-		EXPECT_GE(fur_usable_bytes(heap_, run), 200000u);
+		EXPECT_GE(fur_usable_bytes(tx, run), 200000u);
 		fur_free(tx, run);
 		void *again = fur_alloc(tx, 200000);
 		EXPECT_EQ(again, run) << "what the update has freed, it may have again";
 		fur_free(tx, again);
 	});
-	other_.run([&](fur_thread *) { EXPECT_EQ(fur_root(heap_, 5), word(3)); });
+	other_.run([&](fur_thread *) { EXPECT_EQ(root_at_rest(heap_, 5), word(3)); });
 	expect_sound();
 }
 
 TEST_P(OwnStores, Memory_OfAnUpdateThatWasRolledBack_IsGivenBack)
 {
 	alloc_census before, after;
-	ASSERT_EQ(alloc_check(fur_base(heap_), &before), 0);
+	ASSERT_EQ(alloc_check(heap_base(heap_), &before), 0);
 	for (int k = 0; k < 200; k++)
 		EXPECT_THROW(update([&](fur_update *tx) {
 			for (size_t n : {16u, 100u, 5000u, 100000u})
@@ -375,7 +375,7 @@ TEST_P(OwnStores, Memory_OfAnUpdateThatWasRolledBack_IsGivenBack)
 			throw 1;
 		}),
 		        int);
-	ASSERT_EQ(alloc_check(fur_base(heap_), &after), 0) << fur_errormsg();
+	ASSERT_EQ(alloc_check(heap_base(heap_), &after), 0) << fur_errormsg();
 	EXPECT_EQ(after.blocks, before.blocks);
 	expect_sound();
 }
@@ -434,7 +434,7 @@ TEST_P(Errors, StoreOutsideTheHeap)
 	expect_nothing();
 	EXPECT_EQ(result([&](fur_update *tx) { fur_write(tx, &outside, word(0), 8); }), FUR_ERANGE);
 	EXPECT_EQ(result([&](fur_update *tx) {
-		fur_write(tx, static_cast<char *>(fur_base(heap_)) + fur_bytes(heap_) - 4, word(0),
+		fur_write(tx, static_cast<char *>(heap_base(heap_)) + heap_size(heap_) - 4, word(0),
 		        8);
 	}),
 	        FUR_ERANGE);
@@ -836,7 +836,7 @@ struct Leaver {
 [[gnu::noinline]] void leave_an_update(const Leaver *l)
 {
 	fur_thread *t;
-	fur::check(fur_thread_register(l->heap, &t));
+	fur::check(fur_thread_register(l->heap, nullptr, &t));
 	prefer_in_place(t, l->mode == TX_IN_PLACE);
 	auto body = [&](fur_update *tx) {
 		EXPECT_EQ(tx->mode, l->mode);

@@ -306,7 +306,7 @@ void use(const std::string &path, fur_pm pm, bool close)
 		fur::Thread self(*heap);
 		for (int k = 0; k < 300; k++)
 			fur::update(self, [&](fur_update *tx) {
-				fur_free(tx, fur_root(*heap, 0));
+				fur_free(tx, fur_root(tx, 0));
 				auto *block = static_cast<uint64_t *>(fur_alloc(tx, 200));
 				fur_store(tx, block, uint64_t(k));
 				fur_set_root(tx, 0, block);
@@ -353,14 +353,15 @@ TEST_F(Space, Register_OnAFullFileSystem_IsRefused_AndTheHeapStaysGood)
 		fill_disk(place);
 		std::thread([&] {
 			fur_thread *second;
-			EXPECT_EQ(fur_thread_register(heap.get(), &second), FUR_ENOSPC);
+			EXPECT_EQ(fur_thread_register(heap.get(), nullptr, &second), FUR_ENOSPC);
 			EXPECT_EQ(second, nullptr);
 			std::string message = fur_errormsg();
 			for (const char *part : {path_.c_str(), "log of thread 1", "make room"})
 				EXPECT_NE(message.find(part), std::string::npos) << message;
 			/* With room, the same call succeeds. */
 			unlink((place + "/filler").c_str());
-			ASSERT_EQ(fur_thread_register(heap.get(), &second), 0) << fur_errormsg();
+			ASSERT_EQ(fur_thread_register(heap.get(), nullptr, &second), 0)
+			        << fur_errormsg();
 		}).join();
 		fur::update(self, [&](fur_update *tx) { fur_set_root(tx, 0, fur_alloc(tx, 64)); });
 		heap.close();
@@ -380,7 +381,7 @@ int take(fur::Thread &self, fur_heap *heap, uint64_t bytes)
 		fur_set_root(tx, 0, block);
 	error = fur_commit(tx, nullptr);
 	EXPECT_EQ(block == nullptr, error != 0);
-	EXPECT_EQ(fur_root(heap, 0) == block, error == 0);
+	EXPECT_EQ(root_at_rest(heap, 0) == block, error == 0);
 	return error;
 }
 
@@ -395,8 +396,8 @@ TEST_F(Space, Growth_OnAFullFileSystem_IsAnErrorOfTheCommit_AndTheHeapStaysGood)
 		fur::Thread self(heap);
 		ASSERT_EQ(take(self, heap.get(), 6 << 20), 0) << fur_errormsg();
 		fill_disk(place);
-		const uint64_t before = allocated_bytes(path_), bytes = fur_bytes(heap.get());
-		const void *root = fur_root(heap.get(), 0);
+		const uint64_t before = allocated_bytes(path_), bytes = heap_size(heap.get());
+		const void *root = root_at_rest(heap.get(), 0);
 		EXPECT_EQ(take(self, heap.get(), 30 << 20), FUR_ENOSPC);
 		std::string message = fur_errormsg();
 		for (const char *part : {path_.c_str(), "no room", "make room"})
@@ -405,11 +406,11 @@ TEST_F(Space, Growth_OnAFullFileSystem_IsAnErrorOfTheCommit_AndTheHeapStaysGood)
 		message = fur_errormsg();
 		for (const char *part : {path_.c_str(), "50331648", "make room", "as it was"})
 			EXPECT_NE(message.find(part), std::string::npos) << message;
-		EXPECT_EQ(fur_bytes(heap.get()), bytes);
-		EXPECT_EQ(fur_root(heap.get(), 0), root);
+		EXPECT_EQ(heap_size(heap.get()), bytes);
+		EXPECT_EQ(root_at_rest(heap.get(), 0), root);
 		EXPECT_EQ(allocated_bytes(path_), before);
 		/* It goes on in the memory that it has. */
-		fur::update(self, [&](fur_update *tx) { fur_free(tx, fur_root(heap.get(), 0)); });
+		fur::update(self, [&](fur_update *tx) { fur_free(tx, fur_root(tx, 0)); });
 		ASSERT_EQ(take(self, heap.get(), 6 << 20), 0) << fur_errormsg();
 		/* With room it grows. */
 		unlink((place + "/filler").c_str());

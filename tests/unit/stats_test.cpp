@@ -72,7 +72,7 @@ TEST_F(HeapFile, AReplayForRoom_TakesAPart)
 		uint64_t words[64] = {1}, parts = 0;
 		for (int k = 0; k < 1000; k++)
 			fur::update(self, [&](fur_update *tx) {
-				auto *p = k ? fur_root(heap.get(), 0) : fur_alloc(tx, sizeof words);
+				auto *p = k ? fur_root(tx, 0) : fur_alloc(tx, sizeof words);
 				words[1] = static_cast<uint64_t>(k);
 				fur_write(tx, p, words, sizeof words);
 				fur_set_root(tx, 0, p);
@@ -84,8 +84,8 @@ TEST_F(HeapFile, AReplayForRoom_TakesAPart)
 			EXPECT_TRUE(pm == FUR_PM_SYNC || ring_tail(&d) < before + 150);
 		}
 		EXPECT_EQ(parts > 1, pm == FUR_PM_EMULATED) << parts;
-		const uint8_t *image = static_cast<uint8_t *>(fur_root(heap.get(), 0)) -
-		                       reinterpret_cast<uintptr_t>(fur_base(heap.get())) +
+		const uint8_t *image = static_cast<uint8_t *>(root_at_rest(heap.get(), 0)) -
+		                       reinterpret_cast<uintptr_t>(heap_base(heap.get())) +
 		                       reinterpret_cast<uintptr_t>(d.image);
 		uint64_t newest[2];
 		memcpy(newest, image, sizeof newest);
@@ -144,7 +144,7 @@ TEST_F(Stats, Space_IsThatOfTheChunksInUse)
 {
 	auto counted = [&] {
 		alloc_census c;
-		EXPECT_EQ(alloc_check(fur_base(heap_), &c), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
 		return heap_.stats().space_bytes - c.free_chunks * CHUNK_BYTES;
 	};
 	fur_stats before = heap_.stats();

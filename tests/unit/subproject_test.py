@@ -31,16 +31,18 @@ HEAP_PROGRAM = """#include <fur.h>
 static fur_heap *heap;
 static fur_thread *self;
 static fur_update *update;
+static fur_ro *ro;
 
 int main(int n, char **path)
 {
-    if (n != 2 || fur_create(path[1], NULL, &heap) || fur_thread_register(heap, &self) ||
+    if (n != 2 || fur_create(path[1], NULL, &heap) || fur_thread_register(heap, NULL, &self) ||
         fur_begin_update(self, &update))
         return puts(fur_errormsg());
     fur_set_root(update, 0, fur_alloc(update, 64));
-    if (fur_commit(update, NULL) || fur_close(heap) || fur_open(path[1], NULL, &heap))
+    if (fur_commit(update, NULL) || fur_close(heap) || fur_open(path[1], NULL, &heap) ||
+        fur_thread_register(heap, NULL, &self) || fur_begin_ro(self, &ro))
         return puts(fur_errormsg());
-    return fur_root(heap, 0) == NULL || fur_close(heap);
+    return fur_root(ro, 0) == NULL || fur_end_ro(ro, NULL) || fur_close(heap);
 }
 """
 # Any use of it fails.

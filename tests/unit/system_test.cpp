@@ -228,7 +228,8 @@ protected:
 		}
 		for (const std::string &path : {path_, copy_path()}) {
 			fur::Heap heap = fur::Heap::open(path, o);
-			EXPECT_EQ(*static_cast<const uint64_t *>(fur_root(heap, 0)), 7u) << path;
+			EXPECT_EQ(*static_cast<const uint64_t *>(root_at_rest(heap, 0)), 7u)
+			        << path;
 			heap.close();
 			fur_heap *reader;
 			fur::check(fur_open_copy(path.c_str(), nullptr, &reader));
@@ -369,7 +370,7 @@ TEST_F(System, LimitOnFilesLoweredLater_FailsTheCommitAndSaysSo)
 			limit_files(4096);
 			fur_update *tx;
 			EXPECT_EQ(fur_begin_update(self, &tx), 0);
-			fur_set_root(tx, 0, fur_base(heap));
+			fur_set_root(tx, 0, heap_base(heap));
 			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EIO);
 			const std::string message = fur_errormsg();
 			EXPECT_NE(message.find("RLIMIT_FSIZE"), std::string::npos) << message;

@@ -24,7 +24,7 @@ static int use(int (*open)(const char *, const struct fur_options *, fur_heap **
 	fur_update *update;
 	int error = open(path, o, &heap);
 	if (!error)
-		error = fur_thread_register(heap, &self);
+		error = fur_thread_register(heap, NULL, &self);
 	if (!error)
 		error = fur_begin_update(self, &update);
 	if (!error) {

@@ -15,7 +15,7 @@ static void make(const char *path, const struct fur_options *o)
 	fur_thread *self;
 	fur_update *tx;
 	must(fur_create(path, o, &heap));
-	must(fur_thread_register(heap, &self));
+	must(fur_thread_register(heap, NULL, &self));
 	must(fur_begin_update(self, &tx));
 	uint64_t *word = fur_alloc(tx, sizeof *word);
 	fur_store_bits(tx, word, 42, 8);
@@ -27,9 +27,14 @@ static void make(const char *path, const struct fur_options *o)
 static int verify(const char *path, const struct fur_options *o)
 {
 	fur_heap *heap;
+	fur_thread *self;
+	fur_ro *ro;
 	must(fur_open(path, o, &heap));
-	const uint64_t *word = fur_root(heap, 0);
+	must(fur_thread_register(heap, NULL, &self));
+	must(fur_begin_ro(self, &ro));
+	const uint64_t *word = fur_root(ro, 0);
 	int good = word && *word == 42;
+	must(fur_end_ro(ro, NULL));
 	must(fur_close(heap));
 	return good ? 0 : 1;
 }

@@ -22,13 +22,13 @@ class Sequence : public ContainerHeap
 protected:
 	Sequence()
 	{
-		c_ = fur::root<C>(heap_, self_, "container");
+		c_ = fur::root<C>(self_, "container");
 		before_ = blocks_of(heap_);
 	}
 	void reopen()
 	{
 		ContainerHeap::reopen();
-		c_ = fur::find_root<C>(heap_, self_, "container");
+		c_ = fur::find_root<C>(self_, "container");
 		ASSERT_NE(c_, nullptr);
 	}
 	/* A heap with a small log, and memory that is not zero. */
@@ -41,7 +41,7 @@ protected:
 		heap_ = create(o);
 		self_ = fur::Thread(heap_);
 		leave_traces(self_, 8);
-		c_ = fur::root<C>(heap_, self_, "container");
+		c_ = fur::root<C>(self_, "container");
 	}
 	void clear()
 	{
@@ -453,7 +453,7 @@ TEST_P(SequenceCrowds, AQueue_GivesEachElementOnce_InItsProducersOrder)
 {
 	fur::Heap heap = create(container_options(GetParam().isolation));
 	fur::Thread self(heap);
-	auto *queue = fur::root<fur::queue<fur::string>>(heap, self, "queue");
+	auto *queue = fur::root<fur::queue<fur::string>>(self, "queue");
 	const uint64_t blocks = blocks_of(heap);
 	std::vector<std::string> popped[THREADS];
 	std::atomic<uint64_t> taken{0};
@@ -496,7 +496,7 @@ TEST_P(SequenceCrowds, AQueue_ThatIsMostlyEmpty)
 {
 	fur::Heap heap = create(container_options(GetParam().isolation));
 	fur::Thread self(heap);
-	auto *queue = fur::root<fur::queue<uint64_t>>(heap, self, "queue");
+	auto *queue = fur::root<fur::queue<uint64_t>>(self, "queue");
 	std::atomic<uint64_t> pushed{0}, popped{0};
 	run(heap, 4, [&](uint64_t t, fur_thread *me) {
 		std::mt19937_64 random(t);
@@ -531,7 +531,7 @@ TEST_P(SequenceCrowds, AVector_LosesNoElement)
 {
 	fur::Heap heap = create(container_options(GetParam().isolation));
 	fur::Thread self(heap);
-	auto *vector = fur::root<fur::vector<Wide>>(heap, self, "vector");
+	auto *vector = fur::root<fur::vector<Wide>>(self, "vector");
 	std::atomic<uint64_t> sum{0}, size{0};
 	run(heap, 4, [&](uint64_t t, fur_thread *me) {
 		std::mt19937_64 random(t);

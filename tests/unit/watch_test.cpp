@@ -34,7 +34,7 @@ protected:
 			fur_heap *heap;
 			fur_thread *t;
 			ASSERT_EQ(fur_open(path_.c_str(), &o, &heap), 0) << fur_errormsg();
-			ASSERT_EQ(fur_thread_register(heap, &t), 0);
+			ASSERT_EQ(fur_thread_register(heap, nullptr, &t), 0);
 			update(t, times);
 		});
 	}

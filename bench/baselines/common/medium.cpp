@@ -41,15 +41,11 @@ Medium::Medium(const TmOptions &o, const char *system, Working working, bool dur
 	/* Without a name it goes when we do, however that is. */
 	if (o.heap.empty())
 		unlink(path_.c_str());
-	fur_options options;
-	fur_options_init(&options);
-	options.pm = o.pm;
-	options.pm_latency_ns =
-	        o.pm_latency_ns && !o.machine_has_pm ? o.pm_latency_ns : FUR_NO_LATENCY;
-	options.pm_gap_ns = o.machine_has_pm ? 0 : o.pm_gap_ns;
 	map(working);
-	if (pm_init(&pm_, fd_, false, &options, reason_, sizeof reason_))
+	if (pm_init(&pm_, fd_, false, o.pm, reason_, sizeof reason_))
 		throw Usage(path_ + ": " + fur_errormsg());
+	if (!o.machine_has_pm)
+		pm_emulate(&pm_, o.pm_latency_ns, o.pm_gap_ns);
 	logs_ = std::vector<Log>(header_->threads);
 	taken_.resize(header_->threads);
 	for (unsigned t = 0; t < header_->threads; t++) {

@@ -50,8 +50,7 @@ _BATCH = 1000  # entries that one transaction of a scan reads
 _ROOM = 256  # bytes of a value that are copied without asking for its size
 
 _EINVAL = -1
-_ENOENT = -3
-_EEXIST = -4
+_OPEN_OR_CREATE = 1
 _EBUSY = -8
 _ENESTED = -12
 _ENOTX = -13
@@ -74,10 +73,7 @@ class _Options(ctypes.Structure):
         ("isolation", ctypes.c_int),
         ("htm", ctypes.c_int),
         ("pm", ctypes.c_int),
-        ("pm_latency_ns", ctypes.c_uint32),
-        ("pm_gap_ns", ctypes.c_uint32),
-        ("retries", ctypes.c_uint32),
-        ("no_populate", ctypes.c_bool),
+        ("open", ctypes.c_int),
         ("phase_times", ctypes.c_bool),
         ("reader_report_ns", ctypes.c_uint64),
         ("reader_report", ctypes.c_void_p),
@@ -96,6 +92,28 @@ class _Options(ctypes.Structure):
 _SIZES = ("heap_bytes", "log_bytes", "ring_slots", "max_threads", "dram_bytes", "max_bytes")
 _SETTABLE = (*_SIZES, "file_mode")
 _PM = {"auto": 0, "pmem": 1, "eadr": 2, "emulated": 3, "sync": 4}
+
+
+class _Info(ctypes.Structure):
+    """The beginning of struct fur_info: its `size` tells the library how long it is."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("htm", ctypes.c_int),
+        ("isolation", ctypes.c_int),
+        ("pm", ctypes.c_int),
+        ("htm_reason", ctypes.c_char * 160),
+        ("pm_reason", ctypes.c_char * 160),
+        ("heap_bytes", ctypes.c_uint64),
+        ("log_bytes", ctypes.c_uint64),
+        ("ring_slots", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("max_threads", ctypes.c_uint32),
+        ("recovered", ctypes.c_bool),
+        ("replayed_updates", ctypes.c_uint64),
+        ("replayed_entries", ctypes.c_uint64),
+        ("replay_ns", ctypes.c_uint64),
+    ]
 
 
 class _Iterator(ctypes.Structure):
@@ -136,17 +154,18 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_open_copy": [text, options, out],
         "fur_close": [handle],
         "fur_backup": [handle, text],
+        "fur_get_info": [handle, ctypes.POINTER(_Info)],
         "fur_grow": [handle, ctypes.c_uint64],
-        "fur_thread_register": [handle, out],
+        "fur_thread_register": [handle, ctypes.c_char_p, out],
         "fur_thread_abandon": [handle],
         "fur_begin_ro": [handle, out],
         "fur_end_ro": [handle, handle],
         "fur_begin_update": [handle, out],
         "fur_commit": [handle, handle],
-        "fur_map_root": [handle, handle, text, ctypes.c_int, out],
-        "fur_map_find_root": [handle, handle, text, ctypes.c_int, out],
-        "fur_map_remove_root": [handle, handle, text],
-        "fur_map_destroy_root": [handle, handle, text],
+        "fur_map_root": [handle, text, ctypes.c_int, out],
+        "fur_map_find_root": [handle, text, ctypes.c_int, out],
+        "fur_map_remove_root": [handle, text],
+        "fur_map_destroy_root": [handle, text],
         "fur_map_clear": [handle, handle],
         "fur_map_put": [handle, handle, data, size, data, size],
         "fur_map_insert": [handle, handle, data, size, data, size],
@@ -170,7 +189,6 @@ def _declare(lib: ctypes.CDLL) -> None:
     for name in ("fur_map_key", "fur_map_value"):
         getattr(lib, name).argtypes = [it, ctypes.c_char_p, size]
         getattr(lib, name).restype = size
-    lib.fur_bytes.argtypes, lib.fur_bytes.restype = [handle], ctypes.c_uint64
     lib.fur_strerror.argtypes, lib.fur_strerror.restype = [ctypes.c_int], text
     lib.fur_errormsg.argtypes, lib.fur_errormsg.restype = [], text
     lib.fur_version.argtypes, lib.fur_version.restype = [], text
@@ -625,8 +643,11 @@ class Heap:
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
 
     @classmethod
-    def _with(cls, function: Callable[..., int], path: _Path, given: Any) -> Heap:
+    def _with(
+        cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0
+    ) -> Heap:
         options, name = _options(given), _path(path)
+        options.open = mode
         heap = cls(os.fspath(path))
         # The library sets the handle itself, so that no exception can lose it.
         try:
@@ -649,17 +670,7 @@ class Heap:
     @classmethod
     def open_or_create(cls, path: _Path, **options: Any) -> Heap:
         """Open the heap file; if there is none, make it.  Raises Error."""
-        try:
-            return cls.open(path, **options)
-        except Error as error:
-            if error.code != _ENOENT:
-                raise
-        try:
-            return cls.create(path, **options)
-        except Error as error:
-            if error.code != _EEXIST:  # another process was quicker
-                raise
-        return cls.open(path, **options)
+        return cls._with(_lib.fur_open, path, options, _OPEN_OR_CREATE)
 
     @classmethod
     def open_copy(cls, path: _Path) -> Heap:
@@ -784,7 +795,7 @@ class Heap:
             time.sleep(0.001)  # another thread is closing the heap, or finds that it cannot
         self._check_open()
         if not self._local.me:
-            self._check(_lib.fur_thread_register(self._heap(), ctypes.byref(self._local.me)))
+            self._check(_lib.fur_thread_register(self._heap(), None, ctypes.byref(self._local.me)))
         # If threading.local is one for each greenlet (gevent), they share the thread's handle.
         assert self._local.me.value
         self._local.me = self._registered.setdefault(self._local.me.value, self._local.me)
@@ -792,7 +803,9 @@ class Heap:
     @property
     def size(self) -> int:
         """The size of the heap in bytes."""
-        size: int = _lib.fur_bytes(self._heap())
+        info = _Info(ctypes.sizeof(_Info))
+        self._check(_lib.fur_get_info(self._heap(), ctypes.byref(info)))
+        size: int = info.heap_bytes
         return size
 
     def backup(self, path: _Path) -> None:
@@ -871,7 +884,7 @@ class Heap:
         found, key = _MapHandle(), _name(name)
         self._outside()
         for function in (_lib.fur_map_find_root, _lib.fur_map_root):
-            self._check(function(self._heap(), self._me(), key, kind, ctypes.byref(found)))
+            self._check(function(self._me(), key, kind, ctypes.byref(found)))
             if found:
                 break
         known = self._maps.setdefault(name, found)
@@ -890,7 +903,7 @@ class Heap:
         address = known.value if known is not None else None
         if known is not None:
             known.value = None
-        result = _lib.fur_map_destroy_root(self._heap(), self._me(), key)
+        result = _lib.fur_map_destroy_root(self._me(), key)
         if known is not None and result <= 0:
             known.value = address
         return bool(self._check(result))
@@ -901,7 +914,7 @@ class Heap:
         key = _name(name)
         self._outside()
         self._maps.pop(name, None)
-        return bool(self._check(_lib.fur_map_remove_root(self._heap(), self._me(), key)))
+        return bool(self._check(_lib.fur_map_remove_root(self._me(), key)))
 
 
 class Map(MutableMapping[T, T], Generic[T]):

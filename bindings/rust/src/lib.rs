@@ -141,6 +141,7 @@ pub enum Pm {
 
 /// Options of [`Heap::create`] and [`Heap::open`]; those of `fur.h`'s `struct fur_options` that a
 /// program in Rust needs.
+#[derive(Clone)]
 pub struct Options(sys::fur_options);
 
 impl Default for Options {
@@ -217,15 +218,9 @@ impl Heap {
     }
     /// Open the heap file; if there is none, make it.
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
-        match Heap::open(&path, options) {
-            Err(error) if error.code == sys::FUR_ENOENT => {}
-            result => return result,
-        }
-        match Heap::create(&path, options) {
-            // Another process was quicker.
-            Err(error) if error.code == sys::FUR_EEXIST => Heap::open(path, options),
-            result => result,
-        }
+        let mut options = options.clone();
+        options.0.open = sys::FUR_OPEN_OR_CREATE;
+        Heap::open(path, &options)
     }
     /// Close the heap; everything is durable then.  After an error the log is kept, and the next
     /// open replays it.
@@ -236,7 +231,10 @@ impl Heap {
     }
     /// The size of the heap in bytes.
     pub fn bytes(&self) -> u64 {
-        unsafe { sys::fur_bytes(self.raw.as_ptr()) }
+        let mut info: sys::fur_info = unsafe { std::mem::zeroed() };
+        info.size = std::mem::size_of::<sys::fur_info>();
+        unsafe { sys::fur_get_info(self.raw.as_ptr(), &mut info) };
+        info.heap_bytes
     }
     /// Copy the heap as of one instant to a new file, while it is in use.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
@@ -250,7 +248,7 @@ impl Heap {
     /// Register the calling thread, or find its registration, which ends when the thread does.
     pub fn register(&self) -> Result<Thread<'_>> {
         let mut raw = ptr::null_mut();
-        check(unsafe { sys::fur_thread_register(self.raw.as_ptr(), &mut raw) })?;
+        check(unsafe { sys::fur_thread_register(self.raw.as_ptr(), std::ptr::null(), &mut raw) })?;
         let raw = NonNull::new(raw).expect("a registration");
         Ok(Thread { raw, heap: self, here: PhantomData })
     }
@@ -320,8 +318,8 @@ impl<'h> Thread<'h> {
     /// Errors: inside a transaction.
     pub fn remove_root(&self, name: &str) -> Result<bool> {
         let name = c_string(name.as_bytes(), "name")?;
-        let (heap, thread) = (self.heap.raw.as_ptr(), self.raw.as_ptr());
-        let found = check(unsafe { sys::fur_map_remove_root(heap, thread, name.as_ptr()) })?;
+        let found =
+            check(unsafe { sys::fur_map_remove_root(self.raw.as_ptr(), name.as_ptr()) })?;
         Ok(found != 0)
     }
     /// Remove the map of that name, with all its entries, and free its room in the heap.
@@ -334,16 +332,15 @@ impl<'h> Thread<'h> {
     /// No thread uses a [`Map`] of that name afterwards: other data may be in its place.
     pub unsafe fn destroy(&self, name: &str) -> Result<bool> {
         let name = c_string(name.as_bytes(), "name")?;
-        let (heap, thread) = (self.heap.raw.as_ptr(), self.raw.as_ptr());
-        Ok(check(sys::fur_map_destroy_root(heap, thread, name.as_ptr()))? != 0)
+        Ok(check(sys::fur_map_destroy_root(self.raw.as_ptr(), name.as_ptr()))? != 0)
     }
     fn map<K: Kind>(&self, name: &str) -> Result<Map<'h, K>> {
         let name = c_string(name.as_bytes(), "name")?;
         let mut raw = ptr::null_mut();
-        let (heap, thread) = (self.heap.raw, self.raw.as_ptr());
         check(unsafe {
-            sys::fur_map_root(heap.as_ptr(), thread, name.as_ptr(), K::NUMBER, &mut raw)
+            sys::fur_map_root(self.raw.as_ptr(), name.as_ptr(), K::NUMBER, &mut raw)
         })?;
+        let heap = self.heap.raw;
         Ok(Map { raw: NonNull::new(raw).expect("a map"), heap, kind: PhantomData })
     }
 }
@@ -638,13 +635,13 @@ mod tests {
             };
         }
         let mut here = lines!(size heap_bytes log_bytes ring_slots max_threads address isolation htm
-            pm pm_latency_ns pm_gap_ns retries no_populate phase_times reader_report_ns
+            pm open phase_times reader_report_ns
             reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug);
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
         here.push(format!("FUR_EINVAL {}", sys::FUR_EINVAL));
-        here.push(format!("FUR_ENOENT {}", sys::FUR_ENOENT));
-        here.push(format!("FUR_EEXIST {}", sys::FUR_EEXIST));
+        here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
+        here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));
         for line in here {
             assert!(there.lines().any(|l| l == line), "C has no '{}'", line);

@@ -18,8 +18,7 @@ pub struct fur_ticket {
 }
 
 pub const FUR_EINVAL: c_int = -1;
-pub const FUR_ENOENT: c_int = -3;
-pub const FUR_EEXIST: c_int = -4;
+pub const FUR_OPEN_OR_CREATE: c_int = 1;
 
 pub const FUR_MAP_HASH: c_int = 1;
 pub const FUR_MAP_ORDERED: c_int = 2;
@@ -30,6 +29,7 @@ pub const FUR_MAP_AT: c_int = 2;
 pub const FUR_MAP_FROM: c_int = 3;
 
 #[repr(C)]
+#[derive(Clone)]
 pub struct fur_options {
     pub size: usize,
     pub heap_bytes: u64,
@@ -40,10 +40,7 @@ pub struct fur_options {
     pub isolation: c_int,
     pub htm: c_int,
     pub pm: c_int,
-    pub pm_latency_ns: u32,
-    pub pm_gap_ns: u32,
-    pub retries: u32,
-    pub no_populate: bool,
+    pub open: c_int,
     pub phase_times: bool,
     pub reader_report_ns: u64,
     pub reader_report: *mut c_void,
@@ -55,6 +52,17 @@ pub struct fur_options {
     pub async_ms: u32,
     pub max_bytes: u64,
     pub debug: u64,
+}
+
+#[repr(C)]
+pub struct fur_info {
+    pub size: usize,
+    pub htm: c_int,
+    pub isolation: c_int,
+    pub pm: c_int,
+    pub htm_reason: [c_char; 160],
+    pub pm_reason: [c_char; 160],
+    pub heap_bytes: u64,
 }
 
 #[repr(C)]
@@ -85,8 +93,12 @@ extern "C" {
     pub fn fur_close(heap: *mut fur_heap) -> c_int;
     pub fn fur_backup(heap: *mut fur_heap, path: *const c_char) -> c_int;
     pub fn fur_grow(heap: *mut fur_heap, bytes: u64) -> c_int;
-    pub fn fur_bytes(heap: *const fur_heap) -> u64;
-    pub fn fur_thread_register(heap: *mut fur_heap, thread: Out<fur_thread>) -> c_int;
+    pub fn fur_get_info(heap: *const fur_heap, info: *mut fur_info) -> c_int;
+    pub fn fur_thread_register(
+        heap: *mut fur_heap,
+        name: *const c_char,
+        thread: Out<fur_thread>,
+    ) -> c_int;
     pub fn fur_begin_ro(thread: *mut fur_thread, ro: Out<fur_ro>) -> c_int;
     pub fn fur_end_ro(ro: *mut fur_ro, ticket: *mut fur_ticket) -> c_int;
     pub fn fur_begin_update(thread: *mut fur_thread, update: Out<fur_update>) -> c_int;
@@ -94,19 +106,16 @@ extern "C" {
     pub fn fur_abort(update: *mut fur_update) -> c_int;
 
     pub fn fur_map_root(
-        heap: *mut fur_heap,
         thread: *mut fur_thread,
         name: *const c_char,
         kind: c_int,
         map: Out<fur_map>,
     ) -> c_int;
     pub fn fur_map_remove_root(
-        heap: *mut fur_heap,
         thread: *mut fur_thread,
         name: *const c_char,
     ) -> c_int;
     pub fn fur_map_destroy_root(
-        heap: *mut fur_heap,
         thread: *mut fur_thread,
         name: *const c_char,
     ) -> c_int;

@@ -113,7 +113,6 @@ fur::Options options()
 	o.ring_slots = 256;
 	o.max_threads = 4;
 	o.pm = FUR_PM_EMULATED;
-	o.pm_latency_ns = FUR_NO_LATENCY;
 	return o;
 }
 
@@ -123,7 +122,7 @@ void work(const std::string &path, Shared &shared, uint64_t seed)
 	try {
 		fur::Heap heap = fur::Heap::open(path, options());
 		fur::Thread self(heap);
-		auto *records = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+		auto *records = static_cast<uint64_t *>(root_at_rest(heap.get(), 0));
 		std::thread([&] { run_short(heap.get(), records, shared, seed); }).detach();
 		for (;;)
 			run_bulk(self, records, shared);
@@ -153,7 +152,7 @@ void check(const std::string &path, const Shared &shared)
 {
 	fur::Heap heap = fur::Heap::open(path, options());
 	fur::Thread self(heap);
-	const auto *word = static_cast<const uint64_t *>(fur_root(heap.get(), 0));
+	const auto *word = static_cast<const uint64_t *>(root_at_rest(heap.get(), 0));
 	const uint64_t most = word[0] / CHANGE;
 	uint64_t added = 0, changes = most;
 	for (uint64_t k = 0; k < RECORDS; k++, word += WORDS) {
@@ -176,7 +175,7 @@ void check(const std::string &path, const Shared &shared)
 		fail("there are " + std::to_string(added) + " short updates, and " +
 		        std::to_string(shared.short_done) + " were acknowledged");
 	alloc_census census;
-	if (alloc_check(fur_base(heap.get()), &census))
+	if (alloc_check(heap_base(heap.get()), &census))
 		fail(fur_errormsg());
 	if (census.blocks != 1)
 		fail(std::to_string(census.blocks) + " blocks instead of one");
@@ -188,7 +187,7 @@ void settle(const std::string &path, Shared &shared)
 {
 	fur::Heap heap = fur::Heap::open(path, options());
 	fur::Thread self(heap);
-	auto *word = static_cast<uint64_t *>(fur_root(heap.get(), 0));
+	auto *word = static_cast<uint64_t *>(root_at_rest(heap.get(), 0));
 	uint64_t added = 0;
 	for (uint64_t k = 0; k < RECORDS; k++) {
 		uint64_t *record = word + k * WORDS;

@@ -85,7 +85,7 @@ protected:
 	static void fill(fur::Heap &heap)
 	{
 		fur::Thread self(heap);
-		auto *at = static_cast<uint8_t *>(fur_root(heap.get(), 0));
+		auto *at = static_cast<uint8_t *>(root_at_rest(heap.get(), 0));
 		const std::string three(BYTES * 100, 3);
 		for (uint64_t k = 0; k < COUNT; k += 100)
 			fur::update(self, [&](fur_update *tx) {
@@ -161,7 +161,7 @@ protected:
 		struct {
 			Arg arg = {1, 0, 30};
 		} given;
-		const fur_extent all = {fur_root(heap.get(), 0), BYTES, COUNT};
+		const fur_extent all = {root_at_rest(heap.get(), 0), BYTES, COUNT};
 		Job job = job_of("add", given.arg, all);
 		job.progress = [](uint64_t, uint64_t, void *) {
 			told.begun++;
@@ -279,7 +279,7 @@ TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheProcessWithOneLin
 		heap_file file;
 		fur::check(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file));
 		offset = file.geometry.heap_offset +
-		         uint64_t(at - static_cast<uint8_t *>(fur_base(heap.get())));
+		         uint64_t(at - static_cast<uint8_t *>(heap_base(heap.get())));
 		heap_close_file(&file);
 	}
 	struct stat st;
@@ -319,7 +319,7 @@ TEST_P(OperatorFaults, AFileThatBecomesShorterMeanwhile_EndsTheProcessWithOneLin
 	        << fur_errormsg();
 	ASSERT_EQ(truncate(path_.c_str(), st.st_size), 0);
 	fur::Heap heap = open(options());
-	const auto *at = static_cast<const uint8_t *>(fur_root(heap.get(), 0));
+	const auto *at = static_cast<const uint8_t *>(root_at_rest(heap.get(), 0));
 	uint64_t changed = 0;
 	while (changed < LEFT && at[changed * BYTES] == 4 + changed % 7)
 		changed++;

@@ -259,7 +259,7 @@ protected:
 	uint64_t blocks_in_use()
 	{
 		alloc_census census;
-		EXPECT_EQ(alloc_check(fur_base(*heap_), &census), 0) << fur_errormsg();
+		EXPECT_EQ(alloc_check(heap_base(*heap_), &census), 0) << fur_errormsg();
 		return census.blocks;
 	}
 	/* One clear error, nothing changed, and the next one works. */

@@ -117,12 +117,12 @@ TEST_P(EachOnADisk, ThatFailsHalfWay_OneClearError_AndWhatWasCommittedStays)
 	/* The update that met the failure may have become durable. */
 	heap_.emplace(open(o));
 	self_.emplace(*heap_);
-	const auto *at = static_cast<const uint8_t *>(fur_root(heap_->get(), 0));
+	const auto *at = static_cast<const uint8_t *>(root_at_rest(heap_->get(), 0));
 	const uint64_t there = changed(at);
 	EXPECT_GE(there, committed);
 	EXPECT_LE(there, committed + 1000) << "more than an update";
 	alloc_census census;
-	EXPECT_EQ(alloc_check(fur_base(*heap_), &census), 0) << fur_errormsg();
+	EXPECT_EQ(alloc_check(heap_base(*heap_), &census), 0) << fur_errormsg();
 	EXPECT_EQ(census.blocks, 1u) << "the results' block";
 }
 
@@ -186,7 +186,7 @@ TEST_P(EachOnADisk, ThatIsFullBefore_OnlyAnOperatorIsRefused_AndNothingChanges)
 	EXPECT_NE(std::string(fur_errormsg()).find(": "), std::string::npos) << fur_errormsg();
 	EXPECT_EQ(each.result.records, 0u);
 	EXPECT_EQ(changed(records_), 0u);
-	EXPECT_EQ(header(fur_base(*heap_))->bulk, 0u);
+	EXPECT_EQ(header(heap_base(*heap_))->bulk, 0u);
 	disk_full = false;
 	EXPECT_EQ(each.run(*self_), 0) << fur_errormsg();
 	EXPECT_EQ(each.result.by_operator, COUNT);

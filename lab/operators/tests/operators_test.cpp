@@ -33,8 +33,7 @@ TEST_P(Operators, AnOperatorChangesRecordsOfEverySizeAndPlace_AndNothingElse)
 		EXPECT_EQ(job.calls, 0u) << "the program mapped records itself";
 		/* From the log, as a replay makes it. */
 		ASSERT_EQ(fur_sync(heap_->get()), 0);
-		fur::update(
-		        *self_, [&](fur_update *tx) { fur_free(tx, fur_root(heap_->get(), 0)); });
+		fur::update(*self_, [&](fur_update *tx) { fur_free(tx, fur_root(tx, 0)); });
 		EXPECT_EQ(blocks_in_use(), 0u);
 	}
 }
@@ -51,7 +50,7 @@ TEST_P(Operators, TheResultIsInTheFile_WhenTheHeapIsOpenedAgain)
 	self_.reset();
 	heap_->close();
 	heap_.emplace(open(software_options()));
-	EXPECT_EQ(memcmp(fur_root(heap_->get(), 0), expected.data(), count * 64), 0);
+	EXPECT_EQ(memcmp(root_at_rest(heap_->get(), 0), expected.data(), count * 64), 0);
 	for (uint64_t k = 0; k < count; k++)
 		ASSERT_EQ(expected[k * 64], k % 3 ? 3 + k % 7 : 1) << k;
 }
@@ -288,12 +287,6 @@ TEST_P(Operators, ACancellation_ChangesNothing)
 	Job job("add", 64, {{at, 64, count}}, {1, 0, 50});
 	job.on_progress([](uint64_t done) { return done == 0; });
 	expect_error(job, FUR_EABORTED, "cancelled by the program's progress()", at, 64 * count);
-	job.on_progress([&](uint64_t done) {
-		if (done)
-			fur_bulk_cancel(heap_->get());
-		return true;
-	});
-	expect_error(job, FUR_EABORTED, "cancelled by fur_bulk_cancel()", at, 64 * count);
 	job.add.to_operator.us = 0;
 	job.progress = nullptr;
 	EXPECT_EQ(job.run(*self_), 0) << fur_errormsg();
@@ -404,7 +397,7 @@ TEST_P(Steps, AProgramAsks_WhenAnUpdateThatIsVisibleHasDrawn_AndIsReplayed)
 		fur::Thread self(heap_->get());
 		result_ = job.run(self);
 	});
-	while (!__atomic_load_n(&header(fur_base(*heap_))->bulk, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&header(heap_base(*heap_))->bulk, __ATOMIC_ACQUIRE))
 		std::this_thread::yield();
 	nondurable_wait_all(&d);
 	nondurable_announce(&d, &update);
@@ -429,18 +422,22 @@ TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 {
 	uint8_t *at = block(64 * STEPS, 3);
 	Job job("any", 64, {{at, 64, STEPS}});
+	std::atomic<bool> cancelled;
+	job.on_progress([&](uint64_t) { return !cancelled; });
 	for (bool asks_again : {false, true}) {
+		cancelled = false;
 		begin(job);
 		ASSERT_TRUE(exchange());
 		ASSERT_TRUE(operate_map(&operate_));
 		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
-		ASSERT_EQ(fur_bulk_cancel(heap_->get()), 0);
+		cancelled = true;
 		EXPECT_EQ(end(), FUR_EABORTED);
 		if (!asks_again) {
 			expect_nothing_stored(offset, bytes);
 			continue;
 		}
 		/* With the block in use again, by a request of another number. */
+		cancelled = false;
 		std::thread next([this, &job] {
 			fur::Thread self(heap_->get());
 			EXPECT_EQ(job.run(self), FUR_EABORTED);
@@ -449,7 +446,7 @@ TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 			std::this_thread::yield();
 		EXPECT_EQ(request()->block, offset) << "the same block";
 		expect_nothing_stored(offset, bytes);
-		ASSERT_EQ(fur_bulk_cancel(heap_->get()), 0);
+		cancelled = true;
 		next.join();
 	}
 	for (uint64_t k = 0; k < 64 * STEPS; k++)
@@ -540,7 +537,7 @@ TEST_P(Steps, AProgramThatOpensTheHeap_EndsAnEarlierRequest)
 	const uint64_t opened = region()->opened;
 	for (enum errand_state left : {ERRAND_ASKED, ERRAND_RUNS}) {
 		uint8_t *at = block(64 * STEPS, 3);
-		const uint64_t offset = uint64_t(at - static_cast<uint8_t *>(fur_base(*heap_)));
+		const uint64_t offset = uint64_t(at - static_cast<uint8_t *>(heap_base(*heap_)));
 		/* Its fields would lead into the living program's records. */
 		const uint64_t number = errand_number(request()->request) + 1;
 		request()->opened = uint32_t(opened - 1);

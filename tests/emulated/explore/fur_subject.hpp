@@ -45,16 +45,17 @@ class Fur
 public:
 	static void make(const Options &o, const std::string &path)
 	{
-		fur_options f = options(o, FUR_HTM_NONE, 0);
+		fur_options f = options(o, FUR_HTM_NONE);
 		fur_heap *heap;
 		must(fur_create(path.c_str(), &f, &heap));
 		must(fur_close(heap));
 	}
 	Fur(const Options &o, const char *path, fur_htm htm, uint32_t retries)
 	{
-		fur_options f = options(o, htm, retries);
+		fur_options f = options(o, htm);
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
+		heap_->htm.retries = retries;
 		/* Few records as there are, let bulk updates pass over them again and again. */
 		if (run.seed % 2)
 			heap_->htm.bulk.commit_may_map = 0;
@@ -70,7 +71,7 @@ public:
 	public:
 		explicit Thread(Fur &fur)
 		{
-			must(fur_thread_register(fur.heap_, &self_));
+			must(fur_thread_register(fur.heap_, nullptr, &self_));
 			run.thread_of[self_->index] = emu_thread();
 		}
 		template <class Body>
@@ -193,7 +194,7 @@ public:
 	};
 	void *root() const
 	{
-		return fur_root(heap_, 0);
+		return root_at_rest(heap_, 0);
 	}
 	void set_root(fur_update *tx, void *p)
 	{
@@ -201,11 +202,11 @@ public:
 	}
 	char *base() const
 	{
-		return static_cast<char *>(fur_base(heap_));
+		return static_cast<char *>(heap_base(heap_));
 	}
 	uint64_t bytes() const
 	{
-		return fur_bytes(heap_);
+		return heap_size(heap_);
 	}
 	/* Replays with this many threads even when there is little to replay. */
 	void replay_with(unsigned threads, unsigned preload, bool batch, unsigned unload_lines)
@@ -218,13 +219,13 @@ public:
 	uint64_t blocks(std::string &wrong) const
 	{
 		alloc_census census;
-		if (alloc_check(fur_base(heap_), &census))
+		if (alloc_check(heap_base(heap_), &census))
 			wrong = std::string("the allocator: ") + fur_errormsg();
 		return census.blocks;
 	}
 	uint64_t unfinished() const
 	{
-		return header(fur_base(heap_))->bulk != 0;
+		return header(heap_base(heap_))->bulk != 0;
 	}
 	static oracle::Becomes becomes(const fur_update *tx)
 	{
@@ -351,7 +352,7 @@ public:
 private:
 	static constexpr uint64_t ADDRESS = UINT64_C(0x300000000000);
 
-	static fur_options options(const Options &o, fur_htm htm, uint32_t retries)
+	static fur_options options(const Options &o, fur_htm htm)
 	{
 		fur_options f;
 		fur_options_init(&f);
@@ -361,10 +362,8 @@ private:
 		f.max_threads = o.threads + 2;
 		f.address = ADDRESS;
 		f.htm = htm;
-		f.retries = retries;
 		f.pm = FUR_PM_EMULATED;
-		f.pm_latency_ns = FUR_NO_LATENCY; /* the machine's own */
-		f.dram_bytes = o.dram ? 1 : 0;    /* a single page exceeds it */
+		f.dram_bytes = o.dram ? 1 : 0; /* a single page exceeds it */
 		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
 		return f;
 	}
@@ -378,8 +377,8 @@ struct Facts<fur_update> {
 		const fur_heap *heap = tx->thread->heap;
 		/* Its loads may defeat a software update, which the machine must see. */
 		if (tx->form.software)
-			return fur_usable_bytes(heap, block);
-		return unseen([=] { return fur_usable_bytes(heap, block); });
+			return usable_at_rest(heap, block);
+		return unseen([=] { return usable_at_rest(heap, block); });
 	}
 	static bool promotes(const fur_update *tx)
 	{
