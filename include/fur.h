@@ -8,28 +8,24 @@
  *    into the heap stay valid when the program restarts, and you may store them in the heap.
  *  - Inside a transaction, read shared data with fur_load() or fur_read(), and write it with
  *    fur_store() or fur_write().  A plain assignment into the heap is not logged: it is lost at the
- *    next open.
- *  - In an update that runs in software, a plain load of the heap finds the old value: the update's
- *    own stores are not in the heap before the commit, and other updates may publish meanwhile.
- *    Test your program with FUR_HTM=none, because hardware hides this mistake.
+ *    next open.  In an update that runs in software, a plain load finds the old value.  Hardware
+ *    hides both mistakes, so test your program with FUR_HTM=none in the environment, and with
+ *    FUR_DEBUG=plain-stores (docs/debugging.md).
  *  - A read-only transaction (fur_begin_ro() to fur_end_ro()) runs as plain loads, outside any
  *    hardware transaction: it has no capacity limit and never aborts.  Updates that overlap it wait
  *    for it before they commit, so do not let it sleep.  fur_options.reader_report tells you which
  *    reader made an update wait.
  *  - The body of an update (fur_begin_update() to fur_commit()) may run several times.  Hardware
  *    may rewind it to fur_begin_update(), and with it all memory that it wrote, as if it had not
- *    run.  Hardware cannot rewind system calls, so an update should make none.  An update that
- *    makes one runs in software.
+ *    run.  Hardware cannot rewind system calls: an update that makes one runs in software.
  *  - Give bodies that may run again without being rewound to fur_update_run().  Without hardware
- *    transactions, the bodies of all other updates run one at a time.
+ *    transactions, only their bodies run at the same time as others.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.  A thread that answers many requests at a time can wait once for many
- *    read-only transactions: see fur_ticket.
+ *    transactions: see fur_ticket.
  *  - A thread has one transaction open at a time, on one heap.  A begin inside it returns
  *    FUR_ENESTED.  Code that its caller may run inside a transaction begins with fur_join_ro() or
  *    fur_join_update(): they join the open transaction, whose own end then decides.
- *  - End every transaction that you begin, even if you leave it because of an error: see "When a
- *    rule is broken" below.
  *
  * VISIBLE AND DURABLE
  *
@@ -43,147 +39,60 @@
  *    fur_close          -                            before return: the heap file alone has
  *                                                    everything, and the log is empty
  *
- * WHICH UPDATE WAITS FOR WHICH
+ * WHICH TRANSACTION WAITS FOR WHICH
  *
- *    An update runs in hardware, or in software if the machine has no hardware transactions or they
- *    keep aborting it.  In software it is serial (fur_begin_update()) or concurrent
- *    (fur_update_run()).
- *
- *                         waits
  *    hardware update      in fur_begin_update(), while software updates store; at its commit, for
- *                         read-only transactions and software bodies that overlap it, or it runs
- *                         in software instead
- *    serial update        in fur_begin_update(), for the serial update before it, and for
- *                         publications; other serial updates wait for it from begin to commit
- *    concurrent update    at its commit, for a serial update that is open, and for publications.
- *                         Bodies run at the same time as each other, also next to a long one.  If
- *                         another update changes a word that the body has loaded, the body runs
- *                         again; after two such defeats the update is serial
+ *                         read-only transactions and software bodies that overlap it
+ *    serial update        (in software, by fur_begin_update()) for the serial update before it, and
+ *                         for publications; other serial updates wait for it from begin to commit
+ *    concurrent update    (in software, by fur_update_run()) at its commit, for an open serial
+ *                         update, and for publications.  If another update changes a word that its
+ *                         body has loaded, the body runs again; after two such defeats it is serial
  *    read-only            only while software updates store, at their commits
  *
- *    Without hardware transactions, a thread whose short updates have met no other transaction for
- *    a while runs them in place: read-only transactions and other updates wait for the whole body.
- *    With more threads than cores, an update without hardware may wait before its body: for an
- *    update that began on the same core, or for a few milliseconds plus a quarter of a millisecond
- *    per waiting thread.
- *    A serial update that sleeps stops all other software updates at their commit, and serial ones
- *    at their begin.  So give long bodies to fur_update_run().
+ *    docs/protocol.md says more ("Who waits for whom").
  *
  * ERRORS
  *
  *    Functions return 0 or a negative FUR_E* code.  fur_strerror() names the code, and
  *    fur_errormsg() describes the calling thread's last failure in full: the file, what is wrong,
- *    what to do.  The library never prints and never exits, unless you ask it to ("Debugging").
- *    When the medium refuses a write, the heap has failed: libfur cannot make anything more on it
- *    durable.  From then on, the functions that begin, commit or end a transaction on it return
- *    FUR_EIO.  With a ticket, fur_wait() does.  A heap also fails when libfur cannot
- *    replay its log; these functions then return the code of that failure (FUR_ENOMEM, FUR_ESYS,
- *    FUR_ECORRUPT).  Close the heap and open it again: fur_open() replays the log.
- *
- * WHEN A RULE IS BROKEN
- *
- *    A transaction that you leave by return or longjmp() stays open, and other threads wait for it.
- *    The next function that begins a transaction on this thread returns FUR_ENESTED, and
- *    fur_thread_unregister() and fur_close() return FUR_EBUSY.  fur_thread_transaction() tells what
- *    is open, and fur_thread_abandon() ends it; so does the end of the thread.  An update is rolled
- *    back then.  The functions of fur.hpp end their transactions even when an exception leaves
- *    them.
- *    fur_join_update() cannot know whether its caller means the update that is open.  If it joins
- *    one that was left open, the inner fur_commit() returns 0 and makes nothing visible or durable.
- *    If a read-only transaction has joined an update and is still open when the update ends, it
- *    ends too; its fur_end_ro() then returns FUR_ENOTX.
+ *    what to do; docs/debugging.md lists them.  The library never prints and never exits, unless
+ *    FUR_DEBUG asks it to.
+ *    When the medium refuses a write, or libfur cannot replay its log, the heap has failed: nothing
+ *    more on it becomes durable.  From then on, functions that begin, commit or end a transaction,
+ *    and fur_wait(), return the code of that failure (FUR_EIO, FUR_ENOMEM, FUR_ESYS, FUR_ECORRUPT).
+ *    Close the heap and open it again: fur_open() replays the log.
  *    Every function that returns a code refuses a NULL heap, registration or transaction, and a
- *    registration that the calling thread does not have: another thread's, or one that has ended.
- *    Functions that end a transaction return FUR_ENOTX then, all others FUR_EINVAL.
- *    libfur does not notice the use of a handle after its heap was closed (only fur_close() returns
- *    FUR_EINVAL), or a store by a thread that has not begun the update.  If you pass a NULL update
- *    to a function that returns nothing, the program crashes.
- *    libfur cannot report some misuse by a result, and finding other misuse would cost time.  If
- *    you build libfur with `meson setup -Dchecks=true`, it checks for such misuse where it can;
- *    when a check fails, libfur prints the misuse and stops the program.
+ *    registration that the calling thread does not have, with FUR_EINVAL, or FUR_ENOTX if it ends a
+ *    transaction.  A function that returns nothing crashes with a NULL update.  libfur does not
+ *    notice the use of a handle after its heap was closed (only fur_close() does), or a store by a
+ *    thread that has not begun the update; a build with `meson setup -Dchecks=true` does.
  *
- * DEBUGGING
+ * A TRANSACTION LEFT OPEN
  *
- *    Two aids find misuse that libfur otherwise cannot tell.  They work on every machine, and cost
- *    nothing while they are off.  Choose them by words in the environment, separated by commas, at
- *    fur_create() or fur_open(); or by fur_options.debug:
+ *    End every transaction that you begin, even if you leave it because of an error.  One that you
+ *    leave by return or longjmp() stays open, and other threads wait for it.  The next begin on the
+ *    thread returns FUR_ENESTED; fur_thread_unregister() and fur_close() return FUR_EBUSY.
+ *    fur_thread_transaction() tells what is open.  fur_thread_abandon(), or the end of the thread,
+ *    rolls it back.  But fur_join_update() cannot know that its caller means another update: if it
+ *    joins one that was left open, the inner fur_commit() returns 0 and makes nothing visible.
  *
- *        FUR_DEBUG=plain-stores,double-free ./program
+ * FORK AND CANCELLATION
  *
- *    plain-stores   finds an assignment into the heap that libfur does not log, inside a
- *                   transaction or outside.  The heap is mapped without the right to write, and
- *                   libfur stores through a second mapping of the same pages.  So a plain store
- *                   traps, and libfur writes a message to stderr and to fur_options.log: the
- *                   address, the block, the thread, and the place in the program.  Then it calls
- *                   abort().  libfur calls fur_options.log inside a signal handler then, perhaps
- *                   while the thread has a transaction open.
- *                   A system call that would write into the heap, such as read(), fails with
- *                   EFAULT instead.
- *                   Updates run in software.  The whole heap, as far as it is not zero, is copied
- *                   to memory at the open, and fur_options.dram_bytes has no effect.
- *                   libfur's handler for SIGSEGV passes each fault outside such heaps on to the
- *                   handler that was there when the first such heap was opened.  A program that
- *                   installs its own later must call the one that it replaces.
- *                   In a child of fork(), the copy of the heap is the parent's memory: the child
- *                   sees all that the parent stores later.
- *    continue       with plain-stores: report each place in the program once, and let it go on.
- *                   The store then does what it does without the aid.  It makes its page writable
- *                   until an update ends; other plain stores to that page pass unnoticed meanwhile.
- *    double-free    fur_free() of a small block looks through the free blocks of all threads.  So
- *                   it refuses every block that is free, with FUR_EFREE.  That takes time for each
- *                   free block of the size, and more updates conflict.
- *
- *    AddressSanitizer and valgrind report each use of memory in the heap that is in no block: of a
- *    block that was freed, of memory that was never allocated, and beyond a block if the next one
- *    is not in use.  The program or libfur must be built with AddressSanitizer, or run under
- *    valgrind (and libfur be built where valgrind/memcheck.h is); and the heap must have no
- *    hardware transactions (FUR_HTM=none).
- *    A block is hidden from the moment at which the update that freed it becomes visible, but for
- *    its first 8 bytes (16 in heaps of the first format); a block of more than 16 KiB is hidden
- *    whole.  No reader can still see it then.  A software body that began earlier may: if it loads
- *    from the block, it runs again, and nothing is reported.  The fur_alloc() that returns the
- *    block makes all of its fur_usable_bytes() usable again.
- *    A fur_free() in an update that fails hides nothing.  A block that was allocated in an update
- *    that fails is not hidden until it is freed again.  When a heap is opened, the memory that is
- *    in no chunk of blocks is hidden; blocks that were freed before are not.
- *
- *    docs/debugging.md shows what they print, and lists causes and remedies of every error code.
- *
- * CANCELLATION
- *
- *    No function of libfur is a cancellation point, and neither is anything that
- *    fur_options.reader_report or fur_options.log calls.  A thread that is cancelled elsewhere
- *    inside a transaction rolls it back: see fur_thread_register().  Asynchronous cancellation
- *    (PTHREAD_CANCEL_ASYNCHRONOUS) must be off while a function of libfur runs, and while a
- *    transaction is open.
- *
- * FORK
- *
- *    A child of fork() has a copy of each heap that its parent has open.  In the child, every
- *    function that returns a code returns FUR_EFORK for the copy, even for a transaction that was
- *    open at the fork, and stores do nothing.  Only fur_close() works: it frees the copy and leaves
- *    the file alone.  The child may open other heaps.
- *    The parent's heap counts as open until the child closes its copy, even if the parent has
- *    closed the heap or is dead.  So close the copy, or call exec or _exit().
- *    The child can read the copy, but it is not a snapshot.  A page that the parent had not written
- *    to before the fork is the file's page: the child sees what the parent's replay later writes to
- *    it.  The child also sees the stores of an update that was open at the fork.
- *    libfur notices a fork by pthread_atfork() handlers, which _Fork() and clone() do not run.
- *    After these two, only fur_close(), and fur_thread_register() by a thread that is not
- *    registered yet, notice that the process is a child; begin no transaction there.  A child that
- *    a signal handler creates must not return from the handler.
+ *    In a child of fork(), every function that returns a code returns FUR_EFORK for the parent's
+ *    heaps; only fur_close() works, and leaves the file alone.  The child may open other heaps.
+ *    No function of libfur is a cancellation point.  A thread that is cancelled elsewhere inside a
+ *    transaction rolls it back.  Asynchronous cancellation must be off in functions of libfur and
+ *    in transactions (docs/designing.md, "Child processes and cancellation").
  *
  * STRUCTS THAT GROW
  *
- *    Later releases may add fields to the end of struct fur_options, fur_info and fur_stats.  The
- *    field `size` tells how long the caller's struct is: set it to sizeof.  For a size smaller than
- *    the struct's in the first release, or larger than 4096, functions return FUR_EINVAL.
- *    If the caller's struct is shorter than the library's, missing options have their default, and
- *    the library does not return the missing results.
- *    If the caller's struct is longer, the options that the library does not know must be zero;
- *    otherwise the function returns FUR_EINVAL.  The library sets results that it does not know to
- *    zero.  On return, `size` of fur_info and fur_stats tells how many bytes the library has filled
- *    in.
+ *    Later releases may add fields to the end of the structs that have a field `size`.  Set it to
+ *    sizeof.  If the caller's struct is shorter than the library's, missing options have their
+ *    default, and missing results are not returned.  If it is longer, options that the library does
+ *    not know must be zero, and it sets results that it does not know to zero.  On return, `size`
+ *    of a result tells how many bytes the library has filled in.  Errors: FUR_EINVAL for a size
+ *    smaller than the struct's in the first release, or larger than 4096.
  */
 #ifndef FUR_H
 #define FUR_H
@@ -309,23 +218,15 @@ struct fur_reader_report {
 	const char *name;   /* as the reader gave it to fur_thread_register(), or NULL */
 };
 
-/* What a thread has open on a heap: see fur_thread_transaction(). */
-enum fur_transaction {
-	FUR_TRANSACTION_NONE,
-	FUR_TRANSACTION_READ_ONLY,
-	FUR_TRANSACTION_UPDATE, /* perhaps with a read-only transaction that has joined it */
-};
-
 /* The first argument of fur_options.log. */
 enum fur_log_level {
 	FUR_LOG_INFO,    /* as it should be */
 	FUR_LOG_WARNING, /* transactions go on; an operator may want to act */
-	/* The heap has failed, or FUR_DEBUG_PLAIN_STORES is about to abort the program */
-	FUR_LOG_ERROR,
+	FUR_LOG_ERROR,   /* the heap has failed, or FUR_DEBUG_PLAIN_STORES aborts the program */
 };
 
-/* Debugging aids, for fur_options.debug: "Debugging", above.  The words in brackets name them in
- * FUR_DEBUG. */
+/* Debugging aids, for fur_options.debug: docs/debugging.md.  The words in brackets name them in
+ * FUR_DEBUG.  They work on every machine, and cost nothing while they are off. */
 enum fur_debug {
 	/* [plain-stores] Find plain stores into the heap, which libfur does not log */
 	FUR_DEBUG_PLAIN_STORES = 1,
@@ -335,22 +236,20 @@ enum fur_debug {
 	FUR_DEBUG_DOUBLE_FREE = 4
 };
 
-/* Options for fur_create() and fur_open().  Start from fur_options_init(); zero always means the
- * default. */
+/* Options for fur_create() and fur_open(), after fur_options_init().  Zero means the default. */
 struct fur_options {
-	/* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow", above */
+	/* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow" */
 	size_t size;
 
 	/* Fixed when the heap is made; fur_open() takes them from the file. */
 	/* The heap itself, allocator included; default 64 MiB.  With max_bytes: its first size */
 	uint64_t heap_bytes;
 	/* Redo log of each thread, a power of two; default 1 MiB.  It bounds what one update can
-	 * write.  An update that finds its log full replays a part of all logs; with SYNC all of
-	 * them, which may take tenths of a second for logs of 1 MiB, and less for small ones. */
+	 * write.  An update that finds its log full waits for a replay */
 	uint64_t log_bytes;
 	/* Durability markers, a power of two; default 32768.  They bound the number of updates
-	 * between replays.  A replay takes several syncs of the disk: with FUR_PM_SYNC and more
-	 * than a million asynchronous updates per second (fur_ticket), use 131072. */
+	 * between replays.  With FUR_PM_SYNC and more than a million asynchronous updates per
+	 * second (fur_ticket), use 131072 */
 	uint64_t ring_slots;
 	uint32_t max_threads; /* threads registered at one time; default 64, at most 1024 */
 	/* Where libfur maps the heap, a multiple of 64 KiB from 4 GiB on; default: libfur chooses.
@@ -373,12 +272,10 @@ struct fur_options {
 	void (*reader_report)(const struct fur_reader_report *report, void *arg);
 	void *reader_report_arg;
 
-	/* For heaps larger than memory.  This process has a private copy in DRAM of each heap page
-	 * that it has written to.  When the copies exceed this many bytes, libfur brings the file
-	 * up to date and hands the copies back to the kernel; transactions wait meanwhile, a few
-	 * milliseconds.  The limit is soft: between two checks each thread may exceed it by about
-	 * one eighth.  A hardware update that stores to a page without a copy aborts and fetches
-	 * it.  Default 0: no limit, and with HTM libfur copies all pages at the open. */
+	/* For heaps larger than memory: when this process's private copies of the pages that it
+	 * has written to exceed this many bytes, libfur brings the file up to date and hands the
+	 * copies back to the kernel; transactions wait meanwhile, a few milliseconds.  The limit is
+	 * soft.  Default 0: no limit, and with HTM libfur copies all pages at the open */
 	uint64_t dram_bytes;
 
 	/* fur_create: the new file's permission bits, whatever the umask; default 0600.  A program
@@ -386,33 +283,23 @@ struct fur_options {
 	 * being opened: see SECURITY.md. */
 	uint32_t file_mode;
 
-	/* Report rare events that an operator wants to know: at the open, the back end and the
-	 * persistence domain, why libfur chose them, and a recovery; later, that the heap has
-	 * failed, that a fur-replayer has died or does not answer, and that a reader has made an
-	 * update wait for reader_report_ns.  `message` is one line without the file's name, valid
-	 * during the call.
-	 * libfur calls it in fur_create() and fur_open() before they return, in fur_close(), and
-	 * when an update has ended: outside hardware transactions, holding no lock that another
-	 * transaction waits for, with cancellation off.  So an event that happens inside an update
-	 * is reported when that update, or another one, ends.  (reader_report reports a reader
-	 * while an update still waits for it.)  Several threads may call it at a time.  It must not
-	 * use this heap, and must return: no longjmp(), no exception, no pthread_exit(). */
+	/* Report rare events that an operator wants to know: how libfur runs the heap, and why; a
+	 * recovery; that the heap has failed, that a fur-replayer has died or does not answer, and
+	 * that a reader has made an update wait for reader_report_ns.  `message` is one line without
+	 * the file's name, valid during the call.  libfur calls it in fur_create(), fur_open(),
+	 * fur_close(), and at the end of an update, perhaps in several threads at a time, under the
+	 * rules of reader_report */
 	void (*log)(enum fur_log_level level, const char *message, void *arg);
 	void *log_arg;
 
 	/* In milliseconds: roughly how long an update that ends with a ticket may remain
-	 * volatile.  One thread of libfur makes such updates durable, and another replays before
-	 * the ring is full; the first such commit starts both.  Default 10 */
+	 * volatile.  The first such commit starts two threads of libfur.  Default 10 */
 	uint32_t async_ms;
 
-	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  libfur reserves
-	 * addresses for it, and as many again for the file's mapping, but no disk and no memory:
-	 * the file has a hole above the heap's size now (`ls -l` shows the largest size, `du` the
-	 * real one).  The allocator's tables also have room for it; they come on top of heap_bytes,
-	 * 1/1024 of max_bytes, likewise as a hole.  The file records the size; fur-resize can raise
-	 * it later, as far as the tables find free memory next to them.
-	 * The heap grows by itself before it is full, in steps that double it or add 256 MiB, by a
-	 * thread of libfur's own; and by fur_grow(). */
+	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  Its price is
+	 * addresses, and 1/1024 of it in the heap for tables; but no disk and no memory: the file
+	 * has a hole there.  fur-resize can raise it later.  A thread of libfur's lets the heap grow
+	 * before it is full, in steps that double it or add 256 MiB; so does fur_grow() */
 	uint64_t max_bytes;
 
 	/* Debugging aids: FUR_DEBUG_*, or'ed; default none.  FUR_DEBUG in the environment adds to
@@ -420,8 +307,7 @@ struct fur_options {
 	uint64_t debug;
 };
 
-/* fur_options_init - set every option to its default.  The header defines it, because the library
- * may be newer and have a longer struct. */
+/* fur_options_init - set every option to its default. */
 static inline void fur_options_init(struct fur_options *options)
 {
 	memset(options, 0, sizeof *options);
@@ -472,12 +358,10 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * closed heap, which any process can open; it has the same address as the original, so one process
  * cannot have both open.
  * The copy contains every update that was durable when fur_backup() was called, perhaps later ones,
- * and each with all updates from which it has read.  It belongs to the user of the process, and has
- * the original's mode; but the group gets no permission if it is another one than the original's,
- * or if the original has an access control list.  Updates are never stopped.  One that needs
- * room in the log waits until a piece of 128 KiB is copied, and the replay then writes to both
- * files.  Meanwhile a fur-replayer beside the program does not replay, and recovers nothing.  The
- * heap must stay open until the call returns.
+ * and each with all updates from which it has read.  It has the original's mode; but the group gets
+ * no permission if it is another one than the original's, or if the original has an access control
+ * list.  Updates go on; one that needs room in the log waits until a piece of 128 KiB is copied.
+ * Meanwhile a fur-replayer beside the program does not replay.  The heap must stay open.
  * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
  *          system without nameless files: a file PATH.XXXXXX).
  * Errors:  FUR_ENESTED inside a transaction, for which updates would wait all the time; FUR_EEXIST;
@@ -500,43 +384,15 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  * fur_close() frees the copy.  Updates are refused with FUR_EREADONLY; a plain store into the heap
  * ends the process (SIGSEGV).  A process cannot have both the heap and its copy open, nor two
  * copies: they have the same address.
- * While it copies, it has the right to replay, for which the process needs permission to write the
- * file.  Updates go on.  One that needs room in the log waits until a piece of 128 KiB is copied
- * and the log is replayed; a program that opens the heap meanwhile waits for the copy, for up to
- * ten seconds.  If the copying process is stopped (SIGSTOP), these waits last until it goes on or
- * ends.
+ * It needs permission to write the file.  While it copies, updates go on; one that needs room in the
+ * log waits until a piece of 128 KiB is copied and the log is replayed, and a program that opens the
+ * heap waits for the copy, for up to ten seconds.
  * Errors: those of fur_open(), except FUR_EBUSY: a replayer does not yield for ten seconds, or the
  *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
  *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which also applies
  *         to the copy.  *heap is NULL then, and the file is as it was. */
 FUR_API FUR_MUST_USE int fur_open_copy(
         const char *path, const struct fur_options *options, fur_heap **heap);
-
-/* fur_scan - run scan(copy, arg) in a child process, on a copy of the heap as of one instant, and
- * set *result to what it returns.  For reads that take long or sleep: no update waits for them.
- * The copy is made as by fur_open_copy(), and the same functions work on it.  It contains
- * every update whose fur_commit() had returned when fur_scan() was called.  All that it contains is
- * durable, so the scan may publish what it reads.
- * The calling thread waits until the scan has returned.  Other threads go on; while the copy is
- * made, one that needs room in the log waits as for fur_backup().  To go on as well, call
- * fur_scan() in a thread of its own.  The heap must stay open until fur_scan() returns.
- * The child is made by fork().  It has copies of the program's memory and descriptors, and only the
- * calling thread: a mutex that another thread holds stays locked there.  glibc's malloc() works.
- * `heap` is closed in the child, and the copy lies at its address.  What the scan writes to memory
- * stays in the child, unless the memory is shared (MAP_SHARED): return larger results through that,
- * or through a pipe.  The child ends by _exit(): flush what the scan has printed.  It is killed if
- * the calling thread's process ends.
- * The scan registers its thread with the copy and begins read-only transactions, as readers of a
- * heap do; it may also load from the copy without them, because nothing changes it.
- * The child takes the memory for the copy.  Where memory is short, as in a container with a limit,
- * the kernel ends the child before other processes, and fur_scan() returns FUR_ESYS.
- * Errors:  FUR_ENESTED inside a transaction; FUR_EBUSY (another thread is making a copy; a replayer
- *          does not yield for ten seconds); FUR_ENOMEM or FUR_ENOSPC, as for fur_open_copy();
- *          FUR_ESYS (no process could be made, or it ended before the scan returned); FUR_EINVAL;
- *          FUR_EFORK; FUR_EIO, or the code for which the heap has failed.  *result is as it was
- *          then, and so is the heap. */
-FUR_API FUR_MUST_USE int fur_scan(
-        fur_heap *heap, int (*scan)(fur_heap *copy, void *arg), void *arg, int *result);
 
 /* fur_grow - let the heap grow to at least `bytes`, while transactions go on: in this process, and
  * with a fur-replayer or fur-info at work.  It does nothing if the heap is already that large.  The
@@ -548,45 +404,6 @@ FUR_API FUR_MUST_USE int fur_scan(
  *          was, and good); FUR_EFORK; FUR_EIO, or the code for which the heap has failed.
  * Units:   bytes, the allocator's structures included; rounded up to 64 KiB. */
 FUR_API FUR_MUST_USE int fur_grow(fur_heap *heap, uint64_t bytes);
-
-/* What is running, and why. */
-struct fur_info {
-	size_t size; /* sizeof(struct fur_info), set by the caller: "Structs that grow", above */
-	enum fur_htm htm;
-	/* The isolation that transactions get, which may be stronger than the one asked for */
-	enum fur_isolation isolation;
-	enum fur_pm pm;
-	char htm_reason[160]; /* why this back end */
-	char pm_reason[160];  /* why this domain, and what it does not survive */
-	uint64_t heap_bytes, log_bytes, ring_slots, address; /* heap_bytes: now */
-	uint32_t max_threads;
-	/* The work that fur_open() had to do. */
-	bool recovered;            /* the heap had not been closed */
-	uint64_t replayed_updates; /* updates replayed then */
-	uint64_t replayed_entries; /* their redo-log entries */
-	uint64_t replay_ns;
-	uint64_t corrected_updates; /* of them, those in which libfur corrected a wrong byte */
-	uint64_t max_bytes;         /* up to which the heap may grow; heap_bytes: it does not */
-};
-
-/* fur_get_info - which back end, isolation and persistence libfur has chosen, and what fur_open()
- * had to do.  Set info->size first.
- * Errors: FUR_EINVAL (NULL, or info->size); FUR_EFORK. */
-FUR_API FUR_MUST_USE int fur_get_info(const fur_heap *heap, struct fur_info *info);
-
-/* What a number names, for fur_name(). */
-enum fur_name_of {
-	FUR_NAME_HTM,       /* enum fur_htm: the word that FUR_HTM in the environment takes */
-	FUR_NAME_PM,        /* enum fur_pm: the word that FUR_PM in the environment takes */
-	FUR_NAME_ISOLATION, /* enum fur_isolation */
-	FUR_NAME_LOG_LEVEL, /* enum fur_log_level */
-	FUR_NAME_ABORT,     /* enum fur_abort_cause */
-	FUR_NAME_PHASE      /* enum fur_phase */
-};
-
-/* fur_name - the name of a value of an enum, one word.
- * Returns: a constant string; "?" for a value that the library does not know. */
-FUR_API const char *fur_name(enum fur_name_of of, int value);
 
 /* ----------------------------------------------------------------- threads */
 
@@ -606,20 +423,10 @@ FUR_API FUR_MUST_USE int fur_thread_register(
  *         registration; FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
 
-/* fur_thread_transaction - has the calling thread a transaction open on the heap of this
- * registration, and which?  It is for code that must not trust its own records, because a signal or
- * an exception may have interrupted it between a begin or an end and the record: for bindings of
- * other languages, for example.  It also works if the heap has failed.
- * Returns: one of enum fur_transaction: 0 if none is open.
- * Errors:  FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK: in a child
- *          of fork() none is open. */
-FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
-
 /* fur_thread_abandon - end whatever transaction the calling thread has open on the heap of this
  * registration, with all that have joined it: roll an update back, and end a read-only transaction.
- * Without one it does nothing.  It is for a transaction whose handle is lost, because the code that
- * had begun it was left by return or longjmp().  An update in a hardware transaction runs once more
- * first, as for fur_abort().
+ * It is for a transaction that was left by return or longjmp().  An update in a hardware transaction
+ * runs once more first, as for fur_abort().
  * Errors: FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK.  A heap that
  *         has failed is no error. */
 FUR_API FUR_MUST_USE int fur_thread_abandon(fur_thread *thread);
@@ -632,7 +439,7 @@ FUR_API uint32_t fur_thread_index(const fur_thread *thread);
 /* ------------------------------------------------------------ transactions */
 
 /* fur_begin_ro - begin a read-only transaction.
- * Waits only while updates store with readers shut out: "Which update waits for which", above.
+ * Waits only while updates store with readers shut out.
  * Errors: FUR_ENESTED with a transaction open on this thread, on this heap (end it, or join it with
  *         fur_join_ro()) or on another: two threads that read two heaps in opposite order could
  *         wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the
@@ -673,8 +480,6 @@ FUR_API FUR_MUST_USE int fur_end_ro(fur_ro *ro, fur_ticket *ticket_or_null);
  * Any thread that is registered with the ticket's heap may wait, in any order, and as often as it
  * likes.  Pass a ticket to another thread as you would pass other data: with a mutex, or with an
  * atomic store (release) and load (acquire).
- * Once it has returned 0 for a ticket to the ticket's own thread, it returns 0 at once for that
- * ticket and for all earlier ones.
  * Durable: before return, what those transactions have read and written.
  * Waits:   for the updates that are visible and not yet durable when it is called; never for a
  *          transaction that is open.  If some of them are waiting for the next flush, it flushes.
@@ -705,7 +510,7 @@ FUR_API FUR_MUST_USE int fur_join_update(fur_thread *thread, fur_update **update
 
 /* How fur_update_run() runs a body, if not by default.  Zero means the default. */
 struct fur_run {
-	size_t size; /* sizeof(struct fur_run), set by the caller: "Structs that grow", above */
+	size_t size; /* sizeof(struct fur_run), set by the caller: "Structs that grow" */
 	/* Not NULL: do not wait until the update is durable, and set *ticket, as fur_commit() */
 	fur_ticket *ticket;
 	/* Not NULL: libfur calls it to leave a defeated body, in place of longjmp().  It must not
@@ -719,11 +524,9 @@ struct fur_run {
  * middle of any function of this header, by longjmp(), and call it again: the heap is then as if it
  * had not run, but private memory keeps what it wrote.  So the body sets its private variables anew
  * in each run, and holds no lock and no malloc()ed memory while it calls libfur.  In exchange,
- * several such updates run at a time on a machine without hardware transactions: see "Which update
- * waits for which", above.
- * The body may end the update with fur_abort(); then it must return.
- * Do not leave the body by longjmp() or by an exception: the update would stay open.  In C++, use
- * fur::update(thread, fur::rerun, body), which exceptions may leave.
+ * several such updates run at a time on a machine without hardware transactions.
+ * The body may end the update with fur_abort(); then it must return.  If it is left by longjmp() or
+ * an exception, the update stays open: in C++, use fur::update(thread, fur::rerun, body).
  * `how` may be NULL.
  * Visible, Durable: as fur_commit(), with or without a ticket.
  * Errors:   those of fur_begin_update() and fur_commit(); FUR_EABORTED after fur_abort();
@@ -737,9 +540,8 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * heap, or for about fur_options.async_ms.  So let nothing leave the process before that which
  * follows from the update.  Whatever a failure loses, the rest is closed: an update that survives
  * has all that it has read from with it, and every update that its thread had committed before it.
- * Any transaction that ends without a ticket waits for all updates that are visible, so it flushes
- * if some are not durable.  Next to asynchronous updates, end read-only transactions with tickets.
- * In a file of version 1, and if memory for the flushes is short, it waits in any case.
+ * A transaction that ends without a ticket waits for all visible updates.  So next to asynchronous
+ * updates, end read-only transactions with tickets.
  * Visible:  atomically, before return.
  * Durable:  before return, with everything it read.  With a ticket: after fur_wait(), fur_sync() or
  *           fur_close(), or after some async_ms.
@@ -819,24 +621,18 @@ FUR_API void fur_promote(fur_update *update, void *at);
  *          FUR_ENOSPC; the heap stays good, and the update can be run again.
  *
  * Fresh memory: an update that runs in software does not log its stores to a block of more than
- * 16 KiB that it has allocated itself.  Its commit writes the block to the file, and so the block
- * may be larger than the log.  Filling a table takes one update, not many.  To be sure of that
- * whatever the log contains, allocate more than an eighth of fur_options.log_bytes, before the
- * update frees anything.  libfur may then wait for a replay, and, in fur_update_run(), run the body
- * again while no other update runs.
+ * 16 KiB that it has allocated itself, and so the block may be larger than the log
+ * (docs/designing.md).  To be sure of that whatever the log contains, allocate more than an eighth
+ * of fur_options.log_bytes, before the update frees anything.
  *
  * Up to 16 KiB, a block has one of 36 sizes, and lies among others of its size in a chunk of
- * 64 KiB.  A larger block is a run of chunks.  A chunk that has no block in use can serve any size,
- * mostly at once.  If its size has few blocks in a chunk, or threads have some of its blocks in
- * stock, it serves another size only when fur_alloc() would otherwise return NULL.  Such a call
- * looks through the stocks of all threads and logs up to three quarters of fur_options.log_bytes.
- * With logs of a few KiB that may not suffice, above all for a long run; fur_alloc() then returns
- * NULL. */
+ * 64 KiB.  A larger block is a run of chunks.  A chunk without a block in use can serve any size.
+ * When the heap is full, fur_alloc() first gathers the free blocks that threads keep in stock: it
+ * logs up to three quarters of fur_options.log_bytes, for which a few KiB may not suffice. */
 FUR_API void *fur_alloc(fur_update *update, size_t bytes);
 
-/* The alignment that gives a block cache lines of its own on every machine that libfur knows.  It
- * is POWER's line.  On x86 lines have 64 bytes, but the processor also fetches the other half of an
- * aligned 128. */
+/* The alignment that gives a block cache lines of its own on every machine that libfur knows:
+ * POWER's line, and two lines of x86, whose processors fetch both. */
 #define FUR_CACHE_LINE 128
 
 /* The largest alignment of fur_alloc_aligned(). */
@@ -848,9 +644,7 @@ FUR_API void *fur_alloc(fur_update *update, size_t bytes);
  * With an alignment of FUR_CACHE_LINE or more, the block shares no cache line with another block or
  * with the allocator's own data; the rest of its last line stays unused.
  * Use it for a record that some threads load while others store to the record next to it, such as a
- * node of a tree.  Hardware tracks lines: a store to one record aborts the updates that have
- * loaded another record of the same line; a load, even by a read-only transaction, aborts an update
- * that has stored to the line.
+ * node of a tree: hardware finds conflicts by lines.
  * Price:  libfur rounds `bytes` up to a multiple of `alignment`, and then to the next size: with
  *         FUR_CACHE_LINE, a record of 40 bytes takes 128 instead of 48.  fur_usable_bytes() returns
  *         the size.  Use fur_alloc() for small records that are rarely stored to.
@@ -862,110 +656,19 @@ FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignme
  * failed, fur_free() does nothing.
  * Crash:  part of the update, as fur_alloc().
  * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
- *         small block that was never allocated, unless another thread has it in stock; for a run
- *         of chunks that is already free; and for the block that this thread freed last.  libfur
- *         does not notice other blocks that are already free: two calls of fur_alloc() may then
- *         return the same block.  FUR_DEBUG=double-free finds each of them ("Debugging", above),
- *         and fur-check finds such damage later. */
+ *         small block that was never allocated; for a run of chunks that is already free; and for
+ *         the block that this thread freed last.  libfur does not notice other blocks that are
+ *         already free, and two calls of fur_alloc() may then return the same block:
+ *         FUR_DEBUG=double-free finds each, and fur-check finds such damage later. */
 FUR_API void fur_free(fur_update *update, void *memory);
-
-/* fur_usable_bytes - size_t fur_usable_bytes(tx, const void *memory): the actual size of the block at
- * an address, whether or not the block is allocated.  `tx` is a fur_ro * or a fur_update *.
- * Returns: 0 for an address at which no block can begin. */
 
 /* Roots: FUR_ROOTS words through which a program finds its data after an open. */
 #define FUR_ROOTS 64
-
-/* fur_root - void *fur_root(tx, unsigned index): read a root, as fur_load() reads a word.
- * Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS. */
 
 /* fur_set_root - store a root, as fur_store() does.
  * Visible, Durable: with fur_commit().
  * Errors: the commit fails with FUR_ERANGE for an index that is not below FUR_ROOTS. */
 FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value);
-
-/* -------------------------------------------------------------- statistics */
-
-enum fur_abort_cause {
-	/* Another transaction accessed a line of this one.  Where hardware does not tell the two
-	 * apart, also any other access */
-	FUR_ABORT_CONFLICT,
-	FUR_ABORT_PLAIN,    /* an access outside transactions, mostly a reader's (POWER) */
-	FUR_ABORT_CAPACITY, /* more lines than the hardware tracks */
-	FUR_ABORT_LOCK,     /* a software update was publishing, or one ran in place */
-	FUR_ABORT_READER,   /* a reader took longer than the hardware transaction could wait */
-	FUR_ABORT_FULL,     /* redo log or ring full: libfur made room and ran the update again */
-	/* No cause given: an interrupt, a page fault, a forbidden instruction */
-	FUR_ABORT_FAULT,
-	FUR_ABORT_USER, /* fur_abort(), or an error that rolled the update back */
-	FUR_ABORT_CAUSES
-};
-
-enum fur_phase {
-	FUR_PHASE_BODY,       /* from begin to commit, attempts that aborted included */
-	FUR_PHASE_ISOLATION,  /* waiting for readers: the isolation wait, or a publication's */
-	FUR_PHASE_LOG,        /* preparing the redo log: copies, checksums, drawing the durTS */
-	FUR_PHASE_FLUSH,      /* write-backs of log and marker, and the fence */
-	FUR_PHASE_DURABILITY, /* durability wait of updates */
-	FUR_PHASE_RO_BODY,    /* read-only transactions, begin to end */
-	FUR_PHASE_RO_WAIT,    /* durability wait of read-only transactions */
-	FUR_PHASE_LOCK,       /* waiting for the publication turn; in place, for readers too */
-	FUR_PHASE_ROOM,       /* waiting for a slot of the ring, replay included */
-	FUR_PHASES
-};
-
-struct fur_stats {
-	size_t size; /* sizeof(struct fur_stats), set by the caller: "Structs that grow", above */
-	uint64_t ro_commits;
-	uint64_t update_commits; /* of them: */
-	uint64_t lock_commits;   /*   that shut readers out: to publish, or in place */
-	uint64_t empty_commits;  /*   that wrote nothing */
-	uint64_t aborts[FUR_ABORT_CAUSES];
-	uint64_t phase_ns[FUR_PHASES]; /* sums; with fur_options.phase_times */
-	uint64_t replays;              /* how often replay made room */
-	uint64_t replayed_updates;
-	uint64_t long_readers;      /* readers that made an update wait for reader_report_ns */
-	uint64_t longest_reader_ns; /* the longest such wait */
-	uint64_t threads;           /* registered now */
-	uint64_t log_entries;       /* redo-log entries of committed updates */
-	/* With fur_options.dram_bytes: how often libfur handed private copies of pages back, and
-	 * how many bytes in all */
-	uint64_t times_handed_back;
-	uint64_t bytes_handed_back;
-	/* Of update_commits: concurrent updates in software, and serial ones */
-	uint64_t software_commits;
-	uint64_t serial_commits;
-	/* How often a concurrent body had to run again, because another update had changed a word
-	 * that it had loaded */
-	uint64_t defeats;
-
-	/* How full the heap is at this moment.  Ring and logs: with updates that are not replayed
-	 * yet, counted in slots, and in bytes of the log that has the most; where one is full, an
-	 * update replays, or waits for a replay.  Space: chunks of 64 KiB that serve one size of
-	 * block, or are a part of a larger block; fur_alloc() serves any size from the others */
-	uint64_t ring_used_slots, ring_slots;
-	uint64_t fullest_log_bytes, log_bytes;
-	uint64_t space_used_bytes, space_bytes;
-	/* Read-only transactions that are active at this moment, and the age of the oldest.  A
-	 * reader does not record when it begins.  fur_get_stats() remembers which readers it has
-	 * found, and when, so the age is a lower bound: the time since the call that found this
-	 * reader first, and 0 at that call.  Poll once a second, and the age is less than a second
-	 * too small.  On POWER with FUR_SNAPSHOT, the body of an update in hardware counts too */
-	uint64_t readers, oldest_reader_ns;
-	/* Of update_commits: those that ended with a ticket */
-	uint64_t async_commits;
-	/* fur_bulk_run(): commits, one for each call with FUR_BULK_WHOLE and one for every few
-	 * thousand records with FUR_BULK_EACH; the records that they have changed; and the records
-	 * that they mapped once more because other updates had stored to them meanwhile */
-	uint64_t bulk_commits, bulk_records, bulk_again;
-};
-
-/* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.
- * Approximate while transactions run.  Set stats->size first.
- * It takes no lock for which a transaction waits.  It looks at the slots of the ring that are in
- * use, and at each chunk of the heap: milliseconds for a million slots, or for a heap of 64 GiB.
- * Errors: FUR_EINVAL (NULL, or stats->size); FUR_EFORK. */
-FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *stats);
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -985,8 +688,16 @@ FUR_API FUR_MUST_USE int fur_get_stats(const fur_heap *heap, struct fur_stats *s
  *     Errors: outside the heap nothing is stored, and the commit fails with FUR_ERANGE.
  *
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
- *     `tx` as for fur_load.  Its counterpart is fur_write(). */
+ *     `tx` as for fur_load.  Its counterpart is fur_write().
+ *
+ * fur_root - void *fur_root(tx, unsigned index): read a root, as fur_load() reads a word.
+ *     Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS.
+ *
+ * fur_usable_bytes - size_t fur_usable_bytes(tx, const void *memory): the actual size of the block
+ *     at an address, whether or not the block is allocated.  `tx` as for fur_load.
+ *     Returns: 0 for an address at which no block can begin. */
 
 #include "fur/detail.h"
+#include "fur/info.h"
 
 #endif /* FUR_H */

@@ -26,6 +26,7 @@
 #endif
 
 #include <fur.h>
+#include <fur_scan.h>
 
 #include <exception>
 #include <optional>

@@ -14,6 +14,22 @@
 extern "C" {
 #endif
 
+/* What a thread has open on a heap: see fur_thread_transaction(). */
+enum fur_transaction {
+	FUR_TRANSACTION_NONE,
+	FUR_TRANSACTION_READ_ONLY,
+	FUR_TRANSACTION_UPDATE, /* perhaps with a read-only transaction that has joined it */
+};
+
+/* fur_thread_transaction - has the calling thread a transaction open on the heap of this
+ * registration, and which?  It is for code that must not trust its own records, because a signal or
+ * an exception may have interrupted it between a begin or an end and the record: for bindings of
+ * other languages, for example.  It also works if the heap has failed.
+ * Returns: one of enum fur_transaction: 0 if none is open.
+ * Errors:  FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK: in a child
+ *          of fork() none is open. */
+FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
+
 /* fur_begin_update_leaving - begin an update whose body may run again without being rewound, as
  * fur_update_run() runs it.  It is for a caller whose body is not a function: the run-time
  * library of a compiler, for example (fur_itm.h).

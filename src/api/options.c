@@ -161,7 +161,7 @@ int heap_tune(struct fur_heap *heap)
 		char word[32];
 		length = strcspn(at, ",");
 		snprintf(word, sizeof word, "%.*s", (int)length, at);
-		if (!tune(heap, word))
+		if (length >= sizeof word || !tune(heap, word))
 			return fur_fail(FUR_EINVAL,
 			        "FUR_TUNE has the word '%.*s' in the environment: use retries=N, "
 			        "pm-latency-ns=N, pm-gap-ns=N and no-populate, separated by commas",

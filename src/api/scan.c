@@ -16,6 +16,8 @@
 #include "base/system.h"
 #include "replay/backup.h"
 
+#include <fur_scan.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

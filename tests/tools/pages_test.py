@@ -63,7 +63,15 @@ def calls():
         words = set(re.findall(r"\w+", comment.lower())) - {"above", "returns"}
         missing = words - set(re.findall(r"\w+", page.lower()))
         assert not missing, f"{name}.3 does not have {missing}"
-    for name in ("libfur", "fur_load", "fur_store", "fur_read", "fur_options", "fur_stats"):
+    for name in (
+        "libfur",
+        "fur_load",
+        "fur_store",
+        "fur_read",
+        "fur_root",
+        "fur_options",
+        "fur_stats",
+    ):
         assert (pages / f"{name}.3").exists(), name
     return len(commented)
 

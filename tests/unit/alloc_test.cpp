@@ -283,18 +283,18 @@ TEST_F(OneUpdate, Root_IsTheOneJustSet)
 	fur::update(self_, [&](fur_update *tx) { fur_set_root(tx, 1, old); });
 	fur_update *tx = begin(), *inner;
 	fur_set_root(tx, 1, young);
-	EXPECT_EQ(root_at_rest(heap_, 1), young);
+	EXPECT_EQ(fur_root(tx, 1), young);
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
-	EXPECT_EQ(root_at_rest(heap_, 1), young) << "in a nested update";
+	EXPECT_EQ(fur_root(inner, 1), young) << "in a nested update";
 	EXPECT_EQ(fur_commit(inner, nullptr), 0);
 	fur_ro *ro;
 	ASSERT_EQ(fur_join_ro(self_, &ro), 0);
-	EXPECT_EQ(root_at_rest(heap_, 1), young)
+	EXPECT_EQ(fur_root(ro, 1), young)
 	        << "in a read-only transaction that joined the update";
 	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	fur_set_root(tx, 1, nullptr);
-	EXPECT_EQ(root_at_rest(heap_, 1), nullptr);
-	EXPECT_EQ(root_at_rest(heap_, FUR_ROOTS), nullptr);
+	EXPECT_EQ(fur_root(tx, 1), nullptr);
+	EXPECT_EQ(fur_root(tx, FUR_ROOTS), nullptr);
 	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 	EXPECT_EQ(root_at_rest(heap_, 1), old);
 }
@@ -306,11 +306,11 @@ TEST_F(OneUpdate, Root_LeadsToTheListJustBuilt)
 	for (uint64_t k = 0; k < 5; k++) {
 		auto *p = static_cast<void **>(fur_alloc(tx, 100));
 		ASSERT_NE(p, nullptr);
-		fur_store(tx, p, root_at_rest(heap_, 2));
+		fur_store(tx, p, fur_root(tx, 2));
 		fur_set_root(tx, 2, p);
 	}
 	unsigned length = 0;
-	for (void *p = root_at_rest(heap_, 2); p; p = fur_load(tx, static_cast<void **>(p)))
+	for (void *p = fur_root(tx, 2); p; p = fur_load(tx, static_cast<void **>(p)))
 		ASSERT_LE(++length, 5u);
 	EXPECT_EQ(length, 5u);
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
@@ -324,10 +324,10 @@ TEST_F(OneUpdate, UsableBytes_OfABlockJustAllocated)
 	for (size_t n : SIZES) { /* each in a new chunk */
 		blocks.push_back(fur_alloc(tx, n));
 		ASSERT_NE(blocks.back(), nullptr) << n;
-		EXPECT_GE(usable_at_rest(heap_, blocks.back()), n);
+		EXPECT_GE(fur_usable_bytes(tx, blocks.back()), n);
 	}
 	fur_free(tx, blocks.back());
-	EXPECT_EQ(usable_at_rest(heap_, blocks.back()), 0u) << "a free run again";
+	EXPECT_EQ(fur_usable_bytes(tx, blocks.back()), 0u) << "a free run again";
 	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
 	for (void *p : blocks)
 		EXPECT_EQ(usable_at_rest(heap_, p), 0u) << "its chunk was never taken";
@@ -381,7 +381,7 @@ TEST_F(OneUpdate, FreeOfWhatItHasNotCarved_IsRefused)
 			fur_update *tx = begin();
 			char *p = static_cast<char *>(fur_alloc(tx, n));
 			ASSERT_NE(p, nullptr);
-			size_t usable = usable_at_rest(heap_, p);
+			size_t usable = fur_usable_bytes(tx, p);
 			ASSERT_GE(usable, n);
 			fur_free(tx, p + (range ? usable : 65536 - 65536 % usable - usable));
 			EXPECT_EQ(fur_commit(tx, nullptr), FUR_EFREE) << n;

@@ -333,7 +333,9 @@ TEST_F(Api, LongReader_IsReportedByNameAndCounted)
 	heap_ = open(o);
 	std::atomic<bool> reading{false};
 	std::thread reader([&] {
-		fur::Thread t(heap_, "slow");
+		fur::Thread t(heap_);
+		fur::Thread named(heap_, "slow"); /* the same registration, now with a name */
+		ASSERT_EQ(named.get(), t.get());
 		fur::read(t, [&](fur_ro *) {
 			reading = true;
 			while (!seen.reports)

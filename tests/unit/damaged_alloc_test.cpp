@@ -69,7 +69,7 @@ protected:
 			const unsigned frees = random() % 3;
 			fur_update *tx;
 			ASSERT_EQ(fur_begin_update(self, &tx), 0);
-			auto *first = static_cast<node *>(root_at_rest(heap, 0));
+			auto *first = static_cast<node *>(fur_root(tx, 0));
 			for (unsigned j = 0; first && j < frees; j++) {
 				node *next = fur_load(tx, &first->next);
 				fur_free(tx, first);

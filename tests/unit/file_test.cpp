@@ -30,6 +30,23 @@ protected:
 	{
 		poke(0, &s, sizeof s);
 	}
+	/* 0, when root 1 is larger by one.  Other processes may have the heap open meanwhile. */
+	int add_one(const fur_options &o) const
+	{
+		fur_heap *h;
+		int error;
+		while ((error = fur_open(path_.c_str(), &o, &h)) == FUR_EBUSY)
+			usleep(1000);
+		if (error)
+			return 1;
+		fur::Thread self(h);
+		fur::update(self, [](fur_update *tx) {
+			const auto n = reinterpret_cast<uintptr_t>(fur_root(tx, 1));
+			fur_set_root(tx, 1, reinterpret_cast<void *>(n + 1));
+		});
+		return fur_close(h) ? 2 : 0;
+	}
+	static inline int h_is_there;
 };
 
 TEST_F(File, Missing)
@@ -568,6 +585,87 @@ TEST_F(File, Environment_OverridesAndIsChecked)
 	EXPECT_EQ(open_result(), FUR_EINVAL);
 	unsetenv("FUR_PM");
 	unsetenv("FUR_HTM");
+}
+
+TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
+{
+	make();
+	{
+		fur::Heap h = open();
+		EXPECT_EQ(h.get()->htm.retries, 20u);
+		EXPECT_EQ(h.get()->durability.pm.latency_ticks, 0u);
+		EXPECT_EQ(h.get()->durability.pm.gap_ticks, 0u);
+		EXPECT_EQ(h.get()->durability.populate, h.info().htm != FUR_HTM_NONE);
+	}
+	setenv("FUR_TUNE", "retries=3,pm-latency-ns=310,pm-gap-ns=90,no-populate", 1);
+	{
+		fur::Heap h = open();
+		EXPECT_EQ(h.get()->htm.retries, 3u);
+		EXPECT_EQ(h.get()->durability.pm.latency_ticks, arch_ns_to_ticks(310));
+		EXPECT_EQ(h.get()->durability.pm.gap_ticks, arch_ns_to_ticks(90));
+		EXPECT_FALSE(h.get()->durability.populate);
+	}
+	for (const char *wrong : {"nonsense", "retries", "retries=", "retries=3x", "retries=3,,",
+	             "pm-gap-ns=1;no-populate", "pm-latency-ns=310ns",
+	             "retries=00000000000000000000000000000000000003"}) {
+		setenv("FUR_TUNE", wrong, 1);
+		expect_refused(FUR_EINVAL);
+		fur_heap *h;
+		const std::string other = path_ + ".other";
+		EXPECT_EQ(fur_create(other.c_str(), nullptr, &h), FUR_EINVAL) << wrong;
+		EXPECT_NE(access(other.c_str(), F_OK), 0) << "a file is left behind";
+	}
+	unsetenv("FUR_TUNE");
+}
+
+TEST_F(File, OpenOrCreate_MakesTheFile_OnlyIfThereIsNone)
+{
+	fur::Options o = small_options();
+	EXPECT_EQ(open_result(o), FUR_ENOENT);
+	o.open = static_cast<fur_open_mode>(2);
+	EXPECT_EQ(open_result(o), FUR_EINVAL);
+	EXPECT_NE(access(path_.c_str(), F_OK), 0);
+	o.open = FUR_OPEN_OR_CREATE;
+	o.heap_bytes = 1; /* too small to make, and no matter to a heap that is there */
+	EXPECT_EQ(open_result(o), FUR_EINVAL);
+	EXPECT_NE(access(path_.c_str(), F_OK), 0);
+	o.heap_bytes = small_options().heap_bytes;
+	{
+		fur::Heap h = open(o);
+		EXPECT_FALSE(h.info().recovered);
+		fur::Thread self(h);
+		fur::update(self, [](fur_update *tx) { fur_set_root(tx, 5, &h_is_there); });
+	}
+	o.heap_bytes = 1;
+	fur::Heap h = open(o);
+	fur::Thread self(h);
+	EXPECT_EQ(fur::read(self, [](fur_ro *tx) { return fur_root(tx, 5); }), &h_is_there);
+}
+
+/* All of them have the heap, one after the other, and none loses what another has stored. */
+TEST_F(File, OpenOrCreate_ByManyProcessesAtOnce_MakesOneHeap)
+{
+	constexpr int PROCESSES = 6;
+	fur::Options o = small_options();
+	o.open = FUR_OPEN_OR_CREATE;
+	std::vector<pid_t> children;
+	for (int k = 0; k < PROCESSES; k++) {
+		const pid_t child = fork();
+		ASSERT_GE(child, 0);
+		if (child)
+			children.push_back(child);
+		else
+			_exit(add_one(o));
+	}
+	for (pid_t child : children) {
+		int status;
+		waitpid(child, &status, 0);
+		EXPECT_EQ(status, 0);
+	}
+	fur::Heap h = open();
+	fur::Thread self(h);
+	EXPECT_EQ(fur::read(self, [](fur_ro *tx) { return fur_root(tx, 1); }),
+	        reinterpret_cast<void *>(PROCESSES));
 }
 
 TEST_F(File, Pmem_WhereThereIsNone_IsRefused)

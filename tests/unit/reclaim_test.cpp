@@ -151,7 +151,7 @@ TEST_F(Reclaim, FullOfOneSize_ThenFreed_InOneUpdate)
 			ASSERT_LE(all.size(), chunks * CHUNK_BYTES / n);
 			all.push_back(p);
 		}
-		EXPECT_EQ(all.size(), chunks * (CHUNK_BYTES / usable_at_rest(heap_, all[0])));
+		EXPECT_EQ(all.size(), chunks * (CHUNK_BYTES / fur_usable_bytes(tx, all[0])));
 		std::shuffle(all.begin(), all.end(), std::mt19937(9));
 		for (void *p : all)
 			fur_free(tx, p);
@@ -310,11 +310,14 @@ protected:
 		}
 		size_t n =
 		        random() % 16 == 0 ? random() % 200000 : SIZES[random() % std::size(SIZES)];
-		auto p = reinterpret_cast<uintptr_t>(
-		        fur::join_update(self, [&](fur_update *tx) { return fur_alloc(tx, n); }));
+		size_t usable = 0;
+		auto p = reinterpret_cast<uintptr_t>(fur::join_update(self, [&](fur_update *tx) {
+			void *block = fur_alloc(tx, n);
+			usable = block ? fur_usable_bytes(tx, block) : 0;
+			return block;
+		}));
 		if (!p)
 			return;
-		size_t usable = usable_at_rest(heap_, reinterpret_cast<void *>(p));
 		ASSERT_GE(usable, n);
 		auto next = shadow.live.lower_bound(p);
 		ASSERT_TRUE(next == shadow.live.end() || p + usable <= next->first);

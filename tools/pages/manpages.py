@@ -197,8 +197,8 @@ def page_of_overview(
 
 
 def overview_of(header: str) -> str:
-    """The name of the page of a header's first comment."""
-    return OVERVIEWS[header][0]
+    """The name of the page of a header's first comment; fur.h's for a header without a page."""
+    return OVERVIEWS.get(header, OVERVIEWS["fur.h"])[0]
 
 
 def main() -> int:
@@ -207,6 +207,7 @@ def main() -> int:
         return 2
     listing = sys.argv[1] == "--list"
     headers = {Path(h).name: Path(h).read_text() for h in sys.argv[2 if listing else 3 :]}
+    headers["fur.h"] += headers.pop("info.h")  # it includes that
     calls = typed_accesses_of(headers["fur.h"])
     for name, text in headers.items():
         calls = functions_of(name, text) + calls
@@ -222,11 +223,11 @@ def main() -> int:
             texts[name] = f".so man{SECTION}/{call.name}.{SECTION}\n"
     for name in SHOWN:
         texts[name] = page_of_shown(name, shown_of(headers["fur.h"], name), version, pages)
-    for header, text in headers.items():
+    for header in OVERVIEWS.keys() & headers.keys():
         own = [call.name for call in calls if call.header == header]
         if header == "fur.h":
             own += [*SHOWN, *map(overview_of, headers)]
-        texts[overview_of(header)] = page_of_overview(header, text, version, own, pages)
+        texts[overview_of(header)] = page_of_overview(header, headers[header], version, own, pages)
     for name, text in texts.items():
         (folder / f"{name}.{SECTION}").write_text(text)
     return 0

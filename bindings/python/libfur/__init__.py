@@ -643,9 +643,7 @@ class Heap:
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
 
     @classmethod
-    def _with(
-        cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0
-    ) -> Heap:
+    def _with(cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0) -> Heap:
         options, name = _options(given), _path(path)
         options.open = mode
         heap = cls(os.fspath(path))

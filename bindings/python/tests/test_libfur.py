@@ -373,9 +373,10 @@ class Heaps(HeapTest):
         there = {name: int(value) for name, value in map(str.split, text.splitlines())}
         here = {name: getattr(libfur._Options, name).offset for name, _ in libfur._Options._fields_}
         here["sizeof"] = ctypes.sizeof(libfur._Options)
+        here["info.heap_bytes"] = libfur._Info.heap_bytes.offset
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
         for name in (
-            *("EINVAL", "ENOENT", "EEXIST", "EBUSY", "ENESTED", "ENOTX", "EABORTED", "HTM_NONE"),
+            *("EINVAL", "EBUSY", "ENESTED", "ENOTX", "EABORTED", "HTM_NONE", "OPEN_OR_CREATE"),
         ):
             here["FUR_" + name] = getattr(libfur, "_" + name)
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
