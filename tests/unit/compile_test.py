@@ -201,8 +201,8 @@ void look_at_map(fur_thread *self, const Map &map)
         return map.size(tx);
     });
 }
-void use(fur_heap *heap, fur_thread *self);
-void use(fur_heap *heap, fur_thread *self)
+void use(fur_thread *self);
+void use(fur_thread *self)
 {
     Shop *s = fur::root<Shop>(self, "shop");
     fur::update(self, fur::rerun, [&](fur_update *tx) {
