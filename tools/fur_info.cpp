@@ -85,8 +85,8 @@ json super_json(const HeapView &heap)
 /* The newest update or abort in the ring, replayed or not; null in a heap that never had one. */
 json last_durts(const HeapView &heap, const tools::Ring &ring)
 {
-	if (ring.window.end != ring.window.tail)
-		return ring.window.end - 1;
+	if (ring.range.end != ring.range.tail)
+		return ring.range.end - 1;
 	const media_file file = heap.file();
 	uint64_t last = 0;
 	for (uint64_t k = 0; k < ring.verdicts.size(); k++) {
@@ -100,7 +100,7 @@ json last_durts(const HeapView &heap, const tools::Ring &ring)
 
 json ring_json(const HeapView &heap, const tools::Ring &ring)
 {
-	const inspect_window &w = ring.window;
+	const inspect_range &w = ring.range;
 	return {{"slots", ring.verdicts.size()}, {"used", w.end - w.tail}, {"tail", w.tail},
 	        {"last_durts", last_durts(heap, ring)}, {"updates", w.updates}, {"holes", w.holes},
 	        {"broken", w.broken}, {"aborted", w.aborts}, {"dropped", w.dropped}};

@@ -384,7 +384,7 @@ void sync(const HeapView &heap)
 
 } // namespace
 
-/* Giving up is one word, stored whole: from then on recovery ends below it (media_window_end).  A
+/* Giving up is one word, stored whole: from then on recovery ends below it (media_recovery_end).  A
  * process that is killed here has given up nothing, or everything. */
 std::vector<std::string> forget(HeapView &heap, uint64_t from)
 {
@@ -392,7 +392,7 @@ std::vector<std::string> forget(HeapView &heap, uint64_t from)
 		throw Refused(heap.path + ": " + fur_errormsg());
 	heap.map(heap.raw());
 	const media_file file = heap.file();
-	const uint64_t tail = heap.tail(), end = media_window_end(&file, tail);
+	const uint64_t tail = heap.tail(), end = media_recovery_end(&file, tail);
 	uint64_t upto = from, forgotten = 0;
 	if (heap.words()->state == MEDIA_CLOSED || from < tail || from >= end)
 		throw Refused(

@@ -170,8 +170,8 @@ Ring HeapView::ring(uint64_t tail) const
 	const media_file f = file();
 	r.verdicts.resize(geometry_.ring_slots);
 	r.logs.resize(geometry_.max_threads);
-	inspect_judge(&f, tail, r.verdicts.data(), &r.window);
-	for (uint64_t durts = tail; durts < r.window.end; durts++)
+	inspect_judge(&f, tail, r.verdicts.data(), &r.range);
+	for (uint64_t durts = tail; durts < r.range.end; durts++)
 		if (r.verdict(durts) == INSPECT_KEPT) {
 			/* A running process may have overwritten it since the verdict. */
 			media_marker m;
@@ -210,8 +210,7 @@ int HeapView::check_allocator(
 	const media_file whole = this->file();
 	if (int error = heap_map(&file))
 		return error;
-	for (uint64_t durts = ring ? ring->window.tail : 0; ring && durts < ring->window.end;
-	        durts++)
+	for (uint64_t durts = ring ? ring->range.tail : 0; ring && durts < ring->range.end; durts++)
 		if (ring->verdict(durts) == INSPECT_KEPT) {
 			log_walk walk = log_walk_update(&whole, durts);
 			while (log_walk_next(&walk))

@@ -44,11 +44,11 @@ struct LogUse {
 /* The verdicts on the ring from a tail on. */
 struct Ring {
 	std::vector<uint8_t> verdicts;
-	inspect_window window{};
+	inspect_range range{};
 	std::vector<LogUse> logs; /* of every thread */
 	enum inspect_verdict verdict(uint64_t durts) const
 	{
-		return static_cast<enum inspect_verdict>(verdicts[durts - window.tail]);
+		return static_cast<enum inspect_verdict>(verdicts[durts - range.tail]);
 	}
 };
 

@@ -40,7 +40,7 @@ public:
 	Ring run()
 	{
 		mend_markers();
-		const inspect_window &w = ring_.window;
+		const inspect_range &w = ring_.range;
 		report_.to_replay = w.updates;
 		report_.holes = w.holes;
 		report_.aborted = w.aborts;
@@ -135,7 +135,7 @@ private:
 				certain.insert(d.durts);
 		std::vector<std::pair<inspect_mend, size_t>> mended;
 		for (uint64_t durts = tail_;
-		        durts < media_window_end(&file_, tail_) && tried < MOST_TRIED; durts++) {
+		        durts < media_recovery_end(&file_, tail_) && tried < MOST_TRIED; durts++) {
 			inspect_mend m;
 			if (ring_.verdict(durts) > INSPECT_BROKEN || marker(durts)->checksum == 0)
 				continue;
@@ -207,7 +207,7 @@ private:
 			if (d.proof != INSPECT_GAP)
 				proven.insert(d.durts);
 		}
-		for (uint64_t durts = tail_; durts < media_window_end(&file_, tail_); durts++)
+		for (uint64_t durts = tail_; durts < media_recovery_end(&file_, tail_); durts++)
 			switch (ring_.verdict(durts)) {
 			case INSPECT_BROKEN:
 				if (!proven.count(durts))
@@ -316,7 +316,7 @@ private:
 	/* The next valid marker of the thread, or null. */
 	const media_marker *next_of(uint32_t thread, uint64_t durts) const
 	{
-		for (durts++; durts < ring_.window.end; durts++)
+		for (durts++; durts < ring_.range.end; durts++)
 			if (ring_.verdict(durts) > INSPECT_BROKEN &&
 			        marker(durts)->thread == thread)
 				return marker(durts);

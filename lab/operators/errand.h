@@ -10,8 +10,8 @@
  * moves it to ERRAND_RUNS, and then works in batches:
  *
  *     with the right to replay     store the results of the last batch in the block, and copy the
- *                                  records of the next one from the image (operate_exchange)
- *     without                      call the operator with each copy (operate_map)
+ *                                  records of the next one from the image (errand_serve_exchange)
+ *     without                      call the operator with each copy (errand_serve_map)
  *
  * It takes that right as a fur-replayer does (INV-C4), which may run alongside or not: the two
  * exclude each other by HEAP_LOCK_REPLAY, as all processes do.  At the end it moves the request to
@@ -69,7 +69,7 @@ extern uint64_t errand_silence_ns;
 
 /* ---------------------------------------------------------- fur-operators */
 
-struct operate_batch {
+struct errand_serve_batch {
 	uint64_t n, bytes; /* records, and bytes of each */
 	uint8_t *records;  /* in: copies; out: what they become */
 	uint64_t *numbers;
@@ -79,50 +79,50 @@ struct operate_batch {
 	uint64_t before, *done;
 };
 
-struct operate_calls {
+struct errand_serve_calls {
 	/* Find an operator; its next calls get this `arg`.  Errors: FUR_ENOENT, with a message. */
 	int (*find)(void *self, const char *name, const void *arg, size_t arg_bytes);
 	/* Call it for each record of the batch.  Errors: FUR_EABORTED, with a message. */
-	int (*map)(void *self, struct operate_batch *batch);
+	int (*map)(void *self, struct errand_serve_batch *batch);
 	void *self;
 };
 
-struct operate_place {
+struct errand_serve_place {
 	uint64_t row, k;
 };
 
-struct operate {
+struct errand_server {
 	struct durability *d;
-	const struct operate_calls *calls;
+	const struct errand_serve_calls *calls;
 	uint64_t limit;  /* of the records of a batch; 0: the usual one */
 	uint64_t number; /* of the request that runs, or 0 */
 	uint32_t opened; /* control.opened, of the program that asked */
 	uint64_t block, block_bytes, rows, done;
-	struct media_bulk_row *row; /* [rows], checked copies; NULL: not read yet */
-	uint64_t *first;            /* [rows], the number of each row's first record */
-	struct operate_place next;  /* the first record of the next batch */
-	struct operate_place *places;
+	struct media_bulk_row *row;     /* [rows], checked copies; NULL: not read yet */
+	uint64_t *first;                /* [rows], the number of each row's first record */
+	struct errand_serve_place next; /* the first record of the next batch */
+	struct errand_serve_place *places;
 	uint64_t most; /* records of a batch */
 	bool finished; /* the last batch is mapped */
-	struct operate_batch batch;
+	struct errand_serve_batch batch;
 };
 
 /* Called by a process that has HEAP_LOCK_LAB, before it takes up requests and when it ends:
  * programs map what is not done.  `pid`: this process, or 0 if it ends.  Async-signal-safe. */
-void operate_start(struct durability *d, uint64_t pid);
+void errand_serve_start(struct durability *d, uint64_t pid);
 
 /* Take up a request.  False: there is none. */
-bool operate_accept(struct operate *o);
+bool errand_serve_accept(struct errand_server *o);
 /* Does the program still wait for it? */
-bool operate_is_wanted(const struct operate *o);
+bool errand_serve_is_wanted(const struct errand_server *o);
 /* With the right to replay (INV-OP1).  False: the request is over, or all results are stored. */
-bool operate_exchange(struct operate *o);
+bool errand_serve_exchange(struct errand_server *o);
 /* Without it.  False: the operator has failed, and the program is told. */
-bool operate_map(struct operate *o);
-/* After operate_exchange() has returned false: make the results durable, and tell the program.
+bool errand_serve_map(struct errand_server *o);
+/* After errand_serve_exchange() has returned false: make the results durable, and tell the program.
  * Frees all that belongs to the request. */
-void operate_end(struct operate *o);
+void errand_serve_end(struct errand_server *o);
 /* The process ends, or cannot go on: the program maps all records.  Frees the same. */
-void operate_drop(struct operate *o);
+void errand_serve_drop(struct errand_server *o);
 
 #endif /* FUR_ERRAND_H */

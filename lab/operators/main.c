@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/standard_files.h"
 #include "base/system.h"
-#include "operating.h"
+#include "errand_loop.h"
 #include "replayer/privileges.h"
 #include "replayer/program.h"
 
@@ -69,13 +69,13 @@ static int fail_with(const char *path, int error)
 
 /* ----------------------------------------------------------------- signals */
 
-static struct operating *operating;
+static struct errand_loop *operating;
 
 static void on_stop_signal(int number)
 {
 	enum { PATIENCE_S = 2 };
 	(void)number;
-	operating_stop(operating);
+	errand_loop_stop(operating);
 	alarm(PATIENCE_S);
 }
 
@@ -83,7 +83,7 @@ static void on_stop_signal(int number)
 static void on_alarm(int number)
 {
 	(void)number;
-	operating_withdraw(operating);
+	errand_loop_withdraw(operating);
 	_exit(EXIT_SUCCESS);
 }
 
@@ -101,7 +101,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 {
 	const bool sent = info->si_code <= 0; /* by kill(): there is no address */
 	const bool bus = number == SIGBUS && !sent;
-	if (!sent && (!bus || !operating_maps(operating, info->si_addr)))
+	if (!sent && (!bus || !errand_loop_maps(operating, info->si_addr)))
 		operators_crashed(number, info, context);
 	if (bus)
 		file_lost();
@@ -131,26 +131,26 @@ static void handle_signals(void)
 
 static int serve(const struct arguments *a, int fd)
 {
-	int error = operating_start(fd, a->heap, a->files, a->n, &operating);
+	int error = errand_loop_start(fd, a->heap, a->files, a->n, &operating);
 	if (error)
 		return fail_with(a->heap, error);
 	handle_signals();
 	if (!a->quiet)
 		printf("%s: waiting for work\n", a->heap);
 	fflush(stdout);
-	error = operating_run(operating);
+	error = errand_loop_run(operating);
 	const int status = error ? fail_with(a->heap, error) : EXIT_SUCCESS;
-	/* From here on a signal must not reach what operating_end() frees. */
+	/* From here on a signal must not reach what errand_loop_end() frees. */
 	alarm(0);
 	for (const int *s = (const int[]){SIGTERM, SIGINT, SIGALRM, 0}; *s; s++)
 		signal(*s, SIG_IGN);
-	operating_end(operating);
+	errand_loop_end(operating);
 	return status;
 }
 
 static int print_status(const struct arguments *a, int fd)
 {
-	const int error = operating_print(fd, a->heap);
+	const int error = errand_loop_print(fd, a->heap);
 	return error ? fail_with(a->heap, error) : EXIT_SUCCESS;
 }
 

@@ -294,7 +294,7 @@ static bool is_canary(const uint8_t *from, size_t bytes)
 
 /* Map the batch's record `i`, in a copy that ends at the page without access, or up to 7 bytes
  * before it so that the copy is aligned.  False: the operator has left the copy. */
-static bool map_one(struct operators *o, struct operate_batch *b, uint64_t i)
+static bool map_one(struct operators *o, struct errand_serve_batch *b, uint64_t i)
 {
 	const size_t gap = round_up(b->bytes, 8) - b->bytes;
 	uint8_t *copy = o->pages + o->bytes - gap - b->bytes, *end = copy + b->bytes,
@@ -307,7 +307,7 @@ static bool map_one(struct operators *o, struct operate_batch *b, uint64_t i)
 	return is_canary(copy - CANARY_BYTES, CANARY_BYTES) && is_canary(end, gap);
 }
 
-static int map_batch(void *self, struct operate_batch *b)
+static int map_batch(void *self, struct errand_serve_batch *b)
 {
 	struct operators *o = self;
 	struct call call = {.signal = 0};
@@ -329,7 +329,7 @@ static int map_batch(void *self, struct operate_batch *b)
 	return at < b->n ? fail_left(o, b->numbers[at]) : 0;
 }
 
-struct operate_calls operators_calls(struct operators *o)
+struct errand_serve_calls operators_calls(struct operators *o)
 {
-	return (struct operate_calls){find_operator, map_batch, o};
+	return (struct errand_serve_calls){find_operator, map_batch, o};
 }

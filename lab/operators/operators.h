@@ -25,7 +25,7 @@ FUR_MUST_USE int operators_load(const char *const *files, size_t n, struct opera
 void operators_unload(struct operators *operators);
 
 /* For operate.calls. */
-struct operate_calls operators_calls(struct operators *operators);
+struct errand_serve_calls operators_calls(struct operators *operators);
 
 /* Let the calling thread receive the signals of a crash, on a stack of its own.  It calls operators
  * from now on.  Errors: FUR_ESYS. */

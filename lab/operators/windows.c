@@ -107,7 +107,7 @@ static int ask(struct windows *w)
 		return 0;
 	take_window_marks(w);
 	/* After that: the marks that an update sets from here on stay until the commit (plant:
-	 * window-settles-first; model: WINDOWLATE). */
+	 * windows-settle-first; model: WINDOWLATE). */
 	const int error = errand_settle(w->t, w->job);
 	if (error)
 		return error;

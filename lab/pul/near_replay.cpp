@@ -266,9 +266,9 @@ public:
 		shard_bytes = d->super->heap_bytes / s.elements;
 		tail = ring_tail(d);
 		verdicts.resize(d->super->ring_slots);
-		inspect_window window;
-		inspect_judge(&file_, tail, verdicts.data(), &window);
-		end = window.end;
+		inspect_range range;
+		inspect_judge(&file_, tail, verdicts.data(), &range);
+		end = range.end;
 		for (uint64_t at = tail; at < end; at++)
 			if (verdicts[at - tail] == INSPECT_KEPT)
 				sort(at);

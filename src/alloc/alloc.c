@@ -245,7 +245,7 @@ void *alloc_block(fur_update *tx, void *base, uint32_t thread, uint64_t bytes)
 	/* If the allocator itself has filled the log, the block is still in its old place. */
 	if (tx->error || !block)
 		return NULL;
-	if (unlikely(tx->extras & TX_CHECKED))
+	if (unlikely(tx->flags & TX_CHECKED))
 		blocks_taken(tx, block, usable);
 	return block;
 }
@@ -331,7 +331,7 @@ bool alloc_free(fur_update *tx, void *base, uint32_t thread, void *block)
 	                        (unlikely(tx->find_free) &&
 	                                alloc_find_free(tx, base, f.class, (uintptr_t)block)))))
 		return false;
-	if (unlikely(tx->extras & TX_CHECKED))
+	if (unlikely(tx->flags & TX_CHECKED))
 		blocks_freed(tx, block, f.bytes, kept_bytes(base, &f));
 	if (f.kind == CHUNK_SMALL)
 		free_small(tx, base, thread, f.class, (uintptr_t)block);

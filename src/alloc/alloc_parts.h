@@ -40,7 +40,7 @@ static inline void put_word(fur_update *tx, uint64_t *word, uint64_t value)
  * failed. */
 static inline uint64_t log_room(const fur_update *tx)
 {
-	uint64_t used = tx->log->head - tx->log->start,
+	uint64_t used = tx->log->write_at - tx->log->open_at,
 	         most = tx->thread->durability->super->log_bytes;
 	return tx->error || used > most ? 0 : most - used;
 }

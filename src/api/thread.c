@@ -57,7 +57,7 @@ static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint3
 	t->update = (struct fur_update){.thread = t,
 	        .base = heap->file.base,
 	        .writable = heap->file.writable,
-	        .always = heap_is_checked(heap) ? TX_CHECKED : 0,
+	        .flags_at_begin = heap_is_checked(heap) ? TX_CHECKED : 0,
 	        .find_free = heap->debug & FUR_DEBUG_DOUBLE_FREE,
 	        .log = &heap->durability.redo[me]};
 	/* From now on scans reach this index.  The full fence of this thread's first transaction

@@ -173,7 +173,7 @@ static uint64_t map_rest(struct each *e)
 }
 
 /* `again`: records that were mapped again. */
-static void count(struct each *e, uint64_t again)
+static void count_portion(struct each *e, uint64_t again)
 {
 	struct fur_bulk_result *r = &e->job->result;
 	struct htm_bulk *sums = &e->t->htm->bulk;
@@ -202,7 +202,7 @@ static int commit_portion(struct each *e)
 	if (error)
 		return error;
 	t->pause = (struct bulk_pause){0};
-	tx->extras |= TX_BULK;
+	tx->flags |= TX_BULK;
 	log_portion(e);
 	e->worked += arch_ticks();
 	update_begin_prepared(t);
@@ -210,7 +210,7 @@ static int commit_portion(struct each *e)
 	error = update_commit(tx);
 	e->worked += t->pause.all;
 	if (!error)
-		count(e, again);
+		count_portion(e, again);
 	return error;
 }
 
@@ -239,7 +239,7 @@ static void sleep_until(uint64_t until)
 
 /* Others commit: replay the portion, so that no update has to wait for its part of the log later,
  * and sleep.  Errors: those of durability_replay(). */
-static int rest(struct each *e)
+static int replay_and_rest(struct each *e)
 {
 	const uint64_t ns = REST_PARTS * arch_ticks_to_ns(e->worked), ended = others_ended(e->t);
 	if (ended == e->ended)
@@ -270,10 +270,10 @@ static int run_portion(struct each *e)
 	        arch_ticks_to_ns(e->t->pause.all) > job->what->most_pause_ns)
 		e->most /= 2;
 	error = bulk_progress(e->t, job, job->result.records, job->records);
-	return error || e->next.extent == job->n ? error : rest(e);
+	return error || e->next.extent == job->n ? error : replay_and_rest(e);
 }
 
-static int run(struct each *e)
+static int each_run(struct each *e)
 {
 	int error = 0;
 	marks_begin(e->t, e->job->marks);
@@ -302,7 +302,7 @@ static int make_and_run(struct each *e)
 	if (!error)
 		error = bulk_make_marks(e->t, e->job);
 	if (!error)
-		error = run(e);
+		error = each_run(e);
 	const int later = m ? m->end(m) : 0;
 	return error ? error : later;
 }

@@ -186,7 +186,7 @@ static uint64_t fit_log(const struct whole *w)
 	return w->t->durability->super->log_bytes / LOG_PART / (w->job->what->bytes + 64);
 }
 
-static uint64_t enough(const struct whole *w)
+static uint64_t left_for_commit(const struct whole *w)
 {
 	uint64_t n = w->job->records / LEFT_PART, most = fit_log(w);
 	if (n < w->t->htm->bulk.commit_may_map)
@@ -233,7 +233,7 @@ static void append_entry(struct whole *w)
 	while (!redo_append_bulk(tx->log, w->t->durability, w->block.offset, &w->entry))
 		if (!store_make_room(tx))
 			return;
-	tx->extras |= TX_BULK;
+	tx->flags |= TX_BULK;
 }
 
 /* With the turn, in active[]: no update can become visible any more (INV-BU3).  A hardware update
@@ -257,7 +257,7 @@ static void map_rest(struct whole *w)
 		for_todo(w, log_in_commit); /* if any are left */
 }
 
-static int commit(struct whole *w)
+static int commit_results(struct whole *w)
 {
 	struct fur_thread *t = w->t;
 	fur_update *tx;
@@ -287,8 +287,8 @@ static int map_until_few(struct whole *w)
 	int error = 0;
 	for (int k = 0; k < MOST_PASSES && !error; k++) {
 		/* To drain may take long, on a disk: only a look after it tells what is left. */
-		if (for_marks(w, NULL) <= enough(w) &&
-		        ((error = drain_results(w)) || for_marks(w, NULL) <= enough(w)))
+		if (for_marks(w, NULL) <= left_for_commit(w) &&
+		        ((error = drain_results(w)) || for_marks(w, NULL) <= left_for_commit(w)))
 			return error;
 		error = map_marked(w);
 	}
@@ -318,10 +318,10 @@ static int map_and_commit(struct whole *w)
 	int error = map_first(w);
 	if (!error)
 		error = map_until_few(w);
-	return error ? error : commit(w);
+	return error ? error : commit_results(w);
 }
 
-static int run(struct whole *w)
+static int whole_run(struct whole *w)
 {
 	int error = bulk_make_marks(w->t, w->job);
 	if (error)
@@ -350,7 +350,7 @@ int bulk_whole(struct fur_thread *t, struct bulk_job *job)
 		return error;
 	error = m ? m->begin(m, t, job, job->records) : 0;
 	if (!error)
-		error = run(&w);
+		error = whole_run(&w);
 	const int later = m ? m->end(m) : 0;
 	error = error ? error : later;
 	free(job->marks);

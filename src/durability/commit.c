@@ -22,7 +22,7 @@
 
 /* The marker cannot name this durTS of D.  Wait until its update is durable, and claim that
  * (INV-M5). */
-static void settle(const struct durability *d, struct commit *c, struct dset_member *m)
+static void settle_member(const struct durability *d, struct commit *c, struct dset_member *m)
 {
 	struct dset *set = &c->dset;
 	nondurable_wait(d, &(struct dset){.n = 1, .members = m});
@@ -55,7 +55,7 @@ static void marker_name_dependencies(
 		if (back < MEDIA_DEPS)
 			marker->deps[back / 64] |= UINT64_C(1) << back % 64;
 		else
-			settle(d, c, m);
+			settle_member(d, c, m);
 	}
 }
 
@@ -132,7 +132,7 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 		marker->log_start = MEDIA_IN_SLOT;
 	} else {
 		redo_put_head(log, d, log->written, claims);
-		error = redo_write_out(log, d, log->start, log->head);
+		error = redo_write_out(log, d, log->open_at, log->write_at);
 	}
 	marker->checksum =
 	        media_marker_checksum(d->super, marker, c->in_slot ? slot : log->written);
@@ -191,7 +191,7 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 		return commit_put_slot(d, c, marker, &claims);
 	redo_put_head(log, d, log->written, &claims);
 	if (!c->log_is_out) {
-		redo_copy_out(log, d, log->start, log->head);
+		redo_copy_out(log, d, log->open_at, log->write_at);
 		if (log->written != log->persistent)
 			redo_put_head(log, d, log->persistent, &claims);
 	}
@@ -207,7 +207,7 @@ static int commit_flush(struct durability *d, struct commit *c)
 	if (pm_writes(&d->pm))
 		return failed(d, pm_commit(&d->pm, &log->request));
 	if (!c->log_is_out)
-		redo_flush(log, d, log->start, log->head);
+		redo_flush(log, d, log->open_at, log->write_at);
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof(struct media_marker));
 	return drain(d);
 }
@@ -227,16 +227,16 @@ int durability_persist(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
-	FUR_ASSERT(log->head >= log->start && log->head <= log->head_most);
+	FUR_ASSERT(log->write_at >= log->open_at && log->write_at <= log->write_most);
 	FUR_POINT(update__persist);
 	c->in_slot = pm_writes(&d->pm) && !c->log_is_out && redo_fits_slot(log, d);
 	if (!c->in_slot) /* a record in the slot leaves its place in the log to the next one */
-		log->end = log->head;
+		log->committed_to = log->write_at;
 	commit_draw(d, c);
 	phase_mark(c, FUR_PHASE_LOG);
 	struct media_marker marker = {.durts = c->durts,
-	        .log_start = log->start,
-	        .log_bytes = (uint32_t)(log->head - log->start),
+	        .log_start = log->open_at,
+	        .log_bytes = (uint32_t)(log->write_at - log->open_at),
 	        .thread = (uint16_t)c->me,
 	        .kind = MEDIA_COMMIT};
 	int error = ring_wait(d, c->durts);
@@ -311,7 +311,7 @@ int durability_commit(struct durability *d, struct commit *c)
 int durability_abort(struct durability *d, struct commit *c)
 {
 	struct media_marker marker = {.durts = c->durts,
-	        .log_start = d->redo[c->me].start,
+	        .log_start = d->redo[c->me].open_at,
 	        .thread = (uint16_t)c->me,
 	        .kind = MEDIA_ABORT};
 	FUR_ASSERT(c->durts != 0);

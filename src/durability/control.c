@@ -166,7 +166,7 @@ void control_wake(struct durability *d, uint32_t me, uint64_t durts)
 {
 	struct control *c = d->control;
 	uint64_t wake_at = arch_load(&c->wake_at),
-	         log_bytes = d->redo[me].head - arch_load(&c->logs[me].tail);
+	         log_bytes = d->redo[me].write_at - arch_load(&c->logs[me].tail);
 	/* The thread's own log may fill long before the ring does. */
 	if (durts < wake_at && log_bytes < d->super->log_bytes / CONTROL_WAKE_PART)
 		return;

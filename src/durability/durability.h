@@ -108,9 +108,9 @@ static inline void phase_mark(struct commit *c, enum fur_phase phase)
 }
 
 /* One thread's redo log.  Positions only grow; modulo log_bytes a position is a place in the log.
- * The record of the open update is [start, head).  If the file has record heads, the record's
- * media_head lies at start.  A hardware abort also rolls head and entries back. */
-enum redo_form {
+ * The record of the open update is [open_at, write_at).  If the file has record heads, the record's
+ * media_head lies at open_at.  A hardware abort also rolls write_at and entries back. */
+enum redo_kind {
 	/* The update stores in place, and redo_undo() can undo that; or it is in software. */
 	REDO_UNDO,
 	/* In hardware, whose abort undoes the stores. */
@@ -121,16 +121,16 @@ enum redo_form {
 	REDO_NOTES
 };
 struct redo_log {
-	uint64_t head, start;
-	uint64_t end;       /* of the newest committed record */
-	uint64_t durts;     /* of the newest committed record */
-	bool late;          /* that one: it may be lost (INV-AS6) */
-	uint64_t head_most; /* limit of head: tail + log_bytes when last read */
+	uint64_t write_at, open_at;
+	uint64_t committed_to; /* the end of the newest committed record */
+	uint64_t durts;        /* of the newest committed record */
+	bool late;             /* that one: it may be lost (INV-AS6) */
+	uint64_t write_most;   /* limit of write_at: tail + log_bytes when last read */
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries;     /* of the open update */
 	uint64_t frees_a_run; /* 1: the open update has given back a run of chunks (INV-FM2) */
-	enum redo_form form;
+	enum redo_kind kind;
 	/* redo_append() writes entries here: `persistent`, or a DRAM mirror of it. */
 	uint8_t *written;
 	/* In DRAM.  REDO_UNDO: at the same places, the data that each entry overwrote; see
@@ -333,14 +333,14 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 void redo_fini(struct redo_log *log, const struct durability *d);
 
 /* Begin the record of an update.  Outside hardware transactions. */
-void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form form);
+void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind kind);
 
 /* Prefetch the lines of the next record.  They were last used a lap ago, so they are in no cache.
  * Without the prefetch, the next update's first locked instruction would wait for each of its
  * stores to them. */
 void redo_prefetch(const struct redo_log *log, const struct durability *d);
 
-/* Log a store of `bytes` bytes to `to` in the form of the record, and store.  `bytes` is at most
+/* Log a store of `bytes` bytes to `to` as the record's kind asks, and store.  `bytes` is at most
  * redo_fits(): an entry has at most MEDIA_ENTRY_MAX bytes, and does not cross the end of the log.
  * False: the log has no room, and nothing was done. */
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,

@@ -65,27 +65,27 @@ static uint64_t place(const struct durability *d, uint64_t position)
 	return log_place(d->super, position);
 }
 
-void redo_begin(struct redo_log *log, const struct durability *d, enum redo_form form)
+void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind kind)
 {
-	log->form = form;
+	log->kind = kind;
 	/* A record starts on a line of its own.  Two commits that flush the same line wait for each
 	 * other in the memory controller: bench/micro, BM_FlushSameLines/1 against
 	 * BM_FlushLines/1. */
-	log->start = round_up(log->end, ARCH_FLUSH_LINE);
-	log->head = log->start + d->head_bytes;
+	log->open_at = round_up(log->committed_to, ARCH_FLUSH_LINE);
+	log->write_at = log->open_at + d->head_bytes;
 	log->undo_last = UNDO_NONE;
 	log->entries = 0;
 	arch_store(&log->frees_a_run, 0);
 	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
 	 * with the release in room_give_back() (replay.c). */
-	log->head_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
+	log->write_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
 }
 
 void redo_prefetch(const struct redo_log *log, const struct durability *d)
 {
 	enum { AHEAD_BYTES = 256 };
 	for (uint64_t k = 0; k < AHEAD_BYTES; k += ARCH_FLUSH_LINE) {
-		uint64_t at = place(d, log->end + ARCH_FLUSH_LINE - 1 + k);
+		uint64_t at = place(d, log->committed_to + ARCH_FLUSH_LINE - 1 + k);
 		arch_prefetch_to_write(log->written + at);
 		arch_prefetch_to_write(log->undo + at);
 	}
@@ -93,7 +93,7 @@ void redo_prefetch(const struct redo_log *log, const struct durability *d)
 
 uint64_t redo_fits(const struct redo_log *log, const struct durability *d, uint64_t bytes)
 {
-	uint64_t to_end = d->super->log_bytes - place(d, log->head) - 8;
+	uint64_t to_end = d->super->log_bytes - place(d, log->write_at) - 8;
 	if (bytes > MEDIA_ENTRY_MAX)
 		bytes = MEDIA_ENTRY_MAX;
 	return bytes < to_end ? bytes : to_end;
@@ -122,13 +122,13 @@ static inline void copy_bytes(void *to, const void *from, uint64_t bytes)
 /* Move the head over an entry that is about to be written.  False: the log has no room. */
 static inline bool take_room(struct redo_log *log, const struct durability *d, uint64_t bytes)
 {
-	uint64_t end = log->head + media_entry_bytes(bytes);
+	uint64_t end = log->write_at + media_entry_bytes(bytes);
 	FUR_ASSERT(bytes >= 1 && bytes <= MEDIA_ENTRY_MAX);
 	/* No entry wraps: redo_fits(). */
-	FUR_ASSERT(place(d, log->head) + 8 + bytes <= d->super->log_bytes);
-	if (end > log->head_most)
+	FUR_ASSERT(place(d, log->write_at) + 8 + bytes <= d->super->log_bytes);
+	if (end > log->write_most)
 		return false;
-	log->head = end;
+	log->write_at = end;
 	log->entries++;
 	return true;
 }
@@ -153,14 +153,14 @@ static inline void keep_old(struct redo_log *log, const struct durability *d, ui
 bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap_offset, void *to,
         const void *from, uint64_t bytes)
 {
-	uint64_t position = log->head, word = media_entry_word(heap_offset, bytes);
+	uint64_t position = log->write_at, word = media_entry_word(heap_offset, bytes);
 	if (!take_room(log, d, bytes))
 		return false;
-	if (log->form == REDO_NOTES) {
+	if (log->kind == REDO_NOTES) {
 		log->notes[log->entries - 1] = word;
 	} else {
 		put_entry(log, d, position, word, from, bytes);
-		if (log->form == REDO_UNDO)
+		if (log->kind == REDO_UNDO)
 			keep_old(log, d, position, to, bytes);
 	}
 	copy_bytes(to, from, bytes);
@@ -171,8 +171,8 @@ bool redo_append(struct redo_log *log, const struct durability *d, uint64_t heap
 static inline bool append_entry(struct redo_log *log, const struct durability *d, uint64_t word,
         const void *from, uint64_t bytes)
 {
-	uint64_t position = log->head;
-	FUR_ASSERT(log->form == REDO_UNDO);
+	uint64_t position = log->write_at;
+	FUR_ASSERT(log->kind == REDO_UNDO);
 	if (!take_room(log, d, bytes))
 		return false;
 	put_entry(log, d, position, word, from, bytes);
@@ -202,7 +202,8 @@ bool redo_append_bulk(struct redo_log *log, const struct durability *d, uint64_t
 
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
 {
-	uint64_t position = log->start + d->head_bytes, limit = log->start + d->super->log_bytes;
+	uint64_t position = log->open_at + d->head_bytes,
+	         limit = log->open_at + d->super->log_bytes;
 	uint64_t heap_bytes = d->super->heap_bytes;
 	for (uint64_t k = 0, n = arch_load(&log->entries); k < n; k++) {
 		uint64_t word = arch_load(&log->notes[k]), bytes = media_entry_payload(word);
@@ -242,7 +243,7 @@ static struct log_bulk bulk_of(const struct redo_log *log, const struct durabili
 {
 	struct log_entry e = {.bytes = 0};
 	uint64_t word;
-	const uint8_t *first = log->written + place(d, log->start + d->head_bytes);
+	const uint8_t *first = log->written + place(d, log->open_at + d->head_bytes);
 	memcpy(&word, first, 8);
 	FUR_ASSERT(log->entries && media_entry_payload(word) == MEDIA_ENTRY_BULK);
 	memcpy(&e.bulk, first + 8, sizeof e.bulk);
@@ -262,8 +263,8 @@ static void store_bulk(const struct redo_log *log, const struct durability *d, u
 void redo_store_record(
         struct redo_log *log, const struct durability *d, uint8_t *heap, bool keep_undo)
 {
-	uint64_t position = log->start + d->head_bytes;
-	while (position < log->head) {
+	uint64_t position = log->open_at + d->head_bytes;
+	while (position < log->write_at) {
 		uint64_t at = place(d, position), word;
 		memcpy(&word, log->written + at, 8);
 		uint64_t bytes = media_entry_payload(word);
@@ -284,13 +285,13 @@ void redo_store_record(
 
 void redo_discard(struct redo_log *log, const struct durability *d)
 {
-	log->head = log->start + d->head_bytes;
+	log->write_at = log->open_at + d->head_bytes;
 	log->entries = 0;
 }
 
 void redo_undo(struct redo_log *log, const struct durability *d, uint8_t *heap)
 {
-	FUR_ASSERT(log->form == REDO_UNDO);
+	FUR_ASSERT(log->kind == REDO_UNDO);
 	/* Newest first: if two stores went to one place, the record of the older one has the
 	 * original value. */
 	while (log->undo_last != UNDO_NONE) {
@@ -310,8 +311,8 @@ void redo_put_head(struct redo_log *log, const struct durability *d, uint8_t *in
 	if (d->head_bytes == 0)
 		return;
 	struct media_head head =
-	        media_head_encode(d->super, (uint32_t)(log - d->redo), log->start, claims);
-	memcpy(into + place(d, log->start), &head, sizeof head);
+	        media_head_encode(d->super, (uint32_t)(log - d->redo), log->open_at, claims);
+	memcpy(into + place(d, log->open_at), &head, sizeof head);
 }
 
 void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t start, uint64_t end)
@@ -327,9 +328,9 @@ void redo_copy_out(struct redo_log *log, const struct durability *d, uint64_t st
 
 bool redo_fits_slot(const struct redo_log *log, const struct durability *d)
 {
-	uint64_t bytes = log->head - log->start;
+	uint64_t bytes = log->write_at - log->open_at;
 	return bytes > d->head_bytes && log_slot_holds(d->super, bytes) &&
-	       place(d, log->start) + bytes <= d->super->log_bytes;
+	       place(d, log->open_at) + bytes <= d->super->log_bytes;
 }
 
 void redo_put_in_slot(const struct redo_log *log, const struct durability *d, uint8_t *slot,
@@ -339,8 +340,8 @@ void redo_put_in_slot(const struct redo_log *log, const struct durability *d, ui
 	struct media_head head =
 	        media_head_encode(d->super, (uint32_t)(log - d->redo), MEDIA_IN_SLOT, claims);
 	memcpy(to, &head, sizeof head);
-	uint64_t bytes = log->head - log->start;
-	memcpy(to + sizeof head, log->written + place(d, log->start) + sizeof head,
+	uint64_t bytes = log->write_at - log->open_at;
+	memcpy(to + sizeof head, log->written + place(d, log->open_at) + sizeof head,
 	        bytes - sizeof head);
 	/* No entry of an earlier record may follow: fur-check reads up to the first that makes no
 	 * sense if the marker is lost. */
@@ -371,9 +372,9 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 	/* Read the tail once per iteration, because a replay may move it at any time.  If the test
 	 * below read it again, a replay could have emptied the log in between, and we would refuse
 	 * an update that now fits. */
-	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->head_most) {
+	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->write_most) {
 		/* The log contains nothing but the open record, so no replay can make room. */
-		if (tail >= log->end)
+		if (tail >= log->committed_to)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the "
 			        "update smaller, or the logs larger, with fur-resize --log-bytes",
@@ -381,13 +382,13 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
 		 * the records that it has replayed. */
 		if (ring_replayed(d, log->durts)) {
-			arch_store_release(&log->tail, log->end);
+			arch_store_release(&log->tail, log->committed_to);
 			continue;
 		}
 		int error = durability_replay(d, &backoff);
 		if (error)
 			return error;
 	}
-	log->head_most = tail + d->super->log_bytes;
+	log->write_most = tail + d->super->log_bytes;
 	return 0;
 }

@@ -33,7 +33,7 @@ enum htm_action htm_decide(enum fur_abort_cause cause, struct htm_history *histo
 	case FUR_ABORT_LOCK:
 		/* One update's fallback must not cause another's, or each would cause the next.
 		 * After very many such aborts in a row, a place in the lock's queue is fairer. */
-		return ++history->locks < HTM_LOCK_RELEASES ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
+		return ++history->locks < UPDATE_RELEASES ? HTM_WAIT_LOCK : HTM_TAKE_LOCK;
 	case FUR_ABORT_READER: return ++history->readers < budget ? HTM_WAIT_READER : HTM_TAKE_LOCK;
 	case FUR_ABORT_FULL: return HTM_MAKE_ROOM;
 	case FUR_ABORT_FAULT: return ++history->faults < FAULT_TRIES ? HTM_RETRY : HTM_TAKE_LOCK;

@@ -15,7 +15,7 @@
 enum htm_action {
 	HTM_RETRY,       /* after a random pause, in which the other transaction can finish */
 	HTM_RETRY_SOON,  /* after a shorter one: the other thread had no transaction to finish */
-	HTM_WAIT_LOCK,   /* retry when the lock is free */
+	HTM_WAIT_LOCK,   /* retry when `shut` is reset */
 	HTM_WAIT_READER, /* retry when the transactions that are active now have ended */
 	HTM_MAKE_ROOM,   /* retry when the log has room */
 	HTM_TAKE_LOCK    /* no more hardware for this update */

@@ -44,7 +44,7 @@ static uint64_t power_begin(struct fur_thread *t)
 	}
 	if (!power_tbegin(0)) /* A1:13 */
 		return texasr();
-	/* A tracked load: a thread that takes the lock aborts us (INV-H3). */
+	/* A tracked load: a thread that shuts readers out aborts us (INV-H3). */
 	if (readers_are_out(h))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
@@ -52,7 +52,7 @@ static uint64_t power_begin(struct fur_thread *t)
 
 /* Rollback-only: it only stores, and the thread's entry in active[] and the turn protect what its
  * update has loaded.  No subscription: the thread has the turn, so no other thread can set
- * `held`. */
+ * `shut`. */
 static uint64_t power_begin_publication(struct fur_thread *t)
 {
 	t->window.refused = FUR_ABORT_CAUSES;
@@ -70,8 +70,8 @@ static void power_leave(struct fur_thread *t)
 static uint64_t power_copy_log(struct fur_thread *t)
 {
 	struct redo_log *log = t->update.log;
-	uint64_t start = arch_load(&log->start), end = arch_load(&log->head);
-	if (log->form == REDO_NOTES)
+	uint64_t start = arch_load(&log->open_at), end = arch_load(&log->write_at);
+	if (log->kind == REDO_NOTES)
 		end = redo_complete(log, t->durability, t->update.base);
 	/* durability_persist() writes the record's head to the mirror later, for the checksum.
 	 * Both heads make the same claims, because an update that drew its durTS in the window
@@ -86,7 +86,7 @@ static uint64_t power_copy_log(struct fur_thread *t)
 static void power_flush_log(struct fur_thread *t, uint64_t end)
 {
 	struct redo_log *log = t->update.log;
-	redo_flush(log, t->durability, arch_load(&log->start), end);
+	redo_flush(log, t->durability, arch_load(&log->open_at), end);
 	t->window.commit.log_is_out = true;
 }
 

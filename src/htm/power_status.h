@@ -25,7 +25,7 @@ static inline void power_abort_with(enum fur_abort_cause cause)
 	__builtin_trap();
 }
 
-/* The status of an attempt that begin() did not start, because the lock was held: as if `cause` had
+/* The status of an attempt that begin() did not start, because `shut` was set: as if `cause` had
  * aborted it. */
 #define POWER_STATUS(cause) ((uint64_t)(1 + (cause)) << 57 | TEXASR_ABORT)
 

@@ -69,7 +69,7 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 	return HTM_STARTED;
 }
 
-/* No subscription: the thread has the turn, so no other thread can set `held`. */
+/* No subscription: the thread has the turn, so no other thread can set `shut`. */
 static uint64_t tsx_begin_publication(struct fur_thread *t)
 {
 	(void)t;

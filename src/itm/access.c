@@ -35,7 +35,7 @@ void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes)
 void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes)
 {
 	if (itm_in_heap(t, from)) {
-		if (t->form->software) {
+		if (t->body->software) {
 			fur_load_update(t->update, to, from, bytes);
 			return;
 		}

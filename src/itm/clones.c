@@ -64,7 +64,7 @@ void _ITM_deregisterTMCloneTable(void *table)
 }
 
 /* Returns: NULL if there is none. */
-static void *find(void *function)
+static void *find_clone(void *function)
 {
 	struct clone key = {.function = function}, *found = NULL;
 	pthread_rwlock_rdlock(&lock);
@@ -77,7 +77,7 @@ static void *find(void *function)
 
 void *_ITM_getTMCloneSafe(void *function)
 {
-	void *clone = find(function);
+	void *clone = find_clone(function);
 	if (!clone)
 		itm_fail(FUR_EINVAL,
 		        "an atomic transaction called a function through a pointer, and the "
@@ -88,7 +88,7 @@ void *_ITM_getTMCloneSafe(void *function)
 
 void *_ITM_getTMCloneOrIrrevocable(void *function)
 {
-	void *clone = find(function);
+	void *clone = find_clone(function);
 	if (clone)
 		return clone;
 	itm_become_irrevocable(itm_inside("_ITM_getTMCloneOrIrrevocable"));

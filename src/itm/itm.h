@@ -136,7 +136,7 @@ struct itm_mark {
 
 struct itm_thread {
 	/* The first members: every load and store looks at them. */
-	const struct fur_update_mode *form; /* of the open transaction: does a load ask libfur? */
+	const struct fur_update_mode *body; /* of the open transaction: does a load ask libfur? */
 	uint8_t *heap_base;
 	uint64_t heap_bytes; /* the largest size; 0 outside transactions */
 	uint8_t *stack_low; /* the thread's own stack; 0 bytes if the transaction runs on another */

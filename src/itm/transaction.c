@@ -36,7 +36,7 @@ static void begin_in_libfur(struct itm_thread *t)
 		error = begin_mode(t);
 	if (unlikely(error))
 		itm_fail_as_libfur(error);
-	t->form = reads ? &plainly : (const struct fur_update_mode *)t->update;
+	t->body = reads ? &plainly : (const struct fur_update_mode *)t->update;
 }
 
 /* Begin the transaction, perhaps not for the first time.  Returns: what the compiler's code does.

@@ -53,7 +53,7 @@ void itm_undo_note(struct itm_thread *t, const void *to, size_t bytes)
 void itm_undo_heap(struct itm_thread *t, const void *to, size_t bytes)
 {
 	uint8_t *old = add_record(t, to, bytes);
-	if (t->form->software)
+	if (t->body->software)
 		fur_load_update(t->update, old, to, bytes);
 	else
 		memcpy(old, to, bytes);

@@ -142,7 +142,7 @@ static inline struct log_record log_record_of(
 }
 
 /* If a record head of the thread lies at this position of its log, or this place of a slot, at
- * `log`, and its durTS is in the window that begins at `tail`, read its claims.  Returns false if
+ * `log`, and its durTS is in the range that begins at `tail`, read its claims.  Returns false if
  * there is none. */
 static inline bool log_read_head(const struct media_file *f, const uint8_t *log, uint32_t thread,
         uint64_t position, uint64_t tail, struct media_claims *claims)

@@ -105,7 +105,7 @@ int media_tail(const struct media_file *file, uint64_t *tail)
 	return 0;
 }
 
-uint64_t media_window_end(const struct media_file *file, uint64_t tail)
+uint64_t media_recovery_end(const struct media_file *file, uint64_t tail)
 {
 	uint64_t end = tail + file->super->ring_slots, forget;
 	if (media_tail_decode(arch_load(&file->words->forget[0]), &forget) == 0 && forget >= tail &&

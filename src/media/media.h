@@ -113,7 +113,7 @@ struct media_super {
 	 * media_tail_encode(). */
 	uint64_t tail[2][16];
 	/* [0], encoded as a tail: recovery gives up this durTS and all above it.  Without effect if
-	 * the durTS lies outside the window. */
+	 * the durTS lies outside the range. */
 	uint64_t forget[16];
 };
 _Static_assert(offsetof(struct media_super, checksum) == 120, "frozen");
@@ -180,7 +180,7 @@ _Static_assert(offsetof(struct media_marker, checksum) == 56, "frozen");
  * back from the update's own durTS; MEDIA_NO_CLAIM claims nothing. */
 #define MEDIA_NO_CLAIM 0xffffu
 struct media_head {
-	/* The low half of the durTS.  The window determines the high half, because it is shorter
+	/* The low half of the durTS.  The range determines the high half, because it is shorter
 	 * than 2^32 */
 	uint32_t durts;
 	/* To the thread's newest update before this one that was settled */
@@ -328,9 +328,9 @@ int media_tail_decode(uint64_t word, uint64_t *durts);
 /* Read the tail from its two copies in the mapping.  Returns -1 if they cannot be right. */
 int media_tail(const struct media_file *file, uint64_t *tail);
 
-/* The end of the window that begins at `tail`: the first durTS that `fur-check --forget-from` gave
+/* The end of the range that begins at `tail`: the first durTS that `fur-check --forget-from` gave
  * up, or else tail + ring_slots. */
-uint64_t media_window_end(const struct media_file *file, uint64_t tail);
+uint64_t media_recovery_end(const struct media_file *file, uint64_t tail);
 
 uint64_t media_super_checksum(const struct media_super *super);
 uint64_t media_more_checksum(const struct media_super *super);

@@ -103,7 +103,7 @@ static void check_head(struct damage_search *j, const struct media_claims *claim
 }
 
 /* Check the record heads in a thread's log, including heads of records whose marker is gone.  Looks
- * at every line.  Heads of earlier laps do not matter: their durTSs lie outside the window. */
+ * at every line.  Heads of earlier laps do not matter: their durTSs lie outside the range. */
 static void check_log(struct damage_search *j, uint32_t thread, struct highest_clear *highest)
 {
 	enum { LINE = 64 }; /* on every machine, records begin on such a line */
@@ -194,9 +194,9 @@ struct newest {
 	bool wanted;
 };
 
-/* For each thread that has a record in the window, find the thread's last record below the tail.
+/* For each thread that has a record in the range, find the thread's last record below the tail.
  * That record is replayed, but its marker may still be in the ring.  We can trust the marker only
- * if no update of the window has overwritten a slot above it, because that slot may have held a
+ * if no update of the range has overwritten a slot above it, because that slot may have held a
  * newer marker of the thread.  So go down from the tail only as far as all markers are valid. */
 static void find_newest_below(const struct damage_search *j, struct newest *newest)
 {
@@ -278,11 +278,11 @@ static int check_gaps(struct damage_search *j)
 int inspect_find_damage(const struct media_file *f, uint64_t tail, const uint8_t *verdicts,
         void (*tell)(void *arg, const struct inspect_damage *damage), void *arg)
 {
-	FUR_ASSERT(media_window_end(f, tail) - tail <= f->super->ring_slots);
+	FUR_ASSERT(media_recovery_end(f, tail) - tail <= f->super->ring_slots);
 	struct damage_search j = {.f = f,
 	        .s = f->super,
 	        .tail = tail,
-	        .end = media_window_end(f, tail),
+	        .end = media_recovery_end(f, tail),
 	        .verdicts = verdicts,
 	        .told = calloc(1, f->super->ring_slots),
 	        .holes = calloc(f->super->ring_slots, sizeof(uint32_t)),

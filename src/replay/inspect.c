@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inspect.c - the verdict on each slot of the window, upwards: look at the marker alone, then at
+ * inspect.c - the verdict on each slot of the range, upwards: look at the marker alone, then at
  * the verdicts on the slots that it names.  damage.c finds proofs of damage, mend.c corrections.
  */
 #include "replay/inspect.h"
@@ -43,11 +43,11 @@ static enum inspect_verdict slot_judge(const struct media_file *f, uint64_t tail
 }
 
 void inspect_judge(
-        const struct media_file *f, uint64_t tail, uint8_t *verdicts, struct inspect_window *w)
+        const struct media_file *f, uint64_t tail, uint8_t *verdicts, struct inspect_range *w)
 {
-	const uint64_t slots = f->super->ring_slots, end = media_window_end(f, tail);
+	const uint64_t slots = f->super->ring_slots, end = media_recovery_end(f, tail);
 	FUR_ASSERT(tail <= end && end - tail <= slots);
-	*w = (struct inspect_window){.tail = tail, .end = tail};
+	*w = (struct inspect_range){.tail = tail, .end = tail};
 	memset(verdicts, INSPECT_HOLE, slots);
 	uint64_t holes = 0;
 	bool whole = true;

@@ -26,8 +26,8 @@ enum inspect_verdict {
 	INSPECT_KEPT,    /* a valid marker: the update is replayed */
 };
 
-struct inspect_window {
-	uint64_t tail; /* the window is [tail, tail + ring_slots) */
+struct inspect_range {
+	uint64_t tail; /* the range is [tail, tail + ring_slots) */
 	/* After the highest valid marker; `tail` if there is none */
 	uint64_t end;
 	uint64_t updates, aborts, dropped; /* valid markers, by verdict */
@@ -45,10 +45,10 @@ enum inspect_verdict inspect_look(const struct media_file *f, uint64_t durts);
 bool inspect_dependencies_kept(const struct media_file *f, uint64_t tail, uint64_t durts,
         const uint8_t *verdicts, bool whole);
 
-/* Decide about every slot of the window, upwards.  verdicts[k], for tail + k, is an enum
+/* Decide about every slot of the range, upwards.  verdicts[k], for tail + k, is an enum
  * inspect_verdict; there are ring_slots of them. */
-void inspect_judge(const struct media_file *f, uint64_t tail, uint8_t *verdicts,
-        struct inspect_window *window);
+void inspect_judge(
+        const struct media_file *f, uint64_t tail, uint8_t *verdicts, struct inspect_range *range);
 
 /* ------------------------------------------------------------------ damage
  *

@@ -28,14 +28,14 @@
  *         start_working()               recovers, then marks the heap as open
  *           replay_unless_closed()      looks whether the heap was closed
  *             replay_recover()          recovers, in nine steps
- *               window_measure()        1. measure how far markers reach, and the log they name
- *               window_look()           2. look at each marker and its record alone
- *               window_mend()           3. correct single bytes whose change makes a marker valid
- *               window_judge()          4. judge: an update that names a lost one is lost
- *               window_refuse_damage()  5. refuse a heap that is provably damaged
- *               window_make_durable()   6. persist corrections, markers and records
- *               window_populate()       7. map the heap's pages, if most will be written
- *               window_apply()          8. apply the kept updates, in order
+ *               recovery_measure()        1. measure how far markers reach, and the log they name
+ *               recovery_look()           2. look at each marker and its record alone
+ *               recovery_mend()           3. correct single bytes whose change makes a marker valid
+ *               recovery_judge()          4. judge: an update that names a lost one is lost
+ *               recovery_refuse_damage()  5. refuse a heap that is provably damaged
+ *               recovery_make_durable()   6. persist corrections, markers and records
+ *               recovery_populate()       7. map the heap's pages, if most will be written
+ *               recovery_apply()          8. apply the kept updates, in order
  *               store_tail()            9. move the tail, two laps on
  *               ring_restart()          lets updates draw durTSs from there
  *           durability_set_state()      marks the heap as open, durably
@@ -119,14 +119,14 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
  * help. */
 enum { MENDS_MOST = 64 };
 
-/* The state of one recovery.  Its window is the durTSs [tail, end_of_window); no marker of [end,
- * end_of_window) has been written. */
-struct recovery_window {
+/* The state of one recovery.  Its range is the durTSs [tail, end_of_range); no marker of [end,
+ * end_of_range) has been written. */
+struct recovery {
 	struct durability *d;
 	uint64_t tail, end;
-	uint64_t end_of_window; /* media_window_end(): updates from here on are given up */
-	uint64_t log_bytes;     /* of the records in it, at most */
-	uint8_t *verdicts;      /* [ring_slots], of tail + k */
+	uint64_t end_of_range; /* media_recovery_end(): updates from here on are given up */
+	uint64_t log_bytes;    /* of the records in it, at most */
+	uint8_t *verdicts;     /* [ring_slots], of tail + k */
 	unsigned threads;
 	struct {
 		uint64_t end, log_bytes;
@@ -140,13 +140,13 @@ struct recovery_window {
  * no sense. */
 enum { FORGED = INSPECT_KEPT + 1 };
 
-/* Find how far markers reach in a share of the window, and how much log they name.  Does not check
+/* Find how far markers reach in a share of the range, and how much log they name.  Does not check
  * checksums yet. */
 static void measure_share(void *arg, unsigned n)
 {
-	struct recovery_window *w = arg;
+	struct recovery *w = arg;
 	const struct media_file file = durability_file(w->d);
-	uint64_t all = w->end_of_window - w->tail,
+	uint64_t all = w->end_of_range - w->tail,
 	         distance = UINT64_C(2) * preload_distance(w->d, PRELOAD_READS), end = w->tail,
 	         log_bytes = 0;
 	for (uint64_t s = w->tail + apply_share(all, n, w->threads),
@@ -164,7 +164,7 @@ static void measure_share(void *arg, unsigned n)
 	w->measured[n].log_bytes = log_bytes;
 }
 
-static void window_measure(struct recovery_window *w)
+static void recovery_measure(struct recovery *w)
 {
 	w->threads = apply_threads(w->d, w->d->super->ring_slots * w->d->super->slot_bytes);
 	apply_on_threads(w->threads, measure_share, w);
@@ -178,7 +178,7 @@ static void window_measure(struct recovery_window *w)
 
 static void populate_share(void *arg, unsigned n)
 {
-	const struct recovery_window *w = arg;
+	const struct recovery *w = arg;
 	/* A heap that grows has holes above its size now, and in the allocator's tables. */
 	const struct durability *d = w->d;
 	uint64_t tables = media_grows(d->super)
@@ -193,7 +193,7 @@ static void populate_share(void *arg, unsigned n)
 
 /* If most pages of the heap will be written, map them all at once: a page fault for each costs more
  * than the replay itself. */
-static void window_populate(struct recovery_window *w)
+static void recovery_populate(struct recovery *w)
 {
 	enum { PAGE = 4096, LEAST_ENTRY = MEDIA_ENTRY_ALIGN };
 	if (w->log_bytes / LEAST_ENTRY >= w->d->heap_bytes / PAGE / 2)
@@ -209,7 +209,7 @@ static uint8_t slot_look(const struct durability *d, uint64_t durts)
 
 static void look_at_share(void *arg, unsigned n)
 {
-	struct recovery_window *w = arg;
+	struct recovery *w = arg;
 	const struct durability *d = w->d;
 	uint64_t all = w->end - w->tail, from = w->tail + apply_share(all, n, w->threads),
 	         to = w->tail + apply_share(all, n + 1, w->threads);
@@ -224,15 +224,15 @@ static void look_at_share(void *arg, unsigned n)
 	preload_end(&preload, to);
 }
 
-/* Look at each marker alone.  window_judge() checks the slots that it names. */
-static void window_look(struct recovery_window *w)
+/* Look at each marker alone.  recovery_judge() checks the slots that it names. */
+static void recovery_look(struct recovery *w)
 {
 	apply_on_threads(w->threads, look_at_share, w);
 }
 
 /* If exactly one change makes the marker of a slot valid, make it in the mapping.
- * window_take_mends_back() takes it back if the heap is refused. */
-static void mend_slot(struct recovery_window *w, uint64_t durts, uint64_t *budget)
+ * recovery_take_mends_back() takes it back if the heap is refused. */
+static void mend_slot(struct recovery *w, uint64_t durts, uint64_t *budget)
 {
 	const struct media_file file = durability_file(w->d);
 	struct inspect_mend *m = &w->mends[w->mended];
@@ -247,16 +247,16 @@ static void mend_slot(struct recovery_window *w, uint64_t durts, uint64_t *budge
 
 /* Correct markers and records in which one byte is wrong.  A budget bounds the time, because a
  * power failure may leave a broken marker for each thread. */
-static void window_mend(struct recovery_window *w)
+static void recovery_mend(struct recovery *w)
 {
 	uint64_t budget = UINT64_C(1) << 31;
-	for (uint64_t s = w->tail; s < w->end_of_window; s++)
+	for (uint64_t s = w->tail; s < w->end_of_range; s++)
 		if (w->verdicts[s - w->tail] <= INSPECT_BROKEN &&
 		        durability_marker(w->d, s)->checksum)
 			mend_slot(w, s, &budget);
 }
 
-static void window_take_mends_back(struct recovery_window *w)
+static void recovery_take_mends_back(struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	while (w->mended) {
@@ -265,7 +265,7 @@ static void window_take_mends_back(struct recovery_window *w)
 	}
 }
 
-static int mends_make_durable(struct recovery_window *w)
+static int mends_make_durable(struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	for (unsigned k = 0; k < w->mended; k++)
@@ -276,7 +276,7 @@ static int mends_make_durable(struct recovery_window *w)
 
 /* INV-R7: a thread has one update in flight, so a failure can tear no more markers than there are
  * threads; unless updates were late. */
-static int window_refuse_broken(const struct recovery_window *w, uint64_t broken)
+static int recovery_refuse_broken(const struct recovery *w, uint64_t broken)
 {
 	const uint32_t threads = w->d->super->max_threads;
 	if (broken <= threads || arch_load(&w->d->words->state) == MEDIA_OPEN_ASYNC)
@@ -289,7 +289,7 @@ static int window_refuse_broken(const struct recovery_window *w, uint64_t broken
 }
 
 /* Decide about every slot, upwards: an update that depends on a lost one is lost. */
-static int window_judge(struct recovery_window *w)
+static int recovery_judge(struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	uint64_t holes = 0, broken = 0;
@@ -313,7 +313,7 @@ static int window_judge(struct recovery_window *w)
 			return apply_check(w->d, s);
 		}
 	}
-	return window_refuse_broken(w, broken);
+	return recovery_refuse_broken(w, broken);
 }
 
 static void damage_refuse_first(void *error, const struct inspect_damage *damage)
@@ -324,7 +324,7 @@ static void damage_refuse_first(void *error, const struct inspect_damage *damage
 
 /* INV-R7.  Later updates may have read from the damaged one without naming it, because it was
  * durable.  So replaying them would leave a state of the heap that never existed. */
-static int window_refuse_damage(const struct recovery_window *w)
+static int recovery_refuse_damage(const struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	int damage = 0,
@@ -335,7 +335,7 @@ static int window_refuse_damage(const struct recovery_window *w)
 /* Threads sort the entries of this many updates before they write them. */
 enum { PART_UPDATES = 8192 };
 
-static int window_apply(struct recovery_window *w)
+static int recovery_apply(struct recovery *w)
 {
 	struct apply_basket *baskets = apply_baskets(w->threads);
 	int error = 0;
@@ -351,35 +351,35 @@ static int window_apply(struct recovery_window *w)
 }
 
 /* Steps 1 to 5.  Writes nothing but corrections, and those to the mapping. */
-static int window_decide(struct recovery_window *w)
+static int recovery_decide(struct recovery *w)
 {
-	window_measure(w);
-	window_look(w);
-	window_mend(w);
-	int error = window_judge(w);
-	return error ? error : window_refuse_damage(w);
+	recovery_measure(w);
+	recovery_look(w);
+	recovery_mend(w);
+	int error = recovery_judge(w);
+	return error ? error : recovery_refuse_damage(w);
 }
 
-static int window_make_durable(struct recovery_window *w)
+static int recovery_make_durable(struct recovery *w)
 {
 	int error = mends_make_durable(w);
 	return error ? error : make_durable(w->d, w->tail, w->end, w->verdicts);
 }
 
 /* Steps 1 to 8. */
-static int window_replay(struct recovery_window *w)
+static int recovery_replay(struct recovery *w)
 {
-	int error = window_decide(w);
+	int error = recovery_decide(w);
 	if (error) {
-		window_take_mends_back(w); /* INV-R7: a heap that is refused stays as it was */
+		recovery_take_mends_back(w); /* INV-R7: a heap that is refused stays as it was */
 		return error;
 	}
-	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_window);
-	error = window_make_durable(w);
+	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_range);
+	error = recovery_make_durable(w);
 	if (error)
 		return error;
-	window_populate(w);
-	return window_apply(w);
+	recovery_populate(w);
+	return recovery_apply(w);
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
@@ -388,7 +388,7 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	uint64_t started = arch_now_ns(), tail = ring_tail(d), slots = d->super->ring_slots;
 	FUR_ASSERT(slots && (slots & (slots - 1)) == 0);
 	memset(result, 0, sizeof *result);
-	struct recovery_window *w = calloc(1, sizeof *w);
+	struct recovery *w = calloc(1, sizeof *w);
 	/* Zeroed: slots above the last marker are holes. */
 	uint8_t *verdicts = calloc(1, slots);
 	int error = w && verdicts
@@ -397,10 +397,10 @@ int replay_recover(struct durability *d, struct replay_result *result)
 	                              "no memory to recover a ring of %llu slots: free some memory",
 	                              (unsigned long long)slots);
 	if (w && verdicts) {
-		*w = (struct recovery_window){
+		*w = (struct recovery){
 		        .d = d, .tail = tail, .end = tail, .verdicts = verdicts, .result = result};
-		w->end_of_window = media_window_end(&file, tail);
-		error = window_replay(w);
+		w->end_of_range = media_recovery_end(&file, tail);
+		error = recovery_replay(w);
 	}
 	free(verdicts);
 	free(w);

@@ -6,7 +6,7 @@
  *   INV-R1  The tail moves only after everything below it is durable in the heap.  Replaying an
  *           update twice does no harm.
  *   INV-R2  Recovery keeps a marker only if its checksum holds and every slot that it names was
- *           kept, lies below the tail, or has an abort marker.  It looks at the whole window [tail,
+ *           kept, lies below the tail, or has an abort marker.  It looks at the whole range [tail,
  *           tail + ring_slots), and so needs no bound on the number of holes.
  *   INV-R3  A live replay stops at the first update that may be in flight; space in the ring and
  *           the logs becomes free in order.

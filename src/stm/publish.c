@@ -67,7 +67,7 @@ void publication_end(struct htm *h)
 void stamp_writes(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
-	if (unlikely(t->update.extras & TX_BULK))
+	if (unlikely(t->update.flags & TX_BULK))
 		arch_store(&t->htm->publications.all_stamped, number);
 	for (uint32_t i = 0; i < set->n; i++)
 		stamp_line(t->htm, set->words[i].word, number, t->index);
@@ -89,12 +89,24 @@ void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t nu
  * order in which they publish.  But a hardware update may draw after it is visible.  If it wrote to
  * a word of ours before us, it must draw before us (INV-D4), so we must find it: then we collect D
  * when no hardware update can become visible any more. */
-static void collect(struct fur_thread *t, bool publishing)
+static void collect(struct fur_thread *t, bool with_hardware)
 {
-	if (publishing != (t->htm->ops != NULL))
+	if (with_hardware != (t->htm->ops != NULL))
 		return;
 	nondurable_collect_settled(t->durability, &t->window.commit);
 	FUR_POINT(publication__collected);
+}
+
+/* Where the heap has no hardware updates. */
+static void collect_after_body(struct fur_thread *t)
+{
+	collect(t, false);
+}
+
+/* Where it has. */
+static void collect_while_publishing(struct fur_thread *t)
+{
+	collect(t, true);
 }
 
 /* Has something been published since the update's snapshot?  `now`: the last publication before the
@@ -106,7 +118,7 @@ static bool snapshot_is_old(struct fur_thread *t, uint64_t now)
 {
 	if (now == t->software.snapshot)
 		return false;
-	collect(t, false);
+	collect_after_body(t);
 	return true;
 }
 
@@ -115,7 +127,7 @@ static void announce(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
-	collect(t, true);
+	collect_while_publishing(t);
 	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
 	 * later draw first, and those would wait for it (INV-D4). */
@@ -124,7 +136,7 @@ static void announce(struct fur_thread *t)
 
 static void store_writes(struct fur_thread *t)
 {
-	const bool checked = t->update.extras & TX_CHECKED;
+	const bool checked = t->update.flags & TX_CHECKED;
 	FUR_POINT(stores__begin);
 	if (unlikely(checked))
 		blocks_show(t);
@@ -160,7 +172,7 @@ static bool stamp_own_lines(struct fur_thread *t, uint64_t number)
  * same stamp?
  * Orders:  the caller's load of the stamp before our loads of the member's write set, by the light
  *          fence; the member completed its set before it claimed a line.  It does not change the
- *          set before the batch is over: its next body in software begins when `held` is reset. */
+ *          set before the batch is over: its next body in software begins when `shut` is reset. */
 static bool claims_word(const struct htm *h, uint64_t stamp, const uint64_t *word)
 {
 	const struct write_set *set = &h->threads[stamp_thread(stamp)].software.writes;
@@ -207,7 +219,7 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 	 * at least one sees the other's claim.  Without the fence both could publish, each from
 	 * values that the other one overwrites. */
 	arch_fence();
-	const bool checked = t->update.extras & TX_CHECKED;
+	const bool checked = t->update.flags & TX_CHECKED;
 	if (unlikely(checked))
 		checker_quiet(); /* as in software_extend() */
 	enum request now = check_member(t, number);
@@ -222,7 +234,7 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
 
 /* As a waiting update: publish beside the turn's holder, if it has opened the gate.  Returns the
  * request's state. */
-static enum request join(struct fur_thread *t, struct active_entry *mine)
+static enum request join_batch(struct fur_thread *t, struct active_entry *mine)
 {
 	struct htm *h = t->htm;
 	uint64_t gate = arch_load_acquire(&h->lock.gate);
@@ -263,7 +275,7 @@ static uint64_t load_requests(struct fur_thread *t)
 }
 
 /* Does the thread of a waiting update join by itself?  One that is awake does so at once. */
-static bool joins(const uint64_t *request)
+static bool member_joins(const uint64_t *request)
 {
 	for (unsigned k = 0; k < LOOKS_AT_MEMBER; k++) {
 		if (arch_load(request) != REQUEST_WAITING)
@@ -275,7 +287,7 @@ static bool joins(const uint64_t *request)
 
 /* As the turn's holder: publish the updates that wait and have not joined, and link them to a list.
  * They draw their durTSs in its order (INV-SW8). */
-static void serve(struct fur_thread *t, uint64_t number)
+static void serve_members(struct fur_thread *t, uint64_t number)
 {
 	struct htm *h = t->htm;
 	struct fur_thread **end = &t->software.serves;
@@ -284,7 +296,8 @@ static void serve(struct fur_thread *t, uint64_t number)
 		uint64_t *request = &h->active[i].request;
 		if (likely(t->window.seqs[i] != REQUEST_WAITING) ||
 		        arch_load(&h->threads[i].software.publication) == number ||
-		        joins(request) || !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
+		        member_joins(request) ||
+		        !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
 			continue;
 		struct fur_thread *member = &h->threads[i];
 		enum request now = publish_member(member, number);
@@ -306,7 +319,7 @@ static uint32_t close_gate(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	uint32_t members = 0;
-	arch_exchange(&h->lock.gate, 0); /* ordered: see join() */
+	arch_exchange(&h->lock.gate, 0); /* ordered: see join_batch() */
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
 		struct arch_backoff backoff = durability_backoff(h->durability);
@@ -355,7 +368,7 @@ static uint64_t pace_most(const struct htm *h)
  * publications is a multiple of the time for which the last one stopped the readers: the more
  * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
  * machine: docs/benchmarks-notes.md, "Time between publications". */
-static void pace(const struct htm *h)
+static void pace_wait(const struct htm *h)
 {
 	const uint64_t not_before = h->publications.not_before;
 	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(h)))
@@ -387,7 +400,7 @@ static uint32_t store_with_members(struct fur_thread *t, uint64_t number)
 	 * need no look at theirs: none has claimed a line yet. */
 	arch_store_release(&t->htm->lock.gate, number);
 	store_writes(t);
-	serve(t, number);
+	serve_members(t, number);
 	return close_gate(t);
 }
 
@@ -407,8 +420,8 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 static int publish_in_place(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
-	const bool bulk = t->update.extras & TX_BULK;
-	pace(h);
+	const bool bulk = t->update.flags & TX_BULK;
+	pace_wait(h);
 	uint64_t began = pace_begin(h), number = 0, shut = bulk ? arch_ticks() : 0;
 	bool bodies = readers_shut_out(h, t->index);
 	if (unlikely(htm_forked(h))) /* the user's reader_report has forked (INV-K2) */
@@ -482,7 +495,7 @@ static int publish_as_holder(struct fur_thread *t)
 	if (t->update.mode == TX_CONCURRENT &&
 	        snapshot_is_old(t, arch_load(&h->publications.now)) && !software_extend(t))
 		error = UPDATE_DEFEATED;
-	else if (!h->ops || (t->update.extras & TX_BULK) ||
+	else if (!h->ops || (t->update.flags & TX_BULK) ||
 	         (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t);
 	if (error == UPDATE_DEFEATED)
@@ -542,7 +555,7 @@ static enum request wait_to_be_published(struct fur_thread *t)
 	/* Release: a thread that serves the request sees our read set, write set and log. */
 	arch_store_release(&mine->request, REQUEST_WAITING);
 	for (;;) {
-		enum request now = join(t, mine);
+		enum request now = join_batch(t, mine);
 		if (now == REQUEST_SERVING) {
 			wait_for_service(h, &mine->request, &wait);
 		} else if (now != REQUEST_WAITING) {
@@ -571,7 +584,7 @@ static int publish_or_be_published(struct fur_thread *t)
 	const struct turn_wait at_once = {0};
 	enum request request = REQUEST_NONE;
 	FUR_ASSERT(!t->software.served);
-	collect(t, false);
+	collect_after_body(t);
 	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
 		request = wait_to_be_published(t);
 		phase_mark(&t->window.commit, FUR_PHASE_LOCK);

@@ -43,11 +43,11 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	struct software_body *s = &t->software;
 	for (;;) {
 		active_enter_software(mine, t);
-		/* INV-SW5.  A serial update has the turn, so it finds `held` reset. */
+		/* INV-SW5.  A serial update has the turn, so it finds `shut` reset. */
 		if (likely(!readers_are_out(h)))
 			break;
 		active_leave(mine);
-		lock_wait_reader(h, t->index);
+		reader_awaits_let_in(h, t->index);
 	}
 	active_clear_wait(mine);
 	s->snapshot = snapshot_of(arch_load_acquire(&h->publications.now));
@@ -55,16 +55,16 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
-	if (unlikely(t->update.extras & TX_CHECKED))
+	if (unlikely(t->update.flags & TX_CHECKED))
 		memset(s->writes.filter, 0xff, sizeof s->writes.filter);
 	t->update.mode = mode;
-	t->update.form.software = 1;
+	t->update.body.software = 1;
 }
 
 void body_inactive(struct fur_thread *t)
 {
 	active_leave(active_of(t));
-	t->update.form.software = 0;
+	t->update.body.software = 0;
 }
 
 void body_end(struct fur_thread *t)
@@ -179,7 +179,7 @@ static bool extend(struct fur_thread *t)
 
 bool software_extend(struct fur_thread *t)
 {
-	if (likely(!(t->update.extras & TX_CHECKED)))
+	if (likely(!(t->update.flags & TX_CHECKED)))
 		return extend(t);
 	/* Words that the body has loaded may be hidden since (INV-MC1). */
 	checker_quiet();
@@ -263,13 +263,13 @@ static inline uint64_t *word_at(const void *at)
 void fur_load_update(fur_update *tx, void *to, const void *from, size_t bytes)
 {
 	struct fur_thread *t = tx->thread;
-	if (unlikely(!tx->form.software || !tx_in_heap(tx, from, bytes))) {
+	if (unlikely(!tx->body.software || !tx_in_heap(tx, from, bytes))) {
 		fur_read_bytes(to, from, bytes);
 		return;
 	}
 	uint8_t *out = to;
 	const uint8_t *in = from;
-	if (unlikely(tx->extras & TX_CHECKED))
+	if (unlikely(tx->flags & TX_CHECKED))
 		software_check_blocks(tx, from, bytes, false);
 	while (bytes) {
 		uint64_t *word = word_at(in), skip = (uintptr_t)in & 7,

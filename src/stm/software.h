@@ -22,7 +22,7 @@
  *   INV-SW4  A hardware update waits for software bodies as it waits for readers: they are in
  *           active[].  So a hardware update never changes a word under a software body.
  *   INV-SW5  A publication that shuts readers out, and then finds no other software body active,
- *           needs no stamps: a body that begins later finds `held` set, and waits.
+ *           needs no stamps: a body that begins later finds `shut` set, and waits.
  *   INV-SW6  A serial update is never defeated.
  *   INV-SW7  While the turn's holder keeps readers out, concurrent updates that wait for the turn
  *            may publish beside it.  Each claims its lines by stamps, and then compares the words

@@ -88,7 +88,7 @@ void active_wait_outside(struct htm *h, uint32_t me, bool publishing);
 
 /* active_drain - wait until the readers that are active now have ended, but no longer than `most`
  * ticks; *bodies: is a software body active, other than that of thread `me`?  The caller has set
- * `held`, so no reader begins.
+ * `shut`, so no reader begins.
  * Orders:  as active_wait_outside().
  * Returns: false: a reader is still active. */
 FUR_MUST_USE bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies);
@@ -106,7 +106,7 @@ struct active_ages {
 };
 struct active_ages active_poll(struct htm *h);
 
-/* ------------------------------------- threads that wait until the lock is free */
+/* ------------------------------------- threads that wait until `shut` is reset */
 
 /* Record that this thread waits.  `since`: when a reader began to wait, in ticks; 0 for an update
  * that will try hardware. */

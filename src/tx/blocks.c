@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Remove what overlaps the bytes. */
-static void forget(struct noted_blocks *b, const uint8_t *at, uint64_t bytes)
+static void forget_overlapping(struct noted_blocks *b, const uint8_t *at, uint64_t bytes)
 {
 	uint32_t kept = 0;
 	for (uint32_t k = 0; k < b->n; k++) {
@@ -21,10 +21,10 @@ static void forget(struct noted_blocks *b, const uint8_t *at, uint64_t bytes)
 
 /* Without memory for it, the block stays as it is: a mistake may pass, and none is made up, for
  * blocks_taken() has shown it. */
-static void note(struct noted_blocks *b, struct noted_block block)
+static void note_block(struct noted_blocks *b, struct noted_block block)
 {
 	enum { FIRST = 16 };
-	forget(b, block.at, block.bytes);
+	forget_overlapping(b, block.at, block.bytes);
 	if (b->n == b->most) {
 		uint32_t most = b->most ? 2 * b->most : FIRST;
 		struct noted_block *more = realloc(b->blocks, most * sizeof *more);
@@ -39,12 +39,12 @@ static void note(struct noted_blocks *b, struct noted_block block)
 void blocks_taken(struct fur_update *tx, void *block, uint64_t bytes)
 {
 	checker_show(block, bytes);
-	note(&tx->thread->noted, (struct noted_block){block, bytes, 0, false});
+	note_block(&tx->thread->noted, (struct noted_block){block, bytes, 0, false});
 }
 
 void blocks_freed(struct fur_update *tx, void *block, uint64_t bytes, uint64_t keep)
 {
-	note(&tx->thread->noted, (struct noted_block){block, bytes, keep, true});
+	note_block(&tx->thread->noted, (struct noted_block){block, bytes, keep, true});
 }
 
 void blocks_show(struct fur_thread *t)

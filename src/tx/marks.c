@@ -34,7 +34,7 @@ static void set_marks(const struct marks_extent *e, uintptr_t from, uintptr_t en
 	}
 }
 
-static void note(const struct marks *marks, uintptr_t from, uintptr_t end, bool hardware)
+static void mark_range(const struct marks *marks, uintptr_t from, uintptr_t end, bool hardware)
 {
 	for (uint64_t i = extent_above(marks, from); i < marks->n && marks->extents[i].from < end;
 	        i++)
@@ -47,7 +47,7 @@ void marks_note(const struct fur_update *tx, const void *to, uint64_t bytes)
 	const bool hardware = tx->mode == TX_HARDWARE;
 	if (!marks)
 		return;
-	note(marks, (uintptr_t)to, (uintptr_t)to + bytes, hardware);
+	mark_range(marks, (uintptr_t)to, (uintptr_t)to + bytes, hardware);
 	/* Orders the marks before the caller's stores.  Otherwise the bulk update could read a
 	 * half-stored record, and then find no mark (plant: mark-after-store). */
 	if (!hardware)
@@ -63,7 +63,7 @@ void marks_note_writes(const struct fur_thread *t)
 	const bool hardware = t->window.publishing;
 	for (uint32_t i = 0; i < set->n; i++) {
 		const uintptr_t word = (uintptr_t)set->words[i].word;
-		note(marks, word, word + 8, hardware);
+		mark_range(marks, word, word + 8, hardware);
 	}
 	arch_fence_light(); /* as in marks_note() */
 }
@@ -77,7 +77,7 @@ void marks_sync(struct htm *h)
 }
 
 /* Updates that see the old value of `marks` end, or store no more. */
-static void settle(struct fur_thread *t)
+static void wait_for_old_marks(struct fur_thread *t)
 {
 	struct htm *h = t->htm;
 	/* Hardware updates with tracked loads are aborted by the change.  Rollback-only ones are
@@ -93,11 +93,11 @@ void marks_begin(struct fur_thread *t, struct marks *marks)
 	/* Full fence: orders the pointer before our scan of active[].  An update also enters
 	 * active[] by a full fence, and then looks at the pointer: one of us sees the other. */
 	arch_store_fence(&t->htm->lock.marks, (uintptr_t)marks);
-	settle(t);
+	wait_for_old_marks(t);
 }
 
 void marks_end(struct fur_thread *t)
 {
 	arch_store_fence(&t->htm->lock.marks, 0);
-	settle(t);
+	wait_for_old_marks(t);
 }

@@ -63,13 +63,13 @@ void marks_note(const struct fur_update *tx, const void *to, uint64_t bytes);
 void marks_note_writes(const struct fur_thread *t);
 
 /* For an update that has begun in hardware or in place: let its stores set marks, if a bulk update
- * runs.  In hardware the load is part of the transaction, from the line of `held`: a bulk update
+ * runs.  In hardware the load is part of the transaction, from the line of `shut`: a bulk update
  * that begins later aborts it.  A rollback-only one does not track the load, so marks_begin() waits
  * for it. */
 static inline void marks_look(struct fur_update *tx)
 {
 	if (unlikely(arch_load(&tx->thread->htm->lock.marks) != 0))
-		tx->extras |= TX_MARKS;
+		tx->flags |= TX_MARKS;
 }
 
 #endif /* FUR_MARKS_H */

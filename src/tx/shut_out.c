@@ -3,19 +3,19 @@
  * shut_out.c - shut readers and hardware updates out, while the turn's holder stores in place.
  *
  * INV-H3 holds for three groups of transactions:
- *  - Readers, and updates that are in active[]: the turn's holder sets `held`, then scans active[].
- *    The others publish active[i], then look at `held`.  Each side has a full fence between its
+ *  - Readers, and updates that are in active[]: the turn's holder sets `shut`, then scans active[].
+ *    The others publish active[i], then look at `shut`.  Each side has a full fence between its
  *    store and its load, so one of the two sees the other.
- *  - Hardware updates with tracked loads have `held` in their read set from the start, so the store
+ *  - Hardware updates with tracked loads have `shut` in their read set from the start, so the store
  *    that sets it aborts them.
  *  - Rollback-only updates (POWER, snapshot): docs/protocol.md, "The lock and rollback-only
  *    transactions", has the argument.
  *
- *  INV-L3  No reader starves.  A reader that found the lock held records that in active[i].want.
- *          Before a holder sets `held`, it lets in each reader that is awake and has missed
+ *  INV-L3  No reader starves.  A reader that finds itself shut out records that in active[i].want.
+ *          Before a holder sets `shut`, it lets in each reader that is awake and has missed
  *          FAIR_RELEASES releases, and each reader that has waited TURN_PATIENCE_NS.
- *  INV-L4  No hardware update starves.  If an update has not seen the lock free for
- *          HTM_LOCK_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for
+ *  INV-L4  No hardware update starves.  If an update has not seen `shut` reset for
+ *          UPDATE_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for
  *          that.
  */
 #include "tx/active.h"
@@ -26,37 +26,37 @@ enum {
 	LOOKS_AT_READER = 300
 };
 
-/* ----------------------------------------------------- until the lock is free */
+/* ----------------------------------------------------- until `shut` is reset */
 
 /* Sleep until a release or a holder wakes us. */
-static void sleep_while_held(struct publication_lock *l)
+static void sleep_while_shut_out(struct publication_lock *l)
 {
 	uint64_t turn = arch_load_acquire(&l->releases);
-	/* Ordered: we raise the count before we look at `held`; readers_let_in() changes `held`
-	 * before it looks at the count.  So either we see the lock free, or readers_let_in() sees
+	/* Ordered: we raise the count before we look at `shut`; readers_let_in() changes `shut`
+	 * before it looks at the count.  So either we see `shut` reset, or readers_let_in() sees
 	 * us; otherwise it could happen that no thread wakes us.  We read `turn` first: if it grows
 	 * before we are asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
-	if (arch_load_ordered(&l->held))
+	if (arch_load_ordered(&l->shut))
 		arch_futex_wait(arch_futex_of(&l->releases), (uint32_t)turn);
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-static void wait_while_held(struct htm *h, unsigned look)
+static void wait_while_shut_out(struct htm *h, unsigned look)
 {
 	if (look < TURN_SPINS || look < arch_load32(&h->durability->spins))
 		arch_pause();
 	else
-		sleep_while_held(&h->lock);
+		sleep_while_shut_out(&h->lock);
 }
 
-/* Has `held` been reset so many times since the thread that wrote `want` began to wait? */
+/* Has `shut` been reset so many times since the thread that wrote `want` began to wait? */
 static bool releases_missed(const struct htm *h, uint64_t want, uint64_t releases)
 {
 	return arch_load(&h->lock.releases) + 1 - want >= releases;
 }
 
-bool lock_wait_free(struct htm *h, uint32_t me)
+bool update_awaits_let_in(struct htm *h, uint32_t me)
 {
 	if (!readers_are_out(h))
 		return true;
@@ -65,13 +65,13 @@ bool lock_wait_free(struct htm *h, uint32_t me)
 	uint64_t want = active_wants(mine);
 	bool free = false;
 	for (unsigned k = 0;
-	        !(free = !readers_are_out(h)) && !releases_missed(h, want, HTM_LOCK_RELEASES); k++)
-		wait_while_held(h, k);
+	        !(free = !readers_are_out(h)) && !releases_missed(h, want, UPDATE_RELEASES); k++)
+		wait_while_shut_out(h, k);
 	active_clear_wait(mine);
 	return free;
 }
 
-void lock_wait_reader(struct htm *h, uint32_t me)
+void reader_awaits_let_in(struct htm *h, uint32_t me)
 {
 	struct active_entry *mine = &h->active[me];
 	crowd_count(h);
@@ -79,11 +79,11 @@ void lock_wait_reader(struct htm *h, uint32_t me)
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, h, arch_ticks() | 1);
 	for (unsigned k = 0; readers_are_out(h); k++)
-		wait_while_held(h, k);
+		wait_while_shut_out(h, k);
 }
 
-/* Called while `held` is 0.  So no thread falls asleep now: a thread that has read the last
- * release's `turn` sees that `held` is 0, and with an older `turn` the kernel does not let it
+/* Called while `shut` is 0.  So no thread falls asleep now: a thread that has read the last
+ * release's `turn` sees that `shut` is 0, and with an older `turn` the kernel does not let it
  * sleep. */
 static void wake_sleepers(struct publication_lock *l)
 {
@@ -114,7 +114,7 @@ static void admit_reader(struct htm *h, const struct active_entry *reader, uint6
 static void call_update(struct htm *h, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
-	if (releases_missed(h, want, HTM_LOCK_RELEASES) &&
+	if (releases_missed(h, want, UPDATE_RELEASES) &&
 	        !arch_ticks_pending(now = arch_ticks(), h->lock.next_call, patience)) {
 		h->lock.next_call = now + patience;
 		wake_sleepers(&h->lock);
@@ -149,11 +149,11 @@ bool readers_shut_out(struct htm *h, uint32_t me)
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
 	for (;;) {
 		admit_waiters(h, me);
-		/* Full fence: orders the store of `held` before our scan of active[] (INV-H3).
-		 * Without it the scan may miss a reader that has not seen `held` either, and that
+		/* Full fence: orders the store of `shut` before our scan of active[] (INV-H3).
+		 * Without it the scan may miss a reader that has not seen `shut` either, and that
 		 * reader sees some of our stores and not others: Stress.TornReads; plant:
 		 * no-lock-fence. */
-		arch_store_fence(&l->held, 1);
+		arch_store_fence(&l->shut, 1);
 		if (likely(active_drain(h, me, most, &bodies)))
 			return bodies;
 		/* A reader takes long.  New readers must not wait for it: let them in, wait for
@@ -173,8 +173,8 @@ bool readers_shut_out(struct htm *h, uint32_t me)
 void readers_let_in(struct htm *h)
 {
 	struct publication_lock *l = &h->lock;
-	arch_store_release(&l->held, 0);
-	/* Ordered: our store to `held` before our load of `sleepers`; see sleep_while_held(). */
+	arch_store_release(&l->shut, 0);
+	/* Ordered: our store to `shut` before our load of `sleepers` (sleep_while_shut_out). */
 	arch_fetch_add(&l->releases, 1);
 	if (unlikely(arch_load_ordered(&l->sleepers) != 0))
 		arch_futex_wake_all(arch_futex_of(&l->releases));

@@ -16,7 +16,7 @@
  *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
  *          another thread that has slept is awake and will set `taken` to TURN_WANTED before it
  *          sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.
- *          readers_let_in() wakes every thread that sleeps while `held` is set (shut_out.c).
+ *          readers_let_in() wakes every thread that sleeps while `shut` is set (shut_out.c).
  */
 #include "tx/active.h"
 

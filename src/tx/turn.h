@@ -21,7 +21,7 @@ enum turn {
 struct publication_lock {
 	/* 0 or 1.  Every transaction reads it, so nothing that changes often shares its line.
 	 * Owner: tx/shut_out.c. */
-	uint64_t held ARCH_PADDED;
+	uint64_t shut ARCH_PADDED;
 	/* 0, or the struct marks of the bulk update that runs (marks.h).  On that line, so that a
 	 * hardware update that has read neither word anew is aborted when one of them changes.
 	 * Owner: tx/marks.c. */
@@ -35,7 +35,7 @@ struct publication_lock {
 	uint64_t reserved;      /* turns reserved so far */
 	uint64_t served;        /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
-	/* Grows whenever `held` is reset.  A futex: threads sleep on it while `held` is set.
+	/* Grows whenever `shut` is reset.  A futex: threads sleep on it while `shut` is set.
 	 * Owner: tx/shut_out.c. */
 	uint64_t releases ARCH_PADDED;
 	uint64_t sleepers; /* threads that sleep on it.  Owner: tx/shut_out.c. */
@@ -75,22 +75,22 @@ void turn_wake_all(struct htm *h);
 /* Stop waiting, without the turn. */
 void turn_forward_wakeup(struct htm *h, const struct turn_wait *wait);
 
-/* readers_shut_out - set `held`, and wait until no reader is active.  The caller has the turn.
+/* readers_shut_out - set `shut`, and wait until no reader is active.  The caller has the turn.
  * Returns: true if a software body is active besides the caller's own: then stores in place need
  *          stamps (INV-SW5). */
 FUR_MUST_USE bool readers_shut_out(struct htm *h, uint32_t me);
-/* Reset `held`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
+/* Reset `shut`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
  * nondurable[] (INV-D1). */
 void readers_let_in(struct htm *h);
 
 /* An update that has found readers shut out for this many releases takes a turn itself. */
-enum { HTM_LOCK_RELEASES = 200 };
+enum { UPDATE_RELEASES = 200 };
 
-/* For an update that will try hardware: wait until this thread sees the lock free.  False: for
- * HTM_LOCK_RELEASES releases, the lock was held whenever this thread looked.  Then the update must
- * take a turn itself (INV-L4). */
-FUR_MUST_USE bool lock_wait_free(struct htm *h, uint32_t me);
-/* For a reader that found the lock held: wait until it may try again. */
-void lock_wait_reader(struct htm *h, uint32_t me);
+/* For an update that will try hardware: wait until this thread sees `shut` reset.  False: for
+ * UPDATE_RELEASES releases, `shut` was set whenever this thread looked.  Then the update must take
+ * a turn itself (INV-L4). */
+FUR_MUST_USE bool update_awaits_let_in(struct htm *h, uint32_t me);
+/* For a reader that is shut out: wait until it may try again. */
+void reader_awaits_let_in(struct htm *h, uint32_t me);
 
 #endif /* FUR_TURN_H */

@@ -34,7 +34,7 @@ struct active_entry {
 	/* 0, or the odd sequence number of the thread's active transaction.  ACTIVE_SOFTWARE: it is
 	 * a software update. */
 	uint64_t seq;
-	/* 0, or 1 + the lock's turn at which this thread began to wait until the lock is free
+	/* 0, or 1 + the number of releases at which this thread began to wait until `shut` is reset
 	 * (shut_out.c). */
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
@@ -135,10 +135,10 @@ enum {
 
 struct fur_update {
 	/* The first member: fur_load() looks at it (fur.h).  Set in the two software modes. */
-	struct fur_update_mode form;
-	uint8_t extras; /* TX_*, or'ed: what a store must look at */
-	uint8_t always; /* TX_CHECKED or 0: with which `extras` each update begins */
-	bool find_free; /* FUR_DEBUG_DOUBLE_FREE */
+	struct fur_update_mode body;
+	uint8_t flags;          /* TX_*, or'ed: what a store must look at */
+	uint8_t flags_at_begin; /* TX_CHECKED or 0: with which `flags` each update begins */
+	bool find_free;         /* FUR_DEBUG_DOUBLE_FREE */
 	struct fur_thread *thread;
 	uint8_t *base;  /* of the heap */
 	uint64_t bytes; /* of the heap while the update is open, else 0 */
@@ -298,7 +298,7 @@ static inline void lock_note_meeting(struct htm *h)
 
 static inline bool readers_are_out(const struct htm *h)
 {
-	return arch_load_acquire(&h->lock.held) != 0;
+	return arch_load_acquire(&h->lock.shut) != 0;
 }
 
 /* --------------------------------------------------------------- statistics */
@@ -364,7 +364,7 @@ static inline void tx_in_place(struct fur_update *tx)
 {
 	tx->mode = TX_IN_PLACE;
 	if (unlikely(tx->writable != tx->base))
-		tx->extras |= TX_SECOND_MAPPING;
+		tx->flags |= TX_SECOND_MAPPING;
 }
 
 /* Mark the update as ended. */

@@ -4,7 +4,7 @@
  */
 #include "update/update.h"
 
-void attempt_prepare(struct fur_thread *t, enum redo_form form)
+void attempt_prepare(struct fur_thread *t, enum redo_kind kind)
 {
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
@@ -13,8 +13,8 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 	c->log_is_out = false;
 	c->dset.n = 0;
 	c->dset.settled_below = c->dset.drawn_below = 0;
-	t->update.extras = t->update.always;
-	if (unlikely(t->update.always))
+	t->update.flags = t->update.flags_at_begin;
+	if (unlikely(t->update.flags_at_begin))
 		t->noted.n = 0;
 	t->attempt_began = arch_ticks();
 	/* The time of aborted attempts counts towards the body of the attempt that commits. */
@@ -23,5 +23,5 @@ void attempt_prepare(struct fur_thread *t, enum redo_form form)
 		c->clock = &w->clock;
 	}
 	FUR_ASSERT(t->update.mode == TX_NONE);
-	redo_begin(t->update.log, t->durability, form);
+	redo_begin(t->update.log, t->durability, kind);
 }

@@ -82,8 +82,8 @@ static int commit_finish(struct fur_thread *t)
 	/* INV-SW8 (plant: served-before-own) */
 	publish_persist_served(t);
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
-	FUR_PROBE4(update__commit, t->index, c->durts, t->update.log->end - t->update.log->start,
-	        error);
+	FUR_PROBE4(update__commit, t->index, c->durts,
+	        t->update.log->committed_to - t->update.log->open_at, error);
 	c->durts = 0;
 	stat_add(&t->stats.update_commits, 1);
 	stat_add(&t->stats.log_entries, entries);
@@ -103,7 +103,7 @@ static int commit_visible(struct fur_thread *t, bool empty)
 	switch (t->update.mode) {
 	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
 	case TX_IN_PLACE:
-		if (unlikely(t->update.extras & TX_CHECKED)) {
+		if (unlikely(t->update.flags & TX_CHECKED)) {
 			blocks_show(t);
 			blocks_hide(t);
 		}
@@ -117,7 +117,7 @@ static int commit_visible(struct fur_thread *t, bool empty)
  * durability_commit() makes it durable. */
 int update_commit(struct fur_update *tx)
 {
-	if (unlikely(tx->extras & TX_FRESH) && tx->error == 0)
+	if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)
 		fresh_persist(tx);
 	if (unlikely(tx->error != 0))
 		return update_roll_back(tx);

@@ -40,7 +40,7 @@ static uint64_t stamp_for(struct fur_update *tx)
 {
 	struct fur_thread *t = tx->thread;
 	if (tx->mode == TX_IN_PLACE)
-		return tx->extras & TX_STAMPS ? t->software.publication : 0;
+		return tx->flags & TX_STAMPS ? t->software.publication : 0;
 	/* A publication that stores nothing.  Its number lies above the snapshots of all bodies
 	 * that may still see the chunks in use: they were given back by an earlier one. */
 	uint64_t number = publication_begin(t->htm);
@@ -62,7 +62,7 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 		t->software.defeats = SOFTWARE_TRIES;
 		body_defeat_and_jump(t); /* does not return */
 	}
-	if (!(tx->extras & TX_FRESH))
+	if (!(tx->flags & TX_FRESH))
 		f->n = 0;
 	if (f->n == FRESH_BLOCKS)
 		return;
@@ -82,12 +82,12 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 	        .end = (uint8_t *)block + bytes,
 	        .low = (uint8_t *)block + bytes,
 	        .high = block};
-	tx->extras |= TX_FRESH;
+	tx->flags |= TX_FRESH;
 }
 
 /* ------------------------------------------------------------------ stores */
 
-static struct fresh_block *find(struct fresh_blocks *f, const uint8_t *at)
+static struct fresh_block *find_fresh(struct fresh_blocks *f, const uint8_t *at)
 {
 	for (uint32_t k = 0; k < f->n; k++)
 		if (at >= f->blocks[k].from && at < f->blocks[k].end)
@@ -99,7 +99,7 @@ bool fresh_reach(struct fur_update *tx, const void *to, uint64_t *bytes)
 {
 	struct fresh_blocks *f = &tx->thread->fresh;
 	const uint8_t *at = to;
-	const struct fresh_block *b = find(f, at);
+	const struct fresh_block *b = find_fresh(f, at);
 	if (b) {
 		if (*bytes > (uint64_t)(b->end - at))
 			*bytes = (uint64_t)(b->end - at);
@@ -115,7 +115,7 @@ void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t byt
 {
 	struct fur_thread *t = tx->thread;
 	uint8_t *at = to;
-	struct fresh_block *b = find(&t->fresh, at);
+	struct fresh_block *b = find_fresh(&t->fresh, at);
 	FUR_ASSERT(b && at + bytes <= b->end);
 	if (t->fresh.publication)
 		stamp_range(t, at, bytes, t->fresh.publication);

@@ -47,7 +47,7 @@ void fresh_persist(struct fur_update *tx);
 /* The pages that the thread's newest update wrote to the file. */
 static inline uint64_t fresh_pages(const struct fur_thread *t)
 {
-	return t->update.extras & TX_FRESH ? t->fresh.pages : 0;
+	return t->update.flags & TX_FRESH ? t->fresh.pages : 0;
 }
 
 #endif /* FUR_FRESH_H */

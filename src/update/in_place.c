@@ -65,7 +65,7 @@ int in_place_begin(struct fur_thread *t)
 	attempt_prepare(t, REDO_UNDO);
 	if (bodies) {
 		t->software.publication = publication_begin(h);
-		t->update.extras |= TX_STAMPS;
+		t->update.flags |= TX_STAMPS;
 	}
 	marks_look(&t->update);
 	tx_in_place(&t->update);
@@ -96,9 +96,9 @@ static void put_masked(struct fur_update *tx, uint64_t *word, uint64_t value, ui
 static void store_unlogged(struct fur_update *tx, void *to, const uint8_t *from, uint64_t bytes)
 {
 	uint8_t *at = to;
-	if (!(tx->extras & TX_OVERWRITES)) {
+	if (!(tx->flags & TX_OVERWRITES)) {
 		write_clear(&tx->thread->software.writes);
-		tx->extras |= TX_OVERWRITES;
+		tx->flags |= TX_OVERWRITES;
 	}
 	for (uint64_t part; bytes; bytes -= part, at += part, from += part) {
 		uint64_t skip = (uintptr_t)at & 7, value = 0,
@@ -114,7 +114,7 @@ static void store_unlogged(struct fur_update *tx, void *to, const uint8_t *from,
 void in_place_undo_unlogged(struct fur_update *tx)
 {
 	const struct write_set *set = &tx->thread->software.writes;
-	if (!(tx->extras & TX_OVERWRITES))
+	if (!(tx->flags & TX_OVERWRITES))
 		return;
 	for (uint32_t k = 0; k < set->n; k++)
 		put_masked(tx, set->words[k].word, set->words[k].value, set->words[k].mask);
@@ -129,14 +129,14 @@ static void put_writes(struct fur_update *tx)
 		put_masked(tx, w->word, w->value, w->mask);
 		w->value = old;
 	}
-	tx->extras |= TX_OVERWRITES;
+	tx->flags |= TX_OVERWRITES;
 }
 
 /* Log the store of an update that stores in place or in hardware, and store.  The source lies
  * elsewhere. */
 void in_place_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
-	if (unlikely(tx->extras & TX_STAMPS))
+	if (unlikely(tx->flags & TX_STAMPS))
 		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
@@ -166,7 +166,7 @@ void in_place_from_software(struct fur_update *tx)
 	}
 	if (bodies) {
 		t->software.publication = publication_begin(h);
-		tx->extras |= TX_STAMPS;
+		tx->flags |= TX_STAMPS;
 		stamp_writes(t, t->software.publication);
 	}
 	FUR_POINT(turns__in__place);
@@ -180,7 +180,7 @@ void in_place_from_software(struct fur_update *tx)
 		put_writes(tx);
 	FUR_POINT(turned__in__place);
 	tx_in_place(tx);
-	tx->form.software = 0;
+	tx->body.software = 0;
 }
 
 /* --------------------------------------------------------------------- end */
@@ -188,7 +188,7 @@ void in_place_from_software(struct fur_update *tx)
 /* Let readers in, and give the turn. */
 void in_place_leave(struct fur_thread *t)
 {
-	if (unlikely(t->update.extras & TX_STAMPS))
+	if (unlikely(t->update.flags & TX_STAMPS))
 		publication_end(t->htm);
 	readers_let_in(t->htm); /* A1:35 */
 	/* After in_place_from_software().  Until here hardware updates waited for us (INV-SW4). */

@@ -33,7 +33,7 @@ static void reader_enter(struct fur_thread *t)
 		if (likely(!readers_are_out(h)))
 			break;
 		active_leave(mine);
-		lock_wait_reader(h, t->index);
+		reader_awaits_let_in(h, t->index);
 	}
 	active_clear_wait(mine);
 }
@@ -83,7 +83,7 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 		return refuse_outermost(t, ro, "fur_join_ro");
 	if (t->ro.depth == 0) {
 		/* Its loads are plain loads, which must find the update's stores in the heap. */
-		if (t->update.form.software)
+		if (t->update.body.software)
 			in_place_from_software(&t->update);
 		t->ro.joined = true;
 	}
@@ -127,7 +127,7 @@ static inline bool ends_outermost(fur_ro *ro)
  * since the scan that found nothing, or that scan came after the update was durable.
  * Each update changes next_durts, and to load it then costs a miss, so a thread that finds it
  * changed asks more rarely. */
-static void collect(struct fur_thread *t, struct dset *set)
+static void reader_collect(struct fur_thread *t, struct dset *set)
 {
 	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
 	const struct durability *d = t->durability;
@@ -195,7 +195,7 @@ FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 		return end_inner(ro);
 	struct fur_thread *t = thread_of(ro);
 	struct dset *set = &t->window.commit.dset;
-	collect(t, set);
+	reader_collect(t, set);
 	uint64_t ended = reader_leave(t);
 	if (unlikely(set->n != 0)) {
 		nondurable_wait(t->durability, set); /* A1:25 (INV-D2) */
@@ -232,7 +232,7 @@ static int wait_for_reads(struct fur_thread *t)
 	/* The transactions of later tickets may read from updates that this scan has not found. */
 	uint64_t covered = t->tickets;
 	uint64_t began = t->htm->phase_times ? arch_ticks() : 0;
-	collect(t, set);
+	reader_collect(t, set);
 	nondurable_wait(t->durability, set);
 	if (began)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - began);

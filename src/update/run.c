@@ -36,7 +36,7 @@ static __attribute__((noinline)) int run_once(
 }
 
 /* `async`: as fur_commit() with a ticket. */
-static int run(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
+static int run_until_committed(struct fur_thread *t, void (*body)(fur_update *, void *), void *arg,
         void (*leave)(void), bool async)
 {
 	fur_update *unused;
@@ -65,7 +65,7 @@ FUR_API int fur_update_run(
 		*how.ticket = (fur_ticket){0};
 	if (!body)
 		return fur_fail(FUR_EINVAL, "fur_update_run: body must not be NULL");
-	error = run(t, body, arg, how.leave, how.ticket != NULL);
+	error = run_until_committed(t, body, arg, how.leave, how.ticket != NULL);
 	if (!error && how.ticket)
 		*how.ticket = ticket_of(t, ++t->tickets);
 	return error;

@@ -39,15 +39,15 @@ static void store_in_software(struct fur_update *tx, void *to, const void *from,
  * blocks, whose blocks a memory checker knows, or which must set marks. */
 static void store_part(struct fur_update *tx, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
-	if (unlikely(tx->extras & TX_MARKS) && !tx->form.software)
+	if (unlikely(tx->flags & TX_MARKS) && !tx->body.software)
 		marks_note(tx, to, bytes); /* INV-BU1 */
-	if (unlikely(tx->extras & TX_CHECKED))
+	if (unlikely(tx->flags & TX_CHECKED))
 		software_check_blocks(tx, to, bytes, true);
 	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
 		part = bytes;
-		if ((tx->extras & TX_FRESH) && fresh_reach(tx, to, &part))
+		if ((tx->flags & TX_FRESH) && fresh_reach(tx, to, &part))
 			fresh_store(tx, to, from, part);
-		else if (tx->form.software)
+		else if (tx->body.software)
 			store_in_software(tx, to, from, part);
 		else
 			in_place_store(tx, to, from, part);
@@ -75,11 +75,11 @@ FUR_API void fur_store_bits(fur_update *tx, void *to, uint64_t bits, unsigned by
 	}
 	if (unlikely(tx->error && tx->mode == TX_HARDWARE))
 		return;
-	if (unlikely(tx->extras || tx->error)) {
+	if (unlikely(tx->flags || tx->error)) {
 		store_part(tx, to, (const uint8_t *)&bits, bytes);
 		return;
 	}
-	if (tx->form.software) {
+	if (tx->body.software) {
 		store_in_software(tx, to, &bits, bytes);
 		return;
 	}
@@ -149,7 +149,7 @@ FUR_API void fur_write(fur_update *tx, void *to, const void *from, size_t bytes)
 	}
 	if (unlikely(tx->error && tx->mode == TX_HARDWARE))
 		return;
-	if (tx->form.software || unlikely(tx->extras || tx->error)) {
+	if (tx->body.software || unlikely(tx->flags || tx->error)) {
 		write_parts(tx, to, from, bytes);
 		return;
 	}
@@ -185,7 +185,7 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 	 * update that had stored to the location. */
 	if (tx->mode == TX_IN_PLACE || tx->thread->htm->isolation != FUR_SNAPSHOT || tx->error)
 		return;
-	if (tx->form.software) {
+	if (tx->body.software) {
 		/* INV-H4.  Software updates compare the words that they have loaded.  But a
 		 * rollback-only update that stores to the location after our load waits for us, and
 		 * would then commit beside us.  Our publication stores the byte's own value, which

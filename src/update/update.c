@@ -11,9 +11,9 @@
  *           in_place_begin()        takes the turn, shuts readers out and drains them
  *           software_begin()        enters active[], and takes a snapshot
  *         begin_hardware()          makes one attempt after another
- *           lock_wait_free()        waits while readers are shut out
+ *           update_awaits_let_in()        waits while readers are shut out
  *           attempt_prepare()       gives the attempt a new number and an empty record
- *           tsx_begin_update()      begins; the load of `held` is tracked
+ *           tsx_begin_update()      begins; the load of `shut` is tracked
  *           power_begin()           begins; under snapshot it enters active[] first
  *           tsx_aborted()           after an abort: owes nothing
  *           power_aborted()         after an abort: leaves active[], and owes a marker
@@ -131,7 +131,7 @@ static int begin_hardware(struct fur_thread *t)
 		return begin_without_hardware(t);
 	for (;;) {
 		/* While readers are shut out, an attempt would only abort. */
-		if (!lock_wait_free(t->htm, t->index))
+		if (!update_awaits_let_in(t->htm, t->index))
 			break;
 		attempt_prepare(t, t->htm->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
 		t->update.mode = TX_HARDWARE;

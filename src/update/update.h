@@ -22,7 +22,7 @@ FUR_MUST_USE int update_refuse_outermost(
 
 /* Prepare an attempt, outside hardware transactions: a new number for the update, an empty
  * record. */
-void attempt_prepare(struct fur_thread *t, enum redo_form form);
+void attempt_prepare(struct fur_thread *t, enum redo_kind kind);
 
 /* Begin an update: fur_begin_update() without the checks of its arguments.  Errors: as it. */
 FUR_MUST_USE int update_begin(struct fur_thread *t, struct fur_update **update);

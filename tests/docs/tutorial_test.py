@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tutorial does what it says: its code is that of examples/tutorial, it shows each line that a
-step adds, and its commands, run with the installed library, print what the page says.
+"""The tutorial does what it says: its code is that of the steps, which cut_steps.sh cuts from the
+programs in examples/tutorial, it shows each line that a step adds, and its commands, run with the
+installed library, print what the page says.
 
     tutorial_test.py SOURCE BUILD COMPILER...
 
@@ -27,7 +28,7 @@ source, build, *words = sys.argv[1:]
 # By its path, and without ccache, which would find the test's own `c++` in its place.
 compiler = [shutil.which(word) or word for word in words if os.path.basename(word) != "ccache"]
 page = f"{source}/docs/tutorial.md"
-steps = f"{source}/examples/tutorial"
+tutorial = f"{source}/examples/tutorial"
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NUMBER = re.compile(rf"{UUID}|0x[0-9a-f]+|\d+(?:\.\d+)?")
@@ -45,12 +46,12 @@ def fail(block, problem):
 # ---------------------------------------------------------------- the code
 
 
-def code_of(file):
+def code_of(path):
     """The lines of a file, as the page shows them: without a first comment and tabs."""
-    with open(f"{steps}/{file}") as f:
+    with open(path) as f:
         text = f.read().expandtabs(8)
     return (
-        text[text.index("*/\n") + 3 :].splitlines() if file.endswith(".cpp") else text.splitlines()
+        text[text.index("*/\n") + 3 :].splitlines() if path.endswith(".cpp") else text.splitlines()
     )
 
 
@@ -67,8 +68,20 @@ def added(before, after):
     ]
 
 
-def check_code(blocks):
+def cut_steps(folder):
+    """Copy examples/tutorial to `folder` and cut the steps there; return their names."""
+    shutil.copytree(tutorial, folder)
+    subprocess.run(["sh", f"{folder}/cut_steps.sh"], check=True)
+    steps = sorted(file for file in os.listdir(folder) if re.fullmatch(r"step\d+\.cpp", file))
+    if steps != [f"step{n:02}.cpp" for n in range(1, 11)]:
+        sys.exit(f"cut_steps.sh writes {steps}")
+    return steps
+
+
+def check_code(blocks, folder):
     """Each block is a part of its step's program; together they show every new line."""
+    steps = cut_steps(folder)
+    code = {file: code_of(f"{folder}/{file}") for file in [*steps, "CMakeLists.txt"]}
     shown: dict[str, list[str]] = {}
     for block in blocks:
         step = re.match(r"Step (\d+)", block.section)
@@ -77,22 +90,18 @@ def check_code(blocks):
             file = "CMakeLists.txt"
         if block.language not in ("cpp", "cmake"):
             continue
-        if not file or not contains(code_of(file), block.lines):
-            fail(block, f"the block is not a part of examples/tutorial/{file}: copy it from there")
+        if not file or not contains(code.get(file, []), block.lines):
+            fail(block, f"the block is not a part of {file}, as cut_steps.sh cuts it: copy it")
         shown.setdefault(file, []).extend(block.lines)
-    programs = sorted(file for file in os.listdir(steps) if file.endswith(".cpp"))
-    if programs != sorted(file for file in shown if file.endswith(".cpp")) or len(programs) != 10:
-        sys.exit(f"{page}: it shows {sorted(shown)}, and examples/tutorial has {programs}")
+    if sorted(shown) != sorted(code):
+        sys.exit(f"{page}: it shows {sorted(shown)}, and examples/tutorial has {sorted(code)}")
     before: list[str] = []
-    for file in programs:
-        hidden = [line for line in added(before, code_of(file)) if line not in shown[file]]
+    for file in steps:
+        hidden = [line for line in added(before, code[file]) if line not in shown[file]]
         if hidden:
             sys.exit(f"{page}: it does not show these new lines of {file}:\n" + "\n".join(hidden))
-        before = code_of(file)
-    if (
-        code_of("CMakeLists.txt")[-len(shown.get("CMakeLists.txt", [])) :]
-        != shown["CMakeLists.txt"]
-    ):
+        before = code[file]
+    if code["CMakeLists.txt"][-len(shown["CMakeLists.txt"]) :] != shown["CMakeLists.txt"]:
         sys.exit(f"{page}: it does not show the whole CMakeLists.txt")
 
 
@@ -196,9 +205,9 @@ def check_console(block, folder, environment):
 
 def main(place):
     blocks = blocks_of(page)
-    check_code(blocks)
+    check_code(blocks, f"{place}/cut")
     folder = f"{place}/work"
-    shutil.copytree(steps, folder)
+    shutil.copytree(tutorial, folder, ignore=shutil.ignore_patterns("step*.cpp"))
     environment = install(place)
     consoles = [block for block in blocks if block.language == "console"]
     if len(consoles) < 10:

@@ -163,7 +163,7 @@ inline rest()
 
 proctype B(byte who)
 {
-	/* Stored to the line of `held`, which a hardware update with tracked loads has read. */
+	/* Stored to the line of `shut`, which a hardware update with tracked loads has read. */
 #ifdef ROT
 	marks = true;
 #else

@@ -69,8 +69,8 @@
  *   NOWRITEOUT   with BESIDE: the replayer does not make marker and log durable first (INV-R6)
  *   NOCLOSURE    recovery keeps an update without the updates that its marker names (INV-R2)
  *   LATEACTIVE   a reader publishes active[i] after its first load (INV-H1)
- *   NOSUBSCRIBE  a hardware update does not look at the lock (INV-H3)
- *   NOLOOK       a reader does not look at the lock (INV-H3)
+ *   NOSUBSCRIBE  a hardware update does not look at `shut` (INV-H3)
+ *   NOLOOK       a reader does not look at `shut` (INV-H3)
  *   NODRAIN      the lock's holder does not wait until active[] is clear (INV-H3)
  *   UNLOCKFIRST  the lock's holder releases the lock before it announces itself (INV-D1)
  *   LATECLAIM    an update reads next_durts after it has collected D, not before (INV-M4)
@@ -119,7 +119,7 @@ bool act[N];
 bool nd[NW];          /* nondurable[].id; each update runs once, so a bit identifies it */
 byte durts[NW];       /* of nondurable[], once drawn; kept when the update has left */
 byte G = 1;           /* next_durts */
-bool held;            /* the fallback lock */
+bool shut;            /* readers and hardware updates are shut out */
 #ifdef BATCH
 bool gate;            /* updates may become members of the batch */
 byte members;         /* that have not finished */
@@ -138,7 +138,7 @@ byte tail = 1;
 /* ------------------------------------------------- hardware, and ghost variables */
 bool intx[NW]; bool doomed[NW];
 byte wset[NW]; byte rset[NW];     /* words written, words whose loads are tracked: bits */
-bool ndset[NW]; bool heldset[NW]; /* nd is in its write set, held in its read set */
+bool ndset[NW]; bool shutset[NW]; /* nd is in its write set, shut in its read set */
 byte actset[NW];                  /* entries of act that it has read with tracked loads: bits */
 byte from[NW];                    /* 1 + the update that it has read from, or 0 */
 bool returned[NW]; bool committed[NW];
@@ -234,7 +234,7 @@ inline doom_other_writer(w, k) {
 inline doom_conflicting(w, set) {
 	if :: w != me && intx[w] && ((wset[w] | rset[w]) & (set)) -> doomed[w] = true :: else fi
 }
-inline doom_subscriber(w, x) { if :: intx[w] && heldset[w] -> doomed[w] = true :: else fi }
+inline doom_subscriber(w, x) { if :: intx[w] && shutset[w] -> doomed[w] = true :: else fi }
 inline plain_load(k, dst) { atomic { FOR_UPDATES(doom_writer, k); dst = mem[k] } }
 inline plain_store(k, value) { atomic {
 	FOR_UPDATES(doom_writer, k); FOR_UPDATES(doom_reader, k); mem[k] = value } }
@@ -418,7 +418,7 @@ inline hardware_stores() {
 	atomic { FOR_UPDATES(doom_conflicting, WRITES(me)); wset[me] = WRITES(me) }
 }
 inline end_hardware() {
-	intx[me] = false; ndset[me] = false; heldset[me] = false;
+	intx[me] = false; ndset[me] = false; shutset[me] = false;
 	wset[me] = 0; rset[me] = 0; actset[me] = 0
 }
 
@@ -445,15 +445,15 @@ proctype update(byte me)
 #ifdef ROT
 	act[me] = true;
 #ifndef NOSUBSCRIBE /* INV-H3 */
-	if :: held -> act[me] = false; goto lock :: else fi;
+	if :: shut -> act[me] = false; goto lock :: else fi;
 #endif
 #endif
 	atomic {
 		intx[me] = true; doomed[me] = false; wset[me] = 0; rset[me] = 0;
-		ndset[me] = false; heldset[me] = false; actset[me] = 0
+		ndset[me] = false; shutset[me] = false; actset[me] = 0
 	}
 #if !defined(ROT) && !defined(NOSUBSCRIBE) /* INV-H3 */
-	atomic { heldset[me] = true; if :: held -> doomed[me] = true :: else fi }
+	atomic { shutset[me] = true; if :: shut -> doomed[me] = true :: else fi }
 #endif
 #ifdef EARLYD
 	COLLECT;
@@ -556,11 +556,11 @@ lock:
 #endif
 #ifdef BATCH
 	if
-	:: atomic { !held -> held = true; FOR_UPDATES(doom_subscriber, 0) }
+	:: atomic { !shut -> shut = true; FOR_UPDATES(doom_subscriber, 0) }
 	:: atomic { gate && !tried -> members++; tried = true; goto member }
 	fi;
 #else
-	atomic { !held -> held = true; FOR_UPDATES(doom_subscriber, 0) };
+	atomic { !shut -> shut = true; FOR_UPDATES(doom_subscriber, 0) };
 #endif
 #ifndef NODRAIN /* INV-H3 */
 	i = 0;
@@ -590,7 +590,7 @@ lock:
 	COLLECT;
 #endif
 #ifdef UNLOCKFIRST /* else INV-D1: it has announced itself when others can read it */
-	atomic { held = false; committed[me] = true; from[me] = r };
+	atomic { shut = false; committed[me] = true; from[me] = r };
 #ifdef SOFT
 	software_announce();
 #else
@@ -604,7 +604,7 @@ lock:
 	ANNOUNCE(me);
 	draw();
 #endif
-	atomic { held = false; committed[me] = true; from[me] = r };
+	atomic { shut = false; committed[me] = true; from[me] = r };
 #endif
 	become_durable();
 	goto done;
@@ -642,7 +642,7 @@ again:
 #endif
 	set_active(me, true);
 #ifndef NOLOOK /* INV-H3 */
-	if :: held -> set_active(me, false); !held; goto again :: else fi;
+	if :: shut -> set_active(me, false); !shut; goto again :: else fi;
 #endif
 #ifdef EARLYD
 	LOOK;
@@ -671,7 +671,7 @@ again:
 inline ticketed(k, v) {
 	do
 	:: set_active(me, true);
-		if :: held -> set_active(me, false); !held :: else -> break fi
+		if :: shut -> set_active(me, false); !shut :: else -> break fi
 	od;
 	plain_load(k, v);
 	set_active(me, false)

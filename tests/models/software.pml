@@ -50,25 +50,25 @@
  *   CHECKFIRST   a member checks its reads before it claims its lines (INV-SW2)
  *   NOCLAIMLOOK  a member does not look for claims on the lines that it has read (INV-SW2)
  *   GATEFIRST    the leader opens the gate before it has stamped its own lines (INV-SW2)
- *   NOHELD       the leader does not set `held` (INV-SW3)
- *   LATEHELD     the leader sets `held` after it has drained (INV-SW3)
- *   UNDRAINED    the leader waits for readers only before it sets `held` (INV-SW3)
- *   READERBLIND  a reader does not look at `held` (INV-SW3)
+ *   NOSHUT       the leader does not set `shut` (INV-SW3)
+ *   LATESHUT     the leader sets `shut` after it has drained (INV-SW3)
+ *   UNDRAINED    the leader waits for readers only before it sets `shut` (INV-SW3)
+ *   READERBLIND  a reader does not look at `shut` (INV-SW3)
  *   PUBNOWAIT    a publication in hardware does not wait for readers (INV-SW3)
  *   HARDNOWAIT   a hardware update does not wait for software bodies (INV-SW4)
  *   LEAVEFIRST   the leader leaves active[] before it stores (INV-SW4)
- *   BODYBLIND    a body does not look at `held` (INV-SW5)
+ *   BODYBLIND    a body does not look at `shut` (INV-SW5)
  *   LATETURN     a serial update takes the turn at its commit (INV-SW6)
  *   NOMEMBERWAIT  the leader does not wait for the members that have claimed (INV-SW7)
  *   NOGATELOOK   a member does not look at the gate again after its request is claimed (INV-SW7)
  *
  * Steps that save time, and that nothing else needs.  Without them everything still holds:
  *   -DNOGRACE      the leader drains at once; readers stay out for longer
- *   -DHELDFIRST    the leader clears `held` before it makes P even; bodies begin at P - 1
+ *   -DSHUTFIRST    the leader clears `shut` before it makes P even; bodies begin at P - 1
  *   -DNOLOADWAIT   a body extends at once, and does not wait until the publication is over
  *   -DSTAMPTHENVALUE  a member looks for a claim before it loads the word, and takes a conflict for
  *                  a defeat
- * Nor does a publication in hardware look at `held`: it has the turn.
+ * Nor does a publication in hardware look at `shut`: it has the turn.
  */
 #ifndef NS
 #define NS 2
@@ -102,7 +102,7 @@ byte w[W];            /* each on a line of its own */
 byte sp[STAMPS];      /* stamps: the number of the publication, */
 byte so[STAMPS];      /* ... and the thread */
 byte P;               /* publications: odd while one is under way */
-bool turn, held;
+bool turn, shut;
 byte gate;
 byte act[N];          /* active[].seq: 0, or its kind and 4 times the number of the transaction */
 #define READER 1      /* or a hardware update whose loads are not tracked */
@@ -118,7 +118,7 @@ byte logged[NS];
 #define VAL(m, k) val[(m) * W + (k)]
 
 /* --------------------------------------- hardware transactions, and ghost variables */
-bool hin, hdoomed, hheld; byte hr, hw; /* the hardware update: words that it has read, written */
+bool hin, hdoomed, hshut; byte hr, hw; /* the hardware update: words that it has read, written */
 bool pin, pdoomed; byte pw;            /* the publication in hardware */
 byte commits;
 bool committed[NS];
@@ -179,10 +179,10 @@ inline store(k, value) { atomic {
 	if :: hin && IN(hr | hw, k) -> hdoomed = true :: else fi;
 	w[k] = value } }
 #ifdef ROT
-#define SET_HELD(value) held = value
+#define SET_SHUT(value) shut = value
 #else
-#define SET_HELD(value) \
-	atomic { if :: hin && hheld -> hdoomed = true :: else fi; held = value }
+#define SET_SHUT(value) \
+	atomic { if :: hin && hshut -> hdoomed = true :: else fi; shut = value }
 #endif
 
 inline enter(kind) { atomic { act[me] = kind + 4 * runs; runs++ } }
@@ -314,7 +314,7 @@ begin:
 	enter(BODY);
 #ifndef BODYBLIND /* INV-SW5 */
 	do
-	:: held -> leave(); !held; enter(BODY)
+	:: shut -> leave(); !shut; enter(BODY)
 	:: else -> break
 	od;
 #endif
@@ -448,19 +448,19 @@ grace:
 	wait_for_readers(false);
 #endif
 	bodies = false;
-#ifdef LATEHELD
+#ifdef LATESHUT
 	wait_for_readers(false);
 #endif
-#ifndef NOHELD /* INV-SW3 */
-	SET_HELD(true);
+#ifndef NOSHUT /* INV-SW3 */
+	SET_SHUT(true);
 #endif
 #ifdef UNDRAINED
 	atomic { s = 0; do :: s < N -> bodies = bodies || (s != me && KIND(act[s]) == BODY); s++
 		:: else -> s = 0; break od };
-#elif !defined(LATEHELD)
+#elif !defined(LATESHUT)
 #ifdef TIMEOUT
 	if
-	:: !waited -> waited = true; wait_for_readers(true); SET_HELD(false); goto grace
+	:: !waited -> waited = true; wait_for_readers(true); SET_SHUT(false); goto grace
 	:: waited = true
 	fi;
 #endif
@@ -525,14 +525,14 @@ grace:
 	:: else
 	fi;
 #endif
-#ifdef HELDFIRST
-	SET_HELD(false);
+#ifdef SHUTFIRST
+	SET_SHUT(false);
 #endif
 #ifndef EVENFIRST
 	if :: bodies || (P % 2) -> P = p + 1 :: else fi;
 #endif
-#if !defined(HELDFIRST) && !defined(NOHELD)
-	SET_HELD(false);
+#if !defined(SHUTFIRST) && !defined(NOSHUT)
+	SET_SHUT(false);
 #endif
 	leave();
 	turn = false;
@@ -560,7 +560,7 @@ proctype reader(byte me)
 	enter(READER);
 #ifndef READERBLIND /* INV-SW3 */
 	do
-	:: held -> leave(); !held; enter(READER)
+	:: shut -> leave(); !shut; enter(READER)
 	:: else -> break
 	od;
 #endif
@@ -586,11 +586,11 @@ proctype hardware(byte me)
 	byte a, b, k, s, runs;
 #ifdef ROT
 	enter(READER);
-	if :: held -> goto out :: else fi;
+	if :: shut -> goto out :: else fi;
 #endif
 	hin = true;
 #ifndef ROT
-	atomic { hheld = true; if :: held -> goto out :: else fi };
+	atomic { hshut = true; if :: shut -> goto out :: else fi };
 #endif
 	hload(0, a);
 	hload(1, b);
@@ -619,7 +619,7 @@ proctype hardware(byte me)
 		goto out
 	};
 out:	atomic {
-		hin = false; hdoomed = false; hheld = false; hr = 0; hw = 0;
+		hin = false; hdoomed = false; hshut = false; hr = 0; hw = 0;
 		a = 0; b = 0; k = 0; s = 0
 	};
 #ifdef ROT
@@ -635,7 +635,7 @@ proctype in_place()
 	byte a, b, k, s, p, me = IP;
 	bool bodies;
 	atomic { !turn -> turn = true };
-	SET_HELD(true);
+	SET_SHUT(true);
 	wait_for_readers(false);
 #ifdef BARE
 	bodies = false;
@@ -654,7 +654,7 @@ proctype in_place()
 	:: skip -> store(0, a) /* it rolls back */
 	fi;
 	if :: bodies -> P = p + 1 :: else fi;
-	SET_HELD(false);
+	SET_SHUT(false);
 	turn = false
 }
 #endif

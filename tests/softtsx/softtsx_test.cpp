@@ -454,7 +454,7 @@ TEST_P(SoftTsx, ReadInsideASoftwareUpdate_SeesItsStores)
 		EXPECT_EQ(commit ? fur_commit(tx, nullptr) : fur_abort(tx),
 		        commit ? 0 : FUR_EABORTED);
 		EXPECT_EQ(p[0], commit ? 5 : 100);
-		/* The next one is a hardware update, and finds the lock free. */
+		/* The next one is a hardware update, and finds `shut` reset. */
 		uint64_t committed = softtsx::counters().committed;
 		fur::update(self, [&](fur_update *u) { fur_store(u, &p[8], int64_t(1)); });
 		EXPECT_EQ(softtsx::counters().committed, committed + 1);
@@ -498,11 +498,11 @@ TEST_P(SoftTsx, Begin_WithTheLockHeld_Aborts)
 {
 	fur::Heap heap = create_tsx();
 	fur::Thread self(heap);
-	heap.get()->htm.lock.held = 1;
+	heap.get()->htm.lock.shut = 1;
 	uint64_t status = GetParam()->begin(self);
 	if (status == HTM_STARTED)
 		GetParam()->commit_empty(self);
-	heap.get()->htm.lock.held = 0;
+	heap.get()->htm.lock.shut = 0;
 	ASSERT_NE(status, HTM_STARTED) << "the lock's holder writes in place";
 	EXPECT_EQ(GetParam()->classify(status), FUR_ABORT_LOCK);
 }

@@ -24,7 +24,7 @@ TEST_F(Software, SerialUpdate_IsUnseenUntilItsCommit_AndRunsOnce)
 		EXPECT_EQ(fur_load(tx, word(1)), k);
 		EXPECT_EQ(other_gets(word(0)) | other_gets(word(1)), 0u);
 	}
-	EXPECT_EQ(heap_.get()->htm.lock.held, 0u);
+	EXPECT_EQ(heap_.get()->htm.lock.shut, 0u);
 	uint64_t serial = heap_.stats().serial_commits;
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(other_gets(word(0)) + other_gets(word(1)), 6u);
@@ -267,7 +267,7 @@ TEST_P(Defeat, ByAnUpdateInPlace_ThatBeganBefore_AndOneThatBeginsAfter)
 				update_in(
 				        TX_IN_PLACE,
 				        [&](fur_update *u) {
-					        EXPECT_TRUE(u->extras & TX_STAMPS)
+					        EXPECT_TRUE(u->flags & TX_STAMPS)
 					                << "a body is open";
 					        fur_store(u, word(0), uint64_t(1));
 					        uint64_t two[2] = {1, 1};
@@ -680,7 +680,7 @@ TEST_P(Defeat, ReadInsideAnUpdate_AndABodyUnderWay)
 		fur_store(tx, word(0), uint64_t(1));
 		ASSERT_EQ(fur_join_ro(self_, &ro), 0);
 		EXPECT_EQ(tx->mode, TX_IN_PLACE);
-		EXPECT_TRUE(tx->extras & TX_STAMPS);
+		EXPECT_TRUE(tx->flags & TX_STAMPS);
 		fur_store(tx, word(1), uint64_t(1));
 		in_place = true;
 		usleep(5000);

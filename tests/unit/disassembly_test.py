@@ -122,7 +122,7 @@ def test_aarch64():
     for name, what, *patterns in [
         (
             "fur_begin_ro",
-            "enters active[], dmb ish, looks at the lock",
+            "enters active[], dmb ish, looks at `shut`",
             "^str",
             "^dmb ish$",
             "^ldar",
@@ -134,7 +134,7 @@ def test_aarch64():
             "^dmb ishst$",
             "^str xzr",
         ),
-        ("readers_shut_out", "sets `held`, dmb ish, drains", "^str", "^dmb ish$", "active_drain"),
+        ("readers_shut_out", "sets `shut`, dmb ish, drains", "^str", "^dmb ish$", "active_drain"),
         (
             "publish_member",
             "claims lines by full fences, one more, looks at stamps",
@@ -159,7 +159,7 @@ load_is_one_instruction()
 lines = disassemble(library)
 if processor == "x86_64":
     expect(
-        order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at the lock and xabort"
+        order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at `shut` and xabort"
     )
     expect(
         order(lines, r"xsusldtrk", r"^mfence", r"xresldtrk", r"^xend"),

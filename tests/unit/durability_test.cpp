@@ -383,7 +383,7 @@ TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 	htm &h = heap_.get()->htm;
 	if (h.ops)
 		GTEST_SKIP() << "updates run in hardware here; the lock path is the stress suite's";
-	/* A reader that found the lock held many turns ago. */
+	/* A reader that found itself shut out many turns ago. */
 	for (int i = 0; i < 10; i++)
 		update();
 	h.active[OTHER].since = 1;
@@ -392,7 +392,7 @@ TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 	Beside update_beside([this] { update(); });
 	a_while();
 	EXPECT_FALSE(update_beside.returned());
-	EXPECT_EQ(__atomic_load_n(&h.lock.held, __ATOMIC_SEQ_CST), 0u)
+	EXPECT_EQ(__atomic_load_n(&h.lock.shut, __ATOMIC_SEQ_CST), 0u)
 	        << "so that the reader can become active";
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
 }
@@ -401,10 +401,10 @@ TEST_F(Waits, NextHolderOfTheLock_DoesNotWaitForAHardwareUpdate)
 {
 	htm &h = heap_.get()->htm;
 	h.active[OTHER].since = 0;
-	h.lock.releases += 2 * HTM_LOCK_RELEASES;
+	h.lock.releases += 2 * UPDATE_RELEASES;
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(1), __ATOMIC_SEQ_CST);
 	lock_acquire(&h, 0);
-	EXPECT_EQ(h.lock.held, 1u) << "the holder's next act would abort that update";
+	EXPECT_EQ(h.lock.shut, 1u) << "the holder's next act would abort that update";
 	lock_release(&h);
 	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
 }
@@ -414,11 +414,11 @@ TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 	htm &h = heap_.get()->htm;
 	lock_acquire(&h, 0);
 	std::atomic<int> free{-1};
-	std::thread update([&] { free = lock_wait_free(&h, OTHER); });
+	std::thread update([&] { free = update_awaits_let_in(&h, OTHER); });
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
-	/* HTM_LOCK_RELEASES releases by others; it was not awake when the lock was free. */
-	__atomic_fetch_add(&h.lock.releases, uint64_t(HTM_LOCK_RELEASES), __ATOMIC_SEQ_CST);
+	/* UPDATE_RELEASES releases by others; it was not awake while `shut` was reset. */
+	__atomic_fetch_add(&h.lock.releases, uint64_t(UPDATE_RELEASES), __ATOMIC_SEQ_CST);
 	arch_futex_wake_all(arch_futex_of(&h.lock.releases));
 	update.join();
 	EXPECT_EQ(free, 0);
@@ -431,8 +431,8 @@ TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
 	htm &h = heap_.get()->htm;
 	lock_acquire(&h, 0);
 	std::thread update([&] {
-		/* Either: it may look while the lock is free. */
-		[[maybe_unused]] bool free = lock_wait_free(&h, OTHER);
+		/* Either: it may look while `shut` is reset. */
+		[[maybe_unused]] bool free = update_awaits_let_in(&h, OTHER);
 	});
 	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();

@@ -217,7 +217,7 @@ TEST_P(Fresh, StoresOfEveryWidth_ReadBack_BeforeAndAfterTheCommit)
 	                  [&](fur_update *tx) {
 		                  auto *p = static_cast<uint8_t *>(fur_alloc(tx, 2 * CHUNK));
 		                  ASSERT_NE(p, nullptr);
-		                  EXPECT_TRUE(tx->extras & TX_FRESH);
+		                  EXPECT_TRUE(tx->flags & TX_FRESH);
 		                  fur_write(tx, p + 3, bytes, sizeof bytes);
 		                  fur_store(tx, reinterpret_cast<uint32_t *>(p + 4096), 77u);
 		                  EXPECT_EQ(fur_load(tx, reinterpret_cast<uint32_t *>(p + 4096)),
@@ -300,7 +300,7 @@ TEST_P(Fresh, GivenBackInTheSameUpdate_IsLogged)
 		                  fur_store(tx, old, uint64_t(1)); /* logged, and published later */
 		                  fur_free(tx, old);
 		                  auto *p = static_cast<uint64_t *>(fur_alloc(tx, CHUNK));
-		                  EXPECT_FALSE(tx->extras & TX_FRESH);
+		                  EXPECT_FALSE(tx->flags & TX_FRESH);
 		                  for (uint64_t k = 0; k < 16; k++)
 			                  fur_store(tx, &p[k], 500 + k);
 		                  fur_set_root(tx, 0, p);
@@ -397,7 +397,7 @@ TEST_P(FreshBesideABody, WithAnOlderSnapshot_ItIsDefeated)
 				        [&](fur_update *u) {
 					        void *again = fur_alloc(u, CHUNK);
 					        ASSERT_EQ(again, words) << "the run's end";
-					        EXPECT_TRUE(u->extras & TX_FRESH);
+					        EXPECT_TRUE(u->flags & TX_FRESH);
 					        fill(u, words, 5000);
 					        fur_set_root(u, 1, words);
 				        },

@@ -70,7 +70,7 @@ TEST(Media, Format2_IsFrozen)
 	EXPECT_EQ(head.settled, 1u);
 	EXPECT_EQ(head.clear, MEDIA_NO_CLAIM);
 	EXPECT_EQ(head.check, 475706827u);
-	/* Known by its place and the window alone. */
+	/* Known by its place and the range alone. */
 	ASSERT_EQ(media_head_decode(&s, 3, 128, UINT64_C(0x700000000), &head, &read), 0);
 	EXPECT_EQ(read.durts, claims.durts);
 	EXPECT_EQ(read.own, claims.own);
@@ -456,7 +456,7 @@ TEST_F(Recovery, HeadOfAnotherPlaceOrLap_ClaimsNothing)
 {
 	put(0), put(1);
 	claiming(1).put(5);
-	/* A copy of the head at another place of the log; and one whose window is over. */
+	/* A copy of the head at another place of the log; and one whose range is over. */
 	memcpy(d_.logs + d_.super->log_bytes + 1024, d_.logs + d_.super->log_bytes + 64,
 	        sizeof(media_head));
 	memset(d_.logs + d_.super->log_bytes + 64, 0, sizeof(media_head));
@@ -510,7 +510,7 @@ TEST_F(Recovery, Forgotten_IsGivenUpInOneStore)
 	EXPECT_EQ(recover(), Set{0}) << fur_errormsg();
 	/* Void, for the ring has begun again above it. */
 	const media_file file = durability_file(&d_);
-	EXPECT_EQ(media_window_end(&file, d_.tail), d_.tail + 64);
+	EXPECT_EQ(media_recovery_end(&file, d_.tail), d_.tail + 64);
 }
 
 TEST_F(Recovery, Refusal_TakesCorrectionsBack)

@@ -29,7 +29,7 @@ protected:
 		        << "the read is not protected";
 		EXPECT_EQ(fur_load(ro, &words_[7]), n);
 		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
-		EXPECT_EQ(heap_.get()->htm.lock.held, 0u);
+		EXPECT_EQ(heap_.get()->htm.lock.shut, 0u);
 		EXPECT_EQ(this_thread()->open, nullptr);
 	}
 	static bool says(const char *text)

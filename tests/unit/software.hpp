@@ -178,7 +178,7 @@ protected:
 	{
 		const htm &h = heap_.get()->htm;
 		EXPECT_EQ(h.lock.taken, 0u);
-		EXPECT_EQ(h.lock.held, 0u);
+		EXPECT_EQ(h.lock.shut, 0u);
 		EXPECT_EQ(h.publications.now & 1, 0u);
 		EXPECT_EQ(this_thread()->open, nullptr);
 		for (uint64_t i = 0; i < h.durability->limit; i++)

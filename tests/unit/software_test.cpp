@@ -562,7 +562,7 @@ protected:
 	{
 		const htm &h = heap_.get()->htm;
 		EXPECT_EQ(h.lock.taken, 0u);
-		EXPECT_EQ(h.lock.held, 0u);
+		EXPECT_EQ(h.lock.shut, 0u);
 		for (uint64_t i = 0; i < h.durability->limit; i++)
 			EXPECT_EQ(h.active[i].seq, 0u) << i;
 		auto refused = [](fur_thread *t) {

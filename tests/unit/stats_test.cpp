@@ -32,7 +32,7 @@ protected:
 	}
 	uint64_t used_of_log(uint32_t thread)
 	{
-		return log().redo[thread].end - log().redo[thread].tail;
+		return log().redo[thread].committed_to - log().redo[thread].tail;
 	}
 };
 

@@ -61,7 +61,8 @@ TEST_F(Watch, Updates_AreCountedExactly)
 		EXPECT_EQ(s.next, ring_next(&log(heap)));
 		EXPECT_EQ(s.tail, ring_tail(&log(heap)));
 		EXPECT_LE(s.next - s.tail, s.ring_slots);
-		EXPECT_EQ(s.fullest_log_bytes, log(heap).redo[0].end - log(heap).redo[0].tail);
+		EXPECT_EQ(s.fullest_log_bytes,
+		        log(heap).redo[0].committed_to - log(heap).redo[0].tail);
 		EXPECT_EQ(s.replays, heap.stats().replays);
 		EXPECT_EQ(s.replayed_updates, heap.stats().replayed_updates);
 	}

@@ -77,7 +77,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 		if (!readers_are_out(t->htm))
 			break;
 		arch_store_release(&t->htm->active[t->index].seq, 0);
-		lock_wait_reader(t->htm, t->index);
+		reader_awaits_let_in(t->htm, t->index);
 	}
 	arch_store_release(&t->htm->active[t->index].want, 0);
 	this_thread()->open = t;
@@ -153,7 +153,7 @@ static void paper_commit_window(void *thread)
 	struct htm_window *w = &t->window;
 	struct commit *c = &w->commit;
 	struct redo_log *log = t->update.log;
-	uint64_t start = arch_load(&log->start), end;
+	uint64_t start = arch_load(&log->open_at), end;
 	phase_mark(c, FUR_PHASE_BODY);
 	paper_leave(t); /* 28 */
 	arch_fence();   /* 29 */
@@ -215,7 +215,7 @@ static void paper_flush_marker(
         struct durability *d, const struct commit *c, uint64_t bytes, enum media_kind kind)
 {
 	struct media_marker marker = {.durts = c->durts,
-	        .log_start = d->redo[c->me].start,
+	        .log_start = d->redo[c->me].open_at,
 	        .log_bytes = (uint32_t)bytes,
 	        .thread = (uint16_t)c->me,
 	        .kind = (uint16_t)kind};
@@ -228,7 +228,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	struct redo_log *log = &d->redo[c->me];
 	struct fur_thread *t =
 	        (struct fur_thread *)((char *)c - offsetof(struct fur_thread, window.commit));
-	log->end = log->head;
+	log->committed_to = log->write_at;
 	if (c->durts == 0)
 		ring_draw_after(d, c);
 	int error = ring_wait(d, c->durts);
@@ -238,8 +238,8 @@ int durability_persist(struct durability *d, struct commit *c)
 	log->durts = c->durts; /* until it is replayed its log is not written over */
 	phase_mark(c, FUR_PHASE_ROOM);
 	if (!error && !c->log_is_out) {
-		redo_copy_out(log, d, log->start, log->head);
-		redo_flush(log, d, log->start, log->head);
+		redo_copy_out(log, d, log->open_at, log->write_at);
+		redo_flush(log, d, log->open_at, log->write_at);
 	}
 	if (!error)
 		error = pm_drain(&d->pm); /* 36 */
@@ -248,7 +248,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	nondurable_wait(d, &c->dset);        /* under the lock: it has collected D as libfur does */
 	phase_mark(c, FUR_PHASE_DURABILITY);
 	if (!error) {
-		paper_flush_marker(d, c, log->head - log->start, MEDIA_COMMIT); /* 38 */
+		paper_flush_marker(d, c, log->write_at - log->open_at, MEDIA_COMMIT); /* 38 */
 		error = pm_drain(&d->pm);
 	}
 	nondurable_leave(d, c); /* 39 */

@@ -26,8 +26,8 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* as in internals.hpp */
 extern "C" {
 #include "errand.h"
+#include "errand_loop.h"
 #include "lab_bulk.h"
-#include "operating.h"
 #include "replayer/serve.h"
 }
 #pragma GCC diagnostic pop
@@ -105,11 +105,11 @@ public:
 		for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
 			sigaction(s, &action, nullptr);
 		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
-		error_ = operating_start(fd, heap.c_str(), files.data(), files.size(), &operating_);
+		error_ = errand_loop_start(fd, heap.c_str(), files.data(), files.size(), &loop_);
 		message_ = error_ ? fur_errormsg() : "";
 		if (!error_)
-			thread_ = std::thread([this, o = operating_] {
-				result_ = operating_run(o);
+			thread_ = std::thread([this, o = loop_] {
+				result_ = errand_loop_run(o);
 				ended_ = true;
 			});
 	}
@@ -122,20 +122,20 @@ public:
 	bool end()
 	{
 		enum { PATIENCE_MS = 2000 };
-		if (!operating_)
+		if (!loop_)
 			return true;
-		operating *o = std::exchange(operating_, nullptr);
-		operating_stop(o);
+		errand_loop *o = std::exchange(loop_, nullptr);
+		errand_loop_stop(o);
 		for (int k = 0; k < PATIENCE_MS && !ended_; k++)
 			usleep(1000);
 		if (!ended_) {
-			operating_withdraw(o);
+			errand_loop_withdraw(o);
 			thread_.detach();
 			return false;
 		}
 		thread_.join();
 		EXPECT_TRUE(result_ == 0 || result_ == expected_) << result_;
-		operating_end(o);
+		errand_loop_end(o);
 		return true;
 	}
 	/* It may also end with this error. */
@@ -153,7 +153,7 @@ public:
 	}
 
 private:
-	operating *operating_ = nullptr;
+	errand_loop *loop_ = nullptr;
 	std::thread thread_;
 	std::atomic<bool> ended_{false};
 	int error_ = 0, result_ = 0, expected_ = 0;
@@ -300,21 +300,21 @@ protected:
 		durability_.pm.fd = ::open(path_.c_str(), O_RDWR);
 		EXPECT_EQ(heap_lock_try(durability_.pm.fd, HEAP_LOCK_LAB), 0);
 		calls_ = {[](void *, const char *, const void *, size_t) { return 0; },
-		        [](void *self, operate_batch *b) {
+		        [](void *self, errand_serve_batch *b) {
 			        static_cast<Steps *>(self)->mapped_ += b->n;
 			        memset(b->records, 9, b->n * b->bytes);
 			        memset(b->changed, 1, b->n);
 			        return 0;
 		        },
 		        this};
-		operate_ = {};
-		operate_.d = &durability_;
-		operate_.calls = &calls_;
-		operate_start(&durability_, 1);
+		server_ = {};
+		server_.d = &durability_;
+		server_.calls = &calls_;
+		errand_serve_start(&durability_, 1);
 	}
 	~Steps() override
 	{
-		operate_drop(&operate_);
+		errand_serve_drop(&server_);
 		::close(durability_.pm.fd);
 	}
 	/* Run the job in another thread, until it waits for fur-operators. */
@@ -324,7 +324,7 @@ protected:
 			fur::Thread self(heap_->get());
 			result_ = job.run(self);
 		});
-		while (!operate_accept(&operate_))
+		while (!errand_serve_accept(&server_))
 			std::this_thread::yield();
 	}
 	int end()
@@ -335,7 +335,7 @@ protected:
 	bool exchange()
 	{
 		EXPECT_EQ(control_try_take(&durability_), 0) << fur_errormsg();
-		const bool more = operate_exchange(&operate_);
+		const bool more = errand_serve_exchange(&server_);
 		control_give_back(&durability_);
 		return more;
 	}
@@ -350,7 +350,7 @@ protected:
 		const std::vector<uint8_t> before = in_file(offset, bytes);
 		EXPECT_FALSE(exchange());
 		EXPECT_TRUE(in_file(offset, bytes) == before);
-		operate_end(&operate_);
+		errand_serve_end(&server_);
 	}
 	/* Within a time that is enough for a program that does not wait. */
 	bool asks_soon()
@@ -362,8 +362,8 @@ protected:
 	}
 
 	durability durability_;
-	operate_calls calls_;
-	operate operate_;
+	errand_serve_calls calls_;
+	errand_server server_;
 	uint64_t mapped_ = 0;
 	std::thread program_;
 	int result_ = 0;

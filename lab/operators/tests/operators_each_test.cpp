@@ -383,7 +383,7 @@ class EachSteps : public Steps
 protected:
 	void accept()
 	{
-		while (!operate_accept(&operate_))
+		while (!errand_serve_accept(&server_))
 			std::this_thread::yield();
 	}
 	/* The replayer's side of a window that it has accepted.  Returns the window's records. */
@@ -391,17 +391,17 @@ protected:
 	{
 		const uint64_t before = mapped_;
 		while (exchange())
-			EXPECT_TRUE(operate_map(&operate_));
-		operate_end(&operate_);
+			EXPECT_TRUE(errand_serve_map(&server_));
+		errand_serve_end(&server_);
 		return mapped_ - before;
 	}
 	/* A part of it, with results that are not stored yet. */
 	void map_batches()
 	{
-		operate_.limit = 50;
+		server_.limit = 50;
 		for (int k = 0; k < 2; k++) {
 			ASSERT_TRUE(exchange());
-			ASSERT_TRUE(operate_map(&operate_));
+			ASSERT_TRUE(errand_serve_map(&server_));
 		}
 	}
 	static Map nine()
@@ -463,7 +463,7 @@ TEST_P(EachSteps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 	map_window();
 	accept();
 	map_batches();
-	const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+	const uint64_t offset = server_.block, bytes = server_.block_bytes;
 	stop = true;
 	EXPECT_EQ(end(), FUR_EABORTED);
 	expect_nothing_stored(offset, bytes);
@@ -482,13 +482,13 @@ TEST_P(EachSteps, AReplayerThatDiesInTheSecondWindow_OrIsReplaced_LeavesTheRestT
 		const uint64_t first = map_window();
 		accept();
 		map_batches();
-		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		const uint64_t offset = server_.block, bytes = server_.block_bytes;
 		if (how == 0)
 			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_LAB);
 		else if (how == 1)
 			request()->operators_pid = 2;
 		else
-			operate_start(&durability_, 1); /* of one that comes next */
+			errand_serve_start(&durability_, 1); /* of one that comes next */
 		EXPECT_EQ(end(), 0) << fur_errormsg();
 		EXPECT_EQ(job.result.by_operator, first);
 		EXPECT_EQ(job.calls, COUNT - first);

@@ -352,8 +352,8 @@ TEST_P(Steps, AllRecords_InBatches)
 	Job job("any", 64, {{at, 64, STEPS}});
 	begin(job);
 	while (exchange())
-		ASSERT_TRUE(operate_map(&operate_));
-	operate_end(&operate_);
+		ASSERT_TRUE(errand_serve_map(&server_));
+	errand_serve_end(&server_);
 	EXPECT_EQ(end(), 0);
 	EXPECT_EQ(mapped_, STEPS);
 	EXPECT_EQ(job.calls, 0u);
@@ -368,14 +368,14 @@ TEST_P(Steps, Results_AreStoredWithTheRightToReplay_NotBefore)
 	Job job("any", 64, {{at, 64, STEPS}});
 	begin(job);
 	ASSERT_TRUE(exchange());
-	const std::vector<uint8_t> before = in_file(operate_.block, operate_.block_bytes);
-	ASSERT_TRUE(operate_map(&operate_));
-	EXPECT_TRUE(in_file(operate_.block, operate_.block_bytes) == before);
+	const std::vector<uint8_t> before = in_file(server_.block, server_.block_bytes);
+	ASSERT_TRUE(errand_serve_map(&server_));
+	EXPECT_TRUE(in_file(server_.block, server_.block_bytes) == before);
 	EXPECT_TRUE(exchange());
-	EXPECT_FALSE(in_file(operate_.block, operate_.block_bytes) == before);
-	ASSERT_TRUE(operate_map(&operate_));
+	EXPECT_FALSE(in_file(server_.block, server_.block_bytes) == before);
+	ASSERT_TRUE(errand_serve_map(&server_));
 	EXPECT_FALSE(exchange());
-	operate_end(&operate_);
+	errand_serve_end(&server_);
 	EXPECT_EQ(end(), 0);
 }
 
@@ -407,12 +407,12 @@ TEST_P(Steps, AProgramAsks_WhenAnUpdateThatIsVisibleHasDrawn_AndIsReplayed)
 	nondurable_publish(&d, &update);
 	EXPECT_FALSE(asks_soon()) << "it has no marker yet";
 	EXPECT_EQ(durability_abort(&d, &update), 0);
-	while (!operate_accept(&operate_))
+	while (!errand_serve_accept(&server_))
 		std::this_thread::yield();
 	EXPECT_TRUE(ring_replayed(&d, update.durts));
 	while (exchange())
-		ASSERT_TRUE(operate_map(&operate_));
-	operate_end(&operate_);
+		ASSERT_TRUE(errand_serve_map(&server_));
+	errand_serve_end(&server_);
 	EXPECT_EQ(end(), 0);
 	EXPECT_EQ(at[0], 9);
 }
@@ -428,8 +428,8 @@ TEST_P(Steps, AProgramThatHasGivenUp_FindsNothingStoredLater)
 		cancelled = false;
 		begin(job);
 		ASSERT_TRUE(exchange());
-		ASSERT_TRUE(operate_map(&operate_));
-		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		ASSERT_TRUE(errand_serve_map(&server_));
+		const uint64_t offset = server_.block, bytes = server_.block_bytes;
 		cancelled = true;
 		EXPECT_EQ(end(), FUR_EABORTED);
 		if (!asks_again) {
@@ -463,10 +463,10 @@ TEST_P(Steps, AReplayerThatMapsNothingMore_IsLeft_AndStoresNothingLater)
 		begin(job);
 		ASSERT_TRUE(exchange());
 		for (unsigned k = 0; k < batches; k++) {
-			ASSERT_TRUE(operate_map(&operate_));
+			ASSERT_TRUE(errand_serve_map(&server_));
 			ASSERT_TRUE(exchange());
 		}
-		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		const uint64_t offset = server_.block, bytes = server_.block_bytes;
 		const std::vector<uint8_t> before(at, at + 64 * STEPS);
 		EXPECT_EQ(end(), FUR_EBUSY);
 		EXPECT_TRUE(std::equal(before.begin(), before.end(), at));
@@ -487,11 +487,11 @@ TEST_P(Steps, AReplayerThatHasMappedAll_IsNotLeft)
 	});
 	begin(job);
 	while (exchange())
-		ASSERT_TRUE(operate_map(&operate_));
+		ASSERT_TRUE(errand_serve_map(&server_));
 	const uint64_t usual = std::exchange(errand_silence_ns, 1);
 	while (looks < 3)
 		std::this_thread::yield();
-	operate_end(&operate_);
+	errand_serve_end(&server_);
 	EXPECT_EQ(end(), 0) << fur_errormsg();
 	errand_silence_ns = usual;
 }
@@ -503,15 +503,15 @@ TEST_P(Steps, AReplayerThatDies_OrIsReplaced_OrFindsAnotherProgram_LeavesAllToTh
 		Job job("any", 64, {{at, 64, STEPS}});
 		begin(job);
 		ASSERT_TRUE(exchange());
-		ASSERT_TRUE(operate_map(&operate_));
+		ASSERT_TRUE(errand_serve_map(&server_));
 		ASSERT_TRUE(exchange());
-		const uint64_t offset = operate_.block, bytes = operate_.block_bytes;
+		const uint64_t offset = server_.block, bytes = server_.block_bytes;
 		if (how == 0)
 			heap_lock_give_back(durability_.pm.fd, HEAP_LOCK_LAB);
 		else if (how == 1)
 			request()->operators_pid = 2;
 		else if (how == 2)
-			operate_start(&durability_, 1); /* of one that comes next */
+			errand_serve_start(&durability_, 1); /* of one that comes next */
 		else {
 			region()->opened++;
 			EXPECT_FALSE(exchange());
@@ -546,22 +546,22 @@ TEST_P(Steps, AProgramThatOpensTheHeap_EndsAnEarlierRequest)
 		request()->rows = 1;
 		arch_store(&request()->request, errand_request(number, ERRAND_ASKED));
 		if (left == ERRAND_RUNS) {
-			ASSERT_TRUE(operate_accept(&operate_));
+			ASSERT_TRUE(errand_serve_accept(&server_));
 			expect_nothing_stored(offset, 64 * STEPS);
 			EXPECT_EQ(errand_state(request()->request), ERRAND_REFUSED);
 		}
 		Job job("any", 64, {{at, 64, STEPS}});
 		begin(job);
 		/* What is taken up first may be the dead program's. */
-		if (operate_.number == number) {
+		if (server_.number == number) {
 			expect_nothing_stored(offset, 64 * STEPS);
-			while (!operate_accept(&operate_))
+			while (!errand_serve_accept(&server_))
 				std::this_thread::yield();
 		}
-		EXPECT_GT(operate_.number, number);
+		EXPECT_GT(server_.number, number);
 		while (exchange())
-			ASSERT_TRUE(operate_map(&operate_));
-		operate_end(&operate_);
+			ASSERT_TRUE(errand_serve_map(&server_));
+		errand_serve_end(&server_);
 		EXPECT_EQ(end(), 0) << fur_errormsg();
 		EXPECT_EQ(job.result.by_operator, STEPS);
 		for (uint64_t k = 0; k < 64 * STEPS; k++)
@@ -576,7 +576,7 @@ TEST_P(Steps, ARequest_IsWithdrawn_BeforeTheNextOneIsWritten)
 	const uint64_t number = errand_number(request()->request) + 1;
 	request()->opened = region()->opened - 1;
 	arch_store(&request()->request, errand_request(number, ERRAND_ASKED));
-	ASSERT_TRUE(operate_accept(&operate_));
+	ASSERT_TRUE(errand_serve_accept(&server_));
 	Job job("any", 64, {{at, 64, STEPS}});
 	program_ = std::thread([&] {
 		fur::Thread self(heap_->get());
@@ -584,14 +584,14 @@ TEST_P(Steps, ARequest_IsWithdrawn_BeforeTheNextOneIsWritten)
 	});
 	while (errand_number(arch_load(&request()->request)) == number)
 		std::this_thread::yield();
-	EXPECT_FALSE(operate_is_wanted(&operate_));
+	EXPECT_FALSE(errand_serve_is_wanted(&server_));
 	EXPECT_FALSE(exchange());
-	operate_end(&operate_);
-	while (!operate_accept(&operate_))
+	errand_serve_end(&server_);
+	while (!errand_serve_accept(&server_))
 		std::this_thread::yield();
 	while (exchange())
-		ASSERT_TRUE(operate_map(&operate_));
-	operate_end(&operate_);
+		ASSERT_TRUE(errand_serve_map(&server_));
+	errand_serve_end(&server_);
 	EXPECT_EQ(end(), 0) << fur_errormsg();
 }
 
@@ -602,10 +602,10 @@ TEST_P(Steps, RowsThatMakeNoSense_AreRefused)
 	for (int field = 0; field < 6; field++) {
 		Job job("any", 64, {{at, 64, STEPS}});
 		begin(job);
-		auto *row = reinterpret_cast<uint64_t *>(durability_.image + operate_.block);
+		auto *row = reinterpret_cast<uint64_t *>(durability_.image + server_.block);
 		row[field] = field == 1 ? 1 : UINT64_MAX / 3;
 		EXPECT_FALSE(exchange());
-		operate_end(&operate_);
+		errand_serve_end(&server_);
 		EXPECT_EQ(end(), FUR_EINVAL) << field;
 		EXPECT_EQ(at[0], 3);
 	}

@@ -297,17 +297,18 @@ public:
 		});
 		const Beside beside(heap_->durability);
 		durability *d = beside.d.get();
-		const operate_calls calls = {
+		const errand_serve_calls calls = {
 		        [](void *, const char *, const void *, size_t) { return 0; },
-		        [](void *, operate_batch *batch) { return map_batch(*batch); }, nullptr};
-		auto errand = std::make_unique<operate>();
+		        [](void *, errand_serve_batch *batch) { return map_batch(*batch); },
+		        nullptr};
+		auto errand = std::make_unique<errand_server>();
 		errand->d = d;
 		errand->calls = &calls;
 		errand->limit = 3; /* several batches */
 		for (uint64_t turns = 0; !over; turns++) {
 			if (turns % 16 == 0) {
 				must(heap_lock_try(d->pm.fd, HEAP_LOCK_LAB));
-				operate_start(d, 1);
+				errand_serve_start(d, 1);
 			}
 			if (turns % 16 < 11)
 				carry_out(errand.get());
@@ -320,23 +321,24 @@ public:
 		forget(errand.get());
 		replays.join();
 	}
-	static void carry_out(operate *errand)
+	static void carry_out(errand_server *errand)
 	{
-		if ((!errand->number && !operate_accept(errand)) || control_try_take(errand->d))
+		if ((!errand->number && !errand_serve_accept(errand)) ||
+		        control_try_take(errand->d))
 			return;
-		const bool more = operate_exchange(errand);
+		const bool more = errand_serve_exchange(errand);
 		control_give_back(errand->d);
 		point_exchanged();
-		if (!more || !operate_map(errand))
-			operate_end(errand);
+		if (!more || !errand_serve_map(errand))
+			errand_serve_end(errand);
 	}
 	/* As if its process had died. */
-	static void forget(operate *errand)
+	static void forget(errand_server *errand)
 	{
 		errand->number = 0;
-		operate_end(errand);
+		errand_serve_end(errand);
 	}
-	static int map_batch(operate_batch &batch)
+	static int map_batch(errand_serve_batch &batch)
 	{
 		for (uint64_t k = 0; k < batch.n; k++)
 			batch.changed[k] = map_by_operator(
@@ -374,11 +376,11 @@ template <>
 struct Facts<fur_update> {
 	static size_t usable_bytes(const fur_update *tx, void *block)
 	{
-		const fur_heap *heap = tx->thread->heap;
+		auto *update = const_cast<fur_update *>(tx);
 		/* Its loads may defeat a software update, which the machine must see. */
-		if (tx->form.software)
-			return usable_at_rest(heap, block);
-		return unseen([=] { return usable_at_rest(heap, block); });
+		if (tx->body.software)
+			return fur_usable_bytes(update, block);
+		return unseen([=] { return fur_usable_bytes(update, block); });
 	}
 	static bool promotes(const fur_update *tx)
 	{

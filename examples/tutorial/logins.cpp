@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * step10.cpp - step 10 of docs/tutorial.md: back up.
+ * logins.cpp - the program of steps 6 to 10 of docs/tutorial.md, as step 10 leaves it.  Comments
+ * mark what each step adds, and the few lines that a later step replaces.  `sh cut_steps.sh` writes
+ * each step as a program without them.
  */
 #include <crypt.h>
 #include <ctime>
 #include <fur/root.hpp>
-#include <future>
+#include <future> // from step 7
 #include <iostream>
 #include <random>
 #include <string>
@@ -105,6 +107,7 @@ void send_mails(fur_thread *self, Store s)
 	}
 }
 
+// from step 7
 /* What the containers say about each other, as of one instant. */
 struct Totals {
 	uint64_t users, logins, history;
@@ -127,6 +130,8 @@ int show(const Totals &t)
 	return t.logins != t.history;
 }
 
+// end of step 7
+// from step 8
 /* Lists everybody by name.  No login waits for the output: it follows the scan. */
 void list(fur_thread *self, const Site *site)
 {
@@ -148,8 +153,11 @@ int report(const fur::Heap &heap)
 	});
 }
 
+// end of step 8
+// from step 7
 /* Many users log in, in several threads.  Their passwords are not checked, for that takes long. */
-int load(Store s, unsigned threads, unsigned logins)
+// until step 7: void load(Store s, unsigned threads, unsigned logins)
+int load(Store s, unsigned threads, unsigned logins) // from step 8
 {
 	std::vector<std::future<void>> running;
 	for (unsigned t = 0; t < threads; t++)
@@ -164,12 +172,16 @@ int load(Store s, unsigned threads, unsigned logins)
 				});
 			}
 		}));
-	const int wrong = report(s.heap); /* meanwhile */
+	const int wrong = report(s.heap); /* meanwhile */ // from step 8
 	for (auto &thread : running)
 		thread.get(); /* throws what the thread has thrown */
+	// from step 8
 	return wrong;
+	// end of step 8
 }
 
+// end of step 7
+// from step 9
 /* Adds users who have never logged in. */
 void import(fur_thread *self, Store s, unsigned users)
 {
@@ -182,6 +194,7 @@ void import(fur_thread *self, Store s, unsigned users)
 	          << (s.heap.info().heap_bytes >> 20) << " MiB\n";
 }
 
+// end of step 9
 /* libfur reports rare events here, such as a recovery. */
 void log_line(fur_log_level level, const char *message, void *)
 {
@@ -207,17 +220,27 @@ int command(fur_thread *self, Store s, const std::vector<std::string> &words)
 		std::cout << user.value_or("nobody") << '\n';
 	} else if (name == "mail") {
 		send_mails(self, s);
+		// from step 7
 	} else if (name == "load") {
+		// until step 7: load(s, std::stoul(words.at(2)), std::stoul(words.at(3)));
+		// until step 7: return show(totals(self, s.site));
+		// end of step 7
+		// from step 8
 		const int wrong = load(s, std::stoul(words.at(2)), std::stoul(words.at(3)));
 		return show(totals(self, s.site)) | wrong;
 	} else if (name == "list") {
 		list(self, s.site);
+		// end of step 8
+		// from step 9
 	} else if (name == "import") {
 		import(self, s, std::stoul(words.at(2)));
+		// end of step 9
+		// from step 10
 	} else if (name == "backup") {
 		s.heap.backup(words.at(2));
 	} else if (name == "show") {
 		return show(totals(self, s.site));
+		// end of step 10
 	} else {
 		throw std::invalid_argument(name + ": no such command");
 	}
@@ -228,8 +251,10 @@ int run(const std::vector<std::string> &words)
 {
 	fur::Options options;
 	options.log = log_line;
+	// from step 9
 	options.heap_bytes = 4 << 20; /* at first, if this program makes the heap */
 	options.max_bytes = 1 << 30;  /* costs addresses, not disk and not memory */
+	// end of step 9
 	fur::Heap heap = fur::Heap::open_or_create(words.at(0), options);
 	fur::Thread self(heap);
 	const Store s = {heap, fur::root<Site>(self, "site"), fur::root<Mails>(self, "mails")};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operating.c - carry out errands: sleep until a program asks, and exchange batches with the heap's
- * file.
+ * errand_loop.c - carry out errands: sleep until a program asks, and exchange batches with the
+ * heap's file.
  */
-#include "operating.h"
+#include "errand_loop.h"
 #include "api/attach.h"
 #include "base/error.h"
 #include "base/remedy.h"
@@ -18,25 +18,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct operating {
+struct errand_loop {
 	struct heap_file file;
 	struct durability d;
 	struct operators *operators;
-	struct operate_calls calls;
-	struct operate errand;
+	struct errand_serve_calls calls;
+	struct errand_server errand;
 	uint32_t stopping;
 	bool serves; /* programs were told */
 };
 
-static bool stops(const struct operating *o)
+static bool stops(const struct errand_loop *o)
 {
 	return arch_load32_acquire(&o->stopping) != 0;
 }
 
 /* Exchange a batch with the right to replay.  A replayer that has the right gives it back when its
- * replay ends; operating_stop() comes with a signal, which ends the wait.  False: the errand is
+ * replay ends; errand_loop_stop() comes with a signal, which ends the wait.  False: the errand is
  * over, or `*error` is set. */
-static bool exchange(struct operating *o, int *error)
+static bool exchange(struct errand_loop *o, int *error)
 {
 	*error = control_take_unless(&o->d, &o->stopping);
 	if (*error == FUR_EBUSY) {
@@ -45,25 +45,25 @@ static bool exchange(struct operating *o, int *error)
 	}
 	if (*error)
 		return false;
-	const bool more = operate_exchange(&o->errand);
+	const bool more = errand_serve_exchange(&o->errand);
 	if (control_give_back(&o->d))
 		*error = heap_lock_failed(errno);
 	return more && !*error;
 }
 
-static int carry_out(struct operating *o)
+static int carry_out(struct errand_loop *o)
 {
 	int error = 0;
-	while (!stops(o) && exchange(o, &error) && operate_map(&o->errand))
+	while (!stops(o) && exchange(o, &error) && errand_serve_map(&o->errand))
 		;
 	if (error || stops(o))
-		operate_drop(&o->errand);
+		errand_serve_drop(&o->errand);
 	else
-		operate_end(&o->errand);
+		errand_serve_end(&o->errand);
 	return error;
 }
 
-static int file_still_there(const struct operating *o)
+static int file_still_there(const struct errand_loop *o)
 {
 	struct stat st;
 	if (fstat(o->file.fd, &st))
@@ -78,7 +78,7 @@ static int file_still_there(const struct operating *o)
 	return 0;
 }
 
-static int work(struct operating *o)
+static int work(struct errand_loop *o)
 {
 	/* The removal of a file wakes no thread. */
 	enum { LOOK_NS = 1000000000 };
@@ -87,7 +87,7 @@ static int work(struct operating *o)
 	while (!error && !stops(o)) {
 		/* Before the look: if a program asks in between, the wait returns at once. */
 		const uint32_t asked = arch_load32_acquire(&e->asked);
-		if (operate_accept(&o->errand)) {
+		if (errand_serve_accept(&o->errand)) {
 			error = carry_out(o);
 		} else if (!stops(o)) {
 			arch_futex_wait_shared(&e->asked, asked, LOOK_NS);
@@ -108,7 +108,7 @@ static void thread_left(void *unused)
 	_exit(EXIT_FAILURE);
 }
 
-int operating_run(struct operating *o)
+int errand_loop_run(struct errand_loop *o)
 {
 	int error = operators_on_this_thread(o->operators);
 	if (error)
@@ -119,7 +119,7 @@ int operating_run(struct operating *o)
 	return error;
 }
 
-void operating_stop(struct operating *o)
+void errand_loop_stop(struct errand_loop *o)
 {
 	struct control_errand *e = errand_in(o->d.control);
 	arch_store32_release(&o->stopping, 1);
@@ -127,15 +127,15 @@ void operating_stop(struct operating *o)
 	arch_futex_wake_all_shared(&e->asked);
 }
 
-void operating_withdraw(struct operating *o)
+void errand_loop_withdraw(struct errand_loop *o)
 {
-	operate_start(&o->d, 0);
+	errand_serve_start(&o->d, 0);
 }
 
 /* ------------------------------------------------------------- start and end */
 
 /* INV-OP6 */
-static int take_heap(struct operating *o, int fd, const char *path)
+static int take_heap(struct errand_loop *o, int fd, const char *path)
 {
 	int error = heap_take_file(fd, path, HEAP_LOCK_NONE, &o->file);
 	if (error)
@@ -151,10 +151,10 @@ static int take_heap(struct operating *o, int fd, const char *path)
 	return error;
 }
 
-int operating_start(
-        int fd, const char *path, const char *const *files, size_t n, struct operating **out)
+int errand_loop_start(
+        int fd, const char *path, const char *const *files, size_t n, struct errand_loop **out)
 {
-	struct operating *o = calloc(1, sizeof *o);
+	struct errand_loop *o = calloc(1, sizeof *o);
 	*out = NULL;
 	if (!o) {
 		close(fd);
@@ -168,28 +168,28 @@ int operating_start(
 	o->d.replays_for_worker = true;
 	error = operators_load(files, n, &o->operators);
 	if (error) {
-		operating_end(o);
+		errand_loop_end(o);
 		return error;
 	}
 	o->calls = operators_calls(o->operators);
-	o->errand = (struct operate){.d = &o->d, .calls = &o->calls};
-	operate_start(&o->d, (uint64_t)getpid());
+	o->errand = (struct errand_server){.d = &o->d, .calls = &o->calls};
+	errand_serve_start(&o->d, (uint64_t)getpid());
 	o->serves = true;
 	*out = o;
 	return 0;
 }
 
-void operating_end(struct operating *o)
+void errand_loop_end(struct errand_loop *o)
 {
 	if (o->serves)
-		operating_withdraw(o);
+		errand_loop_withdraw(o);
 	operators_unload(o->operators);
 	durability_detach(&o->d);
 	heap_close_file(&o->file);
 	free(o);
 }
 
-bool operating_maps(const struct operating *o, const void *address)
+bool errand_loop_maps(const struct errand_loop *o, const void *address)
 {
 	const uintptr_t at = (uintptr_t)address, from = (uintptr_t)o->file.super;
 	return at >= from && at - from < o->file.file_bytes;
@@ -214,7 +214,7 @@ static void print_request(const char *path, const struct control_errand *e, bool
 		        arch_load(&e->done), arch_load(&e->records));
 }
 
-int operating_print(int fd, const char *path)
+int errand_loop_print(int fd, const char *path)
 {
 	struct heap_file file;
 	int error = heap_take_file(fd, path, HEAP_LOCK_NONE, &file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * operate.c - the side of fur-operators in an errand (errand.h): copy records from the image, have
- * them mapped, and store the results in the bulk update's block.
+ * errand_serve.c - the side of fur-operators in an errand (errand.h): copy records from the image,
+ * have them mapped, and store the results in the bulk update's block.
  *
  * Another process writes the request and the rows.  They are read once, and checked (INV-R8).
  */
@@ -16,7 +16,7 @@
 /* Of a batch.  Copying this much takes tens of microseconds, in which no thread can replay. */
 enum { MOST_RECORDS = 4096, MOST_BYTES = 256 * 1024 };
 
-static struct control_errand *errand_of(const struct operate *o)
+static struct control_errand *errand_of(const struct errand_server *o)
 {
 	return errand_in(o->d->control);
 }
@@ -28,7 +28,7 @@ static void tell(struct control_errand *e)
 }
 
 /* Move the request from RUNS; the program may have moved it before. */
-static void answer(struct operate *o, enum errand_state state)
+static void answer(struct errand_server *o, enum errand_state state)
 {
 	struct control_errand *e = errand_of(o);
 	/* Full fence, by the compare-and-swap: the program that finds the answer finds the results,
@@ -41,7 +41,7 @@ static void answer(struct operate *o, enum errand_state state)
 }
 
 /* `code` 0: the program maps all records itself. */
-static bool refuse(struct operate *o, int code)
+static bool refuse(struct errand_server *o, int code)
 {
 	struct control_errand *e = errand_of(o);
 	e->code = code;
@@ -50,13 +50,13 @@ static bool refuse(struct operate *o, int code)
 	return false;
 }
 
-static bool refuse_memory(struct operate *o)
+static bool refuse_memory(struct errand_server *o)
 {
 	return refuse(o, fur_fail(FUR_ENOMEM, "fur-operators has no memory for the operator's "
 	                                      "records: free some memory"));
 }
 
-static void forget(struct operate *o)
+static void forget_request(struct errand_server *o)
 {
 	free(o->row);
 	free(o->first);
@@ -64,12 +64,12 @@ static void forget(struct operate *o)
 	free(o->batch.records);
 	free(o->batch.numbers);
 	free(o->batch.changed);
-	*o = (struct operate){.d = o->d, .calls = o->calls, .limit = o->limit};
+	*o = (struct errand_server){.d = o->d, .calls = o->calls, .limit = o->limit};
 }
 
 /* ------------------------------------------------------------------ the request */
 
-void operate_start(struct durability *d, uint64_t pid)
+void errand_serve_start(struct durability *d, uint64_t pid)
 {
 	struct control_errand *e = errand_in(d->control);
 	const uint64_t request = arch_load_acquire(&e->request);
@@ -82,7 +82,7 @@ void operate_start(struct durability *d, uint64_t pid)
 	tell(e);
 }
 
-bool operate_accept(struct operate *o)
+bool errand_serve_accept(struct errand_server *o)
 {
 	struct control_errand *e = errand_of(o);
 	/* Acquire: we see the fields that belong to the number. */
@@ -117,7 +117,7 @@ bool operate_accept(struct operate *o)
 	return !error;
 }
 
-bool operate_is_wanted(const struct operate *o)
+bool errand_serve_is_wanted(const struct errand_server *o)
 {
 	return o->number &&
 	       arch_load_acquire(&errand_of(o)->request) == errand_request(o->number, ERRAND_RUNS);
@@ -128,10 +128,10 @@ bool operate_is_wanted(const struct operate *o)
  * time at which it takes HEAP_LOCK_WORKING (start_working() in src/api/open.c).  So a process that
  * has that right and finds WORKING held finds the `opened` of the process that holds it: of the
  * program that has asked, or of a later one. */
-static bool still_runs(struct operate *o)
+static bool still_runs(struct errand_server *o)
 {
 	const struct control *c = o->d->control;
-	if (!operate_is_wanted(o)) {
+	if (!errand_serve_is_wanted(o)) {
 		o->number = 0;
 		return false;
 	}
@@ -144,7 +144,7 @@ static bool still_runs(struct operate *o)
 /* ---------------------------------------------------------------- the records */
 
 /* Copy the rows, check them, and make room for a batch.  With the right to replay. */
-static bool rows_are_good(struct operate *o)
+static bool rows_are_good(struct errand_server *o)
 {
 	const uint64_t most = o->d->super->heap_bytes;
 	const struct log_entry entry = {.offset = o->block, .bytes = o->block_bytes};
@@ -166,7 +166,7 @@ static bool rows_are_good(struct operate *o)
 	return true;
 }
 
-static bool set_up(struct operate *o)
+static bool set_up(struct errand_server *o)
 {
 	if (!rows_are_good(o))
 		return refuse(
@@ -182,7 +182,7 @@ static bool set_up(struct operate *o)
 	if (o->most == 0)
 		o->most = 1;
 	o->places = calloc(o->most, sizeof *o->places);
-	o->batch = (struct operate_batch){.bytes = bytes,
+	o->batch = (struct errand_serve_batch){.bytes = bytes,
 	        .records = malloc(o->most * bytes),
 	        .numbers = calloc(o->most, sizeof *o->batch.numbers),
 	        .changed = calloc(o->most, sizeof *o->batch.changed),
@@ -191,11 +191,11 @@ static bool set_up(struct operate *o)
 	       refuse_memory(o);
 }
 
-static void store_results(struct operate *o)
+static void store_results(struct errand_server *o)
 {
-	const struct operate_batch *b = &o->batch;
+	const struct errand_serve_batch *b = &o->batch;
 	for (uint64_t i = 0; i < b->n; i++) {
-		const struct operate_place *p = &o->places[i];
+		const struct errand_serve_place *p = &o->places[i];
 		const struct media_bulk_row *r = &o->row[p->row];
 		uint8_t *to = o->d->image + r->from + p->k * media_bulk_step(r->bytes);
 		uint64_t *word = (uint64_t *)(void *)(o->d->image + r->changed) + p->k / 64;
@@ -208,22 +208,22 @@ static void store_results(struct operate *o)
 	o->batch.n = 0;
 }
 
-static void copy_records(struct operate *o)
+static void copy_records(struct errand_server *o)
 {
-	struct operate_batch *b = &o->batch;
+	struct errand_serve_batch *b = &o->batch;
 	for (; b->n < o->most && o->next.row < o->rows; b->n++) {
-		const struct operate_place *p = &o->next;
+		const struct errand_serve_place *p = &o->next;
 		const struct media_bulk_row *r = &o->row[p->row];
 		o->places[b->n] = *p;
 		b->numbers[b->n] = o->first[p->row] + p->k;
 		memcpy(b->records + b->n * b->bytes, o->d->image + r->to + p->k * r->stride,
 		        b->bytes);
 		if (++o->next.k == r->count)
-			o->next = (struct operate_place){.row = p->row + 1};
+			o->next = (struct errand_serve_place){.row = p->row + 1};
 	}
 }
 
-bool operate_exchange(struct operate *o)
+bool errand_serve_exchange(struct errand_server *o)
 {
 	if (!o->number || !still_runs(o) || (!o->row && !set_up(o)))
 		return false;
@@ -235,7 +235,7 @@ bool operate_exchange(struct operate *o)
 	return !o->finished;
 }
 
-bool operate_map(struct operate *o)
+bool errand_serve_map(struct errand_server *o)
 {
 	const int error = o->calls->map(o->calls->self, &o->batch);
 	if (error)
@@ -247,7 +247,7 @@ bool operate_map(struct operate *o)
 }
 
 /* INV-OP3.  The program writes back what it stores itself, and no more (plant: errand-no-drain). */
-void operate_end(struct operate *o)
+void errand_serve_end(struct errand_server *o)
 {
 	struct pm *pm = &o->d->pm;
 	if (o->number && o->finished) {
@@ -261,12 +261,12 @@ void operate_end(struct operate *o)
 			answer(o, ERRAND_DONE);
 		FUR_POINT(errand__done);
 	}
-	forget(o);
+	forget_request(o);
 }
 
-void operate_drop(struct operate *o)
+void errand_serve_drop(struct errand_server *o)
 {
 	if (o->number)
 		refuse(o, 0);
-	forget(o);
+	forget_request(o);
 }
