@@ -102,8 +102,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The version of this header, with which a program is built.  libfur's build compares it with the
- * project's version. */
+/* The version of this header, with which a program is built. */
 #define FUR_VERSION_MAJOR 0
 #define FUR_VERSION_MINOR 1
 #define FUR_VERSION_PATCH 0
@@ -210,8 +209,7 @@ typedef struct fur_ticket {
 	uint64_t number; /* grows with each ticket of the thread */
 } fur_ticket;
 
-/* The argument of fur_options.reader_report: an update has waited for this reader for `waited_ns`
- * nanoseconds. */
+/* The argument of fur_options.reader_report: an update waits for this reader. */
 struct fur_reader_report {
 	uint32_t thread;    /* the reader's index: see fur_thread_index() */
 	uint64_t waited_ns; /* how long the update has waited so far */
@@ -571,9 +569,8 @@ FUR_API FUR_MUST_USE int fur_commit(fur_update *update, fur_ticket *ticket_or_nu
  *          code for which the heap has failed: some may not be durable. */
 FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 
-/* fur_update_error - has the open update failed already?  The body may go on, as after any failure
- * that it does not notice: its loads find what it stores until its end (fur_commit).  It may as
- * well return early, because the commit rolls everything back.
+/* fur_update_error - has the open update failed already?  The body may go on, and its loads find what
+ * it stores, or return early: the commit rolls everything back.
  * Returns: 0, or the code that fur_commit() will return once it has rolled the update back.
  *          FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it. */
 FUR_API int fur_update_error(const fur_update *update);

@@ -244,14 +244,19 @@ int system_allocate(int fd, int mode, uint64_t from, uint64_t to)
 
 int system_allocate_zeros(int fd, uint64_t from, uint64_t to)
 {
-	static const uint8_t zeros[64 << 10];
+	static const uint8_t zeros[4096];
+	struct iovec pieces[16];
 	int error = system_allocate(fd, 0, from, to);
 	if (error != EOPNOTSUPP && error != ENOSYS)
 		return error;
 	for (error = 0; from < to && !error;) {
-		const size_t bytes = to - from < sizeof zeros ? to - from : sizeof zeros;
-		error = system_write(fd, zeros, bytes, from);
-		from += bytes;
+		int n = 0;
+		uint64_t end = from;
+		for (; end < to && n < 16; end += pieces[n++].iov_len)
+			pieces[n] = (struct iovec){(void *)(uintptr_t)zeros,
+			        to - end < sizeof zeros ? to - end : sizeof zeros};
+		error = system_write_pieces(fd, pieces, n, from);
+		from = end;
 	}
 	return error;
 }
