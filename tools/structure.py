@@ -23,7 +23,7 @@ layers    A file of src includes headers of its own folder, or of a lower layer:
 calls     An object of the library does not refer to a symbol that a higher layer defines.  A lower
           layer calls a higher one by function pointers only: `replay` of
           struct durability_ops (a thread that needs room in the ring or its log replays) and
-          those in `after_update` of struct htm (the API hands DRAM back, reports events ...).
+          those in `after_update` of struct engine (the API hands DRAM back, reports events ...).
           Files of one folder do not call each other in a circle.
 pages     A page that tells the layers, as `base < ...` or as a list of the folders of src from the
           highest to the lowest, tells them as they are here.

@@ -287,7 +287,7 @@ void BM_IsolationScan(benchmark::State &state)
 {
 	Registered r(state.range(0));
 	for (auto _ : state)
-		benchmark::DoNotOptimize(active_wait_inside(r.me()->htm, &r.me()->window, 1));
+		benchmark::DoNotOptimize(active_wait_inside(r.me()->engine, &r.me()->window, 1));
 	state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_IsolationScan)->RangeMultiplier(4)->Range(1, 64);

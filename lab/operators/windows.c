@@ -75,7 +75,7 @@ static void take_window_marks(struct windows *w)
 	 * to the record still.  Without the wait it would become visible after the settling, and
 	 * the operator could map the record's older value (model: WINDOWNOSYNC). */
 	if (marked)
-		marks_sync(w->t->htm);
+		marks_sync(w->t->engine);
 }
 
 /* Write the rows of the next window, and move w->next behind it. */

@@ -162,7 +162,7 @@ private:
 	{
 		const auto *r = static_cast<const Replay *>(d->ops);
 		Filler &f = *r->filler;
-		if (arch_load(&f.heap_.get()->htm.bulk.commits)) {
+		if (arch_load(&f.heap_.get()->engine.bulk.commits)) {
 			f.update_on_another_thread();
 			fflush(nullptr);
 			_exit(0);

@@ -18,7 +18,7 @@ __attribute__((cold, noinline)) bool alloc_damaged(fur_update *tx, uint64_t at)
 	/* A hardware transaction cannot keep the message.  The body runs again in software, and
 	 * comes here again. */
 	if (tx->mode == TX_HARDWARE)
-		tx->thread->htm->ops->abort(FUR_ABORT_USER);
+		tx->thread->engine->ops->abort(FUR_ABORT_USER);
 	if (offset < header(tx->base)->bytes)
 		snprintf(where, sizeof where, "at byte %llu of the heap",
 		        (unsigned long long)offset);

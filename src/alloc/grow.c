@@ -22,7 +22,7 @@ static int grow_file(const fur_update *tx, uint64_t least)
 	/* A hardware transaction cannot make system calls.  The body runs again in software, as
 	 * after a failure. */
 	if (tx->mode == TX_HARDWARE)
-		tx->thread->htm->ops->abort(FUR_ABORT_USER);
+		tx->thread->engine->ops->abort(FUR_ABORT_USER);
 	return durability_grow(d, bytes, durability_next_size(d, bytes));
 }
 

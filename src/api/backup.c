@@ -12,8 +12,8 @@ FUR_API int fur_backup(fur_heap *heap, const char *path)
 	if (!heap || !path)
 		return fur_fail(FUR_EINVAL, "fur_backup: heap and path must not be NULL");
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
-	if (htm_forked(&heap->htm))
-		return tx_refuse(&heap->htm);
+	if (engine_forked(&heap->engine))
+		return tx_refuse(&heap->engine);
 	/* Updates would wait for this thread's transaction as long as the copying takes. */
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED, "fur_backup was called while this thread has a "

@@ -111,8 +111,8 @@ static int take_extents(const struct fur_thread *t, struct bulk_job *job)
 
 static int check_thread(const struct fur_thread *t)
 {
-	if (htm_forked(t->htm))
-		return tx_refuse(t->htm);
+	if (engine_forked(t->engine))
+		return tx_refuse(t->engine);
 	if (t->owner != this_thread())
 		return tx_foreign("fur_bulk_run", FUR_EINVAL);
 	if (this_thread()->open)

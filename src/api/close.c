@@ -18,7 +18,7 @@ static bool heap_in_use(struct fur_heap *heap)
 	 * forever (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
 	if (heap->owner != getpid())
 		heap_disown(heap);
-	if (htm_forked(&heap->htm))
+	if (engine_forked(&heap->engine))
 		return false;
 	bool used = false;
 	pthread_mutex_lock(&heap->registering);
@@ -64,7 +64,7 @@ static int close_heap(struct fur_heap *heap)
 		return fur_fail(error,
 		        "a thread has a transaction open on this heap: end it, then close; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
-	if (!htm_forked(&heap->htm))
+	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);
 	if (error)
 		say_not_replayed(error);

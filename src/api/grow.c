@@ -83,7 +83,7 @@ int grower_start(struct fur_heap *heap)
 	struct grower *g = &heap->grower;
 	if (!media_grows(&heap->file.geometry))
 		return 0;
-	after_update_add(&heap->htm, after_update);
+	after_update_add(&heap->engine, after_update);
 	int failed = thread_start(&g->thread, grower_main, heap);
 	g->runs = !failed;
 	return failed ? fail_system(FUR_ESYS, CALL_THREAD, failed, NULL,
@@ -109,7 +109,7 @@ FUR_API int fur_grow(fur_heap *heap, uint64_t bytes)
 	int error = heap_check_handle(heap, "fur_grow");
 	if (!error)
 		error = durability_check(&heap->durability);
-	if (!error && heap->htm.read_only)
+	if (!error && heap->engine.read_only)
 		error = fur_fail(FUR_EREADONLY, "fur_grow: this is a read-only copy of a heap: let "
 		                                "the heap itself grow, in "
 		                                "the process that has it open");

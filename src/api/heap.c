@@ -67,29 +67,29 @@ static uint64_t next_ticket_source(void)
 
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
-	struct htm *h = &heap->htm;
+	struct engine *e = &heap->engine;
 	uint32_t threads = heap->file.super->max_threads;
-	h->durability = &heap->durability;
-	h->retries = DEFAULT_RETRIES;
-	h->phase_times = o->phase_times;
-	h->ticket_source = next_ticket_source();
-	h->bulk.commit_may_map = BULK_FEW;
-	h->short_ticks = arch_ns_to_ticks(SHORT_NS);
-	h->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
-	h->reader_report_ns = o->reader_report_ns;
-	h->reader_report = o->reader_report;
-	h->reader_report_arg = o->reader_report_arg;
-	h->active = memory_padded(threads * sizeof *h->active);
-	heap->threads = h->threads = memory_padded(threads * sizeof *heap->threads);
+	e->durability = &heap->durability;
+	e->retries = DEFAULT_RETRIES;
+	e->phase_times = o->phase_times;
+	e->ticket_source = next_ticket_source();
+	e->bulk.commit_may_map = BULK_FEW;
+	e->short_ticks = arch_ns_to_ticks(SHORT_NS);
+	e->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
+	e->reader_report_ns = o->reader_report_ns;
+	e->reader_report = o->reader_report;
+	e->reader_report_arg = o->reader_report_arg;
+	e->active = memory_padded(threads * sizeof *e->active);
+	heap->threads = e->threads = memory_padded(threads * sizeof *heap->threads);
 	/* Not memory_padded(), which would touch each page. */
-	h->publications.stamps = calloc(PUBLICATION_STAMPS, sizeof(uint64_t));
-	if (!h->active || !heap->threads || !h->publications.stamps || !crowd_start(h))
+	e->publications.stamps = calloc(PUBLICATION_STAMPS, sizeof(uint64_t));
+	if (!e->active || !heap->threads || !e->publications.stamps || !crowd_start(e))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
 		        "free some memory, or make max_threads smaller, with fur-resize",
 		        threads);
 	const bool twice = o->debug & FUR_DEBUG_PLAIN_STORES;
-	int error = htm_choose(h, twice ? FUR_HTM_NONE : o->htm, o->isolation,
+	int error = htm_choose(e, twice ? FUR_HTM_NONE : o->htm, o->isolation,
 	        heap->info.htm_reason, sizeof heap->info.htm_reason);
 	if (!error && twice)
 		snprintf(heap->info.htm_reason, sizeof heap->info.htm_reason,
@@ -126,10 +126,10 @@ int heap_put_together(struct fur_heap *heap, const struct fur_options *o)
 		return error;
 	log_start(heap, o);
 	heap->debug = o->debug;
-	d->populate = heap->htm.ops && !o->dram_bytes;
+	d->populate = heap->engine.ops && !o->dram_bytes;
 	/* On POWER an update draws its durTS in the window, before it announces itself. */
-	d->draws_announced = heap->htm.kind != FUR_HTM_POWER;
-	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->htm.kind == FUR_HTM_POWER;
+	d->draws_announced = heap->engine.kind != FUR_HTM_POWER;
+	d->mirror = !pm_stores_in_transactions(&d->pm) || heap->engine.kind == FUR_HTM_POWER;
 	return 0;
 }
 
@@ -148,9 +148,9 @@ void heap_take_apart(struct fur_heap *heap)
 		thread_free_memory(&heap->threads[i]);
 	page_limit_end(heap);
 	store_watch_end(heap);
-	free(heap->htm.active);
-	free(heap->htm.publications.stamps);
-	free(heap->htm.crowd.place);
+	free(heap->engine.active);
+	free(heap->engine.publications.stamps);
+	free(heap->engine.crowd.place);
 	free(heap->threads);
 	if (heap->durability.super)
 		durability_detach(&heap->durability);

@@ -47,7 +47,7 @@ enum thread_state { THREAD_FREE, THREAD_REGISTERED };
 struct fur_heap {
 	struct heap_file file;
 	struct durability durability;
-	struct htm htm;
+	struct engine engine;
 	struct fur_thread *threads;  /* [max_threads] */
 	pthread_mutex_t registering; /* protects the states of `threads` */
 	/* Thread-specific: the thread's registration; the key's destructor ends it */

@@ -12,15 +12,15 @@ int heap_check_handle(const struct fur_heap *heap, const char *function)
 	if (!heap)
 		return fur_fail(FUR_EINVAL, "%s: heap must not be NULL", function);
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
-	return htm_forked(&heap->htm) ? tx_refuse(&heap->htm) : 0;
+	return engine_forked(&heap->engine) ? tx_refuse(&heap->engine) : 0;
 }
 
 void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed)
 {
 	struct fur_info *i = &heap->info;
 	const struct media_super *s = heap->file.super;
-	i->htm = heap->htm.kind;
-	i->isolation = heap->htm.isolation;
+	i->htm = heap->engine.kind;
+	i->isolation = heap->engine.isolation;
 	i->pm = heap->durability.pm.domain;
 	i->max_bytes = s->heap_bytes;
 	i->log_bytes = s->log_bytes;
@@ -72,7 +72,7 @@ static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
 	struct durability_usage usage = durability_usage(d);
 	struct alloc_space space = alloc_space(heap->file.base, durability_heap_bytes(d));
 	pthread_mutex_lock(&heap->polling);
-	struct active_ages ages = active_poll(&heap->htm);
+	struct active_ages ages = active_poll(&heap->engine);
 	pthread_mutex_unlock(&heap->polling);
 	s->ring_used_slots = usage.ring_slots;
 	s->ring_slots = d->super->ring_slots;
@@ -80,9 +80,9 @@ static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
 	s->log_bytes = d->super->log_bytes;
 	s->space_used_bytes = space.used_bytes;
 	s->space_bytes = space.bytes;
-	s->bulk_commits = arch_load(&heap->htm.bulk.commits);
-	s->bulk_records = arch_load(&heap->htm.bulk.records);
-	s->bulk_again = arch_load(&heap->htm.bulk.again);
+	s->bulk_commits = arch_load(&heap->engine.bulk.commits);
+	s->bulk_records = arch_load(&heap->engine.bulk.records);
+	s->bulk_again = arch_load(&heap->engine.bulk.again);
 	s->readers = ages.readers;
 	s->oldest_reader_ns = ages.oldest_ns;
 }
@@ -101,8 +101,8 @@ FUR_API int fur_get_stats(const fur_heap *heap, struct fur_stats *stats)
 	s.replayed_updates = arch_load(&d->control->replayed_updates);
 	s.times_handed_back = arch_load(&heap->page_limit.times);
 	s.bytes_handed_back = arch_load(&heap->page_limit.bytes_handed_back);
-	s.long_readers = arch_load(&heap->htm.long_readers);
-	s.longest_reader_ns = arch_load(&heap->htm.longest_reader_ns);
+	s.long_readers = arch_load(&heap->engine.long_readers);
+	s.longest_reader_ns = arch_load(&heap->engine.longest_reader_ns);
 	/* A program built with an older header does not pay for results that it does not get. */
 	if (stats && stats->size > offsetof(struct fur_stats, ring_used_slots))
 		add_gauges(&s, (struct fur_heap *)(uintptr_t)heap);

@@ -50,7 +50,7 @@ static void write_replayer_events(const struct fur_heap *heap, uint64_t events)
 void log_events(struct fur_heap *heap)
 {
 	struct durability *d = &heap->durability;
-	if (!heap->log.log || htm_forked(&heap->htm))
+	if (!heap->log.log || engine_forked(&heap->engine))
 		return;
 	uint64_t events = durability_take_events(d);
 	if (likely(events == 0))
@@ -88,7 +88,7 @@ void log_start(struct fur_heap *heap, const struct fur_options *o)
 		return;
 	heap->log.log = o->log;
 	heap->log.arg = o->log_arg;
-	after_update_add(&heap->htm, after_update);
+	after_update_add(&heap->engine, after_update);
 }
 
 void log_opened(const struct fur_heap *heap, const struct replay_result *replayed)

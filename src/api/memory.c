@@ -16,7 +16,7 @@ static const struct fur_thread *thread_of(const fur_ro *ro)
 
 bool heap_is_checked(const struct fur_heap *heap)
 {
-	return !heap->htm.ops && checker_runs();
+	return !heap->engine.ops && checker_runs();
 }
 
 FUR_API void *fur_alloc(fur_update *tx, size_t bytes)

@@ -142,7 +142,7 @@ static bool tune(struct fur_heap *heap, const char *word)
 	unsigned n;
 	char rest;
 	if (sscanf(word, "retries=%u%c", &n, &rest) == 1)
-		heap->htm.retries = n;
+		heap->engine.retries = n;
 	else if (sscanf(word, "pm-latency-ns=%u%c", &n, &rest) == 1)
 		pm_emulate(pm, n, UINT32_MAX);
 	else if (sscanf(word, "pm-gap-ns=%u%c", &n, &rest) == 1)

@@ -84,13 +84,13 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
-	turn_take(t->htm);
+	turn_take(t->engine);
 	/* Software bodies may go on: what they load is the same in the file (INV-P1). */
-	bool bodies = readers_shut_out(t->htm, t->index);
+	bool bodies = readers_shut_out(t->engine, t->index);
 	(void)bodies;
-	if (htm_forked(t->htm)) /* reader_report forked: INV-K2 */
+	if (engine_forked(t->engine)) /* reader_report forked: INV-K2 */
 		return;
-	FUR_ASSERT(readers_are_out(t->htm));
+	FUR_ASSERT(readers_are_out(t->engine));
 	/* If the heap has failed, keep its pages: the file will never have their contents. */
 	const uint64_t bytes = durability_heap_bytes(t->durability);
 	const bool settled = settle_updates(t->durability) == 0;
@@ -104,8 +104,8 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 		        limit->bytes_handed_back + pages * limit->page_bytes);
 		arch_store(&limit->counted, 0);
 	}
-	readers_let_in(t->htm);
-	turn_give(t->htm);
+	readers_let_in(t->engine);
+	turn_give(t->engine);
 }
 
 /* To count walks over the whole heap.  May there be more pages than `most`, after those that were
@@ -180,7 +180,7 @@ int page_limit_start(struct fur_heap *heap, uint64_t bytes)
 		return fur_fail(FUR_ESYS,
 		        "dram_bytes needs /proc/self/statm and /proc/self/pagemap: "
 		        "mount /proc, or set no limit");
-	after_update_add(&heap->htm, after_update);
+	after_update_add(&heap->engine, after_update);
 	return 0;
 }
 
@@ -189,7 +189,8 @@ void page_limit_end(struct fur_heap *heap)
 	struct page_limit *limit = &heap->page_limit;
 	if (!limit->bytes)
 		return;
-	if (!htm_forked(&heap->htm)) /* a thread that the child does not have may hold the mutex */
+	if (!engine_forked(
+	            &heap->engine)) /* a thread that the child does not have may hold the mutex */
 		pthread_mutex_destroy(&limit->mutex);
 	if (limit->statm >= 0)
 		close(limit->statm);

@@ -331,7 +331,7 @@ int store_watch_start(struct fur_heap *heap)
 	if (error)
 		return error;
 	heap->store_watch = true;
-	after_update_add(&heap->htm, after_update);
+	after_update_add(&heap->engine, after_update);
 	return 0;
 }
 

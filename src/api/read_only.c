@@ -52,7 +52,7 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o)
 		return error;
 	control_reset(d);
 	/* INV-K4 */
-	heap->htm.read_only = true;
+	heap->engine.read_only = true;
 	if (mprotect(heap->file.base, heap->file.mapped_bytes, PROT_READ))
 		return fail_system(FUR_ESYS, CALL_MAP_HEAP, errno, NULL,
 		        "cannot protect the copy of the heap");

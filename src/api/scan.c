@@ -220,8 +220,8 @@ FUR_API int fur_scan(fur_heap *heap, int (*scan)(fur_heap *copy, void *arg), voi
 	if (!heap || !scan || !result)
 		return fur_fail(FUR_EINVAL, "fur_scan: heap, scan and result must not be NULL");
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
-	if (htm_forked(&heap->htm))
-		return tx_refuse(&heap->htm);
+	if (engine_forked(&heap->engine))
+		return tx_refuse(&heap->engine);
 	/* The copy waits for updates that are under way, and these may wait for our transaction. */
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED, "fur_scan was called while this thread has a "

@@ -12,8 +12,8 @@ FUR_API int fur_sync(fur_heap *heap)
 	if (!heap)
 		return fur_fail(FUR_EINVAL, "fur_sync: heap must not be NULL");
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
-	if (htm_forked(&heap->htm))
-		return tx_refuse(&heap->htm);
+	if (engine_forked(&heap->engine))
+		return tx_refuse(&heap->engine);
 	/* Updates may be waiting for an open transaction. */
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED,

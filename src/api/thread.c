@@ -22,7 +22,7 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	t->window.seqs = memory_padded(threads * sizeof(uint64_t));
 	if (!t->window.commit.dset.members || !t->window.seqs)
 		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
-	if (heap->htm.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
+	if (heap->engine.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))
 		return fur_fail(
 		        FUR_ENOMEM, "no memory for the window stack of a thread: free some memory");
 	int error = durability_take_log(d, me);
@@ -42,14 +42,15 @@ void thread_free_memory(struct fur_thread *t)
 /* The caller holds the mutex `registering`. */
 static int first_use_of_index(struct fur_heap *heap, struct fur_thread *t, uint32_t me)
 {
-	FUR_ASSERT(me < heap->file.super->max_threads && me == heap->durability.limit && !t->htm);
+	FUR_ASSERT(
+	        me < heap->file.super->max_threads && me == heap->durability.limit && !t->engine);
 	int error = thread_allocate_memory(heap, t, me);
 	if (error) {
 		thread_free_memory(t);
 		memset(t, 0, sizeof *t);
 		return error;
 	}
-	t->htm = &heap->htm;
+	t->engine = &heap->engine;
 	t->durability = &heap->durability;
 	t->heap = heap;
 	t->index = t->window.commit.me = me;
@@ -113,8 +114,8 @@ FUR_API int fur_thread_register(fur_heap *heap, const char *name, fur_thread **t
 		return fur_fail(
 		        FUR_EINVAL, "fur_thread_register: heap and thread must not be NULL");
 	FUR_CHECK(heaps_have(heap), "the heap is not open");
-	if (htm_forked(&heap->htm))
-		return tx_refuse(&heap->htm);
+	if (engine_forked(&heap->engine))
+		return tx_refuse(&heap->engine);
 	if ((*thread = pthread_getspecific(heap->self))) {
 		if (name)
 			(*thread)->name = name;
@@ -123,7 +124,7 @@ FUR_API int fur_thread_register(fur_heap *heap, const char *name, fur_thread **t
 	/* The C library runs no handlers for a child of _Fork() or clone(). */
 	if (heap->owner != getpid()) {
 		heap_disown(heap);
-		return tx_refuse(&heap->htm);
+		return tx_refuse(&heap->engine);
 	}
 	int error = take_index(heap, name, thread);
 	if (!error && !this_thread()->open)
@@ -135,7 +136,7 @@ static void give_index_back(struct fur_thread *t)
 {
 	struct fur_heap *heap = t->heap;
 	t->owner = NULL;
-	if (htm_forked(t->htm)) /* a thread that the child does not have may hold the mutex */
+	if (engine_forked(t->engine)) /* a thread that the child does not have may hold the mutex */
 		return;
 	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
 	/* A thread that has left a body and not begun it again still has its place in the crowd. */
@@ -158,8 +159,8 @@ static int check_caller(const struct fur_thread *t, const char *function)
 {
 	if (!t)
 		return fur_fail(FUR_EINVAL, "%s: thread must not be NULL", function);
-	if (htm_forked(t->htm))
-		return tx_refuse(t->htm);
+	if (engine_forked(t->engine))
+		return tx_refuse(t->engine);
 	return t->owner == this_thread() ? 0 : tx_foreign(function, FUR_EINVAL);
 }
 

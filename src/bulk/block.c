@@ -86,9 +86,10 @@ int bulk_block_give(struct fur_thread *t, const struct bulk_block *block)
 
 void bulk_clean(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *engine = t->engine;
 	const uint64_t offset = arch_load(&header(t->update.base)->bulk);
-	if (!offset || h->read_only || !arch_cas(&h->bulk.running, BULK_NONE, BULK_CLEANS))
+	if (!offset || engine->read_only ||
+	        !arch_cas(&engine->bulk.running, BULK_NONE, BULK_CLEANS))
 		return;
 	/* Recovery has replayed the update, if there was one.  On an error the block stays, and the
 	 * next thread tries again. */

@@ -85,7 +85,7 @@ static void choose(struct each *e)
 	}
 	/* INV-BU2, as in map_marked() (plant: each-no-sync). */
 	if (marked)
-		marks_sync(e->t->htm);
+		marks_sync(e->t->engine);
 }
 
 static uint64_t number_of(const struct each *e, const struct place *p)
@@ -176,7 +176,7 @@ static uint64_t map_rest(struct each *e)
 static void count_portion(struct each *e, uint64_t again)
 {
 	struct fur_bulk_result *r = &e->job->result;
-	struct htm_bulk *sums = &e->t->htm->bulk;
+	struct engine_bulk *sums = &e->t->engine->bulk;
 	const uint64_t pause = arch_ticks_to_ns(e->t->pause.all);
 	uint64_t changed = 0;
 	for (uint64_t i = 0; i < e->n; i++)
@@ -219,13 +219,13 @@ static int commit_portion(struct each *e)
 /* The transactions that other threads have ended. */
 static uint64_t others_ended(const struct fur_thread *t)
 {
-	const struct htm *h = t->htm;
-	const uint64_t limit = arch_load(&h->durability->limit);
+	const struct engine *engine = t->engine;
+	const uint64_t limit = arch_load(&engine->durability->limit);
 	uint64_t n = 0;
 	for (uint32_t i = 0; i < limit; i++)
 		if (i != t->index)
-			n += arch_load(&h->threads[i].stats.ro_commits) +
-			     arch_load(&h->threads[i].stats.update_commits);
+			n += arch_load(&engine->threads[i].stats.ro_commits) +
+			     arch_load(&engine->threads[i].stats.update_commits);
 	return n;
 }
 

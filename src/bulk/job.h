@@ -101,7 +101,7 @@ void bulk_clean(struct fur_thread *t);
 
 /* ------------------------------------------------------------- records.c */
 
-/* htm.bulk.running */
+/* engine.bulk.running */
 enum { BULK_NONE, BULK_RUNS, BULK_CLEANS };
 
 /* bulk_enter, bulk_leave - be the bulk update that runs in the heap.  Waits while bulk_clean() runs

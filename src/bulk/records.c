@@ -17,10 +17,10 @@ int bulk_enter(struct fur_thread *t)
 {
 	struct arch_backoff backoff = durability_backoff(t->durability);
 	for (;;) {
-		uint64_t now = arch_load(&t->htm->bulk.running);
+		uint64_t now = arch_load(&t->engine->bulk.running);
 		/* Acquire, by the compare-and-swap: we find the header's word as the last one has
 		 * left it. */
-		if (now == BULK_NONE && arch_cas(&t->htm->bulk.running, BULK_NONE, BULK_RUNS))
+		if (now == BULK_NONE && arch_cas(&t->engine->bulk.running, BULK_NONE, BULK_RUNS))
 			return 0;
 		if (now == BULK_RUNS)
 			return fur_fail(FUR_EBUSY,
@@ -34,7 +34,7 @@ int bulk_enter(struct fur_thread *t)
 void bulk_leave(struct fur_thread *t)
 {
 	/* Release: the next one finds the header's word as we have left it. */
-	arch_store_release(&t->htm->bulk.running, BULK_NONE);
+	arch_store_release(&t->engine->bulk.running, BULK_NONE);
 }
 
 int bulk_no_memory(const struct fur_thread *t)

@@ -171,7 +171,7 @@ static int map_marked(struct whole *w)
 	/* INV-BU2.  An update may have set a mark that we have just taken back, and store to the
 	 * record still.  Without the wait we would read the record before that store, and never
 	 * again (plant: bulk-no-sync). */
-	marks_sync(w->t->htm);
+	marks_sync(w->t->engine);
 	for_todo(w, map_record);
 	w->job->result.again += n;
 	w->job->result.passes++;
@@ -189,8 +189,8 @@ static uint64_t fit_log(const struct whole *w)
 static uint64_t left_for_commit(const struct whole *w)
 {
 	uint64_t n = w->job->records / LEFT_PART, most = fit_log(w);
-	if (n < w->t->htm->bulk.commit_may_map)
-		n = w->t->htm->bulk.commit_may_map;
+	if (n < w->t->engine->bulk.commit_may_map)
+		n = w->t->engine->bulk.commit_may_map;
 	return n < most ? n : most;
 }
 
@@ -273,9 +273,9 @@ static int commit_results(struct whole *w)
 	w->job->result.changed = w->changed;
 	w->job->result.records = w->job->records;
 	w->job->result.updates = 1;
-	arch_fetch_add(&t->htm->bulk.commits, 1);
-	arch_fetch_add(&t->htm->bulk.records, w->changed);
-	arch_fetch_add(&t->htm->bulk.again, w->job->result.again);
+	arch_fetch_add(&t->engine->bulk.commits, 1);
+	arch_fetch_add(&t->engine->bulk.records, w->changed);
+	arch_fetch_add(&t->engine->bulk.again, w->job->result.again);
 	/* For fur_options.dram_bytes, it counts as an update with an entry for each page. */
 	after_update_call(t, w->block.bytes / MEDIA_ENTRY_MAX);
 	return 0;

@@ -23,7 +23,7 @@ static bool tsx_probe(void)
 }
 
 static const struct htm_ops *choose_tsx(
-        struct htm *h, const struct arch_cpu *cpu, char *reason, size_t bytes)
+        struct engine *e, const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	if (!cpu->rtm || !tsx_probe()) {
 		const char *why =
@@ -39,14 +39,14 @@ static const struct htm_ops *choose_tsx(
 	        cpu->tsxldtrk ? "RTM with TSXLDTRK: isolation waits run inside the transaction"
 	                      : "RTM without TSXLDTRK: an update that meets an active reader "
 	                        "aborts and waits outside");
-	h->kind = FUR_HTM_TSX;
+	e->kind = FUR_HTM_TSX;
 	return cpu->tsxldtrk ? &htm_tsx : &htm_tsx_tracked;
 }
 #endif
 
 #if ARCH_HAS_POWER_HTM
 static const struct htm_ops *choose_power(
-        struct htm *h, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
+        struct engine *e, const struct arch_cpu *cpu, bool by_name, char *reason, size_t bytes)
 {
 	/* If the caller asked for it by name, try it even where the kernel does not announce it:
 	 * `tbegin.` then fails, and updates run under the lock. */
@@ -59,57 +59,57 @@ static const struct htm_ops *choose_power(
 	snprintf(reason, bytes,
 	        cpu->suspend ? "transactional memory with suspend and resume"
 	                     : "asked for, though the kernel does not announce it");
-	h->kind = FUR_HTM_POWER;
+	e->kind = FUR_HTM_POWER;
 	return &htm_power;
 }
 #endif
 
 /* Only an emulated machine can have both kinds. */
-static const struct htm_ops *choose_ops(
-        struct htm *h, enum fur_htm asked, const struct arch_cpu *cpu, char *reason, size_t bytes)
+static const struct htm_ops *choose_ops(struct engine *e, enum fur_htm asked,
+        const struct arch_cpu *cpu, char *reason, size_t bytes)
 {
 	const struct htm_ops *ops = NULL;
-	(void)h, (void)cpu; /* unused where libfur has neither back end */
+	(void)e, (void)cpu; /* unused where libfur has neither back end */
 	snprintf(reason, bytes, "this processor has no %s",
 	        asked == FUR_HTM_AUTO ? "transactional memory that libfur uses"
 	                              : "such transactional memory");
 #if ARCH_HAS_POWER_HTM
 	if (asked == FUR_HTM_POWER || (asked == FUR_HTM_AUTO && (cpu->suspend || !ARCH_HAS_TSX)))
-		ops = choose_power(h, cpu, asked == FUR_HTM_POWER && !ARCH_HAS_TSX, reason, bytes);
+		ops = choose_power(e, cpu, asked == FUR_HTM_POWER && !ARCH_HAS_TSX, reason, bytes);
 #endif
 #if ARCH_HAS_TSX
 	if (!ops && asked != FUR_HTM_POWER)
-		ops = choose_tsx(h, cpu, reason, bytes);
+		ops = choose_tsx(e, cpu, reason, bytes);
 #endif
 	return ops;
 }
 
-int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation, char *reason,
+int htm_choose(struct engine *e, enum fur_htm asked, enum fur_isolation isolation, char *reason,
         size_t reason_bytes)
 {
 	struct arch_cpu cpu = arch_cpu_detect();
-	return htm_choose_on(&cpu, h, asked, isolation, reason, reason_bytes);
+	return htm_choose_on(&cpu, e, asked, isolation, reason, reason_bytes);
 }
 
-int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
+int htm_choose_on(const struct arch_cpu *cpu, struct engine *e, enum fur_htm asked,
         enum fur_isolation isolation, char *reason, size_t reason_bytes)
 {
-	h->kind = FUR_HTM_NONE;
-	h->ops = NULL;
+	e->kind = FUR_HTM_NONE;
+	e->ops = NULL;
 	if (asked == FUR_HTM_NONE)
 		snprintf(reason, reason_bytes, "asked for: updates run in software");
 	else
-		h->ops = choose_ops(h, asked, cpu, reason, reason_bytes);
-	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !h->ops)
+		e->ops = choose_ops(e, asked, cpu, reason, reason_bytes);
+	if ((asked == FUR_HTM_TSX || asked == FUR_HTM_POWER) && !e->ops)
 		return fur_fail(FUR_EINVAL,
 		        "transactional memory '%s' was asked for, but %s: use 'auto' or 'none'",
 		        fur_name(FUR_NAME_HTM, asked), reason);
-	if (!h->ops && asked == FUR_HTM_AUTO)
+	if (!e->ops && asked == FUR_HTM_AUTO)
 		snprintf(reason + strlen(reason), reason_bytes - strlen(reason),
 		        ": updates run in software");
 	/* Only POWER has rollback-only transactions.  Elsewhere hardware tracks the loads, or the
 	 * lock excludes conflicts, so snapshot runs as opacity. */
-	h->isolation = h->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
-	h->updates_active = h->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
+	e->isolation = e->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
+	e->updates_active = e->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
 	return 0;
 }

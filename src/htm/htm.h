@@ -55,9 +55,9 @@ void *window_stack_new(void);
 void window_stack_delete(void *stack);
 
 /* Choose a back end that the caller asked for and the processor supports.  `reason` tells why. */
-FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct htm *h, enum fur_htm asked,
+FUR_MUST_USE int htm_choose_on(const struct arch_cpu *cpu, struct engine *e, enum fur_htm asked,
         enum fur_isolation isolation, char *reason, size_t reason_bytes);
-FUR_MUST_USE int htm_choose(struct htm *h, enum fur_htm asked, enum fur_isolation isolation,
+FUR_MUST_USE int htm_choose(struct engine *e, enum fur_htm asked, enum fur_isolation isolation,
         char *reason, size_t reason_bytes);
 
 #endif /* FUR_HTM_H */

@@ -12,7 +12,7 @@
  * Three rules of the window.  Breaking one aborts the update or corrupts memory:
  *   INV-W1  A suspended store to a line that the transaction has touched aborts the transaction.
  *           So the window runs on a stack of its own, and writes only lines that no transaction
- *           touches: active[], nondurable[], next_durts, the file's log, struct htm_window.
+ *           touches: active[], nondurable[], next_durts, the file's log, struct commit_window.
  *   INV-W2  If a transaction is doomed while suspended, the processor rolls its stores back at
  *           once, but the window runs on to its tresume. instruction.  So if the window reads a
  *           word that the transaction wrote (the log's notes, the heap), it may get the value from
@@ -34,18 +34,18 @@ enum { WINDOW_LOOKS = 100000 };
 
 static uint64_t power_begin(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	t->window.refused = FUR_ABORT_CAUSES;
-	if (h->updates_active) {
+	if (e->updates_active) {
 		active_enter(active_of(t), t); /* A1:6, A1:9 */
-		if (readers_are_out(h))
+		if (readers_are_out(e))
 			return POWER_STATUS(FUR_ABORT_LOCK);
 		return power_tbegin(1) ? HTM_STARTED : texasr(); /* A1:11 */
 	}
 	if (!power_tbegin(0)) /* A1:13 */
 		return texasr();
 	/* A tracked load: a thread that shuts readers out aborts us (INV-H3). */
-	if (readers_are_out(h))
+	if (readers_are_out(e))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
@@ -61,7 +61,7 @@ static uint64_t power_begin_publication(struct fur_thread *t)
 
 static void power_leave(struct fur_thread *t)
 {
-	if (t->htm->updates_active && !t->window.publishing)
+	if (t->engine->updates_active && !t->window.publishing)
 		active_leave(active_of(t));
 }
 
@@ -95,7 +95,7 @@ static void power_commit_window(void *thread)
 {
 	struct fur_thread *t = thread;
 	struct durability *d = t->durability;
-	struct htm_window *w = &t->window;
+	struct commit_window *w = &t->window;
 	struct commit *c = &w->commit;
 	phase_mark(c, FUR_PHASE_BODY);
 	nondurable_collect_settled(d, c); /* D, before we leave active[] (INV-D1) */
@@ -118,10 +118,10 @@ static void power_commit_window(void *thread)
 	phase_mark(c, FUR_PHASE_LOG);
 	/* The isolation wait hides the log's write-back.  If there is no transaction to wait for,
 	 * we start the write-back only after the hwsync below, because that would wait for it. */
-	bool alone = active_wait_inside(t->htm, w, 0); /* A1:32 */
+	bool alone = active_wait_inside(t->engine, w, 0); /* A1:32 */
 	if (!alone) {
 		power_flush_log(t, end); /* A1:30 */
-		if (!active_wait_inside(t->htm, w, WINDOW_LOOKS)) {
+		if (!active_wait_inside(t->engine, w, WINDOW_LOOKS)) {
 			w->refused = FUR_ABORT_READER;
 			return;
 		}

@@ -64,7 +64,7 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 		return status;
 	/* Subscribe to the lock: the load is tracked, so a thread that takes the lock aborts us
 	 * (INV-H3). */
-	if (unlikely(readers_are_out(t->htm)))
+	if (unlikely(readers_are_out(t->engine)))
 		tsx_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
@@ -89,8 +89,8 @@ static void tsx_commit(struct fur_thread *t)
 	 * buffer, a reader's load of one of them aborts us.  Without the fence a reader may begin
 	 * after the scan, read an old value, and then a new one: Stress.TornReads; model:
 	 * NOFENCE. */
-	arch_fence();                                              /* A1:29 */
-	if (!active_wait_inside(t->htm, &t->window, WINDOW_LOOKS)) /* A1:32 */
+	arch_fence();                                                 /* A1:29 */
+	if (!active_wait_inside(t->engine, &t->window, WINDOW_LOOKS)) /* A1:32 */
 		tsx_abort_with(FUR_ABORT_READER);
 	/* After the last access, before xend (INV-D1).  The loads are untracked, so another thread
 	 * that leaves nondurable[] does not abort us. */
@@ -120,7 +120,7 @@ static void tsx_commit_tracked(struct fur_thread *t)
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
 	phase_mark(c, FUR_PHASE_BODY);
-	if (active_any(t->htm, t->window.publishing)) /* A1:32 */
+	if (active_any(t->engine, t->window.publishing)) /* A1:32 */
 		tsx_abort_with(FUR_ABORT_READER);
 	nondurable_collect_settled(d, c);
 	phase_mark(c, FUR_PHASE_ISOLATION);

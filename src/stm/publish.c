@@ -45,32 +45,32 @@ enum request {
 
 enum {
 	THREADS_MANY = 8, /* threads from which on publications are paced */
-	PACE_PART = 5,    /* of htm.drain_ticks: the longest time between two publications */
+	PACE_PART = 5,    /* of engine.drain_ticks: the longest time between two publications */
 	/* In pauses.  A thread that is awake joins a batch in less time. */
 	LOOKS_AT_MEMBER = 100
 };
 
-uint64_t publication_begin(struct htm *h)
+uint64_t publication_begin(struct engine *e)
 {
-	uint64_t number = arch_load(&h->publications.now) + 1;
+	uint64_t number = arch_load(&e->publications.now) + 1;
 	FUR_ASSERT(number & 1);
-	arch_store(&h->publications.now, number);
+	arch_store(&e->publications.now, number);
 	FUR_POINT(publication__numbered);
 	return number;
 }
 
-void publication_end(struct htm *h)
+void publication_end(struct engine *e)
 {
-	arch_store_release(&h->publications.now, arch_load(&h->publications.now) + 1);
+	arch_store_release(&e->publications.now, arch_load(&e->publications.now) + 1);
 }
 
 void stamp_writes(struct fur_thread *t, uint64_t number)
 {
 	const struct write_set *set = &t->software.writes;
 	if (unlikely(t->update.flags & TX_BULK))
-		arch_store(&t->htm->publications.all_stamped, number);
+		arch_store(&t->engine->publications.all_stamped, number);
 	for (uint32_t i = 0; i < set->n; i++)
-		stamp_line(t->htm, set->words[i].word, number, t->index);
+		stamp_line(t->engine, set->words[i].word, number, t->index);
 	arch_fence_light();
 }
 
@@ -78,8 +78,8 @@ void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t nu
 {
 	const uint8_t *at = to, *last = at + bytes - 1;
 	for (; at <= last; at += 1 << STAMP_LINE_SHIFT)
-		stamp_line(t->htm, at, number, t->index);
-	stamp_line(t->htm, last, number, t->index);
+		stamp_line(t->engine, at, number, t->index);
+	stamp_line(t->engine, last, number, t->index);
 	arch_fence_light();
 }
 
@@ -91,7 +91,7 @@ void stamp_range(struct fur_thread *t, const void *to, size_t bytes, uint64_t nu
  * when no hardware update can become visible any more. */
 static void collect(struct fur_thread *t, bool with_hardware)
 {
-	if (with_hardware != (t->htm->ops != NULL))
+	if (with_hardware != (t->engine->ops != NULL))
 		return;
 	nondurable_collect_settled(t->durability, &t->window.commit);
 	FUR_POINT(publication__collected);
@@ -157,7 +157,7 @@ static bool stamp_own_lines(struct fur_thread *t, uint64_t number)
 	const struct write_set *set = &t->software.writes;
 	uint64_t mine = stamp_by(number, t->index);
 	for (uint32_t i = 0; i < set->n; i++) {
-		uint64_t *stamp = stamp_of(t->htm, set->words[i].word), now;
+		uint64_t *stamp = stamp_of(t->engine, set->words[i].word), now;
 		while ((now = arch_load(stamp)) != mine) {
 			if (stamp_number(now) == number)
 				return false;
@@ -173,9 +173,9 @@ static bool stamp_own_lines(struct fur_thread *t, uint64_t number)
  * Orders:  the caller's load of the stamp before our loads of the member's write set, by the light
  *          fence; the member completed its set before it claimed a line.  It does not change the
  *          set before the batch is over: its next body in software begins when `shut` is reset. */
-static bool claims_word(const struct htm *h, uint64_t stamp, const uint64_t *word)
+static bool claims_word(const struct engine *e, uint64_t stamp, const uint64_t *word)
 {
-	const struct write_set *set = &h->threads[stamp_thread(stamp)].software.writes;
+	const struct write_set *set = &e->threads[stamp_thread(stamp)].software.writes;
 	arch_fence_light();
 	return write_maybe(set, write_hash(word)) && write_find(set, word);
 }
@@ -190,11 +190,11 @@ static enum request check_member(const struct fur_thread *t, uint64_t number)
 	arch_overlap_begin();
 	for (uint64_t i = 0; i < set->n && now == REQUEST_JOINED; i++) {
 		uint64_t value = checker_load(set->reads[i].word),
-		         stamp = arch_load(stamp_of(t->htm, set->reads[i].word));
+		         stamp = arch_load(stamp_of(t->engine, set->reads[i].word));
 		/* Either order of the two loads will do: a member that claims the line after we
 		 * have looked comes after us, or sees our claim. */
 		if (stamp_number(stamp) == number && stamp != mine &&
-		        claims_word(t->htm, stamp, set->reads[i].word))
+		        claims_word(t->engine, stamp, set->reads[i].word))
 			now = REQUEST_WAITING;
 		else if (value != set->reads[i].value)
 			now = REQUEST_DEFEATED;
@@ -236,14 +236,14 @@ static enum request publish_member(struct fur_thread *t, uint64_t number)
  * request's state. */
 static enum request join_batch(struct fur_thread *t, struct active_entry *mine)
 {
-	struct htm *h = t->htm;
-	uint64_t gate = arch_load_acquire(&h->lock.gate);
+	struct engine *e = t->engine;
+	uint64_t gate = arch_load_acquire(&e->lock.gate);
 	if (likely(gate == 0 || gate == t->software.publication) ||
 	        !arch_cas(&mine->request, REQUEST_WAITING, REQUEST_JOINING))
 		return (enum request)arch_load_acquire(&mine->request);
 	/* Ordered: our claim of the request before this load.  close_gate() closes the gate, then
 	 * looks for claimed requests.  So either we see the gate closed, or it waits for us. */
-	enum request now = arch_load_ordered(&h->lock.gate) == gate ? publish_member(t, gate)
+	enum request now = arch_load_ordered(&e->lock.gate) == gate ? publish_member(t, gate)
 	                                                            : REQUEST_WAITING;
 	/* Release: the turn's holder lets readers in after our stores. */
 	arch_store_release(&mine->request, now);
@@ -251,25 +251,25 @@ static enum request join_batch(struct fur_thread *t, struct active_entry *mine)
 }
 
 /* Wake the threads that sleep until their requests change. */
-static void wake_members(struct htm *h)
+static void wake_members(struct engine *e)
 {
 	/* Ordered: we have changed the requests, and change the number, before we look for
 	 * sleepers.  They say that they sleep before they look at their request.  So either they
 	 * see it, or we wake them. */
-	arch_fetch_add(&h->publications.batches, 1);
-	if (arch_load_ordered(&h->publications.sleepers))
-		arch_futex_wake_all(arch_futex_of(&h->publications.batches));
-	turn_wake_all(h);
+	arch_fetch_add(&e->publications.batches, 1);
+	if (arch_load_ordered(&e->publications.sleepers))
+		arch_futex_wake_all(arch_futex_of(&e->publications.batches));
+	turn_wake_all(e);
 }
 
 /* Load all requests into the holder's scratch array. */
 static uint64_t load_requests(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
-	uint64_t limit = arch_load(&h->durability->limit);
+	struct engine *e = t->engine;
+	uint64_t limit = arch_load(&e->durability->limit);
 	arch_overlap_begin();
 	for (uint32_t i = 0; i < limit; i++)
-		t->window.seqs[i] = arch_load_acquire(&h->active[i].request);
+		t->window.seqs[i] = arch_load_acquire(&e->active[i].request);
 	arch_overlap_end();
 	return limit;
 }
@@ -289,17 +289,17 @@ static bool member_joins(const uint64_t *request)
  * They draw their durTSs in its order (INV-SW8). */
 static void serve_members(struct fur_thread *t, uint64_t number)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	struct fur_thread **end = &t->software.serves;
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
-		uint64_t *request = &h->active[i].request;
+		uint64_t *request = &e->active[i].request;
 		if (likely(t->window.seqs[i] != REQUEST_WAITING) ||
-		        arch_load(&h->threads[i].software.publication) == number ||
+		        arch_load(&e->threads[i].software.publication) == number ||
 		        member_joins(request) ||
 		        !arch_cas(request, REQUEST_WAITING, REQUEST_SERVING))
 			continue;
-		struct fur_thread *member = &h->threads[i];
+		struct fur_thread *member = &e->threads[i];
 		enum request now = publish_member(member, number);
 		if (now == REQUEST_JOINED) {
 			*end = member;
@@ -307,7 +307,7 @@ static void serve_members(struct fur_thread *t, uint64_t number)
 		} else {
 			/* Its thread may have gone to sleep until it is served. */
 			arch_store_release(request, now);
-			wake_members(h);
+			wake_members(e);
 		}
 	}
 	*end = NULL;
@@ -317,16 +317,16 @@ static void serve_members(struct fur_thread *t, uint64_t number)
  * have published beside the holder's, or wait. */
 static uint32_t close_gate(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	uint32_t members = 0;
-	arch_exchange(&h->lock.gate, 0); /* ordered: see join_batch() */
+	arch_exchange(&e->lock.gate, 0); /* ordered: see join_batch() */
 	uint64_t limit = load_requests(t);
 	for (uint32_t i = 0; i < limit; i++) {
-		struct arch_backoff backoff = durability_backoff(h->durability);
+		struct arch_backoff backoff = durability_backoff(e->durability);
 		members += t->window.seqs[i] != REQUEST_NONE;
 		if (t->window.seqs[i] != REQUEST_JOINING)
 			continue;
-		while (arch_load_acquire(&h->active[i].request) == REQUEST_JOINING)
+		while (arch_load_acquire(&e->active[i].request) == REQUEST_JOINING)
 			arch_backoff(&backoff);
 	}
 	return members;
@@ -345,9 +345,9 @@ static void end_service(struct fur_thread *t, enum request as)
 		if (as == REQUEST_SERVED)
 			member->software.result =
 			        durability_persist(member->durability, &member->window.commit);
-		arch_store_release(&t->htm->active[member->index].request, as);
+		arch_store_release(&t->engine->active[member->index].request, as);
 	}
-	wake_members(t->htm);
+	wake_members(t->engine);
 }
 
 void publish_persist_served(struct fur_thread *t)
@@ -358,9 +358,9 @@ void publish_persist_served(struct fur_thread *t)
 /* ------------------------------------------------------------ the turn's holder */
 
 /* The longest time between two publications. */
-static uint64_t pace_most(const struct htm *h)
+static uint64_t pace_most(const struct engine *e)
 {
-	return h->drain_ticks / PACE_PART;
+	return e->drain_ticks / PACE_PART;
 }
 
 /* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
@@ -368,29 +368,29 @@ static uint64_t pace_most(const struct htm *h)
  * publications is a multiple of the time for which the last one stopped the readers: the more
  * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
  * machine: docs/benchmarks-notes.md, "Time between publications". */
-static void pace_wait(const struct htm *h)
+static void pace_wait(const struct engine *e)
 {
-	const uint64_t not_before = h->publications.not_before;
-	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(h)))
+	const uint64_t not_before = e->publications.not_before;
+	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(e)))
 		arch_pause();
 }
 
-static uint64_t pace_begin(const struct htm *h)
+static uint64_t pace_begin(const struct engine *e)
 {
-	return arch_load(&h->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
+	return arch_load(&e->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
 }
 
-static void pace_end(struct htm *h, uint64_t began, uint32_t members)
+static void pace_end(struct engine *e, uint64_t began, uint32_t members)
 {
-	uint64_t now, most = pace_most(h), wait;
-	h->publications.not_before = 0;
+	uint64_t now, most = pace_most(e), wait;
+	e->publications.not_before = 0;
 	/* With more threads than cores, the time may be that of a thread that was not running; and
 	 * waiting would keep others from their core. */
-	if (!began || (now = arch_ticks()) < began || !arch_load32(&h->durability->spins))
+	if (!began || (now = arch_ticks()) < began || !arch_load32(&e->durability->spins))
 		return;
-	wait = (now - began) * arch_load(&h->durability->limit) /
+	wait = (now - began) * arch_load(&e->durability->limit) /
 	       (THREADS_MANY * (UINT64_C(1) + members));
-	h->publications.not_before = now + (wait < most ? wait : most);
+	e->publications.not_before = now + (wait < most ? wait : most);
 }
 
 /* Store, and let other updates publish meanwhile.  Returns how many did, or wait. */
@@ -398,7 +398,7 @@ static uint32_t store_with_members(struct fur_thread *t, uint64_t number)
 {
 	/* Release: members see our claims, so we come before each that reads what we write.  Ours
 	 * need no look at theirs: none has claimed a line yet. */
-	arch_store_release(&t->htm->lock.gate, number);
+	arch_store_release(&t->engine->lock.gate, number);
 	store_writes(t);
 	serve_members(t, number);
 	return close_gate(t);
@@ -419,19 +419,19 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 /* INV-SW3: store with readers shut out.  Errors: FUR_EFORK. */
 static int publish_in_place(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	const bool bulk = t->update.flags & TX_BULK;
-	pace_wait(h);
-	uint64_t began = pace_begin(h), number = 0, shut = bulk ? arch_ticks() : 0;
-	bool bodies = readers_shut_out(h, t->index);
-	if (unlikely(htm_forked(h))) /* the user's reader_report has forked (INV-K2) */
-		return tx_refuse(h);
+	pace_wait(e);
+	uint64_t began = pace_begin(e), number = 0, shut = bulk ? arch_ticks() : 0;
+	bool bodies = readers_shut_out(e, t->index);
+	if (unlikely(engine_forked(e))) /* the user's reader_report has forked (INV-K2) */
+		return tx_refuse(e);
 	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
 	uint32_t members = 0;
 	/* Announce only now: a reader that ended during the drain need not wait for us. */
 	announce(t);
 	if (bodies)
-		stamp_writes(t, number = publication_begin(h));
+		stamp_writes(t, number = publication_begin(e));
 	if (unlikely(bulk))
 		store_bulk(t, shut);
 	else if (bodies)
@@ -439,9 +439,9 @@ static int publish_in_place(struct fur_thread *t)
 	else
 		store_writes(t);
 	if (bodies)
-		publication_end(h);
-	readers_let_in(h);
-	pace_end(h, began, members);
+		publication_end(e);
+	readers_let_in(e);
+	pace_end(e, began, members);
 	stat_add(&t->stats.lock_commits, 1);
 	return 0;
 }
@@ -451,7 +451,7 @@ static int publish_in_place(struct fur_thread *t)
  * Returns: true: it has committed. */
 static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int *error)
 {
-	const struct htm_ops *ops = t->htm->ops;
+	const struct htm_ops *ops = t->engine->ops;
 	uint64_t status = ops->begin_publication(t);
 	if (status == HTM_STARTED) {
 		store_writes(t);
@@ -474,35 +474,35 @@ static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int 
 static bool publish_in_hardware(struct fur_thread *t, int *error)
 {
 	enum { TRIES = 4 };
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	bool done = false;
-	stamp_writes(t, publication_begin(h));
+	stamp_writes(t, publication_begin(e));
 	t->window.publishing = true;
 	for (int k = 0; k < TRIES && !done && !*error; k++)
 		done = publish_attempt(t, error);
 	t->window.publishing = false;
-	publication_end(h);
+	publication_end(e);
 	return done;
 }
 
 /* With the turn. */
 static int publish_as_holder(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	int error = 0;
 	FUR_ASSERT(!t->software.serves);
 	/* INV-SW2.  The turn keeps others from publishing, and hardware updates wait (INV-SW4). */
 	if (t->update.mode == TX_CONCURRENT &&
-	        snapshot_is_old(t, arch_load(&h->publications.now)) && !software_extend(t))
+	        snapshot_is_old(t, arch_load(&e->publications.now)) && !software_extend(t))
 		error = UPDATE_DEFEATED;
-	else if (!h->ops || (t->update.flags & TX_BULK) ||
+	else if (!e->ops || (t->update.flags & TX_BULK) ||
 	         (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t);
 	if (error == UPDATE_DEFEATED)
 		body_defeat(t);
 	else
 		body_inactive(t);
-	turn_give(h);
+	turn_give(e);
 	/* Where a group of threads shares a sync, each makes its own update durable: this thread
 	 * would take a sync for each. */
 	if (pm_writes(&t->durability->pm))
@@ -513,10 +513,10 @@ static int publish_as_holder(struct fur_thread *t)
 /* ------------------------------------------------------------ waiting */
 
 /* The turn's holder is publishing the update, or making it durable. */
-static void wait_for_service(struct htm *h, const uint64_t *request, struct turn_wait *wait)
+static void wait_for_service(struct engine *e, const uint64_t *request, struct turn_wait *wait)
 {
-	struct publications *p = &h->publications;
-	if (!turn_should_sleep(h, wait)) {
+	struct publications *p = &e->publications;
+	if (!turn_should_sleep(e, wait)) {
 		arch_pause();
 		return;
 	}
@@ -531,14 +531,14 @@ static void wait_for_service(struct htm *h, const uint64_t *request, struct turn
 
 /* Take the turn, unless the update has been published, or is being published. */
 static bool take_turn_instead(
-        struct htm *h, struct active_entry *mine, const struct turn_wait *wait)
+        struct engine *e, struct active_entry *mine, const struct turn_wait *wait)
 {
-	if (!turn_try(h, wait))
+	if (!turn_try(e, wait))
 		return false;
 	/* Only the turn's holder serves requests, so from now on no other thread does. */
 	if (arch_load_acquire(&mine->request) == REQUEST_WAITING)
 		return true;
-	turn_give(h);
+	turn_give(e);
 	return false;
 }
 
@@ -546,46 +546,46 @@ static bool take_turn_instead(
  * REQUEST_NONE: with the turn. */
 static enum request wait_to_be_published(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	struct turn_wait wait = {0};
-	lock_note_meeting(h);
-	crowd_count(h);
+	lock_note_meeting(e);
+	crowd_count(e);
 	arch_store(&t->software.publication, 0);
 	/* Release: a thread that serves the request sees our read set, write set and log. */
 	arch_store_release(&mine->request, REQUEST_WAITING);
 	for (;;) {
 		enum request now = join_batch(t, mine);
 		if (now == REQUEST_SERVING) {
-			wait_for_service(h, &mine->request, &wait);
+			wait_for_service(e, &mine->request, &wait);
 		} else if (now != REQUEST_WAITING) {
-			turn_forward_wakeup(h, &wait);
+			turn_forward_wakeup(e, &wait);
 			return now;
-		} else if (take_turn_instead(h, mine, &wait)) {
+		} else if (take_turn_instead(e, mine, &wait)) {
 			return REQUEST_NONE;
-		} else if (!turn_should_sleep(h, &wait)) {
+		} else if (!turn_should_sleep(e, &wait)) {
 			arch_pause();
 		} else if (turn_waited_long(&wait)) {
 			/* INV-L1 */
 			if (arch_cas(&mine->request, REQUEST_WAITING, REQUEST_NONE)) {
-				turn_reserve(h);
+				turn_reserve(e);
 				return REQUEST_NONE;
 			}
 		} else {
-			turn_sleep(h, &wait, &mine->request, REQUEST_WAITING);
+			turn_sleep(e, &wait, &mine->request, REQUEST_WAITING);
 		}
 	}
 }
 
 static int publish_or_be_published(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	const struct turn_wait at_once = {0};
 	enum request request = REQUEST_NONE;
 	FUR_ASSERT(!t->software.served);
 	collect_after_body(t);
-	if (t->update.mode == TX_CONCURRENT && !turn_try(h, &at_once)) {
+	if (t->update.mode == TX_CONCURRENT && !turn_try(e, &at_once)) {
 		request = wait_to_be_published(t);
 		phase_mark(&t->window.commit, FUR_PHASE_LOCK);
 		arch_store(&mine->request, REQUEST_NONE);

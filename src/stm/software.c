@@ -38,19 +38,19 @@ static uint64_t snapshot_of(uint64_t publications)
 
 void software_begin(struct fur_thread *t, enum tx_mode mode)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	struct software_body *s = &t->software;
 	for (;;) {
 		active_enter_software(mine, t);
 		/* INV-SW5.  A serial update has the turn, so it finds `shut` reset. */
-		if (likely(!readers_are_out(h)))
+		if (likely(!readers_are_out(e)))
 			break;
 		active_leave(mine);
-		reader_awaits_let_in(h, t->index);
+		reader_awaits_let_in(e, t->index);
 	}
 	active_clear_wait(mine);
-	s->snapshot = snapshot_of(arch_load_acquire(&h->publications.now));
+	s->snapshot = snapshot_of(arch_load_acquire(&e->publications.now));
 	s->slow_loads = 0;
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
@@ -71,7 +71,7 @@ void body_end(struct fur_thread *t)
 {
 	body_inactive(t);
 	if (t->update.mode == TX_SERIAL)
-		turn_give(t->htm);
+		turn_give(t->engine);
 }
 
 void body_defeat(struct fur_thread *t)
@@ -103,10 +103,10 @@ void body_defeat_and_jump(struct fur_thread *t)
 /* ---------------------------------------------------------------- the snapshot */
 
 /* Wait until the publication is over. */
-static void wait_for_publication(const struct htm *h, uint64_t stamp)
+static void wait_for_publication(const struct engine *e, uint64_t stamp)
 {
-	struct arch_backoff backoff = durability_backoff(h->durability);
-	while (arch_load_acquire(&h->publications.now) == stamp)
+	struct arch_backoff backoff = durability_backoff(e->durability);
+	while (arch_load_acquire(&e->publications.now) == stamp)
 		arch_backoff(&backoff);
 }
 
@@ -115,11 +115,11 @@ static void wait_for_publication(const struct htm *h, uint64_t stamp)
  * Orders: the load of the word before that of the stamp, by the light fence (INV-SW1).  Without it
  *         the stamp could be loaded before a publication stamps the line, and the word after the
  *         publication has stored to it. */
-static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t snapshot)
+static uint64_t newer_stamp(const struct engine *e, const uint64_t *word, uint64_t snapshot)
 {
 	arch_fence_light();
-	uint64_t stamp = stamp_number(arch_load(stamp_of(h, word))),
-	         all = arch_load(&h->publications.all_stamped);
+	uint64_t stamp = stamp_number(arch_load(stamp_of(e, word))),
+	         all = arch_load(&e->publications.all_stamped);
 	stamp = stamp > all ? stamp : all;
 	return stamp > snapshot ? stamp : 0;
 }
@@ -127,12 +127,12 @@ static uint64_t newer_stamp(const struct htm *h, const uint64_t *word, uint64_t 
 enum check { SAME, CHANGED, UNDER_WAY };
 
 static enum check check_reads(
-        const struct htm *h, const struct read_set *set, uint64_t snapshot, uint64_t *stamp)
+        const struct engine *e, const struct read_set *set, uint64_t snapshot, uint64_t *stamp)
 {
 	for (uint64_t i = 0; i < set->n; i++) {
 		if (checker_load(set->reads[i].word) != set->reads[i].value)
 			return CHANGED;
-		if ((*stamp = newer_stamp(h, set->reads[i].word, snapshot)))
+		if ((*stamp = newer_stamp(e, set->reads[i].word, snapshot)))
 			return UNDER_WAY;
 	}
 	return SAME;
@@ -150,29 +150,29 @@ static bool check_values(const struct read_set *set)
 /* Are the loaded words as they were?  If so, the snapshot moves to now. */
 static bool extend(struct fur_thread *t)
 {
-	const struct htm *h = t->htm;
+	const struct engine *e = t->engine;
 	struct software_body *s = &t->software;
 	s->slow_loads = 0;
 	for (;;) {
-		uint64_t now = arch_load_acquire(&h->publications.now), stamp;
+		uint64_t now = arch_load_acquire(&e->publications.now), stamp;
 		if (snapshot_of(now) == now) {
 			if (!check_values(&s->reads))
 				return false;
 			/* Orders the loads of the words before that of the number: if that has not
 			 * changed, no publication can have stored to them meanwhile. */
 			arch_fence_light();
-			if (arch_load(&h->publications.now) == now) {
+			if (arch_load(&e->publications.now) == now) {
 				s->snapshot = now;
 				return true;
 			}
 		}
-		switch (check_reads(h, &s->reads, snapshot_of(now), &stamp)) {
+		switch (check_reads(e, &s->reads, snapshot_of(now), &stamp)) {
 		case CHANGED: return false;
 		case SAME:
 			s->snapshot = snapshot_of(now);
 			FUR_POINT(snapshot__extended);
 			return true;
-		case UNDER_WAY: wait_for_publication(h, stamp);
+		case UNDER_WAY: wait_for_publication(e, stamp);
 		}
 	}
 }
@@ -207,7 +207,8 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 {
 	struct software_body *s = &t->software;
 	for (bool extended = false;; extended = true) {
-		uint64_t value = checker_load(word), stamp = newer_stamp(t->htm, word, s->snapshot);
+		uint64_t value = checker_load(word),
+		         stamp = newer_stamp(t->engine, word, s->snapshot);
 		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
 		 * cheaper, and we might learn sooner that we are defeated.  We compare all words
 		 * when the loads since the last time have cost as much as that will. */
@@ -215,7 +216,7 @@ static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
 		if (!stamp && !pays)
 			return value;
 		if (stamp)
-			wait_for_publication(t->htm, stamp);
+			wait_for_publication(t->engine, stamp);
 		if (!software_extend(t))
 			body_defeat_and_jump(t);
 	}
@@ -230,7 +231,7 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 	if (t->update.mode != TX_CONCURRENT)
 		return value;
 	arch_fence_light(); /* as in fur_load_bits() */
-	if (arch_load(&t->htm->publications.now) != s->snapshot)
+	if (arch_load(&t->engine->publications.now) != s->snapshot)
 		value = load_beside_publications(t, word);
 	if (unlikely(s->reads.n == s->reads.room && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
@@ -312,7 +313,7 @@ uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
 	 * begun since our snapshot, the value is the snapshot's. */
 	arch_fence_light();
-	if (unlikely(arch_load(&t->htm->publications.now) != s->snapshot ||
+	if (unlikely(arch_load(&t->engine->publications.now) != s->snapshot ||
 	             s->reads.n >= s->reads.room))
 		return load_bits(tx, from, bytes);
 	read_put(&s->reads, word, value);

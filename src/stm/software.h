@@ -51,10 +51,10 @@ enum {
 	STAMP_THREAD_BITS = 16
 };
 
-static inline uint64_t *stamp_of(const struct htm *h, const void *at)
+static inline uint64_t *stamp_of(const struct engine *e, const void *at)
 {
 	uint64_t line = (uintptr_t)at >> STAMP_LINE_SHIFT;
-	return &h->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >>
+	return &e->publications.stamps[line * UINT64_C(0x9e3779b97f4a7c15) >>
 	                               (64 - PUBLICATION_STAMPS_LOG)];
 }
 
@@ -77,19 +77,19 @@ static inline uint64_t stamp_by(uint64_t number, uint32_t thread)
 /* publication_begin - the number of publications becomes odd: bodies look at stamps.
  * Orders:  nothing; see stamp_line().
  * Returns: the number of the publication. */
-uint64_t publication_begin(struct htm *h);
+uint64_t publication_begin(struct engine *e);
 
 /* The publication is over.  Release: a body that sees the new number sees every store of the
  * publication. */
-void publication_end(struct htm *h);
+void publication_end(struct engine *e);
 
 /* Stamp the line of `at` with publication `number` of `thread`, which has the turn.
  * Orders:  the caller orders its last stamp before its first store (light fence).  If a store came
  *          first, a body could load its new value, and then find an old stamp: it would mix two
  *          states (plant: stamp-after-store; no-stamp-fence: where stores may pass stores). */
-static inline void stamp_line(struct htm *h, const void *at, uint64_t number, uint32_t thread)
+static inline void stamp_line(struct engine *e, const void *at, uint64_t number, uint32_t thread)
 {
-	arch_store(stamp_of(h, at), stamp_by(number, thread));
+	arch_store(stamp_of(e, at), stamp_by(number, thread));
 }
 
 /* Stamp every line of the update's write set with publication `number`; for a bulk update, every

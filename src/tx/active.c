@@ -8,17 +8,17 @@
 
 #include <pthread.h>
 
-bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks)
+bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigned looks)
 {
 	FUR_ASSERT(w->seqs != NULL);
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = arch_load(&e->durability->limit);
 	uint32_t n = 0;
 	/* First find the active transactions, then wait for them.  We need not wait for a
 	 * transaction that begins later: our stores were performed before this scan, so its load of
 	 * one of them aborts us. */
 	arch_overlap_begin();
 	for (uint32_t i = 0; i < limit; i++) {
-		uint64_t seq = arch_load(&h->active[i].seq);
+		uint64_t seq = arch_load(&e->active[i].seq);
 		if (unlikely(seq != 0)) {
 			if (active_matters(seq, w->publishing))
 				n = i + 1;
@@ -31,49 +31,49 @@ bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned look
 	FUR_POINT(active__scanned);
 	FUR_POINT(active__waits);
 	for (uint32_t i = 0; i < n; i++)
-		while (w->seqs[i] && arch_load(&h->active[i].seq) == w->seqs[i]) {
+		while (w->seqs[i] && arch_load(&e->active[i].seq) == w->seqs[i]) {
 			/* A software body may be waiting for the turn.  The thread that has it may
 			 * be waiting, with readers shut out, for a replay that our durTS holds up
 			 * (POWER: it is drawn).  Then we must give way. */
-			if (looks-- == 0 || ((w->seqs[i] & ACTIVE_SOFTWARE) && readers_are_out(h)))
+			if (looks-- == 0 || ((w->seqs[i] & ACTIVE_SOFTWARE) && readers_are_out(e)))
 				return false;
 			arch_gap();
 		}
 	return true;
 }
 
-static void reader_report(struct htm *h, uint32_t i, uint64_t waited_ns)
+static void reader_report(struct engine *e, uint32_t i, uint64_t waited_ns)
 {
-	arch_fetch_add(&h->long_readers, 1);
-	if (!h->reader_report)
+	arch_fetch_add(&e->long_readers, 1);
+	if (!e->reader_report)
 		return;
-	struct fur_reader_report report = {i, waited_ns, h->threads[i].name};
+	struct fur_reader_report report = {i, waited_ns, e->threads[i].name};
 	int cancel;
 	/* The caller's update has only half begun, and the caller may hold the lock.  If the thread
 	 * were cancelled in the callback, its clean-up would undo its previous update, which is
 	 * committed, and release a lock that another thread may hold. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	h->reader_report(&report, h->reader_report_arg);
+	e->reader_report(&report, e->reader_report_arg);
 	pthread_setcancelstate(cancel, &cancel);
 }
 
-static void reader_note_longest(struct htm *h, uint64_t waited_ns)
+static void reader_note_longest(struct engine *e, uint64_t waited_ns)
 {
-	uint64_t longest = arch_load(&h->longest_reader_ns);
-	while (waited_ns > longest && !arch_cas(&h->longest_reader_ns, longest, waited_ns))
-		longest = arch_load(&h->longest_reader_ns);
+	uint64_t longest = arch_load(&e->longest_reader_ns);
+	while (waited_ns > longest && !arch_cas(&e->longest_reader_ns, longest, waited_ns))
+		longest = arch_load(&e->longest_reader_ns);
 }
 
-static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
+static void reader_wait(struct engine *e, uint32_t i, uint64_t seq)
 {
-	struct arch_backoff backoff = durability_backoff(h->durability);
+	struct arch_backoff backoff = durability_backoff(e->durability);
 	uint64_t started = 0, waited = 0;
 	bool reported = false;
 	FUR_PROBE1(isolation__wait__begin, i);
-	crowd_count(h);
+	crowd_count(e);
 	/* The user's reader_report may have forked.  The child has no such reader, and the caller
 	 * refuses the transaction. */
-	while (arch_load_acquire(&h->active[i].seq) == seq && !htm_forked(h)) {
+	while (arch_load_acquire(&e->active[i].seq) == seq && !engine_forked(e)) {
 		arch_backoff(&backoff);
 		/* Short waits stay short because the clock is read only now and then.  Later each
 		 * look takes long anyway. */
@@ -83,53 +83,53 @@ static void reader_wait(struct htm *h, uint32_t i, uint64_t seq)
 		if (!started)
 			started = now;
 		waited = now - started;
-		if (!reported && waited >= h->reader_report_ns) {
+		if (!reported && waited >= e->reader_report_ns) {
 			reported = true;
-			reader_report(h, i, waited);
+			reader_report(e, i, waited);
 		}
 	}
 	FUR_PROBE1(isolation__wait__end, i);
 	if (!reported)
 		return;
 	waited = arch_now_ns() - started;
-	reader_note_longest(h, waited);
+	reader_note_longest(e, waited);
 	/* Two updates that wait for different readers may mix the two numbers up. */
-	arch_store(&h->durability->events.reader, i);
-	arch_store(&h->durability->events.waited_ns, waited);
-	durability_note(h->durability, EVENT_LONG_READER);
+	arch_store(&e->durability->events.reader, i);
+	arch_store(&e->durability->events.waited_ns, waited);
+	durability_note(e->durability, EVENT_LONG_READER);
 }
 
-void active_wait_outside(struct htm *h, uint32_t me, bool publishing)
+void active_wait_outside(struct engine *e, uint32_t me, bool publishing)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		arch_overlap_begin();
-		uint64_t seq = arch_load_acquire(&h->active[i].seq);
+		uint64_t seq = arch_load_acquire(&e->active[i].seq);
 		if (i != me && active_matters(seq, publishing))
-			reader_wait(h, i, seq);
+			reader_wait(e, i, seq);
 	}
 	arch_overlap_end();
 }
 
-bool active_any_software(const struct htm *h)
+bool active_any_software(const struct engine *e)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++)
-		if (arch_load(&h->active[i].seq) & ACTIVE_SOFTWARE)
+		if (arch_load(&e->active[i].seq) & ACTIVE_SOFTWARE)
 			return true;
 	return false;
 }
 
-struct active_ages active_poll(struct htm *h)
+struct active_ages active_poll(struct engine *e)
 {
 	struct active_ages ages = {0};
-	uint64_t limit = arch_load(&h->durability->limit), before = arch_now_ns();
+	uint64_t limit = arch_load(&e->durability->limit), before = arch_now_ns();
 	for (uint64_t i = 0; i < limit; i++) {
-		uint64_t seq = arch_load(&h->active[i].seq);
+		uint64_t seq = arch_load(&e->active[i].seq);
 		if (seq == 0 || (seq & ACTIVE_SOFTWARE))
 			continue;
 		ages.readers++;
-		struct polled *polled = &h->threads[i].polled;
+		struct polled *polled = &e->threads[i].polled;
 		if (polled->seq != seq) {
 			/* Look at the clock after the load: the reader is at least as old as we
 			 * report. */
@@ -160,21 +160,21 @@ static bool drain_one(const struct active_entry *a, uint64_t seq, uint64_t *bega
 	return true;
 }
 
-bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies)
+bool active_drain(struct engine *e, uint32_t me, uint64_t most, bool *bodies)
 {
-	uint64_t limit = arch_load(&h->durability->limit), began = 0;
+	uint64_t limit = arch_load(&e->durability->limit), began = 0;
 	bool drained = true;
 	*bodies = false;
 	for (uint32_t i = 0; i < limit && drained; i++) {
 		arch_overlap_begin();
-		uint64_t seq = arch_load_acquire(&h->active[i].seq);
+		uint64_t seq = arch_load_acquire(&e->active[i].seq);
 		if (likely(seq == 0) || i == me)
 			continue;
 		if (seq & ACTIVE_SOFTWARE) {
 			*bodies = true;
 			continue;
 		}
-		drained = drain_one(&h->active[i], seq, &began, most);
+		drained = drain_one(&e->active[i], seq, &began, most);
 	}
 	arch_overlap_end();
 	return drained;

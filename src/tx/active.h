@@ -14,7 +14,7 @@
 
 static inline struct active_entry *active_of(const struct fur_thread *t)
 {
-	return &t->htm->active[t->index];
+	return &t->engine->active[t->index];
 }
 
 /* active_enter - mark the thread's transaction active, under the thread's next sequence number.
@@ -60,38 +60,38 @@ static inline bool active_matters(uint64_t seq, bool publishing)
 }
 
 /* Is any transaction active that matters?  The caller's hardware transaction tracks these loads. */
-static inline bool active_any(const struct htm *h, bool publishing)
+static inline bool active_any(const struct engine *e, bool publishing)
 {
-	uint64_t limit = arch_load(&h->durability->limit), i = 0;
+	uint64_t limit = arch_load(&e->durability->limit), i = 0;
 	arch_overlap_begin();
-	while (i < limit && !active_matters(arch_load(&h->active[i].seq), publishing))
+	while (i < limit && !active_matters(arch_load(&e->active[i].seq), publishing))
 		i++;
 	arch_overlap_end();
 	return i < limit;
 }
 
 /* Is an update in software active?  A hint: the caller does not rely on the order of the loads. */
-bool active_any_software(const struct htm *h);
+bool active_any_software(const struct engine *e);
 
 /* active_wait_inside - the isolation wait of INV-H2, inside a window: wait until the transactions
  * that are active now have ended.  Looks at most `looks` times.  False: one has not ended.
  * Orders:  nothing.  The caller has a full fence between its last store and this call.
  * Source:  FUR, Algorithm 1, lines 40 to 44. */
-bool active_wait_inside(const struct htm *h, struct htm_window *w, unsigned looks);
+bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigned looks);
 
 /* active_wait_outside - the same wait outside hardware transactions, where the thread may yield and
  * sleep.  Reports slow readers, and does not wait for thread `me`, nor for software bodies if the
  * caller is publishing.
  * Orders:  all accesses of those transactions before the caller's later accesses (acquire).
  *          Otherwise the caller's stores could reach a transaction that it takes for ended. */
-void active_wait_outside(struct htm *h, uint32_t me, bool publishing);
+void active_wait_outside(struct engine *e, uint32_t me, bool publishing);
 
 /* active_drain - wait until the readers that are active now have ended, but no longer than `most`
  * ticks; *bodies: is a software body active, other than that of thread `me`?  The caller has set
  * `shut`, so no reader begins.
  * Orders:  as active_wait_outside().
  * Returns: false: a reader is still active. */
-FUR_MUST_USE bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *bodies);
+FUR_MUST_USE bool active_drain(struct engine *e, uint32_t me, uint64_t most, bool *bodies);
 
 /* ------------------------------------------------------ how old readers are */
 
@@ -104,17 +104,18 @@ FUR_MUST_USE bool active_drain(struct htm *h, uint32_t me, uint64_t most, bool *
 struct active_ages {
 	uint64_t readers, oldest_ns;
 };
-struct active_ages active_poll(struct htm *h);
+struct active_ages active_poll(struct engine *e);
 
 /* ------------------------------------- threads that wait until `shut` is reset */
 
 /* Record that this thread waits.  `since`: when a reader began to wait, in ticks; 0 for an update
  * that will try hardware. */
-static inline void active_note_wait(struct active_entry *mine, const struct htm *h, uint64_t since)
+static inline void active_note_wait(
+        struct active_entry *mine, const struct engine *e, uint64_t since)
 {
 	arch_store(&mine->since, since);
 	/* Release: a thread that sees `want` sees the `since` that goes with it. */
-	arch_store_release(&mine->want, 1 + arch_load(&h->lock.releases));
+	arch_store_release(&mine->want, 1 + arch_load(&e->lock.releases));
 }
 
 /* Record that the thread no longer waits. */

@@ -30,49 +30,49 @@ enum {
 	MOST_NAPS = 4
 };
 
-bool crowd_start(struct htm *h)
+bool crowd_start(struct engine *e)
 {
-	h->crowd.cores = arch_cores();
-	h->crowd.every = arch_ns_to_ticks(COUNT_EVERY_NS);
-	h->crowd.nap_ns = NAP_NS;
-	h->crowd.quantum = arch_ns_to_ticks(QUANTUM_NS);
-	h->durability->spins = LONG_SPINS;
-	h->crowd.places = arch_all_cores();
-	h->crowd.place = memory_padded(h->crowd.places * sizeof *h->crowd.place);
-	return h->crowd.place != NULL;
+	e->crowd.cores = arch_cores();
+	e->crowd.every = arch_ns_to_ticks(COUNT_EVERY_NS);
+	e->crowd.nap_ns = NAP_NS;
+	e->crowd.quantum = arch_ns_to_ticks(QUANTUM_NS);
+	e->durability->spins = LONG_SPINS;
+	e->crowd.places = arch_all_cores();
+	e->crowd.place = memory_padded(e->crowd.places * sizeof *e->crowd.place);
+	return e->crowd.place != NULL;
 }
 
 /* How many threads have ended a transaction since the last count, or are inside one? */
-static uint32_t count_threads(struct htm *h)
+static uint32_t count_threads(struct engine *e)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = arch_load(&e->durability->limit);
 	uint32_t busy = 0;
 	for (uint32_t i = 0; i < limit; i++) {
-		const struct thread_stats *s = &h->threads[i].stats;
+		const struct thread_stats *s = &e->threads[i].stats;
 		uint64_t ended = arch_load(&s->ro_commits) + arch_load(&s->update_commits);
-		if (ended != arch_load(&h->threads[i].counted) || arch_load(&h->active[i].seq))
+		if (ended != arch_load(&e->threads[i].counted) || arch_load(&e->active[i].seq))
 			busy++;
-		arch_store(&h->threads[i].counted, ended);
+		arch_store(&e->threads[i].counted, ended);
 	}
 	return busy;
 }
 
 /* Until the first count, there is a core for each thread. */
-void crowd_count(struct htm *h)
+void crowd_count(struct engine *e)
 {
-	uint64_t now = arch_ticks(), next = arch_load(&h->crowd.next_count);
-	if (likely(arch_ticks_pending(now, next, h->crowd.every)) ||
-	        !arch_cas(&h->crowd.next_count, next, now + h->crowd.every))
+	uint64_t now = arch_ticks(), next = arch_load(&e->crowd.next_count);
+	if (likely(arch_ticks_pending(now, next, e->crowd.every)) ||
+	        !arch_cas(&e->crowd.next_count, next, now + e->crowd.every))
 		return;
-	uint64_t threads = count_threads(h);
+	uint64_t threads = count_threads(e);
 	/* The first count includes threads that have only set the heap up. */
 	if (!next)
 		return;
-	for (uint32_t i = 0; i < h->crowd.places; i++)
-		threads += arch_load(&h->crowd.place[i].waiting);
-	bool crowded = threads > h->crowd.cores;
-	arch_store32(&h->durability->spins, crowded ? 0 : LONG_SPINS);
-	arch_store32(&h->crowd.crowded, crowded);
+	for (uint32_t i = 0; i < e->crowd.places; i++)
+		threads += arch_load(&e->crowd.place[i].waiting);
+	bool crowded = threads > e->crowd.cores;
+	arch_store32(&e->durability->spins, crowded ? 0 : LONG_SPINS);
+	arch_store32(&e->crowd.crowded, crowded);
 }
 
 /* ------------------------------------------------------ how many updates run */
@@ -100,9 +100,9 @@ static void wait_for_call(struct crowd_place *p, uint64_t nap_ns)
 
 void crowd_enter(struct fur_thread *t)
 {
-	struct crowd *c = &t->htm->crowd;
+	struct crowd *c = &t->engine->crowd;
 	uint32_t core = arch_core();
-	crowd_count(t->htm);
+	crowd_count(t->engine);
 	struct crowd_place *p = &c->place[core < c->places ? core : 0];
 	t->policy.core_place = p;
 	if (go_in(p))
@@ -127,9 +127,9 @@ void crowd_leave(struct fur_thread *t)
 	t->policy.core_place = NULL;
 	arch_fetch_add(&own->inside, (uint64_t)-1);
 	uint64_t now = arch_ticks(), next = arch_load(&own->next_call);
-	if (arch_ticks_pending(now, next, t->htm->crowd.quantum) ||
-	        !arch_cas(&own->next_call, next, now + t->htm->crowd.quantum) ||
-	        !(p = place_to_call(&t->htm->crowd, own)))
+	if (arch_ticks_pending(now, next, t->engine->crowd.quantum) ||
+	        !arch_cas(&own->next_call, next, now + t->engine->crowd.quantum) ||
+	        !(p = place_to_call(&t->engine->crowd, own)))
 		return;
 	arch_fetch_add(&p->calls, 1);
 	arch_futex_wake_one(arch_futex_of(&p->calls));

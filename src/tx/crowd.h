@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 struct fur_thread;
-struct htm;
+struct engine;
 
 /* How many threads want a core.  Owner: tx/crowd.c. */
 struct crowd {
@@ -32,10 +32,10 @@ struct crowd_place {
 };
 
 /* False: no memory. */
-FUR_MUST_USE bool crowd_start(struct htm *h);
+FUR_MUST_USE bool crowd_start(struct engine *e);
 /* Called by a thread that begins to wait: every few milliseconds, decide anew whether the heap is
  * crowded, and how long threads spin (durability.spins). */
-void crowd_count(struct htm *h);
+void crowd_count(struct engine *e);
 /* For an update without hardware that begins while the heap is crowded: wait while another one that
  * began on this core has not ended. */
 void crowd_enter(struct fur_thread *t);

@@ -43,7 +43,7 @@ static void mark_range(const struct marks *marks, uintptr_t from, uintptr_t end,
 
 void marks_note(const struct fur_update *tx, const void *to, uint64_t bytes)
 {
-	const struct marks *marks = marks_of(tx->thread->htm);
+	const struct marks *marks = marks_of(tx->thread->engine);
 	const bool hardware = tx->mode == TX_HARDWARE;
 	if (!marks)
 		return;
@@ -56,7 +56,7 @@ void marks_note(const struct fur_update *tx, const void *to, uint64_t bytes)
 
 void marks_note_writes(const struct fur_thread *t)
 {
-	const struct marks *marks = marks_of(t->htm);
+	const struct marks *marks = marks_of(t->engine);
 	const struct write_set *set = &t->software.writes;
 	if (likely(!marks))
 		return;
@@ -68,36 +68,36 @@ void marks_note_writes(const struct fur_thread *t)
 	arch_fence_light(); /* as in marks_note() */
 }
 
-void marks_sync(struct htm *h)
+void marks_sync(struct engine *e)
 {
 	/* The read-modify-write that takes the turn orders our stores before it: an update that
 	 * takes the turn after us sees them. */
-	turn_take(h);
-	turn_give(h);
+	turn_take(e);
+	turn_give(e);
 }
 
 /* Updates that see the old value of `marks` end, or store no more. */
 static void wait_for_old_marks(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	/* Hardware updates with tracked loads are aborted by the change.  Rollback-only ones are
 	 * in active[] until they have made their stores.  One that commits later is aborted if we
 	 * load a word that it has stored to, and if it is visible before, we load its value. */
-	if (h->updates_active)
-		active_wait_outside(h, t->index, false);
-	marks_sync(h);
+	if (e->updates_active)
+		active_wait_outside(e, t->index, false);
+	marks_sync(e);
 }
 
 void marks_begin(struct fur_thread *t, struct marks *marks)
 {
 	/* Full fence: orders the pointer before our scan of active[].  An update also enters
 	 * active[] by a full fence, and then looks at the pointer: one of us sees the other. */
-	arch_store_fence(&t->htm->lock.marks, (uintptr_t)marks);
+	arch_store_fence(&t->engine->lock.marks, (uintptr_t)marks);
 	wait_for_old_marks(t);
 }
 
 void marks_end(struct fur_thread *t)
 {
-	arch_store_fence(&t->htm->lock.marks, 0);
+	arch_store_fence(&t->engine->lock.marks, 0);
 	wait_for_old_marks(t);
 }

@@ -46,13 +46,13 @@ void marks_end(struct fur_thread *t);
  * it, have ended.
  * Orders:  the caller's earlier stores, which took marks back, before the wait; the stores of those
  *          updates before the caller's later loads. */
-void marks_sync(struct htm *h);
+void marks_sync(struct engine *e);
 
 /* The marks that the thread's update must set, or NULL.  An acquire is not needed: all that the
  * caller reads, it reads through the pointer. */
-static inline struct marks *marks_of(const struct htm *h)
+static inline struct marks *marks_of(const struct engine *e)
 {
-	return (struct marks *)(uintptr_t)arch_load(&h->lock.marks);
+	return (struct marks *)(uintptr_t)arch_load(&e->lock.marks);
 }
 
 /* marks_note - set the marks of the records to which an update stores `bytes` bytes at `to`.
@@ -68,7 +68,7 @@ void marks_note_writes(const struct fur_thread *t);
  * for it. */
 static inline void marks_look(struct fur_update *tx)
 {
-	if (unlikely(arch_load(&tx->thread->htm->lock.marks) != 0))
+	if (unlikely(arch_load(&tx->thread->engine->lock.marks) != 0))
 		tx->flags |= TX_MARKS;
 }
 

@@ -42,44 +42,44 @@ static void sleep_while_shut_out(struct publication_lock *l)
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
 
-static void wait_while_shut_out(struct htm *h, unsigned look)
+static void wait_while_shut_out(struct engine *e, unsigned look)
 {
-	if (look < TURN_SPINS || look < arch_load32(&h->durability->spins))
+	if (look < TURN_SPINS || look < arch_load32(&e->durability->spins))
 		arch_pause();
 	else
-		sleep_while_shut_out(&h->lock);
+		sleep_while_shut_out(&e->lock);
 }
 
 /* Has `shut` been reset so many times since the thread that wrote `want` began to wait? */
-static bool releases_missed(const struct htm *h, uint64_t want, uint64_t releases)
+static bool releases_missed(const struct engine *e, uint64_t want, uint64_t releases)
 {
-	return arch_load(&h->lock.releases) + 1 - want >= releases;
+	return arch_load(&e->lock.releases) + 1 - want >= releases;
 }
 
-bool update_awaits_let_in(struct htm *h, uint32_t me)
+bool update_awaits_let_in(struct engine *e, uint32_t me)
 {
-	if (!readers_are_out(h))
+	if (!readers_are_out(e))
 		return true;
-	struct active_entry *mine = &h->active[me];
-	active_note_wait(mine, h, 0);
+	struct active_entry *mine = &e->active[me];
+	active_note_wait(mine, e, 0);
 	uint64_t want = active_wants(mine);
 	bool free = false;
 	for (unsigned k = 0;
-	        !(free = !readers_are_out(h)) && !releases_missed(h, want, UPDATE_RELEASES); k++)
-		wait_while_shut_out(h, k);
+	        !(free = !readers_are_out(e)) && !releases_missed(e, want, UPDATE_RELEASES); k++)
+		wait_while_shut_out(e, k);
 	active_clear_wait(mine);
 	return free;
 }
 
-void reader_awaits_let_in(struct htm *h, uint32_t me)
+void reader_awaits_let_in(struct engine *e, uint32_t me)
 {
-	struct active_entry *mine = &h->active[me];
-	crowd_count(h);
-	lock_note_meeting(h);
+	struct active_entry *mine = &e->active[me];
+	crowd_count(e);
+	lock_note_meeting(e);
 	if (active_wants(mine) == 0)
-		active_note_wait(mine, h, arch_ticks() | 1);
-	for (unsigned k = 0; readers_are_out(h); k++)
-		wait_while_shut_out(h, k);
+		active_note_wait(mine, e, arch_ticks() | 1);
+	for (unsigned k = 0; readers_are_out(e); k++)
+		wait_while_shut_out(e, k);
 }
 
 /* Called while `shut` is 0.  So no thread falls asleep now: a thread that has read the last
@@ -93,86 +93,86 @@ static void wake_sleepers(struct publication_lock *l)
 
 /* INV-L3, for one reader.  A running reader becomes active at once.  For a sleeping reader the
  * holder waits only if the reader has waited long. */
-static void admit_reader(struct htm *h, const struct active_entry *reader, uint64_t patience)
+static void admit_reader(struct engine *e, const struct active_entry *reader, uint64_t patience)
 {
 	uint64_t want;
 	for (unsigned k = 0; k < LOOKS_AT_READER; k++) {
-		if (!(want = active_wants(reader)) || !releases_missed(h, want, FAIR_RELEASES))
+		if (!(want = active_wants(reader)) || !releases_missed(e, want, FAIR_RELEASES))
 			break;
 		arch_pause();
 	}
 	struct arch_backoff backoff = {0};
 	while (active_wants(reader) && arch_ticks() - active_waits_since(reader) >= patience) {
 		if (!backoff.turns)
-			wake_sleepers(&h->lock);
+			wake_sleepers(&e->lock);
 		arch_backoff(&backoff);
 	}
 }
 
 /* INV-L4: wake updates that have missed too many turns.  The holder does not wait for them, and
  * does not wake them again at every turn before they run. */
-static void call_update(struct htm *h, uint64_t want, uint64_t patience)
+static void call_update(struct engine *e, uint64_t want, uint64_t patience)
 {
 	uint64_t now;
-	if (releases_missed(h, want, UPDATE_RELEASES) &&
-	        !arch_ticks_pending(now = arch_ticks(), h->lock.next_call, patience)) {
-		h->lock.next_call = now + patience;
-		wake_sleepers(&h->lock);
+	if (releases_missed(e, want, UPDATE_RELEASES) &&
+	        !arch_ticks_pending(now = arch_ticks(), e->lock.next_call, patience)) {
+		e->lock.next_call = now + patience;
+		wake_sleepers(&e->lock);
 	}
 }
 
-static void admit_waiters(struct htm *h, uint32_t me)
+static void admit_waiters(struct engine *e, uint32_t me)
 {
-	uint64_t limit = arch_load(&h->durability->limit);
+	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
-		const struct active_entry *a = &h->active[i];
+		const struct active_entry *a = &e->active[i];
 		arch_overlap_begin();
 		uint64_t want = active_wants(a);
 		if (likely(want == 0) || i == me)
 			continue;
 		uint64_t patience = arch_ns_to_ticks(TURN_PATIENCE_NS);
 		if (active_waits_since(a))
-			admit_reader(h, a, patience);
+			admit_reader(e, a, patience);
 		else
-			call_update(h, want, patience);
+			call_update(e, want, patience);
 	}
 	arch_overlap_end();
 }
 
 /* ------------------------------------------------------- shutting readers out */
 
-bool readers_shut_out(struct htm *h, uint32_t me)
+bool readers_shut_out(struct engine *e, uint32_t me)
 {
-	struct publication_lock *l = &h->lock;
-	uint64_t began = 0, most = h->drain_ticks;
+	struct publication_lock *l = &e->lock;
+	uint64_t began = 0, most = e->drain_ticks;
 	bool bodies;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(e));
 	for (;;) {
-		admit_waiters(h, me);
+		admit_waiters(e, me);
 		/* Full fence: orders the store of `shut` before our scan of active[] (INV-H3).
 		 * Without it the scan may miss a reader that has not seen `shut` either, and that
 		 * reader sees some of our stores and not others: Stress.TornReads; plant:
 		 * no-lock-fence. */
 		arch_store_fence(&l->shut, 1);
-		if (likely(active_drain(h, me, most, &bodies)))
+		if (likely(active_drain(e, me, most, &bodies)))
 			return bodies;
 		/* A reader takes long.  New readers must not wait for it: let them in, wait for
 		 * those that are active now, and try again.  Readers that come and go must not keep
 		 * us from publishing: each time they may have to wait longer, but never more than a
 		 * part of the time for which we have waited. */
-		readers_let_in(h);
+		readers_let_in(e);
 		if (!began)
 			began = arch_ticks();
-		active_wait_outside(h, me, true);
-		if (unlikely(htm_forked(h)))
+		active_wait_outside(e, me, true);
+		if (unlikely(engine_forked(e)))
 			return false;
-		most = arch_ticks_between(began, arch_ticks()) / 4 + h->drain_ticks;
+		most = arch_ticks_between(began, arch_ticks()) / 4 + e->drain_ticks;
 	}
 }
 
-void readers_let_in(struct htm *h)
+void readers_let_in(struct engine *e)
 {
-	struct publication_lock *l = &h->lock;
+	struct publication_lock *l = &e->lock;
 	arch_store_release(&l->shut, 0);
 	/* Ordered: our store to `shut` before our load of `sleepers` (sleep_while_shut_out). */
 	arch_fetch_add(&l->releases, 1);

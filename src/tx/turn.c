@@ -90,14 +90,14 @@ static void take_reserved_turn(struct publication_lock *l)
 	arch_store(&l->taken, TURN_WANTED);
 }
 
-static bool spin_for_turn(struct htm *h, const struct turn_wait *wait)
+static bool spin_for_turn(struct engine *e, const struct turn_wait *wait)
 {
-	unsigned spins = arch_load(&h->lock.waiters) == 1 ? SPINS_ALONE : TURN_SPINS,
-	         patience = arch_load32(&h->durability->spins);
+	unsigned spins = arch_load(&e->lock.waiters) == 1 ? SPINS_ALONE : TURN_SPINS,
+	         patience = arch_load32(&e->durability->spins);
 	if (spins < patience)
 		spins = patience;
 	for (unsigned k = 0; k < spins; k++) {
-		if (turn_try(h, wait))
+		if (turn_try(e, wait))
 			return true;
 		arch_pause();
 	}
@@ -115,49 +115,49 @@ static void sleep_while_taken(struct publication_lock *l, const uint64_t *word, 
 	arch_fetch_add(&l->turn_sleepers, (uint64_t)-1);
 }
 
-static void wait_for_turn(struct htm *h)
+static void wait_for_turn(struct engine *e)
 {
 	struct turn_wait wait = {.began = arch_now_ns()};
-	crowd_count(h);
-	while (!spin_for_turn(h, &wait)) {
+	crowd_count(e);
+	while (!spin_for_turn(e, &wait)) {
 		if (turn_waited_long(&wait)) {
-			take_reserved_turn(&h->lock);
+			take_reserved_turn(&e->lock);
 			return;
 		}
-		turn_sleep(h, &wait, &h->lock.taken, TURN_WANTED);
+		turn_sleep(e, &wait, &e->lock.taken, TURN_WANTED);
 	}
 }
 
-void turn_take(struct htm *h)
+void turn_take(struct engine *e)
 {
-	struct publication_lock *l = &h->lock;
+	struct publication_lock *l = &e->lock;
 	if (try_turn(l, TURN_TAKEN))
 		return;
-	lock_note_meeting(h);
+	lock_note_meeting(e);
 	arch_fetch_add(&l->waiters, 1);
-	wait_for_turn(h);
+	wait_for_turn(e);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
 }
 
 /* ------------------------------------------------ the turn, step by step */
 
-bool turn_try(struct htm *h, const struct turn_wait *wait)
+bool turn_try(struct engine *e, const struct turn_wait *wait)
 {
-	return try_turn(&h->lock, wait->slept ? TURN_WANTED : TURN_TAKEN);
+	return try_turn(&e->lock, wait->slept ? TURN_WANTED : TURN_TAKEN);
 }
 
-bool turn_should_sleep(const struct htm *h, struct turn_wait *wait)
+bool turn_should_sleep(const struct engine *e, struct turn_wait *wait)
 {
-	uint32_t patience = arch_load32(&h->durability->spins);
+	uint32_t patience = arch_load32(&e->durability->spins);
 	if (++wait->looks <= (patience > TURN_SPINS ? patience : TURN_SPINS))
 		return false;
 	wait->looks = 0;
 	return true;
 }
 
-void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected)
+void turn_sleep(struct engine *e, struct turn_wait *wait, const uint64_t *word, uint64_t expected)
 {
-	struct publication_lock *l = &h->lock;
+	struct publication_lock *l = &e->lock;
 	/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a
 	 * release changes `taken` before it wakes a thread.  So either the release wakes us, or we
 	 * do not sleep.  A release that finds TURN_WANTED leaves TURN_FREE, and wakes only one of
@@ -179,32 +179,32 @@ bool turn_waited_long(struct turn_wait *wait)
 	return now - wait->began >= TURN_PATIENCE_NS;
 }
 
-void turn_reserve(struct htm *h)
+void turn_reserve(struct engine *e)
 {
-	struct publication_lock *l = &h->lock;
+	struct publication_lock *l = &e->lock;
 	arch_fetch_add(&l->waiters, 1);
 	take_reserved_turn(l);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
 }
 
-void turn_wake_all(struct htm *h)
+void turn_wake_all(struct engine *e)
 {
 	/* Ordered: see sleep_while_taken(). */
-	if (arch_load_ordered(&h->lock.turn_sleepers))
-		arch_futex_wake_all(arch_futex_of(&h->lock.taken));
+	if (arch_load_ordered(&e->lock.turn_sleepers))
+		arch_futex_wake_all(arch_futex_of(&e->lock.taken));
 }
 
-void turn_forward_wakeup(struct htm *h, const struct turn_wait *wait)
+void turn_forward_wakeup(struct engine *e, const struct turn_wait *wait)
 {
 	/* INV-L2: the wake-up that we may have got was meant for a thread that takes the turn. */
 	if (wait->slept)
-		arch_futex_wake_one(arch_futex_of(&h->lock.taken));
+		arch_futex_wake_one(arch_futex_of(&e->lock.taken));
 }
 
-void turn_give(struct htm *h)
+void turn_give(struct engine *e)
 {
-	struct publication_lock *l = &h->lock;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(h));
+	struct publication_lock *l = &e->lock;
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(e));
 	do {
 		if (any_reserved(l)) { /* exact: only the turn's holder changes `served` */
 			hand_over(l);

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-struct htm;
+struct engine;
 
 enum turn {
 	TURN_FREE,
@@ -50,8 +50,8 @@ enum {
 };
 
 /* Take the publication turn: at most one thread has it. */
-void turn_take(struct htm *h);
-void turn_give(struct htm *h);
+void turn_take(struct engine *e);
+void turn_give(struct engine *e);
 
 /* The same step by step, for a thread that may be published while it waits: begin from {0}. */
 struct turn_wait {
@@ -60,28 +60,28 @@ struct turn_wait {
 	uint64_t began; /* when the thread was tired first, in ns */
 };
 /* Take the turn, if it is free. */
-FUR_MUST_USE bool turn_try(struct htm *h, const struct turn_wait *wait);
+FUR_MUST_USE bool turn_try(struct engine *e, const struct turn_wait *wait);
 /* Has the thread looked often enough, so that it should sleep now? */
-FUR_MUST_USE bool turn_should_sleep(const struct htm *h, struct turn_wait *wait);
+FUR_MUST_USE bool turn_should_sleep(const struct engine *e, struct turn_wait *wait);
 /* Sleep until the turn may be free, unless *word is no longer `expected`. */
-void turn_sleep(struct htm *h, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
+void turn_sleep(struct engine *e, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
 /* Has the thread waited so long that it should reserve a turn (INV-L1)? */
 FUR_MUST_USE bool turn_waited_long(struct turn_wait *wait);
 /* Take the turn, as one that the thread reserves.  Not turn_take(): the thread may have got a
  * wake-up that others need, so it must take the turn as one for which others sleep (INV-L2). */
-void turn_reserve(struct htm *h);
+void turn_reserve(struct engine *e);
 /* Wake every thread that sleeps until the turn is free. */
-void turn_wake_all(struct htm *h);
+void turn_wake_all(struct engine *e);
 /* Stop waiting, without the turn. */
-void turn_forward_wakeup(struct htm *h, const struct turn_wait *wait);
+void turn_forward_wakeup(struct engine *e, const struct turn_wait *wait);
 
 /* readers_shut_out - set `shut`, and wait until no reader is active.  The caller has the turn.
  * Returns: true if a software body is active besides the caller's own: then stores in place need
  *          stamps (INV-SW5). */
-FUR_MUST_USE bool readers_shut_out(struct htm *h, uint32_t me);
+FUR_MUST_USE bool readers_shut_out(struct engine *e, uint32_t me);
 /* Reset `shut`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
  * nondurable[] (INV-D1). */
-void readers_let_in(struct htm *h);
+void readers_let_in(struct engine *e);
 
 /* An update that has found readers shut out for this many releases takes a turn itself. */
 enum { UPDATE_RELEASES = 200 };
@@ -89,8 +89,8 @@ enum { UPDATE_RELEASES = 200 };
 /* For an update that will try hardware: wait until this thread sees `shut` reset.  False: for
  * UPDATE_RELEASES releases, `shut` was set whenever this thread looked.  Then the update must take
  * a turn itself (INV-L4). */
-FUR_MUST_USE bool update_awaits_let_in(struct htm *h, uint32_t me);
+FUR_MUST_USE bool update_awaits_let_in(struct engine *e, uint32_t me);
 /* For a reader that is shut out: wait until it may try again. */
-void reader_awaits_let_in(struct htm *h, uint32_t me);
+void reader_awaits_let_in(struct engine *e, uint32_t me);
 
 #endif /* FUR_TURN_H */

@@ -9,22 +9,22 @@
 
 ARCH_THREAD_LOCAL_DEFINE(struct this_thread, this_thread)
 
-void after_update_add(struct htm *h, after_update_function *f)
+void after_update_add(struct engine *e, after_update_function *f)
 {
 	unsigned n = 0;
-	while (h->after_update[n])
+	while (e->after_update[n])
 		n++;
 	FUR_ASSERT(n < AFTER_UPDATE_MOST);
-	h->after_update[n] = f;
+	e->after_update[n] = f;
 }
 
-int tx_refuse(const struct htm *h)
+int tx_refuse(const struct engine *e)
 {
-	if (htm_forked(h))
+	if (engine_forked(e))
 		return fur_fail(FUR_EFORK,
 		        "this process is a child of fork(): the heap is its parent's; close this "
 		        "copy with fur_close(), and work on the heap in the parent");
-	return durability_check(h->durability);
+	return durability_check(e->durability);
 }
 
 int tx_foreign(const char *function, int error)
@@ -37,8 +37,8 @@ int tx_foreign(const char *function, int error)
 
 int tx_check_join(const struct fur_thread *t, const char *function)
 {
-	if (htm_forked(t->htm))
-		return tx_refuse(t->htm);
+	if (engine_forked(t->engine))
+		return tx_refuse(t->engine);
 	if (t->owner != this_thread())
 		return tx_foreign(function, FUR_EINVAL);
 	if (this_thread()->open != t)
@@ -63,8 +63,8 @@ int tx_refuse_begin(const struct fur_thread *t, const char *function, const char
 
 int tx_not_mine(const struct fur_update *tx, const char *function)
 {
-	if (tx && htm_forked(tx->thread->htm))
-		return tx_refuse(tx->thread->htm);
+	if (tx && engine_forked(tx->thread->engine))
+		return tx_refuse(tx->thread->engine);
 	if (tx && tx->thread->owner != this_thread())
 		return tx_foreign(function, FUR_ENOTX);
 	return fur_fail(FUR_ENOTX, "%s without fur_begin_update", function);

@@ -71,7 +71,8 @@ struct htm_ops;
 typedef void after_update_function(struct fur_thread *t, uint64_t entries);
 enum { AFTER_UPDATE_MOST = 4 };
 
-struct htm {
+/* The transactions of one heap: what its threads share. */
+struct engine {
 	const struct htm_ops *ops;
 	struct durability *durability;
 	struct active_entry *active; /* [max_threads] */
@@ -92,7 +93,7 @@ struct htm {
 	struct fur_thread *threads; /* [max_threads] */
 	uint64_t long_readers, longest_reader_ns;
 	/* Bulk updates: whether one runs (bulk/job.h), and counts for fur_get_stats(). */
-	struct htm_bulk {
+	struct engine_bulk {
 		uint64_t running;
 		uint64_t commit_may_map; /* the commit may always map this many records */
 		uint64_t commits, records, again, by_operator;
@@ -155,7 +156,7 @@ struct fur_update {
 /* State that the steps of a commit pass on to later steps.  On POWER the window writes it while
  * suspended.  So it lies on lines that no transaction touches, because a suspended store to a line
  * of the transaction aborts the transaction (INV-W1). */
-struct htm_window {
+struct commit_window {
 	struct commit commit;
 	uint64_t *seqs; /* [max_threads] active[] as the isolation wait found it */
 	/* POWER: why the window could not be completed, or FUR_ABORT_CAUSES */
@@ -230,7 +231,7 @@ struct fresh_blocks {
 };
 
 struct fur_thread {
-	struct htm *htm;
+	struct engine *engine;
 	struct durability *durability;
 	/* this_thread() of the thread that has registered, or NULL */
 	const struct this_thread *owner;
@@ -244,7 +245,7 @@ struct fur_thread {
 	const char *name;
 	uint64_t entries_since_look; /* api/pages.c */
 	uint64_t counted;            /* transactions that it had ended at the last count: crowd.c */
-	struct htm_window window;
+	struct commit_window window;
 	struct software_body software;
 	struct fresh_blocks fresh;
 	struct policy policy;
@@ -289,16 +290,16 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 
 /* Note that two transactions have met: for the policy (in_place.c).  One of several threads that
  * meet at once writes; otherwise they would queue for the line. */
-static inline void lock_note_meeting(struct htm *h)
+static inline void lock_note_meeting(struct engine *e)
 {
-	uint64_t turn = arch_load(&h->lock.releases) + 1;
-	if (arch_load(&h->publications.meetings) != turn)
-		arch_store(&h->publications.meetings, turn);
+	uint64_t turn = arch_load(&e->lock.releases) + 1;
+	if (arch_load(&e->publications.meetings) != turn)
+		arch_store(&e->publications.meetings, turn);
 }
 
-static inline bool readers_are_out(const struct htm *h)
+static inline bool readers_are_out(const struct engine *e)
 {
-	return arch_load_acquire(&h->lock.shut) != 0;
+	return arch_load_acquire(&e->lock.shut) != 0;
 }
 
 /* --------------------------------------------------------------- statistics */
@@ -310,13 +311,13 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 }
 
 /* Is this process a child of fork(), with a copy of the heap (api/fork.c)? */
-static inline bool htm_forked(const struct htm *h)
+static inline bool engine_forked(const struct engine *e)
 {
-	return (int)arch_load(&h->durability->failed) == FUR_EFORK;
+	return (int)arch_load(&e->durability->failed) == FUR_EFORK;
 }
 
 /* Refuse a transaction on this heap, whose `failed` is set: sets the message, returns the error. */
-FUR_MUST_USE int tx_refuse(const struct htm *h);
+FUR_MUST_USE int tx_refuse(const struct engine *e);
 
 /* Refuse a registration that is another thread's, or that was given back: sets the message, returns
  * `error`. */
@@ -378,17 +379,17 @@ static inline void tx_leave_core(struct fur_thread *t)
 }
 
 /* Add a callback, to be called after those that are there.  Before a thread registers. */
-void after_update_add(struct htm *h, after_update_function *f);
+void after_update_add(struct engine *e, after_update_function *f);
 static inline void after_update_call(struct fur_thread *t, uint64_t entries)
 {
-	for (after_update_function *const *f = t->htm->after_update; *f; f++)
+	for (after_update_function *const *f = t->engine->after_update; *f; f++)
 		(*f)(t, entries);
 }
 
 /* The thread's update has ended without a commit.  Not in a child of fork(). */
 static inline void tx_report_rolled_back(struct fur_thread *t)
 {
-	if (t->htm->after_update[0] && !htm_forked(t->htm))
+	if (t->engine->after_update[0] && !engine_forked(t->engine))
 		after_update_call(t, 0);
 }
 
@@ -396,7 +397,7 @@ static inline void tx_report_rolled_back(struct fur_thread *t)
 enum { TICKET_INDEX_BITS = 16 };
 static inline fur_ticket ticket_of(const struct fur_thread *t, uint64_t number)
 {
-	return (fur_ticket){t->htm->ticket_source << TICKET_INDEX_BITS | t->index, number};
+	return (fur_ticket){t->engine->ticket_source << TICKET_INDEX_BITS | t->index, number};
 }
 
 /* Make the commit of the open update fail with `error`. */

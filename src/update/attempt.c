@@ -6,7 +6,7 @@
 
 void attempt_prepare(struct fur_thread *t, enum redo_kind kind)
 {
-	struct htm_window *w = &t->window;
+	struct commit_window *w = &t->window;
 	struct commit *c = &w->commit;
 	c->id++;
 	c->durts = 0;
@@ -18,7 +18,7 @@ void attempt_prepare(struct fur_thread *t, enum redo_kind kind)
 		t->noted.n = 0;
 	t->attempt_began = arch_ticks();
 	/* The time of aborted attempts counts towards the body of the attempt that commits. */
-	if (t->htm->phase_times) {
+	if (t->engine->phase_times) {
 		w->clock = (struct phase_clock){.last = t->began};
 		c->clock = &w->clock;
 	}

@@ -92,7 +92,7 @@ static int commit_finish(struct fur_thread *t)
 	if (c->clock)
 		for (int p = 0; p < FUR_PHASES; p++)
 			stat_add(&t->stats.phase_ticks[p], c->clock->ticks[p]);
-	if (unlikely(t->htm->after_update[0] != NULL))
+	if (unlikely(t->engine->after_update[0] != NULL))
 		after_update_call(t, entries + fresh_pages(t));
 	return error;
 }
@@ -101,7 +101,9 @@ static int commit_finish(struct fur_thread *t)
 static int commit_visible(struct fur_thread *t, bool empty)
 {
 	switch (t->update.mode) {
-	case TX_HARDWARE: (empty ? t->htm->ops->commit_empty : t->htm->ops->commit)(t); return 0;
+	case TX_HARDWARE:
+		(empty ? t->engine->ops->commit_empty : t->engine->ops->commit)(t);
+		return 0;
 	case TX_IN_PLACE:
 		if (unlikely(t->update.flags & TX_CHECKED)) {
 			blocks_show(t);

@@ -43,8 +43,8 @@ static uint64_t stamp_for(struct fur_update *tx)
 		return tx->flags & TX_STAMPS ? t->software.publication : 0;
 	/* A publication that stores nothing.  Its number lies above the snapshots of all bodies
 	 * that may still see the chunks in use: they were given back by an earlier one. */
-	uint64_t number = publication_begin(t->htm);
-	publication_end(t->htm);
+	uint64_t number = publication_begin(t->engine);
+	publication_end(t->engine);
 	return number;
 }
 

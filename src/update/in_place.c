@@ -32,7 +32,7 @@ enum {
 
 bool in_place_pays(struct fur_thread *t)
 {
-	uint64_t meetings = arch_load(&t->htm->publications.meetings);
+	uint64_t meetings = arch_load(&t->engine->publications.meetings);
 	if (meetings == t->policy.meetings)
 		return t->policy.alone >= ALONE_UPDATES;
 	t->policy.meetings = meetings;
@@ -47,9 +47,9 @@ void policy_learn(struct fur_thread *t, enum tx_mode mode)
 		p->overflows = 0;
 		return;
 	}
-	if (t->htm->ops)
+	if (t->engine->ops)
 		return;
-	if (arch_ticks() - t->attempt_began > t->htm->short_ticks)
+	if (arch_ticks() - t->attempt_began > t->engine->short_ticks)
 		p->alone = p->alone > LONG_COSTS ? p->alone - LONG_COSTS : 0;
 	else if (p->alone < ALONE_UPDATES)
 		p->alone++;
@@ -57,14 +57,14 @@ void policy_learn(struct fur_thread *t, enum tx_mode mode)
 
 int in_place_begin(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
-	turn_take(h);
-	bool bodies = readers_shut_out(h, t->index);
-	if (unlikely(htm_forked(h))) /* the user's reader_report has forked */
-		return tx_refuse(h);
+	struct engine *e = t->engine;
+	turn_take(e);
+	bool bodies = readers_shut_out(e, t->index);
+	if (unlikely(engine_forked(e))) /* the user's reader_report has forked */
+		return tx_refuse(e);
 	attempt_prepare(t, REDO_UNDO);
 	if (bodies) {
-		t->software.publication = publication_begin(h);
+		t->software.publication = publication_begin(e);
 		t->update.flags |= TX_STAMPS;
 	}
 	marks_look(&t->update);
@@ -151,21 +151,21 @@ void in_place_store(struct fur_update *tx, void *to, const void *from, uint64_t 
 void in_place_from_software(struct fur_update *tx)
 {
 	struct fur_thread *t = tx->thread;
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	if (tx->mode == TX_CONCURRENT) {
-		turn_take(h);
+		turn_take(e);
 		if (!software_extend(t)) {
-			turn_give(h);
+			turn_give(e);
 			body_defeat_and_jump(t);
 		}
 	}
-	bool bodies = readers_shut_out(h, t->index);
-	if (unlikely(htm_forked(h))) { /* the user's reader_report has forked (INV-K2) */
+	bool bodies = readers_shut_out(e, t->index);
+	if (unlikely(engine_forked(e))) { /* the user's reader_report has forked (INV-K2) */
 		tx_fail(tx, FUR_EFORK);
 		return;
 	}
 	if (bodies) {
-		t->software.publication = publication_begin(h);
+		t->software.publication = publication_begin(e);
 		tx->flags |= TX_STAMPS;
 		stamp_writes(t, t->software.publication);
 	}
@@ -189,11 +189,11 @@ void in_place_from_software(struct fur_update *tx)
 void in_place_leave(struct fur_thread *t)
 {
 	if (unlikely(t->update.flags & TX_STAMPS))
-		publication_end(t->htm);
-	readers_let_in(t->htm); /* A1:35 */
+		publication_end(t->engine);
+	readers_let_in(t->engine); /* A1:35 */
 	/* After in_place_from_software().  Until here hardware updates waited for us (INV-SW4). */
 	active_leave(active_of(t));
-	turn_give(t->htm);
+	turn_give(t->engine);
 }
 
 /* An update in place becomes visible when it lets readers in.  Before that it must collect D,

@@ -26,14 +26,14 @@ static struct fur_thread *thread_of(fur_ro *ro)
 /* Become active while readers are not shut out (INV-H3). */
 static void reader_enter(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	for (;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
-		if (likely(!readers_are_out(h)))
+		if (likely(!readers_are_out(e)))
 			break;
 		active_leave(mine);
-		reader_awaits_let_in(h, t->index);
+		reader_awaits_let_in(e, t->index);
 	}
 	active_clear_wait(mine);
 }
@@ -51,7 +51,7 @@ static int refuse_outermost(const struct fur_thread *t, fur_ro **ro, const char 
 static int begin_refused(const struct fur_thread *t, fur_ro **ro)
 {
 	*ro = NULL;
-	return tx_refuse(t->htm);
+	return tx_refuse(t->engine);
 }
 
 /* May the thread begin a transaction with these arguments, and without joining one? */
@@ -67,7 +67,7 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
 	*ro = &t->ro;
-	if (t->htm->phase_times)
+	if (t->engine->phase_times)
 		t->began = arch_ticks();
 	reader_enter(t);
 	this_thread()->open = t;
@@ -98,8 +98,8 @@ static int end_inner(fur_ro *ro)
 	if (!ro)
 		return fur_fail(FUR_ENOTX, "fur_end_ro: NULL is no transaction");
 	struct fur_thread *t = thread_of(ro);
-	if (htm_forked(t->htm))
-		return tx_refuse(t->htm);
+	if (engine_forked(t->engine))
+		return tx_refuse(t->engine);
 	if (t->owner != this_thread())
 		return tx_foreign("fur_end_ro", FUR_ENOTX);
 	if (ro->depth == 0)
@@ -132,7 +132,7 @@ static void reader_collect(struct fur_thread *t, struct dset *set)
 	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
 	const struct durability *d = t->durability;
 	struct quiet_scan *q = &t->quiet;
-	if (t->htm->ops || q->skip || arch_load(&d->limit) <= THREADS_FEW) {
+	if (t->engine->ops || q->skip || arch_load(&d->limit) <= THREADS_FEW) {
 		q->skip -= q->skip != 0;
 		nondurable_collect(d, t->index, set);
 		return;
@@ -158,7 +158,7 @@ static inline uint64_t reader_leave(struct fur_thread *t)
 	this_thread()->open = NULL;
 	t->ro.depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
-	if (likely(!t->htm->phase_times))
+	if (likely(!t->engine->phase_times))
 		return 0;
 	uint64_t now = arch_ticks();
 	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], now - t->began);
@@ -181,8 +181,8 @@ static __attribute__((noinline)) int end_with_ticket(fur_ro *ro, fur_ticket *tic
 	struct fur_thread *t = thread_of(ro);
 	reader_leave(t); /* and no more (INV-D7) */
 	/* fur_wait() reports a heap that has failed; but a child of fork() gets no ticket. */
-	if (unlikely(htm_forked(t->htm)))
-		return tx_refuse(t->htm);
+	if (unlikely(engine_forked(t->engine)))
+		return tx_refuse(t->engine);
 	*ticket = ticket_of(t, ++t->tickets);
 	return 0;
 }
@@ -210,13 +210,13 @@ FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 /* ----------------------------------------------------------------- tickets */
 
 /* The index that gave the ticket out.  NULL: no index of this heap did. */
-static const struct fur_thread *ticket_giver(const struct htm *h, fur_ticket ticket)
+static const struct fur_thread *ticket_giver(const struct engine *e, fur_ticket ticket)
 {
 	uint64_t index = ticket.source & ((UINT64_C(1) << TICKET_INDEX_BITS) - 1);
-	if (ticket.source >> TICKET_INDEX_BITS != h->ticket_source ||
-	        index >= arch_load(&h->durability->limit))
+	if (ticket.source >> TICKET_INDEX_BITS != e->ticket_source ||
+	        index >= arch_load(&e->durability->limit))
 		return NULL;
-	return &h->threads[index];
+	return &e->threads[index];
 }
 
 /* Collect D for all tickets that the thread holds, its own or others', and wait (INV-D7; plants:
@@ -231,7 +231,7 @@ static int wait_for_reads(struct fur_thread *t)
 	struct dset *set = &t->window.commit.dset;
 	/* The transactions of later tickets may read from updates that this scan has not found. */
 	uint64_t covered = t->tickets;
-	uint64_t began = t->htm->phase_times ? arch_ticks() : 0;
+	uint64_t began = t->engine->phase_times ? arch_ticks() : 0;
 	reader_collect(t, set);
 	nondurable_wait(t->durability, set);
 	if (began)
@@ -254,8 +254,8 @@ FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)
 {
 	if (unlikely(!t))
 		return fur_fail(FUR_EINVAL, "fur_wait: thread must not be NULL");
-	if (unlikely(htm_forked(t->htm)))
-		return tx_refuse(t->htm);
+	if (unlikely(engine_forked(t->engine)))
+		return tx_refuse(t->engine);
 	if (unlikely(t->owner != this_thread()))
 		return tx_foreign("fur_wait", FUR_EINVAL);
 	/* An open transaction uses the thread's set, and updates may be waiting for it. */
@@ -263,7 +263,7 @@ FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)
 		return fur_fail(FUR_ENESTED,
 		        "fur_wait was called while this thread has a transaction open: end that "
 		        "first");
-	const struct fur_thread *giver = ticket_giver(t->htm, ticket);
+	const struct fur_thread *giver = ticket_giver(t->engine, ticket);
 	if (unlikely(!giver))
 		return fur_fail(FUR_EINVAL,
 		        "fur_wait: the ticket is of another heap, or from before this one was "

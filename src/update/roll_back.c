@@ -57,7 +57,7 @@ int update_roll_back(struct fur_update *tx)
 	/* Hardware undoes all stores, also those to private memory, and forgets why.  So the body
 	 * runs again, in software, and rolls back there. */
 	if (tx->mode == TX_HARDWARE)
-		t->htm->ops->abort(FUR_ABORT_USER);
+		t->engine->ops->abort(FUR_ABORT_USER);
 	/* No transaction can have read the stores that we undo.  But we have read from others, and
 	 * are about to return, so we must wait for D. */
 	if (tx->mode == TX_IN_PLACE) {
@@ -94,7 +94,7 @@ int update_roll_back(struct fur_update *tx)
 		        heap_path(t->durability->file));
 	/* The log has no room because the heap has failed; tx_refuse()'s message tells the
 	 * cause. */
-	int failed = tx_refuse(t->htm);
+	int failed = tx_refuse(t->engine);
 	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
 

@@ -24,7 +24,7 @@ FUR_API uint64_t fur_update_room(const fur_update *tx, uint64_t *log_bytes)
 bool store_make_room(struct fur_update *tx)
 {
 	if (tx->mode == TX_HARDWARE)
-		tx->thread->htm->ops->abort(FUR_ABORT_FULL);
+		tx->thread->engine->ops->abort(FUR_ABORT_FULL);
 	int error = redo_make_room(tx->log, tx->thread->durability);
 	if (error)
 		tx_fail(tx, error);

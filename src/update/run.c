@@ -9,8 +9,8 @@
 /* The body has ended the update itself, or libfur has. */
 static int body_ended(const struct fur_thread *t)
 {
-	if (unlikely(htm_forked(t->htm))) /* the body has forked, and this is the child */
-		return tx_refuse(t->htm);
+	if (unlikely(engine_forked(t->engine))) /* the body has forked, and this is the child */
+		return tx_refuse(t->engine);
 	return t->software.defeated ? UPDATE_DEFEATED : t->update.error;
 }
 

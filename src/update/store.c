@@ -183,7 +183,7 @@ FUR_API void fur_promote(fur_update *tx, void *at)
 	}
 	/* Under opacity loads are tracked.  In place, the caller's own load has aborted a hardware
 	 * update that had stored to the location. */
-	if (tx->mode == TX_IN_PLACE || tx->thread->htm->isolation != FUR_SNAPSHOT || tx->error)
+	if (tx->mode == TX_IN_PLACE || tx->thread->engine->isolation != FUR_SNAPSHOT || tx->error)
 		return;
 	if (tx->body.software) {
 		/* INV-H4.  Software updates compare the words that they have loaded.  But a

@@ -36,9 +36,9 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 	case HTM_RETRY_SOON: htm_pause(action, history, began, t->index); return 0;
 	case HTM_WAIT_LOCK: return 0; /* begin_hardware() waits for the lock before every attempt */
 	case HTM_WAIT_READER:
-		active_wait_outside(t->htm, t->index, false);
+		active_wait_outside(t->engine, t->index, false);
 		/* The user's reader_report has forked. */
-		return unlikely(htm_forked(t->htm)) ? tx_refuse(t->htm) : 0;
+		return unlikely(engine_forked(t->engine)) ? tx_refuse(t->engine) : 0;
 	case HTM_MAKE_ROOM: return redo_make_room(t->update.log, t->durability);
 	case HTM_TAKE_LOCK: break;
 	}
@@ -49,9 +49,9 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 
 static void enter_if_crowded(struct fur_thread *t)
 {
-	if (likely(arch_load32(&t->htm->crowd.crowded) == 0) || t->policy.core_place)
+	if (likely(arch_load32(&t->engine->crowd.crowded) == 0) || t->policy.core_place)
 		return;
-	uint64_t started = t->htm->phase_times ? arch_ticks() : 0;
+	uint64_t started = t->engine->phase_times ? arch_ticks() : 0;
 	crowd_enter(t);
 	if (started) { /* the time is not the body's */
 		uint64_t waited = arch_ticks() - started;
@@ -69,7 +69,7 @@ static int fail_read_only(void)
 
 static void begin_serial(struct fur_thread *t)
 {
-	turn_take(t->htm);
+	turn_take(t->engine);
 	attempt_prepare(t, REDO_UNDO);
 	software_begin(t, TX_SERIAL);
 }
@@ -77,14 +77,14 @@ static void begin_serial(struct fur_thread *t)
 /* The machine has no hardware transactions, or this update should not use them. */
 static int begin_without_hardware(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	/* Only here, because a heap that is open read-only has no hardware transactions. */
-	if (unlikely(h->read_only))
+	if (unlikely(e->read_only))
 		return fail_read_only();
 	enter_if_crowded(t);
-	uint64_t started = h->phase_times ? arch_ticks() : 0;
+	uint64_t started = e->phase_times ? arch_ticks() : 0;
 	int error = 0;
-	if (!h->ops && in_place_pays(t)) {
+	if (!e->ops && in_place_pays(t)) {
 		error = in_place_begin(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
 		attempt_prepare(t, REDO_UNDO);
@@ -125,15 +125,15 @@ static bool skips_hardware(struct policy *p)
  * abort restores it. */
 static int begin_hardware(struct fur_thread *t)
 {
-	const struct htm_ops *ops = t->htm->ops;
+	const struct htm_ops *ops = t->engine->ops;
 	struct htm_history history = {0};
 	if (skips_hardware(&t->policy))
 		return begin_without_hardware(t);
 	for (;;) {
 		/* While readers are shut out, an attempt would only abort. */
-		if (!update_awaits_let_in(t->htm, t->index))
+		if (!update_awaits_let_in(t->engine, t->index))
 			break;
-		attempt_prepare(t, t->htm->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
+		attempt_prepare(t, t->engine->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
 		t->update.mode = TX_HARDWARE;
 		uint64_t status = ops->begin(t);
 		if (likely(status == HTM_STARTED)) {
@@ -142,7 +142,7 @@ static int begin_hardware(struct fur_thread *t)
 		}
 		t->update.mode = TX_NONE;
 		enum fur_abort_cause cause = ops->classify(status);
-		if (htm_is_conflict(cause) && readers_are_out(t->htm))
+		if (htm_is_conflict(cause) && readers_are_out(t->engine))
 			cause = FUR_ABORT_LOCK;
 		FUR_PROBE2(update__abort, t->index, cause);
 		if (cause != FUR_ABORT_USER) /* the rollback will count it, when it is final */
@@ -150,12 +150,12 @@ static int begin_hardware(struct fur_thread *t)
 		int error = ops->aborted(t);
 		if (error)
 			return error;
-		enum htm_action action = htm_decide(cause, &history, t->htm->retries);
+		enum htm_action action = htm_decide(cause, &history, t->engine->retries);
 		if (cause == FUR_ABORT_CAPACITY && action == HTM_TAKE_LOCK)
 			note_overflow(&t->policy);
 		/* A software body may be long, and in software this update need not wait for it. */
 		if (action == HTM_TAKE_LOCK ||
-		        (action == HTM_WAIT_READER && active_any_software(t->htm)))
+		        (action == HTM_WAIT_READER && active_any_software(t->engine)))
 			break;
 		if ((error = attempt_wait(t, action, &history, t->attempt_began))) {
 			/* The update alone fills the log.  We run it in software: there a store
@@ -193,7 +193,7 @@ static inline void begin_open(struct fur_thread *t, struct fur_update **update)
 {
 	struct fur_update *tx = &t->update;
 	FUR_PROBE1(update__begin, t->index);
-	if (t->htm->phase_times)
+	if (t->engine->phase_times)
 		t->began = arch_ticks();
 	tx->error = 0;
 	tx->bytes = durability_heap_bytes(t->durability);
@@ -206,17 +206,17 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 {
 	int error;
 	if (unlikely(arch_load(&t->durability->failed) != 0))
-		return begin_refused(&t->update, update, tx_refuse(t->htm));
+		return begin_refused(&t->update, update, tx_refuse(t->engine));
 	begin_open(t, update);
-	error = t->htm->ops ? begin_hardware(t) : begin_without_hardware(t);
+	error = t->engine->ops ? begin_hardware(t) : begin_without_hardware(t);
 	return unlikely(error != 0) ? begin_refused(&t->update, update, error) : 0;
 }
 
 static int open_serial(struct fur_thread *t, struct fur_update **update)
 {
 	if (unlikely(arch_load(&t->durability->failed) != 0))
-		return begin_refused(&t->update, update, tx_refuse(t->htm));
-	if (unlikely(t->htm->read_only))
+		return begin_refused(&t->update, update, tx_refuse(t->engine));
+	if (unlikely(t->engine->read_only))
 		return begin_refused(&t->update, update, fail_read_only());
 	t->software.repeatable = false;
 	t->window.commit.async = false;
@@ -242,7 +242,7 @@ int update_prepare_serial(struct fur_thread *t, struct fur_update **update)
 
 void update_begin_prepared(struct fur_thread *t)
 {
-	turn_take(t->htm);
+	turn_take(t->engine);
 	software_begin(t, TX_SERIAL);
 }
 

@@ -150,7 +150,7 @@ fur::Options options_of(Random &random)
 /* The callback that replays: ends the process when the last bulk update has committed, so that only
  * recovery can replay it. */
 const durability_ops *true_ops;
-htm *watched;
+engine *watched;
 uint64_t last_bulk;
 int end_after_last_bulk(durability *d)
 {
@@ -165,7 +165,7 @@ void end_with_bulk(fur_heap *heap, uint64_t updates)
 	true_ops = heap->durability.ops;
 	ops = {end_after_last_bulk};
 	last_bulk = 1 + updates / BULK_EVERY;
-	watched = &heap->htm;
+	watched = &heap->engine;
 	heap->durability.ops = &ops;
 }
 

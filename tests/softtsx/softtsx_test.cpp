@@ -316,9 +316,9 @@ TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
 {
 	fur::Heap heap = create_tsx();
 	int64_t *p = accounts(heap);
-	const htm &h = heap.get()->htm;
+	const engine &e = heap.get()->engine;
 	fur::Thread self(heap);
-	uint64_t turn = h.lock.releases, locked = heap.stats().lock_commits;
+	uint64_t turn = e.lock.releases, locked = heap.stats().lock_commits;
 	for (int64_t k = 1; k <= 3; k++) {
 		self.get()->policy.skip = 1;
 		uint64_t committed = softtsx::counters().committed;
@@ -340,10 +340,10 @@ TEST_P(SoftTsx, SoftwareUpdate_IsPublishedInHardware)
 		for (int a = 0; a < ACCOUNTS; a++)
 			EXPECT_EQ(p[a * 8], k);
 	}
-	EXPECT_EQ(h.lock.releases, turn) << "readers were shut out";
+	EXPECT_EQ(e.lock.releases, turn) << "readers were shut out";
 	EXPECT_EQ(heap.stats().lock_commits, locked);
 	EXPECT_EQ(heap.stats().serial_commits, 3u);
-	EXPECT_EQ(h.publications.now & 1, 0u);
+	EXPECT_EQ(e.publications.now & 1, 0u);
 }
 
 /* A hardware update cannot wait for a body that may last: it runs in software itself, and need not
@@ -422,7 +422,7 @@ TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
 	fur::Heap heap = create_tsx();
 	int64_t *p = accounts(heap);
 	fur::Thread self(heap);
-	uint64_t locked = heap.stats().lock_commits, turn = heap.get()->htm.lock.releases;
+	uint64_t locked = heap.stats().lock_commits, turn = heap.get()->engine.lock.releases;
 	self.get()->policy.skip = 1;
 	fur::update(self, fur::rerun, [&](fur_update *tx) {
 		EXPECT_EQ(tx->mode, TX_CONCURRENT);
@@ -432,7 +432,7 @@ TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
 	});
 	softtsx::always_abort(softtsx::NO_ABORT);
 	EXPECT_EQ(heap.stats().lock_commits, locked + 1);
-	EXPECT_EQ(heap.get()->htm.lock.releases, turn + 1);
+	EXPECT_EQ(heap.get()->engine.lock.releases, turn + 1);
 	for (int a = 0; a < ACCOUNTS; a++)
 		EXPECT_EQ(p[a * 8], 5);
 }
@@ -498,11 +498,11 @@ TEST_P(SoftTsx, Begin_WithTheLockHeld_Aborts)
 {
 	fur::Heap heap = create_tsx();
 	fur::Thread self(heap);
-	heap.get()->htm.lock.shut = 1;
+	heap.get()->engine.lock.shut = 1;
 	uint64_t status = GetParam()->begin(self);
 	if (status == HTM_STARTED)
 		GetParam()->commit_empty(self);
-	heap.get()->htm.lock.shut = 0;
+	heap.get()->engine.lock.shut = 0;
 	ASSERT_NE(status, HTM_STARTED) << "the lock's holder writes in place";
 	EXPECT_EQ(GetParam()->classify(status), FUR_ABORT_LOCK);
 }
@@ -654,7 +654,7 @@ protected:
 		cpu.tsx_off = !rtm && tsxldtrk;
 		return cpu;
 	}
-	htm machine;
+	engine machine;
 	char reason[160];
 };
 

@@ -21,8 +21,8 @@ namespace softtsx
  * changes known. */
 inline void use_tsx(fur_heap *heap, const htm_ops *ops)
 {
-	heap->htm.ops = ops;
-	heap->htm.kind = FUR_HTM_TSX;
+	heap->engine.ops = ops;
+	heap->engine.kind = FUR_HTM_TSX;
 	durability *d = &heap->durability;
 	uint32_t n = d->super->max_threads;
 	/* Every slot is used once, so that its memory is there to be told of. */

@@ -607,7 +607,7 @@ TEST_P(Bulk, AKillBeforeTheCommit_ChangesNothing_AndItsRoomIsFreed)
 /* The callback that replays, in a child: ends the child when the bulk update has committed, so that
  * only recovery can replay it. */
 const durability_ops *true_ops;
-htm *watched;
+engine *watched;
 int end_after_commit(durability *d)
 {
 	if (watched && arch_load(&watched->bulk.commits))
@@ -628,7 +628,7 @@ protected:
 			true_ops = heap.get()->durability.ops;
 			ops = {end_after_commit};
 			heap.get()->durability.ops = &ops;
-			watched = &heap.get()->htm;
+			watched = &heap.get()->engine;
 			Job job(bytes, {{at, bytes, count}}, [&](void *copy, uint64_t number) {
 				memset(copy, int(number % 50 + round), bytes);
 				return number % 7 != 0;

@@ -14,7 +14,7 @@ class Crowd : public Software
 protected:
 	Crowd() : Software(room_for_threads())
 	{
-		struct crowd &c = heap_.get()->htm.crowd;
+		struct crowd &c = heap_.get()->engine.crowd;
 		c.next_count = c.every = UINT64_MAX; /* not counted by itself */
 		c.crowded = 1;
 		c.places = 1;
@@ -27,7 +27,7 @@ protected:
 	}
 	const crowd_place &place() const
 	{
-		return heap_.get()->htm.crowd.place[0];
+		return heap_.get()->engine.crowd.place[0];
 	}
 	void expect_nobody_inside() const
 	{
@@ -92,7 +92,7 @@ TEST_F(Crowd, DefeatedUpdateStaysInside)
 
 TEST_F(Crowd, SecondUpdateWaits_UntilTheFirstEnds)
 {
-	struct crowd &c = heap_.get()->htm.crowd;
+	struct crowd &c = heap_.get()->engine.crowd;
 	fur_update *tx;
 	c.quantum = 0;
 	c.nap_ns = UINT64_C(3600) * 1000000000; /* only the call wakes the other thread */
@@ -143,7 +143,7 @@ TEST_F(Crowd, ReadOnlyTransactionsNeverWait)
 /* The count finds the crowd, and finds that it is gone. */
 TEST_F(Crowd, IsCounted)
 {
-	struct crowd &c = heap_.get()->htm.crowd;
+	struct crowd &c = heap_.get()->engine.crowd;
 	c.cores = 1;
 	c.crowded = 0;
 	auto one = [&](fur_thread *t) {
@@ -152,7 +152,7 @@ TEST_F(Crowd, IsCounted)
 	auto count = [&] {
 		c.next_count = 1;
 		c.every = 0;
-		crowd_count(&heap_.get()->htm);
+		crowd_count(&heap_.get()->engine);
 		return c.crowded;
 	};
 	count();
@@ -171,12 +171,12 @@ TEST_F(Crowd, IsCounted)
 /* A virtual machine was migrated: what was due at once now lies far ahead. */
 TEST_F(Crowd, ClockThatHasGoneBack_DelaysNothing)
 {
-	struct crowd &c = heap_.get()->htm.crowd;
+	struct crowd &c = heap_.get()->engine.crowd;
 	struct crowd_place &p = c.place[0];
 	const uint64_t far = arch_ticks() + (UINT64_C(1) << 60);
 	c.every = c.quantum = arch_ns_to_ticks(1000000);
 	c.next_count = far;
-	crowd_count(&heap_.get()->htm);
+	crowd_count(&heap_.get()->engine);
 	EXPECT_LT(c.next_count, far);
 	p.waiting = 1; /* a thread to call */
 	p.next_call = far;
@@ -185,7 +185,7 @@ TEST_F(Crowd, ClockThatHasGoneBack_DelaysNothing)
 	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), uint64_t(1)); });
 	EXPECT_EQ(p.calls, calls + 1);
 	p.waiting = 0;
-	heap_.get()->htm.publications.not_before = far;
+	heap_.get()->engine.publications.not_before = far;
 	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), uint64_t(2)); });
 	EXPECT_EQ(*word(0), 2u);
 }

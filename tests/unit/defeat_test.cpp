@@ -24,7 +24,7 @@ TEST_F(Software, SerialUpdate_IsUnseenUntilItsCommit_AndRunsOnce)
 		EXPECT_EQ(fur_load(tx, word(1)), k);
 		EXPECT_EQ(other_gets(word(0)) | other_gets(word(1)), 0u);
 	}
-	EXPECT_EQ(heap_.get()->htm.lock.shut, 0u);
+	EXPECT_EQ(heap_.get()->engine.lock.shut, 0u);
 	uint64_t serial = heap_.stats().serial_commits;
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
 	EXPECT_EQ(other_gets(word(0)) + other_gets(word(1)), 6u);
@@ -889,7 +889,7 @@ class InPlace : public Software
 protected:
 	InPlace()
 	{
-		heap_.get()->htm.short_ticks = UINT64_MAX; /* no update is long */
+		heap_.get()->engine.short_ticks = UINT64_MAX; /* no update is long */
 	}
 	/* Did the update run in place?  The mode is chosen as it is for users. */
 	bool one_update()
@@ -932,7 +932,7 @@ TEST_F(InPlace, AMeeting_EndsIt)
 {
 	for (bool reader : {true, false}) {
 		ASSERT_GE(until_in_place(), 0);
-		const uint64_t &meetings = heap_.get()->htm.publications.meetings;
+		const uint64_t &meetings = heap_.get()->engine.publications.meetings;
 		fur_update *tx;
 		ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 		EXPECT_EQ(tx->mode, TX_IN_PLACE);
@@ -959,11 +959,11 @@ TEST_F(InPlace, AMeeting_EndsIt)
 TEST_F(InPlace, ALongUpdate_EndsIt)
 {
 	ASSERT_GT(until_in_place(), 0);
-	heap_.get()->htm.short_ticks = 0; /* each is long */
+	heap_.get()->engine.short_ticks = 0; /* each is long */
 	EXPECT_TRUE(one_update());
 	for (int k = 0; k < 1000; k++)
 		EXPECT_FALSE(one_update());
-	heap_.get()->htm.short_ticks = UINT64_MAX;
+	heap_.get()->engine.short_ticks = UINT64_MAX;
 	EXPECT_GT(until_in_place(), 0);
 	expect_sound();
 }

@@ -366,114 +366,114 @@ TEST_F(Waits, UpdateThatNobodyWaitsFor_WhereNoneCanBeLate_NamesItsDependencies)
 	become_durable();
 }
 
-static void lock_acquire(htm *h, uint32_t me)
+static void lock_acquire(engine *e, uint32_t me)
 {
-	turn_take(h);
-	[[maybe_unused]] bool bodies = readers_shut_out(h, me);
+	turn_take(e);
+	[[maybe_unused]] bool bodies = readers_shut_out(e, me);
 }
 
-static void lock_release(htm *h)
+static void lock_release(engine *e)
 {
-	readers_let_in(h);
-	turn_give(h);
+	readers_let_in(e);
+	turn_give(e);
 }
 
 TEST_F(Waits, NextHolderOfTheLock_LetsAReaderInThatHasWaitedLong)
 {
-	htm &h = heap_.get()->htm;
-	if (h.ops)
+	engine &e = heap_.get()->engine;
+	if (e.ops)
 		GTEST_SKIP() << "updates run in hardware here; the lock path is the stress suite's";
 	/* A reader that found itself shut out many turns ago. */
 	for (int i = 0; i < 10; i++)
 		update();
-	h.active[OTHER].since = 1;
+	e.active[OTHER].since = 1;
 	__atomic_store_n(
-	        &h.active[OTHER].want, uint64_t(1) + h.lock.releases - 8, __ATOMIC_SEQ_CST);
+	        &e.active[OTHER].want, uint64_t(1) + e.lock.releases - 8, __ATOMIC_SEQ_CST);
 	Beside update_beside([this] { update(); });
 	a_while();
 	EXPECT_FALSE(update_beside.returned());
-	EXPECT_EQ(__atomic_load_n(&h.lock.shut, __ATOMIC_SEQ_CST), 0u)
+	EXPECT_EQ(__atomic_load_n(&e.lock.shut, __ATOMIC_SEQ_CST), 0u)
 	        << "so that the reader can become active";
-	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&e.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
 }
 
 TEST_F(Waits, NextHolderOfTheLock_DoesNotWaitForAHardwareUpdate)
 {
-	htm &h = heap_.get()->htm;
-	h.active[OTHER].since = 0;
-	h.lock.releases += 2 * UPDATE_RELEASES;
-	__atomic_store_n(&h.active[OTHER].want, uint64_t(1), __ATOMIC_SEQ_CST);
-	lock_acquire(&h, 0);
-	EXPECT_EQ(h.lock.shut, 1u) << "the holder's next act would abort that update";
-	lock_release(&h);
-	__atomic_store_n(&h.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
+	engine &e = heap_.get()->engine;
+	e.active[OTHER].since = 0;
+	e.lock.releases += 2 * UPDATE_RELEASES;
+	__atomic_store_n(&e.active[OTHER].want, uint64_t(1), __ATOMIC_SEQ_CST);
+	lock_acquire(&e, 0);
+	EXPECT_EQ(e.lock.shut, 1u) << "the holder's next act would abort that update";
+	lock_release(&e);
+	__atomic_store_n(&e.active[OTHER].want, uint64_t(0), __ATOMIC_SEQ_CST);
 }
 
 TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 {
-	htm &h = heap_.get()->htm;
-	lock_acquire(&h, 0);
+	engine &e = heap_.get()->engine;
+	lock_acquire(&e, 0);
 	std::atomic<int> free{-1};
-	std::thread update([&] { free = update_awaits_let_in(&h, OTHER); });
-	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
+	std::thread update([&] { free = update_awaits_let_in(&e, OTHER); });
+	while (__atomic_load_n(&e.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
 	/* UPDATE_RELEASES releases by others; it was not awake while `shut` was reset. */
-	__atomic_fetch_add(&h.lock.releases, uint64_t(UPDATE_RELEASES), __ATOMIC_SEQ_CST);
-	arch_futex_wake_all(arch_futex_of(&h.lock.releases));
+	__atomic_fetch_add(&e.lock.releases, uint64_t(UPDATE_RELEASES), __ATOMIC_SEQ_CST);
+	arch_futex_wake_all(arch_futex_of(&e.lock.releases));
 	update.join();
 	EXPECT_EQ(free, 0);
-	EXPECT_EQ(h.active[OTHER].want, 0u);
-	lock_release(&h);
+	EXPECT_EQ(e.active[OTHER].want, 0u);
+	lock_release(&e);
 }
 
 TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
 {
-	htm &h = heap_.get()->htm;
-	lock_acquire(&h, 0);
+	engine &e = heap_.get()->engine;
+	lock_acquire(&e, 0);
 	std::thread update([&] {
 		/* Either: it may look while `shut` is reset. */
-		[[maybe_unused]] bool free = update_awaits_let_in(&h, OTHER);
+		[[maybe_unused]] bool free = update_awaits_let_in(&e, OTHER);
 	});
-	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
+	while (__atomic_load_n(&e.lock.sleepers, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
 	a_while();
 	/* As if another update waited for the turn, always: then no release wakes the sleepers.  If
 	 * no holder does, either, this does not end. */
-	__atomic_fetch_add(&h.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&h.lock.sleepers, __ATOMIC_SEQ_CST)) {
-		lock_release(&h);
-		lock_acquire(&h, 0);
+	__atomic_fetch_add(&e.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&e.lock.sleepers, __ATOMIC_SEQ_CST)) {
+		lock_release(&e);
+		lock_acquire(&e, 0);
 	}
-	__atomic_fetch_sub(&h.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
-	lock_release(&h);
+	__atomic_fetch_sub(&e.lock.waiters, uint64_t(1), __ATOMIC_SEQ_CST);
+	lock_release(&e);
 	update.join();
 }
 
 TEST_F(Waits, Turn_OfAThreadThatHasWaitedLong_CannotBeTaken)
 {
-	htm &h = heap_.get()->htm;
+	engine &e = heap_.get()->engine;
 	/* A thread has reserved a turn, and is not running. */
-	h.lock.reserved++;
+	e.lock.reserved++;
 	std::atomic<bool> taken{false};
 	Beside other([&] {
-		lock_acquire(&h, OTHER);
+		lock_acquire(&e, OTHER);
 		taken = true;
-		lock_release(&h);
+		lock_release(&e);
 	});
 	a_while();
 	EXPECT_FALSE(taken);
 	/* The other thread has waited for long: it has reserved a turn of its own, and handed over
 	 * ours. */
-	while (__atomic_load_n(&h.lock.served, __ATOMIC_SEQ_CST) == 0)
+	while (__atomic_load_n(&e.lock.served, __ATOMIC_SEQ_CST) == 0)
 		std::this_thread::yield();
-	EXPECT_EQ(h.lock.served, 1u);
+	EXPECT_EQ(e.lock.served, 1u);
 	EXPECT_FALSE(taken) << "the turns are handed over in order";
-	lock_release(&h);
+	lock_release(&e);
 	while (!other.returned())
 		std::this_thread::yield();
 	EXPECT_TRUE(taken);
-	EXPECT_EQ(h.lock.served, h.lock.reserved);
-	EXPECT_EQ(h.lock.taken, 0u);
+	EXPECT_EQ(e.lock.served, e.lock.reserved);
+	EXPECT_EQ(e.lock.taken, 0u);
 }
 
 } // namespace

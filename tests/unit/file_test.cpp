@@ -592,7 +592,7 @@ TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
 	make();
 	{
 		fur::Heap h = open();
-		EXPECT_EQ(h.get()->htm.retries, 20u);
+		EXPECT_EQ(h.get()->engine.retries, 20u);
 		EXPECT_EQ(h.get()->durability.pm.latency_ticks, 0u);
 		EXPECT_EQ(h.get()->durability.pm.gap_ticks, 0u);
 		EXPECT_EQ(h.get()->durability.populate, h.info().htm != FUR_HTM_NONE);
@@ -600,7 +600,7 @@ TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
 	setenv("FUR_TUNE", "retries=3,pm-latency-ns=310,pm-gap-ns=90,no-populate", 1);
 	{
 		fur::Heap h = open();
-		EXPECT_EQ(h.get()->htm.retries, 3u);
+		EXPECT_EQ(h.get()->engine.retries, 3u);
 		EXPECT_EQ(h.get()->durability.pm.latency_ticks, arch_ns_to_ticks(310));
 		EXPECT_EQ(h.get()->durability.pm.gap_ticks, arch_ns_to_ticks(90));
 		EXPECT_FALSE(h.get()->durability.populate);

@@ -23,13 +23,13 @@ protected:
 		static uint64_t n;
 		fur::update(self_, [&](fur_update *tx) { fur_store(tx, &words_[7], ++n); });
 		fur_ro *ro = begin_ro();
-		EXPECT_NE(__atomic_load_n(&heap_.get()->htm.active[fur_thread_index(self_)].seq,
+		EXPECT_NE(__atomic_load_n(&heap_.get()->engine.active[fur_thread_index(self_)].seq,
 		                  __ATOMIC_RELAXED),
 		        0u)
 		        << "the read is not protected";
 		EXPECT_EQ(fur_load(ro, &words_[7]), n);
 		EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
-		EXPECT_EQ(heap_.get()->htm.lock.shut, 0u);
+		EXPECT_EQ(heap_.get()->engine.lock.shut, 0u);
 		EXPECT_EQ(this_thread()->open, nullptr);
 	}
 	static bool says(const char *text)

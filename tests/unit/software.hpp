@@ -90,7 +90,7 @@ inline fur::Options software_options()
 /* Make the thread's next update run in place, or not, whatever came before. */
 inline void prefer_in_place(fur_thread *t, bool in_place)
 {
-	t->policy.meetings = t->htm->publications.meetings;
+	t->policy.meetings = t->engine->publications.meetings;
 	t->policy.alone = in_place ? UINT32_MAX : 0;
 }
 
@@ -176,13 +176,13 @@ protected:
 	/* Both threads can update and read: no thread has kept the turn, or readers out. */
 	void expect_sound()
 	{
-		const htm &h = heap_.get()->htm;
-		EXPECT_EQ(h.lock.taken, 0u);
-		EXPECT_EQ(h.lock.shut, 0u);
-		EXPECT_EQ(h.publications.now & 1, 0u);
+		const engine &e = heap_.get()->engine;
+		EXPECT_EQ(e.lock.taken, 0u);
+		EXPECT_EQ(e.lock.shut, 0u);
+		EXPECT_EQ(e.publications.now & 1, 0u);
 		EXPECT_EQ(this_thread()->open, nullptr);
-		for (uint64_t i = 0; i < h.durability->limit; i++)
-			EXPECT_EQ(h.active[i].seq, 0u) << i;
+		for (uint64_t i = 0; i < e.durability->limit; i++)
+			EXPECT_EQ(e.active[i].seq, 0u) << i;
 		uint64_t *last = word(WORDS / 8 - 1), n = get(self_, last);
 		for (tx_mode mode : {TX_SERIAL, TX_CONCURRENT, TX_IN_PLACE}) {
 			update_in(mode, [&](fur_update *tx) { fur_store(tx, last, ++n); });

@@ -560,11 +560,11 @@ protected:
 	}
 	void expect_refused_and_free()
 	{
-		const htm &h = heap_.get()->htm;
-		EXPECT_EQ(h.lock.taken, 0u);
-		EXPECT_EQ(h.lock.shut, 0u);
-		for (uint64_t i = 0; i < h.durability->limit; i++)
-			EXPECT_EQ(h.active[i].seq, 0u) << i;
+		const engine &e = heap_.get()->engine;
+		EXPECT_EQ(e.lock.taken, 0u);
+		EXPECT_EQ(e.lock.shut, 0u);
+		for (uint64_t i = 0; i < e.durability->limit; i++)
+			EXPECT_EQ(e.active[i].seq, 0u) << i;
 		auto refused = [](fur_thread *t) {
 			fur_update *tx;
 			fur_ro *ro;
@@ -816,7 +816,7 @@ TEST_F(NoMemory, ForMoreStores_TheUpdateIsRolledBack)
 		EXPECT_EQ(*p, 0u);
 		fur::update(self, [&](fur_update *u) { fur_store(u, p, uint64_t(3)); });
 		EXPECT_EQ(*p, 3u);
-		EXPECT_EQ(heap.get()->htm.lock.taken, 0u);
+		EXPECT_EQ(heap.get()->engine.lock.taken, 0u);
 	});
 }
 #endif

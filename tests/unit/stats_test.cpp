@@ -221,7 +221,7 @@ TEST_F(Stats, Reader_AnUpdateInSoftwareIsNone)
 	fur::Thread t(heap_);
 	fur::update(t, [&](fur_update *) { EXPECT_EQ(heap_.stats().readers, 0u); });
 	fur::update(t, fur::rerun, [&](fur_update *) {
-		ASSERT_TRUE(active_any_software(&heap_.get()->htm)) << "it is in active[]";
+		ASSERT_TRUE(active_any_software(&heap_.get()->engine)) << "it is in active[]";
 		EXPECT_EQ(heap_.stats().readers, 0u);
 	});
 }

@@ -90,7 +90,7 @@ TEST_F(Ticket, End_DoesNotWait_AndWaitDoes)
 		entry.id = 0;
 	}
 	EXPECT_EQ(this_thread()->open, nullptr);
-	EXPECT_EQ(heap_.get()->htm.active[fur_thread_index(self_)].seq, 0u);
+	EXPECT_EQ(heap_.get()->engine.active[fur_thread_index(self_)].seq, 0u);
 	EXPECT_TRUE(waits(self_, ticket));
 }
 
@@ -154,7 +154,7 @@ TEST_F(Ticket, Nested_IsCoveredAfterTheOutermostHasEnded)
 	fur_ticket inner, outer;
 	fur_ro *ro = begin_ro(), *joined = join_ro();
 	EXPECT_EQ(fur_end_ro(joined, &inner), 0);
-	EXPECT_NE(heap_.get()->htm.active[fur_thread_index(self_)].seq, 0u) << "still active";
+	EXPECT_NE(heap_.get()->engine.active[fur_thread_index(self_)].seq, 0u) << "still active";
 	EXPECT_EQ(fur_wait(self_, inner), FUR_ENESTED);
 	EXPECT_EQ(fur_end_ro(ro, &outer), 0);
 	EXPECT_TRUE(waits(self_, inner));

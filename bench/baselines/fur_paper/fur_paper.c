@@ -33,7 +33,7 @@ static uint64_t get_time(void)
 /* For the phases: 0 where they are not measured. */
 static uint64_t now(const struct fur_thread *t)
 {
-	return t->htm->phase_times ? arch_ticks() : 0;
+	return t->engine->phase_times ? arch_ticks() : 0;
 }
 
 /* 45 to 49.  `durts`: of the update that waits, 0 for a read-only transaction. */
@@ -72,14 +72,14 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 		return fur_fail(FUR_ENESTED, "this variant does not nest");
 	t->began = now(t);
 	for (;;) {
-		t->seq = get_time();                                     /* 15 */
-		arch_store_fence(&t->htm->active[t->index].seq, t->seq); /* 16, 18 */
-		if (!readers_are_out(t->htm))
+		t->seq = get_time();                                        /* 15 */
+		arch_store_fence(&t->engine->active[t->index].seq, t->seq); /* 16, 18 */
+		if (!readers_are_out(t->engine))
 			break;
-		arch_store_release(&t->htm->active[t->index].seq, 0);
-		reader_awaits_let_in(t->htm, t->index);
+		arch_store_release(&t->engine->active[t->index].seq, 0);
+		reader_awaits_let_in(t->engine, t->index);
 	}
-	arch_store_release(&t->htm->active[t->index].want, 0);
+	arch_store_release(&t->engine->active[t->index].want, 0);
 	this_thread()->open = t;
 	t->ro.depth = 1;
 	return 0;
@@ -96,7 +96,7 @@ FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 	if (!ro || ro->depth != 1)
 		return fur_fail(FUR_ENOTX, "fur_end_ro without fur_begin_ro");
 	struct fur_thread *t = thread_of(ro);
-	arch_store_release(&t->htm->active[t->index].seq, 0); /* 24 */
+	arch_store_release(&t->engine->active[t->index].seq, 0); /* 24 */
 	this_thread()->open = NULL;
 	ro->depth = 0;
 	stat_add(&t->stats.ro_commits, 1);
@@ -120,15 +120,15 @@ enum { WINDOW_LOOKS = 100000 };
 
 static uint64_t paper_begin(struct fur_thread *t)
 {
-	struct htm *h = t->htm;
+	struct engine *e = t->engine;
 	t->seq = get_time();                                /* 5 */
 	t->window.commit.durts = 0;                         /* 7 */
-	arch_store_fence(&h->active[t->index].seq, t->seq); /* 6, 9 */
-	if (readers_are_out(h))
+	arch_store_fence(&e->active[t->index].seq, t->seq); /* 6, 9 */
+	if (readers_are_out(e))
 		return POWER_STATUS(FUR_ABORT_LOCK);
-	if (!power_tbegin(h->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
+	if (!power_tbegin(e->isolation == FUR_SNAPSHOT)) /* 10 to 13 */
 		return texasr();
-	if (h->isolation == FUR_OPACITY && readers_are_out(h))
+	if (e->isolation == FUR_OPACITY && readers_are_out(e))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }
@@ -143,14 +143,14 @@ static uint64_t paper_begin_publication(struct fur_thread *t)
 static void paper_leave(void *thread)
 {
 	struct fur_thread *t = thread;
-	arch_store_release(&t->htm->active[t->index].seq, 0);
+	arch_store_release(&t->engine->active[t->index].seq, 0);
 }
 
 static void paper_commit_window(void *thread)
 {
 	struct fur_thread *t = thread;
 	struct durability *d = t->durability;
-	struct htm_window *w = &t->window;
+	struct commit_window *w = &t->window;
 	struct commit *c = &w->commit;
 	struct redo_log *log = t->update.log;
 	uint64_t start = arch_load(&log->open_at), end;
@@ -169,7 +169,7 @@ static void paper_commit_window(void *thread)
 		return;
 	}
 	phase_mark(c, FUR_PHASE_LOG);
-	if (!active_wait_inside(t->htm, w, WINDOW_LOOKS)) { /* 32 */
+	if (!active_wait_inside(t->engine, w, WINDOW_LOOKS)) { /* 32 */
 		w->refused = FUR_ABORT_READER;
 		return;
 	}

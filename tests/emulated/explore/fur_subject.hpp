@@ -55,10 +55,10 @@ public:
 		fur_options f = options(o, htm);
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
-		heap_->htm.retries = retries;
+		heap_->engine.retries = retries;
 		/* Few records as there are, let bulk updates pass over them again and again. */
 		if (run.seed % 2)
-			heap_->htm.bulk.commit_may_map = 0;
+			heap_->engine.bulk.commit_may_map = 0;
 	}
 	~Fur()
 	{
@@ -142,11 +142,11 @@ public:
 			leaving_ = random >> 1 & 1;
 			if ((random >> 8) % 100 >= run.aside_percent)
 				return;
-			if (self_->htm->ops) {
+			if (self_->engine->ops) {
 				self_->policy.skip = 1;
 			} else {
 				self_->policy.alone = UINT32_MAX;
-				self_->policy.meetings = self_->htm->publications.meetings;
+				self_->policy.meetings = self_->engine->publications.meetings;
 			}
 		}
 		template <class Reads>
@@ -384,7 +384,7 @@ struct Facts<fur_update> {
 	}
 	static bool promotes(const fur_update *tx)
 	{
-		return tx->mode != TX_IN_PLACE && tx->thread->htm->isolation == FUR_SNAPSHOT;
+		return tx->mode != TX_IN_PLACE && tx->thread->engine->isolation == FUR_SNAPSHOT;
 	}
 };
 

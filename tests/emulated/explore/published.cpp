@@ -14,8 +14,8 @@
 extern "C" {
 void __real_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
-void __real_readers_let_in(htm *h);
-void __wrap_readers_let_in(htm *h);
+void __real_readers_let_in(engine *e);
+void __wrap_readers_let_in(engine *e);
 }
 
 /* Is it the record of the bulk update that runs?  No other update of its thread publishes between
@@ -40,9 +40,9 @@ void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap,
 }
 
 /* The thread that lets readers in may have published for others, and others beside it. */
-void __wrap_readers_let_in(htm *h)
+void __wrap_readers_let_in(engine *e)
 {
 	if (emu_thread() >= 0)
 		oracle::batch_over();
-	__real_readers_let_in(h);
+	__real_readers_let_in(e);
 }
