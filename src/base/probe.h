@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * probe.h - static probes (USDT) of the provider `fur`, for bpftrace, perf and SystemTap.
- * docs/tools.md lists them; tests/unit/probes_test.py compares the list with the library.
+ * docs/tools.md lists them; tests/unit/library/probes_test.py compares the list with the library.
  *
  * A probe is a nop, and a note in the library that tells where it is and where its arguments are.
  * A tool that enables it puts a trap in place of the nop, and a trap aborts a hardware transaction.

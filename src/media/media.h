@@ -5,9 +5,9 @@
  *
  *      superblock | control | marker ring | redo log of thread 0, 1, ... | heap | trailer
  *
- * All numbers are little-endian.  The assertions here and tests/unit/media_test.cpp freeze all
- * sizes and offsets.  Version 1 has no record heads and no trailer; libfur opens such a file and
- * keeps it at version 1.
+ * All numbers are little-endian.  The assertions here and tests/unit/media/media_test.cpp freeze
+ * all sizes and offsets.  Version 1 has no record heads and no trailer; libfur opens such a file
+ * and keeps it at version 1.
  *
  * A heap that grows has holes in its file: behind the blocks that the heap has now, up to the
  * largest size, and for the logs that no thread has used yet.  So all regions stay in their places,

@@ -6,7 +6,7 @@
  *
  *     FUR_REPLAYER=PATH [FUR_TEST_SEED=N] copies-test
  */
-#include "../unit/scanned.hpp"
+#include "../unit/api/scanned.hpp"
 
 #include <csignal>
 #include <random>

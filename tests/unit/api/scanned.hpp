@@ -6,7 +6,7 @@
 #ifndef SCANNED_HPP
 #define SCANNED_HPP
 
-#include "fixture.hpp"
+#include "../fixture.hpp"
 
 #include <algorithm>
 #include <atomic>

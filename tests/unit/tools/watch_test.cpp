@@ -3,7 +3,7 @@
  * watch_test.cpp - HeapWatch, with which fur-stat looks at a heap from outside: it counts exactly,
  * and a heap that is closed, lost, recovered or made anew does not confuse it.
  */
-#include "../../tools/heap_watch.hpp"
+#include "../../../tools/heap_watch.hpp"
 #include "fixture.hpp"
 
 #include <algorithm>

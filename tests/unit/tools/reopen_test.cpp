@@ -3,7 +3,7 @@
  * reopen_test.cpp - a heap opened a hundred times, and closed, left open or killed, leaks nothing:
  * no registration of a thread, no part of log, ring or heap, nothing of the process.
  */
-#include "../../tools/heap_check.hpp"
+#include "../../../tools/heap_check.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 

@@ -3,8 +3,8 @@
  * support_test.cpp - the command line and the JSON values of tools, benchmarks and tests
  * (tools/common).
  */
-#include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
+#include "../../../tools/common/command_line.hpp"
+#include "../../../tools/common/json.hpp"
 
 #include <climits>
 #include <cmath>

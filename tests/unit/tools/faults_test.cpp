@@ -4,7 +4,7 @@
  * cut short, before and while they are mapped.  A file that opens again has the result of its
  * updates; any other is refused and unchanged; fur-check tells which, and mends one byte.
  */
-#include "../../tools/heap_check.hpp"
+#include "../../../tools/heap_check.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 #include "version_1.hpp"
