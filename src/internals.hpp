@@ -18,6 +18,7 @@ extern "C" {
 #include "api/attach.h"
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/remedy.h"
 #include "base/struct.h"
 #include "base/system.h"

@@ -13,6 +13,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/memory.h"
 #include "base/remedy.h"
 #include "base/thread.h"
@@ -47,24 +48,13 @@ static void *grower_main(void *argument)
 	struct fur_heap *heap = argument;
 	struct grower *g = &heap->grower;
 	for (;;) {
-		/* Acquire: orders the load of `calls` before those of `stopping` and `called`.  So
-		 * a call that comes after our look changes `calls`, and we do not sleep. */
-		uint32_t calls = arch_load32_acquire(&g->calls);
+		event_await(&g->calls,
+		        arch_load32_acquire(&g->called) || arch_load32_acquire(&g->stopping));
 		if (arch_load32_acquire(&g->stopping))
 			return NULL;
-		if (!arch_load32_acquire(&g->called)) {
-			arch_futex_wait_shared(&g->calls, calls, 0);
-			continue;
-		}
 		if (!runs_short(heap) || !grow_ahead(heap))
 			arch_store32_release(&g->called, 0);
 	}
-}
-
-static void grower_call(struct grower *g)
-{
-	arch_fetch_add32(&g->calls, 1);
-	arch_futex_wake_all_shared(&g->calls);
 }
 
 /* Called between this thread's transactions. */
@@ -75,7 +65,7 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 	        arch_load32(&g->called))
 		return;
 	arch_store32_release(&g->called, 1);
-	grower_call(g);
+	event_wake_all(&g->calls);
 }
 
 int grower_start(struct fur_heap *heap)
@@ -97,7 +87,7 @@ void grower_end(struct fur_heap *heap)
 	if (!g->runs)
 		return;
 	arch_store32_release(&g->stopping, 1);
-	grower_call(g);
+	event_wake_all(&g->calls);
 	pthread_join(g->thread, NULL);
 	g->runs = false;
 }

@@ -35,7 +35,7 @@ struct event_log {
 struct grower {
 	pthread_t thread;
 	bool runs;
-	/* Its futex: counts calls.  Another line than anything that updates write to. */
+	/* Event: `called` or `stopping`.  Another line than anything that updates write to. */
 	uint32_t calls ARCH_PADDED;
 	uint32_t called; /* 1: it has been called, and is not done */
 	uint32_t stopping;

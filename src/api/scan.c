@@ -12,6 +12,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/remedy.h"
 #include "base/system.h"
 #include "replay/backup.h"
@@ -31,8 +32,9 @@
 /* What the child reports.  In memory that both processes share; the parent reads it when the child
  * has ended. */
 struct report {
-	uint32_t stage; /* a futex: enum stage */
-	bool ended;     /* the child has come to its end: the rest means something */
+	uint32_t stage;  /* enum stage */
+	uint32_t staged; /* shared event: `stage` */
+	bool ended;      /* the child has come to its end: the rest means something */
 	int error, result;
 	char message[512];
 };
@@ -64,7 +66,17 @@ static void set_stage(struct report *report, enum stage stage)
 {
 	/* Release: orders what this process has written before the stage that tells of it. */
 	arch_store32_release(&report->stage, stage);
-	arch_futex_wake_all_shared(&report->stage);
+	event_wake_all_shared(&report->staged);
+}
+
+/* Is this still the stage?  If so, sleep until it changes, for `ns` at most; 0: without limit. */
+static bool stage_lasts(struct report *report, enum stage stage, uint64_t ns)
+{
+	const uint32_t ticket = event_prepare_shared(&report->staged);
+	if (arch_load32_acquire(&report->stage) != stage) /* INV-EV1 */
+		return false;
+	event_wait_shared(&report->staged, ticket, ns);
+	return true;
 }
 
 /* Take the memory, and wait until it is filled. */
@@ -80,8 +92,8 @@ static void take_memory(struct scan *scan)
 	set_stage(report, HAS_MEMORY);
 	if (report->error)
 		_exit(0);
-	while (arch_load32_acquire(&report->stage) == HAS_MEMORY)
-		arch_futex_wait_shared(&report->stage, HAS_MEMORY, 0);
+	while (stage_lasts(report, HAS_MEMORY, 0))
+		continue;
 	if (arch_load32_acquire(&report->stage) == GIVEN_UP)
 		_exit(0);
 }
@@ -146,8 +158,7 @@ static int wait_for_child(pid_t child, const struct report *report, int *result)
 static bool child_has_memory(pid_t child, struct report *report, int *status)
 {
 	enum { LOOK_NS = 20000000 };
-	while (arch_load32_acquire(&report->stage) == TAKES_MEMORY) {
-		arch_futex_wait_shared(&report->stage, TAKES_MEMORY, LOOK_NS);
+	while (stage_lasts(report, TAKES_MEMORY, LOOK_NS)) {
 		/* As in wait_for_child(). */
 		const pid_t ended = waitpid(child, status, WNOHANG);
 		if (ended == child || (ended < 0 && errno == ECHILD))

@@ -186,6 +186,13 @@ static inline uint32_t arch_fetch_add32(uint32_t *p, uint32_t value)
 	return was;
 }
 
+static inline uint32_t arch_fetch_or32(uint32_t *p, uint32_t bits)
+{
+	uint32_t was = __atomic_fetch_or(p, bits, __ATOMIC_SEQ_CST);
+	arch_fence_after_rmw();
+	return was;
+}
+
 static inline bool arch_cas32(uint32_t *p, uint32_t expected, uint32_t desired)
 {
 	bool done = __atomic_compare_exchange_n(

@@ -3,6 +3,7 @@
  * async.c - the flush that makes late updates durable (async.h).
  */
 #include "durability/async.h"
+#include "base/event.h"
 #include "durability/nondurable.h"
 
 #include <stdlib.h>
@@ -120,12 +121,8 @@ static int flush(struct durability *d)
 static void flush_over(struct durability *d)
 {
 	pthread_mutex_unlock(&d->async.flushing);
-	/* Ordered: after the unlock.  A thread that finds the mutex locked has read `flushes`
-	 * before; if it sleeps now, it finds another number, or we wake it. */
-	arch_fetch_add32(&d->async.flushes, 1);
-	if (arch_load32_ordered(&d->async.sleepers))
-		arch_futex_wake_all(&d->async.flushes);
-	/* Ordered, after the unlock: see other_process_replays(). */
+	event_wake_all(&d->async.flushed);
+	/* Ordered, after the unlock (the wake is a full fence): see other_process_replays(). */
 	if (arch_load32_ordered(&d->async.awaited))
 		control_call(d->control);
 }
@@ -139,31 +136,29 @@ int async_try_flush(struct durability *d)
 	return error;
 }
 
-/* Another thread flushes: sleep until it has ended. */
-static void sleep_until_flushed(struct durability *d, uint32_t flushes)
+/* Become the thread that flushes.  False: another one was, and its flush has ended. */
+static bool take_flush(struct durability *d)
 {
-	arch_fetch_add32(&d->async.sleepers, 1);
-	/* Ordered: we say that we sleep before we look; flush_over() changes the number before it
-	 * looks for sleepers. */
-	if (arch_load32_ordered(&d->async.flushes) == flushes)
-		arch_futex_wait(&d->async.flushes, flushes);
-	arch_fetch_add32(&d->async.sleepers, (uint32_t)-1);
+	if (!pthread_mutex_trylock(&d->async.flushing))
+		return true;
+	const uint32_t ticket = event_prepare(&d->async.flushed);
+	if (!pthread_mutex_trylock(&d->async.flushing)) /* INV-EV1 */
+		return true;
+	event_wait(&d->async.flushed, ticket, 0);
+	return false;
 }
 
 int async_wait(struct durability *d, uint64_t durts)
 {
 	struct arch_backoff backoff = durability_backoff(d);
 	for (;;) {
-		uint32_t flushes = arch_load32_acquire(&d->async.flushes);
 		if (async_durable(d) >= durts)
 			return 0;
 		int error = durability_check(d);
 		if (error)
 			return error;
-		if (pthread_mutex_trylock(&d->async.flushing)) {
-			sleep_until_flushed(d, flushes);
+		if (!take_flush(d))
 			continue;
-		}
 		/* Another thread may have flushed for us. */
 		if (async_durable(d) < durts)
 			error = flush(d);

@@ -2,6 +2,7 @@
  *
  * async_threads.c - the threads that flush late updates, and replay before the ring is full.
  */
+#include "base/event.h"
 #include "base/probe.h"
 #include "base/thread.h"
 #include "durability/async.h"
@@ -18,10 +19,7 @@ void async_note(struct durability *d, uint64_t durts)
 	do
 		newest = arch_load(&d->async.newest);
 	while (newest <= durts && !arch_cas(&d->async.newest, newest, durts + 1));
-	/* Ordered: `newest` before our look at `idle`; the thread says that it is idle before it
-	 * looks at `newest`.  So it sees our update, or we wake it. */
-	if (unlikely(arch_load32_ordered(&d->async.idle)) && arch_cas32(&d->async.idle, 1, 0))
-		arch_futex_wake_one(&d->async.idle);
+	event_wake_all(&d->async.late);
 	note_filled(d, durts);
 }
 
@@ -41,25 +39,25 @@ void async_stop(struct durability *d)
 	(void)d;
 }
 #else
-/* Sleep until an update is late. */
-static void wait_for_work(struct durability *d)
+static bool stops(const struct durability *d)
 {
-	arch_store32_ordered(&d->async.idle, 1);
-	/* Ordered, as in async_note(). */
-	if (!arch_load32_ordered(&d->async.stop) && !async_pending(d))
-		arch_futex_wait(&d->async.idle, 1);
-	arch_store32(&d->async.idle, 0);
+	return arch_load32_acquire(&d->async.stop);
+}
+
+/* Sleep for the period between two flushes, unless the threads end. */
+static void rest(struct durability *d)
+{
+	const uint32_t ticket = event_prepare(&d->async.stopped);
+	if (!stops(d))
+		event_wait(&d->async.stopped, ticket, d->async.period_ns);
 }
 
 static void *flush_again_and_again(void *arg)
 {
 	struct durability *d = arg;
-	while (!arch_load32_acquire(&d->async.stop)) {
-		if (!async_pending(d)) {
-			wait_for_work(d);
-			continue;
-		}
-		arch_futex_wait_for(&d->async.stop, 0, d->async.period_ns);
+	while (!stops(d)) {
+		event_await(&d->async.late, stops(d) || async_pending(d));
+		rest(d);
 		if (async_try_flush(d))
 			break; /* the heap has failed; the threads that commit report it */
 	}
@@ -78,31 +76,23 @@ static void note_filled(struct durability *d, uint64_t durts)
 {
 	if (likely(durts % (d->super->ring_slots / NOTE_PART) != 0))
 		return;
-	/* A full fence: orders the draw of this durTS before `filled`.  It pairs with the acquire
-	 * in replay_again_and_again().  Without it the thread could see the new `filled`, find the
-	 * ring less full than it is, and sleep. */
-	arch_fetch_add32(&d->async.filled, 1);
-	arch_futex_wake_one(&d->async.filled);
+	event_wake_all(&d->async.filled);
+}
+
+static bool fills(const struct durability *d)
+{
+	return ring_next(d) - ring_tail(d) >= d->super->ring_slots / REPLAY_PART;
 }
 
 static void *replay_again_and_again(void *arg)
 {
 	struct durability *d = arg;
-	struct arch_backoff backoff = {0};
-	for (;;) {
-		/* Acquire: `filled` before `stop`, and before we look how full the ring is.  An
-		 * update draws its durTS before it changes `filled`, and async_stop() sets `stop`
-		 * before.  So if we miss either, `filled` changes after this load, and we do not
-		 * sleep. */
-		uint32_t filled = arch_load32_acquire(&d->async.filled);
-		if (arch_load32_acquire(&d->async.stop))
-			break;
-		if (ring_next(d) - ring_tail(d) < d->super->ring_slots / REPLAY_PART) {
-			arch_futex_wait(&d->async.filled, filled);
-			backoff = (struct arch_backoff){0};
-		} else if (durability_replay(d, &backoff)) {
-			break; /* the heap has failed; the threads that commit report it */
-		}
+	while (!stops(d)) {
+		struct arch_backoff backoff = {0};
+		event_await(&d->async.filled, stops(d) || fills(d));
+		while (fills(d) && !stops(d))
+			if (durability_replay(d, &backoff))
+				return NULL; /* the heap has failed: as above */
 	}
 	return NULL;
 }
@@ -119,16 +109,11 @@ void async_stop(struct durability *d)
 {
 	if (arch_load32_acquire(&d->async.state) != ASYNC_READY || d->async.stop)
 		return;
-	arch_store32_ordered(&d->async.stop, 1);
-	arch_futex_wake_all(&d->async.stop);
-	/* As in async_note(). */
-	arch_store32_ordered(&d->async.idle, 0);
-	arch_futex_wake_all(&d->async.idle);
-	/* A full fence: `stop` before `filled`, for the acquire in replay_again_and_again().
-	 * Otherwise that thread could see the new `filled` and the old `stop`, and sleep for
-	 * ever. */
-	arch_fetch_add32(&d->async.filled, 1);
-	arch_futex_wake_all(&d->async.filled);
+	/* Release: the threads come after what the caller has done. */
+	arch_store32_release(&d->async.stop, 1);
+	event_wake_all(&d->async.stopped);
+	event_wake_all(&d->async.late);
+	event_wake_all(&d->async.filled);
 	pthread_join(d->async.thread, NULL);
 	if (d->async.replays)
 		pthread_join(d->async.replayer, NULL);

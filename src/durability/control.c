@@ -3,6 +3,7 @@
  * control.c - the right to replay, and the calls between a working process and a replayer.
  */
 #include "base/error.h"
+#include "base/event.h"
 #include "durability/ring.h"
 
 #include <errno.h>
@@ -114,15 +115,15 @@ int control_take_unless(struct durability *d, const uint32_t *stopping)
 	enum { AT_MOST_NS = 10000000 };
 	struct control *c = d->control;
 	while (!arch_load32_acquire(stopping)) {
-		uint32_t moved = arch_load32_acquire(&c->moved);
+		const uint32_t moved = event_prepare_shared(&c->moved);
 		int error = heap_lock_wait_once(d->pm.fd, HEAP_LOCK_REPLAY);
 		if (error == 0) {
 			error = right_yield(d);
 			if (error != FUR_EBUSY)
 				return error ? error : right_taken(d);
 			/* A read lock has just been released, and the worker is replaying by its
-			 * claim.  It increments `moved` when it has finished. */
-			arch_futex_wait_shared(&c->moved, moved, AT_MOST_NS);
+			 * claim.  It wakes us when it has finished. */
+			event_wait_shared(&c->moved, moved, AT_MOST_NS);
 		} else if (errno != EINTR) {
 			return heap_lock_failed(errno);
 		}
@@ -146,7 +147,7 @@ void control_reset(struct durability *d)
 {
 	FUR_ASSERT(!d->replays_for_worker);
 	struct control *c = d->control;
-	/* Leave the rest: wake_at and replayer_pid belong to the replayer, and the futexes only
+	/* Leave the rest: wake_at and replayer_pid belong to the replayer, and the events only
 	 * count. */
 	c->replays = c->replayed_updates = c->replayed_entries = 0;
 	c->preload.known = 0;
@@ -158,8 +159,7 @@ void control_reset(struct durability *d)
 void control_opened(struct durability *d)
 {
 	d->control->worker_pid = (uint64_t)getpid();
-	arch_fetch_add32(&d->control->opened, 1);
-	arch_futex_wake_all_shared(&d->control->opened);
+	event_wake_all_shared(&d->control->opened);
 }
 
 void control_wake(struct durability *d, uint32_t me, uint64_t durts)
@@ -203,14 +203,12 @@ bool control_wait_for_replayer(struct durability *d)
 	struct control *c = d->control;
 	uint64_t now = arch_now_ns();
 	const uint64_t until = now + AT_MOST_NS;
-	uint32_t moved = arch_load32_acquire(&c->moved);
-	if (control_refresh(d))
+	const uint32_t moved = event_prepare_shared(&c->moved);
+	if (control_refresh(d)) /* INV-EV1 */
 		return true;
 	control_call(c);
-	/* We read `moved` before the tail.  So if a replay came in between, this returns at
-	 * once. */
-	for (; now < until && arch_load32_acquire(&c->moved) == moved; now = arch_now_ns())
-		arch_futex_wait_shared(&c->moved, moved, until - now); /* a signal ends it */
+	for (; now < until && event_prepare_shared(&c->moved) == moved; now = arch_now_ns())
+		event_wait_shared(&c->moved, moved, until - now); /* a signal ends it */
 	return control_refresh(d);
 }
 
@@ -228,14 +226,12 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	 * store.  So a process that sees the tail sees the logs' tails too, and may write the slots
 	 * again. */
 	arch_store_release(&c->tail, ring_tail(d));
-	arch_fetch_add32(&c->moved, 1);
 	/* Only threads without room sleep on it, but one system call for each replay costs
 	 * little. */
-	arch_futex_wake_all_shared(&c->moved);
+	event_wake_all_shared(&c->moved);
 }
 
 void control_call(struct control *c)
 {
-	arch_fetch_add32(&c->calls, 1);
-	arch_futex_wake_all_shared(&c->calls);
+	event_wake_all_shared(&c->calls);
 }

@@ -183,11 +183,11 @@ struct late_updates {
 	uint8_t *slots;
 	uint64_t period_ns; /* between two flushes that no thread asks for */
 	uint32_t state;     /* ASYNC_*; changes upwards only */
-	uint32_t flushes;   /* futex: flushes that have ended, modulo 2^32 */
-	uint32_t sleepers;  /* that wait for it */
-	uint32_t idle;      /* futex, 1: the thread sleeps until an update is late */
-	uint32_t stop;      /* futex */
-	uint32_t filled;    /* futex: how often updates have filled a part of the ring */
+	uint32_t flushed;   /* event: a flush has ended */
+	uint32_t late;      /* event: an update is late, or `stop` */
+	uint32_t filled;    /* event: updates have filled a part of the ring, or `stop` */
+	uint32_t stopped;   /* event: `stop` */
+	uint32_t stop;      /* 1: the threads end */
 	uint32_t awaited;   /* 1: a thread waits for another process to replay what is flushed */
 	bool replays;       /* `replayer` runs */
 	pthread_t thread, replayer;

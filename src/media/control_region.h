@@ -36,11 +36,11 @@ struct control {
 	/* While the replayer sleeps: an update with this durTS or a later one wakes it.
 	 * Owners: durability/control.c, replayer/serve.c. */
 	uint64_t wake_at ARCH_PADDED;
-	/* The replayer's futex: counts calls of the replayer */
+	/* Shared events (base/event.h): a call of the replayer, which sleeps on it */
 	uint32_t calls ARCH_PADDED;
-	/* The futex of threads that wait for room: counts replays */
+	/* A replay, for threads that wait for room */
 	uint32_t moved;
-	/* The futex of the replayer's watch: counts processes that opened the heap.
+	/* A process has opened the heap, for the replayer's watch.
 	 * Owners: durability/control.c, replayer/serve.c. */
 	uint32_t opened;
 	/* 1: the worker has the right to replay without the lock (INV-C4).  Means nothing once the

@@ -5,6 +5,7 @@
 #include "pm/group.h"
 #include "base/arch.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/remedy.h"
 #include "base/system.h"
 
@@ -131,23 +132,18 @@ static void end_group(struct group_commit *g, struct group *group, uint64_t now,
 	enum { PART = 8 };
 	struct group *next = &g->groups[g->open & 1];
 	const uint64_t took = now - g->began;
-	const uint32_t members = group->members;
 	note_error(g, error);
 	g->sync_ns = g->sync_ns ? g->sync_ns - g->sync_ns / PART + took / PART : took;
 	g->wait_until = now + g->sync_ns / WAIT_PART;
-	g->last_members = members;
+	g->last_members = group->members;
 	g->syncing = false;
-	bool hand_over = next->members && may_go(g, next, now);
-	if (hand_over) /* one that is about to sleep looks again */
-		arch_store32(&next->over, next->over + 1);
+	const bool hand_over = next->members && may_go(g, next, now);
 	/* Release: a member that sees `ended` also sees the error. */
 	arch_store_release(&g->ended, g->ended + 1);
-	arch_store32_release(&group->over, group->over + 1);
 	pthread_mutex_unlock(&g->mutex);
 	if (hand_over)
-		arch_futex_wake_one(&next->over);
-	if (members > 1)
-		arch_futex_wake_all(&group->over);
+		event_wake_one(&next->over);
+	event_wake_all(&group->over);
 }
 
 /* Close the group, write and sync.  Called with the mutex locked; unlocks it. */
@@ -178,18 +174,16 @@ static void await_group(struct group_commit *g, struct group *group, uint64_t mi
 	const bool first = group->members == 1;
 	/* Acquire pairs with the release in end_group(). */
 	while (arch_load_acquire(&g->ended) < mine) {
-		uint64_t now = arch_now_ns(), ns = first ? nap(g, now) : 0;
-		uint32_t over = group->over;
+		const uint64_t now = arch_now_ns();
 		if (g->open == mine && may_go(g, group, now)) {
 			lead(g, group, now);
 			return;
 		}
-		bool open = g->open == mine;
+		const uint64_t ns = first && g->open == mine ? nap(g, now) : 0;
+		/* INV-EV1: what we have looked at changes under the mutex, so it is as it was. */
+		const uint32_t ticket = event_prepare(&group->over);
 		pthread_mutex_unlock(&g->mutex);
-		if (open && first)
-			arch_futex_wait_for(&group->over, over, ns);
-		else
-			arch_futex_wait(&group->over, over);
+		event_wait(&group->over, ticket, ns);
 		pthread_mutex_lock(&g->mutex);
 	}
 	pthread_mutex_unlock(&g->mutex);

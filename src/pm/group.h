@@ -46,7 +46,7 @@ struct group_commit {
 		struct group_request *first;
 		uint32_t members;
 		uint32_t back; /* of them, those that were in the group before */
-		uint32_t over; /* futex: changes when its sync has ended, or it may go */
+		uint32_t over; /* event: its sync has ended, or it may go */
 	} groups[2];
 	uint32_t last_members; /* of the group that ended last */
 	uint64_t began;        /* when the last sync began */

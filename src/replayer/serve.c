@@ -11,6 +11,7 @@
  */
 #include "replayer/serve.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/remedy.h"
 #include "base/thread.h"
 
@@ -58,17 +59,17 @@ static void *watch_main(void *argument)
 	 * safe: this thread owns nothing that server_end() does not give back. */
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type); /* NOLINT: see above */
 	for (;;) {
-		/* Read `opened` before we wait for the lock.  If a worker opens the heap and dies
-		 * in between, this loop runs once more, which does no harm. */
-		uint32_t opened = arch_load32_acquire(&c->opened);
+		/* Draw the ticket before we wait for the lock (INV-EV1).  If a worker opens the
+		 * heap and dies in between, this loop runs once more, which does no harm. */
+		const uint32_t opened = event_prepare_shared(&c->opened);
 		if (heap_lock_wait(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fail(s);
 		if (heap_lock_give_back(s->file.fd, HEAP_LOCK_WORKER))
 			return watch_fail(s);
 		arch_fetch_add32(&s->ended, 1);
 		control_call(c);
-		while (arch_load32_acquire(&c->opened) == opened)
-			arch_futex_wait_shared(&c->opened, opened, 0);
+		while (event_prepare_shared(&c->opened) == opened)
+			event_wait_shared(&c->opened, opened, 0);
 		control_call(c); /* for events.attached */
 	}
 }
@@ -111,8 +112,7 @@ static int worker_ended(struct server *s)
 		/* The next worker already has the heap open, and recovers it.  In case that worker
 		 * dies first, make the watch wait for its end. */
 		s->opened++;
-		arch_fetch_add32(&s->d.control->opened, 1);
-		arch_futex_wake_all_shared(&s->d.control->opened);
+		event_wake_all_shared(&s->d.control->opened);
 		return 0;
 	}
 	error = file_still_there(s);
@@ -174,16 +174,16 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	return error;
 }
 
-/* Sleep until a worker calls.  The server read `calls` before it last looked for work, so it does
- * not miss a call since then.  A worker may miss the change of wake_at; control.h tells at
- * control_wake() why that does no harm. */
-static void server_sleep(struct server *s, uint32_t calls)
+/* Sleep until a worker calls.  The server drew the ticket before it last looked for work
+ * (INV-EV1).  A worker may miss the change of wake_at; control.h tells at control_wake() why that
+ * does no harm. */
+static void server_sleep(struct server *s, uint32_t ticket)
 {
 	struct control *c = s->d.control;
 	arch_store_release(
 	        &c->wake_at, ring_tail(&s->d) + s->d.super->ring_slots / CONTROL_WAKE_PART);
 	if (!arch_load32_acquire(&s->stopping))
-		arch_futex_wait_shared(&c->calls, calls, 0);
+		event_wait_shared(&c->calls, ticket, 0);
 	arch_store_release(&c->wake_at, CONTROL_AWAKE);
 }
 
@@ -192,7 +192,7 @@ int server_run(struct server *s)
 	uint32_t seen = 0;
 	int error = 0;
 	while (!error && !arch_load32_acquire(&s->stopping)) {
-		uint32_t calls = arch_load32_acquire(&s->d.control->calls);
+		const uint32_t ticket = event_prepare_shared(&s->d.control->calls);
 		int watch_error = (int)arch_load32_acquire(&s->watch_error);
 		uint64_t replayed = 0;
 		error = watch_error ? heap_lock_failed(watch_error)
@@ -200,7 +200,7 @@ int server_run(struct server *s)
 		/* A slot costs less in a large batch than in a small one.  So if there was little
 		 * to do, let updates gather. */
 		if (!error && replayed < s->d.super->ring_slots / CONTROL_WAKE_PART)
-			server_sleep(s, calls); /* INV-S4 */
+			server_sleep(s, ticket); /* INV-S4 */
 	}
 	return error;
 }
