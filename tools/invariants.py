@@ -40,6 +40,7 @@ MODELS = [
         "async",
         "naming",
         "fresh",
+        "event",
         "claims",
         "bulk",
         "bulkblock",
@@ -58,7 +59,7 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
 [group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
 [naming.pml](../tests/models/naming.pml), [fresh.pml](../tests/models/fresh.pml),
-[claims.pml](../tests/models/claims.pml),
+[event.pml](../tests/models/event.pml), [claims.pml](../tests/models/claims.pml),
 [bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml) and
 [bulkoperator.pml](../tests/models/bulkoperator.pml) that break
 it.

@@ -23,9 +23,8 @@
  *   FORGETS      an error is told to the members of its own group only (INV-GC2)
  *   NOTIMEOUT    the first member sleeps until it is woken (INV-GC3)
  *
- * Steps that save time, and that nothing else needs, because the first member looks by itself:
+ * A step that saves time, and that nothing else needs, because the first member looks by itself:
  *   -DNOHANDOVER   the end of a sync does not wake a group that may go
- *   -DNOLOOKAGAIN  the end of a sync wakes that group, and does not change its futex
  */
 #ifndef NT
 #define NT 3
@@ -45,13 +44,15 @@ byte members[2], back[2], over[2];
 bool in_group[2 * NT]; /* whose requests */
 byte last_group[NT];
 
-/* Threads that sleep on over[k]. */
+/* Threads that sleep on over[k], an event (event.pml).  A wake changes it, and then calls the system;
+ * here it always calls. */
 bool asleep[2 * NT];
 
 #define SLOT(g) ((g) % 2)
 
 inline wake_all(slot)
 {
+	over[slot] = (over[slot] + 1) % 8;
 	d_step {
 		byte w = 0;
 		do
@@ -65,13 +66,16 @@ inline wake_all(slot)
 /* Wake one, any. */
 inline wake_one(slot)
 {
-	if
-	:: asleep[(slot) * NT + 0] -> asleep[(slot) * NT + 0] = false
-	:: NT > 1 && asleep[(slot) * NT + 1] -> asleep[(slot) * NT + 1] = false
-	:: NT > 2 && asleep[(slot) * NT + (NT > 2 -> 2 : 0)] ->
-		asleep[(slot) * NT + (NT > 2 -> 2 : 0)] = false
-	:: else -> skip
-	fi
+	over[slot] = (over[slot] + 1) % 8;
+	atomic {
+		if
+		:: asleep[(slot) * NT + 0] -> asleep[(slot) * NT + 0] = false
+		:: NT > 1 && asleep[(slot) * NT + 1] -> asleep[(slot) * NT + 1] = false
+		:: NT > 2 && asleep[(slot) * NT + (NT > 2 -> 2 : 0)] ->
+			asleep[(slot) * NT + (NT > 2 -> 2 : 0)] = false
+		:: else -> skip
+		fi
+	}
 }
 
 #define MAY_GO(s) (!syncing && (back[s] >= last_members || late))
@@ -182,19 +186,13 @@ inline lead(slot)
 		syncing = false;
 		late = false;
 		hand_over = members[SLOT(open)] > 0 && MAY_GO(SLOT(open));
-#ifndef NOLOOKAGAIN
-		over[SLOT(open)] = (over[SLOT(open)] + hand_over) % 8;
-#endif
-		ended++;
-		over[slot] = (over[slot] + 1) % 8
+		ended++
 	}
 #ifndef NOHANDOVER
-	atomic {
-		if
-		:: hand_over -> wake_one(SLOT(ended + 1))
-		:: else
-		fi
-	}
+	if
+	:: hand_over -> wake_one(SLOT(mine + 1))
+	:: else
+	fi;
 #endif
 	wake_all(slot)
 }
