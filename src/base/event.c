@@ -3,9 +3,11 @@
  * event.c - sleeping and waking (event.h).
  */
 #include "base/event.h"
+#include "base/probe.h"
 
 void event_wait(uint32_t *event, uint32_t ticket, uint64_t ns)
 {
+	FUR_POINT(event__sleeps);
 	if (ns)
 		(void)arch_futex_wait_for(event, ticket, ns);
 	else

@@ -4,6 +4,7 @@
  */
 #include "durability/async.h"
 #include "base/event.h"
+#include "base/probe.h"
 #include "durability/nondurable.h"
 
 #include <stdlib.h>
@@ -122,6 +123,7 @@ static void flush_over(struct durability *d)
 {
 	pthread_mutex_unlock(&d->async.flushing);
 	event_wake_all(&d->async.flushed);
+	FUR_POINT(flush__over);
 	/* Ordered, after the unlock (the wake is a full fence): see other_process_replays(). */
 	if (arch_load32_ordered(&d->async.awaited))
 		control_call(d->control);
@@ -141,6 +143,7 @@ static bool take_flush(struct durability *d)
 {
 	if (!pthread_mutex_trylock(&d->async.flushing))
 		return true;
+	FUR_POINT(flush__refused);
 	const uint32_t ticket = event_prepare(&d->async.flushed);
 	if (!pthread_mutex_trylock(&d->async.flushing)) /* INV-EV1 */
 		return true;

@@ -12,9 +12,10 @@
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
 Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, naming.pml,
-fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py
-checks that its table of mutations agrees with the lists at the heads of the models, and with the headings
-of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any,
+models.py checks that its table of mutations agrees with the lists at the heads of the models, and
+with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
+not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -288,9 +289,15 @@ FRESH_MUTATIONS = [
 ]
 # Of event.pml.
 EVENT_MUTATIONS = [
-    Mutation("NORECHECK", "INV-EV1", [], [], ["event", "eventone", "eventshared"]),
-    Mutation("TICKETLATE", "INV-EV1", [], [], ["event", "eventone", "eventshared"]),
-    Mutation("WAKEFIRST", "INV-EV1", [], [], ["event", "eventone", "eventshared"]),
+    Mutation(
+        "NORECHECK", "INV-EV1", ["event-no-recheck"], [], ["event", "eventone", "eventshared"]
+    ),
+    Mutation(
+        "TICKETLATE", "INV-EV1", ["event-ticket-late"], [], ["event", "eventone", "eventshared"]
+    ),
+    Mutation(
+        "WAKEFIRST", "INV-EV1", ["event-wakes-first"], [], ["event", "eventone", "eventshared"]
+    ),
     Mutation("MARKFIRST", "INV-EV1", [], [], ["event", "eventone"]),
     Mutation("CALLFIRST", "INV-EV1", [], [], ["event"]),
     Mutation("ONECLEARS", "INV-EV1", [], [], ["eventone"]),
