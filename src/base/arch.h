@@ -3,7 +3,7 @@
  * arch.h - the processor and the machine: atomics, fences, write-back, ticks, sleeping, and the
  * facts that differ between processors.
  *
- * With error.h, memory.h, system.h and thread.h it is the contract of src/base: the processor and
+ * With error.h, event.h, memory.h, system.h and thread.h it is the contract of src/base: the processor and
  * the operating system; errors, memory, files, threads.
  *
  * Only this header, and the wrappers of the hardware-transaction instructions in src/htm, know the

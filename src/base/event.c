@@ -14,27 +14,10 @@ void event_wait(uint32_t *event, uint32_t ticket, uint64_t ns)
 		arch_futex_wait(event, ticket);
 }
 
-void event_call_one(uint32_t *event)
-{
-	arch_futex_wake_one(event);
-}
-
 void event_call_all(uint32_t *event, uint32_t word)
 {
 	/* Take the mark away, then wake all whom it stood for.  If the word has changed since, the
 	 * mark stays. */
 	arch_cas32(event, word, word & ~(uint32_t)EVENT_MARK);
 	arch_futex_wake_all(event);
-}
-
-void event_wait_shared(uint32_t *event, uint32_t ticket, uint64_t ns)
-{
-	arch_futex_wait_shared(event, ticket, ns);
-}
-
-void event_wake_all_shared(uint32_t *event)
-{
-	/* A full fence: orders the caller's condition before the count. */
-	arch_fetch_add32(event, 1);
-	arch_futex_wake_all_shared(event);
 }

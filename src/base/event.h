@@ -60,8 +60,7 @@ static inline uint32_t event_prepare(uint32_t *event)
  * return early.  Never inside a hardware transaction. */
 void event_wait(uint32_t *event, uint32_t ticket, uint64_t ns);
 
-/* The rest of a wake that has found the mark in `word`. */
-void event_call_one(uint32_t *event);
+/* The rest of a wake of all, which has found the mark and left `word`. */
 void event_call_all(uint32_t *event, uint32_t word);
 
 /* Wake one sleeper: among threads of the same priority, the one that has slept longest. */
@@ -69,7 +68,7 @@ static inline void event_wake_one(uint32_t *event)
 {
 	/* A full fence: orders the caller's condition before the look at the mark. */
 	if (unlikely(arch_fetch_add32(event, EVENT_COUNT) & EVENT_MARK))
-		event_call_one(event);
+		arch_futex_wake_one(event);
 }
 
 static inline void event_wake_all(uint32_t *event)
@@ -93,7 +92,17 @@ static inline uint32_t event_prepare_shared(const uint32_t *event)
 	/* Acquire: orders the ticket before S2. */
 	return arch_load32_acquire(event);
 }
-void event_wait_shared(uint32_t *event, uint32_t ticket, uint64_t ns);
-void event_wake_all_shared(uint32_t *event);
+
+static inline void event_wait_shared(uint32_t *event, uint32_t ticket, uint64_t ns)
+{
+	arch_futex_wait_shared(event, ticket, ns);
+}
+
+static inline void event_wake_all_shared(uint32_t *event)
+{
+	/* A full fence: orders the caller's condition before the count. */
+	arch_fetch_add32(event, 1);
+	arch_futex_wake_all_shared(event);
+}
 
 #endif /* FUR_EVENT_H */
