@@ -19,7 +19,7 @@
  *    may rewind it to fur_begin_update(), and with it all memory that it wrote, as if it had not
  *    run.  Hardware cannot rewind system calls: an update that makes one runs in software.
  *  - Give bodies that may run again without being rewound to fur_update_run().  Without hardware
- *    transactions, only their bodies run at the same time as others.
+ *    transactions, all other bodies run one at a time, and one that sleeps stops every update.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.  A thread that answers many requests at a time can wait once for many
  *    transactions: see fur_ticket.
@@ -48,9 +48,8 @@
  *    concurrent update    (in software, by fur_update_run()) at its commit, for an open serial
  *                         update, and for publications.  If another update changes a word that its
  *                         body has loaded, the body runs again; after two such defeats it is serial
- *    read-only            only while software updates store, at their commits
- *
- *    docs/protocol.md says more ("Who waits for whom").
+ *    read-only            only while software updates store: at their commits, or during a short
+ *                         body that runs in place (docs/protocol.md, "Who waits for whom")
  *
  * ERRORS
  *
@@ -66,7 +65,7 @@
  *    registration that the calling thread does not have, with FUR_EINVAL, or FUR_ENOTX if it ends a
  *    transaction.  A function that returns nothing crashes with a NULL update.  libfur does not
  *    notice the use of a handle after its heap was closed (only fur_close() does), or a store by a
- *    thread that has not begun the update; a build with `meson setup -Dchecks=true` does.
+ *    thread that has not begun the update; a build with -Dchecks=true finds some of it.
  *
  * A TRANSACTION LEFT OPEN
  *
@@ -356,10 +355,11 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * closed heap, which any process can open; it has the same address as the original, so one process
  * cannot have both open.
  * The copy contains every update that was durable when fur_backup() was called, perhaps later ones,
- * and each with all updates from which it has read.  It has the original's mode; but the group gets
- * no permission if it is another one than the original's, or if the original has an access control
- * list.  Updates go on; one that needs room in the log waits until a piece of 128 KiB is copied.
- * Meanwhile a fur-replayer beside the program does not replay.  The heap must stay open.
+ * and each with all updates from which it has read.  It belongs to the user of the process, with the
+ * original's mode; but the group gets no permission if it is another one than the original's, or if
+ * the original has an access control list.  Updates go on; one that needs room in the log waits
+ * until a piece of 128 KiB is copied.  Meanwhile a fur-replayer beside the program does not replay.
+ * The heap must stay open.
  * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
  *          system without nameless files: a file PATH.XXXXXX).
  * Errors:  FUR_ENESTED inside a transaction, for which updates would wait all the time; FUR_EEXIST;
@@ -382,9 +382,9 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  * fur_close() frees the copy.  Updates are refused with FUR_EREADONLY; a plain store into the heap
  * ends the process (SIGSEGV).  A process cannot have both the heap and its copy open, nor two
  * copies: they have the same address.
- * It needs permission to write the file.  While it copies, updates go on; one that needs room in the
- * log waits until a piece of 128 KiB is copied and the log is replayed, and a program that opens the
- * heap waits for the copy, for up to ten seconds.
+ * It needs permission to write the file.  While it copies, updates go on; one that needs room in
+ * the log waits until a piece of 128 KiB is copied and the log is replayed, and a program that opens
+ * the heap waits for the copy, for up to ten seconds.
  * Errors: those of fur_open(), except FUR_EBUSY: a replayer does not yield for ten seconds, or the
  *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
  *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which also applies
@@ -408,8 +408,8 @@ FUR_API FUR_MUST_USE int fur_grow(fur_heap *heap, uint64_t bytes);
 /* fur_thread_register - register the calling thread with the heap, or find its registration.
  * Only this thread may use it.  The registration ends when the thread does, even without
  * fur_thread_unregister(); libfur then rolls back a transaction that is still open.
- * Reader reports give the thread's `name`, which may be NULL.  libfur keeps the pointer and does not
- * copy the text, so the text must stay valid as long as the registration.
+ * Reader reports give the thread's `name`, which may be NULL.  libfur keeps the pointer, so the text
+ * must stay valid as long as the registration.
  * The file's blocks for a log are allocated when more threads are registered than ever before.
  * Errors: FUR_ETHREADS; FUR_ENOSPC (no room for the log; the heap is as it was, and good);
  *         FUR_ENOMEM; FUR_EINVAL (NULL); FUR_EFORK; FUR_ESYS; FUR_EIO.  *thread is NULL then. */
@@ -423,8 +423,8 @@ FUR_API FUR_MUST_USE int fur_thread_unregister(fur_thread *thread);
 
 /* fur_thread_abandon - end whatever transaction the calling thread has open on the heap of this
  * registration, with all that have joined it: roll an update back, and end a read-only transaction.
- * It is for a transaction that was left by return or longjmp().  An update in a hardware transaction
- * runs once more first, as for fur_abort().
+ * It is for a transaction that was left by return or longjmp().  An update in hardware runs once
+ * more first, as for fur_abort().
  * Errors: FUR_EINVAL if the calling thread does not have this registration; FUR_EFORK.  A heap that
  *         has failed is no error. */
 FUR_API FUR_MUST_USE int fur_thread_abandon(fur_thread *thread);
@@ -569,8 +569,8 @@ FUR_API FUR_MUST_USE int fur_commit(fur_update *update, fur_ticket *ticket_or_nu
  *          code for which the heap has failed: some may not be durable. */
 FUR_API FUR_MUST_USE int fur_sync(fur_heap *heap);
 
-/* fur_update_error - has the open update failed already?  The body may go on, and its loads find what
- * it stores, or return early: the commit rolls everything back.
+/* fur_update_error - has the open update failed already?  The body may go on, and its loads find
+ * what it stores, or return early: the commit rolls everything back.
  * Returns: 0, or the code that fur_commit() will return once it has rolled the update back.
  *          FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it. */
 FUR_API int fur_update_error(const fur_update *update);
