@@ -48,8 +48,9 @@
  *    concurrent update    (in software, by fur_update_run()) at its commit, for an open serial
  *                         update, and for publications.  If another update changes a word that its
  *                         body has loaded, the body runs again; after two such defeats it is serial
- *    read-only            only while software updates store: at their commits, or during a short
- *                         body that runs in place (docs/protocol.md, "Who waits for whom")
+ *    read-only            at its begin, while a software update stores: at its commit, or in a
+ *                         short body that runs in place.  At its end, without a ticket, until all
+ *                         that it has read is durable (docs/protocol.md, "Who waits for whom")
  *
  * ERRORS
  *
@@ -332,10 +333,10 @@ FUR_API FUR_MUST_USE int fur_create(
  * fur_commit() had not returned yet, and nothing else.
  * libfur corrects one wrong byte in the log.  A file may be damaged in another way, or be a copy
  * that was taken while a program had the heap open.  libfur refuses such a file (FUR_ECORRUPT) if
- * the file proves that an update is missing; docs/protocol.md states exactly which damage can pass.
+ * the file proves that an update is missing; docs/damage.md states exactly which damage can pass.
  * When libfur refuses a file, it writes to the control region at most, which means nothing while
- * the heap is not open.  If the file is a copy with holes, libfur allocates the missing blocks
- * first: those that fur_create() would have allocated.
+ * the heap is not open.  If the file is a sparse copy, libfur first allocates the blocks that
+ * fur_create() would have allocated.
  * Errors: FUR_ENOENT; FUR_ENOTHEAP; FUR_EVERSION; FUR_ECORRUPT; FUR_EBUSY (open elsewhere, or
  *         locked by a process that reads it); FUR_EADDRESS; FUR_ENOSPC (no room for a copy's
  *         holes); FUR_EINVAL (options); FUR_ENOMEM; FUR_ESYS; FUR_EIO.  *heap is NULL then. */
@@ -355,11 +356,10 @@ FUR_API FUR_MUST_USE int fur_close(fur_heap *heap);
  * closed heap, which any process can open; it has the same address as the original, so one process
  * cannot have both open.
  * The copy contains every update that was durable when fur_backup() was called, perhaps later ones,
- * and each with all updates from which it has read.  It belongs to the user of the process, with the
- * original's mode; but the group gets no permission if it is another one than the original's, or if
- * the original has an access control list.  Updates go on; one that needs room in the log waits
- * until a piece of 128 KiB is copied.  Meanwhile a fur-replayer beside the program does not replay.
- * The heap must stay open.
+ * and each with all updates from which it has read.  It belongs to the user of the process, and has
+ * the original's mode; the group gets no permission if it is not the original's, or if the original
+ * has an access control list.  Updates go on; one that needs room in the log waits until a piece of
+ * 128 KiB is copied.  Meanwhile a fur-replayer does not replay.  The heap must stay open.
  * Durable: the copy and its name, before return.  A crash before that leaves no copy (on a file
  *          system without nameless files: a file PATH.XXXXXX).
  * Errors:  FUR_ENESTED inside a transaction, for which updates would wait all the time; FUR_EEXIST;
@@ -383,9 +383,9 @@ FUR_API FUR_MUST_USE int fur_backup(fur_heap *heap, const char *path);
  * ends the process (SIGSEGV).  A process cannot have both the heap and its copy open, nor two
  * copies: they have the same address.
  * It needs permission to write the file.  While it copies, updates go on; one that needs room in
- * the log waits until a piece of 128 KiB is copied and the log is replayed, and a program that opens
+ * the log waits until a piece of 128 KiB is copied and the log is replayed.  A program that opens
  * the heap waits for the copy, for up to ten seconds.
- * Errors: those of fur_open(), except FUR_EBUSY: a replayer does not yield for ten seconds, or the
+ * Errors: as fur_open(), but FUR_EBUSY means: a replayer does not yield for ten seconds, or the
  *         programs that have the heap open die again and again.  FUR_ENOMEM or FUR_ENOSPC: no
  *         memory for the copy, or a limit on the size of files (RLIMIT_FSIZE), which also applies
  *         to the copy.  *heap is NULL then, and the file is as it was. */
@@ -408,7 +408,7 @@ FUR_API FUR_MUST_USE int fur_grow(fur_heap *heap, uint64_t bytes);
 /* fur_thread_register - register the calling thread with the heap, or find its registration.
  * Only this thread may use it.  The registration ends when the thread does, even without
  * fur_thread_unregister(); libfur then rolls back a transaction that is still open.
- * Reader reports give the thread's `name`, which may be NULL.  libfur keeps the pointer, so the text
+ * Reader reports give the thread's `name`, which may be NULL.  libfur keeps the pointer: the text
  * must stay valid as long as the registration.
  * The file's blocks for a log are allocated when more threads are registered than ever before.
  * Errors: FUR_ETHREADS; FUR_ENOSPC (no room for the log; the heap is as it was, and good);
@@ -534,15 +534,15 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * With a ticket it returns once the update is visible, and sets *ticket.  A failure may lose such
- * an asynchronous update until fur_wait() has returned 0 for the ticket, or fur_sync() for the
- * heap, or for about fur_options.async_ms.  So let nothing leave the process before that which
- * follows from the update.  Whatever a failure loses, the rest is closed: an update that survives
- * has all that it has read from with it, and every update that its thread had committed before it.
+ * an asynchronous update until fur_wait() or fur_sync() returns 0, or about fur_options.async_ms
+ * have passed.  Until then let nothing leave the process that follows from the update.
+ * Whatever a failure loses, the rest is closed: an update that survives has all that it has read
+ * from with it, and every update that its thread had committed before it.
  * A transaction that ends without a ticket waits for all visible updates.  So next to asynchronous
  * updates, end read-only transactions with tickets.
  * Visible:  atomically, before return.
  * Durable:  before return, with everything it read.  With a ticket: after fur_wait(), fur_sync() or
- *           fur_close(), or after some async_ms.
+ *           fur_close(), or about async_ms later.
  * Crash:    before return, all or nothing; after return, all.  With a ticket all or nothing until
  *           it is durable; in the domains pmem, eadr and emulated a killed process loses nothing
  *           that was visible, in sync it may lose what was not flushed.
@@ -551,8 +551,8 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
  *           FUR_ENOSPC (fur_alloc),
  *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
- *           does not notice such a failure, but that fur_alloc() returns NULL: until its end,
- *           its loads find what it has stored.
+ *           notices such a failure only because fur_alloc() returns NULL: until its end, its
+ *           loads find what it has stored.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in

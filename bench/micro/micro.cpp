@@ -467,8 +467,8 @@ void BM_MarkerAppend(benchmark::State &state)
 		c.id++;
 		c.durts = 0;
 		nondurable_announce(&d, &c);
-		if (durability_commit(&d, &c))
-			state.SkipWithError("durability_commit failed");
+		if (durability_await(&d, &c, durability_persist(&d, &c)))
+			state.SkipWithError("durability_persist failed");
 	}
 }
 BENCHMARK(BM_MarkerAppend)->Arg(0)->RangeMultiplier(4)->Range(1, 64);

@@ -395,7 +395,7 @@ private:
 			c.id++;
 			c.durts = 0;
 			nondurable_announce(&d, &c);
-			failed = failed || durability_commit(&d, &c);
+			failed = failed || durability_await(&d, &c, durability_persist(&d, &c));
 		});
 		return failed || d.control->replays;
 	}

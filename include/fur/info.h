@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info.h - how an open heap runs, and its statistics: fur_get_info(), fur_get_stats().  Part of fur.h,
- * which includes it.
+ * info.h - how an open heap runs, and its statistics: fur_get_info(), fur_get_stats().  Part of
+ * fur.h, which includes it.
  */
 #ifndef FUR_INFO_H
 #define FUR_INFO_H

@@ -3,8 +3,8 @@
  * arch.h - the processor and the machine: atomics, fences, write-back, ticks, sleeping, and the
  * facts that differ between processors.
  *
- * With error.h, event.h, memory.h, system.h and thread.h it is the contract of src/base: the processor and
- * the operating system; errors, memory, files, threads.
+ * With error.h, event.h, memory.h, system.h and thread.h it is the contract of src/base: the
+ * processor and the operating system; errors, memory, files, threads.
  *
  * Only this header, and the wrappers of the hardware-transaction instructions in src/htm, know the
  * processor.  A word that threads or processes share, and that no mutex protects, is a uint64_t, or

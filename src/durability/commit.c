@@ -303,11 +303,6 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	return await_over(d, c, error);
 }
 
-int durability_commit(struct durability *d, struct commit *c)
-{
-	return durability_await(d, c, durability_persist(d, c));
-}
-
 int durability_abort(struct durability *d, struct commit *c)
 {
 	struct media_marker marker = {.durts = c->durts,

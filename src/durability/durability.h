@@ -39,7 +39,8 @@
  *           its durTS after the scan had begun, it returns only when all lower durTSs are settled,
  *           and what has read from it also waits until then.
  *
- * durability_commit() carries out the rest of Algorithm 1 for an update that is visible.
+ * durability_persist() and durability_await() carry out the rest of Algorithm 1 for an update that
+ * is visible.
  */
 #ifndef FUR_DURABILITY_H
 #define FUR_DURABILITY_H
@@ -203,7 +204,8 @@ struct durability {
 	struct media_super *words;
 	uint64_t head_bytes; /* media_head_bytes() */
 	/* The heap's size now: below it all of the heap that the allocator may use has blocks.  In
-	 * the process that works on the heap; others read it from the file.  Only grows, rarely. */
+	 * the process that works on the heap; others read it from the file.  Only grows, rarely.
+	 * Owner: durability/size.c. */
 	uint64_t heap_bytes;
 	struct control *control;
 	uint8_t *ring, *logs;
@@ -321,16 +323,13 @@ struct durability_usage durability_usage(const struct durability *d);
 
 /* ------------------- commit.c, room.c, state.c, freed_runs.c */
 
-/* durability_commit - make a visible update durable: marker, write-back, durability wait.  The
- * update has announced itself in nondurable[].  If c->durts is 0, its durTS is drawn here.
- * Durable: before return, and so is every update of D.  The update has left nondurable[] by then.
+/* durability_persist, durability_await - make a visible update durable: marker, write-back,
+ * durability wait.  The update has announced itself in nondurable[].  The first makes it durable,
+ * and takes it out of nondurable[]; any thread may call it for another one's update; if c->durts is
+ * 0, it draws the durTS.  The second waits for D.  `error`: the result of the first.
+ * Durable: the update after the first, and every update of D after the second.
  * Errors:  FUR_EIO and the other errors that make a heap fail: a failure may then lose the update.
  * Source:  FUR, Algorithm 1, lines 36 to 39, in the order that INV-D3 allows. */
-FUR_MUST_USE int durability_commit(struct durability *d, struct commit *c);
-
-/* durability_persist, durability_await - the two parts of durability_commit(): the first makes the
- * update durable and takes it out of nondurable[], and any thread may call it for another one's
- * update; the second waits for D.  `error`: the result of the first. */
 FUR_MUST_USE int durability_persist(struct durability *d, struct commit *c);
 FUR_MUST_USE int durability_await(struct durability *d, struct commit *c, int error);
 

@@ -77,7 +77,7 @@ static uint64_t tsx_begin_publication(struct fur_thread *t)
 	return status == TSX_STARTED ? HTM_STARTED : status;
 }
 
-/* Line 31 is not here: durability_commit() draws the durTS after xend. */
+/* Line 31 is not here: durability_persist() draws the durTS after xend. */
 static void tsx_commit(struct fur_thread *t)
 {
 	struct durability *d = t->durability;

@@ -102,15 +102,17 @@ struct media_super {
 
 	/* The words that change, each on a line of its own. */
 	/* MEDIA_GROWS: two copies of the heap's size now, in chunks; [k][0] is used.  Encoded as a
-	 * tail.  See media_heap_bytes(). */
+	 * tail.  See media_heap_bytes().  Owner: durability/size.c. */
 	uint64_t grown[2][16];
-	uint64_t state; /* MEDIA_CLOSED, MEDIA_OPEN or MEDIA_OPEN_ASYNC */
+	/* MEDIA_CLOSED, MEDIA_OPEN or MEDIA_OPEN_ASYNC.  Owner: durability/state.c. */
+	uint64_t state;
 	uint8_t gap1[56];
-	/* How many logs have blocks, encoded as a tail.  See media_logs(). */
+	/* How many logs have blocks, encoded as a tail.  See media_logs().
+	 * Owner: durability/size.c. */
 	uint64_t logs;
 	uint8_t gap2[56];
 	/* Two copies of the tail, the first durTS not replayed; [k][0] is used.  See
-	 * media_tail_encode(). */
+	 * media_tail_encode().  Owner: replay/replay.c. */
 	uint64_t tail[2][16];
 	/* [0], encoded as a tail: recovery gives up this durTS and all above it.  Without effect if
 	 * the durTS lies outside the range. */

@@ -86,7 +86,7 @@ static void marker_write_back(struct durability *d, const struct media_marker *m
  * kinds of records can still be in the caches, or on pages that a failed fdatasync has left behind:
  * every late one, because its thread has gone on without a drain (INV-AS1); and the newest one of
  * each thread.  A thread's older records that are not late were durable before it began that one,
- * because durability_commit() and durability_abort() return after a drain (plant:
+ * because durability_persist() and durability_abort() return after a drain (plant:
  * late-not-written-back). */
 static int make_durable(struct durability *d, uint64_t from, uint64_t to, const uint8_t *verdicts)
 {

@@ -8,6 +8,19 @@
  * The server takes turns.  In each it looks whether the file is still there, takes the right to
  * replay, announces a new worker, recovers after a worker that has ended, replays, and gives the
  * right back.  It sleeps when a turn found little to replay.
+ *
+ * Way 11, fur-replayer replays and recovers:
+ *
+ *     server_run()                   takes turns, and sleeps between them
+ *       server_turn()                does all the work that there is now
+ *         control_take_unless()      takes the right to replay
+ *         worker_ended()             after the end of a worker
+ *           replay_unless_closed()   recovers, unless the worker has closed the heap
+ *           durability_set_state()   records that the heap is closed
+ *         replay_if_working()        beside a worker
+ *           replay_live()            replays what is settled
+ *         control_give_back()        gives the right back
+ *       server_sleep()               sleeps until a worker calls
  */
 #include "replayer/serve.h"
 #include "base/error.h"

@@ -9,7 +9,7 @@
  *
  * Way 5, an update becomes visible in software:
  *
- *     software_commit()          ends at once if the update wrote nothing
+ *     software_commit()          ends at once if the update wrote nothing; else publish()
  *       wait_to_be_published()   posts a request, and joins a batch if the gate is open
  *         publish_member()       claims its lines, compares what it has loaded, and stores
  *       publish_as_holder()      has the turn, at once or after a wait

@@ -116,7 +116,7 @@ static int commit_visible(struct fur_thread *t, bool empty)
 }
 
 /* The machine's window, in_place_commit() or publish() makes the update visible, and
- * durability_commit() makes it durable. */
+ * commit_finish() makes it durable. */
 int update_commit(struct fur_update *tx)
 {
 	if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)

@@ -5,8 +5,8 @@
  *
  * Way 1, an update begins:
  *
- *     fur_begin_update()            refuses misuse, and a thread with an open transaction
- *       update_begin()              opens the update
+ *     fur_update_run()              runs a body until its update is not defeated, and commits it
+ *       update_begin()              opens the update, as in fur_begin_update()
  *         begin_without_hardware()  chooses: in place, concurrent or serial
  *           in_place_begin()        takes the turn, shuts readers out and drains them
  *           software_begin()        enters active[], and takes a snapshot

@@ -19,7 +19,13 @@ import sys
 from check_site import problems_of
 
 SPHINX = "/usr/bin/sphinx-build"  # Debian's, whatever python3 comes first on the path
-HEADERS = ["include/fur.h", "include/fur_bulk.h", "include/fur_scan.h", "include/fur_map.h", "include/fur.hpp"]
+HEADERS = [
+    "include/fur.h",
+    "include/fur_bulk.h",
+    "include/fur_scan.h",
+    "include/fur_map.h",
+    "include/fur.hpp",
+]
 LANGUAGES = {".h": "c", ".hpp": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python"}
 LINK = re.compile(r"(?<!`)(\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?\)")
 FENCES = re.DOTALL | re.MULTILINE

@@ -289,8 +289,7 @@ TEST_F(OneUpdate, Root_IsTheOneJustSet)
 	EXPECT_EQ(fur_commit(inner, nullptr), 0);
 	fur_ro *ro;
 	ASSERT_EQ(fur_join_ro(self_, &ro), 0);
-	EXPECT_EQ(fur_root(ro, 1), young)
-	        << "in a read-only transaction that joined the update";
+	EXPECT_EQ(fur_root(ro, 1), young) << "in a read-only transaction that joined the update";
 	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	fur_set_root(tx, 1, nullptr);
 	EXPECT_EQ(fur_root(tx, 1), nullptr);

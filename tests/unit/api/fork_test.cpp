@@ -334,8 +334,8 @@ TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
 		fur::Heap mine = fur::Heap::create(second, small_options());
 		fur::Thread me(mine);
 		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, heap_base(mine)); });
-		EXPECT_EQ(fur::read(me, [](fur_ro *tx) { return fur_root(tx, 0); }),
-		        heap_base(mine));
+		EXPECT_EQ(
+		        fur::read(me, [](fur_ro *tx) { return fur_root(tx, 0); }), heap_base(mine));
 		/* And its own child has a copy of that one. */
 		in_child([&] {
 			fur_ro *ro;
