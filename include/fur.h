@@ -283,10 +283,10 @@ struct fur_options {
 
 	/* Report rare events that an operator wants to know: how libfur runs the heap, and why; a
 	 * recovery; that the heap has failed, that a fur-replayer has died or does not answer, and
-	 * that a reader has made an update wait for reader_report_ns.  `message` is one line without
-	 * the file's name, valid during the call.  libfur calls it in fur_create(), fur_open(),
-	 * fur_close(), and at the end of an update, perhaps in several threads at a time, under the
-	 * rules of reader_report */
+	 * that a reader has made an update wait for reader_report_ns.  `message` is one line
+	 * without the file's name, valid during the call.  libfur calls it in fur_create(),
+	 * fur_open(), fur_close(), and at the end of an update, perhaps in several threads at a
+	 * time, under the rules of reader_report */
 	void (*log)(enum fur_log_level level, const char *message, void *arg);
 	void *log_arg;
 
@@ -296,8 +296,8 @@ struct fur_options {
 
 	/* fur_create: the size up to which the heap may grow; 0: it does not grow.  Its price is
 	 * addresses, and 1/1024 of it in the heap for tables; but no disk and no memory: the file
-	 * has a hole there.  fur-resize can raise it later.  A thread of libfur's lets the heap grow
-	 * before it is full, in steps that double it or add 256 MiB; so does fur_grow() */
+	 * has a hole there.  fur-resize can raise it later.  A thread of libfur's lets the heap
+	 * grow before it is full, in steps that double it or add 256 MiB; so does fur_grow() */
 	uint64_t max_bytes;
 
 	/* Debugging aids: FUR_DEBUG_*, or'ed; default none.  FUR_DEBUG in the environment adds to
