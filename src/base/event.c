@@ -16,8 +16,10 @@ void event_wait(uint32_t *event, uint32_t ticket, uint64_t ns)
 
 void event_call_all(uint32_t *event, uint32_t word)
 {
-	/* Take the mark away, then wake all whom it stood for.  If the word has changed since, the
-	 * mark stays. */
-	arch_cas32(event, word, word & ~(uint32_t)EVENT_MARK);
+	/* Take the mark away, and then wake all whom it stood for.  If the word has changed since,
+	 * the mark stays.  This counts as well: otherwise the next mark would make the word the
+	 * ticket of a thread that is about to sleep, and a wake that found no mark in between
+	 * (event_wake_sleepers()) would have passed it over (model: SAMECOUNT). */
+	arch_cas32(event, word, word - EVENT_MARK + EVENT_COUNT);
 	arch_futex_wake_all(event);
 }

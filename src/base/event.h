@@ -32,7 +32,8 @@
  *                             left it, and the thread sleeps although the condition is true
  *   W before the condition    S1 and S2 come between: the same
  *   a plain load in place     the waker may load the word before its store to the condition is
- *   of W                      performed, and find no mark; S1 and S2 come between
+ *   of W                      performed, and find no mark; S1 and S2 come between (see
+ *                             event_wake_sleepers())
  *
  * The mark, bit 0, saves the system call while no thread sleeps: a wake takes 4 ns, and not 330.
  * event_wake_one() leaves it, because others may sleep on.  A thread that draws a ticket and does
@@ -77,6 +78,16 @@ static inline void event_wake_all(uint32_t *event)
 	const uint32_t was = arch_fetch_add32(event, EVENT_COUNT);
 	if (unlikely(was & EVENT_MARK))
 		event_call_all(event, was + EVENT_COUNT);
+}
+
+/* The same for a caller that has made the condition true by a read-modify-write, a full fence: a
+ * wake without sleepers is then a load, and threads that often wake share the word unchanged.
+ * S1 is a full fence too: either S2 finds the condition, or this load the mark. */
+static inline void event_wake_sleepers(uint32_t *event)
+{
+	/* Ordered: after the caller's read-modify-write (arch.h). */
+	if (unlikely(arch_load32_ordered(event) & EVENT_MARK))
+		event_wake_all(event);
 }
 
 /* Return when the condition holds. */

@@ -19,7 +19,8 @@ void async_note(struct durability *d, uint64_t durts)
 	do
 		newest = arch_load(&d->async.newest);
 	while (newest <= durts && !arch_cas(&d->async.newest, newest, durts + 1));
-	event_wake_all(&d->async.late);
+	/* If another update has already noted a later durTS, that one wakes. */
+	event_wake_sleepers(&d->async.late); /* the compare-and-swap is a full fence */
 	note_filled(d, durts);
 }
 

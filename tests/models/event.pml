@@ -9,6 +9,7 @@
  *                  is of all
  *   -DONE          each waker makes a thing, and wakes one; each sleeper takes a thing
  *   -DSHARED       as between processes: no mark
+ *   -DLOOK         a waker looks for the mark, after a full fence, and wakes only if it finds one
  *
  * Checked: no thread sleeps forever (INV-EV1).
  *
@@ -20,6 +21,8 @@
  *   MARKFIRST    the waker loads the mark before its condition is stored: no fence (INV-EV1)
  *   CALLFIRST    a wake of all takes the mark away after the system call (INV-EV1)
  *   ONECLEARS    a wake of one takes the mark away (INV-EV1)
+ *   SAMECOUNT    who takes the mark away does not count, so a new mark makes an old ticket (INV-EV1)
+ *   LOOKEARLY    with LOOK, the waker looks before its condition is stored: no fence (INV-EV1)
  */
 #ifdef SHARED
 #define MARK 0
@@ -39,10 +42,15 @@ bool asleep[2];
 #define TRUE_FOR(k) (condition[k])
 #endif
 
+#if defined(SAMECOUNT) || defined(SHARED)
+#define MARK_COUNT 0
+#else
+#define MARK_COUNT COUNT
+#endif
 #define TAKE_MARK(was)                                                                             \
 	atomic {                                                                                   \
 		if                                                                                 \
-		:: word == was + COUNT -> word = word - MARK                                       \
+		:: word == was + COUNT -> word = word - MARK + MARK_COUNT                          \
 		:: else                                                                            \
 		fi                                                                                 \
 	}
@@ -92,11 +100,20 @@ proctype sleeper(byte me)
 proctype waker(byte me)
 {
 	byte was;
-#ifdef MARKFIRST
+#if defined(MARKFIRST) || defined(LOOKEARLY)
 	was = word;
 #endif
 #ifndef WAKEFIRST
 	atomic { condition[me] = true; things++ };
+#endif
+#ifdef LOOK
+#ifndef LOOKEARLY
+	was = word;
+#endif
+	if
+	:: (was & MARK) == 0 -> goto over
+	:: else
+	fi;
 #endif
 #ifdef MARKFIRST
 	word = word + COUNT;
@@ -128,6 +145,7 @@ proctype waker(byte me)
 #ifdef WAKEFIRST
 	atomic { condition[me] = true; things++ };
 #endif
+over:
 	skip
 }
 

@@ -143,6 +143,7 @@ EVENT_SETTINGS: dict[str, list[str]] = {
     "event": [],
     "eventone": ["ONE"],
     "eventshared": ["SHARED"],
+    "eventlook": ["LOOK"],
 }
 # Of bulk.pml.
 BULK_SETTINGS: dict[str, list[str]] = {
@@ -301,6 +302,8 @@ EVENT_MUTATIONS = [
     Mutation("MARKFIRST", "INV-EV1", [], [], ["event", "eventone"]),
     Mutation("CALLFIRST", "INV-EV1", [], [], ["event"]),
     Mutation("ONECLEARS", "INV-EV1", [], [], ["eventone"]),
+    Mutation("SAMECOUNT", "INV-EV1", [], [], ["eventlook"]),
+    Mutation("LOOKEARLY", "INV-EV1", [], [], ["eventlook"]),
 ]
 # Of claims.pml.
 CLAIMS_MUTATIONS = [

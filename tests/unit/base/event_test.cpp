@@ -66,13 +66,36 @@ TEST(Event, TicketDrawnDuringAWakeDoesNotSleep)
 	EXPECT_EQ(event & EVENT_MARK, uint32_t(EVENT_MARK));
 }
 
+/* Otherwise a wake that finds no mark, between the two marks, would pass the sleeper over. */
+TEST(Event, TicketOfAMarkThatWasTakenAway_IsOldForEver)
+{
+	uint32_t event = 0;
+	event_prepare(&event);
+	const uint32_t word = arch_fetch_add32(&event, EVENT_COUNT) + EVENT_COUNT;
+	const uint32_t ticket = event_prepare(&event);
+	event_call_all(&event, word);
+	EXPECT_NE(event_prepare(&event), ticket) << "another sleeper's mark";
+	event_wait(&event, ticket, 0); /* would not return */
+}
+
+TEST(Event, WakeOfSleepers_WithoutAny_StoresNothing)
+{
+	uint32_t event = 0;
+	event_wake_sleepers(&event);
+	EXPECT_EQ(event, 0u);
+	const uint32_t ticket = event_prepare(&event);
+	event_wake_sleepers(&event);
+	event_wait(&event, ticket, 0); /* would not return */
+	EXPECT_EQ(event & EVENT_MARK, 0u);
+}
+
 TEST(Event, CountWraps)
 {
 	uint32_t event = UINT32_MAX;
 	const uint32_t ticket = event_prepare(&event);
 	event_wake_all(&event);
 	event_wait(&event, ticket, 0);
-	EXPECT_EQ(event, 0u);
+	EXPECT_EQ(event, 2u) << "once for the wake, and once for the mark";
 }
 
 TEST(Event, AwaitLooksBeforeItDrawsATicket)
@@ -89,6 +112,25 @@ TEST(Event, AwaitLooksAgain)
 	int looks = 0;
 	event_await(&event, ++looks >= 2);
 	EXPECT_EQ(looks, 3);
+}
+
+/* As the next test, with a counter that only read-modify-writes change. */
+TEST(Event, EachOfManySleepersIsWoken_ByWhoFindsItsMark)
+{
+	constexpr uint32_t THREADS = 4, ROUNDS = 2000;
+	uint32_t event = 0, turn = 0;
+	std::vector<std::thread> threads;
+	for (uint32_t me = 0; me < THREADS; me++)
+		threads.emplace_back([&, me] {
+			for (uint32_t n = me; n < THREADS * ROUNDS; n += THREADS) {
+				event_await(&event, arch_load32_acquire(&turn) == n);
+				arch_fetch_add32(&turn, 1);
+				event_wake_sleepers(&event);
+			}
+		});
+	for (auto &t : threads)
+		t.join();
+	EXPECT_EQ(turn, THREADS * ROUNDS);
 }
 
 /* Threads hand a number round; each sleeps until it is its turn.  A lost wake-up hangs. */

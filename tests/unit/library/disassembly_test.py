@@ -158,9 +158,7 @@ def test_aarch64():
 load_is_one_instruction()
 lines = disassemble(library)
 if processor == "x86_64":
-    expect(
-        order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at `shut` and xabort"
-    )
+    expect(order(lines, r"^xbegin", r"^xabort"), "tsx: xbegin, then the look at `shut` and xabort")
     expect(
         order(lines, r"xsusldtrk", r"^mfence", r"xresldtrk", r"^xend"),
         "tsx: suspend, mfence, resume, xend, in this order",
