@@ -533,9 +533,10 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, const struct fur_run *how);
 
 /* fur_commit - make the open update visible, then durable, and end it.
- * With a ticket it returns once the update is visible, and sets *ticket.  A failure may lose such
- * an asynchronous update until fur_wait() or fur_sync() returns 0, or about fur_options.async_ms
- * have passed.  Until then let nothing leave the process that follows from the update.
+ * With a ticket it returns once the update is visible, and sets *ticket; in a file of version 1, or
+ * if memory for the flushes is short, it waits nevertheless.  A failure may lose such an
+ * asynchronous update until fur_wait() or fur_sync() returns 0, or about fur_options.async_ms have
+ * passed.  Until then let nothing leave the process that follows from the update.
  * Whatever a failure loses, the rest is closed: an update that survives has all that it has read
  * from with it, and every update that its thread had committed before it.
  * A transaction that ends without a ticket waits for all visible updates.  So next to asynchronous
@@ -549,10 +550,9 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * Nested:   ends the inner update only (fur_join_update) and returns 0; the outermost commit does
  *           the work, decides who waits, and has the result.
  * Errors:   FUR_ERANGE, FUR_ETOOBIG, FUR_EFREE, FUR_EINVAL (fur_store_bits, fur_alloc_aligned),
- *           FUR_ENOSPC (fur_alloc),
- *           FUR_EABORTED: libfur has rolled the update back, and nothing is visible.  The body
- *           notices such a failure only because fur_alloc() returns NULL: until its end, its
- *           loads find what it has stored.
+ *           FUR_ENOSPC (fur_alloc), FUR_EABORTED: libfur has rolled the update back, and nothing is
+ *           visible.  The body notices such a failure only because fur_alloc() returns NULL: until
+ *           its end, its loads find what it has stored.
  *           FUR_ENOTX: no update is open.  FUR_EFORK: only the parent can end it.
  *           FUR_EIO, or the code for which the heap has failed: the update is visible, but may
  *           not survive a power failure.  (If the heap failed while the body waited for room in
@@ -653,10 +653,10 @@ FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignme
  * failed, fur_free() does nothing.
  * Crash:  part of the update, as fur_alloc().
  * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
- *         small block that was never allocated; for a run of chunks that is already free; and for
- *         the block that this thread freed last.  libfur does not notice other blocks that are
- *         already free, and two calls of fur_alloc() may then return the same block:
- *         FUR_DEBUG=double-free finds each, and fur-check finds such damage later. */
+ *         small block that was never allocated, unless another thread has it in stock; for a run
+ *         of chunks that is already free; and for the block that this thread freed last.  libfur
+ *         does not notice other blocks that are already free, and two calls of fur_alloc() may then
+ *         return the same block: FUR_DEBUG=double-free finds each, and fur-check such damage. */
 FUR_API void fur_free(fur_update *update, void *memory);
 
 /* Roots: FUR_ROOTS words through which a program finds its data after an open. */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/struct.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,29 @@ static int value_from_environment(const char *variable, const char *(*name)(int)
 	return fur_fail(FUR_EINVAL, "%s=%s in the environment: use %s", variable, word, names);
 }
 
+/* Give take(word, arg) each word of the variable, in which commas separate them.  It returns false
+ * for a word that there is not.  `words`: those that there are, for the message. */
+static int words_from_environment(const char *variable, bool (*take)(const char *word, void *arg),
+        void *arg, const char *words)
+{
+	const char *at = getenv(variable);
+	if (!at || !*at)
+		return 0;
+	for (const char *end;; at = end + 1) {
+		char word[32];
+		end = strchrnul(at, ',');
+		const int length = (int)(end - at);
+		if (snprintf(word, sizeof word, "%.*s", length, at) >= (int)sizeof word ||
+		        !take(word, arg))
+			return fur_fail(FUR_EINVAL,
+			        "%s has the word '%.*s' in the environment: use %s, separated by "
+			        "commas",
+			        variable, length, at, words);
+		if (!*end)
+			return 0;
+	}
+}
+
 static const char *htm_name(int htm)
 {
 	return fur_name(FUR_NAME_HTM, (enum fur_htm)htm);
@@ -52,32 +76,15 @@ static const struct {
 };
 enum { AIDS = sizeof aids / sizeof *aids };
 
-/* The aid that a word names, or 0. */
-static uint64_t aid_of(const char *word, size_t length)
+/* Sets the aid that the word names.  False: it names none. */
+static bool add_aid(const char *word, void *debug)
 {
 	for (int k = 0; k < AIDS; k++)
-		if (strlen(aids[k].word) == length && !strncmp(word, aids[k].word, length))
-			return (uint64_t)aids[k].aid;
-	return 0;
-}
-
-static int aids_from_environment(uint64_t *debug)
-{
-	const char *at = getenv("FUR_DEBUG");
-	if (!at || !*at)
-		return 0;
-	for (const char *end;; at = end + 1) {
-		end = strchrnul(at, ',');
-		uint64_t aid = aid_of(at, (size_t)(end - at));
-		if (!aid)
-			return fur_fail(FUR_EINVAL,
-			        "FUR_DEBUG has the word '%.*s' in the environment: use %s, %s and "
-			        "%s, separated by commas",
-			        (int)(end - at), at, aids[0].word, aids[1].word, aids[2].word);
-		*debug |= aid;
-		if (!*end)
-			return 0;
-	}
+		if (!strcmp(aids[k].word, word)) {
+			*(uint64_t *)debug |= (uint64_t)aids[k].aid;
+			return true;
+		}
+	return false;
 }
 
 static int check_aids(uint64_t debug)
@@ -106,7 +113,8 @@ static int read_environment(struct fur_options *o)
 	o->htm = (enum fur_htm)htm;
 	o->pm = (enum fur_pm)pm;
 	if (!error)
-		error = aids_from_environment(&o->debug);
+		error = words_from_environment(
+		        "FUR_DEBUG", add_aid, &o->debug, "plain-stores, continue and double-free");
 	return error ? error : check_aids(o->debug);
 }
 
@@ -135,37 +143,51 @@ int options_complete(const struct fur_options *given, struct fur_options *o)
 
 /* -------------------------------------------------------------------- FUR_TUNE */
 
-/* One word of FUR_TUNE.  False: it is none. */
-static bool tune(struct fur_heap *heap, const char *word)
+/* What FUR_TUNE names.  See heap_tune(). */
+struct tuning {
+	uint32_t retries, pm_latency_ns, pm_gap_ns;
+	bool populate;
+};
+
+/* Is the word this name and a number?  Sets the number. */
+static bool take_number(const char *word, const char *name, uint32_t *number)
 {
-	struct pm *pm = &heap->durability.pm;
-	unsigned n;
-	char rest;
-	if (sscanf(word, "retries=%u%c", &n, &rest) == 1)
-		heap->engine.retries = n;
-	else if (sscanf(word, "pm-latency-ns=%u%c", &n, &rest) == 1)
-		pm_emulate(pm, n, UINT32_MAX);
-	else if (sscanf(word, "pm-gap-ns=%u%c", &n, &rest) == 1)
-		pm_emulate(pm, UINT32_MAX, n);
-	else if (!strcmp(word, "no-populate"))
-		heap->durability.populate = false;
-	else
+	const size_t length = strlen(name);
+	if (strncmp(word, name, length) != 0)
 		return false;
+	const char *digits = word + length;
+	char *end;
+	errno = 0;
+	const unsigned long n = strtoul(digits, &end, 10);
+	if (*digits < '0' || *digits > '9' || *end || errno || n > UINT32_MAX)
+		return false;
+	*number = (uint32_t)n;
 	return true;
+}
+
+/* False: it is no word of FUR_TUNE. */
+static bool tune(const char *word, void *arg)
+{
+	struct tuning *t = arg;
+	if (!strcmp(word, "no-populate")) {
+		t->populate = false;
+		return true;
+	}
+	return take_number(word, "retries=", &t->retries) ||
+	       take_number(word, "pm-latency-ns=", &t->pm_latency_ns) ||
+	       take_number(word, "pm-gap-ns=", &t->pm_gap_ns);
 }
 
 int heap_tune(struct fur_heap *heap)
 {
-	const char *at = getenv("FUR_TUNE");
-	for (size_t length; at && *at; at += length + (at[length] == ',')) {
-		char word[32];
-		length = strcspn(at, ",");
-		snprintf(word, sizeof word, "%.*s", (int)length, at);
-		if (length >= sizeof word || !tune(heap, word))
-			return fur_fail(FUR_EINVAL,
-			        "FUR_TUNE has the word '%.*s' in the environment: use retries=N, "
-			        "pm-latency-ns=N, pm-gap-ns=N and no-populate, separated by commas",
-			        (int)length, at);
-	}
+	struct durability *d = &heap->durability;
+	struct tuning t = {.retries = heap->engine.retries, .populate = d->populate};
+	const int error = words_from_environment(
+	        "FUR_TUNE", tune, &t, "retries=N, pm-latency-ns=N, pm-gap-ns=N and no-populate");
+	if (error)
+		return error;
+	heap->engine.retries = t.retries;
+	d->populate = t.populate;
+	pm_emulate(&d->pm, t.pm_latency_ns, t.pm_gap_ns);
 	return 0;
 }

@@ -189,8 +189,8 @@ void page_limit_end(struct fur_heap *heap)
 	struct page_limit *limit = &heap->page_limit;
 	if (!limit->bytes)
 		return;
-	if (!engine_forked(
-	            &heap->engine)) /* a thread that the child does not have may hold the mutex */
+	/* A thread that the child does not have may hold the mutex. */
+	if (!engine_forked(&heap->engine))
 		pthread_mutex_destroy(&limit->mutex);
 	if (limit->statm >= 0)
 		close(limit->statm);

@@ -35,9 +35,9 @@
  *   of W                      performed, and find no mark; S1 and S2 come between (see
  *                             event_wake_sleepers())
  *
- * The mark, bit 0, saves the system call while no thread sleeps: a wake takes 4 ns, and not 330.
- * event_wake_one() leaves it, because others may sleep on.  A thread that draws a ticket and does
- * not sleep leaves it too; that costs one vain call.
+ * The mark, bit 0, saves the system call while no thread sleeps.  event_wake_one() leaves it,
+ * because others may sleep on.  A thread that draws a ticket and does not sleep leaves it too; that
+ * costs one vain call.
  *
  * *_shared: for a word that processes share.  It has no mark, and only counts the wakes, as words
  * in a heap file always have: the other process may be of another version.  A ticket is a load.
@@ -82,7 +82,9 @@ static inline void event_wake_all(uint32_t *event)
 
 /* The same for a caller that has made the condition true by a read-modify-write, a full fence: a
  * wake without sleepers is then a load, and threads that often wake share the word unchanged.
- * S1 is a full fence too: either S2 finds the condition, or this load the mark. */
+ * S1 is a full fence as well.  So either S2 finds the condition; or this load finds the mark; or
+ * another wake has taken the mark away in between: then the word is no longer the ticket, and that
+ * wake's system call is still to come, or S3 returns. */
 static inline void event_wake_sleepers(uint32_t *event)
 {
 	/* Ordered: after the caller's read-modify-write (arch.h). */

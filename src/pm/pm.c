@@ -91,10 +91,8 @@ void pm_emulate(struct pm *pm, uint32_t latency_ns, uint32_t gap_ns)
 {
 	if (pm->domain != FUR_PM_EMULATED)
 		return;
-	if (latency_ns != UINT32_MAX)
-		pm->latency_ticks = arch_ns_to_ticks(latency_ns);
-	if (gap_ns != UINT32_MAX)
-		pm->gap_ticks = arch_ns_to_ticks(gap_ns);
+	pm->latency_ticks = arch_ns_to_ticks(latency_ns);
+	pm->gap_ticks = arch_ns_to_ticks(gap_ns);
 }
 
 void pm_fini(struct pm *pm)

@@ -40,8 +40,8 @@ int pm_init(struct pm *pm, int fd, bool dax, enum fur_pm asked, char *reason, si
 void pm_fini(struct pm *pm);
 
 /* pm_emulate - EMULATED: from now on a write-back takes `latency_ns` until it is durable, and those
- * of one thread begin `gap_ns` after each other.  UINT32_MAX: as before; pm_init() sets 0.  In
- * other domains it does nothing. */
+ * of one thread begin `gap_ns` after each other; pm_init() sets both to 0.  In other domains it
+ * does nothing. */
 void pm_emulate(struct pm *pm, uint32_t latency_ns, uint32_t gap_ns);
 
 void pm_flush(struct pm *pm, const void *start, size_t bytes);

@@ -404,7 +404,7 @@ TEST_F(Api, Phases_AreMeasuredWhenAskedFor)
 	fur::Options o = small_options();
 	o.phase_times = true;
 	heap_ = open(o);
-	pm_emulate(&heap_.get()->durability.pm, 310, UINT32_MAX);
+	pm_emulate(&heap_.get()->durability.pm, 310, 0);
 	fur::Thread t(heap_);
 	for (int i = 0; i < 100; i++)
 		fur::update(t, [&](fur_update *tx) { fur_store(tx, &p[0], 1u); });

@@ -110,7 +110,7 @@ class AsyncSlow : public Async
 protected:
 	AsyncSlow() : Async(options())
 	{
-		pm_emulate(&heap_.get()->durability.pm, 300000000, UINT32_MAX);
+		pm_emulate(&heap_.get()->durability.pm, 300000000, 0);
 	}
 	static fur::Options options()
 	{

@@ -605,7 +605,8 @@ TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
 		EXPECT_EQ(h.get()->durability.pm.gap_ticks, arch_ns_to_ticks(90));
 		EXPECT_FALSE(h.get()->durability.populate);
 	}
-	for (const char *wrong : {"nonsense", "retries", "retries=", "retries=3x", "retries=3,,",
+	for (const char *wrong : {"nonsense", "retries", "retries=", "retries=3x", "retries=-1",
+	             "retries= 3", "retries=4294967296", ",", "retries=3,", "retries=3,,",
 	             "pm-gap-ns=1;no-populate", "pm-latency-ns=310ns",
 	             "retries=00000000000000000000000000000000000003"}) {
 		setenv("FUR_TUNE", wrong, 1);

@@ -94,7 +94,7 @@ protected:
 	{
 		auto *heap = new fur::Heap(open(options()));
 		/* So that updates overlap, and name each other */
-		pm_emulate(&heap->get()->durability.pm, 20000, UINT32_MAX);
+		pm_emulate(&heap->get()->durability.pm, 20000, 0);
 		std::vector<std::thread> all;
 		/* So that they take turns, also on a machine that is busy */
 		std::barrier<> together(THREADS);
