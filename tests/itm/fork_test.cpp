@@ -31,16 +31,7 @@ protected:
 	/* The child closes the copy, and uses a heap of its own. */
 	void in_child()
 	{
-		pid_t child = fork();
-		ASSERT_GE(child, 0);
-		if (child == 0) {
-			alarm(60);
-			work();
-			_exit(HasFailure() ? 1 : 0);
-		}
-		int status;
-		ASSERT_EQ(waitpid(child, &status, 0), child);
-		EXPECT_EQ(status, 0) << "the child failed, or hung (SIGALRM, 14)";
+		run_in_child([this] { work(); });
 	}
 	/* Another thread is in the middle of this transaction as long as the child works. */
 	template <class Transaction>

@@ -4,6 +4,7 @@
  * always full, aborts and nesting.  Each test runs without hardware and on the best hardware
  * there is, in both isolation levels.
  */
+#include "../unit/census.hpp"
 #include "../unit/fixture.hpp"
 #include "internals.hpp"
 
@@ -79,8 +80,7 @@ protected:
 		auto *lines = static_cast<Line *>(root_at_rest(heap, 0));
 		EXPECT_EQ(fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); }),
 		        OPENING * ACCOUNTS);
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(heap), &census), 0) << fur_errormsg();
+		census_of(heap);
 	}
 };
 

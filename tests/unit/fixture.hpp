@@ -40,6 +40,36 @@ inline fur::Options small_options()
 	return o;
 }
 
+/* A block of `bytes` bytes, all of this value, in root 0. */
+inline uint8_t *block_in_root(fur_thread *self, size_t bytes, uint8_t value)
+{
+	return fur::update(self, [&](fur_update *tx) {
+		auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
+		std::vector<uint8_t> all(bytes, value);
+		fur_write(tx, p, all.data(), bytes);
+		fur_set_root(tx, 0, p);
+		return p;
+	});
+}
+
+/* Run `work` in a child; a child that hangs is killed. */
+template <class Work>
+void run_in_child(Work &&work, pid_t (*make_child)() = fork)
+{
+	pid_t child = make_child();
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		alarm(60);
+		work();
+		_exit(::testing::Test::HasFailure() ? 1 : 0);
+	}
+	int status;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_TRUE(WIFEXITED(status))
+	        << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
+	EXPECT_EQ(WEXITSTATUS(status), 0) << "the child failed";
+}
+
 class HeapFile : public ::testing::Test
 {
 protected:

@@ -6,6 +6,7 @@
 #ifndef SOFTWARE_HPP
 #define SOFTWARE_HPP
 
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -190,8 +191,7 @@ protected:
 			EXPECT_EQ(get(self_, last), n);
 		}
 		prefer_in_place(self_, false);
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &census), 0) << fur_errormsg();
+		census_of(heap_);
 	}
 
 	enum { WORDS = 512 };

@@ -6,6 +6,7 @@
 #ifndef FUR_TESTS_OPERATORS_HPP
 #define FUR_TESTS_OPERATORS_HPP
 
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 #include "software.hpp"
@@ -248,19 +249,11 @@ protected:
 	}
 	uint8_t *block(size_t bytes, uint8_t value = 0)
 	{
-		return fur::update(*self_, [&](fur_update *tx) {
-			auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
-			std::vector<uint8_t> all(bytes, value);
-			fur_write(tx, p, all.data(), bytes);
-			fur_set_root(tx, 0, p);
-			return p;
-		});
+		return block_in_root(*self_, bytes, value);
 	}
 	uint64_t blocks_in_use()
 	{
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(*heap_), &census), 0) << fur_errormsg();
-		return census.blocks;
+		return census_of(*heap_).blocks;
 	}
 	/* One clear error, nothing changed, and the next one works. */
 	void expect_error(Job &job, int code, const char *says, const uint8_t *at, size_t bytes)

@@ -3,6 +3,7 @@
  * operators_disk_test.cpp - FUR_BULK_EACH when half way the disk fails, or is full: without an
  * operator, and with one.
  */
+#include "census.hpp"
 #include "operators.hpp"
 
 #include <cerrno>
@@ -121,8 +122,7 @@ TEST_P(EachOnADisk, ThatFailsHalfWay_OneClearError_AndWhatWasCommittedStays)
 	const uint64_t there = changed(at);
 	EXPECT_GE(there, committed);
 	EXPECT_LE(there, committed + 1000) << "more than an update";
-	alloc_census census;
-	EXPECT_EQ(alloc_check(heap_base(*heap_), &census), 0) << fur_errormsg();
+	const alloc_census census = census_of(*heap_);
 	EXPECT_EQ(census.blocks, 1u) << "the results' block";
 }
 

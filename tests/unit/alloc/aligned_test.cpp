@@ -3,6 +3,7 @@
  * aligned_test.cpp - fur_alloc_aligned and fur::make: addresses, cache lines that no other block
  * has, and what becomes of the blocks in frees, aborts, crashes and heaps of the old form.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -20,9 +21,7 @@ class Aligned : public OpenHeap
 protected:
 	alloc_census census()
 	{
-		alloc_census c;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
-		return c;
+		return census_of(heap_);
 	}
 	void *alloc(size_t bytes, size_t alignment)
 	{

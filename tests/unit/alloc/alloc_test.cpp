@@ -2,6 +2,7 @@
  *
  * alloc_test.cpp - the transactional allocator, and the check of its state.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -19,9 +20,7 @@ protected:
 	Allocator() : heap_(create()), self_(heap_) {}
 	alloc_census census()
 	{
-		alloc_census c;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
-		return c;
+		return census_of(heap_);
 	}
 	void *alloc(size_t n)
 	{

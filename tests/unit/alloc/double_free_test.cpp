@@ -3,6 +3,7 @@
  * double_free_test.cpp - FUR_DEBUG=double-free: fur_free() refuses every block that is free,
  * wherever the allocator keeps it, and no other.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -41,9 +42,7 @@ protected:
 	}
 	uint64_t blocks()
 	{
-		alloc_census c;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
-		return c.blocks;
+		return census_of(heap_).blocks;
 	}
 
 	fur::Heap heap_;

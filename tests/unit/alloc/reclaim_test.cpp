@@ -4,6 +4,7 @@
  * any other size fit; also after an abort, a crash or a reopening in the middle, with small logs,
  * and in heaps of the old form.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -40,9 +41,7 @@ protected:
 	}
 	alloc_census census()
 	{
-		alloc_census c;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
-		return c;
+		return census_of(heap_);
 	}
 	void *alloc(size_t n)
 	{

@@ -48,23 +48,6 @@ pid_t clone_without_handlers()
 class Fork : public OpenHeap
 {
 protected:
-	/* `work` in a child; a child that hangs is killed. */
-	template <class Work>
-	static void in_child(Work &&work, pid_t (*make_child)() = fork)
-	{
-		pid_t child = make_child();
-		ASSERT_GE(child, 0);
-		if (child == 0) {
-			alarm(60);
-			work();
-			_exit(HasFailure() ? 1 : 0);
-		}
-		int status;
-		ASSERT_EQ(waitpid(child, &status, 0), child);
-		ASSERT_TRUE(WIFEXITED(status))
-		        << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
-		EXPECT_EQ(WEXITSTATUS(status), 0) << "the child failed";
-	}
 	void increment()
 	{
 		fur::update(self_,
@@ -121,7 +104,7 @@ private:
 TEST_F(Fork, ChildIsRefusedAll_AndClosesItsCopy)
 {
 	increment();
-	in_child([&] {
+	run_in_child([&] {
 		expect_all_refused();
 		EXPECT_EQ(words_[0], 1u) << "the copy can be read";
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
@@ -148,7 +131,7 @@ TEST_F(Fork, ChildThatGoesOn_DestroysNothing)
 		};
 		for (int k = 0; k < 50; k++)
 			ASSERT_TRUE(add(t));
-		in_child([&] {
+		run_in_child([&] {
 			for (int k = 0; k < 200; k++)
 				add(t);
 		});
@@ -166,7 +149,7 @@ TEST_F(Fork, UpdateOpenAtTheFork_IsTheParents)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	ASSERT_EQ(fur_join_update(self_, &inner), 0);
 	fur_store(tx, &words_[0], uint64_t(7));
-	in_child([&] {
+	run_in_child([&] {
 		std::string before = log_and_ring();
 		fur_store(tx, &words_[1], uint64_t(8));
 		fur_write(tx, &words_[2], words_, 8);
@@ -199,7 +182,7 @@ TEST_F(Fork, UpdateAbortedInTheChild_StaysThereInTheParent)
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	fur_store(tx, &words_[0], uint64_t(7));
-	in_child([&] { EXPECT_EQ(fur_abort(tx), FUR_EFORK); });
+	run_in_child([&] { EXPECT_EQ(fur_abort(tx), FUR_EFORK); });
 	EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
 	EXPECT_EQ(words_[0], 7u);
 }
@@ -209,7 +192,7 @@ TEST_F(Fork, ReadOpenAtTheFork_IsTheParents)
 	fur_ro *ro, *nested;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
-	in_child([&] {
+	run_in_child([&] {
 		EXPECT_EQ(fur_end_ro(nested, nullptr), FUR_EFORK);
 		EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_EFORK);
 		expect_all_refused();
@@ -226,9 +209,9 @@ TEST_F(Fork, ReadThatWouldEndWithATicket_IsTheParents)
 	fur_ticket ticket;
 	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
 	ASSERT_EQ(fur_join_ro(self_, &nested), 0);
-	in_child([&] { EXPECT_EQ(fur_end_ro(nested, &ticket), FUR_EFORK); });
+	run_in_child([&] { EXPECT_EQ(fur_end_ro(nested, &ticket), FUR_EFORK); });
 	EXPECT_EQ(fur_end_ro(nested, &ticket), 0);
-	in_child([&] {
+	run_in_child([&] {
 		EXPECT_EQ(fur_end_ro(ro, &ticket), FUR_EFORK);
 		EXPECT_EQ(ticket.source, 0u);
 		expect_all_refused();
@@ -284,7 +267,7 @@ TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
 	});
 	while (!begun)
 		usleep(1000);
-	in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
+	run_in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
 	done = true;
 	other.join();
 	EXPECT_EQ(words_[0], 7u);
@@ -293,7 +276,7 @@ TEST_F(Fork, Close_InAChild_WhileAnotherThreadIsInsideATransaction)
 TEST_F(Fork, Close_InAChild_WhileAnotherThreadRegisters)
 {
 	Registering registering(heap_.get());
-	in_child([&] {
+	run_in_child([&] {
 		expect_all_refused();
 		EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg();
 	});
@@ -319,7 +302,7 @@ TEST_F(Fork, WhileOtherThreadsOpenAndClose_ChildrenCloseTheirCopies)
 		}
 	});
 	for (int k = 0; k < 20; k++)
-		in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
+		run_in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0) << fur_errormsg(); });
 	done = true;
 	other.join();
 	unlink(second.c_str());
@@ -330,14 +313,14 @@ TEST_F(Fork, Child_WorksOnAHeapOfItsOwn)
 	std::string second = path_ + "-2";
 	fur_update *open_at_the_fork;
 	ASSERT_EQ(fur_begin_update(self_, &open_at_the_fork), 0);
-	in_child([&] {
+	run_in_child([&] {
 		fur::Heap mine = fur::Heap::create(second, small_options());
 		fur::Thread me(mine);
 		fur::update(me, [&](fur_update *tx) { fur_set_root(tx, 0, heap_base(mine)); });
 		EXPECT_EQ(
 		        fur::read(me, [](fur_ro *tx) { return fur_root(tx, 0); }), heap_base(mine));
 		/* And its own child has a copy of that one. */
-		in_child([&] {
+		run_in_child([&] {
 			fur_ro *ro;
 			EXPECT_EQ(fur_begin_ro(me, &ro), FUR_EFORK);
 			EXPECT_EQ(fur_close(mine.get()), 0);
@@ -383,14 +366,14 @@ TEST_F(Fork, HeapCountsAsOpen_AsLongAsAChildHasItsCopy)
 TEST_F(Fork, RawClone_IsNoticedAtRegistrationAndClose)
 {
 	ASSERT_EQ(fur_thread_unregister(self_), 0);
-	in_child(
+	run_in_child(
 	        [&] {
 		        fur_thread *t;
 		        EXPECT_EQ(fur_thread_register(heap_, nullptr, &t), FUR_EFORK);
 		        EXPECT_EQ(fur_close(heap_.get()), 0);
 	        },
 	        clone_without_handlers);
-	in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0); }, clone_without_handlers);
+	run_in_child([&] { EXPECT_EQ(fur_close(heap_.get()), 0); }, clone_without_handlers);
 	self_ = fur::Thread(heap_);
 	increment();
 }

@@ -3,6 +3,7 @@
  * grow_test.cpp - heaps that grow: by themselves, by fur_grow(), and what other processes see of
  * it; logs that get their blocks late.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -52,8 +53,7 @@ protected:
 	}
 	static void expect_sound(const fur::Heap &heap)
 	{
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(heap.get()), &census), 0) << fur_errormsg();
+		census_of(heap.get());
 	}
 	/* A list of blocks with known contents, newest first. */
 	struct Block {
@@ -157,6 +157,23 @@ TEST_F(Grow, ALargeBlock_MakesItGrowAtOnce)
 	EXPECT_GE(heap_size(heap.get()), 40 * MIB);
 	add(self, 40 * MIB); /* never fits */
 	EXPECT_EQ(count(heap), 1u);
+	expect_sound(heap);
+}
+
+TEST_F(Grow, Ahead_WhenTheHeapRunsShort)
+{
+	fur::Heap heap = create(growing(16 * MIB));
+	fur::Thread self(heap);
+	grower &g = heap.get()->grower;
+	/* The thread is about to sleep: only an update wakes it. */
+	while (!(arch_load32(&g.calls) & EVENT_MARK))
+		usleep(1000);
+	const uint64_t first = heap_size(heap.get());
+	while (!arch_load32(&g.called) && heap_size(heap.get()) == first)
+		add(self, 65536);
+	/* No end but the growth: a thread that is not woken makes this test hang. */
+	while (heap_size(heap.get()) == first)
+		usleep(1000);
 	expect_sound(heap);
 }
 

@@ -259,22 +259,30 @@ TEST_F(Log, AReplayerThatIsSilent_AndAnswers)
 	expect(FUR_LOG_WARNING, {"the replayer (process 4712) has died"});
 }
 
-/* Both callbacks of after_update work together. */
-TEST_F(Log, AlongsideALimitOfPages)
+fur::Options with_limit_of_pages(fur::Options o)
 {
-	fur::Options o = options();
 	o.heap_bytes = 32 << 20;
 	o.log_bytes = 1 << 16;
 	o.dram_bytes = 4 << 20;
-	fur::Heap heap = create(o);
+	return o;
+}
+void store_to_four_pages(fur_thread *t)
+{
+	fur::update(t, [](fur_update *tx) {
+		if (auto *p = static_cast<uint64_t *>(fur_alloc(tx, 16384)))
+			for (int page = 0; page < 4; page++)
+				fur_store(tx, &p[page * 512], 1);
+	});
+}
+
+/* Both callbacks of after_update work together. */
+TEST_F(Log, AlongsideALimitOfPages)
+{
+	fur::Heap heap = create(with_limit_of_pages(options()));
 	fur::Thread t(heap);
 	lines();
 	for (int k = 0; k < 2000 && !heap.stats().times_handed_back; k++)
-		fur::update(t, [&](fur_update *tx) {
-			if (auto *p = static_cast<uint64_t *>(fur_alloc(tx, 16384)))
-				for (int page = 0; page < 4; page++)
-					fur_store(tx, &p[page * 512], 1);
-		});
+		store_to_four_pages(t);
 	EXPECT_GT(heap.stats().times_handed_back, 0u);
 	durability_note(&heap.get()->durability, EVENT_REPLAYER_ANSWERS);
 	update(t);
@@ -284,21 +292,13 @@ TEST_F(Log, AlongsideALimitOfPages)
 /* One locked page is enough: the kernel refuses to take the range back. */
 TEST_F(Log, LimitOfPagesWithLockedMemory_IsReportedOnce)
 {
-	fur::Options o = options();
-	o.heap_bytes = 32 << 20;
-	o.log_bytes = 1 << 16;
-	o.dram_bytes = 4 << 20;
-	fur::Heap heap = create(o);
+	fur::Heap heap = create(with_limit_of_pages(options()));
 	fur::Thread t(heap);
 	if (mlock(heap_base(heap), 4096))
 		GTEST_SKIP() << "this process may lock no memory";
 	lines();
 	for (int k = 0; k < 1500; k++)
-		fur::update(t, [&](fur_update *tx) {
-			if (auto *p = static_cast<uint64_t *>(fur_alloc(tx, 16384)))
-				for (int page = 0; page < 4; page++)
-					fur_store(tx, &p[page * 512], 1);
-		});
+		store_to_four_pages(t);
 	EXPECT_EQ(heap.stats().times_handed_back, 0u);
 	expect(FUR_LOG_WARNING, {"dram_bytes has no effect", "mlock", "unlock them"});
 }

@@ -3,6 +3,7 @@
  * stats_test.cpp - the values of the moment in fur_stats: how full ring, logs and space are, and
  * how old the oldest reader is.
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -143,8 +144,7 @@ TEST_F(Stats, Ring_AReplayerAlongsideHasMovedTheTail)
 TEST_F(Stats, Space_IsThatOfTheChunksInUse)
 {
 	auto counted = [&] {
-		alloc_census c;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &c), 0) << fur_errormsg();
+		const alloc_census c = census_of(heap_);
 		return heap_.stats().space_bytes - c.free_chunks * CHUNK_BYTES;
 	};
 	fur_stats before = heap_.stats();

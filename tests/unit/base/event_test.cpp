@@ -114,8 +114,10 @@ TEST(Event, AwaitLooksAgain)
 	EXPECT_EQ(looks, 3);
 }
 
-/* As the next test, with a counter that only read-modify-writes change. */
-TEST(Event, EachOfManySleepersIsWoken_ByWhoFindsItsMark)
+/* Threads hand a number round by add(&turn) and wake(&event); each sleeps until it is its turn.  A
+ * lost wake-up hangs. */
+template <class Add, class Wake>
+void hand_round(Add add, Wake wake)
 {
 	constexpr uint32_t THREADS = 4, ROUNDS = 2000;
 	uint32_t event = 0, turn = 0;
@@ -124,8 +126,8 @@ TEST(Event, EachOfManySleepersIsWoken_ByWhoFindsItsMark)
 		threads.emplace_back([&, me] {
 			for (uint32_t n = me; n < THREADS * ROUNDS; n += THREADS) {
 				event_await(&event, arch_load32_acquire(&turn) == n);
-				arch_fetch_add32(&turn, 1);
-				event_wake_sleepers(&event);
+				add(&turn);
+				wake(&event);
 			}
 		});
 	for (auto &t : threads)
@@ -133,23 +135,14 @@ TEST(Event, EachOfManySleepersIsWoken_ByWhoFindsItsMark)
 	EXPECT_EQ(turn, THREADS * ROUNDS);
 }
 
-/* Threads hand a number round; each sleeps until it is its turn.  A lost wake-up hangs. */
 TEST(Event, EachOfManySleepersIsWoken)
 {
-	constexpr uint32_t THREADS = 4, ROUNDS = 2000;
-	uint32_t event = 0, turn = 0;
-	std::vector<std::thread> threads;
-	for (uint32_t me = 0; me < THREADS; me++)
-		threads.emplace_back([&, me] {
-			for (uint32_t n = me; n < THREADS * ROUNDS; n += THREADS) {
-				event_await(&event, arch_load32_acquire(&turn) == n);
-				arch_store32_release(&turn, n + 1);
-				event_wake_all(&event);
-			}
-		});
-	for (auto &t : threads)
-		t.join();
-	EXPECT_EQ(turn, THREADS * ROUNDS);
+	hand_round([](uint32_t *turn) { arch_store32_release(turn, *turn + 1); }, event_wake_all);
+}
+
+TEST(Event, EachOfManySleepersIsWoken_ByWhoFindsItsMark)
+{
+	hand_round([](uint32_t *turn) { arch_fetch_add32(turn, 1); }, event_wake_sleepers);
 }
 
 /* Each wake of one lets a sleeper go that takes what there is. */

@@ -2,6 +2,7 @@
  *
  * bulk_test.cpp - fur_bulk_run: updates of many records next to short ones (INV-BU1 to INV-BU5).
  */
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 #include "software.hpp"
@@ -101,19 +102,11 @@ protected:
 	/* A block of `bytes` bytes, all of this value, in root 0. */
 	uint8_t *block(size_t bytes, uint8_t value = 0)
 	{
-		return fur::update(self_, [&](fur_update *tx) {
-			auto *p = static_cast<uint8_t *>(fur_alloc(tx, bytes));
-			std::vector<uint8_t> all(bytes, value);
-			fur_write(tx, p, all.data(), bytes);
-			fur_set_root(tx, 0, p);
-			return p;
-		});
+		return block_in_root(self_, bytes, value);
 	}
 	uint64_t blocks_in_use()
 	{
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &census), 0) << fur_errormsg();
-		return census.blocks;
+		return census_of(heap_).blocks;
 	}
 	void reopen()
 	{

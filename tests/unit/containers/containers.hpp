@@ -6,6 +6,7 @@
 #ifndef CONTAINERS_HPP
 #define CONTAINERS_HPP
 
+#include "census.hpp"
 #include "fixture.hpp"
 #include "internals.hpp"
 
@@ -33,9 +34,7 @@ inline fur::Options container_options(fur_isolation isolation = FUR_OPACITY)
 /* How many blocks the heap has allocated. */
 inline uint64_t blocks_of(fur_heap *heap)
 {
-	alloc_census census;
-	EXPECT_EQ(alloc_check(heap_base(heap), &census), 0) << fur_errormsg();
-	return census.blocks;
+	return census_of(heap).blocks;
 }
 
 /* Memory that is allocated from now on has no zeroes: chunks are filled, and given back. */

@@ -140,10 +140,16 @@ TEST_F(AsyncSlow, Sync_CoversUpdatesThatAnUpdateWithoutStoresHasRead)
 
 TEST_F(Async, BecomesDurableByItself)
 {
-	store(self_, block(), 1);
-	/* No end but the flush: a heap that never flushes makes this test hang. */
-	while (pending())
-		usleep(1000);
+	uint64_t *p = block();
+	for (uint64_t round = 0; round < 3; round++) {
+		store(self_, p, round);
+		/* No end but the flush: a heap that never flushes makes this test hang. */
+		while (pending())
+			usleep(1000);
+		/* The thread is about to sleep: only the next update wakes it. */
+		while (!(arch_load32(&log().async.late) & EVENT_MARK))
+			usleep(1000);
+	}
 }
 
 TEST_F(Async, Rerun_EndsWithTheTicket)
@@ -252,8 +258,15 @@ TEST_F(AsyncOnDisk, RingIsReplayedBeforeItIsFull)
 	fur::Heap heap = create(o);
 	fur::Thread self(heap);
 	fur_ticket ticket{};
+	auto update = [&] {
+		fur::update(self, ticket, [](fur_update *tx) { fur_set_root(tx, 1, nullptr); });
+	};
+	update();
+	/* The thread is about to sleep: only updates wake it. */
+	while (!(arch_load32(&heap.get()->durability.async.filled) & EVENT_MARK))
+		usleep(1000);
 	for (uint64_t k = 0; k < heap.stats().ring_slots * 3 / 4; k++)
-		fur::update(self, ticket, [&](fur_update *tx) { fur_set_root(tx, 1, nullptr); });
+		update();
 	/* No end but the replay: a heap that leaves it to the updates makes this test hang. */
 	while (heap.stats().replays == 0)
 		usleep(1000);

@@ -3,6 +3,7 @@
  * failed_update_test.cpp - an update that does not fit its log goes on to the end of its body: its
  * loads find what it has stored, and the rollback leaves no trace.
  */
+#include "census.hpp"
 #include "internals.hpp"
 #include "software.hpp"
 
@@ -70,8 +71,7 @@ protected:
 		other_.run(look);
 		ASSERT_EQ(result([&](fur_update *tx) { fur_store(tx, words_ + 3, ~uint64_t{3}); }),
 		        0);
-		alloc_census census;
-		EXPECT_EQ(alloc_check(heap_base(heap_), &census), 0) << fur_errormsg();
+		const alloc_census census = census_of(heap_);
 		EXPECT_EQ(census.blocks, 1u);
 	}
 
