@@ -82,8 +82,8 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	e->active = memory_padded(threads * sizeof *e->active);
 	heap->threads = e->threads = memory_padded(threads * sizeof *heap->threads);
 	/* Not memory_padded(), which would touch each page. */
-	e->publications.stamps = calloc(PUBLICATION_STAMPS, sizeof(uint64_t));
-	if (!e->active || !heap->threads || !e->publications.stamps || !crowd_start(e))
+	e->stamps = calloc(STAMPS, sizeof(uint64_t));
+	if (!e->active || !heap->threads || !e->stamps || !crowd_start(e))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
 		        "free some memory, or make max_threads smaller, with fur-resize",
@@ -149,7 +149,7 @@ void heap_take_apart(struct fur_heap *heap)
 	page_limit_end(heap);
 	store_watch_end(heap);
 	free(heap->engine.active);
-	free(heap->engine.publications.stamps);
+	free(heap->engine.stamps);
 	free(heap->engine.crowd.place);
 	free(heap->threads);
 	if (heap->durability.super)

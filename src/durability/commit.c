@@ -218,7 +218,7 @@ static int commit_flush(struct durability *d, struct commit *c)
 static void commit_draw(struct durability *d, struct commit *c)
 {
 	if (c->durts == 0)
-		ring_draw_after(d, c); /* A1:31 */
+		nondurable_draw(d, c); /* A1:31 */
 	else
 		nondurable_wait_drawn(d, &c->dset);
 }

@@ -46,6 +46,16 @@ void nondurable_wait_drawn(const struct durability *d, struct dset *set)
 	}
 }
 
+void nondurable_draw(struct durability *d, struct commit *c)
+{
+	/* INV-D4: without this wait an update of D could draw a later durTS than ours, and recovery
+	 * would reach our marker first (plant: no-slot-wait). */
+	nondurable_wait_drawn(d, &c->dset);
+	ring_draw(d, c);
+	nondurable_publish(d, c);
+	FUR_POINT(durts__drawn);
+}
+
 void nondurable_wait_announced(const struct durability *d)
 {
 	struct arch_backoff backoff = durability_backoff(d);

@@ -109,6 +109,9 @@ void nondurable_wait(const struct durability *d, const struct dset *set);
  * claims: so all durTSs are below its own, also those of members that have left. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
 
+/* Draw a durTS after those of D (INV-D4), and publish it.  The update has announced itself. */
+void nondurable_draw(struct durability *d, struct commit *c);
+
 /* Return when every update that was announced before the call is durable.
  * Orders:  the caller's earlier loads before the scan (light fence), as nondurable_collect(); and
  *          the scan before the caller's later loads (light fence), so that it finds `failed` set by

@@ -14,11 +14,7 @@
 /* ring_draw - draw the next durTS into c->durts.
  * Orders:  everything before it before everything after it (a fetch-and-add: a full fence, arch.h).
  * Source:  FUR, Algorithm 1, line 31. */
-static inline void ring_draw(struct durability *d, struct commit *c)
-{
-	FUR_ASSERT(c->durts == 0);
-	c->durts = arch_fetch_add(&d->next_durts, 1);
-}
+void ring_draw(struct durability *d, struct commit *c);
 
 /* The next durTS to be drawn.  Relaxed. */
 static inline uint64_t ring_next(const struct durability *d)
@@ -63,9 +59,6 @@ static inline void ring_restart(struct durability *d, uint64_t tail)
 	arch_store(&d->tail, tail);
 	arch_store(&d->next_durts, tail);
 }
-
-/* Draw a durTS after those of D (INV-D4), and publish it.  The update has announced itself. */
-void ring_draw_after(struct durability *d, struct commit *c);
 
 /* Is the durTS in the ring's window, so that its slot is free?  Acquire: orders the last reads of
  * the marker that had the slot a lap ago before our stores to the slot.  Pairs with

@@ -12,11 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FIRST_READS = 1024,
-	/* A load that looks at a stamp costs about as much as comparing this many words. */
-	SLOW_LOAD_COMPARES = 4
-};
+enum { FIRST_READS = 1024 };
 
 bool read_grow(struct read_set *set)
 {
@@ -31,9 +27,26 @@ bool read_grow(struct read_set *set)
 
 /* ------------------------------------------------------------ begin and end */
 
-static uint64_t snapshot_of(uint64_t publications)
+/* After the thread had to look at next_durts because its snapshot was old, others publish, and will
+ * again: then so many bodies look at once, which is cheaper than to extend. */
+enum { FRESH_BEGINS = 16 };
+
+static uint64_t look_at_clock(struct fur_thread *t)
 {
-	return publications & ~UINT64_C(1);
+	t->software.fresh_begins = FRESH_BEGINS;
+	return ring_next_acquire(t->durability);
+}
+
+/* Any value that next_durts has had will do: each word that the body finds with a lower version has
+ * been the same since, hence since the body's begin.  So the usual body does not load next_durts,
+ * which every update changes. */
+static uint64_t first_snapshot(struct fur_thread *t)
+{
+	struct software_body *s = &t->software;
+	if (s->fresh_begins == 0)
+		return s->snapshot;
+	s->fresh_begins--;
+	return ring_next_acquire(t->durability);
 }
 
 void software_begin(struct fur_thread *t, enum tx_mode mode)
@@ -41,17 +54,17 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	struct software_body *s = &t->software;
+	arch_store(&s->bound, s->snapshot = first_snapshot(t));
 	for (;;) {
 		active_enter_software(mine, t);
-		/* INV-SW5.  A serial update has the turn, so it finds `shut` reset. */
-		if (likely(!readers_are_out(e)))
+		/* INV-SW5.  A serial update has the turn, so it finds readers in. */
+		if (likely(shut_now(e) != ALL_OUT))
 			break;
 		active_leave(mine);
 		reader_awaits_let_in(e, t->index);
 	}
 	active_clear_wait(mine);
-	s->snapshot = snapshot_of(arch_load_acquire(&e->publications.now));
-	s->slow_loads = 0;
+	s->sweep = sweep_await(e);
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
@@ -77,6 +90,7 @@ void body_end(struct fur_thread *t)
 void body_defeat(struct fur_thread *t)
 {
 	FUR_ASSERT(t->update.mode == TX_CONCURRENT); /* INV-SW6 */
+	FUR_ASSERT(!t->software.holds);
 	redo_discard(t->update.log, t->durability);
 	body_end(t);
 	t->software.defeated = true;
@@ -102,78 +116,72 @@ void body_defeat_and_jump(struct fur_thread *t)
 
 /* ---------------------------------------------------------------- the snapshot */
 
-/* Wait until the publication is over. */
-static void wait_for_publication(const struct engine *e, uint64_t stamp)
-{
-	struct arch_backoff backoff = durability_backoff(e->durability);
-	while (arch_load_acquire(&e->publications.now) == stamp)
-		arch_backoff(&backoff);
-}
+enum {
+	/* In pauses.  A thread that holds a stamp and is running frees it in less time.  An update
+	 * that holds stamps itself waits no longer for another's: that may wait for it in turn. */
+	LOOKS_AT_HELD = 64
+};
 
-/* Is the value, which the caller has just loaded from `word`, the one that the word had at
- * `snapshot`?  Returns 0, or the number of the newer publication that stamped it.
- * Orders: the load of the word before that of the stamp, by the light fence (INV-SW1).  Without it
- *         the stamp could be loaded before a publication stamps the line, and the word after the
- *         publication has stored to it. */
-static uint64_t newer_stamp(const struct engine *e, const uint64_t *word, uint64_t snapshot)
+/* Has the word, whose stamp may be newer than `snapshot`, the value that the update has loaded?
+ * Waits while another update holds the stamp.  *newest: at least the stamp's version.
+ * Orders:  as fur_load_bits(). */
+static bool is_same(
+        struct fur_thread *t, const struct logged_read *read, uint64_t snapshot, uint64_t *newest)
 {
-	arch_fence_light();
-	uint64_t stamp = stamp_number(arch_load(stamp_of(e, word))),
-	         all = arch_load(&e->publications.all_stamped);
-	stamp = stamp > all ? stamp : all;
-	return stamp > snapshot ? stamp : 0;
-}
-
-enum check { SAME, CHANGED, UNDER_WAY };
-
-static enum check check_reads(
-        const struct engine *e, const struct read_set *set, uint64_t snapshot, uint64_t *stamp)
-{
-	for (uint64_t i = 0; i < set->n; i++) {
-		if (checker_load(set->reads[i].word) != set->reads[i].value)
-			return CHANGED;
-		if ((*stamp = newer_stamp(e, set->reads[i].word, snapshot)))
-			return UNDER_WAY;
+	const uint64_t *stamp = stamp_of(t->engine, read->word);
+	struct arch_backoff backoff = durability_backoff(t->durability);
+	for (unsigned looks = 0;;) {
+		const uint64_t seen = arch_load_acquire(stamp), version = stamp_version(t, seen);
+		if (likely(version < snapshot))
+			return true;
+		if (stamp_is_held(version)) {
+			if (t->software.holds && ++looks > LOOKS_AT_HELD)
+				return false;
+			arch_backoff(&backoff);
+			continue;
+		}
+		const uint64_t value = checker_load(read->word);
+		arch_fence_light();
+		if (arch_load(stamp) != seen)
+			continue;
+		*newest = version > *newest ? version : *newest;
+		return value == read->value;
 	}
-	return SAME;
 }
 
-/* The same without stamps, for the usual case that nothing is published meanwhile. */
-static bool check_values(const struct read_set *set)
+static bool are_same(struct fur_thread *t, uint64_t snapshot, uint64_t *newest)
 {
-	for (uint64_t i = 0; i < set->n; i++)
-		if (checker_load(set->reads[i].word) != set->reads[i].value)
-			return false;
-	return true;
+	const struct read_set *set = &t->software.reads;
+	bool same = true;
+	arch_overlap_begin();
+	for (uint64_t i = 0; i < set->n && same; i++)
+		same = is_same(t, &set->reads[i], snapshot, newest);
+	arch_overlap_end();
+	return same;
 }
 
-/* Are the loaded words as they were?  If so, the snapshot moves to now. */
+/* Are the loaded words as they were?  If so, the snapshot moves to now.  Looks at those alone whose
+ * stamps are newer than the snapshot; after a sweep at all (INV-ST2). */
 static bool extend(struct fur_thread *t)
 {
 	const struct engine *e = t->engine;
 	struct software_body *s = &t->software;
-	s->slow_loads = 0;
 	for (;;) {
-		uint64_t now = arch_load_acquire(&e->publications.now), stamp;
-		if (snapshot_of(now) == now) {
-			if (!check_values(&s->reads))
-				return false;
-			/* Orders the loads of the words before that of the number: if that has not
-			 * changed, no publication can have stored to them meanwhile. */
-			arch_fence_light();
-			if (arch_load(&e->publications.now) == now) {
-				s->snapshot = now;
-				return true;
-			}
-		}
-		switch (check_reads(e, &s->reads, snapshot_of(now), &stamp)) {
-		case CHANGED: return false;
-		case SAME:
-			s->snapshot = snapshot_of(now);
-			FUR_POINT(snapshot__extended);
+		const uint64_t sweep = sweep_await(e), next = look_at_clock(t);
+		uint64_t newest = 0;
+		if (!are_same(t, sweep == s->sweep ? s->snapshot : 0, &newest))
+			return false;
+		/* Orders the loads of the words before that of the number. */
+		arch_fence_light();
+		if (arch_load(&e->sweeps) != sweep || newest >= next)
+			continue;
+		s->snapshot = next;
+		s->sweep = sweep;
+		FUR_POINT(snapshot__extended);
+		/* Full fence: see sweep_begin(). */
+		arch_store_fence(&s->bound, next);
+		if (likely(arch_load(&e->sweeps) == sweep))
 			return true;
-		case UNDER_WAY: wait_for_publication(e, stamp);
-		}
 	}
 }
 
@@ -201,38 +209,37 @@ void software_check_blocks(struct fur_update *tx, const void *at, uint64_t bytes
 
 /* ------------------------------------------------------------------- loads */
 
-/* Something was published since the update's snapshot.  Returns a value of the word that is
- * consistent with the snapshot, which may move. */
-static uint64_t load_beside_publications(struct fur_thread *t, uint64_t *word)
+/* The value of a word at the update's snapshot, which moves if the word's stamp is newer. */
+static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
 {
 	struct software_body *s = &t->software;
-	for (bool extended = false;; extended = true) {
-		uint64_t value = checker_load(word),
-		         stamp = newer_stamp(t->engine, word, s->snapshot);
-		/* The value is the snapshot's.  If we moved the snapshot, later loads would be
-		 * cheaper, and we might learn sooner that we are defeated.  We compare all words
-		 * when the loads since the last time have cost as much as that will. */
-		bool pays = !extended && SLOW_LOAD_COMPARES * ++s->slow_loads > s->reads.n;
-		if (!stamp && !pays)
+	const uint64_t *stamp = stamp_of(t->engine, word);
+	struct arch_backoff backoff = durability_backoff(t->durability);
+	for (;;) {
+		const uint64_t seen = arch_load_acquire(stamp);
+		if (stamp_is_held(seen)) {
+			arch_backoff(&backoff);
+			continue;
+		}
+		const uint64_t value = checker_load(word);
+		arch_fence_light(); /* as in fur_load_bits() */
+		if (arch_load(stamp) != seen)
+			continue;
+		if (likely(seen < arch_load(&s->bound)))
 			return value;
-		if (stamp)
-			wait_for_publication(t->engine, stamp);
 		if (!software_extend(t))
 			body_defeat_and_jump(t);
 	}
 }
 
-/* A load that is not the usual case: the update is serial, something was published since its
+/* A load that is not the usual case: the update is serial, the word's stamp is newer than its
  * snapshot, or its read set has no room. */
 static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 {
 	struct software_body *s = &t->software;
-	uint64_t value = checker_load(word);
-	if (t->update.mode != TX_CONCURRENT)
-		return value;
-	arch_fence_light(); /* as in fur_load_bits() */
-	if (arch_load(&t->engine->publications.now) != s->snapshot)
-		value = load_beside_publications(t, word);
+	if (t->update.mode != TX_CONCURRENT) /* while it has the turn, no update publishes */
+		return checker_load(word);
+	const uint64_t value = load_at_snapshot(t, word);
 	if (unlikely(s->reads.n == s->reads.room && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
 		s->defeats = SOFTWARE_TRIES;
@@ -309,12 +316,20 @@ uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 	if (unlikely(skip + bytes > 8 || !tx_in_heap(tx, from, bytes) ||
 	             write_maybe(&s->writes, write_hash(word))))
 		return load_bits(tx, from, bytes);
-	value = checker_load(word);
-	/* INV-SW1.  Orders the load of the word before that of the number: if no publication has
-	 * begun since our snapshot, the value is the snapshot's. */
+	/* INV-SW1.  The light fences order the looks at the stamp before and after the load of the
+	 * word; and that before the look at the bound (INV-ST2).  Without the first look, an update
+	 * that has drawn a durTS below our snapshot could store to the word after we have loaded
+	 * it, and free the stamp (plant: no-first-look).  Without the second, an update could store
+	 * to it between the look and the load (plant: no-second-look). */
+	const uint64_t *stamp = stamp_of(t->engine, word);
+	arch_overlap_begin();
+	const uint64_t seen = arch_load(stamp);
 	arch_fence_light();
-	if (unlikely(arch_load(&t->engine->publications.now) != s->snapshot ||
-	             s->reads.n >= s->reads.room))
+	value = checker_load(word);
+	arch_fence_light();
+	const uint64_t after = arch_load(stamp);
+	arch_overlap_end();
+	if (unlikely(after != seen || seen >= arch_load(&s->bound) || s->reads.n >= s->reads.room))
 		return load_bits(tx, from, bytes);
 	read_put(&s->reads, word, value);
 	return value >> 8 * skip;

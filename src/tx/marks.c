@@ -72,7 +72,7 @@ void marks_sync(struct engine *e)
 {
 	/* The read-modify-write that takes the turn orders our stores before it: an update that
 	 * takes the turn after us sees them. */
-	turn_take(e);
+	turn_take_alone(e);
 	turn_give(e);
 }
 

@@ -23,8 +23,42 @@
 enum {
 	FAIR_RELEASES = 4,
 	/* In pauses.  A reader that is running becomes active in less time. */
-	LOOKS_AT_READER = 300
+	LOOKS_AT_READER = 300,
+	/* In pauses.  An update that is awake publishes in less time. */
+	LOOKS_AT_UPDATES = 200,
+	/* After a plain reader has claimed the heap, updates are let in only briefly for so long. */
+	READERS_FIRST_NS = 10000000
 };
+
+/* ------------------------------------------------- updates beside each other */
+
+/* From UPDATES_IN to ALL_OUT: wait for the updates that publish.  The caller has the turn. */
+static void close_to_updates(struct engine *e)
+{
+	/* Full fence: orders our store to `shut` before our look at `publishing`.  An update sets
+	 * `publishing`, and then looks at `shut` (publish.c).  So either it sees that it is shut
+	 * out, or we wait for it.  Without the fence it could store beside a plain reader, or
+	 * beside an update in place (model: NOCLOSEFENCE). */
+	arch_exchange(&e->lock.shut, ALL_OUT);
+	uint64_t limit = arch_load(&e->durability->limit);
+	for (uint32_t i = 0; i < limit; i++) {
+		struct arch_backoff backoff = durability_backoff(e->durability);
+		arch_overlap_begin();
+		/* Acquire: the update's stores come before what we do next. */
+		while (arch_load_acquire(&e->active[i].publishing))
+			arch_backoff(&backoff);
+	}
+	arch_overlap_end();
+}
+
+void turn_take_alone(struct engine *e)
+{
+	turn_take(e);
+	if (likely(shut_now(e) != UPDATES_IN))
+		return;
+	close_to_updates(e);
+	readers_let_in(e);
+}
 
 /* ----------------------------------------------------- until `shut` is reset */
 
@@ -37,7 +71,7 @@ static void sleep_while_shut_out(struct publication_lock *l)
 	 * us; otherwise it could happen that no thread wakes us.  We read `turn` first: if it grows
 	 * before we are asleep, the kernel returns at once. */
 	arch_fetch_add(&l->sleepers, 1);
-	if (arch_load_ordered(&l->shut))
+	if (arch_load_ordered(&l->shut) == ALL_OUT)
 		arch_futex_wait(arch_futex_of(&l->releases), (uint32_t)turn);
 	arch_fetch_add(&l->sleepers, (uint64_t)-1);
 }
@@ -78,12 +112,34 @@ void reader_awaits_let_in(struct engine *e, uint32_t me)
 	lock_note_meeting(e);
 	if (active_wants(mine) == 0)
 		active_note_wait(mine, e, arch_ticks() | 1);
-	for (unsigned k = 0; readers_are_out(e); k++)
+	for (unsigned k = 0; shut_now(e) == ALL_OUT; k++)
 		wait_while_shut_out(e, k);
 }
 
-/* Called while `shut` is 0.  So no thread falls asleep now: a thread that has read the last
- * release's `turn` sees that `shut` is 0, and with an older `turn` the kernel does not let it
+bool reader_claims(struct engine *e, uint32_t me)
+{
+	/* INV-L3: the turn's holder waits for readers that want in, and we wait for the turn. */
+	active_clear_wait(&e->active[me]);
+	crowd_count(e);
+	if (!turn_take_unless(e, READERS_IN))
+		return false;
+	if (shut_now(e) == UPDATES_IN) {
+		close_to_updates(e);
+		readers_let_in(e);
+	}
+	/* As the turn's holder, like all that change it. */
+	e->lock.readers_until = arch_ticks() + arch_ns_to_ticks(READERS_FIRST_NS);
+	return true;
+}
+
+bool readers_come_first(const struct engine *e)
+{
+	return e->lock.readers_until && arch_ticks_pending(arch_ticks(), e->lock.readers_until,
+	                                        arch_ns_to_ticks(READERS_FIRST_NS));
+}
+
+/* Called while `shut` is not ALL_OUT.  So no thread falls asleep now: a thread that has read the last
+ * release's `turn` sees that, and with an older `turn` the kernel does not let it
  * sleep. */
 static void wake_sleepers(struct publication_lock *l)
 {
@@ -146,14 +202,21 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 	struct publication_lock *l = &e->lock;
 	uint64_t began = 0, most = e->drain_ticks;
 	bool bodies;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(e));
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && shut_now(e) != ALL_OUT);
+	if (shut_now(e) == UPDATES_IN) {
+		close_to_updates(e);
+		/* A reader that has just found updates in is about to leave active[]. */
+		while (!active_drain(e, me, UINT64_MAX, &bodies))
+			continue;
+		return bodies;
+	}
 	for (;;) {
 		admit_waiters(e, me);
 		/* Full fence: orders the store of `shut` before our scan of active[] (INV-H3).
 		 * Without it the scan may miss a reader that has not seen `shut` either, and that
 		 * reader sees some of our stores and not others: Stress.TornReads; plant:
 		 * no-lock-fence. */
-		arch_store_fence(&l->shut, 1);
+		arch_store_fence(&l->shut, ALL_OUT);
 		if (likely(active_drain(e, me, most, &bodies)))
 			return bodies;
 		/* A reader takes long.  New readers must not wait for it: let them in, wait for
@@ -170,12 +233,32 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 	}
 }
 
-void readers_let_in(struct engine *e)
+static void let_in(struct engine *e, enum shut who)
 {
 	struct publication_lock *l = &e->lock;
-	arch_store_release(&l->shut, 0);
+	arch_store_release(&l->shut, who);
 	/* Ordered: our store to `shut` before our load of `sleepers` (sleep_while_shut_out). */
 	arch_fetch_add(&l->releases, 1);
 	if (unlikely(arch_load_ordered(&l->sleepers) != 0))
 		arch_futex_wake_all(arch_futex_of(&l->releases));
+}
+
+void readers_let_in(struct engine *e)
+{
+	let_in(e, READERS_IN);
+}
+
+void updates_let_in(struct engine *e)
+{
+	let_in(e, UPDATES_IN);
+}
+
+void updates_let_in_briefly(struct engine *e)
+{
+	if (!arch_load(&e->lock.waiters))
+		return;
+	let_in(e, UPDATES_IN);
+	for (unsigned k = 0; k < LOOKS_AT_UPDATES && arch_load(&e->lock.waiters); k++)
+		arch_pause();
+	close_to_updates(e);
 }

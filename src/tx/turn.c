@@ -16,7 +16,8 @@
  *  INV-L2  No wake-up is lost.  While a thread sleeps for the turn, `taken` is TURN_WANTED, or
  *          another thread that has slept is awake and will set `taken` to TURN_WANTED before it
  *          sleeps or gives the turn away.  A release that finds TURN_WANTED wakes one thread.
- *          readers_let_in() wakes every thread that sleeps while `shut` is set (shut_out.c).
+ *          Who lets readers or updates in wakes every thread that sleeps because `shut` is
+ *          ALL_OUT (shut_out.c).
  */
 #include "tx/active.h"
 
@@ -90,121 +91,102 @@ static void take_reserved_turn(struct publication_lock *l)
 	arch_store(&l->taken, TURN_WANTED);
 }
 
-static bool spin_for_turn(struct engine *e, const struct turn_wait *wait)
+/* A wait for the turn. */
+struct turn_wait {
+	int in;     /* the value of `shut` at which it ends, without the turn; or FOR_THE_TURN */
+	bool slept; /* INV-L2: then it takes the turn as one for which others sleep */
+};
+enum { FOR_THE_TURN = -1 };
+enum waited { WAITS_ON, HAS_TURN, WITHOUT_TURN };
+
+static enum waited look_once(struct engine *e, const struct turn_wait *wait)
+{
+	if (wait->in != FOR_THE_TURN && (int)shut_now(e) == wait->in)
+		return WITHOUT_TURN;
+	return try_turn(&e->lock, wait->slept ? TURN_WANTED : TURN_TAKEN) ? HAS_TURN : WAITS_ON;
+}
+
+static enum waited spin_for_turn(struct engine *e, const struct turn_wait *wait)
 {
 	unsigned spins = arch_load(&e->lock.waiters) == 1 ? SPINS_ALONE : TURN_SPINS,
 	         patience = arch_load32(&e->durability->spins);
 	if (spins < patience)
 		spins = patience;
 	for (unsigned k = 0; k < spins; k++) {
-		if (turn_try(e, wait))
-			return true;
+		enum waited now = look_once(e, wait);
+		if (now != WAITS_ON)
+			return now;
 		arch_pause();
 	}
-	return false;
+	return WAITS_ON;
 }
 
-/* Ordered: we raise the count before we look at *word.  A thread that changes it looks at the count
- * afterwards, or gives the turn afterwards, and finds TURN_WANTED.  So either we see the change, or
- * that thread wakes us. */
-static void sleep_while_taken(struct publication_lock *l, const uint64_t *word, uint64_t expected)
-{
-	arch_fetch_add(&l->turn_sleepers, 1);
-	if (arch_load_ordered(word) == expected)
-		arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
-	arch_fetch_add(&l->turn_sleepers, (uint64_t)-1);
-}
-
-static void wait_for_turn(struct engine *e)
-{
-	struct turn_wait wait = {.began = arch_now_ns()};
-	crowd_count(e);
-	while (!spin_for_turn(e, &wait)) {
-		if (turn_waited_long(&wait)) {
-			take_reserved_turn(&e->lock);
-			return;
-		}
-		turn_sleep(e, &wait, &e->lock.taken, TURN_WANTED);
-	}
-}
-
-void turn_take(struct engine *e)
+/* Sleep until the turn may be free.
+ * INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a release
+ * changes `taken` before it wakes a thread.  So either the release wakes us, or we do not sleep.  A
+ * release that finds TURN_WANTED leaves TURN_FREE, and wakes only one of the sleepers.  From then
+ * on that thread takes the turn as TURN_WANTED, so that its release wakes the next; or it waits no
+ * longer, and wakes the next itself.
+ * A holder that changes `shut` gives the turn afterwards, and wakes one of those who sleep until
+ * then as well. */
+static void sleep_for_turn(struct engine *e, struct turn_wait *wait)
 {
 	struct publication_lock *l = &e->lock;
-	if (try_turn(l, TURN_TAKEN))
-		return;
-	lock_note_meeting(e);
-	arch_fetch_add(&l->waiters, 1);
-	wait_for_turn(e);
-	arch_fetch_add(&l->waiters, (uint64_t)-1);
-}
-
-/* ------------------------------------------------ the turn, step by step */
-
-bool turn_try(struct engine *e, const struct turn_wait *wait)
-{
-	return try_turn(&e->lock, wait->slept ? TURN_WANTED : TURN_TAKEN);
-}
-
-bool turn_should_sleep(const struct engine *e, struct turn_wait *wait)
-{
-	uint32_t patience = arch_load32(&e->durability->spins);
-	if (++wait->looks <= (patience > TURN_SPINS ? patience : TURN_SPINS))
-		return false;
-	wait->looks = 0;
-	return true;
-}
-
-void turn_sleep(struct engine *e, struct turn_wait *wait, const uint64_t *word, uint64_t expected)
-{
-	struct publication_lock *l = &e->lock;
-	/* INV-L2.  The kernel compares `taken` with TURN_WANTED before it puts us to sleep, and a
-	 * release changes `taken` before it wakes a thread.  So either the release wakes us, or we
-	 * do not sleep.  A release that finds TURN_WANTED leaves TURN_FREE, and wakes only one of
-	 * the sleepers.  From then on that thread takes the turn as TURN_WANTED, so that its
-	 * release wakes the next. */
 	uint64_t taken = arch_load(&l->taken);
 	if (taken != TURN_WANTED &&
 	        !(taken == TURN_TAKEN && arch_cas(&l->taken, TURN_TAKEN, TURN_WANTED)))
 		return;
 	wait->slept = true;
-	sleep_while_taken(l, word, expected);
+	arch_futex_wait(arch_futex_of(&l->taken), TURN_WANTED);
 }
 
-bool turn_waited_long(struct turn_wait *wait)
+static bool wait_for_turn(struct engine *e, int in)
 {
-	uint64_t now = arch_now_ns();
-	if (wait->began == 0)
-		wait->began = now;
-	return now - wait->began >= TURN_PATIENCE_NS;
+	const uint64_t began = arch_now_ns();
+	struct turn_wait wait = {.in = in};
+	enum waited now;
+	crowd_count(e);
+	while ((now = spin_for_turn(e, &wait)) == WAITS_ON) {
+		if (arch_now_ns() - began >= TURN_PATIENCE_NS) {
+			/* INV-L1.  As a turn for which others sleep: the thread may have got a
+			 * wake-up that they need (INV-L2). */
+			take_reserved_turn(&e->lock);
+			return true;
+		}
+		sleep_for_turn(e, &wait);
+	}
+	/* INV-L2: the wake-up that we may have got was meant for a thread that takes the turn. */
+	if (now == WITHOUT_TURN && wait.slept)
+		arch_futex_wake_one(arch_futex_of(&e->lock.taken));
+	return now == HAS_TURN;
 }
 
-void turn_reserve(struct engine *e)
+static bool take_turn(struct engine *e, int in)
 {
 	struct publication_lock *l = &e->lock;
+	if (try_turn(l, TURN_TAKEN))
+		return true;
+	lock_note_meeting(e);
 	arch_fetch_add(&l->waiters, 1);
-	take_reserved_turn(l);
+	bool taken = wait_for_turn(e, in);
 	arch_fetch_add(&l->waiters, (uint64_t)-1);
+	return taken;
 }
 
-void turn_wake_all(struct engine *e)
+void turn_take(struct engine *e)
 {
-	/* Ordered: see sleep_while_taken(). */
-	if (arch_load_ordered(&e->lock.turn_sleepers))
-		arch_futex_wake_all(arch_futex_of(&e->lock.taken));
+	(void)take_turn(e, FOR_THE_TURN);
 }
 
-void turn_forward_wakeup(struct engine *e, const struct turn_wait *wait)
+bool turn_take_unless(struct engine *e, enum shut in)
 {
-	/* INV-L2: the wake-up that we may have got was meant for a thread that takes the turn. */
-	if (wait->slept)
-		arch_futex_wake_one(arch_futex_of(&e->lock.taken));
+	return take_turn(e, (int)in);
 }
 
 void turn_give(struct engine *e)
 {
 	struct publication_lock *l = &e->lock;
-	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && !readers_are_out(e));
+	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && shut_now(e) != ALL_OUT);
 	do {
 		if (any_reserved(l)) { /* exact: only the turn's holder changes `served` */
 			hand_over(l);

@@ -17,9 +17,16 @@ enum turn {
 	TURN_WANTED /* taken, and a thread may be asleep until it is free */
 };
 
+/* Who may be active (shut_out.c has the protocol).  Only the turn's holder changes it. */
+enum shut {
+	READERS_IN, /* plain readers; no update publishes in place */
+	ALL_OUT,    /* the turn's holder stores in place, alone, or waits until it can */
+	UPDATES_IN  /* no plain reader; concurrent updates publish beside each other */
+};
+
 /* The publication turn, and the word that shuts readers out.  Owner: tx/turn.c. */
 struct publication_lock {
-	/* 0 or 1.  Every transaction reads it, so nothing that changes often shares its line.
+	/* enum shut.  Every transaction reads it, so nothing that changes often shares its line.
 	 * Owner: tx/shut_out.c. */
 	uint64_t shut ARCH_PADDED;
 	/* 0, or the struct marks of the bulk update that runs (marks.h).  On that line, so that a
@@ -27,13 +34,9 @@ struct publication_lock {
 	 * Owner: tx/marks.c. */
 	uint64_t marks;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
-	/* 0, or the publication that other updates may join: they publish beside the turn's holder.
-	 * Owner: stm/publish.c. */
-	uint64_t gate;
-	uint64_t waiters;       /* threads that wait for the turn, awake or asleep */
-	uint64_t turn_sleepers; /* threads that sleep on `taken` */
-	uint64_t reserved;      /* turns reserved so far */
-	uint64_t served;        /* of them, turns handed over.  A futex. */
+	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
+	uint64_t reserved;          /* turns reserved so far */
+	uint64_t served;            /* of them, turns handed over.  A futex. */
 	uint64_t served_sleepers;
 	/* Grows whenever `shut` is reset.  A futex: threads sleep on it while `shut` is set.
 	 * Owner: tx/shut_out.c. */
@@ -41,6 +44,9 @@ struct publication_lock {
 	uint64_t sleepers; /* threads that sleep on it.  Owner: tx/shut_out.c. */
 	/* Only the holder's: when it may wake them again, in ticks.  Owner: tx/shut_out.c. */
 	uint64_t next_call;
+	/* Only the holder's: until then, in ticks, plain readers come first.  Owner:
+	 * tx/shut_out.c. */
+	uint64_t readers_until;
 };
 
 enum {
@@ -53,35 +59,28 @@ enum {
 void turn_take(struct engine *e);
 void turn_give(struct engine *e);
 
-/* The same step by step, for a thread that may be published while it waits: begin from {0}. */
-struct turn_wait {
-	unsigned looks;
-	bool slept;
-	uint64_t began; /* when the thread was tired first, in ns */
-};
-/* Take the turn, if it is free. */
-FUR_MUST_USE bool turn_try(struct engine *e, const struct turn_wait *wait);
-/* Has the thread looked often enough, so that it should sleep now? */
-FUR_MUST_USE bool turn_should_sleep(const struct engine *e, struct turn_wait *wait);
-/* Sleep until the turn may be free, unless *word is no longer `expected`. */
-void turn_sleep(struct engine *e, struct turn_wait *wait, const uint64_t *word, uint64_t expected);
-/* Has the thread waited so long that it should reserve a turn (INV-L1)? */
-FUR_MUST_USE bool turn_waited_long(struct turn_wait *wait);
-/* Take the turn, as one that the thread reserves.  Not turn_take(): the thread may have got a
- * wake-up that others need, so it must take the turn as one for which others sleep (INV-L2). */
-void turn_reserve(struct engine *e);
-/* Wake every thread that sleeps until the turn is free. */
-void turn_wake_all(struct engine *e);
-/* Stop waiting, without the turn. */
-void turn_forward_wakeup(struct engine *e, const struct turn_wait *wait);
+/* Take the turn, unless `shut` is, or becomes, `in`.  Returns false then, without the turn.  With
+ * the turn, the caller looks at `shut` again. */
+FUR_MUST_USE bool turn_take_unless(struct engine *e, enum shut in);
 
-/* readers_shut_out - set `shut`, and wait until no reader is active.  The caller has the turn.
- * Returns: true if a software body is active besides the caller's own: then stores in place need
- *          stamps (INV-SW5). */
+/* Take the turn, and let readers in if updates are in: no update publishes before the caller does,
+ * or gives the turn. */
+void turn_take_alone(struct engine *e);
+
+/* readers_shut_out - let nobody in any more, and wait until no plain reader is active, and no
+ * update that publishes beside others.  The caller has the turn.
+ * Returns: true if a body is active besides the caller's own: then stores in place need stamps
+ *          (INV-SW5). */
 FUR_MUST_USE bool readers_shut_out(struct engine *e, uint32_t me);
-/* Reset `shut`.  Release: a thread that finds it reset sees the caller's stores, and its entry in
- * nondurable[] (INV-D1). */
+/* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its entry
+ * in nondurable[] (INV-D1). */
 void readers_let_in(struct engine *e);
+/* Let updates in, which publish beside each other from now on.  Release, as readers_let_in(). */
+void updates_let_in(struct engine *e);
+/* Let the updates in that wait for the turn, and then shut all out again. */
+void updates_let_in_briefly(struct engine *e);
+/* Have plain readers claimed the heap lately, so that they should come first? */
+FUR_MUST_USE bool readers_come_first(const struct engine *e);
 
 /* An update that has found readers shut out for this many releases takes a turn itself. */
 enum { UPDATE_RELEASES = 200 };
@@ -90,7 +89,10 @@ enum { UPDATE_RELEASES = 200 };
  * UPDATE_RELEASES releases, `shut` was set whenever this thread looked.  Then the update must take
  * a turn itself (INV-L4). */
 FUR_MUST_USE bool update_awaits_let_in(struct engine *e, uint32_t me);
-/* For a reader that is shut out: wait until it may try again. */
+/* For a reader, or a body, that has found ALL_OUT: wait until it may try again. */
 void reader_awaits_let_in(struct engine *e, uint32_t me);
+/* For a plain reader that has found UPDATES_IN: wait until readers are in.  Returns true with the
+ * turn: then the caller becomes active, and gives the turn. */
+FUR_MUST_USE bool reader_claims(struct engine *e, uint32_t me);
 
 #endif /* FUR_TURN_H */

@@ -39,29 +39,11 @@ struct active_entry {
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
-	uint64_t request; /* to be published: enum request.  Owner: stm/publish.c. */
+	/* 1: the thread's update publishes beside others.  Owner: stm/publish.c. */
+	uint64_t publishing;
 } ARCH_PADDED;
 
 enum { ACTIVE_SOFTWARE = 2, ACTIVE_STEP = 4 };
-
-/* What software updates know of each other's publications (software.h).
- * Owner: stm/publish.c. */
-struct publications {
-	/* Even: none is under way that a software body could see.  Odd: one is.  Only the turn's
-	 * holder changes it. */
-	uint64_t now ARCH_PADDED;
-	/* The last publication that counts as having stamped every line (software.h). */
-	uint64_t all_stamped;
-	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
-	uint64_t meetings ARCH_PADDED;
-	/* [PUBLICATION_STAMPS].  Owners: stm/publish.c, stm/software.h. */
-	uint64_t *stamps;
-	/* Only the turn's holder's: when it may shut readers out again, in ticks (publish.c). */
-	uint64_t not_before;
-	/* Grows when a thread has published, and made durable, updates of others.  A futex. */
-	uint64_t batches ARCH_PADDED;
-	uint64_t sleepers; /* threads that sleep on it */
-};
 
 struct htm_ops;
 
@@ -77,7 +59,10 @@ struct engine {
 	struct durability *durability;
 	struct active_entry *active; /* [max_threads] */
 	struct publication_lock lock;
-	struct publications publications;
+	uint64_t *stamps;            /* [STAMPS].  Owner: stm/stamps.{h,c}. */
+	uint64_t sweeps ARCH_PADDED; /* begun and ended.  Owner: stm/stamps.c. */
+	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
+	uint64_t meetings ARCH_PADDED;
 	struct crowd crowd;
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
@@ -119,8 +104,7 @@ struct fur_ro {
 };
 
 enum {
-	TX_STAMPS = 1, /* in place, beside software bodies: each store stamps its line first */
-	TX_FRESH = 2,  /* the update has fresh blocks (fresh.h) */
+	TX_FRESH = 2, /* the update has fresh blocks (fresh.h) */
 	/* in place, in a heap that is mapped twice: see fur_update.writable */
 	TX_SECOND_MAPPING = 4,
 	TX_CHECKED = 8, /* a memory checker watches the process (blocks.h) */
@@ -169,17 +153,18 @@ struct commit_window {
 struct software_body {
 	struct write_set writes;
 	struct read_set reads;
-	/* The even number of publications up to which all its loads are consistent. */
+	/* All its loads are of the state of the heap that the updates of lower durTSs have made.
+	 * Kept from one body to the next: next_durts, as the thread has seen it last. */
 	uint64_t snapshot;
-	uint64_t publication; /* the number of the one that it is carrying out, or tried to join */
-	int result;           /* of durability_persist(), if another thread has called it */
-	/* The first update that it has published for another thread and not made durable yet, and
-	 * the next one in the list of that thread's server; by durTS. */
-	struct fur_thread *serves, *next_served;
-	uint64_t slow_loads; /* loads since the snapshot moved that had to look at a stamp */
-	bool repeatable;     /* fur_update_run() runs the body again if it is defeated */
+	/* The snapshot; or 0, because of a sweep: then the next load looks at `sweeps`.  Owners:
+	 * the thread, and who sweeps. */
+	uint64_t bound;
+	uint64_t sweep;        /* as the body has seen engine.sweeps last; even */
+	uint32_t fresh_begins; /* so many bodies begin with a look at next_durts */
+	bool holds;            /* the stamps of the lines that it writes */
+	bool sweeps;           /* in place, beside bodies (stm/stamps.h) */
+	bool repeatable;       /* fur_update_run() runs the body again if it is defeated */
 	bool defeated;
-	bool served;      /* another thread has published the update, and made it durable */
 	uint32_t defeats; /* of the body that fur_update_run() is running */
 	/* How to leave a defeated body: a function that does not return, or NULL: by longjmp(). */
 	void (*leave)(void);
@@ -222,8 +207,7 @@ struct refused_free {
 enum { FRESH_BLOCKS = 16 };
 struct fresh_blocks {
 	uint32_t n;
-	uint64_t publication; /* the stamp of lines in them; 0: no body can be beside the update */
-	uint64_t pages;       /* that the update's commit wrote to the file */
+	uint64_t pages; /* that the update's commit wrote to the file */
 	struct fresh_block {
 		uint8_t *from, *end;
 		uint8_t *low, *high; /* the update has stored only in between */
@@ -293,13 +277,18 @@ ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
 static inline void lock_note_meeting(struct engine *e)
 {
 	uint64_t turn = arch_load(&e->lock.releases) + 1;
-	if (arch_load(&e->publications.meetings) != turn)
-		arch_store(&e->publications.meetings, turn);
+	if (arch_load(&e->meetings) != turn)
+		arch_store(&e->meetings, turn);
+}
+
+static inline enum shut shut_now(const struct engine *e)
+{
+	return (enum shut)arch_load_acquire(&e->lock.shut);
 }
 
 static inline bool readers_are_out(const struct engine *e)
 {
-	return arch_load_acquire(&e->lock.shut) != 0;
+	return shut_now(e) != READERS_IN;
 }
 
 /* --------------------------------------------------------------- statistics */

@@ -56,7 +56,7 @@ bool write_put(struct write_set *set, uint64_t *word, uint64_t value, uint64_t m
 		return false;
 	uint64_t hash = write_hash(word), *slot = slot_of(set, word, hash);
 	if (*slot >> 32 != set->generation) {
-		set->words[set->n] = (struct written){word, value, mask};
+		set->words[set->n] = (struct written){word, value, mask, WRITTEN_ANOTHER_HOLDS};
 		set->filter[write_filter_word(hash)] |= write_filter_bit(hash);
 		*slot = (uint64_t)set->generation << 32 | set->n++;
 		return true;

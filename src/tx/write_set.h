@@ -15,7 +15,12 @@ struct written {
 	uint64_t *word;
 	uint64_t value; /* the bits outside `mask` mean nothing */
 	uint64_t mask;
+	/* While the update holds the word's stamp: the version that this had, or
+	 * WRITTEN_ANOTHER_HOLDS: another word of the set has it (stm/stamps.h) */
+	uint64_t version;
 };
+
+#define WRITTEN_ANOTHER_HOLDS UINT64_MAX
 
 enum { WRITE_FILTER_LOG = 5, WRITE_FILTER = 1 << WRITE_FILTER_LOG };
 

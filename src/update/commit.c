@@ -62,12 +62,6 @@ static int commit_finish_empty(struct fur_thread *t)
 	return error;
 }
 
-/* The result of a durability_persist() that another thread called, with this thread's message. */
-static int served_result(const struct fur_thread *t)
-{
-	return t->software.result ? durability_check(t->durability) : 0;
-}
-
 static int commit_finish(struct fur_thread *t)
 {
 	struct commit *c = &t->window.commit;
@@ -76,11 +70,7 @@ static int commit_finish(struct fur_thread *t)
 	 * it. */
 	if (c->clock)
 		c->clock->last = arch_ticks();
-	/* If another thread has published the update, it has made it durable too. */
-	int error = t->software.served ? served_result(t) : durability_persist(t->durability, c);
-	t->software.served = false;
-	/* INV-SW8 (plant: served-before-own) */
-	publish_persist_served(t);
+	int error = durability_persist(t->durability, c);
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
 	FUR_PROBE4(update__commit, t->index, c->durts,
 	        t->update.log->committed_to - t->update.log->open_at, error);

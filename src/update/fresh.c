@@ -35,17 +35,15 @@ static int settle_given(struct fur_thread *t, bool replay, uint64_t *tail)
 	return 0;
 }
 
-/* The number with which the update stamps lines of fresh blocks (INV-FM1). */
-static uint64_t stamp_for(struct fur_update *tx)
+/* INV-FM1: a sweep before the first store.  A body that may still see the chunks in use then
+ * compares what it has loaded before it uses what it loads there: it finds that they were given
+ * back.  Later bodies cannot see them in use. */
+static void sweep_for(struct fur_update *tx)
 {
-	struct fur_thread *t = tx->thread;
-	if (tx->mode == TX_IN_PLACE)
-		return tx->flags & TX_STAMPS ? t->software.publication : 0;
-	/* A publication that stores nothing.  Its number lies above the snapshots of all bodies
-	 * that may still see the chunks in use: they were given back by an earlier one. */
-	uint64_t number = publication_begin(t->engine);
-	publication_end(t->engine);
-	return number;
+	if (tx->mode == TX_IN_PLACE) /* no body is active, or it sweeps */
+		return;
+	sweep_begin(tx->thread->engine);
+	sweep_end(tx->thread->engine);
 }
 
 void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
@@ -77,7 +75,7 @@ void fresh_note(struct fur_update *tx, void *block, uint64_t bytes)
 		if (!store_make_room(tx))
 			return;
 	if (f->n == 0)
-		f->publication = stamp_for(tx);
+		sweep_for(tx);
 	f->blocks[f->n++] = (struct fresh_block){.from = block,
 	        .end = (uint8_t *)block + bytes,
 	        .low = (uint8_t *)block + bytes,
@@ -117,8 +115,6 @@ void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t byt
 	uint8_t *at = to;
 	struct fresh_block *b = find_fresh(&t->fresh, at);
 	FUR_ASSERT(b && at + bytes <= b->end);
-	if (t->fresh.publication)
-		stamp_range(t, at, bytes, t->fresh.publication);
 	redo_store_words(tx_writable(tx, at), from, bytes);
 	b->low = at < b->low ? at : b->low;
 	b->high = at + bytes > b->high ? at + bytes : b->high;

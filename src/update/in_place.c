@@ -7,7 +7,7 @@
  *     in_place_commit()               has the turn, and has shut readers out
  *       nondurable_collect_settled()  collects D
  *       nondurable_announce()         announces the update
- *       ring_draw_after()             draws the durTS after those of D
+ *       nondurable_draw()             draws the durTS after those of D
  *       in_place_leave()              gives back what the update has taken
  *         readers_let_in()            makes the update visible
  *         turn_give()                 gives the turn
@@ -32,7 +32,7 @@ enum {
 
 bool in_place_pays(struct fur_thread *t)
 {
-	uint64_t meetings = arch_load(&t->engine->publications.meetings);
+	uint64_t meetings = arch_load(&t->engine->meetings);
 	if (meetings == t->policy.meetings)
 		return t->policy.alone >= ALONE_UPDATES;
 	t->policy.meetings = meetings;
@@ -55,6 +55,15 @@ void policy_learn(struct fur_thread *t, enum tx_mode mode)
 		p->alone++;
 }
 
+/* INV-SW5, INV-ST2: beside bodies, the update sweeps until it ends. */
+static void begin_sweep(struct fur_thread *t, bool bodies)
+{
+	if (likely(!bodies))
+		return;
+	t->software.sweeps = true;
+	sweep_begin(t->engine);
+}
+
 int in_place_begin(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
@@ -63,10 +72,7 @@ int in_place_begin(struct fur_thread *t)
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked */
 		return tx_refuse(e);
 	attempt_prepare(t, REDO_UNDO);
-	if (bodies) {
-		t->software.publication = publication_begin(e);
-		t->update.flags |= TX_STAMPS;
-	}
+	begin_sweep(t, bodies);
 	marks_look(&t->update);
 	tx_in_place(&t->update);
 	return 0;
@@ -136,8 +142,6 @@ static void put_writes(struct fur_update *tx)
  * elsewhere. */
 void in_place_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
-	if (unlikely(tx->flags & TX_STAMPS))
-		stamp_range(tx->thread, to, bytes, tx->thread->software.publication);
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
 	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
 	                             tx_writable(tx, to), from, bytes))
@@ -153,7 +157,7 @@ void in_place_from_software(struct fur_update *tx)
 	struct fur_thread *t = tx->thread;
 	struct engine *e = t->engine;
 	if (tx->mode == TX_CONCURRENT) {
-		turn_take(e);
+		turn_take_alone(e);
 		if (!software_extend(t)) {
 			turn_give(e);
 			body_defeat_and_jump(t);
@@ -164,11 +168,7 @@ void in_place_from_software(struct fur_update *tx)
 		tx_fail(tx, FUR_EFORK);
 		return;
 	}
-	if (bodies) {
-		t->software.publication = publication_begin(e);
-		tx->flags |= TX_STAMPS;
-		stamp_writes(t, t->software.publication);
-	}
+	begin_sweep(t, bodies);
 	FUR_POINT(turns__in__place);
 	marks_look(tx);
 	marks_note_writes(t);
@@ -188,8 +188,10 @@ void in_place_from_software(struct fur_update *tx)
 /* Let readers in, and give the turn. */
 void in_place_leave(struct fur_thread *t)
 {
-	if (unlikely(t->update.flags & TX_STAMPS))
-		publication_end(t->engine);
+	if (unlikely(t->software.sweeps)) {
+		t->software.sweeps = false;
+		sweep_end(t->engine);
+	}
 	readers_let_in(t->engine); /* A1:35 */
 	/* After in_place_from_software().  Until here hardware updates waited for us (INV-SW4). */
 	active_leave(active_of(t));
@@ -206,7 +208,7 @@ void in_place_commit(struct fur_thread *t)
 	nondurable_collect_settled(d, c); /* D */
 	if (t->update.log->entries) {
 		nondurable_announce(d, c); /* A1:33 */
-		ring_draw_after(d, c);     /* A1:31 */
+		nondurable_draw(d, c);     /* A1:31 */
 	}
 	in_place_leave(t);
 	stat_add(&t->stats.lock_commits, 1);

@@ -30,10 +30,18 @@ static void reader_enter(struct fur_thread *t)
 	struct active_entry *mine = active_of(t);
 	for (;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
-		if (likely(!readers_are_out(e)))
+		const enum shut shut = shut_now(e);
+		if (likely(shut == READERS_IN))
 			break;
 		active_leave(mine);
-		reader_awaits_let_in(e, t->index);
+		if (shut == ALL_OUT) {
+			reader_awaits_let_in(e, t->index);
+		} else if (reader_claims(e, t->index)) {
+			active_enter(
+			        mine, t); /* no thread shuts readers out before it has the turn */
+			turn_give(e);
+			break;
+		}
 	}
 	active_clear_wait(mine);
 }

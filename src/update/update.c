@@ -69,7 +69,7 @@ static int fail_read_only(void)
 
 static void begin_serial(struct fur_thread *t)
 {
-	turn_take(t->engine);
+	turn_take_alone(t->engine);
 	attempt_prepare(t, REDO_UNDO);
 	software_begin(t, TX_SERIAL);
 }
@@ -242,7 +242,7 @@ int update_prepare_serial(struct fur_thread *t, struct fur_update **update)
 
 void update_begin_prepared(struct fur_thread *t)
 {
-	turn_take(t->engine);
+	turn_take_alone(t->engine);
 	software_begin(t, TX_SERIAL);
 }
 

@@ -98,7 +98,6 @@ struct Run {
 	std::map<int, size_t> open;        /* thread -> its transaction */
 	std::set<int> in_hardware;         /* threads with a hardware transaction open */
 	std::vector<size_t> order;         /* visible updates */
-	std::vector<size_t> batch;         /* those of them that readers do not see yet */
 	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
 	uint64_t newest_returned = 0;
 	std::set<size_t> named; /* in the violation found last */
@@ -133,16 +132,6 @@ Tx *open_tx(int thread)
 size_t index_of(const Tx &tx)
 {
 	return static_cast<size_t>(&tx - run.txs.data());
-}
-
-/* Has `reader` read a word that `writer` has written? */
-bool reads_from(const Tx &reader, const Tx &writer)
-{
-	for (const Access &r : reader.reads)
-		for (const Access &w : writer.writes)
-			if (r.at == w.at && !w.unknown)
-				return true;
-	return false;
 }
 
 /* The open transaction has ended. */
@@ -348,38 +337,13 @@ void visible()
 		becomes_visible(tx);
 }
 
-void stored(int thread)
+void drawn()
 {
-	Tx *tx = open_tx(thread);
-	if (!tx || tx->visible || tx->writes.empty() || run.in_hardware.contains(current_thread()))
+	Tx *tx = open_tx(current_thread());
+	if (!tx || !tx->published || tx->visible || tx->writes.empty() ||
+	        run.in_hardware.contains(current_thread()))
 		return;
 	becomes_visible(*tx);
-	run.batch.push_back(index_of(*tx));
-}
-
-void batch_over()
-{
-	std::vector<uint64_t> places;
-	std::vector<size_t> rest;
-	std::swap(rest, run.batch);
-	for (size_t index : rest)
-		places.push_back(run.txs[index].visible);
-	std::sort(places.begin(), places.end());
-	for (uint64_t place : places) {
-		/* One that has overwritten nothing that another of the rest has read.  If there is
-		 * none, the batch is wrong, and the check of its reads says so. */
-		auto next = std::find_if(rest.begin(), rest.end(), [&](size_t writer) {
-			return std::none_of(rest.begin(), rest.end(), [&](size_t reader) {
-				return reader != writer &&
-				       reads_from(run.txs[reader], run.txs[writer]);
-			});
-		});
-		if (next == rest.end())
-			next = rest.begin();
-		run.txs[*next].visible = place;
-		run.order[place - 1] = *next;
-		rest.erase(next);
-	}
 }
 
 void withdrawn()
@@ -646,7 +610,6 @@ std::string check_reads(Isolation isolation, const Versions &v, Which which)
 
 std::string check_isolation(Isolation isolation)
 {
-	batch_over(); /* the power may have failed in the middle */
 	for (Tx &tx : run.txs) {
 		tx.kept = true;
 		if (tx.forgot) {

@@ -58,7 +58,7 @@ enum class Becomes {
 	/* It stores in place, and no other thread sees that before it has ended */
 	VISIBLE_NOW,
 	/* It is published: when the machine commits a hardware transaction that stores for it, or
-	 * by stored().  If that transaction aborts, the update does not. */
+	 * by drawn().  If that transaction aborts, the update does not. */
 	PUBLISHED
 };
 /* Before its end is called; `number`: of the update, in its thread */
@@ -77,11 +77,7 @@ bool synced(uint64_t mark);
 
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible(); /* the update that is committing becomes visible now, after all that did before */
-/* A publication has stored for a thread's update; unless in a transaction, it is visible now */
-void stored(int thread);
-/* All that was stored since the last call is one batch: readers see its updates together.  So they
- * come in any order in which each has read what was there before the batch. */
-void batch_over();
+void drawn(); /* the update that is committing has drawn its durTS: if published, it is visible now */
 void withdrawn(); /* it does not after all: its attempt will have aborted */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
 void aborted();   /* the attempt has been rolled back */

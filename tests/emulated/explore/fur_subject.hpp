@@ -146,7 +146,7 @@ public:
 				self_->policy.skip = 1;
 			} else {
 				self_->policy.alone = UINT32_MAX;
-				self_->policy.meetings = self_->engine->publications.meetings;
+				self_->policy.meetings = self_->engine->meetings;
 			}
 		}
 		template <class Reads>

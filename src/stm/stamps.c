@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stamps.c - how updates hold stamps and free them, and sweeps.
+ */
+#include "stm/stamps.h"
+#include "base/probe.h"
+
+enum {
+	/* In pauses.  A thread that holds a stamp and is running frees it in less time. */
+	LOOKS_AT_HELD = 64
+};
+
+static bool hold_word(struct fur_thread *t, uint32_t index)
+{
+	struct written *w = &t->software.writes.words[index];
+	uint64_t *stamp = stamp_of(t->engine, w->word);
+	const uint64_t mine = stamp_held_by(t->index, index);
+	for (unsigned looks = 0; looks < LOOKS_AT_HELD;) {
+		uint64_t now = arch_load(stamp);
+		if (!stamp_is_held(now)) {
+			w->version = now;
+			if (arch_cas(stamp, now, mine))
+				return true;
+		} else if (stamp_is_mine(now, t->index)) {
+			w->version = WRITTEN_ANOTHER_HOLDS;
+			return true;
+		} else {
+			looks++;
+			arch_pause();
+		}
+	}
+	return false;
+}
+
+/* Free the stamps of the first `n` words, with this version, or 0: with those that they had. */
+static void free_words(struct fur_thread *t, uint32_t n, uint64_t version)
+{
+	const struct write_set *set = &t->software.writes;
+	for (uint32_t i = 0; i < n; i++)
+		if (set->words[i].version != WRITTEN_ANOTHER_HOLDS)
+			arch_store_release(stamp_of(t->engine, set->words[i].word),
+			        version ? version : set->words[i].version);
+}
+
+bool stamps_hold(struct fur_thread *t)
+{
+	const struct write_set *set = &t->software.writes;
+	FUR_ASSERT(!t->software.holds);
+	/* Otherwise the compare-and-swaps would wait for the lines one after the other. */
+	if (set->n > 1)
+		for (uint32_t i = 0; i < set->n; i++)
+			arch_prefetch_to_write(stamp_of(t->engine, set->words[i].word));
+	for (uint32_t i = 0; i < set->n; i++)
+		if (unlikely(!hold_word(t, i))) {
+			free_words(t, i, 0);
+			return false;
+		}
+	t->software.holds = true;
+	FUR_POINT(stamps__held);
+	return true;
+}
+
+void stamps_free(struct fur_thread *t, uint64_t version)
+{
+	if (!t->software.holds)
+		return;
+	t->software.holds = false;
+	free_words(t, t->software.writes.n, version);
+}
+
+/* -------------------------------------------------------------------- sweeps */
+
+void sweep_begin(struct engine *e)
+{
+	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE && shut_now(e) != UPDATES_IN &&
+	           !(arch_load(&e->sweeps) & 1));
+	/* Full fence: orders the number before our scan of active[].  A body enters active[], or
+	 * sets its bound, by a full fence, and then looks at the number.  So either it sees that we
+	 * sweep, or we see it, and set its bound after it has (model: SWEEPBLIND). */
+	arch_store_fence(&e->sweeps, e->sweeps + 1);
+	uint64_t limit = arch_load(&e->durability->limit);
+	for (uint32_t i = 0; i < limit; i++)
+		if (arch_load(&e->active[i].seq) & ACTIVE_SOFTWARE)
+			arch_store(&e->threads[i].software.bound, 0);
+	/* Before our stores: a body that loads one of them then finds its bound at 0 (plant:
+	 * sweep-after-store). */
+	arch_fence_light();
+	FUR_POINT(sweep__begun);
+}
+
+void sweep_end(struct engine *e)
+{
+	arch_store_release(&e->sweeps, e->sweeps + 1);
+}
+
+uint64_t sweep_await(const struct engine *e)
+{
+	struct arch_backoff backoff = durability_backoff(e->durability);
+	uint64_t sweeps;
+	while ((sweeps = arch_load_acquire(&e->sweeps)) & 1)
+		arch_backoff(&backoff);
+	return sweeps;
+}
