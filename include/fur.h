@@ -195,10 +195,12 @@ enum fur_pm {
 struct fur_heap;
 struct fur_thread;
 struct fur_ro;
+struct fur_reader;
 struct fur_update;
 typedef struct fur_heap fur_heap;
 typedef struct fur_thread fur_thread; /* one thread's registration with one heap */
 typedef struct fur_ro fur_ro;         /* an open read-only transaction */
+typedef struct fur_reader fur_reader; /* one whose body may run again: fur_read_run() */
 typedef struct fur_update fur_update; /* an open update transaction */
 
 /* A ticket stands for a transaction that has ended, and for all earlier ones that its thread ended
@@ -531,6 +533,22 @@ struct fur_run {
  *           FUR_EINVAL if body is NULL, or for how->size. */
 FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, const struct fur_run *how);
+
+/* fur_read_run - run body(reader, arg) as an optimistic read-only transaction.
+ * It is for bodies that may run again, as those of fur_update_run() may.  Updates do not wait for
+ * such a body, however long it is; and it waits for none.  fur_load(), fur_read() and fur_root()
+ * find out when an update has changed what the body would read next; then libfur leaves the body,
+ * and calls it again.  What a body has loaded is always of one state of the heap.  In exchange each
+ * load costs about two to three times a plain one.  After some runs the body runs as a plain
+ * read-only transaction does, and so it does where updates run in hardware.
+ * The body reads the heap by these functions alone: it keeps no pointers, for plain loads or
+ * memcpy().  fur_join_ro() inside the body makes it run again, plainly.
+ * `how` may be NULL.
+ * Durable: everything it read, before return, or with fur_wait() for how->ticket.
+ * Errors:  those of fur_begin_ro() and fur_end_ro(); FUR_EINVAL if body is NULL, or for how->size.
+ * Source:  TL2 (DISC 2006), without a read set; docs/protocol.md, "Optimistic readers". */
+FUR_API FUR_MUST_USE int fur_read_run(fur_thread *thread,
+        void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *how);
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * With a ticket it returns once the update is visible, and sets *ticket; in a file of version 1, or

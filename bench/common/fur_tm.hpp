@@ -32,13 +32,13 @@ public:
 		template <class Body>
 		auto read(Body &&body)
 		{
-			return fur::read(thread_, body);
+			return fur::read(thread_, fur::rerun, body);
 		}
 		/* Without the wait, for which the caller calls wait(). */
 		template <class Body>
 		auto read_later(Body &&body)
 		{
-			return fur::read(thread_, ticket_, body);
+			return fur::read(thread_, fur::rerun, ticket_, body);
 		}
 		/* Wait until all that read_later() has returned is durable. */
 		void wait()

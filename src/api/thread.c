@@ -189,7 +189,7 @@ FUR_API int fur_thread_transaction(const fur_thread *t)
 		return error;
 	if (t->update.depth)
 		return FUR_TRANSACTION_UPDATE;
-	return t->ro.depth ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
+	return t->ro.depth || t->reader.open ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
 }
 
 FUR_API int fur_thread_abandon(fur_thread *t)

@@ -86,6 +86,32 @@ void nondurable_wait_upto(const struct durability *d, uint64_t durts)
 	arch_fence_light();
 }
 
+uint64_t nondurable_settle(const struct durability *d, uint32_t me, uint64_t durts)
+{
+	/* Acquire: before the scan.  An update that announces itself later draws a later durTS. */
+	uint64_t settled = ring_next_acquire(d);
+	arch_fence_light();
+	arch_overlap_begin();
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
+		const struct nondurable_entry *u = &d->nondurable[i];
+		const uint64_t id = arch_load_acquire(&u->id);
+		if (likely(id == 0) || i == me)
+			continue;
+		struct arch_backoff backoff = durability_backoff(d);
+		uint64_t its;
+		/* As in nondurable_wait_drawn(): if we read `durts`, and then still find `id` in
+		 * place, the durTS is that update's own. */
+		while ((its = arch_load_acquire(&u->durts)) <= durts &&
+		        arch_load_acquire(&u->id) == id)
+			arch_backoff(&backoff);
+		if (its > durts && arch_load_acquire(&u->id) == id && its < settled)
+			settled = its;
+	}
+	arch_overlap_end();
+	arch_fence_light();
+	return settled;
+}
+
 void nondurable_wait_all(const struct durability *d)
 {
 	struct arch_backoff backoff = durability_backoff(d);

@@ -124,6 +124,10 @@ void nondurable_wait_announced(const struct durability *d);
  *          loads (light fences), as nondurable_wait_announced(). */
 void nondurable_wait_upto(const struct durability *d, uint64_t durts);
 
+/* The same.  Returns a durTS that is greater than `durts`, and below which all are settled; but
+ * late updates (async.h) may not be durable. */
+uint64_t nondurable_settle(const struct durability *d, uint32_t me, uint64_t durts);
+
 /* Return when each entry has been seen empty once. */
 void nondurable_wait_all(const struct durability *d);
 

@@ -219,6 +219,7 @@ static int publish_in_place(struct fur_thread *t)
 		if (bodies)
 			sweep_begin(e);
 		store_bulk(t, shut);
+		stamps_missed(e, t->window.commit.durts);
 		if (bodies)
 			sweep_end(e);
 	} else {

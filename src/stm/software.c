@@ -31,7 +31,7 @@ bool read_grow(struct read_set *set)
  * again: then so many bodies look at once, which is cheaper than to extend. */
 enum { FRESH_BEGINS = 16 };
 
-static uint64_t look_at_clock(struct fur_thread *t)
+uint64_t software_look_at_clock(struct fur_thread *t)
 {
 	t->software.fresh_begins = FRESH_BEGINS;
 	return ring_next_acquire(t->durability);
@@ -40,7 +40,7 @@ static uint64_t look_at_clock(struct fur_thread *t)
 /* Any value that next_durts has had will do: each word that the body finds with a lower version has
  * been the same since, hence since the body's begin.  So the usual body does not load next_durts,
  * which every update changes. */
-static uint64_t first_snapshot(struct fur_thread *t)
+uint64_t software_first_snapshot(struct fur_thread *t)
 {
 	struct software_body *s = &t->software;
 	if (s->fresh_begins == 0)
@@ -49,12 +49,10 @@ static uint64_t first_snapshot(struct fur_thread *t)
 	return ring_next_acquire(t->durability);
 }
 
-void software_begin(struct fur_thread *t, enum tx_mode mode)
+void body_enter(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
-	struct software_body *s = &t->software;
-	arch_store(&s->bound, s->snapshot = first_snapshot(t));
 	for (;;) {
 		active_enter_software(mine, t);
 		/* INV-SW5.  A serial update has the turn, so it finds readers in. */
@@ -64,7 +62,14 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 		reader_awaits_let_in(e, t->index);
 	}
 	active_clear_wait(mine);
-	s->sweep = sweep_await(e);
+	t->software.sweep = sweep_await(e);
+}
+
+void software_begin(struct fur_thread *t, enum tx_mode mode)
+{
+	struct software_body *s = &t->software;
+	arch_store(&s->bound, s->snapshot = software_first_snapshot(t));
+	body_enter(t);
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
@@ -167,7 +172,7 @@ static bool extend(struct fur_thread *t)
 	const struct engine *e = t->engine;
 	struct software_body *s = &t->software;
 	for (;;) {
-		const uint64_t sweep = sweep_await(e), next = look_at_clock(t);
+		const uint64_t sweep = sweep_await(e), next = software_look_at_clock(t);
 		uint64_t newest = 0;
 		if (!are_same(t, sweep == s->sweep ? s->snapshot : 0, &newest))
 			return false;

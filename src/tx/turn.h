@@ -33,6 +33,9 @@ struct publication_lock {
 	 * hardware update that has read neither word anew is aborted when one of them changes.
 	 * Owner: tx/marks.c. */
 	uint64_t marks;
+	/* The greatest durTS of an update that has stored past the stamps; on that line, which such
+	 * an update writes anyway.  Owner: stm/stamps.c. */
+	uint64_t unstamped;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
 	uint64_t reserved;          /* turns reserved so far */

@@ -209,6 +209,7 @@ void in_place_commit(struct fur_thread *t)
 	if (t->update.log->entries) {
 		nondurable_announce(d, c); /* A1:33 */
 		nondurable_draw(d, c);     /* A1:31 */
+		stamps_missed(t->engine, c->durts);
 	}
 	in_place_leave(t);
 	stat_add(&t->stats.lock_commits, 1);

@@ -24,7 +24,7 @@ static struct fur_thread *thread_of(fur_ro *ro)
 }
 
 /* Become active while readers are not shut out (INV-H3). */
-static void reader_enter(struct fur_thread *t)
+void reader_enter(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
@@ -90,6 +90,7 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 	if (!t || !ro || tx_check_join(t, "fur_join_ro"))
 		return refuse_outermost(t, ro, "fur_join_ro");
 	if (t->ro.depth == 0) {
+		reader_turns_plain(t); /* may not return */
 		/* Its loads are plain loads, which must find the update's stores in the heap. */
 		if (t->update.body.software)
 			in_place_from_software(&t->update);
@@ -135,7 +136,7 @@ static inline bool ends_outermost(fur_ro *ro)
  * since the scan that found nothing, or that scan came after the update was durable.
  * Each update changes next_durts, and to load it then costs a miss, so a thread that finds it
  * changed asks more rarely. */
-static void reader_collect(struct fur_thread *t, struct dset *set)
+void reader_collect(struct fur_thread *t, struct dset *set)
 {
 	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
 	const struct durability *d = t->durability;
@@ -152,7 +153,8 @@ static void reader_collect(struct fur_thread *t, struct dset *set)
 		return;
 	}
 	nondurable_collect(d, t->index, set);
-	q->next = set->n == 0 ? next : 0;
+	if (set->n == 0)
+		q->next = next;
 	if (++q->misses == MISSES) {
 		q->misses = 0;
 		q->skip = SKIP;
@@ -160,7 +162,7 @@ static void reader_collect(struct fur_thread *t, struct dset *set)
 }
 
 /* The outermost transaction ends.  Returns: now, in ticks; 0 if phases are not timed. */
-static inline uint64_t reader_leave(struct fur_thread *t)
+uint64_t reader_leave(struct fur_thread *t)
 {
 	active_leave(active_of(t)); /* A1:24 */
 	this_thread()->open = NULL;

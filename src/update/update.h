@@ -41,6 +41,16 @@ FUR_MUST_USE int update_commit(struct fur_update *tx);
  * Returns: why, with a message. */
 FUR_MUST_USE int update_roll_back(struct fur_update *tx);
 
+/* The steps of a read-only transaction (reader.c). */
+void reader_enter(struct fur_thread *t);
+void reader_collect(struct fur_thread *t, struct dset *set);
+uint64_t reader_leave(struct fur_thread *t);
+
+/* If the thread has an optimistic reader open (optimistic.c): end it; or let its body run again, as
+ * a plain reader, unless it does already. */
+void reader_abandon(struct fur_thread *t);
+void reader_turns_plain(struct fur_thread *t);
+
 /* The log of the open update is full: make room.  False: the update has failed.  In hardware it
  * does not return. */
 bool store_make_room(struct fur_update *tx);
