@@ -442,8 +442,14 @@ result_t<Body &, fur_reader> read_plainly_or_again(
         fur_thread *thread, Body &body, fur_ticket *ticket)
 {
 	if constexpr (std::is_invocable_v<Body &, fur_ro *>)
-		if (fur_reads_plainly(thread))
-			return read(thread, body, fur_begin_ro, ticket);
+		if (fur_ro *tx; fur_begin_ro_plainly(thread, &tx))
+			return read(
+			        thread, body,
+			        [tx](fur_thread *, fur_ro **begun) {
+				        *begun = tx;
+				        return 0;
+			        },
+			        ticket);
 	return read_again(thread, body, ticket);
 }
 

@@ -67,9 +67,10 @@ FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigne
  * return if there is no such state any more: the body runs again. */
 FUR_API void fur_load_reader(fur_reader *reader, void *to, const void *from, size_t bytes);
 
-/* fur_reads_plainly - would a read-only transaction that begins now better be a plain one, because
- * no updates publish beside each other?  A hint.  fur::read(thread, fur::rerun, body) asks. */
-FUR_API bool fur_reads_plainly(const fur_thread *thread);
+/* fur_begin_ro_plainly - fur_begin_ro() for a body that has both forms, for
+ * fur::read(thread, fur::rerun, body).
+ * Returns: false: updates publish beside each other, or an error: call fur_read_run(). */
+FUR_API FUR_MUST_USE bool fur_begin_ro_plainly(fur_thread *thread, fur_ro **ro);
 
 /* fur_root() and fur_usable_bytes() call these. */
 FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index);

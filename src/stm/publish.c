@@ -208,7 +208,7 @@ static int publish_in_place(struct fur_thread *t)
 	struct engine *e = t->engine;
 	const bool bulk = t->update.flags & TX_BULK;
 	const uint64_t shut = bulk ? arch_ticks() : 0;
-	const bool bodies = readers_shut_out(e, t->index);
+	const struct shut_out found = readers_shut_out(e, t->index);
 	bool visible = true;
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(e);
@@ -216,16 +216,16 @@ static int publish_in_place(struct fur_thread *t)
 	if (unlikely(bulk)) {
 		/* Announce only now: a reader that ended during the drain need not wait for us. */
 		announce(t);
-		if (bodies)
+		if (found.bodies)
 			sweep_begin(e);
 		store_bulk(t, shut);
 		stamps_missed(e, t->window.commit.durts);
-		if (bodies)
+		if (found.bodies)
 			sweep_end(e);
 	} else {
 		visible = make_visible(t);
 	}
-	let_in_after(e, !bulk && (bodies || arch_load(&e->lock.waiters)));
+	let_in_after(e, !bulk && found.met);
 	stat_add(&t->stats.lock_commits, visible);
 	return visible ? 0 : UPDATE_DEFEATED;
 }

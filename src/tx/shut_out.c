@@ -197,18 +197,26 @@ static void admit_waiters(struct engine *e, uint32_t me)
 
 /* ------------------------------------------------------- shutting readers out */
 
-bool readers_shut_out(struct engine *e, uint32_t me)
+static struct shut_out note_meeting(struct engine *e, struct shut_out found)
+{
+	found.met = found.met || arch_load(&e->lock.waiters);
+	if (found.met)
+		lock_note_meeting(e);
+	return found;
+}
+
+struct shut_out readers_shut_out(struct engine *e, uint32_t me)
 {
 	struct publication_lock *l = &e->lock;
 	uint64_t began = 0, most = e->drain_ticks;
-	bool bodies;
+	struct shut_out found = {0};
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && shut_now(e) != ALL_OUT);
 	if (shut_now(e) == UPDATES_IN) {
 		close_to_updates(e);
 		/* A reader that has just found updates in is about to leave active[]. */
-		while (!active_drain(e, me, UINT64_MAX, &bodies))
+		while (!active_drain(e, me, UINT64_MAX, &found))
 			continue;
-		return bodies;
+		return note_meeting(e, found);
 	}
 	for (;;) {
 		admit_waiters(e, me);
@@ -217,8 +225,8 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 		 * reader sees some of our stores and not others: Stress.TornReads; plant:
 		 * no-lock-fence. */
 		arch_store_fence(&l->shut, ALL_OUT);
-		if (likely(active_drain(e, me, most, &bodies)))
-			return bodies;
+		if (likely(active_drain(e, me, most, &found)))
+			return note_meeting(e, found);
 		/* A reader takes long.  New readers must not wait for it: let them in, wait for
 		 * those that are active now, and try again.  Readers that come and go must not keep
 		 * us from publishing: each time they may have to wait longer, but never more than a
@@ -228,7 +236,7 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 			began = arch_ticks();
 		active_wait_outside(e, me, true);
 		if (unlikely(engine_forked(e)))
-			return false;
+			return found;
 		most = arch_ticks_between(began, arch_ticks()) / 4 + e->drain_ticks;
 	}
 }

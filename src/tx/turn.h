@@ -70,11 +70,15 @@ FUR_MUST_USE bool turn_take_unless(struct engine *e, enum shut in);
  * or gives the turn. */
 void turn_take_alone(struct engine *e);
 
+/* What readers_shut_out() has found. */
+struct shut_out {
+	bool bodies; /* one is active besides the caller's own: to store in place is a sweep (INV-SW5) */
+	bool met; /* it has found another transaction, or one waits for the turn */
+};
+
 /* readers_shut_out - let nobody in any more, and wait until no plain reader is active, and no
- * update that publishes beside others.  The caller has the turn.
- * Returns: true if a body is active besides the caller's own: then stores in place need stamps
- *          (INV-SW5). */
-FUR_MUST_USE bool readers_shut_out(struct engine *e, uint32_t me);
+ * update that publishes beside others.  The caller has the turn. */
+FUR_MUST_USE struct shut_out readers_shut_out(struct engine *e, uint32_t me);
 /* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its entry
  * in nondurable[] (INV-D1). */
 void readers_let_in(struct engine *e);

@@ -141,11 +141,6 @@ static bool is_better_plain(const struct fur_thread *t)
 	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
 }
 
-FUR_API bool fur_reads_plainly(const fur_thread *t)
-{
-	return t && (is_better_plain(t) || shut_now(t->engine) == READERS_IN);
-}
-
 static void begin_run(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;
@@ -157,7 +152,7 @@ static void begin_run(struct fur_thread *t)
 		t->began = arch_ticks();
 	if (r->plain) {
 		r->view.bound = STAMP_HELD; /* above every version */
-		reader_enter(t);
+		(void)reader_enter(t, true);
 	} else {
 		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
 		r->view.bound = 0;

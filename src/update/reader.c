@@ -23,27 +23,34 @@ static struct fur_thread *thread_of(fur_ro *ro)
 	return (struct fur_thread *)((char *)ro - offsetof(struct fur_thread, ro));
 }
 
-/* Become active while readers are not shut out (INV-H3). */
-void reader_enter(struct fur_thread *t)
+/* Become active while readers are in (INV-H3). */
+bool reader_enter(struct fur_thread *t, bool claim)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
+	bool entered = false;
 	for (;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
 		const enum shut shut = shut_now(e);
-		if (likely(shut == READERS_IN))
+		if (likely(shut == READERS_IN)) {
+			entered = true;
 			break;
+		}
 		active_leave(mine);
 		if (shut == ALL_OUT) {
 			reader_awaits_let_in(e, t->index);
+		} else if (!claim) {
+			break;
 		} else if (reader_claims(e, t->index)) {
 			active_enter(
 			        mine, t); /* no thread shuts readers out before it has the turn */
 			turn_give(e);
+			entered = true;
 			break;
 		}
 	}
 	active_clear_wait(mine);
+	return entered;
 }
 
 /* Misuse: sets the message, returns the error. */
@@ -68,19 +75,31 @@ static inline bool is_outermost(const struct fur_thread *t, fur_ro **ro)
 	return t && ro && t->owner == this_thread() && !this_thread()->open;
 }
 
+static inline bool begin(struct fur_thread *t, fur_ro **ro, bool claim)
+{
+	if (t->engine->phase_times)
+		t->began = arch_ticks();
+	if (!reader_enter(t, claim))
+		return false;
+	*ro = &t->ro;
+	this_thread()->open = t;
+	t->ro.depth = 1;
+	return true;
+}
+
 FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 {
 	if (unlikely(!is_outermost(t, ro)))
 		return refuse_outermost(t, ro, "fur_begin_ro");
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
-	*ro = &t->ro;
-	if (t->engine->phase_times)
-		t->began = arch_ticks();
-	reader_enter(t);
-	this_thread()->open = t;
-	t->ro.depth = 1;
+	(void)begin(t, ro, true);
 	return 0;
+}
+
+FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
+{
+	return is_outermost(t, ro) && arch_load(&t->durability->failed) == 0 && begin(t, ro, false);
 }
 
 FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)

@@ -42,7 +42,9 @@ FUR_MUST_USE int update_commit(struct fur_update *tx);
 FUR_MUST_USE int update_roll_back(struct fur_update *tx);
 
 /* The steps of a read-only transaction (reader.c). */
-void reader_enter(struct fur_thread *t);
+/* `claim`: if updates are in, let readers in instead.  False: updates are in, and `claim` is not
+ * set. */
+bool reader_enter(struct fur_thread *t, bool claim);
 void reader_collect(struct fur_thread *t, struct dset *set);
 uint64_t reader_leave(struct fur_thread *t);
 
