@@ -54,7 +54,8 @@ static void collect(struct fur_thread *t, bool with_hardware)
 /* Where the heap has no hardware updates. */
 static void collect_after_body(struct fur_thread *t)
 {
-	collect(t, false);
+	if (!t->window.commit.dset.by_version)
+		collect(t, false);
 }
 
 /* Where it has. */
@@ -104,6 +105,9 @@ static void announce(struct fur_thread *t)
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
 	collect_while_publishing(t);
+	/* All that is not settled, and that the update has read from, is in the set. */
+	if (c->dset.by_version)
+		c->dset.settled_below = c->dset.settled;
 	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
 	 * later draw first, and those would wait for it (INV-D4). */

@@ -65,11 +65,22 @@ void body_enter(struct fur_thread *t)
 	t->software.sweep = sweep_await(e);
 }
 
+void software_begin_versions(struct fur_thread *t)
+{
+	software_note_version(t, arch_load(&t->engine->lock.unstamped));
+}
+
 void software_begin(struct fur_thread *t, enum tx_mode mode)
 {
 	struct software_body *s = &t->software;
-	arch_store(&s->bound, s->snapshot = software_first_snapshot(t));
+	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
+	if (by_version)
+		nondurable_begin_versions(t->durability, &t->window.commit);
+	s->snapshot = software_first_snapshot(t);
+	arch_store(&s->bound, by_version ? software_bound(t) : s->snapshot);
 	body_enter(t);
+	if (by_version)
+		software_begin_versions(t);
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
@@ -150,7 +161,11 @@ static bool is_same(
 		if (arch_load(stamp) != seen)
 			continue;
 		*newest = version > *newest ? version : *newest;
-		return value == read->value;
+		if (value != read->value)
+			return false;
+		if (t->window.commit.dset.by_version)
+			software_note_version(t, version);
+		return true;
 	}
 }
 
@@ -184,7 +199,8 @@ static bool extend(struct fur_thread *t)
 		s->sweep = sweep;
 		FUR_POINT(snapshot__extended);
 		/* Full fence: see sweep_begin(). */
-		arch_store_fence(&s->bound, next);
+		arch_store_fence(
+		        &s->bound, t->window.commit.dset.by_version ? software_bound(t) : next);
 		if (likely(arch_load(&e->sweeps) == sweep))
 			return true;
 	}
@@ -230,10 +246,14 @@ static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
 		arch_fence_light(); /* as in fur_load_bits() */
 		if (arch_load(stamp) != seen)
 			continue;
-		if (likely(seen < arch_load(&s->bound)))
-			return value;
-		if (!software_extend(t))
-			body_defeat_and_jump(t);
+		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep)) {
+			if (!software_extend(t))
+				body_defeat_and_jump(t);
+			continue;
+		}
+		if (t->window.commit.dset.by_version)
+			software_note_version(t, seen);
+		return value;
 	}
 }
 

@@ -106,8 +106,6 @@ struct fur_ro {
 /* A read-only transaction whose body may run again (update/optimistic.c). */
 struct fur_reader {
 	struct fur_reader_view view; /* the first member: fur_load() looks at it (fur/detail.h) */
-	/* The greatest version that it has loaded of those that may not be settled, or 0. */
-	uint64_t newest;
 	bool open;
 	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
 	bool loaded;    /* since its body began */
@@ -195,7 +193,6 @@ struct policy {
 
 /* What a thread knows of nondurable[] (reader.c). */
 struct quiet_scan {
-	uint64_t next;   /* each durTS below this has left nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
 	uint32_t skip;   /* this many transactions do not ask */
 };

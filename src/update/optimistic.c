@@ -90,8 +90,7 @@ static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from,
 		/* A sweep has begun since, and we cannot compare what we have loaded. */
 		if (unlikely(arch_load(&e->sweeps) != t->software.sweep))
 			run_again(r);
-		if (seen >= t->quiet.next && seen > r->newest)
-			r->newest = seen;
+		software_note_version(t, seen);
 		return;
 	}
 }
@@ -100,12 +99,9 @@ static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from,
 static void set_bound(struct fur_reader *r)
 {
 	struct fur_thread *t = thread_of(r);
-	if (unlikely(t->quiet.next == 0)) /* not known yet */
-		t->quiet.next = nondurable_settle(t->durability, t->index, 0);
-	const uint64_t snapshot = t->software.snapshot, settled = t->quiet.next;
 	r->loaded = true;
 	/* Full fence: see sweep_begin(). */
-	arch_store_fence(&r->view.bound, snapshot < settled ? snapshot : settled);
+	arch_store_fence(&r->view.bound, software_bound(t));
 	if (unlikely(arch_load(&t->engine->sweeps) != t->software.sweep))
 		run_again(r);
 }
@@ -145,7 +141,6 @@ static void begin_run(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;
 	r->plain = is_better_plain(t) || r->again > MOST_RUNS;
-	r->newest = 0;
 	r->loaded = false;
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
@@ -157,38 +152,26 @@ static void begin_run(struct fur_thread *t)
 		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
 		r->view.bound = 0;
 		t->software.snapshot = software_first_snapshot(t);
+		nondurable_begin_versions(t->durability, &t->window.commit);
 		body_enter(t);
-		const uint64_t unstamped = arch_load(&t->engine->lock.unstamped);
-		r->newest = unstamped >= t->quiet.next ? unstamped : 0; /* INV-OR2 */
+		software_begin_versions(t); /* INV-OR2 */
 	}
 	r->open = true;
 	this_thread()->open = t;
 }
 
-/* INV-OR2 */
-static void settle(struct fur_thread *t)
-{
-	if (likely(t->reader.newest < t->quiet.next || t->reader.newest == 0))
-		return;
-	t->quiet.next = nondurable_settle(t->durability, t->index, t->reader.newest);
-}
-
 static int end_run(struct fur_thread *t, fur_ticket *ticket)
 {
 	struct fur_reader *r = &t->reader;
-	struct dset *set = &t->window.commit.dset;
 	if (r->plain && !ticket)
-		reader_collect(t, set);
+		reader_collect(t, &t->window.commit.dset);
 	const uint64_t ended = reader_leave(t);
 	r->open = false;
 	if (ticket) {
 		*ticket = ticket_of(t, ++t->tickets);
 		return 0;
 	}
-	if (!r->plain)
-		settle(t);
-	else if (set->n)
-		nondurable_wait(t->durability, set);
+	nondurable_wait_for_reads(t->durability, &t->window.commit);
 	if (ended)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	/* The scans come before this, by the light fences of active_leave() and

@@ -166,14 +166,15 @@ void reader_collect(struct fur_thread *t, struct dset *set)
 		return;
 	}
 	uint64_t next = ring_next(d);
-	if (next == q->next) {
+	if (next == set->settled) {
 		set->n = 0;
+		set->by_version = false;
 		q->misses = 0;
 		return;
 	}
 	nondurable_collect(d, t->index, set);
 	if (set->n == 0)
-		q->next = next;
+		set->settled = next;
 	if (++q->misses == MISSES) {
 		q->misses = 0;
 		q->skip = SKIP;
