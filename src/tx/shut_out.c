@@ -26,7 +26,9 @@ enum {
 	LOOKS_AT_READER = 300,
 	/* In pauses.  An update that is awake publishes in less time. */
 	LOOKS_AT_UPDATES = 200,
-	/* After a plain reader has claimed the heap, updates are let in only briefly for so long. */
+	/* After plain readers have claimed the heap twice in this time, updates are let in only
+	 * briefly for so long: each claim waits for the updates that publish. */
+	CLAIMS_NS = 1000000,
 	READERS_FIRST_NS = 10000000
 };
 
@@ -127,8 +129,10 @@ bool reader_claims(struct engine *e, uint32_t me)
 		close_to_updates(e);
 		readers_let_in(e);
 	}
-	/* As the turn's holder, like all that change it. */
-	e->lock.readers_until = arch_ticks() + arch_ns_to_ticks(READERS_FIRST_NS);
+	const uint64_t now = arch_ticks();
+	if (arch_ticks_between(e->lock.claimed, now) < arch_ns_to_ticks(CLAIMS_NS))
+		e->lock.readers_until = now + arch_ns_to_ticks(READERS_FIRST_NS);
+	e->lock.claimed = now;
 	return true;
 }
 

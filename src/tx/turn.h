@@ -47,9 +47,9 @@ struct publication_lock {
 	uint64_t sleepers; /* threads that sleep on it.  Owner: tx/shut_out.c. */
 	/* Only the holder's: when it may wake them again, in ticks.  Owner: tx/shut_out.c. */
 	uint64_t next_call;
-	/* Only the holder's: until then, in ticks, plain readers come first.  Owner:
-	 * tx/shut_out.c. */
-	uint64_t readers_until;
+	/* Only the holder's: when a plain reader claimed the heap last, and until when plain
+	 * readers come first, in ticks.  Owner: tx/shut_out.c. */
+	uint64_t claimed, readers_until;
 };
 
 enum {
