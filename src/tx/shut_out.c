@@ -25,7 +25,7 @@ enum {
 	/* In pauses.  A reader that is running becomes active in less time. */
 	LOOKS_AT_READER = 300,
 	/* In pauses.  An update that is awake publishes in less time. */
-	LOOKS_AT_UPDATES = 200,
+	LOOKS_AT_UPDATES = 20,
 	/* After plain readers have claimed the heap twice in this time, updates are let in only
 	 * briefly for so long: each claim waits for the updates that publish. */
 	CLAIMS_NS = 1000000,
@@ -265,12 +265,14 @@ void updates_let_in(struct engine *e)
 	let_in(e, UPDATES_IN);
 }
 
-void updates_let_in_briefly(struct engine *e)
+uint64_t updates_let_in_briefly(struct engine *e)
 {
-	if (!arch_load(&e->lock.waiters))
-		return;
+	const uint64_t waiters = arch_load(&e->lock.waiters);
+	if (!waiters)
+		return 0;
 	let_in(e, UPDATES_IN);
 	for (unsigned k = 0; k < LOOKS_AT_UPDATES && arch_load(&e->lock.waiters); k++)
 		arch_pause();
 	close_to_updates(e);
+	return waiters;
 }
