@@ -121,6 +121,19 @@ static int drain(struct durability *d)
 	return failed(d, pm_drain(&d->pm));
 }
 
+/* SYNC: have the group write the marker, and of the slot in DRAM what follows it, to the update's
+ * slot in the file. */
+static void request_slot(
+        struct durability *d, struct commit *c, const struct media_marker *marker, uint64_t bytes)
+{
+	struct redo_log *log = &d->redo[c->me];
+	memcpy(log->slot, marker, sizeof *marker);
+	log->request.from = log->slot;
+	log->request.bytes = bytes;
+	log->request.offset = (uint64_t)((const uint8_t *)durability_marker(d, c->durts) -
+	                                 (const uint8_t *)d->words);
+}
+
 /* SYNC: complete the update's slot in DRAM.  A record that does not fit it is written to the log.
  * One sync makes slot and log durable (INV-M3). */
 static int commit_put_slot(struct durability *d, struct commit *c, struct media_marker *marker,
@@ -148,11 +161,7 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 			arch_store_release(&place->durts, c->durts);
 		return failed(d, error);
 	}
-	memcpy(slot, marker, sizeof *marker);
-	log->request.from = log->slot;
-	log->request.bytes = d->super->slot_bytes;
-	log->request.offset = (uint64_t)((const uint8_t *)durability_marker(d, c->durts) -
-	                                 (const uint8_t *)d->words);
+	request_slot(d, c, marker, d->super->slot_bytes);
 	return failed(d, error);
 }
 
@@ -306,6 +315,21 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	return await_over(d, c, error);
 }
 
+/* Put the abort marker into the update's slot, and make it durable. */
+static int abort_flush(struct durability *d, struct commit *c, struct media_marker *marker)
+{
+	struct redo_log *log = &d->redo[c->me];
+	/* As a commit: what is stored to the mapping costs a sync of a whole folio (pm.h). */
+	if (pm_writes(&d->pm)) {
+		marker->checksum = media_marker_checksum(d->super, marker, log->written);
+		request_slot(d, c, marker, sizeof *marker);
+		return failed(d, pm_commit(&d->pm, &log->request));
+	}
+	ring_put_marker(d, marker); /* A1:53 */
+	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof *marker);
+	return drain(d);
+}
+
 int durability_abort(struct durability *d, struct commit *c)
 {
 	struct media_marker marker = {.durts = c->durts,
@@ -314,14 +338,11 @@ int durability_abort(struct durability *d, struct commit *c)
 	        .kind = MEDIA_ABORT};
 	FUR_ASSERT(c->durts != 0);
 	int error = ring_wait(d, c->durts);
-	if (!error) {
-		ring_put_marker(d, &marker); /* A1:53 */
-		pm_flush(&d->pm, durability_marker(d, c->durts), sizeof marker);
-		/* INV-D5: another update may have named this durTS.  If we left before the abort
-		 * marker is durable, that update could return, and after a failure recovery would
-		 * drop it, because of a dependency that never existed (model: NOMARK). */
-		error = drain(d);
-	}
+	/* INV-D5: another update may have named this durTS.  If we left before the abort marker is
+	 * durable, that update could return, and after a failure recovery would drop it, because of
+	 * a dependency that never existed (model: NOMARK). */
+	if (!error)
+		error = abort_flush(d, c, &marker);
 	nondurable_leave(d, c);
 	return error;
 }

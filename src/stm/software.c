@@ -350,8 +350,10 @@ uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 	arch_overlap_begin();
 	const uint64_t seen = arch_load(stamp);
 	arch_fence_light();
+	FUR_POINT(stamp__looked);
 	value = checker_load(word);
 	arch_fence_light();
+	FUR_POINT(word__loaded);
 	const uint64_t after = arch_load(stamp);
 	arch_overlap_end();
 	if (unlikely(after != seen || seen >= arch_load(&s->bound) || s->reads.n >= s->reads.room))

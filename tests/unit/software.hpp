@@ -10,6 +10,7 @@
 #include "fixture.hpp"
 #include "internals.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -91,7 +92,7 @@ inline fur::Options software_options()
 /* Make the thread's next update run in place, or not, whatever came before. */
 inline void prefer_in_place(fur_thread *t, bool in_place)
 {
-	t->policy.meetings = t->engine->publications.meetings;
+	t->policy.meetings = t->engine->meetings;
 	t->policy.alone = in_place ? UINT32_MAX : 0;
 }
 
@@ -174,16 +175,26 @@ protected:
 		other_.run([&](fur_thread *t) { value = get(t, from); });
 		return value;
 	}
-	/* Both threads can update and read: no thread has kept the turn, or readers out. */
+	int stamps_held() const
+	{
+		const uint64_t *stamps = heap_.get()->engine.stamps;
+		return static_cast<int>(std::count_if(stamps, stamps + STAMPS, stamp_is_held));
+	}
+	/* Both threads can update and read: no thread has kept the turn, a stamp, or others out. */
 	void expect_sound()
 	{
 		const engine &e = heap_.get()->engine;
 		EXPECT_EQ(e.lock.taken, 0u);
-		EXPECT_EQ(e.lock.shut, 0u);
-		EXPECT_EQ(e.publications.now & 1, 0u);
+		EXPECT_NE(e.lock.shut, ALL_OUT);
+		EXPECT_EQ(e.sweeps & 1, 0u);
+		EXPECT_EQ(stamps_held(), 0);
 		EXPECT_EQ(this_thread()->open, nullptr);
-		for (uint64_t i = 0; i < e.durability->limit; i++)
+		for (uint64_t i = 0; i < e.durability->limit; i++) {
 			EXPECT_EQ(e.active[i].seq, 0u) << i;
+			EXPECT_EQ(e.active[i].publishing, 0u) << i;
+			EXPECT_EQ(e.durability->nondurable[i].id, 0u) << i;
+			EXPECT_FALSE(e.threads[i].software.holds) << i;
+		}
 		uint64_t *last = word(WORDS / 8 - 1), n = get(self_, last);
 		for (tx_mode mode : {TX_SERIAL, TX_CONCURRENT, TX_IN_PLACE}) {
 			update_in(mode, [&](fur_update *tx) { fur_store(tx, last, ++n); });
