@@ -1,3 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * parallel.pml - software updates that publish beside each other, with versioned locks:
+ * isolation, durability and progress.  NU updates run, an update in place or a serial one may be
+ * the last of them, and there may be a checked reader and a plain one.  Each step is one access
+ * to a shared word.  Memory is sequentially consistent, so the model is about the order of steps.
+ * Where a fence orders one step before another, the mutation swaps the two.
+ *
+ * A stamp is the durTS of the last update that stored to the line, or held by a thread.  `shut`
+ * says who may be active: READERS_IN: plain readers; SHUT: nobody else, for the turn's holder
+ * stores, or waits until it can; UPDATES_IN: no plain reader, and any concurrent update publishes
+ * without the turn.  Only the turn's holder changes it.
+ *
+ * Settings:
+ *   -DNU=n         updates, 2 by default
+ *   -DTRIES=n      how often a defeated update runs, 1 by default.  A reader that starts again is a
+ *                  reader that begins late, so it ends
+ *   -DCHECKED      there is also a checked reader
+ *   -DPLAINLY      there is also a plain reader
+ *   -DINPLACE      the last update runs in place; it may roll back
+ *   -DSERIAL       the last update holds the turn from its begin
+ *   -DOPEN         `shut` is UPDATES_IN at first; by default it is that, or READERS_IN
+ *   -DCOLLIDE      both words have the same stamp
+ *   -DLOOSE        with CROSS: the updates and the readers need some serial order only, not that of
+ *                  the durTSs
+ *
+ * Workloads:
+ *   by default     each update loads both words, and stores to both
+ *   -DCROSS        update 0 loads word 0 and stores to word 1; update 1 does the reverse; update 2
+ *                  loads word 1 and stores to it
+ *   -DCROSS -DBLIND  the same, but update 1 loads nothing
+ *   -DAPART        the last update loads word 1 and stores to it; the others use word 0
+ *   -DSAME         who stores to word 0 stores the value that it has: comparisons find it unchanged
+ *   -DFRESH        word 0 is a pointer to word 1 until something is stored there.  Update 0 stores,
+ *                  which frees word 1.  If the last update finds it free, it uses it as fresh
+ *                  memory; an update in place that does not frees it, and uses it again.  It stores
+ *                  to word 0, too.  Readers, and update 1 of three, load word 0, and word 1 if that
+ *                  is not free
+ *
+ * Checked: each body, also one that is defeated later, and each reader, finds what the updates
+ * below some durTS have stored, and nothing else; that durTS lies above those of all updates that
+ * had returned at its begin (INV-SW1, INV-SW3).  An update that publishes has found what the
+ * updates below its own durTS have stored: the order of the durTSs is the serial order (INV-SW2).
+ * Whenever a marker becomes durable or a transaction returns, recovery would keep every update
+ * that has returned and what each transaction that has returned has read from (INV-D2), and with
+ * an update it would keep those that this one has read from (INV-D3); no marker claims what is
+ * not settled (INV-M4).  A serial update, and one in place, are never defeated (INV-SW6).  No
+ * thread waits forever.
+ *
+ * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
+ * settings:
+ *   NOFIRSTLOOK  a load looks at the stamp after it only (INV-SW1)
+ *   NOSECONDLOOK  a load looks at the stamp before it only (INV-SW1)
+ *   FUTURESNAP   a snapshot is a value that next_durts gets after the first loads (INV-SW1)
+ *   HOLDLATE     an update holds its lines after it has stored to them (INV-SW1)
+ *   FREEFIRST    an update frees its lines before it stores to them (INV-SW1)
+ *   FREEOLD      an update that has stored frees its lines with their old versions (INV-SW1)
+ *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-SW1)
+ *   UNDOOLD      an update in place that undoes its stores frees with the old versions (INV-SW1)
+ *   NOVALID      an update does not compare what it has loaded (INV-SW2)
+ *   VALIDONCE    an update does not look again after another one has drawn before it (INV-SW2)
+ *   STOREUNDRAINED  the turn's holder stores while plain readers are active (INV-SW3)
+ *   OPENUNDRAINED  the turn's holder lets updates in while plain readers are active (INV-SW3)
+ *   PLAINIGNORES  a plain reader runs while updates are in (INV-SW3)
+ *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-SW5)
+ *   BODYIGNORES  a body does not look at `shut` (INV-SW5)
+ *   SERIALBESIDE  a serial update does not close to updates at its begin (INV-SW6)
+ *   PUBNOLOOK    an update that publishes does not look at `shut` (INV-SW7)
+ *   PUBLOOKFIRST  an update looks at `shut` before it says that it publishes (INV-SW7)
+ *   QUITSFIRST   an update says that it has published before it stores (INV-SW7)
+ *   CLOSENOWAIT  who closes to updates does not wait for those that publish (INV-SW7)
+ *   READERSEARLY  who closes to updates lets readers in, and then waits for those (INV-SW7)
+ *   NOFRESHSTAMP  an update stores to fresh memory, and leaves the stamp (INV-FM1)
+ *   FRESHLATE    an update stamps fresh memory after it has stored there (INV-FM1)
+ *   FRESHHELD    an update stamps fresh memory, although it holds that stamp itself (INV-FM1)
+ *   FRESHOWN     an update takes a line for fresh that it has freed itself (INV-FM1)
+ *   ANNOUNCELATE  an update announces itself after it has stored (INV-D1)
+ *   DEPSEARLY    an update collects D before it compares what it has loaded (INV-D1)
+ *   READERUNSETTLED  a checked reader does not wait for what it has read from (INV-D2)
+ *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-D2)
+ *   NOUNSTAMPED  an update in place that stamps nothing leaves no durTS to wait for (INV-D2)
+ *   UNSTAMPEDEARLY  a checked reader looks for that durTS before it begins (INV-D2)
+ *   UPDATEUNSETTLED  an update does not wait for D (INV-D2)
+ *   DEPSUNNAMED  a marker does not name D (INV-D3)
+ *   NOABORT      a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
+ *   UNSEENLEFT   an update does not wait for those that its scan has missed (INV-D9)
+ *   NODRAWNWAIT  an update does not wait until the updates of D have drawn (INV-M4)
+ *   CLAIMLATE    an update reads next_durts after its scan (INV-M4)
+ *
+ * Steps that nothing else needs.  Without them everything still holds:
+ *   -DNAMEREAD     an update does not wait for the durTSs of D before it draws: it does so after it
+ *                  has freed its lines, and names only those drawn before its scan
+ *   -DVALIDONCE -DLOOSE  as above: the second look makes the durTSs' order the serial order
+ */
 #ifndef NU
 #define NU 2
 #endif
@@ -43,7 +137,7 @@ byte names[MAXD];        /* bits: what the commit marker names */
 byte from[MAXD];         /* bits: what the update has read from */
 byte kept;               /* bits: what recovery would keep now */
 byte stored[W];          /* bits: the updates that have stored to the word, or are about to */
-byte seen[W];            /* the greatest durTS that a transaction that has loaded the word precedes */
+byte seen[W];            /* the greatest cut of those that have loaded the word */
 
 #define BIT(d) (1 << (d))
 #define BELOW(d) (BIT(d) - 1)
@@ -380,7 +474,10 @@ inline visible(loaded, written) {
 	do
 	:: x < W ->
 		if
-		:: IN(loaded, x) -> NOTE_READ(got[x]); SAW(x, got[x], d); from[d] = from[d] | FROM(got[x])
+		:: IN(loaded, x) ->
+			NOTE_READ(got[x]);
+			SAW(x, got[x], d);
+			from[d] = from[d] | FROM(got[x])
 		:: else
 		fi;
 		if
@@ -476,7 +573,9 @@ look:
 			atomic {
 				cut = MAX(cut, snap);
 				do
-				:: x < W -> if :: IN(logged, x) -> SAW(x, got[x], cut) :: else fi; x++
+				:: x < W ->
+					if :: IN(logged, x) -> SAW(x, got[x], cut) :: else fi;
+					x++
 				:: else -> x = 0; break
 				od;
 				e = 0; goto look
@@ -653,8 +752,8 @@ defeated:
 	:: else
 	fi;
 	atomic {
-		tries++; lost = false; beside = false; logged = 0; got[0] = 0; got[1] = 0; d = 0; e = 0;
-		snap = 0; deps = 0; k = 0; cut = 0; i = 0; below = 0;
+		tries++; lost = false; beside = false; logged = 0; got[0] = 0; got[1] = 0;
+		d = 0; e = 0; snap = 0; deps = 0; k = 0; cut = 0; i = 0; below = 0;
 		do :: i < NU -> found[i] = 0; i++ :: else -> i = 0; break od;
 		if
 		:: tries < TRIES -> goto begin
@@ -889,7 +988,9 @@ init {
 	atomic {
 		byte i;
 		if
+#ifndef OPEN
 		:: shut = READERS_IN
+#endif
 		:: shut = UPDATES_IN
 		fi;
 		do
