@@ -13,9 +13,9 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, group.pml, async.pml,
 naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before
-any, models.py checks that its table of mutations agrees with the lists at the heads of the models, and
-with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
-not, 2 wrong usage.
+any, models.py checks that its table of mutations agrees with the lists at the heads of the models,
+and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected,
+1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -316,6 +316,13 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
+    Mutation(
+        "SHUTLATE",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
     Mutation("OPENUNDRAINED", "INV-SW3", [], [], ["parallelplain"]),
     Mutation(
         "PLAINIGNORES",
@@ -324,8 +331,17 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
+    Mutation(
+        "PLAINLOOKFIRST",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
     Mutation("BODIESMISSED", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODIESEARLY", "INV-SW5", [], [], ["parallelinplace"]),
     Mutation("BODYIGNORES", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODYLOOKFIRST", "INV-SW5", [], [], ["parallelinplace"]),
     Mutation("SERIALBESIDE", "INV-SW6", [], [], ["parallelserial"]),
     Mutation(
         "PUBNOLOOK",
@@ -355,6 +371,13 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
+    Mutation(
+        "CLOSELATE",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
     Mutation("READERSEARLY", "INV-SW7", [], [], ["parallelinplaceplain", "parallelserialplain"]),
     Mutation("NOFRESHSTAMP", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
     Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
@@ -366,6 +389,7 @@ PARALLEL_MUTATIONS = [
     Mutation("SETTLEONE", "INV-D2", [], [], ["parallel"]),
     Mutation("NOUNSTAMPED", "INV-D2", [], [], ["parallelinplace"]),
     Mutation("UNSTAMPEDEARLY", "INV-D2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDLATE", "INV-D2", [], [], ["parallelinplace"]),
     Mutation("UPDATEUNSETTLED", "INV-D2", [], [], ["parallelsame"]),
     Mutation("DEPSUNNAMED", "INV-D3", [], [], ["parallel"]),
     Mutation("NOABORT", "INV-D5", [], [], ["parallelsame"]),

@@ -60,15 +60,20 @@
  *   NOVALID      an update does not compare what it has loaded (INV-SW2)
  *   VALIDONCE    an update does not look again after another one has drawn before it (INV-SW2)
  *   STOREUNDRAINED  the turn's holder stores while plain readers are active (INV-SW3)
+ *   SHUTLATE     the turn's holder drains plain readers, and then shuts all out (INV-SW3)
  *   OPENUNDRAINED  the turn's holder lets updates in while plain readers are active (INV-SW3)
  *   PLAINIGNORES  a plain reader runs while updates are in (INV-SW3)
+ *   PLAINLOOKFIRST  a plain reader looks at `shut` before it is active (INV-SW3)
  *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-SW5)
+ *   BODIESEARLY  an update in place looks for bodies before it shuts all out (INV-SW5)
  *   BODYIGNORES  a body does not look at `shut` (INV-SW5)
+ *   BODYLOOKFIRST  a body looks at `shut` before it is active (INV-SW5)
  *   SERIALBESIDE  a serial update does not close to updates at its begin (INV-SW6)
  *   PUBNOLOOK    an update that publishes does not look at `shut` (INV-SW7)
  *   PUBLOOKFIRST  an update looks at `shut` before it says that it publishes (INV-SW7)
  *   QUITSFIRST   an update says that it has published before it stores (INV-SW7)
  *   CLOSENOWAIT  who closes to updates does not wait for those that publish (INV-SW7)
+ *   CLOSELATE    it waits for those, and then changes `shut` (INV-SW7)
  *   READERSEARLY  who closes to updates lets readers in, and then waits for those (INV-SW7)
  *   NOFRESHSTAMP  an update stores to fresh memory, and leaves the stamp (INV-FM1)
  *   FRESHLATE    an update stamps fresh memory after it has stored there (INV-FM1)
@@ -80,6 +85,7 @@
  *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-D2)
  *   NOUNSTAMPED  an update in place that stamps nothing leaves no durTS to wait for (INV-D2)
  *   UNSTAMPEDEARLY  a checked reader looks for that durTS before it begins (INV-D2)
+ *   UNSTAMPEDLATE  that update leaves the durTS after it has let readers in (INV-D2)
  *   UPDATEUNSETTLED  an update does not wait for D (INV-D2)
  *   DEPSUNNAMED  a marker does not name D (INV-D3)
  *   NOABORT      a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
@@ -271,7 +277,7 @@ inline settle(upto) {
 inline close() {
 #ifdef READERSEARLY
 	shut = READERS_IN;
-#else
+#elif !defined(CLOSELATE)
 	shut = SHUT;
 #endif
 #ifndef CLOSENOWAIT
@@ -279,16 +285,24 @@ inline close() {
 	do
 	:: i < NU -> !publishing[i]; i++
 	:: else -> i = 0; break
-	od
+	od;
 #endif
+#ifdef CLOSELATE
+	shut = SHUT;
+#endif
+	skip
 }
 
 /* Shut all out, with the turn. */
 inline shut_out() {
 	if
 	:: shut == UPDATES_IN -> close()
-	:: shut == READERS_IN -> shut = SHUT;
-#ifndef STOREUNDRAINED
+	:: shut == READERS_IN ->
+#ifdef SHUTLATE
+		act[PLAINREADER] != PLAIN;
+#endif
+		shut = SHUT;
+#if !defined(STOREUNDRAINED) && !defined(SHUTLATE)
 		act[PLAINREADER] != PLAIN
 #endif
 	fi
@@ -518,6 +532,10 @@ proctype software(byte me)
 #endif
 
 begin:
+#ifdef BODYLOOKFIRST
+	atomic { shut != SHUT -> cut = next };
+	act[me] = BODY;
+#else
 	act[me] = BODY;
 #ifndef BODYIGNORES /* INV-SW5 */
 	if
@@ -526,6 +544,7 @@ begin:
 	fi;
 #else
 	cut = next;
+#endif
 #endif
 	/* Any value that next_durts has had. */
 #ifndef FUTURESNAP
@@ -736,6 +755,7 @@ publish:
 	goto done;
 
 drop:
+	assert(!serial); /* INV-SW6 */
 	free_lines(false);
 	if
 	:: beside -> publishing[me] = false
@@ -771,7 +791,9 @@ proctype in_place(byte me)
 	byte got[W], old[STAMPS], found[NU];
 	bool lost, holds, bodies, fresh;
 	atomic { !turn -> turn = true };
+#ifndef BODIESEARLY
 	shut_out();
+#endif
 #ifndef BODIESMISSED
 	atomic {
 		do
@@ -779,6 +801,9 @@ proctype in_place(byte me)
 		:: else -> i = 0; break
 		od
 	};
+#endif
+#ifdef BODIESEARLY
+	shut_out();
 #endif
 	atomic { got[0] = word[0]; got[1] = word[1]; d = next }; /* nobody draws */
 	if
@@ -824,13 +849,16 @@ proctype in_place(byte me)
 	if
 	:: bodies -> free_lines(true)
 	:: else ->
-#ifndef NOUNSTAMPED
+#if !defined(NOUNSTAMPED) && !defined(UNSTAMPEDLATE)
 		unstamped = d
 #else
 		skip
 #endif
 	fi;
 	shut = READERS_IN;
+#ifdef UNSTAMPEDLATE
+	unstamped = (bodies -> unstamped : d);
+#endif
 	turn = false;
 	persist();
 	goto done;
@@ -863,6 +891,10 @@ proctype checked()
 	most = unstamped;
 #endif
 begin:
+#ifdef BODYLOOKFIRST
+	atomic { shut != SHUT -> cut = next };
+	act[me] = BODY;
+#else
 	act[me] = BODY;
 #ifndef BODYIGNORES
 	if
@@ -871,6 +903,7 @@ begin:
 	fi;
 #else
 	cut = next;
+#endif
 #endif
 #ifndef UNSTAMPEDEARLY
 	most = unstamped;
@@ -937,6 +970,12 @@ proctype plain()
 	bool one, two;
 	byte found[NU];
 begin:
+#ifdef PLAINLOOKFIRST
+	if
+	:: shut == READERS_IN -> act[me] = PLAIN; goto inside
+	:: else
+	fi;
+#endif
 	act[me] = PLAIN;
 	if
 	:: shut == READERS_IN
@@ -960,6 +999,7 @@ begin:
 		skip
 #endif
 	fi;
+inside:
 	cut = next;
 	do
 	:: k < W ->
