@@ -122,6 +122,8 @@ PARALLEL_SETTINGS: dict[str, list[str]] = {
     "parallelcollide": ["CROSS", "COLLIDE", "CHECKED"],
     "parallelsame": ["CROSS", "BLIND", "SAME", "TRIES=2"],
     "parallelapart": ["APART", "TRIES=2"],
+    "parallelwide": ["NU=3", "WIDE", "SAME", "OPEN"],
+    "parallelwidecollide": ["WIDE", "COLLIDE"],
     "parallelthree": ["NU=3", "OPEN"],
     "parallelinplace": ["INPLACE", "CHECKED"],
     "parallelinplaceplain": ["INPLACE", "PLAINLY"],
@@ -140,6 +142,7 @@ LONG_PARALLEL_SETTINGS: dict[str, list[str]] = {
     "parallelreads": ["CHECKED", "TRIES=2"],
     "parallelreadsplain": ["PLAINLY", "TRIES=2"],
     "parallelthreeapart": ["NU=3", "APART"],
+    "parallelthreewide": ["NU=3", "WIDE", "COLLIDE"],
     "parallelthreeblind": ["NU=3", "CROSS", "BLIND"],
     "parallelthreeinplace": ["NU=3", "INPLACE"],
     "parallelthreefresh": ["NU=3", "FRESH", "INPLACE"],
@@ -300,6 +303,9 @@ PARALLEL_MUTATIONS = [
     Mutation("NOFIRSTLOOK", "INV-SW1", [], [], ["parallel"]),
     Mutation("NOSECONDLOOK", "INV-SW1", [], [], ["parallel"]),
     Mutation("FUTURESNAP", "INV-SW1", [], [], ["parallel"]),
+    Mutation("EXTENDBLIND", "INV-SW1", [], [], ["parallel"]),
+    Mutation("EXTENDONCE", "INV-SW1", [], [], ["parallelwide"]),
+    Mutation("EXTENDNEWER", "INV-SW1", [], [], ["parallelwide"]),
     Mutation("HOLDLATE", "INV-SW1", [], [], ["parallel"]),
     Mutation("FREEFIRST", "INV-SW1", [], [], ["parallel"]),
     Mutation("FREEOLD", "INV-SW1", [], [], ["parallel"]),
@@ -538,6 +544,7 @@ SLOW = [
     "naming-NOUNSEEN",
     "parallelopenapart-UNSEENLEFT",
     "parallelthree",
+    "parallelwide",
 ]
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)

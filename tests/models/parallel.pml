@@ -30,6 +30,8 @@
  *                  loads word 1 and stores to it
  *   -DCROSS -DBLIND  the same, but update 1 loads nothing
  *   -DAPART        the last update loads word 1 and stores to it; the others use word 0
+ *   -DWIDE         update 0 loads both words and stores to word 0; the others load nothing, and store
+ *                  to word 1, with -DSAME to both
  *   -DSAME         who stores to word 0 stores the value that it has: comparisons find it unchanged
  *   -DFRESH        word 0 is a pointer to word 1 until something is stored there.  Update 0 stores,
  *                  which frees word 1.  If the last update finds it free, it uses it as fresh
@@ -52,6 +54,9 @@
  *   NOFIRSTLOOK  a load looks at the stamp after it only (INV-SW1)
  *   NOSECONDLOOK  a load looks at the stamp before it only (INV-SW1)
  *   FUTURESNAP   a snapshot is a value that next_durts gets after the first loads (INV-SW1)
+ *   EXTENDBLIND  an extension compares no values (INV-SW1)
+ *   EXTENDONCE   an extension looks at a stamp before it loads the word only (INV-SW1)
+ *   EXTENDNEWER  an extension ignores stamps newer than next_durts as it was read (INV-SW1)
  *   HOLDLATE     an update holds its lines after it has stored to them (INV-SW1)
  *   FREEFIRST    an update frees its lines before it stores to them (INV-SW1)
  *   FREEOLD      an update that has stored frees its lines with their old versions (INV-SW1)
@@ -171,6 +176,13 @@ inline find(set) { do :: k < W && !IN(set, k) -> k++ :: else -> break od }
 #define READS(m) ((m) == 0 -> 1 : 2)
 #endif
 #define WRITES(m) ((m) == 1 -> 1 : 2)
+#elif defined(WIDE)
+#define READS(m) ((m) == 0 -> 3 : 0)
+#ifdef SAME
+#define WRITES(m) ((m) == 0 -> 1 : 3)
+#else
+#define WRITES(m) ((m) == 0 -> 1 : 2)
+#endif
 #elif defined(APART)
 #define READS(m) BIT((m) == LAST)
 #define WRITES(m) READS(m)
@@ -409,13 +421,19 @@ inline compare() {
 				v = word[k];
 				atomic {
 					if
+#ifndef EXTENDONCE
 					:: stamp[LINE(k)] != s && stamp[LINE(k)] != HELD + me
+#endif
 					:: else ->
 						if
+#ifndef EXTENDBLIND
 						:: !EQUAL(k, v, got[k]) -> lost = true
+#endif
 						:: else ->
 							got[k] = v;
+#ifndef EXTENDNEWER
 							again = again || s >= e;
+#endif
 							k++; find(logged)
 						fi
 					fi;
