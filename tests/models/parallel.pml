@@ -30,8 +30,8 @@
  *                  loads word 1 and stores to it
  *   -DCROSS -DBLIND  the same, but update 1 loads nothing
  *   -DAPART        the last update loads word 1 and stores to it; the others use word 0
- *   -DWIDE         update 0 loads both words and stores to word 0; the others load nothing, and store
- *                  to word 1, with -DSAME to both
+ *   -DWIDE         update 0 loads both words and stores to word 0; the others load nothing, and
+ *                  store to word 1, with -DSAME to both
  *   -DSAME         who stores to word 0 stores the value that it has: comparisons find it unchanged
  *   -DFRESH        word 0 is a pointer to word 1 until something is stored there.  Update 0 stores,
  *                  which frees word 1.  If the last update finds it free, it uses it as fresh
@@ -428,9 +428,11 @@ inline compare() {
 						if
 #ifndef EXTENDBLIND
 						:: !EQUAL(k, v, got[k]) -> lost = true
-#endif
 						:: else ->
 							got[k] = v;
+#else
+						:: true ->
+#endif
 #ifndef EXTENDNEWER
 							again = again || s >= e;
 #endif
