@@ -132,17 +132,20 @@ void add(const Call &call, int64_t amount)
 	const Value *v = call.store.find(call.args[1]);
 	int64_t number = 0;
 	if (v) {
-		std::string text;
-		call.store.text(v, text);
-		if (!parse_int(text, number))
+		std::string old;
+		call.store.text(v, old);
+		if (!parse_int(old, number))
 			return call.reply().error(NOT_A_NUMBER);
 	}
 	if (__builtin_add_overflow(number, amount, &number))
 		return call.reply().error("ERR increment or decrement would overflow");
-	char text[24];
-	const char *end = std::to_chars(text, std::end(text), number).ptr;
-	call.store.set(call.args[1], {text, static_cast<size_t>(end - text)},
-	        v ? call.store.deadline(v) : +NO_DEADLINE);
+	char digits[24];
+	const std::string_view text(digits,
+	        static_cast<size_t>(std::to_chars(digits, std::end(digits), number).ptr - digits));
+	if (v)
+		call.store.replace(v, text);
+	else
+		call.store.set(call.args[1], text, NO_DEADLINE);
 	call.reply().integer(number);
 }
 

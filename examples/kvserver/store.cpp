@@ -144,6 +144,11 @@ void Access::set(std::string_view key, std::string_view text, int64_t deadline)
 	keys.insert(update_, key, v);
 }
 
+void Access::replace(const Value *v, std::string_view text)
+{
+	overwrite(const_cast<Value *>(v), text, deadline(v));
+}
+
 void Access::set_deadline(const Value *v, int64_t deadline)
 {
 	count_deadlines(this->deadline(v) != NO_DEADLINE, deadline != NO_DEADLINE);

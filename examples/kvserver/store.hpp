@@ -65,6 +65,8 @@ public:
 
 	/* Updates only.   Errors: fur::heap_full. */
 	void set(std::string_view key, std::string_view text, int64_t deadline);
+	/* Of a key that find() has found; the deadline stays. */
+	void replace(const Value *v, std::string_view text);
 	void set_deadline(const Value *v, int64_t deadline);
 	bool erase(std::string_view key);
 	void erase_all();
