@@ -53,12 +53,23 @@ void Round::undo_replies(size_t first)
 		requests_.units()[first + marks_.size() - 1].to->out.resize(marks_.back());
 }
 
+/* Let the update go on in place, if it runs in software: loads then cost what they cost in C++.  It
+ * keeps readers out until it ends, and there are none: this thread is the only one. */
+static void go_in_place(fur_thread *self)
+{
+	fur_ro *joined;
+	fur::check(fur_join_ro(self, &joined));
+	fur::check(fur_end_ro(joined, nullptr));
+}
+
 Round::Attempt Round::update(size_t first, size_t end, fur_ticket &ticket)
 {
 	marks_.clear();
 	try {
-		const size_t ran = fur::update(
-		        self_, ticket, [&](fur_update *tx) { return run_units(tx, first, end); });
+		const size_t ran = fur::update(self_, ticket, [&](fur_update *tx) {
+			go_in_place(self_);
+			return run_units(tx, first, end);
+		});
 		return {ran, nullptr};
 	} catch (const fur::heap_full &) {
 		undo_replies(first);
