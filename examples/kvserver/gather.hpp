@@ -19,7 +19,7 @@ namespace kv
 class Gather
 {
 public:
-	/* begin - a round begins to wait, at `now`, with so many clients. */
+	/* begin - a round begins to wait, at `now`. */
 	void begin(int64_t now)
 	{
 		until_ = skip_ ? now : now + sync_ns_ / 2;
@@ -30,7 +30,7 @@ public:
 		const int64_t left = until_ - now, step = sync_ns_ / 16;
 		return clients >= last_ || left <= 0 ? 0 : left < step ? left : step;
 	}
-	/* end - the round had so many clients, and its sync took so long. */
+	/* end - the round had this many clients, and its sync took `sync_ns`. */
 	void end(size_t clients, int64_t sync_ns);
 
 private:

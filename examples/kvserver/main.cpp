@@ -19,7 +19,7 @@ constexpr char USAGE[] =
         "  --fsync always        reply when the commands are durable (default)\n"
         "  --fsync everysec      reply at once; a power failure may lose the last second\n"
         "  --most-mb N           up to which the heap may grow, if it is made; default 4096\n"
-        "  --log-mb N            the log, if the heap is made, a power of two; default 16\n";
+        "  --log-mb N            the log, if the heap is made, a power of two; default 64\n";
 
 struct Arguments {
 	kv::Settings server;
@@ -64,7 +64,7 @@ bool take(int option, const char *text, Arguments &a)
 bool take_all(int argc, char **argv, Arguments &a)
 {
 	a.heap.max_bytes = UINT64_C(4096) << 20;
-	a.heap.log_bytes = 16 << 20;
+	a.heap.log_bytes = 64 << 20;
 	/* How late a reply with --fsync everysec may be durable.  With `always` each round flushes
 	 * itself, and a flush in between would be in its way. */
 	a.heap.async_ms = 1000;

@@ -54,7 +54,7 @@ public:
 		return now_;
 	}
 
-	/* find - the key's value, until the key changes.   Returns: NULL if there is no such key. */
+	/* find - the value, until the key changes.   Returns: NULL: there is no such key. */
 	const Value *find(std::string_view key);
 	size_t bytes(const Value *v) const;
 	int64_t deadline(const Value *v) const;
