@@ -22,7 +22,7 @@ public:
 	/* begin - a round begins to wait, at `now`. */
 	void begin(int64_t now)
 	{
-		until_ = skip_ ? now : now + sync_ns_ / 2;
+		until_ = skip_ || sync_ns_ < LEAST_NS ? now : now + sync_ns_ / 2;
 	}
 	/* nap - how long to sleep before the next look; 0: commit. */
 	int64_t nap(int64_t now, size_t clients) const
@@ -35,6 +35,8 @@ public:
 
 private:
 	enum : unsigned { MOST_PENALTY = 64 };
+	/* A sleep takes several microseconds: for a shorter sync it is not worth while. */
+	enum : int64_t { LEAST_NS = 40000 };
 	size_t last_ = 0;
 	int64_t sync_ns_ = 0, until_ = 0;
 	unsigned skip_ = 0, penalty_ = 1;
