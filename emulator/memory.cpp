@@ -149,7 +149,33 @@ static Time queue_for_line(const Core &core, Line &line, Time now, bool write)
 	Time at = (line.busy > now ? line.busy : now) + time_of_miss(core, line, write);
 	if (write)
 		line.busy = at;
+	if (write || line.requester != &core)
+		line.requester = write ? &core : nullptr;
 	return at;
+}
+
+/* The same for a thread of the core.  A line that a store has requested is not requested again: the
+ * core's further accesses to it share the store's request, and wait for the rest of its way.  A
+ * store that misses waits for its line in a fill buffer of the L1, and a core has one fill buffer
+ * for a line (x86: J. McCalpin in the Intel forum, "How does WC-buffer relate to LFB?", and Intel's
+ * Optimization Reference Manual, from memory; AMD calls it a miss address buffer).  The L2 of a
+ * POWER9 gathers the stores to a line [m of power9.toml].  A line that has arrived stays until
+ * another core requests it. */
+static Time request_line(const Thread &t, Line &line, bool write)
+{
+	const Core &core = *t.core;
+	const bool mine = line.requester == &core;
+	for (unsigned i = t.stores; i--;)
+		if (t.store[i].line == &line) {
+			if (t.store[i].arrives > t.clock)
+				return t.store[i].arrives;
+			if (mine)
+				return t.clock;
+			break;
+		}
+	if (mine && line.busy > t.clock) /* for a sibling's store */
+		return line.busy;
+	return queue_for_line(core, line, t.clock, write);
 }
 
 static void fill_caches(Core &core, const Line &line)
@@ -195,10 +221,11 @@ static Time access_time(Thread &t, Line &line, bool write)
 			return core.agent ? g.d->agent.cached : g.d->l3;
 		return time_of_evicted(core, line, time_from_memory(line));
 	}
-	Time at = queue_for_line(core, line, t.clock, write);
+	Time at = request_line(t, line, write),
+	     soonest = t.clock + (core.agent ? g.d->agent.cached : g.d->l1);
 	take_line(core, line, write);
 	fill_caches(core, line);
-	return at - t.clock;
+	return (at > soonest ? at : soonest) - t.clock;
 }
 
 /* ------------------------------------------------------- lines under way */
@@ -484,12 +511,13 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 		t.epoch++; /* total store order: each store is an epoch (INV-E4) */
 	Time soonest = t.clock, linger = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
 	if (!core_has(*t.core, *line, true))
-		soonest = queue_for_line(*t.core, *line, soonest, true);
+		soonest = request_line(t, *line, true);
+	const Time arrives = soonest;
 	if (g.options.perturb && g.random.one_in(4))
 		soonest += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
-	s = {static_cast<uint8_t *>(p), value, line, soonest + linger, soonest, t.pushed++, t.epoch,
-	        static_cast<uint8_t>(bytes), transactional};
+	s = {static_cast<uint8_t *>(p), value, line, soonest + linger, soonest, arrives, t.pushed++,
+	        t.epoch, static_cast<uint8_t>(bytes), transactional};
 	if (s.ready < g.store_ready[t.id])
 		g.store_ready[t.id] = s.ready;
 	if (s.ready < g.any_store_ready)
@@ -582,7 +610,7 @@ void touch_write(Thread &t, void *p, size_t bytes, bool at_home)
 		if (!at_home && !core_has(*t.core, line, true)) {
 			/* The store waits in the buffer and the thread goes on; but other cores
 			 * wait for the line. */
-			queue_for_line(*t.core, line, t.clock, true);
+			request_line(t, line, true);
 			fill_caches(*t.core, line);
 		} else if (!at_home) {
 			fetch_evicted(*t.core, line);
@@ -666,7 +694,7 @@ void emu_prefetch(const void *p, bool to_write)
 	}
 	make_room_to_ask(*t);
 	claim_read(*t, *line);
-	t->asked[t->asks++] = {line, queue_for_line(*t->core, *line, t->clock, to_write)};
+	t->asked[t->asks++] = {line, request_line(*t, *line, to_write)};
 	take_line(*t->core, *line, to_write);
 	fill_caches(*t->core, *line);
 }
