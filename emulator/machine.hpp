@@ -156,6 +156,9 @@ struct Line {
 	/* The core that has requested it last, and in order to store to it; NULL: a core has
 	 * requested it to load it since, or none ever has */
 	const Core *requester;
+	/* The core that has accessed it alone, or alone since another core prepared it; NULL:
+	 * several have */
+	const Core *user;
 	/* Lines are numbered in the order of first touch.  The number, not the address, selects the
 	 * line's place in a cache, so that addresses do not influence a run. */
 	uint32_t id;
@@ -168,7 +171,8 @@ struct Line {
 	/* An atomic operation of the side that requests is on its way to this line's home, or has
 	 * been performed there, since the home's cores last had the line. */
 	bool claimed;
-	uint32_t aborts; /* transactions that were aborted because of it */
+	bool handed_over; /* it has had a user before */
+	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
 /* Tags of a set-associative cache, the most recent of each set first.  Those of all caches are one

@@ -16,13 +16,14 @@ namespace emu
 
 /* ------------------------------------------------------------------- lines */
 
-static Line *new_line(uint64_t address)
+static Line *new_line(uint64_t address, const Core &user)
 {
 	Line *line = g.lines.add(address);
 	line->address = address;
 	line->id = g.next_line++;
 	line->owner = line->writer = line->early = -1;
 	line->region = region_of(address);
+	line->user = &user;
 	return line;
 }
 
@@ -49,17 +50,26 @@ static void settle_line(Line &line, Thread &t)
 	}
 }
 
+/* Another core accesses the line than before. */
+static void change_user(Line &line, const Core &core)
+{
+	line.user = line.handed_over ? nullptr : &core;
+	line.handed_over = true;
+}
+
 Line *find_line(Thread &t, uint64_t address)
 {
 	auto &found = t.lines[address / g.d->line_bytes % LINE_CACHE];
 	if (found.address != address) {
 		Line *line = g.lines.find(address);
-		found.line = line ? line : new_line(address);
+		found.line = line ? line : new_line(address, *t.core);
 		found.address = address;
 	}
 	Line &line = *found.line;
 	if (__builtin_expect(line.early >= 0 && line.early != t.id, 0))
 		settle_line(line, t);
+	if (line.user != t.core)
+		change_user(line, *t.core);
 	return &line;
 }
 
@@ -318,22 +328,31 @@ static bool touch_recent(Thread &t, const Line &line)
 	return k < n;
 }
 
-/* Does a load hit the L1, in a line that the thread has accessed just now? */
-static bool hits_recent(Thread &t, const Line &line, bool exclusive)
+/* Does the core store to the line, and no other core access it?  It has the thread's bookkeeping, as
+ * the write set of a transaction. */
+static bool is_private(const Core &core, const Line &line)
+{
+	return line.user == &core && core_has(core, line, true);
+}
+
+/* Does a load hit the L1, in a line that the thread has accessed just now, or in a private one? */
+static bool hits_at_hand(Thread &t, const Line &line, bool exclusive)
 {
 	Core &core = *t.core;
-	return !core.agent && touch_recent(t, line) && core_has(core, line, exclusive) &&
-	       !arrival_under_way(t, line) && core.l1.has(line.id) && core.l1.touch(line.id);
+	const bool at_hand = touch_recent(t, line) || is_private(core, line);
+	return at_hand && core_has(core, line, exclusive) && !arrival_under_way(t, line) &&
+	       core.l1.has(line.id) && core.l1.touch(line.id);
 }
 
 /* The time of a load, or of the load of a read-modify-write.  A core that executes out of order
  * has the address of a recent line, as of another field of a record, long before the thread needs
- * the value, so the thread does not wait for the L1. */
+ * the value, so the thread does not wait for the L1.  The same holds for a private line, whose
+ * address comes from the thread's registers or its stack, not from shared memory. */
 static void charge_load(Thread &t, Line &line, bool exclusive)
 {
 	if (t.core->agent)
 		charge(t, access_time(t, line, exclusive));
-	else if (hits_recent(t, line, exclusive))
+	else if (hits_at_hand(t, line, exclusive))
 		charge(t, g.d->recent);
 	else if (t.overlaps)
 		issue_load(t, line);
@@ -346,7 +365,8 @@ static void charge_buffered(Thread &t, const Line &line)
 {
 	if (t.core->agent) {
 		charge(t, g.d->agent.cycle);
-	} else if (touch_recent(t, line)) {
+	} else if (touch_recent(t, line) ||
+	           (is_private(*t.core, line) && t.core->l1.has(line.id))) {
 		charge(t, g.d->recent);
 	} else if (t.overlaps) {
 		charge_issue(t);

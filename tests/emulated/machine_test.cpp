@@ -391,6 +391,56 @@ TEST(Machine, ARecentLineInTheL1_IsNotWaitedFor)
 	EXPECT_GT(result[4] - look, 40000u) << "but another core has taken it";
 }
 
+/* power9.toml: instruction 0.8, l1 1.0, recent 0.3.  A line that a core has stored to, and that no
+ * other core has accessed since that core's first access, takes no longer than a recent one. */
+TEST(Machine, APrivateLineInTheL1_IsNotWaitedFor)
+{
+	static uint64_t (*takes)(unsigned);
+	for (auto access : {+[](unsigned k) { return loads_take(k, 1, false); },
+	             +[](unsigned k) {
+		             uint64_t before = emu_ticks();
+		             store(cell[k], 2);
+		             return emu_ticks() - before;
+	             }}) {
+		takes = access;
+		run({}, {[] {
+			         auto others = [] { loads_take(100, 16, false); };
+			         load(cell[2]); /* not stored to */
+			         work_until(20000);
+			         store(cell[0], 1);
+			         store(cell[1], 1); /* thread 2 has prepared it */
+			         store(cell[3], 1); /* threads 2 and 3 have */
+			         store(cell[4], 1); /* thread 2 looks at it once */
+			         emu_fence();
+			         work_until(40000);
+			         load(cell[4]);
+			         store(cell[4], 1);
+			         emu_fence();
+			         for (unsigned k = 0; k < 5; k++) {
+				         others();
+				         result[k] = takes(k);
+			         }
+			         result[5] = takes(4); /* recent */
+		         },
+		                [] {
+			                store(cell[1], 1);
+			                store(cell[3], 1);
+			                emu_fence();
+			                work_until(30000);
+			                load(cell[4]);
+		                },
+		                [] {
+			                work_until(10000);
+			                store(cell[3], 1);
+		                }});
+		EXPECT_EQ(result[0], result[5]) << "accessed by one core";
+		EXPECT_EQ(result[1], result[5]) << "prepared by another one";
+		EXPECT_EQ(result[2], result[5] + 1500) << "only loaded";
+		EXPECT_EQ(result[3], result[5] + 1500) << "accessed by several before";
+		EXPECT_EQ(result[4], result[5] + 1500) << "accessed by another one since";
+	}
+}
+
 /* A machine whose caches hold few lines. */
 std::string small_power9()
 {
