@@ -46,11 +46,15 @@
  *    serial update        (in software, by fur_begin_update()) for the serial update before it, and
  *                         for publications; other serial updates wait for it from begin to commit
  *    concurrent update    (in software, by fur_update_run()) at its commit, for an open serial
- *                         update, and for publications.  If another update changes a word that its
- *                         body has loaded, the body runs again; after two such defeats it is serial
- *    read-only            at its begin, while a software update stores: at its commit, or in a
- *                         short body that runs in place.  At its end, without a ticket, until all
- *                         that it has read is durable (docs/protocol.md, "Who waits for whom")
+ *                         update, and for plain read-only transactions; other concurrent updates
+ *                         commit beside it.  If one changes a word that its body has loaded, the
+ *                         body runs again; after 16 such defeats it is serial
+ *    read-only            (plain, by fur_begin_ro()) at its begin, while software updates store: at
+ *                         their commits, or in a short body that runs in place
+ *    optimistic reader    (by fur_read_run()) for none, and no update waits for it; its body may
+ *                         run again
+ *    Each of them waits at its end, without a ticket, until all that it has read is durable
+ *    (docs/protocol.md, "Who waits for whom").
  *
  * ERRORS
  *
@@ -692,8 +696,9 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
 /* ----------------------------------------------------- typed loads and stores
  *
  * fur_load - T fur_load(tx, const T *p): read a T of 1, 2, 4 or 8 bytes.
- *     `tx` is a fur_ro * or a fur_update *.  In a read-only transaction it is one plain load; the
- *     compiler neither tears nor repeats it.  In an update it is the same, unless the update runs
+ *     `tx` is a fur_ro *, a fur_reader * or a fur_update *.  In a plain read-only transaction it is
+ *     one plain load; the compiler neither tears nor repeats it.  A fur_reader * looks at the
+ *     line's version before and after.  In an update it is the same, unless the update runs
  *     in software: then it finds the update's own stores, which are not in the heap yet.
  *
  * fur_store - void fur_store(tx, T *p, T value): store a T of 1, 2, 4 or 8 bytes.

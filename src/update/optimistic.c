@@ -137,6 +137,19 @@ static bool is_better_plain(const struct fur_thread *t)
 	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
 }
 
+FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
+{
+	if (!t || !ro || t->owner != this_thread() || this_thread()->open ||
+	        arch_load(&t->durability->failed) != 0)
+		return false;
+	if (t->engine->phase_times)
+		t->began = arch_ticks();
+	if (!reader_enter(t, false))
+		return false;
+	reader_opened(t, ro);
+	return true;
+}
+
 static void begin_run(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;
