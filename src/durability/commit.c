@@ -225,23 +225,13 @@ static int commit_flush(struct durability *d, struct commit *c)
 	return drain(d);
 }
 
-void durability_draw(struct durability *d, struct commit *c)
-{
-	/* INV-D4: without this wait an update of D could draw a later durTS than ours, and recovery
-	 * would reach our marker first (plant: no-slot-wait). */
-	nondurable_wait_drawn(d, &c->dset);
-	ring_draw(d, c);
-	nondurable_publish(d, c);
-	FUR_POINT(durts__drawn);
-}
-
 /* 1.  Draw the durTS before any write-back begins: a locked instruction after clwb waits for it, so
  * the update would pay for two write latencies in sequence.  On POWER the update has drawn its
  * durTS in the window, and only looks up the durTSs of D, which its marker names. */
 static void commit_draw(struct durability *d, struct commit *c)
 {
 	if (c->durts == 0)
-		durability_draw(d, c); /* A1:31 */
+		dset_draw(d, c); /* A1:31 */
 	else
 		nondurable_wait_drawn(d, &c->dset);
 }

@@ -3,6 +3,7 @@
  * dset.c - D by versions (dset.h).
  */
 #include "durability/dset.h"
+#include "base/probe.h"
 
 void dset_settle(const struct durability *d, struct commit *c, uint64_t durts)
 {
@@ -64,4 +65,16 @@ void dset_wait(const struct durability *d, struct commit *c)
 		nondurable_wait(d, &c->dset);
 	else if (c->dset.n)
 		dset_settle(d, c, c->dset.newest);
+}
+
+/* ------------------------------------------------- for either kind of set */
+
+void dset_draw(struct durability *d, struct commit *c)
+{
+	/* INV-D4: without this wait an update of D could draw a later durTS than ours, and recovery
+	 * would reach our marker first (plant: no-slot-wait). */
+	nondurable_wait_drawn(d, &c->dset);
+	ring_draw(d, c);
+	nondurable_publish(d, c);
+	FUR_POINT(durts__drawn);
 }

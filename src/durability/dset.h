@@ -26,6 +26,10 @@ void dset_add(const struct durability *d, struct commit *c, uint64_t durts);
  * Orders:  as nondurable_wait_announced(). */
 void dset_settle(const struct durability *d, struct commit *c, uint64_t durts);
 
+/* dset_draw - draw a durTS after those of D (INV-D4), and publish it.  The update has
+ * announced itself. */
+void dset_draw(struct durability *d, struct commit *c);
+
 /* The durability wait for either kind of set. */
 void dset_wait(const struct durability *d, struct commit *c);
 

@@ -329,10 +329,6 @@ struct durability_usage durability_usage(const struct durability *d);
 
 /* ------------------- commit.c, room.c, state.c, freed_runs.c */
 
-/* durability_draw - draw a durTS after those of D (INV-D4), and publish it.  The update has
- * announced itself. */
-void durability_draw(struct durability *d, struct commit *c);
-
 /* durability_persist, durability_await - make a visible update durable: marker, write-back,
  * durability wait.  The update has announced itself in nondurable[].  The first makes it durable,
  * and takes it out of nondurable[]; any thread may call it for another one's update; if c->durts is
