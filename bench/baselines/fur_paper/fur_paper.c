@@ -15,8 +15,8 @@
  * An update under the lock announces itself with an id that is no time; there the durTSs decide
  * which came first.
  */
-#include "durability/dset.h"
 #include "base/error.h"
+#include "durability/dset.h"
 #include "htm/htm.h"
 #include "htm/power_status.h"
 #include "tx/active.h"
