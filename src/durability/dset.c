@@ -39,7 +39,7 @@ void dset_begin_versions(const struct durability *d, struct commit *c)
 	set->newest = 0;
 	set->by_version = true;
 	if (unlikely(set->settled == 0))
-		dset_settle(d, c, 0);
+		set->settled = ring_tail(d); /* what is replayed is settled */
 }
 
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts)
