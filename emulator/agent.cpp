@@ -79,6 +79,7 @@ void request_at_home(Thread &t, void *p, unsigned bytes)
 	Line &line = *find_line(t, address);
 	claim_read(t, line);
 	line.claimed = true;
+	line.requester = nullptr;
 	line.sharers = 0;
 	line.sockets = 0;
 	line.owner = -1;

@@ -141,6 +141,8 @@ struct Region { /* of persistent memory */
 	size_t bytes;
 };
 
+struct Core;
+
 /* A line of memory: the cores that have it in a cache, the transactions that hold it. */
 struct Line {
 	uint64_t address;
@@ -151,6 +153,12 @@ struct Line {
 	uint64_t early_number; /* with `early`: the stores below this number are the earlier ones */
 	Region *region;
 	uint8_t *durable; /* what the medium has; NULL: the same as memory (persistence.cpp) */
+	/* The core that has requested it last, and in order to store to it; NULL: a core has
+	 * requested it to load it since, or none ever has */
+	const Core *requester;
+	/* The core that has accessed it alone, or alone since another core prepared it; NULL:
+	 * several have */
+	const Core *user;
 	/* Lines are numbered in the order of first touch.  The number, not the address, selects the
 	 * line's place in a cache, so that addresses do not influence a run. */
 	uint32_t id;
@@ -163,7 +171,8 @@ struct Line {
 	/* An atomic operation of the side that requests is on its way to this line's home, or has
 	 * been performed there, since the home's cores last had the line. */
 	bool claimed;
-	uint32_t aborts; /* transactions that were aborted because of it */
+	bool handed_over; /* it has had a user before */
+	uint32_t aborts;  /* transactions that were aborted because of it */
 };
 
 /* Tags of a set-associative cache, the most recent of each set first.  Those of all caches are one
@@ -228,6 +237,7 @@ struct Store {
 	uint64_t value;
 	Line *line;
 	Time ready, soonest; /* without lingering */
+	Time arrives;        /* its line, at the core */
 	uint64_t number;     /* counts the thread's buffered stores */
 	uint32_t epoch;      /* all stores of an earlier epoch are performed before it */
 	uint8_t bytes;

@@ -16,13 +16,14 @@ namespace emu
 
 /* ------------------------------------------------------------------- lines */
 
-static Line *new_line(uint64_t address)
+static Line *new_line(uint64_t address, const Core &user)
 {
 	Line *line = g.lines.add(address);
 	line->address = address;
 	line->id = g.next_line++;
 	line->owner = line->writer = line->early = -1;
 	line->region = region_of(address);
+	line->user = &user;
 	return line;
 }
 
@@ -49,17 +50,26 @@ static void settle_line(Line &line, Thread &t)
 	}
 }
 
+/* Another core accesses the line than before. */
+static void change_user(Line &line, const Core &core)
+{
+	line.user = line.handed_over ? nullptr : &core;
+	line.handed_over = true;
+}
+
 Line *find_line(Thread &t, uint64_t address)
 {
 	auto &found = t.lines[address / g.d->line_bytes % LINE_CACHE];
 	if (found.address != address) {
 		Line *line = g.lines.find(address);
-		found.line = line ? line : new_line(address);
+		found.line = line ? line : new_line(address, *t.core);
 		found.address = address;
 	}
 	Line &line = *found.line;
 	if (__builtin_expect(line.early >= 0 && line.early != t.id, 0))
 		settle_line(line, t);
+	if (line.user != t.core)
+		change_user(line, *t.core);
 	return &line;
 }
 
@@ -149,7 +159,33 @@ static Time queue_for_line(const Core &core, Line &line, Time now, bool write)
 	Time at = (line.busy > now ? line.busy : now) + time_of_miss(core, line, write);
 	if (write)
 		line.busy = at;
+	if (write || line.requester != &core)
+		line.requester = write ? &core : nullptr;
 	return at;
+}
+
+/* The same for a thread of the core.  A line that a store has requested is not requested again: the
+ * core's further accesses to it share the store's request, and wait for the rest of its way.  A
+ * store that misses waits for its line in a fill buffer of the L1, and a core has one fill buffer
+ * for a line (x86: J. McCalpin in the Intel forum, "How does WC-buffer relate to LFB?", and Intel's
+ * Optimization Reference Manual, from memory; AMD calls it a miss address buffer).  The L2 of a
+ * POWER9 gathers the stores to a line [m of power9.toml].  A line that has arrived stays until
+ * another core requests it. */
+static Time request_line(const Thread &t, Line &line, bool write)
+{
+	const Core &core = *t.core;
+	const bool mine = line.requester == &core;
+	for (unsigned i = t.stores; i--;)
+		if (t.store[i].line == &line) {
+			if (t.store[i].arrives > t.clock)
+				return t.store[i].arrives;
+			if (mine)
+				return t.clock;
+			break;
+		}
+	if (mine && line.busy > t.clock) /* for a sibling's store */
+		return line.busy;
+	return queue_for_line(core, line, t.clock, write);
 }
 
 static void fill_caches(Core &core, const Line &line)
@@ -195,10 +231,11 @@ static Time access_time(Thread &t, Line &line, bool write)
 			return core.agent ? g.d->agent.cached : g.d->l3;
 		return time_of_evicted(core, line, time_from_memory(line));
 	}
-	Time at = queue_for_line(core, line, t.clock, write);
+	Time at = request_line(t, line, write),
+	     soonest = t.clock + (core.agent ? g.d->agent.cached : g.d->l1);
 	take_line(core, line, write);
 	fill_caches(core, line);
-	return at - t.clock;
+	return (at > soonest ? at : soonest) - t.clock;
 }
 
 /* ------------------------------------------------------- lines under way */
@@ -291,22 +328,31 @@ static bool touch_recent(Thread &t, const Line &line)
 	return k < n;
 }
 
-/* Does a load hit the L1, in a line that the thread has accessed just now? */
-static bool hits_recent(Thread &t, const Line &line, bool exclusive)
+/* Does the core store to the line, and no other core access it?  It has the thread's bookkeeping, as
+ * the write set of a transaction. */
+static bool is_private(const Core &core, const Line &line)
+{
+	return line.user == &core && core_has(core, line, true);
+}
+
+/* Does a load hit the L1, in a line that the thread has accessed just now, or in a private one? */
+static bool hits_at_hand(Thread &t, const Line &line, bool exclusive)
 {
 	Core &core = *t.core;
-	return !core.agent && touch_recent(t, line) && core_has(core, line, exclusive) &&
-	       !arrival_under_way(t, line) && core.l1.has(line.id) && core.l1.touch(line.id);
+	const bool at_hand = touch_recent(t, line) || is_private(core, line);
+	return at_hand && core_has(core, line, exclusive) && !arrival_under_way(t, line) &&
+	       core.l1.has(line.id) && core.l1.touch(line.id);
 }
 
 /* The time of a load, or of the load of a read-modify-write.  A core that executes out of order
  * has the address of a recent line, as of another field of a record, long before the thread needs
- * the value, so the thread does not wait for the L1. */
+ * the value, so the thread does not wait for the L1.  The same holds for a private line, whose
+ * address comes from the thread's registers or its stack, not from shared memory. */
 static void charge_load(Thread &t, Line &line, bool exclusive)
 {
 	if (t.core->agent)
 		charge(t, access_time(t, line, exclusive));
-	else if (hits_recent(t, line, exclusive))
+	else if (hits_at_hand(t, line, exclusive))
 		charge(t, g.d->recent);
 	else if (t.overlaps)
 		issue_load(t, line);
@@ -319,7 +365,8 @@ static void charge_buffered(Thread &t, const Line &line)
 {
 	if (t.core->agent) {
 		charge(t, g.d->agent.cycle);
-	} else if (touch_recent(t, line)) {
+	} else if (touch_recent(t, line) ||
+	           (is_private(*t.core, line) && t.core->l1.has(line.id))) {
 		charge(t, g.d->recent);
 	} else if (t.overlaps) {
 		charge_issue(t);
@@ -484,12 +531,13 @@ void buffer_store(Thread &t, void *p, uint64_t value, unsigned bytes)
 		t.epoch++; /* total store order: each store is an epoch (INV-E4) */
 	Time soonest = t.clock, linger = g.d->store_linger ? g.random.below(g.d->store_linger) : 0;
 	if (!core_has(*t.core, *line, true))
-		soonest = queue_for_line(*t.core, *line, soonest, true);
+		soonest = request_line(t, *line, true);
+	const Time arrives = soonest;
 	if (g.options.perturb && g.random.one_in(4))
 		soonest += g.random.below(UINT64_C(1000) << g.random.below(13));
 	Store &s = t.store[t.stores++];
-	s = {static_cast<uint8_t *>(p), value, line, soonest + linger, soonest, t.pushed++, t.epoch,
-	        static_cast<uint8_t>(bytes), transactional};
+	s = {static_cast<uint8_t *>(p), value, line, soonest + linger, soonest, arrives, t.pushed++,
+	        t.epoch, static_cast<uint8_t>(bytes), transactional};
 	if (s.ready < g.store_ready[t.id])
 		g.store_ready[t.id] = s.ready;
 	if (s.ready < g.any_store_ready)
@@ -582,7 +630,7 @@ void touch_write(Thread &t, void *p, size_t bytes, bool at_home)
 		if (!at_home && !core_has(*t.core, line, true)) {
 			/* The store waits in the buffer and the thread goes on; but other cores
 			 * wait for the line. */
-			queue_for_line(*t.core, line, t.clock, true);
+			request_line(t, line, true);
 			fill_caches(*t.core, line);
 		} else if (!at_home) {
 			fetch_evicted(*t.core, line);
@@ -666,7 +714,7 @@ void emu_prefetch(const void *p, bool to_write)
 	}
 	make_room_to_ask(*t);
 	claim_read(*t, *line);
-	t->asked[t->asks++] = {line, queue_for_line(*t->core, *line, t->clock, to_write)};
+	t->asked[t->asks++] = {line, request_line(*t, *line, to_write)};
 	take_line(*t->core, *line, to_write);
 	fill_caches(*t->core, *line);
 }

@@ -46,11 +46,15 @@
  *    serial update        (in software, by fur_begin_update()) for the serial update before it, and
  *                         for publications; other serial updates wait for it from begin to commit
  *    concurrent update    (in software, by fur_update_run()) at its commit, for an open serial
- *                         update, and for publications.  If another update changes a word that its
- *                         body has loaded, the body runs again; after two such defeats it is serial
- *    read-only            at its begin, while a software update stores: at its commit, or in a
- *                         short body that runs in place.  At its end, without a ticket, until all
- *                         that it has read is durable (docs/protocol.md, "Who waits for whom")
+ *                         update, and for plain read-only transactions; other concurrent updates
+ *                         commit beside it.  If one changes a word that its body has loaded, the
+ *                         body runs again; after 16 such defeats it is serial
+ *    read-only            (plain, by fur_begin_ro()) at its begin, while software updates store: at
+ *                         their commits, or in a short body that runs in place
+ *    optimistic reader    (by fur_read_run()) for none, and no update waits for it; its body may
+ *                         run again
+ *    Each of them waits at its end, without a ticket, until all that it has read is durable
+ *    (docs/protocol.md, "Who waits for whom").
  *
  * ERRORS
  *
@@ -195,10 +199,12 @@ enum fur_pm {
 struct fur_heap;
 struct fur_thread;
 struct fur_ro;
+struct fur_reader;
 struct fur_update;
 typedef struct fur_heap fur_heap;
 typedef struct fur_thread fur_thread; /* one thread's registration with one heap */
 typedef struct fur_ro fur_ro;         /* an open read-only transaction */
+typedef struct fur_reader fur_reader; /* one whose body may run again: fur_read_run() */
 typedef struct fur_update fur_update; /* an open update transaction */
 
 /* A ticket stands for a transaction that has ended, and for all earlier ones that its thread ended
@@ -532,6 +538,22 @@ struct fur_run {
 FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, const struct fur_run *how);
 
+/* fur_read_run - run body(reader, arg) as an optimistic read-only transaction.
+ * It is for bodies that may run again, as those of fur_update_run() may.  Updates do not wait for
+ * such a body, however long it is; and it waits for none.  fur_load(), fur_read() and fur_root()
+ * find out when an update has changed what the body would read next; then libfur leaves the body,
+ * and calls it again.  What a body has loaded is always of one state of the heap.  In exchange each
+ * load costs about two to three times a plain one.  After some runs the body runs as a plain
+ * read-only transaction does, and so it does where updates run in hardware.
+ * The body reads the heap by these functions alone: it keeps no pointers, for plain loads or
+ * memcpy().  fur_join_ro() inside the body makes it run again, plainly.
+ * `how` may be NULL.
+ * Durable: everything it read, before return, or with fur_wait() for how->ticket.
+ * Errors:  those of fur_begin_ro() and fur_end_ro(); FUR_EINVAL if body is NULL, or for how->size.
+ * Source:  TL2 (DISC 2006), without a read set; docs/protocol.md, "Optimistic readers". */
+FUR_API FUR_MUST_USE int fur_read_run(fur_thread *thread,
+        void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *how);
+
 /* fur_commit - make the open update visible, then durable, and end it.
  * With a ticket it returns once the update is visible, and sets *ticket; in a file of version 1, or
  * if memory for the flushes is short, it waits nevertheless.  A failure may lose such an
@@ -674,8 +696,9 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
 /* ----------------------------------------------------- typed loads and stores
  *
  * fur_load - T fur_load(tx, const T *p): read a T of 1, 2, 4 or 8 bytes.
- *     `tx` is a fur_ro * or a fur_update *.  In a read-only transaction it is one plain load; the
- *     compiler neither tears nor repeats it.  In an update it is the same, unless the update runs
+ *     `tx` is a fur_ro *, a fur_reader * or a fur_update *.  In a plain read-only transaction it is
+ *     one plain load; the compiler neither tears nor repeats it.  A fur_reader * looks at the
+ *     line's version before and after.  In an update it is the same, unless the update runs
  *     in software: then it finds the update's own stores, which are not in the heap yet.
  *
  * fur_store - void fur_store(tx, T *p, T value): store a T of 1, 2, 4 or 8 bytes.

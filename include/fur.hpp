@@ -374,9 +374,9 @@ struct Defeat {
 
 struct Nothing {
 };
-template <class Body>
+template <class Body, class Tx = fur_update>
 struct Run {
-	using Result = std::invoke_result_t<Body &, fur_update *>;
+	using Result = std::invoke_result_t<Body &, Tx *>;
 	Body &body;
 	std::optional<std::conditional_t<std::is_void_v<Result>, Nothing, std::decay_t<Result>>>
 	        result{};
@@ -404,6 +404,55 @@ void call_body(fur_update *tx, void *arg)
 	}
 }
 
+/* The same for a read-only transaction, which fur_read_run() ends. */
+template <class Body>
+void call_reader(fur_reader *tx, void *arg)
+{
+	auto &run = *static_cast<Run<Body, fur_reader> *>(arg);
+	run.thrown = nullptr;
+	try {
+		if constexpr (std::is_void_v<typename Run<Body, fur_reader>::Result>)
+			run.body(tx);
+		else
+			run.result.emplace(run.body(tx));
+	} catch (const Defeat &) {
+		return; /* fur_read_run() knows */
+	} catch (...) {
+		run.thrown = std::current_exception();
+		if (!run.thrown) /* not an exception of C++, as in call_body() */
+			throw;
+	}
+}
+
+template <class Body>
+result_t<Body &, fur_reader> read_again(fur_thread *thread, Body &body, fur_ticket *ticket)
+{
+	Run<Body, fur_reader> run{body};
+	const struct fur_run how = {sizeof how, ticket, leave_body};
+	int result = fur_read_run(thread, call_reader<Body>, &run, &how);
+	if (run.thrown)
+		std::rethrow_exception(run.thrown);
+	check(result);
+	if constexpr (!std::is_void_v<typename Run<Body, fur_reader>::Result>)
+		return std::move(*run.result);
+}
+
+template <class Body>
+result_t<Body &, fur_reader> read_plainly_or_again(
+        fur_thread *thread, Body &body, fur_ticket *ticket)
+{
+	if constexpr (std::is_invocable_v<Body &, fur_ro *>)
+		if (fur_ro *tx; fur_begin_ro_plainly(thread, &tx))
+			return read(
+			        thread, body,
+			        [tx](fur_thread *, fur_ro **begun) {
+				        *begun = tx;
+				        return 0;
+			        },
+			        ticket);
+	return read_again(thread, body, ticket);
+}
+
 /* update() of a body that may run again; run(call, arg) calls a function of fur.h. */
 template <class Body, class RunIt>
 result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
@@ -418,6 +467,26 @@ result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
 }
 
 } // namespace detail
+
+/* read(thread, rerun, body) - run a body that may run again as a read-only transaction:
+ * fur_read_run().  `body` takes a fur_reader *; or any transaction, as [](auto *tx) does: then it
+ * runs as a plain one, by plain loads, while no updates run beside each other.  libfur leaves a body
+ * that is to run again by an exception, as update(thread, rerun, body) does.
+ * Durable: everything the body read, before return.
+ * Returns, Errors: as read(thread, body). */
+template <class Body>
+result_t<Body &, fur_reader> read(fur_thread *thread, rerun_t, Body &&body)
+{
+	return detail::read_plainly_or_again(thread, body, nullptr);
+}
+
+/* read(thread, rerun, ticket, body) - the same without the wait.
+ * Durable: everything the body read, with wait(). */
+template <class Body>
+result_t<Body &, fur_reader> read(fur_thread *thread, rerun_t, fur_ticket &ticket, Body &&body)
+{
+	return detail::read_plainly_or_again(thread, body, &ticket);
+}
 
 /* update(thread, rerun, body) - the same for a body that may run again without being rewound:
  * fur_update_run().  libfur leaves a defeated body by an exception, so destructors run; the body

@@ -32,13 +32,19 @@ public:
 		template <class Body>
 		auto read(Body &&body)
 		{
-			return fur::read(thread_, body);
+			if constexpr (std::is_invocable_v<Body &, fur_reader *>)
+				return fur::read(thread_, fur::rerun, body);
+			else
+				return fur::read(thread_, body);
 		}
 		/* Without the wait, for which the caller calls wait(). */
 		template <class Body>
 		auto read_later(Body &&body)
 		{
-			return fur::read(thread_, ticket_, body);
+			if constexpr (std::is_invocable_v<Body &, fur_reader *>)
+				return fur::read(thread_, fur::rerun, ticket_, body);
+			else
+				return fur::read(thread_, ticket_, body);
 		}
 		/* Wait until all that read_later() has returned is durable. */
 		void wait()

@@ -36,7 +36,7 @@ FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
  * When another update has defeated the body, libfur calls leave() in the middle of any function of
  * this header that gets the update, fur_commit() included.  The update has ended then, and the heap
  * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
- * true, and then the body; after two defeats the update is serial, and is not defeated.
+ * true, and then the body; after 16 defeats the update is serial, and is not defeated.
  * This function may return several times, as fur_begin_update().
  * Errors: those of fur_begin_update(); FUR_EINVAL if leave is NULL.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update_leaving(
@@ -62,8 +62,19 @@ FUR_API uint64_t fur_load_bits(fur_update *update, const void *from, unsigned by
  *          outside the heap likewise, with FUR_ERANGE. */
 FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigned bytes);
 
+/* fur_load_reader - fur_load() calls it if a look at the stamp does not tell that the load is good,
+ * and fur_read(): copy `bytes` bytes out of the heap, as the run's snapshot has them.  Does not
+ * return if there is no such state any more: the body runs again. */
+FUR_API void fur_load_reader(fur_reader *reader, void *to, const void *from, size_t bytes);
+
+/* fur_begin_ro_plainly - fur_begin_ro() for a body that has both forms, for
+ * fur::read(thread, fur::rerun, body).
+ * Returns: false: updates publish beside each other, or an error: call fur_read_run(). */
+FUR_API FUR_MUST_USE bool fur_begin_ro_plainly(fur_thread *thread, fur_ro **ro);
+
 /* fur_root() and fur_usable_bytes() call these. */
 FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index);
+FUR_API void *fur_root_reader(fur_reader *reader, unsigned index);
 FUR_API void *fur_root_update(fur_update *update, unsigned index);
 FUR_API size_t fur_usable_bytes_ro(const fur_ro *ro, const void *memory);
 FUR_API size_t fur_usable_bytes_update(fur_update *update, const void *memory);
@@ -77,28 +88,65 @@ FUR_API size_t fur_usable_bytes_update(fur_update *update, const void *memory);
 typedef uint16_t __attribute__((may_alias)) fur_word_2;
 typedef uint32_t __attribute__((may_alias)) fur_word_4;
 typedef uint64_t __attribute__((may_alias)) fur_word_8;
+static inline __attribute__((always_inline)) void fur_load_word_as(
+        void *to, const void *from, size_t bytes, int order)
+{
+	if (bytes == 1) {
+		uint8_t word = __atomic_load_n((const uint8_t *)from, order);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 2) {
+		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, order);
+		memcpy(to, &word, sizeof word);
+	} else if (bytes == 4) {
+		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, order);
+		memcpy(to, &word, sizeof word);
+	} else {
+		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, order);
+		memcpy(to, &word, sizeof word);
+	}
+}
 static inline __attribute__((always_inline)) void fur_load_word(
         void *to, const void *from, size_t bytes)
 {
-	if (bytes == 1) {
-		uint8_t word = __atomic_load_n((const uint8_t *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 2) {
-		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 4) {
-		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	} else {
-		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, __ATOMIC_RELAXED);
-		memcpy(to, &word, sizeof word);
-	}
+	fur_load_word_as(to, from, bytes, __ATOMIC_RELAXED);
 }
 
 /* The beginning of every fur_update, for fur_load() and fur_read(). */
 struct fur_update_mode {
 	uint64_t software; /* not 0: the update's stores are not in the heap yet */
 };
+
+/* The beginning of every fur_reader, for fur_load(): libfur's stamps, one for each line of 64 bytes,
+ * and the bound below which a stamp says that its line is good. */
+struct fur_reader_view {
+	const uint64_t *stamps;
+	uint64_t bound;
+};
+enum { FUR_STAMPS_LOG = 20, FUR_STAMP_LINE_SHIFT = 6 };
+
+/* Neighbouring lines have neighbouring stamps: a scan of memory finds eight of them in one line. */
+static inline size_t fur_stamp_index(const void *at)
+{
+	const uint64_t line = (uintptr_t)at >> FUR_STAMP_LINE_SHIFT;
+	return (size_t)((line ^ line >> FUR_STAMPS_LOG) & ((UINT64_C(1) << FUR_STAMPS_LOG) - 1));
+}
+
+/* fur_load() calls it for a fur_reader.  The load is good if the stamp was the same before and
+ * after it, and below the bound.  Acquire: the first look comes before the load of the word, and
+ * that before the second look and the bound.  If one of these loads came too early or too late, the
+ * body could mix two states of the heap (src/stm/stamps.h). */
+static inline __attribute__((always_inline)) void fur_load_checked(
+        fur_reader *reader, void *to, const void *from, size_t bytes)
+{
+	const struct fur_reader_view *view = (const struct fur_reader_view *)(const void *)reader;
+	const uint64_t *stamp = &view->stamps[fur_stamp_index(from)];
+	const uint64_t seen = __atomic_load_n(stamp, __ATOMIC_ACQUIRE);
+	fur_load_word_as(to, from, bytes, __ATOMIC_ACQUIRE);
+	if (__builtin_expect(__atomic_load_n(stamp, __ATOMIC_RELAXED) != seen ||
+	                             seen >= __atomic_load_n(&view->bound, __ATOMIC_RELAXED),
+	            0))
+		fur_load_reader(reader, to, from, bytes);
+}
 
 #ifdef __cplusplus
 #include <type_traits>
@@ -108,6 +156,7 @@ namespace fur_detail
 /* C++11 has neither variable templates nor std::type_identity. */
 template <class Tx>
 struct is_transaction : std::integral_constant<bool, std::is_same<Tx, fur_ro>::value ||
+                                                             std::is_same<Tx, fur_reader>::value ||
                                                              std::is_same<Tx, fur_update>::value> {
 };
 template <class T>
@@ -124,6 +173,10 @@ inline bool fur_in_software(const fur_ro *)
 {
 	return false;
 }
+inline bool fur_in_software(const fur_reader *)
+{
+	return false;
+}
 inline bool fur_in_software(const fur_update *update)
 {
 	return reinterpret_cast<const fur_update_mode *>(update)->software != 0;
@@ -131,6 +184,10 @@ inline bool fur_in_software(const fur_update *update)
 inline void *fur_root(const fur_ro *ro, unsigned index)
 {
 	return fur_root_ro(ro, index);
+}
+inline void *fur_root(fur_reader *reader, unsigned index)
+{
+	return fur_root_reader(reader, index);
 }
 inline void *fur_root(fur_update *update, unsigned index)
 {
@@ -148,10 +205,15 @@ template <class Tx, class T>
 inline T fur_load(Tx *tx, const T *p)
 {
 	static_assert(fur_detail::is_transaction<Tx>::value,
-	        "fur_load: the first argument is a fur_ro * or a fur_update *");
+	        "fur_load: the first argument is a fur_ro *, a fur_reader * or a fur_update *");
 	static_assert(fur_detail::is_word<T>::value,
 	        "fur_load: 1, 2, 4 or 8 bytes; use fur_read for more");
 	T value;
+	if (std::is_same<Tx, fur_reader>::value) {
+		fur_load_checked(reinterpret_cast<fur_reader *>(tx), static_cast<void *>(&value), p,
+		        sizeof value);
+		return value;
+	}
 	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0)) {
 		uint64_t bits = fur_load_bits(
 		        reinterpret_cast<fur_update *>(tx), p, static_cast<unsigned>(sizeof value));
@@ -174,8 +236,10 @@ template <class Tx>
 inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
 {
 	static_assert(fur_detail::is_transaction<Tx>::value,
-	        "fur_read: the first argument is a fur_ro * or a fur_update *");
-	if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0))
+	        "fur_read: the first argument is a fur_ro *, a fur_reader * or a fur_update *");
+	if (std::is_same<Tx, fur_reader>::value)
+		fur_load_reader(reinterpret_cast<fur_reader *>(tx), to, from, bytes);
+	else if (std::is_same<Tx, fur_update>::value && __builtin_expect(fur_in_software(tx), 0))
 		fur_load_update(reinterpret_cast<fur_update *>(tx), to, from, bytes);
 	else
 		fur_read_bytes(to, from, bytes);
@@ -184,7 +248,8 @@ inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
 #else
 #define FUR_IS_WORD(p)                                                                             \
 	(sizeof(*(p)) == 1 || sizeof(*(p)) == 2 || sizeof(*(p)) == 4 || sizeof(*(p)) == 8)
-#define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_update * : 1)
+#define FUR_IS_TX(tx)      _Generic((tx), fur_ro * : 1, fur_reader * : 1, fur_update * : 1)
+#define FUR_IS_READER(tx)  _Generic((tx), fur_reader * : 1, default : 0)
 /* Each use has its own names, so that one use may be an argument of another. */
 #define FUR_PASTE(name, n) name##n
 #define FUR_NAME(name, n)  FUR_PASTE(name, n)
@@ -202,7 +267,10 @@ static inline bool fur_in_software(bool update, const void *tx)
 		void *handle = (void *)(tx);                                                       \
 		const __typeof__(*(p)) *from = (p);                                                \
 		FUR_TYPE(p) value;                                                                 \
-		if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                                  \
+		if (FUR_IS_READER(tx)) {                                                           \
+			fur_load_checked((fur_reader *)handle, (void *)&value, (const void *)from, \
+			        sizeof value);                                                     \
+		} else if (fur_in_software(FUR_IS_UPDATE(tx), handle)) {                           \
 			uint64_t bits = fur_load_bits(                                             \
 			        (fur_update *)handle, (const void *)from, sizeof value);           \
 			memcpy((void *)&value, &bits, sizeof value);                               \
@@ -211,9 +279,12 @@ static inline bool fur_in_software(bool update, const void *tx)
 		}                                                                                  \
 		value;                                                                             \
 	})
-static inline void fur_read_tx(bool update, void *tx, void *to, const void *from, size_t bytes)
+static inline void fur_read_tx(
+        bool reader, bool update, void *tx, void *to, const void *from, size_t bytes)
 {
-	if (fur_in_software(update, tx))
+	if (reader)
+		fur_load_reader((fur_reader *)tx, to, from, bytes);
+	else if (fur_in_software(update, tx))
 		fur_load_update((fur_update *)tx, to, from, bytes);
 	else
 		fur_read_bytes(to, from, bytes);
@@ -231,7 +302,11 @@ static inline void fur_read_tx(bool update, void *tx, void *to, const void *from
 		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
 #define FUR_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
-#define fur_root(tx, index)      FUR_CALL(tx, fur_root_ro, fur_root_update)(tx, index)
+#define fur_root(tx, index)                                                                        \
+	_Generic((tx), fur_ro *                                                                    \
+	         : fur_root_ro, fur_reader *                                                       \
+	         : fur_root_reader, fur_update *                                                   \
+	         : fur_root_update)(tx, index)
 #define fur_usable_bytes(tx, memory)                                                               \
 	FUR_CALL(tx, fur_usable_bytes_ro, fur_usable_bytes_update)(tx, memory)
 #define fur_load(tx, p)                                                                            \
@@ -241,8 +316,8 @@ static inline void fur_read_tx(bool update, void *tx, void *to, const void *from
 	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
 #define fur_read(tx, to, from, bytes)                                                              \
-	((void)sizeof(FUR_IS_TX(tx)),                                                              \
-	        fur_read_tx(FUR_IS_UPDATE(tx), (void *)(tx), (to), (from), (bytes)))
+	((void)sizeof(FUR_IS_TX(tx)), fur_read_tx(FUR_IS_READER(tx), FUR_IS_UPDATE(tx),            \
+	                                      (void *)(tx), (to), (from), (bytes)))
 #endif
 
 #endif /* FUR_DETAIL_H */

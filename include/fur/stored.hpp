@@ -63,7 +63,8 @@ constexpr void check_changes()
 }
 
 template <class Tx>
-constexpr bool is_fur = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_update>;
+constexpr bool is_fur = std::is_same_v<Tx, fur_ro> || std::is_same_v<Tx, fur_reader> ||
+                        std::is_same_v<Tx, fur_update>;
 
 /* Containers run on other transactions too, which know fur_load() and fur_store() of a word. */
 template <class Tx>

@@ -68,6 +68,16 @@ FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index)
 	return (void *)(uintptr_t)arch_load(&alloc_roots(thread_of(ro)->update.base)[index]);
 }
 
+FUR_API void *fur_root_reader(fur_reader *r, unsigned index)
+{
+	const struct fur_thread *t =
+	        (const struct fur_thread *)(const void *)((const char *)r -
+	                                                  offsetof(struct fur_thread, reader));
+	if (index >= FUR_ROOTS)
+		return NULL;
+	return (void *)(uintptr_t)fur_load(r, &alloc_roots(t->update.base)[index]);
+}
+
 FUR_API void *fur_root_update(fur_update *tx, unsigned index)
 {
 	if (index >= FUR_ROOTS)

@@ -86,8 +86,7 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 	struct page_limit *limit = &heap->page_limit;
 	turn_take(t->engine);
 	/* Software bodies may go on: what they load is the same in the file (INV-P1). */
-	bool bodies = readers_shut_out(t->engine, t->index);
-	(void)bodies;
+	(void)readers_shut_out(t->engine, t->index).met;
 	if (engine_forked(t->engine)) /* reader_report forked: INV-K2 */
 		return;
 	FUR_ASSERT(readers_are_out(t->engine));

@@ -18,7 +18,8 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 {
 	struct durability *d = &heap->durability;
 	uint32_t threads = d->super->max_threads;
-	t->window.commit.dset.members = memory_padded(threads * sizeof(struct dset_member));
+	t->window.commit.dset.members =
+	        memory_padded((threads + NONDURABLE_NAMED) * sizeof(struct dset_member));
 	t->window.seqs = memory_padded(threads * sizeof(uint64_t));
 	if (!t->window.commit.dset.members || !t->window.seqs)
 		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
@@ -189,7 +190,7 @@ FUR_API int fur_thread_transaction(const fur_thread *t)
 		return error;
 	if (t->update.depth)
 		return FUR_TRANSACTION_UPDATE;
-	return t->ro.depth ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
+	return t->ro.depth || t->reader.open ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
 }
 
 FUR_API int fur_thread_abandon(fur_thread *t)

@@ -25,7 +25,8 @@
 static void settle_member(const struct durability *d, struct commit *c, struct dset_member *m)
 {
 	struct dset *set = &c->dset;
-	nondurable_wait(d, &(struct dset){.n = 1, .members = m});
+	if (!set->by_version)
+		nondurable_wait(d, &(struct dset){.n = 1, .members = m});
 	if (set->settled_below && set->settled_below <= m->durts) {
 		nondurable_wait_upto(d, m->durts);
 		set->settled_below = m->durts + 1;
@@ -67,6 +68,8 @@ static void marker_name_dependencies(
 static void wait_for_unseen(const struct durability *d, const struct dset *set)
 {
 	uint64_t upto = 0;
+	if (set->by_version) /* durability_await() waits for all lower durTSs */
+		return;
 	for (uint32_t k = 0; k < set->n; k++) {
 		const struct dset_member *m = &set->members[k];
 		if (unlikely(m->durts >= set->drawn_below) && m->durts > upto &&
@@ -299,8 +302,8 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
-	nondurable_wait(d, &c->dset); /* A1:37 */
-	/* nondurable_wait()'s loads are acquire, so this load comes after them: a member of D that
+	nondurable_wait_for_reads(d, c); /* A1:37 */
+	/* The loads of that wait are acquire, so this load comes after them: a member of D that
 	 * could not become durable set `failed` before it left. */
 	if (arch_load(&d->failed))
 		error = durability_say_failed(

@@ -61,9 +61,15 @@ struct nondurable_entry {
 	uint64_t last;  /* the durTS of the newest update that has left, or 0 */
 } ARCH_PADDED;
 
-/* D: updates seen in nondurable[]. */
+/* D: updates seen in nondurable[]; or, `by_version`, those from which a transaction has read, as
+ * the stamps tell (stm/stamps.h). */
 struct dset {
 	uint32_t n;
+	bool by_version;
+	/* Every durTS below is settled, or late; as the thread knows from earlier transactions.  0:
+	 * not known. */
+	uint64_t settled;
+	uint64_t newest; /* by_version: the greatest durTS that was added */
 	/* Every durTS below this one was settled, unless its update is in the set; 0: not known
 	 * (nondurable_collect_settled). */
 	uint64_t settled_below;
@@ -71,7 +77,7 @@ struct dset {
 	 * one has drawn it since (INV-D9). */
 	uint64_t drawn_below;
 	struct dset_member {
-		uint32_t thread;
+		uint32_t thread; /* this and `id`: not by_version */
 		uint64_t id;
 		/* Set by nondurable_wait_drawn().  `left`: the update had left by then, and this is
 		 * the durTS of the newest update of its thread that had. */

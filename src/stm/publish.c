@@ -35,6 +35,11 @@
 #include "tx/blocks.h"
 #include "tx/marks.h"
 
+enum {
+	THREADS_MANY = 8, /* threads from which on publications with the turn are paced */
+	PACE_PART = 5     /* of engine.drain_ticks: the longest time between two of them */
+};
+
 /* ------------------------------------------------------------- what has it read? */
 
 /* Collect D (INV-D1).  Without hardware updates any time after the last comparison of the loaded
@@ -54,7 +59,8 @@ static void collect(struct fur_thread *t, bool with_hardware)
 /* Where the heap has no hardware updates. */
 static void collect_after_body(struct fur_thread *t)
 {
-	collect(t, false);
+	if (!t->window.commit.dset.by_version)
+		collect(t, false);
 }
 
 /* Where it has. */
@@ -104,6 +110,9 @@ static void announce(struct fur_thread *t)
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
 	collect_while_publishing(t);
+	/* All that is not settled, and that the update has read from, is in the set. */
+	if (c->dset.by_version)
+		c->dset.settled_below = c->dset.settled;
 	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
 	 * later draw first, and those would wait for it (INV-D4). */
@@ -188,18 +197,55 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 	t->pause = (struct bulk_pause){.all = now - began, .store = now - store};
 }
 
+/* The longest time between two publications. */
+static uint64_t pace_most(const struct engine *e)
+{
+	return e->drain_ticks / PACE_PART;
+}
+
+/* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
+ * threads, it pays for updates to wait a little and publish together.  The time between two
+ * publications is a multiple of the time for which the last one stopped the readers: the more
+ * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
+ * machine: docs/benchmarks-notes.md, "Time between publications". */
+static void pace_wait(const struct engine *e)
+{
+	const uint64_t not_before = e->lock.not_before;
+	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(e)))
+		arch_pause();
+}
+
+static uint64_t pace_begin(const struct engine *e)
+{
+	return arch_load(&e->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
+}
+
+static void pace_end(struct engine *e, uint64_t began, uint64_t members)
+{
+	uint64_t now, most = pace_most(e), wait;
+	e->lock.not_before = 0;
+	/* With more threads than cores, the time may be that of a thread that was not running; and
+	 * waiting would keep others from their core. */
+	if (!began || (now = arch_ticks()) < began || !arch_load32(&e->durability->spins))
+		return;
+	wait = (now - began) * arch_load(&e->durability->limit) /
+	       (THREADS_MANY * (UINT64_C(1) + members));
+	e->lock.not_before = now + (wait < most ? wait : most);
+}
+
 /* After a publication with the turn: let updates in if others are about to publish too, else
  * readers. */
-static void let_in_after(struct engine *e, bool met)
+static void let_in_after(struct engine *e, bool met, uint64_t began)
 {
-	if (!met || e->ops) {
-		readers_let_in(e);
-	} else if (!readers_come_first(e)) {
+	uint64_t members = 0;
+	if (met && !e->ops && !readers_come_first(e)) {
 		updates_let_in(e);
-	} else {
-		updates_let_in_briefly(e);
-		readers_let_in(e);
+		return;
 	}
+	if (met && !e->ops)
+		members = updates_let_in_briefly(e);
+	readers_let_in(e);
+	pace_end(e, began, members);
 }
 
 /* INV-SW3: store with readers shut out.  Errors: FUR_EFORK, UPDATE_DEFEATED. */
@@ -208,7 +254,9 @@ static int publish_in_place(struct fur_thread *t)
 	struct engine *e = t->engine;
 	const bool bulk = t->update.flags & TX_BULK;
 	const uint64_t shut = bulk ? arch_ticks() : 0;
-	const bool bodies = readers_shut_out(e, t->index);
+	pace_wait(e);
+	const uint64_t began = pace_begin(e);
+	const struct shut_out found = readers_shut_out(e, t->index);
 	bool visible = true;
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(e);
@@ -216,15 +264,16 @@ static int publish_in_place(struct fur_thread *t)
 	if (unlikely(bulk)) {
 		/* Announce only now: a reader that ended during the drain need not wait for us. */
 		announce(t);
-		if (bodies)
+		if (found.bodies)
 			sweep_begin(e);
 		store_bulk(t, shut);
-		if (bodies)
+		stamps_missed(e, t->window.commit.durts);
+		if (found.bodies)
 			sweep_end(e);
 	} else {
 		visible = make_visible(t);
 	}
-	let_in_after(e, !bulk && (bodies || arch_load(&e->lock.waiters)));
+	let_in_after(e, !bulk && found.met, began);
 	stat_add(&t->stats.lock_commits, visible);
 	return visible ? 0 : UPDATE_DEFEATED;
 }

@@ -31,7 +31,7 @@ bool read_grow(struct read_set *set)
  * again: then so many bodies look at once, which is cheaper than to extend. */
 enum { FRESH_BEGINS = 16 };
 
-static uint64_t look_at_clock(struct fur_thread *t)
+uint64_t software_look_at_clock(struct fur_thread *t)
 {
 	t->software.fresh_begins = FRESH_BEGINS;
 	return ring_next_acquire(t->durability);
@@ -40,7 +40,7 @@ static uint64_t look_at_clock(struct fur_thread *t)
 /* Any value that next_durts has had will do: each word that the body finds with a lower version has
  * been the same since, hence since the body's begin.  So the usual body does not load next_durts,
  * which every update changes. */
-static uint64_t first_snapshot(struct fur_thread *t)
+uint64_t software_first_snapshot(struct fur_thread *t)
 {
 	struct software_body *s = &t->software;
 	if (s->fresh_begins == 0)
@@ -49,12 +49,10 @@ static uint64_t first_snapshot(struct fur_thread *t)
 	return ring_next_acquire(t->durability);
 }
 
-void software_begin(struct fur_thread *t, enum tx_mode mode)
+void body_enter(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
-	struct software_body *s = &t->software;
-	arch_store(&s->bound, s->snapshot = first_snapshot(t));
 	for (;;) {
 		active_enter_software(mine, t);
 		/* INV-SW5.  A serial update has the turn, so it finds readers in. */
@@ -64,7 +62,25 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 		reader_awaits_let_in(e, t->index);
 	}
 	active_clear_wait(mine);
-	s->sweep = sweep_await(e);
+	t->software.sweep = sweep_await(e);
+}
+
+void software_begin_versions(struct fur_thread *t)
+{
+	software_note_version(t, arch_load(&t->engine->lock.unstamped));
+}
+
+void software_begin(struct fur_thread *t, enum tx_mode mode)
+{
+	struct software_body *s = &t->software;
+	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
+	if (by_version)
+		nondurable_begin_versions(t->durability, &t->window.commit);
+	s->snapshot = software_first_snapshot(t);
+	arch_store(&s->bound, by_version ? software_bound(t) : s->snapshot);
+	body_enter(t);
+	if (by_version)
+		software_begin_versions(t);
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
@@ -145,7 +161,11 @@ static bool is_same(
 		if (arch_load(stamp) != seen)
 			continue;
 		*newest = version > *newest ? version : *newest;
-		return value == read->value;
+		if (value != read->value)
+			return false;
+		if (t->window.commit.dset.by_version)
+			software_note_version(t, version);
+		return true;
 	}
 }
 
@@ -167,7 +187,7 @@ static bool extend(struct fur_thread *t)
 	const struct engine *e = t->engine;
 	struct software_body *s = &t->software;
 	for (;;) {
-		const uint64_t sweep = sweep_await(e), next = look_at_clock(t);
+		const uint64_t sweep = sweep_await(e), next = software_look_at_clock(t);
 		uint64_t newest = 0;
 		if (!are_same(t, sweep == s->sweep ? s->snapshot : 0, &newest))
 			return false;
@@ -179,7 +199,8 @@ static bool extend(struct fur_thread *t)
 		s->sweep = sweep;
 		FUR_POINT(snapshot__extended);
 		/* Full fence: see sweep_begin(). */
-		arch_store_fence(&s->bound, next);
+		arch_store_fence(
+		        &s->bound, t->window.commit.dset.by_version ? software_bound(t) : next);
 		if (likely(arch_load(&e->sweeps) == sweep))
 			return true;
 	}
@@ -225,10 +246,14 @@ static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
 		arch_fence_light(); /* as in fur_load_bits() */
 		if (arch_load(stamp) != seen)
 			continue;
-		if (likely(seen < arch_load(&s->bound)))
-			return value;
-		if (!software_extend(t))
-			body_defeat_and_jump(t);
+		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep)) {
+			if (!software_extend(t))
+				body_defeat_and_jump(t);
+			continue;
+		}
+		if (t->window.commit.dset.by_version)
+			software_note_version(t, seen);
+		return value;
 	}
 }
 

@@ -44,6 +44,32 @@ enum { UPDATE_DEFEATED = 1 };
 /* A body that was defeated so often runs serially, which lets no other update publish. */
 enum { SOFTWARE_TRIES = 16 };
 
+/* Enter active[] as a body, when not all are shut out.  The caller has set its bound.
+ * Orders:  as active_enter_software(). */
+void body_enter(struct fur_thread *t);
+
+/* The snapshot of a body that begins: next_durts at any time before.  And next_durts now. */
+uint64_t software_first_snapshot(struct fur_thread *t);
+uint64_t software_look_at_clock(struct fur_thread *t);
+
+/* The bound of a body that may load what its snapshot has: to load what is not settled costs more,
+ * because the body notes from whom it has read. */
+static inline uint64_t software_bound(const struct fur_thread *t)
+{
+	const uint64_t settled = t->window.commit.dset.settled;
+	return t->software.snapshot < settled ? t->software.snapshot : settled;
+}
+
+/* A body has loaded this version. */
+static inline void software_note_version(struct fur_thread *t, uint64_t version)
+{
+	if (version >= t->window.commit.dset.settled)
+		nondurable_add(t->durability, &t->window.commit, version);
+}
+
+/* Begin to note versions.  What was stored past the stamps counts as read. */
+void software_begin_versions(struct fur_thread *t);
+
 /* Begin a software body in `mode`; a serial one has the turn.  The attempt is prepared. */
 void software_begin(struct fur_thread *t, enum tx_mode mode);
 

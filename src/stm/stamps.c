@@ -80,8 +80,10 @@ void sweep_begin(struct engine *e)
 	arch_store_fence(&e->sweeps, e->sweeps + 1);
 	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++)
-		if (arch_load(&e->active[i].seq) & ACTIVE_SOFTWARE)
+		if (arch_load(&e->active[i].seq) & ACTIVE_SOFTWARE) {
 			arch_store(&e->threads[i].software.bound, 0);
+			arch_store(&e->threads[i].reader.view.bound, 0);
+		}
 	/* Before our stores: a body that loads one of them then finds its bound at 0 (plant:
 	 * sweep-after-store). */
 	arch_fence_light();

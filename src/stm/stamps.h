@@ -24,19 +24,15 @@
 
 #include "tx/active.h"
 
-enum {
-	STAMPS_LOG = 20,
-	STAMPS = 1 << STAMPS_LOG, /* with 2^16, updates of disjoint lines defeat each other */
-	STAMP_LINE_SHIFT = 6
-};
+/* With 2^16 stamps, updates of disjoint lines defeat each other. */
+enum { STAMPS = 1 << FUR_STAMPS_LOG };
 
 #define STAMP_HELD (UINT64_C(1) << 63)
 
-/* Neighbouring lines have neighbouring stamps: a scan of memory finds eight of them in one line. */
+/* fur/detail.h has the mapping, for loads that are inlined into programs. */
 static inline uint64_t *stamp_of(const struct engine *e, const void *at)
 {
-	uint64_t line = (uintptr_t)at >> STAMP_LINE_SHIFT;
-	return &e->stamps[(line ^ line >> STAMPS_LOG) & (STAMPS - 1)];
+	return &e->stamps[fur_stamp_index(at)];
 }
 
 static inline bool stamp_is_held(uint64_t stamp)
@@ -80,6 +76,12 @@ void stamps_free(struct fur_thread *t, uint64_t version);
  *          (release). */
 void sweep_begin(struct engine *e);
 void sweep_end(struct engine *e);
+
+/* The update of this durTS has stored past the stamps.  The caller has shut all out. */
+static inline void stamps_missed(struct engine *e, uint64_t durts)
+{
+	arch_store(&e->lock.unstamped, durts);
+}
 
 /* Return when no sweep is under way: `sweeps`, an even number.  Acquire. */
 uint64_t sweep_await(const struct engine *e);

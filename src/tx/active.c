@@ -160,20 +160,21 @@ static bool drain_one(const struct active_entry *a, uint64_t seq, uint64_t *bega
 	return true;
 }
 
-bool active_drain(struct engine *e, uint32_t me, uint64_t most, bool *bodies)
+bool active_drain(struct engine *e, uint32_t me, uint64_t most, struct shut_out *found)
 {
 	uint64_t limit = arch_load(&e->durability->limit), began = 0;
 	bool drained = true;
-	*bodies = false;
+	found->bodies = false;
 	for (uint32_t i = 0; i < limit && drained; i++) {
 		arch_overlap_begin();
 		uint64_t seq = arch_load_acquire(&e->active[i].seq);
 		if (likely(seq == 0) || i == me)
 			continue;
 		if (seq & ACTIVE_SOFTWARE) {
-			*bodies = true;
+			found->bodies = found->met = true;
 			continue;
 		}
+		found->met = true;
 		drained = drain_one(&e->active[i], seq, &began, most);
 	}
 	arch_overlap_end();

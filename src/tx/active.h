@@ -87,11 +87,12 @@ bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigne
 void active_wait_outside(struct engine *e, uint32_t me, bool publishing);
 
 /* active_drain - wait until the readers that are active now have ended, but no longer than `most`
- * ticks; *bodies: is a software body active, other than that of thread `me`?  The caller has set
- * `shut`, so no reader begins.
+ * ticks; found->bodies, found->met: as for readers_shut_out().  The caller has set `shut`, so no
+ * reader begins.
  * Orders:  as active_wait_outside().
  * Returns: false: a reader is still active. */
-FUR_MUST_USE bool active_drain(struct engine *e, uint32_t me, uint64_t most, bool *bodies);
+FUR_MUST_USE bool active_drain(
+        struct engine *e, uint32_t me, uint64_t most, struct shut_out *found);
 
 /* ------------------------------------------------------ how old readers are */
 

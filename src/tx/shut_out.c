@@ -25,8 +25,10 @@ enum {
 	/* In pauses.  A reader that is running becomes active in less time. */
 	LOOKS_AT_READER = 300,
 	/* In pauses.  An update that is awake publishes in less time. */
-	LOOKS_AT_UPDATES = 200,
-	/* After a plain reader has claimed the heap, updates are let in only briefly for so long. */
+	LOOKS_AT_UPDATES = 20,
+	/* After plain readers have claimed the heap twice in this time, updates are let in only
+	 * briefly for so long: each claim waits for the updates that publish. */
+	CLAIMS_NS = 1000000,
 	READERS_FIRST_NS = 10000000
 };
 
@@ -127,8 +129,10 @@ bool reader_claims(struct engine *e, uint32_t me)
 		close_to_updates(e);
 		readers_let_in(e);
 	}
-	/* As the turn's holder, like all that change it. */
-	e->lock.readers_until = arch_ticks() + arch_ns_to_ticks(READERS_FIRST_NS);
+	const uint64_t now = arch_ticks();
+	if (arch_ticks_between(e->lock.claimed, now) < arch_ns_to_ticks(CLAIMS_NS))
+		e->lock.readers_until = now + arch_ns_to_ticks(READERS_FIRST_NS);
+	e->lock.claimed = now;
 	return true;
 }
 
@@ -197,18 +201,26 @@ static void admit_waiters(struct engine *e, uint32_t me)
 
 /* ------------------------------------------------------- shutting readers out */
 
-bool readers_shut_out(struct engine *e, uint32_t me)
+static struct shut_out note_meeting(struct engine *e, struct shut_out found)
+{
+	found.met = found.met || arch_load(&e->lock.waiters);
+	if (found.met)
+		lock_note_meeting(e);
+	return found;
+}
+
+struct shut_out readers_shut_out(struct engine *e, uint32_t me)
 {
 	struct publication_lock *l = &e->lock;
 	uint64_t began = 0, most = e->drain_ticks;
-	bool bodies;
+	struct shut_out found = {0};
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && shut_now(e) != ALL_OUT);
 	if (shut_now(e) == UPDATES_IN) {
 		close_to_updates(e);
 		/* A reader that has just found updates in is about to leave active[]. */
-		while (!active_drain(e, me, UINT64_MAX, &bodies))
+		while (!active_drain(e, me, UINT64_MAX, &found))
 			continue;
-		return bodies;
+		return note_meeting(e, found);
 	}
 	for (;;) {
 		admit_waiters(e, me);
@@ -217,8 +229,8 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 		 * reader sees some of our stores and not others: Stress.TornReads; plant:
 		 * no-lock-fence. */
 		arch_store_fence(&l->shut, ALL_OUT);
-		if (likely(active_drain(e, me, most, &bodies)))
-			return bodies;
+		if (likely(active_drain(e, me, most, &found)))
+			return note_meeting(e, found);
 		/* A reader takes long.  New readers must not wait for it: let them in, wait for
 		 * those that are active now, and try again.  Readers that come and go must not keep
 		 * us from publishing: each time they may have to wait longer, but never more than a
@@ -228,7 +240,7 @@ bool readers_shut_out(struct engine *e, uint32_t me)
 			began = arch_ticks();
 		active_wait_outside(e, me, true);
 		if (unlikely(engine_forked(e)))
-			return false;
+			return found;
 		most = arch_ticks_between(began, arch_ticks()) / 4 + e->drain_ticks;
 	}
 }
@@ -253,12 +265,14 @@ void updates_let_in(struct engine *e)
 	let_in(e, UPDATES_IN);
 }
 
-void updates_let_in_briefly(struct engine *e)
+uint64_t updates_let_in_briefly(struct engine *e)
 {
-	if (!arch_load(&e->lock.waiters))
-		return;
+	const uint64_t waiters = arch_load(&e->lock.waiters);
+	if (!waiters)
+		return 0;
 	let_in(e, UPDATES_IN);
 	for (unsigned k = 0; k < LOOKS_AT_UPDATES && arch_load(&e->lock.waiters); k++)
 		arch_pause();
 	close_to_updates(e);
+	return waiters;
 }

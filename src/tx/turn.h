@@ -33,6 +33,9 @@ struct publication_lock {
 	 * hardware update that has read neither word anew is aborted when one of them changes.
 	 * Owner: tx/marks.c. */
 	uint64_t marks;
+	/* The greatest durTS of an update that has stored past the stamps; on that line, which such
+	 * an update writes anyway.  Owner: stm/stamps.c. */
+	uint64_t unstamped;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
 	uint64_t reserved;          /* turns reserved so far */
@@ -44,9 +47,12 @@ struct publication_lock {
 	uint64_t sleepers; /* threads that sleep on it.  Owner: tx/shut_out.c. */
 	/* Only the holder's: when it may wake them again, in ticks.  Owner: tx/shut_out.c. */
 	uint64_t next_call;
-	/* Only the holder's: until then, in ticks, plain readers come first.  Owner:
-	 * tx/shut_out.c. */
-	uint64_t readers_until;
+	/* Only the holder's: when a plain reader claimed the heap last, and until when plain
+	 * readers come first, in ticks.  Owner: tx/shut_out.c. */
+	uint64_t claimed, readers_until;
+	/* Only the holder's: when it may shut readers out again, in ticks.  Owner:
+	 * stm/publish.c. */
+	uint64_t not_before;
 };
 
 enum {
@@ -67,18 +73,23 @@ FUR_MUST_USE bool turn_take_unless(struct engine *e, enum shut in);
  * or gives the turn. */
 void turn_take_alone(struct engine *e);
 
+/* What readers_shut_out() has found. */
+struct shut_out {
+	bool bodies; /* one is active besides the caller's own: to store in place is a sweep (INV-SW5) */
+	bool met; /* it has found another transaction, or one waits for the turn */
+};
+
 /* readers_shut_out - let nobody in any more, and wait until no plain reader is active, and no
- * update that publishes beside others.  The caller has the turn.
- * Returns: true if a body is active besides the caller's own: then stores in place need stamps
- *          (INV-SW5). */
-FUR_MUST_USE bool readers_shut_out(struct engine *e, uint32_t me);
+ * update that publishes beside others.  The caller has the turn. */
+FUR_MUST_USE struct shut_out readers_shut_out(struct engine *e, uint32_t me);
 /* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its entry
  * in nondurable[] (INV-D1). */
 void readers_let_in(struct engine *e);
 /* Let updates in, which publish beside each other from now on.  Release, as readers_let_in(). */
 void updates_let_in(struct engine *e);
-/* Let the updates in that wait for the turn, and then shut all out again. */
-void updates_let_in_briefly(struct engine *e);
+/* Let the updates in that wait for the turn, and then shut all out again.  Returns about how many
+ * there were. */
+uint64_t updates_let_in_briefly(struct engine *e);
 /* Have plain readers claimed the heap lately, so that they should come first? */
 FUR_MUST_USE bool readers_come_first(const struct engine *e);
 

@@ -103,6 +103,17 @@ struct fur_ro {
 	bool joined;    /* inside an update */
 };
 
+/* A read-only transaction whose body may run again (update/optimistic.c). */
+struct fur_reader {
+	struct fur_reader_view view; /* the first member: fur_load() looks at it (fur/detail.h) */
+	bool open;
+	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
+	bool loaded;    /* since its body began */
+	uint32_t again; /* how often its body has run again */
+	void (*leave)(void);
+	jmp_buf *restart;
+};
+
 enum {
 	TX_FRESH = 2, /* the update has fresh blocks (fresh.h) */
 	/* in place, in a heap that is mapped twice: see fur_update.writable */
@@ -182,7 +193,6 @@ struct policy {
 
 /* What a thread knows of nondurable[] (reader.c). */
 struct quiet_scan {
-	uint64_t next;   /* no update that drew a durTS below this is in nondurable[]; 0: unknown */
 	uint32_t misses; /* in a row */
 	uint32_t skip;   /* this many transactions do not ask */
 };
@@ -223,6 +233,7 @@ struct fur_thread {
 	uint32_t index; /* in every array of threads */
 	uint32_t state; /* of the registration: api/thread.c */
 	struct fur_ro ro;
+	struct fur_reader reader;
 	struct fur_update update;
 	uint64_t seq;           /* of active[], odd while active */
 	uint64_t attempt_began; /* ticks */
@@ -242,7 +253,7 @@ struct fur_thread {
 	void *window_stack; /* POWER, else NULL */
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
-		uint64_t software_commits, serial_commits, defeats, async_commits;
+		uint64_t software_commits, serial_commits, defeats, async_commits, reads_again;
 		uint64_t aborts[FUR_ABORT_CAUSES];
 		uint64_t phase_ticks[FUR_PHASES];
 	} stats ARCH_PADDED;

@@ -28,7 +28,8 @@ static int software_commit(struct fur_thread *t, bool empty)
 	int error;
 	phase_mark(c, FUR_PHASE_BODY);
 	if (empty) {
-		nondurable_collect(t->durability, t->index, &c->dset);
+		if (!c->dset.by_version)
+			nondurable_collect(t->durability, t->index, &c->dset);
 		body_end(t);
 		return 0;
 	}
@@ -46,7 +47,7 @@ static int commit_finish_empty(struct fur_thread *t)
 {
 	const bool async = t->window.commit.async;
 	if (!async)
-		nondurable_wait(t->durability, &t->window.commit.dset);
+		nondurable_wait_for_reads(t->durability, &t->window.commit);
 	else
 		FUR_POINT(empty__commits);
 	stat_add(&t->stats.update_commits, 1);
@@ -72,6 +73,9 @@ static int commit_finish(struct fur_thread *t)
 		c->clock->last = arch_ticks();
 	int error = durability_persist(t->durability, c);
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
+	/* Its own stores are the ones that it loads next. */
+	if (!error && c->durts == c->dset.settled && !c->late)
+		c->dset.settled++;
 	FUR_PROBE4(update__commit, t->index, c->durts,
 	        t->update.log->committed_to - t->update.log->open_at, error);
 	c->durts = 0;

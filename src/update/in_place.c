@@ -68,7 +68,7 @@ int in_place_begin(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
 	turn_take(e);
-	bool bodies = readers_shut_out(e, t->index);
+	const bool bodies = readers_shut_out(e, t->index).bodies;
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked */
 		return tx_refuse(e);
 	attempt_prepare(t, REDO_UNDO);
@@ -163,7 +163,7 @@ void in_place_from_software(struct fur_update *tx)
 			body_defeat_and_jump(t);
 		}
 	}
-	bool bodies = readers_shut_out(e, t->index);
+	const bool bodies = readers_shut_out(e, t->index).bodies;
 	if (unlikely(engine_forked(e))) { /* the user's reader_report has forked (INV-K2) */
 		tx_fail(tx, FUR_EFORK);
 		return;
@@ -209,6 +209,7 @@ void in_place_commit(struct fur_thread *t)
 	if (t->update.log->entries) {
 		nondurable_announce(d, c); /* A1:33 */
 		nondurable_draw(d, c);     /* A1:31 */
+		stamps_missed(t->engine, c->durts);
 	}
 	in_place_leave(t);
 	stat_add(&t->stats.lock_commits, 1);

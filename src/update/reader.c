@@ -23,29 +23,6 @@ static struct fur_thread *thread_of(fur_ro *ro)
 	return (struct fur_thread *)((char *)ro - offsetof(struct fur_thread, ro));
 }
 
-/* Become active while readers are not shut out (INV-H3). */
-static void reader_enter(struct fur_thread *t)
-{
-	struct engine *e = t->engine;
-	struct active_entry *mine = active_of(t);
-	for (;;) {
-		active_enter(mine, t); /* A1:16, A1:18 */
-		const enum shut shut = shut_now(e);
-		if (likely(shut == READERS_IN))
-			break;
-		active_leave(mine);
-		if (shut == ALL_OUT) {
-			reader_awaits_let_in(e, t->index);
-		} else if (reader_claims(e, t->index)) {
-			active_enter(
-			        mine, t); /* no thread shuts readers out before it has the turn */
-			turn_give(e);
-			break;
-		}
-	}
-	active_clear_wait(mine);
-}
-
 /* Misuse: sets the message, returns the error. */
 static int refuse_outermost(const struct fur_thread *t, fur_ro **ro, const char *function)
 {
@@ -74,12 +51,10 @@ FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 		return refuse_outermost(t, ro, "fur_begin_ro");
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
-	*ro = &t->ro;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
-	reader_enter(t);
-	this_thread()->open = t;
-	t->ro.depth = 1;
+	(void)reader_enter(t, true);
+	reader_opened(t, ro);
 	return 0;
 }
 
@@ -90,6 +65,7 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 	if (!t || !ro || tx_check_join(t, "fur_join_ro"))
 		return refuse_outermost(t, ro, "fur_join_ro");
 	if (t->ro.depth == 0) {
+		reader_turns_plain(t); /* may not return */
 		/* Its loads are plain loads, which must find the update's stores in the heap. */
 		if (t->update.body.software)
 			in_place_from_software(&t->update);
@@ -122,55 +98,6 @@ static int end_inner(fur_ro *ro)
 static inline bool ends_outermost(fur_ro *ro)
 {
 	return ro && ro->depth == 1 && !ro->joined && thread_of(ro)->owner == this_thread();
-}
-
-/* Collect D (INV-D1).  With many threads, the scan of nondurable[] may take longer than the body.
- * So a thread that has found it empty remembers next_durts.  While that does not change, nothing
- * has become visible since (plant: quiet-forever): without hardware, an update announces itself,
- * draws its durTS, and then stores.  It does so after it has shut readers out and waited for us
- * (INV-SW3), hence not between the loads of this function, and their order does not matter.  With
- * hardware, an update may draw after its stores are visible, or before it is announced.
- * fur_wait() calls this function too, when its thread is no longer active.  Each update that it
- * must find has stored before a transaction read from it, and so has drawn: next_durts has changed
- * since the scan that found nothing, or that scan came after the update was durable.
- * Each update changes next_durts, and to load it then costs a miss, so a thread that finds it
- * changed asks more rarely. */
-static void reader_collect(struct fur_thread *t, struct dset *set)
-{
-	enum { THREADS_FEW = 4, MISSES = 2, SKIP = 32 };
-	const struct durability *d = t->durability;
-	struct quiet_scan *q = &t->quiet;
-	if (t->engine->ops || q->skip || arch_load(&d->limit) <= THREADS_FEW) {
-		q->skip -= q->skip != 0;
-		nondurable_collect(d, t->index, set);
-		return;
-	}
-	uint64_t next = ring_next(d);
-	if (next == q->next) {
-		set->n = 0;
-		q->misses = 0;
-		return;
-	}
-	nondurable_collect(d, t->index, set);
-	q->next = set->n == 0 ? next : 0;
-	if (++q->misses == MISSES) {
-		q->misses = 0;
-		q->skip = SKIP;
-	}
-}
-
-/* The outermost transaction ends.  Returns: now, in ticks; 0 if phases are not timed. */
-static inline uint64_t reader_leave(struct fur_thread *t)
-{
-	active_leave(active_of(t)); /* A1:24 */
-	this_thread()->open = NULL;
-	t->ro.depth = 0;
-	stat_add(&t->stats.ro_commits, 1);
-	if (likely(!t->engine->phase_times))
-		return 0;
-	uint64_t now = arch_ticks();
-	stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_BODY], now - t->began);
-	return now;
 }
 
 /* End the transaction without a wait. */

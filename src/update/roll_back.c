@@ -124,4 +124,5 @@ void tx_roll_back_all(struct fur_thread *t)
 		if (fur_end_ro(&t->ro, NULL))
 			return; /* the heap has failed, and the thread cannot be told */
 	}
+	reader_abandon(t);
 }

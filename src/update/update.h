@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * update.h - the verbs of fur.h: how updates begin, store and end (update.c, run.c, store.c,
- * commit.c, roll_back.c), and read-only transactions (reader.c).
+ * commit.c, roll_back.c), and read-only transactions (reader.c, optimistic.c, reading.c).
  *
  * With in_place.h and fresh.h it is the contract of src/update: how updates begin, store, commit
  * and roll back; updates in place; read-only transactions.
@@ -40,6 +40,20 @@ FUR_MUST_USE int update_commit(struct fur_update *tx);
 /* Undo what the open update has done, and end it: it has failed, or the program aborts it.
  * Returns: why, with a message. */
 FUR_MUST_USE int update_roll_back(struct fur_update *tx);
+
+/* The steps of a read-only transaction (reading.c). */
+/* `claim`: if updates are in, let readers in instead.  False: updates are in, and `claim` is not
+ * set. */
+bool reader_enter(struct fur_thread *t, bool claim);
+/* The thread has entered: the transaction is open. */
+void reader_opened(struct fur_thread *t, fur_ro **ro);
+void reader_collect(struct fur_thread *t, struct dset *set);
+uint64_t reader_leave(struct fur_thread *t);
+
+/* If the thread has an optimistic reader open (optimistic.c): end it; or let its body run again, as
+ * a plain reader, unless it does already. */
+void reader_abandon(struct fur_thread *t);
+void reader_turns_plain(struct fur_thread *t);
 
 /* The log of the open update is full: make room.  False: the update has failed.  In hardware it
  * does not return. */

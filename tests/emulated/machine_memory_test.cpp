@@ -68,6 +68,27 @@ TEST(Ordering, StoresStayInOrder_OnX86_AndOnPowerAcrossABarrier)
 	        0);
 }
 
+/* The third store shares the first one's request, not its turn. */
+TEST(Ordering, StoresThatShareALine_StayInOrder_OnX86)
+{
+	std::vector<Body> bodies = {[] {
+		                            store(cell[0], 1);
+		                            store(cell[1], 1);
+		                            __atomic_store_n(&cell[0].gap[0], 1, __ATOMIC_RELAXED);
+	                            },
+	        [] {
+		        while (__atomic_load_n(&cell[0].gap[0], __ATOMIC_RELAXED) == 0)
+			        emu_pause();
+		        result[0] = load(cell[1]);
+		        __atomic_store_n(&cell[0].gap[0], 0, __ATOMIC_RELAXED);
+	        }};
+	auto stale = [] { return result[0] == 0; };
+	for (const char *machine : {"tsx", "epyc"})
+		EXPECT_EQ(seeds_that(machine, bodies, stale), 0) << machine;
+	for (const char *machine : {"power9", "weak"})
+		EXPECT_GT(seeds_that(machine, bodies, stale), 0) << machine;
+}
+
 TEST(Ordering, PlainStoresAreSeenAfterThoseBefore)
 {
 	std::vector<Body> bodies = {[] {

@@ -391,6 +391,56 @@ TEST(Machine, ARecentLineInTheL1_IsNotWaitedFor)
 	EXPECT_GT(result[4] - look, 40000u) << "but another core has taken it";
 }
 
+/* power9.toml: instruction 0.8, l1 1.0, recent 0.3.  A line that a core has stored to, and that no
+ * other core has accessed since that core's first access, takes no longer than a recent one. */
+TEST(Machine, APrivateLineInTheL1_IsNotWaitedFor)
+{
+	static uint64_t (*takes)(unsigned);
+	for (auto access : {+[](unsigned k) { return loads_take(k, 1, false); },
+	             +[](unsigned k) {
+		             uint64_t before = emu_ticks();
+		             store(cell[k], 2);
+		             return emu_ticks() - before;
+	             }}) {
+		takes = access;
+		run({}, {[] {
+			         auto others = [] { loads_take(100, 16, false); };
+			         load(cell[2]); /* not stored to */
+			         work_until(20000);
+			         store(cell[0], 1);
+			         store(cell[1], 1); /* thread 2 has prepared it */
+			         store(cell[3], 1); /* threads 2 and 3 have */
+			         store(cell[4], 1); /* thread 2 looks at it once */
+			         emu_fence();
+			         work_until(40000);
+			         load(cell[4]);
+			         store(cell[4], 1);
+			         emu_fence();
+			         for (unsigned k = 0; k < 5; k++) {
+				         others();
+				         result[k] = takes(k);
+			         }
+			         result[5] = takes(4); /* recent */
+		         },
+		                [] {
+			                store(cell[1], 1);
+			                store(cell[3], 1);
+			                emu_fence();
+			                work_until(30000);
+			                load(cell[4]);
+		                },
+		                [] {
+			                work_until(10000);
+			                store(cell[3], 1);
+		                }});
+		EXPECT_EQ(result[0], result[5]) << "accessed by one core";
+		EXPECT_EQ(result[1], result[5]) << "prepared by another one";
+		EXPECT_EQ(result[2], result[5] + 1500) << "only loaded";
+		EXPECT_EQ(result[3], result[5] + 1500) << "accessed by several before";
+		EXPECT_EQ(result[4], result[5] + 1500) << "accessed by another one since";
+	}
+}
+
 /* A machine whose caches hold few lines. */
 std::string small_power9()
 {
@@ -443,6 +493,127 @@ TEST(Machine, AFence_LetsNoStoreLinger)
 			result[0] = emu_ticks() - before;
 		}});
 		EXPECT_LT(result[0], 14000u) << "a store to an own line, and a fence of 12 ns";
+	}
+}
+
+/* A word of a cell besides its value, in the same line of every machine. */
+void store_beside(Cell &c, unsigned k, uint64_t value)
+{
+	__atomic_store_n(&c.gap[k], value, __ATOMIC_RELAXED);
+}
+
+/* A line that a store waits for is under way for the core's other accesses to it, too. */
+TEST(Machine, AccessesToALineThatAStoreWaitsFor_ShareItsWay)
+{
+	for (const char *machine : {"power9", "tsx", "tsx-tracked", "epyc", "weak", "ccix-ndp"}) {
+		run({machine}, {[] {
+			auto takes = [](unsigned k, unsigned more, bool load_too) {
+				uint64_t before = emu_ticks();
+				store(cell[k], 1);
+				for (unsigned i = 0; i < more; i++)
+					store_beside(cell[k], i, 1);
+				if (load_too)
+					(void)__atomic_load_n(&cell[k].gap[6], __ATOMIC_RELAXED);
+				emu_fence();
+				return emu_ticks() - before;
+			};
+			result[0] = takes(0, 0, false);
+			result[1] = takes(1, 6, false);
+			result[2] = takes(2, 0, true);
+		}});
+		EXPECT_GT(result[0], 50000u) << machine << ": from memory";
+		EXPECT_GE(result[1], result[0]) << machine;
+		EXPECT_LT(result[1], result[0] + result[0] / 2) << machine << ": stores";
+		EXPECT_LT(result[2], result[0] + result[0] / 2) << machine << ": a load";
+	}
+}
+
+/* Until the virtual time `ns`, to the nanosecond. */
+void work_exactly_until(uint64_t ns)
+{
+	while (emu_ticks() < ns * 1000)
+		emu_work(1);
+}
+
+/* Nor do other cores wait longer for it. */
+TEST(Machine, StoresToALineUnderWay_KeepItNoLonger)
+{
+	static bool more;
+	uint64_t took[2];
+	for (bool is : {false, true}) {
+		more = is;
+		run({"epyc"}, {[] {
+			               const bool once = !more;
+			               work_exactly_until(10000);
+			               store(cell[0], 1);
+			               if (once)
+				               return;
+			               store_beside(cell[0], 0, 1);
+			               cell[0].gap[1] = 1; /* performed by the program itself */
+			               store_beside(cell[0], 2, 1);
+		               },
+		                      [] {
+			                      work_exactly_until(10010);
+			                      uint64_t before = emu_ticks();
+			                      load(cell[0]);
+			                      result[0] = (emu_ticks() - before) / 1000;
+		                      }});
+		took[is] = result[0];
+	}
+	EXPECT_GT(took[0], 100u) << "the rest of the way, and a transfer";
+	EXPECT_LE(took[1], took[0] + 2);
+}
+
+/* The siblings of a core have one L1: threads 1 and 33. */
+TEST(Machine, AStoreToALineThatTheSiblingWaitsFor_SharesItsWay)
+{
+	std::vector<Body> bodies(33, [] {});
+	bodies[0] = [] {
+		work_exactly_until(200000);
+		store(cell[0], 1);
+	};
+	bodies[32] = [] {
+		work_exactly_until(200050);
+		uint64_t before = emu_ticks();
+		store_beside(cell[0], 0, 1);
+		emu_fence();
+		result[0] = (emu_ticks() - before) / 1000;
+	};
+	run({"epyc"}, bodies);
+	EXPECT_GT(result[0], 40u) << "the rest of the way";
+	EXPECT_LT(result[0], 80u) << "epyc.toml: 110 ns from memory";
+}
+
+/* Threads 1 and 9 are on two CCXs.  Thread 1's store to cell 0 waits for the one to cell 1, which
+ * comes from memory, and thread 9 takes the line meanwhile. */
+TEST(Machine, ALineThatAnotherCoreHasTakenSince_IsRequestedAgain)
+{
+	static bool taken;
+	std::vector<Body> bodies(9, [] {});
+	bodies[0] = [] {
+		load(cell[0]);
+		work_exactly_until(100000);
+		store(cell[1], 1);
+		store(cell[0], 1);
+		work_exactly_until(100080);
+		uint64_t before = emu_ticks();
+		store_beside(cell[0], 0, 1);
+		emu_fence();
+		result[0] = (emu_ticks() - before) / 1000;
+	};
+	bodies[8] = [] {
+		const bool takes = taken;
+		work_exactly_until(100030);
+		if (takes)
+			__atomic_fetch_add(&cell[0].gap[1], 1, __ATOMIC_SEQ_CST);
+	};
+	for (bool is : {false, true}) {
+		taken = is;
+		run({"epyc"}, bodies);
+		if (taken)
+			EXPECT_GT(result[0], 90u) << "transfer_other_socket";
+		else
+			EXPECT_LT(result[0], 60u) << "the rest of the way of cell 1";
 	}
 }
 

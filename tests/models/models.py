@@ -11,11 +11,11 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, group.pml, async.pml, naming.pml,
-fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any,
-models.py checks that its table of mutations agrees with the lists at the heads of the models, and
-with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
-not, 2 wrong usage.
+Each case is one run of Spin over fur.pml, software.pml, parallel.pml, group.pml, async.pml,
+naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before
+any, models.py checks that its table of mutations agrees with the lists at the heads of the models,
+and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected,
+1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -31,6 +31,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
+PARALLEL = HERE / "parallel.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 NAMING = HERE / "naming.pml"
@@ -112,6 +113,44 @@ LONG_SETTINGS: dict[str, list[str]] = {
     "inplacerot": ["INPLACE", "HARD", "ROT", "NR=0"],
     "inplacebatch": ["INPLACE", "BATCH", "NR=0"],
 }
+# Of parallel.pml.
+PARALLEL_SETTINGS: dict[str, list[str]] = {
+    "parallel": ["CHECKED"],
+    "parallelplain": ["PLAINLY"],
+    "parallelcross": ["CROSS", "CHECKED"],
+    "parallelblind": ["CROSS", "BLIND", "CHECKED"],
+    "parallelcollide": ["CROSS", "COLLIDE", "CHECKED"],
+    "parallelsame": ["CROSS", "BLIND", "SAME", "TRIES=2"],
+    "parallelapart": ["APART", "TRIES=2"],
+    "parallelwide": ["NU=3", "WIDE", "SAME", "OPEN"],
+    "parallelwidecollide": ["WIDE", "COLLIDE"],
+    "parallelthree": ["NU=3", "OPEN"],
+    "parallelinplace": ["INPLACE", "CHECKED"],
+    "parallelinplaceplain": ["INPLACE", "PLAINLY"],
+    "parallelserial": ["SERIAL", "CHECKED"],
+    "parallelserialplain": ["SERIAL", "PLAINLY"],
+    "parallelfresh": ["FRESH", "INPLACE", "CHECKED"],
+    "parallelfreshcollide": ["FRESH", "INPLACE", "COLLIDE", "CHECKED"],
+    "parallelfreshserial": ["FRESH", "SERIAL", "CHECKED"],
+    "parallelloose": ["LOOSE", "CROSS", "CHECKED"],
+    "parallellooseblind": ["LOOSE", "CROSS", "BLIND", "CHECKED"],
+}
+LONG_PARALLEL_SETTINGS: dict[str, list[str]] = {
+    "parallelboth": ["CHECKED", "PLAINLY"],
+    "parallelinplaceboth": ["INPLACE", "CHECKED", "PLAINLY"],
+    "parallelserialboth": ["SERIAL", "CHECKED", "PLAINLY"],
+    "parallelreads": ["CHECKED", "TRIES=2"],
+    "parallelreadsplain": ["PLAINLY", "TRIES=2"],
+    "parallelthreeapart": ["NU=3", "APART"],
+    "parallelthreewide": ["NU=3", "WIDE", "COLLIDE"],
+    "parallelthreeblind": ["NU=3", "CROSS", "BLIND"],
+    "parallelthreeinplace": ["NU=3", "INPLACE"],
+    "parallelthreefresh": ["NU=3", "FRESH", "INPLACE"],
+    "parallelthreefreshserial": ["NU=3", "FRESH", "SERIAL"],
+    "parallellooseboth": ["LOOSE", "CROSS", "BLIND", "CHECKED", "PLAINLY"],
+}
+# Where mutations are found that need three updates.
+THREE_SETTINGS: dict[str, list[str]] = {"parallelopenapart": ["NU=3", "APART", "OPEN"]}
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
     "group": [],
@@ -259,6 +298,111 @@ SOFTWARE_MUTATIONS = [
     Mutation("NOMEMBERWAIT", "INV-SW7", [], [], ["batch", "cross"]),
     Mutation("NOGATELOOK", "INV-SW7", [], [], ["batch", "cross"]),
 ]
+# Of parallel.pml.
+PARALLEL_MUTATIONS = [
+    Mutation("NOFIRSTLOOK", "INV-SW1", [], [], ["parallel"]),
+    Mutation("NOSECONDLOOK", "INV-SW1", [], [], ["parallel"]),
+    Mutation("FUTURESNAP", "INV-SW1", [], [], ["parallel"]),
+    Mutation("EXTENDBLIND", "INV-SW1", [], [], ["parallel"]),
+    Mutation("EXTENDONCE", "INV-SW1", [], [], ["parallelwide"]),
+    Mutation("EXTENDNEWER", "INV-SW1", [], [], ["parallelwide"]),
+    Mutation("HOLDLATE", "INV-SW1", [], [], ["parallel"]),
+    Mutation("FREEFIRST", "INV-SW1", [], [], ["parallel"]),
+    Mutation("FREEOLD", "INV-SW1", [], [], ["parallel"]),
+    Mutation("DRAWUNHELD", "INV-SW1", [], [], ["parallel"]),
+    Mutation("UNDOOLD", "INV-SW1", [], [], ["parallelinplace"]),
+    Mutation(
+        "NOVALID", "INV-SW2", [], [], ["parallelcross", "parallelloose", "parallellooseblind"]
+    ),
+    Mutation("VALIDONCE", "INV-SW2", [], [], ["parallelblind"]),
+    Mutation(
+        "STOREUNDRAINED",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "SHUTLATE",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation("OPENUNDRAINED", "INV-SW3", [], [], ["parallelplain"]),
+    Mutation(
+        "PLAINIGNORES",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "PLAINLOOKFIRST",
+        "INV-SW3",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation("BODIESMISSED", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODIESEARLY", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODYIGNORES", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODYLOOKFIRST", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("SERIALBESIDE", "INV-SW6", [], [], ["parallelserial"]),
+    Mutation(
+        "PUBNOLOOK",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "PUBLOOKFIRST",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "QUITSFIRST",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "CLOSENOWAIT",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "CLOSELATE",
+        "INV-SW7",
+        [],
+        [],
+        ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation("READERSEARLY", "INV-SW7", [], [], ["parallelinplaceplain", "parallelserialplain"]),
+    Mutation("NOFRESHSTAMP", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
+    Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
+    Mutation("FRESHHELD", "INV-FM1", [], [], ["parallelfreshcollide"]),
+    Mutation("FRESHOWN", "INV-FM1", [], [], ["parallelfresh"]),
+    Mutation("ANNOUNCELATE", "INV-D1", [], [], ["parallel"]),
+    Mutation("DEPSEARLY", "INV-D1", [], [], ["parallelsame"]),
+    Mutation("READERUNSETTLED", "INV-D2", [], [], ["parallel"]),
+    Mutation("SETTLEONE", "INV-D2", [], [], ["parallel"]),
+    Mutation("NOUNSTAMPED", "INV-D2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDEARLY", "INV-D2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDLATE", "INV-D2", [], [], ["parallelinplace"]),
+    Mutation("UPDATEUNSETTLED", "INV-D2", [], [], ["parallelsame"]),
+    Mutation("DEPSUNNAMED", "INV-D3", [], [], ["parallel"]),
+    Mutation("NOABORT", "INV-D5", [], [], ["parallelsame"]),
+    Mutation("UNSEENLEFT", "INV-D9", [], [], ["parallelopenapart"]),
+    Mutation("NODRAWNWAIT", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
+    Mutation("CLAIMLATE", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
+]
 # Of group.pml.
 GROUP_MUTATIONS = [
     Mutation("LATECLOSE", "INV-GC1", ["group-closes-late"], [], ["group"]),
@@ -365,6 +509,7 @@ BULK_OPERATOR_MUTATIONS = [
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
+    + PARALLEL_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
     + NAMING_MUTATIONS
@@ -383,6 +528,8 @@ SPARED = {
     "NOLOADWAIT": ["software"],
     "STAMPTHENVALUE": ["cross", "chain"],
     "NOHANDOVER": ["grouptwo"],
+    "NAMEREAD": ["parallel", "parallelapart", "parallelsame"],
+    "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -395,6 +542,9 @@ SLOW = [
     "asyncreader-READERBLIND",
     "async",
     "naming-NOUNSEEN",
+    "parallelopenapart-UNSEENLEFT",
+    "parallelthree",
+    "parallelwide",
 ]
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
@@ -417,6 +567,7 @@ def cases(long: bool) -> dict[str, Case]:
     every = (
         fur_cases()
         | software_cases()
+        | parallel_cases()
         | group_cases()
         | async_cases()
         | naming_cases()
@@ -451,6 +602,17 @@ def software_cases() -> dict[str, Case]:
     for m in SOFTWARE_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(SOFTWARE, SETTINGS[name] + [m.name], False)
+    return found
+
+
+def parallel_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    settings = PARALLEL_SETTINGS | THREE_SETTINGS
+    for name, defines in (PARALLEL_SETTINGS | LONG_PARALLEL_SETTINGS).items():
+        found[name] = Case(PARALLEL, defines, True, name in LONG_PARALLEL_SETTINGS)
+    for m in PARALLEL_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(PARALLEL, settings[name] + [m.name], False)
     return found
 
 
@@ -527,9 +689,14 @@ def spared_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for spared, names in SPARED.items():
         for name in names:
-            model = FUR if name in MACHINES else GROUP if name in GROUP_SETTINGS else SOFTWARE
-            defines = (MACHINES | SETTINGS | GROUP_SETTINGS)[name] + [spared]
-            found[f"{name}-{spared}"] = Case(model, defines, True)
+            for model, settings in (
+                (FUR, MACHINES),
+                (SOFTWARE, SETTINGS),
+                (PARALLEL, PARALLEL_SETTINGS),
+                (GROUP, GROUP_SETTINGS),
+            ):
+                if name in settings:
+                    found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
     return found
 
 
@@ -539,6 +706,7 @@ def disagreements() -> list[str]:
     for model, mutations in (
         (FUR, MUTATIONS),
         (SOFTWARE, SOFTWARE_MUTATIONS),
+        (PARALLEL, PARALLEL_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),

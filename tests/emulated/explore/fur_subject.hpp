@@ -77,6 +77,10 @@ public:
 		template <class Body>
 		void read(Body body)
 		{
+			if (repeatable_) {
+				optimistically(body, nullptr);
+				return;
+			}
 			fur_ro *tx;
 			must(fur_begin_ro(self_, &tx));
 			body(tx);
@@ -87,6 +91,10 @@ public:
 		{
 			fur_ro *tx;
 			fur_ticket ticket;
+			if (repeatable_) {
+				optimistically(body, &ticket);
+				return ticket;
+			}
 			must(fur_begin_ro(self_, &tx));
 			body(tx);
 			must(fur_end_ro(tx, &ticket));
@@ -159,6 +167,18 @@ public:
 		}
 
 	private:
+		template <class Body>
+		void optimistically(Body &body, fur_ticket *ticket)
+		{
+			auto reading = [&](fur_reader *tx) { body(tx); };
+			fur::detail::Run<decltype(reading), fur_reader> call{reading};
+			const struct fur_run how = {
+			        sizeof how, ticket, leaving_ ? fur::detail::leave_body : nullptr};
+			must(fur_read_run(
+			        self_, fur::detail::call_reader<decltype(reading)>, &call, &how));
+			if (call.thrown)
+				std::rethrow_exception(call.thrown);
+		}
 		template <class Body>
 		bool run_or_abort(Body &body, fur_ticket *ticket)
 		{

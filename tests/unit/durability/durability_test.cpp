@@ -139,7 +139,8 @@ protected:
 	uint64_t in_nondurable()
 	{
 		dset::dset_member members[4] = {};
-		dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
+		dset set = {};
+		set.members = members;
 		nondurable_collect(&d_, UINT32_MAX, &set);
 		return set.n;
 	}
@@ -257,7 +258,8 @@ TEST_F(Waits, Update_NamesADependencyThatHasLeft_AndIsAboveItsClaim)
 TEST_F(Waits, ADependencyThatHasLeft_HasTheDurTSOfItsThreadsNewestUpdateThatHas)
 {
 	dset::dset_member members[4] = {};
-	dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
+	dset set = {};
+	set.members = members;
 	announce();
 	nondurable_collect(&d_, 0, &set);
 	ASSERT_EQ(set.n, 1u);
@@ -333,7 +335,8 @@ TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
 TEST_F(Waits, Scan_FindsAnUpdateThatDrewSinceTheClaim_AndHasLeft)
 {
 	dset::dset_member members[4] = {};
-	dset set{.n = 0, .settled_below = 0, .drawn_below = 0, .members = members};
+	dset set = {};
+	set.members = members;
 	const uint64_t below = ring_next(&d_);
 	nondurable_scan(&d_, 0, &set, below);
 	EXPECT_EQ(set.n, 0u);
@@ -369,7 +372,7 @@ TEST_F(Waits, UpdateThatNobodyWaitsFor_WhereNoneCanBeLate_NamesItsDependencies)
 static void lock_acquire(engine *e, uint32_t me)
 {
 	turn_take(e);
-	[[maybe_unused]] bool bodies = readers_shut_out(e, me);
+	[[maybe_unused]] const shut_out found = readers_shut_out(e, me);
 }
 
 static void lock_release(engine *e)

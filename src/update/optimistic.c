@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * optimistic.c - optimistic readers: read-only transactions whose body may run again.  Updates do
+ * not wait for them, and they do not wait for updates.
+ *
+ * Way 12, an optimistic reader:
+ *
+ *     fur_read_run()             runs a body until its loads are of one state of the heap
+ *       body_enter()             enters active[] as a body
+ *       fur_load()               looks at the stamp before and after it loads a word
+ *         fur_load_reader()      the stamp is held, or not known to be good
+ *           run_again()          the stamp is newer than the snapshot: leaves the body
+ *       nondurable_settle()      waits until all that the body has read is durable
+ *
+ * Without a read set, the first word that is newer than the snapshot ends the run.
+ *
+ *   INV-OR1  The loads of a run are of one state of the heap, its snapshot (INV-SW1), and none is
+ *           used before that is known: a body never follows a pointer that is torn or stale.
+ *   INV-OR2  A version that a run has loaded is the durTS of the update that it has read from.  So
+ *           when each durTS up to the greatest of them is settled, all that the run has read is
+ *           durable.  A run counts what was stored past the stamps before it began
+ *           (publication_lock.unstamped) as read.
+ *   INV-OR3  No optimistic reader starves: after some runs its body runs as a plain reader's.
+ */
+#include "base/error.h"
+#include "base/struct.h"
+#include "durability/async.h"
+#include "update/update.h"
+
+enum { MOST_RUNS = 32 };
+
+static struct fur_thread *thread_of(struct fur_reader *r)
+{
+	return (struct fur_thread *)((char *)r - offsetof(struct fur_thread, reader));
+}
+
+/* ------------------------------------------------------------------- loads */
+
+/* Leave the body, which runs again. */
+static __attribute__((noreturn)) void run_again(struct fur_reader *r)
+{
+	struct fur_thread *t = thread_of(r);
+	active_leave(active_of(t));
+	this_thread()->open = NULL;
+	r->open = false;
+	r->again++;
+	software_look_at_clock(t); /* the next bodies begin with a new snapshot */
+	stat_add(&t->stats.reads_again, 1);
+	if (r->leave)
+		r->leave();
+	longjmp(*r->restart, 1);
+}
+
+/* Copy bytes that an update may be storing to.  The caller looks at the stamp afterwards. */
+static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
+		part = bytes >= 8 && ((uintptr_t)from & 7) == 0 ? 8 : 1;
+		if (part == 8)
+			fur_load_word(to, from, 8);
+		else
+			fur_load_word(to, from, 1);
+	}
+}
+
+/* Copy bytes of one line. */
+static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	struct fur_thread *t = thread_of(r);
+	const struct engine *e = t->engine;
+	const uint64_t *stamp = stamp_of(e, from);
+	struct arch_backoff backoff = durability_backoff(t->durability);
+	for (;;) {
+		const uint64_t seen = arch_load_acquire(stamp);
+		if (stamp_is_held(seen)) {
+			arch_backoff(&backoff);
+			continue;
+		}
+		if (unlikely(seen >= t->software.snapshot)) {
+			if (r->loaded)
+				run_again(r);
+			t->software.snapshot = software_look_at_clock(t);
+			continue;
+		}
+		copy_racing(to, from, bytes);
+		/* As in fur_load(): the bytes before the second look at the stamp. */
+		arch_fence_light();
+		if (arch_load(stamp) != seen)
+			continue;
+		/* A sweep has begun since, and we cannot compare what we have loaded. */
+		if (unlikely(arch_load(&e->sweeps) != t->software.sweep))
+			run_again(r);
+		software_note_version(t, seen);
+		return;
+	}
+}
+
+/* From now on fur_load() takes words that are older than the snapshot, and settled. */
+static void set_bound(struct fur_reader *r)
+{
+	struct fur_thread *t = thread_of(r);
+	r->loaded = true;
+	/* Full fence: see sweep_begin(). */
+	arch_store_fence(&r->view.bound, software_bound(t));
+	if (unlikely(arch_load(&t->engine->sweeps) != t->software.sweep))
+		run_again(r);
+}
+
+FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t bytes)
+{
+	enum { LINE = 1 << FUR_STAMP_LINE_SHIFT };
+	uint8_t *out = to;
+	const uint8_t *in = from;
+	if (unlikely(!r->open) || r->plain) {
+		fur_read_bytes(to, from, bytes);
+		return;
+	}
+	while (bytes) {
+		uint64_t part = LINE - ((uintptr_t)in & (LINE - 1));
+		if (part > bytes)
+			part = bytes;
+		load_of_line(r, out, in, part);
+		if (unlikely(!r->loaded))
+			set_bound(r);
+		out += part;
+		in += part;
+		bytes -= part;
+	}
+}
+
+/* ------------------------------------------------------------ begin and end */
+
+/* Where hardware updates wait for each reader anyway, or a memory checker would find loads from
+ * blocks that have been freed, a body runs plainly. */
+static bool is_better_plain(const struct fur_thread *t)
+{
+	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
+}
+
+FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
+{
+	if (!t || !ro || t->owner != this_thread() || this_thread()->open ||
+	        arch_load(&t->durability->failed) != 0)
+		return false;
+	if (t->engine->phase_times)
+		t->began = arch_ticks();
+	if (!reader_enter(t, false))
+		return false;
+	reader_opened(t, ro);
+	return true;
+}
+
+static void begin_run(struct fur_thread *t)
+{
+	struct fur_reader *r = &t->reader;
+	r->plain = is_better_plain(t) || r->again > MOST_RUNS;
+	r->loaded = false;
+	r->view.stamps = t->engine->stamps;
+	if (t->engine->phase_times)
+		t->began = arch_ticks();
+	if (r->plain) {
+		r->view.bound = STAMP_HELD; /* above every version */
+		(void)reader_enter(t, true);
+	} else {
+		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
+		r->view.bound = 0;
+		t->software.snapshot = software_first_snapshot(t);
+		nondurable_begin_versions(t->durability, &t->window.commit);
+		body_enter(t);
+		software_begin_versions(t); /* INV-OR2 */
+	}
+	r->open = true;
+	this_thread()->open = t;
+}
+
+static int end_run(struct fur_thread *t, fur_ticket *ticket)
+{
+	struct fur_reader *r = &t->reader;
+	if (r->plain && !ticket)
+		reader_collect(t, &t->window.commit.dset);
+	const uint64_t ended = reader_leave(t);
+	r->open = false;
+	if (ticket) {
+		*ticket = ticket_of(t, ++t->tickets);
+		return 0;
+	}
+	nondurable_wait_for_reads(t->durability, &t->window.commit);
+	if (ended)
+		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
+	/* The scans come before this, by the light fences of active_leave() and
+	 * nondurable_settle() (INV-AS1). */
+	int error = async_wait_all(t->durability);
+	return error ? error : durability_check_read(t->durability);
+}
+
+void reader_abandon(struct fur_thread *t)
+{
+	if (t->reader.open)
+		(void)end_run(t, NULL);
+}
+
+/* ------------------------------------------------------------------- run it */
+
+/* *again: the body is to run again.  Returns the result of the end. */
+static __attribute__((noinline)) int run_once(struct fur_thread *t,
+        void (*body)(fur_reader *, void *), void *arg, fur_ticket *ticket, bool *again)
+{
+	struct fur_reader *r = &t->reader;
+	const uint32_t runs = r->again;
+	jmp_buf restart;
+	*again = false;
+	if (!r->leave) {
+		r->restart = &restart;
+		if (setjmp(restart)) {
+			*again = true;
+			return 0;
+		}
+	}
+	begin_run(t);
+	body(r, arg);
+	if (unlikely(engine_forked(t->engine))) /* the body has forked, and this is the child */
+		return tx_refuse(t->engine);
+	if (!r->open) { /* left by `leave`, and caught; or ended by fur_thread_abandon() */
+		*again = r->again != runs;
+		return *again ? 0
+		              : fur_fail(FUR_ENOTX,
+		                        "fur_read_run: the body has ended the transaction");
+	}
+	return end_run(t, ticket);
+}
+
+FUR_API int fur_read_run(fur_thread *t, void (*body)(fur_reader *reader, void *arg), void *arg,
+        const struct fur_run *given)
+{
+	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
+	struct fur_run how = {0};
+	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
+	bool again;
+	if (error)
+		return error;
+	if (how.ticket)
+		*how.ticket = (fur_ticket){0};
+	if (!body || !t)
+		return fur_fail(FUR_EINVAL, "fur_read_run: thread and body must not be NULL");
+	if (unlikely(t->owner != this_thread() || this_thread()->open))
+		return tx_refuse_begin(t, "fur_read_run", NULL);
+	t->reader.leave = how.leave;
+	t->reader.again = 0;
+	do {
+		if (unlikely(arch_load(&t->durability->failed) != 0))
+			return tx_refuse(t->engine);
+		error = run_once(t, body, arg, how.ticket, &again);
+	} while (again);
+	return error;
+}
+
+void reader_turns_plain(struct fur_thread *t)
+{
+	struct fur_reader *r = &t->reader;
+	if (!r->open || r->plain)
+		return;
+	r->again = MOST_RUNS;
+	run_again(r);
+}
