@@ -328,8 +328,8 @@ static bool touch_recent(Thread &t, const Line &line)
 	return k < n;
 }
 
-/* Does the core store to the line, and no other core access it?  It has the thread's bookkeeping, as
- * the write set of a transaction. */
+/* Does the core store to the line, and no other core access it?  It has the thread's
+ * bookkeeping, as the write set of a transaction. */
 static bool is_private(const Core &core, const Line &line)
 {
 	return line.user == &core && core_has(core, line, true);

@@ -442,7 +442,7 @@ result_t<Body &, fur_reader> read_plainly_or_again(
         fur_thread *thread, Body &body, fur_ticket *ticket)
 {
 	if constexpr (std::is_invocable_v<Body &, fur_ro *>)
-		if (fur_ro *tx; fur_begin_ro_plainly(thread, &tx))
+		if (fur_ro * tx; fur_begin_ro_plainly(thread, &tx))
 			return read(
 			        thread, body,
 			        [tx](fur_thread *, fur_ro **begun) {
@@ -470,8 +470,8 @@ result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
 
 /* read(thread, rerun, body) - run a body that may run again as a read-only transaction:
  * fur_read_run().  `body` takes a fur_reader *; or any transaction, as [](auto *tx) does: then it
- * runs as a plain one, by plain loads, while no updates run beside each other.  libfur leaves a body
- * that is to run again by an exception, as update(thread, rerun, body) does.
+ * runs as a plain one, by plain loads, while no updates run beside each other.  libfur leaves a
+ * body that is to run again by an exception, as update(thread, rerun, body) does.
  * Durable: everything the body read, before return.
  * Returns, Errors: as read(thread, body). */
 template <class Body>

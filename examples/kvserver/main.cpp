@@ -65,6 +65,9 @@ bool take_all(int argc, char **argv, Arguments &a)
 {
 	a.heap.max_bytes = UINT64_C(4096) << 20;
 	a.heap.log_bytes = 64 << 20;
+	/* With `everysec` each round takes a slot, and libfur replays when half of them are
+	 * taken. */
+	a.heap.ring_slots = 131072;
 	/* How late a reply with --fsync everysec may be durable.  With `always` each round flushes
 	 * itself, and a flush in between would be in its way. */
 	a.heap.async_ms = 1000;

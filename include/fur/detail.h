@@ -116,8 +116,8 @@ struct fur_update_mode {
 	uint64_t software; /* not 0: the update's stores are not in the heap yet */
 };
 
-/* The beginning of every fur_reader, for fur_load(): libfur's stamps, one for each line of 64 bytes,
- * and the bound below which a stamp says that its line is good. */
+/* The beginning of every fur_reader, for fur_load(): libfur's stamps, one for each line of 64
+ * bytes, and the bound below which a stamp says that its line is good. */
 struct fur_reader_view {
 	const uint64_t *stamps;
 	uint64_t bound;

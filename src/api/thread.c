@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bulk/job.h"
+#include "durability/dset.h"
 #include "htm/htm.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	struct durability *d = &heap->durability;
 	uint32_t threads = d->super->max_threads;
 	t->window.commit.dset.members =
-	        memory_padded((threads + NONDURABLE_NAMED) * sizeof(struct dset_member));
+	        memory_padded((threads + DSET_NAMED) * sizeof(struct dset_member));
 	t->window.seqs = memory_padded(threads * sizeof(uint64_t));
 	if (!t->window.commit.dset.members || !t->window.seqs)
 		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");

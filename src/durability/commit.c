@@ -16,6 +16,7 @@
  *         nondurable_wait()   waits for D
  */
 #include "durability/async.h"
+#include "durability/dset.h"
 #include "durability/nondurable.h"
 
 #include <string.h>
@@ -230,7 +231,7 @@ static int commit_flush(struct durability *d, struct commit *c)
 static void commit_draw(struct durability *d, struct commit *c)
 {
 	if (c->durts == 0)
-		nondurable_draw(d, c); /* A1:31 */
+		dset_draw(d, c); /* A1:31 */
 	else
 		nondurable_wait_drawn(d, &c->dset);
 }
@@ -302,7 +303,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
-	nondurable_wait_for_reads(d, c); /* A1:37 */
+	dset_wait(d, c); /* A1:37 */
 	/* The loads of that wait are acquire, so this load comes after them: a member of D that
 	 * could not become durable set `failed` before it left. */
 	if (arch_load(&d->failed))

@@ -100,8 +100,6 @@ static inline void nondurable_collect_settled(struct durability *d, struct commi
 	FUR_POINT(dependencies__collected);
 }
 
-enum { NONDURABLE_NAMED = 16 }; /* so many versions a set can have */
-
 /* nondurable_wait - the durability wait: return when every update of the set is durable (INV-D2).
  * Orders:  the stores of those updates before the caller's later accesses (acquire).
  * Source:  FUR, Algorithm 1, lines 45 to 49; D replaces the timestamps. */
@@ -111,9 +109,6 @@ void nondurable_wait(const struct durability *d, const struct dset *set);
  * durTSs, those that are not known yet.  The first call comes before the caller draws, if it makes
  * claims: so all durTSs are below its own, also those of members that have left. */
 void nondurable_wait_drawn(const struct durability *d, struct dset *set);
-
-/* Draw a durTS after those of D (INV-D4), and publish it.  The update has announced itself. */
-void nondurable_draw(struct durability *d, struct commit *c);
 
 /* Return when every update that was announced before the call is durable.
  * Orders:  the caller's earlier loads before the scan (light fence), as nondurable_collect(); and
@@ -126,21 +121,6 @@ void nondurable_wait_announced(const struct durability *d);
  * Orders:  the caller's load of `durts` before the scan, and the scan before the caller's later
  *          loads (light fences), as nondurable_wait_announced(). */
 void nondurable_wait_upto(const struct durability *d, uint64_t durts);
-
-/* nondurable_begin_versions - the set becomes empty; dset_add() will add to it. */
-void nondurable_begin_versions(const struct durability *d, struct commit *c);
-
-/* nondurable_add - a transaction has read from the update of this durTS, which may be settled.  It
- * may wait, until earlier ones that it has added are settled. */
-void nondurable_add(const struct durability *d, struct commit *c, uint64_t durts);
-
-/* nondurable_settle - return when every durTS up to this one is settled; the caller's own entry
- * does not count.  Then set->settled lies above it.  Late updates (async.h) may not be durable.
- * Orders:  as nondurable_wait_announced(). */
-void nondurable_settle(const struct durability *d, struct commit *c, uint64_t durts);
-
-/* The durability wait for either kind of set. */
-void nondurable_wait_for_reads(const struct durability *d, struct commit *c);
 
 /* Return when each entry has been seen empty once. */
 void nondurable_wait_all(const struct durability *d);

@@ -4,7 +4,6 @@
  */
 #include "durability/ring.h"
 #include "base/probe.h"
-#include "durability/nondurable.h"
 
 #include <string.h>
 

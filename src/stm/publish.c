@@ -116,7 +116,7 @@ static void announce(struct fur_thread *t)
 	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
 	 * later draw first, and those would wait for it (INV-D4). */
-	nondurable_draw(d, c); /* A1:31 */
+	dset_draw(d, c); /* A1:31 */
 }
 
 static void store_writes(struct fur_thread *t)
@@ -315,7 +315,7 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 	t->window.publishing = false;
 	/* The machine draws before the update is visible (POWER), or not at all (TSX). */
 	if (done && t->window.commit.durts == 0)
-		nondurable_draw(t->durability, &t->window.commit);
+		dset_draw(t->durability, &t->window.commit);
 	stamps_free(t, done ? t->window.commit.durts : 0);
 	return done;
 }

@@ -28,7 +28,7 @@ bool read_grow(struct read_set *set)
 /* ------------------------------------------------------------ begin and end */
 
 /* After the thread had to look at next_durts because its snapshot was old, others publish, and will
- * again: then so many bodies look at once, which is cheaper than to extend. */
+ * again: then this many bodies look at once, which is cheaper than to extend. */
 enum { FRESH_BEGINS = 16 };
 
 uint64_t software_look_at_clock(struct fur_thread *t)
@@ -75,7 +75,7 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	struct software_body *s = &t->software;
 	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
 	if (by_version)
-		nondurable_begin_versions(t->durability, &t->window.commit);
+		dset_begin_versions(t->durability, &t->window.commit);
 	s->snapshot = software_first_snapshot(t);
 	arch_store(&s->bound, by_version ? software_bound(t) : s->snapshot);
 	body_enter(t);

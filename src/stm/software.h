@@ -33,6 +33,7 @@
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H
 
+#include "durability/dset.h"
 #include "stm/stamps.h"
 
 /* ------------------------------------------------------------------ software.c */
@@ -64,7 +65,7 @@ static inline uint64_t software_bound(const struct fur_thread *t)
 static inline void software_note_version(struct fur_thread *t, uint64_t version)
 {
 	if (version >= t->window.commit.dset.settled)
-		nondurable_add(t->durability, &t->window.commit, version);
+		dset_add(t->durability, &t->window.commit, version);
 }
 
 /* Begin to note versions.  What was stored past the stamps counts as read. */

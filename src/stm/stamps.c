@@ -32,7 +32,8 @@ static bool hold_word(struct fur_thread *t, uint32_t index)
 	return false;
 }
 
-/* Free the stamps of the first `n` words, with this version, or 0: with those that they had. */
+/* INV-ST1: free the stamps of the first `n` words, with this version; 0: with those that they
+ * had. */
 static void free_words(struct fur_thread *t, uint32_t n, uint64_t version)
 {
 	const struct write_set *set = &t->software.writes;

@@ -142,9 +142,8 @@ bool readers_come_first(const struct engine *e)
 	                                        arch_ns_to_ticks(READERS_FIRST_NS));
 }
 
-/* Called while `shut` is not ALL_OUT.  So no thread falls asleep now: a thread that has read the last
- * release's `turn` sees that, and with an older `turn` the kernel does not let it
- * sleep. */
+/* Called while `shut` is not ALL_OUT.  So no thread falls asleep now: a thread that has read the
+ * last release's `turn` sees that, and with an older `turn` the kernel does not let it sleep. */
 static void wake_sleepers(struct publication_lock *l)
 {
 	if (arch_load_ordered(&l->sleepers))

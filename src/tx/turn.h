@@ -34,7 +34,7 @@ struct publication_lock {
 	 * Owner: tx/marks.c. */
 	uint64_t marks;
 	/* The greatest durTS of an update that has stored past the stamps; on that line, which such
-	 * an update writes anyway.  Owner: stm/stamps.c. */
+	 * an update writes anyway.  Owner: stm/stamps.{h,c}. */
 	uint64_t unstamped;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
@@ -75,15 +75,15 @@ void turn_take_alone(struct engine *e);
 
 /* What readers_shut_out() has found. */
 struct shut_out {
-	bool bodies; /* one is active besides the caller's own: to store in place is a sweep (INV-SW5) */
-	bool met; /* it has found another transaction, or one waits for the turn */
+	bool bodies; /* one is active besides the caller's own: stores in place sweep (INV-SW5) */
+	bool met;    /* it has found another transaction, or one waits for the turn */
 };
 
-/* readers_shut_out - let nobody in any more, and wait until no plain reader is active, and no
+/* readers_shut_out - let none in any more, and wait until no plain reader is active, and no
  * update that publishes beside others.  The caller has the turn. */
 FUR_MUST_USE struct shut_out readers_shut_out(struct engine *e, uint32_t me);
-/* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its entry
- * in nondurable[] (INV-D1). */
+/* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its
+ * entry in nondurable[] (INV-D1). */
 void readers_let_in(struct engine *e);
 /* Let updates in, which publish beside each other from now on.  Release, as readers_let_in(). */
 void updates_let_in(struct engine *e);

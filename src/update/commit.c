@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "durability/async.h"
+#include "durability/dset.h"
 #include "htm/htm.h"
 #include "tx/blocks.h"
 #include "update/fresh.h"
@@ -47,7 +48,7 @@ static int commit_finish_empty(struct fur_thread *t)
 {
 	const bool async = t->window.commit.async;
 	if (!async)
-		nondurable_wait_for_reads(t->durability, &t->window.commit);
+		dset_wait(t->durability, &t->window.commit);
 	else
 		FUR_POINT(empty__commits);
 	stat_add(&t->stats.update_commits, 1);

@@ -7,14 +7,14 @@
  *     in_place_commit()               has the turn, and has shut readers out
  *       nondurable_collect_settled()  collects D
  *       nondurable_announce()         announces the update
- *       nondurable_draw()             draws the durTS after those of D
+ *       dset_draw()             draws the durTS after those of D
  *       in_place_leave()              gives back what the update has taken
  *         readers_let_in()            makes the update visible
  *         turn_give()                 gives the turn
  */
 #include "update/in_place.h"
 #include "base/probe.h"
-#include "durability/ring.h"
+#include "durability/dset.h"
 #include "tx/marks.h"
 
 #include <string.h>
@@ -208,7 +208,7 @@ void in_place_commit(struct fur_thread *t)
 	nondurable_collect_settled(d, c); /* D */
 	if (t->update.log->entries) {
 		nondurable_announce(d, c); /* A1:33 */
-		nondurable_draw(d, c);     /* A1:31 */
+		dset_draw(d, c);     /* A1:31 */
 		stamps_missed(t->engine, c->durts);
 	}
 	in_place_leave(t);

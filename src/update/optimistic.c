@@ -5,12 +5,15 @@
  *
  * Way 12, an optimistic reader:
  *
- *     fur_read_run()             runs a body until its loads are of one state of the heap
- *       body_enter()             enters active[] as a body
- *       fur_load()               looks at the stamp before and after it loads a word
- *         fur_load_reader()      the stamp is held, or not known to be good
- *           run_again()          the stamp is newer than the snapshot: leaves the body
- *       nondurable_settle()      waits until all that the body has read is durable
+ *     fur_read_run()                   refuses misuse
+ *       run_once()                     runs the body, until its loads are of one state of the heap
+ *         begin_run()                  takes a snapshot
+ *           body_enter()               enters active[] as a body
+ *         end_run()                    ends the transaction
+ *           dset_wait()  waits until all that the body has read is durable
+ *
+ * fur_load() looks at the stamp before and after it loads a word.  If that does not tell that the
+ * load is good, it calls fur_load_reader(), which may leave the body.
  *
  * Without a read set, the first word that is newer than the snapshot ends the run.
  *
@@ -25,6 +28,7 @@
 #include "base/error.h"
 #include "base/struct.h"
 #include "durability/async.h"
+#include "durability/dset.h"
 #include "update/update.h"
 
 enum { MOST_RUNS = 32 };
@@ -63,7 +67,7 @@ static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
 	}
 }
 
-/* Copy bytes of one line. */
+/* Copy bytes of one line (INV-OR1). */
 static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	struct fur_thread *t = thread_of(r);
@@ -153,7 +157,7 @@ FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
 static void begin_run(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;
-	r->plain = is_better_plain(t) || r->again > MOST_RUNS;
+	r->plain = is_better_plain(t) || r->again > MOST_RUNS; /* INV-OR3 */
 	r->loaded = false;
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
@@ -165,7 +169,7 @@ static void begin_run(struct fur_thread *t)
 		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
 		r->view.bound = 0;
 		t->software.snapshot = software_first_snapshot(t);
-		nondurable_begin_versions(t->durability, &t->window.commit);
+		dset_begin_versions(t->durability, &t->window.commit);
 		body_enter(t);
 		software_begin_versions(t); /* INV-OR2 */
 	}
@@ -184,11 +188,11 @@ static int end_run(struct fur_thread *t, fur_ticket *ticket)
 		*ticket = ticket_of(t, ++t->tickets);
 		return 0;
 	}
-	nondurable_wait_for_reads(t->durability, &t->window.commit);
+	dset_wait(t->durability, &t->window.commit);
 	if (ended)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	/* The scans come before this, by the light fences of active_leave() and
-	 * nondurable_settle() (INV-AS1). */
+	 * dset_settle() (INV-AS1). */
 	int error = async_wait_all(t->durability);
 	return error ? error : durability_check_read(t->durability);
 }

@@ -502,7 +502,7 @@ void store_beside(Cell &c, unsigned k, uint64_t value)
 	__atomic_store_n(&c.gap[k], value, __ATOMIC_RELAXED);
 }
 
-/* A line that a store waits for is under way for the core's other accesses to it, too. */
+/* A line that a store waits for is under way for the core's other accesses to it as well. */
 TEST(Machine, AccessesToALineThatAStoreWaitsFor_ShareItsWay)
 {
 	for (const char *machine : {"power9", "tsx", "tsx-tracked", "epyc", "weak", "ccix-ndp"}) {

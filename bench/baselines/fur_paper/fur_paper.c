@@ -16,6 +16,7 @@
  * which came first.
  */
 #include "base/error.h"
+#include "durability/dset.h"
 #include "htm/htm.h"
 #include "htm/power_status.h"
 #include "tx/active.h"
@@ -230,7 +231,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	        (struct fur_thread *)((char *)c - offsetof(struct fur_thread, window.commit));
 	log->committed_to = log->write_at;
 	if (c->durts == 0)
-		nondurable_draw(d, c);
+		dset_draw(d, c);
 	int error = ring_wait(d, c->durts);
 	redo_put_head(log, d, log->written, &(struct media_claims){.durts = c->durts});
 	if (log->written != log->persistent)

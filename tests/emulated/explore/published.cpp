@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * published.cpp - tells the oracle when libfur publishes software updates: they come in the order of
- * their durTSs.  The linker puts these functions in the places of ring_draw() and
+ * published.cpp - tells the oracle when libfur publishes software updates: they come in the order
+ * of their durTSs.  The linker puts these functions in the places of ring_draw() and
  * durability_abort() (--wrap, meson.build).
  */
 #include "../../../emulator/emulated.h"

@@ -357,7 +357,7 @@ TEST_F(Stamps, OfWordsOnOneLine_AreHeldOnce)
 		EXPECT_EQ(set().words[1].version, WRITTEN_ANOTHER_HOLDS);
 		EXPECT_EQ(set().words[2].version, versions[1]);
 		EXPECT_EQ(set().words[3].version, WRITTEN_ANOTHER_HOLDS);
-		/* Whoever asks for the version of a stamp that he holds gets the one before. */
+		/* The version of a stamp that the asking thread holds is the one before. */
 		EXPECT_EQ(stamp_version(self_, load_stamp(word(0) + 7)), versions[0]);
 		EXPECT_EQ(stamp_version(self_, load_stamp(word(1))), versions[1]);
 		stamps_free(self_, version);
@@ -478,7 +478,8 @@ TEST_F(Beside, BodyThatMeetsASweep_WaitsForItsEnd_AndComparesEverything)
 		});
 		until([&] { return runs == 1; });
 		turn_take(&e_);
-		EXPECT_TRUE(readers_shut_out(&e_, self_.get()->index)) << "the body is active";
+		EXPECT_TRUE(readers_shut_out(&e_, self_.get()->index).bodies)
+		        << "the body is active";
 		sweep_begin(&e_);
 		EXPECT_EQ(e_.sweeps, sweeps + 1);
 		swept = true;
@@ -548,9 +549,9 @@ struct Drawn : Beside {
 	void TestBody() override {}
 };
 
-/* The update has loaded word 0, and waits, in its publication, for the durTS of the update by hand.
- * That one draws, and publishes to word 0's line.  So the defeated one has drawn a later durTS, which
- * nothing but an abort marker can settle. */
+/* The update has loaded word 0, and waits, in its publication, for the durTS of the update by
+ * hand. That one draws, and publishes to word 0's line.  So the defeated one has drawn a later
+ * durTS, which nothing but an abort marker can settle. */
 class Owes : public Beside, public ::testing::WithParamInterface<Where>
 {
 protected:
@@ -583,7 +584,8 @@ protected:
 		});
 		until([&] { return index != UINT32_MAX && is_announced(index); });
 		EXPECT_TRUE(stamp_is_held(load_stamp(word(1))));
-		/* Before anyone sees the durTS, as store and draw of an update that holds stamps. */
+		/* Before anyone sees the durTS, as store and draw of an update that holds
+		 * stamps. */
 		ring_draw(&d_, &by_hand_);
 		const uint64_t drawn = by_hand_.durts;
 		free_as(word(0), drawn);

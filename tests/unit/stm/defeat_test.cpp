@@ -1109,8 +1109,8 @@ protected:
 	}
 };
 
-/* More updates wait for the turn than a marker can name, and each has an old snapshot: so D may have
- * the holder's update, and those that publish beside it. */
+/* More updates wait for the turn than a marker can name, and each has an old snapshot: so D may
+ * have the holder's update, and those that publish beside it. */
 TEST_F(Many, MoreUpdatesThanAMarkerCanName_End)
 {
 	std::atomic<int> loaded{0};
