@@ -100,8 +100,8 @@ protected:
 	{
 		return arch_load_acquire(&e_.active[thread].publishing);
 	}
-	/* The helper adds 1 to the word, in an update that may be defeated.  Its body ends when so
-	 * many bodies have begun: a body begins only when no update is about to draw. */
+	/* The helper adds 1 to the word, in an update that may be defeated.  Its body ends when
+	 * `bodies` bodies have begun: a body begins only when no update is about to draw. */
 	void add(Helper &helper, uint64_t *word, int bodies = 1)
 	{
 		helper.start([=, this](fur_thread *t) {
@@ -225,7 +225,7 @@ TEST_F(Beside, PlainReaders_ThatClaimOften_ComeFirst)
 TEST_F(Beside, WaitForTheTurn_EndsWhenUpdatesAreLetIn)
 {
 	const uint32_t spins = d_.spins;
-	arch_store32(&d_.spins, UINT32_MAX); /* it stays awake: nobody gives the turn */
+	arch_store32(&d_.spins, UINT32_MAX); /* it stays awake: the turn is not given */
 	std::atomic<int> got{-1};
 	turn_take(&e_);
 	(void)readers_shut_out(&e_, self_.get()->index).met;
@@ -392,7 +392,7 @@ TEST_F(Stamps, OfWordsOnOneLine_AreHeldOnce)
 		EXPECT_EQ(set().words[1].version, WRITTEN_ANOTHER_HOLDS);
 		EXPECT_EQ(set().words[2].version, versions[1]);
 		EXPECT_EQ(set().words[3].version, WRITTEN_ANOTHER_HOLDS);
-		/* Whoever asks for the version of a stamp that he holds gets the one before. */
+		/* The version of a stamp that the asking thread holds is the one before. */
 		EXPECT_EQ(stamp_version(self_, load_stamp(word(0) + 7)), versions[0]);
 		EXPECT_EQ(stamp_version(self_, load_stamp(word(1))), versions[1]);
 		stamps_free(self_, version);
@@ -565,9 +565,9 @@ struct Where {
 	bool late; /* the defeated update's caller does not wait, and others are late too */
 };
 
-/* The update has loaded word 0, and stops before its draw.  Another one draws first, and publishes to
- * word 0's line.  So the first one has drawn a later durTS, which nothing but an abort marker can
- * settle. */
+/* The update has loaded word 0, and stops before its draw.  Another one draws first, and publishes
+ * to word 0's line.  So the first one has drawn a later durTS, which nothing but an abort marker
+ * can settle. */
 class Owes : public Beside, public ::testing::WithParamInterface<Where>
 {
 protected:
@@ -598,7 +598,7 @@ protected:
 		});
 		await_stopped(other_index_);
 		EXPECT_TRUE(stamp_is_mine(load_stamp(word(1)), other_index_));
-		/* What an update that holds word 0's stamp would do; its durTS is given up, too. */
+		/* What an update that holds word 0's stamp would do.  It gives its durTS up. */
 		commit first{};
 		first.me = idle_index_;
 		first.id = UINT64_C(1) << 40;
