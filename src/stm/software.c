@@ -65,7 +65,7 @@ void body_enter(struct fur_thread *t)
 	t->software.sweep = sweep_await(e);
 }
 
-void software_begin_versions(struct fur_thread *t)
+void software_note_unstamped(struct fur_thread *t)
 {
 	software_note_version(t, arch_load(&t->engine->lock.unstamped));
 }
@@ -80,7 +80,7 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	arch_store(&s->bound, by_version ? software_bound(t) : s->snapshot);
 	body_enter(t);
 	if (by_version)
-		software_begin_versions(t);
+		software_note_unstamped(t);
 	read_clear(&s->reads, mode == TX_CONCURRENT);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
@@ -196,6 +196,9 @@ static bool extend(struct fur_thread *t)
 		if (arch_load(&e->sweeps) != sweep || newest >= next)
 			continue;
 		s->snapshot = next;
+		/* The stamps do not tell of what the sweep has stored (plant: sweep-not-read). */
+		if (sweep != s->sweep && t->window.commit.dset.by_version)
+			software_note_unstamped(t);
 		s->sweep = sweep;
 		FUR_POINT(snapshot__extended);
 		/* Full fence: see sweep_begin(). */

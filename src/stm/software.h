@@ -68,8 +68,8 @@ static inline void software_note_version(struct fur_thread *t, uint64_t version)
 		dset_add(t->durability, &t->window.commit, version);
 }
 
-/* Begin to note versions.  What was stored past the stamps counts as read. */
-void software_begin_versions(struct fur_thread *t);
+/* What was stored past the stamps counts as read: at the begin, and after a sweep. */
+void software_note_unstamped(struct fur_thread *t);
 
 /* Begin a software body in `mode`; a serial one has the turn.  The attempt is prepared. */
 void software_begin(struct fur_thread *t, enum tx_mode mode);

@@ -171,7 +171,7 @@ static void begin_run(struct fur_thread *t)
 		t->software.snapshot = software_first_snapshot(t);
 		dset_begin_versions(t->durability, &t->window.commit);
 		body_enter(t);
-		software_begin_versions(t); /* INV-OR2 */
+		software_note_unstamped(t); /* INV-OR2 */
 	}
 	r->open = true;
 	this_thread()->open = t;
