@@ -23,7 +23,6 @@ import argparse
 import itertools
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -32,8 +31,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "common"))
+
+import script  # noqa: E402
+from script import Failed, Refused  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAPS = "/dev/shm"
@@ -52,14 +55,6 @@ while os.getppid() == int(sys.argv[2]):
     for _ in range(100000):
         pass
 """
-
-
-class Refused(Exception):
-    """What was asked for cannot be: one line, exit status 2."""
-
-
-class Failed(Exception):
-    """A run went wrong: one line, exit status 1."""
 
 
 # ------------------------------------------------------------------------------------ the plan
@@ -386,11 +381,6 @@ def raw(options: argparse.Namespace, measured: Measured, rows: list[dict[str, An
 # --------------------------------------------------------------------------------- command line
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Refused(f"{message}; see --help")
-
-
 def whole(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1000:
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 1000")
@@ -420,7 +410,7 @@ def system_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.split(",")))
 
 
-def add_options(parser: Parser) -> None:
+def add_options(parser: script.Parser) -> None:
     add = parser.add_argument
     add("preset", choices=PRESETS, help="what to measure, see above")
     add("--build", type=Path, default=ROOT / "build", metavar="DIR", help="the build to measure")
@@ -471,7 +461,7 @@ def possible(programs: Programs, runs: list[Run]) -> list[Run]:
 
 
 def say(text: str) -> None:
-    print(f"ratios.py: {text}", file=sys.stderr, flush=True)
+    script.say("ratios.py", text)
 
 
 def present(options: argparse.Namespace, measured: Measured) -> None:
@@ -496,12 +486,7 @@ def check_writable(path: str | None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    parser = Parser(
-        prog="ratios.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = script.parser_of("ratios.py", __doc__)
     add_options(parser)
     options = parser.parse_args(arguments)
     check_writable(options.json)
@@ -519,25 +504,5 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def interrupt(*_: int | FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> int:
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        return run(sys.argv[1:])
-    except Refused as refused:
-        say(str(refused))
-        return 2
-    except (Failed, OSError) as failure:
-        say(str(failure))
-        return 1
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        say("stopped")
-        return 130
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(script.run_script("ratios.py", run))

@@ -22,7 +22,6 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import socket
 import statistics
 import subprocess
@@ -33,8 +32,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
+
+import script  # noqa: E402
+from script import Failed, Refused  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = ("redis", "kvserver")
@@ -42,14 +45,6 @@ COMMANDS = ("set", "get", "incr")
 KEYS, BYTES = 100000, 64
 LIMIT_SECONDS = 600
 LATENCIES = ("p50", "p99")
-
-
-class Refused(Exception):
-    """What was asked for cannot be: one line, exit status 2."""
-
-
-class Failed(Exception):
-    """A run went wrong: one line, exit status 1."""
 
 
 # ----------------------------------------------------------------------------------- servers
@@ -114,14 +109,17 @@ def run_benchmark(port: str, clients: int, case: Case, requests: int) -> dict[st
     """Requests per second, and latencies in milliseconds."""
     command = ["redis-benchmark", "-p", port, "-c", str(clients), "-P", str(case.depth)]
     command += ["-n", str(requests), "-t", case.command, "-d", str(BYTES), "-r", str(KEYS)]
-    done = subprocess.run(
-        [*command, "--csv"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*command, "--csv"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Failed(str(error)) from error
     rows = list(csv.reader(done.stdout.splitlines()))
     if done.returncode or len(rows) != 2 or "rps" not in rows[0]:
         raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-200:]}")
@@ -273,11 +271,6 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 # ------------------------------------------------------------------------------ command line
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Refused(f"{message}; see --help")
-
-
 def whole(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10**7:
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 10000000")
@@ -305,12 +298,7 @@ def modes(text: str) -> tuple[str, ...]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(
-        prog="against_redis.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = script.parser_of("against_redis.py", __doc__)
     add = parser.add_argument
     add("directory", metavar="DIR", help="a directory on the disk to measure")
     add("--build", type=Path, default=ROOT / "build", metavar="DIR", help="the build to measure")
@@ -340,7 +328,7 @@ def check_programs(build: Path) -> None:
 
 
 def say(text: str) -> None:
-    print(f"against_redis.py: {text}", file=sys.stderr, flush=True)
+    script.say("against_redis.py", text)
 
 
 def run(arguments: list[str]) -> int:
@@ -364,24 +352,5 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def interrupt(*_: int | FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> int:
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        return run(sys.argv[1:])
-    except Refused as refused:
-        say(str(refused))
-        return 2
-    except (Failed, OSError, subprocess.TimeoutExpired) as failure:
-        say(str(failure))
-        return 1
-    except KeyboardInterrupt:
-        say("stopped")
-        return 130
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(script.run_script("against_redis.py", run))
