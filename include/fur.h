@@ -19,7 +19,8 @@
  *    may rewind it to fur_begin_update(), and with it all memory that it wrote, as if it had not
  *    run.  Hardware cannot rewind system calls: an update that makes one runs in software.
  *  - Give bodies that may run again without being rewound to fur_update_run().  Without hardware
- *    transactions, all other bodies run one at a time, and one that sleeps stops every update.
+ *    transactions, all other bodies run one at a time, and one that sleeps stops every update.  For
+ *    such bodies that only read there is fur_read_run(): updates do not wait for them.
  *  - When fur_commit() or fur_end_ro() has returned 0, everything that the transaction wrote or
  *    read is durable.  A thread that answers many requests at a time can wait once for many
  *    transactions: see fur_ticket.
@@ -51,8 +52,8 @@
  *                         body runs again; after 16 such defeats it is serial
  *    read-only            (plain, by fur_begin_ro()) at its begin, while software updates store: at
  *                         their commits, or in a short body that runs in place
- *    optimistic reader    (by fur_read_run()) for none, and no update waits for it; its body may
- *                         run again
+ *    optimistic reader    (by fur_read_run()) for an update that is storing to what it loads, and
+ *                         no update waits for it; its body may run again
  *    Each of them waits at its end, without a ticket, until all that it has read is durable
  *    (docs/protocol.md, "Who waits for whom").
  *
@@ -443,7 +444,9 @@ FUR_API uint32_t fur_thread_index(const fur_thread *thread);
 /* ------------------------------------------------------------ transactions */
 
 /* fur_begin_ro - begin a read-only transaction.
- * Waits only while updates store with readers shut out.
+ * Waits only while updates store with readers shut out.  While updates commit beside each other it
+ * waits for those that are storing, and ends that: a thread that calls it often makes updates wait
+ * for each other.  A body that may run again does not: fur_read_run().
  * Errors: FUR_ENESTED with a transaction open on this thread, on this heap (end it, or join it with
  *         fur_join_ro()) or on another: two threads that read two heaps in opposite order could
  *         wait for each other forever.  FUR_EINVAL; FUR_EFORK; FUR_EIO, or the code for which the
@@ -512,14 +515,15 @@ FUR_API FUR_MUST_USE int fur_begin_update(fur_thread *thread, fur_update **updat
  *         a transaction open on another heap.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_join_update(fur_thread *thread, fur_update **update);
 
-/* How fur_update_run() runs a body, if not by default.  Zero means the default. */
+/* How fur_update_run() and fur_read_run() run a body.  Zero means the default. */
 struct fur_run {
 	size_t size; /* sizeof(struct fur_run), set by the caller: "Structs that grow" */
-	/* Not NULL: do not wait until the update is durable, and set *ticket, as fur_commit() */
+	/* Not NULL: do not wait until the transaction is durable, and set *ticket, as
+	 * fur_commit() and fur_end_ro() */
 	fur_ticket *ticket;
-	/* Not NULL: libfur calls it to leave a defeated body, in place of longjmp().  It must not
-	 * return: fur.hpp throws an exception, so that destructors run.  The body must then return;
-	 * what its update did in this run does not count. */
+	/* Not NULL: libfur calls it to leave a body that is to run again, in place of longjmp().
+	 * It must not return: fur.hpp throws an exception, so that destructors run.  The body must
+	 * then return; what its transaction did in this run does not count. */
 	void (*leave)(void);
 };
 
@@ -539,14 +543,16 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
         void (*body)(fur_update *update, void *arg), void *arg, const struct fur_run *how);
 
 /* fur_read_run - run body(reader, arg) as an optimistic read-only transaction.
- * It is for bodies that may run again, as those of fur_update_run() may.  Updates do not wait for
- * such a body, however long it is; and it waits for none.  fur_load(), fur_read() and fur_root()
- * find out when an update has changed what the body would read next; then libfur leaves the body,
- * and calls it again.  What a body has loaded is always of one state of the heap.  In exchange each
- * load costs about two to three times a plain one.  After some runs the body runs as a plain
- * read-only transaction does, and so it does where updates run in hardware.
- * The body reads the heap by these functions alone: it keeps no pointers, for plain loads or
- * memcpy().  fur_join_ro() inside the body makes it run again, plainly.
+ * It is for bodies that may run again, as those of fur_update_run() may.  While the body runs
+ * optimistically, no update waits for it, however long it is; it may wait for an update that is
+ * storing to what it reads.  fur_load(), fur_read() and fur_root() notice when an update has
+ * changed a word that the body is about to load; libfur then leaves the body, by longjmp() or
+ * how->leave, and calls it again.  All that one run loads is of one state of the heap.  In exchange
+ * each load costs about two to three times a plain one.
+ * libfur runs the body as a plain read-only transaction, for which updates wait, after 32 runs in
+ * vain; where the heap has hardware transactions; and after fur_join_ro() in it.
+ * The body reads the heap by these functions alone: it may follow pointers that it loads, but must
+ * not read through them directly, or hand them to memcpy(), write() or another thread.
  * `how` may be NULL.
  * Durable: everything it read, before return, or with fur_wait() for how->ticket.
  * Errors:  those of fur_begin_ro() and fur_end_ro(); FUR_EINVAL if body is NULL, or for how->size.
@@ -671,8 +677,9 @@ FUR_API void *fur_alloc(fur_update *update, size_t bytes);
 FUR_API void *fur_alloc_aligned(fur_update *update, size_t bytes, size_t alignment);
 
 /* fur_free - give memory back.  NULL is allowed.  The memory may be reused as soon as this update
- * has committed: by then every reader that could have seen it has ended.  After the update has
- * failed, fur_free() does nothing.
+ * has committed: by then every plain reader that could have seen it has ended, and an optimistic
+ * one that still has its address runs again at its next load there.  After the update has failed,
+ * fur_free() does nothing.
  * Crash:  part of the update, as fur_alloc().
  * Errors: the commit fails with FUR_EFREE for an address outside the heap or inside a block; for a
  *         small block that was never allocated, unless another thread has it in stock; for a run
@@ -714,7 +721,7 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
  *     Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS.
  *
  * fur_usable_bytes - size_t fur_usable_bytes(tx, const void *memory): the actual size of the block
- *     at an address, whether or not the block is allocated.  `tx` as for fur_load.
+ *     at an address, whether or not the block is allocated.  `tx`: a fur_ro * or a fur_update *.
  *     Returns: 0 for an address at which no block can begin. */
 
 #include "fur/detail.h"

@@ -208,7 +208,7 @@ private:
 	fur_thread *thread_;
 };
 
-/* root - fur_root(): the root as a pointer to T.  Tx: fur_ro or fur_update. */
+/* root - fur_root(): the root as a pointer to T.  Tx: any of the three. */
 template <class T, class Tx>
 T *root(Tx *tx, unsigned index)
 {
@@ -428,11 +428,18 @@ template <class Body>
 result_t<Body &, fur_reader> read_again(fur_thread *thread, Body &body, fur_ticket *ticket)
 {
 	Run<Body, fur_reader> run{body};
-	const struct fur_run how = {sizeof how, ticket, leave_body};
+	fur_ticket given{};
+	const struct fur_run how = {sizeof how, ticket ? &given : nullptr, leave_body};
 	int result = fur_read_run(thread, call_reader<Body>, &run, &how);
-	if (run.thrown)
+	if (run.thrown) {
+		/* As a plain read: the exception may carry what the body has read. */
+		if (ticket && !result)
+			check(fur_wait(thread, given));
 		std::rethrow_exception(run.thrown);
+	}
 	check(result);
+	if (ticket)
+		*ticket = given;
 	if constexpr (!std::is_void_v<typename Run<Body, fur_reader>::Result>)
 		return std::move(*run.result);
 }
@@ -442,7 +449,7 @@ result_t<Body &, fur_reader> read_plainly_or_again(
         fur_thread *thread, Body &body, fur_ticket *ticket)
 {
 	if constexpr (std::is_invocable_v<Body &, fur_ro *>)
-		if (fur_ro * tx; fur_begin_ro_plainly(thread, &tx))
+		if (fur_ro * tx; fur_try_begin_ro(thread, &tx))
 			return read(
 			        thread, body,
 			        [tx](fur_thread *, fur_ro **begun) {
@@ -469,9 +476,11 @@ result_t<Body &, fur_update> run_again(Body &body, RunIt run_it)
 } // namespace detail
 
 /* read(thread, rerun, body) - run a body that may run again as a read-only transaction:
- * fur_read_run().  `body` takes a fur_reader *; or any transaction, as [](auto *tx) does: then it
- * runs as a plain one, by plain loads, while no updates run beside each other.  libfur leaves a
- * body that is to run again by an exception, as update(thread, rerun, body) does.
+ * fur_read_run().  `body` takes a fur_reader *; or any transaction, as [](auto *tx) does, and
+ * returns the same type for each: then it runs as a plain one, by plain loads, if no updates commit
+ * beside each other when it begins, and updates wait for it.  So write fur_reader * for a read that
+ * may take long.  libfur leaves a body that is to run again by an exception, as
+ * update(thread, rerun, body) does, with the same rules.
  * Durable: everything the body read, before return.
  * Returns, Errors: as read(thread, body). */
 template <class Body>

@@ -67,10 +67,10 @@ FUR_API void fur_store_bits(fur_update *update, void *to, uint64_t bits, unsigne
  * return if there is no such state any more: the body runs again. */
 FUR_API void fur_load_reader(fur_reader *reader, void *to, const void *from, size_t bytes);
 
-/* fur_begin_ro_plainly - fur_begin_ro() for a body that has both forms, for
- * fur::read(thread, fur::rerun, body).
- * Returns: false: updates publish beside each other, or an error: call fur_read_run(). */
-FUR_API FUR_MUST_USE bool fur_begin_ro_plainly(fur_thread *thread, fur_ro **ro);
+/* fur_try_begin_ro - begin a read-only transaction if readers are in, for
+ * fur::read(thread, fur::rerun, body) with a body that takes either transaction.
+ * Returns: false: they are not, or an error, which fur_read_run() will report. */
+FUR_API FUR_MUST_USE bool fur_try_begin_ro(fur_thread *thread, fur_ro **ro);
 
 /* fur_root() and fur_usable_bytes() call these. */
 FUR_API void *fur_root_ro(const fur_ro *ro, unsigned index);
@@ -88,27 +88,30 @@ FUR_API size_t fur_usable_bytes_update(fur_update *update, const void *memory);
 typedef uint16_t __attribute__((may_alias)) fur_word_2;
 typedef uint32_t __attribute__((may_alias)) fur_word_4;
 typedef uint64_t __attribute__((may_alias)) fur_word_8;
-static inline __attribute__((always_inline)) void fur_load_word_as(
-        void *to, const void *from, size_t bytes, int order)
-{
-	if (bytes == 1) {
-		uint8_t word = __atomic_load_n((const uint8_t *)from, order);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 2) {
-		fur_word_2 word = __atomic_load_n((const fur_word_2 *)from, order);
-		memcpy(to, &word, sizeof word);
-	} else if (bytes == 4) {
-		fur_word_4 word = __atomic_load_n((const fur_word_4 *)from, order);
-		memcpy(to, &word, sizeof word);
-	} else {
-		fur_word_8 word = __atomic_load_n((const fur_word_8 *)from, order);
-		memcpy(to, &word, sizeof word);
+#define FUR_LOAD_AS(type, order)                                                                   \
+	{                                                                                          \
+		type word = __atomic_load_n((const type *)from, order);                            \
+		memcpy(to, &word, sizeof word);                                                    \
 	}
-}
+#define FUR_LOAD_WORD(order)                                                                       \
+	if (bytes == 1)                                                                            \
+		FUR_LOAD_AS(uint8_t, order)                                                        \
+	else if (bytes == 2)                                                                       \
+		FUR_LOAD_AS(fur_word_2, order)                                                     \
+	else if (bytes == 4)                                                                       \
+		FUR_LOAD_AS(fur_word_4, order)                                                     \
+	else                                                                                       \
+		FUR_LOAD_AS(fur_word_8, order)
 static inline __attribute__((always_inline)) void fur_load_word(
         void *to, const void *from, size_t bytes)
 {
-	fur_load_word_as(to, from, bytes, __ATOMIC_RELAXED);
+	FUR_LOAD_WORD(__ATOMIC_RELAXED)
+}
+/* The same before all later loads.  Aligned, because ldar of aarch64 must be. */
+static inline __attribute__((always_inline)) void fur_load_word_acquire(
+        void *to, const void *from, size_t bytes)
+{
+	FUR_LOAD_WORD(__ATOMIC_ACQUIRE)
 }
 
 /* The beginning of every fur_update, for fur_load() and fur_read(). */
@@ -139,9 +142,14 @@ static inline __attribute__((always_inline)) void fur_load_checked(
         fur_reader *reader, void *to, const void *from, size_t bytes)
 {
 	const struct fur_reader_view *view = (const struct fur_reader_view *)(const void *)reader;
+	/* It may be of two lines, with a stamp each.  The compiler knows most alignments. */
+	if (__builtin_expect((uintptr_t)from & (bytes - 1), 0)) {
+		fur_load_reader(reader, to, from, bytes);
+		return;
+	}
 	const uint64_t *stamp = &view->stamps[fur_stamp_index(from)];
 	const uint64_t seen = __atomic_load_n(stamp, __ATOMIC_ACQUIRE);
-	fur_load_word_as(to, from, bytes, __ATOMIC_ACQUIRE);
+	fur_load_word_acquire(to, from, bytes);
 	if (__builtin_expect(__atomic_load_n(stamp, __ATOMIC_RELAXED) != seen ||
 	                             seen >= __atomic_load_n(&view->bound, __ATOMIC_RELAXED),
 	            0))

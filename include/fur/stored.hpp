@@ -9,7 +9,7 @@
  *     a trivially copyable type    const T &             T
  *     fur::string                  std::string_view      std::string
  *
- * `at` always points to WORDS words in the heap, and `tx` is a fur_ro * or a fur_update *.  Words
+ * `at` always points to WORDS words in the heap, and `tx` is any transaction's.  Words
  * that are all zero are a valid, empty value of every T, and own no memory.
  */
 #ifndef FUR_STORED_HPP
@@ -57,7 +57,7 @@ template <class Tx>
 template <class Tx>
 constexpr void check_changes()
 {
-	static_assert(!std::is_same_v<Tx, fur_ro>,
+	static_assert(!std::is_same_v<Tx, fur_ro> && !std::is_same_v<Tx, fur_reader>,
 	        "this call changes the container: make it inside fur::update(), whose body gets a "
 	        "fur_update *");
 }

@@ -231,7 +231,7 @@ struct stored<string> : detail::TextCodec<std::string_view> {
 	}
 };
 
-/* string - text that lives in the heap.  `tx`: a fur_ro * to read, a fur_update * to write. */
+/* string - text that lives in the heap.  `tx`: any transaction to read, a fur_update * to write. */
 class string
 {
 	using codec = stored<string>;

@@ -23,7 +23,7 @@ static bool heap_in_use(struct fur_heap *heap)
 	bool used = false;
 	pthread_mutex_lock(&heap->registering);
 	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
-		used = heap->threads[i].ro.depth || heap->threads[i].update.depth;
+		used = thread_has_open(&heap->threads[i]);
 	pthread_mutex_unlock(&heap->registering);
 	return used;
 }

@@ -35,6 +35,8 @@ void heap_disown(struct fur_heap *heap)
 	for (uint64_t i = 0; i < d->limit; i++) {
 		struct fur_thread *t = &heap->threads[i];
 		t->ro = (struct fur_ro){0};
+		t->reader.open = false;
+		arch_store(&t->reader.view.bound, 0); /* its loads are plain loads now */
 		t->update.depth = 0;
 		t->update.bytes = 0; /* every store is outside the heap, and does nothing */
 		t->update.mode = TX_NONE;

@@ -148,7 +148,7 @@ static void after_update(struct fur_thread *t, uint64_t entries)
 {
 	const struct page_limit *limit = &t->heap->page_limit;
 	int cancel;
-	FUR_ASSERT(limit->bytes && !t->update.depth && !t->ro.depth);
+	FUR_ASSERT(limit->bytes && !thread_has_open(t));
 	if (entries == 0)
 		return;
 	t->entries_since_look += entries;

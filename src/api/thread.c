@@ -140,7 +140,7 @@ static void give_index_back(struct fur_thread *t)
 	t->owner = NULL;
 	if (engine_forked(t->engine)) /* a thread that the child does not have may hold the mutex */
 		return;
-	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
+	FUR_ASSERT(t->state == THREAD_REGISTERED && !thread_has_open(t));
 	/* A thread that has left a body and not begun it again still has its place in the crowd. */
 	tx_leave_core(t);
 	pthread_mutex_lock(&heap->registering);
@@ -175,7 +175,7 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 		return fur_fail(FUR_EBUSY,
 		        "this thread has an update open: end it before unregistering; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
-	if (t->ro.depth)
+	if (thread_has_open(t))
 		return fur_fail(FUR_EBUSY,
 		        "this thread has a read-only transaction open: end it before "
 		        "unregistering; fur_thread_abandon() ends one that was left open");
@@ -191,7 +191,7 @@ FUR_API int fur_thread_transaction(const fur_thread *t)
 		return error;
 	if (t->update.depth)
 		return FUR_TRANSACTION_UPDATE;
-	return t->ro.depth || t->reader.open ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
+	return thread_has_open(t) ? FUR_TRANSACTION_READ_ONLY : FUR_TRANSACTION_NONE;
 }
 
 FUR_API int fur_thread_abandon(fur_thread *t)

@@ -22,7 +22,8 @@
  *   arch_fence()          everything before is performed before everything after, stores before
  *                         later loads included (mfence; hwsync; dmb ish)
  *   read-modify-writes    a full fence between the accesses before and those after, and
- *                         sequentially consistent
+ *                         sequentially consistent; on POWER their own store may still come after a
+ *                         later load: use arch_store_fence() where that matters
  *   arch_fence_light()    as arch_fence(), except that a store may pass a later load (only a
  *                         compiler barrier on x86; lwsync; dmb ishld with dmb ishst)
  *   *_ordered             sequentially consistent: one order that all threads agree on

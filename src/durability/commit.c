@@ -13,7 +13,7 @@
  *         commit_flush()      makes marker and record durable under one fence
  *         nondurable_leave()  leaves nondurable[]
  *       durability_await()    returns when what the update has read is durable
- *         nondurable_wait()   waits for D
+ *         dset_wait()         waits for D
  */
 #include "durability/async.h"
 #include "durability/dset.h"

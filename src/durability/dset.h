@@ -21,6 +21,12 @@ void dset_begin_versions(const struct durability *d, struct commit *c);
  * wait, until earlier ones that it has added are settled. */
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts);
 
+/* Can dset_add() add without a wait? */
+static inline bool dset_has_room(const struct dset *set)
+{
+	return !set->by_version || set->n < DSET_NAMED;
+}
+
 /* dset_settle - return when every durTS up to this one is settled; the caller's own entry does
  * not count.  Then set->settled lies above it.  Late updates (async.h) may not be durable.
  * Orders:  as nondurable_wait_announced(). */

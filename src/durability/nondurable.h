@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nondurable.h - nondurable[], the updates that are visible and not yet durable.  Only nondurable.c
- * and this header touch it.
+ * nondurable.h - nondurable[], the updates that are visible and not yet durable.  Only this header,
+ * nondurable.c and dset.c touch it.
  *
  * The life of an entry: an update calls nondurable_announce() before it becomes visible.  On POWER
  * the entry then contains its durTS; elsewhere the update draws its durTS later, and calls

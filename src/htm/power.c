@@ -61,7 +61,7 @@ static uint64_t power_begin_publication(struct fur_thread *t)
 
 static void power_leave(struct fur_thread *t)
 {
-	if (t->engine->updates_active && !t->window.publishing)
+	if (t->engine->updates_active && !t->window.publishes_software)
 		active_leave(active_of(t));
 }
 

@@ -120,7 +120,7 @@ static void tsx_commit_tracked(struct fur_thread *t)
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
 	phase_mark(c, FUR_PHASE_BODY);
-	if (active_any(t->engine, t->window.publishing)) /* A1:32 */
+	if (active_any(t->engine, t->window.publishes_software)) /* A1:32 */
 		tsx_abort_with(FUR_ABORT_READER);
 	nondurable_collect_settled(d, c);
 	phase_mark(c, FUR_PHASE_ISOLATION);

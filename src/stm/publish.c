@@ -69,19 +69,14 @@ static void collect_while_publishing(struct fur_thread *t)
 	collect(t, true);
 }
 
-/* Has each word that the update has loaded its value still?  If something has been published since
- * the snapshot, also collects D again: an update published since may have stored a value that we
- * had loaded over another one.  Then the comparison finds no change, but we come after that update,
- * and depend on it.  With the D of the body's end, a failure could lose that update and keep ours
- * (plant: d-of-the-body). */
+/* Has each word that the update has loaded its value still? */
 static bool is_current(struct fur_thread *t)
 {
-	if (ring_next_acquire(t->durability) == t->software.snapshot)
+	const struct software_body *s = &t->software;
+	if (ring_next_acquire(t->durability) == s->snapshot &&
+	        arch_load(&t->engine->sweeps) == s->sweep)
 		return true;
-	if (!software_extend(t))
-		return false;
-	collect_after_body(t);
-	return true;
+	return software_extend(t);
 }
 
 /* The update has compared what it has loaded, and then drawn its durTS.  Has another one published
@@ -185,9 +180,7 @@ static bool publish_beside(struct fur_thread *t, bool *visible)
 
 /* ------------------------------------------------------------ the turn's holder */
 
-/* The stores of a bulk update, with readers shut out since `began`, in ticks.  INV-BU5: alone.  A
- * member that has read one of its records would look for the word in our write set, which does not
- * have the records (plant: bulk-opens-the-gate). */
+/* The stores of a bulk update, with readers shut out since `began`, in ticks.  INV-BU5: alone. */
 static void store_bulk(struct fur_thread *t, uint64_t began)
 {
 	FUR_POINT(bulk__stores);
@@ -220,7 +213,7 @@ static uint64_t pace_begin(const struct engine *e)
 	return arch_load(&e->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
 }
 
-static void pace_end(struct engine *e, uint64_t began, uint64_t members)
+static void pace_end(struct engine *e, uint64_t began, uint64_t others)
 {
 	uint64_t now, most = pace_most(e), wait;
 	e->lock.not_before = 0;
@@ -229,7 +222,7 @@ static void pace_end(struct engine *e, uint64_t began, uint64_t members)
 	if (!began || (now = arch_ticks()) < began || !arch_load32(&e->durability->spins))
 		return;
 	wait = (now - began) * arch_load(&e->durability->limit) /
-	       (THREADS_MANY * (UINT64_C(1) + members));
+	       (THREADS_MANY * (UINT64_C(1) + others));
 	e->lock.not_before = now + (wait < most ? wait : most);
 }
 
@@ -237,15 +230,15 @@ static void pace_end(struct engine *e, uint64_t began, uint64_t members)
  * readers. */
 static void let_in_after(struct engine *e, bool met, uint64_t began)
 {
-	uint64_t members = 0;
+	uint64_t others = 0;
 	if (met && !e->ops && !readers_come_first(e)) {
 		updates_let_in(e);
 		return;
 	}
 	if (met && !e->ops)
-		members = updates_let_in_briefly(e);
+		others = updates_let_in_briefly(e);
 	readers_let_in(e);
-	pace_end(e, began, members);
+	pace_end(e, began, others);
 }
 
 /* INV-SW3: store with readers shut out.  Errors: FUR_EFORK, UPDATE_DEFEATED. */
@@ -262,10 +255,12 @@ static int publish_in_place(struct fur_thread *t)
 		return tx_refuse(e);
 	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
 	if (unlikely(bulk)) {
-		/* Announce only now: a reader that ended during the drain need not wait for us. */
-		announce(t);
+		/* Sweep before the draw: a body that has seen the durTS in next_durts, and nothing
+		 * of the sweep, would take its snapshot for current (plant: bulk-draws-first).
+		 * Announce only now: a reader that ended during the drain need not wait for us. */
 		if (found.bodies)
 			sweep_begin(e);
+		announce(t);
 		store_bulk(t, shut);
 		stamps_missed(e, t->window.commit.durts);
 		if (found.bodies)
@@ -309,10 +304,10 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 	bool done = false;
 	if (!stamps_hold(t)) /* no other update holds any */
 		return false;
-	t->window.publishing = true;
+	t->window.publishes_software = true;
 	for (int k = 0; k < TRIES && !done && !*error; k++)
 		done = publish_attempt(t, error);
-	t->window.publishing = false;
+	t->window.publishes_software = false;
 	/* The machine draws before the update is visible (POWER), or not at all (TSX). */
 	if (done && t->window.commit.durts == 0)
 		dset_draw(t->durability, &t->window.commit);

@@ -132,12 +132,6 @@ void body_defeat_and_jump(struct fur_thread *t)
 
 /* ---------------------------------------------------------------- the snapshot */
 
-enum {
-	/* In pauses.  A thread that holds a stamp and is running frees it in less time.  An update
-	 * that holds stamps itself waits no longer for another's: that may wait for it in turn. */
-	LOOKS_AT_HELD = 64
-};
-
 /* Has the word, whose stamp may be newer than `snapshot`, the value that the update has loaded?
  * Waits while another update holds the stamp.  *newest: at least the stamp's version.
  * Orders:  as fur_load_bits(). */
@@ -162,6 +156,9 @@ static bool is_same(
 			continue;
 		*newest = version > *newest ? version : *newest;
 		if (value != read->value)
+			return false;
+		/* To make room in the set may take a sync, and others wait for these stamps. */
+		if (t->software.holds && !dset_has_room(&t->window.commit.dset))
 			return false;
 		if (t->window.commit.dset.by_version)
 			software_note_version(t, version);

@@ -5,11 +5,6 @@
 #include "stm/stamps.h"
 #include "base/probe.h"
 
-enum {
-	/* In pauses.  A thread that holds a stamp and is running frees it in less time. */
-	LOOKS_AT_HELD = 64
-};
-
 static bool hold_word(struct fur_thread *t, uint32_t index)
 {
 	struct written *w = &t->software.writes.words[index];

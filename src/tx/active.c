@@ -20,7 +20,7 @@ bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigne
 	for (uint32_t i = 0; i < limit; i++) {
 		uint64_t seq = arch_load(&e->active[i].seq);
 		if (unlikely(seq != 0)) {
-			if (active_matters(seq, w->publishing))
+			if (active_matters(seq, w->publishes_software))
 				n = i + 1;
 			else
 				seq = 0;

@@ -26,9 +26,10 @@ static void set_marks(const struct marks_extent *e, uintptr_t from, uintptr_t en
 	uint64_t k = from <= e->from ? 0 : (from - e->from) / e->stride,
 	         last = (end < e->end ? end : e->end) - 1 - e->from;
 	for (last /= e->stride; k <= last; k++) {
-		/* With the turn we may trust a mark that is set: if it is being taken back, the
-		 * bulk update waits for us before it reads (marks_sync).  A hardware update has no
-		 * turn, and a rollback-only one does not track the load; so its store tells. */
+		/* With the turn, or beside others, we may trust a mark that is set: if it is being
+		 * taken back, the bulk update waits for us before it reads (marks_sync).  It does
+		 * not wait for a hardware update, and a rollback-only one does not track the load;
+		 * so that one's store tells. */
 		if (always || !__atomic_load_n(&e->mark[k], __ATOMIC_RELAXED))
 			__atomic_store_n(&e->mark[k], 1, __ATOMIC_RELAXED);
 	}
@@ -60,7 +61,7 @@ void marks_note_writes(const struct fur_thread *t)
 	const struct write_set *set = &t->software.writes;
 	if (likely(!marks))
 		return;
-	const bool hardware = t->window.publishing;
+	const bool hardware = t->window.publishes_software;
 	for (uint32_t i = 0; i < set->n; i++) {
 		const uintptr_t word = (uintptr_t)set->words[i].word;
 		mark_range(marks, word, word + 8, hardware);

@@ -13,7 +13,8 @@
  *
  *  INV-L3  No reader starves.  A reader that finds itself shut out records that in active[i].want.
  *          Before a holder sets `shut`, it lets in each reader that is awake and has missed
- *          FAIR_RELEASES releases, and each reader that has waited TURN_PATIENCE_NS.
+ *          FAIR_RELEASES releases, and each reader that has waited TURN_PATIENCE_NS.  A reader
+ *          that has found updates in several times reserves the turn, if it must (INV-L1).
  *  INV-L4  No hardware update starves.  If an update has not seen `shut` reset for
  *          UPDATE_RELEASES releases, it takes a turn itself.  If it sleeps, a holder wakes it for
  *          that.
@@ -41,7 +42,7 @@ static void close_to_updates(struct engine *e)
 	 * `publishing`, and then looks at `shut` (publish.c).  So either it sees that it is shut
 	 * out, or we wait for it.  Without the fence it could store beside a plain reader, or
 	 * beside an update in place (model: NOCLOSEFENCE). */
-	arch_exchange(&e->lock.shut, ALL_OUT);
+	arch_store_fence(&e->lock.shut, ALL_OUT);
 	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		struct arch_backoff backoff = durability_backoff(e->durability);
@@ -118,12 +119,14 @@ void reader_awaits_let_in(struct engine *e, uint32_t me)
 		wait_while_shut_out(e, k);
 }
 
-bool reader_claims(struct engine *e, uint32_t me)
+bool reader_claims(struct engine *e, uint32_t me, bool insists)
 {
 	/* INV-L3: the turn's holder waits for readers that want in, and we wait for the turn. */
 	active_clear_wait(&e->active[me]);
 	crowd_count(e);
-	if (!turn_take_unless(e, READERS_IN))
+	if (insists)
+		turn_take(e);
+	else if (!turn_take_unless(e, READERS_IN))
 		return false;
 	if (shut_now(e) == UPDATES_IN) {
 		close_to_updates(e);

@@ -103,7 +103,8 @@ FUR_MUST_USE bool update_awaits_let_in(struct engine *e, uint32_t me);
 /* For a reader, or a body, that has found ALL_OUT: wait until it may try again. */
 void reader_awaits_let_in(struct engine *e, uint32_t me);
 /* For a plain reader that has found UPDATES_IN: wait until readers are in.  Returns true with the
- * turn: then the caller becomes active, and gives the turn. */
-FUR_MUST_USE bool reader_claims(struct engine *e, uint32_t me);
+ * turn: then the caller becomes active, and gives the turn.  With `insists` it does so always
+ * (INV-L3). */
+FUR_MUST_USE bool reader_claims(struct engine *e, uint32_t me, bool insists);
 
 #endif /* FUR_TURN_H */

@@ -95,7 +95,7 @@ enum tx_mode {
 	TX_HARDWARE,
 	TX_IN_PLACE,  /* alone: it holds the turn, readers are shut out, it stores in place */
 	TX_SERIAL,    /* in software, holding the turn from begin to end: it never runs again */
-	TX_CONCURRENT /* in software; it takes the turn to publish, and runs again if defeated */
+	TX_CONCURRENT /* in software, beside others; it runs again if it is defeated */
 };
 
 struct fur_ro {
@@ -109,7 +109,11 @@ struct fur_reader {
 	bool open;
 	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
 	bool loaded;    /* since its body began */
+	bool left;      /* libfur has left the body, which has not run again since */
 	uint32_t again; /* how often its body has run again */
+	/* Begins that have found updates in, and next_durts at the last look (optimistic.c) */
+	uint32_t begins;
+	uint64_t next_seen;
 	void (*leave)(void);
 	jmp_buf *restart;
 };
@@ -157,7 +161,7 @@ struct commit_window {
 	/* POWER: why the window could not be completed, or FUR_ABORT_CAUSES */
 	enum fur_abort_cause refused;
 	struct phase_clock clock;
-	bool publishing; /* the transaction publishes a software update (publish.c) */
+	bool publishes_software; /* the transaction publishes a software update (publish.c) */
 } ARCH_PADDED;
 
 /* An update that runs in software. */
@@ -282,6 +286,11 @@ struct this_thread {
 	struct fur_heap *forking;
 };
 ARCH_THREAD_LOCAL_DECLARE(struct this_thread, this_thread)
+
+static inline bool thread_has_open(const struct fur_thread *t)
+{
+	return t->update.depth || t->ro.depth || t->reader.open;
+}
 
 /* Note that two transactions have met: for the policy (in_place.c).  One of several threads that
  * meet at once writes; otherwise they would queue for the line. */

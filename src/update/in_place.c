@@ -208,7 +208,7 @@ void in_place_commit(struct fur_thread *t)
 	nondurable_collect_settled(d, c); /* D */
 	if (t->update.log->entries) {
 		nondurable_announce(d, c); /* A1:33 */
-		dset_draw(d, c);     /* A1:31 */
+		dset_draw(d, c);           /* A1:31 */
 		stamps_missed(t->engine, c->durts);
 	}
 	in_place_leave(t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * optimistic.c - optimistic readers: read-only transactions whose body may run again.  Updates do
- * not wait for them, and they do not wait for updates.
+ * not wait for them.  They wait for one that is storing to what they load.
  *
  * Way 12, an optimistic reader:
  *
@@ -47,6 +47,9 @@ static __attribute__((noreturn)) void run_again(struct fur_reader *r)
 	active_leave(active_of(t));
 	this_thread()->open = NULL;
 	r->open = false;
+	r->left = true;
+	arch_store(
+	        &r->view.bound, 0); /* a body that swallows leave()'s exception comes back here */
 	r->again++;
 	software_look_at_clock(t); /* the next bodies begin with a new snapshot */
 	stat_add(&t->stats.reads_again, 1);
@@ -115,6 +118,9 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 	enum { LINE = 1 << FUR_STAMP_LINE_SHIFT };
 	uint8_t *out = to;
 	const uint8_t *in = from;
+	FUR_CHECK(thread_of(r)->owner == this_thread(), "the fur_reader is another thread's");
+	if (unlikely(!r->open) && r->left && r->leave)
+		r->leave();
 	if (unlikely(!r->open) || r->plain) {
 		fur_read_bytes(to, from, bytes);
 		return;
@@ -141,14 +147,28 @@ static bool is_better_plain(const struct fur_thread *t)
 	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
 }
 
-FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
+/* Updates are in, and stay in until a plain reader claims the heap.  So that reads become plain
+ * again after the last update, one that could be plain looks now and then whether another has drawn
+ * a durTS. */
+static bool updates_have_stopped(struct fur_thread *t)
+{
+	enum { LOOK_EVERY = 32 };
+	struct fur_reader *r = &t->reader;
+	if (shut_now(t->engine) != UPDATES_IN || ++r->begins % LOOK_EVERY)
+		return false;
+	const uint64_t seen = r->next_seen;
+	r->next_seen = ring_next(t->durability);
+	return seen == r->next_seen;
+}
+
+FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 {
 	if (!t || !ro || t->owner != this_thread() || this_thread()->open ||
 	        arch_load(&t->durability->failed) != 0)
 		return false;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
-	if (!reader_enter(t, false))
+	if (!reader_enter(t, updates_have_stopped(t)))
 		return false;
 	reader_opened(t, ro);
 	return true;
@@ -157,17 +177,17 @@ FUR_API bool fur_begin_ro_plainly(fur_thread *t, fur_ro **ro)
 static void begin_run(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;
-	r->plain = is_better_plain(t) || r->again > MOST_RUNS; /* INV-OR3 */
-	r->loaded = false;
+	r->plain = is_better_plain(t) || r->again >= MOST_RUNS; /* INV-OR3 */
+	r->loaded = r->left = false;
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
 	if (r->plain) {
-		r->view.bound = STAMP_HELD; /* above every version */
+		arch_store(&r->view.bound, STAMP_HELD); /* above every version */
 		(void)reader_enter(t, true);
 	} else {
 		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
-		r->view.bound = 0;
+		arch_store(&r->view.bound, 0);
 		t->software.snapshot = software_first_snapshot(t);
 		dset_begin_versions(t->durability, &t->window.commit);
 		body_enter(t);
@@ -180,10 +200,13 @@ static void begin_run(struct fur_thread *t)
 static int end_run(struct fur_thread *t, fur_ticket *ticket)
 {
 	struct fur_reader *r = &t->reader;
+	FUR_CHECK(t->ro.depth == 0, "a read-only transaction is still open inside the one that "
+	                            "ends: call fur_end_ro first");
 	if (r->plain && !ticket)
 		reader_collect(t, &t->window.commit.dset);
 	const uint64_t ended = reader_leave(t);
 	r->open = false;
+	arch_store(&r->view.bound, 0);
 	if (ticket) {
 		*ticket = ticket_of(t, ++t->tickets);
 		return 0;

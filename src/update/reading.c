@@ -5,13 +5,16 @@
 #include "durability/nondurable.h"
 #include "update/update.h"
 
+/* In vain: each time others had let readers in, and shut them out again. */
+enum { MOST_CLAIMS = 4 };
+
 /* Become active while readers are in (INV-H3). */
 bool reader_enter(struct fur_thread *t, bool claim)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
 	bool entered = false;
-	for (;;) {
+	for (unsigned claims = 0;;) {
 		active_enter(mine, t); /* A1:16, A1:18 */
 		const enum shut shut = shut_now(e);
 		if (likely(shut == READERS_IN)) {
@@ -23,7 +26,7 @@ bool reader_enter(struct fur_thread *t, bool claim)
 			reader_awaits_let_in(e, t->index);
 		} else if (!claim) {
 			break;
-		} else if (reader_claims(e, t->index)) {
+		} else if (reader_claims(e, t->index, ++claims > MOST_CLAIMS)) {
 			active_enter(
 			        mine, t); /* no thread shuts readers out before it has the turn */
 			turn_give(e);
@@ -84,7 +87,7 @@ uint64_t reader_leave(struct fur_thread *t)
 {
 	active_leave(active_of(t)); /* A1:24 */
 	this_thread()->open = NULL;
-	t->ro.depth = 0;
+	t->ro = (struct fur_ro){0};
 	stat_add(&t->stats.ro_commits, 1);
 	if (likely(!t->engine->phase_times))
 		return 0;

@@ -225,7 +225,7 @@ MUTATIONS = [
     Mutation(
         "EARLYD",
         "INV-D1",
-        ["early-d", "d-of-the-body"],
+        ["early-d"],
         [],
         ["tsx", "tracked", "power", "rot", "soft"],
     ),

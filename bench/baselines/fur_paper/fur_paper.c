@@ -198,7 +198,7 @@ static void paper_commit_empty(struct fur_thread *t)
 static int paper_aborted(struct fur_thread *t)
 {
 	int error = 0;
-	if (t->window.publishing)
+	if (t->window.publishes_software)
 		return 0;
 	paper_leave(t);             /* 51 */
 	if (t->window.commit.durts) /* 52, 53 */
