@@ -337,13 +337,14 @@ void visible()
 		becomes_visible(tx);
 }
 
-void drawn()
+bool drawn()
 {
 	Tx *tx = open_tx(current_thread());
 	if (!tx || !tx->published || tx->visible || tx->writes.empty() ||
 	        run.in_hardware.contains(current_thread()))
-		return;
+		return false;
 	becomes_visible(*tx);
+	return true;
 }
 
 void withdrawn()

@@ -9,6 +9,7 @@
 #include "internals.hpp"
 #include "run.hpp"
 
+#include <map>
 #include <utility>
 
 extern "C" {
@@ -25,6 +26,9 @@ static bool publishes_bulk(const commit *c)
 	return explore::run.bulk && explore::run.thread_of[c->me] == explore::run.bulk_thread;
 }
 
+/* Of each index: the durTS by which its update has become visible, or 0. */
+static std::map<uint32_t, uint64_t> visible_by;
+
 /* No other thread sees the update's stores before it frees its stamps, or lets readers in; and what
  * it has read is what the updates of lower durTSs have left.  In a hardware transaction the machine
  * reports when they are visible. */
@@ -34,13 +38,15 @@ void __wrap_ring_draw(durability *d, commit *c)
 		explore::run.bulk_publishes(std::exchange(explore::run.bulk, nullptr));
 	__real_ring_draw(d, c);
 	if (emu_thread() >= 0)
-		oracle::drawn();
+		visible_by[c->me] = oracle::drawn() ? c->durts : 0;
 }
 
-/* The update has drawn a durTS, and found itself defeated. */
+/* The update has drawn a durTS, and found itself defeated.  Or a hardware transaction that had
+ * drawn one has aborted: that of the update, or of another one that makes or frees the block of a
+ * bulk update, which the oracle does not know. */
 int __wrap_durability_abort(durability *d, commit *c)
 {
-	if (emu_thread() >= 0)
+	if (emu_thread() >= 0 && visible_by[c->me] == c->durts)
 		oracle::withdrawn();
 	return __real_durability_abort(d, c);
 }
