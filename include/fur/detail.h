@@ -134,10 +134,9 @@ static inline size_t fur_stamp_index(const void *at)
 	return (size_t)((line ^ line >> FUR_STAMPS_LOG) & ((UINT64_C(1) << FUR_STAMPS_LOG) - 1));
 }
 
-/* fur_load() calls it for a fur_reader.  The load is good if the stamp was the same before and
- * after it, and below the bound.  Acquire: the first look comes before the load of the word, and
- * that before the second look and the bound.  If one of these loads came too early or too late, the
- * body could mix two states of the heap (src/stm/stamps.h). */
+/* fur_load() calls it for a fur_reader.  The load is good if the stamp is below the bound
+ * afterwards (fur_load_bits() in src/stm/software.c).  Acquire: the word before stamp and bound.
+ * Otherwise the body could mix two states of the heap. */
 static inline __attribute__((always_inline)) void fur_load_checked(
         fur_reader *reader, void *to, const void *from, size_t bytes)
 {
@@ -148,10 +147,9 @@ static inline __attribute__((always_inline)) void fur_load_checked(
 		return;
 	}
 	const uint64_t *stamp = &view->stamps[fur_stamp_index(from)];
-	const uint64_t seen = __atomic_load_n(stamp, __ATOMIC_ACQUIRE);
 	fur_load_word_acquire(to, from, bytes);
-	if (__builtin_expect(__atomic_load_n(stamp, __ATOMIC_RELAXED) != seen ||
-	                             seen >= __atomic_load_n(&view->bound, __ATOMIC_RELAXED),
+	if (__builtin_expect(__atomic_load_n(stamp, __ATOMIC_RELAXED) >=
+	                             __atomic_load_n(&view->bound, __ATOMIC_RELAXED),
 	            0))
 		fur_load_reader(reader, to, from, bytes);
 }

@@ -38,8 +38,12 @@ void dset_begin_versions(const struct durability *d, struct commit *c)
 	set->n = 0;
 	set->newest = 0;
 	set->by_version = true;
-	if (unlikely(set->settled == 0))
-		set->settled = ring_tail(d); /* what is replayed is settled */
+	/* What is replayed is settled.  The fence orders those updates' stores before the loads of
+	 * the body, which take that for granted (INV-SW1). */
+	if (unlikely(ring_tail(d) > set->settled)) {
+		set->settled = ring_tail(d);
+		arch_fence_light();
+	}
 }
 
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts)

@@ -90,9 +90,8 @@ static bool is_still_current(const struct fur_thread *t)
 	if (t->window.commit.durts == snapshot) /* no other update has drawn */
 		return true;
 	arch_overlap_begin();
-	for (uint64_t i = 0; i < set->n && still; i++)
-		still = stamp_version(t, arch_load(stamp_of(t->engine, set->reads[i].word))) <
-		        snapshot;
+	for (const struct logged_read *r = set->reads; r < set->next && still; r++)
+		still = stamp_version(t, arch_load(stamp_of(t->engine, r->word))) < snapshot;
 	arch_overlap_end();
 	return still;
 }

@@ -16,12 +16,15 @@ enum { FIRST_READS = 1024 };
 
 bool read_grow(struct read_set *set)
 {
-	uint64_t most = set->most ? 2 * set->most : FIRST_READS;
+	const uint64_t n = (uint64_t)(set->next - set->reads),
+	               most = set->most ? 2 * set->most : FIRST_READS;
 	struct logged_read *reads = realloc(set->reads, most * sizeof *reads);
 	if (!reads)
 		return false;
 	set->reads = reads;
-	set->most = set->room = most;
+	set->next = reads + n;
+	set->end = reads + most;
+	set->most = most;
 	return true;
 }
 
@@ -74,10 +77,10 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 {
 	struct software_body *s = &t->software;
 	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
-	if (by_version)
-		dset_begin_versions(t->durability, &t->window.commit);
+	dset_begin_versions(t->durability, &t->window.commit);
+	t->window.commit.dset.by_version = by_version;
 	s->snapshot = software_first_snapshot(t);
-	arch_store(&s->bound, by_version ? software_bound(t) : s->snapshot);
+	arch_store(&s->bound, software_bound(t));
 	body_enter(t);
 	if (by_version)
 		software_note_unstamped(t);
@@ -134,7 +137,7 @@ void body_defeat_and_jump(struct fur_thread *t)
 
 /* Has the word, whose stamp may be newer than `snapshot`, the value that the update has loaded?
  * Waits while another update holds the stamp.  *newest: at least the stamp's version.
- * Orders:  as fur_load_bits(). */
+ * Orders:  as load_at_snapshot(). */
 static bool is_same(
         struct fur_thread *t, const struct logged_read *read, uint64_t snapshot, uint64_t *newest)
 {
@@ -171,8 +174,8 @@ static bool are_same(struct fur_thread *t, uint64_t snapshot, uint64_t *newest)
 	const struct read_set *set = &t->software.reads;
 	bool same = true;
 	arch_overlap_begin();
-	for (uint64_t i = 0; i < set->n && same; i++)
-		same = is_same(t, &set->reads[i], snapshot, newest);
+	for (const struct logged_read *r = set->reads; r < set->next && same; r++)
+		same = is_same(t, r, snapshot, newest);
 	arch_overlap_end();
 	return same;
 }
@@ -199,8 +202,7 @@ static bool extend(struct fur_thread *t)
 		s->sweep = sweep;
 		FUR_POINT(snapshot__extended);
 		/* Full fence: see sweep_begin(). */
-		arch_store_fence(
-		        &s->bound, t->window.commit.dset.by_version ? software_bound(t) : next);
+		arch_store_fence(&s->bound, software_bound(t));
 		if (likely(arch_load(&e->sweeps) == sweep))
 			return true;
 	}
@@ -243,7 +245,11 @@ static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
 			continue;
 		}
 		const uint64_t value = checker_load(word);
-		arch_fence_light(); /* as in fur_load_bits() */
+		/* Orders the load of the word between the two looks.  Without the first look, an
+		 * update that has drawn a durTS below our snapshot could store to the word after we
+		 * have loaded it, and free the stamp (plant: no-first-look).  Without the second,
+		 * an update could store between look and load (plant: no-second-look). */
+		arch_fence_light();
 		if (arch_load(stamp) != seen)
 			continue;
 		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep)) {
@@ -265,7 +271,7 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 	if (t->update.mode != TX_CONCURRENT) /* while it has the turn, no update publishes */
 		return checker_load(word);
 	const uint64_t value = load_at_snapshot(t, word);
-	if (unlikely(s->reads.n == s->reads.room && !read_grow(&s->reads))) {
+	if (unlikely(read_is_full(&s->reads) && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
 		s->defeats = SOFTWARE_TRIES;
 		body_defeat_and_jump(t);
@@ -331,32 +337,29 @@ static __attribute__((noinline)) uint64_t load_bits(
 }
 
 /* The usual case, in as few instructions as possible: a concurrent body spends much of its time
- * here.  It calls no function but load_bits(), and that last, so it saves no registers. */
+ * here.  It calls no function but load_bits(), and that last, so it saves no registers.
+ *
+ * INV-SW1.  All updates below the bound had stored, or never will, when the body learned of it
+ * (dset.settled).  So one look at the stamp does, after the load of the word: an update that has
+ * stored what we have loaded still holds the stamp, or its version is not below the bound.  The
+ * light fence orders the word before the stamp (plant: no-look-after), and before the bound
+ * (INV-ST2). */
 uint64_t fur_load_bits(fur_update *tx, const void *from, unsigned bytes)
 {
-	struct fur_thread *t = tx->thread;
-	struct software_body *s = &t->software;
-	unsigned skip = (unsigned)((uintptr_t)from & 7);
-	uint64_t *word = word_at(from), value;
-	if (unlikely(skip + bytes > 8 || !tx_in_heap(tx, from, bytes) ||
+	struct software_body *s = &tx->thread->software;
+	const unsigned skip = (unsigned)((uintptr_t)from & 7);
+	uint64_t *word = word_at(from);
+	/* The heap has whole words. */
+	if (unlikely(skip + bytes > 8 || (uint64_t)((uint8_t *)word - tx->base) >= tx->bytes ||
 	             write_maybe(&s->writes, write_hash(word))))
 		return load_bits(tx, from, bytes);
-	/* INV-SW1.  The light fences order the looks at the stamp before and after the load of the
-	 * word; and that before the look at the bound (INV-ST2).  Without the first look, an update
-	 * that has drawn a durTS below our snapshot could store to the word after we have loaded
-	 * it, and free the stamp (plant: no-first-look).  Without the second, an update could store
-	 * to it between the look and the load (plant: no-second-look). */
-	const uint64_t *stamp = stamp_of(t->engine, word);
 	arch_overlap_begin();
-	const uint64_t seen = arch_load(stamp);
-	arch_fence_light();
-	FUR_POINT(stamp__looked);
-	value = checker_load(word);
+	const uint64_t value = checker_load(word);
 	arch_fence_light();
 	FUR_POINT(word__loaded);
-	const uint64_t after = arch_load(stamp);
+	const uint64_t version = arch_load(stamp_of(tx->thread->engine, word));
 	arch_overlap_end();
-	if (unlikely(after != seen || seen >= arch_load(&s->bound) || s->reads.n >= s->reads.room))
+	if (unlikely(version >= arch_load(&s->bound) || read_is_full(&s->reads)))
 		return load_bits(tx, from, bytes);
 	read_put(&s->reads, word, value);
 	return value >> 8 * skip;

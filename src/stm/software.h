@@ -11,9 +11,10 @@
  * defeated, and its body runs again.
  *
  *   INV-SW1  The loads of a concurrent body are consistent: they are of one state of the heap, its
- *           snapshot, that of all updates whose durTSs are below it.  The body looks at the stamp
- *           of the line before and after it loads a word.  If the stamp was free, and older than
- *           the snapshot, both times, the word is the snapshot's (INV-ST1).
+ *            snapshot, that of all updates whose durTSs are below it.  The body looks at the stamp
+ *            of the line before and after it loads a word.  If the stamp was free, and older than
+ *            the snapshot, both times, the word is the snapshot's (INV-ST1).  If it is also older
+ *            than all updates that may still be in flight, the look afterwards is enough.
  *   INV-SW2  When a concurrent update publishes, every word that it has loaded still has the value
  *           that it loaded: it compares them while it holds the stamps of what it writes, and no
  *           update that draws a durTS between that and its own has published to one of them.  So

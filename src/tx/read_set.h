@@ -17,16 +17,21 @@ struct logged_read {
 };
 
 struct read_set {
-	struct logged_read *reads;
-	uint64_t n, room; /* `room` is 0 while the body's loads are not recorded, else `most` */
+	struct logged_read *reads, *next;
+	struct logged_read *end; /* of the room for more; `reads` while loads are not recorded */
 	uint64_t most;
 };
+
+static inline bool read_is_full(const struct read_set *set)
+{
+	return set->next == set->end;
+}
 
 /* Make the set empty.  `record`: false if the body's loads need not be recorded. */
 static inline void read_clear(struct read_set *set, bool record)
 {
-	set->n = 0;
-	set->room = record ? set->most : 0;
+	set->next = set->reads;
+	set->end = record ? set->reads + set->most : set->reads;
 }
 
 /* Make room for more reads.  False: no memory. */
@@ -35,7 +40,7 @@ bool read_grow(struct read_set *set);
 /* Add a read.  The caller has seen that there is room. */
 static inline void read_put(struct read_set *set, uint64_t *word, uint64_t value)
 {
-	set->reads[set->n++] = (struct logged_read){word, value};
+	*set->next++ = (struct logged_read){word, value};
 }
 
 #endif /* FUR_READ_SET_H */

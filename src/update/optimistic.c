@@ -12,8 +12,8 @@
  *         end_run()                    ends the transaction
  *           dset_wait()  waits until all that the body has read is durable
  *
- * fur_load() looks at the stamp before and after it loads a word.  If that does not tell that the
- * load is good, it calls fur_load_reader(), which may leave the body.
+ * fur_load() looks at the stamp after it has loaded a word.  If that does not tell that the load is
+ * good, it calls fur_load_reader(), which may leave the body.
  *
  * Without a read set, the first word that is newer than the snapshot ends the run.
  *
@@ -90,7 +90,7 @@ static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from,
 			continue;
 		}
 		copy_racing(to, from, bytes);
-		/* As in fur_load(): the bytes before the second look at the stamp. */
+		/* The bytes before the second look at the stamp. */
 		arch_fence_light();
 		if (arch_load(stamp) != seen)
 			continue;
