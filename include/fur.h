@@ -714,7 +714,7 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
  *     Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS.
  *
  * fur_usable_bytes - size_t fur_usable_bytes(tx, const void *memory): the actual size of the block
- *     at an address, whether or not the block is allocated.  `tx` as for fur_load.
+ *     at an address, whether or not the block is allocated.  `tx` is a fur_ro * or a fur_update *.
  *     Returns: 0 for an address at which no block can begin. */
 
 #include "fur/detail.h"

@@ -301,14 +301,13 @@ static inline void fur_read_tx(
 		memcpy(&bits, &value, sizeof value);                                               \
 		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
-#define FUR_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
-#define fur_root(tx, index)                                                                        \
-	_Generic((tx), fur_ro *                                                                    \
-	         : fur_root_ro, fur_reader *                                                       \
-	         : fur_root_reader, fur_update *                                                   \
-	         : fur_root_update)(tx, index)
+#define FUR_CALL(tx, ro, reader, update)                                                           \
+	_Generic((tx), fur_ro * : ro, fur_reader * : reader, fur_update * : update)
+#define fur_root(tx, index) FUR_CALL(tx, fur_root_ro, fur_root_reader, fur_root_update)(tx, index)
 #define fur_usable_bytes(tx, memory)                                                               \
-	FUR_CALL(tx, fur_usable_bytes_ro, fur_usable_bytes_update)(tx, memory)
+	_Generic((tx), fur_ro *                                                                    \
+	         : fur_usable_bytes_ro, fur_update *                                               \
+	         : fur_usable_bytes_update)(tx, memory)
 #define fur_load(tx, p)                                                                            \
 	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))

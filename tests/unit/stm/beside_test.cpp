@@ -69,13 +69,6 @@ protected:
 	{
 		until([=] { return threads_there & 1U << thread; });
 	}
-	void let_updates_in()
-	{
-		turn_take(&e_);
-		(void)readers_shut_out(&e_, self_.get()->index).met;
-		updates_let_in(&e_);
-		turn_give(&e_);
-	}
 	enum shut shut() const
 	{
 		return shut_now(&e_);
