@@ -22,8 +22,10 @@ static bool heap_in_use(struct fur_heap *heap)
 		return false;
 	bool used = false;
 	pthread_mutex_lock(&heap->registering);
-	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
-		used = heap->threads[i].ro.depth || heap->threads[i].update.depth;
+	for (uint64_t i = 0; !used && i < heap->durability.limit; i++) {
+		const struct fur_thread *t = &heap->threads[i];
+		used = t->ro.depth || t->reader.open || t->update.depth;
+	}
 	pthread_mutex_unlock(&heap->registering);
 	return used;
 }

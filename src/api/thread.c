@@ -140,7 +140,8 @@ static void give_index_back(struct fur_thread *t)
 	t->owner = NULL;
 	if (engine_forked(t->engine)) /* a thread that the child does not have may hold the mutex */
 		return;
-	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth);
+	FUR_ASSERT(t->state == THREAD_REGISTERED && !t->update.depth && !t->ro.depth &&
+	           !t->reader.open);
 	/* A thread that has left a body and not begun it again still has its place in the crowd. */
 	tx_leave_core(t);
 	pthread_mutex_lock(&heap->registering);
@@ -175,7 +176,7 @@ FUR_API int fur_thread_unregister(fur_thread *t)
 		return fur_fail(FUR_EBUSY,
 		        "this thread has an update open: end it before unregistering; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
-	if (t->ro.depth)
+	if (t->ro.depth || t->reader.open)
 		return fur_fail(FUR_EBUSY,
 		        "this thread has a read-only transaction open: end it before "
 		        "unregistering; fur_thread_abandon() ends one that was left open");
