@@ -498,18 +498,33 @@ fur_map_bytes view_of(fur_ro *ro, const uint64_t *at)
 	return {text.block() ? text.block() : inside, text.size()};
 }
 
+/* The slow half of read_one(): not inlined, so that nothing of the other half has an address. */
+template <class Body>
+[[gnu::noinline]] int read_again(fur_thread *thread, Body body)
+{
+	struct Call {
+		Body body;
+		int result;
+	} call{body, 0};
+	auto run = [](fur_reader *reader, void *arg) {
+		auto *mine = static_cast<Call *>(arg);
+		mine->result = mine->body(reader);
+	};
+	const int error = fur_read_run(thread, run, &call, nullptr);
+	return error ? error : call.result;
+}
 /* Run body(tx) as a transaction of its own, as fur::read(thread, fur::rerun, body) does: by plain
- * loads, unless updates publish beside each other.  Then a plain reader would shut them out. */
+ * loads, unless updates publish beside each other.  Then a plain reader would shut them out.
+ * Returns: its result, or an error. */
 template <class Body>
 int read_one(fur_thread *thread, Body body)
 {
 	fur_ro *ro;
-	if (fur_begin_ro_plainly(thread, &ro)) {
-		body(ro);
-		return fur_end_ro(ro, nullptr);
-	}
-	auto run = [](fur_reader *reader, void *arg) { (*static_cast<Body *>(arg))(reader); };
-	return fur_read_run(thread, run, &body, nullptr);
+	if (!fur_begin_ro_plainly(thread, &ro))
+		return read_again(thread, body);
+	const int result = body(ro);
+	const int error = fur_end_ro(ro, nullptr);
+	return error ? error : result;
 }
 
 /* ----------------------------------------------------------------------- roots */
@@ -832,11 +847,9 @@ FUR_API int fur_map_find_root(
 	if (!is_kind(kind))
 		return refuse_kind(__func__, kind);
 	NamedRoot root;
-	bool there = false;
-	auto find = [&](auto *tx) { there = find_root(tx, name, root); };
-	if (int error = read_one(thread, find))
-		return error;
-	return there ? check_root(root, name, kind, map) : 0;
+	const int found =
+	        read_one(thread, [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
+	return found == 1 ? check_root(root, name, kind, map) : found;
 }
 
 FUR_API int fur_map_root(fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
@@ -934,18 +947,9 @@ FUR_API int fur_map_remove_one(fur_thread *thread, fur_map *map, const void *key
 FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes)
 {
-	const size_t room = bytes ? *bytes : 0;
-	size_t size = 0;
-	int found = 0;
-	auto look = [&](auto *tx) {
-		size = room; /* anew in each run */
-		found = fur_map_get(tx, map, key, key_bytes, value, bytes ? &size : nullptr);
-	};
-	if (int error = read_one(thread, look))
-		return error;
-	if (found >= 0)
-		*bytes = size;
-	return found;
+	/* get() sets *bytes after its last load, so a run that libfur leaves has not. */
+	return read_one(thread,
+	        [=](auto *tx) { return fur_map_get(tx, map, key, key_bytes, value, bytes); });
 }
 
 FUR_API int fur_map_destroy_root(fur_thread *thread, const char *name)
