@@ -282,7 +282,9 @@ static inline void itm_prepare_load(struct itm_thread *t, const void *from)
 }
 /* Make ready for a plain store of this many bytes at `to`, which is not in the heap. */
 void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes);
-/* Load from the heap in a transaction whose loads ask libfur (itm_thread.body). */
+/* Load from the heap in a transaction whose loads ask libfur (itm_thread.body).  itm_ask_word() is
+ * as fur_load_bits(). */
+uint64_t itm_ask_word(const struct itm_thread *t, const void *from, unsigned bytes);
 void itm_ask(const struct itm_thread *t, void *to, const void *from, size_t bytes);
 /* Loads and stores of any number of bytes. */
 void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes);
