@@ -545,8 +545,8 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * and calls it again.  What a body has loaded is always of one state of the heap.  In exchange each
  * load costs about two to three times a plain one.  After some runs the body runs as a plain
  * read-only transaction does, and so it does where updates run in hardware.
- * The body reads the heap by these functions alone: it keeps no pointers, for plain loads or
- * memcpy().  fur_join_ro() inside the body makes it run again, plainly.
+ * The body reads the heap by these functions and fur_map.h's alone: it keeps no pointers, for plain
+ * loads or memcpy().  fur_join_ro() inside the body makes it run again, plainly.
  * `how` may be NULL.
  * Durable: everything it read, before return, or with fur_wait() for how->ticket.
  * Errors:  those of fur_begin_ro() and fur_end_ro(); FUR_EINVAL if body is NULL, or for how->size.

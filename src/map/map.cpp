@@ -381,8 +381,8 @@ struct Place {
 };
 enum class In : uint32_t { RO, READER, UPDATE };
 struct AnyPlace {
-	uint32_t kind;
-	In in;
+	uint32_t kind; /* of the map; 0: none */
+	In in;         /* what transaction */
 	union Any {
 		Any() : hash_ro{} {}
 		Place<fur_ro, Hash> hash_ro;

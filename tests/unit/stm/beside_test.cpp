@@ -492,7 +492,7 @@ struct Left {
 	throw Left();
 }
 
-/* An update stores to what it is about to load, run after run. */
+/* An update stores to what it is about to load, run after run (INV-OR3). */
 TEST_F(Beside, ReaderThatIsLeftAgainAndAgain_RunsPlainlyAtLast)
 {
 	if (readers_are_plain())
