@@ -846,7 +846,7 @@ FUR_API int fur_map_find_root(
 		return error;
 	if (!is_kind(kind))
 		return refuse_kind(__func__, kind);
-	NamedRoot root;
+	NamedRoot root{};
 	const int found =
 	        read_one(thread, [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
 	return found == 1 ? check_root(root, name, kind, map) : found;
