@@ -551,8 +551,9 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * each load costs about two to three times a plain one.
  * libfur runs the body as a plain read-only transaction, for which updates wait, after 32 runs in
  * vain; where the heap has hardware transactions; and after fur_join_ro() in it.
- * The body reads the heap by these functions alone: it may follow pointers that it loads, but must
- * not read through them directly, or hand them to memcpy(), write() or another thread.
+ * The body reads the heap by these functions and fur_map.h's alone: it may follow pointers that it
+ * loads, but must not read through them directly, or hand them to memcpy(), write() or another
+ * thread.
  * `how` may be NULL.
  * Durable: everything it read, before return, or with fur_wait() for how->ticket.
  * Errors:  those of fur_begin_ro() and fur_end_ro(); FUR_EINVAL if body is NULL, or for how->size.

@@ -20,11 +20,14 @@
  *    time.
  *  - Threads register by themselves, each at its first transaction.
  *  - A transaction is an update of libfur.  A block in which GCC finds neither a store nor a call
- *    is a read-only transaction of libfur.  When the outermost block has ended, all that it wrote
- *    to the heap is visible and durable, with everything that it has read.
+ *    is a read-only transaction of libfur; next to concurrent updates it is an optimistic one,
+ *    which may run again.  When the outermost block has ended, all that it wrote to the heap is
+ *    visible and durable, with everything that it has read.
  *  - A transaction may run several times, and then undoes what it wrote before: in the heap and
  *    outside it.
  *  - Transactions nest.  __transaction_cancel in an inner block undoes the inner block only.
+ *  - A function with the attribute transaction_pure must not load from the heap: GCC makes its
+ *    loads plain ones, which do not notice that another transaction stores there.
  *  - Do not store to bit-fields in a transaction: GCC (12, at least) stores the whole word, and so
  *    zeros to the other fields.
  *  - Do not begin such a transaction inside a transaction of fur.h, and do not call the functions

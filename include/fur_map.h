@@ -21,15 +21,15 @@
  *
  * Every function works in a transaction, except for those that begin their own: the functions on
  * roots, those whose names end in _in_parts, and fur_map_put_one(), fur_map_remove_one() and
- * fur_map_get_one().  Where the comment says `tx`, it is a fur_ro * or a fur_update *: macros in C,
- * overloads in C++.  A binding calls the function that the macro chooses: its name ends in _ro or
- * _update.
+ * fur_map_get_one().  Where the comment says `tx`, it is a fur_ro *, a fur_reader * or a
+ * fur_update *: macros in C, overloads in C++.  A binding calls the function that the macro
+ * chooses: its name ends in _ro, _reader or _update.
  *
  * Results: 1, 0, or a negative FUR_E* code.  Each function lists the meaning of 1 and 0.  All
  * return FUR_EINVAL for a pointer to something else than a map, and for NULL where they need an
- * address; FUR_ENOTX if the update is not open.  If the heap is full in the middle of a change,
- * the update fails: this and all later calls in it return FUR_ENOSPC, and so does fur_commit(),
- * which rolls it back.  If it had failed before, they return that code.
+ * address; FUR_ENOTX if the update or the fur_reader is not open.  If the heap is full in the
+ * middle of a change, the update fails: this and all later calls in it return FUR_ENOSPC, and so
+ * does fur_commit(), which rolls it back.  If it had failed before, they return that code.
  */
 #ifndef FUR_MAP_H
 #define FUR_MAP_H
@@ -133,18 +133,24 @@ FUR_API FUR_MUST_USE int fur_map_insert(fur_update *update, fur_map *map, const 
 FUR_API FUR_MUST_USE int fur_map_remove(
         fur_update *update, fur_map *map, const void *key, size_t key_bytes);
 
-/* fur_map_size_ro, fur_map_size_update - fur_map_size(tx, map, uint64_t *size): count the entries.
- * It reads words that insertions store to, so call it in updates only if you must.
+/* fur_map_size_ro, fur_map_size_reader, fur_map_size_update - fur_map_size(tx, map, uint64_t
+ * *size): count the entries.  It reads words that insertions store to, so call it in updates and
+ * optimistic readers only if you must.
  * Returns: 0. */
 FUR_API FUR_MUST_USE int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size);
+FUR_API FUR_MUST_USE int fur_map_size_reader(
+        fur_reader *reader, const fur_map *map, uint64_t *size);
 FUR_API FUR_MUST_USE int fur_map_size_update(
         fur_update *update, const fur_map *map, uint64_t *size);
 
-/* fur_map_get_ro, fur_map_get_update - fur_map_get(tx, map, key, key_bytes, void *value, size_t
- * *bytes): copy the key's value.  Before the call *bytes is the room at `value`; afterwards it is
- * the size of the value.  If it has more bytes than there is room, the first ones are copied.
+/* fur_map_get_ro, fur_map_get_reader, fur_map_get_update - fur_map_get(tx, map, key, key_bytes,
+ * void *value, size_t *bytes): copy the key's value.  Before the call *bytes is the room at
+ * `value`; afterwards it is the size of the value.  If it has more bytes than there is room, the
+ * first ones are copied.
  * Returns: 1; 0 if there is no such key: *bytes is 0. */
 FUR_API FUR_MUST_USE int fur_map_get_ro(fur_ro *ro, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes);
+FUR_API FUR_MUST_USE int fur_map_get_reader(fur_reader *reader, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes);
 FUR_API FUR_MUST_USE int fur_map_get_update(fur_update *update, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes);
@@ -165,15 +171,17 @@ enum fur_map_place {
 	FUR_MAP_FLOOR   /* the last entry whose key is not larger */
 };
 
-/* fur_map_seek_ro, fur_map_seek_update - fur_map_seek(tx, map, enum fur_map_place where, key,
- * key_bytes, struct fur_map_iterator *it): go to an entry.
- * A scan of many entries runs as several short transactions: keep the last key, and go on with
- * FUR_MAP_BEHIND.
+/* fur_map_seek_ro, fur_map_seek_reader, fur_map_seek_update - fur_map_seek(tx, map, enum
+ * fur_map_place where, key, key_bytes, struct fur_map_iterator *it): go to an entry.
+ * A scan of many entries runs as an optimistic reader, or as several short transactions: keep the
+ * last key, and go on with FUR_MAP_BEHIND.
  * Returns: 1; 0 if there is no such entry: the iterator is at the end.
  * Errors:  FUR_EINVAL if `where` is not known, or a hash map cannot go there; the iterator must not
  *          be used then. */
 FUR_API FUR_MUST_USE int fur_map_seek_ro(fur_ro *ro, const fur_map *map, enum fur_map_place where,
         const void *key, size_t key_bytes, struct fur_map_iterator *it);
+FUR_API FUR_MUST_USE int fur_map_seek_reader(fur_reader *reader, const fur_map *map,
+        enum fur_map_place where, const void *key, size_t key_bytes, struct fur_map_iterator *it);
 FUR_API FUR_MUST_USE int fur_map_seek_update(fur_update *update, const fur_map *map,
         enum fur_map_place where, const void *key, size_t key_bytes, struct fur_map_iterator *it);
 
@@ -194,8 +202,8 @@ FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t
 /* fur_map_view - show the entry's key and value where they lie in the heap, without a copy.  The
  * addresses are valid until the read-only transaction ends.
  * Returns: 1; 0 at the end.
- * Errors:  FUR_EINVAL in an update, whose stores may not be in the heap yet: use fur_map_key() and
- *          fur_map_value(). */
+ * Errors:  FUR_EINVAL in an update, whose stores may not be in the heap yet, and in an optimistic
+ *          reader, next to which others store there: use fur_map_key() and fur_map_value(). */
 FUR_API FUR_MUST_USE int fur_map_view(
         const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
 
@@ -218,7 +226,9 @@ FUR_API FUR_MUST_USE int fur_map_remove_one(
         fur_thread *thread, fur_map *map, const void *key, size_t key_bytes);
 
 /* fur_map_get_one - copy the key's value as fur_map_get() does, in a read-only transaction of its
- * own.  If the value did not fit, it may have changed by the next call: look at *bytes again.
+ * own.  While updates run beside each other, it is an optimistic one, and then the whole room at
+ * `value` may be written to.  If the value did not fit, it may have changed by the next call: look
+ * at *bytes again.
  * Durable: what it has read, before return.
  * Returns: 1; 0 if there is no such key: *bytes is 0.
  * Errors:  those of fur_map_get(); FUR_ENESTED inside a transaction; those of fur_begin_ro() and
@@ -241,6 +251,10 @@ inline int fur_map_size(fur_ro *tx, const fur_map *map, uint64_t *size)
 {
 	return fur_map_size_ro(tx, map, size);
 }
+inline int fur_map_size(fur_reader *tx, const fur_map *map, uint64_t *size)
+{
+	return fur_map_size_reader(tx, map, size);
+}
 inline int fur_map_size(fur_update *tx, const fur_map *map, uint64_t *size)
 {
 	return fur_map_size_update(tx, map, size);
@@ -249,6 +263,11 @@ inline int fur_map_get(fur_ro *tx, const fur_map *map, const void *key, size_t k
         void *value, size_t *bytes)
 {
 	return fur_map_get_ro(tx, map, key, key_bytes, value, bytes);
+}
+inline int fur_map_get(fur_reader *tx, const fur_map *map, const void *key, size_t key_bytes,
+        void *value, size_t *bytes)
+{
+	return fur_map_get_reader(tx, map, key, key_bytes, value, bytes);
 }
 inline int fur_map_get(fur_update *tx, const fur_map *map, const void *key, size_t key_bytes,
         void *value, size_t *bytes)
@@ -260,6 +279,11 @@ inline int fur_map_seek(fur_ro *tx, const fur_map *map, fur_map_place where, con
 {
 	return fur_map_seek_ro(tx, map, where, key, key_bytes, it);
 }
+inline int fur_map_seek(fur_reader *tx, const fur_map *map, fur_map_place where, const void *key,
+        size_t key_bytes, fur_map_iterator *it)
+{
+	return fur_map_seek_reader(tx, map, where, key, key_bytes, it);
+}
 inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where, const void *key,
         size_t key_bytes, fur_map_iterator *it)
 {
@@ -267,12 +291,12 @@ inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where,
 }
 #else
 #define fur_map_size(tx, map, size)                                                                \
-	FUR_CALL(tx, fur_map_size_ro, fur_map_size_update)(tx, map, size)
+	FUR_CALL(tx, fur_map_size_ro, fur_map_size_reader, fur_map_size_update)(tx, map, size)
 #define fur_map_get(tx, map, key, key_bytes, value, bytes)                                         \
-	FUR_CALL(tx, fur_map_get_ro, fur_map_get_update)                                           \
+	FUR_CALL(tx, fur_map_get_ro, fur_map_get_reader, fur_map_get_update)                       \
 	(tx, map, key, key_bytes, value, bytes)
 #define fur_map_seek(tx, map, where, key, key_bytes, it)                                           \
-	FUR_CALL(tx, fur_map_seek_ro, fur_map_seek_update)                                         \
+	FUR_CALL(tx, fur_map_seek_ro, fur_map_seek_reader, fur_map_seek_update)                    \
 	(tx, map, where, key, key_bytes, it)
 #endif
 

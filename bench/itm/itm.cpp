@@ -78,7 +78,8 @@ void update_by_gcc(tree::Tree *tree, bool insert, long key)
 
 bool look_up_by_hand(fur_thread *self, const rbtree::Tree *tree, long key)
 {
-	return fur::read(self, [&](fur_ro *tx) { return rbtree::contains(tx, tree, key); });
+	return fur::read(
+	        self, fur::rerun, [&](auto *tx) { return rbtree::contains(tx, tree, key); });
 }
 
 void update_by_hand(fur_thread *self, rbtree::Tree *tree, bool insert, long key)
@@ -108,19 +109,8 @@ void drop_trees(const benchmark::State &)
 	shared.reset();
 }
 
-void look_up(benchmark::State &state, bool gcc)
-{
-	std::mt19937_64 random(static_cast<unsigned>(state.thread_index()));
-	fur::Thread self(shared->heap);
-	const Heap *heap = shared.get();
-	for (auto _ : state) {
-		long key = static_cast<long>(random() % KEYS);
-		benchmark::DoNotOptimize(gcc ? look_up_by_gcc(heap->by_gcc, key)
-		                             : look_up_by_hand(self, heap->by_hand, key));
-	}
-}
-
-void update(benchmark::State &state, bool gcc)
+/* `updates` of 100 operations are updates. */
+void run(benchmark::State &state, unsigned updates, bool gcc)
 {
 	std::mt19937_64 random(static_cast<unsigned>(state.thread_index()));
 	fur::Thread self(shared->heap);
@@ -128,11 +118,26 @@ void update(benchmark::State &state, bool gcc)
 	for (auto _ : state) {
 		long key = static_cast<long>(random() % KEYS);
 		bool insert = random() % 2;
-		if (gcc)
+		if (random() % 100 >= updates)
+			benchmark::DoNotOptimize(gcc ? look_up_by_gcc(heap->by_gcc, key)
+			                             : look_up_by_hand(self, heap->by_hand, key));
+		else if (gcc)
 			update_by_gcc(heap->by_gcc, insert, key);
 		else
 			update_by_hand(self, heap->by_hand, insert, key);
 	}
+}
+void look_up(benchmark::State &state, bool gcc)
+{
+	run(state, 0, gcc);
+}
+void update(benchmark::State &state, bool gcc)
+{
+	run(state, 100, gcc);
+}
+void mixed(benchmark::State &state, bool gcc)
+{
+	run(state, 10, gcc);
 }
 
 #define ITM_BENCHMARK(function, name, gcc)                                                         \
@@ -145,6 +150,8 @@ ITM_BENCHMARK(look_up, by_hand, false);
 ITM_BENCHMARK(look_up, by_gcc, true);
 ITM_BENCHMARK(update, by_hand, false);
 ITM_BENCHMARK(update, by_gcc, true);
+ITM_BENCHMARK(mixed, by_hand, false);
+ITM_BENCHMARK(mixed, by_gcc, true);
 
 } // namespace
 

@@ -42,6 +42,19 @@ FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
 FUR_API FUR_MUST_USE int fur_begin_update_leaving(
         fur_thread *thread, fur_update **update, void (*leave)(void), bool again);
 
+/* fur_begin_reader_leaving - begin an optimistic read-only transaction, as fur_read_run() does, for
+ * a caller whose body is not a function.  When an update has changed what the body would load next,
+ * libfur calls leave() in the middle of a load.  The transaction has ended then.  leave() must not
+ * return.  It calls this function again, with `again` true, and then the body.
+ * Errors: those of fur_begin_ro(); FUR_EINVAL if leave is NULL.  *reader is NULL then. */
+FUR_API FUR_MUST_USE int fur_begin_reader_leaving(
+        fur_thread *thread, fur_reader **reader, void (*leave)(void), bool again);
+
+/* fur_end_reader - end it.
+ * Durable: everything it read, before return.
+ * Errors:  those of fur_end_ro(). */
+FUR_API FUR_MUST_USE int fur_end_reader(fur_reader *reader);
+
 /* fur_read_bytes - fur_read() calls it: copy `bytes` bytes out of the heap.  `from` and `to` may
  * overlap, as with memmove().  With 0 bytes it does nothing, whatever the pointers are. */
 FUR_API void fur_read_bytes(void *to, const void *from, size_t bytes);
@@ -307,14 +320,13 @@ static inline void fur_read_tx(
 		memcpy(&bits, &value, sizeof value);                                               \
 		fur_store_bits(update, (p), bits, sizeof value);                                   \
 	})
-#define FUR_CALL(tx, ro, update) _Generic((tx), fur_ro * : ro, fur_update * : update)
-#define fur_root(tx, index)                                                                        \
-	_Generic((tx), fur_ro *                                                                    \
-	         : fur_root_ro, fur_reader *                                                       \
-	         : fur_root_reader, fur_update *                                                   \
-	         : fur_root_update)(tx, index)
+#define FUR_CALL(tx, ro, reader, update)                                                           \
+	_Generic((tx), fur_ro * : ro, fur_reader * : reader, fur_update * : update)
+#define fur_root(tx, index) FUR_CALL(tx, fur_root_ro, fur_root_reader, fur_root_update)(tx, index)
 #define fur_usable_bytes(tx, memory)                                                               \
-	FUR_CALL(tx, fur_usable_bytes_ro, fur_usable_bytes_update)(tx, memory)
+	_Generic((tx), fur_ro *                                                                    \
+	         : fur_usable_bytes_ro, fur_update *                                               \
+	         : fur_usable_bytes_update)(tx, memory)
 #define fur_load(tx, p)                                                                            \
 	FUR_LOAD(tx, p, FUR_NAME(fur_handle_, __COUNTER__), FUR_NAME(fur_from_, __COUNTER__),      \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))

@@ -32,11 +32,28 @@ void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes)
 	itm_undo_note(t, to, bytes);
 }
 
+uint64_t itm_ask_word(const struct itm_thread *t, const void *from, unsigned bytes)
+{
+	uint64_t bits;
+	if (t->mode != ITM_OPTIMISTIC)
+		return fur_load_bits(t->update, from, bytes);
+	fur_load_checked(t->reader, &bits, from, bytes);
+	return bits;
+}
+
+void itm_ask(const struct itm_thread *t, void *to, const void *from, size_t bytes)
+{
+	if (t->mode == ITM_OPTIMISTIC)
+		fur_load_reader(t->reader, to, from, bytes);
+	else
+		fur_load_update(t->update, to, from, bytes);
+}
+
 void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes)
 {
 	if (itm_in_heap(t, from)) {
 		if (t->body->software) {
-			fur_load_update(t->update, to, from, bytes);
+			itm_ask(t, to, from, bytes);
 			return;
 		}
 	} else {

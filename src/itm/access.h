@@ -30,7 +30,7 @@ ITM_INLINE void itm_load(void *to, const void *from, size_t bytes)
 	}
 	if (likely(itm_in_heap(t, from))) {
 		if (t->body->software) {
-			uint64_t bits = fur_load_bits(t->update, from, (unsigned)bytes);
+			uint64_t bits = itm_ask_word(t, from, (unsigned)bytes);
 			__builtin_memcpy(to, &bits, bytes);
 			return;
 		}

@@ -27,7 +27,7 @@ static void copy(void *to, const void *from, size_t bytes, bool reads, bool writ
 	if (writes)
 		itm_prepare_store(t, to, bytes);
 	if (from_heap && t->body->software)
-		fur_load_update(t->update, to, from, bytes);
+		itm_ask(t, to, from, bytes);
 	else
 		memmove(to, from, bytes);
 }

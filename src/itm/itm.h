@@ -75,7 +75,8 @@ uint32_t itm_begin(uint32_t properties, const struct itm_checkpoint *checkpoint)
 
 enum itm_mode {
 	ITM_OUTSIDE,
-	ITM_READER, /* a read-only transaction of libfur */
+	ITM_READER,     /* a plain read-only transaction of libfur */
+	ITM_OPTIMISTIC, /* an optimistic one: its loads ask libfur, and may make it run again */
 	ITM_UPDATE
 };
 
@@ -149,6 +150,7 @@ struct itm_thread {
 	fur_thread *thread;
 	uint64_t use; /* the call of fur_itm_use() that named the heap of `thread` */
 	fur_ro *ro;
+	fur_reader *reader;
 	struct itm_mark begin;  /* of the outermost block */
 	struct itm_bytes marks; /* of struct itm_mark: inner blocks that can be cancelled */
 	uint32_t depth;
@@ -280,6 +282,10 @@ static inline void itm_prepare_load(struct itm_thread *t, const void *from)
 }
 /* Make ready for a plain store of this many bytes at `to`, which is not in the heap. */
 void itm_prepare_store(struct itm_thread *t, const void *to, size_t bytes);
+/* Load from the heap in a transaction whose loads ask libfur (itm_thread.body).  itm_ask_word() is
+ * as fur_load_bits(). */
+uint64_t itm_ask_word(const struct itm_thread *t, const void *from, unsigned bytes);
+void itm_ask(const struct itm_thread *t, void *to, const void *from, size_t bytes);
 /* Loads and stores of any number of bytes. */
 void itm_load_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes);
 void itm_store_bytes(struct itm_thread *t, void *to, const void *from, size_t bytes);

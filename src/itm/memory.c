@@ -58,6 +58,8 @@ void CLONE(12, fur_itm_free)(void *memory)
 void *CLONE(12, fur_itm_root)(unsigned index)
 {
 	const struct itm_thread *t = itm_inside("fur_itm_root");
+	if (t->mode == ITM_OPTIMISTIC)
+		return fur_root(t->reader, index);
 	return t->mode == ITM_READER ? fur_root(t->ro, index) : fur_root(t->update, index);
 }
 

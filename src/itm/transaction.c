@@ -9,25 +9,40 @@
 /* Why GCC's code calls _ITM_abortTransaction(). */
 enum { CANCEL_INNERMOST = 1, CANCEL_OUTERMOST = 16 };
 
-/* A reader's loads are plain loads. */
-static const struct fur_update_mode plainly;
+/* A plain reader's loads are plain loads; an optimistic one's ask libfur. */
+static const struct fur_update_mode plainly, asking = {.software = 1};
 
 /* ------------------------------------------------------------ begin */
 
-/* libfur has ended the update, because another one has changed a word that it has loaded. */
+/* libfur has ended the transaction, because an update has changed a word that it has loaded, or
+ * would load next. */
 static void leave(void);
+
+/* While updates publish beside each other, a plain reader would shut them out. */
+static int begin_reader(struct itm_thread *t)
+{
+	if (fur_try_begin_ro(t->thread, &t->ro)) {
+		t->mode = ITM_READER;
+		t->body = &plainly;
+		return 0;
+	}
+	t->mode = ITM_OPTIMISTIC;
+	t->body = &asking;
+	return fur_begin_reader_leaving(t->thread, &t->reader, leave, t->again);
+}
 
 static int begin_mode(struct itm_thread *t)
 {
-	if (t->mode == ITM_READER)
-		return fur_begin_ro(t->thread, &t->ro);
-	return fur_begin_update_leaving(t->thread, &t->update, leave, t->again);
+	if ((t->properties & ITM_READ_ONLY) && !t->wants_update)
+		return begin_reader(t);
+	t->mode = ITM_UPDATE;
+	int error = fur_begin_update_leaving(t->thread, &t->update, leave, t->again);
+	t->body = (const struct fur_update_mode *)t->update;
+	return error;
 }
 
 static void begin_in_libfur(struct itm_thread *t)
 {
-	bool reads = (t->properties & ITM_READ_ONLY) && !t->wants_update;
-	t->mode = reads ? ITM_READER : ITM_UPDATE;
 	int error = begin_mode(t);
 	/* When a thread ends, libfur ends its registration, but destructors of the thread's data
 	 * may still begin transactions. */
@@ -36,7 +51,6 @@ static void begin_in_libfur(struct itm_thread *t)
 		error = begin_mode(t);
 	if (unlikely(error))
 		itm_fail_as_libfur(error);
-	t->body = reads ? &plainly : (const struct fur_update_mode *)t->update;
 }
 
 /* Begin the transaction, perhaps not for the first time.  Returns: what the compiler's code does.
@@ -102,7 +116,7 @@ static uint32_t begin_inner(
 {
 	/* Code of a reader may call a function that GCC takes for pure, and that has a transaction
 	 * of its own. */
-	if (t->mode == ITM_READER && !(properties & ITM_READ_ONLY))
+	if (t->mode != ITM_UPDATE && !(properties & ITM_READ_ONLY))
 		itm_become_update(t);
 	if (!(properties & ITM_INSTRUMENTED))
 		itm_become_irrevocable(t);
@@ -151,6 +165,11 @@ static void leave(void)
 	restart(itm_self);
 }
 
+static int end_reader(struct itm_thread *t)
+{
+	return t->mode == ITM_OPTIMISTIC ? fur_end_reader(t->reader) : fur_end_ro(t->ro, NULL);
+}
+
 /* In a hardware transaction fur_abort() does not return: the transaction runs again in software,
  * and comes here again. */
 static void abort_in_libfur(struct itm_thread *t)
@@ -159,7 +178,7 @@ static void abort_in_libfur(struct itm_thread *t)
 		(void)fur_abort(t->update);
 		return;
 	}
-	int error = fur_end_ro(t->ro, NULL);
+	int error = end_reader(t);
 	if (error)
 		itm_fail_as_libfur(error);
 }
@@ -233,8 +252,8 @@ void itm_thread_over(struct itm_thread *t)
 		return;
 	/* libfur may have rolled back its part already, when its own registration ended; then these
 	 * are refused. */
-	if (t->irrevocable || t->mode == ITM_READER)
-		(void)!fur_end_ro(t->ro, NULL);
+	if (t->irrevocable || t->mode != ITM_UPDATE)
+		(void)!end_reader(t);
 	if (t->mode == ITM_UPDATE)
 		(void)fur_abort(t->update);
 	/* No frame of the thread's stack is left. */
@@ -245,8 +264,8 @@ void itm_thread_over(struct itm_thread *t)
 
 static int commit_in_libfur(struct itm_thread *t)
 {
-	if (t->mode == ITM_READER)
-		return fur_end_ro(t->ro, NULL);
+	if (t->mode != ITM_UPDATE)
+		return end_reader(t);
 	itm_actions_in_commit(t);
 	if (unlikely(t->irrevocable)) {
 		int error = fur_end_ro(t->ro, NULL);

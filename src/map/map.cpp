@@ -3,8 +3,8 @@
  * map.cpp - fur_map.h on the containers of C++.  The contract of src/map is fur_map.h.
  *
  * The containers here never allocate memory of the process, and nothing here has a destructor:
- * libfur may leave the body of an update, and so these functions, by longjmp().  So libfur.so needs
- * no library of C++ either (exported_test.py).
+ * libfur may leave the body of an update or of an optimistic reader, and so these functions, by
+ * longjmp().  So libfur.so needs no library of C++ either (exported_test.py).
  */
 #include <fur/root.hpp>
 #include <fur_map.h>
@@ -223,6 +223,12 @@ int check_open(const fur_ro *ro, const char *function)
 {
 	return ro ? 0 : fur_fail(FUR_ENOTX, "%s: the transaction is NULL", function);
 }
+int check_open(const fur_reader *reader, const char *function)
+{
+	return reader && reader->open
+	               ? 0
+	               : fur_fail(FUR_ENOTX, "%s: the reader's transaction is not open", function);
+}
 int check_open(const fur_update *update, const char *function)
 {
 	if (!tx_is_mine(update))
@@ -373,32 +379,28 @@ struct Place {
 		return !at_end();
 	}
 };
+enum class In : uint32_t { RO, READER, UPDATE };
 struct AnyPlace {
-	uint32_t kind;
-	bool updating;
+	uint32_t kind; /* of the map; 0: none */
+	In in;         /* what transaction */
 	union Any {
 		Any() : hash_ro{} {}
 		Place<fur_ro, Hash> hash_ro;
+		Place<fur_reader, Hash> hash_reader;
 		Place<fur_update, Hash> hash_update;
 		Place<fur_ro, Ordered> ordered_ro;
+		Place<fur_reader, Ordered> ordered_reader;
 		Place<fur_update, Ordered> ordered_update;
 	} any;
 
-	Place<fur_ro, Hash> &choose(fur_ro *, const Hash *)
+	/* Become one of them. */
+	template <class Tx, class Map>
+	Place<Tx, Map> *make(Tx *tx, const Map *map)
 	{
-		return any.hash_ro;
-	}
-	Place<fur_update, Hash> &choose(fur_update *, const Hash *)
-	{
-		return any.hash_update;
-	}
-	Place<fur_ro, Ordered> &choose(fur_ro *, const Ordered *)
-	{
-		return any.ordered_ro;
-	}
-	Place<fur_update, Ordered> &choose(fur_update *, const Ordered *)
-	{
-		return any.ordered_update;
+		in = std::is_same_v<Tx, fur_ro>       ? In::RO
+		     : std::is_same_v<Tx, fur_reader> ? In::READER
+		                                      : In::UPDATE;
+		return new (&any) Place<Tx, Map>{tx, map, {}};
 	}
 	/* The key or the value, whose words are words(iterator): up to `room` bytes of it.
 	 * Returns: its size; 0 at the end. */
@@ -413,9 +415,12 @@ struct AnyPlace {
 	template <class F>
 	auto with(F f)
 	{
-		if (kind == FUR_MAP_HASH)
-			return updating ? f(any.hash_update) : f(any.hash_ro);
-		return updating ? f(any.ordered_update) : f(any.ordered_ro);
+		const bool hash = kind == FUR_MAP_HASH;
+		if (in == In::READER)
+			return hash ? f(any.hash_reader) : f(any.ordered_reader);
+		if (in == In::UPDATE)
+			return hash ? f(any.hash_update) : f(any.ordered_update);
+		return hash ? f(any.hash_ro) : f(any.ordered_ro);
 	}
 };
 static_assert(sizeof(AnyPlace) <= sizeof(fur_map_iterator) &&
@@ -474,10 +479,8 @@ int seek(Tx *tx, const fur_map *map, fur_map_place where, const void *key, size_
 	if (where != FUR_MAP_FIRST && where != FUR_MAP_LAST)
 		if (int error = check_bytes(key, key_bytes, "key", function))
 			return error;
-	place->updating = std::is_same_v<Tx, fur_update>;
 	return with_map(map, kind, [&](const auto &entries) {
-		using Map = std::decay_t<decltype(entries)>;
-		auto *at = new (&place->choose(tx, &entries)) Place<Tx, Map>{tx, &entries, {}};
+		auto *at = place->make(tx, &entries);
 		if (!go(*at, where, BytesView(key, key_bytes)))
 			return fur_fail(FUR_EINVAL, "%s: %s map cannot go to place %d", function,
 			        kind == FUR_MAP_HASH ? "a hash" : "an ordered",
@@ -493,6 +496,35 @@ fur_map_bytes view_of(fur_ro *ro, const uint64_t *at)
 	const fur::detail::Text text(ro, at);
 	const void *inside = reinterpret_cast<const char *>(at) + 4;
 	return {text.block() ? text.block() : inside, text.size()};
+}
+
+/* The slow half of read_one(): not inlined, so that nothing of the other half has an address. */
+template <class Body>
+[[gnu::noinline]] int read_again(fur_thread *thread, Body body)
+{
+	struct Call {
+		Body body;
+		int result;
+	} call{body, 0};
+	auto run = [](fur_reader *reader, void *arg) {
+		auto *mine = static_cast<Call *>(arg);
+		mine->result = mine->body(reader);
+	};
+	const int error = fur_read_run(thread, run, &call, nullptr);
+	return error ? error : call.result;
+}
+/* Run body(tx) as a transaction of its own, as fur::read(thread, fur::rerun, body) does: by plain
+ * loads, unless updates publish beside each other.  Then a plain reader would shut them out.
+ * Returns: its result, or an error. */
+template <class Body>
+int read_one(fur_thread *thread, Body body)
+{
+	fur_ro *ro;
+	if (!fur_try_begin_ro(thread, &ro))
+		return read_again(thread, body);
+	const int result = body(ro);
+	const int error = fur_end_ro(ro, nullptr);
+	return error ? error : result;
 }
 
 /* ----------------------------------------------------------------------- roots */
@@ -701,6 +733,10 @@ FUR_API int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size)
 {
 	return size_of(ro, map, size, __func__);
 }
+FUR_API int fur_map_size_reader(fur_reader *reader, const fur_map *map, uint64_t *size)
+{
+	return size_of(reader, map, size, __func__);
+}
 FUR_API int fur_map_size_update(fur_update *update, const fur_map *map, uint64_t *size)
 {
 	return size_of(update, map, size, __func__);
@@ -710,6 +746,11 @@ FUR_API int fur_map_get_ro(fur_ro *ro, const fur_map *map, const void *key, size
         void *value, size_t *bytes)
 {
 	return get(ro, map, key, key_bytes, value, bytes, __func__);
+}
+FUR_API int fur_map_get_reader(fur_reader *reader, const fur_map *map, const void *key,
+        size_t key_bytes, void *value, size_t *bytes)
+{
+	return get(reader, map, key, key_bytes, value, bytes, __func__);
 }
 FUR_API int fur_map_get_update(fur_update *update, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes)
@@ -721,6 +762,11 @@ FUR_API int fur_map_seek_ro(fur_ro *ro, const fur_map *map, fur_map_place where,
         size_t key_bytes, fur_map_iterator *it)
 {
 	return seek(ro, map, where, key, key_bytes, it, __func__);
+}
+FUR_API int fur_map_seek_reader(fur_reader *reader, const fur_map *map, fur_map_place where,
+        const void *key, size_t key_bytes, fur_map_iterator *it)
+{
+	return seek(reader, map, where, key, key_bytes, it, __func__);
 }
 FUR_API int fur_map_seek_update(fur_update *update, const fur_map *map, fur_map_place where,
         const void *key, size_t key_bytes, fur_map_iterator *it)
@@ -771,10 +817,12 @@ FUR_API int fur_map_view(const fur_map_iterator *it, fur_map_bytes *key, fur_map
 	AnyPlace *any = place_of(it, __func__);
 	if (!any)
 		return FUR_EINVAL;
-	if (any->updating || !key || !value)
+	if (any->in != In::RO || !key || !value)
 		return fur_fail(FUR_EINVAL,
-		        any->updating ? "%s: in an update, use fur_map_key() and fur_map_value()"
-		                      : "%s: key and value must not be NULL",
+		        any->in != In::RO
+		                ? "%s: in an update or an optimistic reader, use fur_map_key() "
+		                  "and fur_map_value()"
+		                : "%s: key and value must not be NULL",
 		        __func__);
 	return any->with([=](auto &place) {
 		if constexpr (std::is_same_v<decltype(place.tx), fur_ro *>) {
@@ -798,14 +846,10 @@ FUR_API int fur_map_find_root(
 		return error;
 	if (!is_kind(kind))
 		return refuse_kind(__func__, kind);
-	fur_ro *ro;
-	if (int error = fur_begin_ro(thread, &ro))
-		return error;
-	NamedRoot root;
-	const bool there = find_root(ro, name, root);
-	if (int error = fur_end_ro(ro, nullptr))
-		return error;
-	return there ? check_root(root, name, kind, map) : 0;
+	NamedRoot root{};
+	const int found =
+	        read_one(thread, [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
+	return found == 1 ? check_root(root, name, kind, map) : found;
 }
 
 FUR_API int fur_map_root(fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
@@ -903,12 +947,9 @@ FUR_API int fur_map_remove_one(fur_thread *thread, fur_map *map, const void *key
 FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes)
 {
-	fur_ro *ro;
-	if (int error = fur_begin_ro(thread, &ro))
-		return error;
-	const int found = fur_map_get_ro(ro, map, key, key_bytes, value, bytes);
-	const int error = fur_end_ro(ro, nullptr);
-	return error ? error : found;
+	/* get() sets *bytes after its last load, so a run that libfur leaves has not. */
+	return read_one(thread,
+	        [=](auto *tx) { return fur_map_get(tx, map, key, key_bytes, value, bytes); });
 }
 
 FUR_API int fur_map_destroy_root(fur_thread *thread, const char *name)

@@ -281,6 +281,42 @@ FUR_API int fur_read_run(fur_thread *t, void (*body)(fur_reader *reader, void *a
 	return error;
 }
 
+/* ------------------------------------------------------- a body that is no function */
+
+FUR_API int fur_begin_reader_leaving(
+        fur_thread *t, fur_reader **reader, void (*leave)(void), bool again)
+{
+	if (reader)
+		*reader = NULL;
+	if (!t || !reader || !leave)
+		return fur_fail(FUR_EINVAL, "fur_begin_reader_leaving: thread, reader and leave "
+		                            "must not be NULL");
+	if (unlikely(t->owner != this_thread() || this_thread()->open))
+		return tx_refuse_begin(t, "fur_begin_reader_leaving", NULL);
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return tx_refuse(t->engine);
+	t->reader.leave = leave;
+	if (!again)
+		t->reader.again = 0;
+	begin_run(t);
+	*reader = &t->reader;
+	return 0;
+}
+
+FUR_API int fur_end_reader(fur_reader *r)
+{
+	if (!r)
+		return fur_fail(FUR_ENOTX, "fur_end_reader: NULL is no transaction");
+	struct fur_thread *t = thread_of(r);
+	if (unlikely(engine_forked(t->engine)))
+		return tx_refuse(t->engine);
+	if (unlikely(t->owner != this_thread()))
+		return tx_foreign("fur_end_reader", FUR_ENOTX);
+	if (unlikely(!r->open))
+		return fur_fail(FUR_ENOTX, "fur_end_reader without fur_begin_reader_leaving");
+	return end_run(t, NULL);
+}
+
 void reader_turns_plain(struct fur_thread *t)
 {
 	struct fur_reader *r = &t->reader;

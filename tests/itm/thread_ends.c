@@ -12,6 +12,19 @@ __attribute__((transaction_pure)) static void end(void)
 	pthread_exit(NULL);
 }
 
+void *end_reading(void *at)
+{
+	const struct two_words *words = at;
+	long *in_heap = words->in_heap, *outside = words->outside;
+	long sum;
+	__transaction_atomic
+	{
+		sum = *in_heap + *outside;
+		end();
+	}
+	return (void *)sum;
+}
+
 void *end_inside(void *at)
 {
 	struct two_words *words = at;

@@ -15,6 +15,8 @@ struct two_words {
 
 /* For pthread_create(): store to both words of a struct two_words, and end before the commit. */
 void *end_inside(void *at);
+/* The same; it only loads from both. */
+void *end_reading(void *at);
 
 #ifdef __cplusplus
 }

@@ -175,6 +175,20 @@ protected:
 		other_.run([&](fur_thread *t) { value = get(t, from); });
 		return value;
 	}
+	/* From now on updates publish beside each other, until a plain reader comes. */
+	void let_updates_in()
+	{
+		engine &e = heap_.get()->engine;
+		turn_take(&e);
+		(void)readers_shut_out(&e, self_.get()->index).met;
+		updates_let_in(&e);
+		turn_give(&e);
+	}
+	/* Do optimistic readers of this process run plainly?  Then updates wait for them. */
+	bool readers_are_plain() const
+	{
+		return self_.get()->update.flags_at_begin & TX_CHECKED;
+	}
 	int stamps_held() const
 	{
 		const uint64_t *stamps = heap_.get()->engine.stamps;

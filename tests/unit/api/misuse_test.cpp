@@ -220,6 +220,27 @@ TEST_F(Misuse, UpdateLeftByLongjmp_IsNamedByUnregisterAndClose)
 	expect_sound();
 }
 
+TEST_F(Misuse, OptimisticReaderLeftByLongjmp_IsNamedByUnregisterAndClose)
+{
+	static jmp_buf out;
+	if (setjmp(out) == 0)
+		(void)!fur_read_run(
+		        self_,
+		        [](fur_reader *tx, void *word) {
+			        (void)fur_load(tx, static_cast<uint64_t *>(word));
+			        longjmp(out, 1);
+		        },
+		        words_, nullptr);
+	fur_update *tx;
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_ENESTED);
+	EXPECT_TRUE(says("fur_thread_abandon")) << fur_errormsg();
+	EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
+	EXPECT_TRUE(says("fur_thread_abandon")) << fur_errormsg();
+	EXPECT_EQ(fur_close(heap_.get()), FUR_EBUSY);
+	EXPECT_EQ(fur_thread_abandon(self_), 0) << fur_errormsg();
+	expect_sound();
+}
+
 TEST_F(Misuse, UpdateLeftByAnException_IsClosedByTheGuard)
 {
 	for (int depth : {1, 2}) {

@@ -4,6 +4,7 @@
  */
 #include "containers.hpp"
 #include "internals.hpp"
+#include "software.hpp"
 
 #include <fur_map.h>
 
@@ -66,6 +67,15 @@ Model all(Tx *tx, const fur_map *map)
 	return entries;
 }
 
+/* fur_read_run() with a body that has nothing to destroy. */
+template <class Body>
+int read_in_c(fur_thread *t, Body body)
+{
+	return fur_read_run(
+	        t, [](fur_reader *tx, void *arg) { (*static_cast<Body *>(arg))(tx); }, &body,
+	        nullptr);
+}
+
 class CMap : public ContainerHeap, public ::testing::WithParamInterface<fur_map_kind>
 {
 protected:
@@ -77,6 +87,11 @@ protected:
 	bool ordered() const
 	{
 		return GetParam() == FUR_MAP_ORDERED;
+	}
+	template <class Body>
+	void read_again(Body &&body)
+	{
+		fur::read(self_, fur::rerun, [&](fur_reader *tx) { body(tx); });
 	}
 	/* The structure, by the containers' own check, and the contents, by every call. */
 	void expect_same(const Model &model)
@@ -90,6 +105,14 @@ protected:
 			                          tx, blocks)
 			                : static_cast<const HashMap *>(inside)->verify(tx, blocks);
 			EXPECT_STREQ(wrong, nullptr);
+			EXPECT_EQ(fur_map_size(tx, map_, &size), 0);
+			EXPECT_EQ(size, model.size());
+			EXPECT_TRUE(all(tx, map_) == model);
+			for (const auto &[key, value] : model)
+				EXPECT_EQ(get(tx, map_, key), value);
+		});
+		read_again([&](fur_reader *tx) {
+			uint64_t size = 0;
 			EXPECT_EQ(fur_map_size(tx, map_, &size), 0);
 			EXPECT_EQ(size, model.size());
 			EXPECT_TRUE(all(tx, map_) == model);
@@ -222,6 +245,7 @@ TEST_P(CMap, CopiesOnlyWhatThereIsRoomFor)
 		EXPECT_STREQ(small, "a valxx");
 	};
 	read([&](fur_ro *tx) { try_all(tx); });
+	read_again([&](fur_reader *tx) { try_all(tx); });
 	update([&](fur_update *tx) { try_all(tx); });
 }
 
@@ -234,6 +258,13 @@ TEST_P(CMap, ShowsEntriesWhereTheyLie)
 		fur_map_bytes key, value;
 		EXPECT_EQ(seek(tx, map_, FUR_MAP_AT, "short", &it), 1);
 		EXPECT_EQ(fur_map_view(&it, &key, &value), FUR_EINVAL);
+	});
+	read_again([&](fur_reader *tx) {
+		fur_map_iterator it;
+		fur_map_bytes key, value;
+		EXPECT_EQ(seek(tx, map_, FUR_MAP_AT, "short", &it), 1);
+		EXPECT_EQ(fur_map_view(&it, &key, &value), FUR_EINVAL) << "others store there";
+		EXPECT_EQ(entry(&it).second, longer);
 	});
 	read([&](fur_ro *tx) {
 		fur_map_iterator it;
@@ -261,7 +292,7 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 		block = static_cast<uint64_t *>(fur_alloc_aligned(tx, 128, FUR_CACHE_LINE));
 		fur_store(tx, block, 0);
 	});
-	read([&](fur_ro *tx) {
+	auto try_all = [&](auto *tx) {
 		uint64_t size;
 		fur_map_iterator it;
 		for (void *wrong : {static_cast<void *>(block), static_cast<void *>(nullptr),
@@ -283,7 +314,9 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 		EXPECT_EQ(fur_map_seek(tx, map_, FUR_MAP_FIRST, nullptr, 0, nullptr), FUR_EINVAL);
 		fur_map *other;
 		EXPECT_EQ(fur_map_find_root(self_, "map", GetParam(), &other), FUR_ENESTED);
-	});
+	};
+	read([&](fur_ro *tx) { try_all(tx); });
+	read_again([&](fur_reader *tx) { try_all(tx); });
 	update([&](fur_update *tx) {
 		EXPECT_EQ(put(tx, reinterpret_cast<fur_map *>(block), "k", "v"), FUR_EINVAL);
 		EXPECT_EQ(fur_map_put(tx, map_, nullptr, 1, "v", 1), FUR_EINVAL);
@@ -301,6 +334,21 @@ TEST_P(CMap, RefusesWhatIsNoMap)
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	EXPECT_EQ(fur_map_create(tx, static_cast<fur_map_kind>(0)), nullptr);
 	EXPECT_EQ(fur_commit(tx, nullptr), FUR_EINVAL);
+}
+
+TEST_P(CMap, RefusesAReaderThatIsNotOpen)
+{
+	fur_reader *ended = nullptr;
+	read_again([&](fur_reader *tx) { ended = tx; });
+	for (fur_reader *none : {static_cast<fur_reader *>(nullptr), ended}) {
+		uint64_t size;
+		size_t bytes = 0;
+		fur_map_iterator it;
+		EXPECT_EQ(fur_map_size(none, map_, &size), FUR_ENOTX);
+		EXPECT_EQ(fur_map_get(none, map_, "k", 1, nullptr, &bytes), FUR_ENOTX);
+		EXPECT_EQ(seek(none, map_, FUR_MAP_FIRST, "", &it), FUR_ENOTX);
+		EXPECT_EQ(fur_map_next(&it), FUR_EINVAL);
+	}
 }
 
 TEST_P(CMap, DoesOneOperationInOneTransaction)
@@ -335,6 +383,7 @@ TEST_P(CMap, RefusesOneOperationInsideATransaction)
 		EXPECT_EQ(fur_map_get_one(thread, map, "k", 1, room, &bytes), code);
 	};
 	read([&](fur_ro *) { refuse_all(FUR_ENESTED, self_, map_); });
+	read_again([&](fur_reader *) { refuse_all(FUR_ENESTED, self_, map_); });
 	fur_update *tx;
 	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
 	refuse_all(FUR_ENESTED, self_, map_);
@@ -453,6 +502,26 @@ void move_value(fur_update *tx, void *arg)
 		abort();
 }
 
+/* The values, without anything that needs a destructor. */
+struct Seen {
+	int entries, numbers; /* the sum of the values' numbers */
+	bool other;
+};
+void look_at(fur_reader *tx, const fur_map *map, Seen &seen)
+{
+	fur_map_iterator it;
+	seen = {};
+	for (int at = fur_map_seek(tx, map, FUR_MAP_FIRST, nullptr, 0, &it); at == 1;
+	        at = fur_map_next(&it)) {
+		char value[64] = "";
+		int number = -1;
+		(void)fur_map_value(&it, value, sizeof value - 1);
+		seen.other |= sscanf(value, "the value number %d", &number) != 1;
+		seen.numbers += number;
+		seen.entries++;
+	}
+}
+
 /* Threads whose bodies libfur leaves by longjmp(), beside readers. */
 TEST_P(CMap, KeepsEveryValueNextToOtherThreads)
 {
@@ -477,14 +546,22 @@ TEST_P(CMap, KeepsEveryValueNextToOtherThreads)
 	std::vector<std::thread> threads;
 	for (int t = 0; t < 3; t++)
 		threads.emplace_back(move, seed_ + t);
+	std::set<std::string> values;
+	auto collect = [&](auto *tx) {
+		values.clear();
+		for (const auto &named : all(tx, map_))
+			values.insert(named.second);
+	};
 	do {
-		std::set<std::string> values;
-		read([&](fur_ro *tx) {
-			values.clear();
-			for (const auto &named : all(tx, map_))
-				values.insert(named.second);
-		});
+		read([&](fur_ro *tx) { collect(tx); });
 		EXPECT_EQ(values.size(), static_cast<size_t>(VALUES));
+		read_again([&](fur_reader *tx) { collect(tx); });
+		EXPECT_EQ(values.size(), static_cast<size_t>(VALUES));
+		Seen seen;
+		EXPECT_EQ(read_in_c(self_, [&](fur_reader *tx) { look_at(tx, map_, seen); }), 0);
+		EXPECT_EQ(seen.entries, VALUES);
+		EXPECT_EQ(seen.numbers, VALUES * (VALUES - 1) / 2);
+		EXPECT_FALSE(seen.other) << "a torn value";
 	} while (moving > 0);
 	for (std::thread &t : threads)
 		t.join();
@@ -533,11 +610,13 @@ TEST_F(COrderedMap, GoesWhereItIsAsked)
 		}
 	};
 	read([&](fur_ro *tx) { check(tx); });
+	fur::read(self_, fur::rerun, [&](fur_reader *tx) { check(tx); });
 	for (uint64_t n = 0; n < 60; n += 2) {
 		update([&](fur_update *tx) { EXPECT_EQ(put(tx, map, Text::key(n), "v"), 1); });
 		model[Text::key(n)] = "v";
 	}
 	read([&](fur_ro *tx) { check(tx); });
+	fur::read(self_, fur::rerun, [&](fur_reader *tx) { check(tx); });
 	update([&](fur_update *tx) { check(tx); });
 }
 
@@ -554,5 +633,168 @@ TEST_F(COrderedMap, AHashMapHasNoOrder)
 		EXPECT_EQ(fur_map_previous(&it), FUR_EINVAL);
 	});
 }
+
+/* ------------------------------------------------- optimistic readers, step by step */
+
+class CMapBeside : public Software, public ::testing::WithParamInterface<fur_map_kind>
+{
+protected:
+	void SetUp() override
+	{
+		if (readers_are_plain())
+			GTEST_SKIP() << "updates would wait for the reader";
+		EXPECT_EQ(fur_map_root(self_, "map", GetParam(), &map_), 0) << fur_errormsg();
+		put_all("old");
+		prefer_in_place(self_, false);
+	}
+	static std::string key(int n)
+	{
+		return "key number " + std::to_string(n);
+	}
+	void put_all(const std::string &value)
+	{
+		fur::update(self_, fur::rerun, [&](fur_update *tx) {
+			for (int n = 0; n < ENTRIES; n++)
+				EXPECT_GE(put(tx, map_, key(n), value), 0);
+		});
+	}
+	/* The other thread changes all values, and removes one entry. */
+	void other_changes_all()
+	{
+		other_.run([this](fur_thread *t) {
+			prefer_in_place(t, false);
+			fur::update(t, fur::rerun, [&](fur_update *tx) {
+				for (int n = 0; n < ENTRIES; n++)
+					EXPECT_EQ(put(tx, map_, key(n), NEW), 0);
+				EXPECT_EQ(remove(tx, map_, key(0)), 1);
+			});
+		});
+	}
+	void other_puts(const std::string &at, const std::string &value)
+	{
+		other_.run([&](fur_thread *t) {
+			prefer_in_place(t, false);
+			fur::update(t, fur::rerun,
+			        [&](fur_update *tx) { EXPECT_EQ(put(tx, map_, at, value), 0); });
+		});
+	}
+	/* Where the value's words are, for their stamp. */
+	const uint64_t *words_of(const std::string &at)
+	{
+		const void *inside = reinterpret_cast<const uint64_t *>(map_) + 1;
+		return fur::read(self_, [&](fur_ro *tx) {
+			return GetParam() == FUR_MAP_ORDERED
+			               ? static_cast<const OrderedMap *>(inside)->value_words(
+			                         tx, at)
+			               : static_cast<const HashMap *>(inside)->value_words(tx, at);
+		});
+	}
+	uint64_t reads_again() const
+	{
+		return self_.get()->stats.reads_again;
+	}
+
+	enum { ENTRIES = 40 };
+	static constexpr const char *NEW = "a new value that is longer than twelve characters";
+	fur_map *map_ = nullptr;
+};
+
+/* It neither stops the update nor sees a part of it. */
+TEST_P(CMapBeside, AReaderThatMeetsAnUpdate_RunsAgain)
+{
+	for (bool updates_in : {false, true}) {
+		int runs = 0, entries = 0, changed = 0;
+		const uint64_t before = reads_again();
+		put_all("old");
+		if (updates_in)
+			let_updates_in();
+		EXPECT_EQ(read_in_c(self_,
+		                  [&](fur_reader *tx) {
+			                  fur_map_iterator it;
+			                  runs++;
+			                  entries = changed = 0;
+			                  for (int at = seek(tx, map_, FUR_MAP_FIRST, "", &it);
+			                          at == 1; at = fur_map_next(&it)) {
+				                  char value[64];
+				                  if (++entries == 3 && runs == 1)
+					                  other_changes_all();
+				                  changed += fur_map_value(&it, value, 64) > 3;
+			                  }
+		                  }),
+		        0);
+		EXPECT_EQ(runs, 2);
+		EXPECT_EQ(entries, ENTRIES - 1);
+		EXPECT_EQ(changed, ENTRIES - 1);
+		EXPECT_EQ(reads_again(), before + 1);
+		expect_sound();
+	}
+}
+
+/* Each run of the body meets an update, until it runs plainly. */
+TEST_P(CMapBeside, AReaderThatAlwaysMeetsUpdates_EndsAtLast)
+{
+	int runs = 0, found = 0;
+	EXPECT_EQ(read_in_c(self_,
+	                  [&](fur_reader *tx) {
+		                  size_t bytes = 0;
+		                  uint64_t size = 0;
+		                  runs++;
+		                  found = fur_map_size(tx, map_, &size);
+		                  if (!self_.get()->reader.plain)
+			                  other_puts(key(7), "another");
+		                  found = fur_map_get(
+		                          tx, map_, "key number 7", 12, nullptr, &bytes);
+	                  }),
+	        0);
+	EXPECT_GT(runs, 10);
+	EXPECT_EQ(found, 1);
+	EXPECT_EQ(reads_again(), uint64_t(runs) - 1);
+	expect_sound();
+}
+
+/* Updates publish beside each other; one has stored to the value since the call began. */
+TEST_P(CMapBeside, GetOne_RunsAgain_AndLeavesUpdatesIn)
+{
+	const engine &e = heap_.get()->engine;
+	const uint64_t *at = words_of(key(5));
+	uint64_t *stamp = stamp_of(&e, at);
+	let_updates_in();
+	const uint64_t free = arch_load_acquire(stamp);
+	ASSERT_FALSE(stamp_is_held(free));
+	Helper second(heap_);
+	uint32_t me = 0;
+	second.run([&](fur_thread *t) { me = t->index; });
+	arch_store_release(stamp, stamp_held_by(self_.get()->index, 0));
+	char value[8] = "xxxxxxx";
+	size_t bytes = 3;
+	int found = -1;
+	uint64_t again = 0;
+	second.start([&](fur_thread *t) {
+		found = fur_map_get_one(t, map_, key(5).data(), key(5).size(), value, &bytes);
+		again = t->stats.reads_again;
+	});
+	while (!arch_load(&e.active[me].seq))
+		usleep(100);
+	usleep(20000);
+	EXPECT_TRUE(second.busy()) << "it waits for the holder";
+	EXPECT_EQ(arch_load(&e.active[me].seq) & ACTIVE_SOFTWARE, uint64_t(ACTIVE_SOFTWARE));
+	other_sets(word(0), 1); /* draws the durTS that becomes the version */
+	const uint64_t version = arch_load_acquire(stamp_of(&e, word(0)));
+	arch_store_release(stamp, version);
+	second.finish();
+	EXPECT_EQ(found, 1);
+	EXPECT_EQ(again, 1u);
+	EXPECT_EQ(bytes, 3u);
+	EXPECT_STREQ(value, "oldxxxx");
+	EXPECT_EQ(shut_now(&e), UPDATES_IN);
+	fur_map *map;
+	EXPECT_EQ(fur_map_find_root(self_, "map", GetParam(), &map), 1);
+	EXPECT_EQ(map, map_);
+	EXPECT_EQ(shut_now(&e), UPDATES_IN);
+	expect_sound();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CMapBeside, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
+        [](const auto &kind) { return kind.param == FUR_MAP_HASH ? "hash" : "ordered"; });
 
 } // namespace

@@ -63,6 +63,16 @@ cases = [
         True,
     ),
     (
+        "loads of an optimistic reader",
+        USE
+        % (
+            "fur_reader",
+            "fur_reader",
+            "(void)fur_load(tx, p); (void)fur_root(tx, 0); fur_read(tx, v, c, 8);",
+        ),
+        True,
+    ),
+    (
         "stores in an update",
         USE
         % (
@@ -109,6 +119,7 @@ cases = [
     ("the bulk updates' header alone", "#include <fur_bulk.h>\n", True),
     ("the maps' header alone", "#include <fur_map.h>\n", True),
     ("reading a map in both transactions", READ_MAP % ("fur_ro", "fur_update", "at"), True),
+    ("reading a map as an optimistic reader", READ_MAP % ("fur_ro", "fur_reader", "at"), True),
     ("reading a map without a transaction", READ_MAP % ("fur_heap", "fur_update", "at"), False),
     (
         "a change of a map in a read-only transaction",

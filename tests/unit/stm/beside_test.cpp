@@ -69,13 +69,6 @@ protected:
 	{
 		until([=] { return threads_there & 1U << thread; });
 	}
-	void let_updates_in()
-	{
-		turn_take(&e_);
-		(void)readers_shut_out(&e_, self_.get()->index).met;
-		updates_let_in(&e_);
-		turn_give(&e_);
-	}
 	enum shut shut() const
 	{
 		return shut_now(&e_);
@@ -487,6 +480,69 @@ TEST_F(Beside, Snapshot_IsKeptFromBodyToBody)
 		EXPECT_EQ(fur_load(tx, word(1)), 5u);
 	});
 	EXPECT_EQ(heap_.stats().defeats, 0u);
+	expect_sound();
+}
+
+/* -------------------------------------------------------- optimistic readers */
+
+struct Left {
+};
+[[noreturn]] void leave()
+{
+	throw Left();
+}
+
+/* An update stores to what it is about to load, run after run (INV-OR3). */
+TEST_F(Beside, ReaderThatIsLeftAgainAndAgain_RunsPlainlyAtLast)
+{
+	if (readers_are_plain())
+		GTEST_SKIP() << "the update would wait for the reader";
+	int runs = 0, seen = 0;
+	fur_reader *r = nullptr;
+	for (bool ended = false; !ended;)
+		try {
+			ASSERT_EQ(fur_begin_reader_leaving(self_, &r, leave, runs++ > 0), 0);
+			EXPECT_EQ(fur_thread_transaction(self_), FUR_TRANSACTION_READ_ONLY);
+			(void)fur_load(r, word(0));
+			if (!r->plain)
+				other_sets(word(1), static_cast<uint64_t>(runs));
+			seen = static_cast<int>(fur_load(r, word(1)));
+			ended = true;
+		} catch (const Left &) {
+			EXPECT_EQ(fur_end_reader(r), FUR_ENOTX) << "it has ended";
+		}
+	EXPECT_TRUE(r->plain);
+	EXPECT_EQ(fur_end_reader(r), 0);
+	EXPECT_GT(runs, 10);
+	EXPECT_EQ(seen, runs - 1) << "all but the last met an update";
+	EXPECT_EQ(self_.get()->stats.reads_again, static_cast<uint64_t>(seen));
+	EXPECT_EQ(fur_begin_reader_leaving(self_, &r, leave, false), 0);
+	EXPECT_FALSE(r->plain) << "another body";
+	EXPECT_EQ(fur_load(r, word(1)), static_cast<uint64_t>(seen));
+	EXPECT_EQ(fur_end_reader(r), 0);
+	expect_sound();
+}
+
+TEST_F(Beside, ReaderThatIsNoFunction_UsedWrongly_IsRefused)
+{
+	fur_reader *r, *second;
+	EXPECT_EQ(fur_begin_reader_leaving(nullptr, &r, leave, false), FUR_EINVAL);
+	EXPECT_EQ(fur_begin_reader_leaving(self_, nullptr, leave, false), FUR_EINVAL);
+	EXPECT_EQ(fur_begin_reader_leaving(self_, &r, nullptr, false), FUR_EINVAL);
+	EXPECT_EQ(fur_end_reader(nullptr), FUR_ENOTX);
+	ASSERT_EQ(fur_begin_reader_leaving(self_, &r, leave, false), 0);
+	EXPECT_EQ(fur_begin_reader_leaving(self_, &second, leave, false), FUR_ENESTED);
+	EXPECT_EQ(second, nullptr);
+	EXPECT_EQ(fur_thread_unregister(self_), FUR_EBUSY);
+	other_.run([&](fur_thread *) {
+		EXPECT_EQ(fur_end_reader(r), FUR_ENOTX) << "another thread's";
+		EXPECT_EQ(fur_begin_reader_leaving(self_, &second, leave, false), FUR_EINVAL);
+	});
+	EXPECT_EQ(fur_end_reader(r), 0);
+	EXPECT_EQ(fur_end_reader(r), FUR_ENOTX);
+	ASSERT_EQ(fur_begin_reader_leaving(self_, &r, leave, false), 0);
+	EXPECT_EQ(fur_thread_abandon(self_), 0);
+	EXPECT_EQ(fur_end_reader(r), FUR_ENOTX);
 	expect_sound();
 }
 
