@@ -137,8 +137,6 @@ LONG_PARALLEL_SETTINGS: dict[str, list[str]] = {
     "parallelthreefreshserial": ["NU=3", "FRESH", "SERIAL"],
     "parallellooseboth": ["LOOSE", "CROSS", "BLIND", "CHECKED", "PLAINLY"],
 }
-# Where mutations are found that need three updates.
-THREE_SETTINGS: dict[str, list[str]] = {"parallelopenapart": ["NU=3", "APART", "OPEN"]}
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
     "group": [],
@@ -287,7 +285,6 @@ PARALLEL_MUTATIONS = [
     Mutation("FREEFIRST", "INV-SW1", [], [], ["parallel"]),
     Mutation("FREEOLD", "INV-SW1", [], [], ["parallel"]),
     Mutation("DRAWUNHELD", "INV-SW1", [], [], ["parallel"]),
-    Mutation("UNDOOLD", "INV-SW1", [], [], ["parallelinplace"]),
     Mutation(
         "NOVALID", "INV-SW2", [], [], ["parallelcross", "parallelloose", "parallellooseblind"]
     ),
@@ -362,23 +359,30 @@ PARALLEL_MUTATIONS = [
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
     Mutation("READERSEARLY", "INV-SW7", [], [], ["parallelinplaceplain", "parallelserialplain"]),
-    Mutation("NOFRESHSTAMP", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
-    Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
-    Mutation("FRESHHELD", "INV-FM1", [], [], ["parallelfreshcollide"]),
-    Mutation("FRESHOWN", "INV-FM1", [], [], ["parallelfresh"]),
+    Mutation("SWEEPBLIND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation("SWEEPUNBOUND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation("SWEEPLATE", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation("SWEEPODD", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation("SWEEPUNSEEN", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation("SWEEPNEWER", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation("SWEEPMISSED", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation("READERMISSES", "INV-OR1", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation("READERNEWER", "INV-OR1", [], [], ["parallel"]),
+    Mutation("NOFRESHSWEEP", "INV-FM1", [], [], ["parallelfreshserial"]),
+    Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfreshserial"]),
+    Mutation("FRESHOWN", "INV-FM2", [], [], ["parallelfreshserial"]),
     Mutation("ANNOUNCELATE", "INV-D1", [], [], ["parallel"]),
-    Mutation("DEPSEARLY", "INV-D1", [], [], ["parallelsame"]),
-    Mutation("READERUNSETTLED", "INV-D2", [], [], ["parallel"]),
-    Mutation("SETTLEONE", "INV-D2", [], [], ["parallel"]),
-    Mutation("NOUNSTAMPED", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UNSTAMPEDEARLY", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UNSTAMPEDLATE", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UPDATEUNSETTLED", "INV-D2", [], [], ["parallelsame"]),
+    Mutation("EXTENDUNNOTED", "INV-DV1", [], [], ["parallelsame"]),
+    Mutation("READERUNNOTED", "INV-OR2", [], [], ["parallel"]),
+    Mutation("READERUNSETTLED", "INV-DV1", [], [], ["parallel"]),
+    Mutation("SETTLEONE", "INV-DV1", [], [], ["parallel"]),
+    Mutation("UPDATEUNSETTLED", "INV-DV1", [], [], ["parallel"]),
+    Mutation("NOUNSTAMPED", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDEARLY", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDLATE", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("SWEEPUNREAD", "INV-DV1", [], [], ["parallelinplace"]),
     Mutation("DEPSUNNAMED", "INV-D3", [], [], ["parallel"]),
     Mutation("NOABORT", "INV-D5", [], [], ["parallelsame"]),
-    Mutation("UNSEENLEFT", "INV-D9", [], [], ["parallelopenapart"]),
-    Mutation("NODRAWNWAIT", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
-    Mutation("CLAIMLATE", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -501,7 +505,7 @@ ALL_MUTATIONS = (
 SPARED = {
     "STOREFIRST": ["soft"],
     "NOHANDOVER": ["grouptwo"],
-    "NAMEREAD": ["parallel", "parallelapart", "parallelsame"],
+    "EXTENDSWEPT": ["parallelinplace"],
     "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
@@ -515,7 +519,6 @@ SLOW = [
     "asyncreader-READERBLIND",
     "async",
     "naming-NOUNSEEN",
-    "parallelopenapart-UNSEENLEFT",
     "parallelthree",
     "parallelwide",
 ]
@@ -581,12 +584,11 @@ def software_cases() -> dict[str, Case]:
 
 def parallel_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    settings = PARALLEL_SETTINGS | THREE_SETTINGS
     for name, defines in (PARALLEL_SETTINGS | LONG_PARALLEL_SETTINGS).items():
         found[name] = Case(PARALLEL, defines, True, name in LONG_PARALLEL_SETTINGS)
     for m in PARALLEL_MUTATIONS:
         for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(PARALLEL, settings[name] + [m.name], False)
+            found[f"{name}-{m.name}"] = Case(PARALLEL, PARALLEL_SETTINGS[name] + [m.name], False)
     return found
 
 
