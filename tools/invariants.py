@@ -37,6 +37,7 @@ MODELS = [
         "fur",
         "software",
         "parallel",
+        "versions",
         "group",
         "async",
         "naming",
@@ -58,11 +59,11 @@ of date. Each section is a file that defines invariants. *Cited in* names the fu
 pages that refer to one: the code that keeps it is among them. *Planted bugs* break it, and a test
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
-[parallel.pml](../tests/models/parallel.pml), [group.pml](../tests/models/group.pml),
-[async.pml](../tests/models/async.pml), [naming.pml](../tests/models/naming.pml),
-[fresh.pml](../tests/models/fresh.pml), [event.pml](../tests/models/event.pml),
-[claims.pml](../tests/models/claims.pml), [bulk.pml](../tests/models/bulk.pml),
-[bulkblock.pml](../tests/models/bulkblock.pml) and
+[parallel.pml](../tests/models/parallel.pml), [versions.pml](../tests/models/versions.pml),
+[group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
+[naming.pml](../tests/models/naming.pml), [fresh.pml](../tests/models/fresh.pml),
+[event.pml](../tests/models/event.pml), [claims.pml](../tests/models/claims.pml),
+[bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml) and
 [bulkoperator.pml](../tests/models/bulkoperator.pml) that break it.
 """
 

@@ -11,8 +11,8 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, parallel.pml, group.pml, async.pml,
-naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before
+Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, group.pml,
+async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before
 any, models.py checks that its table of mutations agrees with the lists at the heads of the models,
 and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected,
 1 not, 2 wrong usage.
@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 PARALLEL = HERE / "parallel.pml"
+VERSIONS = HERE / "versions.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 NAMING = HERE / "naming.pml"
@@ -115,6 +116,7 @@ PARALLEL_SETTINGS: dict[str, list[str]] = {
     "parallelthree": ["NU=3", "OPEN"],
     "parallelinplace": ["INPLACE", "CHECKED"],
     "parallelinplaceplain": ["INPLACE", "PLAINLY"],
+    "parallelinplacewide": ["NU=3", "INPLACE", "WIDE", "OPEN"],
     "parallelserial": ["SERIAL", "CHECKED"],
     "parallelserialplain": ["SERIAL", "PLAINLY"],
     "parallelfresh": ["FRESH", "INPLACE", "CHECKED"],
@@ -136,6 +138,16 @@ LONG_PARALLEL_SETTINGS: dict[str, list[str]] = {
     "parallelthreefresh": ["NU=3", "FRESH", "INPLACE"],
     "parallelthreefreshserial": ["NU=3", "FRESH", "SERIAL"],
     "parallellooseboth": ["LOOSE", "CROSS", "BLIND", "CHECKED", "PLAINLY"],
+}
+# Of versions.pml.
+VERSIONS_SETTINGS: dict[str, list[str]] = {
+    "versions": [],
+    "versionsmixed": ["MIXED"],
+    "versionstwice": ["T=2", "TR=0"],
+    "versionsboth": ["NU=3", "TR=0", "BOTH", "NAMED=1"],
+}
+LONG_VERSIONS_SETTINGS: dict[str, list[str]] = {
+    "versionslong": ["T=2", "TR=1"],
 }
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
@@ -258,7 +270,8 @@ MUTATIONS = [
 SOFTWARE_MUTATIONS = [
     Mutation("LATESTAMP", "INV-SW1", [], [], ["software"]),
     Mutation("NOSTAMPS", "INV-SW1", [], [], ["software", "publish"]),
-    Mutation("UNCHECKED", "INV-SW1", [], [], ["aba"]),
+    Mutation("OLDVERSION", "INV-SW1", ["no-hardware-stamps"], [], ["software", "publish"]),
+    Mutation("UNCHECKED", "INV-SW1", ["extension-without-stamps"], [], ["aba"]),
     Mutation("BARE", "INV-SW1", [], [], ["inplace"]),
     Mutation("NOEXTEND", "INV-SW2", [], [], ["software", "publish"]),
     Mutation("EARLYEXTEND", "INV-SW2", [], [], ["software"]),
@@ -268,27 +281,35 @@ SOFTWARE_MUTATIONS = [
     Mutation("UNDRAINED", "INV-SW3", [], [], ["software"]),
     Mutation("READERBLIND", "INV-SW3", [], [], ["software"]),
     Mutation("PUBNOWAIT", "INV-SW3", [], [], ["publish"]),
-    Mutation("HARDNOWAIT", "INV-SW4", [], [], ["besidetracked", "besiderot"]),
+    Mutation(
+        "HARDNOWAIT", "INV-SW4", ["hardware-skips-software"], [], ["besidetracked", "besiderot"]
+    ),
     Mutation("LEAVEFIRST", "INV-SW4", [], [], ["besidetracked", "besiderot"]),
     Mutation("BODYBLIND", "INV-SW5", [], [], ["inplace"]),
     Mutation("LATETURN", "INV-SW6", [], [], ["serial"]),
 ]
 # Of parallel.pml.
 PARALLEL_MUTATIONS = [
-    Mutation("NOFIRSTLOOK", "INV-SW1", [], [], ["parallel"]),
-    Mutation("NOSECONDLOOK", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FUTURESNAP", "INV-SW1", [], [], ["parallel"]),
+    Mutation("NOFIRSTLOOK", "INV-SW1", ["no-first-look"], [], ["parallel"]),
+    Mutation("NOSECONDLOOK", "INV-SW1", ["no-second-look"], [], ["parallel"]),
+    Mutation("BODYNEWER", "INV-SW1", ["no-snapshot"], [], ["parallel"]),
+    Mutation("FUTURESNAP", "INV-SW1", ["snapshot-too-late"], [], ["parallel"]),
     Mutation("EXTENDBLIND", "INV-SW1", [], [], ["parallel"]),
     Mutation("EXTENDONCE", "INV-SW1", [], [], ["parallelwide"]),
     Mutation("EXTENDNEWER", "INV-SW1", [], [], ["parallelwide"]),
-    Mutation("HOLDLATE", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FREEFIRST", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FREEOLD", "INV-SW1", [], [], ["parallel"]),
-    Mutation("DRAWUNHELD", "INV-SW1", [], [], ["parallel"]),
+    Mutation("HOLDLATE", "INV-ST1", ["hold-after-store"], [], ["parallel"]),
+    Mutation("FREEFIRST", "INV-ST1", ["free-before-store"], [], ["parallel"]),
+    Mutation("FREEOLD", "INV-ST1", [], [], ["parallel"]),
+    Mutation("DRAWUNHELD", "INV-ST1", ["hold-after-draw"], [], ["parallel"]),
     Mutation(
-        "NOVALID", "INV-SW2", [], [], ["parallelcross", "parallelloose", "parallellooseblind"]
+        "NOVALID",
+        "INV-SW2",
+        ["no-current-check"],
+        [],
+        ["parallelcross", "parallelloose", "parallellooseblind"],
     ),
-    Mutation("VALIDONCE", "INV-SW2", [], [], ["parallelblind"]),
+    Mutation("COMPAREFIRST", "INV-SW2", ["compare-before-hold"], [], ["parallelcross"]),
+    Mutation("VALIDONCE", "INV-SW2", ["no-still-current"], [], ["parallelblind"]),
     Mutation(
         "STOREUNDRAINED",
         "INV-SW3",
@@ -318,9 +339,11 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
-    Mutation("BODIESMISSED", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation(
+        "BODIESMISSED", "INV-ST2", ["bulk-no-sweep", "in-place-no-sweep"], [], ["parallelinplace"]
+    ),
     Mutation("BODIESEARLY", "INV-SW5", [], [], ["parallelinplace"]),
-    Mutation("BODYIGNORES", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODYIGNORES", "INV-SW5", ["body-no-look"], [], ["parallelinplace"]),
     Mutation("BODYLOOKFIRST", "INV-SW5", [], [], ["parallelinplace"]),
     Mutation("SERIALBESIDE", "INV-SW6", [], [], ["parallelserial"]),
     Mutation(
@@ -333,7 +356,7 @@ PARALLEL_MUTATIONS = [
     Mutation(
         "PUBLOOKFIRST",
         "INV-SW7",
-        [],
+        ["publish-without-second-look"],
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
@@ -347,7 +370,7 @@ PARALLEL_MUTATIONS = [
     Mutation(
         "CLOSENOWAIT",
         "INV-SW7",
-        [],
+        ["close-does-not-wait"],
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
@@ -358,31 +381,71 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
-    Mutation("READERSEARLY", "INV-SW7", [], [], ["parallelinplaceplain", "parallelserialplain"]),
-    Mutation("SWEEPBLIND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation(
+        "READERSEARLY",
+        "INV-SW7",
+        ["claim-lets-in-early"],
+        [],
+        ["parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "SWEEPBLIND",
+        "INV-ST2",
+        [],
+        [],
+        ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
+    ),
     Mutation("SWEEPUNBOUND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
-    Mutation("SWEEPLATE", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation(
+        "SWEEPLATE", "INV-ST2", ["sweep-after-store", "sweep-not-ordered"], [], ["parallelinplace"]
+    ),
     Mutation("SWEEPODD", "INV-ST2", [], [], ["parallelinplace"]),
-    Mutation("SWEEPUNSEEN", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
-    Mutation("SWEEPNEWER", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation(
+        "SWEEPUNSEEN",
+        "INV-ST2",
+        ["sweep-blind"],
+        [],
+        ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
+    ),
+    Mutation("SWEEPNEWER", "INV-ST2", ["sweep-compares-newer"], [], ["parallelinplace"]),
     Mutation("SWEEPMISSED", "INV-ST2", [], [], ["parallelinplace"]),
-    Mutation("READERMISSES", "INV-OR1", [], [], ["parallelinplace", "parallelfreshserial"]),
-    Mutation("READERNEWER", "INV-OR1", [], [], ["parallel"]),
-    Mutation("NOFRESHSWEEP", "INV-FM1", [], [], ["parallelfreshserial"]),
+    Mutation(
+        "READERMISSES",
+        "INV-OR1",
+        ["reader-misses-sweep"],
+        [],
+        ["parallelinplace", "parallelfreshserial"],
+    ),
+    Mutation("READERNEWER", "INV-OR1", ["reader-takes-newer"], [], ["parallel"]),
+    Mutation("NOFRESHSWEEP", "INV-FM1", ["fresh-without-sweep"], [], ["parallelfreshserial"]),
     Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfreshserial"]),
-    Mutation("FRESHOWN", "INV-FM2", [], [], ["parallelfreshserial"]),
+    Mutation("FRESHOWN", "INV-FM2", ["fresh-given-by-itself"], [], ["parallelfreshserial"]),
     Mutation("ANNOUNCELATE", "INV-D1", [], [], ["parallel"]),
     Mutation("EXTENDUNNOTED", "INV-DV1", [], [], ["parallelsame"]),
-    Mutation("READERUNNOTED", "INV-OR2", [], [], ["parallel"]),
-    Mutation("READERUNSETTLED", "INV-DV1", [], [], ["parallel"]),
+    Mutation("READERUNNOTED", "INV-OR2", ["version-not-noted"], [], ["parallel"]),
+    Mutation("READERUNSETTLED", "INV-DV1", ["versions-unsettled"], [], ["parallel"]),
     Mutation("SETTLEONE", "INV-DV1", [], [], ["parallel"]),
     Mutation("UPDATEUNSETTLED", "INV-DV1", [], [], ["parallel"]),
     Mutation("NOUNSTAMPED", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDUNREAD", "INV-OR2", ["unstamped-not-read"], [], ["parallelinplace"]),
     Mutation("UNSTAMPEDEARLY", "INV-OR2", [], [], ["parallelinplace"]),
     Mutation("UNSTAMPEDLATE", "INV-OR2", [], [], ["parallelinplace"]),
-    Mutation("SWEEPUNREAD", "INV-DV1", [], [], ["parallelinplace"]),
+    Mutation("SWEEPUNREAD", "INV-DV1", ["sweep-not-read"], [], ["parallelinplace"]),
     Mutation("DEPSUNNAMED", "INV-D3", [], [], ["parallel"]),
-    Mutation("NOABORT", "INV-D5", [], [], ["parallelsame"]),
+]
+# Of versions.pml.
+VERSIONS_MUTATIONS = [
+    Mutation("LOADUNNOTED", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("NAMEDALONE", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("SETTLEDBLIND", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("NEXTLATE", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("UNDRAWNSKIPPED", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("DRAWFIRST", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("FULLFORGETS", "INV-DV1", [], [], ["versionsboth"]),
+    Mutation("LEFTAWAITED", "INV-DV1", [], [], ["versions"]),
+    Mutation("UNDURABLE", "INV-D5", [], [], ["versions"]),
+    Mutation("UNMARKED", "INV-D5", [], [], ["versionstwice"]),
+    Mutation("CLAIMNEXT", "INV-M4", [], [], ["versions", "versionsmixed"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -491,6 +554,7 @@ ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
     + PARALLEL_MUTATIONS
+    + VERSIONS_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
     + NAMING_MUTATIONS
@@ -505,7 +569,7 @@ ALL_MUTATIONS = (
 SPARED = {
     "STOREFIRST": ["soft"],
     "NOHANDOVER": ["grouptwo"],
-    "EXTENDSWEPT": ["parallelinplace"],
+    "EXTENDSWEPT": ["parallelinplacewide"],
     "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
@@ -515,12 +579,19 @@ SLOW = [
     "naming",
     "namingpower-NOUNSEEN",
     "asyncreader-LEAVEFIRST",
+    "parallelinplacewide",
+    "parallelinplacewide-EXTENDSWEPT",
+    "parallelthree",
+    "parallelwide",
+    "versionsboth",
+    "parallelinplacewide-SWEEPBLIND",
+    "parallelinplacewide-SWEEPUNSEEN",
+    "parallelinplace",
+    "parallelfreshserial",
     "soft-nw3",
     "asyncreader-READERBLIND",
     "async",
     "naming-NOUNSEEN",
-    "parallelthree",
-    "parallelwide",
 ]
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
@@ -545,6 +616,7 @@ def cases(long: bool) -> dict[str, Case]:
         fur_cases()
         | software_cases()
         | parallel_cases()
+        | versions_cases()
         | group_cases()
         | async_cases()
         | naming_cases()
@@ -589,6 +661,16 @@ def parallel_cases() -> dict[str, Case]:
     for m in PARALLEL_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(PARALLEL, PARALLEL_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def versions_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (VERSIONS_SETTINGS | LONG_VERSIONS_SETTINGS).items():
+        found[name] = Case(VERSIONS, defines, True, name in LONG_VERSIONS_SETTINGS)
+    for m in VERSIONS_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(VERSIONS, VERSIONS_SETTINGS[name] + [m.name], False)
     return found
 
 
@@ -683,6 +765,7 @@ def disagreements() -> list[str]:
         (FUR, MUTATIONS),
         (SOFTWARE, SOFTWARE_MUTATIONS),
         (PARALLEL, PARALLEL_MUTATIONS),
+        (VERSIONS, VERSIONS_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),

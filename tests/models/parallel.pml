@@ -55,22 +55,24 @@
  * settings:
  *   NOFIRSTLOOK  a load looks at the stamp after it only (INV-SW1)
  *   NOSECONDLOOK  a load looks at the stamp before it only (INV-SW1)
+ *   BODYNEWER    a body takes words that are newer than its snapshot (INV-SW1)
  *   FUTURESNAP   a snapshot is a value that next_durts gets after the first loads (INV-SW1)
  *   EXTENDBLIND  an extension compares no values (INV-SW1)
  *   EXTENDONCE   an extension looks at a stamp before it loads the word only (INV-SW1)
  *   EXTENDNEWER  an extension ignores stamps newer than next_durts as it was read (INV-SW1)
- *   HOLDLATE     an update holds its lines after it has stored to them (INV-SW1)
- *   FREEFIRST    an update frees its lines before it stores to them (INV-SW1)
- *   FREEOLD      an update that has stored frees its lines with their old versions (INV-SW1)
- *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-SW1)
+ *   HOLDLATE     an update holds its lines after it has stored to them (INV-ST1)
+ *   FREEFIRST    an update frees its lines before it stores to them (INV-ST1)
+ *   FREEOLD      an update that has stored frees its lines with their old versions (INV-ST1)
+ *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-ST1)
  *   NOVALID      an update does not compare what it has loaded (INV-SW2)
+ *   COMPAREFIRST  an update compares what it has loaded before it holds its lines only (INV-SW2)
  *   VALIDONCE    an update does not look again after another one has drawn before it (INV-SW2)
  *   STOREUNDRAINED  the turn's holder stores while plain readers are active (INV-SW3)
  *   SHUTLATE     the turn's holder drains plain readers, and then shuts all out (INV-SW3)
  *   OPENUNDRAINED  the turn's holder lets updates in while plain readers are active (INV-SW3)
  *   PLAINIGNORES  a plain reader runs while updates are in (INV-SW3)
  *   PLAINLOOKFIRST  a plain reader looks at `shut` before it is active (INV-SW3)
- *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-SW5)
+ *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-ST2)
  *   BODIESEARLY  an update in place looks for bodies before it shuts all out (INV-SW5)
  *   BODYIGNORES  a body does not look at `shut` (INV-SW5)
  *   BODYLOOKFIRST  a body looks at `shut` before it is active (INV-SW5)
@@ -100,11 +102,11 @@
  *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-DV1)
  *   UPDATEUNSETTLED  an update does not wait for what it has read from (INV-DV1)
  *   NOUNSTAMPED  an update in place leaves no durTS to wait for (INV-OR2)
+ *   UNSTAMPEDUNREAD  a body or reader does not look for that durTS (INV-OR2)
  *   UNSTAMPEDEARLY  a checked reader looks for that durTS before it begins (INV-OR2)
  *   UNSTAMPEDLATE  that update leaves the durTS after it has let others in (INV-OR2)
  *   SWEEPUNREAD  an extension after a sweep does not look for that durTS (INV-DV1)
  *   DEPSUNNAMED  a marker does not name D (INV-D3)
- *   NOABORT      a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
  *
  * Steps that nothing else needs.  Without them everything still holds:
  *   -DEXTENDSWEPT  an extension looks at `sweeps` after it has set its bound only
@@ -646,7 +648,7 @@ inline begin_body() {
 #else
 	first_snapshot();
 #endif
-#if defined(INPLACE) && !defined(UNSTAMPEDEARLY)
+#if defined(INPLACE) && !defined(UNSTAMPEDEARLY) && !defined(UNSTAMPEDUNREAD)
 	atomic { NOTE(unstamped) };
 #endif
 	skip
@@ -716,7 +718,9 @@ look:
 #ifndef NOSECONDLOOK
 			:: stamp[LINE(k)] != s -> v = 0; s = 0; goto look
 #endif
+#ifndef BODYNEWER
 			:: s >= snap -> v = 0; s = 0; goto extend
+#endif
 			:: else
 			fi;
 			if
@@ -828,12 +832,17 @@ publish:
 	nd[me] = d;
 #endif
 #ifndef HOLDLATE
+#ifdef COMPAREFIRST
+	compare();
+#endif
 	hold_lines();
 #endif
 	if
 	:: !lost && !serial ->
 #ifdef NOVALID
 		e = next
+#elif defined(COMPAREFIRST)
+		skip
 #else
 		compare()
 #endif
@@ -858,7 +867,7 @@ publish:
 	nd[me] = d;
 #endif
 #endif
-#ifndef VALIDONCE
+#if !defined(VALIDONCE) && !defined(COMPAREFIRST)
 	if
 	:: d != e && !serial ->
 		atomic { k = 0; find(logged) };
@@ -928,9 +937,7 @@ defeated:
 	act[me] = 0;
 	if
 	:: d != 0 ->
-#ifndef NOABORT
 		atomic { aborted = aborted | BIT(d); recover() };
-#endif
 		nd[me] = 0
 	:: else
 	fi;

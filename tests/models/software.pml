@@ -32,6 +32,7 @@
  * settings:
  *   LATESTAMP    the turn's holder holds a stamp after it has stored to the line (INV-SW1)
  *   NOSTAMPS     the turn's holder does not hold the stamps of the lines (INV-SW1)
+ *   OLDVERSION   the turn's holder frees the stamps with the versions that they had (INV-SW1)
  *   UNCHECKED    an extension compares values, and does not look at stamps (INV-SW1)
  *   BARE         an update in place does not sweep beside software bodies (INV-SW1)
  *   NOEXTEND     an update does not check its reads at its commit (INV-SW2)
@@ -194,6 +195,11 @@ inline hold_line() { atomic {
 		assert(stamp[LINE(k)] < HELD);
 		old[LINE(k)] = stamp[LINE(k)]; stamp[LINE(k)] = HELD + me
 	fi } }
+#ifdef OLDVERSION
+#define VERSION(version) 0
+#else
+#define VERSION(version) version
+#endif
 inline free_lines(version) {
 	do
 	:: k < STAMPS -> atomic {
@@ -362,7 +368,7 @@ drain:
 	:: else -> atomic { k = 0; break }
 	od;
 	commits++;
-	free_lines(d);
+	free_lines(VERSION(d));
 #ifndef NOSHUT
 	SET_SHUT(false);
 #endif
@@ -373,7 +379,7 @@ drain:
 published:
 #ifdef HWPUB
 	atomic { d = next; next++ };
-	free_lines(d);
+	free_lines(VERSION(d));
 	leave();
 	turn = false;
 	goto done;
