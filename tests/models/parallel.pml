@@ -9,8 +9,8 @@
  * A stamp is the durTS of the last update that stored to the line, or held by a thread.  `shut`
  * says who may be active: READERS_IN: plain readers; SHUT: nobody else, for the turn's holder
  * stores, or waits until it can; UPDATES_IN: no plain reader, and any concurrent update publishes
- * without the turn.  Only the turn's holder changes it.  The turn's holder that stores beside bodies
- * without holding stamps sweeps: `sweeps` is odd meanwhile, and the bound of each body is 0.
+ * without the turn.  Only the turn's holder changes it.  If it stores beside bodies and holds no
+ * stamps, it sweeps: it makes `sweeps` odd meanwhile, and sets the bound of each body to 0.
  *
  * A body notes every version that it loads.  versions.pml has those that it need not note.
  *

@@ -25,8 +25,8 @@
  *                  update 0 reads the three
  *
  * Checked: every reader and every body, also one that is defeated later, sees a state of some
- * serial order (INV-SW1, INV-SW3); the final state is that of some serial order, with every update in
- * it (INV-SW2, INV-SW4); a serial update is never defeated (INV-SW6); no thread waits forever.
+ * serial order (INV-SW1, INV-SW3); the final state is that of some serial order, with every update
+ * in it (INV-SW2, INV-SW4); a serial update is never defeated (INV-SW6); no thread waits forever.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
@@ -132,9 +132,9 @@ inline store(k, value) { atomic {
 inline enter(kind) { atomic { act[me] = kind + 4 * runs; runs++ } }
 inline leave() { act[me] = 0 }
 
-/* Each value that the update has logged must still be there, in one state: that of all updates whose
- * durTSs are below `e`.  After a sweep all are compared, else those alone whose stamps are newer than
- * the snapshot. */
+/* Each value that the update has logged must still be there, in one state: that of all updates
+ * whose durTSs are below `e`.  After a sweep all are compared, else those alone whose stamps are
+ * newer than the snapshot. */
 inline extend() {
 	do
 	:: atomic { (sweeps & 1) == 0 -> sw = sweeps };

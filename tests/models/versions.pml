@@ -3,8 +3,8 @@
  * versions.pml - D by versions (src/durability/dset.h): from whom a transaction has read, as the
  * versions of the words tell, and what its thread knows to be settled.  NU threads run updates, and
  * one more thread only reads.  Each step is one access to a shared word, but to hold a word is one
- * step with the look at it: parallel.pml has the order of those.  Memory is sequentially consistent.
- * Where a fence orders one step before another, the mutation swaps the two.
+ * step with the look at it: parallel.pml has the order of those.  Memory is sequentially
+ * consistent.  Where a fence orders one step before another, the mutation swaps the two.
  *
  * Each update loads one word and stores to one, whichever; it is defeated if a word that it has
  * loaded changes before it draws its durTS.  A transaction that reads loads both words.
@@ -18,9 +18,9 @@
  *   -DNAMED=n      versions in a set, 2 by default
  *
  * Checked: when a transaction returns, recovery would keep its own update, and those from which it
- * has read; with an update recovery keeps those from which this one has read, at each instant that a
- * marker becomes durable (INV-DV1); no marker claims what is not settled (INV-M4).  No thread waits
- * forever.
+ * has read; whenever a marker becomes durable, recovery would keep with each update those from
+ * which this one has read (INV-DV1); no marker claims what is not settled (INV-M4).  No thread
+ * waits forever.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
