@@ -11,8 +11,8 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, group.pml,
-async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or
+Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
+group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or
 bulkoperator.pml.  Before any, models.py checks that its table of mutations agrees with the lists at
 the heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit
 status: 0 all as expected, 1 not, 2 wrong usage.
@@ -34,6 +34,7 @@ FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 PARALLEL = HERE / "parallel.pml"
 VERSIONS = HERE / "versions.pml"
+SWEEP = HERE / "sweep.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 NAMING = HERE / "naming.pml"
@@ -148,6 +149,12 @@ VERSIONS_SETTINGS: dict[str, list[str]] = {
 }
 LONG_VERSIONS_SETTINGS: dict[str, list[str]] = {
     "versionslong": ["T=2", "TR=1"],
+}
+# Of sweep.pml.
+SWEEP_SETTINGS: dict[str, list[str]] = {"sweep": [], "sweeptso": ["TSO", "SWEEPS=1"]}
+LONG_SWEEP_SETTINGS: dict[str, list[str]] = {
+    "sweepthree": ["SWEEPS=3"],
+    "sweeptsotwo": ["TSO"],
 }
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
@@ -396,9 +403,7 @@ PARALLEL_MUTATIONS = [
         ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
     ),
     Mutation("SWEEPUNBOUND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
-    Mutation(
-        "SWEEPLATE", "INV-ST2", ["sweep-after-store", "sweep-not-ordered"], [], ["parallelinplace"]
-    ),
+    Mutation("SWEEPLATE", "INV-ST2", ["sweep-after-store"], [], ["parallelinplace"]),
     Mutation("SWEEPODD", "INV-ST2", [], [], ["parallelinplace"]),
     Mutation(
         "SWEEPUNSEEN",
@@ -446,6 +451,15 @@ VERSIONS_MUTATIONS = [
     Mutation("UNDURABLE", "INV-D5", [], [], ["versions"]),
     Mutation("UNMARKED", "INV-D5", [], [], ["versionstwice"]),
     Mutation("CLAIMNEXT", "INV-M4", [], [], ["versions", "versionsmixed"]),
+]
+# Of sweep.pml.
+SWEEP_MUTATIONS = [
+    Mutation("NUMBERUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("STORESUNFENCED", "INV-ST2", ["sweep-not-ordered"], [], ["sweep"]),
+    Mutation("ENDUNFENCED", "INV-ST2", [], [], ["sweep"]),
+    Mutation("ENTRYUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("BOUNDUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("UNSTAMPEDPAST", "INV-OR2", [], [], ["sweep", "sweeptso"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -555,6 +569,7 @@ ALL_MUTATIONS = (
     + SOFTWARE_MUTATIONS
     + PARALLEL_MUTATIONS
     + VERSIONS_MUTATIONS
+    + SWEEP_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
     + NAMING_MUTATIONS
@@ -570,6 +585,8 @@ SPARED = {
     "STOREFIRST": ["soft"],
     "NOHANDOVER": ["grouptwo"],
     "EXTENDSWEPT": ["parallelinplacewide"],
+    "STORESUNFENCED": ["sweeptso"],
+    "ENDUNFENCED": ["sweeptso"],
     "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
@@ -588,6 +605,7 @@ SLOW = [
     "parallelinplacewide-SWEEPUNSEEN",
     "parallelinplace",
     "parallelfreshserial",
+    "sweep",
     "soft-nw3",
     "asyncreader-READERBLIND",
     "async",
@@ -617,6 +635,7 @@ def cases(long: bool) -> dict[str, Case]:
         | software_cases()
         | parallel_cases()
         | versions_cases()
+        | sweep_cases()
         | group_cases()
         | async_cases()
         | naming_cases()
@@ -671,6 +690,16 @@ def versions_cases() -> dict[str, Case]:
     for m in VERSIONS_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(VERSIONS, VERSIONS_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def sweep_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SWEEP_SETTINGS | LONG_SWEEP_SETTINGS).items():
+        found[name] = Case(SWEEP, defines, True, name in LONG_SWEEP_SETTINGS)
+    for m in SWEEP_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SWEEP, SWEEP_SETTINGS[name] + [m.name], False)
     return found
 
 
@@ -751,6 +780,7 @@ def spared_cases() -> dict[str, Case]:
                 (FUR, MACHINES),
                 (SOFTWARE, SETTINGS),
                 (PARALLEL, PARALLEL_SETTINGS),
+                (SWEEP, SWEEP_SETTINGS),
                 (GROUP, GROUP_SETTINGS),
             ):
                 if name in settings:
@@ -766,6 +796,7 @@ def disagreements() -> list[str]:
         (SOFTWARE, SOFTWARE_MUTATIONS),
         (PARALLEL, PARALLEL_MUTATIONS),
         (VERSIONS, VERSIONS_MUTATIONS),
+        (SWEEP, SWEEP_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),
