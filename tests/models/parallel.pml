@@ -1025,12 +1025,17 @@ done:
 #endif
 
 #ifdef CHECKED
+/* Before its first load the snapshot may still move. */
 #ifdef READERNEWER
-#define TOO_NEW (s >= snap && k == 0)
+#define MOVES true
 #else
-#define TOO_NEW (s >= snap)
+#define MOVES (k == 0)
 #endif
 inline reader_loaded() {
+	if
+	:: k == 1 -> SAW(0, got, cut); got = 0
+	:: else -> got = v
+	fi;
 	SAW(k, v, cut);
 #ifndef READERUNNOTED
 	NOTE(s);
@@ -1041,7 +1046,7 @@ inline reader_loaded() {
 }
 proctype checked()
 {
-	byte me = READER, snap, cut, most, deps, k, s, v, set, i;
+	byte me = READER, snap, cut, most, deps, k, s, v, got, set, i;
 	bool one, two;
 #ifdef SWEEPS
 	byte sweep;
@@ -1067,7 +1072,9 @@ look:
 #ifndef NOSECONDLOOK
 			:: stamp[LINE(k)] != s -> v = 0; s = 0; goto look
 #endif
-			:: TOO_NEW -> v = 0; s = 0; goto again
+			:: s >= snap && MOVES ->
+				v = 0; s = 0; snap = next; cut = MAX(cut, snap); goto look
+			:: s >= snap && (MOVES == false) -> v = 0; s = 0; goto again
 			:: else
 			fi;
 			if
