@@ -2,9 +2,10 @@
  *
  * parallel.pml - software updates that publish beside each other, with versioned locks:
  * isolation, durability and progress.  NU updates run, an update in place or a serial one may be
- * the last of them, and there may be a checked reader and a plain one.  Each step is one access
+ * the last of them, and there may be an optimistic reader and a plain one.  Each step is one access
  * to a shared word.  Memory is sequentially consistent, so the model is about the order of steps.
- * Where a fence orders one step before another, the mutation swaps the two.
+ * Where a fence orders one step before another, the mutation swaps the two; sweep.pml leaves out the
+ * fences of a sweep.
  *
  * A stamp is the durTS of the last update that stored to the line, or held by a thread.  `shut`
  * says who may be active: READERS_IN: plain readers; SHUT: nobody else, for the turn's holder
@@ -18,7 +19,7 @@
  *   -DNU=n         updates, 2 by default
  *   -DTRIES=n      how often a defeated update runs, 1 by default.  A reader that starts again is a
  *                  reader that begins late, so it ends
- *   -DCHECKED      there is also a checked reader
+ *   -DOPTIMISTIC   there is also an optimistic reader
  *   -DPLAINLY      there is also a plain reader
  *   -DINPLACE      the last update runs in place; it may roll back
  *   -DSERIAL       the last update holds the turn from its begin
@@ -90,20 +91,20 @@
  *   SWEEPUNSEEN  a body or reader that has set its bound does not look at `sweeps` (INV-ST2)
  *   SWEEPNEWER   after a sweep an extension compares words with newer stamps only (INV-ST2)
  *   SWEEPMISSED  a body whose bound is too low for a load does not look at `sweeps` (INV-ST2)
- *   READERMISSES  a checked reader does not (INV-OR1)
- *   READERNEWER  a checked reader takes what is newer than its snapshot (INV-OR1)
+ *   READERMISSES  nor does an optimistic reader (INV-OR1)
+ *   READERNEWER  an optimistic reader takes what is newer than its snapshot (INV-OR1)
  *   NOFRESHSWEEP  an update stores to fresh memory without a sweep (INV-FM1)
  *   FRESHLATE    an update sweeps after it has stored to fresh memory (INV-FM1)
  *   FRESHOWN     an update takes for fresh what it has freed itself (INV-FM2)
  *   ANNOUNCELATE  an update announces itself after it has stored (INV-D1)
  *   EXTENDUNNOTED  an extension does not note the versions that it finds (INV-DV1)
- *   READERUNNOTED  a checked reader does not note the versions that it loads (INV-OR2)
- *   READERUNSETTLED  a checked reader does not wait for what it has read from (INV-DV1)
+ *   READERUNNOTED  an optimistic reader does not note the versions that it loads (INV-OR2)
+ *   READERUNSETTLED  an optimistic reader does not wait for what it has read from (INV-DV1)
  *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-DV1)
  *   UPDATEUNSETTLED  an update does not wait for what it has read from (INV-DV1)
  *   NOUNSTAMPED  an update in place leaves no durTS to wait for (INV-OR2)
  *   UNSTAMPEDUNREAD  a body or reader does not look for that durTS (INV-OR2)
- *   UNSTAMPEDEARLY  a checked reader looks for that durTS before it begins (INV-OR2)
+ *   UNSTAMPEDEARLY  an optimistic reader looks for that durTS before it begins (INV-OR2)
  *   UNSTAMPEDLATE  that update leaves the durTS after it has let others in (INV-OR2)
  *   SWEEPUNREAD  an extension after a sweep does not look for that durTS (INV-DV1)
  *   DEPSUNNAMED  a marker does not name D (INV-D3)
@@ -118,7 +119,7 @@
 #ifndef TRIES
 #define TRIES 1
 #endif
-#define READER NU        /* the thread of the checked reader */
+#define READER NU        /* the thread of the optimistic reader */
 #define PLAINREADER (NU + 1)
 #define N (NU + 2)
 #define LAST (NU - 1)    /* the update in place, or the serial one */
@@ -157,7 +158,7 @@ byte unstamped;
 #endif
 #ifdef SWEEPS
 byte sweeps;
-byte bound[N];           /* of each body and checked reader */
+byte bound[N];           /* of each body and optimistic reader */
 #define EVEN (sweeps % 2 == 0)
 #endif
 
@@ -1024,7 +1025,7 @@ done:
 }
 #endif
 
-#ifdef CHECKED
+#ifdef OPTIMISTIC
 /* Before its first load the snapshot may still move. */
 #ifdef READERNEWER
 #define MOVES true
@@ -1044,7 +1045,7 @@ inline reader_loaded() {
 	k = (UNLINKED(k, v) -> W : k + 1);
 	v = 0; s = 0
 }
-proctype checked()
+proctype optimistic()
 {
 	byte me = READER, snap, cut, most, deps, k, s, v, got, set, i;
 	bool one, two;
@@ -1208,8 +1209,8 @@ init {
 #endif
 		:: i == NU -> i = 0; break
 		od;
-#ifdef CHECKED
-		run checked();
+#ifdef OPTIMISTIC
+		run optimistic();
 #endif
 #ifdef PLAINLY
 		run plain();
