@@ -14,7 +14,8 @@ Every other mention of an id in code, tests or pages is a citation.  An error is
   - an id that two places define, or that is cited and defined nowhere;
   - an invariant that no code cites: nothing tells what keeps it;
   - a planted bug (tests/plants) whose invariant or case of the model does not exist, or whose case
-    breaks another invariant.
+    breaks another invariant;
+  - a comment of a source with "model: NAME" where no model has a mutation of that name.
 
 Ids that begin with INV-X are examples.  Exit status: 0 all well, 1 not.
 """
@@ -37,6 +38,8 @@ MODELS = [
         "fur",
         "software",
         "parallel",
+        "versions",
+        "sweep",
         "group",
         "async",
         "naming",
@@ -50,6 +53,8 @@ MODELS = [
 ]
 # A line of the list of mutations at the head of a model.
 MUTATION = re.compile(r" \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)")
+# Where a comment cites one; maybe on the next line.
+CITED_MUTATION = re.compile(r"\bmodel:[\s*]+([A-Z]{4,})\b")
 
 HEAD = """# Invariants
 
@@ -58,7 +63,8 @@ of date. Each section is a file that defines invariants. *Cited in* names the fu
 pages that refer to one: the code that keeps it is among them. *Planted bugs* break it, and a test
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
-[parallel.pml](../tests/models/parallel.pml), [group.pml](../tests/models/group.pml),
+[parallel.pml](../tests/models/parallel.pml), [versions.pml](../tests/models/versions.pml),
+[sweep.pml](../tests/models/sweep.pml), [group.pml](../tests/models/group.pml),
 [async.pml](../tests/models/async.pml), [naming.pml](../tests/models/naming.pml),
 [fresh.pml](../tests/models/fresh.pml), [event.pml](../tests/models/event.pml),
 [claims.pml](../tests/models/claims.pml), [bulk.pml](../tests/models/bulk.pml),
@@ -131,6 +137,7 @@ class Tree:
             self.functions[function.file].append(function)
         self.find_all()
         self.find_mutations()
+        self.check_cited_mutations(c)
         self.find_plants()
         for i in self.invariants.values():
             if not any(not c.endswith(".md") for c in i.cited):
@@ -163,6 +170,12 @@ class Tree:
                 if match and match.group(2) in self.invariants:
                     self.by_mutation[match.group(1)] = match.group(2)
                     self.invariants[match.group(2)].mutations.append(match.group(1))
+
+    def check_cited_mutations(self, files: list[str]) -> None:
+        for file in files:
+            for name in CITED_MUTATION.findall("\n".join(self.lines[file])):
+                if name not in self.by_mutation:
+                    self.errors.append(f"{file}: no model has a mutation '{name}'")
 
     def cases(self) -> set[str]:
         """The names of the model's cases."""

@@ -162,7 +162,7 @@ static bool publish_beside(struct fur_thread *t, bool *visible)
 	if (shut_now(e) != UPDATES_IN)
 		return false;
 	/* Full fence: orders our entry before our second look; see close_to_updates() (model:
-	 * NOPUBLISHFENCE). */
+	 * PUBLOOKFIRST). */
 	arch_store_fence(&mine->publishing, 1);
 	const bool in = shut_now(e) == UPDATES_IN;
 	if (likely(in)) {
@@ -179,7 +179,9 @@ static bool publish_beside(struct fur_thread *t, bool *visible)
 
 /* ------------------------------------------------------------ the turn's holder */
 
-/* The stores of a bulk update, with readers shut out since `began`, in ticks.  INV-BU5: alone. */
+/* The stores of a bulk update, with readers shut out since `began`, in ticks.  INV-BU5: alone.  It
+ * holds no stamps, for the write set does not have the records; bodies learn of the stores by the
+ * sweep (plant: bulk-no-sweep). */
 static void store_bulk(struct fur_thread *t, uint64_t began)
 {
 	FUR_POINT(bulk__stores);

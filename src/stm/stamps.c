@@ -72,7 +72,8 @@ void sweep_begin(struct engine *e)
 	           !(arch_load(&e->sweeps) & 1));
 	/* Full fence: orders the number before our scan of active[].  A body enters active[], or
 	 * sets its bound, by a full fence, and then looks at the number.  So either it sees that we
-	 * sweep, or we see it, and set its bound after it has (model: SWEEPBLIND). */
+	 * sweep, or we see it, and set its bound after it has (model: SWEEPBLIND,
+	 * NUMBERUNFENCED). */
 	arch_store_fence(&e->sweeps, e->sweeps + 1);
 	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++)
@@ -81,7 +82,7 @@ void sweep_begin(struct engine *e)
 			arch_store(&e->threads[i].reader.view.bound, 0);
 		}
 	/* Before our stores: a body that loads one of them then finds its bound at 0 (plant:
-	 * sweep-after-store). */
+	 * sweep-after-store; model: STORESUNFENCED). */
 	arch_fence_light();
 	FUR_POINT(sweep__begun);
 }

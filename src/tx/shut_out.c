@@ -41,7 +41,7 @@ static void close_to_updates(struct engine *e)
 	/* Full fence: orders our store to `shut` before our look at `publishing`.  An update sets
 	 * `publishing`, and then looks at `shut` (publish.c).  So either it sees that it is shut
 	 * out, or we wait for it.  Without the fence it could store beside a plain reader, or
-	 * beside an update in place (model: NOCLOSEFENCE). */
+	 * beside an update in place (model: CLOSELATE). */
 	arch_store_fence(&e->lock.shut, ALL_OUT);
 	uint64_t limit = arch_load(&e->durability->limit);
 	for (uint32_t i = 0; i < limit; i++) {

@@ -7,8 +7,8 @@
  *   INV-FM1  An update has fresh blocks only while it has the publication turn, so no other
  *            software update can have allocated the same chunks.  No reader and no hardware update
  *            can still see them: the update that gave them back has waited for those.  A software
- *            body may, if its snapshot is older.  So the update sweeps before its first store there
- *            (INV-ST2).
+ *            body may, if its snapshot is older.  So the update sweeps before it stores there
+ *            (INV-ST2): such a body then finds that what it has loaded has changed.
  *   INV-FM2  A block is fresh only if every update is replayed that has given back a run of chunks,
  *            and the update itself has given back none.  Otherwise a replay could store an older
  *            entry over the block; or a failure could lose the update that gave the chunks back,

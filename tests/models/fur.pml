@@ -21,8 +21,8 @@
  *   by default     the updates that take the lock run in place
  *   -DSOFT         they are software updates, and take it as they commit: the load is the check of
  *                  what the body has read, and the update announces itself and draws its durTS
- *                  before it stores.  software.pml has the other steps
- *   -DSOFT -DBATCH  an update that waits for the lock may become a member of the holder's batch
+ *                  before it stores.  software.pml has the other steps; parallel.pml has updates
+ *                  that publish beside each other
  *
  * Workloads:
  *   by default     update 0 reads word 1 and writes word 0, update 1 reads word 0 and writes both;
@@ -74,7 +74,6 @@
  *   NODRAIN      the lock's holder does not wait until active[] is clear (INV-H3)
  *   UNLOCKFIRST  the lock's holder releases the lock before it announces itself (INV-D1)
  *   LATECLAIM    an update reads next_durts after it has collected D, not before (INV-M4)
- *   DRAWFIRST    with SOFT: an update draws its durTS before it announces itself (INV-M4)
  *   WINDOWCLAIM  an update claims on POWER, where it draws before it announces itself (INV-M4)
  *   LEFTUNNAMED  a marker does not name a member of D that has left nondurable[] (INV-M5)
  *   LEFTUNSEEN   D leaves out an update that drew after the look at next_durts, and left (INV-M5)
@@ -120,11 +119,6 @@ bool nd[NW];          /* nondurable[].id; each update runs once, so a bit identi
 byte durts[NW];       /* of nondurable[], once drawn; kept when the update has left */
 byte G = 1;           /* next_durts */
 bool shut;            /* readers and hardware updates are shut out */
-#ifdef BATCH
-bool gate;            /* updates may become members of the batch */
-byte members;         /* that have not finished */
-byte claimed[NW];     /* of each word: 1 + the update that has claimed it in this batch, or 0 */
-#endif
 
 /* ------------------------------------------------------------- on the medium */
 byte ring[RING + 1];  /* 1 + the update whose marker is in this slot */
@@ -377,27 +371,8 @@ inline software_announce() {
 #ifndef EARLYD
 	COLLECT;
 #endif
-#ifdef DRAWFIRST
-	draw();
-	ANNOUNCE(me);
-#else
 	ANNOUNCE(me);
 	draw()
-#endif
-}
-
-/* Claim the words of the write set; i: another member has claimed one of them. */
-inline claim_word(k) {
-	if
-	:: !(WRITES(me) & (1 << k)) || i
-	:: else -> if :: claimed[k] == 0 -> claimed[k] = me + 1 :: else -> i = 1 fi
-	fi
-}
-inline claim_words() {
-	i = 0; claim_word(0); claim_word(1);
-#if NW > 2
-	claim_word(2)
-#endif
 }
 
 /* INV-H2: wait until each transaction that is active now no longer is. */
@@ -425,9 +400,6 @@ inline end_hardware() {
 proctype update(byte me)
 {
 	byte i = 0, r = 0, below = 0, D = 0; /* D: bits */
-#ifdef BATCH
-	bool tried = false;
-#endif
 #ifdef PAPER
 	byte began;
 #endif
@@ -554,14 +526,7 @@ lock:
 #if defined(SOFT) && defined(EARLYD)
 	COLLECT; /* before its last load */
 #endif
-#ifdef BATCH
-	if
-	:: atomic { !shut -> shut = true; FOR_UPDATES(doom_subscriber, 0) }
-	:: atomic { gate && !tried -> members++; tried = true; goto member }
-	fi;
-#else
 	atomic { !shut -> shut = true; FOR_UPDATES(doom_subscriber, 0) };
-#endif
 #ifndef NODRAIN /* INV-H3 */
 	i = 0;
 	do :: i < N -> if :: i != me -> !act[i] :: else fi; i++ :: else -> break od;
@@ -573,19 +538,7 @@ lock:
 #if defined(SOFT) && !defined(UNLOCKFIRST) && !defined(STOREFIRST)
 	software_announce();
 #endif
-#ifdef BATCH
-	atomic { claim_words(); gate = true };
-#endif
 	stores();
-#ifdef BATCH
-	gate = false;
-	members == 0;
-	atomic { claimed[0] = 0; claimed[1] = 0;
-#if NW > 2
-		claimed[2] = 0
-#endif
-	};
-#endif
 #if !defined(SOFT) && !defined(EARLYD)
 	COLLECT;
 #endif
@@ -608,23 +561,6 @@ lock:
 #endif
 	become_durable();
 	goto done;
-
-#ifdef BATCH
-member:
-	atomic { claim_words(); if :: i -> members--; i = 0; goto lock :: else fi };
-	atomic {
-		r = mem[READS(me)];
-		if
-		:: claimed[READS(me)] != 0 && claimed[READS(me)] != me + 1 ->
-			members--; r = 0; goto lock
-		:: else
-		fi
-	};
-	software_announce();
-	stores();
-	atomic { members--; committed[me] = true; from[me] = r };
-	become_durable();
-#endif
 done:	skip
 }
 

@@ -11,11 +11,11 @@
     models.py --long         also cases with more updates or readers (minutes)
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
-Each case is one run of Spin over fur.pml, software.pml, parallel.pml, group.pml, async.pml,
-naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or bulkoperator.pml.  Before
-any, models.py checks that its table of mutations agrees with the lists at the heads of the models,
-and with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected,
-1 not, 2 wrong usage.
+Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
+group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or
+bulkoperator.pml.  Before any, models.py checks that its table of mutations agrees with the lists at
+the heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit
+status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -25,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
 SOFTWARE = HERE / "software.pml"
 PARALLEL = HERE / "parallel.pml"
+VERSIONS = HERE / "versions.pml"
+SWEEP = HERE / "sweep.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 NAMING = HERE / "naming.pml"
@@ -48,7 +51,6 @@ MACHINES = {
     "power": ["POWER"],
     "rot": ["POWER", "ROT"],
     "soft": ["SOFT"],
-    "softbatch": ["SOFT", "BATCH"],
 }
 WORKLOADS: list[list[str]] = [
     [],
@@ -69,13 +71,11 @@ MIXED = {
     "soft-nw3-ring1": ["SOFT", "NW=3", "RING=1"],
 }
 LONG_MIXED = {
-    "softbatch-nw3-ring1": ["SOFT", "BATCH", "NW=3", "RING=1"],
-    "softbatch-nw3-apart": ["SOFT", "BATCH", "NW=3", "APART"],
-    "softbatch-nw3": ["SOFT", "BATCH", "NW=3"],
+    "soft-nw3-apart": ["SOFT", "NW=3", "APART"],
+    "soft-nw3-beside": ["SOFT", "NW=3", "BESIDE"],
     "tsx-soft-nw3": ["TSX", "SOFT", "NW=3", "NHW=1"],
     "power-soft-nw3": ["POWER", "SOFT", "NW=3", "NHW=1"],
     "rot-soft-nw3": ["POWER", "ROT", "SOFT", "NW=3", "NHW=1"],
-    "softbatch-nw3-beside": ["SOFT", "BATCH", "NW=3", "BESIDE"],
 }
 # Of software.pml.  The names begin the names of the cases.
 SETTINGS: dict[str, list[str]] = {
@@ -84,14 +84,8 @@ SETTINGS: dict[str, list[str]] = {
     "timeout": ["TIMEOUT"],
     "collide": ["COLLIDE"],
     "aba": ["ABA", "NS=3", "NR=0"],
-    "batch": ["BATCH", "TWO"],
-    "cross": ["BATCH", "CROSS", "NS=3", "NR=0"],
-    "crossread": ["BATCH", "CROSS"],
-    "crosscollide": ["BATCH", "CROSS", "COLLIDE"],
-    "chain": ["BATCH", "CHAIN", "NS=3", "NR=0"],
     "inplace": ["INPLACE", "NR=0"],
     "publish": ["HWPUB"],
-    "publishbatch": ["HWPUB", "BATCH", "CROSS"],
     "publishtimeout": ["HWPUB", "TIMEOUT"],
     "besidetracked": ["HARD", "NR=0"],
     "besiderot": ["HARD", "ROT", "NR=0"],
@@ -102,55 +96,68 @@ LONG_SETTINGS: dict[str, list[str]] = {
     "trackedread": ["HARD"],
     "rotread": ["HARD", "ROT"],
     "threepublish": ["HWPUB", "NS=3"],
-    "batchthree": ["BATCH", "TWO", "NS=3"],
-    "batchtracked": ["BATCH", "TWO", "HARD"],
-    "batchrot": ["BATCH", "TWO", "HARD", "ROT"],
     "serialtracked": ["SERIAL", "HARD"],
     "serialrot": ["SERIAL", "HARD", "ROT"],
     "publishtracked": ["HWPUB", "HARD"],
     "publishrot": ["HWPUB", "HARD", "ROT"],
     "inplacetracked": ["INPLACE", "HARD", "NR=0"],
     "inplacerot": ["INPLACE", "HARD", "ROT", "NR=0"],
-    "inplacebatch": ["INPLACE", "BATCH", "NR=0"],
 }
 # Of parallel.pml.
 PARALLEL_SETTINGS: dict[str, list[str]] = {
-    "parallel": ["CHECKED"],
+    "parallel": ["OPTIMISTIC"],
     "parallelplain": ["PLAINLY"],
-    "parallelcross": ["CROSS", "CHECKED"],
-    "parallelblind": ["CROSS", "BLIND", "CHECKED"],
-    "parallelcollide": ["CROSS", "COLLIDE", "CHECKED"],
+    "parallelcross": ["CROSS", "OPTIMISTIC"],
+    "parallelblind": ["CROSS", "BLIND", "OPTIMISTIC"],
+    "parallelcollide": ["CROSS", "COLLIDE", "OPTIMISTIC"],
+    "parallelonelook": ["ONELOOK"],
     "parallelsame": ["CROSS", "BLIND", "SAME", "TRIES=2"],
     "parallelapart": ["APART", "TRIES=2"],
     "parallelwide": ["NU=3", "WIDE", "SAME", "OPEN"],
     "parallelwidecollide": ["WIDE", "COLLIDE"],
     "parallelthree": ["NU=3", "OPEN"],
-    "parallelinplace": ["INPLACE", "CHECKED"],
+    "parallelinplace": ["INPLACE", "OPTIMISTIC"],
     "parallelinplaceplain": ["INPLACE", "PLAINLY"],
-    "parallelserial": ["SERIAL", "CHECKED"],
+    "parallelinplacewide": ["NU=3", "INPLACE", "WIDE", "OPEN"],
+    "parallelserial": ["SERIAL", "OPTIMISTIC"],
     "parallelserialplain": ["SERIAL", "PLAINLY"],
-    "parallelfresh": ["FRESH", "INPLACE", "CHECKED"],
-    "parallelfreshcollide": ["FRESH", "INPLACE", "COLLIDE", "CHECKED"],
-    "parallelfreshserial": ["FRESH", "SERIAL", "CHECKED"],
-    "parallelloose": ["LOOSE", "CROSS", "CHECKED"],
-    "parallellooseblind": ["LOOSE", "CROSS", "BLIND", "CHECKED"],
+    "parallelfresh": ["FRESH", "INPLACE", "OPTIMISTIC"],
+    "parallelfreshcollide": ["FRESH", "INPLACE", "COLLIDE", "OPTIMISTIC"],
+    "parallelfreshserial": ["FRESH", "SERIAL", "OPTIMISTIC"],
+    "parallelloose": ["LOOSE", "CROSS", "OPTIMISTIC"],
+    "parallellooseblind": ["LOOSE", "CROSS", "BLIND", "OPTIMISTIC"],
 }
 LONG_PARALLEL_SETTINGS: dict[str, list[str]] = {
-    "parallelboth": ["CHECKED", "PLAINLY"],
-    "parallelinplaceboth": ["INPLACE", "CHECKED", "PLAINLY"],
-    "parallelserialboth": ["SERIAL", "CHECKED", "PLAINLY"],
-    "parallelreads": ["CHECKED", "TRIES=2"],
+    "parallelboth": ["OPTIMISTIC", "PLAINLY"],
+    "parallelinplaceboth": ["INPLACE", "OPTIMISTIC", "PLAINLY"],
+    "parallelserialboth": ["SERIAL", "OPTIMISTIC", "PLAINLY"],
+    "parallelreads": ["OPTIMISTIC", "TRIES=2"],
     "parallelreadsplain": ["PLAINLY", "TRIES=2"],
     "parallelthreeapart": ["NU=3", "APART"],
+    "parallelthreeonelook": ["NU=3", "ONELOOK"],
     "parallelthreewide": ["NU=3", "WIDE", "COLLIDE"],
     "parallelthreeblind": ["NU=3", "CROSS", "BLIND"],
     "parallelthreeinplace": ["NU=3", "INPLACE"],
     "parallelthreefresh": ["NU=3", "FRESH", "INPLACE"],
     "parallelthreefreshserial": ["NU=3", "FRESH", "SERIAL"],
-    "parallellooseboth": ["LOOSE", "CROSS", "BLIND", "CHECKED", "PLAINLY"],
+    "parallellooseboth": ["LOOSE", "CROSS", "BLIND", "OPTIMISTIC", "PLAINLY"],
 }
-# Where mutations are found that need three updates.
-THREE_SETTINGS: dict[str, list[str]] = {"parallelopenapart": ["NU=3", "APART", "OPEN"]}
+# Of versions.pml.
+VERSIONS_SETTINGS: dict[str, list[str]] = {
+    "versions": [],
+    "versionsmixed": ["MIXED"],
+    "versionstwice": ["T=2", "TR=0"],
+    "versionsboth": ["NU=3", "TR=0", "BOTH", "NAMED=1"],
+}
+LONG_VERSIONS_SETTINGS: dict[str, list[str]] = {
+    "versionslong": ["T=2", "TR=1"],
+}
+# Of sweep.pml.
+SWEEP_SETTINGS: dict[str, list[str]] = {"sweep": [], "sweeptso": ["TSO", "SWEEPS=1"]}
+LONG_SWEEP_SETTINGS: dict[str, list[str]] = {
+    "sweepthree": ["SWEEPS=3"],
+    "sweeptsotwo": ["TSO"],
+}
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
     "group": [],
@@ -243,7 +250,7 @@ MUTATIONS = [
         ["TICKET"],
         ["tsx", "tracked", "power", "rot", "soft"],
     ),
-    Mutation("EARLYLEAVE", "INV-D5", [], [], ["tsx", "power", "soft", "softbatch"]),
+    Mutation("EARLYLEAVE", "INV-D5", [], [], ["tsx", "power", "soft"]),
     Mutation("NODEPS", "INV-D3", ["no-dependencies"], [], ["tsx", "power", "soft"]),
     Mutation("NOSLOTWAIT", "INV-D4", ["no-slot-wait"], [], ["tsx"]),
     Mutation(
@@ -263,7 +270,6 @@ MUTATIONS = [
     Mutation("NODRAIN", "INV-H3", ["no-drain"], ["ISO"], ["tsx", "rot"]),
     Mutation("UNLOCKFIRST", "INV-D1", ["unlock-first"], [], ["tsx", "power", "soft"]),
     Mutation("LATECLAIM", "INV-M4", ["claims-too-much"], ["APART"], ["tsx", "tracked"]),
-    Mutation("DRAWFIRST", "INV-M4", [], ["NW=3", "APART"], ["softbatch"]),
     Mutation("WINDOWCLAIM", "INV-M4", [], [], ["power", "rot"]),
     Mutation("LEFTUNNAMED", "INV-M5", ["left-unnamed"], [], ["tsx", "tracked"]),
     Mutation("LEFTUNSEEN", "INV-M5", [], [], ["tsx", "tracked"]),
@@ -271,50 +277,50 @@ MUTATIONS = [
 ]
 # Of software.pml.
 SOFTWARE_MUTATIONS = [
-    Mutation("ODDASEVEN", "INV-SW1", [], [], ["software"]),
-    Mutation("STAMPFIRST", "INV-SW1", [], [], ["software"]),
     Mutation("LATESTAMP", "INV-SW1", [], [], ["software"]),
     Mutation("NOSTAMPS", "INV-SW1", [], [], ["software", "publish"]),
-    Mutation("NOBODIES", "INV-SW1", [], [], ["software"]),
-    Mutation("EVENFIRST", "INV-SW1", [], [], ["software"]),
-    Mutation("UNCHECKED", "INV-SW1", [], [], ["aba"]),
+    Mutation("OLDVERSION", "INV-SW1", ["no-hardware-stamps"], [], ["software", "publish"]),
+    Mutation("UNCHECKED", "INV-SW1", ["extension-without-stamps"], [], ["aba"]),
     Mutation("BARE", "INV-SW1", [], [], ["inplace"]),
     Mutation("NOEXTEND", "INV-SW2", [], [], ["software", "publish"]),
     Mutation("EARLYEXTEND", "INV-SW2", [], [], ["software"]),
     Mutation("NOTURN", "INV-SW2", [], [], ["software"]),
-    Mutation("NOCLAIM", "INV-SW2", [], [], ["cross"]),
-    Mutation("CHECKFIRST", "INV-SW2", [], [], ["cross"]),
-    Mutation("NOCLAIMLOOK", "INV-SW2", [], [], ["cross"]),
-    Mutation("GATEFIRST", "INV-SW2", [], [], ["crossread"]),
     Mutation("NOSHUT", "INV-SW3", [], [], ["software"]),
     Mutation("LATESHUT", "INV-SW3", [], [], ["software"]),
     Mutation("UNDRAINED", "INV-SW3", [], [], ["software"]),
     Mutation("READERBLIND", "INV-SW3", [], [], ["software"]),
     Mutation("PUBNOWAIT", "INV-SW3", [], [], ["publish"]),
-    Mutation("HARDNOWAIT", "INV-SW4", [], [], ["besidetracked", "besiderot"]),
+    Mutation(
+        "HARDNOWAIT", "INV-SW4", ["hardware-skips-software"], [], ["besidetracked", "besiderot"]
+    ),
     Mutation("LEAVEFIRST", "INV-SW4", [], [], ["besidetracked", "besiderot"]),
-    Mutation("BODYBLIND", "INV-SW5", [], [], ["software"]),
+    Mutation("BODYBLIND", "INV-SW5", [], [], ["inplace"]),
     Mutation("LATETURN", "INV-SW6", [], [], ["serial"]),
-    Mutation("NOMEMBERWAIT", "INV-SW7", [], [], ["batch", "cross"]),
-    Mutation("NOGATELOOK", "INV-SW7", [], [], ["batch", "cross"]),
 ]
 # Of parallel.pml.
 PARALLEL_MUTATIONS = [
-    Mutation("NOFIRSTLOOK", "INV-SW1", [], [], ["parallel"]),
-    Mutation("NOSECONDLOOK", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FUTURESNAP", "INV-SW1", [], [], ["parallel"]),
+    Mutation("NOFIRSTLOOK", "INV-SW1", ["no-first-look"], [], ["parallel"]),
+    Mutation("NOSECONDLOOK", "INV-SW1", ["no-second-look"], [], ["parallel"]),
+    Mutation("ONELOOKFIRST", "INV-SW1", ["no-look-after"], [], ["parallelonelook"]),
+    Mutation("ONELOOKNEWER", "INV-SW1", [], [], ["parallelonelook"]),
+    Mutation("BODYNEWER", "INV-SW1", ["no-snapshot"], [], ["parallel"]),
+    Mutation("FUTURESNAP", "INV-SW1", ["snapshot-too-late"], [], ["parallel"]),
     Mutation("EXTENDBLIND", "INV-SW1", [], [], ["parallel"]),
     Mutation("EXTENDONCE", "INV-SW1", [], [], ["parallelwide"]),
     Mutation("EXTENDNEWER", "INV-SW1", [], [], ["parallelwide"]),
-    Mutation("HOLDLATE", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FREEFIRST", "INV-SW1", [], [], ["parallel"]),
-    Mutation("FREEOLD", "INV-SW1", [], [], ["parallel"]),
-    Mutation("DRAWUNHELD", "INV-SW1", [], [], ["parallel"]),
-    Mutation("UNDOOLD", "INV-SW1", [], [], ["parallelinplace"]),
+    Mutation("HOLDLATE", "INV-ST1", ["hold-after-store"], [], ["parallel"]),
+    Mutation("FREEFIRST", "INV-ST1", ["free-before-store"], [], ["parallel"]),
+    Mutation("FREEOLD", "INV-ST1", [], [], ["parallel"]),
+    Mutation("DRAWUNHELD", "INV-ST1", ["hold-after-draw"], [], ["parallel"]),
     Mutation(
-        "NOVALID", "INV-SW2", [], [], ["parallelcross", "parallelloose", "parallellooseblind"]
+        "NOVALID",
+        "INV-SW2",
+        ["no-current-check"],
+        [],
+        ["parallelcross", "parallelloose", "parallellooseblind"],
     ),
-    Mutation("VALIDONCE", "INV-SW2", [], [], ["parallelblind"]),
+    Mutation("COMPAREFIRST", "INV-SW2", ["compare-before-hold"], [], ["parallelcross"]),
+    Mutation("VALIDONCE", "INV-SW2", ["no-still-current"], [], ["parallelblind"]),
     Mutation(
         "STOREUNDRAINED",
         "INV-SW3",
@@ -344,9 +350,11 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
-    Mutation("BODIESMISSED", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation(
+        "BODIESMISSED", "INV-ST2", ["bulk-no-sweep", "in-place-no-sweep"], [], ["parallelinplace"]
+    ),
     Mutation("BODIESEARLY", "INV-SW5", [], [], ["parallelinplace"]),
-    Mutation("BODYIGNORES", "INV-SW5", [], [], ["parallelinplace"]),
+    Mutation("BODYIGNORES", "INV-SW5", ["body-no-look"], [], ["parallelinplace"]),
     Mutation("BODYLOOKFIRST", "INV-SW5", [], [], ["parallelinplace"]),
     Mutation("SERIALBESIDE", "INV-SW6", [], [], ["parallelserial"]),
     Mutation(
@@ -359,7 +367,7 @@ PARALLEL_MUTATIONS = [
     Mutation(
         "PUBLOOKFIRST",
         "INV-SW7",
-        [],
+        ["publish-without-second-look"],
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
@@ -373,7 +381,7 @@ PARALLEL_MUTATIONS = [
     Mutation(
         "CLOSENOWAIT",
         "INV-SW7",
-        [],
+        ["close-does-not-wait"],
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
@@ -384,24 +392,78 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
-    Mutation("READERSEARLY", "INV-SW7", [], [], ["parallelinplaceplain", "parallelserialplain"]),
-    Mutation("NOFRESHSTAMP", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
-    Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfresh", "parallelfreshserial"]),
-    Mutation("FRESHHELD", "INV-FM1", [], [], ["parallelfreshcollide"]),
-    Mutation("FRESHOWN", "INV-FM1", [], [], ["parallelfresh"]),
+    Mutation(
+        "READERSEARLY",
+        "INV-SW7",
+        ["claim-lets-in-early"],
+        [],
+        ["parallelinplaceplain", "parallelserialplain"],
+    ),
+    Mutation(
+        "SWEEPBLIND",
+        "INV-ST2",
+        [],
+        [],
+        ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
+    ),
+    Mutation("SWEEPUNBOUND", "INV-ST2", [], [], ["parallelinplace", "parallelfreshserial"]),
+    Mutation("SWEEPLATE", "INV-ST2", ["sweep-after-store"], [], ["parallelinplace"]),
+    Mutation("SWEEPODD", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation(
+        "SWEEPUNSEEN",
+        "INV-ST2",
+        ["sweep-blind"],
+        [],
+        ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
+    ),
+    Mutation("SWEEPNEWER", "INV-ST2", ["sweep-compares-newer"], [], ["parallelinplace"]),
+    Mutation("SWEEPMISSED", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation(
+        "READERMISSES",
+        "INV-OR1",
+        ["reader-misses-sweep"],
+        [],
+        ["parallelinplace", "parallelfreshserial"],
+    ),
+    Mutation("READERNEWER", "INV-OR1", ["reader-takes-newer"], [], ["parallel"]),
+    Mutation("NOFRESHSWEEP", "INV-FM1", ["fresh-without-sweep"], [], ["parallelfreshserial"]),
+    Mutation("FRESHLATE", "INV-FM1", [], [], ["parallelfreshserial"]),
+    Mutation("FRESHOWN", "INV-FM2", ["fresh-given-by-itself"], [], ["parallelfreshserial"]),
     Mutation("ANNOUNCELATE", "INV-D1", [], [], ["parallel"]),
-    Mutation("DEPSEARLY", "INV-D1", [], [], ["parallelsame"]),
-    Mutation("READERUNSETTLED", "INV-D2", [], [], ["parallel"]),
-    Mutation("SETTLEONE", "INV-D2", [], [], ["parallel"]),
-    Mutation("NOUNSTAMPED", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UNSTAMPEDEARLY", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UNSTAMPEDLATE", "INV-D2", [], [], ["parallelinplace"]),
-    Mutation("UPDATEUNSETTLED", "INV-D2", [], [], ["parallelsame"]),
+    Mutation("EXTENDUNNOTED", "INV-DV1", [], [], ["parallelsame"]),
+    Mutation("READERUNNOTED", "INV-OR2", ["version-not-noted"], [], ["parallel"]),
+    Mutation("READERUNSETTLED", "INV-DV1", ["versions-unsettled"], [], ["parallel"]),
+    Mutation("SETTLEONE", "INV-DV1", [], [], ["parallel"]),
+    Mutation("UPDATEUNSETTLED", "INV-DV1", [], [], ["parallel"]),
+    Mutation("NOUNSTAMPED", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDUNREAD", "INV-OR2", ["unstamped-not-read"], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDEARLY", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("UNSTAMPEDLATE", "INV-OR2", [], [], ["parallelinplace"]),
+    Mutation("SWEEPUNREAD", "INV-DV1", ["sweep-not-read"], [], ["parallelinplace"]),
     Mutation("DEPSUNNAMED", "INV-D3", [], [], ["parallel"]),
-    Mutation("NOABORT", "INV-D5", [], [], ["parallelsame"]),
-    Mutation("UNSEENLEFT", "INV-D9", [], [], ["parallelopenapart"]),
-    Mutation("NODRAWNWAIT", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
-    Mutation("CLAIMLATE", "INV-M4", [], [], ["parallelapart", "parallelsame"]),
+]
+# Of versions.pml.
+VERSIONS_MUTATIONS = [
+    Mutation("LOADUNNOTED", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("NAMEDALONE", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("SETTLEDBLIND", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("NEXTLATE", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("UNDRAWNSKIPPED", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("DRAWFIRST", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("FULLFORGETS", "INV-DV1", [], [], ["versionsboth"]),
+    Mutation("LEFTAWAITED", "INV-DV1", [], [], ["versions"]),
+    Mutation("UNDURABLE", "INV-D5", [], [], ["versions"]),
+    Mutation("UNMARKED", "INV-D5", [], [], ["versionstwice"]),
+    Mutation("CLAIMNEXT", "INV-M4", [], [], ["versions", "versionsmixed"]),
+]
+# Of sweep.pml.
+SWEEP_MUTATIONS = [
+    Mutation("NUMBERUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("STORESUNFENCED", "INV-ST2", ["sweep-not-ordered"], [], ["sweep"]),
+    Mutation("ENDUNFENCED", "INV-ST2", [], [], ["sweep"]),
+    Mutation("ENTRYUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("BOUNDUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
+    Mutation("UNSTAMPEDPAST", "INV-OR2", [], [], ["sweep", "sweeptso"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -510,6 +572,8 @@ ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
     + PARALLEL_MUTATIONS
+    + VERSIONS_MUTATIONS
+    + SWEEP_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
     + NAMING_MUTATIONS
@@ -522,13 +586,11 @@ ALL_MUTATIONS = (
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
-    "STOREFIRST": ["soft", "softbatch"],
-    "NOGRACE": ["software"],
-    "SHUTFIRST": ["software", "batch"],
-    "NOLOADWAIT": ["software"],
-    "STAMPTHENVALUE": ["cross", "chain"],
+    "STOREFIRST": ["soft"],
     "NOHANDOVER": ["grouptwo"],
-    "NAMEREAD": ["parallel", "parallelapart", "parallelsame"],
+    "EXTENDSWEPT": ["parallelinplacewide"],
+    "STORESUNFENCED": ["sweeptso"],
+    "ENDUNFENCED": ["sweeptso"],
     "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
@@ -538,13 +600,20 @@ SLOW = [
     "naming",
     "namingpower-NOUNSEEN",
     "asyncreader-LEAVEFIRST",
+    "parallelinplacewide",
+    "parallelinplacewide-EXTENDSWEPT",
+    "parallelthree",
+    "parallelwide",
+    "versionsboth",
+    "parallelinplacewide-SWEEPBLIND",
+    "parallelinplacewide-SWEEPUNSEEN",
+    "parallelinplace",
+    "parallelfreshserial",
+    "sweep",
     "soft-nw3",
     "asyncreader-READERBLIND",
     "async",
     "naming-NOUNSEEN",
-    "parallelopenapart-UNSEENLEFT",
-    "parallelthree",
-    "parallelwide",
 ]
 
 MUTATION_LINE = re.compile(r"^ \*   ([A-Z]{4,})  .*\((INV-[A-Z]+\d+)\)$", re.MULTILINE)
@@ -560,6 +629,7 @@ class Case(NamedTuple):
 class Result(NamedTuple):
     violations: int
     states: int
+    seconds: float
     trail: str  # the steps to the violation, if asked for
 
 
@@ -568,6 +638,8 @@ def cases(long: bool) -> dict[str, Case]:
         fur_cases()
         | software_cases()
         | parallel_cases()
+        | versions_cases()
+        | sweep_cases()
         | group_cases()
         | async_cases()
         | naming_cases()
@@ -607,12 +679,31 @@ def software_cases() -> dict[str, Case]:
 
 def parallel_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    settings = PARALLEL_SETTINGS | THREE_SETTINGS
     for name, defines in (PARALLEL_SETTINGS | LONG_PARALLEL_SETTINGS).items():
         found[name] = Case(PARALLEL, defines, True, name in LONG_PARALLEL_SETTINGS)
     for m in PARALLEL_MUTATIONS:
         for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(PARALLEL, settings[name] + [m.name], False)
+            found[f"{name}-{m.name}"] = Case(PARALLEL, PARALLEL_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def versions_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (VERSIONS_SETTINGS | LONG_VERSIONS_SETTINGS).items():
+        found[name] = Case(VERSIONS, defines, True, name in LONG_VERSIONS_SETTINGS)
+    for m in VERSIONS_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(VERSIONS, VERSIONS_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def sweep_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SWEEP_SETTINGS | LONG_SWEEP_SETTINGS).items():
+        found[name] = Case(SWEEP, defines, True, name in LONG_SWEEP_SETTINGS)
+    for m in SWEEP_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SWEEP, SWEEP_SETTINGS[name] + [m.name], False)
     return found
 
 
@@ -693,6 +784,7 @@ def spared_cases() -> dict[str, Case]:
                 (FUR, MACHINES),
                 (SOFTWARE, SETTINGS),
                 (PARALLEL, PARALLEL_SETTINGS),
+                (SWEEP, SWEEP_SETTINGS),
                 (GROUP, GROUP_SETTINGS),
             ):
                 if name in settings:
@@ -707,6 +799,8 @@ def disagreements() -> list[str]:
         (FUR, MUTATIONS),
         (SOFTWARE, SOFTWARE_MUTATIONS),
         (PARALLEL, PARALLEL_MUTATIONS),
+        (VERSIONS, VERSIONS_MUTATIONS),
+        (SWEEP, SWEEP_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),
@@ -757,6 +851,7 @@ def compiler(name: str, case: Case) -> list[str]:
 
 
 def run(name: str, case: Case, trace: bool) -> Result:
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         flags = ["-D" + d for d in case.defines]
         subprocess.run(
@@ -797,7 +892,7 @@ def run(name: str, case: Case, trace: bool) -> Result:
                 stdout=subprocess.PIPE,
                 text=True,
             ).stdout
-        return Result(violations, states, trail)
+        return Result(violations, states, time.monotonic() - began, trail)
 
 
 def number_of(pattern: str, text: str) -> int:
@@ -819,7 +914,8 @@ def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
             passed, failed = passed + good, failed + (not good)
             print(
                 f"{'ok  ' if good else 'FAIL'} {name:24} "
-                f"{'holds' if holds else 'violation found':16} {result.states:9} states",
+                f"{'holds' if holds else 'violation found':16} {result.states:9} states "
+                f"{result.seconds:6.1f} s",
                 flush=True,
             )
             if result.trail:

@@ -2,20 +2,24 @@
  *
  * parallel.pml - software updates that publish beside each other, with versioned locks:
  * isolation, durability and progress.  NU updates run, an update in place or a serial one may be
- * the last of them, and there may be a checked reader and a plain one.  Each step is one access
+ * the last of them, and there may be an optimistic reader and a plain one.  Each step is one access
  * to a shared word.  Memory is sequentially consistent, so the model is about the order of steps.
- * Where a fence orders one step before another, the mutation swaps the two.
+ * Where a fence orders one step before another, the mutation swaps the two; sweep.pml leaves out the
+ * fences of a sweep.
  *
  * A stamp is the durTS of the last update that stored to the line, or held by a thread.  `shut`
  * says who may be active: READERS_IN: plain readers; SHUT: nobody else, for the turn's holder
  * stores, or waits until it can; UPDATES_IN: no plain reader, and any concurrent update publishes
- * without the turn.  Only the turn's holder changes it.
+ * without the turn.  Only the turn's holder changes it.  If it stores beside bodies and holds no
+ * stamps, it sweeps: it makes `sweeps` odd meanwhile, and sets the bound of each body to 0.
+ *
+ * A body notes every version that it loads.  versions.pml has those that it need not note.
  *
  * Settings:
  *   -DNU=n         updates, 2 by default
  *   -DTRIES=n      how often a defeated update runs, 1 by default.  A reader that starts again is a
  *                  reader that begins late, so it ends
- *   -DCHECKED      there is also a checked reader
+ *   -DOPTIMISTIC   there is also an optimistic reader
  *   -DPLAINLY      there is also a plain reader
  *   -DINPLACE      the last update runs in place; it may roll back
  *   -DSERIAL       the last update holds the turn from its begin
@@ -23,6 +27,9 @@
  *   -DCOLLIDE      both words have the same stamp
  *   -DLOOSE        with CROSS: the updates and the readers need some serial order only, not that of
  *                  the durTSs
+ *
+ *   -DONELOOK      a load of an update may look at the stamp only after it, if the version is below
+ *                  all durTSs that were in flight when the body began
  *
  * Workloads:
  *   by default     each update loads both words, and stores to both
@@ -35,9 +42,8 @@
  *   -DSAME         who stores to word 0 stores the value that it has: comparisons find it unchanged
  *   -DFRESH        word 0 is a pointer to word 1 until something is stored there.  Update 0 stores,
  *                  which frees word 1.  If the last update finds it free, it uses it as fresh
- *                  memory; an update in place that does not frees it, and uses it again.  It stores
- *                  to word 0, too.  Readers, and update 1 of three, load word 0, and word 1 if that
- *                  is not free
+ *                  memory; an update in place stores there in any case.  It stores to word 0, too.
+ *                  Readers, and update 1 of three, load word 0, and word 1 if that is not free
  *
  * Checked: each body, also one that is defeated later, and each reader, finds what the updates
  * below some durTS have stored, and nothing else; that durTS lies above those of all updates that
@@ -53,23 +59,26 @@
  * settings:
  *   NOFIRSTLOOK  a load looks at the stamp after it only (INV-SW1)
  *   NOSECONDLOOK  a load looks at the stamp before it only (INV-SW1)
+ *   ONELOOKFIRST  so does the load that looks once (INV-SW1)
+ *   ONELOOKNEWER  one look is enough for every version below the snapshot (INV-SW1)
+ *   BODYNEWER    a body takes words that are newer than its snapshot (INV-SW1)
  *   FUTURESNAP   a snapshot is a value that next_durts gets after the first loads (INV-SW1)
  *   EXTENDBLIND  an extension compares no values (INV-SW1)
  *   EXTENDONCE   an extension looks at a stamp before it loads the word only (INV-SW1)
  *   EXTENDNEWER  an extension ignores stamps newer than next_durts as it was read (INV-SW1)
- *   HOLDLATE     an update holds its lines after it has stored to them (INV-SW1)
- *   FREEFIRST    an update frees its lines before it stores to them (INV-SW1)
- *   FREEOLD      an update that has stored frees its lines with their old versions (INV-SW1)
- *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-SW1)
- *   UNDOOLD      an update in place that undoes its stores frees with the old versions (INV-SW1)
+ *   HOLDLATE     an update holds its lines after it has stored to them (INV-ST1)
+ *   FREEFIRST    an update frees its lines before it stores to them (INV-ST1)
+ *   FREEOLD      an update that has stored frees its lines with their old versions (INV-ST1)
+ *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-ST1)
  *   NOVALID      an update does not compare what it has loaded (INV-SW2)
+ *   COMPAREFIRST  an update compares what it has loaded before it holds its lines only (INV-SW2)
  *   VALIDONCE    an update does not look again after another one has drawn before it (INV-SW2)
  *   STOREUNDRAINED  the turn's holder stores while plain readers are active (INV-SW3)
  *   SHUTLATE     the turn's holder drains plain readers, and then shuts all out (INV-SW3)
  *   OPENUNDRAINED  the turn's holder lets updates in while plain readers are active (INV-SW3)
  *   PLAINIGNORES  a plain reader runs while updates are in (INV-SW3)
  *   PLAINLOOKFIRST  a plain reader looks at `shut` before it is active (INV-SW3)
- *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-SW5)
+ *   BODIESMISSED  an update in place ignores the bodies that it finds active (INV-ST2)
  *   BODIESEARLY  an update in place looks for bodies before it shuts all out (INV-SW5)
  *   BODYIGNORES  a body does not look at `shut` (INV-SW5)
  *   BODYLOOKFIRST  a body looks at `shut` before it is active (INV-SW5)
@@ -80,27 +89,33 @@
  *   CLOSENOWAIT  who closes to updates does not wait for those that publish (INV-SW7)
  *   CLOSELATE    it waits for those, and then changes `shut` (INV-SW7)
  *   READERSEARLY  who closes to updates lets readers in, and then waits for those (INV-SW7)
- *   NOFRESHSTAMP  an update stores to fresh memory, and leaves the stamp (INV-FM1)
- *   FRESHLATE    an update stamps fresh memory after it has stored there (INV-FM1)
- *   FRESHHELD    an update stamps fresh memory, although it holds that stamp itself (INV-FM1)
- *   FRESHOWN     an update takes a line for fresh that it has freed itself (INV-FM1)
+ *   SWEEPBLIND   a sweep sets the bounds, and then makes `sweeps` odd (INV-ST2)
+ *   SWEEPUNBOUND  a sweep sets no bounds (INV-ST2)
+ *   SWEEPLATE    an update in place stores before its sweep has set the bounds (INV-ST2)
+ *   SWEEPODD     a body does not wait for the sweep's end (INV-ST2)
+ *   SWEEPUNSEEN  a body or reader that has set its bound does not look at `sweeps` (INV-ST2)
+ *   SWEEPNEWER   after a sweep an extension compares words with newer stamps only (INV-ST2)
+ *   SWEEPMISSED  a body whose bound is too low for a load does not look at `sweeps` (INV-ST2)
+ *   READERMISSES  nor does an optimistic reader (INV-OR1)
+ *   READERNEWER  an optimistic reader takes what is newer than its snapshot (INV-OR1)
+ *   NOFRESHSWEEP  an update stores to fresh memory without a sweep (INV-FM1)
+ *   FRESHLATE    an update sweeps after it has stored to fresh memory (INV-FM1)
+ *   FRESHOWN     an update takes for fresh what it has freed itself (INV-FM2)
  *   ANNOUNCELATE  an update announces itself after it has stored (INV-D1)
- *   DEPSEARLY    an update collects D before it compares what it has loaded (INV-D1)
- *   READERUNSETTLED  a checked reader does not wait for what it has read from (INV-D2)
- *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-D2)
- *   NOUNSTAMPED  an update in place that stamps nothing leaves no durTS to wait for (INV-D2)
- *   UNSTAMPEDEARLY  a checked reader looks for that durTS before it begins (INV-D2)
- *   UNSTAMPEDLATE  that update leaves the durTS after it has let readers in (INV-D2)
- *   UPDATEUNSETTLED  an update does not wait for D (INV-D2)
+ *   EXTENDUNNOTED  an extension does not note the versions that it finds (INV-DV1)
+ *   READERUNNOTED  an optimistic reader does not note the versions that it loads (INV-OR2)
+ *   READERUNSETTLED  an optimistic reader does not wait for what it has read from (INV-DV1)
+ *   SETTLEONE    it waits for the newest of them only, and not for all below (INV-DV1)
+ *   UPDATEUNSETTLED  an update does not wait for what it has read from (INV-DV1)
+ *   NOUNSTAMPED  an update in place leaves no durTS to wait for (INV-OR2)
+ *   UNSTAMPEDUNREAD  a body or reader does not look for that durTS (INV-OR2)
+ *   UNSTAMPEDEARLY  an optimistic reader looks for that durTS before it begins (INV-OR2)
+ *   UNSTAMPEDLATE  that update leaves the durTS after it has let others in (INV-OR2)
+ *   SWEEPUNREAD  an extension after a sweep does not look for that durTS (INV-DV1)
  *   DEPSUNNAMED  a marker does not name D (INV-D3)
- *   NOABORT      a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
- *   UNSEENLEFT   an update does not wait for those that its scan has missed (INV-D9)
- *   NODRAWNWAIT  an update does not wait until the updates of D have drawn (INV-M4)
- *   CLAIMLATE    an update reads next_durts after its scan (INV-M4)
  *
  * Steps that nothing else needs.  Without them everything still holds:
- *   -DNAMEREAD     an update does not wait for the durTSs of D before it draws: it does so after it
- *                  has freed its lines, and names only those drawn before its scan
+ *   -DEXTENDSWEPT  an extension looks at `sweeps` after it has set its bound only
  *   -DVALIDONCE -DLOOSE  as above: the second look makes the durTSs' order the serial order
  */
 #ifndef NU
@@ -109,7 +124,7 @@
 #ifndef TRIES
 #define TRIES 1
 #endif
-#define READER NU        /* the thread of the checked reader */
+#define READER NU        /* the thread of the optimistic reader */
 #define PLAINREADER (NU + 1)
 #define N (NU + 2)
 #define LAST (NU - 1)    /* the update in place, or the serial one */
@@ -117,6 +132,9 @@
 #define MAXD 8           /* durTSs: 1 to 7 */
 #define HELD 16          /* a stamp: a version, or HELD + the thread that holds it */
 #define ANNOUNCED 14     /* in nondurable[]: no durTS yet; + the try */
+#if defined(INPLACE) || (defined(SERIAL) && defined(FRESH))
+#define SWEEPS
+#endif
 
 #ifdef COLLIDE
 #define STAMPS 1
@@ -140,7 +158,14 @@ byte shut;
 #define READERS_IN 0
 #define SHUT 1
 #define UPDATES_IN 2
+#ifdef INPLACE
 byte unstamped;
+#endif
+#ifdef SWEEPS
+byte sweeps;
+byte bound[N];           /* of each body and optimistic reader */
+#define EVEN (sweeps % 2 == 0)
+#endif
 
 /* ----------------------------------------------- the medium, and ghost variables */
 byte durable, aborted;   /* bits: durTSs with a commit marker, with an abort marker */
@@ -165,6 +190,7 @@ inline find(set) { do :: k < W && !IN(set, k) -> k++ :: else -> break od }
 #define SAW(k, v, cut) assert(IS_AT(k, v, cut)); seen[k] = MAX(seen[k], cut)
 #endif
 #define FROM(v) ((v) > 0 -> BIT(v) : 0)
+#define FIRST_BOUND (me == READER -> 0 : snap)
 
 #if defined(FRESH)
 #define READS(m) ((m) == 0 -> 0 : ((m) == LAST -> 1 : 3))
@@ -192,27 +218,48 @@ inline find(set) { do :: k < W && !IN(set, k) -> k++ :: else -> break od }
 #endif
 /* Word 0 is a pointer to word 1 while it is 0. */
 #ifdef FRESH
-#define STORES(m) (WRITES(m) | ((m) == LAST && fresh -> 2 : 0))
+#ifdef INPLACE
+#define STORES(m) ((m) == LAST -> 3 : WRITES(m))
+#else
+#define STORES(m) (WRITES(m) | (fresh -> 2 : 0))
+#endif
 #define UNLINKED(k, v) ((k) == 0 && (v) != 0)
 #else
 #define STORES(m) WRITES(m)
 #define UNLINKED(k, v) false
 #endif
+#ifdef SWEEPS
+inline set_bounds() {
+	i = 0;
+	do
+	:: i < N -> atomic { if :: act[i] == BODY -> bound[i] = 0 :: else fi; i++ }
+	:: else -> i = 0; break
+	od
+}
+inline sweep_begin() {
+#ifdef SWEEPBLIND
+	set_bounds();
+	sweeps++;
+#else
+	sweeps++;
+#ifndef SWEEPUNBOUND
+	set_bounds();
+#endif
+#endif
+	skip
+}
+#endif
+#ifdef NOFRESHSWEEP
+#define SWEEP_FOR skip
+#else
+#define SWEEP_FOR sweep_begin(); sweeps++
+#endif
 inline store_fresh() {
 #ifdef FRESHLATE
 	word[1] = next;
-#endif
-#ifndef NOFRESHSTAMP
-	atomic {
-		if
-#ifndef FRESHHELD
-		:: stamp[LINE(1)] == HELD + me
-#endif
-		:: else -> stamp[LINE(1)] = next - 1
-		fi
-	};
-#endif
-#ifndef FRESHLATE
+	SWEEP_FOR;
+#else
+	SWEEP_FOR;
 	word[1] = next;
 #endif
 	fresh = true
@@ -268,6 +315,9 @@ inline recover() {
 	:: else -> x = 0; break
 	od
 }
+
+/* A body has loaded this version, or may have. */
+#define NOTE(v) most = MAX(most, v); deps = deps | FROM(v)
 
 /* Return when all durTSs up to `upto` are settled. */
 #define SETTLED(entry, upto) ((entry) == 0 || ((entry) < ANNOUNCED && (entry) > (upto)))
@@ -327,19 +377,15 @@ inline let_in() {
 	fi
 }
 
-/* Scan nondurable[]. */
+/* An update that has the turn from its begin: scan nondurable[].  No other update announces itself
+ * meanwhile. */
 inline collect() {
-#ifndef CLAIMLATE
 	below = next;
-#endif
 	i = 0;
 	do
 	:: i < NU -> atomic { if :: i != me -> found[i] = nd[i] :: else fi; i++ }
 	:: else -> i = 0; break
 	od;
-#ifdef CLAIMLATE
-	below = next;
-#endif
 }
 
 /* Wait until the updates of D have drawn. */
@@ -348,18 +394,12 @@ inline await_drawn() {
 	do
 	:: i < NU ->
 		atomic {
-#ifndef NODRAWNWAIT
 			(found[i] < ANNOUNCED || nd[i] != found[i]);
-#endif
 			if
 			:: found[i] >= ANNOUNCED -> found[i] = (nd[i] < ANNOUNCED -> nd[i] : 0)
 			:: else
 			fi;
-#ifdef NAMEREAD
-			if :: found[i] < below -> deps = deps | FROM(found[i]) :: else fi;
-#else
 			deps = deps | FROM(found[i]);
-#endif
 			i++
 		}
 	:: else -> i = 0; break
@@ -367,9 +407,6 @@ inline await_drawn() {
 }
 
 inline persist() {
-#ifdef NAMEREAD
-	await_drawn();
-#endif
 	atomic {
 #ifndef DEPSUNNAMED
 		names[d] = deps;
@@ -379,29 +416,59 @@ inline persist() {
 		/* INV-M4 */
 		assert((BELOW(below) & ~(1 | deps | durable | aborted)) == 0)
 	};
-#ifndef UNSEENLEFT
-	/* INV-D9 */
-	if
-	:: (deps & ~BELOW(below)) != 0 ->
-		settle(d - 1)
-	:: else
-	fi;
-#endif
-	nd[me] = 0;
+	nd[me] = 0
+}
+
+/* Wait for D, as a scan has found it. */
+inline await_found() {
 #ifndef UPDATEUNSETTLED
 	i = 0;
 	do
 	:: i < NU -> (found[i] == 0 || nd[i] != found[i]); i++
 	:: else -> i = 0; break
-	od;
+	od
+#else
+	skip
 #endif
-	atomic { assert(IN(kept, d)) }
 }
 
 /* Compare the words that the update has loaded with the heap. */
+#ifdef SWEEPS
+#ifdef SWEEPNEWER
+#define AS_BEFORE (s < snap)
+#else
+#define AS_BEFORE (s < snap && sw == sweep)
+#endif
+#ifdef SWEEPODD
+#define AWAIT_SWEEP sw = sweeps
+#else
+#define AWAIT_SWEEP atomic { EVEN -> sw = sweeps }
+#endif
+#ifdef EXTENDSWEPT
+#define NO_SWEEP true
+#else
+#define NO_SWEEP (sweeps == sw)
+#endif
+#ifdef SWEEPUNSEEN
+#define STILL_NO_SWEEP true
+#else
+#define STILL_NO_SWEEP (sweeps == sw)
+#endif
+#else
+#define AS_BEFORE (s < snap)
+#define AWAIT_SWEEP skip
+#define NO_SWEEP true
+#define STILL_NO_SWEEP true
+#endif
+#if defined(INPLACE) && !defined(SWEEPUNREAD)
+#define NOTE_SWEEP if :: sw != sweep -> NOTE(unstamped) :: else fi
+#else
+#define NOTE_SWEEP skip
+#endif
 inline compare() {
 	do
-	:: atomic { e = next; again = false; j = k; k = 0; find(logged) };
+	:: AWAIT_SWEEP;
+		atomic { e = next; again = false; j = k; k = 0; find(logged) };
 		do
 		:: k < W && !lost ->
 			atomic {
@@ -412,7 +479,7 @@ inline compare() {
 					lost = true
 				fi;
 				if
-				:: !lost && s < snap -> s = 0; k++; find(logged); compared = false
+				:: !lost && AS_BEFORE -> s = 0; k++; find(logged); compared = false
 				:: else -> compared = !lost
 				fi
 			};
@@ -430,6 +497,9 @@ inline compare() {
 						:: !EQUAL(k, v, got[k]) -> lost = true
 						:: else ->
 							got[k] = v;
+#ifndef EXTENDUNNOTED
+							NOTE(s);
+#endif
 #else
 						:: true ->
 #endif
@@ -449,11 +519,30 @@ inline compare() {
 			k = j; j = 0;
 			if
 			:: lost -> break
-			:: !lost && !again -> snap = e; break
-			:: else
+			:: !lost && !again && NO_SWEEP ->
+				snap = e;
+#ifndef SWEEPS
+				break
+#else
+				NOTE_SWEEP;
+				sweep = sw
+#endif
+			:: else -> again = true
 			fi
 		}
-	od
+#ifdef SWEEPS
+		if
+		:: !again ->
+			bound[me] = snap;
+			if
+			:: STILL_NO_SWEEP -> break
+			:: else
+			fi
+		:: else
+		fi
+#endif
+	od;
+	atomic { again = false; s = 0 }
 }
 
 inline hold_line(n) {
@@ -531,11 +620,96 @@ inline draw() {
 	atomic { d = next; next++; assert(next < MAXD) };
 }
 
+/* Take a snapshot, any value that next_durts has had, and enter active[]. */
+inline begin_body() {
+#ifdef SWEEPS
+	atomic {
+		first_snapshot();
+		if
+		:: bound[me] = FIRST_BOUND
+		:: bound[me] = 0
+		fi
+	};
+#endif
+#ifdef BODYLOOKFIRST
+	atomic { shut != SHUT -> cut = next };
+	act[me] = BODY;
+#else
+	act[me] = BODY;
+#ifndef BODYIGNORES /* INV-SW5 */
+	if
+	:: shut == SHUT -> act[me] = 0; shut != SHUT; goto begin
+	:: atomic { else -> cut = next }
+	fi;
+#else
+	cut = next;
+#endif
+#endif
+#ifdef SWEEPS
+#ifdef SWEEPODD
+	atomic { sweep = sweeps; cut = MAX(next, snap) };
+#else
+	atomic { EVEN -> sweep = sweeps; cut = MAX(next, snap) };
+#endif
+#else
+	first_snapshot();
+#endif
+#if defined(INPLACE) && !defined(UNSTAMPEDEARLY) && !defined(UNSTAMPEDUNREAD)
+	atomic { NOTE(unstamped) };
+#endif
+	skip
+}
+/* As dset_settle(): the durTSs below `settled` are settled.  An update that is announced may have
+ * drawn already: then nothing is known. */
+inline look_settled() {
+	atomic {
+		settled = next; i = 0;
+		do
+		:: i < NU ->
+			if
+			:: i != me && nd[i] >= ANNOUNCED -> settled = 0
+			:: i != me && nd[i] != 0 && nd[i] < settled -> settled = nd[i]
+			:: else
+			fi;
+			i++
+		:: else -> i = 0; break
+		od
+	}
+}
+#ifdef ONELOOKNEWER
+#define ONE_LOOK_BELOW snap
+#else
+#define ONE_LOOK_BELOW (settled < snap -> settled : snap)
+#endif
+inline first_snapshot() {
+#ifndef FUTURESNAP
+	atomic {
+		snap = 1;
+		do
+		:: snap < next -> snap++
+		:: break
+		od;
+		cut = MAX(cut, snap)
+	}
+#else
+	snap = MAXD
+#endif
+}
+
 proctype software(byte me)
 {
-	byte snap, cut, e, k, j, s, v, d, i, x, below, logged, deps, mine, tries;
-	byte got[W], old[STAMPS], found[NU];
+	byte snap, cut, e, k, j, s, v, d, i, x, below = 1, logged, deps, most, mine, tries;
+	byte got[W], old[STAMPS];
 	bool lost, again, compared, holds, beside, serial, fresh;
+#ifdef ONELOOK
+	byte settled;
+#endif
+#ifdef SERIAL
+	byte found[NU];
+#endif
+#ifdef SWEEPS
+	byte sweep, sw;
+#endif
 #ifdef SERIAL
 	serial = (me == LAST);
 	if
@@ -552,33 +726,10 @@ proctype software(byte me)
 #endif
 
 begin:
-#ifdef BODYLOOKFIRST
-	atomic { shut != SHUT -> cut = next };
-	act[me] = BODY;
-#else
-	act[me] = BODY;
-#ifndef BODYIGNORES /* INV-SW5 */
-	if
-	:: shut == SHUT -> act[me] = 0; shut != SHUT; goto begin
-	:: atomic { else -> cut = next }
-	fi;
-#else
-	cut = next;
+#ifdef ONELOOK
+	look_settled();
 #endif
-#endif
-	/* Any value that next_durts has had. */
-#ifndef FUTURESNAP
-	atomic {
-		snap = 1;
-		do
-		:: snap < next -> snap++
-		:: break
-		od;
-		cut = MAX(cut, snap)
-	};
-#else
-	snap = MAXD;
-#endif
+	begin_body();
 
 	/* The body. */
 	atomic { k = 0; find(READS(me)) };
@@ -588,6 +739,22 @@ begin:
 		:: serial -> v = word[k]; goto loaded
 		:: else
 		fi;
+#ifdef ONELOOK
+#ifdef ONELOOKFIRST
+		s = stamp[LINE(k)];
+		atomic {
+			v = word[k];
+#else
+		v = word[k];
+		atomic {
+			s = stamp[LINE(k)];
+#endif
+			if
+			:: s < ONE_LOOK_BELOW -> SAW(k, v, cut); s = 0; goto loaded
+			:: else -> v = 0; s = 0
+			fi
+		};
+#endif
 look:
 #ifndef NOFIRSTLOOK
 		atomic { stamp[LINE(k)] < HELD -> s = stamp[LINE(k)] };
@@ -601,10 +768,29 @@ look:
 #ifndef NOSECONDLOOK
 			:: stamp[LINE(k)] != s -> v = 0; s = 0; goto look
 #endif
-			:: s >= snap -> v = 0; s = 0
-			:: else -> s = 0; SAW(k, v, cut); goto loaded
+#ifndef BODYNEWER
+			:: s >= snap -> v = 0; s = 0; goto extend
+#endif
+			:: else
+			fi;
+			if
+#ifdef SWEEPS
+			:: s >= bound[me]
+#endif
+			:: else -> SAW(k, v, cut); goto loaded
 			fi
 		};
+#ifdef SWEEPS
+		atomic {
+			if
+#ifndef SWEEPMISSED
+			:: sweeps != sweep -> v = 0; s = 0
+#endif
+			:: else -> SAW(k, v, cut); goto loaded
+			fi
+		};
+#endif
+extend:
 		compare();
 		if
 		:: lost -> goto defeated
@@ -622,6 +808,7 @@ look:
 		fi;
 loaded:
 		atomic {
+			NOTE(s); s = 0;
 			got[k] = v; logged = logged | BIT(k);
 			if
 			:: UNLINKED(k, v) -> k = W
@@ -633,7 +820,11 @@ loaded:
 	od;
 #ifdef FRESH
 	if
+#ifdef FRESHOWN
+	:: serial -> store_fresh()
+#else
 	:: serial && got[0] != 0 -> store_fresh()
+#endif
 	:: else
 	fi;
 #endif
@@ -691,15 +882,17 @@ publish:
 	nd[me] = d;
 #endif
 #ifndef HOLDLATE
-	hold_lines();
+#ifdef COMPAREFIRST
+	compare();
 #endif
-#ifdef DEPSEARLY
-	collect();
+	hold_lines();
 #endif
 	if
 	:: !lost && !serial ->
 #ifdef NOVALID
 		e = next
+#elif defined(COMPAREFIRST)
+		skip
 #else
 		compare()
 #endif
@@ -709,24 +902,22 @@ publish:
 	:: lost -> goto drop
 	:: else
 	fi;
-#ifndef DEPSEARLY
-	collect();
+#ifdef SERIAL
+	if
+	:: serial -> deps = 0; collect(); await_drawn()
+	:: else
+	fi;
 #endif
 #ifndef DRAWUNHELD
 #ifndef ANNOUNCELATE
 	nd[me] = ANNOUNCED + tries;
 #endif
-#ifndef NAMEREAD
-	await_drawn();
-#endif
 	draw();
 #ifndef ANNOUNCELATE
 	nd[me] = d;
 #endif
-#else
-	await_drawn();
 #endif
-#ifndef VALIDONCE
+#if !defined(VALIDONCE) && !defined(COMPAREFIRST)
 	if
 	:: d != e && !serial ->
 		atomic { k = 0; find(logged) };
@@ -772,6 +963,17 @@ publish:
 	fi;
 	act[me] = 0;
 	persist();
+#ifndef UPDATEUNSETTLED
+#ifdef SERIAL
+	if
+	:: serial -> await_found()
+	:: else -> settle(most)
+	fi;
+#else
+	settle(most);
+#endif
+#endif
+	assert(IN(kept, d));
 	goto done;
 
 drop:
@@ -785,16 +987,16 @@ defeated:
 	act[me] = 0;
 	if
 	:: d != 0 ->
-#ifndef NOABORT
 		atomic { aborted = aborted | BIT(d); recover() };
-#endif
 		nd[me] = 0
 	:: else
 	fi;
 	atomic {
 		tries++; lost = false; beside = false; logged = 0; got[0] = 0; got[1] = 0;
-		d = 0; e = 0; snap = 0; deps = 0; k = 0; cut = 0; i = 0; below = 0;
-		do :: i < NU -> found[i] = 0; i++ :: else -> i = 0; break od;
+		d = 0; e = 0; snap = 0; deps = 0; most = 0; k = 0; cut = 0;
+#ifdef SWEEPS
+		sweep = 0; sw = 0;
+#endif
 		if
 		:: tries < TRIES -> goto begin
 		:: else
@@ -807,9 +1009,9 @@ done:
 #ifdef INPLACE
 proctype in_place(byte me)
 {
-	byte k, d, i, x, below, deps, mine;
-	byte got[W], old[STAMPS], found[NU];
-	bool lost, holds, bodies, fresh;
+	byte k, d, i, x, below, deps;
+	byte got[W], found[NU];
+	bool bodies;
 	atomic { !turn -> turn = true };
 #ifndef BODIESEARLY
 	shut_out();
@@ -826,120 +1028,85 @@ proctype in_place(byte me)
 	shut_out();
 #endif
 	atomic { got[0] = word[0]; got[1] = word[1]; d = next }; /* nobody draws */
-	if
-	:: bodies -> hold_lines(); assert(!lost)
-	:: else
-	fi;
-	if
-	:: true ->
-		store();
+#ifdef SWEEPLATE
+	if :: bodies -> sweeps++ :: else fi;
+#else
+	if :: bodies -> sweep_begin() :: else fi;
+#endif
+	store();
+#ifdef SWEEPLATE
+	if :: bodies -> set_bounds() :: else fi;
+#endif
 #ifdef FRESH
-		if
-#ifndef FRESHOWN
-		:: got[0] == 0 -> /* it frees line 1 itself */
-			if
-			:: bodies -> hold_line(1)
-			:: else
-			fi;
-			word[1] = d;
-			fresh = true
+	word[1] = d;
 #endif
-		:: else -> store_fresh()
-		fi
-#endif
+	if
 #ifndef FRESH
 	:: true -> /* it rolls back */
-		word[0] = d;
 		word[0] = got[0];
-#ifdef UNDOOLD
-		free_lines(false);
+		word[1] = got[1];
+		if :: bodies -> sweeps++ :: else fi;
 		shut = READERS_IN;
 		turn = false;
 		goto done
-#else
-		goto undone
 #endif
-#endif
+	:: true
 	fi;
 	collect();
 	nd[me] = ANNOUNCED;
 	await_drawn();
 	atomic { assert(d == next); next++; assert(next < MAXD); visible(READS(me), STORES(me)) };
 	nd[me] = d;
-	if
-	:: bodies -> free_lines(true)
-	:: else ->
 #if !defined(NOUNSTAMPED) && !defined(UNSTAMPEDLATE)
-		unstamped = d
-#else
-		skip
+	unstamped = d;
 #endif
-	fi;
+	if :: bodies -> sweeps++ :: else fi;
 	shut = READERS_IN;
 #ifdef UNSTAMPEDLATE
-	unstamped = (bodies -> unstamped : d);
+	unstamped = d;
 #endif
 	turn = false;
 	persist();
-	goto done;
-undone:
-	if
-	:: bodies ->
-		nd[me] = ANNOUNCED;
-		atomic { next++; assert(next < MAXD) };
-		nd[me] = d;
-		free_lines(true);
-		shut = READERS_IN;
-		turn = false;
-		atomic { aborted = aborted | BIT(d); recover() };
-		nd[me] = 0
-	:: else ->
-		shut = READERS_IN;
-		turn = false
-	fi;
+	await_found();
+	assert(IN(kept, d));
 done:
 	skip
 }
 #endif
 
-#ifdef CHECKED
-proctype checked()
+#ifdef OPTIMISTIC
+/* Before its first load the snapshot may still move. */
+#ifdef READERNEWER
+#define MOVES true
+#else
+#define MOVES (k == 0)
+#endif
+inline reader_loaded() {
+	if
+	:: k == 1 -> SAW(0, got, cut); got = 0
+	:: else -> got = v
+	fi;
+	SAW(k, v, cut);
+#ifndef READERUNNOTED
+	NOTE(s);
+#endif
+	READ_LOOSELY; set = set | FROM(v);
+	k = (UNLINKED(k, v) -> W : k + 1);
+	v = 0; s = 0
+}
+proctype optimistic()
 {
-	byte me = READER, snap, cut, most, k, s, v, set, i;
+	byte me = READER, snap, cut, most, deps, k, s, v, got, set, i;
 	bool one, two;
+#ifdef SWEEPS
+	byte sweep;
+#endif
 #ifdef UNSTAMPEDEARLY
 	most = unstamped;
 #endif
 begin:
-#ifdef BODYLOOKFIRST
-	atomic { shut != SHUT -> cut = next };
-	act[me] = BODY;
-#else
-	act[me] = BODY;
-#ifndef BODYIGNORES
-	if
-	:: shut == SHUT -> act[me] = 0; shut != SHUT; goto begin
-	:: atomic { else -> cut = next }
-	fi;
-#else
-	cut = next;
-#endif
-#endif
-#ifndef UNSTAMPEDEARLY
-	most = unstamped;
-#endif
-#ifndef FUTURESNAP
-	atomic {
-		snap = 1;
-		do
-		:: snap < next -> snap++
-		:: break
-		od;
-		cut = MAX(cut, snap)
-	};
-#else
-	snap = MAXD;
-#endif
+	begin_body();
+	atomic { deps = 0 }; /* it writes no marker */
 	do
 	:: k < W ->
 look:
@@ -955,17 +1122,46 @@ look:
 #ifndef NOSECONDLOOK
 			:: stamp[LINE(k)] != s -> v = 0; s = 0; goto look
 #endif
-			:: s >= snap -> v = 0; s = 0; goto again
-			:: else ->
-				SAW(k, v, cut);
-				most = MAX(most, s);
-				READ_LOOSELY; set = set | FROM(v);
-				k = (UNLINKED(k, v) -> W : k + 1);
-				v = 0; s = 0;
-#ifdef FUTURESNAP
-				snap = next;
+			:: s >= snap && MOVES ->
+				v = 0; s = 0; snap = next; cut = MAX(cut, snap); goto look
+			:: s >= snap && (MOVES == false) -> v = 0; s = 0; goto again
+			:: else
+			fi;
+			if
+#ifdef SWEEPS
+			:: s >= bound[me]
 #endif
+			:: else -> reader_loaded(); goto loaded
 			fi
+		};
+#ifdef SWEEPS
+		atomic {
+			if
+#ifndef READERMISSES
+			:: sweeps != sweep -> v = 0; s = 0; goto again
+#endif
+			:: else -> reader_loaded()
+			fi;
+			deps = 0;
+			if
+			:: k != 1 -> goto loaded
+			:: else
+			fi
+		};
+		bound[me] = snap;
+#ifndef SWEEPUNSEEN
+		if
+		:: sweeps != sweep -> goto again
+		:: else
+		fi;
+#endif
+#endif
+loaded:
+		atomic {
+			deps = 0;
+#ifdef FUTURESNAP
+			snap = next
+#endif
 		}
 	:: else -> k = 0; break
 	od;
@@ -1062,8 +1258,8 @@ init {
 #endif
 		:: i == NU -> i = 0; break
 		od;
-#ifdef CHECKED
-		run checked();
+#ifdef OPTIMISTIC
+		run optimistic();
 #endif
 #ifdef PLAINLY
 		run plain();

@@ -53,6 +53,10 @@ BROKEN = {
         {"docs/b.md": f"See {Q9}.\n"},
         f"docs/b.md:1: {Q9} is defined nowhere",
     ),
+    "a citation of no mutation": (
+        {"src/pm/b.c": "int g(void); /* (model:\n * NOMUTANT). */\n"},
+        "src/pm/b.c: no model has a mutation 'NOMUTANT'",
+    ),
     "an invariant that only a page cites": (
         {"src/pm/b.h": f"/*\n *   {Q3}  Idle.\n */\n", "docs/b.md": f"See {Q3}.\n"},
         f"src/pm/b.h: {Q3} is cited nowhere",
