@@ -137,7 +137,7 @@ void body_defeat_and_jump(struct fur_thread *t)
 
 /* Has the word, whose stamp may be newer than `snapshot`, the value that the update has loaded?
  * Waits while another update holds the stamp.  *newest: at least the stamp's version.
- * Orders:  as load_at_snapshot(). */
+ * Orders:  as software_load(). */
 static bool is_same(
         struct fur_thread *t, const struct logged_read *read, uint64_t snapshot, uint64_t *newest)
 {
@@ -232,8 +232,7 @@ void software_check_blocks(struct fur_update *tx, const void *at, uint64_t bytes
 
 /* ------------------------------------------------------------------- loads */
 
-/* The value of a word at the update's snapshot, which moves if the word's stamp is newer. */
-static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
+bool software_load(struct fur_thread *t, const uint64_t *word, uint64_t *to)
 {
 	struct software_body *s = &t->software;
 	const uint64_t *stamp = stamp_of(t->engine, word);
@@ -254,12 +253,13 @@ static uint64_t load_at_snapshot(struct fur_thread *t, uint64_t *word)
 			continue;
 		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep)) {
 			if (!software_extend(t))
-				body_defeat_and_jump(t);
+				return false;
 			continue;
 		}
 		if (t->window.commit.dset.by_version)
 			software_note_version(t, seen);
-		return value;
+		*to = value;
+		return true;
 	}
 }
 
@@ -270,7 +270,9 @@ static uint64_t load_shared(struct fur_thread *t, uint64_t *word)
 	struct software_body *s = &t->software;
 	if (t->update.mode != TX_CONCURRENT) /* while it has the turn, no update publishes */
 		return checker_load(word);
-	const uint64_t value = load_at_snapshot(t, word);
+	uint64_t value;
+	if (unlikely(!software_load(t, word, &value)))
+		body_defeat_and_jump(t);
 	if (unlikely(read_is_full(&s->reads) && !read_grow(&s->reads))) {
 		/* No memory.  A serial update needs none for its loads. */
 		s->defeats = SOFTWARE_TRIES;

@@ -84,6 +84,11 @@ void body_inactive(struct fur_thread *t);
  * Returns: false: a value has changed.  The update is defeated. */
 FUR_MUST_USE bool software_extend(struct fur_thread *t);
 
+/* Load a word at the body's snapshot, which moves if the word's stamp is newer.  The caller adds
+ * the word to the read set.
+ * Returns: false: a word that the body has loaded has changed, and no snapshot has both. */
+FUR_MUST_USE bool software_load(struct fur_thread *t, const uint64_t *word, uint64_t *to);
+
 /* End a defeated update, outside the body: it has left active[], and runs again. */
 void body_defeat(struct fur_thread *t);
 /* The same inside the body, and leave the body for fur_update_run(). */

@@ -109,6 +109,7 @@ struct fur_reader {
 	bool open;
 	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
 	bool loaded;    /* since its body began */
+	bool logs;      /* what it loads: it has run in vain before */
 	bool left;      /* libfur has left the body, which has not run again since */
 	uint32_t again; /* how often its body has run again */
 	/* Begins that have found updates in, and next_durts at the last look (optimistic.c) */

@@ -15,7 +15,9 @@
  * fur_load() looks at the stamp after it has loaded a word.  If that does not tell that the load is
  * good, it calls fur_load_reader(), which may leave the body.
  *
- * Without a read set, the first word that is newer than the snapshot ends the run.
+ * A run without a read set ends at the first word that is newer than its snapshot.  A body that has
+ * run in vain a few times keeps one, as an update's body does: then a run ends only when a word
+ * that it has loaded has changed.
  *
  *   INV-OR1  The loads of a run are of one state of the heap, its snapshot (INV-SW1), and none is
  *           used before that is known: a body never follows a pointer that is torn or stale.
@@ -31,7 +33,9 @@
 #include "durability/dset.h"
 #include "update/update.h"
 
-enum { MOST_RUNS = 32 };
+#include <string.h>
+
+enum { MOST_RUNS = 32, RUNS_UNLOGGED = 2 };
 
 static struct fur_thread *thread_of(struct fur_reader *r)
 {
@@ -113,6 +117,29 @@ static void set_bound(struct fur_reader *r)
 		run_again(r);
 }
 
+/* Copy bytes, and remember the words that they are of. */
+static void load_logged(struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	struct fur_thread *t = thread_of(r);
+	struct read_set *set = &t->software.reads;
+	while (bytes) {
+		const uint64_t skip = (uintptr_t)from & 7,
+		               part = 8 - skip < bytes ? 8 - skip : bytes;
+		uint64_t *word = (uint64_t *)((uintptr_t)from - skip), value;
+		if (unlikely(!software_load(t, word, &value)))
+			run_again(r);
+		if (unlikely(read_is_full(set) && !read_grow(set))) {
+			r->again = MOST_RUNS; /* no memory: a plain reader needs none */
+			run_again(r);
+		}
+		read_put(set, word, value);
+		memcpy(to, (const uint8_t *)&value + skip, part);
+		to += part;
+		from += part;
+		bytes -= part;
+	}
+}
+
 FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t bytes)
 {
 	enum { LINE = 1 << FUR_STAMP_LINE_SHIFT };
@@ -123,6 +150,10 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 		r->leave();
 	if (unlikely(!r->open) || r->plain) {
 		fur_read_bytes(to, from, bytes);
+		return;
+	}
+	if (r->logs) {
+		load_logged(r, to, from, bytes);
 		return;
 	}
 	while (bytes) {
@@ -147,18 +178,20 @@ static bool is_better_plain(const struct fur_thread *t)
 	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
 }
 
-/* Updates are in, and stay in until a plain reader claims the heap.  So that reads become plain
- * again after the last update, one that could be plain looks now and then whether another has drawn
- * a durTS. */
-static bool updates_have_stopped(struct fur_thread *t)
+/* Updates are in, and stay in until a plain reader claims the heap.  While they are in, each read
+ * costs more; while readers are in, each update stops all of them.  A read that could be plain finds
+ * out, now and then, how many updates have drawn durTSs during this thread's last reads.  If there
+ * are few, plain reads pay: the more threads there are, the more updates it finds for the same share
+ * of updates, and the more each of them would stop. */
+static bool plain_reads_pay(struct fur_thread *t)
 {
-	enum { LOOK_EVERY = 32 };
+	enum { LOOK_EVERY = 256, FEW = 12 };
 	struct fur_reader *r = &t->reader;
 	if (shut_now(t->engine) != UPDATES_IN || ++r->begins % LOOK_EVERY)
 		return false;
 	const uint64_t seen = r->next_seen;
 	r->next_seen = ring_next(t->durability);
-	return seen == r->next_seen;
+	return r->next_seen - seen < FEW;
 }
 
 FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
@@ -168,7 +201,7 @@ FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 		return false;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
-	if (!reader_enter(t, updates_have_stopped(t)))
+	if (!reader_enter(t, plain_reads_pay(t)))
 		return false;
 	reader_opened(t, ro);
 	return true;
@@ -179,6 +212,8 @@ static void begin_run(struct fur_thread *t)
 	struct fur_reader *r = &t->reader;
 	r->plain = is_better_plain(t) || r->again >= MOST_RUNS; /* INV-OR3 */
 	r->loaded = r->left = false;
+	r->logs = !r->plain && r->again >= RUNS_UNLOGGED;
+	read_clear(&t->software.reads, r->logs);
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
