@@ -78,7 +78,7 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 	struct software_body *s = &t->software;
 	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
 	dset_begin_versions(t->durability, &t->window.commit);
-	t->window.commit.dset.by_version = by_version;
+	t->window.commit.dset.by_version = by_version; /* also of a serial one, after another */
 	s->snapshot = software_first_snapshot(t);
 	arch_store(&s->bound, software_bound(t));
 	body_enter(t);

@@ -12,7 +12,6 @@ void attempt_prepare(struct fur_thread *t, enum redo_kind kind)
 	c->durts = 0;
 	c->log_is_out = false;
 	c->dset.n = 0;
-	c->dset.by_version = false; /* a concurrent body sets it (plant: stale-by-version) */
 	c->dset.settled_below = c->dset.drawn_below = 0;
 	t->update.flags = t->update.flags_at_begin;
 	if (unlikely(t->update.flags_at_begin))

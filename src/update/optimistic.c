@@ -179,10 +179,10 @@ static bool is_better_plain(const struct fur_thread *t)
 }
 
 /* Updates are in, and stay in until a plain reader claims the heap.  While they are in, each read
- * costs more; while readers are in, each update stops all of them.  A read that could be plain finds
- * out, now and then, how many updates have drawn durTSs during this thread's last reads.  If there
- * are few, plain reads pay: the more threads there are, the more updates it finds for the same share
- * of updates, and the more each of them would stop. */
+ * costs more; while readers are in, each update stops all of them.  A read that could be plain now
+ * and then finds out how many updates have drawn durTSs during this thread's last reads.  If there
+ * are few, plain reads pay.  The more threads there are, the more updates it finds for the same
+ * share of updates, and the more threads each of them would stop. */
 static bool plain_reads_pay(struct fur_thread *t)
 {
 	enum { LOOK_EVERY = 256, FEW = 12 };

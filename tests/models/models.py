@@ -412,7 +412,7 @@ PARALLEL_MUTATIONS = [
     Mutation(
         "SWEEPUNSEEN",
         "INV-ST2",
-        ["sweep-blind"],
+        [],
         [],
         ["parallelinplace", "parallelinplacewide", "parallelfreshserial"],
     ),

@@ -269,6 +269,27 @@ TEST_F(Beside, WaitForTheTurn_GivesUpWhileTheTurnIsTaken)
 	expect_sound();
 }
 
+/* The set of the thread's concurrent update is not its own. */
+TEST_F(Beside, SerialUpdate_AfterAConcurrentOne_WaitsForWhatItMayHaveReadFrom)
+{
+	auto store = [this](fur_thread *t, tx_mode mode) {
+		update_in(
+		        mode, [&](fur_update *tx) { fur_store(tx, word(0), UINT64_C(1)); }, t);
+	};
+	other_.run([=](fur_thread *t) { store(t, TX_CONCURRENT); });
+	/* As if an update of the idle thread were visible, and not durable. */
+	nondurable_entry &u = d_.nondurable[idle_index_];
+	arch_store(&u.durts, ring_next(&d_) - 1);
+	arch_store_release(&u.id, 1);
+	other_.start([=](fur_thread *t) { store(t, TX_SERIAL); });
+	a_while();
+	EXPECT_TRUE(other_.busy());
+	arch_store_release(&u.durts, 0);
+	arch_store_release(&u.id, 0);
+	other_.finish();
+	expect_sound();
+}
+
 TEST_F(Beside, SerialUpdate_LetsNobodyPublish)
 {
 	let_updates_in();

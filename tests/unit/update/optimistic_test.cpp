@@ -103,7 +103,7 @@ TEST_P(OptimisticBesideUpdate, KeepsWhatHasNotChanged)
 INSTANTIATE_TEST_SUITE_P(, OptimisticBesideUpdate,
         ::testing::Values(TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT), mode_name);
 
-/* A body that has run in vain keeps what it loads: then only a change of that makes it run again. */
+/* A body that has run in vain keeps what it loads: only a change of that makes it run again. */
 TEST_F(Optimistic, AfterSomeRuns_OnlyAChangeOfWhatItHasLoadedEndsARun)
 {
 	int runs = 0;
