@@ -670,12 +670,13 @@ protected:
 			});
 		});
 	}
-	void other_puts(const std::string &at, const std::string &value)
+	void other_puts(const std::string &at, const std::string &value, bool added = false)
 	{
 		other_.run([&](fur_thread *t) {
 			prefer_in_place(t, false);
-			fur::update(t, fur::rerun,
-			        [&](fur_update *tx) { EXPECT_EQ(put(tx, map_, at, value), 0); });
+			fur::update(t, fur::rerun, [&](fur_update *tx) {
+				EXPECT_EQ(put(tx, map_, at, value), added);
+			});
 		});
 	}
 	/* Where the value's words are, for their stamp. */
@@ -740,8 +741,11 @@ TEST_P(CMapBeside, AReaderThatAlwaysMeetsUpdates_EndsAtLast)
 		                  uint64_t size = 0;
 		                  runs++;
 		                  found = fur_map_size(tx, map_, &size);
-		                  if (!self_.get()->reader.plain)
+		                  if (!self_.get()->reader.plain) {
+			                  /* The size changes, which it has loaded. */
+			                  other_puts(key(1000 + runs), "new", true);
 			                  other_puts(key(7), "another");
+		                  }
 		                  found = fur_map_get(
 		                          tx, map_, "key number 7", 12, nullptr, &bytes);
 	                  }),
