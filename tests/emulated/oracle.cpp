@@ -46,6 +46,7 @@ struct Tx {
 	uint64_t invoked = 0, returned = 0, answered = 0;
 	uint64_t visible = 0; /* number in visible order, or 0 */
 	uint64_t number = 0;  /* of the update in its thread */
+	uint64_t durts = 0;   /* by which it became visible, or 0 */
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
@@ -169,6 +170,29 @@ void becomes_visible(Tx &tx)
 	for (const Access &w : tx.writes)
 		next = std::next(run.writer.insert_or_assign(next, w.at, index_of(tx)));
 	tx.visible = run.order.size();
+	event(Kind::VISIBLE, index_of(tx));
+}
+
+/* It has drawn a durTS.  Between that and the report others may have drawn later ones, and have been
+ * reported: it comes before them. */
+void becomes_visible_by(Tx &tx, uint64_t durts)
+{
+	tx.durts = durts;
+	size_t place = run.order.size();
+	while (place > 0 && run.txs[run.order[place - 1]].durts > durts)
+		place--;
+	if (place == run.order.size()) {
+		becomes_visible(tx);
+		return;
+	}
+	run.order.insert(run.order.begin() + static_cast<std::ptrdiff_t>(place), index_of(tx));
+	for (size_t k = place; k < run.order.size(); k++)
+		run.txs[run.order[k]].visible = k + 1;
+	for (const Access &w : tx.writes) {
+		auto by = run.writer.find(w.at);
+		if (by == run.writer.end() || run.txs[by->second].visible < tx.visible)
+			run.writer[w.at] = index_of(tx);
+	}
 	event(Kind::VISIBLE, index_of(tx));
 }
 
@@ -337,13 +361,13 @@ void visible()
 		becomes_visible(tx);
 }
 
-bool drawn()
+bool drawn(uint64_t durts)
 {
 	Tx *tx = open_tx(current_thread());
 	if (!tx || !tx->published || tx->visible || tx->writes.empty() ||
 	        run.in_hardware.contains(current_thread()))
 		return false;
-	becomes_visible(*tx);
+	becomes_visible_by(*tx, durts);
 	return true;
 }
 
@@ -357,8 +381,9 @@ void withdrawn()
 	nothing.thread = tx.thread;
 	nothing.update = true;
 	nothing.visible = tx.visible;
+	nothing.durts = tx.durts;
 	run.order[tx.visible - 1] = run.txs.size();
-	tx.visible = 0;
+	tx.visible = tx.durts = 0;
 	run.txs.push_back(nothing);
 }
 

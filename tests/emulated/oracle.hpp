@@ -78,7 +78,7 @@ bool synced(uint64_t mark);
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible(); /* the update that is committing becomes visible now, after all that did before */
 /* The committing update has drawn its durTS: if published, it is visible now.  Returns: it is. */
-bool drawn();
+bool drawn(uint64_t durts);
 void withdrawn(); /* it does not after all: its attempt will have aborted */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
 void aborted();   /* the attempt has been rolled back */

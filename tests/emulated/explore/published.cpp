@@ -38,7 +38,7 @@ void __wrap_ring_draw(durability *d, commit *c)
 		explore::run.bulk_publishes(std::exchange(explore::run.bulk, nullptr));
 	__real_ring_draw(d, c);
 	if (emu_thread() >= 0)
-		visible_by[c->me] = oracle::drawn() ? c->durts : 0;
+		visible_by[c->me] = oracle::drawn(c->durts) ? c->durts : 0;
 }
 
 /* The update has drawn a durTS, and found itself defeated.  Or a hardware transaction that had

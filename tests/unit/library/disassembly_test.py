@@ -121,29 +121,23 @@ def test_aarch64():
     read_modify_writes_are_full_fences(functions)
     for name, what, *patterns in [
         (
-            "fur_begin_ro",
+            "reader_enter",
             "enters active[], dmb ish, looks at `shut`",
             "^str",
             "^dmb ish$",
             "^ldar",
         ),
         (
-            "fur_end_ro",
+            "reader_leave",
             "dmb ishld and ishst, then leaves active[]",
             "^dmb ishld$",
             "^dmb ishst$",
             "^str xzr",
         ),
         ("readers_shut_out", "sets `shut`, dmb ish, drains", "^str", "^dmb ish$", "active_drain"),
-        (
-            "publish_member",
-            "claims lines by full fences, one more, looks at stamps",
-            "cas",
-            "^dmb ish$",
-            "^dmb ish$",
-            "^ldr",
-        ),
-        ("fur_load_bits", "loads, dmb ishld, looks at the number", "^ldr", "^dmb ishld$", "^ldr"),
+        ("stamps_hold", "holds a stamp by a full fence", "cas", "^dmb ish$"),
+        ("sweep_begin", "the number, dmb ish, active[]", "^str", "^dmb ish$", "^ldr"),
+        ("fur_load_bits", "loads, dmb ishld, looks at the stamp", "^ldr", "^dmb ishld$", "^ldr"),
         ("arch_write_back_fence", "dsb sy", "^dsb sy$"),
     ]:
         expect(order(functions[name], *patterns), f"aarch64: {name}: {what}")
