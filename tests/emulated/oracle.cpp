@@ -173,7 +173,7 @@ void becomes_visible(Tx &tx)
 	event(Kind::VISIBLE, index_of(tx));
 }
 
-/* It has drawn a durTS.  Between that and the report others may have drawn later ones, and have been
+/* It has drawn a durTS.  Between that and the report others may have drawn later ones and been
  * reported: it comes before them. */
 void becomes_visible_by(Tx &tx, uint64_t durts)
 {
