@@ -187,7 +187,7 @@ static bool plain_reads_pay(struct fur_thread *t)
 {
 	enum { LOOK_EVERY = 256, FEW = 12 };
 	struct fur_reader *r = &t->reader;
-	if (shut_now(t->engine) != UPDATES_IN || ++r->begins % LOOK_EVERY)
+	if (++r->begins % LOOK_EVERY)
 		return false;
 	const uint64_t seen = r->next_seen;
 	r->next_seen = ring_next(t->durability);
@@ -201,7 +201,7 @@ FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 		return false;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
-	if (!reader_enter(t, plain_reads_pay(t)))
+	if (unlikely(!reader_enter(t, false)) && !(plain_reads_pay(t) && reader_enter(t, true)))
 		return false;
 	reader_opened(t, ro);
 	return true;

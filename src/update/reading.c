@@ -8,34 +8,38 @@
 /* In vain: each time others had let readers in, and shut them out again. */
 enum { MOST_CLAIMS = 4 };
 
-/* Become active while readers are in (INV-H3). */
-bool reader_enter(struct fur_thread *t, bool claim)
+/* The rest of reader_enter(), for a reader that has found `shut` and not READERS_IN. */
+static __attribute__((noinline)) bool enter_later(struct fur_thread *t, enum shut shut, bool claim)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
-	bool entered = false;
-	for (unsigned claims = 0;;) {
-		active_enter(mine, t); /* A1:16, A1:18 */
-		const enum shut shut = shut_now(e);
-		if (likely(shut == READERS_IN)) {
-			entered = true;
-			break;
-		}
+	bool entered = true;
+	for (unsigned claims = 0; shut != READERS_IN;) {
 		active_leave(mine);
 		if (shut == ALL_OUT) {
 			reader_awaits_let_in(e, t->index);
 		} else if (!claim) {
+			entered = false;
 			break;
 		} else if (reader_claims(e, t->index, ++claims > MOST_CLAIMS)) {
 			active_enter(
 			        mine, t); /* no thread shuts readers out before it has the turn */
 			turn_give(e);
-			entered = true;
 			break;
 		}
+		active_enter(mine, t);
+		shut = shut_now(e);
 	}
 	active_clear_wait(mine);
 	return entered;
+}
+
+/* Become active while readers are in (INV-H3). */
+bool reader_enter(struct fur_thread *t, bool claim)
+{
+	active_enter(active_of(t), t); /* A1:16, A1:18 */
+	const enum shut shut = shut_now(t->engine);
+	return likely(shut == READERS_IN) || enter_later(t, shut, claim);
 }
 
 void reader_opened(struct fur_thread *t, fur_ro **ro)
