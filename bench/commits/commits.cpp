@@ -7,8 +7,8 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "../../tools/common/random.hpp"
-#include "../common/pin.hpp"
 #include "../common/processor.hpp"
+#include "../common/round_trip.hpp"
 #include "store.hpp"
 
 #include <algorithm>
@@ -316,12 +316,18 @@ Rates measure_all(const Settings &s, const std::vector<System> &systems,
 		out["settings"][system.name] = stores[system.name]->settings();
 	}
 	Rates rates;
+	bench::RoundTrips trips;
 	BusyProcesses busy(s.busy);
 	for (unsigned round = 0; round < s.rounds; round++)
-		for (unsigned n : threads)
+		for (unsigned n : threads) {
+			trips.take();
 			for (const System &system : systems)
 				rates[{system.name, n}].push_back(
 				        measure(*stores[system.name], s.shape, n, s.seconds));
+		}
+	out["round_trip_ns"] = trips.json();
+	if (s.json != "-")
+		std::cout << trips.text() << "\n";
 	return rates;
 }
 

@@ -2,7 +2,7 @@
  *
  * driver.cpp - see driver.hpp.
  */
-#include "pin.hpp"
+#include "round_trip.hpp"
 #include "runs.hpp"
 
 #include <barrier>
@@ -171,6 +171,9 @@ static Window look(const std::vector<Progress> &all)
 	return w;
 }
 
+/* Before and after the window.  A native program has one run, an emulated one takes none. */
+static RoundTrips trips;
+
 Window run_threads(const Options &o, const Body &body)
 {
 	std::vector<Progress> progress(o.threads);
@@ -179,6 +182,8 @@ Window run_threads(const Options &o, const Body &body)
 	std::exception_ptr failure;
 	std::mutex failing;
 	std::vector<std::thread> threads;
+	if (o.machine == "native")
+		trips.take();
 	for (unsigned i = 0; i < o.threads; i++)
 		threads.emplace_back([&, i] {
 			pin(i);
@@ -212,6 +217,8 @@ Window run_threads(const Options &o, const Body &body)
 		t.join();
 	if (failure)
 		std::rethrow_exception(failure);
+	if (o.machine == "native")
+		trips.take();
 	Window all = look(progress);
 	for (int k = 0; k < MAX_KINDS; k++) {
 		after.done[k] -= before.done[k];
@@ -254,6 +261,8 @@ json common_result(const Options &o, const char *workload, const Window &window,
 	r["seed"] = o.seed;
 	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
 	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
+	if (o.machine == "native")
+		r["round_trip_ns"] = trips.json();
 	for (unsigned k = 0; k < n; k++) {
 		r["commits"][kinds[k]] = window.done[k];
 		r["run_commits"][kinds[k]] = window.whole_run[k];

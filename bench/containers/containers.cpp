@@ -10,6 +10,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "../../tools/common/random.hpp"
+#include "../common/round_trip.hpp"
 
 #include <fur/root.hpp>
 
@@ -368,7 +369,9 @@ public:
 	tools::Json run(const Line &line)
 	{
 		std::map<std::string, std::vector<double>> rate, ratio;
+		bench::RoundTrips trips;
 		for (unsigned r = 0; r < s_.rounds; r++) {
+			trips.take();
 			for (size_t k = 0; k < line.systems.size(); k++) {
 				const auto &name = line.systems[(k + r) % line.systems.size()];
 				if (Store *store = find(name))
@@ -380,7 +383,7 @@ public:
 					ratio[name].push_back(
 					        rate[line.systems[0]].back() / rates.back());
 		}
-		return report(line, rate, ratio);
+		return report(line, trips, rate, ratio);
 	}
 
 private:
@@ -391,10 +394,12 @@ private:
 				return s.store.get();
 		return nullptr;
 	}
-	tools::Json report(const Line &line, std::map<std::string, std::vector<double>> &rate,
+	tools::Json report(const Line &line, const bench::RoundTrips &trips,
+	        std::map<std::string, std::vector<double>> &rate,
 	        std::map<std::string, std::vector<double>> &ratio) const
 	{
-		tools::Json result{{"what", line.what}, {"threads", line.threads}};
+		tools::Json result{{"what", line.what}, {"threads", line.threads},
+		        {"round_trip_ns", trips.json()}};
 		for (const auto &[name, rates] : rate)
 			result[name] = rates;
 		if (s_.json)
@@ -412,7 +417,7 @@ private:
 			        *std::min_element(of.begin(), of.end()),
 			        *std::max_element(of.begin(), of.end()));
 		}
-		printf("\n");
+		printf("   %s\n", trips.text().c_str());
 		fflush(stdout);
 		return result;
 	}

@@ -4,6 +4,7 @@
  * (bench/rbtree/rbtree.hpp), and one of plain loads and assignments (tree.hpp), on equal heaps.  A
  * look-up is a read-only transaction in both, and each update inserts a key or removes it.
  */
+#include "../common/google_main.hpp"
 #include "../rbtree/rbtree.hpp"
 #include "tree.hpp"
 
@@ -154,5 +155,3 @@ ITM_BENCHMARK(mixed, by_hand, false);
 ITM_BENCHMARK(mixed, by_gcc, true);
 
 } // namespace
-
-BENCHMARK_MAIN();

@@ -4,6 +4,8 @@
  * write-backs are the machine's own, with no latency added.  Linked with the library's objects, not
  * the shared library, so that single parts can be called.
  */
+#include "../common/google_main.hpp"
+
 #include <benchmark/benchmark.h>
 #include <chrono>
 #include <fstream>
@@ -650,5 +652,3 @@ void BM_HeapMemory(benchmark::State &state)
 BENCHMARK(BM_HeapMemory)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 } // namespace
-
-BENCHMARK_MAIN();

@@ -9,6 +9,7 @@
 #ifndef BENCH_PAUSES_WINDOWS_HPP
 #define BENCH_PAUSES_WINDOWS_HPP
 
+#include "../common/round_trip.hpp"
 #include "../common/tm.hpp"
 
 #include <algorithm>
@@ -261,6 +262,7 @@ public:
 		for (size_t k = 0; k < members_.size(); k++)
 			threads.emplace_back([this, k] { live(k); });
 		for (unsigned n = 0; n < rounds * modes && !failed_; n++) {
+			trips_.take();
 			unsigned round = n / modes, at = n % modes;
 			show(n, rounds * modes);
 			double took = one_window(round % 2 ? modes - 1 - at : at, warm_up, seconds);
@@ -274,6 +276,12 @@ public:
 			t.join();
 		if (failure_)
 			std::rethrow_exception(failure_);
+	}
+
+	/* One before each window. */
+	const bench::RoundTrips &round_trips() const
+	{
+		return trips_;
 	}
 
 	/* The last window's samples of each thread in a role. */
@@ -343,6 +351,7 @@ private:
 
 	const bool see_queue_;
 	std::deque<Member> members_;
+	bench::RoundTrips trips_;
 	std::barrier<> *start_ = nullptr, *end_ = nullptr;
 	Window window_;
 	std::atomic<bool> over_{false}, failed_{false};

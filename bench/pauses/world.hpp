@@ -91,6 +91,7 @@ inline json describe(const bench::Options &o, const Settings &s, bench::FurTm &t
 	r["rounds"] = s.rounds;
 	r["seed"] = o.seed;
 	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
+	r["round_trip_ns"] = crew.round_trips().json();
 	tm.describe(r);
 	return r;
 }

@@ -14,6 +14,7 @@
  */
 #include "../baselines/common/medium.hpp"
 #include "../common/driver.hpp"
+#include "../common/round_trip.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* C lets a function and a struct share a name */
@@ -432,6 +433,9 @@ int run_on(const bench::Options &o, const Workload &w)
 	Replayer replayer(o, w);
 	Updates updates(w, o.seed);
 	bench::aside([&] { replayer.write(updates); });
+	bench::RoundTrips trips;
+	if (o.machine == "native")
+		trips.take();
 	double cpu = cpu_seconds();
 	replayer.open();
 	cpu = cpu_seconds() - cpu;
@@ -464,6 +468,8 @@ int run_on(const bench::Options &o, const Workload &w)
 	r["pm_latency_ns"] = o.tm_options.pm_latency_ns;
 	r["pm_gap_ns"] = o.tm_options.pm_gap_ns;
 	r["pm_read_ns"] = o.tm_options.pm_read_ns;
+	if (o.machine == "native")
+		r["round_trip_ns"] = trips.json();
 	r["updates"] = done.updates;
 	r["entries"] = done.entries;
 	r["throughput"] = static_cast<double>(done.entries) / static_cast<double>(done.ns) * 1e9;

@@ -6,6 +6,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "../../tools/common/random.hpp"
+#include "../common/round_trip.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -269,7 +270,8 @@ tools::Json json_of(const Measured &m)
 	        {"updates_per_cpu_second", m.per_cpu}, {"longest_ms", m.longest_ms}};
 }
 
-void print(const std::vector<Round> &rounds, const Settings &s, const std::string &htm, bool wrong)
+void print(const std::vector<Round> &rounds, const bench::RoundTrips &trips, const Settings &s,
+        const std::string &htm, bool wrong)
 {
 	const double gib = static_cast<double>(s.heap_mib) / 1024;
 	auto row = [&](const char *name, const Measured Round::*what) {
@@ -289,13 +291,15 @@ void print(const std::vector<Round> &rounds, const Settings &s, const std::strin
 			        {"sleeping", json_of(r.sleeping)}, {"forked", json_of(r.forked)},
 			        {"fork_ms", r.fork_ms}});
 		tools::Json out = {{"heap_mib", s.heap_mib}, {"threads", s.threads}, {"htm", htm},
-		        {"pm", s.pm}, {"verified", !wrong}, {"rounds", all}};
+		        {"pm", s.pm}, {"round_trip_ns", trips.json()}, {"verified", !wrong},
+		        {"rounds", all}};
 		puts(out.dump(2).c_str());
 		return;
 	}
-	printf("heap of %llu MiB, %u threads, htm %s, pm %s, medians of %zu rounds\n",
+	printf("heap of %llu MiB, %u threads, htm %s, pm %s, medians of %zu rounds, "
+	       "%s\n",
 	        static_cast<unsigned long long>(s.heap_mib), s.threads, htm.c_str(), s.pm.c_str(),
-	        rounds.size());
+	        rounds.size(), trips.text().c_str());
 	printf("%-22s %10s %8s %8s %8s %10s\n", "", "updates/s", "ratio", "per CPU", "s",
 	        "longest ms");
 	row("no scan", &Round::none);
@@ -311,6 +315,8 @@ int run(const Settings &s)
 {
 	if (access(s.heap.c_str(), F_OK) == 0)
 		throw std::runtime_error("the file exists: name another one, which the run makes");
+	bench::RoundTrips trips;
+	trips.take();
 	Bank bank(s);
 	std::vector<Round> rounds;
 	sleep_for(s.seconds); /* the first stores to each page */
@@ -322,7 +328,7 @@ int run(const Settings &s)
 		sleep_for(s.seconds / 2); /* the pages become the program's own again */
 		rounds.push_back(r);
 	}
-	print(rounds, s, bank.htm(), bank.shared->wrong);
+	print(rounds, trips, s, bank.htm(), bank.shared->wrong);
 	return bank.shared->wrong ? 1 : 0;
 }
 
