@@ -3,7 +3,8 @@
  * dset.h - D by versions: from whom a transaction has read, as the stamps tell (stm/stamps.h).
  *
  *   INV-DV1  Each thread knows a durTS below which all are settled, or late (dset.settled).  A
- *            transaction adds each version that it loads and that is not below.  Before it returns
+ *            transaction adds each version that it loads and that is not below, nor of an update
+ *            of its own thread that has waited for its D.  Before it returns
  *            it waits for *every* durTS up to the greatest of them: the update of one of them may
  *            be durable, and have left, and depend on one that is not.
  */
@@ -31,6 +32,9 @@ static inline bool dset_has_room(const struct dset *set)
  * not count.  Then set->settled lies above it.  Late updates (async.h) may not be durable.
  * Orders:  as nondurable_wait_announced(). */
 void dset_settle(const struct durability *d, struct commit *c, uint64_t durts);
+
+/* dset_own_settled - the thread's own update has passed its durability wait, and is not late. */
+void dset_own_settled(struct commit *c);
 
 /* dset_draw - draw a durTS after those of D (INV-D4), and publish it.  The update has
  * announced itself. */

@@ -63,12 +63,15 @@ struct nondurable_entry {
 
 /* D: updates seen in nondurable[]; or, `by_version`, those from which a transaction has read, as
  * the stamps tell (stm/stamps.h). */
+enum { DSET_OWN = 16 };
 struct dset {
 	uint32_t n;
 	bool by_version;
 	/* Every durTS below is settled, or late; as the thread knows from earlier transactions.  0:
 	 * not known. */
 	uint64_t settled;
+	/* durTSs of the thread's own updates that are settled: each at its own modulo. */
+	uint64_t own[DSET_OWN];
 	uint64_t newest; /* by_version: the greatest durTS that was added */
 	/* Every durTS below this one was settled, unless its update is in the set; 0: not known
 	 * (nondurable_collect_settled). */

@@ -69,31 +69,38 @@ static void collect_while_publishing(struct fur_thread *t)
 	collect(t, true);
 }
 
-/* Has each word that the update has loaded its value still? */
+/* Do all words that the update has loaded have versions below its snapshot?  Then they are as they
+ * were. */
+static bool are_old(const struct fur_thread *t)
+{
+	const struct read_set *set = &t->software.reads;
+	const uint64_t snapshot = t->software.snapshot;
+	bool old = true;
+	arch_overlap_begin();
+	for (const struct logged_read *r = set->reads; r < set->next && old; r++)
+		old = stamp_version(t, arch_load(stamp_of(t->engine, r->word))) < snapshot;
+	arch_overlap_end();
+	return old;
+}
+
+/* Has each word that the update has loaded its value still?  A thread that is not alone does not
+ * ask next_durts, which each update of the others changes: it looks at the stamps. */
 static bool is_current(struct fur_thread *t)
 {
 	const struct software_body *s = &t->software;
-	if (ring_next_acquire(t->durability) == s->snapshot &&
-	        arch_load(&t->engine->sweeps) == s->sweep)
+	if (arch_load(&t->engine->sweeps) == s->sweep &&
+	        (s->others ? are_old(t) : ring_next_acquire(t->durability) == s->snapshot))
 		return true;
 	return software_extend(t);
 }
 
-/* The update has compared what it has loaded, and then drawn its durTS.  Has another one published
- * to one of these words in between?  If so, that one has the lower durTS, but we have not read what
- * it stored: the order of the durTSs would not be the order of the updates. */
+/* The update has found what it has loaded as it was, and then drawn its durTS.  Has another one
+ * that has drawn since the snapshot published to one of these words?  If so, that one has the lower
+ * durTS, but we have not read what it stored: the order of the durTSs would not be the order of the
+ * updates. */
 static bool is_still_current(const struct fur_thread *t)
 {
-	const struct read_set *set = &t->software.reads;
-	const uint64_t snapshot = t->software.snapshot;
-	bool still = true;
-	if (t->window.commit.durts == snapshot) /* no other update has drawn */
-		return true;
-	arch_overlap_begin();
-	for (const struct logged_read *r = set->reads; r < set->next && still; r++)
-		still = stamp_version(t, arch_load(stamp_of(t->engine, r->word))) < snapshot;
-	arch_overlap_end();
-	return still;
+	return t->window.commit.durts == t->software.snapshot || are_old(t);
 }
 
 /* --------------------------------------------------------- a publication's steps */
@@ -142,6 +149,7 @@ static bool make_visible(struct fur_thread *t)
 		return false;
 	}
 	announce(t);
+	t->software.others = c->durts != arch_load(&t->update.log->durts) + 1;
 	if (concurrent && !is_still_current(t)) {
 		stamps_free(t, 0);
 		return false;
@@ -167,9 +175,7 @@ static bool publish_beside(struct fur_thread *t, bool *visible)
 	const bool in = shut_now(e) == UPDATES_IN;
 	if (likely(in)) {
 		*visible = make_visible(t);
-		/* Has another update drawn since this thread's last one?  Then the thread is not
-		 * alone, although it meets none (in_place.c). */
-		if (t->window.commit.durts != arch_load(&t->update.log->durts) + 1)
+		if (t->software.others) /* it meets none, but is not alone (in_place.c) */
 			t->policy.alone = 0;
 	}
 	/* Release: who shuts updates out comes after our stores. */

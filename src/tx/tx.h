@@ -177,6 +177,7 @@ struct software_body {
 	uint64_t bound;
 	uint64_t sweep;        /* as the body has seen engine.sweeps last; even */
 	uint32_t fresh_begins; /* bodies that begin with a look at next_durts */
+	bool others;           /* have drawn between the thread's last two durTSs */
 	bool holds;            /* the stamps of the lines that it writes */
 	bool sweeps;           /* in place, beside bodies (stm/stamps.h) */
 	bool repeatable;       /* fur_update_run() runs the body again if it is defeated */

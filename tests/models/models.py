@@ -418,6 +418,7 @@ PARALLEL_MUTATIONS = [
     ),
     Mutation("SWEEPNEWER", "INV-ST2", ["sweep-compares-newer"], [], ["parallelinplace"]),
     Mutation("SWEEPMISSED", "INV-ST2", [], [], ["parallelinplace"]),
+    Mutation("PUBSWEPT", "INV-ST2", ["publishes-swept"], [], ["parallelinplace"]),
     Mutation(
         "READERMISSES",
         "INV-OR1",
@@ -451,6 +452,7 @@ VERSIONS_MUTATIONS = [
     Mutation("UNDRAWNSKIPPED", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("DRAWFIRST", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("FULLFORGETS", "INV-DV1", [], [], ["versionsboth"]),
+    Mutation("OWNEARLY", "INV-DV1", ["own-settled-early"], [], ["versionstwice"]),
     Mutation("LEFTAWAITED", "INV-DV1", [], [], ["versions"]),
     Mutation("UNDURABLE", "INV-D5", [], [], ["versions"]),
     Mutation("UNMARKED", "INV-D5", [], [], ["versionstwice"]),

@@ -96,6 +96,7 @@
  *   SWEEPUNSEEN  a body or reader that has set its bound does not look at `sweeps` (INV-ST2)
  *   SWEEPNEWER   after a sweep an extension compares words with newer stamps only (INV-ST2)
  *   SWEEPMISSED  a body whose bound is too low for a load does not look at `sweeps` (INV-ST2)
+ *   PUBSWEPT     an update that publishes compares nothing, although there was a sweep (INV-ST2)
  *   READERMISSES  nor does an optimistic reader (INV-OR1)
  *   READERNEWER  an optimistic reader takes what is newer than its snapshot (INV-OR1)
  *   NOFRESHSWEEP  an update stores to fresh memory without a sweep (INV-FM1)
@@ -434,6 +435,11 @@ inline await_found() {
 
 /* Compare the words that the update has loaded with the heap. */
 #ifdef SWEEPS
+#ifdef PUBSWEPT
+#define NO_SWEEP_SINCE true
+#else
+#define NO_SWEEP_SINCE (sweeps == sweep)
+#endif
 #ifdef SWEEPNEWER
 #define AS_BEFORE (s < snap)
 #else
@@ -457,6 +463,7 @@ inline await_found() {
 #else
 #define AS_BEFORE (s < snap)
 #define AWAIT_SWEEP skip
+#define NO_SWEEP_SINCE true
 #define NO_SWEEP true
 #define STILL_NO_SWEEP true
 #endif
@@ -894,7 +901,12 @@ publish:
 #elif defined(COMPAREFIRST)
 		skip
 #else
-		compare()
+		/* The look after the draw tells whether the words have changed since the snapshot.
+		 * Before it the code looks once more, so that few updates draw in vain. */
+		if
+		:: compare()
+		:: NO_SWEEP_SINCE -> e = snap
+		fi
 #endif
 	:: else
 	fi;

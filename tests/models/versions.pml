@@ -6,6 +6,8 @@
  * step with the look at it: parallel.pml has the order of those.  Memory is sequentially
  * consistent.  Where a fence orders one step before another, the mutation swaps the two.
  *
+ * A thread does not note its own updates that have returned.
+ *
  * Each update loads one word and stores to one, whichever; it is defeated if a word that it has
  * loaded changes before it draws its durTS.  A transaction that reads loads both words.
  *
@@ -32,6 +34,7 @@
  *   DRAWFIRST    an update draws its durTS before it announces itself (INV-DV1)
  *   FULLFORGETS  a set without room for a version becomes empty without a wait (INV-DV1)
  *   LEFTAWAITED  the wait for an update does not end when that has left (INV-DV1)
+ *   OWNEARLY     a thread takes its own update for settled before it has waited for D (INV-DV1)
  *   UNDURABLE    an update leaves nondurable[] before its marker is durable (INV-D5)
  *   UNMARKED     a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
  *   CLAIMNEXT    a marker claims what is below next_durts, not what its thread knows (INV-M4)
@@ -144,7 +147,7 @@ inline note(v) {
 #ifdef LOADUNNOTED
 	:: true
 #else
-	:: v < settled || IN(deps, v)
+	:: v < settled || IN(deps | own, v)
 	:: else ->
 		if
 		:: n == NAMED ->
@@ -191,7 +194,7 @@ inline leave() {
 
 proctype updater(byte me)
 {
-	byte todo = T, settled = 1, deps, n, newest, read, v, i, id, its, st, x, mine, d, claim, r, w;
+	byte todo = T, settled = 1, own, deps, n, newest, read, v, i, id, its, st, x, mine, d, claim, r, w;
 #ifdef BOTH
 	byte v0;
 #endif
@@ -258,9 +261,17 @@ proctype updater(byte me)
 #ifndef UNDURABLE
 		leave();
 #endif
+#ifdef OWNEARLY
+		own = own | BIT(d);
+		goto ended;
+#endif
 		wait_for_reads();
 		assert(IN(kept, d) && (read & ~kept) == 0); /* INV-DV1 */
-		atomic { if :: settled == d -> settled++ :: else fi; goto ended };
+		atomic {
+			own = own | BIT(d);
+			if :: settled == d -> settled++ :: else fi;
+			goto ended
+		};
 defeated:
 #ifndef UNMARKED
 		atomic { aborted = aborted | BIT(d); recover() };
@@ -274,7 +285,7 @@ ended:
 
 proctype reader(byte me)
 {
-	byte todo = TR, settled = 1, deps, n, newest, read, v, i, id, its, st;
+	byte todo = TR, settled = 1, own, deps, n, newest, read, v, i, id, its, st;
 	do
 	:: todo > 0 ->
 		todo--;

@@ -504,6 +504,54 @@ TEST_F(Beside, Snapshot_IsKeptFromBodyToBody)
 	expect_sound();
 }
 
+/* What others store elsewhere costs an update that is not alone no look at next_durts. */
+TEST_F(Beside, Snapshot_StaysWhileItsWordsAreOld)
+{
+	software_body &s = self_.get()->software;
+	let_updates_in();
+	const auto add_one = [&](fur_update *tx) {
+		fur_store(tx, word(0), fur_load(tx, word(0)) + 1);
+	};
+	update_in(TX_CONCURRENT, add_one);
+	other_sets(word(1), 1);
+	update_in(TX_CONCURRENT, add_one);
+	EXPECT_TRUE(s.others);
+	s.fresh_begins = 0;
+	for (uint64_t k = 2; k < 5; k++) {
+		const uint64_t before = ring_next(&d_);
+		update_in(TX_CONCURRENT, [&](fur_update *tx) {
+			add_one(tx);
+			other_sets(word(1), k);
+		});
+		EXPECT_EQ(s.snapshot, before + 2) << "that of its own durTS";
+		EXPECT_EQ(s.fresh_begins, 0u) << "it has not looked";
+	}
+	EXPECT_EQ(*word(0), 5u);
+	EXPECT_EQ(heap_.stats().defeats, 0u);
+	expect_sound();
+}
+
+TEST_F(Beside, OwnUpdate_ThatHasReturned_IsNoDependency)
+{
+	const dset &set = self_.get()->window.commit.dset;
+	let_updates_in();
+	other_sets(word(1), 1);
+	const uint64_t settled = set.settled;
+	for (uint64_t k = 0; k < 3; k++) {
+		update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), k); });
+		other_sets(word(1), k);
+	}
+	update_in(TX_CONCURRENT, [&](fur_update *tx) {
+		EXPECT_EQ(fur_load(tx, word(0)), 2u);
+		EXPECT_LE(set.settled, load_stamp(word(0))) << "not settled by that";
+		EXPECT_EQ(set.n, 0u);
+		EXPECT_EQ(fur_load(tx, word(1)), 2u);
+		EXPECT_EQ(set.n, 1u) << "another's";
+	});
+	EXPECT_GT(set.settled, settled);
+	expect_sound();
+}
+
 /* -------------------------------------------------------- optimistic readers */
 
 struct Left {
