@@ -19,7 +19,7 @@
  *           readers_shut_out()   drains readers
  *           make_visible()       the steps of a publication:
  *             stamps_hold()      holds the stamps of the lines
- *             is_current()       compares what the body has loaded, if others have published
+ *             is_current()       looks whether what the body has loaded is as it was
  *             announce()         announces the update, draws the durTS
  *             store_writes()     stores
  *             stamps_free()      frees the stamps, with the durTS as their version

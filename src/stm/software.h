@@ -15,10 +15,10 @@
  *            of the line before and after it loads a word.  If the stamp was free, and older than
  *            the snapshot, both times, the word is the snapshot's (INV-ST1).  If it is also older
  *            than all updates that may still be in flight, the look afterwards is enough.
- *   INV-SW2  When a concurrent update publishes, every word that it has loaded still has the value
- *           that it loaded: it compares them while it holds the stamps of what it writes, and no
- *           update that draws a durTS between that and its own has published to one of them.  So
- *           the order of the durTSs is the order of the updates.
+ *   INV-SW2  When a concurrent update publishes, every word that it has loaded has the value that
+ *           it loaded: after its draw it looks at the stamps, and no update of a lower durTS has
+ *           published to one of the words since.  So the order of the durTSs is the order of the
+ *           updates.
  *   INV-SW3  While a publication stores in place, no plain reader is active (readers_shut_out),
  *           unless hardware makes all the stores in one step.
  *   INV-SW4  A hardware update waits for software bodies as it waits for readers: they are in

@@ -320,7 +320,13 @@ PARALLEL_MUTATIONS = [
         ["parallelcross", "parallelloose", "parallellooseblind"],
     ),
     Mutation("COMPAREFIRST", "INV-SW2", ["compare-before-hold"], [], ["parallelcross"]),
-    Mutation("VALIDONCE", "INV-SW2", ["no-still-current"], [], ["parallelblind"]),
+    Mutation(
+        "VALIDONCE",
+        "INV-SW2",
+        ["no-still-current"],
+        [],
+        ["parallelblind", "parallelloose", "parallellooseblind"],
+    ),
     Mutation(
         "STOREUNDRAINED",
         "INV-SW3",
@@ -593,7 +599,6 @@ SPARED = {
     "EXTENDSWEPT": ["parallelinplacewide"],
     "STORESUNFENCED": ["sweeptso"],
     "ENDUNFENCED": ["sweeptso"],
-    "VALIDONCE": ["parallelloose", "parallellooseblind"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and

@@ -72,7 +72,7 @@
  *   DRAWUNHELD   an update draws its durTS before it holds its lines (INV-ST1)
  *   NOVALID      an update does not compare what it has loaded (INV-SW2)
  *   COMPAREFIRST  an update compares what it has loaded before it holds its lines only (INV-SW2)
- *   VALIDONCE    an update does not look again after another one has drawn before it (INV-SW2)
+ *   VALIDONCE    an update does not look at the stamps after its draw (INV-SW2)
  *   STOREUNDRAINED  the turn's holder stores while plain readers are active (INV-SW3)
  *   SHUTLATE     the turn's holder drains plain readers, and then shuts all out (INV-SW3)
  *   OPENUNDRAINED  the turn's holder lets updates in while plain readers are active (INV-SW3)
@@ -117,7 +117,6 @@
  *
  * Steps that nothing else needs.  Without them everything still holds:
  *   -DEXTENDSWEPT  an extension looks at `sweeps` after it has set its bound only
- *   -DVALIDONCE -DLOOSE  as above: the second look makes the durTSs' order the serial order
  */
 #ifndef NU
 #define NU 2
