@@ -35,11 +35,6 @@
 #include "tx/blocks.h"
 #include "tx/marks.h"
 
-enum {
-	THREADS_MANY = 8, /* threads from which on publications with the turn are paced */
-	PACE_PART = 5     /* of engine.drain_ticks: the longest time between two of them */
-};
-
 /* ------------------------------------------------------------- what has it read? */
 
 /* Collect D (INV-D1).  Without hardware updates any time after the last comparison of the loaded
@@ -197,55 +192,17 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 	t->pause = (struct bulk_pause){.all = now - began, .store = now - store};
 }
 
-/* The longest time between two publications. */
-static uint64_t pace_most(const struct engine *e)
-{
-	return e->drain_ticks / PACE_PART;
-}
-
-/* Each publication stops all readers, and costs the lines of active[] that it scans.  With many
- * threads, it pays for updates to wait a little and publish together.  The time between two
- * publications is a multiple of the time for which the last one stopped the readers: the more
- * threads there are, and the fewer updates were waiting, the longer.  Measured on the emulated
- * machine: docs/benchmarks-notes.md, "Time between publications". */
-static void pace_wait(const struct engine *e)
-{
-	const uint64_t not_before = e->lock.not_before;
-	while (not_before && arch_ticks_pending(arch_ticks(), not_before, pace_most(e)))
-		arch_pause();
-}
-
-static uint64_t pace_begin(const struct engine *e)
-{
-	return arch_load(&e->durability->limit) < THREADS_MANY ? 0 : arch_ticks();
-}
-
-static void pace_end(struct engine *e, uint64_t began, uint64_t others)
-{
-	uint64_t now, most = pace_most(e), wait;
-	e->lock.not_before = 0;
-	/* With more threads than cores, the time may be that of a thread that was not running; and
-	 * waiting would keep others from their core. */
-	if (!began || (now = arch_ticks()) < began || !arch_load32(&e->durability->spins))
-		return;
-	wait = (now - began) * arch_load(&e->durability->limit) /
-	       (THREADS_MANY * (UINT64_C(1) + others));
-	e->lock.not_before = now + (wait < most ? wait : most);
-}
-
 /* After a publication with the turn: let updates in if others are about to publish too, else
  * readers. */
-static void let_in_after(struct engine *e, bool met, uint64_t began)
+static void let_in_after(struct engine *e, bool met)
 {
-	uint64_t others = 0;
 	if (met && !e->ops && !readers_come_first(e)) {
 		updates_let_in(e);
 		return;
 	}
 	if (met && !e->ops)
-		others = updates_let_in_briefly(e);
+		updates_let_in_briefly(e);
 	readers_let_in(e);
-	pace_end(e, began, others);
 }
 
 /* INV-SW3: store with readers shut out.  Errors: FUR_EFORK, UPDATE_DEFEATED. */
@@ -254,8 +211,6 @@ static int publish_in_place(struct fur_thread *t)
 	struct engine *e = t->engine;
 	const bool bulk = t->update.flags & TX_BULK;
 	const uint64_t shut = bulk ? arch_ticks() : 0;
-	pace_wait(e);
-	const uint64_t began = pace_begin(e);
 	const struct shut_out found = readers_shut_out(e, t->index);
 	bool visible = true;
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked (INV-K2) */
@@ -275,7 +230,7 @@ static int publish_in_place(struct fur_thread *t)
 	} else {
 		visible = make_visible(t);
 	}
-	let_in_after(e, !bulk && found.met, began);
+	let_in_after(e, !bulk && found.met);
 	stat_add(&t->stats.lock_commits, visible);
 	return visible ? 0 : UPDATE_DEFEATED;
 }

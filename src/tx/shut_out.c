@@ -267,14 +267,12 @@ void updates_let_in(struct engine *e)
 	let_in(e, UPDATES_IN);
 }
 
-uint64_t updates_let_in_briefly(struct engine *e)
+void updates_let_in_briefly(struct engine *e)
 {
-	const uint64_t waiters = arch_load(&e->lock.waiters);
-	if (!waiters)
-		return 0;
+	if (!arch_load(&e->lock.waiters))
+		return;
 	let_in(e, UPDATES_IN);
 	for (unsigned k = 0; k < LOOKS_AT_UPDATES && arch_load(&e->lock.waiters); k++)
 		arch_pause();
 	close_to_updates(e);
-	return waiters;
 }

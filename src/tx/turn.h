@@ -50,9 +50,6 @@ struct publication_lock {
 	/* Only the holder's: when a plain reader claimed the heap last, and until when plain
 	 * readers come first, in ticks.  Owner: tx/shut_out.c. */
 	uint64_t claimed, readers_until;
-	/* Only the holder's: when it may shut readers out again, in ticks.  Owner:
-	 * stm/publish.c. */
-	uint64_t not_before;
 };
 
 enum {
@@ -87,9 +84,8 @@ FUR_MUST_USE struct shut_out readers_shut_out(struct engine *e, uint32_t me);
 void readers_let_in(struct engine *e);
 /* Let updates in, which publish beside each other from now on.  Release, as readers_let_in(). */
 void updates_let_in(struct engine *e);
-/* Let the updates in that wait for the turn, and then shut all out again.  Returns about how many
- * there were. */
-uint64_t updates_let_in_briefly(struct engine *e);
+/* Let the updates in that wait for the turn, and then shut all out again. */
+void updates_let_in_briefly(struct engine *e);
 /* Have plain readers claimed the heap lately, so that they should come first? */
 FUR_MUST_USE bool readers_come_first(const struct engine *e);
 
