@@ -39,5 +39,6 @@ int main(void)
 	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);
 	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
 	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
+	printf("FUR_ETOOBIG %d\nticket %zu\n", FUR_ETOOBIG, sizeof(fur_ticket));
 	return 0;
 }

@@ -441,6 +441,22 @@ class Closing(ContextTest):
             self.assertIsNone(self.other.result())
             self.reopen()
 
+    def test_after_a_thread_that_has_ended_in_a_block(self) -> None:
+        """Thread.join() returns before the C library has ended the thread."""
+        for _ in range(20):
+            block = self.heap.update()
+
+            def enter() -> None:
+                block.__enter__()
+                self.m["k"] = "v"
+
+            thread = threading.Thread(target=enter)
+            thread.start()
+            thread.join(WAIT)
+            self.reopen()
+            self.m = self.heap.ordered_map("m", text=True)
+            self.expect()
+
     def test_everything_is_refused_afterwards(self) -> None:
         m, heap = self.m, self.heap
         block = heap.update()
