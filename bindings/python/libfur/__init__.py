@@ -149,8 +149,8 @@ def _load() -> ctypes.CDLL:
         lib = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(
-            f"libfur: cannot load {path} ({error}): install libfur, or set LIBFUR_LIBRARY to its "
-            "path"
+            f"libfur: cannot load {path} ({error}): install libfur (and run ldconfig), or set "
+            "LIBFUR_LIBRARY to its path"
         ) from None
     try:
         _declare(lib)
@@ -490,19 +490,23 @@ class _Block:
     def __enter__(self) -> None:
         self._enter(sys._getframe(1), self._wait)
 
-    def __aenter__(self) -> _Durable:
-        self._enter(sys._getframe(1), False)
-        return _Durable(None)
-
     if TYPE_CHECKING:
 
         def __exit__(self, *_: object) -> None:
             ...
 
-        def __aexit__(self, *_: object) -> _Durable:
+        async def __aenter__(self) -> None:
+            ...
+
+        async def __aexit__(self, *_: object) -> None:
             ...
 
     else:
+
+        def __aenter__(self):
+            self._enter(sys._getframe(1), False)
+            return _Durable(None)
+
         __exit__ = _Exit(_leave)
         __aexit__ = _Exit(_leave_async)
 
@@ -949,7 +953,7 @@ class Heap:
         if self._local.me is None:
             self._local.me = _Thread()
             self._threads[id(self._local.me)] = self._local.me
-        self._wait_for_close(lambda: self._local.me and self._local.me.kept)
+        self._wait_for_close(lambda: self._local.me.kept if self._local.me is not None else None)
         if not self._local.me:
             self._check(_lib.fur_thread_register(self._heap(), None, ctypes.byref(self._local.me)))
         # If threading.local is one for each greenlet (gevent), they share the thread's handle.

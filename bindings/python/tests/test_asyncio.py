@@ -314,7 +314,7 @@ class Tasks(HeapTest):
     @unittest.skipIf(sys.version_info < (3, 11), "no TaskGroup")
     def test_a_task_group(self) -> None:
         async def main() -> None:
-            async with asyncio.TaskGroup() as group:  # type: ignore[attr-defined, unused-ignore]
+            async with asyncio.TaskGroup() as group:
                 for n in range(20):
                     group.create_task(self.put(str(n)))
 
