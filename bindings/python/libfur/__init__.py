@@ -696,7 +696,7 @@ class _Waiter:
     """A thread that waits for the medium, in place of the event loops of a heap's tasks.
 
     One wait serves all that have asked before it begins.  The thread refers to the heap only while
-    somebody waits, and ends when nobody has for a while.
+    a task waits, and ends when none has for a while.
     """
 
     def __init__(self) -> None:
@@ -715,7 +715,7 @@ class _Waiter:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Return when nobody waits."""
+        """Return when no task waits."""
         with self._changed:
             while self._lives() and (self._asked or self._waits):
                 self._changed.wait()
