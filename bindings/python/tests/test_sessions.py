@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,9 +32,9 @@ class Client:
         self.asked: dict[str, Optional[str]] = {}  # of a request without an answer
         self.answers = 0
 
-    async def work(self, socket: str, chance: random.Random) -> None:
+    async def work(self, path: str, chance: random.Random) -> None:
         """Until the server is killed."""
-        reader, writer = await asyncio.open_unix_connection(socket)
+        reader, writer = await asyncio.open_unix_connection(path)
         with contextlib.suppress(ConnectionError):
             while True:
                 token = f"{self.name}.{chance.randrange(TOKENS)}"
@@ -72,11 +73,18 @@ class Sessions(unittest.TestCase):
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         end = time.monotonic() + 60
-        while not os.path.exists(self.socket):
+        while not self.listens():
             self.assertIsNone(server.poll())
             self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
         return server
+
+    def listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+                probe.connect(self.socket)
+                return True
+        return False
 
     async def ask(self, *requests: str) -> list[str]:
         reader, writer = await asyncio.open_unix_connection(self.socket)
