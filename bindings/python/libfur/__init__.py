@@ -847,8 +847,6 @@ class Heap:
             transaction.look_for_the_dead()
         # A child of fork() has one thread, and no transaction.
         if os.getpid() == self._process:
-            self._check_ended()
-            self._waiter.finish()
             self._seal()
         self._closed = True
         for _ in range(1000):
@@ -876,6 +874,8 @@ class Heap:
     def _seal(self) -> None:
         """Set all handles to NULL, unless one is in use.  Raises Error."""
         try:
+            self._check_ended()
+            self._waiter.finish()
             self._check_unused()
             self._set_null()
             self._check_unused()
