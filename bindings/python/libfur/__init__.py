@@ -831,6 +831,12 @@ class Heap:
     def __repr__(self) -> str:
         return f"<libfur.Heap {self.path!r}{', closed' if self._closed else ''}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} cannot be pickled or copied, nor can its maps: one process has it open; let "
+            "the other one read a copy, with Heap.open_copy(), or ask this one"
+        )
+
     # --------------------------------------------------------------------- closing
 
     def close(self) -> None:
@@ -1350,6 +1356,9 @@ class Map(MutableMapping[T, T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<libfur.{type(self).__name__} in {self._heap.path!r}>"
+
+    def __reduce__(self) -> Any:
+        return self._heap.__reduce__()
 
 
 class OrderedMap(Map[T]):

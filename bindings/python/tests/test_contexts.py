@@ -33,6 +33,12 @@ class Failed(Exception):
     pass
 
 
+def read_copy(path: str) -> dict[str, str]:
+    """In another process."""
+    with libfur.Heap.open_copy(path) as heap:
+        return dict(heap.ordered_map("m", text=True))
+
+
 class ContextTest(HeapTest):
     def setUp(self) -> None:
         super().setUp()
@@ -567,6 +573,19 @@ class Processes(ContextTest):
             process.join(WAIT)
         self.assertEqual(process.exitcode, 0)
         self.assertEqual(error.code, FORK)
+        self.expect(k="v")
+
+    def test_a_spawned_process_reads_a_copy(self) -> None:
+        self.m["k"] = "v"
+        context = multiprocessing.get_context("spawn")
+        for one in (self.heap, self.m):
+            with self.assertRaisesRegex(TypeError, "open_copy"):
+                pickle.dumps(one)
+        with context.Pool(1) as pool:
+            self.assertEqual(pool.apply(read_copy, (self.path,)), {"k": "v"})
+            with self.assertRaises(libfur.Error) as caught:
+                pool.apply(libfur.Heap.open, (self.path,))
+        self.assertEqual(caught.exception.code, BUSY)
         self.expect(k="v")
 
     def test_errors_can_be_pickled(self) -> None:
