@@ -245,7 +245,7 @@ _ADVICE = re.compile(r"; fur_thread_abandon\(\) ends [^;]*|, or join it with fur
 
 def _in_python(message: str) -> str:
     """The message, with this module's names in it."""
-    message = _ADVICE.sub("", message)
+    message = _ADVICE.sub("", message).replace("unregister one, or let", "end one, or let")
     return _NAME.sub(
         lambda m: "" if m[1] == "fur_options." else _NAMES.get(m[1], m[1]),
         message,

@@ -234,6 +234,10 @@ class Maps(HeapTest):
                 "a thread has it open: end it, then close",
             ),
             ("end that first, or join it with fur_join_update()", "end that first"),
+            (
+                "for: unregister one, or let the heap have more",
+                "for: end one, or let the heap have more",
+            ),
         ):
             self.assertEqual(libfur._in_python(message), expected)
 

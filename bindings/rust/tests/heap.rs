@@ -341,7 +341,8 @@ fn futures_are_ready_when_their_tickets_are_durable() {
         for n in 0..4u32 {
             let heap = &heap;
             scope.spawn(move || {
-                block_on(async {
+                // Executors with several threads ask that it is Send.
+                let task: Box<dyn Future<Output = _> + Send> = Box::new(async move {
                     for k in 0..50u32 {
                         let ticket = {
                             let me = heap.register()?;
@@ -352,8 +353,8 @@ fn futures_are_ready_when_their_tickets_are_durable() {
                         heap.durable(ticket).await?;
                     }
                     Ok::<_, Error>(())
-                })
-                .unwrap()
+                });
+                block_on(Box::into_pin(task)).unwrap()
             });
         }
     });
