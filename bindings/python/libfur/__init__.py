@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import enum
 import functools
 import os
 import re
@@ -54,7 +55,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypeVar, Unio
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
-__all__ = ["Error", "Heap", "Map", "OrderedMap", "version"]
+__all__ = ["Code", "Error", "Heap", "Map", "OrderedMap", "version"]
 
 T = TypeVar("T")  # bytes or str
 
@@ -63,13 +64,7 @@ _BATCH = 1000  # entries that one transaction of a scan reads
 _ROOM = 256  # bytes of a value that are copied without asking for its size
 _IDLE = 1.0  # seconds after which the thread that waits for tasks ends
 
-_EINVAL = -1
 _OPEN_OR_CREATE = 1
-_EBUSY = -8
-_ENESTED = -12
-_ENOTX = -13
-_ETOOBIG = -15
-_EABORTED = -16
 _HTM_NONE = 1
 _HASH, _ORDERED = 1, 2
 _FIRST, _LAST, _AT, _FROM, _BEHIND = range(5)
@@ -252,10 +247,36 @@ def _in_python(message: str) -> str:
     )
 
 
+class Code(enum.IntEnum):
+    """Error.code: the FUR_E* codes of fur.h."""
+
+    EINVAL = -1  # an argument or option is not acceptable
+    ESYS = -2  # a system call failed
+    ENOENT = -3  # no such heap file
+    EEXIST = -4  # the file exists
+    ENOTHEAP = -5  # the file is no heap
+    EVERSION = -6  # the heap is of a version or machine that the library cannot read
+    ECORRUPT = -7  # the file is damaged
+    EBUSY = -8  # open elsewhere, or still in use
+    EADDRESS = -9  # the heap's addresses are taken in this process
+    ENOSPC = -10  # no room in the heap, or on the disk
+    ETHREADS = -11  # more threads than the heap was made for
+    ENESTED = -12  # what is open in this thread forbids it
+    ENOTX = -13  # no such transaction is open in this thread
+    ERANGE = -14  # the update stored outside the heap
+    ETOOBIG = -15  # the update does not fit its log
+    EABORTED = -16  # the update was rolled back
+    EIO = -17  # the medium failed
+    ENOMEM = -18  # out of memory
+    EFREE = -19  # what was freed is no block
+    EFORK = -20  # in a child of fork()
+    EREADONLY = -21  # the heap is open read-only
+
+
 class Error(Exception):
     """A function of libfur has failed.  The text names the file, the problem and the remedy.
 
-    code: the FUR_E* code, as -10 for FUR_ENOSPC.
+    code: a Code, or a number if the library is newer than this module and has others.
     """
 
     def __init__(self, code: int, message: Optional[str] = None) -> None:
@@ -263,17 +284,20 @@ class Error(Exception):
             text = _lib.fur_errormsg() or _lib.fur_strerror(code)
             message = _in_python(text.decode(errors="replace"))
         super().__init__(message)
-        self.code = code
+        self.code: int = Code(code) if code in _CODES else code
 
     def __reduce__(self) -> Any:
-        return Error, (self.code, str(self))
+        return Error, (int(self.code), str(self))
+
+
+_CODES = frozenset(Code)
 
 
 def _with_parts(error: Error) -> Error:
     """The error of an update that removes all entries."""
-    if error.code != _ETOOBIG:
+    if error.code != Code.ETOOBIG:
         return error
-    return Error(_ETOOBIG, f"{error}; or call clear_in_parts() of the map before")
+    return Error(Code.ETOOBIG, f"{error}; or call clear_in_parts() of the map before")
 
 
 def version() -> str:
@@ -542,7 +566,7 @@ class _Transaction:
     def check_update(self) -> None:
         if not self.update:
             raise Error(
-                _ENESTED,
+                Code.ENESTED,
                 "a change inside `with heap.read()`: end that first, or use `with heap.update()` "
                 "instead of it",
             )
@@ -577,12 +601,12 @@ class _Transaction:
         if any(thread.open is self for thread in list(self.heap._threads.values())):
             self.left = True
             raise Error(
-                _ENOTX,
+                Code.ENOTX,
                 f"{self} ends in another thread than it began in, and can only be rolled back: its "
                 "own thread does that when it next uses the heap; end each block in its thread",
             )
         if not failed:
-            raise Error(_ENOTX, f"{self} was rolled back before its block ended")
+            raise Error(Code.ENOTX, f"{self} was rolled back before its block ended")
 
     def roll_back(self) -> None:
         """End it, without effect.  It is no error if it has ended before."""
@@ -610,7 +634,7 @@ class _Transaction:
             self.blocks = [place for place in self.blocks if place not in dead]
 
     def error(self) -> Error:
-        return Error(_EABORTED, f"{self} was rolled back: {self.failed}")
+        return Error(Code.EABORTED, f"{self} was rolled back: {self.failed}")
 
     def __str__(self) -> str:
         return (
@@ -634,7 +658,7 @@ class _Transaction:
         else:
             whose = f"the greenlet {greenlet!r}" if greenlet else "the code outside of this task"
         raise Error(
-            _ENESTED,
+            Code.ENESTED,
             f"this thread has {self} open, which belongs to {whose}, and no other one may use the "
             "heap in this thread meanwhile: end that block first; keep `await`, `yield` and "
             "switches out of it, or guard it by a lock",
@@ -857,19 +881,19 @@ class Heap:
         self._closed = True
         for _ in range(1000):
             result = _lib.fur_close(self._handle.kept or self._handle)
-            if result != _EBUSY:
+            if result != Code.EBUSY:
                 break
             # A thread has ended inside a block, for Python, but not yet for the C library, which
             # rolls the block back.
             time.sleep(0.001)
-        if result == _EBUSY:
+        if result == Code.EBUSY:
             self._unseal()
             self._closed = False
         else:
             self._handle.kept = self._handle.value = None
             if self._local.me is not None:
                 self._local.me.open = None
-            if result == _EINVAL:  # it was closed, and then an exception came
+            if result == Code.EINVAL:  # it was closed, and then an exception came
                 return
         if result < 0:
             raise Error(result)
@@ -901,7 +925,7 @@ class Heap:
     def _check_ended(self) -> None:
         if any(thread.open for thread in list(self._threads.values())):
             raise Error(
-                _EBUSY,
+                Code.EBUSY,
                 f"{self.path!r}: a thread has a transaction open on this heap: end it, then close",
             )
 
@@ -912,7 +936,7 @@ class Heap:
         (most,) = _references([idle.me])
         if max(_references(self._handles())) > most:
             raise Error(
-                _EBUSY,
+                Code.EBUSY,
                 f"{self.path!r}: an operation on this heap is still running, in another thread or "
                 "below this signal handler: wait for its end, then close",
             )
@@ -1051,7 +1075,7 @@ class Heap:
         transaction.check_context()
         if transaction.failed:
             raise Error(
-                _EABORTED,
+                Code.EABORTED,
                 f"{transaction} can only be rolled back: {transaction.failed}",
             )
         return transaction
@@ -1103,7 +1127,9 @@ class Heap:
     def _outside(self, remedy: str) -> None:
         transaction = self._transaction()
         if transaction:
-            raise Error(_ENESTED, f"this is not possible inside a block ({transaction}): {remedy}")
+            raise Error(
+                Code.ENESTED, f"this is not possible inside a block ({transaction}): {remedy}"
+            )
 
     def _root(self, name: str, kind: int) -> _MapHandle:
         found, key = _MapHandle(), _name(name)
@@ -1181,7 +1207,7 @@ class Map(MutableMapping[T, T], Generic[T]):
     # -------------------------------------------------------------- transactions
 
     def _check(self, result: int) -> int:
-        if result == _EINVAL and not self._handle:
+        if result == Code.EINVAL and not self._handle:
             raise ValueError("this map was destroyed")
         return self._heap._check(result)
 

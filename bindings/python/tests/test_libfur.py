@@ -402,11 +402,10 @@ class Heaps(HeapTest):
         here["info.heap_bytes"] = libfur._Info.heap_bytes.offset
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
         here["ticket"] = ctypes.sizeof(libfur._Ticket)
-        for name in (
-            *("EINVAL", "EBUSY", "ENESTED", "ENOTX", "EABORTED", "ETOOBIG"),
-            *("HTM_NONE", "OPEN_OR_CREATE"),
-        ):
+        for name in (*("HTM_NONE", "OPEN_OR_CREATE"),):
             here["FUR_" + name] = getattr(libfur, "_" + name)
+        for code in libfur.Code:
+            here["FUR_" + code.name] = code
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
         here["FUR_MAP_BEHIND"] = libfur._BEHIND
         self.assertEqual(here, there)

@@ -75,6 +75,52 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
+/// What [`Error::code`] returns: the FUR_E* codes of `fur.h`.
+pub mod code {
+    /// An argument or option is not acceptable.
+    pub const EINVAL: i32 = -1;
+    /// A system call failed.
+    pub const ESYS: i32 = -2;
+    /// No such heap file.
+    pub const ENOENT: i32 = -3;
+    /// The file exists.
+    pub const EEXIST: i32 = -4;
+    /// The file is no heap.
+    pub const ENOTHEAP: i32 = -5;
+    /// The heap is of a version or machine that the library cannot read.
+    pub const EVERSION: i32 = -6;
+    /// The file is damaged.
+    pub const ECORRUPT: i32 = -7;
+    /// Open elsewhere, or still in use.
+    pub const EBUSY: i32 = -8;
+    /// The heap's addresses are taken in this process.
+    pub const EADDRESS: i32 = -9;
+    /// No room in the heap, or on the disk.
+    pub const ENOSPC: i32 = -10;
+    /// More threads than the heap was made for.
+    pub const ETHREADS: i32 = -11;
+    /// What is open in this thread forbids it.
+    pub const ENESTED: i32 = -12;
+    /// No such transaction is open in this thread.
+    pub const ENOTX: i32 = -13;
+    /// The update stored outside the heap.
+    pub const ERANGE: i32 = -14;
+    /// The update does not fit its log.
+    pub const ETOOBIG: i32 = -15;
+    /// The update was rolled back.
+    pub const EABORTED: i32 = -16;
+    /// The medium failed.
+    pub const EIO: i32 = -17;
+    /// Out of memory.
+    pub const ENOMEM: i32 = -18;
+    /// What was freed is no block.
+    pub const EFREE: i32 = -19;
+    /// In a child of fork().
+    pub const EFORK: i32 = -20;
+    /// The heap is open read-only.
+    pub const EREADONLY: i32 = -21;
+}
+
 /// A function of libfur has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -92,7 +138,7 @@ impl Error {
     fn new(code: c_int, message: &str) -> Error {
         Error { code, message: message.to_string() }
     }
-    /// The FUR_E* code, as -10 for FUR_ENOSPC.
+    /// One of [`code`].
     pub fn code(&self) -> i32 {
         self.code
     }
@@ -119,7 +165,7 @@ fn check(result: c_int) -> Result<c_int> {
 }
 fn c_string(bytes: &[u8], what: &str) -> Result<CString> {
     CString::new(bytes)
-        .map_err(|_| Error::new(sys::FUR_EINVAL, &format!("the {} has a NUL in it", what)))
+        .map_err(|_| Error::new(code::EINVAL, &format!("the {} has a NUL in it", what)))
 }
 
 /// The version of libfur.so.
@@ -550,7 +596,7 @@ impl<K: Kind> Map<'_, K> {
             return Ok(());
         }
         let message = "the map is in another heap than the transaction: use that heap's thread";
-        Err(Error::new(sys::FUR_EINVAL, message))
+        Err(Error::new(code::EINVAL, message))
     }
     fn seek<T: Transaction>(
         &self,
@@ -719,7 +765,12 @@ mod tests {
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
         here.push(format!("ticket {}", std::mem::size_of::<sys::fur_ticket>()));
-        here.push(format!("FUR_EINVAL {}", sys::FUR_EINVAL));
+        macro_rules! codes {
+            ($($name:ident)*) => {
+                $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
+            };
+        }
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));

@@ -18,7 +18,6 @@ pub struct fur_ticket {
     pub number: u64,
 }
 
-pub const FUR_EINVAL: c_int = -1;
 pub const FUR_OPEN_OR_CREATE: c_int = 1;
 
 pub const FUR_MAP_HASH: c_int = 1;
