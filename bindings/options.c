@@ -5,7 +5,8 @@
 #include <fur_map.h>
 #include <stdio.h>
 
-#define SHOW(member) printf(#member " %zu\n", offsetof(struct fur_options, member))
+#define SHOW(member)    printf(#member " %zu\n", offsetof(struct fur_options, member))
+#define SHOW_CODE(code) printf(#code " %d\n", code)
 
 int main(void)
 {
@@ -32,12 +33,31 @@ int main(void)
 	SHOW(debug);
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
-	printf("FUR_EINVAL %d\n", FUR_EINVAL);
-	printf("FUR_EBUSY %d\nFUR_ENESTED %d\n", FUR_EBUSY, FUR_ENESTED);
-	printf("FUR_ENOTX %d\nFUR_EABORTED %d\n", FUR_ENOTX, FUR_EABORTED);
+	SHOW_CODE(FUR_EINVAL);
+	SHOW_CODE(FUR_ESYS);
+	SHOW_CODE(FUR_ENOENT);
+	SHOW_CODE(FUR_EEXIST);
+	SHOW_CODE(FUR_ENOTHEAP);
+	SHOW_CODE(FUR_EVERSION);
+	SHOW_CODE(FUR_ECORRUPT);
+	SHOW_CODE(FUR_EBUSY);
+	SHOW_CODE(FUR_EADDRESS);
+	SHOW_CODE(FUR_ENOSPC);
+	SHOW_CODE(FUR_ETHREADS);
+	SHOW_CODE(FUR_ENESTED);
+	SHOW_CODE(FUR_ENOTX);
+	SHOW_CODE(FUR_ERANGE);
+	SHOW_CODE(FUR_ETOOBIG);
+	SHOW_CODE(FUR_EABORTED);
+	SHOW_CODE(FUR_EIO);
+	SHOW_CODE(FUR_ENOMEM);
+	SHOW_CODE(FUR_EFREE);
+	SHOW_CODE(FUR_EFORK);
+	SHOW_CODE(FUR_EREADONLY);
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
 	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);
 	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
 	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
+	printf("ticket %zu\n", sizeof(fur_ticket));
 	return 0;
 }

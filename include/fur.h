@@ -354,6 +354,7 @@ FUR_API FUR_MUST_USE int fur_open(
  * The handle is invalid afterwards, unless the result is FUR_EBUSY.  In a child of fork() it frees
  * the child's copy and leaves the file alone.
  * Durable: everything, before return.
+ * Waits:   for registered threads that are ending: libfur's destructor runs in them.
  * Errors:  FUR_EBUSY while a thread has a transaction open; FUR_EINVAL if the heap is not open;
  *          FUR_EIO, or the code for which the heap has failed: the log is kept, and the next
  *          fur_open() replays it. */
@@ -592,7 +593,8 @@ FUR_API FUR_MUST_USE int fur_read_run(fur_thread *thread,
 FUR_API FUR_MUST_USE int fur_commit(fur_update *update, fur_ticket *ticket_or_null);
 
 /* fur_sync - wait until every update is durable whose fur_commit() has returned before, with a
- * ticket or without.  Any thread may call it.
+ * ticket or without, and every one that read-only transactions that have ended before have read
+ * from.  Any thread may call it.
  * Durable: before return, all of them, with everything that they have read.
  * Errors:  FUR_EINVAL if heap is NULL; FUR_ENESTED inside a transaction; FUR_EFORK; FUR_EIO, or the
  *          code for which the heap has failed: some may not be durable. */

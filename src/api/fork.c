@@ -19,6 +19,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
+#include "base/event.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@
 static struct {
 	pthread_mutex_t mutex;
 	struct fur_heap *first;
-	bool handlers; /* the fork handlers are installed */
+	bool handlers;  /* the fork handlers are installed */
+	uint32_t ended; /* event: a heap's `ending` is 0 */
 } heaps = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void heap_disown(struct fur_heap *heap)
@@ -88,6 +90,8 @@ pid_t heap_fork(struct fur_heap *heap)
 
 /* -------------------------------------------------------------------- list */
 
+enum { ENDING = 1 };
+
 /* The link that points to the heap, or the last one.  The caller holds the mutex. */
 static struct fur_heap **find_heap(const struct fur_heap *heap)
 {
@@ -115,18 +119,32 @@ int heaps_add(struct fur_heap *heap)
 	                 : fur_fail(FUR_ENOMEM, "no memory for a fork handler: free some memory");
 }
 
-int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
+/* heaps_remove(), or returns ENDING: threads that end still use the heap; wait with the ticket. */
+static int try_remove(
+        struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap), uint32_t *ticket)
 {
 	int error = 0;
 	pthread_mutex_lock(&heaps.mutex);
 	struct fur_heap **at = find_heap(heap);
+	*ticket = event_prepare(&heaps.ended);
 	if (!*at)
 		error = FUR_EINVAL;
+	else if (heap->ending && heap->owner == getpid()) /* a child does not have them (INV-K2) */
+		error = ENDING;
 	else if (in_use && in_use(heap))
 		error = FUR_EBUSY;
 	else
 		*at = heap->next_open;
 	pthread_mutex_unlock(&heaps.mutex);
+	return error;
+}
+
+int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
+{
+	uint32_t ticket;
+	int error;
+	while ((error = try_remove(heap, in_use, &ticket)) == ENDING)
+		event_wait(&heaps.ended, ticket, 0);
 	return error;
 }
 
@@ -136,4 +154,36 @@ bool heaps_have(const struct fur_heap *heap)
 	bool open = *find_heap(heap);
 	pthread_mutex_unlock(&heaps.mutex);
 	return open;
+}
+
+/* ----------------------------------------------------------- threads that end */
+
+/* Is it a registration of the calling thread with this heap?  `t` may point to freed memory, and
+ * the heap may still be being opened: then its limit is 0. */
+static bool is_mine(const struct fur_heap *heap, const struct fur_thread *t)
+{
+	/* Acquire: after the limit of 1, `threads` is set. */
+	const uint64_t limit = arch_load_acquire(&heap->durability.limit);
+	const uintptr_t at = (uintptr_t)t, first = (uintptr_t)heap->threads;
+	return limit && at >= first && at < first + limit * sizeof *t && t->owner == this_thread();
+}
+
+struct fur_heap *heaps_enter(const struct fur_thread *t)
+{
+	pthread_mutex_lock(&heaps.mutex);
+	struct fur_heap *heap = heaps.first;
+	while (heap && !is_mine(heap, t))
+		heap = heap->next_open;
+	if (heap)
+		heap->ending++;
+	pthread_mutex_unlock(&heaps.mutex);
+	return heap;
+}
+
+void heaps_leave(struct fur_heap *heap)
+{
+	pthread_mutex_lock(&heaps.mutex);
+	if (--heap->ending == 0)
+		event_wake_all(&heaps.ended);
+	pthread_mutex_unlock(&heaps.mutex);
 }

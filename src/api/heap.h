@@ -60,6 +60,7 @@ struct fur_heap {
 	bool store_watch; /* FUR_DEBUG_PLAIN_STORES (plain_stores.c) */
 	uint64_t debug;   /* fur_options.debug */
 	pid_t owner;      /* the process that opened it */
+	uint32_t ending;  /* threads between heaps_enter() and heaps_leave() */
 	struct fur_heap *next_open;
 };
 
@@ -122,11 +123,18 @@ void grower_end(struct fur_heap *heap);
 
 /* Add a heap to the list of heaps that this process has open.  Errors: FUR_ENOMEM. */
 FUR_MUST_USE int heaps_add(struct fur_heap *heap);
-/* Take a heap off the list, unless in_use() returns true; NULL: do not ask.
+/* Take a heap off the list, unless in_use() returns true; NULL: do not ask.  Waits for threads
+ * between heaps_enter() and heaps_leave().
  * Errors, without a message: FUR_EINVAL (it is not open; `heap` may be no heap at all),
  * FUR_EBUSY. */
 int heaps_remove(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap));
 bool heaps_have(const struct fur_heap *heap);
+
+/* The calling thread ends, and its registration with it: if that is still one of an open heap,
+ * return the heap, which heaps_remove() leaves on the list until heaps_leave(); or NULL.  `t` may
+ * point to freed memory: the C library may have read it before fur_close() deleted the key. */
+FUR_MUST_USE struct fur_heap *heaps_enter(const struct fur_thread *t);
+void heaps_leave(struct fur_heap *heap);
 
 /* fork(), but the child does not get the heap's pages, and copying their page tables costs nothing.
  * The child must close its copy of the heap.  Returns: as fork(). */

@@ -150,10 +150,16 @@ static void give_index_back(struct fur_thread *t)
 
 void thread_ended(void *thread)
 {
+	/* pthread_join() waits for this, but not what languages call joining a thread: fur_close()
+	 * may run meanwhile. */
+	struct fur_heap *heap = heaps_enter(thread);
+	if (!heap)
+		return;
 	/* If the thread returned, or was cancelled, inside a transaction, others may wait for that
 	 * transaction: end it here. */
 	tx_roll_back_all(thread);
 	give_index_back(thread);
+	heaps_leave(heap);
 }
 
 /* May the calling thread use this registration?  Also if the heap has failed. */

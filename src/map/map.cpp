@@ -186,9 +186,19 @@ namespace
 
 /* -------------------------------------------------------------------- refusals */
 
-constexpr const char *NO_ROOM =
-        "the heap is full: remove something, or give it more room (fur_grow, fur-resize); or the "
-        "update is too large for its log (fur_options.log_bytes): make it smaller";
+/* Of an update that has failed. */
+int refuse_failed(const fur_update *update)
+{
+	switch (update->error) {
+	case FUR_ENOSPC:
+		return fur_fail(FUR_ENOSPC, "the heap is full: remove something, or give it more "
+		                            "room (fur_grow, fur-resize)");
+	case FUR_ETOOBIG:
+		return fur_fail(FUR_ETOOBIG, "the update does not fit its log: make it smaller, or "
+		                             "the logs larger, with fur-resize --log-bytes");
+	default: return fur_fail(update->error, "%s", fur_strerror(update->error));
+	}
+}
 
 bool is_kind(uint64_t kind)
 {
@@ -269,7 +279,7 @@ int try_to(fur_update *update, Change change)
 	} else {
 		tx_fail(update, FUR_ENOSPC);
 	}
-	return fur_fail(update->error, NO_ROOM);
+	return refuse_failed(update);
 }
 
 /* The same for change(Writer *, Map &). */
@@ -688,7 +698,7 @@ FUR_API int fur_map_destroy(fur_update *update, fur_map *map)
 		return error;
 	fur_store(update, &map->kind, 0); /* so that a use after this is found */
 	fur_free(update, map);
-	return update->error ? fur_fail(update->error, NO_ROOM) : 0;
+	return update->error ? refuse_failed(update) : 0;
 }
 
 FUR_API int fur_map_clear_in_parts(fur_thread *thread, fur_map *map)

@@ -16,7 +16,8 @@
 A map is a MutableMapping, from bytes to bytes or, with text=True, from str to str.  Outside a
 `with`, each operation is a transaction of its own.  An exception that leaves `with heap.update()`
 rolls the update back.  An assignment has survived a power failure when it returns; within
-`with heap.update()`, when the block has ended.
+`with heap.update()`, when the block has ended; `async with heap.update()` waits for that without
+stopping the event loop.
 
 Several threads may use a heap and its maps.  Blocks `with heap.update()` run one at a time, because
 the interpreter fits no hardware transaction; reads run beside them.  A block belongs to the thread,
@@ -28,7 +29,9 @@ path in the environment's LIBFUR_LIBRARY.
 """
 from __future__ import annotations
 
+import copy
 import ctypes
+import enum
 import functools
 import os
 import re
@@ -37,24 +40,31 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import (
+    Callable,
+    Generator,
+    ItemsView,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypeVar, Union, overload
 
-__all__ = ["Error", "Heap", "Map", "OrderedMap", "version"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
+
+__all__ = ["Code", "Error", "Heap", "Map", "OrderedMap", "version"]
 
 T = TypeVar("T")  # bytes or str
 
 _SONAME = "libfur.so.0"
 _BATCH = 1000  # entries that one transaction of a scan reads
 _ROOM = 256  # bytes of a value that are copied without asking for its size
+_IDLE = 1.0  # seconds after which the thread that waits for tasks ends
 
-_EINVAL = -1
 _OPEN_OR_CREATE = 1
-_EBUSY = -8
-_ENESTED = -12
-_ENOTX = -13
-_EABORTED = -16
 _HTM_NONE = 1
 _HASH, _ORDERED = 1, 2
 _FIRST, _LAST, _AT, _FROM, _BEHIND = range(5)
@@ -116,6 +126,12 @@ class _Info(ctypes.Structure):
     ]
 
 
+class _Ticket(ctypes.Structure):
+    """struct fur_ticket."""
+
+    _fields_ = [("source", ctypes.c_uint64), ("number", ctypes.c_uint64)]
+
+
 class _Iterator(ctypes.Structure):
     """struct fur_map_iterator."""
 
@@ -128,8 +144,8 @@ def _load() -> ctypes.CDLL:
         lib = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(
-            f"libfur: cannot load {path} ({error}): install libfur, or set LIBFUR_LIBRARY to its "
-            "path"
+            f"libfur: cannot load {path} ({error}): install libfur (and run ldconfig), or set "
+            "LIBFUR_LIBRARY to its path"
         ) from None
     try:
         _declare(lib)
@@ -156,6 +172,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_backup": [handle, text],
         "fur_get_info": [handle, ctypes.POINTER(_Info)],
         "fur_grow": [handle, ctypes.c_uint64],
+        "fur_sync": [handle],
         "fur_thread_register": [handle, ctypes.c_char_p, out],
         "fur_thread_abandon": [handle],
         "fur_begin_ro": [handle, out],
@@ -167,6 +184,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_remove_root": [handle, text],
         "fur_map_destroy_root": [handle, text],
         "fur_map_clear": [handle, handle],
+        "fur_map_clear_in_parts": [handle, handle],
         "fur_map_put": [handle, handle, data, size, data, size],
         "fur_map_insert": [handle, handle, data, size, data, size],
         "fur_map_remove": [handle, handle, data, size],
@@ -207,6 +225,7 @@ _NAMES = {
     "fur_grow": "Heap.grow",
     "fur_map_root": "Heap.hash_map",
     "fur_map_clear": "Map.clear",
+    "fur_sync": "Heap.sync",
     "fur_begin_ro": "a read",
     "fur_begin_update": "an update",
     "fur_update_run": "an update",
@@ -215,18 +234,49 @@ _NAMES = {
 _NAME = re.compile(r"(?<![\w./-])(fur_options\.|fur_\w+(?!\.\w))(?![/-])")
 
 
+# Advice that this module follows by itself.
+_ADVICE = re.compile(r"; fur_thread_abandon\(\) ends [^;]*|, or join it with fur_join_\w+\(\)")
+
+
 def _in_python(message: str) -> str:
     """The message, with this module's names in it."""
+    message = _ADVICE.sub("", message).replace("unregister one, or let", "end one, or let")
     return _NAME.sub(
         lambda m: "" if m[1] == "fur_options." else _NAMES.get(m[1], m[1]),
         message,
     )
 
 
+class Code(enum.IntEnum):
+    """Error.code: the FUR_E* codes of fur.h."""
+
+    EINVAL = -1  # an argument or option is not acceptable
+    ESYS = -2  # a system call failed
+    ENOENT = -3  # no such heap file
+    EEXIST = -4  # the file exists
+    ENOTHEAP = -5  # the file is no heap
+    EVERSION = -6  # the heap is of a version or machine that the library cannot read
+    ECORRUPT = -7  # the file is damaged
+    EBUSY = -8  # open elsewhere, or still in use
+    EADDRESS = -9  # the heap's addresses are taken in this process
+    ENOSPC = -10  # no room in the heap, or on the disk
+    ETHREADS = -11  # more threads than the heap was made for
+    ENESTED = -12  # what is open in this thread forbids it
+    ENOTX = -13  # no such transaction is open in this thread
+    ERANGE = -14  # the update stored outside the heap
+    ETOOBIG = -15  # the update does not fit its log
+    EABORTED = -16  # the update was rolled back
+    EIO = -17  # the medium failed
+    ENOMEM = -18  # out of memory
+    EFREE = -19  # what was freed is no block
+    EFORK = -20  # in a child of fork()
+    EREADONLY = -21  # the heap is open read-only
+
+
 class Error(Exception):
     """A function of libfur has failed.  The text names the file, the problem and the remedy.
 
-    code: the FUR_E* code, as -10 for FUR_ENOSPC.
+    code: a Code, or a number if the library is newer than this module and has others.
     """
 
     def __init__(self, code: int, message: Optional[str] = None) -> None:
@@ -234,10 +284,20 @@ class Error(Exception):
             text = _lib.fur_errormsg() or _lib.fur_strerror(code)
             message = _in_python(text.decode(errors="replace"))
         super().__init__(message)
-        self.code = code
+        self.code: int = Code(code) if code in _CODES else code
 
     def __reduce__(self) -> Any:
-        return Error, (self.code, str(self))
+        return Error, (int(self.code), str(self))
+
+
+_CODES = frozenset(Code)
+
+
+def _with_parts(error: Error) -> Error:
+    """The error of an update that removes all entries."""
+    if error.code != Code.ETOOBIG:
+        return error
+    return Error(Code.ETOOBIG, f"{error}; or call clear_in_parts() of the map before")
 
 
 def version() -> str:
@@ -357,17 +417,18 @@ def _references(handles: list[_Handle]) -> list[int]:
 # when the object has died before its block has ended.
 
 
-class _Place(weakref.ref):
+class _Place(weakref.ref[Any]):
     """A block in its transaction."""
 
-    __slots__ = ("update", "transaction")
+    __slots__ = ("update", "wait", "transaction")
     update: bool
+    wait: bool  # at its end, until it is durable
     transaction: Optional[_Transaction]
 
 
-def _place_of(end: object, update: bool) -> _Place:
+def _place_of(end: object, update: bool, wait: bool) -> _Place:
     place = _Place(end, _end_died)
-    place.update, place.transaction = update, None
+    place.update, place.wait, place.transaction = update, wait, None
     return place
 
 
@@ -377,15 +438,15 @@ def _end_died(place: Any) -> None:
         transaction.look_for_the_dead()
 
 
-def _end(places: list[_Place], kind: object, *_: object) -> None:
-    """What `with` calls."""
-    _leave(places.pop() if places else None, kind)
+class _Durable:
+    """Awaitable: what is visible now is durable; None: nothing to wait for."""
 
+    def __init__(self, heap: Optional[Heap]) -> None:
+        self._heap = heap
 
-def _end_block(block: _Block, kind: object, *_: object) -> None:
-    """What others call, who keep the block."""
-    place, block._place = block._place, None
-    _leave(place, kind)
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._heap is not None:
+            yield from self._heap.durable().__await__()
 
 
 def _leave(place: Optional[_Place], kind: object) -> None:
@@ -394,52 +455,84 @@ def _leave(place: Optional[_Place], kind: object) -> None:
     place.transaction.leave(place, kind is not None)
 
 
+def _leave_async(place: Optional[_Place], kind: object) -> _Durable:
+    transaction = place.transaction if place else None
+    _leave(place, kind)
+    has_ended = kind is None and transaction is not None and not transaction.blocks
+    return _Durable(transaction.heap if transaction and has_ended else None)
+
+
 class _Exit:
-    """`__exit__` of a block."""
+    """`__exit__` or `__aexit__` of a block, which calls this function."""
+
+    def __init__(self, leave: Callable[[Optional[_Place], object], Optional[_Durable]]) -> None:
+        self._leave = leave
 
     def __get__(self, block: Optional[_Block], _: object) -> Any:
         if block is None:
-            return _end_block
+            return self._end_block
         if block._open():
-            return functools.partial(_end_block, block)
+            return functools.partial(self._end_block, block)
         places: list[_Place] = []
-        end = functools.partial(_end, places)
-        block._place = _place_of(end, block._update)
+        end = functools.partial(self._end, places)
+        block._place = _place_of(end, block._update, block._wait and self._leave is _leave)
         places.append(block._place)
         return end
+
+    def _end(self, places: list[_Place], kind: object, *_: object) -> Optional[_Durable]:
+        """What `with` calls."""
+        return self._leave(places.pop() if places else None, kind)
+
+    def _end_block(self, block: _Block, kind: object, *_: object) -> Optional[_Durable]:
+        """What others call, who keep the block."""
+        place, block._place = block._place, None
+        return self._leave(place, kind)
 
 
 class _Block:
     """The context manager of one block."""
 
-    __slots__ = ("_heap", "_update", "_place", "__weakref__")
+    __slots__ = ("_heap", "_update", "_wait", "_place", "__weakref__")
 
-    def __init__(self, heap: Heap, update: bool) -> None:
-        self._heap, self._update = heap, update
+    def __init__(self, heap: Heap, update: bool, wait: bool) -> None:
+        self._heap, self._update, self._wait = heap, update, wait
         self._place: Optional[_Place] = None
 
     def _open(self) -> bool:
         place = self._place
         return place is not None and place() is not None and place.transaction is not None
 
-    def __enter__(self) -> None:
+    def _enter(self, frame: FrameType, wait: bool) -> None:
         if self._open():
             raise RuntimeError("this block is open: take a new one for each `with`")
         if self._place is None or self._place() is None:  # it is no `with` that enters
-            self._place = _place_of(self, self._update)
+            self._place = _place_of(self, self._update, wait)
         place = self._place
-        place.transaction = self._heap._transaction() or _Transaction(
-            self._heap, place, sys._getframe(1)
-        )
+        place.transaction = self._heap._transaction() or _Transaction(self._heap, place, frame)
         place.transaction.enter(place)
+
+    def __enter__(self) -> None:
+        self._enter(sys._getframe(1), self._wait)
 
     if TYPE_CHECKING:
 
         def __exit__(self, *_: object) -> None:
             ...
 
+        async def __aenter__(self) -> None:
+            ...
+
+        async def __aexit__(self, *_: object) -> None:
+            ...
+
     else:
-        __exit__ = _Exit()
+
+        def __aenter__(self):
+            self._enter(sys._getframe(1), False)
+            return _Durable(None)
+
+        __exit__ = _Exit(_leave)
+        __aexit__ = _Exit(_leave_async)
 
 
 class _Transaction:
@@ -449,6 +542,7 @@ class _Transaction:
         """`frame`: that which enters the first block."""
         self.heap = heap
         self.update = place.update
+        self.wait = place.wait
         self.handle = ctypes.c_void_p()  # fur_update * or fur_ro *
         self.owner = _owner(frame)
         self.blocks: list[_Place] = []
@@ -472,7 +566,7 @@ class _Transaction:
     def check_update(self) -> None:
         if not self.update:
             raise Error(
-                _ENESTED,
+                Code.ENESTED,
                 "a change inside `with heap.read()`: end that first, or use `with heap.update()` "
                 "instead of it",
             )
@@ -498,7 +592,7 @@ class _Transaction:
                 return
             raise self.error()
         end = _lib.fur_commit if self.update else _lib.fur_end_ro
-        result = end(self.handle, None)
+        result = end(self.handle, None if self.wait else ctypes.byref(_Ticket()))
         self.forget()
         self.heap._check(result)
 
@@ -507,12 +601,12 @@ class _Transaction:
         if any(thread.open is self for thread in list(self.heap._threads.values())):
             self.left = True
             raise Error(
-                _ENOTX,
+                Code.ENOTX,
                 f"{self} ends in another thread than it began in, and can only be rolled back: its "
                 "own thread does that when it next uses the heap; end each block in its thread",
             )
         if not failed:
-            raise Error(_ENOTX, f"{self} was rolled back before its block ended")
+            raise Error(Code.ENOTX, f"{self} was rolled back before its block ended")
 
     def roll_back(self) -> None:
         """End it, without effect.  It is no error if it has ended before."""
@@ -540,7 +634,7 @@ class _Transaction:
             self.blocks = [place for place in self.blocks if place not in dead]
 
     def error(self) -> Error:
-        return Error(_EABORTED, f"{self} was rolled back: {self.failed}")
+        return Error(Code.EABORTED, f"{self} was rolled back: {self.failed}")
 
     def __str__(self) -> str:
         return (
@@ -564,7 +658,7 @@ class _Transaction:
         else:
             whose = f"the greenlet {greenlet!r}" if greenlet else "the code outside of this task"
         raise Error(
-            _ENESTED,
+            Code.ENESTED,
             f"this thread has {self} open, which belongs to {whose}, and no other one may use the "
             "heap in this thread meanwhile: end that block first; keep `await`, `yield` and "
             "switches out of it, or guard it by a lock",
@@ -619,6 +713,81 @@ def _on_stack(frame: FrameType) -> bool:
     return at is not None
 
 
+# ------------------------------------------------------------------ durability
+
+
+class _Waiter:
+    """A thread that waits for the medium, in place of the event loops of a heap's tasks.
+
+    One wait serves all that have asked before it begins.  The thread refers to the heap only while
+    a task waits, and ends when none has for a while.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._thread: Optional[threading.Thread] = None
+        self._asked: list[tuple[Heap, AbstractEventLoop, Future[None]]] = []
+        self._waits = False
+
+    def ask(self, heap: Heap, loop: AbstractEventLoop, future: Future[None]) -> None:
+        """Complete the future when all that is visible now is durable."""
+        with self._changed:
+            self._asked.append((heap, loop, future))
+            if not self._lives():
+                self._thread = threading.Thread(target=self._run, name="libfur", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Return when no task waits."""
+        with self._changed:
+            while self._lives() and (self._asked or self._waits):
+                self._changed.wait()
+
+    def _lives(self) -> bool:
+        # An exception may have come before its start.
+        return self._thread is not None and self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._waits = False
+                self._changed.notify_all()
+                if not self._changed.wait_for(lambda: self._asked, _IDLE):
+                    self._thread = None
+                    return
+                asked, self._asked, self._waits = self._asked, [], True
+            self._serve(asked)
+            asked.clear()
+
+    @staticmethod
+    def _serve(asked: list[tuple[Heap, AbstractEventLoop, Future[None]]]) -> None:
+        error: Optional[Exception] = None
+        heap = asked[0][0]
+        try:
+            heap._check(_lib.fur_sync(heap._heap()))
+        except Exception as raised:
+            error = raised.with_traceback(None)  # its frames have handles
+        futures: dict[AbstractEventLoop, list[Future[None]]] = {}
+        for _, loop, future in asked:
+            futures.setdefault(loop, []).append(future)
+        for loop, its in futures.items():
+            try:
+                loop.call_soon_threadsafe(_complete, its, error)
+            except RuntimeError:  # the loop was closed
+                pass
+
+
+def _complete(futures: list[Future[None]], error: Optional[Exception]) -> None:
+    for future in futures:
+        if future.done():  # cancelled
+            continue
+        if error is not None:
+            future.set_exception(copy.copy(error))
+        else:
+            future.set_result(None)
+
+
 class Heap:
     """An open heap file.
 
@@ -641,6 +810,7 @@ class Heap:
         # By the registration's address.
         self._registered: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
+        self._waiter = _Waiter()
 
     @classmethod
     def _with(cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0) -> Heap:
@@ -685,13 +855,20 @@ class Heap:
     def __repr__(self) -> str:
         return f"<libfur.Heap {self.path!r}{', closed' if self._closed else ''}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} cannot be pickled or copied, nor can its maps: one process has it open; let "
+            "the other one read a copy, with Heap.open_copy(), or ask this one"
+        )
+
     # --------------------------------------------------------------------- closing
 
     def close(self) -> None:
         """Close the heap; everything is durable then.
 
         Raises Error while another thread uses the heap, and while a thread has a transaction open:
-        the heap stays open then.  If another exception interrupts it, call it again.
+        the heap stays open then.  If another exception interrupts it, call it again.  Tasks that
+        wait for durable() have got it when it returns.
         """
         if not self._handle and not self._handle.kept:
             return
@@ -702,15 +879,21 @@ class Heap:
         if os.getpid() == self._process:
             self._seal()
         self._closed = True
-        result = _lib.fur_close(self._handle.kept or self._handle)
-        if result == _EBUSY:
+        for _ in range(1000):
+            result = _lib.fur_close(self._handle.kept or self._handle)
+            if result != Code.EBUSY:
+                break
+            # A thread has ended inside a block, for Python, but not yet for the C library, which
+            # rolls the block back.
+            time.sleep(0.001)
+        if result == Code.EBUSY:
             self._unseal()
             self._closed = False
         else:
             self._handle.kept = self._handle.value = None
             if self._local.me is not None:
                 self._local.me.open = None
-            if result == _EINVAL:  # it was closed, and then an exception came
+            if result == Code.EINVAL:  # it was closed, and then an exception came
                 return
         if result < 0:
             raise Error(result)
@@ -721,6 +904,8 @@ class Heap:
     def _seal(self) -> None:
         """Set all handles to NULL, unless one is in use.  Raises Error."""
         try:
+            self._check_ended()
+            self._waiter.finish()
             self._check_unused()
             self._set_null()
             self._check_unused()
@@ -737,18 +922,21 @@ class Heap:
         for handle in self._handles():
             handle.value, handle.kept = handle.kept or handle.value, None
 
-    def _check_unused(self) -> None:
+    def _check_ended(self) -> None:
         if any(thread.open for thread in list(self._threads.values())):
             raise Error(
-                _EBUSY,
+                Code.EBUSY,
                 f"{self.path!r}: a thread has a transaction open on this heap: end it, then close",
             )
+
+    def _check_unused(self) -> None:
+        self._check_ended()
         idle = _Local()
         idle.me = _Thread()
         (most,) = _references([idle.me])
         if max(_references(self._handles())) > most:
             raise Error(
-                _EBUSY,
+                Code.EBUSY,
                 f"{self.path!r}: an operation on this heap is still running, in another thread or "
                 "below this signal handler: wait for its end, then close",
             )
@@ -773,8 +961,16 @@ class Heap:
 
     def _heap(self) -> _Handle:
         """Only as an argument of a function of the library: see above."""
-        self._check_open()
+        self._wait_for_close(lambda: self._handle.kept)
         return self._handle
+
+    def _wait_for_close(self, kept: Callable[[], Optional[int]]) -> None:
+        """Return when no other thread is closing the heap.  Raises ValueError if it is closed."""
+        for _ in range(1000):
+            if self._closed or not kept():
+                break
+            time.sleep(0.001)
+        self._check_open()
 
     def _me(self) -> _Thread:
         """Likewise, or to set its `open`."""
@@ -787,11 +983,7 @@ class Heap:
         if self._local.me is None:
             self._local.me = _Thread()
             self._threads[id(self._local.me)] = self._local.me
-        for _ in range(1000):
-            if self._closed or not self._local.me.kept:
-                break
-            time.sleep(0.001)  # another thread is closing the heap, or finds that it cannot
-        self._check_open()
+        self._wait_for_close(lambda: self._local.me.kept if self._local.me is not None else None)
         if not self._local.me:
             self._check(_lib.fur_thread_register(self._heap(), None, ctypes.byref(self._local.me)))
         # If threading.local is one for each greenlet (gevent), they share the thread's handle.
@@ -816,24 +1008,53 @@ class Heap:
 
     # ---------------------------------------------------------------- transactions
 
-    def update(self) -> _Block:
+    def update(self, *, wait: bool = True) -> _Block:
         """`with heap.update():` is one update: all or nothing, durable when the block has ended.
+        `async with heap.update():` as well, and other tasks run while it waits for that; if the
+        task is cancelled meanwhile, the update stays.
 
-        An exception that leaves the block rolls it back.  A block inside another one joins it; if
-        an exception leaves the inner one, the outer one can only fail.
+        With wait=False others see the update when the block has ended, and a power failure may
+        undo it until sync() or durable(); a kill may too with pm "sync", which an ordinary file
+        system has.  The heap becomes durable in the order of its updates.
+
+        An exception that leaves the block rolls it back.  A block inside another one joins it, and
+        the outer one waits; if an exception leaves the inner one, the outer one can only fail.
         Raises Error: inside `with heap.read()`; while another task, greenlet or generator of this
         thread has a block open; if the heap is full; if the update does not fit its log
         (log_bytes).
         """
-        return _Block(self, True)
+        return _Block(self, True, wait)
 
-    def read(self) -> _Block:
-        """`with heap.read():` reads one state: no update of another thread comes in between.
+    def read(self, *, wait: bool = True) -> _Block:
+        """`with heap.read():` reads one state: no update of another thread comes in between.  What
+        it has read is durable when the block has ended; `async with` and `wait` are as for
+        update().
 
         Updates wait for readers that overlap them, so keep it short.  Inside an update it reads
         what the update has stored.  Raises Error, as update().
         """
-        return _Block(self, False)
+        return _Block(self, False, wait)
+
+    def sync(self) -> None:
+        """Wait until all that threads and tasks have seen of the heap is durable.  One wait serves
+        many `with heap.update(wait=False)`.  Raises Error: if the medium has failed; inside a
+        block."""
+        self._outside("wait for its end, and then until it is durable")
+        self._check(_lib.fur_sync(self._heap()))
+
+    async def durable(self) -> None:
+        """The same for a task of asyncio, whose event loop runs on.  Raises Error, as sync(); it
+        cannot be cancelled by the end of the loop: use close() then."""
+        from asyncio import get_running_loop
+
+        self._outside("wait for its end, and then until it is durable")
+        self._check_open()
+        if os.getpid() != self._process:
+            self.sync()  # refuses
+        loop = get_running_loop()
+        future = loop.create_future()
+        self._waiter.ask(self, loop, future)
+        await future
 
     def _opened(self) -> Optional[_Transaction]:
         """What this thread has open."""
@@ -854,33 +1075,65 @@ class Heap:
         transaction.check_context()
         if transaction.failed:
             raise Error(
-                _EABORTED,
+                Code.EABORTED,
                 f"{transaction} can only be rolled back: {transaction.failed}",
             )
         return transaction
 
     # ------------------------------------------------------------------------ maps
 
+    @overload
+    def hash_map(self, name: str) -> Map[bytes]:
+        ...
+
+    @overload
+    def hash_map(self, name: str, *, text: Literal[False]) -> Map[bytes]:
+        ...
+
+    @overload
+    def hash_map(self, name: str, *, text: Literal[True]) -> Map[str]:
+        ...
+
+    @overload
+    def hash_map(self, name: str, *, text: bool) -> Map[Any]:
+        ...
+
     def hash_map(self, name: str, *, text: bool = False) -> Map[Any]:
         """The hash map of that name, made if there is none.  Raises Error: if the name belongs to
         something else; inside a transaction."""
         return Map(self, self._root(name, _HASH), text)
+
+    @overload
+    def ordered_map(self, name: str) -> OrderedMap[bytes]:
+        ...
+
+    @overload
+    def ordered_map(self, name: str, *, text: Literal[False]) -> OrderedMap[bytes]:
+        ...
+
+    @overload
+    def ordered_map(self, name: str, *, text: Literal[True]) -> OrderedMap[str]:
+        ...
+
+    @overload
+    def ordered_map(self, name: str, *, text: bool) -> OrderedMap[Any]:
+        ...
 
     def ordered_map(self, name: str, *, text: bool = False) -> OrderedMap[Any]:
         """The ordered map of that name, made if there is none.  Its order is that of the keys'
         bytes: for text, of their code points.  Raises Error, as hash_map()."""
         return OrderedMap(self, self._root(name, _ORDERED), text)
 
-    def _outside(self) -> None:
-        if self._transaction():
+    def _outside(self, remedy: str) -> None:
+        transaction = self._transaction()
+        if transaction:
             raise Error(
-                _ENESTED,
-                "inside a block, no map can be found, made or removed: do that before the block",
+                Code.ENESTED, f"this is not possible inside a block ({transaction}): {remedy}"
             )
 
     def _root(self, name: str, kind: int) -> _MapHandle:
         found, key = _MapHandle(), _name(name)
-        self._outside()
+        self._outside("find or make its maps before the block")
         for function in (_lib.fur_map_find_root, _lib.fur_map_root):
             self._check(function(self._me(), key, kind, ctypes.byref(found)))
             if found:
@@ -893,10 +1146,10 @@ class Heap:
     def destroy(self, name: str) -> bool:
         """Remove the map of that name, with all its entries, and free its room in the heap.  Its
         Map objects cannot be used any more.  Returns: was there such a name?  Raises Error: if the
-        name belongs to something else, if the update does not fit the log (remove entries first),
-        inside a transaction."""
+        name belongs to something else; if the update does not fit the log (call clear_in_parts() of
+        the map first); inside a transaction."""
         key, known = _name(name), self._maps.get(name)
-        self._outside()
+        self._outside("remove a map before or after the block")
         # First, so that no exception leaves objects that point to freed memory.
         address = known.value if known is not None else None
         if known is not None:
@@ -904,13 +1157,16 @@ class Heap:
         result = _lib.fur_map_destroy_root(self._me(), key)
         if known is not None and result <= 0:
             known.value = address
-        return bool(self._check(result))
+        try:
+            return bool(self._check(result))
+        except Error as error:
+            raise _with_parts(error) from None
 
     def remove_root(self, name: str) -> bool:
         """Forget the name of a map.  The map stays in the heap, for those who have it; destroy()
         frees it as well.  Returns: was there such a name?  Raises Error."""
         key = _name(name)
-        self._outside()
+        self._outside("remove a map before or after the block")
         self._maps.pop(name, None)
         return bool(self._check(_lib.fur_map_remove_root(self._me(), key)))
 
@@ -951,7 +1207,7 @@ class Map(MutableMapping[T, T], Generic[T]):
     # -------------------------------------------------------------- transactions
 
     def _check(self, result: int) -> int:
-        if result == _EINVAL and not self._handle:
+        if result == Code.EINVAL and not self._handle:
             raise ValueError("this map was destroyed")
         return self._heap._check(result)
 
@@ -1029,9 +1285,18 @@ class Map(MutableMapping[T, T], Generic[T]):
         return size.value
 
     def clear(self) -> None:
-        """Remove all entries, in one update.  Raises Error if it does not fit the log: then remove
-        them in several."""
-        self._change("clear")
+        """Remove all entries, in one update.  Raises Error if it does not fit the log: then call
+        clear_in_parts()."""
+        try:
+            self._change("clear")
+        except Error as error:
+            raise _with_parts(error) from None
+
+    def clear_in_parts(self) -> None:
+        """Remove all entries of a map of any size, in several updates: others see it shrink, and
+        what they add meanwhile is removed as well.  Raises Error: inside a block."""
+        self._heap._outside("use clear()")
+        self._check(_lib.fur_map_clear_in_parts(self._heap._me(), self._handle))
 
     def setdefault(self, key: T, default: T) -> T:  # type: ignore[override]
         """The key's value; if there is none, `default`, which it then has."""
@@ -1074,12 +1339,12 @@ class Map(MutableMapping[T, T], Generic[T]):
 
     def _entry(self, it: _Iterator) -> tuple[bytes, bytes]:
         parts = []
-        for copy in (_lib.fur_map_key, _lib.fur_map_value):
+        for part in (_lib.fur_map_key, _lib.fur_map_value):
             room = ctypes.create_string_buffer(_ROOM)
-            size = copy(ctypes.byref(it), room, _ROOM)
+            size = part(ctypes.byref(it), room, _ROOM)
             if size > _ROOM:
                 room = ctypes.create_string_buffer(size)
-                copy(ctypes.byref(it), room, size)
+                part(ctypes.byref(it), room, size)
             parts.append(room.raw[:size])
         return parts[0], parts[1]
 
@@ -1117,6 +1382,9 @@ class Map(MutableMapping[T, T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<libfur.{type(self).__name__} in {self._heap.path!r}>"
+
+    def __reduce__(self) -> Any:
+        return self._heap.__reduce__()
 
 
 class OrderedMap(Map[T]):

@@ -33,6 +33,12 @@ class Failed(Exception):
     pass
 
 
+def read_copy(path: str) -> dict[str, str]:
+    """In another process."""
+    with libfur.Heap.open_copy(path) as heap:
+        return dict(heap.ordered_map("m", text=True))
+
+
 class ContextTest(HeapTest):
     def setUp(self) -> None:
         super().setUp()
@@ -441,6 +447,22 @@ class Closing(ContextTest):
             self.assertIsNone(self.other.result())
             self.reopen()
 
+    def test_after_a_thread_that_has_ended_in_a_block(self) -> None:
+        """Thread.join() returns before the C library has ended the thread."""
+        for _ in range(20):
+            block = self.heap.update()
+
+            def enter() -> None:
+                block.__enter__()
+                self.m["k"] = "v"
+
+            thread = threading.Thread(target=enter)
+            thread.start()
+            thread.join(WAIT)
+            self.reopen()
+            self.m = self.heap.ordered_map("m", text=True)
+            self.expect()
+
     def test_everything_is_refused_afterwards(self) -> None:
         m, heap = self.m, self.heap
         block = heap.update()
@@ -551,6 +573,19 @@ class Processes(ContextTest):
             process.join(WAIT)
         self.assertEqual(process.exitcode, 0)
         self.assertEqual(error.code, FORK)
+        self.expect(k="v")
+
+    def test_a_spawned_process_reads_a_copy(self) -> None:
+        self.m["k"] = "v"
+        context = multiprocessing.get_context("spawn")
+        for one in (self.heap, self.m):
+            with self.assertRaisesRegex(TypeError, "open_copy"):
+                pickle.dumps(one)
+        with context.Pool(1) as pool:
+            self.assertEqual(pool.apply(read_copy, (self.path,)), {"k": "v"})
+            with self.assertRaises(libfur.Error) as caught:
+                pool.apply(libfur.Heap.open, (self.path,))
+        self.assertEqual(caught.exception.code, BUSY)
         self.expect(k="v")
 
     def test_errors_can_be_pickled(self) -> None:

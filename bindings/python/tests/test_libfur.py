@@ -201,6 +201,22 @@ class Maps(HeapTest):
         self.assertTrue(self.heap.remove_root("ordered"))
         self.assertEqual(dict(other), {"k": "v"})
 
+    def test_a_map_that_no_log_has_room_to_clear(self) -> None:
+        many = 20000
+        for name, m in zip(("hash", "ordered"), self.maps()):
+            for start in range(0, many, 500):
+                with self.heap.update():
+                    m.update((b"%d" % n, b"x" * 20) for n in range(start, start + 500))
+            for remove in (m.clear, lambda: self.heap.destroy(name)):
+                with self.assertRaisesRegex(libfur.Error, "log.*clear_in_parts") as caught:
+                    remove()
+                self.assertEqual((caught.exception.code, len(m)), (-15, many))
+            with self.heap.update(), self.assertRaises(libfur.Error):
+                m.clear_in_parts()
+            m.clear_in_parts()
+            self.assertEqual((len(m), list(m)), (0, []))
+            m[b"k"] = b"v"
+
     def test_messages_speak_of_this_module(self) -> None:
         for message, expected in (
             ("fur_grow: is too small", "Heap.grow: is too small"),
@@ -211,6 +227,16 @@ class Maps(HeapTest):
             (
                 "/tmp/fur_grow/fur_close.fur: fur_grow.fur",
                 "/tmp/fur_grow/fur_close.fur: fur_grow.fur",
+            ),
+            (
+                "a thread has it open: end it, then close; fur_thread_abandon() ends one that was "
+                "left by return or longjmp",
+                "a thread has it open: end it, then close",
+            ),
+            ("end that first, or join it with fur_join_update()", "end that first"),
+            (
+                "for: unregister one, or let the heap have more",
+                "for: end one, or let the heap have more",
             ),
         ):
             self.assertEqual(libfur._in_python(message), expected)
@@ -375,10 +401,11 @@ class Heaps(HeapTest):
         here["sizeof"] = ctypes.sizeof(libfur._Options)
         here["info.heap_bytes"] = libfur._Info.heap_bytes.offset
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
-        for name in (
-            *("EINVAL", "EBUSY", "ENESTED", "ENOTX", "EABORTED", "HTM_NONE", "OPEN_OR_CREATE"),
-        ):
+        here["ticket"] = ctypes.sizeof(libfur._Ticket)
+        for name in (*("HTM_NONE", "OPEN_OR_CREATE"),):
             here["FUR_" + name] = getattr(libfur, "_" + name)
+        for code in libfur.Code:
+            here["FUR_" + code.name] = code
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
         here["FUR_MAP_BEHIND"] = libfur._BEHIND
         self.assertEqual(here, there)

@@ -14,14 +14,16 @@ fn run(args: &[String]) -> libfur::Result<()> {
         let added = me.update(|tx| book.put(tx, args[2].as_bytes(), number.as_bytes()))?;
         println!("{}", if added { "added" } else { "changed" });
     } else {
+        let mut lines = Vec::new();
         me.read(|tx| {
-            for (name, number) in book.range_from(tx, args[2].as_bytes())? {
-                println!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(number));
-            }
+            let text = String::from_utf8_lossy;
+            let found = book.range_from(tx, args[2].as_bytes())?;
+            lines.extend(found.map(|(name, number)| format!("{} {}", text(name), text(number))));
             libfur::Result::Ok(())
         })?;
+        // After the transaction: updates wait for readers.
+        lines.iter().for_each(|line| println!("{}", line));
     }
-    drop(me);
     heap.close()
 }
 

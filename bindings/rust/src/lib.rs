@@ -62,7 +62,10 @@
 //! readers: libfur runs several only if it may leave their bodies in the middle, and Rust's frames
 //! may not be left so.
 
+mod durable;
 mod sys;
+
+pub use durable::Durable;
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -71,6 +74,52 @@ use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
+
+/// What [`Error::code`] returns: the FUR_E* codes of `fur.h`.
+pub mod code {
+    /// An argument or option is not acceptable.
+    pub const EINVAL: i32 = -1;
+    /// A system call failed.
+    pub const ESYS: i32 = -2;
+    /// No such heap file.
+    pub const ENOENT: i32 = -3;
+    /// The file exists.
+    pub const EEXIST: i32 = -4;
+    /// The file is no heap.
+    pub const ENOTHEAP: i32 = -5;
+    /// The heap is of a version or machine that the library cannot read.
+    pub const EVERSION: i32 = -6;
+    /// The file is damaged.
+    pub const ECORRUPT: i32 = -7;
+    /// Open elsewhere, or still in use.
+    pub const EBUSY: i32 = -8;
+    /// The heap's addresses are taken in this process.
+    pub const EADDRESS: i32 = -9;
+    /// No room in the heap, or on the disk.
+    pub const ENOSPC: i32 = -10;
+    /// More threads than the heap was made for.
+    pub const ETHREADS: i32 = -11;
+    /// What is open in this thread forbids it.
+    pub const ENESTED: i32 = -12;
+    /// No such transaction is open in this thread.
+    pub const ENOTX: i32 = -13;
+    /// The update stored outside the heap.
+    pub const ERANGE: i32 = -14;
+    /// The update does not fit its log.
+    pub const ETOOBIG: i32 = -15;
+    /// The update was rolled back.
+    pub const EABORTED: i32 = -16;
+    /// The medium failed.
+    pub const EIO: i32 = -17;
+    /// Out of memory.
+    pub const ENOMEM: i32 = -18;
+    /// What was freed is no block.
+    pub const EFREE: i32 = -19;
+    /// In a child of fork().
+    pub const EFORK: i32 = -20;
+    /// The heap is open read-only.
+    pub const EREADONLY: i32 = -21;
+}
 
 /// A function of libfur has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +138,7 @@ impl Error {
     fn new(code: c_int, message: &str) -> Error {
         Error { code, message: message.to_string() }
     }
-    /// The FUR_E* code, as -10 for FUR_ENOSPC.
+    /// One of [`code`].
     pub fn code(&self) -> i32 {
         self.code
     }
@@ -116,7 +165,7 @@ fn check(result: c_int) -> Result<c_int> {
 }
 fn c_string(bytes: &[u8], what: &str) -> Result<CString> {
     CString::new(bytes)
-        .map_err(|_| Error::new(sys::FUR_EINVAL, &format!("the {} has a NUL in it", what)))
+        .map_err(|_| Error::new(code::EINVAL, &format!("the {} has a NUL in it", what)))
 }
 
 /// The version of libfur.so.
@@ -195,6 +244,7 @@ type Opener = unsafe extern "C" fn(
 #[derive(Debug)]
 pub struct Heap {
     raw: NonNull<sys::fur_heap>,
+    waiter: durable::Waiter,
 }
 
 // Safety: libfur's functions for heaps may be called by any thread, at any time.
@@ -206,7 +256,7 @@ impl Heap {
         let name = c_string(path.as_os_str().as_bytes(), "path")?;
         let mut raw = ptr::null_mut();
         check(unsafe { function(name.as_ptr(), &options.0, &mut raw) })?;
-        Ok(Heap { raw: NonNull::new(raw).expect("a heap") })
+        Ok(Heap { raw: NonNull::new(raw).expect("a heap"), waiter: durable::Waiter::new() })
     }
     /// Make a heap file, and open it.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
@@ -225,9 +275,9 @@ impl Heap {
     /// Close the heap; everything is durable then.  After an error the log is kept, and the next
     /// open replays it.
     pub fn close(self) -> Result<()> {
-        let raw = self.raw.as_ptr();
-        std::mem::forget(self);
-        check(unsafe { sys::fur_close(raw) }).map(drop)
+        let heap = std::mem::ManuallyDrop::new(self);
+        heap.waiter.end(heap.raw);
+        check(unsafe { sys::fur_close(heap.raw.as_ptr()) }).map(drop)
     }
     /// The size of the heap in bytes.
     pub fn bytes(&self) -> u64 {
@@ -245,6 +295,19 @@ impl Heap {
     pub fn grow(&self, bytes: u64) -> Result<()> {
         check(unsafe { sys::fur_grow(self.raw.as_ptr(), bytes) }).map(drop)
     }
+    /// Wait until everything is durable that is visible now.  Any thread may call it.
+    /// Errors: inside a transaction; if the medium has failed.
+    pub fn sync(&self) -> Result<()> {
+        check(unsafe { sys::fur_sync(self.raw.as_ptr()) }).map(drop)
+    }
+    /// A future that is ready when the ticket's transaction is durable.  It works in every
+    /// executor: a thread waits for all such futures of the heap.  The first call starts that
+    /// thread, which takes one of [`Options::max_threads`].  Closing the heap makes all ready.
+    ///
+    /// Its errors: those of [`Thread::wait`]; if the waiting thread cannot register.
+    pub fn durable(&self, ticket: Ticket) -> Durable {
+        self.waiter.ask(self.raw, ticket)
+    }
     /// Register the calling thread, or find its registration, which ends when the thread does.
     pub fn register(&self) -> Result<Thread<'_>> {
         let mut raw = ptr::null_mut();
@@ -256,6 +319,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
+        self.waiter.end(self.raw);
         // A destructor cannot report an error.  The log is kept, and the next open replays it.
         unsafe { sys::fur_close(self.raw.as_ptr()) };
     }
@@ -278,12 +342,28 @@ impl<'h> Thread<'h> {
         &self,
         body: impl FnOnce(&Read) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
+        self.run_read(body, None)
+    }
+    fn run_read<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&Read) -> std::result::Result<R, E>,
+        ticket: Option<&mut Ticket>,
+    ) -> std::result::Result<R, E> {
         let mut raw = ptr::null_mut();
         check(unsafe { sys::fur_begin_ro(self.raw.as_ptr(), &mut raw) })?;
         let tx = Read { raw, heap: self.heap.raw };
         let result = body(&tx);
-        tx.end()?;
+        tx.end(ticket)?;
         result
+    }
+    /// [`Thread::read`], but do not wait until what the body has read is durable: let nothing that
+    /// follows from it leave the process before [`Thread::wait`] or [`Heap::durable`].
+    pub fn read_with_ticket<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&Read) -> std::result::Result<R, E>,
+    ) -> std::result::Result<(R, Ticket), E> {
+        let mut ticket = Ticket::NONE;
+        self.run_read(body, Some(&mut ticket)).map(|result| (result, ticket))
     }
     /// Run `body` as an update, and commit it.  If the body returns an error, or panics, the update
     /// is rolled back.
@@ -296,12 +376,47 @@ impl<'h> Thread<'h> {
         &self,
         body: impl FnOnce(&mut Update) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
+        self.run_update(body, None)
+    }
+    fn run_update<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&mut Update) -> std::result::Result<R, E>,
+        ticket: Option<&mut Ticket>,
+    ) -> std::result::Result<R, E> {
         let mut raw = ptr::null_mut();
         check(unsafe { sys::fur_begin_update(self.raw.as_ptr(), &mut raw) })?;
         let mut tx = Update { raw, heap: self.heap.raw };
         let result = body(&mut tx)?; // else dropped, and so rolled back
-        tx.commit()?;
+        tx.commit(ticket)?;
         Ok(result)
+    }
+    /// [`Thread::update`], but return when the update is visible, and before it is durable.  So a
+    /// thread that answers many requests waits once for many updates:
+    ///
+    /// ```
+    /// # fn f(me: libfur::Thread, map: libfur::HashMap) -> libfur::Result<()> {
+    /// let (_, _) = me.update_with_ticket(|tx| map.put(tx, b"one", b"1"))?;
+    /// let (_, newest) = me.update_with_ticket(|tx| map.put(tx, b"two", b"2"))?;
+    /// me.wait(newest)?; // both are durable
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Durable: with [`Thread::wait`], [`Heap::durable`] or [`Heap::sync`], or some milliseconds
+    /// later.  Updates survive a failure in the order in which they were committed.
+    pub fn update_with_ticket<R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&mut Update) -> std::result::Result<R, E>,
+    ) -> std::result::Result<(R, Ticket), E> {
+        let mut ticket = Ticket::NONE;
+        self.run_update(body, Some(&mut ticket)).map(|result| (result, ticket))
+    }
+    /// Wait until the ticket's transaction is durable, and all earlier ones that its thread ended
+    /// with a ticket.  The ticket may be another thread's.
+    /// Errors: for a ticket of another heap, or of a heap that was closed; inside a transaction; if
+    /// the medium has failed.
+    pub fn wait(&self, ticket: Ticket) -> Result<()> {
+        check(unsafe { sys::fur_wait(self.raw.as_ptr(), ticket.0) }).map(drop)
     }
     /// The hash map of that name, made if there is none.
     /// Errors: if the name belongs to something else; inside a transaction.
@@ -318,8 +433,7 @@ impl<'h> Thread<'h> {
     /// Errors: inside a transaction.
     pub fn remove_root(&self, name: &str) -> Result<bool> {
         let name = c_string(name.as_bytes(), "name")?;
-        let found =
-            check(unsafe { sys::fur_map_remove_root(self.raw.as_ptr(), name.as_ptr()) })?;
+        let found = check(unsafe { sys::fur_map_remove_root(self.raw.as_ptr(), name.as_ptr()) })?;
         Ok(found != 0)
     }
     /// Remove the map of that name, with all its entries, and free its room in the heap.
@@ -337,12 +451,23 @@ impl<'h> Thread<'h> {
     fn map<K: Kind>(&self, name: &str) -> Result<Map<'h, K>> {
         let name = c_string(name.as_bytes(), "name")?;
         let mut raw = ptr::null_mut();
-        check(unsafe {
-            sys::fur_map_root(self.raw.as_ptr(), name.as_ptr(), K::NUMBER, &mut raw)
-        })?;
+        check(unsafe { sys::fur_map_root(self.raw.as_ptr(), name.as_ptr(), K::NUMBER, &mut raw) })?;
         let heap = self.heap.raw;
         Ok(Map { raw: NonNull::new(raw).expect("a map"), heap, kind: PhantomData })
     }
+}
+
+/// A transaction that has ended, and may not be durable yet: see [`Thread::update_with_ticket`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what it stands for may not be durable: wait for it, or for a later one"]
+pub struct Ticket(sys::fur_ticket);
+
+impl Ticket {
+    const NONE: Ticket = Ticket(sys::fur_ticket { source: 0, number: 0 });
+}
+
+fn ticket_pointer(ticket: Option<&mut Ticket>) -> *mut sys::fur_ticket {
+    ticket.map_or(ptr::null_mut(), |ticket| &mut ticket.0)
 }
 
 /// A read-only transaction, as [`Thread::read`] passes it.
@@ -352,9 +477,9 @@ pub struct Read {
 }
 
 impl Read {
-    fn end(mut self) -> Result<()> {
+    fn end(mut self, ticket: Option<&mut Ticket>) -> Result<()> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
-        check(unsafe { sys::fur_end_ro(raw, ptr::null_mut()) }).map(drop)
+        check(unsafe { sys::fur_end_ro(raw, ticket_pointer(ticket)) }).map(drop)
     }
 }
 impl Drop for Read {
@@ -372,9 +497,9 @@ pub struct Update {
 }
 
 impl Update {
-    fn commit(mut self) -> Result<()> {
+    fn commit(mut self, ticket: Option<&mut Ticket>) -> Result<()> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
-        check(unsafe { sys::fur_commit(raw, ptr::null_mut()) }).map(drop)
+        check(unsafe { sys::fur_commit(raw, ticket_pointer(ticket)) }).map(drop)
     }
 }
 impl Drop for Update {
@@ -471,7 +596,7 @@ impl<K: Kind> Map<'_, K> {
             return Ok(());
         }
         let message = "the map is in another heap than the transaction: use that heap's thread";
-        Err(Error::new(sys::FUR_EINVAL, message))
+        Err(Error::new(code::EINVAL, message))
     }
     fn seek<T: Transaction>(
         &self,
@@ -639,7 +764,13 @@ mod tests {
             reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug);
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
-        here.push(format!("FUR_EINVAL {}", sys::FUR_EINVAL));
+        here.push(format!("ticket {}", std::mem::size_of::<sys::fur_ticket>()));
+        macro_rules! codes {
+            ($($name:ident)*) => {
+                $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
+            };
+        }
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));

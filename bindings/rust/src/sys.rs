@@ -12,12 +12,12 @@ pub enum fur_update {}
 pub enum fur_map {}
 
 #[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct fur_ticket {
     pub source: u64,
     pub number: u64,
 }
 
-pub const FUR_EINVAL: c_int = -1;
 pub const FUR_OPEN_OR_CREATE: c_int = 1;
 
 pub const FUR_MAP_HASH: c_int = 1;
@@ -104,6 +104,8 @@ extern "C" {
     pub fn fur_begin_update(thread: *mut fur_thread, update: Out<fur_update>) -> c_int;
     pub fn fur_commit(update: *mut fur_update, ticket: *mut fur_ticket) -> c_int;
     pub fn fur_abort(update: *mut fur_update) -> c_int;
+    pub fn fur_wait(thread: *mut fur_thread, ticket: fur_ticket) -> c_int;
+    pub fn fur_sync(heap: *mut fur_heap) -> c_int;
 
     pub fn fur_map_root(
         thread: *mut fur_thread,
@@ -111,14 +113,8 @@ extern "C" {
         kind: c_int,
         map: Out<fur_map>,
     ) -> c_int;
-    pub fn fur_map_remove_root(
-        thread: *mut fur_thread,
-        name: *const c_char,
-    ) -> c_int;
-    pub fn fur_map_destroy_root(
-        thread: *mut fur_thread,
-        name: *const c_char,
-    ) -> c_int;
+    pub fn fur_map_remove_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
+    pub fn fur_map_destroy_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
     pub fn fur_map_clear(update: *mut fur_update, map: *mut fur_map) -> c_int;
     pub fn fur_map_put(
         update: *mut fur_update,

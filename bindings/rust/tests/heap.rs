@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Maps against std's, threads, kills, and mistakes.
 
-use libfur::{Error, Heap, Options, Pm};
+use libfur::{Durable, Error, Heap, Options, Pm, Ticket};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 /// A path that is free, and is again when this goes.
 struct Place(PathBuf);
@@ -100,7 +104,6 @@ macro_rules! model_test {
                     Ok::<_, Error>(())
                 })
                 .unwrap();
-                drop(me);
                 heap.close().unwrap();
             }
         }
@@ -269,6 +272,163 @@ fn a_map_goes_with_its_name() {
     assert!(me.remove_root("map\0").is_err());
     let nested = me.read(|_| me.remove_root("map"));
     assert_eq!(nested.unwrap_err().code(), -12);
+}
+
+/// Wakes a thread.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = Box::pin(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        assert!(Instant::now() < end, "no thread wakes the task");
+        std::thread::park_timeout(Duration::from_secs(61));
+    }
+}
+
+#[test]
+fn tickets_are_waited_for() {
+    let (place, other) = (Place::new(), Place::new());
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.ordered_map("map").unwrap();
+    let mut newest = None;
+    for n in 0..100u32 {
+        let (added, ticket) =
+            me.update_with_ticket(|tx| map.put(tx, &n.to_be_bytes(), b"v")).unwrap();
+        assert!(added);
+        newest = Some(ticket);
+    }
+    let newest = newest.unwrap();
+    me.wait(newest).unwrap();
+    let (size, ticket) = me.read_with_ticket(|tx| map.len(tx)).unwrap();
+    assert_eq!(size, 100);
+    std::thread::scope(|scope| {
+        scope.spawn(|| heap.register().unwrap().wait(ticket).unwrap());
+    });
+    heap.sync().unwrap();
+    // An update that fails has no ticket, and leaves nothing.
+    let failed: Result<((), Ticket), Error> = me.update_with_ticket(|tx| {
+        map.clear(tx)?;
+        me.wait(newest)
+    });
+    assert_eq!(failed.unwrap_err().code(), -12);
+    assert_eq!(me.read(|tx| map.len(tx)).unwrap(), 100);
+    // A ticket belongs to its heap, as long as that is open.
+    let heap_2 = Heap::create(&other.0, &options()).unwrap();
+    assert_eq!(heap_2.register().unwrap().wait(newest).unwrap_err().code(), -1);
+    assert_eq!(block_on(heap_2.durable(newest)).unwrap_err().code(), -1);
+    heap.close().unwrap();
+    let heap = Heap::open(&place.0, &options()).unwrap();
+    assert_eq!(heap.register().unwrap().wait(newest).unwrap_err().code(), -1);
+}
+
+#[test]
+fn futures_are_ready_when_their_tickets_are_durable() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..4u32 {
+            let heap = &heap;
+            scope.spawn(move || {
+                // Executors with several threads ask that it is Send.
+                let task: Box<dyn Future<Output = _> + Send> = Box::new(async move {
+                    for k in 0..50u32 {
+                        let ticket = {
+                            let me = heap.register()?;
+                            let map = me.ordered_map("map")?;
+                            let key = (n * 50 + k).to_be_bytes();
+                            me.update_with_ticket(|tx| map.put(tx, &key, b"v"))?.1
+                        };
+                        heap.durable(ticket).await?;
+                    }
+                    Ok::<_, Error>(())
+                });
+                block_on(Box::into_pin(task)).unwrap()
+            });
+        }
+    });
+    let me = heap.register().unwrap();
+    let map = me.ordered_map("map").unwrap();
+    assert_eq!(me.read(|tx| map.len(tx)).unwrap(), 200);
+}
+
+#[test]
+fn a_closed_heap_leaves_no_future_pending() {
+    let place = Place::new();
+    for round in 0..20 {
+        let heap = Heap::open_or_create(&place.0, &options()).unwrap();
+        let futures: Vec<Durable> = (0..5u32)
+            .map(|n| {
+                let me = heap.register().unwrap();
+                let map = me.ordered_map("map").unwrap();
+                heap.durable(
+                    me.update_with_ticket(|tx| map.put(tx, &key(n.into()), b"v")).unwrap().1,
+                )
+            })
+            .collect();
+        if round % 2 == 0 {
+            heap.close().unwrap();
+        } else {
+            drop(heap);
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        for future in futures {
+            let mut future = Box::pin(future);
+            let result = future.as_mut().poll(&mut Context::from_waker(&waker));
+            assert_eq!(result, Poll::Ready(Ok(())));
+        }
+    }
+}
+
+/// A task that only its waker has, and that owns the heap.
+struct Owner(Mutex<Option<Heap>>, std::thread::Thread);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+        self.1.unpark();
+        panic!("on purpose, in the waiting thread");
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_heap_and_panic() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let ticket = {
+        let me = heap.register().unwrap();
+        let map = me.ordered_map("map").unwrap();
+        me.update_with_ticket(|tx| map.put(tx, b"k", b"v")).unwrap().1
+    };
+    let mut first = Box::pin(heap.durable(ticket));
+    block_on(heap.durable(ticket)).unwrap();
+    let owner = Arc::new(Owner(Mutex::new(Some(heap)), std::thread::current()));
+    let waker = Waker::from(owner.clone());
+    // Until it is asked before it is ready.
+    let mut rounds = 0;
+    while first.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        let heap = owner.0.lock().unwrap();
+        first = Box::pin(heap.as_ref().unwrap().durable(ticket));
+        rounds += 1;
+        assert!(rounds < 100_000);
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while owner.0.lock().map_or(false, |heap| heap.is_some()) {
+        assert!(Instant::now() < end, "no thread wakes the task");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    assert_eq!(block_on(first), Ok(()));
 }
 
 /// In a process of its own: updates 1, 2, ..., each printed when it is durable.

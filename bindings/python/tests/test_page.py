@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples of docs/bindings.md do what the page says."""
+import asyncio
+import contextlib
+import io
+import pathlib
+import textwrap
+import unittest
+from typing import Any
+
+import libfur
+from test_libfur import HeapTest
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "bindings.md"
+
+
+def example(first_line: str) -> str:
+    """The indented block that begins with this line."""
+    text = PAGE.read_text()
+    lines = text[text.index("    " + first_line + "\n") :].splitlines()
+    end = next(n for n, line in enumerate(lines) if line and not line.startswith("    "))
+    return textwrap.dedent("\n".join(lines[:end]))
+
+
+class Page(HeapTest):
+    def test_the_first_example(self) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(example("import libfur").replace("/tmp/shop.fur", self.path + ".shop"), {})
+        self.assertEqual(output.getvalue(), "('11', '1')\n")
+
+    def test_the_class_of_asyncio(self) -> None:
+        names: dict[str, Any] = {}
+        exec(example("class Sessions:"), names)
+
+        async def main() -> None:
+            sessions = names["Sessions"](self.heap)
+            await asyncio.gather(*(sessions.login(f"t{n}", "ada") for n in range(3)))
+            await sessions.login("t", "adam")
+            self.assertEqual(await sessions.tokens("ada"), ["t0", "t1", "t2"])
+
+        asyncio.run(main())
+
+    def test_a_block_that_is_lent(self) -> None:
+        names: dict[str, Any] = {"contextlib": contextlib, "heap": self.heap}
+        exec(example("@contextlib.contextmanager"), names)
+        m = self.heap.hash_map("m")
+        with names["transfer"]():
+            m[b"k"] = b"v"
+            with self.assertRaises(libfur.Error):
+                self.heap.sync()
+        self.assertEqual(len(m), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
