@@ -39,6 +39,7 @@ class Feeder:
         self.series = {name: Series() for name in NAMES}
         self.on_the_way = []  # (name, kind, time, value), the oldest first
         self.answered = 0
+        self.dead = False
         self.room = threading.Semaphore(WINDOW)
 
     def command(self):
@@ -62,10 +63,11 @@ class Feeder:
 
     def run(self, process):
         """Until the process is dead."""
+        self.dead = False
         reader = threading.Thread(target=self.read, args=[process])
         reader.start()
         try:
-            while True:
+            while not self.dead:
                 if not self.room.acquire(blocking=False):
                     process.stdin.flush()
                     self.room.acquire()
@@ -88,8 +90,8 @@ class Feeder:
             self.apply(self.series[name], *change)
             self.answered += 1
             self.room.release()
-        for _ in range(WINDOW):
-            self.room.release()
+        self.dead = True
+        self.room.release()
 
     def check(self, program, heap, must_lose):
         """What is wrong; and go on from what is there."""
