@@ -56,7 +56,8 @@ std::optional<Session> find(fur_ro *tx, const Sessions &all, const Token &token,
 	return session;
 }
 
-/* In updates of up to 100 sessions, so that none of them is long.  Returns how many it has freed. */
+/* In updates of up to 100 sessions, so that none of them is long.   Returns: how many it has
+ * freed. */
 size_t sweep(fur_thread *self, Sessions &all, int64_t now)
 {
 	enum : size_t { PART = 100 };

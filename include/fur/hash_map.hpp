@@ -233,9 +233,9 @@ public:
 	};
 
 	using Calls::erase;
-	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Those to
-	 * other entries are not valid any more.  Leaves are joined behind the iterator only, so a
-	 * loop meets each entry once. */
+	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Other
+	 * iterators are not valid any more.  Leaves are joined behind this one only, so a loop
+	 * meets each entry once. */
 	template <class Tx, class It, class = detail::if_same<It, Iterator<Tx>>>
 	It erase(Tx *tx, It at)
 	{

@@ -249,10 +249,10 @@ void show(F &f, const Entry &entry)
 namespace fur
 {
 
-/* scan - call f(key, value) for all entries of a map, or f(key) for those of a set, in as many short
- * read-only transactions as it takes, of some `batch` entries each: updates wait for none of them
- * for long.  An entry that is in the map all the time is seen once; one that is added or removed
- * meanwhile, once or not at all.
+/* scan - call f(key, value) for all entries of a map, or f(key) for those of a set, in as many
+ * short read-only transactions as it takes, of some `batch` entries each: updates wait for none of
+ * them for long.  An entry that is in the map all the time is seen once; one that is added or
+ * removed meanwhile, once or not at all.
  * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
 void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
@@ -288,8 +288,8 @@ auto erase_if(Tx *tx, Map &map, Pred pred) -> decltype(map.erase_if(tx, pred))
 {
 	return map.erase_if(tx, pred);
 }
-/* erase_if(thread, ...) - the same for a map of any size, with any log: it walks as scan() does, and
- * removes what it finds in updates of some `batch` entries, or fewer if the log is small, which
+/* erase_if(thread, ...) - the same for a map of any size, with any log: it walks as scan() does,
+ * and removes what it finds in updates of some `batch` entries, or fewer if the log is small, which
  * call pred() again.  It is not atomic: an entry that is added meanwhile may stay.  After a crash,
  * or an exception, call it again.
  * Durable: what is removed so far, with each update.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * multimap.hpp - fur::ordered_multimap<K, V>: several values for a key, in the heap, in the order of
- * the keys, and of the values of each key.  Both are trivially copyable types with < or
+ * multimap.hpp - fur::ordered_multimap<K, V>: several values for a key, in the heap, in the order
+ * of the keys, and of the values of each key.  Both are trivially copyable types with < or
  * fur::string.
  *
  *     struct Library { fur::ordered_multimap<fur::string, uint64_t> by_author; };
@@ -12,13 +12,13 @@
  *     });
  *
  * An entry is a pair of key and value, which is there once, as in LMDB's sorted duplicates, and not
- * as in std::multimap, which keeps the order of insertion.  So one step finds an entry whose key and
- * value are known, such as that of an index; and an update stores to no counter of insertions, at
- * which those of other threads would meet it.  To keep the order of insertion, let the value begin
- * with a number that grows.
+ * as in std::multimap, which keeps the order of insertion.  So one step finds an entry whose key
+ * and value are known, such as that of an index; and an update stores to no counter of insertions,
+ * at which those of other threads would meet it.  To keep the order of insertion, let the value
+ * begin with a number that grows.
  *
- * It is a fur::ordered_map whose keys are the pairs, and whose values take no room; what that header
- * says of growth, isolation and the words on the medium holds for it.
+ * It is a fur::ordered_map whose keys are the pairs, and whose values take no room; what that
+ * header says of growth, isolation and the words on the medium holds for it.
  */
 #ifndef FUR_MULTIMAP_HPP
 #define FUR_MULTIMAP_HPP

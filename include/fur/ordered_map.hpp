@@ -223,8 +223,8 @@ public:
 	};
 
 	using Calls::erase;
-	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Those to
-	 * other entries are not valid any more. */
+	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Other
+	 * iterators are not valid any more. */
 	template <class Tx, class It, class = detail::if_same<It, Iterator<Tx>>>
 	It erase(Tx *tx, It at)
 	{
@@ -851,9 +851,9 @@ private:
 		friend ordered_map;
 		friend View<Tx>;
 
-		/* This entry is out of its leaf; the next one is in its place.  Nothing is loaded that
-		 * the removal has stored: if the log is full, it has stored nothing, and a caller's
-		 * loop must end all the same. */
+		/* This entry is out of its leaf; the next one is in its place.  Nothing is loaded
+		 * that the removal has stored: if the log is full, it has stored nothing, and a
+		 * caller's loop must end all the same. */
 		void entry_has_gone()
 		{
 			order_ = order_.removed(i_);

@@ -114,7 +114,7 @@ def compare(name, series, unsure, found):
     """Commands on their way may have been done or not."""
     wrong = []
     forgotten = max([at for kind, at, _ in unsure if kind == "forget"], default=0)
-    may = {}
+    may: dict[int, set[int]] = {}
     for kind, at, value in unsure:
         if kind == "add":
             may.setdefault(at, set()).add(value)

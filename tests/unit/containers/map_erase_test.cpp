@@ -77,7 +77,7 @@ TYPED_TEST(Erasing, TryEmplaceAndGetOrInsert_KeepWhatIsThere)
 TYPED_TEST(Erasing, ALoopThatErases_MeetsEachEntryOnce)
 {
 	for (uint64_t n : {0, 1, 9, 40, 700})
-		for (unsigned stays : {0, 2, 10, 1000}) { /* 1 in so many */
+		for (unsigned stays : {0, 2, 10, 1000}) { /* every second, tenth, ... */
 			auto model = this->fill(n);
 			std::map<typename TestFixture::K, int> met;
 			this->update([&](fur_update *tx) {
@@ -374,7 +374,35 @@ TYPED_TEST(ByNumber, Scan_TakesAnyNumber)
 
 /* ------------------------------------------------------------------------ threads */
 
-/* Threads that add, and remove in every way; each keeps account. */
+/* One update in one of the ways to add and to remove.  Returns by how much the map has grown. */
+template <class M>
+uint64_t change(fur_update *tx, M *map, uint64_t what, uint64_t key)
+{
+	switch (what % 8) {
+	case 0: {
+		auto at = map->find(tx, key);
+		if (at == map->in(tx).end())
+			return 0;
+		map->erase(tx, at);
+		return static_cast<uint64_t>(-1);
+	}
+	case 1:
+		if constexpr (!std::is_same_v<M, fur::hash_map<uint64_t, uint64_t>>)
+			return 0 - map->delete_range(tx, key, key + 20);
+		else
+			return 0 - map->erase(tx, key);
+	case 2:
+		return 0 -
+		       map->erase_if(tx, [&](const auto &e) { return e.first % 37 == key % 37; });
+	case 3: {
+		const auto [at, added] = map->try_emplace(tx, key, 0u);
+		fur_store(tx, at, fur_load(tx, at) + 1);
+		return added;
+	}
+	default: return map->insert(tx, key, 1);
+	}
+}
+/* Threads that change a map; each keeps account. */
 template <class M>
 void crowd(fur_heap *heap, bool rerun)
 {
@@ -384,31 +412,6 @@ void crowd(fur_heap *heap, bool rerun)
 	std::atomic<uint64_t> size{0};
 	const uint64_t seed = seed_of_run();
 	SCOPED_TRACE("FUR_TEST_SEED=" + std::to_string(seed));
-	const auto change = [&](fur_update *tx, uint64_t what, uint64_t key) -> uint64_t {
-		switch (what % 8) {
-		case 0: {
-			auto at = map->find(tx, key);
-			if (at == map->in(tx).end())
-				return 0;
-			map->erase(tx, at);
-			return static_cast<uint64_t>(-1);
-		}
-		case 1:
-			if constexpr (!std::is_same_v<M, fur::hash_map<uint64_t, uint64_t>>)
-				return 0 - map->delete_range(tx, key, key + 20);
-			else
-				return 0 - map->erase(tx, key);
-		case 2:
-			return 0 - map->erase_if(tx,
-			                   [&](const auto &e) { return e.first % 37 == key % 37; });
-		case 3: {
-			const auto [at, added] = map->try_emplace(tx, key, 0u);
-			fur_store(tx, at, fur_load(tx, at) + 1);
-			return added;
-		}
-		default: return map->insert(tx, key, 1);
-		}
-	};
 	std::vector<std::thread> threads;
 	for (uint64_t t = 0; t < 3; t++)
 		threads.emplace_back([&, t] {
@@ -417,7 +420,7 @@ void crowd(fur_heap *heap, bool rerun)
 			for (uint64_t n = 0; n < ROUNDS; n++) {
 				const uint64_t what = random(), key = random() % KEYS;
 				const auto body = [&](fur_update *tx) {
-					return change(tx, what, key);
+					return change(tx, map, what, key);
 				};
 				size += rerun ? fur::update(me, fur::rerun, body)
 				              : fur::update(me, body);
