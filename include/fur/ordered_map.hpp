@@ -265,7 +265,7 @@ public:
 		unsigned n;
 		do {
 			const size_type left = most > gone ? most - gone : 1;
-			n = cut(tx, first, last, left < STEP ? static_cast<unsigned>(left) : +STEP);
+			n = cut(tx, first, last, left < STEP ? static_cast<unsigned>(left) : STEP);
 			gone += n;
 		} while (n > 0 && gone < most && detail::room_for_a_step(tx));
 		return gone;
@@ -293,9 +293,14 @@ public:
 		uint64_t root;
 		while ((root = fur_load(tx, &root_)) != 0) {
 			Path path;
-			remove_at(tx, path, first_leaf(tx, root, path), 0);
-			if (most-- <= 1 || !detail::room_for_a_step(tx))
+			uint64_t *leaf = first_leaf(tx, root, path);
+			const unsigned all = order_of(tx, leaf).count(),
+			               some = all < STEP ? all : STEP;
+			const unsigned n = most < some ? static_cast<unsigned>(most) : some;
+			remove_run(tx, path, leaf, 0, n ? n : 1);
+			if (most <= n || !detail::room_for_a_step(tx))
 				return true;
+			most -= n;
 		}
 		fur_store(tx, &root_, 0);
 		sizes_.destroy(tx);
@@ -311,9 +316,13 @@ private:
 	};
 	/* HALF: of FANOUT + 1 entries, rounded up. */
 	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
-	/* STEP: entries that an update removes in one step, which must fit the smallest log. */
-	enum : unsigned { STEP = FANOUT };
 	static constexpr uint64_t LEAF = 1;
+	/* How many entries an update in parts removes at a time: with the smallest log it can free
+	 * two blocks for each of 5. */
+	static constexpr bool OWN_BLOCKS =
+	        !std::is_trivially_copyable_v<typename key_codec::value> ||
+	        !std::is_trivially_copyable_v<typename value_codec::value>;
+	static constexpr unsigned STEP = OWN_BLOCKS && FANOUT > 5 ? 5 : FANOUT;
 
 	static bool is_leaf(uint64_t word)
 	{
