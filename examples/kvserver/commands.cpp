@@ -283,23 +283,21 @@ void scan(const Call &call)
 	uint64_t number;
 	const std::string_view from = call.args[1];
 	const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), number);
-	const bool is_number = error == std::errc() && end == from.data() + from.size();
-	const Access::Cursor *known = is_number ? call.scans.find(number) : nullptr;
-	if (!is_number || (number && !known))
+	if (error != std::errc() || end != from.data() + from.size())
 		return call.reply().error("ERR invalid cursor");
 	if (!take_scan_options(call, o))
 		return;
-	Access::Cursor cursor = known ? *known : Access::Cursor();
 	std::string keys;
 	size_t n = 0;
-	call.store.walk(cursor, static_cast<size_t>(o.count), [&](const std::string &key) {
+	const auto most = static_cast<size_t>(o.count);
+	const uint64_t next = call.store.walk(number, most, [&](const std::string &key) {
 		if (o.match && !glob_matches(*o.match, key))
 			return;
 		Reply(keys).bulk(key);
 		n++;
 	});
 	call.reply().array(2);
-	call.reply().bulk(std::to_string(cursor.done() ? 0 : call.scans.remember(cursor)));
+	call.reply().bulk(std::to_string(next));
 	call.reply().array(n);
 	call.reply().raw(keys);
 }

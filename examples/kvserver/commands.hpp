@@ -27,7 +27,6 @@ struct Facts {
 struct Call {
 	std::span<const std::string_view> args;
 	Access &store;
-	Scans &scans;
 	const Facts &facts;
 	std::string &out;
 

@@ -14,7 +14,7 @@ void Round::run_unit(const Unit &unit, Access &access)
 		Reply(out).array(unit.n);
 	for (size_t k = unit.first; k < unit.first + unit.n; k++) {
 		const Job &job = requests_.job(k);
-		job.command->run({requests_.args(job), access, scans_, facts_, out});
+		job.command->run({requests_.args(job), access, facts_, out});
 	}
 }
 

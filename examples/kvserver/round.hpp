@@ -40,7 +40,6 @@ private:
 	Database *db_;
 	const Requests &requests_;
 	const Facts &facts_;
-	Scans scans_;
 	size_t at_ = 0;             /* the unit that runs */
 	std::vector<size_t> marks_; /* how long its client's output was before each unit */
 };

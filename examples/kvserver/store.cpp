@@ -179,16 +179,6 @@ void Access::erase_all()
 	fur_store(update_, &db_->deadlines, uint64_t(0));
 }
 
-/* --------------------------------------------------------------------- scans */
-
-uint64_t Scans::remember(const Access::Cursor &cursor)
-{
-	if (places_.size() >= MOST)
-		places_.erase(places_.begin());
-	places_.emplace(++last_, cursor);
-	return last_;
-}
-
 /* -------------------------------------------------------------------- sweeps */
 
 bool Sweep::expire(fur_thread *self)
@@ -225,7 +215,7 @@ bool Sweep::free_dropped(fur_thread *self)
 	std::vector<std::pair<std::string, Value>> some;
 	fur_ticket ticket;
 	fur::read(self, ticket, [&](fur_ro *tx) {
-		Access::Cursor first;
+		fur::hash_map<fur::string, Value>::cursor first;
 		table = fur_load(tx, &db_->dropped);
 		if (table)
 			first.advance(tx, table->keys, PART,

@@ -12,7 +12,6 @@
 #include <fur/root.hpp>
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -71,10 +70,10 @@ public:
 	bool erase(std::string_view key);
 	void erase_all();
 
-	using Cursor = fur::hash_map<fur::string, Value>::cursor;
-	/* walk - call each(key) for about `most` keys behind the cursor, which moves on. */
+	/* walk - call each(key) for about `most` keys from a place on; 0: the first.
+	 * Returns: the place to go on from, which any process may do; 0: there are no more. */
 	template <class Each>
-	void walk(Cursor &cursor, size_t most, Each each);
+	uint64_t walk(uint64_t from, size_t most, Each each) const;
 
 private:
 	template <class F>
@@ -96,35 +95,15 @@ private:
 };
 
 template <class Each>
-void Access::walk(Cursor &cursor, size_t most, Each each)
+uint64_t Access::walk(uint64_t from, size_t most, Each each) const
 {
-	in([&](auto *tx) {
-		cursor.advance(tx, table()->keys, most, [&](const auto &entry) {
-			const int64_t deadline = entry.second.deadline;
-			if (deadline == NO_DEADLINE || deadline > now_)
-				each(entry.first);
+	return in([&](auto *tx) {
+		return table()->keys.scan(tx, from, most, [&](const auto &key, const Value &v) {
+			if (v.deadline == NO_DEADLINE || v.deadline > now_)
+				each(key);
 		});
 	});
 }
-
-/* The places at which clients' SCANs have stopped.  The number of a place is the cursor that the
- * client gets.  The server remembers the newest ones, and none after a restart. */
-class Scans
-{
-public:
-	/* NULL: it knows none of this number. */
-	const Access::Cursor *find(uint64_t number) const
-	{
-		const auto at = places_.find(number);
-		return at == places_.end() ? nullptr : &at->second;
-	}
-	uint64_t remember(const Access::Cursor &cursor);
-
-private:
-	enum : size_t { MOST = 4096 };
-	std::map<uint64_t, Access::Cursor> places_;
-	uint64_t last_ = 0;
-};
 
 /* Work that no command waits for, a little at a time. */
 class Sweep
@@ -139,7 +118,7 @@ public:
 
 private:
 	Database *db_;
-	Access::Cursor at_;
+	fur::hash_map<fur::string, Value>::cursor at_;
 };
 
 /* open_database - find the root, or make it. */

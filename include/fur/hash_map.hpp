@@ -71,6 +71,7 @@ class hash_map : public detail::MapCalls<hash_map<K, V, TABLE_BITS>, K, V>
 	class View;
 
 public:
+	using typename Calls::key_type;
 	using typename Calls::key_view;
 	using typename Calls::mapped_view;
 	using typename Calls::size_type;
@@ -112,6 +113,29 @@ public:
 	{
 		const Entry e = find_entry(tx, key_codec::hash_of(key), key);
 		return e.leaf ? value_at(static_cast<const uint64_t *>(e.leaf), e.k) : nullptr;
+	}
+	/* scan - a walk in parts, from one process to the next if need be, as SCAN of Redis: call
+	 * f(value_type) for the entries from place `from` on, until it has been called `most` times
+	 * and the leaf, or the bucket, is at its end.
+	 * Returns: the place to go on from; 0: the walk is complete.  The first call gets 0.
+	 * An entry that is in the map from the first call to the last is passed on once or more
+	 * often: again if leaves are joined between two calls.  One that is added or removed
+	 * meanwhile may be passed on or not.  Places have the same meaning in each process that
+	 * opens the heap; any number may be passed.  A bucket comes as a whole, however large it is
+	 * (docs/containers.md, "Keys that strangers choose"). */
+	template <class Tx, class F>
+	uint64_t scan(Tx *tx, uint64_t from, size_t most, F &&f) const
+	{
+		Iterator<Tx> at(tx, this, from, [](const uint64_t *) { return 0; });
+		uint64_t hash = at.hash_;
+		for (const Iterator<Tx> end; at != end; ++at) {
+			if (at.hash_ != hash && most == 0)
+				return at.hash_;
+			hash = at.hash_;
+			detail::show(f, *at);
+			most -= most > 0;
+		}
+		return 0;
 	}
 	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
@@ -208,6 +232,26 @@ public:
 		bool done_ = false;
 	};
 
+	using Calls::erase;
+	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Other
+	 * iterators are not valid any more.  Leaves are joined behind this one only, so a loop
+	 * meets each entry once. */
+	template <class Tx, class It, class = detail::if_same<It, Iterator<Tx>>>
+	It erase(Tx *tx, It at)
+	{
+		detail::check_changes<Tx>();
+		const Iterator<Tx> before = at;
+		const Place p = at.place();
+		const Entry e{const_cast<uint64_t *>(at.leaf_), at.k_};
+		hold(tx, p.leaf, e.leaf);
+		take_out(tx, e);
+		sizes_.add(tx, detail::word_of(e.leaf) / FUR_CACHE_LINE, -1);
+		++at;
+		if (is_list(tx, p.leaf) && !shorten(tx, p, e.leaf))
+			return at;
+		tidy(tx, before, at);
+		return at;
+	}
 	/* clear - remove all entries.  The update frees a block for each 5 or 6 entries, and those
 	 * of the entries.  If the log has no room for that, it fails with FUR_ETOOBIG: then call
 	 * fur::clear() (map.hpp), which takes several updates. */
@@ -803,11 +847,18 @@ private:
 		fur_free(tx, bucket);
 		return true;
 	}
+	/* Does what begins with the first `depth` bits of the hash lie before this one, 0 being the
+	 * end? */
+	static bool ends_before(uint64_t hash, unsigned depth, uint64_t limit)
+	{
+		return limit == 0 ||
+		       (depth > 0 && (hash | ((UINT64_C(1) << (HASH_BITS - depth)) - 1)) < limit);
+	}
 	/* Join the leaf to which the hash leads with the other half of what was split, and so on
-	 * upwards, as long as both have few entries.  If the log is half full, the next removal
-	 * goes on. */
+	 * upwards, as long as both have few entries, and only leaves before the limit.  If the log
+	 * is half full, the next removal goes on. */
 	template <class Tx>
-	static void join_leaves(Tx *tx, uint64_t *root, uint64_t hash)
+	static void join_leaves(Tx *tx, uint64_t *root, uint64_t hash, uint64_t limit = 0)
 	{
 		using detail::log_left;
 		uint64_t all;
@@ -823,12 +874,40 @@ private:
 				drop_table(tx, p);
 			} else {
 				uint64_t *other = other_leaf(tx, p, depth);
-				if (!other ||
+				if (!other || !ends_before(hash, depth - 1, limit) ||
 				        entries_of(tx, other) + entries_of(tx, p.leaf) > FEW ||
 				        !join(tx, p, other))
 					return;
 			}
 		}
+	}
+	/* An iterator that erases has gone on from one entry to another: if it has left a leaf with
+	 * few entries, join that with others that it has left. */
+	template <class Tx>
+	void tidy(Tx *tx, const Iterator<Tx> &from, const Iterator<Tx> &to)
+	{
+		const bool left_hash = !to.leaf_ || to.hash_ != from.hash_;
+		if ((left_hash || to.inner_ != from.inner_) &&
+		        entries_of(tx, from.leaf_) <= FEW / 2)
+			shrink_behind(tx, from, left_hash, to);
+	}
+	template <class Tx>
+	[[gnu::noinline]] void shrink_behind(
+	        Tx *tx, const Iterator<Tx> &from, bool left_hash, const Iterator<Tx> &to)
+	{
+		if (const Place p = from.place(); p.bucket) {
+			join_leaves(tx, &p.bucket[ROOT], p.hash, left_hash ? 0 : to.inner_);
+			if (!left_hash || !empty_bucket(tx, from.hash_, p.bucket))
+				return;
+		}
+		join_leaves(tx, &root_, from.hash_, to.leaf_ ? to.hash_ : 0);
+	}
+	/* From an entry that stays, while a caller erases others. */
+	template <class Tx>
+	void pass(Tx *tx, Iterator<Tx> &at)
+	{
+		const Iterator<Tx> from = at;
+		tidy(tx, from, ++at);
 	}
 	/* The table has one leaf, which takes its place. */
 	template <class Tx>
@@ -1150,6 +1229,10 @@ private:
 			return {key_codec::load(tx_, key_words()),
 			        value_codec::load(tx_, value_words())};
 		}
+		key_type key() const
+		{
+			return key_codec::load(tx_, key_words());
+		}
 		/* Where the entry lies, for codecs. */
 		const uint64_t *key_words() const
 		{
@@ -1175,8 +1258,15 @@ private:
 		}
 
 	private:
+		friend hash_map;
 		friend cursor;
 
+		/* Where the leaf hangs. */
+		Place place() const
+		{
+			const uint64_t inner = inner_;
+			return map_->find_leaf(tx_, hash_, [=](const uint64_t *) { return inner; });
+		}
 		/* On to the first entry in use, from this one on. */
 		void settle()
 		{

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap, for
- * trivially copyable keys and values and fur::string.  Keys are compared with <.
+ * trivially copyable keys and values and fur::string.  Keys are compared with <, or with a
+ * Compare of the program, a part of the map's type.
  *
  *     struct Desk { fur::ordered_map<uint64_t, Order> orders; };
  *     fur::update(self, [&](fur_update *tx) { desk->orders.insert(tx, price, order); });
@@ -39,6 +40,7 @@
 #include <fur/map.hpp>
 #include <fur/sizes.hpp>
 
+#include <functional>
 #include <iterator>
 
 namespace fur
@@ -95,10 +97,15 @@ struct Order {
 
 } // namespace detail
 
-template <class K, class V, unsigned FANOUT = 15>
-class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT>, K, V>
+/* FANOUT: entries in a node, a part of the format.
+ * Compare: compare(a, b) says whether key a comes before key b, as in std::map, and must say so for
+ * ever.  Keys of type fur::string are passed as std::string and std::string_view. */
+template <class K, class V, unsigned FANOUT = 15, class Compare = std::less<>>
+class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT, Compare>, K, V>
 {
 	static_assert(FANOUT >= 3 && FANOUT <= 15, "fur::ordered_map: 3 to 15 entries in a node");
+	static_assert(std::is_empty_v<Compare> && std::is_default_constructible_v<Compare>,
+	        "fur::ordered_map: Compare has no members, for the heap would not keep them");
 	using Calls = detail::MapCalls<ordered_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
@@ -215,6 +222,54 @@ public:
 		bool seen_ = false, done_ = false; /* seen_: the entry of key_ */
 	};
 
+	using Calls::erase;
+	/* erase - remove the entry of an iterator.   Returns: an iterator to the next one.  Other
+	 * iterators are not valid any more. */
+	template <class Tx, class It, class = detail::if_same<It, Iterator<Tx>>>
+	It erase(Tx *tx, It at)
+	{
+		detail::check_changes<Tx>();
+		auto *leaf = const_cast<uint64_t *>(at.leaf_);
+		const unsigned levels = at.path_.levels;
+		remove_at(tx, at.path_, leaf, at.i_);
+		if (at.order_.count() == 1)
+			at.leaf_has_gone(levels);
+		else
+			at.entry_has_gone();
+		return at;
+	}
+	/* delete_range - remove the entries with first <= key < last.  A node that loses all of its
+	 * entries is freed as a whole.   Returns: how many.
+	 * The update frees a block for each few entries, and those of the entries.  If the log has
+	 * no room for that, it fails with FUR_ETOOBIG: then call fur::delete_range() (map.hpp),
+	 * which takes several updates. */
+	template <class Tx>
+	size_type delete_range(Tx *tx, key_view first, key_view last)
+	{
+		detail::check_changes<Tx>();
+		size_type gone = 0;
+		while (const unsigned n = cut(tx, first, last, FANOUT)) {
+			gone += n;
+			detail::check_update(tx);
+		}
+		return gone;
+	}
+	/* delete_some - a part of delete_range(): remove up to `most` entries, at least 1 if there
+	 * is one, and fewer if a quarter of the log is full.
+	 * Returns: how many; 0: there are none left. */
+	template <class Tx>
+	size_type delete_some(Tx *tx, key_view first, key_view last, size_type most)
+	{
+		detail::check_changes<Tx>();
+		size_type gone = 0;
+		unsigned n;
+		do {
+			const size_type left = most > gone ? most - gone : 1;
+			n = cut(tx, first, last, left < STEP ? static_cast<unsigned>(left) : STEP);
+			gone += n;
+		} while (n > 0 && gone < most && detail::room_for_a_step(tx));
+		return gone;
+	}
 	/* clear - remove all entries.  The update frees a block for each node, and those of the
 	 * entries.  If the log has no room for that, it fails with FUR_ETOOBIG: then call
 	 * fur::clear() (map.hpp), which takes several updates. */
@@ -238,9 +293,14 @@ public:
 		uint64_t root;
 		while ((root = fur_load(tx, &root_)) != 0) {
 			Path path;
-			remove_at(tx, path, first_leaf(tx, root, path), 0);
-			if (most-- <= 1 || !detail::room_for_a_step(tx))
+			uint64_t *leaf = first_leaf(tx, root, path);
+			const unsigned all = order_of(tx, leaf).count(),
+			               some = all < STEP ? all : STEP;
+			const unsigned n = most < some ? static_cast<unsigned>(most) : some;
+			remove_run(tx, path, leaf, 0, n ? n : 1);
+			if (most <= n || !detail::room_for_a_step(tx))
 				return true;
+			most -= n;
 		}
 		fur_store(tx, &root_, 0);
 		sizes_.destroy(tx);
@@ -257,6 +317,12 @@ private:
 	/* HALF: of FANOUT + 1 entries, rounded up. */
 	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
 	static constexpr uint64_t LEAF = 1;
+	/* How many entries an update in parts removes at a time: with the smallest log it can free
+	 * two blocks for each of 5. */
+	static constexpr bool OWN_BLOCKS =
+	        !std::is_trivially_copyable_v<typename key_codec::value> ||
+	        !std::is_trivially_copyable_v<typename value_codec::value>;
+	static constexpr unsigned STEP = OWN_BLOCKS && FANOUT > 5 ? 5 : FANOUT;
 
 	static bool is_leaf(uint64_t word)
 	{
@@ -285,6 +351,29 @@ private:
 	static uint64_t child(Tx *tx, const uint64_t *inner, Order order, unsigned i)
 	{
 		return fur_load(tx, &inner[VALUES + order.place(i)]);
+	}
+
+	/* ------------------------------------------------------------------- order */
+
+	static constexpr bool BY_LESS = std::is_same_v<Compare, std::less<>>;
+
+	/* Does the stored key come before this one? */
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, key_view key)
+	{
+		if constexpr (BY_LESS)
+			return key_codec::less(tx, at, key);
+		else
+			return Compare()(key_codec::load(tx, at), key);
+	}
+	/* Does it come behind it? */
+	template <class Tx>
+	static bool more(Tx *tx, const uint64_t *at, key_view key)
+	{
+		if constexpr (BY_LESS)
+			return key_codec::more(tx, at, key);
+		else
+			return Compare()(key, key_codec::load(tx, at));
 	}
 
 	/* ------------------------------------------------------------------ search */
@@ -322,15 +411,12 @@ private:
 	template <class Tx>
 	static unsigned route(Tx *tx, const uint64_t *inner, Order order, key_view key)
 	{
-		return first_not(inner, order, 1, [&](auto *at) {
-			return !key_codec::more(tx, at, key);
-		}) - 1;
+		return first_not(inner, order, 1, [&](auto *at) { return !more(tx, at, key); }) - 1;
 	}
 	template <class Tx>
 	static unsigned lower(Tx *tx, const uint64_t *leaf, Order order, key_view key)
 	{
-		return first_not(
-		        leaf, order, 0, [&](auto *at) { return key_codec::less(tx, at, key); });
+		return first_not(leaf, order, 0, [&](auto *at) { return less(tx, at, key); });
 	}
 	/* The leaf to which the key belongs.  NULL: the map is empty. */
 	template <class Tx>
@@ -351,7 +437,7 @@ private:
 	static bool has(Tx *tx, const uint64_t *leaf, Order order, unsigned i, key_view key)
 	{
 		/* No entry before i is smaller, so `<` alone tells. */
-		return i < order.count() && !key_codec::more(tx, key_at(leaf, order.place(i)), key);
+		return i < order.count() && !more(tx, key_at(leaf, order.place(i)), key);
 	}
 	/* The leaf with the key, and the key's place in it; NULL: there is none. */
 	template <class Tx>
@@ -587,26 +673,71 @@ private:
 	template <class Tx>
 	void remove_at(Tx *tx, Path &path, uint64_t *node, unsigned i)
 	{
-		Order order = order_of(tx, node);
+		const Order order = order_of(tx, node);
 		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -1);
 		fur_store(tx, node, order.removed(i).word);
 		key_codec::destroy(tx, key_at(node, order.place(i)));
 		value_codec::destroy(tx, value_at(node, order.place(i)));
-		/* Up as long as nodes are empty. */
-		while (order.count() == 1) {
-			uint64_t *empty = node;
-			if (!path.levels) {
-				fur_store(tx, &root_, 0);
-				fur_free(tx, empty);
-				return;
-			}
-			node = path.node[--path.levels];
-			order = path.order[path.levels];
-			i = path.index[path.levels];
+		if (order.count() == 1)
+			take_out(tx, path, node);
+	}
+	/* Entries i to i + n - 1 of the leaf. */
+	template <class Tx>
+	void remove_run(Tx *tx, Path &path, uint64_t *node, unsigned i, unsigned n)
+	{
+		const Order order = order_of(tx, node);
+		Order left = order;
+		for (unsigned k = 0; k < n; k++)
+			left = left.removed(i);
+		sizes_.add(tx, detail::word_of(node) / FUR_CACHE_LINE, -static_cast<int64_t>(n));
+		fur_store(tx, node, left.word);
+		for (unsigned k = i; k < i + n; k++) {
+			key_codec::destroy(tx, key_at(node, order.place(k)));
+			value_codec::destroy(tx, value_at(node, order.place(k)));
+		}
+		if (left.count() == 0)
+			take_out(tx, path, node);
+	}
+	/* The leaf at the end of the path is empty: free it, and the nodes above that are empty
+	 * then.  The path ends above the node that stays, or is empty. */
+	template <class Tx>
+	void take_out(Tx *tx, Path &path, uint64_t *empty)
+	{
+		while (path.levels) {
+			uint64_t *node = path.node[--path.levels];
+			const Order order = path.order[path.levels];
+			const unsigned i = path.index[path.levels];
 			fur_store(tx, node, order.removed(i).word);
 			key_codec::destroy(tx, key_at(node, order.place(i)));
 			fur_free(tx, empty);
+			if (order.count() > 1)
+				return;
+			empty = node;
 		}
+		fur_store(tx, &root_, 0);
+		fur_free(tx, empty);
+	}
+	/* Remove entries of [first, last), `most` of them, from the first leaf that has some.
+	 * Returns: how many. */
+	template <class Tx>
+	unsigned cut(Tx *tx, key_view first, key_view last, unsigned most)
+	{
+		auto at = lower_bound(tx, first);
+		auto *leaf = const_cast<uint64_t *>(at.leaf_);
+		if (!leaf || !key_codec::is_key(last))
+			return 0;
+		const unsigned end = first_not(
+		        leaf, at.order_, at.i_, [&](auto *words) { return less(tx, words, last); });
+		const unsigned n = end - at.i_ < most ? end - at.i_ : most;
+		if (n > 0)
+			remove_run(tx, at.path_, leaf, at.i_, n);
+		return n;
+	}
+	/* From an entry that stays, while a caller erases others. */
+	template <class Tx>
+	static void pass(Tx *, Iterator<Tx> &at)
+	{
+		++at;
 	}
 	template <class Tx>
 	static void free_below(Tx *tx, uint64_t word)
@@ -656,8 +787,8 @@ private:
 				continue;
 			}
 			auto key = key_codec::load(tx, at);
-			if ((found.last && !(*found.last < key)) ||
-			        (low && key_codec::more(tx, low, key)))
+			if ((found.last && !more(tx, at, *found.last)) ||
+			        (low && more(tx, low, key)))
 				return "keys are out of order";
 			found.last = std::move(key);
 			found.entries++;
@@ -726,7 +857,34 @@ private:
 		}
 
 	private:
+		friend ordered_map;
 		friend View<Tx>;
+
+		/* This entry is out of its leaf; the next one is in its place.  Nothing is loaded
+		 * that the removal has stored: if the log is full, it has stored nothing, and a
+		 * caller's loop must end all the same. */
+		void entry_has_gone()
+		{
+			order_ = order_.removed(i_);
+			if (i_ == order_.count())
+				to_next_leaf();
+		}
+		/* So is the leaf, and take_out() has shortened the path, which had `levels`. */
+		void leaf_has_gone(unsigned levels)
+		{
+			const unsigned l = path_.levels;
+			leaf_ = nullptr;
+			if (levels == 0 || path_.order[l].count() == 1)
+				return; /* the map is empty */
+			Order &order = path_.order[path_.levels++];
+			order = order.removed(path_.index[l]);
+			if (path_.index[l] == order.count()) {
+				path_.index[l]--;
+				to_next_leaf();
+			} else {
+				to_edge(child(tx_, path_.node[l], order, path_.index[l]), false);
+			}
+		}
 
 		/* To the first or last entry below a node. */
 		void to_edge(uint64_t at, bool last)
@@ -791,8 +949,8 @@ private:
 			if (!leaf_)
 				return;
 			order_ = order_of(tx_, leaf_);
-			i_ = first_not(leaf_, order_, 0,
-			        [&](auto *at) { return !key_codec::more(tx_, at, key); });
+			i_ = first_not(
+			        leaf_, order_, 0, [&](auto *at) { return !more(tx_, at, key); });
 			if (i_ > 0)
 				i_--;
 			else
@@ -836,13 +994,13 @@ private:
 		iterator lower_bound(key_view key) const
 		{
 			iterator it(tx_, map_);
-			it.seek(key, [&](auto *at) { return key_codec::less(tx_, at, key); });
+			it.seek(key, [&](auto *at) { return less(tx_, at, key); });
 			return it;
 		}
 		iterator upper_bound(key_view key) const
 		{
 			iterator it(tx_, map_);
-			it.seek(key, [&](auto *at) { return !key_codec::more(tx_, at, key); });
+			it.seek(key, [&](auto *at) { return !more(tx_, at, key); });
 			return it;
 		}
 		iterator floor(key_view key) const

@@ -15,9 +15,11 @@
 #define FUR_ROOT_HPP
 
 #include <fur/hash_map.hpp>
+#include <fur/multimap.hpp>
 #include <fur/ordered_map.hpp>
 #include <fur/ptr.hpp>
 #include <fur/queue.hpp>
+#include <fur/set.hpp>
 #include <fur/vector.hpp>
 
 #include <array>
@@ -103,11 +105,52 @@ struct type_hash<hash_map<K, V, TABLE_BITS>> {
 		return detail::combine({7, type_hash<K>::of(), type_hash<V>::of(), TABLE_BITS});
 	}
 };
-template <class K, class V, unsigned FANOUT>
-struct type_hash<ordered_map<K, V, FANOUT>> {
+/* An order of keys. */
+template <class T>
+struct type_hash<std::less<T>> {
 	static uint64_t of()
 	{
-		return detail::combine({8, type_hash<K>::of(), type_hash<V>::of(), FANOUT});
+		return detail::combine({23});
+	}
+};
+template <class T>
+struct type_hash<std::greater<T>> {
+	static uint64_t of()
+	{
+		return detail::combine({24});
+	}
+};
+template <class K, class V, unsigned FANOUT, class Compare>
+struct type_hash<ordered_map<K, V, FANOUT, Compare>> {
+	static uint64_t of()
+	{
+		const uint64_t plain =
+		        detail::combine({8, type_hash<K>::of(), type_hash<V>::of(), FANOUT});
+		return std::is_same_v<Compare, std::less<>>
+		               ? plain
+		               : detail::combine({plain, type_hash<Compare>::of()});
+	}
+};
+template <class K, unsigned TABLE_BITS>
+struct type_hash<hash_set<K, TABLE_BITS>> {
+	static uint64_t of()
+	{
+		return detail::combine({20, type_hash<K>::of(), TABLE_BITS});
+	}
+};
+template <class K, unsigned FANOUT, class Compare>
+struct type_hash<ordered_set<K, FANOUT, Compare>> {
+	static uint64_t of()
+	{
+		return detail::combine(
+		        {21, type_hash<ordered_map<K, uint64_t, FANOUT, Compare>>::of()});
+	}
+};
+template <class K, class V, unsigned FANOUT>
+struct type_hash<ordered_multimap<K, V, FANOUT>> {
+	static uint64_t of()
+	{
+		return detail::combine({22, type_hash<K>::of(), type_hash<V>::of(), FANOUT});
 	}
 };
 template <class T>

@@ -201,8 +201,11 @@ FUR_API int fur_wait(fur_thread *t, fur_ticket ticket)
 	const struct fur_thread *giver = ticket_giver(t->engine, ticket);
 	if (unlikely(!giver))
 		return fur_fail(FUR_EINVAL,
-		        "fur_wait: the ticket is of another heap, or from before this one was "
-		        "opened: wait for a ticket before you close its heap");
+		        ticket.source == 0 ? "fur_wait: the ticket is all zero: wait for one only "
+		                             "when a transaction has given it"
+		                           : "fur_wait: the ticket is of another heap, or from "
+		                             "before this one was opened: wait for a ticket "
+		                             "before you close its heap");
 	/* Acquire pairs with the release in wait_for_reads(). */
 	if (ticket.number <= arch_load_acquire(&giver->waited))
 		return 0;

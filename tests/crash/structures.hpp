@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * structures.hpp - the containers' part of a kill test: each update changes two maps, which all
- * threads share, and a queue and a vector of its own thread.
+ * structures.hpp - the containers' part of a kill test: each update changes maps, which all threads
+ * share, and a queue and a vector of its own thread.
  */
 #ifndef CRASH_STRUCTURES_HPP
 #define CRASH_STRUCTURES_HPP
@@ -9,6 +9,7 @@
 #include <deque>
 #include <fur/root.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ inline uint64_t number_of(uint64_t t, uint64_t k)
 	return t << 32 | k * 2654435761u % NAMES;
 }
 
+/* The key of an entry of the index, of GROUPS for each thread. */
+enum : uint64_t { GROUPS = 24, FEW_GROUPS = 5 };
+inline uint64_t group_of(uint64_t t, uint64_t k)
+{
+	return t << 32 | k % GROUPS;
+}
+
 /* Is this update one that removes? */
 inline bool removes(uint64_t k)
 {
@@ -39,6 +47,7 @@ template <unsigned THREADS>
 struct Structures {
 	fur::hash_map<fur::string, uint64_t> names;
 	fur::ordered_map<uint64_t, uint64_t> numbers;
+	fur::ordered_multimap<uint64_t, uint64_t> index; /* group: updates */
 	fur::queue<uint64_t> queue[THREADS];
 	fur::vector<uint64_t> vector[THREADS];
 
@@ -48,10 +57,14 @@ struct Structures {
 		const uint64_t number = number_of(t, k);
 		names.insert_or_assign(tx, name_of(t, k), k);
 		if (removes(k)) {
-			names.erase(tx, name_of(t, k + NAMES / 2));
+			if (auto at = names.find(tx, name_of(t, k + NAMES / 2));
+			        at != names.in(tx).end())
+				names.erase(tx, at);
 			numbers.erase(tx, number);
+			index.delete_range(tx, group_of(t, k), group_of(t, k) + FEW_GROUPS);
 		} else {
 			numbers.insert_or_assign(tx, number, k);
+			index.insert(tx, group_of(t, k * k), k);
 		}
 		queue[t].push(tx, k);
 		if (queue[t].size(tx) > LONGEST_QUEUE)
@@ -75,8 +88,11 @@ public:
 		if (removes(k)) {
 			names_.erase(name_of(t, k + NAMES / 2));
 			numbers_.erase(number);
+			index_.erase(index_.lower_bound({group_of(t, k), 0}),
+			        index_.lower_bound({group_of(t, k) + FEW_GROUPS, 0}));
 		} else {
 			numbers_[number] = k;
+			index_.emplace(group_of(t, k * k), k);
 		}
 		queue_[t].push_back(k);
 		if (queue_[t].size() > LONGEST_QUEUE)
@@ -94,6 +110,8 @@ public:
 		std::string wrong = check_map("names", is.names, names_, blocks);
 		if (wrong.empty())
 			wrong = check_map("numbers", is.numbers, numbers_, blocks);
+		if (wrong.empty())
+			wrong = check_map("the index", is.index, index_, blocks);
 		for (unsigned t = 0; t < THREADS && wrong.empty(); t++) {
 			std::vector<uint64_t> vector;
 			for (uint64_t i = 0; i < is.vector[t].size(tx); i++)
@@ -128,14 +146,15 @@ private:
 		Expected found;
 		if (std::string wrong = verify(name, is, blocks); !wrong.empty())
 			return wrong;
-		for (const auto &[key, value] : is.in(static_cast<fur_ro *>(nullptr)))
-			found[key] = value;
+		for (const auto &entry : is.in(static_cast<fur_ro *>(nullptr)))
+			found.insert(entry);
 		return found == expected ? ""
 		                         : std::string(name) + ": not the entries of the updates";
 	}
 
 	std::map<std::string, uint64_t> names_;
 	std::map<uint64_t, uint64_t> numbers_;
+	std::set<std::pair<uint64_t, uint64_t>> index_;
 	std::deque<uint64_t> queue_[THREADS];
 	std::vector<uint64_t> vector_[THREADS];
 };

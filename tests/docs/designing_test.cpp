@@ -364,4 +364,76 @@ TEST_F(Designing, Lists_PrintTheSame)
 	        FUR_ENESTED);
 }
 
+TEST_F(Designing, PartsInText_AreInTheOrderOfText)
+{
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *samples = fur::root<parts_in_text::Samples>(self, "samples");
+	fur::update(self, [&](fur_update *tx) {
+		for (int64_t time : {9, 10})
+			parts_in_text::add(tx, samples, "cpu", time, 1);
+		parts_in_text::add(tx, samples, "cpu1", 5, 1);
+	});
+	std::vector<std::string> keys;
+	fur::scan(self, *samples, [&](const std::string &key, double) { keys.push_back(key); });
+	EXPECT_EQ(keys, (std::vector<std::string>{"cpu10", "cpu15", "cpu9"}));
+}
+
+TEST_F(Designing, PartsInAStruct_AreRanges)
+{
+	using namespace parts_in_struct;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *samples = fur::root<Samples>(self, "samples");
+	fur::update(self, [&](fur_update *tx) {
+		for (const char *sensor : {"cpu1", "cpu", "ram"})
+			for (int64_t time = -20; time < 20; time++)
+				add(tx, samples, sensor, time, 1);
+	});
+	const auto in = [&](const char *sensor, int64_t from, int64_t to) {
+		return fur::read(
+		        self, [&](fur_ro *tx) { return sum(tx, samples, sensor, from, to); });
+	};
+	EXPECT_EQ(in("cpu", -100, 100), 40);
+	EXPECT_EQ(in("cpu", -5, 11), 16);
+	forget(self, samples, "cpu", 9);
+	EXPECT_EQ(in("cpu", -100, 100), 11);
+	EXPECT_EQ(in("cpu1", -100, 100), 40);
+	EXPECT_THROW(in("a sensor with a long name", 0, 1), std::invalid_argument);
+}
+
+TEST_F(Designing, EntriesExpire)
+{
+	using namespace expiring;
+	fur::Heap heap = create(o_);
+	fur::Thread self(heap);
+	auto *all = fur::root<Sessions>(self, "sessions");
+	const auto token = [](int64_t n) { return "token " + std::to_string(n); };
+	for (int64_t n = 0; n < 300; n++)
+		fur::update(self, [&](fur_update *tx) {
+			start(tx, all, token(n), {static_cast<uint64_t>(n), n});
+			if (n % 10 == 0) /* extended */
+				start(tx, all, token(n), {static_cast<uint64_t>(n), n + 1000});
+			if (n % 10 == 1)
+				stop(tx, all, token(n));
+		});
+	const auto user = [&](int64_t n, int64_t now) {
+		const auto session =
+		        fur::read(self, [&](fur_ro *tx) { return find(tx, all, token(n), now); });
+		return session ? static_cast<int64_t>(session->user) : -1;
+	};
+	for (bool swept : {false, true}) {
+		EXPECT_EQ(user(5, 250), -1);
+		EXPECT_EQ(user(250, 250), 250);
+		EXPECT_EQ(user(10, 250), 10);
+		EXPECT_EQ(user(261, 250), -1) << "stopped";
+		EXPECT_EQ(user(262, 250), 262);
+		fur::read(self, [&](fur_ro *tx) {
+			EXPECT_EQ(all->by_token.size(tx), swept ? 70u : 270u);
+			EXPECT_EQ(all->by_deadline.size(tx), all->by_token.size(tx));
+		});
+		sweep(self, all, 250);
+	}
+}
+
 } // namespace

@@ -310,6 +310,28 @@ def check_restart(program, heap):
     server.stop()
 
 
+def check_scan_goes_on(program, heap):
+    """A scan sees what stays, though the server is killed and other keys come and go."""
+    stay = {f"stay:{n}".encode() for n in range(300)}
+    found, cursor = set(), b"0"
+    for life in range(100):
+        server = Server(program, heap)
+        client = server.client()
+        others = [f"other:{n}" for n in range(1000)]
+        for name in [*stay, *others] if life == 0 else others:
+            client.send(*(("SET", name, "1") if life % 2 == 0 else ("DEL", name)))
+        for _ in range(len(others) + (len(stay) if life == 0 else 0)):
+            client.receive()
+        cursor, keys = client.call("SCAN", cursor, "COUNT", "100")
+        found.update(keys)
+        client.close()
+        server.kill()
+        if cursor == b"0":
+            break
+    assert cursor == b"0" and life > 2, (cursor, life)
+    assert stay <= found, stay - found
+
+
 def check_usage(program):
     for arguments, says in [
         ("", "usage:"),
@@ -373,6 +395,7 @@ def main():
         client.close()
         server.stop()
         check_restart(options.kvserver, heap)
+        check_scan_goes_on(options.kvserver, f"{place}/scan.fur")
         check_full(options.kvserver, place)
         check_log(options.kvserver, place)
     compare_with_redis()

@@ -3,7 +3,7 @@
  * map_room_test.cpp - maps that shrink: memory that entries do not need any more, clearing in
  * parts, and keys that are alike, all with the smallest log; and keys that no map can hold.
  */
-#include "containers.hpp"
+#include "small_log.hpp"
 
 #include <fur_map.h>
 
@@ -11,77 +11,6 @@
 #include <cmath>
 #include <limits>
 #include <thread>
-
-namespace
-{
-
-/* Three hashes of a program: all equal; alike in the first 40 bits; 32 bits wide. */
-enum Weak { EQUAL, ALIKE, NARROW };
-template <Weak WEAK>
-struct WeakKey {
-	uint64_t n;
-	bool operator==(const WeakKey &other) const
-	{
-		return n == other.n;
-	}
-	bool operator<(const WeakKey &other) const
-	{
-		return n < other.n;
-	}
-};
-/* 16 bytes with the same 64 bits of hash for each n. */
-struct Chosen {
-	uint64_t a, b;
-	bool operator==(const Chosen &other) const
-	{
-		return a == other.a && b == other.b;
-	}
-	bool operator<(const Chosen &other) const
-	{
-		return a < other.a;
-	}
-};
-
-/* The state of fur::detail::hash_words() before its last word. */
-uint64_t hash_before(uint64_t bytes, uint64_t word)
-{
-	return fur::detail::mix(bytes ^ UINT64_C(0x9e3779b97f4a7c15) ^ word, 0xd6e8feb86659fd93);
-}
-Chosen chosen(uint64_t n)
-{
-	return {n, hash_before(16, n) ^ 0x1234567};
-}
-std::string text_of(const Chosen &key)
-{
-	return {reinterpret_cast<const char *>(&key), sizeof key};
-}
-
-} // namespace
-
-template <Weak WEAK>
-struct fur::hash<WeakKey<WEAK>> {
-	static uint64_t of(const WeakKey<WEAK> &key)
-	{
-		const uint64_t mixed = key.n * 2654435761u & 0xffffff;
-		return WEAK == EQUAL   ? 0x123456789abcdef0
-		       : WEAK == ALIKE ? UINT64_C(0xabcdef0123) << 24 | mixed
-		                       : key.n * 2654435761u & 0xffffffff;
-	}
-};
-template <Weak WEAK>
-struct Sample<WeakKey<WEAK>> {
-	static WeakKey<WEAK> key(uint64_t n)
-	{
-		return {n};
-	}
-};
-template <>
-struct Sample<Chosen> {
-	static Chosen key(uint64_t n)
-	{
-		return chosen(n);
-	}
-};
 
 namespace
 {
@@ -98,88 +27,6 @@ TEST(SecretHash, IsSipHash13)
 	const uint64_t other[2] = {0, 1};
 	EXPECT_NE(Text::secret_hash_of(other, "a"), 0x407448d2b89b1813);
 }
-
-template <class M>
-class SmallLog : public HeapFile
-{
-protected:
-	using Key = Sample<typename M::key_type>;
-	using K = typename M::key_type;
-	using Model = std::map<K, typename M::mapped_type>;
-
-	SmallLog() : heap_(create(options())), self_(heap_)
-	{
-		map_ = fur::root<M>(self_, "map");
-		empty_ = blocks_of(heap_);
-	}
-	static fur::Options options()
-	{
-		fur::Options o = small_options(); /* with the smallest log */
-		o.heap_bytes = 16 << 20;
-		return o;
-	}
-	static auto key(uint64_t n)
-	{
-		if constexpr (std::is_same_v<K, std::string>)
-			return Sample<fur::string>::key(n);
-		else
-			return Key::key(n);
-	}
-	static auto value(uint64_t n)
-	{
-		if constexpr (std::is_same_v<typename M::mapped_type, std::string>)
-			return std::string(n % 40, 'v');
-		else
-			return n;
-	}
-	template <class Body>
-	auto update(Body body)
-	{
-		return fur::update(self_, fur::rerun, body);
-	}
-	void insert(uint64_t from, uint64_t to)
-	{
-		for (; from < to; from++)
-			update([&](fur_update *tx) {
-				map_->insert_or_assign(tx, key(from), value(from));
-			});
-	}
-	void erase(uint64_t from, uint64_t to)
-	{
-		for (; from < to; from++)
-			update([&](fur_update *tx) {
-				EXPECT_EQ(map_->erase(tx, key(from)), 1u) << from;
-			});
-	}
-	void expect_whole(uint64_t size)
-	{
-		fur::read(self_, [&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_STREQ(map_->verify(tx, blocks), nullptr);
-			EXPECT_EQ(map_->size(tx), size);
-			EXPECT_EQ(blocks_of(heap_), empty_ + blocks);
-			uint64_t walked = 0;
-			for (auto entry : map_->in(tx)) {
-				EXPECT_TRUE(map_->contains(tx, entry.first));
-				walked++;
-			}
-			EXPECT_EQ(walked, size);
-		});
-	}
-	void reopen()
-	{
-		heap_.close();
-		heap_ = open(options());
-		self_ = fur::Thread(heap_);
-		map_ = fur::find_root<M>(self_, "map");
-		ASSERT_NE(map_, nullptr);
-	}
-
-	fur::Heap heap_;
-	fur::Thread self_;
-	M *map_;
-	uint64_t empty_;
-};
 
 using Types = ::testing::Types<fur::hash_map<uint64_t, uint64_t>,
         fur::hash_map<uint64_t, uint64_t, 2>, fur::hash_map<fur::string, fur::string>,
@@ -298,7 +145,7 @@ TYPED_TEST(SmallLog, AKillBetweenTheParts_LeavesASmallerMap)
 	this->insert(0, 800);
 	this->heap_.close();
 	this->in_killed_child([&] {
-		fur::Heap heap = this->open(this->options());
+		fur::Heap heap = this->open(this->options_);
 		fur::Thread self(heap);
 		auto *map = fur::find_root<TypeParam>(self, "map");
 		for (int part = 0; part < 20; part++)
@@ -306,7 +153,7 @@ TYPED_TEST(SmallLog, AKillBetweenTheParts_LeavesASmallerMap)
 			        [&](fur_update *tx) { return map->clear_some(tx, 25); }));
 		_exit(0);
 	});
-	this->heap_ = this->open(this->options());
+	this->heap_ = this->open(this->options_);
 	this->self_ = fur::Thread(this->heap_);
 	this->map_ = fur::find_root<TypeParam>(this->self_, "map");
 	const uint64_t left =

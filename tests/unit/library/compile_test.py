@@ -181,6 +181,11 @@ struct Shop {
     fur::hash_map<Point, Point> points;
     fur::ordered_map<int64_t, fur::string> texts;
     fur::ordered_map<fur::string, double, 3> prices;
+    fur::ordered_map<int64_t, fur::string, 15, std::greater<>> newest;
+    fur::hash_set<fur::string> tags;
+    fur::ordered_set<Point, 4> places;
+    fur::ordered_multimap<fur::string, uint64_t> index;
+    fur::ordered_multimap<double, fur::string, 3> by_price;
     fur::vector<fur::string> list;
     fur::vector<uint16_t> numbers;
     fur::queue<Point> jobs;
@@ -193,6 +198,10 @@ void use_map(fur_update *tx, Map &map, const K &key, const V &value)
 {
     map.insert(tx, key, value);
     map.insert_or_assign(tx, key, value);
+    (void)map.get_or_insert(tx, key, value);
+    if (auto [at, added] = map.try_emplace(tx, key, value); at && added)
+        map.erase(tx, map.find(tx, key));
+    (void)fur::erase_if(tx, map, [](const auto &) { return false; });
     map.modify(tx, key, [](auto &) {});
     (void)map.at(tx, key); (void)map.get(tx, key); (void)map.contains(tx, key);
     (void)map.count(tx, key); (void)map.lookup(tx, key); (void)map.empty(tx); (void)map.size(tx);
@@ -201,6 +210,44 @@ void use_map(fur_update *tx, Map &map, const K &key, const V &value)
         (void)entry;
     map.erase(tx, key);
     map.clear(tx);
+}
+template <class Set, class K>
+void use_set(fur_thread *self, Set &set, const K &key)
+{
+    fur::update(self, fur::rerun, [&](fur_update *tx) {
+        set.insert(tx, key);
+        (void)(set.contains(tx, key) || set.count(tx, key) || set.empty(tx));
+        if (auto at = set.find(tx, key); at != set.in(tx).end())
+            at = set.erase(tx, at);
+        set.erase(tx, key);
+        set.erase_if(tx, [](const auto &) { return true; });
+        set.clear(tx);
+        for (auto at = set.in(tx).begin(); at != set.in(tx).end(); at++)
+            (void)*at;
+    });
+    fur::scan(self, set, [](const auto &) {});
+    (void)fur::erase_if(self, set, [](const auto &) { return true; });
+    fur::clear(self, set);
+}
+template <class Map, class K, class V>
+void use_index(fur_thread *self, Map &map, const K &key, const V &value)
+{
+    fur::update(self, fur::rerun, [&](fur_update *tx) {
+        map.insert(tx, key, value);
+        (void)(map.contains(tx, key, value) && map.count(tx, key) == 1);
+        for (auto [k, v] : map.equal_range(tx, key))
+            (void)k, (void)v;
+        if (auto at = map.find(tx, key, value); at != map.in(tx).end())
+            at = map.erase(tx, at);
+        map.erase(tx, key, value);
+        map.erase(tx, key);
+        (void)(map.lower_bound(tx, key) == map.upper_bound(tx, key));
+        (void)map.floor(tx, key);
+        map.delete_range(tx, key, key);
+    });
+    fur::scan(self, map, [](const auto &, const auto &) {});
+    (void)fur::erase_if(self, map, [](const auto &entry) { return entry.first == entry.first; });
+    (void)fur::delete_range(self, map, key, key);
 }
 template <class Map>
 void look_at_map(fur_thread *self, const Map &map)
@@ -221,6 +268,8 @@ void use(fur_thread *self)
         use_map(tx, s->points, Point{1, 2}, Point{3, 4});
         use_map(tx, s->texts, int64_t(1), "b");
         use_map(tx, s->prices, "c", 1.5);
+        use_map(tx, s->newest, int64_t(2), "new");
+        s->newest.delete_range(tx, 9, 3);
         (void)s->texts.lower_bound(tx, 1);
         (void)s->texts.upper_bound(tx, 1);
         s->list.push_back(tx, "d");
@@ -238,6 +287,14 @@ void use(fur_thread *self)
         s->name.assign(tx, "g");
         s->next.set(tx, fur::make<Shop>(tx));
         fur::destroy(tx, s->next.get(tx));
+    });
+    use_set(self, s->tags, "tag");
+    use_set(self, s->places, Point{5, 6});
+    use_index(self, s->index, "tag", uint64_t(7));
+    use_index(self, s->by_price, 1.5, "nuts");
+    fur::read(self, [&](fur_ro *tx) {
+        const auto next = s->tags.scan(tx, 0, 10, [](const std::string &) {});
+        return s->names.scan(tx, next, 10, [](const std::string &, uint8_t) {});
     });
     look_at_map(self, s->names);
     look_at_map(self, s->points);
@@ -263,6 +320,8 @@ CONTAINER_HEADERS = [
     "hash_map",
     "iterator",
     "ordered_map",
+    "set",
+    "multimap",
     "vector",
     "queue",
     "ptr",
@@ -355,6 +414,17 @@ misuses = [
         "fur::bulk(nullptr, static_cast<std::string *>(nullptr), 1,"
         " [](std::string &, uint64_t) noexcept {});",
         "trivially",
+    ),
+    (
+        "an order with members",
+        "struct Scaled { long by; bool operator()(long a, long b) const { return a < b * by; } };"
+        " static fur::ordered_map<int, int, 15, Scaled> m; m.clear(tx);",
+        "has no members",
+    ),
+    (
+        "a set that is changed in a read-only transaction",
+        "static fur::hash_set<long> s; s.insert(ro, 1);",
+        "inside fur::update()",
     ),
     ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
 ]

@@ -43,7 +43,7 @@ def destination_of(place, name):
 
 
 def run_examples(folder, place):
-    """bank, phonebook, logins, and counter twice: the counter survives."""
+    """bank, phonebook, logins, series, sessions, and counter twice: the counter survives."""
     run(f"{folder}/bank", f"{place}/bank.fur")
     run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada", "grace", "ada")
     if "ada: login 3" not in run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada"):
@@ -55,10 +55,31 @@ def run_examples(folder, place):
         != "Ada 1852\nAlan 1912\nGrace 1906\n"
     ):
         sys.exit("the phone book is not what was written to it")
+    series = run(
+        f"{folder}/series",
+        f"{place}/series.fur",
+        input="add cpu 1 5\nadd cpu 2 6\nforget cpu 2\nshow cpu 0 9\nshow ram 0 9\nshow\n",
+    )
+    if series != "ok\nok\nok\n2 6\nok\nok\nwhat?\n":
+        sys.exit("the series are not what was written to them")
+    sessions = (f"{folder}/sessions", f"{place}/sessions.fur")
+    for arguments, says in (
+        ("start abc 7 1000", ""),
+        ("start def 8 -1", ""),
+        ("start abc 9 500", ""),
+        ("user abc", "9\n"),
+        ("user def", "none\n"),
+        ("sweep", "1\n"),
+        ("stop def", "none\n"),
+        ("stop abc", "stopped\n"),
+        ("sweep", "0\n"),
+    ):
+        if run(*sessions, *arguments.split()) != says:
+            sys.exit(f"sessions {arguments} does not say {says!r}")
     run(f"{folder}/counter", f"{place}/counter.fur")
     if "run 2 times" not in run(f"{folder}/counter", f"{place}/counter.fur"):
         sys.exit("the counter did not survive")
-    for heap in ("bank", "counter", "logins", "phone"):
+    for heap in ("bank", "counter", "logins", "phone", "series", "sessions"):
         os.rename(f"{place}/{heap}.fur", f"{folder}/{heap}.fur")
 
 
@@ -81,6 +102,8 @@ def with_pkg_config(place, flags):
         (["cc", "-Wall", "-Wextra", "-Werror"], "phonebook.c"),
         (["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"], "bank.cpp"),
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "logins.cpp"),
+        (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "series.cpp"),
+        (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "sessions.cpp"),
     ):
         output = f"{folder}/{program.split('.')[0]}"
         run(*compiler, f"{source}/examples/{program}", *flags, "-o", output)

@@ -200,6 +200,7 @@ TEST_F(Ticket, OfAnotherHeap_OrFromBeforeTheOpen_IsRefused)
 	self_ = fur::Thread(heap_);
 	EXPECT_EQ(fur_wait(self_, ticket), FUR_EINVAL);
 	EXPECT_EQ(fur_wait(self_, fur_ticket{0, 0}), FUR_EINVAL) << "no ticket at all";
+	EXPECT_NE(std::string(fur_errormsg()).find("all zero"), std::string::npos);
 	fur_ticket ours = read();
 	ours.source |= 0xffff;
 	EXPECT_EQ(fur_wait(self_, ours), FUR_EINVAL) << "an index that was never used";
