@@ -5,7 +5,7 @@
 #ifndef FUR_MAP_HPP
 #define FUR_MAP_HPP
 
-#include <fur/string.hpp>
+#include <fur/owned.hpp>
 
 #include <optional>
 #include <stdexcept>
@@ -25,7 +25,14 @@ class MapCalls
 	using key_codec = stored<K>;
 	using value_codec = stored<V>;
 
+	static_assert(!is_in_place<K>,
+	        "a container, or a struct with fur::string or containers inside, cannot be a key: "
+	        "use a std::pair or std::tuple of types like fur::string");
+	/* Values that lie in the map as a V can be looked up. */
+	static constexpr bool LIES = !std::is_base_of_v<InParts, value_codec>;
+
 public:
+	using owns_blocks = void; /* for codecs */
 	using key_type = typename key_codec::value;
 	using mapped_type = typename value_codec::value;
 	using value_type = std::pair<key_type, mapped_type>;
@@ -71,10 +78,16 @@ public:
 	 * Returns: NULL if there is no such key. */
 	const V *lookup(fur_ro *tx, key_view key) const
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use "
+		        "get(tx, key) and modify(tx, key, change), or a struct as the value");
 		return reinterpret_cast<const V *>(map().value_words(tx, key));
 	}
 	V *lookup(fur_update *tx, key_view key)
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use "
+		        "get(tx, key) and modify(tx, key, change), or a struct as the value");
 		return reinterpret_cast<V *>(map().words_to_change(tx, key));
 	}
 	/* insert - add the key with this value, unless the key is there.
@@ -102,6 +115,8 @@ public:
 	bool modify(Tx *tx, key_view key, Change change)
 	{
 		check_changes<Tx>();
+		static_assert(!is_in_place<V>,
+		        "a value that owns memory is changed where it lies: use lookup(tx, key)");
 		uint64_t *words = map().words_to_change(tx, key);
 		if (!words)
 			return false;
@@ -157,8 +172,8 @@ struct Arrow {
 namespace fur
 {
 
-/* scan - call f(key, value) for all entries of a map, in as many short read-only transactions as it
- * takes, of some `batch` entries each: updates wait for none of them for long.  An entry that is in
+/* scan - call f(key, value) for all entries of a map, or f(fur_ro *, key, value), which needs the
+ * transaction to read values that own memory; in as many short read-only transactions as it takes, of some `batch` entries each: updates wait for none of them for long.  An entry that is in
  * the map all the time is seen once; one that is added or removed meanwhile, once or not at all.
  * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
@@ -166,8 +181,14 @@ void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 {
 	for (typename Map::cursor at; !at.done();)
 		read(thread, [&](fur_ro *tx) {
-			at.advance(tx, map, batch ? batch : 1,
-			        [&](const auto &entry) { f(entry.first, entry.second); });
+			at.advance(tx, map, batch ? batch : 1, [&](const auto &entry) {
+				if constexpr (std::is_invocable_v<F &, fur_ro *,
+				                      decltype(entry.first),
+				                      decltype(entry.second)>)
+					f(tx, entry.first, entry.second);
+				else
+					f(entry.first, entry.second);
+			});
 		});
 }
 
@@ -188,36 +209,57 @@ void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 
 		});
 }
 
-/* clear - remove all entries of a map, in as many updates as it takes: each removes some `batch` of
- * them, or fewer if the log is small.  So it empties a map of any size, with any log; it is not
- * atomic.  A crash, or an exception, leaves a map with fewer entries, which can be used, and
- * cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
+/* clear - remove all entries of a container, or of all containers in a struct that names its members,
+ * in as many updates as it takes: each removes some `batch` of them, or fewer if the log is small.
+ * So it empties a container of any size, with any log, also one whose values are containers; it is
+ * not atomic.  A crash, or an exception, leaves a container with fewer entries, which can be used,
+ * and cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
  * Durable: what is removed so far, with each update.   Errors: Error. */
-template <class Map>
-void clear(fur_thread *thread, Map &map, size_t batch = 1000)
+template <class T>
+void clear(fur_thread *thread, T &object, size_t batch = 1000)
 {
-	while (update(thread, rerun, [&](fur_update *tx) { return map.clear_some(tx, batch); }))
+	while (update(thread, rerun,
+	        [&](fur_update *tx) { return detail::clear_some_of(tx, object, batch); }))
 		;
 }
 
-/* destroy - clear() a map that make() or root() has made, and free it with the last part: for maps
- * that are too large for destroy(tx, map).  Nothing may lead to the map any more, or a crash would
- * leave a name, or a pointer, of freed memory; but then a crash leaks what is left.  To be safe
- * from both, clear() the map, and call remove_root(tx, name) and destroy(tx, map) in one
- * update.
+/* destroy - clear() an object that make() or root() has made, and free it with the last part: for
+ * containers that are too large for destroy(tx, object).  Nothing may lead to the object any more,
+ * or a crash would leave a name, or a pointer, of freed memory; but then a crash leaks what is
+ * left.  To be safe from both, clear() the object, and call remove_root(tx, name) and
+ * destroy(tx, object) in one update.
  * NULL is allowed.
  * Durable: before return.   Errors: Error. */
-template <class Map>
-void destroy(fur_thread *thread, Map *map, size_t batch = 1000)
+template <class T>
+void destroy(fur_thread *thread, T *object, size_t batch = 1000)
 {
 	const auto part = [=](fur_update *tx) {
-		if (map->clear_some(tx, batch))
+		if (detail::clear_some_of(tx, *object, batch))
 			return true;
-		destroy(tx, map);
+		destroy(tx, object);
 		return false;
 	};
-	while (map && update(thread, rerun, part))
+	while (object && update(thread, rerun, part))
 		;
+}
+
+/* erase - remove a key and its value, for values that are containers, or contain them, and may be
+ * too large for map.erase(tx, key): as clear() in several updates, of which the last one removes the
+ * key.  In between others see a smaller value.
+ * Returns: how many keys were removed, 0 or 1.
+ * Durable: before return.   Errors: Error. */
+template <class Map>
+uint64_t erase(fur_thread *thread, Map &map, typename Map::key_view key, size_t batch = 1000)
+{
+	std::optional<uint64_t> removed;
+	while (!removed)
+		removed = update(thread, rerun, [&](fur_update *tx) -> std::optional<uint64_t> {
+			auto *value = map.lookup(tx, key);
+			if (value && detail::clear_some_of(tx, *value, batch))
+				return std::nullopt;
+			return map.erase(tx, key);
+		});
+	return *removed;
 }
 
 } // namespace fur

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap, for
- * trivially copyable keys and values and fur::string.  Keys are compared with <.
+ * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap.  Keys are
+ * compared with <.  docs/containers.md says which types keys and values can have.
  *
  *     struct Desk { fur::ordered_map<uint64_t, Order> orders; };
  *     fur::update(self, [&](fur_update *tx) { desk->orders.insert(tx, price, order); });
@@ -238,7 +238,11 @@ public:
 		uint64_t root;
 		while ((root = fur_load(tx, &root_)) != 0) {
 			Path path;
-			remove_at(tx, path, first_leaf(tx, root, path), 0);
+			uint64_t *leaf = first_leaf(tx, root, path);
+			if (detail::clear_value_some<V>(
+			            tx, value_at(leaf, order_of(tx, leaf).place(0)), most))
+				return true;
+			remove_at(tx, path, leaf, 0);
 			if (most-- <= 1 || !detail::room_for_a_step(tx))
 				return true;
 		}
@@ -661,8 +665,9 @@ private:
 				return "keys are out of order";
 			found.last = std::move(key);
 			found.entries++;
-			found.blocks += key_codec::blocks(tx, at) +
-			                value_codec::blocks(tx, value_at(node, order.place(i)));
+			found.blocks += key_codec::blocks(tx, at);
+			wrong = detail::verify_value<V>(
+			        tx, value_at(node, order.place(i)), found.blocks);
 		}
 		return wrong;
 	}

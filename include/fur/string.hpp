@@ -21,8 +21,6 @@
 namespace fur
 {
 
-class string;
-
 namespace detail
 {
 
@@ -237,6 +235,8 @@ class string
 	using codec = stored<string>;
 
 public:
+	using owns_blocks = void; /* for codecs */
+
 	string() = default;
 	string(const string &) = delete;
 	string &operator=(const string &) = delete;
