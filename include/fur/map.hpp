@@ -173,8 +173,9 @@ namespace fur
 {
 
 /* scan - call f(key, value) for all entries of a map, or f(fur_ro *, key, value), which needs the
- * transaction to read values that own memory; in as many short read-only transactions as it takes, of some `batch` entries each: updates wait for none of them for long.  An entry that is in
- * the map all the time is seen once; one that is added or removed meanwhile, once or not at all.
+ * transaction to read values that own memory; in as many short read-only transactions as it takes,
+ * of some `batch` entries each: updates wait for none of them for long.  An entry that is in the map
+ * all the time is seen once; one that is added or removed meanwhile, once or not at all.
  * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
 void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
@@ -209,15 +210,18 @@ void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 
 		});
 }
 
-/* clear - remove all entries of a container, or of all containers in a struct that names its members,
- * in as many updates as it takes: each removes some `batch` of them, or fewer if the log is small.
- * So it empties a container of any size, with any log, also one whose values are containers; it is
- * not atomic.  A crash, or an exception, leaves a container with fewer entries, which can be used,
+/* clear - remove all entries of a container, or of all containers in a struct that names its
+ * members, in as many updates as it takes: each removes some `batch` of them, or fewer if the log is
+ * small.  So it empties a container of any size, with any log, also one whose values are containers;
+ * it is not atomic.  A crash, or an exception, leaves a container with fewer entries, which can be used,
  * and cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
  * Durable: what is removed so far, with each update.   Errors: Error. */
 template <class T>
 void clear(fur_thread *thread, T &object, size_t batch = 1000)
 {
+	static_assert(detail::has_clear_some<T>::value || detail::has_members<T>::value,
+	        "fur::clear is for containers, and for structs that name their members by "
+	        "FUR_MEMBERS(...)");
 	while (update(thread, rerun,
 	        [&](fur_update *tx) { return detail::clear_some_of(tx, object, batch); }))
 		;
@@ -244,8 +248,8 @@ void destroy(fur_thread *thread, T *object, size_t batch = 1000)
 }
 
 /* erase - remove a key and its value, for values that are containers, or contain them, and may be
- * too large for map.erase(tx, key): as clear() in several updates, of which the last one removes the
- * key.  In between others see a smaller value.
+ * too large for map.erase(tx, key): as clear() in several updates, of which the last one removes
+ * the key.  In between others see a smaller value.
  * Returns: how many keys were removed, 0 or 1.
  * Durable: before return.   Errors: Error. */
 template <class Map>

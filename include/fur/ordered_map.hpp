@@ -239,9 +239,11 @@ public:
 		while ((root = fur_load(tx, &root_)) != 0) {
 			Path path;
 			uint64_t *leaf = first_leaf(tx, root, path);
-			if (detail::clear_value_some<V>(
-			            tx, value_at(leaf, order_of(tx, leaf).place(0)), most))
-				return true;
+			if constexpr (detail::is_in_place<V>) {
+				const unsigned place = order_of(tx, leaf).place(0);
+				if (detail::clear_value_some<V>(tx, value_at(leaf, place), most))
+					return true;
+			}
 			remove_at(tx, path, leaf, 0);
 			if (most-- <= 1 || !detail::room_for_a_step(tx))
 				return true;

@@ -139,8 +139,8 @@ public:
 		}
 	}
 
-	/* clear_some - a part of clear(): remove up to `most` elements, or fewer if a quarter of the
-	 * log is full.   Returns: whether there is more to do. */
+	/* clear_some - a part of clear(): remove up to `most` elements, or fewer if a quarter of
+	 * the log is full.   Returns: whether there is more to do. */
 	template <class Tx>
 	bool clear_some(Tx *tx, size_type most)
 	{

@@ -83,8 +83,8 @@ struct HashOfMembers;
 
 /* type_hash - identifies a type in the heap: kind and size of a number; names and types of the
  * members of a struct that names them (FUR_MEMBERS), whatever the struct is called; name, size and
- * alignment of any other.  If such a struct changes while its size does not, give it a number of its
- * own, and another one with each change:
+ * alignment of any other.  If such a struct changes while its size does not, give it a number of
+ * its own, and another one with each change:
  *     template <> struct fur::type_hash<Shop> { static uint64_t of() { return 2; } };
  * Compilers spell the names of template structs, and of those in namespaces without a name, each in
  * its own way.  If programs made by several compilers open a heap, do the same for such structs, or

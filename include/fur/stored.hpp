@@ -264,7 +264,7 @@ constexpr bool is_plain = std::is_trivially_copyable_v<T> &&std::is_copy_constru
                                   std::is_default_constructible_v<T> &&
                           (alignof(T) <= 8 || is_int128<T>);
 
-/* It owns blocks, and lies in the containers as it is: a container, or a struct with such members. */
+/* It owns blocks, and lies in nodes as it is: a container, or a struct with such members. */
 template <class T>
 constexpr bool is_in_place =
         !is_plain<T> && !std::is_same_v<T, string> && (is_owner<T>::value || has_members<T>::value);

@@ -212,8 +212,8 @@ struct Shop {
     fur::hash_map<fur::string, User> users;
     fur::vector<User> ranks;
     fur::queue<fur::hash_map<uint64_t, fur::string>> maps;
-    FUR_MEMBERS(names, points, texts, prices, list, numbers, jobs, lines, name, next, pairs, eithers,
-                kinds, wide, users, ranks, maps)
+    FUR_MEMBERS(names, points, texts, prices, list, numbers, jobs, lines, name, next, pairs,
+                eithers, kinds, wide, users, ranks, maps)
 };
 template <class Map, class K, class V>
 void use_map(fur_update *tx, Map &map, const K &key, const V &value)
@@ -483,6 +483,7 @@ misuses = [
         " [](std::string &, uint64_t) noexcept {});",
         "trivially",
     ),
+    ("clear of a plain struct", "static Place p; fur::clear(nullptr, p);", "is for containers"),
     ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
 ]
 bad = 0
