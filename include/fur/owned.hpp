@@ -86,34 +86,13 @@ const char *verify_object(Tx *tx, const T &object, uint64_t &blocks)
 template <class T>
 using place_of = std::conditional_t<is_in_place<T>, T *, void>;
 
-/* May it be a member of a struct that containers own? */
-template <class M>
-constexpr bool check_member()
-{
-	if constexpr (std::is_array_v<M>)
-		return check_member<std::remove_extent_t<M>>();
-	else if constexpr (is_std_array<M>::value)
-		return check_member<typename M::value_type>();
-	else if constexpr (!is_owner<M>::value && !has_members<M>::value)
-		return check_plain<M>();
-	return true;
-}
-template <class... M>
-constexpr bool check_each(std::tuple<M &...> *)
-{
-	return (check_member<M>() && ...);
-}
 template <class T>
 constexpr bool check_owned()
 {
 	static_assert(alignof(T) <= 8,
 	        "libfur's containers align keys and values to 8 bytes: leave out the alignas, or "
 	        "let the value be a fur::ptr to an object that fur::make() has made");
-	if constexpr (!is_owner<T>::value) {
-		using Members = decltype(std::declval<T &>().fur_members());
-		return check_members<T>() && check_each(static_cast<Members *>(nullptr));
-	}
-	return true;
+	return is_owner<T>::value || check_named<T>();
 }
 
 template <class T>

@@ -412,10 +412,42 @@ constexpr bool check_plain()
 	return flaw == Flaw::NONE;
 }
 
+template <class T>
+constexpr bool check_named();
+/* May it be a member of a struct that names its members? */
+template <class M>
+constexpr bool check_member()
+{
+	if constexpr (std::is_array_v<M>)
+		return check_member<std::remove_extent_t<M>>();
+	else if constexpr (is_std_array<M>::value)
+		return check_member<typename M::value_type>();
+	else if constexpr (has_members<M>::value)
+		return check_named<M>();
+	else if constexpr (!is_owner<M>::value)
+		return check_plain<M>();
+	return true;
+}
+template <class... M>
+constexpr bool check_each(std::tuple<M &...> *)
+{
+	return (check_member<M>() && ...);
+}
+/* If the struct names its members: all of them, and each is allowed. */
+template <class T>
+constexpr bool check_named()
+{
+	if constexpr (has_members<T>::value) {
+		using Members = decltype(std::declval<T &>().fur_members());
+		return check_members<T>() && check_each(static_cast<Members *>(nullptr));
+	}
+	return true;
+}
+
 /* The bytes of a trivially copyable type. */
 template <class T>
 struct PlainCodec {
-	static_assert(check_plain<T>());
+	static_assert(check_plain<T>() && check_named<T>());
 
 	enum : size_t { WORDS = (sizeof(T) + 7) / 8 };
 	using view = const T &;

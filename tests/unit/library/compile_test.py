@@ -334,6 +334,8 @@ struct Owner { fur::string name; FUR_MEMBERS(name) };
 struct Forgetful { fur::string name; long n; FUR_MEMBERS(name) };
 struct Hidden { fur::string name; int n; char padding; FUR_MEMBERS(name, n) };
 struct Holder { fur::string name; std::string_view text; FUR_MEMBERS(name, text) };
+struct Titled { const char *title; long n; FUR_MEMBERS(title, n) };
+struct Short { long n, m; FUR_MEMBERS(n) };
 struct Wrapped { fur::string name; std::pair<long, long> both; FUR_MEMBERS(name, both) };
 void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
          fur::ordered_map<long, long> &ordered, fur::vector<long> &vector, fur::ptr<long> &ptr,
@@ -437,6 +439,8 @@ misuses = [
             ("Hidden", "FUR_MEMBERS must name all members"),
             ("Holder", "use fur::string"),
             ("Wrapped", "not trivially copyable"),
+            ("Titled", "use fur::string"),
+            ("Short", "FUR_MEMBERS must name all members"),
         ]
     ],
     ("a struct that owns memory as key", "static fur::hash_map<Owner, long> m;", "cannot be a key"),
