@@ -173,9 +173,9 @@ namespace fur
 {
 
 /* scan - call f(key, value) for all entries of a map, or f(fur_ro *, key, value), which needs the
- * transaction to read values that own memory; in as many short read-only transactions as it takes,
- * of some `batch` entries each: updates wait for none of them for long.  An entry that is in the map
- * all the time is seen once; one that is added or removed meanwhile, once or not at all.
+ * transaction to read values that own memory; in as many short read-only transactions as it
+ * takes, of some `batch` entries each: updates wait for none of them for long.  An entry that is in
+ * the map all the time is seen once; one that is added or removed meanwhile, once or not at all.
  * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
 void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
@@ -211,10 +211,11 @@ void fill(fur_thread *thread, Map &map, Input first, Input last, size_t batch = 
 }
 
 /* clear - remove all entries of a container, or of all containers in a struct that names its
- * members, in as many updates as it takes: each removes some `batch` of them, or fewer if the log is
- * small.  So it empties a container of any size, with any log, also one whose values are containers;
- * it is not atomic.  A crash, or an exception, leaves a container with fewer entries, which can be used,
- * and cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
+ * members, in as many updates as it takes: each removes some `batch` of them, or fewer if the log
+ * is small.  So it empties a container of any size, with any log, also one whose values are
+ * containers; it is not atomic.  A crash, or an exception, leaves a container with fewer entries,
+ * which can be used, and cleared, as any other.  Other threads see it shrink; if they keep adding
+ * entries, it goes on.
  * Durable: what is removed so far, with each update.   Errors: Error. */
 template <class T>
 void clear(fur_thread *thread, T &object, size_t batch = 1000)
