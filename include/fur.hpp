@@ -26,6 +26,7 @@
 #endif
 
 #include <fur.h>
+#include <fur/members.hpp>
 #include <fur_scan.h>
 
 #include <exception>
@@ -583,13 +584,20 @@ T *make_array(fur_update *tx, size_t n)
 
 /* destroy - free an object that make() has made.  If T has a function clear(fur_update *), as
  * fur::string and the containers have, destroy() calls it first.  A struct that has such members
- * needs one of its own, which clears them.  NULL is allowed. */
+ * names them by FUR_MEMBERS (fur/members.hpp), and destroy() clears them; or it has a clear() of
+ * its own, which must.  NULL is allowed. */
 template <class T>
 void destroy(fur_update *tx, T *object)
 {
-	if constexpr (detail::has_clear<T>::value)
+	if constexpr (detail::has_clear<T>::value) {
 		if (object)
 			object->clear(tx);
+	} else if (object) {
+		detail::each_owner(*object, [&](auto &owner) {
+			owner.clear(tx);
+			return true;
+		});
+	}
 	fur_free(tx, object);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hash_map.hpp - fur::hash_map<K, V>: a hash map in the heap, for trivially copyable keys and
- * values and fur::string.
+ * hash_map.hpp - fur::hash_map<K, V>: a hash map in the heap.  docs/containers.md says which types
+ * keys and values can have.
  *
  *     struct Shop { fur::hash_map<fur::string, uint64_t> stock; };
  *     fur::update(self, [&](fur_update *tx) { shop->stock.insert_or_assign(tx, "nuts", 7); });
@@ -132,7 +132,7 @@ public:
 			if (at.hash_ != hash && most == 0)
 				return at.hash_;
 			hash = at.hash_;
-			detail::show(f, *at);
+			detail::Pass::to(tx, f, *at);
 			most -= most > 0;
 		}
 		return 0;
@@ -273,11 +273,11 @@ public:
 	bool clear_some(Tx *tx, size_type most)
 	{
 		detail::check_changes<Tx>();
-		Spot spot{0, 0, 0};
+		Spot spot{0, 0, 0, most, false};
 		bool more = true;
 		do
 			more = clear_step(tx, spot);
-		while (more && most-- > 1 && detail::room_for_a_step(tx));
+		while (more && !spot.waits && most-- > 1 && detail::room_for_a_step(tx));
 		if (spot.removed)
 			sizes_.add(tx, 0, -spot.removed);
 		if (!more) {
@@ -1062,7 +1062,9 @@ private:
 	/* Where clear_some() works: a hash, and one in the bucket to which it leads. */
 	struct Spot {
 		uint64_t hash, inner;
-		int64_t removed; /* entries */
+		int64_t removed;     /* entries */
+		const uint64_t most; /* to remove from a value that is a container */
+		bool waits;          /* such a value has more than that */
 	};
 	/* Remove an entry, or free a node.   Returns: false: nothing is left. */
 	template <class Tx>
@@ -1075,6 +1077,12 @@ private:
 				return false;
 			if (const uint64_t tags = fur_load(tx, p.leaf)) {
 				const auto k = static_cast<size_t>(__builtin_ctzll(tags)) / 8;
+				if constexpr (Calls::OWNS_VALUES) {
+					fur_promote(tx, p.leaf); /* words_to_change() */
+					if (detail::clear_value_some<V>(
+					            tx, value_at(p.leaf, k), spot.most))
+						return spot.waits = true;
+				}
 				take_out(tx, {p.leaf, k});
 				spot.removed++;
 				return true;
@@ -1149,8 +1157,10 @@ private:
 			        e.leaf != leaf || e.k != k)
 				return "a key is there twice, or is not found";
 			found.entries++;
-			found.blocks += key_codec::blocks(tx, key_at(leaf, k)) +
-			                value_codec::blocks(tx, value_at(leaf, k));
+			found.blocks += key_codec::blocks(tx, key_at(leaf, k));
+			if (const char *wrong = detail::verify_value<V>(
+			            tx, value_at(leaf, k), found.blocks))
+				return wrong;
 		}
 		return nullptr;
 	}

@@ -5,7 +5,7 @@
 #ifndef FUR_MAP_HPP
 #define FUR_MAP_HPP
 
-#include <fur/string.hpp>
+#include <fur/owned.hpp>
 
 #include <optional>
 #include <stdexcept>
@@ -28,6 +28,64 @@ void check_update(Tx *tx)
 template <class A, class B>
 using if_same = std::enable_if_t<std::is_same_v<A, B>>;
 
+/* Call f(tx, key, value), or f(key, value), or f(entry): for a set, or because f wants it so. */
+template <class F, class Entry, class = void>
+struct takes_two : std::false_type {
+};
+template <class F, class Entry>
+struct takes_two<F, Entry,
+        std::void_t<decltype(std::declval<F &>()(std::declval<const Entry &>().first,
+                std::declval<const Entry &>().second))>> : std::true_type {
+};
+template <class Tx, class F, class Entry, class = void>
+struct takes_tx_and_two : std::false_type {
+};
+template <class Tx, class F, class Entry>
+struct takes_tx_and_two<Tx, F, Entry,
+        std::void_t<decltype(std::declval<F &>()(std::declval<Tx *>(),
+                std::declval<const Entry &>().first, std::declval<const Entry &>().second))>>
+    : std::true_type {
+};
+/* Members, so that no call in the program means them: containers have base classes in this
+ * namespace. */
+struct Pass {
+	template <class Tx, class F, class Entry>
+	static void to(Tx *tx, F &f, const Entry &entry)
+	{
+		if constexpr (takes_tx_and_two<Tx, F, Entry>::value)
+			f(tx, entry.first, entry.second);
+		else if constexpr (takes_two<F, Entry>::value)
+			f(entry.first, entry.second);
+		else
+			f(entry);
+	}
+	/* pred(tx, entry), or pred(entry). */
+	template <class Tx, class Pred, class Entry>
+	static bool holds(Tx *tx, Pred &pred, const Entry &entry)
+	{
+		if constexpr (std::is_invocable_v<Pred &, Tx *, const Entry &>) {
+			return pred(tx, entry);
+		} else {
+			static_assert(std::is_invocable_v<Pred &, const Entry &>,
+			        "the predicate takes an entry, or a transaction of any kind and an "
+			        "entry: [](auto *tx, const auto &entry) { ... }");
+			return pred(entry);
+		}
+	}
+	/* For functions that remove an entry in parts: free what its value owns, up to `most`
+	 * entries.   Returns: whether the entry must not be removed in this update. */
+	template <class Map, class Key>
+	static bool value_waits(fur_update *tx, Map &map, const Key &key, uint64_t most)
+	{
+		if constexpr (Map::OWNS_VALUES) {
+			auto *value = map.lookup(tx, key);
+			return value && clear_value_some<std::remove_pointer_t<decltype(value)>>(
+			                        tx, reinterpret_cast<uint64_t *>(value), most);
+		}
+		return false;
+	}
+};
+
 /* The container, Map, has:
  *     const uint64_t *value_words(tx, key) const    the value's words; NULL: no such key
  *     uint64_t *words_to_change(tx, key)            the same, for an update that stores to them
@@ -41,7 +99,16 @@ class MapCalls
 	using key_codec = stored<K>;
 	using value_codec = stored<V>;
 
+	static_assert(!is_in_place<K>,
+	        "a container, or a struct with fur::string or containers inside, cannot be a key: "
+	        "use a std::pair or std::tuple of types like fur::string");
+	/* Values that lie in the map as a V can be looked up. */
+	static constexpr bool LIES = !std::is_base_of_v<InParts, value_codec>;
+
 public:
+	using owns_blocks = void; /* for codecs */
+	/* Values lie in the map as they are, and own memory. */
+	static constexpr bool OWNS_VALUES = is_in_place<V>;
 	using key_type = typename key_codec::value;
 	using mapped_type = typename value_codec::value;
 	using value_type = std::pair<key_type, mapped_type>;
@@ -87,10 +154,16 @@ public:
 	 * Returns: NULL if there is no such key. */
 	const V *lookup(fur_ro *tx, key_view key) const
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use "
+		        "get(tx, key) and modify(tx, key, change), or a struct as the value");
 		return reinterpret_cast<const V *>(map().value_words(tx, key));
 	}
 	V *lookup(fur_update *tx, key_view key)
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use "
+		        "get(tx, key) and modify(tx, key, change), or a struct as the value");
 		return reinterpret_cast<V *>(map().words_to_change(tx, key));
 	}
 	/* insert - add the key with this value, unless the key is there.
@@ -113,7 +186,7 @@ public:
 		return added;
 	}
 	/* get_or_insert - the key's value; if there is no such key, add it with this one.
-	 * Returns: a copy of the value that the key has now.   Errors: heap_full. */
+	 * Returns: what get() does for the value that the key has now.   Errors: heap_full. */
 	template <class Tx>
 	mapped_type get_or_insert(Tx *tx, key_view key, mapped_view value)
 	{
@@ -121,6 +194,7 @@ public:
 		return value_codec::load(tx, map().add(tx, key, value).first);
 	}
 	/* try_emplace - add the key with a value that is made of `args`, unless the key is there.
+	 * Without args, a value that owns memory is empty; one that is passed must be.
 	 * Returns: the value where it lies, as lookup() does, for an iterator's are copies; and
 	 *          whether the key was added.
 	 * Errors:  heap_full. */
@@ -128,6 +202,10 @@ public:
 	std::pair<V *, bool> try_emplace(Tx *tx, key_view key, Args &&...args)
 	{
 		check_changes<Tx>();
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use "
+		        "get_or_insert(tx, key, value) or insert(tx, key, value), or a struct as "
+		        "the value");
 		const auto [words, added] =
 		        map().add(tx, key, make_value(std::forward<Args>(args)...));
 		return {reinterpret_cast<V *>(words), added};
@@ -138,6 +216,8 @@ public:
 	bool modify(Tx *tx, key_view key, Change change)
 	{
 		check_changes<Tx>();
+		static_assert(!is_in_place<V>,
+		        "a value that owns memory is changed where it lies: use lookup(tx, key)");
 		uint64_t *words = map().words_to_change(tx, key);
 		if (!words)
 			return false;
@@ -153,7 +233,8 @@ public:
 		check_changes<Tx>();
 		return map().remove(tx, key);
 	}
-	/* erase_if - remove the entries for which pred(value_type) is true.   Returns: how many.
+	/* erase_if - remove the entries for which pred(value_type) is true, or pred(tx,
+	 * value_type).   Returns: how many.
 	 * The log must have room for all of them, or it is FUR_ETOOBIG: fur::erase_if(thread, map,
 	 * pred) takes several updates. */
 	template <class Tx, class Pred>
@@ -163,7 +244,7 @@ public:
 		size_type gone = 0;
 		const auto all = map().in(tx);
 		for (auto at = all.begin(); at != all.end();) {
-			if (pred(*at)) {
+			if (Pass::holds(tx, pred, *at)) {
 				at = map().erase(tx, at);
 				gone++;
 			} else {
@@ -199,9 +280,14 @@ public:
 private:
 	/* Members of a struct may be given in braces, as in its initialization. */
 	template <class... Args>
-	static mapped_type make_value(Args &&...args)
+	static decltype(auto) make_value(Args &&...args)
 	{
-		if constexpr (std::is_constructible_v<mapped_type, Args...>)
+		if constexpr (is_in_place<V> && (std::is_same_v<std::decay_t<Args>, V> && ...) &&
+		              sizeof...(Args) == 1)
+			return (static_cast<const V &>(args), ...); /* it is not copied */
+		else if constexpr (is_in_place<V>)
+			return V{std::forward<Args>(args)...};
+		else if constexpr (std::is_constructible_v<mapped_type, Args...>)
 			return mapped_type(std::forward<Args>(args)...);
 		else
 			return mapped_type{std::forward<Args>(args)...};
@@ -226,24 +312,6 @@ struct Arrow {
 	}
 };
 
-/* Call f(key, value), or f(entry): for a set, or because f wants it so. */
-template <class F, class Entry, class = void>
-struct takes_two : std::false_type {
-};
-template <class F, class Entry>
-struct takes_two<F, Entry,
-        std::void_t<decltype(std::declval<F &>()(std::declval<const Entry &>().first,
-                std::declval<const Entry &>().second))>> : std::true_type {
-};
-template <class F, class Entry>
-void show(F &f, const Entry &entry)
-{
-	if constexpr (takes_two<F, Entry>::value)
-		f(entry.first, entry.second);
-	else
-		f(entry);
-}
-
 } // namespace fur::detail
 
 namespace fur
@@ -251,8 +319,9 @@ namespace fur
 
 /* scan - call f(key, value) for all entries of a map, or f(key) for those of a set, in as many
  * short read-only transactions as it takes, of some `batch` entries each: updates wait for none of
- * them for long.  An entry that is in the map all the time is seen once; one that is added or
- * removed meanwhile, once or not at all.
+ * them for long.  To read values that own memory, f takes the transaction: f(fur_ro *, key, value).
+ * An entry that is in the map all the time is seen once; one that is added or removed meanwhile,
+ * once or not at all.
  * Errors: Error, with FUR_ENESTED inside a transaction, and whatever f throws. */
 template <class Map, class F>
 void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
@@ -260,7 +329,7 @@ void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 	for (typename Map::cursor at; !at.done();)
 		read(thread, [&](fur_ro *tx) {
 			at.advance(tx, map, batch ? batch : 1,
-			        [&](const auto &entry) { detail::show(f, entry); });
+			        [&](const auto &entry) { detail::Pass::to(tx, f, entry); });
 		});
 }
 
@@ -290,14 +359,22 @@ auto erase_if(Tx *tx, Map &map, Pred pred) -> decltype(map.erase_if(tx, pred))
 }
 /* erase_if(thread, ...) - the same for a map of any size, with any log: it walks as scan() does,
  * and removes what it finds in updates of some `batch` entries, or fewer if the log is small, which
- * call pred() again.  It is not atomic: an entry that is added meanwhile may stay.  After a crash,
- * or an exception, call it again.
+ * call pred() again.  It is not atomic: an entry that is added meanwhile may stay.
+ * pred(auto *tx, entry) gets the transaction, a fur_ro * or a fur_update *, to read values that own
+ * memory.  One that owns more than an update can free takes several, as in erase(): from the first
+ * on it goes, without further calls of pred().
+ * After a crash, or an exception, call it again; a value that owns memory may be smaller then.
  * Durable: what is removed so far, with each update.
  * Returns: how many it has removed.
  * Errors:  Error, with FUR_ENESTED inside a transaction, and whatever pred throws. */
 template <class Map, class Pred>
 uint64_t erase_if(fur_thread *thread, Map &map, Pred pred, size_t batch = 1000)
 {
+	struct Progress {
+		size_t next;
+		uint64_t removed;
+		bool begun; /* a part of the next one's value is gone */
+	};
 	uint64_t gone = 0;
 	for (typename Map::cursor at; !at.done();) {
 		std::vector<std::decay_t<decltype(Map::key_of(
@@ -305,26 +382,30 @@ uint64_t erase_if(fur_thread *thread, Map &map, Pred pred, size_t batch = 1000)
 		        some;
 		read(thread, [&](fur_ro *tx) {
 			at.advance(tx, map, batch ? batch : 1, [&](const auto &entry) {
-				if (pred(entry))
+				if (detail::Pass::holds(tx, pred, entry))
 					some.push_back(Map::key_of(entry));
 			});
 		});
-		for (size_t k = 0; k < some.size();) {
-			const auto part = [&](fur_update *tx) {
-				size_t next = k;
-				uint64_t n = 0;
+		for (Progress done{0, 0, false}; done.next < some.size(); gone += done.removed) {
+			const auto part = [&, done](fur_update *tx) {
+				Progress now{done.next, 0, done.begun};
 				do {
-					auto found = map.find(tx, some[next++]);
-					if (found != map.in(tx).end() && pred(*found)) {
+					auto found = map.find(tx, some[now.next]);
+					if (found != map.in(tx).end() &&
+					        (now.begun ||
+					                detail::Pass::holds(tx, pred, *found))) {
+						now.begun = detail::Pass::value_waits(
+						        tx, map, some[now.next], batch);
+						if (now.begun)
+							return now;
 						map.erase(tx, found);
-						n++;
+						now.removed++;
 					}
-				} while (next < some.size() && detail::room_for_a_step(tx));
-				return std::pair<size_t, uint64_t>(next, n);
+					now.begun = false;
+				} while (++now.next < some.size() && detail::room_for_a_step(tx));
+				return now;
 			};
-			const auto [next, n] = update(thread, rerun, part);
-			k = next;
-			gone += n;
+			done = update(thread, rerun, part);
 		}
 	}
 	return gone;
@@ -332,7 +413,8 @@ uint64_t erase_if(fur_thread *thread, Map &map, Pred pred, size_t batch = 1000)
 
 /* delete_range - remove the entries of an ordered map with first <= key < last, in as many updates
  * as it takes: each removes some `batch` of them, or fewer if the log is small.  So it takes ranges
- * of any size, with any log; it is not atomic.  After a crash, or an exception, call it again.
+ * of any size, with any log, also of values that are containers; it is not atomic.  After a crash,
+ * or an exception, call it again.
  * Durable: what is removed so far, with each update.
  * Returns: how many it has removed.
  * Errors:  Error, with FUR_ENESTED inside a transaction. */
@@ -340,46 +422,71 @@ template <class Map>
 uint64_t delete_range(fur_thread *thread, Map &map, typename Map::key_view first,
         typename Map::key_view last, size_t batch = 1000)
 {
-	uint64_t gone = 0, n;
-	do {
-		n = update(thread, rerun, [&](fur_update *tx) {
+	uint64_t gone = 0;
+	for (bool more = true; more;) {
+		const auto part = update(thread, rerun, [&](fur_update *tx) {
 			return map.delete_some(tx, first, last, batch ? batch : 1);
 		});
-		gone += n;
-	} while (n > 0);
+		gone += part.first;
+		more = part.second;
+	}
 	return gone;
 }
 
-/* clear - remove all entries of a map, in as many updates as it takes: each removes some `batch` of
- * them, or fewer if the log is small.  So it empties a map of any size, with any log; it is not
- * atomic.  A crash, or an exception, leaves a map with fewer entries, which can be used, and
- * cleared, as any other.  Other threads see it shrink; if they keep adding entries, it goes on.
+/* clear - remove all entries of a container, or of all containers in a struct that names its
+ * members, in as many updates as it takes: each removes some `batch` of them, or fewer if the log
+ * is small.  So it empties a container of any size, with any log, also one whose values are
+ * containers; it is not atomic.  A crash, or an exception, leaves a container with fewer entries,
+ * which can be used, and cleared, as any other.  Other threads see it shrink; if they keep adding
+ * entries, it goes on.
  * Durable: what is removed so far, with each update.   Errors: Error. */
-template <class Map>
-void clear(fur_thread *thread, Map &map, size_t batch = 1000)
+template <class T>
+void clear(fur_thread *thread, T &object, size_t batch = 1000)
 {
-	while (update(thread, rerun, [&](fur_update *tx) { return map.clear_some(tx, batch); }))
+	static_assert(detail::has_clear_some<T>::value || detail::has_members<T>::value,
+	        "fur::clear is for containers, and for structs that name their members by "
+	        "FUR_MEMBERS(...)");
+	while (update(thread, rerun,
+	        [&](fur_update *tx) { return detail::clear_some_of(tx, object, batch); }))
 		;
 }
 
-/* destroy - clear() a map that make() or root() has made, and free it with the last part: for maps
- * that are too large for destroy(tx, map).  Nothing may lead to the map any more, or a crash would
- * leave a name, or a pointer, of freed memory; but then a crash leaks what is left.  To be safe
- * from both, clear() the map, and call remove_root(tx, name) and destroy(tx, map) in one
- * update.
+/* destroy - clear() an object that make() or root() has made, and free it with the last part: for
+ * containers that are too large for destroy(tx, object).  Nothing may lead to the object any more,
+ * or a crash would leave a name, or a pointer, of freed memory; but then a crash leaks what is
+ * left.  To be safe from both, clear() the object, and call remove_root(tx, name) and
+ * destroy(tx, object) in one update.
  * NULL is allowed.
  * Durable: before return.   Errors: Error. */
-template <class Map>
-void destroy(fur_thread *thread, Map *map, size_t batch = 1000)
+template <class T>
+void destroy(fur_thread *thread, T *object, size_t batch = 1000)
 {
 	const auto part = [=](fur_update *tx) {
-		if (map->clear_some(tx, batch))
+		if (detail::clear_some_of(tx, *object, batch))
 			return true;
-		destroy(tx, map);
+		destroy(tx, object);
 		return false;
 	};
-	while (map && update(thread, rerun, part))
+	while (object && update(thread, rerun, part))
 		;
+}
+
+/* erase - remove a key and its value, for values that are containers, or contain them, and may be
+ * too large for map.erase(tx, key): as clear() in several updates, of which the last one removes
+ * the key.  In between others see a smaller value.
+ * Returns: how many keys were removed, 0 or 1.
+ * Durable: before return.   Errors: Error. */
+template <class Map>
+uint64_t erase(fur_thread *thread, Map &map, typename Map::key_view key, size_t batch = 1000)
+{
+	std::optional<uint64_t> removed;
+	while (!removed)
+		removed = update(thread, rerun, [&](fur_update *tx) -> std::optional<uint64_t> {
+			if (detail::Pass::value_waits(tx, map, key, batch))
+				return std::nullopt;
+			return map.erase(tx, key);
+		});
+	return *removed;
 }
 
 } // namespace fur

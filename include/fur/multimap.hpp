@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * multimap.hpp - fur::ordered_multimap<K, V>: several values for a key, in the heap, in the order
- * of the keys, and of the values of each key.  Both are trivially copyable types with < or
- * fur::string.
+ * of the keys, and of the values of each key.  Both have types that keys can have
+ * (docs/containers.md).
  *
  *     struct Library { fur::ordered_multimap<fur::string, uint64_t> by_author; };
  *     fur::update(self, [&](fur_update *tx) { library->by_author.insert(tx, "Ada", book); });
@@ -33,36 +33,41 @@ namespace detail
 
 /* A key and a value, as a key. */
 template <class K, class V>
-struct Dup;
+struct Dup {
+};
 
-/* As a view is kept, or none: a reference to a T, or a std::string_view. */
-template <class View, bool = std::is_reference_v<View>>
+/* A view of a T as it is kept, or none: a pointer to a T that lies in memory as it is; a copy of a
+ * std::string_view, or of views of several parts, which may be of a value that is no view. */
+template <class T, bool = std::is_same_v<typename stored<T>::view, const T &> &&
+                          !std::is_base_of_v<InParts, stored<T>>>
 class Kept
 {
+	using View = typename stored<T>::view;
+
 public:
 	Kept() = default;
 	explicit Kept(View view) : view_(view) {}
 	View get() const
 	{
-		return view_;
+		return *view_;
 	}
 
 private:
-	View view_{};
+	std::optional<std::decay_t<View>> view_;
 };
-template <class View>
-class Kept<View, true>
+template <class T>
+class Kept<T, true>
 {
 public:
 	Kept() = default;
-	explicit Kept(View view) : to_(&view) {}
-	View get() const
+	explicit Kept(const T &view) : to_(&view) {}
+	const T &get() const
 	{
 		return *to_;
 	}
 
 private:
-	std::remove_reference_t<View> *to_ = nullptr;
+	const T *to_ = nullptr;
 };
 
 /* Where a place is among the values of a key. */
@@ -75,13 +80,13 @@ struct DupView {
 	using KeyView = typename stored<K>::view;
 	using ValueView = typename stored<V>::view;
 
-	Kept<KeyView> key;
-	Kept<ValueView> value;
+	Kept<K> key;
+	Kept<V> value;
 	Side side = Side::AT_VALUE;
 
 	DupView(KeyView k, ValueView v) : key(k), value(v) {}
 	DupView(KeyView k, Side s) : key(k), side(s) {}
-	DupView(const Pair &pair) : DupView(pair.first, ValueView(pair.second)) {}
+	DupView(const Pair &pair) : key(pair.first), value(pair.second) {}
 	operator Pair() const
 	{
 		return Pair(key.get(), value.get());
@@ -96,7 +101,11 @@ struct stored<detail::Dup<K, V>> {
 	using value_codec = stored<V>;
 	using view = detail::DupView<K, V>;
 	using value = typename view::Pair;
-	enum : size_t { VALUE = key_codec::WORDS, WORDS = VALUE + value_codec::WORDS };
+	enum : size_t {
+		VALUE = key_codec::WORDS,
+		WORDS = VALUE + +value_codec::WORDS,
+		MOST_BLOCKS = +key_codec::MOST_BLOCKS + +value_codec::MOST_BLOCKS
+	};
 
 	template <class Tx>
 	static value load(Tx *tx, const uint64_t *at)
@@ -160,6 +169,11 @@ class ordered_multimap
     : public detail::OrderedKeySet<ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>
 {
 	using Base = detail::OrderedKeySet<ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>;
+	static_assert(!detail::is_in_place<K> && !detail::is_in_place<V>,
+	        "a container, or a struct with fur::string or containers inside, has no order, so "
+	        "a multimap cannot hold it: use a std::pair or std::tuple of types like "
+	        "fur::string, or a fur::ordered_map with a fur::vector of such structs for each "
+	        "key");
 	using Dup = detail::DupView<K, V>;
 	static constexpr detail::Side BEFORE = detail::Side::BEFORE, BEHIND = detail::Side::BEHIND;
 
@@ -282,7 +296,8 @@ public:
 		return Base::delete_range(tx, Dup(first, BEFORE), Dup(last, BEFORE));
 	}
 	template <class Tx>
-	size_type delete_some(Tx *tx, key_view first, key_view last, size_type most)
+	std::pair<size_type, bool> delete_some(
+	        Tx *tx, key_view first, key_view last, size_type most)
 	{
 		return Base::delete_some(tx, Dup(first, BEFORE), Dup(last, BEFORE), most);
 	}

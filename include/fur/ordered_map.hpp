@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap, for
- * trivially copyable keys and values and fur::string.  Keys are compared with <, or with a
- * Compare of the program, a part of the map's type.
+ * ordered_map.hpp - fur::ordered_map<K, V>: a map in the order of its keys, in the heap.  Keys are
+ * compared with <, or with a Compare of the program, a part of the map's type.  docs/containers.md
+ * says which types keys and values can have.
  *
  *     struct Desk { fur::ordered_map<uint64_t, Order> orders; };
  *     fur::update(self, [&](fur_update *tx) { desk->orders.insert(tx, price, order); });
@@ -99,7 +99,8 @@ struct Order {
 
 /* FANOUT: entries in a node, a part of the format.
  * Compare: compare(a, b) says whether key a comes before key b, as in std::map, and must say so for
- * ever.  Keys of type fur::string are passed as std::string and std::string_view. */
+ * ever.  Both keys are passed as to the map: a fur::string as a std::string_view, a std::pair as a
+ * std::pair of such. */
 template <class K, class V, unsigned FANOUT = 15, class Compare = std::less<>>
 class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT, Compare>, K, V>
 {
@@ -254,21 +255,26 @@ public:
 		}
 		return gone;
 	}
-	/* delete_some - a part of delete_range(): remove up to `most` entries, at least 1 if there
-	 * is one, and fewer if a quarter of the log is full.
-	 * Returns: how many; 0: there are none left. */
+	/* delete_some - a part of delete_range(): remove up to `most` entries, and fewer if a
+	 * quarter of the log is full.  It removes at least one, or a part of what its value owns.
+	 * Returns: how many; and whether there may be more to do. */
 	template <class Tx>
-	size_type delete_some(Tx *tx, key_view first, key_view last, size_type most)
+	std::pair<size_type, bool> delete_some(
+	        Tx *tx, key_view first, key_view last, size_type most)
 	{
 		detail::check_changes<Tx>();
 		size_type gone = 0;
-		unsigned n;
 		do {
 			const size_type left = most > gone ? most - gone : 1;
-			n = cut(tx, first, last, left < STEP ? static_cast<unsigned>(left) : STEP);
+			if (first_value_waits(tx, first, last, left))
+				return {gone, true};
+			const unsigned n = cut(
+			        tx, first, last, left < STEP ? static_cast<unsigned>(left) : STEP);
+			if (n == 0)
+				return {gone, false};
 			gone += n;
-		} while (n > 0 && gone < most && detail::room_for_a_step(tx));
-		return gone;
+		} while (gone < most && detail::room_for_a_step(tx));
+		return {gone, true};
 	}
 	/* clear - remove all entries.  The update frees a block for each node, and those of the
 	 * entries.  If the log has no room for that, it fails with FUR_ETOOBIG: then call
@@ -294,6 +300,12 @@ public:
 		while ((root = fur_load(tx, &root_)) != 0) {
 			Path path;
 			uint64_t *leaf = first_leaf(tx, root, path);
+			if constexpr (Calls::OWNS_VALUES) {
+				fur_promote(tx, leaf); /* words_to_change() */
+				const unsigned place = order_of(tx, leaf).place(0);
+				if (detail::clear_value_some<V>(tx, value_at(leaf, place), most))
+					return true;
+			}
 			const unsigned all = order_of(tx, leaf).count(),
 			               some = all < STEP ? all : STEP;
 			const unsigned n = most < some ? static_cast<unsigned>(most) : some;
@@ -318,11 +330,17 @@ private:
 	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
 	static constexpr uint64_t LEAF = 1;
 	/* How many entries an update in parts removes at a time: with the smallest log it can free
-	 * two blocks for each of 5. */
-	static constexpr bool OWN_BLOCKS =
-	        !std::is_trivially_copyable_v<typename key_codec::value> ||
-	        !std::is_trivially_copyable_v<typename value_codec::value>;
-	static constexpr unsigned STEP = OWN_BLOCKS && FANOUT > 5 ? 5 : FANOUT;
+	 * two blocks for each of 5.  One at a time if what a value owns must be freed before. */
+	static constexpr unsigned step()
+	{
+		constexpr auto blocks =
+		        static_cast<unsigned>(+key_codec::MOST_BLOCKS + +value_codec::MOST_BLOCKS);
+		unsigned n = blocks == 0 || FANOUT < 5 ? FANOUT : 5;
+		while (n > 1 && n * blocks > 10)
+			n--;
+		return Calls::OWNS_VALUES ? 1 : n;
+	}
+	static constexpr unsigned STEP = step();
 
 	static bool is_leaf(uint64_t word)
 	{
@@ -364,7 +382,7 @@ private:
 		if constexpr (BY_LESS)
 			return key_codec::less(tx, at, key);
 		else
-			return Compare()(key_codec::load(tx, at), key);
+			return Compare()(static_cast<key_view>(key_codec::load(tx, at)), key);
 	}
 	/* Does it come behind it? */
 	template <class Tx>
@@ -373,7 +391,7 @@ private:
 		if constexpr (BY_LESS)
 			return key_codec::more(tx, at, key);
 		else
-			return Compare()(key, key_codec::load(tx, at));
+			return Compare()(key, static_cast<key_view>(key_codec::load(tx, at)));
 	}
 
 	/* ------------------------------------------------------------------ search */
@@ -733,6 +751,22 @@ private:
 			remove_run(tx, at.path_, leaf, at.i_, n);
 		return n;
 	}
+	/* For the first entry of [first, last): detail::clear_value_some(). */
+	template <class Tx>
+	bool first_value_waits(Tx *tx, key_view first, key_view last, size_type most)
+	{
+		if constexpr (Calls::OWNS_VALUES) {
+			const auto at = lower_bound(tx, first);
+			if (!at.leaf_ || !key_codec::is_key(last) ||
+			        !less(tx, at.key_words(), last))
+				return false;
+			auto *leaf = const_cast<uint64_t *>(at.leaf_);
+			fur_promote(tx, leaf); /* words_to_change() */
+			return detail::clear_value_some<V>(
+			        tx, value_at(leaf, at.order_.place(at.i_)), most);
+		}
+		return false;
+	}
 	/* From an entry that stays, while a caller erases others. */
 	template <class Tx>
 	static void pass(Tx *, Iterator<Tx> &at)
@@ -792,8 +826,9 @@ private:
 				return "keys are out of order";
 			found.last = std::move(key);
 			found.entries++;
-			found.blocks += key_codec::blocks(tx, at) +
-			                value_codec::blocks(tx, value_at(node, order.place(i)));
+			found.blocks += key_codec::blocks(tx, at);
+			wrong = detail::verify_value<V>(
+			        tx, value_at(node, order.place(i)), found.blocks);
 		}
 		return wrong;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue.hpp - fur::queue<T>: first in, first out, in the heap, of trivially copyable elements or
- * fur::string.
+ * queue.hpp - fur::queue<T>: first in, first out, in the heap.  docs/containers.md says which types
+ * elements can have.
  *
  *     fur::update(self, [&](fur_update *tx) { jobs->push(tx, job); });
  *     auto job = fur::update(self, [&](fur_update *tx) { return jobs->pop(tx); });
@@ -20,7 +20,7 @@
 #ifndef FUR_QUEUE_HPP
 #define FUR_QUEUE_HPP
 
-#include <fur/string.hpp>
+#include <fur/owned.hpp>
 
 #include <optional>
 
@@ -41,6 +41,7 @@ class queue
 	};
 
 public:
+	using owns_blocks = void; /* for codecs */
 	using value_type = typename codec::value;
 	using value_view = typename codec::view; /* as it is passed: const T &, or a string_view */
 	using size_type = uint64_t;
@@ -60,9 +61,11 @@ public:
 	{
 		return size(tx) == 0;
 	}
-	/* push - add an element at the end.   Errors: heap_full. */
+	/* push - add an element at the end.
+	 * Returns: where it lies, if elements own memory (T *); otherwise nothing.
+	 * Errors:  heap_full. */
 	template <class Tx>
-	void push(Tx *tx, value_view value)
+	detail::place_of<T> push(Tx *tx, value_view value)
 	{
 		detail::check_changes<Tx>();
 		uint64_t *ends = ends_of(tx) ? ends_of(tx) : make_ends(tx);
@@ -72,30 +75,43 @@ public:
 		uint64_t *last = full ? new_block(tx) : block;
 		/* First of all: an update whose log is full goes on, but its stores do nothing from
 		 * then on, and a pop() must not find a block without its element. */
-		codec::create(tx, place(last, n), value);
+		uint64_t *words = place(last, n);
+		codec::create(tx, words, value);
 		if (full) {
 			fur_store(tx, block, detail::word_of(last));
 			fur_store(tx, &ends[LAST + 1], detail::word_of(last));
 		}
 		fur_store(tx, &ends[LAST], n + 1);
+		if constexpr (detail::is_in_place<T>)
+			return reinterpret_cast<T *>(words);
 	}
-	/* pop - remove the first element.   Returns: it, or nothing if the queue is empty. */
+	/* pop - remove the first element.
+	 * Returns: it, or nothing if the queue is empty.  If elements own memory: whether there was
+	 *          one; look at front() before. */
 	template <class Tx>
-	std::optional<value_type> pop(Tx *tx)
+	std::conditional_t<detail::is_in_place<T>, bool, std::optional<value_type>> pop(Tx *tx)
 	{
 		detail::check_changes<Tx>();
 		const First first = find_first(tx);
 		if (!first.block)
-			return std::nullopt;
+			return {};
 		uint64_t *ends = ends_of(tx), *words = place(first.block, first.n);
 		if (first.done) {
 			fur_store(tx, &ends[FIRST + 1], detail::word_of(first.block));
 			fur_free(tx, first.done);
 		}
-		std::optional<value_type> value(codec::load(tx, words));
-		codec::destroy(tx, words);
-		fur_store(tx, &ends[FIRST], first.n + 1);
-		return value;
+		const auto remove = [&] {
+			codec::destroy(tx, words);
+			fur_store(tx, &ends[FIRST], first.n + 1);
+		};
+		if constexpr (detail::is_in_place<T>) {
+			remove();
+			return true;
+		} else {
+			std::optional<value_type> value(codec::load(tx, words));
+			remove();
+			return value;
+		}
 	}
 	/* front - the first element.   Returns: nothing if the queue is empty. */
 	template <class Tx>
@@ -106,7 +122,7 @@ public:
 		                             codec::load(tx, place(first.block, first.n)))
 		                   : std::nullopt;
 	}
-	/* clear - remove all elements, and free their memory. */
+	/* clear - remove all elements, and free their memory; for large ones as fur::vector's. */
 	template <class Tx>
 	void clear(Tx *tx)
 	{
@@ -121,6 +137,23 @@ public:
 			fur_free(tx, detail::pointer<void>(fur_load(tx, &ends[LAST + 1])));
 			fur_free(tx, ends);
 		}
+	}
+
+	/* clear_some - a part of clear(): remove up to `most` elements, or fewer if a quarter of
+	 * the log is full.   Returns: whether there is more to do. */
+	template <class Tx>
+	bool clear_some(Tx *tx, size_type most)
+	{
+		detail::check_changes<Tx>();
+		for (First first; (first = find_first(tx)).block != nullptr;) {
+			if (detail::clear_value_some<T>(tx, place(first.block, first.n), most))
+				return true;
+			pop(tx);
+			if (most-- <= 1 || !detail::room_for_a_step(tx))
+				return true;
+		}
+		clear(tx);
+		return false;
 	}
 
 	/* verify - as fur::hash_map's. */
@@ -143,7 +176,9 @@ public:
 				return nullptr;
 		}
 		for (blocks++; n < pushed; n++) {
-			blocks += codec::blocks(tx, place(block, n));
+			if (const char *wrong =
+			                detail::verify_value<T>(tx, place(block, n), blocks))
+				return wrong;
 			if (n % BLOCK == BLOCK - 1 && n + 1 < pushed) {
 				block = detail::pointer<uint64_t>(fur_load(tx, block));
 				if (!block)

@@ -4,10 +4,10 @@
  *
  *     auto *shop = fur::root<Shop>(self, "shop");      // made, zero, the first time
  *
- * Each root carries a hash of its type: its name, size and alignment, or the kind, keys and values
- * of a container.  A program that asks for another type gets an error instead of another program's
- * bytes.  The members of a struct are not looked at, nor are the types inside containers that are
- * members: if you change them, pass another `version`.
+ * Each root carries a hash of its type: the kind, keys and values of a container; the names and
+ * types of the members of a struct that names them (FUR_MEMBERS, members.hpp); the name, size and
+ * alignment of any other.  A program that asks for another type gets an error instead of another
+ * program's bytes.  If you change a struct that does not name its members, pass another `version`.
  *
  * On the medium: root FUR_ROOTS - 1 of fur.h is a fur::ordered_map<fur::string, detail::NamedRoot>.
  */
@@ -21,8 +21,6 @@
 #include <fur/queue.hpp>
 #include <fur/set.hpp>
 #include <fur/vector.hpp>
-
-#include <array>
 
 namespace fur
 {
@@ -57,20 +55,52 @@ constexpr std::string_view name_of_type()
 	constexpr size_t from = other.find("T = void") + 4, behind = other.size() - from - 4;
 	return all.substr(from, all.size() - from - behind);
 }
+template <class T>
+uint64_t hash_of_name()
+{
+	const std::string_view name = name_of_type<T>();
+	return combine({4, sizeof(T), alignof(T), hash_bytes(name.data(), name.size())});
+}
+
+/* Is it, or contains it, a struct that names its members? */
+template <class T>
+struct names_members : has_members<T> {
+};
+template <class T, size_t N>
+struct names_members<T[N]> : names_members<T> {
+};
+template <class T, size_t N>
+struct names_members<std::array<T, N>> : names_members<T> {
+};
+template <class T>
+struct names_members<std::optional<T>> : names_members<T> {
+};
+template <class... T>
+struct names_members<std::variant<T...>> : std::disjunction<names_members<T>...> {
+};
+template <class Members>
+struct HashOfMembers;
 
 } // namespace detail
 
-/* type_hash - identifies a type in the heap: name, size and alignment of a struct; kind and size of
- * a number.  The members of a struct are not looked at: give a struct whose members change while
- * its size does not a number of its own, and another one with each change:
+/* type_hash - identifies a type in the heap: kind and size of a number; names and types of the
+ * members of a struct that names them (FUR_MEMBERS), whatever the struct is called; name, size and
+ * alignment of any other.  If such a struct changes while its size does not, give it a number of
+ * its own, and another one with each change:
  *     template <> struct fur::type_hash<Shop> { static uint64_t of() { return 2; } };
  * Compilers spell the names of template structs, and of those in namespaces without a name, each in
- * its own way.  If programs made by several compilers open a heap, do the same for such structs. */
+ * its own way.  If programs made by several compilers open a heap, do the same for such structs, or
+ * name their members. */
 template <class T>
 struct type_hash {
 	static uint64_t of()
 	{
-		if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
+		if constexpr (detail::has_members<T>::value)
+			return detail::HashOfMembers<
+			        decltype(std::declval<T &>().fur_members())>::template of<T>();
+		else if constexpr (detail::is_int128<T>)
+			return detail::combine({1, sizeof(T), false, T(-1) < T(0)});
+		else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
 			return detail::combine(
 			        {1, sizeof(T), std::is_floating_point_v<T>, std::is_signed_v<T>});
 		else if constexpr (std::is_pointer_v<T>)
@@ -79,9 +109,7 @@ struct type_hash {
 			return detail::combine(
 			        {3, std::extent_v<T>, type_hash<std::remove_extent_t<T>>::of()});
 		else
-			return detail::combine({4, sizeof(T), alignof(T),
-			        detail::hash_bytes(detail::name_of_type<T>().data(),
-			                detail::name_of_type<T>().size())});
+			return detail::hash_of_name<T>();
 	}
 };
 template <>
@@ -167,9 +195,69 @@ struct type_hash<ptr<T>> {
 		return detail::combine({10});
 	}
 };
+/* A std::pair is a std::tuple of two. */
+template <class... T>
+struct type_hash<std::tuple<T...>> {
+	static uint64_t of()
+	{
+		return detail::combine({12, sizeof...(T), type_hash<T>::of()...});
+	}
+};
+template <class A, class B>
+struct type_hash<std::pair<A, B>> : type_hash<std::tuple<A, B>> {
+};
+/* The hash of those that are stored as their bytes, and name no members, is that of the name. */
+template <class T, size_t N>
+struct type_hash<std::array<T, N>> {
+	static uint64_t of()
+	{
+		using This = std::array<T, N>;
+		if constexpr (detail::is_plain<This> && !detail::names_members<This>::value)
+			return detail::hash_of_name<This>();
+		else
+			return detail::combine({13, N, type_hash<T>::of()});
+	}
+};
+template <class T>
+struct type_hash<std::optional<T>> {
+	static uint64_t of()
+	{
+		using This = std::optional<T>;
+		if constexpr (detail::is_plain<This> && !detail::names_members<This>::value)
+			return detail::hash_of_name<This>();
+		else
+			return detail::combine({14, type_hash<T>::of()});
+	}
+};
+template <class... T>
+struct type_hash<std::variant<T...>> {
+	static uint64_t of()
+	{
+		using This = std::variant<T...>;
+		if constexpr (detail::is_plain<This> && !detail::names_members<This>::value)
+			return detail::hash_of_name<This>();
+		else
+			return detail::combine({15, sizeof...(T), type_hash<T>::of()...});
+	}
+};
 
 namespace detail
 {
+
+template <class... M>
+struct HashOfMembers<std::tuple<M &...>> {
+	template <class T>
+	static uint64_t of()
+	{
+		(void)check_members<T>();
+		std::string names;
+		for (const char *c = T::fur_member_names(); *c; c++)
+			if (*c != ' ')
+				names += *c;
+		return combine({11, sizeof(T), alignof(T), hash_bytes(names.data(), names.size()),
+		        type_hash<M>::of()...});
+	}
+};
 
 struct NamedRoot {
 	uint64_t object, type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * set.hpp - fur::hash_set<K> and fur::ordered_set<K>: sets in the heap, of trivially copyable keys
- * and fur::string.
+ * set.hpp - fur::hash_set<K> and fur::ordered_set<K>: sets in the heap.  docs/containers.md says
+ * which types keys can have.
  *
  *     struct Club { fur::ordered_set<fur::string> members; };
  *     fur::update(self, [&](fur_update *tx) { club->members.insert(tx, "ada"); });
@@ -34,7 +34,7 @@ struct NoValue {
 
 template <>
 struct stored<detail::NoValue> {
-	enum : size_t { WORDS = 0 };
+	enum : size_t { WORDS = 0, MOST_BLOCKS = 0 };
 	using view = const detail::NoValue &;
 	using value = detail::NoValue;
 
@@ -111,6 +111,8 @@ template <class Map>
 class KeySet
 {
 public:
+	using owns_blocks = void; /* for codecs */
+	static constexpr bool OWNS_VALUES = false;
 	using key_type = typename Map::key_type;
 	using value_type = key_type;
 	using key_view = typename Map::key_view;
@@ -273,7 +275,8 @@ public:
 		return map_.delete_range(tx, first, last);
 	}
 	template <class Tx>
-	size_type delete_some(Tx *tx, key_view first, key_view last, size_type most)
+	std::pair<size_type, bool> delete_some(
+	        Tx *tx, key_view first, key_view last, size_type most)
 	{
 		return map_.delete_some(tx, first, last, most);
 	}

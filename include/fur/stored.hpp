@@ -3,11 +3,14 @@
  * stored.hpp - how libfur's containers keep keys and values: as whole words of 8 bytes.
  *
  * stored<T> is the codec for T.  Every trivially copyable type has one; fur::string has its own
- * (string.hpp).  Callers pass a `view`, and get a `value` back:
+ * (string.hpp), and so have types that consist of several others (composite.hpp).  Callers pass a
+ * `view`, and get a `value` back:
  *
  *     T                            view                  value
  *     a trivially copyable type    const T &             T
  *     fur::string                  std::string_view      std::string
+ *     std::pair and the like       a pair of views       a pair of values
+ *     what owns blocks             const T &, empty      const T *, where it lies (owned.hpp)
  *
  * `at` always points to WORDS words in the heap, and `tx` is any transaction's.  Words
  * that are all zero are a valid, empty value of every T, and own no memory.
@@ -16,17 +19,22 @@
 #define FUR_STORED_HPP
 
 #include <fur.hpp>
+#include <fur/members.hpp>
 
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <sys/random.h>
 #include <type_traits>
 #include <utility>
 
 namespace fur
 {
+
+class string;
 
 /* heap_full - thrown by containers when the heap is full.  If the update had failed before, as when
  * it is too large for its log, they throw an Error with the code of that.  Let either leave the
@@ -242,18 +250,207 @@ struct hashes_bytes<T, typename hash<T>::of_bytes> : std::true_type {
 };
 } // namespace detail
 
-template <class T>
-struct stored {
-	static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
-	        "libfur's containers hold trivially copyable types and fur::string: a std::string "
-	        "or a std::vector keeps its contents outside the heap, where a restart loses them");
-	static_assert(std::is_copy_constructible_v<T>,
-	        "libfur's containers hold no types that contain fur::string or containers: erase() "
-	        "would not free their blocks; let the value be a pointer to a struct that "
-	        "fur::make() has made, and fur::destroy() it before you erase the key");
-	static_assert(alignof(T) <= 8, "libfur's containers align keys and values to 8 bytes");
+namespace detail
+{
 
-	enum : size_t { WORDS = (sizeof(T) + 7) / 8 };
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+template <class T>
+constexpr bool is_int128 = std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
+
+/* Its bytes are the value. */
+template <class T>
+constexpr bool is_plain = std::is_trivially_copyable_v<T> &&std::is_copy_constructible_v<T> &&
+                                  std::is_default_constructible_v<T> &&
+                          (alignof(T) <= 8 || is_int128<T>);
+
+/* It owns blocks, and lies in nodes as it is: a container, or a struct with such members. */
+template <class T>
+constexpr bool is_in_place =
+        !is_plain<T> && !std::is_same_v<T, string> && (is_owner<T>::value || has_members<T>::value);
+template <class T>
+struct OwnedCodec; /* owned.hpp */
+/* The base of codecs whose values do not lie in the heap as a T. */
+struct InParts {
+};
+
+/* Which names has a class of the standard library? */
+template <class T, class = void>
+struct has_allocator : std::false_type {
+};
+template <class T>
+struct has_allocator<T, std::void_t<typename T::allocator_type>> : std::true_type {
+};
+template <class T, class = void>
+struct has_key : std::false_type {
+};
+template <class T>
+struct has_key<T, std::void_t<typename T::key_type>> : std::true_type {
+};
+template <class T, class = void>
+struct has_element : std::false_type {
+};
+template <class T>
+struct has_element<T, std::void_t<typename T::element_type>> : std::true_type {
+};
+template <class T, class = void>
+struct is_span : std::false_type {
+};
+template <class T>
+struct is_span<T, std::void_t<typename T::element_type, typename T::iterator>> : std::true_type {
+};
+template <class T>
+struct is_text : std::is_same<T, const char *> {
+};
+template <class C, class Traits>
+struct is_text<std::basic_string_view<C, Traits>> : std::true_type {
+};
+template <class C, class Traits, class A>
+struct is_text<std::basic_string<C, Traits, A>> : std::true_type {
+};
+
+/* Why has a type no codec?  The first of these that is true. */
+enum class Flaw {
+	NONE,
+	REFERENCE,
+	CONST,
+	TEXT,
+	FUNCTION,
+	SMART_POINTER,
+	MAP,
+	SEQUENCE,
+	VIRTUAL,
+	DESTRUCTOR,
+	OWNER,
+	COPY,
+	DEFAULT,
+	ALIGNMENT
+};
+template <class T>
+constexpr Flaw flaw_of()
+{
+	using Target = std::remove_pointer_t<T>;
+	if constexpr (std::is_reference_v<T>)
+		return Flaw::REFERENCE;
+	else if constexpr (std::is_const_v<T> || std::is_volatile_v<T>)
+		return Flaw::CONST;
+	else if constexpr (is_text<T>::value)
+		return Flaw::TEXT;
+	else if constexpr (std::is_function_v<Target> || std::is_member_pointer_v<T>)
+		return Flaw::FUNCTION;
+	else if constexpr (is_span<T>::value)
+		return Flaw::SEQUENCE;
+	else if constexpr (is_plain<T>)
+		return Flaw::NONE;
+	else if constexpr (has_allocator<T>::value)
+		return has_key<T>::value ? Flaw::MAP : Flaw::SEQUENCE;
+	else if constexpr (has_element<T>::value)
+		return Flaw::SMART_POINTER;
+	else if constexpr (std::is_polymorphic_v<T>)
+		return Flaw::VIRTUAL;
+	else if constexpr (!std::is_trivially_destructible_v<T>)
+		return Flaw::DESTRUCTOR;
+	else if constexpr (!std::is_copy_constructible_v<T>)
+		return Flaw::OWNER;
+	else if constexpr (!std::is_trivially_copyable_v<T>)
+		return Flaw::COPY;
+	else if constexpr (!std::is_default_constructible_v<T>)
+		return Flaw::DEFAULT;
+	else
+		return Flaw::ALIGNMENT;
+}
+template <class T>
+constexpr bool check_plain()
+{
+	constexpr Flaw flaw = flaw_of<T>();
+	static_assert(flaw != Flaw::REFERENCE,
+	        "libfur's containers hold no references: let the value be the object itself, or a "
+	        "fur::ptr to one that fur::make() has made");
+	static_assert(flaw != Flaw::CONST,
+	        "libfur's containers hold no const types: leave out the const");
+	static_assert(flaw != Flaw::TEXT,
+	        "libfur's containers hold no std::string, std::string_view or const char *, which "
+	        "keep their text outside the heap, where a restart loses it: use fur::string");
+	static_assert(flaw != Flaw::FUNCTION,
+	        "libfur's containers hold no pointers to functions or members, which mean nothing "
+	        "in the next run of the program: use an enum, and choose by it");
+	static_assert(flaw != Flaw::SMART_POINTER,
+	        "libfur's containers hold no std::unique_ptr or std::shared_ptr, which point "
+	        "outside the heap: let the value be the object itself, or a fur::ptr to one that "
+	        "fur::make() has made");
+	static_assert(flaw != Flaw::MAP,
+	        "libfur's containers hold no map or set of the standard library, which keeps its "
+	        "contents outside the heap, where a restart loses them: use fur::ordered_map, "
+	        "fur::hash_map, fur::ordered_set or fur::hash_set");
+	static_assert(flaw != Flaw::SEQUENCE,
+	        "libfur's containers hold no std::vector, std::deque, std::list or std::span, "
+	        "which keep their contents outside the heap, where a restart loses them: use "
+	        "fur::vector or "
+	        "fur::queue");
+	static_assert(flaw != Flaw::VIRTUAL,
+	        "libfur's containers hold no types with virtual functions, which mean nothing in "
+	        "the next run of the program: use a struct with an enum that tells the kind");
+	static_assert(flaw != Flaw::DESTRUCTOR,
+	        "libfur's containers hold no types with a destructor: such a type, or a member of "
+	        "it, keeps something outside the heap: use fur::string, libfur's containers and "
+	        "plain structs as members");
+	static_assert(flaw != Flaw::OWNER,
+	        "libfur's containers hold structs with fur::string and containers inside only if "
+	        "they know them, for erase() would not free their blocks otherwise: write "
+	        "FUR_MEMBERS(a, b, ...) with all members at the end of the struct");
+	static_assert(flaw != Flaw::COPY,
+	        "libfur's containers hold no structs that are not trivially copyable, as those "
+	        "with "
+	        "a std::pair or std::tuple inside, or with a copy constructor of their own: use "
+	        "plain structs as members");
+	static_assert(flaw != Flaw::DEFAULT,
+	        "libfur's containers make values before they load them: give the type a default "
+	        "constructor");
+	static_assert(flaw != Flaw::ALIGNMENT,
+	        "libfur's containers align keys and values to 8 bytes: leave out the alignas, or "
+	        "let the value be a fur::ptr to an object that fur::make() has made");
+	return flaw == Flaw::NONE;
+}
+
+template <class T>
+constexpr bool check_named();
+/* May it be a member of a struct that names its members? */
+template <class M>
+constexpr bool check_member()
+{
+	if constexpr (std::is_array_v<M>)
+		return check_member<std::remove_extent_t<M>>();
+	else if constexpr (is_std_array<M>::value)
+		return check_member<typename M::value_type>();
+	else if constexpr (has_members<M>::value)
+		return check_named<M>();
+	else if constexpr (!is_owner<M>::value)
+		return check_plain<M>();
+	return true;
+}
+template <class... M>
+constexpr bool check_each(std::tuple<M &...> *)
+{
+	return (check_member<M>() && ...);
+}
+/* If the struct names its members: all of them, and each is allowed. */
+template <class T>
+constexpr bool check_named()
+{
+	if constexpr (has_members<T>::value) {
+		using Members = decltype(std::declval<T &>().fur_members());
+		return check_members<T>() && check_each(static_cast<Members *>(nullptr));
+	}
+	return true;
+}
+
+/* The bytes of a trivially copyable type. */
+template <class T>
+struct PlainCodec {
+	static_assert(check_plain<T>() && check_named<T>());
+
+	/* MOST_BLOCKS: a value owns at most this many blocks. */
+	enum : size_t { WORDS = (sizeof(T) + 7) / 8, MOST_BLOCKS = 0 };
 	using view = const T &;
 	using value = T;
 
@@ -308,6 +505,13 @@ struct stored {
 	{
 		return value < load(tx, at);
 	}
+	/* Below 0: the stored value is smaller; above 0: it is larger. */
+	template <class Tx>
+	static int compare(Tx *tx, const uint64_t *at, view value)
+	{
+		const T there = load(tx, at);
+		return there < value ? -1 : value < there;
+	}
 	static uint64_t hash_of(view value)
 	{
 		return hash<T>::of(value);
@@ -338,6 +542,13 @@ struct stored {
 			return detail::secret_hash_words(
 			        secret, 8, [&](size_t) { return hash_of(value); });
 	}
+};
+
+} // namespace detail
+
+template <class T>
+struct stored
+    : std::conditional_t<detail::is_in_place<T>, detail::OwnedCodec<T>, detail::PlainCodec<T>> {
 };
 
 } // namespace fur

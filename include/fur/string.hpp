@@ -21,8 +21,6 @@
 namespace fur
 {
 
-class string;
-
 namespace detail
 {
 
@@ -91,7 +89,7 @@ template <class Tx>
 /* All of a text's codec but load().  Callers pass a View, which has data() and size(). */
 template <class View>
 struct TextCodec {
-	enum : size_t { WORDS = Text::WORDS };
+	enum : size_t { WORDS = Text::WORDS, MOST_BLOCKS = 1 };
 	using view = View;
 
 	template <class Tx>
@@ -237,6 +235,8 @@ class string
 	using codec = stored<string>;
 
 public:
+	using owns_blocks = void; /* for codecs */
+
 	string() = default;
 	string(const string &) = delete;
 	string &operator=(const string &) = delete;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * vector.hpp - fur::vector<T>: an array in the heap that grows at its end, of trivially copyable
- * elements or fur::string.
+ * vector.hpp - fur::vector<T>: an array in the heap that grows at its end.  docs/containers.md says
+ * which types elements can have.
  *
  *     fur::update(self, [&](fur_update *tx) { log->push_back(tx, entry); });
  *     fur::read(self, [&](fur_ro *tx) { for (const Entry &e : log->in(tx)) print(e); });
@@ -21,7 +21,7 @@
 #define FUR_VECTOR_HPP
 
 #include <fur/iterator.hpp>
-#include <fur/string.hpp>
+#include <fur/owned.hpp>
 
 #include <iterator>
 
@@ -38,7 +38,10 @@ class vector
 	template <class Tx>
 	class View;
 
+	static constexpr bool LIES = !std::is_base_of_v<detail::InParts, codec>;
+
 public:
+	using owns_blocks = void; /* for codecs */
 	using value_type = typename codec::value;
 	using value_view = typename codec::view; /* as it is passed: const T &, or a string_view */
 	using size_type = uint64_t;
@@ -93,10 +96,16 @@ public:
 	 * Returns: NULL if there is none. */
 	const T *lookup(fur_ro *tx, size_type i) const
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use get(tx, "
+		        "i) and set(tx, i, value), or a struct as the element");
 		return i < size(tx) ? reinterpret_cast<const T *>(words_of(tx, i)) : nullptr;
 	}
 	T *lookup(fur_update *tx, size_type i)
 	{
+		static_assert(LIES,
+		        "a std::pair, or the like, does not lie in the heap as it is: use get(tx, "
+		        "i) and set(tx, i, value), or a struct as the element");
 		if (i >= size(tx))
 			return nullptr;
 		uint64_t *words = words_of(tx, i);
@@ -104,14 +113,19 @@ public:
 		fur_promote(tx, words);
 		return reinterpret_cast<T *>(words);
 	}
-	/* push_back - add an element at the end.   Errors: heap_full. */
+	/* push_back - add an element at the end.
+	 * Returns: where it lies, if elements own memory (T *); otherwise nothing.
+	 * Errors:  heap_full. */
 	template <class Tx>
-	void push_back(Tx *tx, value_view value)
+	detail::place_of<T> push_back(Tx *tx, value_view value)
 	{
 		detail::check_changes<Tx>();
 		const size_type n = size(tx);
-		codec::create(tx, make_room(tx, n), value);
+		uint64_t *words = make_room(tx, n);
+		codec::create(tx, words, value);
 		fur_store(tx, &size_, n + 1);
+		if constexpr (detail::is_in_place<T>)
+			return reinterpret_cast<T *>(words);
 	}
 	/* pop_back - remove the last element.   Errors: std::out_of_range if there is none. */
 	template <class Tx>
@@ -124,8 +138,8 @@ public:
 		fur_store(tx, &size_, n - 1);
 	}
 	/* clear - remove all elements, and free their memory.  If the vector has so many that the
-	 * log has no room for that, the commit fails with FUR_ETOOBIG: then remove them with
-	 * pop_back() in several updates. */
+	 * log has no room for that, the commit fails with FUR_ETOOBIG: then call fur::clear()
+	 * (map.hpp), which takes several updates. */
 	template <class Tx>
 	void clear(Tx *tx)
 	{
@@ -141,7 +155,27 @@ public:
 		if (directory)
 			fur_free(tx, directory);
 	}
-	/* verify - as fur::hash_map's.  It counts blocks; there is no structure to be wrong. */
+	/* clear_some - a part of clear(): remove up to `most` elements from the end, or fewer if a
+	 * quarter of the log is full.   Returns: whether there is more to do. */
+	template <class Tx>
+	bool clear_some(Tx *tx, size_type most)
+	{
+		detail::check_changes<Tx>();
+		size_type n = size(tx);
+		bool stops = false;
+		while (n > 0 && !stops) {
+			if (detail::clear_value_some<T>(tx, words_of(tx, n - 1), most))
+				break;
+			remove_at(tx, --n);
+			stops = most-- <= 1 || !detail::room_for_a_step(tx);
+		}
+		fur_store(tx, &size_, n);
+		if (n > 0 || stops)
+			return true;
+		clear(tx);
+		return false;
+	}
+	/* verify - as fur::hash_map's.  Only what is in the elements can be wrong. */
 	template <class Tx>
 	const char *verify(Tx *tx, uint64_t &blocks) const
 	{
@@ -149,9 +183,10 @@ public:
 		blocks = directory != nullptr;
 		for (size_t k = 0; directory && k < PARTS; k++)
 			blocks += fur_load(tx, &directory[k]) != 0;
-		for (size_type i = 0, n = size(tx); i < n; i++)
-			blocks += codec::blocks(tx, words_of(tx, i));
-		return nullptr;
+		const char *wrong = nullptr;
+		for (size_type i = 0, n = size(tx); i < n && !wrong; i++)
+			wrong = detail::verify_value<T>(tx, words_of(tx, i), blocks);
+		return wrong;
 	}
 	/* in - the vector in a transaction, as a range.  Valid until the transaction ends or
 	 * removes elements. */

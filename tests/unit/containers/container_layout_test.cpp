@@ -9,9 +9,27 @@
 
 #include <fur_map.h>
 
+__extension__ typedef __int128 Int128;
+
 struct LayoutShop {
 	uint64_t a, b;
 };
+struct LayoutUser {
+	fur::string name;
+	fur::vector<uint64_t> logins;
+	uint64_t born;
+	FUR_MEMBERS(name, logins, born)
+};
+namespace elsewhere
+{
+/* The same under another name. */
+struct Person {
+	fur::string name;
+	fur::vector<uint64_t> logins;
+	uint64_t born;
+	FUR_MEMBERS(name, logins, born)
+};
+} // namespace elsewhere
 
 namespace
 {
@@ -28,6 +46,7 @@ static_assert(sizeof(fur::ordered_multimap<uint64_t, fur::string>) == 16);
 static_assert(sizeof(fur::vector<uint8_t>) == 16);
 static_assert(sizeof(fur::queue<fur::string>) == 8);
 static_assert(sizeof(fur::ptr<char>) == 8);
+static_assert(sizeof(LayoutUser) == 40 && std::is_standard_layout_v<LayoutUser>);
 static_assert(std::is_standard_layout_v<fur::string> && std::is_standard_layout_v<fur::ptr<int>>);
 static_assert(std::is_trivially_destructible_v<fur::ordered_map<int, int>>);
 
@@ -71,6 +90,42 @@ TEST(ContainerHash, IsFrozen)
 	EXPECT_EQ(Text::hash_of("exactly 12 c"), 0x625f0adceb030e3eu);
 	EXPECT_EQ(Text::hash_of("thirteen char"), 0xa9c70f63e02bc6e9);
 	EXPECT_EQ(Text::hash_of(std::string_view("a\0b", 3)), 0xce533fce8d3714c4);
+}
+
+TEST(ContainerHash, OfSeveral_IsFrozen)
+{
+	using fur::stored, fur::string;
+	using std::string_view;
+	EXPECT_EQ((stored<std::pair<string, uint64_t>>::hash_of({"boiler", 42})),
+	        0x9007de25846c743du);
+	EXPECT_EQ((stored<std::tuple<string, uint8_t, Int128>>::hash_of({"a", uint8_t(7), -1})),
+	        0x95fb77e459f44bc7);
+	EXPECT_EQ((stored<std::array<string, 2>>::hash_of({"a", "nuts"})), 0x13eab6e17c8db6bau);
+	EXPECT_EQ(stored<std::optional<string>>::hash_of({}), 0x1f96742f53d78ec7);
+	EXPECT_EQ(stored<std::optional<string>>::hash_of("nuts"), 0xc4e57d63f9dba4cc);
+	EXPECT_EQ(stored<std::optional<uint32_t>>::hash_of(7u), 0x551f212b7e5aa0b7);
+	EXPECT_EQ((stored<std::variant<string, uint32_t>>::hash_of(7u)), 0x551f212b7e5aa0b7);
+	EXPECT_EQ((stored<std::variant<string, uint32_t>>::hash_of(string_view("nuts"))),
+	        0x6d5e3f552b078283);
+	EXPECT_EQ((stored<std::variant<uint8_t, uint32_t>>::hash_of(7u)), 0x551f212b7e5aa0b7);
+}
+
+TEST(ContainerTypeHash, OfSeveral_IsFrozen)
+{
+	using fur::string, fur::type_hash;
+	EXPECT_EQ((type_hash<std::pair<string, uint64_t>>::of()), 0x932b0a063e2773dau);
+	EXPECT_EQ((type_hash<std::tuple<string, uint64_t>>::of()), 0x932b0a063e2773dau);
+	EXPECT_EQ(type_hash<std::tuple<string>>::of(), 0x8b98f3769c044598);
+	EXPECT_EQ((type_hash<std::array<string, 2>>::of()), 0xe62a8eff6968d2ff);
+	EXPECT_EQ(type_hash<std::optional<string>>::of(), 0xd062919640ed08b1);
+	EXPECT_EQ((type_hash<std::variant<string, uint64_t>>::of()), 0x3dacf8e83c091837u);
+	EXPECT_EQ(type_hash<Int128>::of(), 0x9bc1096007f3fef8);
+	EXPECT_EQ(type_hash<fur::detail::uint128>::of(), 0x7db9832a84b962edu);
+	EXPECT_EQ(type_hash<LayoutUser>::of(), 0x11e7c08c85b66b15u);
+	EXPECT_EQ(type_hash<elsewhere::Person>::of(), 0x11e7c08c85b66b15u);
+	/* Trivially copyable, and without names: as ever. */
+	using Words = std::array<uint64_t, 3>;
+	EXPECT_EQ(type_hash<Words>::of(), fur::detail::hash_of_name<Words>());
 }
 
 TEST(ContainerTypeHash, IsFrozen)
@@ -138,6 +193,64 @@ TEST_F(ContainerLayout, Vector)
 	EXPECT_EQ(elements[0], 0x6100000001u); /* "a", 1 */
 	EXPECT_EQ(elements[1], 0u);
 	EXPECT_EQ(elements[2], 0x6200000001u); /* "b", 1 */
+}
+
+TEST_F(ContainerLayout, OfSeveral)
+{
+	using fur::string;
+	using Tuple = std::tuple<string, uint16_t, Int128, std::optional<string>>;
+	using Either = std::variant<uint32_t, string>;
+	auto *tuples = made<fur::vector<Tuple>>();
+	auto *eithers = made<fur::vector<std::pair<uint8_t, Either>>>();
+	auto *arrays = made<fur::vector<std::array<string, 2>>>();
+	auto *plain = made<fur::vector<std::array<uint16_t, 3>>>();
+	update([&](fur_update *tx) {
+		tuples->push_back(tx, {"exac", uint16_t(7), -2, "nuts"});
+		tuples->push_back(tx, {"", uint16_t(8), 3, std::nullopt});
+		eithers->push_back(tx, {uint8_t(1), std::string_view("nuts")});
+		eithers->set(tx, 0, {uint8_t(1), std::string_view("a")});
+		eithers->push_back(tx, {uint8_t(2), std::string_view("thirteen char")});
+		eithers->set(tx, 1, {uint8_t(3), 9u});
+		arrays->push_back(tx, {"a", "nuts"});
+		plain->push_back(tx, {1, 2, 3});
+	});
+	const uint64_t *words = words_of(tuples);
+	const uint64_t *elements = address(address(words[1])[0]);
+	const uint64_t nuts = 0x7374756e00000004u;
+	const uint64_t want[] = {0x6361786500000004u, 0, 7, UINT64_MAX - 1, UINT64_MAX, 1, nuts, 0,
+	        0, 0, 8, 3, 0, 0, 0, 0};
+	for (size_t i = 0; i < std::size(want); i++)
+		EXPECT_EQ(elements[i], want[i]) << i;
+	elements = address(address(reinterpret_cast<const uint64_t *>(eithers)[1])[0]);
+	const uint64_t pairs[] = {1, 1, 0x6100000001u, 0, 3, 0, 9, 0};
+	for (size_t i = 0; i < std::size(pairs); i++)
+		EXPECT_EQ(elements[i], pairs[i]) << i;
+	elements = address(address(reinterpret_cast<const uint64_t *>(arrays)[1])[0]);
+	EXPECT_EQ(elements[0], 0x6100000001u);
+	EXPECT_EQ(elements[2], nuts);
+	elements = address(address(reinterpret_cast<const uint64_t *>(plain)[1])[0]);
+	EXPECT_EQ(elements[0], 0x000300020001u);
+}
+
+/* A struct lies in a leaf as it is. */
+TEST_F(ContainerLayout, Owned)
+{
+	auto *map = made<fur::ordered_map<uint64_t, LayoutUser, 4>>();
+	update([&](fur_update *tx) {
+		LayoutUser fresh{};
+		fresh.born = 1815;
+		map->insert(tx, 30, fresh);
+		LayoutUser *user = map->lookup(tx, 30);
+		user->name.assign(tx, "nuts");
+		user->logins.push_back(tx, 17);
+	});
+	const uint64_t *leaf = address(*words_of(map) - 1);
+	EXPECT_EQ(leaf[1], 30u);
+	const uint64_t *user = leaf + 1 + 4;
+	EXPECT_EQ(user[0], 0x7374756e00000004u);
+	EXPECT_EQ(user[2], 1u);
+	EXPECT_EQ(address(address(user[3])[0])[0], 17u);
+	EXPECT_EQ(user[4], 1815u);
 }
 
 TEST_F(ContainerLayout, Queue)

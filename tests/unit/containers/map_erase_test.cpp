@@ -286,7 +286,8 @@ TYPED_TEST(Ranges, AKillBetweenTheParts_LeavesLess_AndTheNextRunGoesOn)
 			EXPECT_GT(fur::update(self, fur::rerun,
 			                  [&](fur_update *tx) {
 				                  return map->delete_some(tx, first, last, 10);
-			                  }),
+			                  })
+			                  .first,
 			        0u);
 		_exit(0);
 	});

@@ -36,6 +36,45 @@ template <class A, class B>
 struct RootBox {
 	uint64_t word;
 };
+/* Versions of a struct, of the same size. */
+namespace first
+{
+struct Price {
+	uint32_t net, gross;
+	FUR_MEMBERS(net, gross)
+};
+struct Shop {
+	fur::ordered_map<uint64_t, Price> prices;
+	fur::string name;
+	FUR_MEMBERS(prices, name)
+};
+} // namespace first
+namespace exchanged
+{
+struct Price {
+	uint32_t gross, net;
+	FUR_MEMBERS(gross, net)
+};
+} // namespace exchanged
+namespace retyped
+{
+struct Price {
+	uint32_t net;
+	float gross;
+	FUR_MEMBERS(net, gross)
+};
+struct Shop {
+	fur::ordered_map<uint64_t, Price> prices;
+	fur::string name;
+	FUR_MEMBERS(prices, name)
+};
+} // namespace retyped
+namespace deeper
+{
+struct Shop {
+	fur::ordered_map<uint64_t, std::array<std::optional<first::Price>, 1>> prices;
+};
+} // namespace deeper
 
 namespace
 {
@@ -154,6 +193,34 @@ TEST_F(Roots, WhoseTypeHasANumberOfItsOwn)
 	EXPECT_EQ(mismatch<RootVersioned>("v"), "");
 	version_of_type = 2;
 	EXPECT_NE(mismatch<RootVersioned>("v"), "");
+}
+
+TEST_F(Roots, WhoseMembersChange_AreRefused)
+{
+	/* Inside a container. */
+	root<fur::hash_map<uint64_t, first::Price>>("map");
+	EXPECT_EQ((mismatch<fur::hash_map<uint64_t, first::Price>>("map")), "");
+	EXPECT_NE((mismatch<fur::hash_map<uint64_t, exchanged::Price>>("map")), "");
+	EXPECT_NE((mismatch<fur::hash_map<uint64_t, retyped::Price>>("map")), "");
+	/* Inside a container that is a member. */
+	root<first::Shop>("shop");
+	EXPECT_EQ(mismatch<first::Shop>("shop"), "");
+	EXPECT_NE(mismatch<retyped::Shop>("shop"), "");
+	/* Inside types of the standard library, and arrays. */
+	using fur::type_hash;
+	using Some = std::optional<first::Price>;
+	EXPECT_NE(type_hash<Some>::of(), type_hash<std::optional<exchanged::Price>>::of());
+	EXPECT_NE((type_hash<std::array<Some, 2>>::of()),
+	        (type_hash<std::array<std::optional<exchanged::Price>, 2>>::of()));
+	EXPECT_NE((type_hash<std::variant<int, first::Price>>::of()),
+	        (type_hash<std::variant<int, retyped::Price>>::of()));
+	EXPECT_NE((type_hash<std::pair<int, first::Price>>::of()),
+	        (type_hash<std::pair<int, retyped::Price>>::of()));
+	EXPECT_NE(type_hash<first::Price[2]>::of(), type_hash<retyped::Price[2]>::of());
+	EXPECT_NE((type_hash<std::array<fur::string, 2>>::of()),
+	        (type_hash<std::array<fur::string, 3>>::of()));
+	/* A struct that does not name its members is looked at from outside. */
+	EXPECT_EQ(type_hash<deeper::Shop>::of(), fur::detail::hash_of_name<deeper::Shop>());
 }
 
 TEST_F(Roots, TheNameOfAType_IsAllOfIt)

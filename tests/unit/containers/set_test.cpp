@@ -11,12 +11,30 @@ namespace
 {
 
 template <class T>
+struct SampleOf : Sample<T> {
+};
+template <>
+struct SampleOf<std::string> : Sample<fur::string> {
+};
+/* Some with the same first part. */
+template <class A, class B>
+struct SampleOf<std::pair<A, B>> {
+	static std::pair<A, B> key(uint64_t n)
+	{
+		return {SampleOf<A>::key(n % 5), SampleOf<B>::key(n)};
+	}
+};
+template <class A>
+struct SampleOf<std::array<A, 2>> {
+	static std::array<A, 2> key(uint64_t n)
+	{
+		return {SampleOf<A>::key(n % 5), SampleOf<A>::key(n)};
+	}
+};
+template <class T>
 auto sample(uint64_t n)
 {
-	if constexpr (std::is_same_v<T, std::string>)
-		return Sample<fur::string>::key(n);
-	else
-		return Sample<T>::key(n);
+	return SampleOf<T>::key(n);
 }
 
 /* ------------------------------------------------------------------------- sets */
@@ -49,7 +67,9 @@ protected:
 	S *set_;
 };
 using SetTypes = ::testing::Types<fur::hash_set<uint64_t>, fur::hash_set<fur::string>,
-        fur::ordered_set<int64_t>, fur::ordered_set<fur::string, 3>>;
+        fur::ordered_set<int64_t>, fur::ordered_set<fur::string, 3>,
+        fur::hash_set<std::pair<fur::string, uint64_t>>,
+        fur::ordered_set<std::pair<fur::string, std::array<fur::string, 2>>, 3>>;
 TYPED_TEST_SUITE(Sets, SetTypes);
 
 TYPED_TEST(Sets, AgreeWithStdSet)
@@ -214,7 +234,9 @@ protected:
 	M *map_;
 };
 using MultiTypes = ::testing::Types<fur::ordered_multimap<uint64_t, int64_t, 3>,
-        fur::ordered_multimap<fur::string, uint64_t>, fur::ordered_multimap<int64_t, fur::string>>;
+        fur::ordered_multimap<fur::string, uint64_t>, fur::ordered_multimap<int64_t, fur::string>,
+        fur::ordered_multimap<std::pair<fur::string, uint64_t>, uint64_t, 4>,
+        fur::ordered_multimap<std::array<fur::string, 2>, std::pair<uint64_t, fur::string>>>;
 TYPED_TEST_SUITE(MultiMaps, MultiTypes);
 
 TYPED_TEST(MultiMaps, AgreeWithStdSet)
@@ -384,6 +406,9 @@ TEST_F(OrderOfSets, AMapTakesAnOrder)
 	in_this_order<fur::ordered_map<int64_t, int, 4, std::greater<>>,
 	        std::map<int64_t, int, std::greater<>>>(self_,
 	        fur::root<fur::ordered_map<int64_t, int, 4, std::greater<>>>(self_, "c"), random_);
+	using Parts = fur::ordered_map<std::pair<fur::string, uint64_t>, int, 4, std::greater<>>;
+	in_this_order<Parts, std::map<std::pair<std::string, uint64_t>, int, std::greater<>>>(
+	        self_, fur::root<Parts>(self_, "d"), random_);
 }
 
 /* A heap keeps to the order in which it was made. */

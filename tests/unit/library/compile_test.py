@@ -176,6 +176,24 @@ void f(fur_thread *t)
 CONTAINERS = """#include <fur/root.hpp>
 struct Point { uint32_t x, y; bool operator==(const Point &p) const { return x == p.x && y == p.y; }
                bool operator<(const Point &p) const { return x < p.x; } };
+__extension__ typedef __int128 Wide;
+enum class Kind : uint8_t { A };
+struct Part { fur::string text; int32_t n[2]; FUR_MEMBERS(text, n) };
+struct User {
+    fur::string name; fur::vector<Part> parts; uint64_t born = 7; Part part[2];
+    std::array<Part, 2> more; fur::ptr<User> friends;
+    FUR_MEMBERS(name, parts, born, part, more, friends)
+};
+template <class C>
+void use_owner(fur_thread *self, fur_update *tx, C &c)
+{
+    c.clear(tx);
+    (void)c.clear_some(tx, 1);
+    uint64_t blocks;
+    (void)c.verify(tx, blocks);
+    fur::clear(self, c);
+    fur::destroy(self, &c);
+}
 struct Shop {
     fur::hash_map<fur::string, uint8_t> names;
     fur::hash_map<Point, Point> points;
@@ -192,6 +210,20 @@ struct Shop {
     fur::queue<fur::string> lines;
     fur::string name;
     fur::ptr<Shop> next;
+    fur::hash_map<std::pair<fur::string, uint64_t>, std::tuple<fur::string, Point>> pairs;
+    fur::ordered_map<std::variant<fur::string, int64_t>, std::array<fur::string, 2>> eithers;
+    fur::ordered_map<std::optional<fur::string>, Kind> kinds;
+    fur::hash_map<Wide, std::optional<fur::string>> wide;
+    fur::hash_map<fur::string, User> users;
+    fur::vector<User> ranks;
+    fur::queue<fur::hash_map<uint64_t, fur::string>> maps;
+    fur::hash_set<std::pair<fur::string, int32_t>> pair_tags;
+    fur::ordered_multimap<std::pair<fur::string, Kind>, std::array<fur::string, 2>> pair_index;
+    fur::ordered_map<std::tuple<fur::string, Wide>, User, 7, std::greater<>> last;
+    fur::hash_map<Wide, fur::ordered_set<fur::string>> sets;
+    FUR_MEMBERS(names, points, texts, prices, newest, tags, places, index, by_price, list, numbers,
+                jobs, lines, name, next, pairs, eithers, kinds, wide, users, ranks, maps, pair_tags,
+                pair_index, last, sets)
 };
 template <class Map, class K, class V>
 void use_map(fur_update *tx, Map &map, const K &key, const V &value)
@@ -199,12 +231,11 @@ void use_map(fur_update *tx, Map &map, const K &key, const V &value)
     map.insert(tx, key, value);
     map.insert_or_assign(tx, key, value);
     (void)map.get_or_insert(tx, key, value);
-    if (auto [at, added] = map.try_emplace(tx, key, value); at && added)
-        map.erase(tx, map.find(tx, key));
+    map.erase(tx, map.find(tx, key));
     (void)fur::erase_if(tx, map, [](const auto &) { return false; });
     map.modify(tx, key, [](auto &) {});
     (void)map.at(tx, key); (void)map.get(tx, key); (void)map.contains(tx, key);
-    (void)map.count(tx, key); (void)map.lookup(tx, key); (void)map.empty(tx); (void)map.size(tx);
+    (void)map.count(tx, key); (void)map.empty(tx); (void)map.size(tx);
     (void)(map.find(tx, key) == map.in(tx).end());
     for (auto entry : map.in(tx))
         (void)entry;
@@ -269,7 +300,51 @@ void use(fur_thread *self)
         use_map(tx, s->texts, int64_t(1), "b");
         use_map(tx, s->prices, "c", 1.5);
         use_map(tx, s->newest, int64_t(2), "new");
+        if (auto [at, added] = s->newest.try_emplace(tx, 2, "new"); added)
+            at->assign(tx, "newer");
+        if (auto [at, added] = s->points.try_emplace(tx, {1, 2}, 3u, 4u); at && !added)
+            fur_store(tx, &at->x, 5u);
         s->newest.delete_range(tx, 9, 3);
+        (void)s->names.lookup(tx, "a");
+        (void)s->texts.lookup(tx, 1);
+        use_map(tx, s->pairs, std::pair("a", 1u), std::tuple("b", Point{1, 2}));
+        s->pairs.insert(tx, {"a", 1u}, {"b", Point{1, 2}});
+        use_map(tx, s->eithers, std::string_view("a"), std::array{"b", "c"});
+        s->eithers.insert(tx, int64_t(1), {"b", "c"});
+        use_map(tx, s->kinds, std::optional<std::string>(), Kind::A);
+        use_map(tx, s->wide, Wide(1), "a");
+        s->users.insert(tx, "a", {});
+        s->users.insert_or_assign(tx, "a", {});
+        s->users.try_emplace(tx, "b").first->name.assign(tx, "b");
+        s->users.try_emplace(tx, "c", User());
+        (void)s->users.get_or_insert(tx, "b", {})->name.str(tx);
+        s->users.erase(tx, s->users.find(tx, "b"));
+        s->users.erase_if(tx, [&](const auto &e) { return e.second->parts.empty(tx); });
+        s->last.try_emplace(tx, {"a", 7}).first->parts.push_back(tx, {});
+        s->last.delete_range(tx, {"b", 7}, {"a", 7});
+        (void)s->last.delete_some(tx, {"b", 7}, {"a", 7}, 3).second;
+        s->sets.try_emplace(tx, 7).first->insert(tx, "a");
+        s->users.lookup(tx, "a")->parts.push_back(tx, {})->text.assign(tx, "b");
+        (void)s->users.at(tx, "a")->name.str(tx);
+        for (auto [name, user] : s->users.in(tx))
+            (void)user->parts.get(tx, 0)->text.str(tx);
+        s->ranks.push_back(tx, {})->name.assign(tx, "c");
+        s->ranks.set(tx, 0, {});
+        s->maps.push(tx, {})->insert(tx, 1, "d");
+        (void)s->maps.pop(tx);
+        use_owner(self, tx, s->users);
+        use_owner(self, tx, s->ranks);
+        use_owner(self, tx, s->maps);
+        use_owner(self, tx, s->last);
+        use_owner(self, tx, s->sets);
+        fur::erase(self, s->users, "a");
+        fur::erase(self, s->names, "a");
+        fur::erase(self, s->pairs, {"a", 1u});
+        fur::delete_range(self, s->last, {"b", 7}, {"a", 7});
+        fur::erase_if(self, s->users, [](const auto &entry) { return entry.first == "a"; });
+        fur::erase_if(self, s->users,
+                      [](auto *in, const auto &entry) { return entry.second->name.empty(in); });
+        fur::scan(self, s->users, [](fur_ro *, const std::string &, const User *) {});
         (void)s->texts.lower_bound(tx, 1);
         (void)s->texts.upper_bound(tx, 1);
         s->list.push_back(tx, "d");
@@ -292,6 +367,8 @@ void use(fur_thread *self)
     use_set(self, s->places, Point{5, 6});
     use_index(self, s->index, "tag", uint64_t(7));
     use_index(self, s->by_price, 1.5, "nuts");
+    use_set(self, s->pair_tags, std::pair("tag", 7));
+    use_index(self, s->pair_index, std::pair("tag", Kind::A), std::array{"a", "b"});
     fur::read(self, [&](fur_ro *tx) {
         const auto next = s->tags.scan(tx, 0, 10, [](const std::string &) {});
         return s->names.scan(tx, next, 10, [](const std::string &, uint8_t) {});
@@ -327,10 +404,25 @@ CONTAINER_HEADERS = [
     "ptr",
     "root",
     "bulk",
+    "composite",
+    "members",
+    "owned",
 ]
 MISUSE = """struct Padded
 { char c; long n; bool operator==(const Padded &) const { return true; } };
 struct Virtual { virtual void f() {} long n = 0; };
+struct Place { long shelf; };
+struct Session { std::vector<long> pages; };
+struct Nested { std::pair<long, long> both; };
+struct Picky { explicit Picky(long) {} };
+struct alignas(64) Aligned { long n; };
+struct Owner { fur::string name; FUR_MEMBERS(name) };
+struct Forgetful { fur::string name; long n; FUR_MEMBERS(name) };
+struct Hidden { fur::string name; int n; char padding; FUR_MEMBERS(name, n) };
+struct Holder { fur::string name; std::string_view text; FUR_MEMBERS(name, text) };
+struct Titled { const char *title; long n; FUR_MEMBERS(title, n) };
+struct Short { long n, m; FUR_MEMBERS(n) };
+struct Wrapped { fur::string name; std::pair<long, long> both; FUR_MEMBERS(name, both) };
 void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
          fur::ordered_map<long, long> &ordered, fur::vector<long> &vector, fur::ptr<long> &ptr,
          fur::queue<long> &queue, fur::string &string);
@@ -354,12 +446,12 @@ misuses = [
     (
         "a std::string as value",
         'static fur::hash_map<long, std::string> m; m.insert(tx, 1, "");',
-        "outside the heap",
+        "use fur::string",
     ),
     (
         "a std::string as element",
         'static fur::vector<std::string> v; v.push_back(tx, "");',
-        "outside the heap",
+        "use fur::string",
     ),
     (
         "a key with padding",
@@ -389,13 +481,79 @@ misuses = [
         "a value with a fur::string inside",
         "struct Named { fur::string name; }; "
         "static fur::hash_map<long, Named> m; m.contains(ro, 1);",
-        "would not free their blocks",
+        "write FUR_MEMBERS(a, b, ...)",
     ),
     (
         "a value with a container inside",
         "struct Book { fur::ordered_map<long, long> orders; }; "
         "static fur::ordered_map<long, Book> m; m.contains(ro, 1);",
-        "would not free their blocks",
+        "write FUR_MEMBERS(a, b, ...)",
+    ),
+    *[
+        (f"{type_name} as {what}", f"static {container % type_name} c; (void)c.{call};", says)
+        for what, container, call in [
+            ("value", "fur::hash_map<long, %s>", "size(ro)"),
+            ("key", "fur::ordered_map<%s, long>", "size(ro)"),
+            ("element", "fur::vector<%s>", "size(ro)"),
+        ]
+        for type_name, says in [
+            ("std::string", "use fur::string"),
+            ("std::string_view", "use fur::string"),
+            ("const char *", "use fur::string"),
+            ("std::vector<long>", "use fur::vector or fur::queue"),
+            ("std::list<std::string>", "use fur::vector or fur::queue"),
+            ("std::map<long, long>", "fur::hash_map, fur::ordered_set"),
+            ("std::set<long>", "fur::hash_map, fur::ordered_set"),
+            ("std::unique_ptr<long>", "or a fur::ptr to one that fur::make() has made"),
+            ("std::shared_ptr<long>", "or a fur::ptr to one that fur::make() has made"),
+            ("long &", "hold no references"),
+            ("const long", "leave out the const"),
+            ("decltype(&printf)", "use an enum, and choose by it"),
+            ("decltype(&Place::shelf)", "use an enum, and choose by it"),
+            ("Virtual", "a struct with an enum that tells the kind"),
+            ("std::function<void()>", "types with a destructor"),
+            ("Session", "types with a destructor"),
+            ("Nested", "not trivially copyable"),
+            ("Picky", "give the type a default constructor"),
+            ("Aligned", "leave out the alignas"),
+            ("std::tuple<>", "no empty std::tuple"),
+            ("std::pair<long, std::string>", "use fur::string"),
+            ("std::optional<std::vector<long>>", "use fur::vector or fur::queue"),
+            ("std::pair<long, fur::vector<long>>", "cannot be a part of a std::pair"),
+            ("std::variant<long, Owner>", "cannot be a part of a std::pair"),
+            ("Forgetful", "FUR_MEMBERS must name all members"),
+            ("Hidden", "FUR_MEMBERS must name all members"),
+            ("Holder", "use fur::string"),
+            ("Wrapped", "not trivially copyable"),
+            ("Titled", "use fur::string"),
+            ("Short", "FUR_MEMBERS must name all members"),
+        ]
+    ],
+    ("a struct that owns memory as key", "static fur::hash_map<Owner, long> m;", "cannot be a key"),
+    (
+        "a container as key",
+        "static fur::ordered_map<fur::vector<long>, long> m;",
+        "use a std::pair or std::tuple",
+    ),
+    (
+        "modify of a value that owns memory",
+        "static fur::hash_map<long, Owner> m; m.modify(tx, 1, [](auto &) {});",
+        "use lookup(tx, key)",
+    ),
+    (
+        "lookup of a std::pair",
+        "static fur::hash_map<long, std::pair<long, long>> m; m.lookup(ro, 1);",
+        "use get(tx, key) and modify",
+    ),
+    (
+        "lookup of an element",
+        "static fur::vector<std::pair<long, long>> v; v.lookup(ro, 1);",
+        "use get(tx, i) and set",
+    ),
+    (
+        "make of a struct that forgets a member, then destroy",
+        "fur::destroy(tx, fur::make<Forgetful>(tx));",
+        "FUR_MEMBERS must name all members",
     ),
     ("a copy of a hash_map", "auto copy = map; (void)copy;", "deleted"),
     ("a copy of an ordered_map", "ordered = ordered;", "deleted"),
@@ -426,6 +584,28 @@ misuses = [
         "static fur::hash_set<long> s; s.insert(ro, 1);",
         "inside fur::update()",
     ),
+    (
+        "try_emplace of a pair",
+        "static fur::hash_map<int, std::pair<fur::string, int>> m; m.try_emplace(tx, 1);",
+        "use get_or_insert(tx, key, value)",
+    ),
+    (
+        "a multimap of structs that own memory",
+        "static fur::ordered_multimap<int, fur::vector<int>> m; m.clear(tx);",
+        "so a multimap cannot hold it",
+    ),
+    (
+        "a set of containers",
+        "static fur::ordered_set<fur::vector<int>> s; s.clear(tx);",
+        "cannot be a key",
+    ),
+    (
+        "a predicate for one kind of transaction",
+        "static fur::hash_map<int, fur::string> m;"
+        " fur::erase_if(nullptr, m, [](fur_ro *, const auto &) { return true; });",
+        "a transaction of any kind",
+    ),
+    ("clear of a plain struct", "static Place p; fur::clear(nullptr, p);", "is for containers"),
     ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
 ]
 bad = 0
@@ -448,6 +628,8 @@ def check_misuses(standard):
         header = os.path.join(place, "containers.hpp")
         with open(header, "w") as file:
             file.write("#include <fur/bulk.hpp>\n#include <fur/root.hpp>\n")
+            for name in ["functional", "list", "map", "memory", "set", "vector"]:
+                file.write(f"#include <{name}>\n")
         subprocess.run(
             [*compiler, "-std=" + standard, "-I", include, *WARNINGS]
             + ["-x", "c++-header", header, "-o", header + ".gch"],
