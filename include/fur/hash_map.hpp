@@ -132,7 +132,7 @@ public:
 			if (at.hash_ != hash && most == 0)
 				return at.hash_;
 			hash = at.hash_;
-			detail::show(f, *at);
+			detail::Pass::to(f, *at);
 			most -= most > 0;
 		}
 		return 0;

@@ -235,14 +235,18 @@ struct takes_two<F, Entry,
         std::void_t<decltype(std::declval<F &>()(std::declval<const Entry &>().first,
                 std::declval<const Entry &>().second))>> : std::true_type {
 };
-template <class F, class Entry>
-void show(F &f, const Entry &entry)
-{
-	if constexpr (takes_two<F, Entry>::value)
-		f(entry.first, entry.second);
-	else
-		f(entry);
-}
+/* A member, so that no call in the program means it: containers have base classes in this
+ * namespace. */
+struct Pass {
+	template <class F, class Entry>
+	static void to(F &f, const Entry &entry)
+	{
+		if constexpr (takes_two<F, Entry>::value)
+			f(entry.first, entry.second);
+		else
+			f(entry);
+	}
+};
 
 } // namespace fur::detail
 
@@ -260,7 +264,7 @@ void scan(fur_thread *thread, const Map &map, F &&f, size_t batch = 1000)
 	for (typename Map::cursor at; !at.done();)
 		read(thread, [&](fur_ro *tx) {
 			at.advance(tx, map, batch ? batch : 1,
-			        [&](const auto &entry) { detail::show(f, entry); });
+			        [&](const auto &entry) { detail::Pass::to(f, entry); });
 		});
 }
 
