@@ -390,8 +390,11 @@ void use(fur_thread *self)
 }
 """
 CONTAINER_HEADERS = [
+    "members",
     "stored",
     "string",
+    "composite",
+    "owned",
     "sizes",
     "map",
     "hash_map",
