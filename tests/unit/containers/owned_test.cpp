@@ -647,6 +647,37 @@ TYPED_TEST(LargeValues, InAnUpdateTooLargeForItsLog_LeaveTheMapAsItWas)
 	fur::read(this->self_, [&](fur_ro *tx) { EXPECT_TRUE(this->map_->empty(tx)); });
 }
 
+/* An entry of eight blocks: five of them at a time would not fit. */
+using Wide = fur::ordered_map<std::array<fur::string, 4>, std::array<fur::string, 4>>;
+using WideEntries = LargeValues<Wide>;
+
+TEST_F(WideEntries, AreRemovedInParts)
+{
+	const auto key = [](uint64_t n) {
+		const std::string text = std::to_string(1000 + n) + " and more, for a block";
+		return std::array{text, text, text, text};
+	};
+	const auto fill_wide = [&] {
+		for (uint64_t n = 0; n < 150; n++)
+			fur::update(self_, [&](fur_update *tx) {
+				EXPECT_TRUE(map_->insert(tx, key(n), key(n)));
+			});
+		expect_no_leak();
+		EXPECT_GT(blocks_of(heap_), before_ + 150 * 8);
+	};
+	fill_wide();
+	fur::clear(self_, *map_);
+	EXPECT_EQ(blocks_of(heap_), before_ + 1);
+	fill_wide();
+	EXPECT_EQ(fur::delete_range(self_, *map_, key(10), key(120)), 110u);
+	expect_no_leak();
+	const auto pred = [&](const auto &entry) { return entry.first != key(125); };
+	EXPECT_EQ(fur::erase_if(self_, *map_, pred), 39u);
+	expect_no_leak();
+	fur::destroy(self_, map_);
+	EXPECT_EQ(blocks_of(heap_), before_);
+}
+
 /* ----------------------------------------------------------------------------- many threads */
 
 struct Tally {
