@@ -317,10 +317,11 @@ def check_scan_goes_on(program, heap):
     for life in range(100):
         server = Server(program, heap)
         client = server.client()
-        others = [f"other:{n}" for n in range(1000)]
-        for name in [*stay, *others] if life == 0 else others:
+        others = [f"other:{n}".encode() for n in range(1000)]
+        names = [*stay, *others] if life == 0 else others
+        for name in names:
             client.send(*(("SET", name, "1") if life % 2 == 0 else ("DEL", name)))
-        for _ in range(len(others) + (len(stay) if life == 0 else 0)):
+        for _ in names:
             client.receive()
         cursor, keys = client.call("SCAN", cursor, "COUNT", "100")
         found.update(keys)
