@@ -647,7 +647,7 @@ TYPED_TEST(LargeValues, InAnUpdateTooLargeForItsLog_LeaveTheMapAsItWas)
 	fur::read(this->self_, [&](fur_ro *tx) { EXPECT_TRUE(this->map_->empty(tx)); });
 }
 
-/* An entry of eight blocks: five of them at a time would not fit. */
+/* An entry owns eight blocks. */
 using Wide = fur::ordered_map<std::array<fur::string, 4>, std::array<fur::string, 4>>;
 using WideEntries = LargeValues<Wide>;
 
