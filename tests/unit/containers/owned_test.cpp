@@ -86,6 +86,8 @@ protected:
 		update([&](fur_update *tx) { fur::destroy(tx, container); });
 		EXPECT_EQ(blocks_of(heap_), before_);
 	}
+	template <class M, class Models>
+	void change_map(fur_update *tx, M *map, const typename M::key_type &key, Models &changed);
 	template <class M, class Key>
 	void expect_map_agrees(Key key_of);
 	/* The ways to remove entries other than by their key. */
@@ -180,48 +182,52 @@ void OwnedValues::remove_some(fur_update *tx, M *map, Models &models)
 	}
 }
 
+/* A change of the map, whichever, and the same of its model. */
+template <class M, class Models>
+void OwnedValues::change_map(
+        fur_update *tx, M *map, const typename M::key_type &key, Models &changed)
+{
+	switch (below(24)) {
+	case 0: EXPECT_EQ(map->erase(tx, key), changed.erase(key)); break;
+	case 1:
+		EXPECT_EQ(map->insert_or_assign(tx, key, {}), changed.count(key) == 0);
+		changed[key] = Model();
+		break;
+	case 2: {
+		Owned fresh{};
+		fresh.number = 99;
+		if (below(2) ? map->insert(tx, key, fresh)
+		             : map->try_emplace(tx, key, fresh).second)
+			changed[key].number = 99;
+		break;
+	}
+	case 3: remove_some(tx, map, changed); break;
+	case 4: {
+		const auto [at, added] = map->try_emplace(tx, key);
+		EXPECT_EQ(added, changed.count(key) == 0);
+		change(tx, at, changed[key]);
+		break;
+	}
+	case 5:
+		EXPECT_EQ(fur_load(tx, &map->get_or_insert(tx, key, {})->number),
+		        changed[key].number);
+		break;
+	default: map->insert(tx, key, {}); change(tx, map->lookup(tx, key), changed[key]);
+	}
+}
+
 template <class M, class Key>
 void OwnedValues::expect_map_agrees(Key key_of)
 {
 	using Models = std::map<typename M::key_type, Model>;
 	M *map = make<M>();
 	Models models;
-	const auto step = [&](fur_update *tx, Models &changed) {
-		const auto key = key_of(below(40));
-		switch (below(24)) {
-		case 0: EXPECT_EQ(map->erase(tx, key), changed.erase(key)); break;
-		case 1:
-			EXPECT_EQ(map->insert_or_assign(tx, key, {}), changed.count(key) == 0);
-			changed[key] = Model();
-			break;
-		case 2: {
-			Owned fresh{};
-			fresh.number = 99;
-			if (below(2) ? map->insert(tx, key, fresh)
-			             : map->try_emplace(tx, key, fresh).second)
-				changed[key].number = 99;
-			break;
-		}
-		case 3: remove_some(tx, map, changed); break;
-		case 4: {
-			const auto [at, added] = map->try_emplace(tx, key);
-			EXPECT_EQ(added, changed.count(key) == 0);
-			change(tx, at, changed[key]);
-			break;
-		}
-		case 5:
-			EXPECT_EQ(fur_load(tx, &map->get_or_insert(tx, key, {})->number),
-			        changed[key].number);
-			break;
-		default: map->insert(tx, key, {}); change(tx, map->lookup(tx, key), changed[key]);
-		}
-	};
 	for (int round = 0; round < rounds(400) && !HasFailure(); round++) {
 		Models changed = models;
 		try {
 			update([&](fur_update *tx) {
 				for (int k = 0; k < 10; k++)
-					step(tx, changed);
+					change_map(tx, map, key_of(below(40)), changed);
 				if (below(8) == 0)
 					throw std::runtime_error("gives up");
 			});
