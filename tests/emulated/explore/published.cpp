@@ -9,7 +9,7 @@
 #include "internals.hpp"
 #include "run.hpp"
 
-#include <map>
+#include <array>
 #include <utility>
 
 extern "C" {
@@ -26,8 +26,9 @@ static bool publishes_bulk(const commit *c)
 	return explore::run.bulk && explore::run.thread_of[c->me] == explore::run.bulk_thread;
 }
 
-/* Of each index: the durTS by which its update has become visible, or 0. */
-static std::map<uint32_t, uint64_t> visible_by;
+/* Of each index: the durTS by which its update has become visible, or 0.  Updates draw inside
+ * hardware transactions, whose abort undoes allocations, so this needs none. */
+static std::array<uint64_t, 256> visible_by;
 
 /* No other thread sees the update's stores before it frees its stamps, or lets readers in; and what
  * it has read is what the updates of lower durTSs have left.  In a hardware transaction the machine
@@ -38,7 +39,7 @@ void __wrap_ring_draw(durability *d, commit *c)
 		explore::run.bulk_publishes(std::exchange(explore::run.bulk, nullptr));
 	__real_ring_draw(d, c);
 	if (emu_thread() >= 0)
-		visible_by[c->me] = oracle::drawn(c->durts) ? c->durts : 0;
+		visible_by.at(c->me) = oracle::drawn(c->durts) ? c->durts : 0;
 }
 
 /* The update has drawn a durTS, and found itself defeated.  Or a hardware transaction that had
@@ -46,7 +47,7 @@ void __wrap_ring_draw(durability *d, commit *c)
  * bulk update, which the oracle does not know. */
 int __wrap_durability_abort(durability *d, commit *c)
 {
-	if (emu_thread() >= 0 && visible_by[c->me] == c->durts)
+	if (emu_thread() >= 0 && visible_by.at(c->me) == c->durts)
 		oracle::withdrawn();
 	return __real_durability_abort(d, c);
 }
