@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * round_trip.hpp - how long a cache line takes from one core to another and back.  Two cores of a
- * virtual machine may share a cache at one moment and no socket at the next, which changes what two
- * threads make together by more than most changes of a program do.  So each result has it.
+ * virtual machine may share a cache at one moment and no socket at the next.  That changes the
+ * throughput of two threads more than most changes of a program do, so each result has it.
  */
 #ifndef BENCH_ROUND_TRIP_HPP
 #define BENCH_ROUND_TRIP_HPP
@@ -70,34 +70,35 @@ public:
 	{
 		cpu_set_t all;
 		if (sched_getaffinity(0, sizeof all, &all) == 0 && CPU_COUNT(&all) > 1)
-			ns_.push_back(round_trip_ns());
+			add(round_trip_ns());
 	}
 	/* Nanoseconds: least, median and most; null if none was taken. */
 	tools::Json json() const
 	{
 		if (ns_.empty())
 			return nullptr;
-		return {{"least", at(0)}, {"median", at(ns_.size() / 2)},
-		        {"most", at(ns_.size() - 1)}};
+		return {{"least", ns_.front()}, {"median", median()}, {"most", ns_.back()}};
 	}
 	std::string text() const
 	{
 		char line[80] = "one core";
 		if (!ns_.empty())
 			snprintf(line, sizeof line,
-			        "round trip between two cores %.0f ns (%.0f to %.0f)",
-			        at(ns_.size() / 2), at(0), at(ns_.size() - 1));
+			        "round trip between two cores %.0f ns (%.0f to %.0f)", median(),
+			        ns_.front(), ns_.back());
 		return line;
 	}
 
 private:
-	double at(size_t rank) const
+	void add(double ns)
 	{
-		std::vector<double> sorted = ns_;
-		std::sort(sorted.begin(), sorted.end());
-		return sorted[rank];
+		ns_.insert(std::upper_bound(ns_.begin(), ns_.end(), ns), ns);
 	}
-	std::vector<double> ns_;
+	double median() const
+	{
+		return ns_[ns_.size() / 2];
+	}
+	std::vector<double> ns_; /* in order */
 };
 
 } // namespace bench

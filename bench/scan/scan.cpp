@@ -296,8 +296,7 @@ void print(const std::vector<Round> &rounds, const bench::RoundTrips &trips, con
 		puts(out.dump(2).c_str());
 		return;
 	}
-	printf("heap of %llu MiB, %u threads, htm %s, pm %s, medians of %zu rounds, "
-	       "%s\n",
+	printf("heap of %llu MiB, %u threads, htm %s, pm %s, medians of %zu rounds, %s\n",
 	        static_cast<unsigned long long>(s.heap_mib), s.threads, htm.c_str(), s.pm.c_str(),
 	        rounds.size(), trips.text().c_str());
 	printf("%-22s %10s %8s %8s %8s %10s\n", "", "updates/s", "ratio", "per CPU", "s",

@@ -65,9 +65,24 @@ void store_zeroes(Tx *tx, uint64_t *to, size_t n)
 		fur_store(tx, &to[i], 0);
 }
 
+/* The base of a codec that has compare(). */
+template <class Codec>
+struct Compared : InParts {
+	template <class Tx, class View>
+	static bool less(Tx *tx, const uint64_t *at, const View &view)
+	{
+		return Codec::compare(tx, at, view) < 0;
+	}
+	template <class Tx, class View>
+	static bool more(Tx *tx, const uint64_t *at, const View &view)
+	{
+		return Codec::compare(tx, at, view) > 0;
+	}
+};
+
 /* std::pair and std::tuple. */
 template <class View, class Value, class... Parts>
-class PartsCodec : public InParts
+class PartsCodec : public Compared<PartsCodec<View, Value, Parts...>>
 {
 	enum : size_t { N = sizeof...(Parts) };
 	static_assert(N > 0, "libfur's containers hold no empty std::tuple");
@@ -148,16 +163,6 @@ public:
 		});
 		return order;
 	}
-	template <class Tx>
-	static bool less(Tx *tx, const uint64_t *at, view parts)
-	{
-		return compare(tx, at, parts) < 0;
-	}
-	template <class Tx>
-	static bool more(Tx *tx, const uint64_t *at, view parts)
-	{
-		return compare(tx, at, parts) > 0;
-	}
 	static bool is_key(view parts)
 	{
 		return each([&](auto i) { return codec<i>::is_key(std::get<i>(parts)); });
@@ -234,7 +239,7 @@ struct ArrayView : std::array<part_view<T>, N> {
 };
 
 template <class T, size_t N>
-struct ArrayCodec : InParts {
+struct ArrayCodec : Compared<ArrayCodec<T, N>> {
 	static_assert(N > 0, "libfur's containers hold no empty std::array");
 	using codec = stored<T>;
 	enum : size_t {
@@ -295,16 +300,6 @@ struct ArrayCodec : InParts {
 			order = codec::compare(tx, at + i * PART, parts[i]);
 		return order;
 	}
-	template <class Tx>
-	static bool less(Tx *tx, const uint64_t *at, view parts)
-	{
-		return compare(tx, at, parts) < 0;
-	}
-	template <class Tx>
-	static bool more(Tx *tx, const uint64_t *at, view parts)
-	{
-		return compare(tx, at, parts) > 0;
-	}
 	static bool is_key(view parts)
 	{
 		bool good = true;
@@ -329,7 +324,7 @@ struct ArrayCodec : InParts {
 };
 
 template <class T>
-struct OptionalCodec : InParts {
+struct OptionalCodec : Compared<OptionalCodec<T>> {
 	using codec = stored<T>;
 	enum : size_t {
 		PART = words_of_part<T>(),
@@ -392,16 +387,6 @@ struct OptionalCodec : InParts {
 		return there && part ? codec::compare(tx, at + 1, *part)
 		                     : there - static_cast<int>(part.has_value());
 	}
-	template <class Tx>
-	static bool less(Tx *tx, const uint64_t *at, view part)
-	{
-		return compare(tx, at, part) < 0;
-	}
-	template <class Tx>
-	static bool more(Tx *tx, const uint64_t *at, view part)
-	{
-		return compare(tx, at, part) > 0;
-	}
 	static bool is_key(view part)
 	{
 		return !part || codec::is_key(*part);
@@ -463,7 +448,7 @@ struct VariantView : std::variant<part_view<Parts>...> {
 };
 
 template <class... Parts>
-class VariantCodec : public InParts
+class VariantCodec : public Compared<VariantCodec<Parts...>>
 {
 	enum : size_t { N = sizeof...(Parts) };
 	template <size_t I>
@@ -540,16 +525,6 @@ public:
 			return index < part.index() ? -1 : 1;
 		return with_index<N>(part.index(),
 		        [&](auto i) -> int { return codec<i>::compare(tx, at + 1, get<i>(part)); });
-	}
-	template <class Tx>
-	static bool less(Tx *tx, const uint64_t *at, view part)
-	{
-		return compare(tx, at, part) < 0;
-	}
-	template <class Tx>
-	static bool more(Tx *tx, const uint64_t *at, view part)
-	{
-		return compare(tx, at, part) > 0;
 	}
 	static bool is_key(view part)
 	{

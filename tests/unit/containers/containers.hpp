@@ -37,6 +37,15 @@ inline uint64_t blocks_of(fur_heap *heap)
 	return census_of(heap).blocks;
 }
 
+/* The container's structure is right.   Returns: how many blocks it has. */
+template <class Tx, class Container>
+uint64_t expect_verified(Tx *tx, const Container &container)
+{
+	uint64_t blocks = 0;
+	EXPECT_STREQ(container.verify(tx, blocks), nullptr);
+	return blocks;
+}
+
 /* Memory that is allocated from now on has no zeroes: chunks are filled, and given back. */
 inline void leave_traces(fur_thread *self, size_t chunks)
 {

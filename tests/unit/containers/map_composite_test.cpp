@@ -63,8 +63,7 @@ protected:
 			ASSERT_EQ(vector->size(tx), model.size());
 			for (size_t i = 0; i < model.size(); i++)
 				EXPECT_TRUE(vector->get(tx, i) == model[i]) << i;
-			uint64_t blocks;
-			EXPECT_EQ(vector->verify(tx, blocks), nullptr);
+			const uint64_t blocks = expect_verified(tx, *vector);
 			EXPECT_EQ(before + 1 + blocks, blocks_of(heap_));
 		});
 		update([&](fur_update *tx) { fur::destroy(tx, vector); });
@@ -176,9 +175,8 @@ TEST_F(Composites, WhosePartsAreAlike_AreFound)
 		}
 	});
 	read([&](fur_ro *tx) {
-		uint64_t blocks;
-		EXPECT_EQ(map->verify(tx, blocks), nullptr);
-		EXPECT_EQ(alike->verify(tx, blocks), nullptr);
+		expect_verified(tx, *map);
+		expect_verified(tx, *alike);
 		for (uint64_t n = 0; n < 100; n++) {
 			EXPECT_EQ(map->at(tx, {Clash{n}, "a"}), n);
 			EXPECT_EQ(alike->at(tx, {Clash{n}, Clash{n}}), n);

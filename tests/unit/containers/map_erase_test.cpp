@@ -426,17 +426,14 @@ void crowd(fur_heap *heap, bool rerun)
 				size += rerun ? fur::update(me, fur::rerun, body)
 				              : fur::update(me, body);
 				if (n % 64 == 0)
-					fur::read(me, [&](fur_ro *tx) {
-						uint64_t blocks = 0;
-						EXPECT_STREQ(map->verify(tx, blocks), nullptr);
-					});
+					fur::read(
+					        me, [&](fur_ro *tx) { expect_verified(tx, *map); });
 			}
 		});
 	for (auto &t : threads)
 		t.join();
 	fur::read(self, [&](fur_ro *tx) {
-		uint64_t blocks = 0;
-		EXPECT_STREQ(map->verify(tx, blocks), nullptr);
+		expect_verified(tx, *map);
 		EXPECT_EQ(map->size(tx), size.load());
 	});
 	fur::destroy(self, map);

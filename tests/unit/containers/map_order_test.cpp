@@ -80,8 +80,7 @@ TEST_F(OrderOfKeys, IsThatOfLess_AsInStdMap)
 			model.erase({n % 40, 0});
 	}
 	read([&](fur_ro *tx) {
-		uint64_t blocks;
-		EXPECT_STREQ(map->verify(tx, blocks), nullptr);
+		expect_verified(tx, *map);
 		EXPECT_EQ(map->size(tx), model.size());
 		for (const auto &[key, value] : map->in(tx))
 			EXPECT_EQ(model.at(key), value);

@@ -222,18 +222,13 @@ void crowd(fur_heap *heap, uint64_t keys, uint64_t rounds)
 				if (t == 0 && n % 150 == 149)
 					fur::clear(me, *map, 5);
 				if (n % 32 == 0)
-					fur::read(me, [&](fur_ro *tx) {
-						uint64_t blocks = 0;
-						EXPECT_STREQ(map->verify(tx, blocks), nullptr);
-					});
+					fur::read(
+					        me, [&](fur_ro *tx) { expect_verified(tx, *map); });
 			}
 		});
 	for (auto &t : threads)
 		t.join();
-	fur::read(self, [&](fur_ro *tx) {
-		uint64_t blocks = 0;
-		EXPECT_STREQ(map->verify(tx, blocks), nullptr);
-	});
+	fur::read(self, [&](fur_ro *tx) { expect_verified(tx, *map); });
 	fur::destroy(self, map);
 	EXPECT_LE(blocks_of(heap), 3u);
 }
@@ -560,8 +555,7 @@ protected:
 			Moody::left = UINT64_MAX;
 			EXPECT_EQ(blocks_of(heap_), before);
 			read([&](fur_ro *tx) {
-				uint64_t blocks = 0;
-				EXPECT_STREQ(map->verify(tx, blocks), nullptr);
+				expect_verified(tx, *map);
 				EXPECT_EQ(map->size(tx), 40u);
 			});
 		}

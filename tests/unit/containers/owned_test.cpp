@@ -69,8 +69,7 @@ protected:
 	void expect_no_leak(const C *container, uint64_t others)
 	{
 		const uint64_t own = read([&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_EQ(container->verify(tx, blocks), nullptr);
+			const uint64_t blocks = expect_verified(tx, *container);
 			return blocks;
 		});
 		EXPECT_EQ(blocks_of(heap_), before_ + others + own);
@@ -491,8 +490,7 @@ protected:
 	void expect_no_leak()
 	{
 		fur::read(self_, [&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_EQ(map_->verify(tx, blocks), nullptr);
+			const uint64_t blocks = expect_verified(tx, *map_);
 			EXPECT_EQ(blocks_of(heap_), before_ + 1 + blocks);
 		});
 	}
@@ -745,8 +743,7 @@ TEST_P(OwnedCrowd, SeesWholeValues_AndLeavesNoBlock)
 	for (auto &thread : threads)
 		thread.join();
 	fur::read(self, [&](fur_ro *tx) {
-		uint64_t blocks = 0;
-		EXPECT_EQ(map->verify(tx, blocks), nullptr);
+		const uint64_t blocks = expect_verified(tx, *map);
 		EXPECT_EQ(blocks_of(heap), before + blocks);
 		for (auto [key, tally] : map->in(tx)) {
 			EXPECT_EQ(tally->list.size(tx), fur_load(tx, &tally->n));
@@ -802,8 +799,7 @@ void move_and_clear(fur_heap *heap, bool rerun)
 	for (auto &thread : threads)
 		thread.join();
 	fur::read(self, [&](fur_ro *tx) {
-		uint64_t blocks = 0;
-		EXPECT_EQ(map->verify(tx, blocks), nullptr);
+		const uint64_t blocks = expect_verified(tx, *map);
 		EXPECT_EQ(blocks_of(heap), before + blocks);
 		for (auto [key, tally] : map->in(tx))
 			for (uint64_t element : tally->list.in(tx))

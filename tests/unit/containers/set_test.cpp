@@ -53,8 +53,7 @@ protected:
 	void expect_same(const std::set<K> &model)
 	{
 		read([&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_STREQ(set_->verify(tx, blocks), nullptr);
+			expect_verified(tx, *set_);
 			EXPECT_EQ(set_->size(tx), model.size());
 			EXPECT_EQ(set_->in(tx).size(), model.size());
 			EXPECT_EQ(set_->empty(tx), model.empty());
@@ -201,8 +200,7 @@ protected:
 	void expect_same(const Model &model)
 	{
 		read([&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_STREQ(map_->verify(tx, blocks), nullptr);
+			expect_verified(tx, *map_);
 			EXPECT_EQ(map_->size(tx), model.size());
 			const auto all = map_->in(tx);
 			EXPECT_TRUE(std::equal(all.begin(), all.end(), model.begin(), model.end()));
@@ -389,8 +387,7 @@ void in_this_order(fur_thread *self, M *map, std::mt19937_64 &random)
 			}
 		});
 	fur::read(self, [&](fur_ro *tx) {
-		uint64_t blocks = 0;
-		EXPECT_STREQ(map->verify(tx, blocks), nullptr);
+		expect_verified(tx, *map);
 		const auto all = map->in(tx);
 		EXPECT_TRUE(std::equal(all.begin(), all.end(), model.begin(), model.end(),
 		        [](const auto &a, const auto &b) { return a.first == b.first; }));

@@ -129,8 +129,7 @@ protected:
 	void expect_whole(uint64_t size)
 	{
 		fur::read(self_, [&](fur_ro *tx) {
-			uint64_t blocks = 0;
-			EXPECT_STREQ(map_->verify(tx, blocks), nullptr);
+			const uint64_t blocks = expect_verified(tx, *map_);
 			EXPECT_EQ(map_->size(tx), size);
 			EXPECT_EQ(blocks_of(heap_), empty_ + blocks);
 			uint64_t walked = 0;
