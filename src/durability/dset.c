@@ -46,6 +46,12 @@ void dset_begin_versions(const struct durability *d, struct commit *c)
 	}
 }
 
+void dset_make_room(const struct durability *d, struct commit *c)
+{
+	dset_settle(d, c, c->dset.newest);
+	c->dset.n = 0;
+}
+
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts)
 {
 	struct dset *set = &c->dset;
@@ -56,10 +62,8 @@ void dset_add(const struct durability *d, struct commit *c, uint64_t durts)
 	for (uint32_t k = 0; k < set->n; k++)
 		if (set->members[k].durts == durts)
 			return;
-	if (set->n == DSET_NAMED) {
-		dset_settle(d, c, set->newest);
-		set->n = 0;
-	}
+	if (!dset_has_room(set))
+		dset_make_room(d, c);
 	if (durts < set->settled)
 		return;
 	set->members[set->n++] = (struct dset_member){.durts = durts};

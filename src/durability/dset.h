@@ -4,9 +4,11 @@
  *
  *   INV-DV1  Each thread knows a durTS below which all are settled, or late (dset.settled).  A
  *            transaction adds each version that it loads and that is not below, nor of an update
- *            of its own thread that has waited for its D.  Before it returns
- *            it waits for *every* durTS up to the greatest of them: the update of one of them may
- *            be durable, and have left, and depend on one that is not.
+ *            of its own thread that has waited for its D.  An update also adds each version that
+ *            its own replaces: who loads another word of the line finds the last version alone,
+ *            and that update must depend on those before it.  Before it returns it waits for
+ *            *every* durTS up to the greatest of them: the update of one of them may be durable,
+ *            and have left, and depend on one that is not.
  */
 #ifndef FUR_DSET_H
 #define FUR_DSET_H
@@ -21,6 +23,9 @@ void dset_begin_versions(const struct durability *d, struct commit *c);
 /* dset_add - a transaction has read from the update of this durTS, which may be settled.  It may
  * wait, until earlier ones that it has added are settled. */
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts);
+
+/* The set becomes empty: wait until all that it has is settled. */
+void dset_make_room(const struct durability *d, struct commit *c);
 
 /* Can dset_add() add without a wait? */
 static inline bool dset_has_room(const struct dset *set)

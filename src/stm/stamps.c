@@ -4,6 +4,7 @@
  */
 #include "stm/stamps.h"
 #include "base/probe.h"
+#include "durability/dset.h"
 
 static bool hold_word(struct fur_thread *t, uint32_t index)
 {
@@ -38,7 +39,27 @@ static void free_words(struct fur_thread *t, uint32_t n, uint64_t version)
 			        version ? version : set->words[i].version);
 }
 
-bool stamps_hold(struct fur_thread *t)
+/* INV-DV1.  The update's version takes the place of those that the lines have.  Who loads another
+ * word of such a line depends on them, and finds ours alone (plant: replaced-not-noted).
+ * False: the set has no room for one of them. */
+static bool note_replaced(struct fur_thread *t)
+{
+	const struct write_set *set = &t->software.writes;
+	const struct dset *dset = &t->window.commit.dset;
+	if (!dset->by_version) /* what it has found in nondurable[] is more */
+		return true;
+	for (uint32_t i = 0; i < set->n; i++) {
+		const uint64_t version = set->words[i].version;
+		if (likely(version < dset->settled) || version == WRITTEN_ANOTHER_HOLDS)
+			continue;
+		if (unlikely(!dset_has_room(dset)))
+			return false;
+		dset_add(t->durability, &t->window.commit, version);
+	}
+	return true;
+}
+
+static bool hold_all(struct fur_thread *t)
 {
 	const struct write_set *set = &t->software.writes;
 	FUR_ASSERT(!t->software.holds);
@@ -52,6 +73,20 @@ bool stamps_hold(struct fur_thread *t)
 			return false;
 		}
 	t->software.holds = true;
+	return true;
+}
+
+bool stamps_hold(struct fur_thread *t)
+{
+	for (;;) {
+		if (!hold_all(t))
+			return false;
+		if (likely(note_replaced(t)))
+			break;
+		/* To make room may take a sync, and others wait for these stamps. */
+		stamps_free(t, 0);
+		dset_make_room(t->durability, &t->window.commit);
+	}
 	FUR_POINT(stamps__held);
 	return true;
 }

@@ -49,6 +49,7 @@ struct Tx {
 	uint64_t durts = 0;   /* by which it became visible, or 0 */
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
+	bool stored = false;               /* published, and not to be withdrawn any more */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
 	std::vector<size_t> from;          /* updates it has read from, not answered then */
 	std::vector<Access> reads, writes; /* reads of words that it had not written itself */
@@ -173,6 +174,18 @@ void becomes_visible(Tx &tx)
 	event(Kind::VISIBLE, index_of(tx));
 }
 
+/* The updates from this number on get the next one. */
+void make_room_at(uint64_t number)
+{
+	const auto move = [number](uint64_t &n) { n += n >= number; };
+	for (Tx &tx : run.txs) {
+		move(tx.visible);
+		move(tx.low);
+		move(tx.high);
+	}
+	move(run.newest_returned);
+}
+
 /* It has drawn a durTS.  Between that and the report others may have drawn later ones and been
  * reported: it comes before them. */
 void becomes_visible_by(Tx &tx, uint64_t durts)
@@ -185,9 +198,9 @@ void becomes_visible_by(Tx &tx, uint64_t durts)
 		becomes_visible(tx);
 		return;
 	}
+	make_room_at(place + 1);
 	run.order.insert(run.order.begin() + static_cast<std::ptrdiff_t>(place), index_of(tx));
-	for (size_t k = place; k < run.order.size(); k++)
-		run.txs[run.order[k]].visible = k + 1;
+	tx.visible = place + 1;
 	for (const Access &w : tx.writes) {
 		auto by = run.writer.find(w.at);
 		if (by == run.writer.end() || run.txs[by->second].visible < tx.visible)
@@ -371,12 +384,15 @@ bool drawn(uint64_t durts)
 	return true;
 }
 
-void withdrawn()
+void stored()
 {
-	Tx &tx = *open_tx(current_thread());
-	if (!tx.visible)
-		return;
-	/* Its place is taken by an update that did nothing. */
+	if (Tx *tx = open_tx(current_thread()))
+		tx->stored = true;
+}
+
+/* The update's place is taken by one that did nothing. */
+static void withdraw(Tx &tx)
+{
 	Tx nothing;
 	nothing.thread = tx.thread;
 	nothing.update = true;
@@ -385,6 +401,12 @@ void withdrawn()
 	run.order[tx.visible - 1] = run.txs.size();
 	tx.visible = tx.durts = 0;
 	run.txs.push_back(nothing);
+}
+
+void withdrawn()
+{
+	if (Tx &tx = *open_tx(current_thread()); tx.visible)
+		withdraw(tx);
 }
 
 void pending()
@@ -634,8 +656,17 @@ std::string check_reads(Isolation isolation, const Versions &v, Which which)
 
 } // namespace
 
+/* The power has failed between their draws and the looks that might have defeated them. */
+static void withdraw_undecided()
+{
+	for (auto [thread, index] : run.open)
+		if (Tx &tx = run.txs[index]; tx.durts && !tx.stored)
+			withdraw(tx);
+}
+
 std::string check_isolation(Isolation isolation)
 {
+	withdraw_undecided();
 	for (Tx &tx : run.txs) {
 		tx.kept = true;
 		if (tx.forgot) {

@@ -80,6 +80,7 @@ void visible(); /* the update that is committing becomes visible now, after all 
 /* The committing update has drawn its durTS: if published, it is visible now.  Returns: it is. */
 bool drawn(uint64_t durts);
 void withdrawn(); /* it does not after all: its attempt will have aborted */
+void stored();    /* the update that has drawn is not withdrawn any more; it stores now */
 void pending();   /* it is not yet visible, and a power failure may leave it done */
 void aborted();   /* the attempt has been rolled back */
 

@@ -452,6 +452,7 @@ PARALLEL_MUTATIONS = [
 # Of versions.pml.
 VERSIONS_MUTATIONS = [
     Mutation("LOADUNNOTED", "INV-DV1", [], [], ["versions", "versionstwice"]),
+    Mutation("REPLACEDUNNOTED", "INV-DV1", ["replaced-not-noted"], [], ["versionstwice"]),
     Mutation("NAMEDALONE", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("SETTLEDBLIND", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("NEXTLATE", "INV-DV1", [], [], ["versions", "versionstwice"]),

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * versions.pml - D by versions (src/durability/dset.h): from whom a transaction has read, as the
- * versions of the words tell, and what its thread knows to be settled.  NU threads run updates, and
+ * versions of the lines tell, and what its thread knows to be settled.  NU threads run updates, and
  * one more thread only reads.  Each step is one access to a shared word, but to hold a word is one
  * step with the look at it: parallel.pml has the order of those.  Memory is sequentially
  * consistent.  Where a fence orders one step before another, the mutation swaps the two.
  *
  * A thread does not note its own updates that have returned.
  *
- * Each update loads one word and stores to one, whichever; it is defeated if a word that it has
- * loaded changes before it draws its durTS.  A transaction that reads loads both words.
+ * A line has many words, and one version.  Who loads a word of it may have read from any update
+ * that has stored to the line, so it counts as reading from all.
+ *
+ * Each update loads one line and stores to one, whichever; it is defeated if a line that it has
+ * loaded changes before it draws its durTS.  A transaction that reads loads both lines.
  *
  * Settings:
  *   -DNU=n         threads with updates, 2 by default
  *   -DT=n          transactions of each, 1 by default
  *   -DTR=n         transactions of the thread that only reads, 2 by default
- *   -DBOTH         the last of the threads with updates loads both words for each
+ *   -DBOTH         the last of the threads with updates loads both lines for each
  *   -DMIXED        the last of the threads with updates reads first
  *   -DNAMED=n      versions in a set, 2 by default
  *
@@ -27,6 +30,7 @@
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
  *   LOADUNNOTED  a transaction does not note the versions that it loads (INV-DV1)
+ *   REPLACEDUNNOTED  an update does not note the version that its own replaces (INV-DV1)
  *   NAMEDALONE   a wait for a durTS is no wait for the lower ones (INV-DV1)
  *   SETTLEDBLIND  a thread takes all below next_durts for settled after a wait (INV-DV1)
  *   NEXTLATE     the wait reads next_durts after it has scanned nondurable[] (INV-DV1)
@@ -56,7 +60,7 @@
 #define NOBODY 15
 
 /* --------------------------------------------------------------- shared words */
-byte version[W];         /* of the word: the durTS of the update that has stored there */
+byte version[W];         /* of the line: the durTS of the update that has stored there last */
 byte holder[W] = NOBODY;
 byte next = 1;           /* next_durts */
 byte nd_id[NU];          /* nondurable[].id */
@@ -66,12 +70,12 @@ byte nd_durts[NU];       /* nondurable[].durts */
 byte durable, aborted;   /* bits: durTSs with a commit marker, with an abort marker */
 byte names[MAXD];        /* bits: what the commit marker names */
 byte from[MAXD];         /* bits: what the update has read from */
+byte stored[W];          /* bits: the updates that have stored to the line */
 byte kept;               /* bits: what recovery would keep now */
 
 #define BIT(d) (1 << (d))
 #define BELOW(d) (BIT(d) - 1)
 #define IN(set, k) ((set) & BIT(k))
-#define FROM(v) ((v) > 0 -> BIT(v) : 0)
 
 /* What recovery would keep, from the lowest durTS on. */
 inline recover() {
@@ -141,7 +145,7 @@ inline settle(upto) {
 	atomic { settled = (st > settled -> st : settled); st = 0 }
 }
 
-/* The transaction has loaded a word of this version. */
+/* The transaction has loaded a word of a line of this version, or is to replace it. */
 inline note(v) {
 	if
 #ifdef LOADUNNOTED
@@ -170,7 +174,7 @@ inline note(v) {
 }
 
 inline load(k) {
-	atomic { holder[k] == NOBODY -> v = version[k]; read = read | FROM(v) };
+	atomic { holder[k] == NOBODY -> v = version[k]; read = read | stored[k] };
 	note(v)
 }
 
@@ -232,6 +236,9 @@ proctype updater(byte me)
 #ifdef DRAWFIRST
 		atomic { d = next; next++; assert(next < MAXD) };
 #endif
+#ifndef REPLACEDUNNOTED
+		note(version[w]);
+#endif
 #ifdef CLAIMNEXT
 		claim = next;
 #else
@@ -248,7 +255,7 @@ proctype updater(byte me)
 			:: else -> holder[w] = NOBODY; goto defeated
 			fi
 		};
-		atomic { version[w] = d; holder[w] = NOBODY };
+		atomic { version[w] = d; stored[w] = stored[w] | BIT(d); holder[w] = NOBODY };
 #ifdef UNDURABLE
 		leave();
 #endif

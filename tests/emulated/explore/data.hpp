@@ -64,7 +64,7 @@ struct Data {
 	/* An update that has read one writes the other: write skew, where isolation allows it */
 	Line pair[2];
 	Line newest[MOST_THREADS]; /* number of the thread's last update */
-	/* [a][0]; and for a < FLAGS a flag in [a][1].  Two to 128 bytes */
+	/* [a][0]; and for a < FLAGS a flag in [a][1], and words after it.  Two to 128 bytes */
 	uint64_t account[ACCOUNTS][8];
 	uint64_t *table[TABLES][16]; /* [t][0]; NULL: there is none.  Its words are equal. */
 };

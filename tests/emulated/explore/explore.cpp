@@ -64,8 +64,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
-	line.option(
-	        "--workload", o.workload, "intset, bank, flags, tables, containers, bulk, tpcc");
+	line.option("--workload", o.workload,
+	        "bank, bulk, containers, flags, intset, tables, tpcc, words");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -150,11 +150,9 @@ std::string mistake_in(Options &o)
 		return "--tm " + o.tm +
 		       ": use fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, "
 		       "pisces, specpmt or specpmt-paper";
-	if (o.workload != "intset" && o.workload != "bank" && o.workload != "flags" &&
-	        o.workload != "tables" && o.workload != "containers" && o.workload != "bulk" &&
-	        o.workload != "tpcc")
+	if (!workloads.contains(o.workload))
 		return "--workload " + o.workload +
-		       ": use intset, bank, flags, tables, containers or tpcc";
+		       ": use bank, bulk, containers, flags, intset, tables, tpcc or words";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)

@@ -20,8 +20,8 @@ static std::string machine_of(const Options &o, uint64_t seed)
 Options options_of(const Options &o, uint64_t seed)
 {
 	static const char *const machines[] = {"power9", "tsx", "tsx-tracked", "epyc"},
-	                         *const workloads[] = {
-	                                 "bank", "intset", "flags", "tables", "containers"};
+	                         *const workloads[] = {"bank", "intset", "flags", "tables", "words",
+	                                 "containers"};
 	if (!o.any)
 		return o;
 	Options one = o;
@@ -30,7 +30,7 @@ Options options_of(const Options &o, uint64_t seed)
 	one.machine = machines[r.below(4)];
 	one.tm = r.below(2) ? "fur-snapshot" : "fur-opacity";
 	/* A run of tpcc takes as long as ten others. */
-	one.workload = r.below(16) ? workloads[r.below(5)] : "tpcc";
+	one.workload = r.below(16) ? workloads[r.below(6)] : "tpcc";
 	one.replayer = r.below(4) == 0;
 	one.dram = r.below(4) == 0;
 	/* Slow persistent memory: the longer a write-back, the more often the power fails when one

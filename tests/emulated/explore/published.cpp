@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * published.cpp - tells the oracle when libfur publishes software updates: they come in the order
- * of their durTSs.  The linker puts these functions in the places of ring_draw() and
- * durability_abort() (--wrap, meson.build).
+ * of their durTSs.  The linker puts these functions in the places of ring_draw(),
+ * redo_store_record() and durability_abort() (--wrap, meson.build).
  */
 #include "../../../emulator/emulated.h"
 #include "../oracle.hpp"
@@ -15,6 +15,8 @@
 extern "C" {
 void __real_ring_draw(durability *d, commit *c);
 void __wrap_ring_draw(durability *d, commit *c);
+void __real_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
+void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo);
 int __real_durability_abort(durability *d, commit *c);
 int __wrap_durability_abort(durability *d, commit *c);
 }
@@ -40,6 +42,13 @@ void __wrap_ring_draw(durability *d, commit *c)
 	__real_ring_draw(d, c);
 	if (emu_thread() >= 0)
 		visible_by.at(c->me) = oracle::drawn(c->durts) ? c->durts : 0;
+}
+
+void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)
+{
+	if (emu_thread() >= 0)
+		oracle::stored();
+	__real_redo_store_record(log, d, heap, keep_undo);
 }
 
 /* The update has drawn a durTS, and found itself defeated.  Or a hardware transaction that had

@@ -8,11 +8,14 @@
 #include "plan.hpp"
 
 #include <atomic>
+#include <map>
+#include <string>
 
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TABLES, CONTAINERS, BULK, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TABLES, WORDS, CONTAINERS, BULK, TPCC };
+extern const std::map<std::string, Work> workloads; /* of --workload */
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */
 struct alignas(256) Handed {

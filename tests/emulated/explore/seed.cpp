@@ -16,6 +16,10 @@ namespace fs = std::filesystem;
 
 Run run;
 
+const std::map<std::string, Work> workloads = {{"intset", Work::INTSET}, {"bank", Work::BANK},
+        {"flags", Work::FLAGS}, {"tables", Work::TABLES}, {"words", Work::WORDS},
+        {"containers", Work::CONTAINERS}, {"bulk", Work::BULK}, {"tpcc", Work::TPCC}};
+
 void point_begin()
 {
 	EMU_POINT(transaction__begin);
@@ -69,13 +73,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.handed.thread = -1;
 	run.bulk_torn = false;
 	run.bulk = nullptr;
-	run.work = o.workload == "bank"         ? Work::BANK
-	           : o.workload == "flags"      ? Work::FLAGS
-	           : o.workload == "tables"     ? Work::TABLES
-	           : o.workload == "containers" ? Work::CONTAINERS
-	           : o.workload == "bulk"       ? Work::BULK
-	           : o.workload == "tpcc"       ? Work::TPCC
-	                                        : Work::INTSET;
+	run.work = workloads.at(o.workload);
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());

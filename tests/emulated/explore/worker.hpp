@@ -39,6 +39,8 @@ public:
 				is_update ? flags_update(r) : flags_read();
 			else if (run.work == Work::TABLES)
 				is_update ? tables_update(r) : tables_read(r);
+			else if (run.work == Work::WORDS)
+				is_update ? words_update(r) : words_read(r);
 			else if (run.work == Work::CONTAINERS)
 				is_update ? containers_update(r) : containers_read(r);
 			else if (run.work == Work::BULK)
@@ -177,6 +179,30 @@ private:
 		read([r](auto *tx, Data *d) {
 			look_at_table(tx, d, r >> 8);
 			look_at_table(tx, d, r >> 16);
+		});
+	}
+
+	/* ----------------------------------------------------------------- words */
+
+	/* Each update stores to one word of a line, often without a load: a line's version tells
+	 * of the last of these updates alone. */
+	static uint64_t *word_of(Data *d, uint64_t r)
+	{
+		return &d->account[r % FLAGS][2 + r / FLAGS % 6];
+	}
+	void words_update(uint64_t r)
+	{
+		update(r, [r](auto *tx, Data *d) {
+			const uint64_t value =
+			        r >> 24 & 1 ? r >> 32 : fur_load(tx, word_of(d, r >> 8 & 255)) + 1;
+			fur_store(tx, word_of(d, r >> 16 & 255), value);
+		});
+	}
+	void words_read(uint64_t r)
+	{
+		read([r](auto *tx, Data *d) {
+			fur_load(tx, word_of(d, r >> 8 & 255));
+			fur_load(tx, word_of(d, r >> 16 & 255));
 		});
 	}
 

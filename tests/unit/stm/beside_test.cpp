@@ -552,6 +552,42 @@ TEST_F(Beside, OwnUpdate_ThatHasReturned_IsNoDependency)
 	expect_sound();
 }
 
+/* A line's version tells of the last update that has stored to it, so that one depends on those
+ * before. */
+TEST_F(Beside, Versions_ThatAnUpdateReplaces_AreDependencies)
+{
+	const dset &set = self_.get()->window.commit.dset;
+	let_updates_in();
+	other_sets(word(1), 1);
+	const uint64_t replaced = load_stamp(word(1));
+	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(0), 1); });
+	EXPECT_LE(set.settled, replaced) << "another line";
+	update_in(TX_CONCURRENT, [&](fur_update *tx) { fur_store(tx, word(1) + 1, 1); });
+	EXPECT_GT(load_stamp(word(1)), replaced);
+	EXPECT_GT(set.settled, replaced);
+	expect_sound();
+}
+
+TEST_F(Beside, Versions_ThatAnUpdateReplaces_MayBeMoreThanASetNames)
+{
+	enum { LINES = 3 * DSET_NAMED };
+	const dset &set = self_.get()->window.commit.dset;
+	uint64_t newest = 0;
+	let_updates_in();
+	for (uint64_t k = 0; k < LINES; k++) {
+		other_sets(word(k), k);
+		newest = load_stamp(word(k));
+	}
+	update_in(TX_CONCURRENT, [&](fur_update *tx) {
+		EXPECT_LE(set.settled + LINES, newest + 1);
+		for (uint64_t k = 0; k < LINES; k++)
+			fur_store(tx, word(k) + 1, k);
+	});
+	EXPECT_GT(set.settled, newest);
+	EXPECT_EQ(heap_.stats().defeats, 0u);
+	expect_sound();
+}
+
 /* -------------------------------------------------------- optimistic readers */
 
 struct Left {
