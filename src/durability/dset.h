@@ -4,7 +4,7 @@
  *
  *   INV-DV1  Each thread knows a durTS below which all are settled, or late (dset.settled).  A
  *            transaction adds each version that it loads and that is not below, nor of an update
- *            of its own thread that has waited for its D.  An update also adds each version that
+ *            of its own thread that has waited for its D, or is late.  An update also adds each version that
  *            its own replaces: who loads another word of the line finds the last version alone,
  *            and that update must depend on those before it.  Before it returns it waits for
  *            *every* durTS up to the greatest of them: the update of one of them may be durable,
@@ -38,7 +38,7 @@ static inline bool dset_has_room(const struct dset *set)
  * Orders:  as nondurable_wait_announced(). */
 void dset_settle(const struct durability *d, struct commit *c, uint64_t durts);
 
-/* dset_own_settled - the thread's own update has passed its durability wait, and is not late. */
+/* dset_own_settled - the thread's own update has passed its durability wait, or is late. */
 void dset_own_settled(struct commit *c);
 
 /* dset_draw - draw a durTS after those of D (INV-D4), and publish it.  The update has

@@ -75,7 +75,7 @@ static int commit_finish(struct fur_thread *t)
 	int error = durability_persist(t->durability, c);
 	error = durability_await(t->durability, c, error); /* A1:36 to A1:39 */
 	/* Its own stores are the ones that it loads next. */
-	if (!error && !c->late)
+	if (!error)
 		dset_own_settled(c);
 	FUR_PROBE4(update__commit, t->index, c->durts,
 	        t->update.log->committed_to - t->update.log->open_at, error);

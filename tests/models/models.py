@@ -148,9 +148,13 @@ VERSIONS_SETTINGS: dict[str, list[str]] = {
     "versionsmixed": ["MIXED"],
     "versionstwice": ["T=2", "TR=0"],
     "versionsboth": ["NU=3", "TR=0", "BOTH", "NAMED=1"],
+    "versionslate": ["LATE", "MIXED", "TR=0"],
+    "versionslateboth": ["LATE", "T=2", "LAST=1", "TR=0", "BOTH", "NAMED=1"],
 }
 LONG_VERSIONS_SETTINGS: dict[str, list[str]] = {
     "versionslong": ["T=2", "TR=1"],
+    "versionslatelong": ["LATE", "MIXED"],
+    "versionslatetwice": ["LATE", "T=2", "TR=0"],
 }
 # Of sweep.pml.
 SWEEP_SETTINGS: dict[str, list[str]] = {"sweep": [], "sweeptso": ["TSO", "SWEEPS=1"]}
@@ -459,8 +463,11 @@ VERSIONS_MUTATIONS = [
     Mutation("UNDRAWNSKIPPED", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("DRAWFIRST", "INV-DV1", [], [], ["versions", "versionstwice"]),
     Mutation("FULLFORGETS", "INV-DV1", [], [], ["versionsboth"]),
-    Mutation("OWNEARLY", "INV-DV1", ["own-settled-early"], [], ["versionstwice"]),
+    Mutation("OWNEARLY", "INV-DV1", [], [], ["versionstwice"]),
     Mutation("LEFTAWAITED", "INV-DV1", [], [], ["versions"]),
+    Mutation("LATEUNAWAITED", "INV-AS2", [], [], ["versionslate"]),
+    Mutation("NOTLATE", "INV-AS3", [], [], ["versionslateboth"]),
+    Mutation("CLAIMSLATE", "INV-AS6", [], [], ["versionslateboth"]),
     Mutation("UNDURABLE", "INV-D5", [], [], ["versions"]),
     Mutation("UNMARKED", "INV-D5", [], [], ["versionstwice"]),
     Mutation("CLAIMNEXT", "INV-M4", [], [], ["versions", "versionsmixed"]),

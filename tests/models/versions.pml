@@ -17,10 +17,14 @@
  * Settings:
  *   -DNU=n         threads with updates, 2 by default
  *   -DT=n          transactions of each, 1 by default
+ *   -DLAST=n       of the last of them, T by default
  *   -DTR=n         transactions of the thread that only reads, 2 by default
  *   -DBOTH         the last of the threads with updates loads both lines for each
  *   -DMIXED        the last of the threads with updates reads first
  *   -DNAMED=n      versions in a set, 2 by default
+ *   -DLATE         an update may end with a ticket, and is late then, as one that finds late
+ *                  updates pending; one more thread flushes (src/durability/async.h; async.pml has
+ *                  late updates with D by a scan)
  *
  * Checked: when a transaction returns, recovery would keep its own update, and those from which it
  * has read; whenever a marker becomes durable, recovery would keep with each update those from
@@ -39,6 +43,9 @@
  *   FULLFORGETS  a set without room for a version becomes empty without a wait (INV-DV1)
  *   LEFTAWAITED  the wait for an update does not end when that has left (INV-DV1)
  *   OWNEARLY     a thread takes its own update for settled before it has waited for D (INV-DV1)
+ *   LATEUNAWAITED  a transaction returns without a wait for late updates (INV-AS2)
+ *   NOTLATE      an update that finds late updates pending is not late itself (INV-AS3)
+ *   CLAIMSLATE   a marker claims what is late (INV-AS6)
  *   UNDURABLE    an update leaves nondurable[] before its marker is durable (INV-D5)
  *   UNMARKED     a defeated update leaves without a marker for the durTS that it has drawn (INV-D5)
  *   CLAIMNEXT    a marker claims what is below next_durts, not what its thread knows (INV-M4)
@@ -48,6 +55,9 @@
 #endif
 #ifndef T
 #define T 1
+#endif
+#ifndef LAST
+#define LAST T
 #endif
 #ifndef TR
 #define TR 2
@@ -72,6 +82,14 @@ byte names[MAXD];        /* bits: what the commit marker names */
 byte from[MAXD];         /* bits: what the update has read from */
 byte stored[W];          /* bits: the updates that have stored to the line */
 byte kept;               /* bits: what recovery would keep now */
+#ifdef LATE
+byte noted = 1;          /* async.newest */
+byte flushed = 1;        /* async.durable */
+byte put;                /* bits: commit markers that are put */
+byte after_all;          /* bits: markers of late updates */
+byte done;               /* threads that update no more */
+#define PENDING (noted > flushed)
+#endif
 
 #define BIT(d) (1 << (d))
 #define BELOW(d) (BIT(d) - 1)
@@ -83,7 +101,14 @@ inline recover() {
 	do
 	:: x < MAXD ->
 		if
+#ifdef LATE
+		:: IN(durable, x) && IN(after_all, x) && (BELOW(x) & ~(1 | kept | aborted)) == 0
+			-> kept = kept | BIT(x)
+		:: IN(durable, x) && !IN(after_all, x) && (names[x] & ~(kept | aborted)) == 0
+			-> kept = kept | BIT(x)
+#else
 		:: IN(durable, x) && (names[x] & ~(kept | aborted)) == 0 -> kept = kept | BIT(x)
+#endif
 		:: else
 		fi;
 		assert(!IN(kept, x) || (from[x] & ~kept) == 0);
@@ -185,8 +210,17 @@ inline wait_for_reads() {
 	fi
 }
 
+inline wait_for_late() {
+#if defined(LATE) && !defined(LATEUNAWAITED)
+	!PENDING
+#else
+	skip
+#endif
+}
+
 inline end_reading() {
 	wait_for_reads();
+	wait_for_late();
 	assert((read & ~kept) == 0); /* INV-DV1 */
 	atomic { n = 0; deps = 0; newest = 0; read = 0; v = 0 }
 }
@@ -198,9 +232,13 @@ inline leave() {
 
 proctype updater(byte me)
 {
-	byte todo = T, settled = 1, own, deps, n, newest, read, v, i, id, its, st, x, mine, d, claim, r, w;
+	byte todo = (me == NU - 1 -> LAST : T);
+	byte settled = 1, own, deps, n, newest, read, v, i, id, its, st, x, mine, d, claim, r, w;
 #ifdef BOTH
 	byte v0;
+#endif
+#ifdef LATE
+	bit ticket, late;
 #endif
 #ifdef MIXED
 	if
@@ -211,6 +249,9 @@ proctype updater(byte me)
 	do
 	:: todo > 0 ->
 		atomic { if :: r = 0 :: r = 1 fi; if :: w = 0 :: w = 1 fi; mine++; todo-- };
+#ifdef LATE
+		if :: ticket = 0 :: ticket = 1 fi;
+#endif
 		load(r);
 #ifdef BOTH
 		v0 = v;
@@ -259,6 +300,41 @@ proctype updater(byte me)
 #ifdef UNDURABLE
 		leave();
 #endif
+#ifdef LATE
+#ifdef NOTLATE
+		late = ticket;
+#else
+		late = ticket || PENDING;
+#endif
+#ifndef CLAIMSLATE
+		atomic {
+			if
+			:: (late || PENDING) && claim > flushed -> claim = flushed
+			:: else
+			fi
+		};
+#endif
+		atomic {
+			put = put | BIT(d);
+			if
+			:: late -> after_all = after_all | BIT(d)
+			:: else -> names[d] = deps
+			fi
+		};
+		if
+		:: late ->
+			assert((BELOW(claim) & ~(1 | durable | aborted)) == 0); /* INV-AS6 */
+			noted = (d >= noted -> d + 1 : noted);
+			leave();
+			if
+			:: ticket
+			:: !ticket && flushed > d ->
+				assert(IN(kept, d) && (read & ~kept) == 0) /* INV-AS2 */
+			fi;
+			goto waited
+		:: else
+		fi;
+#endif
 		atomic {
 			names[d] = deps; durable = durable | BIT(d);
 			recover();
@@ -272,8 +348,12 @@ proctype updater(byte me)
 		own = own | BIT(d);
 		goto ended;
 #endif
-		wait_for_reads();
+		if
+		:: n > 0 -> wait_for_reads(); wait_for_late()
+		:: else
+		fi;
 		assert(IN(kept, d) && (read & ~kept) == 0); /* INV-DV1 */
+waited:
 		atomic {
 			own = own | BIT(d);
 			if :: settled == d -> settled++ :: else fi;
@@ -287,8 +367,30 @@ defeated:
 ended:
 		atomic { n = 0; deps = 0; newest = 0; read = 0; v = 0; d = 0; claim = 0; r = 0; w = 0 }
 	:: else -> break
+	od;
+#ifdef LATE
+	done++
+#endif
+}
+
+#ifdef LATE
+/* A flush makes all durable up to the first update that has not put its marker. */
+proctype flusher()
+{
+	byte end, x;
+	do
+	:: flushed < next && IN(put | aborted, flushed) ->
+		end = flushed;
+		do
+		:: end < next && IN(put | aborted, end) -> end++
+		:: else -> break
+		od;
+		atomic { durable = durable | (put & BELOW(end)); recover(); };
+		flushed = end
+	:: done == NU && (flushed == next || !IN(put | aborted, flushed)) -> break
 	od
 }
+#endif
 
 proctype reader(byte me)
 {
@@ -310,6 +412,9 @@ init {
 		:: i < NU -> run updater(i); i++
 		:: else -> i = 0; break
 		od;
-		run reader(NU)
+		run reader(NU);
+#ifdef LATE
+		run flusher()
+#endif
 	}
 }
