@@ -58,10 +58,10 @@ namespace fur
 
 /* TABLE_BITS: a table has up to 2^TABLE_BITS slots, 1 to 9 bits; a part of the format. */
 template <class K, class V, unsigned TABLE_BITS = 9>
-class hash_map : public detail::MapCalls<hash_map<K, V, TABLE_BITS>, K, V>
+class hash_map : public detail::base::MapCalls<hash_map<K, V, TABLE_BITS>, K, V>
 {
 	static_assert(TABLE_BITS >= 1 && TABLE_BITS <= 9, "fur::hash_map: tables of 1 to 9 bits");
-	using Calls = detail::MapCalls<hash_map, K, V>;
+	using Calls = detail::base::MapCalls<hash_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
 	using value_codec = stored<V>;
@@ -1209,13 +1209,13 @@ private:
 	/* At an entry; `hash_` is in the range of its leaf, or of its bucket; then `inner_` is in
 	 * that of its leaf. */
 	template <class Tx>
-	class Iterator : public detail::ForwardSteps<Iterator<Tx>>
+	class Iterator : public detail::base::ForwardSteps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::input_iterator_tag;
 		using value_type = hash_map::value_type;
 		using difference_type = ptrdiff_t;
-		using pointer = detail::Arrow<value_type>;
+		using pointer = detail::base::Arrow<value_type>;
 		using reference = value_type;
 
 		/* The end. */

@@ -7,7 +7,9 @@
 #ifndef FUR_ITERATOR_HPP
 #define FUR_ITERATOR_HPP
 
-namespace fur::detail
+/* Of base classes alone: a call without a namespace, whose argument is of a class, also means the
+ * functions of the namespace that its base is of, and a program may have one of that name. */
+namespace fur::detail::base
 {
 
 /* A base of It, which has ++it and ==. */
@@ -36,6 +38,6 @@ struct Steps : ForwardSteps<It> {
 	}
 };
 
-} // namespace fur::detail
+} // namespace fur::detail::base
 
 #endif /* FUR_ITERATOR_HPP */

@@ -86,6 +86,9 @@ struct Pass {
 	}
 };
 
+namespace base /* iterator.hpp */
+{
+
 /* The container, Map, has:
  *     const uint64_t *value_words(tx, key) const    the value's words; NULL: no such key
  *     uint64_t *words_to_change(tx, key)            the same, for an update that stores to them
@@ -311,6 +314,8 @@ struct Arrow {
 		return &value;
 	}
 };
+
+} // namespace base
 
 } // namespace fur::detail
 

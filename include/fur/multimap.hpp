@@ -166,9 +166,10 @@ struct stored<detail::Dup<K, V>> {
 /* FANOUT as in fur::ordered_map. */
 template <class K, class V, unsigned FANOUT = 15>
 class ordered_multimap
-    : public detail::OrderedKeySet<ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>
+    : public detail::base::OrderedKeySet<ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>
 {
-	using Base = detail::OrderedKeySet<ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>;
+	using Base = detail::base::OrderedKeySet<
+	        ordered_map<detail::Dup<K, V>, detail::NoValue, FANOUT>>;
 	static_assert(!detail::is_in_place<K> && !detail::is_in_place<V>,
 	        "a container, or a struct with fur::string or containers inside, has no order, so "
 	        "a multimap cannot hold it: use a std::pair or std::tuple of types like "

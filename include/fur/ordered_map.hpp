@@ -102,12 +102,12 @@ struct Order {
  * ever.  Both keys are passed as to the map: a fur::string as a std::string_view, a std::pair as a
  * std::pair of such. */
 template <class K, class V, unsigned FANOUT = 15, class Compare = std::less<>>
-class ordered_map : public detail::MapCalls<ordered_map<K, V, FANOUT, Compare>, K, V>
+class ordered_map : public detail::base::MapCalls<ordered_map<K, V, FANOUT, Compare>, K, V>
 {
 	static_assert(FANOUT >= 3 && FANOUT <= 15, "fur::ordered_map: 3 to 15 entries in a node");
 	static_assert(std::is_empty_v<Compare> && std::is_default_constructible_v<Compare>,
 	        "fur::ordered_map: Compare has no members, for the heap would not keep them");
-	using Calls = detail::MapCalls<ordered_map, K, V>;
+	using Calls = detail::base::MapCalls<ordered_map, K, V>;
 	friend Calls;
 	using key_codec = stored<K>;
 	using value_codec = stored<V>;
@@ -836,13 +836,13 @@ private:
 	/* --------------------------------------------------------------- iteration */
 
 	template <class Tx>
-	class Iterator : public detail::Steps<Iterator<Tx>>
+	class Iterator : public detail::base::Steps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::bidirectional_iterator_tag;
 		using value_type = ordered_map::value_type;
 		using difference_type = ptrdiff_t;
-		using pointer = detail::Arrow<value_type>;
+		using pointer = detail::base::Arrow<value_type>;
 		using reference = value_type;
 
 		Iterator() = default;

@@ -58,7 +58,7 @@ struct stored<detail::NoValue> {
 	}
 };
 
-namespace detail
+namespace detail::base /* iterator.hpp */
 {
 
 /* At a key, by the map's iterator to its entry. */
@@ -333,13 +333,13 @@ private:
 	};
 };
 
-} // namespace detail
+} // namespace detail::base
 
 /* hash_set - TABLE_BITS as in fur::hash_map. */
 template <class K, unsigned TABLE_BITS = 9>
-class hash_set : public detail::KeySet<hash_map<K, detail::NoValue, TABLE_BITS>>
+class hash_set : public detail::base::KeySet<hash_map<K, detail::NoValue, TABLE_BITS>>
 {
-	using Base = detail::KeySet<hash_map<K, detail::NoValue, TABLE_BITS>>;
+	using Base = detail::base::KeySet<hash_map<K, detail::NoValue, TABLE_BITS>>;
 	using Base::map_;
 	template <class Tx>
 	class View;
@@ -391,7 +391,8 @@ private:
 
 /* ordered_set - FANOUT and Compare as in fur::ordered_map. */
 template <class K, unsigned FANOUT = 15, class Compare = std::less<>>
-class ordered_set : public detail::OrderedKeySet<ordered_map<K, detail::NoValue, FANOUT, Compare>>
+class ordered_set
+    : public detail::base::OrderedKeySet<ordered_map<K, detail::NoValue, FANOUT, Compare>>
 {
 };
 

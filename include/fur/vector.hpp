@@ -266,7 +266,7 @@ private:
 	}
 
 	template <class Tx>
-	class Iterator : public detail::Steps<Iterator<Tx>>
+	class Iterator : public detail::base::Steps<Iterator<Tx>>
 	{
 	public:
 		using iterator_category = std::random_access_iterator_tag;
