@@ -4,11 +4,11 @@
  *
  *   INV-DV1  Each thread knows a durTS below which all are settled, or late (dset.settled).  A
  *            transaction adds each version that it loads and that is not below, nor of an update
- *            of its own thread that has waited for its D, or is late.  An update also adds each version that
- *            its own replaces: who loads another word of the line finds the last version alone,
- *            and that update must depend on those before it.  Before it returns it waits for
- *            *every* durTS up to the greatest of them: the update of one of them may be durable,
- *            and have left, and depend on one that is not.
+ *            of its own thread that has waited for its D, or is late.  An update also adds each
+ *            version that its own replaces: who loads another word of the line finds the last
+ *            version alone, and that update must depend on those before it.  Before it returns it
+ *            waits for *every* durTS up to the greatest of them: the update of one of them may be
+ *            durable, and have left, and depend on one that is not.
  */
 #ifndef FUR_DSET_H
 #define FUR_DSET_H

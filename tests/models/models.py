@@ -894,7 +894,7 @@ def run(name: str, case: Case, trace: bool) -> Result:
         if "max search depth too small" in out or "out of memory" in out:
             raise RuntimeError("the search is not complete:\n" + out)
         violations, states = number_of(r"errors: (\d+)", out), number_of(
-            r"(\d+) states, stored", out
+            r"([\d.]+(?:e\+\d+)?) states, stored", out
         )
         trail = ""
         if trace and violations:
@@ -914,7 +914,7 @@ def number_of(pattern: str, text: str) -> int:
     match = re.search(pattern, text)
     if not match:
         raise RuntimeError(f"no '{pattern}' in the verifier's output:\n{text}")
-    return int(match.group(1))
+    return int(float(match.group(1)))
 
 
 def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
