@@ -6,6 +6,7 @@
  */
 #include "../common/google_main.hpp"
 
+#include <atomic>
 #include <benchmark/benchmark.h>
 #include <chrono>
 #include <fstream>
@@ -418,6 +419,68 @@ BENCHMARK(BM_UpdaterAmongReaders)
         ->Teardown(unshare_heap)
         ->ThreadRange(2, 64)
         ->UseRealTime();
+
+/* One long read after the other, of every word, beside a thread that updates random ones of them;
+ * each part also alone.  How much slower is each beside the other? */
+enum LongRead { SLEEPS, PLAIN, OPTIMISTIC };
+template <class Tx>
+uint64_t sum_of(Tx *tx, const uint64_t *words, size_t n)
+{
+	uint64_t sum = 0;
+	for (size_t k = 0; k < n; k++)
+		sum += fur_load(tx, &words[k]);
+	return sum;
+}
+void update_random_words(Heap &h, uint64_t *words, size_t n, const std::atomic<bool> &stop)
+{
+	fur::Thread self(h.heap);
+	std::minstd_rand random;
+	while (!stop) {
+		uint64_t *word = &words[(random() * uint64_t(1000003)) % n];
+		fur::update(self, fur::rerun,
+		        [word](fur_update *tx) { fur_store(tx, word, fur_load(tx, word) + 1); });
+	}
+}
+void BM_LongRead(benchmark::State &state)
+{
+	constexpr size_t n = 8 << 20;
+	Heap h(Settings{.heap_bytes = 256 << 20});
+	uint64_t *words = h.words(n);
+	std::atomic<bool> stop{false};
+	std::thread updater;
+	if (state.range(1))
+		updater = std::thread([&] { update_random_words(h, words, n, stop); });
+	fur::Thread self(h.heap);
+	const uint64_t before = h.heap.stats().update_commits;
+	for (auto _ : state) {
+		if (state.range(0) == SLEEPS)
+			std::this_thread::sleep_for(std::chrono::milliseconds(10));
+		else if (state.range(0) == PLAIN)
+			benchmark::DoNotOptimize(
+			        fur::read(self, [&](fur_ro *tx) { return sum_of(tx, words, n); }));
+		else
+			benchmark::DoNotOptimize(fur::read(self, fur::rerun,
+			        [&](fur_reader *tx) { return sum_of(tx, words, n); }));
+	}
+	const fur_stats stats = h.heap.stats();
+	state.counters["updates"] = benchmark::Counter(
+	        static_cast<double>(stats.update_commits - before), benchmark::Counter::kIsRate);
+	state.counters["runs_again"] =
+	        benchmark::Counter(static_cast<double>(self.get()->stats.reads_again),
+	                benchmark::Counter::kAvgIterations);
+	stop = true;
+	if (updater.joinable())
+		updater.join();
+}
+BENCHMARK(BM_LongRead)
+        ->ArgNames({"read", "updates"})
+        ->Args({PLAIN, 0})
+        ->Args({OPTIMISTIC, 0})
+        ->Args({SLEEPS, 1})
+        ->Args({PLAIN, 1})
+        ->Args({OPTIMISTIC, 1})
+        ->UseRealTime()
+        ->Unit(benchmark::kMillisecond);
 
 /* ------------------------------------------------------------- log, marker */
 
