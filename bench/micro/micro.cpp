@@ -6,11 +6,14 @@
  */
 #include "../common/google_main.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <benchmark/benchmark.h>
 #include <chrono>
 #include <fstream>
 #include <fur.hpp>
+#include <fur/hash_map.hpp>
+#include <fur/root.hpp>
 #include <latch>
 #include <memory>
 #include <random>
@@ -419,6 +422,34 @@ BENCHMARK(BM_UpdaterAmongReaders)
         ->Teardown(unshare_heap)
         ->ThreadRange(2, 64)
         ->UseRealTime();
+
+/* Puts of 64 bytes into a map of 200,000 keys, with the default log: how long do most take, and
+ * those that find the log full?  Nanoseconds. */
+void BM_Put(benchmark::State &state)
+{
+	struct Value {
+		char bytes[64];
+	};
+	using Map = fur::hash_map<uint64_t, Value>;
+	Heap h(Settings{.heap_bytes = 1 << 30, .log_bytes = fur::Options().log_bytes});
+	fur::Thread self(h.heap);
+	auto *map = fur::root<Map>(self, "map");
+	std::mt19937_64 random;
+	std::vector<uint32_t> took;
+	for (auto _ : state) {
+		const uint64_t key = random() % 200000;
+		const auto began = std::chrono::steady_clock::now();
+		fur::update(self, [&](fur_update *tx) { map->insert_or_assign(tx, key, Value()); });
+		took.push_back(static_cast<uint32_t>(
+		        std::chrono::nanoseconds(std::chrono::steady_clock::now() - began)
+		                .count()));
+	}
+	std::sort(took.begin(), took.end());
+	for (auto [name, share] : {std::pair("p50", 0.5), {"p99", 0.99}, {"p99.9", 0.999}})
+		state.counters[name] = took[static_cast<size_t>(share * double(took.size()))];
+	state.counters["most"] = took.back();
+}
+BENCHMARK(BM_Put)->Iterations(1000000);
 
 /* One long read after the other, of every word, beside a thread that updates random ones of them;
  * each part also alone.  How much slower is each beside the other? */

@@ -624,14 +624,14 @@ int replay_live(struct durability *d)
 }
 
 /* For an update that needs room: it, and all that wait for room too, stand still meanwhile.  So
- * replay no more than a part; an update that needs more calls again.  A part may store to 4000
+ * replay no more than a part; an update that needs more calls again.  A part may store to 1000
  * pages that this process has not stored to before, each of which costs a page fault of a few
- * microseconds.
+ * microseconds.  Each part also costs 3 microseconds, whatever is in it.
  * In SYNC each call waits three times for the disk, whatever it has replayed: parts would halve
  * the rate of 64 threads (measured).  And several threads share large batches only. */
 static int replay_part(struct durability *d)
 {
-	enum { PART_BYTES = 65536 };
+	enum { PART_BYTES = 16384 };
 	bool whole = pm_writes(&d->pm) || d->replay_options.threads > 1;
 	return replay_most(d, whole ? UINT64_MAX : PART_BYTES);
 }

@@ -44,10 +44,13 @@ void unload_place(struct unload *u, uint64_t place)
 void unload_rest(struct unload *u)
 {
 	struct run run = {0};
-	for (unsigned k = 0; k < UNLOAD_PLACES; k++) {
-		run_add(u, &run, u->places[k]);
-		u->places[k] = 0;
-	}
+	for (unsigned n = 0; n < UNLOAD_PLACES / 64; n++)
+		for (; u->filled[n]; u->filled[n] &= u->filled[n] - 1) {
+			uint64_t *place =
+			        &u->places[n * 64 + (unsigned)__builtin_ctzll(u->filled[n])];
+			run_add(u, &run, *place);
+			*place = 0;
+		}
 	run_leaves(u, &run);
 }
 
@@ -58,4 +61,5 @@ void unload_begin(struct unload *u, struct pm *pm, uint8_t *image, unsigned line
 	u->image = image;
 	u->block_shift = (unsigned)__builtin_ctz(lines);
 	memset(u->places, 0, sizeof u->places);
+	memset(u->filled, 0, sizeof u->filled);
 }

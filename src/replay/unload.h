@@ -28,6 +28,8 @@ struct unload {
 	/* Indexed by the block's number: that number, above a bit for each of its lines that waits;
 	 * 0: empty */
 	uint64_t places[UNLOAD_PLACES];
+	/* Bits: the places that are not empty.  A short replay fills few. */
+	uint64_t filled[UNLOAD_PLACES / 64];
 };
 
 /* `image` begins at a page; `lines` a power of two, at most UNLOAD_MASK_BITS. */
@@ -47,7 +49,7 @@ static inline void unload_note(struct unload *u, uint64_t offset, uint64_t bytes
 	const uint64_t in_block = (UINT64_C(1) << u->block_shift) - 1;
 	for (;;) {
 		uint64_t block = line >> u->block_shift, end = line | in_block,
-		         *place = &u->places[block % UNLOAD_PLACES];
+		         index = block % UNLOAD_PLACES, *place = &u->places[index];
 		if (end > last)
 			end = last;
 		/* From bit line & in_block to bit end & in_block. */
@@ -58,6 +60,7 @@ static inline void unload_note(struct unload *u, uint64_t offset, uint64_t bytes
 			*place = block << UNLOAD_MASK_BITS;
 		}
 		*place |= lines;
+		u->filled[index / 64] |= UINT64_C(1) << index % 64;
 		if (end == last)
 			return;
 		line = end + 1;
