@@ -325,9 +325,10 @@ protected:
 		program_.join();
 		return result_;
 	}
+	/* Waits for the right to replay: the program itself may be replaying just now. */
 	bool exchange()
 	{
-		EXPECT_EQ(control_try_take(&durability_), 0) << fur_errormsg();
+		EXPECT_EQ(control_take(&durability_), 0) << fur_errormsg();
 		const bool more = errand_serve_exchange(&server_);
 		control_give_back(&durability_);
 		return more;
