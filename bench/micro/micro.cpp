@@ -467,7 +467,7 @@ void update_random_words(Heap &h, uint64_t *words, size_t n, const std::atomic<b
 	fur::Thread self(h.heap);
 	std::minstd_rand random;
 	while (!stop) {
-		uint64_t *word = &words[(random() * uint64_t(1000003)) % n];
+		uint64_t *word = &words[random() % n];
 		fur::update(self, fur::rerun,
 		        [word](fur_update *tx) { fur_store(tx, word, fur_load(tx, word) + 1); });
 	}

@@ -6,9 +6,9 @@
  *            transaction adds each version that it loads and that is not below, nor of an update
  *            of its own thread that has waited for its D, or is late.  An update also adds each
  *            version that its own replaces: who loads another word of the line finds the last
- *            version alone, and that update must depend on those before it.  Before it returns it
- *            waits for *every* durTS up to the greatest of them: the update of one of them may be
- *            durable, and have left, and depend on one that is not.
+ *            version alone, so its update must depend on those of the versions before.  Before a
+ *            transaction returns, it waits for *every* durTS up to the greatest of them: the
+ *            update of one of them may be durable, and have left, and depend on one that is not.
  */
 #ifndef FUR_DSET_H
 #define FUR_DSET_H
@@ -24,7 +24,7 @@ void dset_begin_versions(const struct durability *d, struct commit *c);
  * wait, until earlier ones that it has added are settled. */
 void dset_add(const struct durability *d, struct commit *c, uint64_t durts);
 
-/* The set becomes empty: wait until all that it has is settled. */
+/* Wait until all that the set has is settled.  It becomes empty. */
 void dset_make_room(const struct durability *d, struct commit *c);
 
 /* Can dset_add() add without a wait? */

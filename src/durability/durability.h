@@ -70,7 +70,7 @@ struct dset {
 	/* Every durTS below is settled, or late; as the thread knows from earlier transactions.  0:
 	 * not known. */
 	uint64_t settled;
-	/* durTSs of the thread's own updates that are settled: each at its own modulo. */
+	/* durTSs of the thread's own updates that are settled, or late: each at its own modulo. */
 	uint64_t own[DSET_OWN];
 	uint64_t newest; /* by_version: the greatest durTS that was added */
 	/* Every durTS below this one was settled, unless its update is in the set; 0: not known

@@ -60,6 +60,7 @@ static inline void unload_note(struct unload *u, uint64_t offset, uint64_t bytes
 			*place = block << UNLOAD_MASK_BITS;
 		}
 		*place |= lines;
+		/* Also if the place has the block: an empty place looks like block 0's. */
 		u->filled[index / 64] |= UINT64_C(1) << index % 64;
 		if (end == last)
 			return;

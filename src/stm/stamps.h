@@ -69,7 +69,8 @@ static inline uint64_t stamp_version(const struct fur_thread *t, uint64_t stamp)
 	               : t->software.writes.words[(uint32_t)stamp].version;
 }
 
-/* stamps_hold - hold the stamps of the update's write set.
+/* stamps_hold - hold the stamps of the update's write set, and note the versions that its own
+ * replaces (INV-DV1).  Holding none, it may wait until the versions noted so far are settled.
  * Orders:  its accesses before and after each other (compare-and-swap).
  * Returns: false: another update has held one of them for long.  Then the caller holds none. */
 FUR_MUST_USE bool stamps_hold(struct fur_thread *t);

@@ -2,7 +2,7 @@
  *
  * versions.pml - D by versions (src/durability/dset.h): from whom a transaction has read, as the
  * versions of the lines tell, and what its thread knows to be settled.  NU threads run updates, and
- * one more thread only reads.  Each step is one access to a shared word, but to hold a word is one
+ * one more thread only reads.  Each step is one access to a shared word, but to hold a line is one
  * step with the look at it: parallel.pml has the order of those.  Memory is sequentially
  * consistent.  Where a fence orders one step before another, the mutation swaps the two.
  *
@@ -22,7 +22,7 @@
  *   -DBOTH         the last of the threads with updates loads both lines for each
  *   -DMIXED        the last of the threads with updates reads first
  *   -DNAMED=n      versions in a set, 2 by default
- *   -DLATE         an update may end with a ticket, and is late then, as one that finds late
+ *   -DLATE         an update that ends with a ticket is late, and so is one that finds late
  *                  updates pending; one more thread flushes (src/durability/async.h; async.pml has
  *                  late updates with D by a scan)
  *
@@ -387,7 +387,7 @@ proctype flusher()
 		od;
 		atomic { durable = durable | (put & BELOW(end)); recover(); };
 		flushed = end
-	:: done == NU && (flushed == next || !IN(put | aborted, flushed)) -> break
+	:: done == NU && flushed == next -> break
 	od
 }
 #endif

@@ -44,6 +44,7 @@ void __wrap_ring_draw(durability *d, commit *c)
 		visible_by.at(c->me) = oracle::drawn(c->durts) ? c->durts : 0;
 }
 
+/* An update stores when nothing can defeat it any more. */
 void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap, bool keep_undo)
 {
 	if (emu_thread() >= 0)

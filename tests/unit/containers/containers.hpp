@@ -37,7 +37,7 @@ inline uint64_t blocks_of(fur_heap *heap)
 	return census_of(heap).blocks;
 }
 
-/* The container's structure is right.   Returns: how many blocks it has. */
+/* The container's structure is right.  Returns: how many blocks it has. */
 template <class Tx, class Container>
 uint64_t expect_verified(Tx *tx, const Container &container)
 {

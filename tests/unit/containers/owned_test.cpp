@@ -68,10 +68,8 @@ protected:
 	template <class C>
 	void expect_no_leak(const C *container, uint64_t others)
 	{
-		const uint64_t own = read([&](fur_ro *tx) {
-			const uint64_t blocks = expect_verified(tx, *container);
-			return blocks;
-		});
+		const uint64_t own =
+		        read([&](fur_ro *tx) { return expect_verified(tx, *container); });
 		EXPECT_EQ(blocks_of(heap_), before_ + others + own);
 	}
 	template <class C>
